@@ -1,0 +1,212 @@
+# retain: make, make test, make check, make bench, make format, make install, make info, make clean
+# Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
+# CUDA=0 (no device code), NVCC, TEST_DATA (folder of public models and vectors to test with, optional).
+
+VERSION := 0.0.1
+PREFIX ?= /usr/local
+TEST_DATA ?= ../shared/data
+CC ?= cc
+CXX ?= c++
+PKG_CONFIG ?= pkg-config
+PACKAGES := ncursesw libsodium sqlite3 libpcre2-8 libcjson libutf8proc
+
+B := build$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+
+# ---- what was found ------------------------------------------------------------------------------
+
+MISSING := $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo y),,$(p)))
+NO_BUILD_GOALS := clean format info check help
+ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
+ifneq ($(strip $(MISSING)),)
+$(error missing: $(MISSING). On Debian and Ubuntu: apt install build-essential pkg-config \
+  libncurses-dev libsodium-dev libsqlite3-dev libpcre2-dev libcjson-dev libutf8proc-dev)
+endif
+endif
+
+# Device code is optional: without nvcc there is no `make cuda-report`; the emulator needs $(CXX).
+NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
+CUDA ?= $(if $(NVCC),1,0)
+ifeq ($(filter 0 1,$(CUDA)),)
+$(error CUDA=$(CUDA): 0 or 1)
+endif
+HAVE_CXX := $(shell command -v $(firstword $(CXX)))
+
+SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+
+# ---- flags ---------------------------------------------------------------------------------------
+
+CFLAGS ?= -O2 -g
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
+  -Wmissing-prototypes
+override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
+  -fno-math-errno $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
+LDFLAGS += $(if $(SAN),$(SANITIZE))
+
+# The instruction set is the file name's suffix.
+ISA_avx2 := -mavx2 -mfma -mf16c
+ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+X86 := %_avx2.c %_avx512.c
+isa_flags = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
+
+# ---- sources -------------------------------------------------------------------------------------
+
+ROOMS := runtime runtime/base kernels kernels/cpu kernels/cuda store tui quant
+SRC := $(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c)))
+ifneq ($(ARCH),x86_64)
+SRC := $(filter-out $(X86),$(SRC))
+endif
+OBJ := $(SRC:%.c=$(B)/%.o)
+DEMO := quant/demo/retain-demo.gguf quant/demo/retain-demo-heads.gguf
+
+UNIT := $(sort $(wildcard tests/unit/test_*.c))
+KERN := $(sort $(wildcard tests/kern/test_*.c))
+FAULT := $(sort $(wildcard tests/fault/test_*.c))
+FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+TUI := $(sort $(wildcard tests/tui/test_*.c))
+SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
+TMUX := $(sort $(wildcard tests/tui/tmux_*.sh))
+EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
+programs = $(1:%.c=$(B)/%)
+BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+
+.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli cuda-report check bench format info install \
+  clean fuzz fuzz-run FORCE
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(B)/retain
+
+$(B)/retain: $(B)/main.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/libretain.a: $(OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
+
+$(B)/runtime/demo.o: $(DEMO)
+
+# Rebuild everything when the compiler or its flags change.
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' > $@
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+$(B)/tests/tui/test_% $(B)/tests/tui/bench_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
+# into kernels; and g++ 12.2's value ranges (-O2, not with -fno-tree-vrp) misplace attend_decode's
+# output channels.
+EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
+EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
+
+$(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra -Wno-unused-function -fno-exceptions \
+	  -fno-rtti -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
+
+$(call programs,$(EMU)): %: %.o $(EMU_OBJ) $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+run_tests = RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' tests/run.sh
+
+PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
+FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
+
+test: all $(PROGRAMS) $(FAKE)
+	@$(run_tests) $(PROGRAMS) $(SCRIPTS) $(TMUX)
+test-unit: $(call programs,$(UNIT))
+	@$(run_tests) $^
+test-kern: $(call programs,$(KERN))
+	@$(run_tests) $^
+test-emu: $(call programs,$(EMU))
+	@$(if $(EMU),$(run_tests) $^,echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
+test-fault: $(call programs,$(FAULT))
+	@$(run_tests) $^
+test-tui: all $(call programs,$(TUI)) $(FAKE)
+	@$(run_tests) $(call programs,$(TUI)) $(TMUX)
+test-cli: all
+	@$(run_tests) $(SCRIPTS)
+
+# make fuzz FUZZ_SECONDS=600: every fuzzer that long. Needs clang, with its libFuzzer.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@$(MAKE) CC=clang SAN=1 FUZZ=1 fuzz-run
+
+$(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+
+fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
+	@RETAIN_TEST_DATA='$(TEST_DATA)' tests/fuzz/run.sh $(B) $(FUZZ_SECONDS) $(call programs,$(FUZZERS))
+
+check:
+	@tests/check_layers.sh
+	@if command -v clang-format >/dev/null; then \
+	  clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h') && echo 'format: ok'; \
+	else echo 'skip: clang-format is missing'; fi
+
+# Registers, shared memory and spills of every kernel for every target; and whether the PTX, lowered
+# for CUDA 12 drivers, assembles for them.
+cuda-report:
+ifeq ($(CUDA),1)
+	@NVCC='$(NVCC)' OUT='$(B)/cuda' tests/emu/cuda_report.sh
+else
+	@echo 'skip: nvcc is missing or CUDA=0'
+endif
+
+bench: all $(BENCHES)
+	@for b in $(BENCHES); do $$b || exit 1; done
+	@$(B)/retain bench
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+# ---- the rest ------------------------------------------------------------------------------------
+
+install: all
+	install -Dm755 $(B)/retain $(DESTDIR)$(PREFIX)/bin/retain
+	$(if $(wildcard docs/retain.1),install -Dm644 docs/retain.1 $(DESTDIR)$(PREFIX)/share/man/man1/retain.1)
+
+info:
+	@echo 'retain $(VERSION) for $(ARCH) into $(B)'
+	@echo 'compiler: $(shell $(CC) --version | head -n 1)'
+	@echo 'packages: $(foreach p,$(PACKAGES),$(p) $(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING),)'
+	@echo 'cmocka: $(or $(shell $(PKG_CONFIG) --modversion cmocka 2>/dev/null),MISSING (needed by make test))'
+	@echo 'nvcc: $(if $(filter 1,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([^,]*\),.*/\1/p') ($(NVCC)),none: no device code)'
+	@echo 'emulator: $(or $(HAVE_CXX),$(CXX) is MISSING (make test-emu is skipped))'
+	@echo 'tmux: $(or $(shell command -v tmux),MISSING (screen tests are skipped))'
+	@echo 'test data: $(or $(wildcard $(TEST_DATA)),none (tests that need it are skipped))'
+
+clean:
+	rm -rf build
+
+-include $(OBJ:.o=.d) $(B)/main.d $(wildcard $(B)/tests/*/*.d) $(EMU_OBJ:.o=.d)

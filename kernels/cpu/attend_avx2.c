@@ -1,0 +1,11 @@
+/* Attention on avx2. */
+#include "kernels/cpu/v16_avx2.h"
+#include "kernels/cpu/v16_attend.h"
+
+void kn_attend_avx2(const struct kn_attend *job)
+{
+    if (job->head_dim < 8) /* a row shorter than the 16 bytes a load takes */
+        kn_attend_ref(job);
+    else
+        attend_v16(job);
+}

@@ -1,0 +1,273 @@
+/* Matrix products on AVX2: half a panel, 8 rows, per register.
+ *
+ * vpmaddubsw multiplies unsigned with signed bytes and adds pairs, saturating at 16 bits.
+ * Q4: a pair is at most 2 * 15 * 127, so that all 8 pairs of a group fit 16 bits together.
+ * Q5A, Q6: 16 bits hold 4 pairs of 2 * 31 * 127, 2 of 2 * 63 * 127.
+ * Q8: a pair of unsigned 255 * 127 would saturate; |w| <= 128 and the sign moved to x does not.
+ * Integer sums are exact, and the float sum of a row runs over its groups in order, so tiles of
+ * any height give the same bits. */
+#include "kernels/cpu/v16_avx2.h"
+#include "kernels/cpu/v16_matmul.h"
+
+enum { PANEL_TOK = 4, PANEL_STREAMS = 2 };
+
+#include "kernels/cpu/v16_panels.h"
+
+V16_INLINE __m256i four_columns(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+
+/* dot[t] = sum over a group of w x for T tokens */
+V16_INLINE void dot_nibbles(__m256i *dot, int T, const uint8_t (*qs)[KN_PANEL][4], int half,
+                            const int8_t *q)
+{
+    const __m256i nibble = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    __m256i pairs[PANEL_TOK];
+
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) pairs[t] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        const __m256i both = _mm256_loadu_si256((const __m256i *)qs[j][8 * half]);
+        const __m256i lo = _mm256_and_si256(both, nibble);
+        const __m256i hi = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            const int8_t *x = q + t * KN_GROUP + 4 * j;
+            const __m256i a = _mm256_maddubs_epi16(lo, four_columns(x));
+            const __m256i b = _mm256_maddubs_epi16(hi, four_columns(x + 16));
+            pairs[t] = _mm256_add_epi16(pairs[t], _mm256_add_epi16(a, b));
+        }
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) dot[t] = _mm256_madd_epi16(pairs[t], ones);
+}
+
+/* Columns 4j to 4j + 3 of 8 rows of a Q5A or Q6 panel. */
+V16_INLINE __m256i load_wide(enum kn_type type, const uint8_t *panel, int half, int j)
+{
+    const struct kn_q5a_panel *q5 = (const struct kn_q5a_panel *)panel;
+    const struct kn_q6_panel *q6 = (const struct kn_q6_panel *)panel;
+    const uint8_t(*qs)[KN_PANEL][4] = type == KN_Q5A ? q5->qs : q6->qs;
+    const uint8_t(*qh)[4] = type == KN_Q5A ? q5->qh : q6->qh[j / 4];
+    const int left = type == KN_Q5A ? 4 - j : 4 - 2 * (j % 4), mask = type == KN_Q5A ? 0x10 : 0x30;
+    const __m256i both = _mm256_loadu_si256((const __m256i *)qs[j % 4][8 * half]);
+    const __m256i bits = _mm256_loadu_si256((const __m256i *)qh[8 * half]);
+    const __m256i low = j < 4 ? both : _mm256_srli_epi16(both, 4);
+    const __m256i high = left >= 0 ? _mm256_slli_epi16(bits, left) : _mm256_srli_epi16(bits, -left);
+
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)),
+                           _mm256_and_si256(high, _mm256_set1_epi8((char)mask)));
+}
+
+/* dot[t] = sum over columns 16h to 16h + 15 of w x. 16 bits hold 4 pairs of Q5A, 2 of Q6. */
+V16_INLINE void dot_wide(enum kn_type type, __m256i *dot, int T, const uint8_t *panel, int half,
+                         int h, const int8_t *q)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    const int fit = type == KN_Q5A ? 4 : 2;
+    __m256i pairs[PANEL_TOK];
+
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) dot[t] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+    for (int j = 4 * h; j < 4 * h + 4; j++) {
+        const __m256i w = load_wide(type, panel, half, j);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            const __m256i p = _mm256_maddubs_epi16(w, four_columns(q + t * KN_GROUP + 4 * j));
+            pairs[t] = j % fit == 0 ? p : _mm256_add_epi16(pairs[t], p);
+            if (j % fit == fit - 1)
+                dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(pairs[t], ones));
+        }
+    }
+}
+
+V16_INLINE void dot_q8(__m256i *dot, int T, const struct kn_q8_panel *panel, int half,
+                       const int8_t *q)
+{
+    const __m256i flip = _mm256_set1_epi8(-128), ones = _mm256_set1_epi16(1);
+
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) dot[t] = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) {
+        const __m256i raw = _mm256_loadu_si256((const __m256i *)panel->qs[j][8 * half]);
+        const __m256i w = _mm256_xor_si256(raw, flip), abs = _mm256_abs_epi8(w);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            const __m256i x = four_columns(q + t * KN_GROUP + 4 * j);
+            const __m256i pairs = _mm256_maddubs_epi16(abs, _mm256_sign_epi8(x, w));
+            dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(pairs, ones));
+        }
+    }
+}
+
+/* Every panel begins with 16 scales; those of Q4A and Q5A go on with 16 minima, those of Q6 with
+ * the scales of the last 16 columns. */
+V16_INLINE __m256 panel_scales(const uint8_t *panel, int i, int half)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)panel + 2 * i + half));
+}
+
+/* acc[t] + dot[t] * scale * d[t] */
+V16_INLINE void add_scaled(__m256 *acc, int T, const __m256i *dot, __m256 scale, const float *d)
+{
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++)
+        acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[t]),
+                                 _mm256_mul_ps(scale, _mm256_set1_ps(d[t])), acc[t]);
+}
+
+/* Two scales a group: half by half, the offset 32 paid with the sum of the half. */
+V16_INLINE void add_group_q6(__m256 *acc, int T, const uint8_t *panel, int half, struct act_at x)
+{
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        __m256i dot[PANEL_TOK];
+
+        dot_wide(KN_Q6, dot, T, panel, half, h, x.q);
+#pragma GCC unroll 4
+        for (int t = 0; t < T; t++) {
+            const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
+            dot[t] = _mm256_sub_epi32(dot[t], _mm256_set1_epi32(32 * sum));
+        }
+        add_scaled(acc, T, dot, panel_scales(panel, h, half), x.d);
+    }
+}
+
+V16_INLINE void dot_q5a(__m256i *dot, int T, const uint8_t *panel, int half, const int8_t *q)
+{
+    __m256i second[PANEL_TOK];
+
+    dot_wide(KN_Q5A, dot, T, panel, half, 0, q);
+    dot_wide(KN_Q5A, second, T, panel, half, 1, q);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) dot[t] = _mm256_add_epi32(dot[t], second[t]);
+}
+
+/* acc[t] + one group of 8 rows times T tokens */
+V16_INLINE void add_group(enum kn_type type, __m256 *acc, int T, const uint8_t *panel, int half,
+                          struct act_at x)
+{
+    const struct kn_q8_panel *q8 = (const struct kn_q8_panel *)panel;
+    __m256i dot[PANEL_TOK];
+
+    switch (type) {
+    case KN_Q4: dot_nibbles(dot, T, ((const struct kn_q4_panel *)panel)->qs, half, x.q); break;
+    case KN_Q8: dot_q8(dot, T, q8, half, x.q); break;
+    case KN_Q4A: dot_nibbles(dot, T, ((const struct kn_q4a_panel *)panel)->qs, half, x.q); break;
+    case KN_Q5A: dot_q5a(dot, T, panel, half, x.q); break;
+    default: add_group_q6(acc, T, panel, half, x); return;
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < T && type == KN_Q4; t++)
+        dot[t] = _mm256_sub_epi32(dot[t], _mm256_set1_epi32(8 * x.sum[t]));
+    add_scaled(acc, T, dot, panel_scales(panel, 0, half), x.d);
+    if (type != KN_Q4A && type != KN_Q5A) return;
+
+    const __m256 min = panel_scales(panel, 1, half);
+#pragma GCC unroll 4
+    for (int t = 0; t < T; t++) acc[t] = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[t]), acc[t]);
+}
+
+V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
+                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
+                           int first)
+{
+    for (int half = 0; half < 2; half++, y += 8, n_row -= 8) {
+        const int n = n_row < 8 ? n_row : 8;
+        const uint8_t *panel = panels;
+        __m256 acc[PANEL_TOK];
+
+#pragma GCC unroll 4
+        for (int t = 0; t < PANEL_TOK; t++)
+            acc[t] = v8_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n);
+        for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
+            panel_prefetch(panel + ahead, panel_bytes(type));
+            add_group(type, acc, PANEL_TOK, panel, half, act_in_tile(x + g));
+        }
+#pragma GCC unroll 4
+        for (int t = 0; t < PANEL_TOK; t++)
+            v8_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n : 0);
+    }
+}
+
+V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
+                             int n_group, const struct kn_act *x, float *y, int n_row)
+{
+    __m256 acc[PANEL_STREAMS][2];
+
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++) acc[p][0] = acc[p][1] = _mm256_setzero_ps();
+    for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
+        float total;
+        int32_t first;
+        const struct act_at at = act_of_token(x, g, &total, &first);
+
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) {
+            const uint8_t *panel = panels + (size_t)p * step;
+
+            panel_prefetch(panel + PANEL_AHEAD, panel_bytes(type));
+            add_group(type, &acc[p][0], 1, panel, 0, at);
+            add_group(type, &acc[p][1], 1, panel, 1, at);
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++)
+        v16_store_n(y + p * KN_PANEL, v16_pair(acc[p][0], acc[p][1]), n_row);
+}
+
+static void matmul_q8(const struct kn_matmul *job, float *y)
+{
+    matmul_panels(KN_Q8, job, y);
+}
+
+void kn_matmul_q4_avx2(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4, job, job->y + job->row0);
+}
+
+void kn_matmul_q8_avx2(const struct kn_matmul *job)
+{
+    matmul_q8(job, job->y + job->row0);
+}
+
+void kn_matmul_q4a_avx2(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4A, job, job->y + job->row0);
+}
+
+void kn_matmul_q5a_avx2(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q5A, job, job->y + job->row0);
+}
+
+void kn_matmul_q6_avx2(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q6, job, job->y + job->row0);
+}
+
+void kn_matmul_f32_avx2(const struct kn_matmul *job)
+{
+    matmul_f32_v16(job, job->y + job->row0);
+}
+
+void kn_matmul_f16_avx2(const struct kn_matmul *job)
+{
+    matmul_f16_v16(job, job->y + job->row0);
+}
+
+void kn_matmul_bf16_avx2(const struct kn_matmul *job)
+{
+    matmul_bf16_v16(job, job->y + job->row0);
+}
+
+void kn_score_avx2(const struct kn_score *job)
+{
+    score_v16(job, matmul_q8);
+}

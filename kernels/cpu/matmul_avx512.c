@@ -1,0 +1,240 @@
+/* Matrix products on AVX-512 with VNNI.
+ *
+ * A panel is 16 rows, one lane each. vpdpbusd multiplies 4 unsigned weights with 4 signed
+ * activations per lane; the weights' offset (8, 32 or 128) is paid by one more dot product, of the
+ * offset with the sum of the activations. Integer sums are exact, and the float sum of a row runs
+ * over its groups in order, so tiles of any height give the same bits. */
+#include "kernels/cpu/v16_avx512.h"
+#include "kernels/cpu/v16_matmul.h"
+
+enum { PANEL_TOK = 8, PANEL_STREAMS = 4 };
+
+#include "kernels/cpu/v16_panels.h"
+
+/* -offset * sum as a product of 16-bit halves: |sum| is at most 32 * 127. */
+V16_INLINE __m512i dot_offset(int offset, int32_t sum)
+{
+    const __m512i minus = _mm512_set1_epi32(-offset & 0xffff);
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minus, _mm512_set1_epi32(sum));
+}
+
+/* gcc broadcasts into a register of its own first, which costs 8 % in prefill. */
+V16_INLINE __m512i dot_columns(__m512i sum, __m512i w, const int8_t *q)
+{
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const int8_t(*)[4])q));
+    return sum;
+}
+
+/* w[j]: columns 4j to 4j + 3 of 16 rows, from nibbles. */
+V16_INLINE void unpack_nibbles(__m512i w[8], const uint8_t (*qs)[KN_PANEL][4])
+{
+    const __m512i nibble = _mm512_set1_epi8(15);
+
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        const __m512i both = _mm512_loadu_si512(qs[j]);
+        w[j] = _mm512_and_si512(both, nibble);
+        w[4 + j] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+    }
+}
+
+/* w | bits of x under mask, after x went n bits to the left */
+V16_INLINE __m512i or_bits(__m512i w, __m512i x, int n, int mask)
+{
+    const __m512i moved =
+        n >= 0 ? _mm512_slli_epi16(x, (unsigned)n) : _mm512_srli_epi16(x, (unsigned)-n);
+    return _mm512_or_si512(w, _mm512_and_si512(moved, _mm512_set1_epi8((char)mask)));
+}
+
+V16_INLINE void unpack_q8(__m512i w[8], const struct kn_q8_panel *panel)
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(panel->qs[j]);
+}
+
+V16_INLINE void unpack_q5a(__m512i w[8], const struct kn_q5a_panel *panel)
+{
+    const __m512i fifth = _mm512_loadu_si512(panel->qh);
+
+    unpack_nibbles(w, panel->qs);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], fifth, 4 - j, 0x10);
+}
+
+V16_INLINE void unpack_q6(__m512i w[8], const struct kn_q6_panel *panel)
+{
+    const __m512i high[2] = {_mm512_loadu_si512(panel->qh[0]), _mm512_loadu_si512(panel->qh[1])};
+
+    unpack_nibbles(w, panel->qs);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], high[j / 4], 4 - 2 * (j % 4), 0x30);
+}
+
+V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel)
+{
+    switch (type) {
+    case KN_Q4: unpack_nibbles(w, ((const struct kn_q4_panel *)panel)->qs); break;
+    case KN_Q8: unpack_q8(w, (const struct kn_q8_panel *)panel); break;
+    case KN_Q4A: unpack_nibbles(w, ((const struct kn_q4a_panel *)panel)->qs); break;
+    case KN_Q5A: unpack_q5a(w, (const struct kn_q5a_panel *)panel); break;
+    default: unpack_q6(w, (const struct kn_q6_panel *)panel); break;
+    }
+}
+
+/* Every panel begins with 16 scales; those of Q4A and Q5A go on with 16 minima, those of Q6 with
+ * the scales of the last 16 columns. */
+V16_INLINE __m512 panel_scales(const uint8_t *panel, int i)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)panel + i));
+}
+
+/* The integer dot products of T tokens with columns 4 j0 to 4 j1 - 1. Their chains are
+ * interleaved: one after another they fill the scheduler before they fill the ports. */
+V16_INLINE void dot_tile_columns(__m512i *dot, int T, const __m512i w[8], const int8_t *q, int j0,
+                                 int j1)
+{
+#pragma GCC unroll 8
+    for (int j = j0; j < j1; j++)
+#pragma GCC unroll 8
+        for (int t = 0; t < T; t++) dot[t] = dot_columns(dot[t], w[j], q + t * KN_GROUP + 4 * j);
+}
+
+/* acc[t] + dot[t] * scale * d[t] */
+V16_INLINE void add_scaled(__m512 *acc, int T, const __m512i *dot, __m512 scale, const float *d)
+{
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++)
+        acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[t]),
+                                 _mm512_mul_ps(scale, _mm512_set1_ps(d[t])), acc[t]);
+}
+
+/* Two scales a group: half by half, the offset 32 paid with the sum of the half. */
+V16_INLINE void add_group_q6(__m512 *acc, int T, const uint8_t *panel, struct act_at x)
+{
+    __m512i w[8], dot[PANEL_TOK];
+
+    unpack(KN_Q6, w, panel);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+#pragma GCC unroll 8
+        for (int t = 0; t < T; t++)
+            dot[t] = dot_offset(32, h == 0 ? x.first[t] : x.sum[t] - x.first[t]);
+        dot_tile_columns(dot, T, w, x.q, 4 * h, 4 * h + 4);
+        add_scaled(acc, T, dot, panel_scales(panel, h), x.d);
+    }
+}
+
+/* acc[t] + one group of 16 rows times T tokens */
+V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *panel,
+                          struct act_at x)
+{
+    __m512i w[8], dot[PANEL_TOK];
+
+    if (type == KN_Q6) {
+        add_group_q6(acc, T, panel, x);
+        return;
+    }
+    unpack(type, w, panel);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++)
+        dot[t] = type == KN_Q4   ? dot_offset(8, x.sum[t])
+                 : type == KN_Q8 ? dot_offset(128, x.sum[t])
+                                 : _mm512_setzero_si512();
+    dot_tile_columns(dot, T, w, x.q, 0, 8);
+    add_scaled(acc, T, dot, panel_scales(panel, 0), x.d);
+    if (type != KN_Q4A && type != KN_Q5A) return;
+
+    const __m512 min = panel_scales(panel, 1);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[t]);
+}
+
+V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
+                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
+                           int first)
+{
+    __m512 acc[PANEL_TOK];
+
+#pragma GCC unroll 8
+    for (int t = 0; t < PANEL_TOK; t++)
+        acc[t] = v16_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
+    for (int g = 0; g < n_group; g++, x++, panels += panel_bytes(type)) {
+        panel_prefetch(panels + ahead, panel_bytes(type));
+        add_group(type, acc, PANEL_TOK, panels, act_in_tile(x));
+    }
+#pragma GCC unroll 8
+    for (int t = 0; t < PANEL_TOK; t++)
+        v16_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
+}
+
+V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
+                             int n_group, const struct kn_act *x, float *y, int n_row)
+{
+    __m512 acc[PANEL_STREAMS];
+
+#pragma GCC unroll 8
+    for (int p = 0; p < P; p++) acc[p] = _mm512_setzero_ps();
+    for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
+        float total;
+        int32_t first;
+        const struct act_at at = act_of_token(x, g, &total, &first);
+
+#pragma GCC unroll 8
+        for (int p = 0; p < P; p++) {
+            panel_prefetch(panels + (size_t)p * step + PANEL_AHEAD, panel_bytes(type));
+            add_group(type, &acc[p], 1, panels + (size_t)p * step, at);
+        }
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, acc[p], n_row);
+}
+
+static void matmul_q8(const struct kn_matmul *job, float *y)
+{
+    matmul_panels(KN_Q8, job, y);
+}
+
+void kn_matmul_q4_avx512(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4, job, job->y + job->row0);
+}
+
+void kn_matmul_q8_avx512(const struct kn_matmul *job)
+{
+    matmul_q8(job, job->y + job->row0);
+}
+
+void kn_matmul_q4a_avx512(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4A, job, job->y + job->row0);
+}
+
+void kn_matmul_q5a_avx512(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q5A, job, job->y + job->row0);
+}
+
+void kn_matmul_q6_avx512(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q6, job, job->y + job->row0);
+}
+
+void kn_matmul_f32_avx512(const struct kn_matmul *job)
+{
+    matmul_f32_v16(job, job->y + job->row0);
+}
+
+void kn_matmul_f16_avx512(const struct kn_matmul *job)
+{
+    matmul_f16_v16(job, job->y + job->row0);
+}
+
+void kn_matmul_bf16_avx512(const struct kn_matmul *job)
+{
+    matmul_bf16_v16(job, job->y + job->row0);
+}
+
+void kn_score_avx512(const struct kn_score *job)
+{
+    score_v16(job, matmul_q8);
+}

@@ -1,0 +1,56 @@
+/* v16: sixteen floats at a time, the same algorithm for every instruction set.
+ *
+ * A file <op>_<isa>.c includes v16_<isa>.h (types and operations), then a body: v16_act.h,
+ * v16_matmul.h, v16_attend.h. What an instruction set has to offer:
+ *
+ *   v16_zero v16_set1 v16_load v16_store     the last two need no alignment
+ *   v16_load_n v16_store_n                   only the first n lanes; the others load as zero
+ *   v16_keep_n(x, n, rest)                   the first n lanes of x, then those of rest
+ *   v16_add v16_sub v16_mul v16_div v16_abs
+ *   v16_fma(a, b, c) v16_fnma(a, b, c)       c + a b, c - a b, rounded once
+ *   v16_max(a, b) v16_min(a, b)              b where either is not a number
+ *   v16_sum v16_top v16_bottom               of all lanes, in a fixed order
+ *   v16_round v16_pow2                       nearest even; 2^n for an integral n in -126..127
+ *   v16_zero_below(x, key, limit)            0 where key < limit, else x
+ *   v16_load_half v16_store_half v16_load_bf16
+ *   v16_store_i8, v16_store_nibbles          round and narrow; low and high nibbles of 16 bytes
+ *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats
+ *   v16_unpack_q8(group, out)
+ *   v16_load_columns(out, base, stride)      out[i] lane r = dword i of row r, for 4 x 16
+ *   v16i_load v16i_store
+ *   v16_sum_i8(q)                            of 16 signed bytes
+ *   v16i_shift(x, n)                         right, filling with zeros
+ *   v16i_nibble v16i_byte v16i_half          the bits from `shift` up, unsigned, signed, binary16
+ *
+ * and the shapes of its register tiles: V16_DOT_*, V16_QK_ROWS, V16_PV_WIDE. */
+#ifndef RETAIN_KERNELS_V16_H
+#define RETAIN_KERNELS_V16_H
+
+#define V16_INLINE static inline __attribute__((always_inline))
+
+/* e^x to 2 units in the last place (Cephes expf); 0 below -87.3, where floats turn denormal.
+ * Ends at e^88: no infinity comes from it. */
+V16_INLINE v16 v16_exp(v16 x)
+{
+    const v16 low = v16_set1(-87.33f);
+    const v16 in = v16_max(low, v16_min(v16_set1(88.0f), x));
+    const v16 n = v16_round(v16_mul(in, v16_set1(1.44269504f)));
+    const v16 r = v16_fnma(n, v16_set1(-2.12194440e-4f), v16_fnma(n, v16_set1(0.693359375f), in));
+    v16 p = v16_set1(1.9875691500e-4f);
+
+    p = v16_fma(p, r, v16_set1(1.3981999507e-3f));
+    p = v16_fma(p, r, v16_set1(8.3334519073e-3f));
+    p = v16_fma(p, r, v16_set1(4.1665795894e-2f));
+    p = v16_fma(p, r, v16_set1(1.6666665459e-1f));
+    p = v16_fma(p, r, v16_set1(5.0000001201e-1f));
+    p = v16_add(v16_fma(p, v16_mul(r, r), r), v16_set1(1.0f));
+    return v16_zero_below(v16_mul(p, v16_pow2(n)), x, low);
+}
+
+V16_INLINE v16 v16_silu(v16 x)
+{
+    const v16 e = v16_exp(v16_sub(v16_zero(), x));
+    return v16_div(x, v16_add(v16_set1(1.0f), e));
+}
+
+#endif

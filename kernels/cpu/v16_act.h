@@ -1,0 +1,152 @@
+/* Activations and cache units over v16, see v16.h. */
+#ifndef RETAIN_KERNELS_V16_ACT_H
+#define RETAIN_KERNELS_V16_ACT_H
+
+#include "kernels/cpu/v16.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline void quantize_v16(int8_t *q, float *d, int32_t *sum, const float *x, int n)
+{
+    for (int g = 0; g < n / KN_GROUP; g++, x += KN_GROUP, q += KN_GROUP) {
+        const v16 a = v16_load(x), b = v16_load(x + 16);
+
+        d[g] = v16_top(v16_max(v16_abs(a), v16_abs(b))) / 127.0f;
+        sum[g] = 0;
+        if (!(d[g] > 0.0f)) {
+            memset(q, 0, KN_GROUP);
+            continue;
+        }
+        /* a denormal d is coarse: without the clamp max / d could reach 190 */
+        const v16 div = v16_set1(d[g]), top = v16_set1(127.0f), bottom = v16_set1(-127.0f);
+        const v16 qa = v16_max(bottom, v16_min(top, v16_round(v16_div(a, div))));
+        const v16 qb = v16_max(bottom, v16_min(top, v16_round(v16_div(b, div))));
+
+        v16_store_i8(q, qa);
+        v16_store_i8(q + 16, qb);
+        sum[g] = (int32_t)v16_sum(v16_add(qa, qb)); /* exact */
+    }
+}
+
+static inline void rmsnorm_v16(float *y, const float *x, const float *w, int n, float eps)
+{
+    v16 a = v16_zero(), b = v16_zero();
+    int i = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        const v16 p = v16_load(x + i), q = v16_load(x + i + 16);
+        a = v16_fma(p, p, a);
+        b = v16_fma(q, q, b);
+    }
+    for (; i < n; i += 16) {
+        const v16 p = v16_load_n(x + i, n - i);
+        a = v16_fma(p, p, a);
+    }
+
+    const v16 inv = v16_set1(1.0f / sqrtf(v16_sum(v16_add(a, b)) / (float)n + eps));
+    for (i = 0; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_mul(v16_mul(v16_load(x + i), inv), v16_load(w + i)));
+    if (i < n) {
+        const v16 last = v16_mul(v16_load_n(x + i, n - i), inv);
+        v16_store_n(y + i, v16_mul(last, v16_load_n(w + i, n - i)), n - i);
+    }
+}
+
+static inline void silu_mul_v16(float *y, const float *gate, const float *up, int n)
+{
+    int i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_mul(v16_silu(v16_load(gate + i)), v16_load(up + i)));
+    if (i < n) {
+        const v16 act = v16_silu(v16_load_n(gate + i, n - i));
+        v16_store_n(y + i, v16_mul(act, v16_load_n(up + i, n - i)), n - i);
+    }
+}
+
+static inline void add_v16(float *y, const float *x, int n)
+{
+    int i = 0;
+
+    for (; i + 16 <= n; i += 16) v16_store(y + i, v16_add(v16_load(y + i), v16_load(x + i)));
+    if (i < n)
+        v16_store_n(y + i, v16_add(v16_load_n(y + i, n - i), v16_load_n(x + i, n - i)), n - i);
+}
+
+static inline void kv_pack_f16_v16(uint16_t *out, const float *x, int head_dim)
+{
+    const v16 top = v16_set1(65504.0f), bottom = v16_set1(-65504.0f);
+    int i = 0;
+
+    for (; i + 16 <= head_dim; i += 16)
+        v16_store_half(out + i, v16_max(bottom, v16_min(top, v16_load(x + i))));
+    for (; i < head_dim; i++) out[i] = kn_half_saturated(x[i]);
+}
+
+static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
+{
+    const size_t used = (size_t)(head_dim / KN_GROUP) * sizeof(struct kn_kv_q8);
+    const v16 top = v16_set1(127.0f), bottom = v16_set1(-127.0f);
+    struct kn_kv_q8 *out = dst;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        const v16 a = v16_load(x), b = v16_load(x + 16);
+
+        out->d = kn_half_saturated(v16_top(v16_max(v16_abs(a), v16_abs(b))) / 127.0f);
+        if (!(out->d & 0x7fff)) {
+            memset(out->q, 0, KN_GROUP);
+            continue;
+        }
+        const v16 d = v16_set1(kn_float_from_half(out->d));
+        v16_store_i8(out->q, v16_max(bottom, v16_min(top, v16_round(v16_div(a, d)))));
+        v16_store_i8(out->q + 16, v16_max(bottom, v16_min(top, v16_round(v16_div(b, d)))));
+    }
+    /* rows end on 4 bytes, and equal units must be equal bytes */
+    memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
+}
+
+static inline void kv_pack_q4_v16(struct kn_kv_q4 *out, const float *x, int head_dim)
+{
+    const v16 top = v16_set1(15.0f), bottom = v16_zero();
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        const v16 a = v16_load(x), b = v16_load(x + 16);
+        const float min = v16_bottom(v16_min(a, b)), max = v16_top(v16_max(a, b));
+
+        out->d = kn_half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
+        out->m = kn_half_saturated(min + 0.0f);
+        if (!(out->d & 0x7fff)) {
+            memset(out->q, 0, sizeof out->q);
+            continue;
+        }
+        const v16 d = v16_set1(kn_float_from_half(out->d));
+        const v16 m = v16_set1(kn_float_from_half(out->m));
+        const v16 qa = v16_round(v16_div(v16_sub(a, m), d));
+        const v16 qb = v16_round(v16_div(v16_sub(b, m), d));
+        v16_store_nibbles(out->q, v16_max(bottom, v16_min(top, qa)),
+                          v16_max(bottom, v16_min(top, qb)));
+    }
+}
+
+static inline void kv_unpack_f16_v16(float *dst, const uint16_t *in, int head_dim)
+{
+    int i = 0;
+
+    for (; i + 16 <= head_dim; i += 16) v16_store(dst + i, v16_load_half(in + i));
+    for (; i < head_dim; i++) dst[i] = kn_float_from_half(in[i]);
+}
+
+static inline void kv_unpack_q8_v16(float *dst, const struct kn_kv_q8 *in, int head_dim)
+{
+    for (int i = 0; i < head_dim; i += KN_GROUP, in++) v16_unpack_q8(in, dst + i);
+}
+
+static inline void kv_unpack_q4_v16(float *dst, const struct kn_kv_q4 *in, int head_dim)
+{
+    for (int i = 0; i < head_dim; i += KN_GROUP, in++)
+        v16_unpack_q4(in->q, v16_set1(kn_float_from_half(in->d)),
+                      v16_set1(kn_float_from_half(in->m)), dst + i);
+}
+
+#endif

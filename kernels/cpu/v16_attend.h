@@ -1,0 +1,510 @@
+/* Attention over cache units, fused: dequantization, RoPE by slot, Q K^T, online softmax, P V.
+ *
+ * Slots come in tiles of 64, a tile in strips of 32. The rotation of a key is split: within its
+ * strip a key turns by its place 0..31, and the query turns back by the strip's first slot, so that
+ * only rows 0..32 of the rope table, and one row per query and tile, are ever read.
+ *
+ * A strip's keys are turned into columns (v16s of one number of a head: lane = slot), so that the
+ * logits of 16 slots are one chain of FMAs without a horizontal sum. Values stay rows.
+ *
+ * Each number is a chain of operations that is the same for every n_tok and slot1: slots that a
+ * token does not see add exact zeros. */
+#ifndef RETAIN_KERNELS_V16_ATTEND_H
+#define RETAIN_KERNELS_V16_ATTEND_H
+
+#include "kernels/cpu/v16.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    STRIP = 32,
+    STRIPS = KN_TILE / STRIP,
+    ROWS = 8, /* rows (a token's query in one head) that go through a tile together */
+    DIM_MAX = KN_HEAD_DIM_MAX,
+    GROUPS_MAX = DIM_MAX / KN_GROUP,
+};
+
+/* What a call keeps on the stack: 220 KB, of which head_dim 128 touches 90 KB. */
+struct attend_tile {
+    _Alignas(
+        64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32 slots], turned in the strip */
+    float v[KN_TILE * DIM_MAX];                /* [slot][v_stride] */
+    float v_scale[2][KN_TILE * GROUPS_MAX];    /* Q4: d and m of [slot][group] */
+    float cos[DIM_MAX / 2 * STRIP];            /* [dim / 2][32]: of the places in a strip */
+    float sin[DIM_MAX / 2 * STRIP];
+    uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
+    float base[ROWS * DIM_MAX];     /* [row][dim]: queries turned to the tile's first slot */
+    float turned[ROWS * DIM_MAX];   /* [row][dim]: to a strip's first slot */
+    float p[ROWS * KN_TILE];        /* [row][slot]: logits, then their exponentials */
+    float keep[ROWS];               /* what a new maximum leaves of the old sums */
+    int v_stride;                   /* head_dim rounded up to whole v16s */
+};
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* out[i * step + r] = dword i of row r, for 16 rows of n_dword dwords, `stride` bytes apart, of
+ * which n_row exist. out holds dwords. */
+static inline void load_columns(void *out, int step, const void *rows, size_t stride, int n_dword,
+                                int n_row)
+{
+    uint8_t padded[16 * DIM_MAX * sizeof(float)];
+    const uint8_t *base = rows;
+
+    if (n_row < 16) { /* rows beyond the end are not ours to read */
+        memset(padded, 0, 16 * stride);
+        if (n_row > 0) memcpy(padded, rows, (size_t)n_row * stride);
+        base = padded;
+    }
+    for (int i = 0; i < n_dword; i += 4) {
+        const int at = i + 4 <= n_dword ? i : n_dword - 4; /* the last block may overlap */
+        v16i column[4];
+
+        v16_load_columns(column, base + 4 * (size_t)at, stride);
+        for (int c = 0; c < 4; c++)
+            v16i_store((uint32_t *)out + (size_t)((at + c) * step), column[c]);
+    }
+}
+
+static inline v16 half_column(const uint32_t *raw, int byte)
+{
+    return v16i_half(v16i_load(raw + byte / 4 * 16), byte % 4 ? 16 : 0);
+}
+
+static inline void expand_f16(float *k, const uint32_t *raw, int head_dim)
+{
+    for (int i = 0; i < head_dim; i++) v16_store(k + i * STRIP, half_column(raw, 2 * i));
+}
+
+static inline void expand_q8(float *k, const uint32_t *raw, int head_dim)
+{
+    for (int g = 0; g < head_dim / KN_GROUP; g++) {
+        const int at = g * (int)sizeof(struct kn_kv_q8);
+        const v16 d = half_column(raw, at);
+
+        for (int i = 0; i < KN_GROUP; i++, k += STRIP) {
+            const int byte = at + 2 + i;
+            const v16i four = v16i_load(raw + byte / 4 * 16);
+            v16_store(k, v16_mul(v16i_byte(four, (unsigned)(byte % 4) * 8), d));
+        }
+    }
+}
+
+static inline void expand_q4(float *k, const uint32_t *raw, int head_dim)
+{
+    for (int i = 0; i < head_dim; i++) {
+        const uint32_t *group = raw + i / KN_GROUP * 5 * 16;
+        const unsigned shift = (unsigned)(i % 4 * 8 + i % KN_GROUP / 16 * 4);
+        const v16 q = v16i_nibble(v16i_load(group + (1 + i % 16 / 4) * 16), shift);
+        v16_store(k + i * STRIP, v16_fma(q, half_column(group, 0), half_column(group, 2)));
+    }
+}
+
+V16_INLINE void store_turned(float *k, int half, v16 x, v16 y, const float *cos, const float *sin)
+{
+    const v16 c = v16_load(cos), s = v16_load(sin);
+
+    v16_store(k, v16_fnma(y, s, v16_mul(x, c)));
+    v16_store(k + half * STRIP, v16_fma(x, s, v16_mul(y, c)));
+}
+
+/* Turns the columns of 16 slots by their places in the strip. */
+static inline void rotate_columns(float *k, const float *cos, const float *sin, int head_dim)
+{
+    const int half = head_dim / 2;
+
+    for (int i = 0; i < half; i++, k += STRIP, cos += STRIP, sin += STRIP)
+        store_turned(k, half, v16_load(k), v16_load(k + half * STRIP), cos, sin);
+}
+
+/* expand_q4 and rotate_columns in one pass, where RoPE pairs stand at the same place of two
+ * groups: head_dim a multiple of 64. */
+static inline void expand_q4_turned(float *k, const uint32_t *raw, const float *cos,
+                                    const float *sin, int head_dim)
+{
+    const int half = head_dim / 2, apart = half / KN_GROUP * 5 * 16;
+
+    for (int g = 0; g < half / KN_GROUP; g++, raw += 5 * 16) {
+        const v16 dx = half_column(raw, 0), mx = half_column(raw, 2);
+        const v16 dy = half_column(raw + apart, 0), my = half_column(raw + apart, 2);
+
+        for (int j = 0; j < 8; j++) { /* 4 numbers: a nibble each of 4 bytes */
+            const uint32_t *at = raw + (1 + j % 4) * 16;
+            const v16i x = v16i_shift(v16i_load(at), j / 4 * 4);
+            const v16i y = v16i_shift(v16i_load(at + apart), j / 4 * 4);
+
+#pragma GCC unroll 4
+            for (unsigned b = 0; b < 4; b++, k += STRIP, cos += STRIP, sin += STRIP)
+                store_turned(k, half, v16_fma(v16i_nibble(x, 8 * b), dx, mx),
+                             v16_fma(v16i_nibble(y, 8 * b), dy, my), cos, sin);
+        }
+    }
+}
+
+/* Fills k with the keys of the strip at slot p0, of which those below slot1 exist. */
+static inline void load_keys(float *k, struct attend_tile *tile, const struct kn_attend *job,
+                             int p0, int slot1)
+{
+    const int dim = job->head_dim;
+    const size_t stride = kn_kv_bytes(job->k_type, dim);
+    const uint8_t *rows = (const uint8_t *)job->k + (size_t)p0 * stride;
+
+    for (int i = 0; i < STRIP && p0 + i < slot1; i += 16, k += 16, rows += 16 * stride) {
+        const int n_row = slot1 - p0 - i < 16 ? slot1 - p0 - i : 16;
+        const float *cos = tile->cos + i, *sin = tile->sin + i;
+
+        if (job->k_type == KN_KV_F32)
+            load_columns(k, STRIP, rows, stride, dim, n_row);
+        else
+            load_columns(tile->raw, 16, rows, stride, (int)(stride / 4), n_row);
+        if (job->k_type == KN_KV_Q4 && dim % 64 == 0) {
+            expand_q4_turned(k, tile->raw, cos, sin, dim);
+            continue;
+        }
+        if (job->k_type == KN_KV_Q4)
+            expand_q4(k, tile->raw, dim);
+        else if (job->k_type == KN_KV_Q8)
+            expand_q8(k, tile->raw, dim);
+        else if (job->k_type == KN_KV_F16)
+            expand_f16(k, tile->raw, dim);
+        rotate_columns(k, cos, sin, dim);
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static inline void load_values_f32(struct attend_tile *tile, const float *src, int n_slot,
+                                   int head_dim)
+{
+    float *v = tile->v;
+
+    for (int s = 0; s < n_slot; s++, src += head_dim, v += tile->v_stride)
+        memcpy(v, src, (size_t)head_dim * sizeof *v);
+}
+
+static inline void load_values_f16(struct attend_tile *tile, const uint16_t *src, int n_slot,
+                                   int head_dim)
+{
+    float *v = tile->v;
+
+    for (int s = 0; s < n_slot; s++, src += head_dim, v += tile->v_stride) {
+        int i = 0;
+
+        for (; i + 16 <= head_dim; i += 16) v16_store(v + i, v16_load_half(src + i));
+        for (; i < head_dim; i++) v[i] = kn_float_from_half(src[i]);
+    }
+}
+
+static inline void load_values_q8(struct attend_tile *tile, const uint8_t *src, int n_slot,
+                                  int head_dim)
+{
+    const size_t stride = kn_kv_bytes(KN_KV_Q8, head_dim);
+    float *v = tile->v;
+
+    for (int s = 0; s < n_slot; s++, src += stride) {
+        const struct kn_kv_q8 *group = (const struct kn_kv_q8 *)src;
+
+        for (int i = 0; i < head_dim; i += KN_GROUP, group++, v += KN_GROUP)
+            v16_unpack_q8(group, v);
+    }
+}
+
+/* Units of Q4 leave no gap: n_slot * groups of them in a row. */
+static inline void load_values_q4(struct attend_tile *tile, const struct kn_kv_q4 *group,
+                                  int n_slot, int head_dim)
+{
+    const int n = n_slot * (head_dim / KN_GROUP);
+    float *d = tile->v_scale[0], *m = tile->v_scale[1], *v = tile->v;
+
+    for (int i = 0; i < n; i++) memcpy(&d[i], &group[i], sizeof d[i]); /* both halves, as yet */
+    for (int i = 0; i < n; i += 16) {
+        const v16i both = v16i_load(d + i);
+        v16_store(m + i, v16i_half(both, 16));
+        v16_store(d + i, v16i_half(both, 0));
+    }
+    for (int i = 0; i < n; i++, v += KN_GROUP)
+        v16_unpack_q4(group[i].q, v16_set1(d[i]), v16_set1(m[i]), v);
+}
+
+static inline void load_values(struct attend_tile *tile, const struct kn_attend *job, int p0,
+                               int n_slot)
+{
+    const int dim = job->head_dim;
+    const void *src = (const uint8_t *)job->v + (size_t)p0 * kn_kv_bytes(job->v_type, dim);
+
+    if (job->v_type == KN_KV_Q4)
+        load_values_q4(tile, src, n_slot, dim);
+    else if (job->v_type == KN_KV_Q8)
+        load_values_q8(tile, src, n_slot, dim);
+    else if (job->v_type == KN_KV_F16)
+        load_values_f16(tile, src, n_slot, dim);
+    else
+        load_values_f32(tile, src, n_slot, dim);
+}
+
+/* ---- queries -------------------------------------------------------------------------------- */
+
+/* Turns n numbers a and their partners b by the angles of n numbers of a rope row. */
+V16_INLINE void turn(float *a_out, float *b_out, v16 a, v16 b, v16 cos, v16 sin, int n)
+{
+    const v16 x = v16_fnma(b, sin, v16_mul(a, cos)), y = v16_fma(a, sin, v16_mul(b, cos));
+
+    if (n >= 16) {
+        v16_store(a_out, x);
+        v16_store(b_out, y);
+    } else {
+        v16_store_n(a_out, x, n);
+        v16_store_n(b_out, y, n);
+    }
+}
+
+V16_INLINE v16 load_upto16(const float *p, int n)
+{
+    return n >= 16 ? v16_load(p) : v16_load_n(p, n);
+}
+
+/* base = row r of the job, scaled and turned to slot p0. Row r is group r % n_group of token
+ * r / n_group. */
+static inline void turn_query(float *base, const struct kn_attend *job, int r, int p0)
+{
+    const int half = job->head_dim / 2, t = r / job->n_group, g = r % job->n_group;
+    const float *q = job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
+    const int past = job->pos0 + t - p0; /* < 0: this token sees nothing of the tile */
+    const size_t at = (size_t)(past > 0 ? past : 0) * (size_t)half;
+    const v16 scale = v16_set1(job->scale);
+
+    for (int i = 0; i < half; i += 16) {
+        const int n = half - i;
+        const v16 a = v16_mul(load_upto16(q + i, n), scale);
+        const v16 b = v16_mul(load_upto16(q + half + i, n), scale);
+
+        turn(base + i, base + half + i, a, b, load_upto16(job->rope->cos + at + i, n),
+             load_upto16(job->rope->sin + at + i, n), n);
+    }
+}
+
+/* tile->turned = tile->base, turned back by `back` slots. */
+static inline void turn_back(struct attend_tile *tile, const struct kn_attend *job, int n_row,
+                             int back)
+{
+    const int dim = job->head_dim, half = dim / 2;
+    const float *cos = job->rope->cos + back * half, *sin = job->rope->sin + back * half;
+
+    for (int i = 0; i < half; i += 16) {
+        const int n = half - i;
+        const v16 c = load_upto16(cos + i, n);
+        const v16 s = v16_sub(v16_zero(), load_upto16(sin + i, n));
+
+        for (int r = 0; r < n_row; r++) {
+            const float *a = tile->base + r * dim + i;
+            float *out = tile->turned + r * dim + i;
+
+            turn(out, out + half, load_upto16(a, n), load_upto16(a + half, n), c, s, n);
+        }
+    }
+}
+
+/* ---- Q K^T ---------------------------------------------------------------------------------- */
+
+/* R rows against a strip: p[r][32]. q: [row][dim], k: [dim][32]. */
+V16_INLINE void logit_tile(int R, float *p, const float *q, const float *k, int dim)
+{
+    v16 acc[2 * V16_QK_ROWS];
+
+#pragma GCC unroll 8
+    for (int r = 0; r < R; r++) acc[2 * r] = acc[2 * r + 1] = v16_zero();
+    for (int d = 0; d < dim; d++, k += STRIP) {
+        const v16 a = v16_load(k), b = v16_load(k + 16);
+
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) {
+            const v16 x = v16_set1(q[r * dim + d]);
+            acc[2 * r] = v16_fma(x, a, acc[2 * r]);
+            acc[2 * r + 1] = v16_fma(x, b, acc[2 * r + 1]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; r++) {
+        v16_store(p + r * KN_TILE, acc[2 * r]);
+        v16_store(p + r * KN_TILE + 16, acc[2 * r + 1]);
+    }
+}
+
+static inline void logits(float *p, const float *q, const float *k, int n_row, int dim)
+{
+    int r = 0;
+
+    for (; r + V16_QK_ROWS <= n_row; r += V16_QK_ROWS)
+        logit_tile(V16_QK_ROWS, p + r * KN_TILE, q + r * dim, k, dim);
+    for (; r + V16_QK_ROWS / 2 <= n_row; r += V16_QK_ROWS / 2)
+        logit_tile(V16_QK_ROWS / 2, p + r * KN_TILE, q + r * dim, k, dim);
+    for (; r < n_row; r++) logit_tile(1, p + r * KN_TILE, q + r * dim, k, dim);
+}
+
+/* ---- softmax -------------------------------------------------------------------------------- */
+
+/* Slots of the tile at p0 that row r of the job sees: 0..64. */
+static inline int visible(const struct kn_attend *job, int r, int p0)
+{
+    const int pos = job->pos0 + r / job->n_group;
+    const int n = (pos + 1 < job->slot1 ? pos + 1 : job->slot1) - p0;
+    return n < 0 ? 0 : n < KN_TILE ? n : KN_TILE;
+}
+
+/* Turns the logits of n_lane slots, a multiple of 16, into exponentials, of which the first n_slot
+ * count, and moves the running maximum and sum. Returns what is left of sums under the old maximum.
+ */
+static inline float online_softmax(float *p, int n_slot, int n_lane, float *m, float *l)
+{
+    v16 top = v16_set1(-INFINITY), sum = v16_zero();
+
+    if (n_slot == 0) {
+        memset(p, 0, (size_t)n_lane * sizeof *p);
+        return 1.0f;
+    }
+    for (int i = 0; i < n_lane; i += 16) {
+        if (i + 16 > n_slot)
+            v16_store(p + i, v16_keep_n(v16_load(p + i), n_slot - i, v16_set1(-INFINITY)));
+        top = v16_max(top, v16_load(p + i));
+    }
+    const float tile_max = v16_top(top), max = tile_max > *m ? tile_max : *m;
+    for (int i = 0; i < n_lane; i += 16) {
+        const v16 e = v16_exp(v16_sub(v16_load(p + i), v16_set1(max)));
+        v16_store(p + i, e);
+        sum = v16_add(sum, e);
+    }
+    const float keep = *m == max ? 1.0f : *m == -INFINITY ? 0.0f : expf(*m - max);
+    *m = max;
+    *l = *l * keep + v16_sum(sum);
+    return keep;
+}
+
+/* ---- P V ------------------------------------------------------------------------------------ */
+
+/* R rows by W v16s of head_dim: acc[r * dim + ..] = acc * keep[r] + sum over slots of p v. Only
+ * the first n numbers exist where W is 1. */
+V16_INLINE void value_tile(int R, int W, float *acc, const float *p, const float *keep,
+                           const float *v, size_t v_stride, int n_slot, int dim, int n)
+{
+    v16 sum[16];
+
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int w = 0; w < W; w++) {
+            const float *at = acc + r * dim + 16 * w;
+            sum[r * W + w] = v16_mul(W == 1 ? v16_load_n(at, n) : v16_load(at), v16_set1(keep[r]));
+        }
+    for (int s = 0; s < n_slot; s++, v += v_stride) {
+        v16 x[4];
+
+#pragma GCC unroll 4
+        for (int w = 0; w < W; w++) x[w] = v16_load(v + 16 * w);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) {
+            const v16 weight = v16_set1(p[r * KN_TILE + s]);
+#pragma GCC unroll 4
+            for (int w = 0; w < W; w++) sum[r * W + w] = v16_fma(weight, x[w], sum[r * W + w]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int w = 0; w < W; w++) {
+            float *at = acc + r * dim + 16 * w;
+            if (W == 1)
+                v16_store_n(at, sum[r * W + w], n);
+            else
+                v16_store(at, sum[r * W + w]);
+        }
+}
+
+V16_INLINE void value_rows(int R, const struct attend_tile *tile, float *acc, int r0, int n_slot,
+                           int dim)
+{
+    enum { WIDE = 16 * V16_PV_WIDE };
+    const float *p = tile->p + r0 * KN_TILE, *keep = tile->keep + r0;
+    const size_t stride = (size_t)tile->v_stride;
+    int d = 0;
+
+    acc += r0 * dim;
+    for (; d + WIDE <= dim; d += WIDE)
+        value_tile(R, V16_PV_WIDE, acc + d, p, keep, tile->v + d, stride, n_slot, dim, 16);
+    for (; d < dim; d += 16)
+        value_tile(R, 1, acc + d, p, keep, tile->v + d, stride, n_slot, dim, dim - d);
+}
+
+static inline void values(const struct attend_tile *tile, float *acc, int n_row, int n_slot,
+                          int dim)
+{
+    int r = 0;
+
+    for (; r + 4 <= n_row; r += 4) value_rows(4, tile, acc, r, n_slot, dim);
+    for (; r + 2 <= n_row; r += 2) value_rows(2, tile, acc, r, n_slot, dim);
+    if (r < n_row) value_rows(1, tile, acc, r, n_slot, dim);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static inline void attend_init(struct attend_tile *tile, const struct kn_attend *job)
+{
+    const size_t rows = (size_t)job->n_tok * (size_t)job->n_group;
+    const int half = job->head_dim / 2, n_pos = job->rope->n_pos;
+    const size_t stride = (size_t)half * sizeof(float);
+
+    for (size_t r = 0; r < rows; r++) {
+        job->m[r] = -INFINITY;
+        job->l[r] = 0.0f;
+    }
+    memset(job->acc, 0, rows * (size_t)job->head_dim * sizeof *job->acc);
+    for (int i = 0; i < STRIP && i < n_pos; i += 16) {
+        const int n_row = n_pos - i < 16 ? n_pos - i : 16;
+        load_columns(tile->cos + i, STRIP, job->rope->cos + i * half, stride, half, n_row);
+        load_columns(tile->sin + i, STRIP, job->rope->sin + i * half, stride, half, n_row);
+    }
+    tile->v_stride = (job->head_dim + 15) / 16 * 16;
+}
+
+/* Rows [r0, r0 + n_row) of the job against the tile at p0, whose keys, where not loaded, go
+ * through the first strip one strip after the other: less of the first-level cache. */
+static inline void attend_rows(struct attend_tile *tile, const struct kn_attend *job, int r0,
+                               int n_row, int p0, int loaded)
+{
+    const int dim = job->head_dim, n_slot = visible(job, r0 + n_row - 1, p0);
+
+    if (n_slot == 0) return; /* rows stand in token order: no earlier one sees more */
+    for (int r = 0; r < n_row; r++) turn_query(tile->base + r * dim, job, r0 + r, p0);
+    for (int at = 0; at < n_slot; at += STRIP) {
+        float *k = tile->k + (loaded ? at * dim : 0);
+
+        if (!loaded) load_keys(k, tile, job, p0 + at, p0 + n_slot);
+        if (at > 0) turn_back(tile, job, n_row, at);
+        logits(tile->p + at, at > 0 ? tile->turned : tile->base, k, n_row, dim);
+    }
+    for (int r = 0; r < n_row; r++)
+        tile->keep[r] = online_softmax(tile->p + r * KN_TILE, visible(job, r0 + r, p0),
+                                       (n_slot + 15) / 16 * 16, job->m + r0 + r, job->l + r0 + r);
+    values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, n_slot, dim);
+}
+
+static inline void attend_v16(const struct kn_attend *job)
+{
+    const int rows = job->n_tok * job->n_group, last = job->pos0 + job->n_tok;
+    const int end = last < job->slot1 ? last : job->slot1;
+    struct attend_tile tile;
+
+    assert(job->head_dim <= KN_HEAD_DIM_MAX && job->slot0 % KN_TILE == 0);
+    attend_init(&tile, job);
+    for (int p0 = job->slot0; p0 < end; p0 += KN_TILE) {
+        const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
+
+        load_values(&tile, job, p0, n_slot);
+        for (int at = 0; rows > ROWS && at < n_slot; at += STRIP)
+            load_keys(tile.k + at * job->head_dim, &tile, job, p0 + at, p0 + n_slot);
+        for (int r = 0; r < rows; r += ROWS)
+            attend_rows(&tile, job, r, rows - r < ROWS ? rows - r : ROWS, p0, rows > ROWS);
+    }
+}
+
+#endif

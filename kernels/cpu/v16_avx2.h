@@ -1,0 +1,337 @@
+/* v16: sixteen floats, here in two 256-bit registers. See v16.h for what each function means. */
+#ifndef RETAIN_KERNELS_V16_AVX2_H
+#define RETAIN_KERNELS_V16_AVX2_H
+
+#include "kernels/cpu/cpu.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+typedef struct {
+    __m256 a, b;
+} v16;
+
+typedef struct {
+    __m256i a, b;
+} v16i;
+
+enum {
+    V16_DOT_CHAINS = 4, /* rows at once where there is one token */
+    V16_DOT_ROWS = 2,
+    V16_DOT_TOK = 2, /* register tile of a float matrix product */
+    V16_QK_ROWS = 2, /* rows of the register tile of Q K^T, two v16s wide */
+    V16_PV_WIDE = 1, /* v16s of head_dim in the register tile of P V */
+};
+
+static inline v16 v16_pair(__m256 a, __m256 b)
+{
+    const v16 x = {a, b};
+    return x;
+}
+
+static inline v16 v16_zero(void)
+{
+    return v16_pair(_mm256_setzero_ps(), _mm256_setzero_ps());
+}
+static inline v16 v16_set1(float x)
+{
+    return v16_pair(_mm256_set1_ps(x), _mm256_set1_ps(x));
+}
+static inline v16 v16_load(const float *p)
+{
+    return v16_pair(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8));
+}
+
+static inline void v16_store(float *p, v16 x)
+{
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+
+static inline v16 v16_add(v16 x, v16 y)
+{
+    return v16_pair(_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b));
+}
+
+static inline v16 v16_sub(v16 x, v16 y)
+{
+    return v16_pair(_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b));
+}
+
+static inline v16 v16_mul(v16 x, v16 y)
+{
+    return v16_pair(_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b));
+}
+
+static inline v16 v16_div(v16 x, v16 y)
+{
+    return v16_pair(_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b));
+}
+
+static inline v16 v16_fma(v16 x, v16 y, v16 z)
+{
+    return v16_pair(_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b));
+}
+
+static inline v16 v16_fnma(v16 x, v16 y, v16 z)
+{
+    return v16_pair(_mm256_fnmadd_ps(x.a, y.a, z.a), _mm256_fnmadd_ps(x.b, y.b, z.b));
+}
+
+static inline v16 v16_max(v16 x, v16 y)
+{
+    return v16_pair(_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b));
+}
+
+static inline v16 v16_min(v16 x, v16 y)
+{
+    return v16_pair(_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b));
+}
+
+static inline v16 v16_abs(v16 x)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return v16_pair(_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
+}
+
+/* Halves, quarters, … are folded onto each other, as _mm512_reduce_add_ps does. */
+static inline float v16_sum(v16 x)
+{
+    const __m256 y = _mm256_add_ps(x.a, x.b);
+    __m128 z = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_add_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_add_ss(z, _mm_movehdup_ps(z)));
+}
+
+static inline float v16_top(v16 x)
+{
+    const __m256 y = _mm256_max_ps(x.a, x.b);
+    __m128 z = _mm_max_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_max_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_max_ss(z, _mm_movehdup_ps(z)));
+}
+
+static inline float v16_bottom(v16 x)
+{
+    const __m256 y = _mm256_min_ps(x.a, x.b);
+    __m128 z = _mm_min_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+    z = _mm_min_ps(z, _mm_movehl_ps(z, z));
+    return _mm_cvtss_f32(_mm_min_ss(z, _mm_movehdup_ps(z)));
+}
+
+static inline __m256i v8_mask(int n)
+{
+    const __m256i iota = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), iota);
+}
+
+static inline __m256 v8_load_n(const float *p, int n)
+{
+    return _mm256_maskload_ps(p, v8_mask(n));
+}
+
+static inline void v8_store_n(float *p, __m256 x, int n)
+{
+    _mm256_maskstore_ps(p, v8_mask(n), x);
+}
+
+static inline v16 v16_load_n(const float *p, int n)
+{
+    return v16_pair(v8_load_n(p, n), v8_load_n(p + 8, n - 8));
+}
+
+static inline void v16_store_n(float *p, v16 x, int n)
+{
+    v8_store_n(p, x.a, n);
+    v8_store_n(p + 8, x.b, n - 8);
+}
+
+static inline v16 v16_keep_n(v16 x, int n, v16 rest)
+{
+    return v16_pair(_mm256_blendv_ps(rest.a, x.a, _mm256_castsi256_ps(v8_mask(n))),
+                    _mm256_blendv_ps(rest.b, x.b, _mm256_castsi256_ps(v8_mask(n - 8))));
+}
+
+static inline v16 v16_round(v16 x)
+{
+    return v16_pair(_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                    _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+static inline __m256 v8_pow2(__m256 n)
+{
+    const __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(e, 23));
+}
+
+static inline v16 v16_pow2(v16 n)
+{
+    return v16_pair(v8_pow2(n.a), v8_pow2(n.b));
+}
+
+static inline v16 v16_zero_below(v16 x, v16 key, v16 limit)
+{
+    return v16_pair(_mm256_andnot_ps(_mm256_cmp_ps(key.a, limit.a, _CMP_LT_OQ), x.a),
+                    _mm256_andnot_ps(_mm256_cmp_ps(key.b, limit.b, _CMP_LT_OQ), x.b));
+}
+
+static inline v16 v16_load_half(const uint16_t *p)
+{
+    return v16_pair(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)),
+                    _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8))));
+}
+
+static inline void v16_store_half(uint16_t *p, v16 x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((__m128i *)(p + 8), _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline __m256 v8_load_bf16(const uint16_t *p)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+static inline v16 v16_load_bf16(const uint16_t *p)
+{
+    return v16_pair(v8_load_bf16(p), v8_load_bf16(p + 8));
+}
+
+/* 16 dwords that fit a byte, narrowed in order. */
+static inline __m128i v16_narrow(__m256i a, __m256i b)
+{
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+
+static inline void v16_store_i8(int8_t *p, v16 x)
+{
+    const __m128i q = v16_narrow(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+    _mm_storeu_si128((__m128i *)p, q);
+}
+
+static inline void v16_store_nibbles(uint8_t *p, v16 lo, v16 hi)
+{
+    const __m128i low = v16_narrow(_mm256_cvtps_epi32(lo.a), _mm256_cvtps_epi32(lo.b));
+    const __m128i high = v16_narrow(_mm256_cvtps_epi32(hi.a), _mm256_cvtps_epi32(hi.b));
+    _mm_storeu_si128((__m128i *)p, _mm_or_si128(low, _mm_slli_epi16(high, 4)));
+}
+
+static inline void v16_unpack_q4(const uint8_t q[16], v16 d, v16 m, float *out)
+{
+    const __m128i both = _mm_loadu_si128((const __m128i *)q);
+    const __m256i x = _mm256_cvtepu8_epi32(both);
+    const __m256i y = _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(both, both));
+    const __m256i mask = _mm256_set1_epi32(15);
+    const __m256 x_low = _mm256_cvtepi32_ps(_mm256_and_si256(x, mask));
+    const __m256 y_low = _mm256_cvtepi32_ps(_mm256_and_si256(y, mask));
+
+    _mm256_storeu_ps(out, _mm256_fmadd_ps(x_low, d.a, m.a));
+    _mm256_storeu_ps(out + 8, _mm256_fmadd_ps(y_low, d.a, m.a));
+    _mm256_storeu_ps(out + 16,
+                     _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(x, 4)), d.a, m.a));
+    _mm256_storeu_ps(out + 24,
+                     _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(y, 4)), d.a, m.a));
+}
+
+static inline __m256 v8_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
+{
+    const __m256 d = _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(u->d)));
+
+    for (int i = 0; i < KN_GROUP; i += 8)
+        _mm256_storeu_ps(out + i, _mm256_mul_ps(v8_load_i8(u->q + i), d));
+}
+
+/* vpsadbw sums unsigned bytes: with the top bit flipped they are 128 more than the signed ones. */
+static inline int32_t v16_sum_i8(const int8_t q[16])
+{
+    const __m128i x = _mm_loadu_si128((const __m128i *)q);
+    const __m128i sums = _mm_sad_epu8(_mm_xor_si128(x, _mm_set1_epi8(-128)), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
+}
+
+/* Rows i and 4 + i of 16 bytes: one 128-bit lane each. */
+static inline __m256i v8_load_lanes(const uint8_t *base, size_t stride)
+{
+    const __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)base));
+    return _mm256_inserti128_si256(x, _mm_loadu_si128((const __m128i *)(base + 4 * stride)), 1);
+}
+
+static inline void v8_load_columns(__m256i out[4], const uint8_t *base, size_t stride)
+{
+    const __m256i a = v8_load_lanes(base, stride), b = v8_load_lanes(base + stride, stride);
+    const __m256i c = v8_load_lanes(base + 2 * stride, stride);
+    const __m256i d = v8_load_lanes(base + 3 * stride, stride);
+    const __m256i ab0 = _mm256_unpacklo_epi32(a, b), ab1 = _mm256_unpackhi_epi32(a, b);
+    const __m256i cd0 = _mm256_unpacklo_epi32(c, d), cd1 = _mm256_unpackhi_epi32(c, d);
+
+    out[0] = _mm256_unpacklo_epi64(ab0, cd0);
+    out[1] = _mm256_unpackhi_epi64(ab0, cd0);
+    out[2] = _mm256_unpacklo_epi64(ab1, cd1);
+    out[3] = _mm256_unpackhi_epi64(ab1, cd1);
+}
+
+static inline void v16_load_columns(v16i out[4], const uint8_t *base, size_t stride)
+{
+    __m256i a[4], b[4];
+
+    v8_load_columns(a, base, stride);
+    v8_load_columns(b, base + 8 * stride, stride);
+    for (int i = 0; i < 4; i++) {
+        out[i].a = a[i];
+        out[i].b = b[i];
+    }
+}
+
+static inline v16i v16i_load(const void *p)
+{
+    const v16i x = {_mm256_loadu_si256((const __m256i *)p),
+                    _mm256_loadu_si256((const __m256i *)p + 1)};
+    return x;
+}
+
+static inline void v16i_store(void *p, v16i x)
+{
+    _mm256_storeu_si256((__m256i *)p, x.a);
+    _mm256_storeu_si256((__m256i *)p + 1, x.b);
+}
+
+static inline v16i v16i_shift(v16i x, int n)
+{
+    const v16i y = {_mm256_srli_epi32(x.a, n), _mm256_srli_epi32(x.b, n)};
+    return y;
+}
+
+static inline v16 v16i_nibble(v16i x, unsigned shift)
+{
+    const __m256i mask = _mm256_set1_epi32(15);
+    const __m256i a = _mm256_and_si256(_mm256_srli_epi32(x.a, (int)shift), mask);
+    const __m256i b = _mm256_and_si256(_mm256_srli_epi32(x.b, (int)shift), mask);
+    return v16_pair(_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b));
+}
+
+static inline v16 v16i_byte(v16i x, unsigned shift)
+{
+    const __m256i a = _mm256_slli_epi32(x.a, 24 - (int)shift);
+    const __m256i b = _mm256_slli_epi32(x.b, 24 - (int)shift);
+    return v16_pair(_mm256_cvtepi32_ps(_mm256_srai_epi32(a, 24)),
+                    _mm256_cvtepi32_ps(_mm256_srai_epi32(b, 24)));
+}
+
+static inline v16 v16i_half(v16i x, unsigned shift)
+{
+    const __m256i mask = _mm256_set1_epi32(0xffff);
+    const __m256i a = _mm256_and_si256(_mm256_srli_epi32(x.a, (int)shift), mask);
+    const __m256i b = _mm256_and_si256(_mm256_srli_epi32(x.b, (int)shift), mask);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
+    return v16_pair(_mm256_cvtph_ps(_mm256_castsi256_si128(words)),
+                    _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1)));
+}
+
+#endif

@@ -1,0 +1,242 @@
+/* v16: sixteen floats, here in one 512-bit register. See v16.h for what each function means. */
+#ifndef RETAIN_KERNELS_V16_AVX512_H
+#define RETAIN_KERNELS_V16_AVX512_H
+
+#include "kernels/cpu/cpu.h"
+
+#include <immintrin.h>
+
+typedef __m512 v16;
+typedef __m512i v16i;
+
+enum {
+    V16_DOT_CHAINS = 8, /* rows at once where there is one token */
+    V16_DOT_ROWS = 4,
+    V16_DOT_TOK = 4, /* register tile of a float matrix product */
+    V16_QK_ROWS = 8, /* rows of the register tile of Q K^T, two v16s wide */
+    V16_PV_WIDE = 4, /* v16s of head_dim in the register tile of P V, 4 rows high */
+};
+
+static inline v16 v16_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+static inline v16 v16_set1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+static inline v16 v16_load(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+static inline void v16_store(float *p, v16 x)
+{
+    _mm512_storeu_ps(p, x);
+}
+static inline v16 v16_add(v16 a, v16 b)
+{
+    return _mm512_add_ps(a, b);
+}
+static inline v16 v16_sub(v16 a, v16 b)
+{
+    return _mm512_sub_ps(a, b);
+}
+static inline v16 v16_mul(v16 a, v16 b)
+{
+    return _mm512_mul_ps(a, b);
+}
+static inline v16 v16_div(v16 a, v16 b)
+{
+    return _mm512_div_ps(a, b);
+}
+static inline v16 v16_fma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline v16 v16_fnma(v16 a, v16 b, v16 c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+static inline v16 v16_max(v16 a, v16 b)
+{
+    return _mm512_max_ps(a, b);
+}
+static inline v16 v16_min(v16 a, v16 b)
+{
+    return _mm512_min_ps(a, b);
+}
+static inline v16 v16_abs(v16 x)
+{
+    return _mm512_abs_ps(x);
+}
+static inline float v16_sum(v16 x)
+{
+    return _mm512_reduce_add_ps(x);
+}
+static inline float v16_top(v16 x)
+{
+    return _mm512_reduce_max_ps(x);
+}
+static inline float v16_bottom(v16 x)
+{
+    return _mm512_reduce_min_ps(x);
+}
+
+static inline __mmask16 v16_mask(int n)
+{
+    const unsigned lanes = n < 0 ? 0 : n < 16 ? (unsigned)n : 16;
+    return (__mmask16)((1u << lanes) - 1);
+}
+
+static inline v16 v16_load_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps(v16_mask(n), p);
+}
+static inline void v16_store_n(float *p, v16 x, int n)
+{
+    _mm512_mask_storeu_ps(p, v16_mask(n), x);
+}
+
+static inline v16 v16_keep_n(v16 x, int n, v16 rest)
+{
+    return _mm512_mask_blend_ps(v16_mask(n), rest, x);
+}
+
+static inline v16 v16_round(v16 x)
+{
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline v16 v16_pow2(v16 n)
+{
+    const __m512i e = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(e, 23));
+}
+
+static inline v16 v16_zero_below(v16 x, v16 key, v16 limit)
+{
+    return _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(key, limit, _CMP_LT_OQ), _mm512_setzero_ps());
+}
+
+static inline v16 v16_load_half(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+static inline void v16_store_half(uint16_t *p, v16 x)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline v16 v16_load_bf16(const uint16_t *p)
+{
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static inline void v16_store_i8(int8_t *p, v16 x)
+{
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
+}
+
+static inline void v16_store_nibbles(uint8_t *p, v16 lo, v16 hi)
+{
+    const __m512i high = _mm512_slli_epi32(_mm512_cvtps_epi32(hi), 4);
+    const __m512i both = _mm512_or_si512(_mm512_cvtps_epi32(lo), high);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(both));
+}
+
+static inline __m512 v16_iota(void)
+{
+    return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+/* The 16 values a nibble can stand for are one register; a permutation looks them up, and reads
+ * the low 4 bits of an index only, so that no mask is needed. */
+static inline void v16_unpack_q4(const uint8_t q[16], v16 d, v16 m, float *out)
+{
+    const __m512 value = _mm512_fmadd_ps(v16_iota(), d, m);
+    const __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)q));
+
+    _mm512_storeu_ps(out, _mm512_permutexvar_ps(index, value));
+    _mm512_storeu_ps(out + 16, _mm512_permutexvar_ps(_mm512_srli_epi32(index, 4), value));
+}
+
+static inline __m512 v16_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+static inline void v16_unpack_q8(const struct kn_kv_q8 *u, float *out)
+{
+    const __m512 d = _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(u->d)));
+
+    _mm512_storeu_ps(out, _mm512_mul_ps(v16_load_i8(u->q), d));
+    _mm512_storeu_ps(out + 16, _mm512_mul_ps(v16_load_i8(u->q + 16), d));
+}
+
+/* vpsadbw sums unsigned bytes: with the top bit flipped they are 128 more than the signed ones. */
+static inline int32_t v16_sum_i8(const int8_t q[16])
+{
+    const __m128i x = _mm_loadu_si128((const __m128i *)q);
+    const __m128i sums = _mm_sad_epu8(_mm_xor_si128(x, _mm_set1_epi8(-128)), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
+}
+
+/* Rows i, 4 + i, 8 + i, 12 + i of 16 bytes: one 128-bit lane each. */
+static inline __m512i v16_load_lanes(const uint8_t *base, size_t stride)
+{
+    __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)base));
+
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(base + 4 * stride)), 1);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(base + 8 * stride)), 2);
+    return _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)(base + 12 * stride)), 3);
+}
+
+static inline void v16_load_columns(v16i out[4], const uint8_t *base, size_t stride)
+{
+    const __m512i a = v16_load_lanes(base, stride), b = v16_load_lanes(base + stride, stride);
+    const __m512i c = v16_load_lanes(base + 2 * stride, stride);
+    const __m512i d = v16_load_lanes(base + 3 * stride, stride);
+    const __m512i ab0 = _mm512_unpacklo_epi32(a, b), ab1 = _mm512_unpackhi_epi32(a, b);
+    const __m512i cd0 = _mm512_unpacklo_epi32(c, d), cd1 = _mm512_unpackhi_epi32(c, d);
+
+    out[0] = _mm512_unpacklo_epi64(ab0, cd0);
+    out[1] = _mm512_unpackhi_epi64(ab0, cd0);
+    out[2] = _mm512_unpacklo_epi64(ab1, cd1);
+    out[3] = _mm512_unpackhi_epi64(ab1, cd1);
+}
+
+static inline v16i v16i_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+static inline void v16i_store(void *p, v16i x)
+{
+    _mm512_storeu_si512(p, x);
+}
+
+static inline v16i v16i_shift(v16i x, int n)
+{
+    return _mm512_srlv_epi32(x, _mm512_set1_epi32(n));
+}
+
+static inline v16 v16i_nibble(v16i x, unsigned shift)
+{
+    const __m512i index = _mm512_srlv_epi32(x, _mm512_set1_epi32((int)shift));
+    return _mm512_permutexvar_ps(index, v16_iota());
+}
+
+static inline v16 v16i_byte(v16i x, unsigned shift)
+{
+    const __m512i high = _mm512_sllv_epi32(x, _mm512_set1_epi32(24 - (int)shift));
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(high, 24));
+}
+
+static inline v16 v16i_half(v16i x, unsigned shift)
+{
+    const __m512i low = _mm512_srlv_epi32(x, _mm512_set1_epi32((int)shift));
+    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(low));
+}
+
+#endif

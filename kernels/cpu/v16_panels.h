@@ -1,0 +1,169 @@
+/* Products with quantized weights: the order in which tiles are visited, the same for every
+ * instruction set. The file that includes this one has defined
+ *
+ *   PANEL_TOK         tokens of a tile
+ *   PANEL_STREAMS     panel rows read at once for a single token
+ *   panel_tile        one panel row, a packed tile of tokens, a run of groups
+ *   panel_stream      P panel rows, one token, all groups
+ *
+ * Several tokens: 64 groups of a tile are packed side by side on the stack (20 KB at 8 tokens),
+ * where rows of x, often a power of two apart, would fight for the same cache sets. A block of 16
+ * panel rows of these groups stays in the second-level cache while all tokens pass over it, and one
+ * panel row stays in the first-level cache with the tile. Sums continue in y, which costs no bit:
+ * the order of the groups is the same as without blocks. */
+#ifndef RETAIN_KERNELS_V16_PANELS_H
+#define RETAIN_KERNELS_V16_PANELS_H
+
+#include "kernels/cpu/v16.h"
+
+#include <string.h>
+
+enum {
+    PANEL_BLOCK = 16,
+    PANEL_CHUNK = 64,
+    PANEL_AHEAD = 2048, /* bytes that a stream is prefetched */
+};
+
+/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x. */
+struct act_group {
+    int8_t q[PANEL_TOK][KN_GROUP];
+    float d[PANEL_TOK], total[PANEL_TOK];
+    int32_t sum[PANEL_TOK], first[PANEL_TOK];
+};
+
+/* Where the same numbers of T tokens stand: token t's q at q + t * KN_GROUP, the rest at [t]. */
+struct act_at {
+    const int8_t *q;
+    const float *d, *total;
+    const int32_t *sum, *first;
+};
+
+V16_INLINE size_t panel_bytes(enum kn_type type)
+{
+    switch (type) {
+    case KN_Q4: return sizeof(struct kn_q4_panel);
+    case KN_Q8: return sizeof(struct kn_q8_panel);
+    case KN_Q4A: return sizeof(struct kn_q4a_panel);
+    case KN_Q5A: return sizeof(struct kn_q5a_panel);
+    default: return sizeof(struct kn_q6_panel);
+    }
+}
+
+static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    return (const uint8_t *)w->data +
+           ((size_t)(r / KN_PANEL) * n_group + (size_t)g) * panel_bytes(w->type);
+}
+
+/* y[t * stride + lane], continued unless `first`, for the n_tok tokens of a tile that exist. The
+ * panels needed next stand `ahead` bytes after these. */
+V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
+                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
+                           int first);
+V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
+                             int n_group, const struct kn_act *x, float *y, int n_row);
+
+/* Tokens [t0, t0 + n_tok) of groups [g0, g0 + n_group); what is missing in a tile is zero. */
+static inline void pack_tile(struct act_group *out, const struct kn_act *x, int t0, int n_tok,
+                             int g0, int n_group)
+{
+    const size_t row = (size_t)x->n_in / KN_GROUP;
+
+    if (n_tok < PANEL_TOK) memset(out, 0, (size_t)n_group * sizeof *out);
+    for (int t = 0; t < n_tok; t++) {
+        const size_t at = (size_t)(t0 + t) * row + (size_t)g0;
+
+        for (int g = 0; g < n_group; g++) {
+            memcpy(out[g].q[t], x->q + (at + (size_t)g) * KN_GROUP, KN_GROUP);
+            out[g].d[t] = x->d[at + (size_t)g];
+            out[g].sum[t] = x->sum[at + (size_t)g];
+            out[g].first[t] = v16_sum_i8(out[g].q[t]);
+            out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
+        }
+    }
+}
+
+/* Tokens [0, n_tok) and the panel rows of a block [r0, r1), groups [g0, g0 + n_group). */
+V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
+                            int r1, int g0, int n_group, float *y)
+{
+    const size_t row = (size_t)job->w->n_in / KN_GROUP * panel_bytes(type);
+    _Alignas(64) struct act_group x[PANEL_CHUNK];
+
+    for (int t = 0; t < n_tok; t += PANEL_TOK) {
+        const int n = n_tok - t < PANEL_TOK ? n_tok - t : PANEL_TOK;
+
+        pack_tile(x, job->x, t, n, g0, n_group);
+        for (int r = r0; r < r1; r += KN_PANEL)
+            panel_tile(type, panel_at(job->w, r, g0), t == 0 && r + KN_PANEL < r1 ? row : 0,
+                       n_group, x, n, y + (size_t)t * job->y_stride + (r - job->row0),
+                       job->y_stride, r1 - r < KN_PANEL ? r1 - r : KN_PANEL, g0 == 0);
+    }
+}
+
+V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int n_tok, float *y)
+{
+    enum { ROWS = PANEL_BLOCK * KN_PANEL };
+    const int n_group = job->w->n_in / KN_GROUP, row1 = job->row1;
+
+    for (int r = job->row0; r < row1; r += ROWS)
+        for (int g = 0; g < n_group; g += PANEL_CHUNK)
+            panel_block(type, job, n_tok, r, row1 - r < ROWS ? row1 : r + ROWS, g,
+                        n_group - g < PANEL_CHUNK ? n_group - g : PANEL_CHUNK, y);
+}
+
+V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, int t, float *y)
+{
+    enum { ROWS = PANEL_STREAMS * KN_PANEL };
+    const size_t n_group = (size_t)job->w->n_in / KN_GROUP, at = (size_t)t * n_group;
+    const size_t step = n_group * panel_bytes(type);
+    const struct kn_act x = {.n_in = job->x->n_in,
+                             .q = job->x->q + at * KN_GROUP,
+                             .d = job->x->d + at,
+                             .sum = job->x->sum + at};
+    int r = job->row0;
+
+    y += (size_t)t * job->y_stride;
+    for (; r + ROWS <= job->row1; r += ROWS, y += ROWS)
+        panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+                     KN_PANEL);
+    for (; r < job->row1; r += KN_PANEL, y += KN_PANEL)
+        panel_stream(type, 1, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+                     job->row1 - r < KN_PANEL ? job->row1 - r : KN_PANEL);
+}
+
+/* A tile that lacks some tokens costs little more than one token alone: reading the weights. */
+V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, float *y)
+{
+    const int alone = job->n_tok % PANEL_TOK == 1, n_tiled = job->n_tok - alone;
+
+    if (n_tiled > 0) panel_tiles(type, job, n_tiled, y);
+    if (alone) panel_streams(type, job, n_tiled, y);
+}
+
+/* ---- what the tiles of every instruction set share ------------------------------------------ */
+
+V16_INLINE struct act_at act_in_tile(const struct act_group *x)
+{
+    const struct act_at at = {x->q[0], x->d, x->total, x->sum, x->first};
+    return at;
+}
+
+/* Group g of the first token of x. */
+V16_INLINE struct act_at act_of_token(const struct kn_act *x, int g, float *total, int32_t *first)
+{
+    const struct act_at at = {x->q + g * KN_GROUP, x->d + g, total, x->sum + g, first};
+
+    *total = x->d[g] * (float)x->sum[g];
+    *first = v16_sum_i8(at.q);
+    return at;
+}
+
+/* The prefetchers of the hardware stop at every page and know nothing of blocks. */
+V16_INLINE void panel_prefetch(const uint8_t *panel, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(panel + i);
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* act: int8 activations in fragment order, see args.h. */
+#ifndef RETAIN_KERNELS_CUDA_ACT_CUH
+#define RETAIN_KERNELS_CUDA_ACT_CUH
+
+#include "kernels/cuda/args.h"
+#include "kernels/cuda/device.cuh"
+
+/* Blocks of 64 columns that n columns take. */
+DEVICE int n_block_of(int n)
+{
+    return ceil_div(n, CUDA_BLOCK);
+}
+
+/* A warp stores its 32 numbers, lane i holding column i of the group: d = max|x| / 127, round to
+ * nearest even, as kernels.quantize. */
+DEVICE void quantize_group(const struct cuda_act &act, float x, int token, int group, int n_group)
+{
+    const int lane = lane_id();
+    const float d = warp_max(abs_f32(x)) / 127.0f;
+    const float v = d > 0.0f ? round_even(x / d) : 0.0f;
+    const int q = (int)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+    const int sum = warp_sum_int(q);
+    const int64_t block = (int64_t)token * ceil_div(n_group, 2) + group / 2;
+    int8_t *to = act.q + block * CUDA_BLOCK + lane % 16 / 4 * 16 + lane / 16 * 4 + lane % 4;
+    struct cuda_scale *scale = act.scale + block * 2;
+
+    to[group % 2 * 8] = (int8_t)q;
+    if (lane == 0) scale[group % 2] = {d, sum};
+    if (group % 2 || group + 1 < n_group) return;
+    to[8] = 0; /* the partner of an odd last group */
+    if (lane == 0) scale[1] = {0.0f, 0};
+}
+
+DEVICE float silu(float x)
+{
+    return x / (1.0f + exp_of(-x));
+}
+
+/* Sum over the block's 8 warps, in order, for all of its 256 threads. `shared` holds 8 floats. */
+DEVICE float block_sum(float x, float *shared)
+{
+    float sum = 0.0f;
+
+    x = warp_sum(x);
+    if (lane_id() == 0) shared[warp_id()] = x;
+    barrier();
+    UNROLL
+    for (int w = 0; w < 8; w++) sum += shared[w];
+    return sum;
+}
+
+#endif

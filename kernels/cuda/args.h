@@ -1,0 +1,265 @@
+/* args: what each device kernel is given, for the kernels and for whoever launches them. C and
+ * CUDA.
+ *
+ * One struct per op family, passed by value. All pointers are device memory, 16-byte aligned unless
+ * said otherwise. Numbers that change from token to token (lengths of heads, positions) are read
+ * from device memory, so that a captured graph stays valid.
+ *
+ * Formats: cache units as in kernels.h (KN_KV_Q4, keys before RoPE); weights and activations as
+ * below, in the order in which matrix fragments are read. */
+#ifndef RETAIN_KERNELS_CUDA_ARGS_H
+#define RETAIN_KERNELS_CUDA_ARGS_H
+
+#include <stdint.h>
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+/* int8 in groups of 32 with one scale each, as struct kn_act; groups lie in blocks of two, bytes in
+ * the order of mma m16n8k32's B fragments, so that a lane reads 16 bytes for both groups:
+ *   byte (t, group, half, i) = 16t + 8 group + 4 half + i  is column  32 group + 16 half + 4t + i.
+ * An odd last group is followed by one of zeros. */
+#define CUDA_BLOCK 64 /* columns of a block: two groups */
+
+struct cuda_scale {
+    float d;     /* x ~ d * q */
+    int32_t sum; /* of the group's 32 q */
+};
+
+struct cuda_act {
+    int8_t *q;                /* [n_tok][n_block][64] */
+    struct cuda_scale *scale; /* [n_tok][n_block][2] */
+};
+
+/* x = rmsnorm(x) * w (w NULL: x as it is), quantized; also as floats when y is not NULL.
+ * grid: n_tok. */
+#define CUDA_NORM_THREADS 256
+struct cuda_norm {
+    const float *x; /* token t at x + t * x_stride */
+    int64_t x_stride;
+    const float *w; /* [n] or NULL */
+    int n;          /* a multiple of 32 */
+    float eps;
+    struct cuda_act act;
+    float *y; /* [n_tok][n] or NULL */
+};
+
+/* What some families do to q and k before RoPE, in place: RMSNorm of every head, and (q only) the
+ * pairs that do not turn, from n_pairs on, times `still`. grid: n_tok, n_head + n_kv_head; 32
+ * threads. */
+struct cuda_heads {
+    float *qkv; /* token t at qkv + t * stride: n_head queries, n_kv_head keys, values */
+    int64_t stride;
+    int n_head, n_kv_head, head_dim;
+    const float *q_norm, *k_norm; /* [head_dim] or NULL */
+    float eps;
+    int n_pairs; /* head_dim / 2 when all turn */
+    float still;
+};
+
+/* act = quantized silu(gate) * up. grid: n_tok. Threads as cuda_norm. */
+struct cuda_gate {
+    const float *gate, *up; /* [n_tok][n] */
+    int n;
+    struct cuda_act act;
+};
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* [ceil(n_out / 16)] panels of [n_block] tiles of 16 rows x 64 columns, each tile the A fragments
+ * of mma m16n8k32: 16 (Q4) or 32 (Q8) bytes for each of 32 lanes, lane = 4g + t. With rows g and
+ * g + 8 and the two groups of 32 columns:
+ *   Q4: word 2 group + (row >= 8): low nibble of byte i is column 4t + i of the group, high nibble
+ *       column 16 + 4t + i, offset 8
+ *   Q8: word 4 group + 2 half + (row >= 8): byte i is column 16 half + 4t + i; groups are 16 bytes,
+ *       [group][lane][4 words], so that loads of 16 bytes stay next to each other
+ * Scales: [panel][block][g][group][row >= 8] halves. What lies beyond n_out or n_in is zero.
+ * Same bytes as GGUF. See pack.h. */
+struct cuda_weight {
+    const void *q;
+    const uint16_t *d;
+    int n_out, n_in;
+};
+
+/* y = scale * (W x + bias), added to y when `add`. 1 to 8 tokens.
+ * grid: ceil(n_out / 16). */
+#define CUDA_MATVEC_THREADS 256
+#define CUDA_MATVEC_TOKENS  8
+struct cuda_matvec {
+    struct cuda_weight w;
+    struct cuda_act x;
+    int n_tok;
+    const float *bias; /* [n_out] or NULL */
+    float scale;
+    int add;
+    float *y; /* token t at y + t * y_stride */
+    int64_t y_stride;
+};
+
+/* act = quantized silu(G x + gate_bias) * (U x + up_bias): both matrices, the gate and the
+ * quantization of what the next matrix reads, in one. n_out is a multiple of 32.
+ * grid: n_out / 32. */
+struct cuda_matvec_gate {
+    struct cuda_weight gate, up;
+    struct cuda_act x;
+    int n_tok;
+    const float *gate_bias, *up_bias; /* or NULL */
+    struct cuda_act act;              /* of n_out columns */
+};
+
+/* Same sum as cuda_matvec for any number of tokens.
+ * grid: ceil(n_out / CUDA_MATMUL_ROWS), ceil(n_tok / CUDA_MATMUL_TOKENS). */
+#define CUDA_MATMUL_THREADS 128
+#define CUDA_MATMUL_ROWS    128
+#define CUDA_MATMUL_TOKENS  64
+#define CUDA_MATMUL_STAGES  3
+#define CUDA_MATMUL_SHARED  (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
+
+/* Retaining head: part[b][t][h] = sum over the 128 hidden rows j of block b of
+ * w2[h][j] * silu(W1[j] . x[t]); then score_sum adds the parts in order.
+ * score grid as matmul with n_out = n_hidden; shared CUDA_SCORE_SHARED. */
+#define CUDA_SCORE_SHARED ((CUDA_MATMUL_TOKENS + 1) * CUDA_MATMUL_ROWS * 4)
+struct cuda_score {
+    struct cuda_weight w1; /* [n_hidden][n_in], Q8 */
+    const float *w2;       /* [n_head][n_hidden] */
+    struct cuda_act x;
+    int n_tok, n_head;
+    float *part; /* [ceil(n_hidden / 128)][n_tok][n_head] */
+};
+
+/* score[h * stride + len[h] + t] = sum of parts: into the cache, at the slots that kv_append is
+ * about to fill or has filled. len is the heads' length before these tokens.
+ * grid: ceil(n_tok * n_head / 128), 128 threads. */
+struct cuda_score_sum {
+    const float *part;
+    int n_part, n_tok, n_head;
+    const int32_t *len; /* [n_head] */
+    float *score;       /* of head 0 */
+    int64_t stride;     /* floats from head to head */
+};
+
+/* x[t] = scale * row ids[t] of the matrix. grid: n_tok, 128 threads. */
+struct cuda_embed {
+    struct cuda_weight w;
+    const int32_t *ids; /* [n_tok] */
+    float scale;
+    float *x; /* [n_tok][n_in] */
+};
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+/* One layer. head h's units: k + h * k_stride and so on. */
+struct cuda_cache {
+    uint8_t *k, *v;             /* [n_head][capacity][head_dim / 32] blocks of 20 bytes */
+    int64_t k_stride, v_stride; /* bytes from head to head, multiples of 16 */
+    uint32_t *pos;
+    float *score;
+    int64_t stride; /* entries of pos and score from head to head */
+    int32_t *len;   /* [n_head] units, without those that are being added */
+    int n_head, head_dim;
+};
+
+/* Packs keys and values of n_tok tokens behind each head's units. Same bytes as kv_pack.
+ * grid: n_tok, n_head; 128 threads. */
+struct cuda_append {
+    struct cuda_cache cache;
+    const float *k, *v; /* token t, head h: + t * stride + h * head_dim */
+    int64_t stride;
+    const uint32_t *pos; /* position of the first token */
+    int n_tok;
+};
+
+/* len += n_tok and pos += n_tok, after the layers. grid: 1; 256 threads. */
+struct cuda_advance {
+    int32_t *len; /* [n_len] of all layers */
+    int n_len, n_tok;
+    uint32_t *pos;
+};
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+#define CUDA_TILE           64 /* slots */
+#define CUDA_ATTEND_COLS    8  /* query columns (token, group) of the decode kernel */
+#define CUDA_ATTEND_ROWS    64 /* query rows (token, group) of the chunk kernel */
+#define CUDA_ATTEND_THREADS 128
+
+/* Causal attention of the newest n_tok tokens (already appended: they are units len .. len + n_tok
+ * of their head) for the n_group query heads of each KV head. Token t of head h stands at slot
+ * len[h] + t. Queries come unrotated. Partial softmax in base 2:
+ *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
+ * rows: column = t * n_group + group.
+ * decode: n_tok * n_group <= 8; grid: n_split, n_head.
+ * chunk:  grid: ceil(n_tok * n_group / 64), n_head, n_split. */
+struct cuda_attend {
+    struct cuda_cache cache;
+    const float *q; /* token t, KV head h, group g: + t * q_stride + (h * n_group + g) * head_dim */
+    int64_t q_stride;
+    const float *cos, *sin; /* [n_pos][head_dim / 2] */
+    int n_tok, n_group, n_split;
+    float scale;
+    float *m, *l; /* [n_head][n_split][n_tok * n_group] */
+    float *acc;   /* [n_head][n_split][n_tok * n_group][head_dim] */
+};
+
+#define CUDA_DECODE_SHARED(dim) \
+    (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
+#define CUDA_CHUNK_SHARED(dim) (2 * CUDA_TILE * ((dim) / 32 * 20) + 2 * CUDA_TILE * ((dim)*2 + 16))
+
+/* Merges the splits in order, normalises, quantizes for the next matrix.
+ * grid: n_tok * n_group, n_head; head_dim threads (64, 96 and 128: 128 threads are launched). */
+struct cuda_merge {
+    const float *m, *l, *acc;
+    int n_split, n_tok, n_group, n_head, head_dim;
+    struct cuda_act act; /* of n_head * n_group * head_dim columns */
+    float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
+    float *lse;          /* [n_head][n_tok * n_group], base 2, or NULL */
+};
+
+/* Column sums of the attention matrix: sum[h * sum_stride + s] = sum over rows (t, g) of
+ * e^(logit - lse). lse from cuda_merge over the same queries.
+ * grid: ceil(n_slot / 64), n_head; shared CUDA_CHUNK_SHARED. */
+struct cuda_colsum {
+    struct cuda_attend at; /* q, n_tok and len describe the observing queries; m, l, acc unused */
+    const float *lse;      /* [n_head][n_tok * n_group] */
+    float *sum;
+    int64_t sum_stride;
+};
+
+/* ---- eviction -------------------------------------------------------------------------------- */
+
+/* One layer or all: heads that hold more than `budget` units are cut to it, survivors move together
+ * in place. Same survivors as runtime/evict.c. Entries are indexed by head over everything that is
+ * launched. grid: n heads; 256 threads; shared CUDA_EVICT_SHARED(unit bytes of k and v). */
+#define CUDA_EVICT_THREADS            256
+#define CUDA_EVICT_BATCH              64
+#define CUDA_EVICT_SHARED(unit_bytes) ((size_t)CUDA_EVICT_BATCH * ((unit_bytes) + 8) + 4096)
+struct cuda_evict {
+    struct cuda_cache cache;
+    int budget, sinks, stabilizers;
+    uint32_t *kept; /* [n_head][n_col] units alive per column, recounted; NULL = not */
+    int n_col;
+    const uint32_t *col_width; /* positions per column */
+};
+
+/* ---- the next token -------------------------------------------------------------------------- */
+
+/* id[t] = first of the largest logits; NaN is never larger. grid: n_tok; 1024 threads. */
+struct cuda_argmax {
+    const float *logits; /* token t at + t * n */
+    int n;
+    int32_t *id;
+};
+
+/* The k largest logits, largest first, of equals the lower id: what runtime/sampler.c's chain
+ * begins with, so that only they come back. NaN and -inf are left out; *n_out may then be less than
+ * k. grid: 1; 1024 threads; shared CUDA_TOP_SHARED. */
+#define CUDA_TOP_MAX    256
+#define CUDA_TOP_SHARED (1024 + CUDA_TOP_MAX * 8 + 32 * 4 + 16)
+struct cuda_top {
+    const float *logits;
+    int n, k; /* k at most CUDA_TOP_MAX */
+    int32_t *id;
+    float *logit;
+    int32_t *n_out;
+};
+
+#endif

@@ -1,0 +1,39 @@
+/* attend: tiles of 4-bit cache units, as the attention kernels share them. */
+#ifndef RETAIN_KERNELS_CUDA_ATTEND_CUH
+#define RETAIN_KERNELS_CUDA_ATTEND_CUH
+
+#include "kernels/cuda/args.h"
+#include "kernels/cuda/device.cuh"
+
+#define LOG2E 1.44269504088896f
+
+enum { TILE = CUDA_TILE };
+
+/* Bytes of a key or value: one block of {half d, half m, 16 nibble bytes} per 32 numbers. */
+template <int DIM> struct unit {
+    enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
+};
+
+/* Starts copying slots [slot0, slot0 + 64) of a head to shared memory; slots from `end` on become
+ * zero, which is a unit of zeros. Tiles begin at multiples of 16 bytes. */
+template <int DIM>
+DEVICE void tile_copy(char *dst, const uint8_t *units, int slot0, int end, int n_threads)
+{
+    const int64_t at = (int64_t)slot0 * unit<DIM>::BYTES;
+    const int bytes = min_int(end - slot0, TILE) * unit<DIM>::BYTES;
+
+    for (int i = thread_id() * 16; i < unit<DIM>::TILE_BYTES; i += n_threads * 16) {
+        const int n = max_int(0, min_int(bytes - i, 16));
+        cp_async16(dst + i, n ? units + at + i : units, n);
+    }
+}
+
+/* Two nibbles of a word, at bits `shift` and `shift` + 16, as half2: 0x6400 is 1024, whose last bit
+ * is 1, so that 0x6400 | q is 1024 + q; then d * q + m. */
+DEVICE uint32_t dequantize2(uint32_t word, int shift, uint32_t d, uint32_t m)
+{
+    const uint32_t q = (word >> shift & 0x000f000fu) | 0x64006400u;
+    return h2_fma(h2_sub(q, 0x64006400u), d, m);
+}
+
+#endif

@@ -1,0 +1,386 @@
+/* Decode attention: one to eight query columns (token, group) of a KV head against its 4-bit units,
+ * split over the cache. Nothing dequantized goes to memory.
+ *
+ * A block of four warps walks the tiles of 64 slots of its split. Each warp takes 16 keys of a
+ * tile:
+ *
+ *   S^T [16 keys x 8 columns] = K (A operand) x Q^T (B)     mma m16n8k16
+ *   O^T [dim x 8 columns]    += V^T (A) x P^T (B)           P^T is S^T by movmatrix
+ *
+ * so that grouped heads share every byte that is read, and a warp keeps its own running softmax: no
+ * barrier but the tile's. The four are merged at the end, in order.
+ *
+ * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key turns by t, from a table
+ * of 64 rows in shared memory that serves every tile, and the query, once per tile, by its distance
+ * to p0. The order of channels inside a dot product is free: step (h, s) of k takes channels
+ * 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", exactly what two nibbles
+ * of two words of a unit hold, so that a complex product is four operations on whole registers.
+ *
+ * The tile after next is on its way by cp.async while one is computed. */
+#include "kernels/cuda/act.cuh"
+#include "kernels/cuda/attend.cuh"
+
+enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
+
+template <int DIM> struct decode {
+    enum {
+        STEPS = DIM / 32,   /* groups of 16 pairs; two k-steps each */
+        BLOCKS = DIM / 16,  /* of 16 channels of the output */
+        ROW = DIM * 2 + 32, /* bytes of a row of re and im pairs; the 32 spread the banks */
+        RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
+        TABLE = TILE * ROW,
+    };
+};
+
+/* Where the eight bytes {re pair, im pair} of step (h, s) and lane t lie in a row. */
+DEVICE int pair_offset(int h, int s, int t)
+{
+    return ((h * 2 + s) * 4 + t) * 8;
+}
+
+/* Rows 0 .. 63 of the RoPE table as half2 pairs of cos and sin. */
+template <int DIM> DEVICE void fill_table(char *table, const float *cosines, const float *sines)
+{
+    for (int i = thread_id(); i < TILE * DIM / 4; i += THREADS) {
+        const int row = i / (DIM / 4), e = i % (DIM / 4);
+        const int channel = e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
+        const float *c = cosines + row * (DIM / 2) + channel;
+        const float *s = sines + row * (DIM / 2) + channel;
+
+        *(u32x2 *)(table + row * decode<DIM>::ROW + e * 8) = {h2_pack(c[0], c[2]),
+                                                              h2_pack(s[0], s[2])};
+    }
+}
+
+/* Column `col` turned by its distance to the tile's first slot, scaled to base-2 logits. A query
+ * behind which the whole tile lies is masked later and may be anything finite. */
+template <int DIM>
+DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int pos0, int slot0)
+{
+    const float scale = a.scale * LOG2E;
+
+    for (int i = thread_id(); i < COLS * DIM / 4; i += THREADS) {
+        const int col = i / (DIM / 4), e = i % (DIM / 4), token = col / a.n_group;
+        const int channel = e / 8 * 16 + e % 4 * 4 + e / 4 % 2;
+        u32x2 *to = (u32x2 *)(out + col * decode<DIM>::ROW + e * 8);
+
+        if (token >= a.n_tok) {
+            *to = {0, 0};
+            continue;
+        }
+        const int64_t turn = (int64_t)max_int(pos0 + token - slot0, 0) * (DIM / 2) + channel;
+        const float *q = a.q + token * a.q_stride +
+                         (int64_t)(head * a.n_group + col % a.n_group) * DIM + channel;
+        float re[2], im[2];
+        UNROLL
+        for (int k = 0; k < 2; k++) {
+            const float c = a.cos[turn + 2 * k], s = a.sin[turn + 2 * k];
+            const float x = q[2 * k], y = q[2 * k + DIM / 2];
+            re[k] = (x * c - y * s) * scale;
+            im[k] = (y * c + x * s) * scale;
+        }
+        *to = {h2_pack(re[0], re[1]), h2_pack(im[0], im[1])};
+    }
+}
+
+/* Pairs of channels of one key, turned: step s of group h. */
+template <int DIM>
+DEVICE void rotated_key(const uint32_t *key, const char *table, int h, int s, int t, uint32_t *re,
+                        uint32_t *im)
+{
+    const int h2 = h + DIM / 32; /* the partners' half group */
+    const uint32_t *block = key + h / 2 * 5, *partner = key + h2 / 2 * 5;
+    const uint32_t x =
+        dequantize2(block[1 + t], 8 * s + 4 * (h & 1), permute_bytes(block[0], 0, 0x1010),
+                    permute_bytes(block[0], 0, 0x3232));
+    const uint32_t y =
+        dequantize2(partner[1 + t], 8 * s + 4 * (h2 & 1), permute_bytes(partner[0], 0, 0x1010),
+                    permute_bytes(partner[0], 0, 0x3232));
+    const u32x2 turn = *(const u32x2 *)(table + pair_offset(h, s, t));
+
+    *re = h2_fma(x, turn.x, h2_mul(y ^ 0x80008000u, turn.y));
+    *im = h2_fma(y, turn.x, h2_mul(x, turn.y));
+}
+
+/* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
+template <int DIM>
+DEVICE void tile_logits(float c[4], const char *keys, const char *table, const char *queries)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4, row = warp_id() * 16 + g;
+    const uint32_t *key = (const uint32_t *)keys + row * unit<DIM>::WORDS;
+    const uint32_t *key8 = key + 8 * unit<DIM>::WORDS;
+    const char *turn = table + row * decode<DIM>::ROW, *turn8 = turn + 8 * decode<DIM>::ROW;
+
+    UNROLL
+    for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
+    for (int s = 0; s < 2; s++) {
+        uint32_t k[4];
+        rotated_key<DIM>(key, turn, h, s, t, &k[0], &k[2]);
+        rotated_key<DIM>(key8, turn8, h, s, t, &k[1], &k[3]);
+        const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
+        mma_f16(c, k, q.x, q.y);
+    }
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Four values' words and scales of lane (g, t): units 2t, 2t + 1, 2t + 8, 2t + 9 of the warp. */
+struct values {
+    uint32_t low[2], high[2]; /* halves of the words, of units 2t and 2t + 1, then + 8 */
+    uint32_t d[2], m[2];
+};
+
+DEVICE void load_values(struct values *v, const uint32_t *rows, int n_words, int block, int word)
+{
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const uint32_t *a = rows + i * 8 * n_words + block * 5, *b = a + n_words;
+        v->low[i] = permute_bytes(a[1 + word], b[1 + word], 0x5410);
+        v->high[i] = permute_bytes(a[1 + word], b[1 + word], 0x7632);
+        v->d[i] = permute_bytes(a[0], b[0], 0x5410);
+        v->m[i] = permute_bytes(a[0], b[0], 0x7632);
+    }
+}
+
+/* Rows g: byte `byte` of the word's half, low nibble; rows g + 8: the high nibble. */
+DEVICE void value_fragment(uint32_t a[4], const struct values *v, const uint32_t half[2], int byte)
+{
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        a[2 * i] = dequantize2(half[i], 8 * byte, v->d[i], v->m[i]);
+        a[2 * i + 1] = dequantize2(half[i], 8 * byte + 4, v->d[i], v->m[i]);
+    }
+}
+
+/* Which channel stands in row g of output block j (row g + 8 is 16 further). Blocks come in fours
+ * of two unit blocks, one word per lane group; a last odd unit block gives half a word each. */
+template <int DIM> DEVICE int block_channel(int j, int g)
+{
+    if (j < DIM / 64 * 4) return (j / 4 * 2 + g / 4) * 32 + 4 * (g % 4) + j % 4;
+    return DIM / 64 * 64 + 4 * (g / 2) + 2 * (g % 2) + j % 4;
+}
+
+/* o += V^T P^T for the warp's 16 units. */
+template <int DIM>
+DEVICE void add_values(float o[][4], const char *values, uint32_t p0, uint32_t p1)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4;
+    const uint32_t *rows = (const uint32_t *)values + (warp_id() * 16 + 2 * t) * unit<DIM>::WORDS;
+    struct values v;
+    uint32_t a[4];
+
+    UNROLL
+    for (int b = 0; b < DIM / 64; b++) {
+        load_values(&v, rows, unit<DIM>::WORDS, b * 2 + g / 4, g % 4);
+        UNROLL
+        for (int j = 0; j < 4; j++) {
+            value_fragment(a, &v, j < 2 ? v.low : v.high, j % 2);
+            mma_f16(o[b * 4 + j], a, p0, p1);
+        }
+    }
+    if (DIM % 64 == 0) return;
+    load_values(&v, rows, unit<DIM>::WORDS, DIM / 64 * 2, g / 2);
+    UNROLL
+    for (int i = 0; i < 2; i++) v.low[i] = g % 2 ? v.high[i] : v.low[i];
+    UNROLL
+    for (int j = 0; j < 2; j++) {
+        value_fragment(a, &v, v.low, j);
+        mma_f16(o[DIM / 64 * 4 + j], a, p0, p1);
+    }
+}
+
+/* ---- running softmax ------------------------------------------------------------------------- */
+
+struct softmax { /* of the warp, for columns 2t and 2t + 1 */
+    float m[2];
+    float l[2]; /* this lane's share of the sum */
+};
+
+DEVICE float column_max(float x)
+{
+    UNROLL
+    for (int mask = 4; mask < 32; mask <<= 1) x = max_f32(x, shfl_xor_f32(x, mask));
+    return x;
+}
+
+DEVICE float column_sum(float x)
+{
+    UNROLL
+    for (int mask = 4; mask < 32; mask <<= 1) x += shfl_xor_f32(x, mask);
+    return x;
+}
+
+/* Turns logits into weights and rescales what was summed so far. */
+template <int DIM> DEVICE void softmax_step(struct softmax *s, float c[4], float o[][4])
+{
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const float m = max_f32(s->m[k], column_max(max_f32(c[k], c[k + 2])));
+        const float safe = m == -INF ? 0.0f : m; /* nothing seen yet: all weights are 0 */
+        const float keep = exp2_fast(s->m[k] - safe);
+
+        s->m[k] = m;
+        c[k] = exp2_fast(c[k] - safe);
+        c[k + 2] = exp2_fast(c[k + 2] - safe);
+        s->l[k] = s->l[k] * keep + (c[k] + c[k + 2]);
+        UNROLL
+        for (int j = 0; j < decode<DIM>::BLOCKS; j++) {
+            o[j][k] *= keep;
+            o[j][k + 2] *= keep;
+        }
+    }
+}
+
+/* Column c of the tile sees slots up to its own. */
+DEVICE void mask_logits(float c[4], const struct cuda_attend &a, int pos0, int slot0)
+{
+    const int g = lane_id() / 4, t = lane_id() % 4, slot = slot0 + warp_id() * 16 + g;
+
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const int token = (2 * t + k) / a.n_group, last = token < a.n_tok ? pos0 + token : -1;
+        if (slot > last) c[k] = -INF;
+        if (slot + 8 > last) c[k + 2] = -INF;
+    }
+}
+
+/* ---- the split's result ---------------------------------------------------------------------- */
+
+/* Warps' sums to shared memory: m and l [warp][8], acc [warp][8][DIM]. */
+template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, float o[][4])
+{
+    const int g = lane_id() / 4, t = lane_id() % 4, w = warp_id();
+    float *acc = shared + 2 * WARPS * COLS + w * COLS * DIM;
+
+    UNROLL
+    for (int k = 0; k < 2; k++) {
+        const float l = column_sum(s->l[k]);
+        const int col = 2 * t + k;
+        if (g == 0) {
+            shared[w * COLS + col] = s->m[k];
+            shared[(WARPS + w) * COLS + col] = l;
+        }
+        UNROLL
+        for (int j = 0; j < decode<DIM>::BLOCKS; j++) {
+            acc[col * DIM + block_channel<DIM>(j, g)] = o[j][k];
+            acc[col * DIM + block_channel<DIM>(j, g) + 16] = o[j][k + 2];
+        }
+    }
+}
+
+template <int DIM>
+DEVICE void write_split(const struct cuda_attend &a, const float *shared, int head, int split)
+{
+    const int n_col = a.n_tok * a.n_group;
+    const int64_t row0 = ((int64_t)head * a.n_split + split) * n_col;
+
+    for (int i = thread_id(); i < n_col * DIM; i += THREADS) {
+        const int col = i / DIM, channel = i % DIM;
+        float m = -INF, l = 0.0f, acc = 0.0f;
+        UNROLL
+        for (int w = 0; w < WARPS; w++) m = max_f32(m, shared[w * COLS + col]);
+        const float safe = m == -INF ? 0.0f : m;
+        UNROLL
+        for (int w = 0; w < WARPS; w++) {
+            const float share = exp2_fast(shared[w * COLS + col] - safe);
+            l += shared[(WARPS + w) * COLS + col] * share;
+            acc += shared[2 * WARPS * COLS + (w * COLS + col) * DIM + channel] * share;
+        }
+        a.acc[(row0 + col) * DIM + channel] = acc;
+        if (channel == 0) {
+            a.m[row0 + col] = m;
+            a.l[row0 + col] = l;
+        }
+    }
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
+{
+    enum { TILE_BYTES = unit<DIM>::TILE_BYTES, ROW = decode<DIM>::ROW };
+    char *raw = shared_memory(); /* [2 stages][keys, values][TILE_BYTES] */
+    char *table = raw + decode<DIM>::RAW, *queries = table + decode<DIM>::TABLE;
+    const int split = block_x(), head = block_y();
+    const int pos0 = a.cache.len[head], len = pos0 + a.n_tok;
+    const int per = ceil_div(ceil_div(len, TILE), a.n_split);
+    const int first = split * per, last = min_int(first + per, ceil_div(len, TILE));
+    const uint8_t *k = a.cache.k + head * a.cache.k_stride;
+    const uint8_t *v = a.cache.v + head * a.cache.v_stride;
+    struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
+    float o[decode<DIM>::BLOCKS][4] = {};
+
+    if (first < last) {
+        tile_copy<DIM>(raw, k, first * TILE, len, THREADS);
+        tile_copy<DIM>(raw + TILE_BYTES, v, first * TILE, len, THREADS);
+        fill_table<DIM>(table, a.cos, a.sin);
+        rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
+    }
+    cp_async_commit();
+    for (int tile = first; tile < last; tile++) {
+        const int stage = (tile - first) & 1;
+        char *now = raw + stage * 2 * TILE_BYTES, *next = raw + (stage ^ 1) * 2 * TILE_BYTES;
+        float c[4] = {};
+
+        cp_async_wait<0>();
+        barrier(); /* this tile has landed for all, the other stage is no longer read */
+        if (tile + 1 < last) {
+            tile_copy<DIM>(next, k, (tile + 1) * TILE, len, THREADS);
+            tile_copy<DIM>(next + TILE_BYTES, v, (tile + 1) * TILE, len, THREADS);
+            rotate_queries<DIM>(queries + (stage ^ 1) * COLS * ROW, a, head, pos0,
+                                (tile + 1) * TILE);
+        }
+        cp_async_commit();
+        tile_logits<DIM>(c, now, table, queries + stage * COLS * ROW);
+        mask_logits(c, a, pos0, tile * TILE);
+        softmax_step<DIM>(&s, c, o);
+        add_values<DIM>(o, now + TILE_BYTES, movmatrix(h2_pack(c[0], c[1])),
+                        movmatrix(h2_pack(c[2], c[3])));
+    }
+    barrier(); /* the stages become the place of the sums */
+    put_warp<DIM>((float *)raw, &s, o);
+    barrier();
+    write_split<DIM>(a, (const float *)raw, head, split);
+}
+
+KERNEL(attend_decode_64, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+{
+    attend_decode<64>(a);
+}
+
+KERNEL(attend_decode_96, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+{
+    attend_decode<96>(a);
+}
+
+KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
+{
+    attend_decode<128>(a);
+}
+
+/* Splits to one result, in order; then int8 for the output matrix. 128 threads, four groups of 32
+ * channels; a head has two to four. */
+KERNEL(attend_merge, struct cuda_merge, 128, 1)
+{
+    const int row = block_x(), head = block_y(), n_row = a.n_tok * a.n_group;
+    const int channel = thread_id();
+    const float *m = a.m + (int64_t)head * a.n_split * n_row + row;
+    const float *l = a.l + (int64_t)head * a.n_split * n_row + row;
+    const float *acc = a.acc + ((int64_t)head * a.n_split * n_row + row) * a.head_dim;
+    float max = -INF, sum = 0.0f, out = 0.0f;
+
+    if (channel >= a.head_dim) return; /* whole warps: head_dim is a multiple of 32 */
+    for (int i = 0; i < a.n_split; i++) max = max_f32(max, m[(int64_t)i * n_row]);
+    const float safe = max == -INF ? 0.0f : max;
+    for (int i = 0; i < a.n_split; i++) {
+        const float share = exp2_fast(m[(int64_t)i * n_row] - safe);
+        sum += l[(int64_t)i * n_row] * share;
+        out += acc[(int64_t)i * n_row * a.head_dim + channel] * share;
+    }
+    out = sum > 0.0f ? out / sum : 0.0f;
+    const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
+    const int n = a.n_head * a.n_group * a.head_dim, column = query * a.head_dim + channel;
+    if (a.out) a.out[(int64_t)token * n + column] = out;
+    if (a.lse && channel == 0) a.lse[(int64_t)head * n_row + row] = max + log2_of(sum);
+    quantize_group(a.act, out, token, column / 32, n / 32);
+}

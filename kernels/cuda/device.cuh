@@ -1,0 +1,638 @@
+/* device: everything a kernel may ask of the machine, one small function each.
+ *
+ * nvcc gives them asm bodies. Any other C++ compiler gives them the emulation in tests/emu, so the
+ * same kernels run on a CPU. No kernel uses a CUDA builtin or an asm statement of its own.
+ *
+ * Kernels are C with tile templates. Threads of a block are one-dimensional and a multiple of 32;
+ * lane = 4 * g + t is how matrix fragments are numbered throughout. A half2 is a uint32_t, the
+ * lower-numbered element in the low half. Sums written as fma_f32 are contracted, others are not
+ * (-fmad=false), so that both compilers round alike. */
+#ifndef RETAIN_KERNELS_CUDA_DEVICE_CUH
+#define RETAIN_KERNELS_CUDA_DEVICE_CUH
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct alignas(16) u32x4 {
+    uint32_t x, y, z, w;
+};
+
+struct alignas(8) u32x2 {
+    uint32_t x, y;
+};
+
+#ifdef __CUDACC__
+
+#define DEVICE static __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+/* min_blocks: blocks an SM must be able to hold, which bounds the registers. */
+#define KERNEL(name, args, n_threads, min_blocks)                       \
+    extern "C" __global__ void __launch_bounds__(n_threads, min_blocks) \
+        name(const __grid_constant__ args a)
+
+extern __shared__ __align__(16) char retain_shared[];
+
+DEVICE char *shared_memory()
+{
+    return retain_shared;
+}
+
+DEVICE int thread_id()
+{
+    return (int)threadIdx.x;
+}
+
+DEVICE int block_x()
+{
+    return (int)blockIdx.x;
+}
+
+DEVICE int block_y()
+{
+    return (int)blockIdx.y;
+}
+
+DEVICE int block_z()
+{
+    return (int)blockIdx.z;
+}
+
+DEVICE void barrier()
+{
+    __syncthreads();
+}
+
+DEVICE void warp_sync()
+{
+    __syncwarp();
+}
+
+DEVICE uint32_t shfl_xor_u32(uint32_t x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+DEVICE uint32_t shfl_u32(uint32_t x, int lane)
+{
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+
+DEVICE uint32_t warp_ballot(bool x)
+{
+    return __ballot_sync(0xffffffffu, x);
+}
+
+DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+DEVICE uint32_t movmatrix(uint32_t x)
+{
+    uint32_t y;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+
+DEVICE uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* Volatile, with memory clobbers: these read what other threads wrote. */
+DEVICE void ldmatrix(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+DEVICE void ldmatrix_trans(uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* 16 bytes to shared memory; of them the first n (0..16) from src, the rest zero. */
+DEVICE void cp_async16(void *dst, const void *src, int n)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)),
+                 "l"(src), "r"(n)
+                 : "memory");
+}
+
+DEVICE void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until at most `pending` of this thread's groups are under way. */
+template <int pending> DEVICE void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+/* Weights: read once, kept out of L1. */
+DEVICE u32x4 load_stream(const u32x4 *p)
+{
+    u32x4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+DEVICE u32x4 load16(const u32x4 *p)
+{
+    return *p;
+}
+
+DEVICE u32x2 load8(const u32x2 *p)
+{
+    return *p;
+}
+
+DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
+{
+    return __byte_perm(a, b, selector);
+}
+
+DEVICE uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+DEVICE uint32_t h2_mul(uint32_t a, uint32_t b)
+{
+    uint32_t d;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
+{
+    uint32_t d;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+    return d;
+}
+
+DEVICE uint32_t h2_pack(float low, float high)
+{
+    uint32_t d;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+    return d;
+}
+
+DEVICE uint16_t half_bits(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+DEVICE float half_float(uint16_t h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+
+DEVICE float fma_f32(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+
+/* 2^x to 2 ulp; 2^-inf is 0. */
+DEVICE float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+DEVICE float log2_of(float x)
+{
+    return log2f(x);
+}
+
+DEVICE float exp_of(float x)
+{
+    return expf(x);
+}
+
+DEVICE float sqrt_of(float x)
+{
+    return __fsqrt_rn(x);
+}
+
+DEVICE float round_even(float x)
+{
+    return rintf(x);
+}
+
+DEVICE float bits_float(uint32_t u)
+{
+    return __uint_as_float(u);
+}
+
+DEVICE uint32_t float_bits(float x)
+{
+    return __float_as_uint(x);
+}
+
+DEVICE int popcount(uint32_t x)
+{
+    return __popc(x);
+}
+
+/* Integers only: their sum has no order. */
+DEVICE void atomic_add(uint32_t *p, uint32_t n)
+{
+    atomicAdd(p, n);
+}
+
+/* *p++: a place in a list whose order does not matter. */
+DEVICE uint32_t atomic_next(uint32_t *p)
+{
+    return atomicAdd(p, 1u);
+}
+
+#else /* the emulation */
+
+#include <emu.h>
+
+#include <math.h>
+#include <string.h>
+
+#define DEVICE static inline
+#define UNROLL
+#define KERNEL(name, args, n_threads, min_blocks)                                  \
+    static void name##_body(const args &a);                                        \
+    static void name##_thread(const void *a)                                       \
+    {                                                                              \
+        name##_body(*(const args *)a);                                             \
+    }                                                                              \
+    extern "C" const char *name(const struct emu_launch *at, const args *a);       \
+    extern "C" const char *name(const struct emu_launch *at, const args *a)        \
+    {                                                                              \
+        return at->threads == (n_threads) ? emu_run(at, name##_thread, a)          \
+                                          : #name " wants " #n_threads " threads"; \
+    }                                                                              \
+    static void name##_body(const args &a)
+
+/* The kernel's line, wherever one of these is called. */
+#define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define PLACE      \
+    emu_place      \
+    {              \
+        file, line \
+    }
+
+DEVICE char *shared_memory()
+{
+    return emu_shared();
+}
+
+DEVICE int thread_id()
+{
+    return emu_thread();
+}
+
+DEVICE int block_x()
+{
+    return emu_block(0);
+}
+
+DEVICE int block_y()
+{
+    return emu_block(1);
+}
+
+DEVICE int block_z()
+{
+    return emu_block(2);
+}
+
+DEVICE void barrier(HERE)
+{
+    emu_barrier(PLACE);
+}
+
+DEVICE void warp_sync(HERE)
+{
+    uint32_t none[1];
+    emu_warp(EMU_SYNC, 0xffffffffu, none, 0, none, 0, PLACE);
+}
+
+DEVICE uint32_t shfl_xor_u32(uint32_t x, int mask, HERE)
+{
+    const uint32_t in[2] = {x, (uint32_t)mask};
+    uint32_t out;
+    emu_warp(EMU_SHFL_XOR, 0xffffffffu, in, 2, &out, 1, PLACE);
+    return out;
+}
+
+DEVICE uint32_t shfl_u32(uint32_t x, int lane, HERE)
+{
+    const uint32_t in[2] = {x, (uint32_t)lane};
+    uint32_t out;
+    emu_warp(EMU_SHFL, 0xffffffffu, in, 2, &out, 1, PLACE);
+    return out;
+}
+
+DEVICE uint32_t warp_ballot(bool x, HERE)
+{
+    const uint32_t in = x;
+    uint32_t out;
+    emu_warp(EMU_BALLOT, 0xffffffffu, &in, 1, &out, 1, PLACE);
+    return out;
+}
+
+DEVICE void mma(emu_op op, void *d, const uint32_t a[4], uint32_t b0, uint32_t b1, emu_place at)
+{
+    uint32_t in[10] = {a[0], a[1], a[2], a[3], b0, b1}, out[4];
+    memcpy(in + 6, d, 16);
+    emu_warp(op, 0xffffffffu, in, 10, out, 4, at);
+    memcpy(d, out, 16);
+}
+
+DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    mma(EMU_MMA_F16, d, a, b0, b1, PLACE);
+}
+
+DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    mma(EMU_MMA_S8, d, a, b0, b1, PLACE);
+}
+
+DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    mma(EMU_MMA_U8S8, d, a, b0, b1, PLACE);
+}
+
+DEVICE uint32_t movmatrix(uint32_t x, HERE)
+{
+    uint32_t y;
+    emu_warp(EMU_MOVMATRIX, 0xffffffffu, &x, 1, &y, 1, PLACE);
+    return y;
+}
+
+DEVICE void ldmatrix_op(emu_op op, uint32_t r[4], const void *row, emu_place at)
+{
+    uint32_t in[2];
+    memcpy(in, &row, sizeof row);
+    emu_warp(op, 0xffffffffu, in, 2, r, 4, at);
+}
+
+DEVICE void ldmatrix(uint32_t r[4], const void *row, HERE)
+{
+    ldmatrix_op(EMU_LDMATRIX, r, row, PLACE);
+}
+
+DEVICE void ldmatrix_trans(uint32_t r[4], const void *row, HERE)
+{
+    ldmatrix_op(EMU_LDMATRIX_T, r, row, PLACE);
+}
+
+DEVICE void cp_async16(void *dst, const void *src, int n, HERE)
+{
+    emu_cp_async(dst, src, 16, n, PLACE);
+}
+
+DEVICE void cp_async_commit()
+{
+    emu_cp_commit();
+}
+
+template <int pending> DEVICE void cp_async_wait()
+{
+    emu_cp_wait(pending);
+}
+
+DEVICE u32x4 load_stream(const u32x4 *p, HERE)
+{
+    emu_check_aligned(p, 16, PLACE);
+    return *p;
+}
+
+DEVICE u32x4 load16(const u32x4 *p, HERE)
+{
+    emu_check_aligned(p, 16, PLACE);
+    return *p;
+}
+
+DEVICE u32x2 load8(const u32x2 *p, HERE)
+{
+    emu_check_aligned(p, 8, PLACE);
+    return *p;
+}
+
+DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector)
+{
+    const uint64_t both = (uint64_t)b << 32 | a;
+    uint32_t out = 0;
+    for (int i = 0; i < 4; i++)
+        out |= (uint32_t)(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    return out;
+}
+
+DEVICE uint16_t half_bits(float x)
+{
+    return emu_half_bits(x);
+}
+
+DEVICE float half_float(uint16_t h)
+{
+    return emu_half_float(h);
+}
+
+DEVICE uint32_t h2_pack(float low, float high)
+{
+    return half_bits(low) | (uint32_t)half_bits(high) << 16;
+}
+
+/* A product of halves is exact in float; the sum of it and a half is rounded to float first, which
+ * moves one result in some thousands by an ulp of the half. */
+DEVICE uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
+{
+    return h2_pack(fmaf(half_float((uint16_t)a), half_float((uint16_t)b), half_float((uint16_t)c)),
+                   fmaf(half_float((uint16_t)(a >> 16)), half_float((uint16_t)(b >> 16)),
+                        half_float((uint16_t)(c >> 16))));
+}
+
+DEVICE uint32_t h2_mul(uint32_t a, uint32_t b)
+{
+    return h2_pack(half_float((uint16_t)a) * half_float((uint16_t)b),
+                   half_float((uint16_t)(a >> 16)) * half_float((uint16_t)(b >> 16)));
+}
+
+DEVICE uint32_t h2_sub(uint32_t a, uint32_t b)
+{
+    return h2_pack(half_float((uint16_t)a) - half_float((uint16_t)b),
+                   half_float((uint16_t)(a >> 16)) - half_float((uint16_t)(b >> 16)));
+}
+
+DEVICE float fma_f32(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+
+DEVICE float exp2_fast(float x)
+{
+    return x < -126.0f ? 0.0f : exp2f(x);
+}
+
+DEVICE float log2_of(float x)
+{
+    return log2f(x);
+}
+
+DEVICE float exp_of(float x)
+{
+    return expf(x);
+}
+
+DEVICE float sqrt_of(float x)
+{
+    return sqrtf(x);
+}
+
+DEVICE float round_even(float x)
+{
+    return rintf(x);
+}
+
+DEVICE float bits_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+DEVICE uint32_t float_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+DEVICE int popcount(uint32_t x)
+{
+    return __builtin_popcount(x);
+}
+
+DEVICE void atomic_add(uint32_t *p, uint32_t n)
+{
+    *p += n;
+}
+
+DEVICE uint32_t atomic_next(uint32_t *p)
+{
+    return (*p)++;
+}
+
+#endif
+
+/* ---- what follows from the above ------------------------------------------------------------- */
+
+#define INF bits_float(0x7f800000u)
+
+DEVICE int lane_id()
+{
+    return thread_id() % 32;
+}
+
+DEVICE int warp_id()
+{
+    return thread_id() / 32;
+}
+
+DEVICE int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+DEVICE int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+DEVICE float max_f32(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+DEVICE float min_f32(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+DEVICE float abs_f32(float x)
+{
+    return bits_float(float_bits(x) & 0x7fffffffu);
+}
+
+DEVICE int ceil_div(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+DEVICE float shfl_xor_f32(float x, int mask)
+{
+    return bits_float(shfl_xor_u32(float_bits(x), mask));
+}
+
+/* Over the 32 lanes, in the order of a butterfly. */
+DEVICE float warp_max(float x)
+{
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) x = max_f32(x, shfl_xor_f32(x, mask));
+    return x;
+}
+
+DEVICE float warp_sum(float x)
+{
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) x += shfl_xor_f32(x, mask);
+    return x;
+}
+
+DEVICE int32_t warp_sum_int(int32_t x)
+{
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) x += (int32_t)shfl_xor_u32((uint32_t)x, mask);
+    return x;
+}
+
+/* Scales that outgrow a half saturate, as on the CPU. */
+DEVICE uint16_t half_saturated(float x)
+{
+    return half_bits(min_f32(max_f32(x, -65504.0f), 65504.0f));
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* kernels: the arithmetic of a transformer on raw pointers, behind one table.
+ *
+ * The readable C reference (cpu/ref_*.c) fills the table first; each instruction set (cpu/…_avx2.c,
+ * cpu/…_avx512.c) overrides the entries it is faster at. Nothing here allocates, spawns threads,
+ * knows files, models or policies. The caller splits the work: every entry computes a range and is
+ * safe to run at once on disjoint ranges.
+ *
+ * Determinism: each output number is a sum in a fixed order that depends on the shapes alone, never
+ * on how ranges were cut or on the number of threads. Different instruction sets may differ in
+ * rounding.
+ *
+ * Alignment: every base pointer is 64-byte aligned unless said otherwise.
+ * Floats are IEEE binary32; `half` means the bits of an IEEE binary16 in a uint16_t. */
+#ifndef RETAIN_KERNELS_H
+#define RETAIN_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- weight matrices: [n_out][n_in], y = W x ------------------------------------------------ */
+
+enum kn_type {
+    KN_F32,  /* row-major float */
+    KN_F16,  /* row-major half */
+    KN_BF16, /* row-major, upper half of a float */
+    KN_Q4,   /* int4, groups of 32, symmetric: w = d * (q - 8); panels, see kn_q4_panel */
+    KN_Q8,   /* int8, groups of 32, symmetric: w = d * q; panels, see kn_q8_panel */
+    KN_Q4A,  /* int4, groups of 32, affine: w = d * q + m; panels, see kn_q4a_panel */
+    KN_Q5A,  /* int5, the same; see kn_q5a_panel */
+    KN_Q6,   /* int6, groups of 32 with a scale per 16: w = d * (q - 32); see kn_q6_panel */
+    KN_TYPES,
+};
+
+#define KN_GROUP 32 /* weights, activations and cache units that share one scale */
+#define KN_PANEL 16 /* rows of a panel: one 512-bit register of int32 accumulators */
+
+/* Quantized matrices are stored as [ceil(n_out / 16)][n_in / 32] panels, so that one pass over
+ * memory feeds 16 rows. Rows beyond n_out are zero. A dword of 4 consecutive columns of one row
+ * stands where a 4-way int8 dot product wants it.
+ *   Q4: low nibble of qs[j][r][i] is column 4j+i of row r, high nibble is column 16+4j+i. */
+struct kn_q4_panel {
+    uint16_t d[KN_PANEL];       /* half scales, one per row */
+    uint8_t qs[4][KN_PANEL][4]; /* unsigned 0..15, offset 8 */
+};
+
+/*   Q8: qs[j][r][i] is column 4j+i of row r, stored as q + 128. */
+struct kn_q8_panel {
+    uint16_t d[KN_PANEL];
+    uint8_t qs[8][KN_PANEL][4];
+};
+
+/*   Q4A: qs as Q4. */
+struct kn_q4a_panel {
+    uint16_t d[KN_PANEL]; /* half scales and minima, one per row */
+    uint16_t m[KN_PANEL];
+    uint8_t qs[4][KN_PANEL][4]; /* unsigned 0..15, no offset */
+};
+
+/*   Q5A: qs as Q4; bit j of qh[r][i] is bit 4 of column 4j+i. */
+struct kn_q5a_panel {
+    uint16_t d[KN_PANEL];
+    uint16_t m[KN_PANEL];
+    uint8_t qs[4][KN_PANEL][4];
+    uint8_t qh[KN_PANEL][4];
+};
+
+/*   Q6: d[h] and qh[h] belong to columns 16h to 16h+15; qs as Q4; bits 2j and 2j+1 of qh[h][r][i]
+ *   are bits 4 and 5 of column 16h+4j+i. */
+struct kn_q6_panel {
+    uint16_t d[2][KN_PANEL];
+    uint8_t qs[4][KN_PANEL][4]; /* unsigned 0..63, offset 32 */
+    uint8_t qh[2][KN_PANEL][4];
+};
+
+_Static_assert(sizeof(struct kn_q4_panel) == 16 * 18, "same bytes as GGUF Q4_0");
+_Static_assert(sizeof(struct kn_q8_panel) == 16 * 34, "same bytes as GGUF Q8_0");
+_Static_assert(sizeof(struct kn_q4a_panel) == 16 * 20, "same bytes as GGUF Q4_1");
+_Static_assert(sizeof(struct kn_q5a_panel) == 16 * 24, "same bytes as GGUF Q5_1");
+_Static_assert(sizeof(struct kn_q6_panel) == 16 * 28, "7 bits a weight");
+
+struct kn_weight {
+    enum kn_type type;
+    int n_out, n_in; /* n_in is a multiple of 32 where kn_is_quantized(type) */
+    const void *data;
+};
+
+/* Panels of integers, computed with quantized activations. */
+static inline int kn_is_quantized(enum kn_type type)
+{
+    return type >= KN_Q4;
+}
+
+/* Bytes of a matrix in the layout above. */
+size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in);
+
+/* ---- activations ---------------------------------------------------------------------------- */
+
+/* n_tok rows of n_in numbers, once as float and, for quantized weights, as int8 with one scale per
+ * 32 (x ~ d * q, q in -127..127) and the sum of each 32 q, which pays for the weights' offset. */
+struct kn_act {
+    int n_in;
+    const float *x; /* [n_tok][n_in] */
+    int8_t *q;      /* [n_tok][n_in] */
+    float *d;       /* [n_tok][n_in / 32] */
+    int32_t *sum;   /* [n_tok][n_in / 32] */
+};
+
+/* ---- cache units ---------------------------------------------------------------------------- */
+
+#define KN_TILE         64  /* slots of an attention tile; calls begin at a multiple of it */
+#define KN_HEAD_DIM_MAX 256 /* attention keeps a tile of keys and values on the stack */
+
+enum kn_kv {
+    KN_KV_F16,
+    KN_KV_F32, /* exact, for comparisons */
+    KN_KV_Q8,  /* per 32: half d, int8 q[32];           x = d * q      (34 bytes, as GGUF Q8_0) */
+    KN_KV_Q4,  /* per 32: half d, half m, nibbles[16];  x = d * q + m  (20 bytes, as GGUF Q4_1: low
+                  nibble of byte j = element j, high nibble = element j + 16) */
+    KN_KV_TYPES,
+};
+
+/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 of an odd number of groups
+ * ends in two zero bytes). Q8 and Q4 need head_dim % 32 == 0. Scales and halves that would be
+ * infinite saturate at 65504. */
+size_t kn_kv_bytes(enum kn_kv type, int head_dim);
+
+/* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and turns by angle
+ * p * freq[i]. The table holds every position the cache can reach; scaled frequencies are in it.
+ * It is a pure rotation, cos^2 + sin^2 = 1, since kernels compose its rows: an attention factor
+ * (YaRN, LongRoPE) goes squared into kn_attend.scale. */
+struct kn_rope {
+    int n_pos;
+    int head_dim;
+    const float *cos; /* [n_pos][head_dim / 2] */
+    const float *sin;
+};
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+/* y[t * y_stride + r] = sum_k W[r][k] x[t][k] for rows [row0, row1) and tokens [0, n_tok).
+ * row0 is a multiple of KN_PANEL; row1 too, unless it is n_out. Float weights read x->x, quantized
+ * weights read x->q, d, sum: int32 dot products per group of 32, scaled and added in float. */
+struct kn_matmul {
+    const struct kn_weight *w;
+    const struct kn_act *x;
+    int n_tok;
+    int row0, row1;
+    float *y;
+    size_t y_stride;
+};
+
+/* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
+ * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
+ * registers or a tile on the stack; nothing dequantized goes to memory.
+ *
+ * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX.
+ * Token t stands at slot pos0 + t and sees slots [slot0, min(slot1, pos0 + t + 1)). Queries come
+ * unrotated and are rotated here by their slot.
+ *
+ * The result is a partial softmax over the slots of this call, to be merged by attend_merge:
+ *   m   = max of the scaled logits           [n_tok][n_group]   (-inf when no slot was seen)
+ *   l   = sum of exp(logit - m)              [n_tok][n_group]
+ *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim]  */
+struct kn_attend {
+    enum kn_kv k_type, v_type;
+    int head_dim, n_group;
+    const void *k; /* [slot][kn_kv_bytes(k_type)], before RoPE; rows are 4-byte aligned */
+    const void *v; /* [slot][kn_kv_bytes(v_type)] */
+    int slot0, slot1;
+    int n_tok, pos0;
+    const float *q; /* token t, group g: q + t * q_stride + g * head_dim */
+    size_t q_stride;
+    const struct kn_rope *rope;
+    float scale; /* usually 1 / sqrt(head_dim) */
+    float *m, *l, *acc;
+};
+
+/* What observing queries look at, given the logarithm of each softmax's sum: a second pass over the
+ * keys, without values. With p(t, g, s) = e^(logit(t, g, s) - lse[t][g]), 0 for slots that t does
+ * not see, and p(t, s) its mean over the group, slots [slot0, slot1) get SUM   out[s] += sum_t p(t,
+ * s) MAX   out[s] = max(out[s], max over t and g of p(t, g, s)) LOW   out[s] += how many t that see
+ * s have p(t, s) < 1 / (pos0 + t + 1), less than average Each out[s] is a sum in the order of t,
+ * whatever the range. Fields as in kn_attend, except that slot0 may be any slot. */
+enum kn_stat { KN_STAT_SUM, KN_STAT_MAX, KN_STAT_LOW };
+
+struct kn_stats {
+    enum kn_stat stat;
+    enum kn_kv k_type;
+    int head_dim, n_group;
+    const void *k;
+    int slot0, slot1;
+    int n_tok, pos0;
+    const float *q;
+    size_t q_stride;
+    const struct kn_rope *rope;
+    float scale;
+    const float *lse; /* token t, group g: lse[t * lse_stride + g] */
+    size_t lse_stride;
+    float *out; /* [slot], from slot 0; any alignment */
+};
+
+/* Retaining head (Locret, arXiv 2410.01805, eq. 3): out[t][h] = sum_j w2[h][j] * silu(W1[j] .
+ * x[t]), x = [q, k, v] of the token before RoPE. The hidden layer never goes to memory. */
+struct kn_score {
+    const struct kn_weight *w1; /* [n_hidden][n_in] */
+    const float *w2;            /* [n_head][n_hidden] */
+    const struct kn_act *x;
+    int n_tok; /* tokens [0, n_tok) of x */
+    int n_head;
+    float *out; /* [n_tok][n_head] */
+};
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+struct kernels {
+    const char *isa; /* "ref", "avx2", "avx512" */
+
+    void (*matmul[KN_TYPES])(const struct kn_matmul *job);
+    void (*score)(const struct kn_score *job); /* w1 is KN_Q8 or KN_F32 */
+
+    /* Unpacks row r of a matrix to n_in floats: the embedding. */
+    void (*row[KN_TYPES])(float *out, const struct kn_weight *w, int r);
+
+    /* Fills q, d, sum of one token's n numbers (n % 32 == 0). d = max|x| / 127, round to nearest
+     * even; a group of zeros has d = 0. */
+    void (*quantize)(int8_t *q, float *d, int32_t *sum, const float *x, int n);
+
+    /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
+    void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
+    /* y = silu(gate) * up; y may be gate. */
+    void (*silu_mul)(float *y, const float *gate, const float *up, int n);
+    /* y += x. */
+    void (*add)(float *y, const float *x, int n);
+
+    /* Packs one key or value of head_dim numbers. Q4 is asymmetric: m = min, d = (max - min) / 15,
+     * both rounded to half first, then q = round((x - m) / d) clamped to 0..15. */
+    void (*kv_pack[KN_KV_TYPES])(void *dst, const float *x, int head_dim);
+    void (*kv_unpack[KN_KV_TYPES])(float *dst, const void *src, int head_dim);
+
+    void (*attend)(const struct kn_attend *job);
+    void (*attend_stats)(const struct kn_stats *job);
+};
+
+/* Merges n_part partial softmaxes of `rows` rows (row = token and group), in the order given, and
+ * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i.
+ *   m, l: [n_part][rows]   acc: [n_part][rows][head_dim]   out: row r at out + r * head_dim */
+void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
+                     int rows, int head_dim);
+
+/* Packs row r of a matrix into its panels at dst (zeroed before the first row) from n_in / 32
+ * blocks, one per group: GGUF's Q4_0 (18 bytes) for Q4, Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1
+ * (24) for Q5A, and for Q6 the blocks below. Lossless. */
+struct kn_q6_block {
+    uint16_t d[2];       /* half scales of the first and the last 16 */
+    uint8_t q[KN_GROUP]; /* 0..63, offset 32 */
+};
+void kn_pack_q4(struct kn_q4_panel *dst, int r, int n_in, const void *blocks);
+void kn_pack_q8(struct kn_q8_panel *dst, int r, int n_in, const void *blocks);
+void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks);
+void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks);
+void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks);
+
+/* Conversions, round to nearest even. */
+uint16_t kn_half_from_float(float x);
+float kn_float_from_half(uint16_t h);
+static inline float kn_float_from_bf16(uint16_t b)
+{
+    union {
+        uint32_t u;
+        float f;
+    } v = {(uint32_t)b << 16};
+    return v.f;
+}
+
+/* Names of the instruction sets this program holds and this CPU runs, best first, "ref" last;
+ * NULL-terminated. */
+const char *const *kn_isa_list(void);
+
+/* The table for `isa` ("auto" or NULL = the best). NULL when this CPU cannot run it. */
+const struct kernels *kn_table(const char *isa);
+
+#endif

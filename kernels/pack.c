@@ -1,0 +1,207 @@
+/* Layouts: sizes, packing of GGUF blocks into panels, half floats, and the merge of partial
+ * softmaxes. Runs once per model or once per token, so there is one version, in plain C. */
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
+{
+    const size_t rows = (size_t)n_out, cols = (size_t)n_in;
+    const size_t panels = (rows + KN_PANEL - 1) / KN_PANEL * (cols / KN_GROUP);
+
+    switch (type) {
+    case KN_F32: return rows * cols * sizeof(float);
+    case KN_F16:
+    case KN_BF16: return rows * cols * sizeof(uint16_t);
+    case KN_Q4: return panels * sizeof(struct kn_q4_panel);
+    case KN_Q8: return panels * sizeof(struct kn_q8_panel);
+    case KN_Q4A: return panels * sizeof(struct kn_q4a_panel);
+    case KN_Q5A: return panels * sizeof(struct kn_q5a_panel);
+    case KN_Q6: return panels * sizeof(struct kn_q6_panel);
+    case KN_TYPES: break;
+    }
+    return 0;
+}
+
+size_t kn_kv_bytes(enum kn_kv type, int head_dim)
+{
+    const size_t dim = (size_t)head_dim, groups = dim / KN_GROUP;
+
+    switch (type) {
+    case KN_KV_F16: return dim * sizeof(uint16_t);
+    case KN_KV_F32: return dim * sizeof(float);
+    case KN_KV_Q8: return (groups * 34 + 3) & ~(size_t)3;
+    case KN_KV_Q4: return groups * 20;
+    case KN_KV_TYPES: break;
+    }
+    return 0;
+}
+
+static uint32_t load_four(const uint8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return four;
+}
+
+void kn_pack_q4(struct kn_q4_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* per group: half d, 16 bytes of nibbles */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_q4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += 18) {
+        memcpy(&panel->d[lane], src, 2);
+        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 2 + 4 * j, 4);
+    }
+}
+
+void kn_pack_q8(struct kn_q8_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* per group: half d, 32 signed bytes */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_q8_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += 34) {
+        memcpy(&panel->d[lane], src, 2);
+        for (int j = 0; j < 8; j++) {
+            const uint32_t q = load_four(src + 2 + 4 * j) ^ 0x80808080u;
+            memcpy(panel->qs[j][lane], &q, sizeof q);
+        }
+    }
+}
+
+void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* per group: half d, half m, 16 bytes of nibbles */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_q4a_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += 20) {
+        memcpy(&panel->d[lane], src, 2);
+        memcpy(&panel->m[lane], src + 2, 2);
+        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 4 + 4 * j, 4);
+    }
+}
+
+/* Bits 0, 4, 8 … 28 as bits 0 to 7. */
+static uint8_t every_fourth_bit(uint32_t x)
+{
+    x &= 0x11111111u;
+    x = (x | x >> 3) & 0x03030303u;
+    x = (x | x >> 6) & 0x000f000fu;
+    return (uint8_t)(x | x >> 12);
+}
+
+void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* per group: half d, half m, 32 fifth bits, 16 bytes of nibbles */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_q5a_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += 24) {
+        memcpy(&panel->d[lane], src, 2);
+        memcpy(&panel->m[lane], src + 2, 2);
+        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 8 + 4 * j, 4);
+        const uint32_t high = load_four(src + 4);
+        for (int i = 0; i < 4; i++) panel->qh[lane][i] = every_fourth_bit(high >> i);
+    }
+}
+
+void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* struct kn_q6_block, at any address */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_q6_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += sizeof(struct kn_q6_block)) {
+        uint32_t high[2] = {0, 0};
+        memcpy(&panel->d[0][lane], src, 2);
+        memcpy(&panel->d[1][lane], src + 2, 2);
+        for (int j = 0; j < 4; j++) {
+            const uint32_t a = load_four(src + 4 + 4 * j), b = load_four(src + 20 + 4 * j);
+            const uint32_t low = (a & 0x0f0f0f0fu) | (b & 0x0f0f0f0fu) << 4;
+            memcpy(panel->qs[j][lane], &low, sizeof low);
+            high[0] |= (a >> 4 & 0x03030303u) << 2 * j;
+            high[1] |= (b >> 4 & 0x03030303u) << 2 * j;
+        }
+        for (int h = 0; h < 2; h++) memcpy(panel->qh[h][lane], &high[h], sizeof high[h]);
+    }
+}
+
+static uint32_t bits_from_float(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static float float_from_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* NaNs keep the upper bits of their payload and become quiet, as F16C does. */
+uint16_t kn_half_from_float(float x)
+{
+    const uint32_t u = bits_from_float(x), sign = u >> 16 & 0x8000u, abs = u & 0x7fffffffu;
+    uint32_t h;
+
+    if (abs > 0x7f800000u)
+        h = 0x7e00u | (abs >> 13 & 0x3ffu);
+    else if (abs >= 0x477ff000u) /* 65520, half way to the first power that does not fit */
+        h = 0x7c00u;
+    else if (abs >= 0x38800000u) /* 2^-14: normal; rebias, then round on the 13 bits lost */
+        h = (abs - 0x38000000u + 0xfffu + (abs >> 13 & 1u)) >> 13;
+    else /* denormal: adding 0.5 leaves the half's 10 bits at the bottom, rounded by the adder */
+        h = bits_from_float(float_from_bits(abs) + 0.5f) - 0x3f000000u;
+    return (uint16_t)(sign | h);
+}
+
+float kn_float_from_half(uint16_t h)
+{
+    const uint32_t sign = (h & 0x8000u) << 16, abs = h & 0x7fffu;
+
+    if (abs > 0x7c00u) return float_from_bits(sign | 0x7fc00000u | abs << 13);
+    if (abs == 0x7c00u) return float_from_bits(sign | 0x7f800000u);
+    if (abs >= 0x400u) return float_from_bits(sign | ((abs << 13) + 0x38000000u));
+    /* denormal: abs * 2^-24, exact */
+    const float mag = (float)abs * 0x1p-24f;
+    return sign ? -mag : mag;
+}
+
+/* One row of the merge. m, l, acc point at the row in part 0; parts are m_step and acc_step apart.
+ * A row that saw no slot in any part is zero. */
+static void merge_row(float *out, const float *m, const float *l, const float *acc, int n_part,
+                      size_t m_step, size_t acc_step, int head_dim)
+{
+    float max = -INFINITY, sum = 0.0f;
+
+    for (int p = 0; p < n_part; p++) {
+        const float mp = m[(size_t)p * m_step];
+        max = mp > max ? mp : max;
+    }
+    for (int i = 0; i < head_dim; i++) out[i] = 0.0f;
+    for (int p = 0; p < n_part; p++) {
+        const float mp = m[(size_t)p * m_step], *a = acc + (size_t)p * acc_step;
+        if (mp == -INFINITY) continue;
+        const float weight = expf(mp - max);
+        sum += weight * l[(size_t)p * m_step];
+        for (int i = 0; i < head_dim; i++) out[i] += weight * a[i];
+    }
+    if (max == -INFINITY) return;
+    for (int i = 0; i < head_dim; i++) out[i] /= sum;
+}
+
+void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
+                     int rows, int head_dim)
+{
+    const size_t dim = (size_t)head_dim;
+
+    for (size_t r = 0; r < (size_t)rows; r++)
+        merge_row(out + r * dim, m + r, l + r, acc + r * dim, n_part, (size_t)rows,
+                  (size_t)rows * dim, head_dim);
+}

@@ -1,0 +1,133 @@
+/* retain: the table of commands, and nothing else. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/commands.h"
+#include "runtime/base/file.h"
+#include "runtime/options.h"
+#include "tui/commands.h"
+
+enum {
+    RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
+};
+
+static const struct command {
+    const char *name;
+    int (*run)(const struct options *o);
+    unsigned groups; /* options it takes */
+    const char *args;
+    const char *about;
+} commands[] = {
+    {"chat", tui_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
+     "talk with a model (the default command)"},
+    {"generate", tui_generate,
+     RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
+     "one prompt in, one answer out"},
+    {"list", tui_list, OPTIONS_STORE | OPTIONS_JSON, "", "saved conversations"},
+    {"show", tui_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
+    {"rename", tui_rename, OPTIONS_STORE, "NAME NEW", "give a conversation another name"},
+    {"delete", tui_delete, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
+    {"restore", tui_restore, OPTIONS_STORE, "NAME [NEW]", "bring a deleted conversation back"},
+    {"search", tui_search, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
+     "find what was said"},
+    {"export", tui_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
+     "conversations as text, or with their cache"},
+    {"import", tui_import, OPTIONS_STORE, "FILE [NEW]", "bring in what was exported"},
+    {"check", tui_check, OPTIONS_STORE, "", "check every saved byte"},
+    {"compact", tui_compact, OPTIONS_STORE, "",
+     "make the database small; what was deleted goes for good"},
+    {"models", tui_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
+     "model files: list, add PATH, default PATH, verify [PATH]"},
+    {"plan", quant_plan, RUN | OPTIONS_JSON, "",
+     "the memory a model would take, without taking it"},
+    {"info", quant_info, OPTIONS_MODEL | OPTIONS_JSON, "",
+     "devices, instruction sets, a model's facts"},
+    {"verify", quant_verify, OPTIONS_MODEL, "",
+     "read a model file from end to end and print its digest"},
+    {"tokenize", quant_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
+     "text to token ids"},
+    {"perplexity", quant_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
+     "how well a model predicts a text"},
+    {"eval", quant_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_JSON, "TASK...",
+     "what a policy still remembers: recall"},
+    {"quantize", quant_quantize, OPTIONS_QUANTIZE, "IN OUT",
+     "a model file or a safetensors folder to an int4 or int8 file"},
+    {"bench", quant_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int fail(const struct err *e)
+{
+    fprintf(stderr, "retain: %s\n", e->text);
+    return err_exit_status(e->code);
+}
+
+static int help(void)
+{
+    puts("usage: retain [COMMAND] [OPTION...]      retain COMMAND --help\n");
+    for (int i = 0; i < N_COMMANDS; i++)
+        printf("  %-11s %-11s %s\n", commands[i].name, commands[i].args, commands[i].about);
+    return 0;
+}
+
+static int command_help(const struct command *c)
+{
+    struct str text = {0};
+    options_help(c->groups, &text);
+    printf("usage: retain %s [OPTION...] %s\n%s\n\n%s", c->name, c->args, c->about, str_get(&text));
+    str_release(&text);
+    return 0;
+}
+
+/* The command named by argv[1]; chat when that is an option or nothing. NULL = unknown. */
+static const struct command *find(int argc, char **argv, int *n_used)
+{
+    *n_used = 1;
+    if (argc < 2 || argv[1][0] == '-') return &commands[0];
+    *n_used = 2;
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].name)) return &commands[i];
+    return NULL;
+}
+
+/* $XDG_CONFIG_HOME/retain/config, if there is one. Its text must outlive the options. */
+static int read_config(struct options *o, struct str *text, struct err *e)
+{
+    struct str path = {0};
+    struct err missing;
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int rc = 0;
+    if (xdg && *xdg)
+        str_printf(&path, "%s/retain/config", xdg);
+    else if (home && *home)
+        str_printf(&path, "%s/.config/retain/config", home);
+    if (path.n && file_read(str_get(&path), text, &missing) == 0 && text->n)
+        rc = options_parse_config(o, text->data, str_get(&path), e);
+    str_release(&path);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    struct str config = {0};
+    struct err e = {0};
+    int n_used;
+    if (argc == 2 &&
+        (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
+        return help();
+    if (argc == 2 && !strcmp(argv[1], "--version")) return puts("retain " RETAIN_VERSION), 0;
+    const struct command *c = find(argc, argv, &n_used);
+    if (!c) {
+        fprintf(stderr, "retain: \"%s\" is no command; see retain --help\n", argv[1]);
+        return 2;
+    }
+    options_init(&o);
+    int rc = read_config(&o, &config, &e);
+    if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
+    int status = rc ? fail(&e) : o.help ? command_help(c) : c->run(&o);
+    str_release(&config);
+    return status;
+}

@@ -1,0 +1,206 @@
+"""A plain Llama in PyTorch: RMSNorm, RoPE (rotate-half), grouped queries, SwiGLU, tied embedding.
+
+Trained in bfloat16 with float32 master weights. The embedding's output is multiplied by sqrt(d), so
+that tied weights fit both ends; the exporter folds the factor into an untied token_embd.
+"""
+import ctypes
+import math
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+@dataclass
+class Config:
+    vocab: int = 2048
+    d: int = 256
+    n_layers: int = 4
+    n_heads: int = 4
+    n_kv: int = 2
+    head_dim: int = 64
+    ffn: int = 768
+    theta: float = 10000.0
+    eps: float = 1e-5
+    context: int = 1024      # the longest row trained on
+
+
+# ------------------------------------------------------------------------------- fused operations
+def build_fused():
+    """Compile fused.c for this machine; PyTorch's own operations do where there is no compiler."""
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'fused.c')
+    target = os.path.join(tempfile.gettempdir(), f'retain-demo-fused-{os.getuid()}.so')
+    if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
+        command = ['cc', '-O3', '-march=native', '-ffast-math', '-fopenmp', '-shared', '-fPIC',
+                   source, '-o', target, '-lm']
+        try:
+            subprocess.run(command, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return ctypes.CDLL(target)
+
+
+FUSED = build_fused()
+
+
+def call(name, *args):
+    kinds = {torch.Tensor: lambda t: ctypes.c_void_p(t.data_ptr()), int: ctypes.c_long,
+             float: ctypes.c_float}
+    getattr(FUSED, name)(*(kinds[type(a)](a) for a in args))
+
+
+class FusedSwiGLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, gate, up):
+        gate, up = gate.contiguous(), up.contiguous()
+        out = torch.empty_like(gate)
+        call('swiglu_forward', gate, up, out, gate.numel())
+        ctx.save_for_backward(gate, up)
+        return out
+
+    @staticmethod
+    def backward(ctx, d_out):
+        gate, up = ctx.saved_tensors
+        d_out = d_out.contiguous()
+        d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
+        call('swiglu_backward', gate, up, d_out, d_gate, d_up, gate.numel())
+        return d_gate, d_up
+
+
+class FusedRMS(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, eps):
+        x = x.contiguous()
+        n, d = x.numel() // x.shape[-1], x.shape[-1]
+        out, inverse = torch.empty_like(x), torch.empty(n)
+        call('rms_forward', x, weight, out, inverse, n, d, eps)
+        ctx.save_for_backward(x, weight, inverse)
+        return out
+
+    @staticmethod
+    def backward(ctx, d_out):
+        x, weight, inverse = ctx.saved_tensors
+        d_out, d_x, d_weight = d_out.contiguous(), torch.empty_like(x), torch.zeros(x.shape[-1])
+        call('rms_backward', x, weight, d_out, inverse, d_x, d_weight, len(inverse), x.shape[-1])
+        return d_x, d_weight.to(weight.dtype), None
+
+
+class WeightedCrossEntropy(torch.autograd.Function):
+    """Of logits hidden · embᵀ: (weighted mean, loss of every token). Their gradient is
+    made on the way forward, in place, so that the largest matrix exists once."""
+    @staticmethod
+    def forward(ctx, hidden, emb, target, weight):
+        z = (hidden @ emb.t()).float()
+        z -= z.logsumexp(-1, keepdim=True)
+        loss = -z.gather(1, target[:, None])[:, 0]
+        z.exp_()
+        z.scatter_add_(1, target[:, None], torch.full((len(target), 1), -1.0))
+        z *= (weight / weight.sum())[:, None]
+        ctx.save_for_backward(hidden, emb, z.to(hidden.dtype))
+        return (loss * weight).sum() / weight.sum(), loss
+
+    @staticmethod
+    def backward(ctx, d_out, _):
+        hidden, emb, z = ctx.saved_tensors
+        return (z @ emb) * d_out, (z.t() @ hidden) * d_out, None, None
+
+
+def rms(x, weight, eps):
+    if FUSED and x.dtype == torch.bfloat16:
+        return FusedRMS.apply(x, weight, eps)
+    xf = x.float()
+    return (xf * torch.rsqrt(xf.pow(2).mean(-1, keepdim=True) + eps)).to(x.dtype) * weight
+
+
+def swiglu(gate, up):
+    if FUSED and gate.dtype == torch.bfloat16:
+        return FusedSwiGLU.apply(gate, up)
+    return F.silu(gate) * up
+
+
+# ------------------------------------------------------------------------------------------ model
+def rope_tables(n, head_dim, theta):
+    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
+    angle = torch.arange(n, dtype=torch.float32)[:, None] * frequency
+    angle = torch.cat([angle, angle], -1)
+    return angle.cos(), angle.sin()
+
+
+def rope(x, cos, sin):
+    """x [..., n, head_dim], tables [n, head_dim]; element i pairs with i + head_dim/2."""
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+
+class Layer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        deep = 2 * c.n_layers      # residual outputs start smaller: the stream keeps its size
+
+        def matrix(n_out, n_in, shrink=1):
+            return nn.Parameter(torch.randn(n_out, n_in) * (n_in * shrink) ** -.5)
+
+        self.attn_norm, self.ffn_norm = nn.Parameter(torch.ones(c.d)), nn.Parameter(torch.ones(c.d))
+        self.q = matrix(c.n_heads * c.head_dim, c.d)
+        self.k = matrix(c.n_kv * c.head_dim, c.d)
+        self.v = matrix(c.n_kv * c.head_dim, c.d)
+        self.out = matrix(c.d, c.n_heads * c.head_dim, deep)
+        self.gate, self.up = matrix(c.ffn, c.d), matrix(c.ffn, c.d)
+        self.down = matrix(c.d, c.ffn, deep)
+
+
+class Llama(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.c = config
+        self.emb = nn.Parameter(torch.randn(config.vocab, config.d) * config.d ** -.5)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
+        self.norm = nn.Parameter(torch.ones(config.d))
+
+    def hidden(self, ids, cast=lambda p: p, watch=None, evict=None):
+        """ids [rows, n] -> normed hidden states [rows, n, d]. cast turns master weights into those
+        to compute with; watch, a list, gets (q, k, v before RoPE, attention logits) of every
+        layer; evict(i, q, k, v) says what nobody may look at any more in layer i, as a mask to
+        add [rows, n_kv, n, n]."""
+        c, (rows, n) = self.c, ids.shape
+        group = c.n_heads // c.n_kv
+        x = F.embedding(ids, cast(self.emb)) * math.sqrt(c.d)
+        cos, sin = (t.to(x.dtype) for t in rope_tables(n, c.head_dim, c.theta))
+        mask = torch.full((n, n), float('-inf'), dtype=x.dtype).triu_(1)
+        for i, layer in enumerate(self.layers):
+            h = rms(x, cast(layer.attn_norm), c.eps)
+            q, k, v = (F.linear(h, cast(w)) for w in (layer.q, layer.k, layer.v))
+            qh = rope(q.view(rows, n, c.n_heads, c.head_dim).transpose(1, 2), cos, sin)
+            qh = qh * c.head_dim ** -.5
+            kh = rope(k.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2), cos, sin)
+            vh = v.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2)
+            # one matrix product per KV head: the queries that share it stand below one another
+            logits = torch.bmm(qh.reshape(rows * c.n_kv, group * n, c.head_dim),
+                               kh.reshape(rows * c.n_kv, n, c.head_dim).transpose(1, 2))
+            logits = logits.view(rows * c.n_kv, group, n, n)
+            if watch is not None:
+                watch.append((q, k, v, logits.view(rows, c.n_kv, group, n, n)))
+            if evict is not None:
+                logits = logits + evict(i, q, k, v).view(rows * c.n_kv, 1, n, n)
+            p = torch.softmax(logits + mask, -1).view(rows * c.n_kv, group * n, n)
+            o = torch.bmm(p, vh.reshape(rows * c.n_kv, n, c.head_dim))
+            o = o.view(rows, c.n_heads, n, c.head_dim).transpose(1, 2).reshape(rows, n, -1)
+            x = x + F.linear(o, cast(layer.out))
+            h = rms(x, cast(layer.ffn_norm), c.eps)
+            x = x + F.linear(swiglu(F.linear(h, cast(layer.gate)), F.linear(h, cast(layer.up))),
+                             cast(layer.down))
+        return rms(x, cast(self.norm), c.eps)
+
+    def forward(self, ids, cast=lambda p: p):
+        return F.linear(self.hidden(ids, cast), cast(self.emb))
+
+
+def load(path):
+    checkpoint = torch.load(path)
+    model = Llama(Config(**checkpoint['config']))
+    model.load_state_dict(checkpoint['model'])
+    return model.requires_grad_(False)

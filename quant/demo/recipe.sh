@@ -1,0 +1,36 @@
+#!/bin/sh
+# Make the demo model from nothing: tokenizer, training, retaining heads, evaluation, GGUF files.
+#
+#   quant/demo/recipe.sh [OUTDIR]        default build/demo
+#
+# MINUTES (50) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex.
+# Run again with the same OUTDIR it goes on where it stopped.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=${1:-build/demo}
+python=${PYTHON:-python3}
+mkdir -p "$out"
+
+# One arena that is never given back: page faults otherwise cost a quarter of the training. Passive
+# waiting: a spinning thread starves the one it waits for where the machine has other work.
+export MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456
+export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
+
+step() {
+    name=$1
+    shift
+    echo "== $name"
+    "$python" "$here/$name.py" "$@"
+}
+
+[ -f "$out/tokenizer.json" ] || step tokenizer "$out/tokenizer.json"
+with="--model $out/model.pt --tokenizer $out/tokenizer.json"
+step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-50}"
+step heads $with --out "$out/heads.pt"
+step export $with --heads "$out/heads.pt" --out "$out"
+# the whole cache only within the length trained on; beyond it nothing but eviction makes sense
+{
+    step evaluate $with --policy full --length 900 --budget 0
+    step evaluate $with --heads "$out/heads.pt" --policy cis,sink,random --length 2048,8192,16384
+} | tee "$out/evaluation.txt"

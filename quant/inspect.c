@@ -1,0 +1,206 @@
+/* Commands that look at a model or the machine without running anything: plan, info, verify. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quant/commands.h"
+#include "quant/report.h"
+#include "runtime/base/pool.h"
+#include "runtime/base/system.h"
+#include "runtime/conversion.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+#include "runtime/plan.h"
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+static void plan_json(const struct plan *p, const struct model *m)
+{
+    char kv[16];
+    plan_kv_text(p, kv);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "model", m->name);
+    cJSON_AddStringToObject(o, "policy", p->policy->name);
+    cJSON_AddStringToObject(o, "kv", kv);
+    cJSON_AddNumberToObject(o, "budget", p->budget);
+    cJSON_AddNumberToObject(o, "capacity", p->capacity);
+    cJSON_AddNumberToObject(o, "chunk", p->chunk);
+    cJSON_AddNumberToObject(o, "unit_bytes", (double)p->unit_bytes);
+    cJSON_AddNumberToObject(o, "weights_bytes", (double)p->weights_bytes);
+    cJSON_AddNumberToObject(o, "heads_bytes", (double)p->heads_bytes);
+    cJSON_AddNumberToObject(o, "cache_bytes", (double)p->cache_bytes);
+    cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
+    cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
+    report_json(o);
+}
+
+static void plan_line(const char *tag, size_t bytes, const char *what)
+{
+    printf("%-8s %10.1f MiB  %s\n", tag, (double)bytes / (1 << 20), what);
+}
+
+static void plan_text(const struct plan *p, const struct model *m)
+{
+    char kv[16], what[256];
+    plan_kv_text(p, kv);
+    printf("%s, policy %s, %d units per head\n", m->name, p->policy->name, p->budget);
+    snprintf(what, sizeof what, "%s, %d layers", m->type, m->n_layer);
+    plan_line("weights", p->weights_bytes, what);
+    plan_line("heads", p->heads_bytes, p->heads_bytes ? "retaining heads" : "none");
+    snprintf(what, sizeof what,
+             "%d layers x %d KV heads x %d slots (budget + chunk %d + reserve %d)"
+             " x %zu bytes, %s",
+             m->n_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
+    plan_line("cache", p->cache_bytes, what);
+    plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
+    plan_line("total", plan_total_bytes(p), "");
+    if (*p->notice) report_note("%s", p->notice);
+}
+
+int quant_plan(const struct options *o)
+{
+    struct engine *g;
+    struct plan p;
+    struct err e;
+    int rc = engine_prepare(&g, o, NULL, &e);
+    if (rc) return report_error(&e);
+    rc = plan_make(&p, g->model, g->heads, o, 1, pool_n_threads(g->pool), &e);
+    if (!rc && o->json)
+        plan_json(&p, g->model);
+    else if (!rc)
+        plan_text(&p, g->model);
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+static cJSON *isa_array(void)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (const char *const *isa = kn_isa_list(); *isa; isa++)
+        cJSON_AddItemToArray(a, cJSON_CreateString(*isa));
+    return a;
+}
+
+static cJSON *conversion_array(const struct conversion *c, int n)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (int i = 0; i < n; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "type", c[i].type);
+        cJSON_AddStringToObject(o, "layout", c[i].layout);
+        cJSON_AddNumberToObject(o, "tensor_count", c[i].n_tensors);
+        cJSON_AddNumberToObject(o, "weight_count", (double)c[i].n_weights);
+        cJSON_AddNumberToObject(o, "file_bytes", (double)c[i].file_bytes);
+        cJSON_AddNumberToObject(o, "bytes", (double)c[i].bytes);
+        cJSON_AddNumberToObject(o, "error", c[i].error);
+        cJSON_AddItemToArray(a, o);
+    }
+    return a;
+}
+
+/* One line per tensor type, the error being the relative rms of what the layout changes. */
+static void conversion_lines(const struct conversion *c, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char error[48] = "exact";
+        if (c[i].error > 0) snprintf(error, sizeof error, "error %.1e", c[i].error);
+        printf("%s %-6s %4d matrices, %.1f MiB, as %s %.1f MiB (%.2f bits a weight), %s\n",
+               i ? "        " : "weights ", c[i].type, c[i].n_tensors,
+               (double)c[i].file_bytes / (1 << 20), c[i].layout, (double)c[i].bytes / (1 << 20),
+               8.0 * (double)c[i].bytes / (double)c[i].n_weights, error);
+    }
+}
+
+static void info_json(const struct engine *g, const struct conversion *c, int n)
+{
+    cJSON *o = cJSON_CreateObject();
+    const struct model *m = g->model;
+    cJSON_AddStringToObject(o, "version", RETAIN_VERSION);
+    cJSON *devices = cJSON_AddArrayToObject(o, "devices");
+    cJSON_AddItemToArray(devices, cJSON_CreateString("cpu"));
+    cJSON_AddItemToObject(o, "isa", isa_array());
+    cJSON_AddArrayToObject(o, "cubins");
+    cJSON_AddNumberToObject(o, "threads", pool_n_threads(g->pool));
+    cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
+    cJSON_AddStringToObject(o, "model", m->name);
+    cJSON_AddStringToObject(o, "family", m->family->arch);
+    cJSON_AddStringToObject(o, "weights", m->type);
+    cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
+    cJSON_AddStringToObject(o, "digest", g->model_digest);
+    cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
+    cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
+    report_json(o);
+}
+
+static void info_text(const struct engine *g, const struct conversion *c, int n)
+{
+    const struct model *m = g->model;
+    printf("retain %s\ndevices  cpu (%d threads); no CUDA code in this build\nisa     ",
+           RETAIN_VERSION, pool_n_threads(g->pool));
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) printf(" %s", *isa);
+    printf("\nmemory   %.1f GiB\nmodel    %s, family %s, %s\n",
+           (double)system_memory_bytes() / (1 << 30), m->name, m->family->arch, m->type);
+    printf("shape    %d layers, width %d, %d heads, %d KV heads x %d, %d tokens, trained on %d "
+           "positions\n",
+           m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
+    conversion_lines(c, n);
+    printf("template %s\ndigest   %s\nheads    %s\n", chat_template_name(g->template),
+           g->model_digest, g->heads ? g->heads_digest : "none: --policy locret is not available");
+}
+
+int quant_info(const struct options *o)
+{
+    struct conversion c[CONVERSIONS_MAX];
+    struct engine *g;
+    struct err e;
+    if (engine_prepare(&g, o, NULL, &e)) return report_error(&e);
+    int n = conversion_list(c, g->model, &e);
+    if (n >= 0 && o->json)
+        info_json(g, c, n);
+    else if (n >= 0)
+        info_text(g, c, n);
+    if (n >= 0 && *g->notice) report_note("%s", g->notice);
+    engine_close(g);
+    return n < 0 ? report_error(&e) : 0;
+}
+
+/* ---- verify ---------------------------------------------------------------------------------- */
+
+/* Files that `retain quantize` wrote carry a digest of every tensor (gguf_write.h): which one is
+ * damaged, if any. */
+static int verify_tensors(const struct gguf *g, struct err *e)
+{
+    struct gguf_array digests;
+    struct gguf_str stored;
+    uint8_t digest[32];
+    char hex[2 * sizeof digest + 1];
+    size_t cursor = 0;
+    if (!gguf_get_array(g, "retain.digest.tensors", &digests)) return 0;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        crypto_generichash(digest, sizeof digest, t->data, t->bytes, NULL, 0);
+        sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+        if (!gguf_array_next_str(&digests, &cursor, &stored) || stored.n != sizeof hex - 1 ||
+            memcmp(stored.data, hex, stored.n))
+            return err_set(e, ERR_FORMAT,
+                           "%s: tensor %.*s has digest %s, another one than when the file was "
+                           "written: the file is damaged",
+                           gguf_name(g), (int)t->name.n, t->name.data, hex);
+    }
+    report_note("the digests of all %zu tensors match", gguf_n_tensors(g));
+    return 0;
+}
+
+int quant_verify(const struct options *o)
+{
+    struct engine *g;
+    struct err e;
+    if (engine_prepare(&g, o, NULL, &e)) return report_error(&e);
+    int rc = verify_tensors(g->model->file, &e);
+    if (!rc) printf("%s  %s\n", g->model_digest, gguf_name(g->model->file));
+    if (!rc && g->heads) printf("%s  %s\n", g->heads_digest, gguf_name(g->heads->file));
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}

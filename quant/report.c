@@ -1,0 +1,65 @@
+#include "quant/report.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/base/file.h"
+#include "runtime/options.h"
+
+int report_error(const struct err *e)
+{
+    fprintf(stderr, "retain: %s\n", e->text);
+    return err_exit_status(e->code);
+}
+
+void report_note(const char *fmt, ...)
+{
+    va_list ap;
+    fputs("retain: ", stderr);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
+void report_json(cJSON *o)
+{
+    char *text = cJSON_PrintUnformatted(o);
+    if (text) puts(text);
+    fflush(stdout);
+    free(text);
+    cJSON_Delete(o);
+}
+
+int report_text(const struct options *o, struct str *out, struct err *e)
+{
+    if (o->prompt) {
+        str_puts(out, o->prompt);
+        return 0;
+    }
+    if (!o->file) return err_set(e, ERR_USAGE, "no text: give -p TEXT, -f FILE or -f -");
+    return file_read(o->file, out, e);
+}
+
+static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing else */
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+void report_catch_interrupt(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGHUP, &a, NULL);
+}
+
+bool report_interrupted(void)
+{
+    return interrupted;
+}

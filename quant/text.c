@@ -1,0 +1,189 @@
+/* Commands on text: tokenize, perplexity. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quant/commands.h"
+#include "quant/report.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+
+/* ---- tokenize -------------------------------------------------------------------------------- */
+
+/* The ids of a whole text, with BOS and special tokens as for a prompt unless `plain`. */
+static int encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
+                  struct err *e)
+{
+    struct tokenizer_span span = {str_get(text), text->n, !plain};
+    if (!plain && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
+    return tokenizer_encode(g->tokenizer, &span, 1, true, ids, e);
+}
+
+static void print_tokens(const struct engine *g, const struct tokens *ids, bool ids_only)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t n;
+        const char *bytes = tokenizer_bytes(g->tokenizer, ids->ids[i], true, &n);
+        if (ids_only)
+            printf("%s%d", i ? " " : "", ids->ids[i]);
+        else {
+            printf("%6d  ", ids->ids[i]);
+            for (size_t k = 0; k < n; k++)
+                if ((unsigned char)bytes[k] < 32 || bytes[k] == 127)
+                    printf("\\x%02x", (unsigned char)bytes[k]);
+                else
+                    putchar(bytes[k]);
+            putchar('\n');
+        }
+    }
+    if (ids_only) putchar('\n');
+}
+
+int quant_tokenize(const struct options *o)
+{
+    struct engine *g = NULL;
+    struct str text = {0};
+    struct tokens ids = {0};
+    struct err e;
+    int rc = report_text(o, &text, &e);
+    if (!rc) rc = engine_prepare(&g, o, NULL, &e);
+    if (!rc) rc = encode(g, &text, o->no_special, &ids, &e);
+    if (!rc) print_tokens(g, &ids, o->ids);
+    tokens_release(&ids);
+    str_release(&text);
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}
+
+/* ---- perplexity ------------------------------------------------------------------------------ */
+
+/* -log p(id) under one row of logits. */
+static double surprise(const float *logits, int n, int32_t id)
+{
+    double max = logits[0], sum = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > max) max = logits[i];
+    for (int i = 0; i < n; i++) sum += exp(logits[i] - max);
+    return max + log(sum) - logits[id];
+}
+
+struct tally {
+    double nats, nats_squared;
+    int64_t n;
+};
+
+static void tally_add(struct tally *t, double nats)
+{
+    t->nats += nats;
+    t->nats_squared += nats * nats;
+    t->n++;
+}
+
+/* Runs n ids; the prediction of every id from `first` on is counted. Evicts between chunks. */
+static void run_window(struct context *x, const int32_t *ids, size_t n, size_t first,
+                       struct tally *t)
+{
+    int n_vocab = x->engine->model->n_vocab;
+    for (size_t at = 0; at < n && !report_interrupted();) {
+        int m = x->plan.n_logits < (int)(n - at) ? x->plan.n_logits : (int)(n - at);
+        context_evict(x);
+        forward_run(&x->forward, &x->cache, ids + at, m, m);
+        for (int i = 0; i < m; i++) {
+            size_t next = at + (size_t)i + 1;
+            if (next >= first && next < n)
+                tally_add(t, surprise(x->forward.logits + (size_t)i * (size_t)n_vocab, n_vocab,
+                                      ids[next]));
+        }
+        at += (size_t)m;
+    }
+}
+
+/* Windows of `length` tokens, each with BOS in front and its second half counted: the measure of
+ * llama.cpp's llama-perplexity, comparable number by number. */
+static int run_windows(struct context *x, struct tokens *ids, size_t length, struct tally *t,
+                       struct err *e)
+{
+    size_t n_windows = ids->n / length;
+    int32_t bos = tokenizer_bos(x->engine->tokenizer);
+    if (!n_windows)
+        return err_set(e, ERR_USAGE,
+                       "the text has %zu tokens, one window needs %zu; give more text "
+                       "or a smaller --length",
+                       ids->n, length);
+    for (size_t w = 0; w < n_windows && !report_interrupted(); w++) {
+        int32_t *window = ids->ids + w * length;
+        if (tokenizer_add_bos(x->engine->tokenizer)) window[0] = bos;
+        cache_clear(&x->cache);
+        run_window(x, window, length, length / 2 + 1, t);
+    }
+    return 0;
+}
+
+static void print_perplexity(const struct context *x, const struct options *o,
+                             const struct tally *t, size_t length)
+{
+    double n = (double)t->n, mean = t->nats / n;
+    double var = n > 1 ? (t->nats_squared / n - mean * mean) / (n - 1) : 0;
+    double ppl = exp(mean), error = ppl * sqrt(var > 0 ? var : 0);
+    char kv[16];
+    plan_kv_text(&x->plan, kv);
+    if (!o->json) {
+        printf("perplexity %.4f +/- %.4f  (%lld tokens, policy %s, kv %s)\n", ppl, error,
+               (long long)t->n, x->plan.policy->name, kv);
+        return;
+    }
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "task", "perplexity");
+    cJSON_AddStringToObject(j, "model", x->engine->model->name);
+    cJSON_AddStringToObject(j, "policy", x->plan.policy->name);
+    cJSON_AddStringToObject(j, "kv", kv);
+    cJSON_AddNumberToObject(j, "budget", x->plan.budget);
+    cJSON_AddNumberToObject(j, "length", (double)length);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)t->n);
+    cJSON_AddNumberToObject(j, "perplexity", ppl);
+    cJSON_AddNumberToObject(j, "perplexity_error", error);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)x->plan.cache_bytes);
+    report_json(j);
+}
+
+#define LOGIT_ROWS 64 /* rows of logits at once: 32 MiB for a vocabulary of 128K */
+
+/* Without --policy: windows under the full cache. With one: the whole text as one conversation, so
+ * that what was evicted is missed. */
+int quant_perplexity(const struct options *o)
+{
+    struct options opts = *o;
+    struct engine *g = NULL;
+    struct context x = {0};
+    struct str text = {0};
+    struct tokens ids = {0};
+    struct tally t = {0};
+    struct err e;
+    bool windows = !o->policy || !strcmp(o->policy, "full");
+    size_t length = o->length ? strtoul(o->length, NULL, 10) : 512;
+    if (windows) {
+        opts.policy = "full";
+        opts.context = (int64_t)length;
+    }
+    report_catch_interrupt();
+    int rc = report_text(o, &text, &e);
+    if (!rc && length < 4)
+        rc = err_set(&e, ERR_USAGE, "--length %s: expected 4 or more", o->length);
+    if (!rc) rc = engine_open(&g, &opts, NULL, NULL, NULL, &e);
+    if (!rc) rc = encode(g, &text, false, &ids, &e);
+    if (!rc) rc = context_open(&x, g, &opts, LOGIT_ROWS, &e);
+    if (!rc && windows)
+        rc = run_windows(&x, &ids, length, &t, &e);
+    else if (!rc)
+        run_window(&x, ids.ids, ids.n, 1, &t);
+    if (!rc && t.n == 0) rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
+    if (!rc) print_perplexity(&x, o, &t, windows ? length : ids.n);
+    context_release(&x);
+    tokens_release(&ids);
+    str_release(&text);
+    engine_close(g);
+    if (rc) return report_error(&e);
+    return report_interrupted() ? 130 : 0;
+}

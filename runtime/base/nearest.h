@@ -1,0 +1,12 @@
+/* nearest: how far two short words are apart, for "did you mean …?". */
+#ifndef RETAIN_BASE_NEAREST_H
+#define RETAIN_BASE_NEAREST_H
+
+#include <stddef.h>
+
+#define NEAREST_BYTES_MAX 32
+
+/* Levenshtein distance of a[0, n_a) and b; INT_MAX when one is longer than NEAREST_BYTES_MAX. */
+int nearest_distance(const char *a, size_t n_a, const char *b);
+
+#endif

@@ -1,0 +1,320 @@
+#include "runtime/base/pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How a job ends safely
+ *
+ * `n_open` counts the parts nobody has taken. A part is taken by compare-and-swap from r to r - 1,
+ * so whoever succeeds owns exactly one part of the job that is current at that moment, and that job
+ * cannot end before the part is reported done: fn, ctx and n_parts may be read after the swap, and
+ * only then. A worker that wakes late finds either n_open == 0 (it touches nothing) or the next job
+ * (it helps with that one). So the caller waits for parts, never for workers, and no generation
+ * counter has to be compared.
+ *
+ * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
+ * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,
+ * both sequentially consistent, so one of the two always sees the other. */
+
+#define LINE \
+    64 /* bytes of a cache line: what one side writes must not share one with what it reads */
+#define THREADS_MAX 1024
+/* Longer than the gaps between the kernels of one token, far shorter than a scheduler's time slice:
+ * a foreign thread that needs this core loses at most this much. */
+#define SPIN_NS 30000
+
+struct worker {
+    struct pool *pool;
+    pthread_t id;
+    int thread;
+};
+
+struct pool {
+    /* written by the caller for each job, read by whoever holds a part */
+    _Alignas(LINE) void (*fn)(void *ctx, int part, int thread);
+    void *ctx;
+    int n_parts;
+    _Alignas(LINE) _Atomic uint32_t n_jobs; /* futex of the workers */
+    _Atomic uint32_t n_asleep;
+    atomic_bool closing;
+    _Alignas(LINE) _Atomic uint32_t n_open;   /* parts nobody has taken */
+    _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
+    _Atomic uint32_t caller_asleep;
+    /* fixed after pool_open */
+    _Alignas(LINE) int n_threads;
+    int n_started; /* workers that run */
+    int64_t spin_ns;
+    struct worker *workers;
+};
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("pause" ::: "memory");
+#elif defined(__aarch64__)
+    /* `yield` is a no-op on most cores; isb waits about as long as pause does */
+    __asm__ volatile("isb" ::: "memory");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* Waits until *word is not `seen`; false when the time to spin is over and it still is. */
+static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
+{
+    if (spin_ns == 0) return atomic_load_explicit(word, memory_order_acquire) != seen;
+    for (int64_t end = 0;;) {
+        /* Pauses take 1 to 140 cycles depending on the core, so the clock decides, rarely asked. */
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
+            cpu_relax();
+        }
+        int64_t now = now_ns();
+        if (end == 0) end = now + spin_ns;
+        if (now >= end) return false;
+    }
+}
+
+/* Takes and runs parts until none is left. */
+static void run_parts(struct pool *p, int thread)
+{
+    uint32_t r = atomic_load_explicit(&p->n_open, memory_order_relaxed);
+    while (r > 0) {
+        if (!atomic_compare_exchange_weak_explicit(&p->n_open, &r, r - 1, memory_order_acquire,
+                                                   memory_order_relaxed))
+            continue;
+        p->fn(p->ctx, p->n_parts - (int)r, thread);
+        /* From here on the job may be over and the next one begun. */
+        if (atomic_fetch_sub(&p->n_undone, 1) == 1 && atomic_load(&p->caller_asleep))
+            futex_wake(&p->n_undone, 1);
+        r = atomic_load_explicit(&p->n_open, memory_order_relaxed);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct pool *p = w->pool;
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(&p->n_jobs, memory_order_acquire);
+        if (atomic_load(&p->closing)) return NULL;
+        run_parts(p, w->thread);
+        if (spin_while(&p->n_jobs, seen, p->spin_ns)) continue;
+        atomic_fetch_add(&p->n_asleep, 1);
+        while (atomic_load(&p->n_jobs) == seen) futex_wait(&p->n_jobs, seen);
+        atomic_fetch_sub(&p->n_asleep, 1);
+    }
+}
+
+static void wait_done(struct pool *p)
+{
+    int64_t spin_ns = p->spin_ns;
+    for (;;) {
+        uint32_t left = atomic_load_explicit(&p->n_undone, memory_order_acquire);
+        if (left == 0) return;
+        /* Every part that ends starts the wait again, so it is bounded by parts, not by one part.
+         */
+        if (spin_while(&p->n_undone, left, spin_ns)) continue;
+        atomic_store(&p->caller_asleep, 1);
+        while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
+        atomic_store(&p->caller_asleep, 0);
+    }
+}
+
+void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx)
+{
+    if (p->n_threads == 1 || n_parts <= 1) {
+        for (int i = 0; i < n_parts; i++) fn(ctx, i, 0);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n_parts = n_parts;
+    atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
+    atomic_store_explicit(&p->n_open, (uint32_t)n_parts, memory_order_release);
+    atomic_fetch_add(&p->n_jobs, 1);
+    uint32_t n_asleep = atomic_load(&p->n_asleep);
+    if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
+    run_parts(p, 0);
+    wait_done(p);
+}
+
+int pool_n_threads(const struct pool *p)
+{
+    return p->n_threads;
+}
+
+/* ---- how many cores -------------------------------------------------------------------------- */
+
+static int affinity_cpus(void)
+{
+    for (size_t n = 1024; n <= 1u << 20;
+         n *= 2) { /* EINVAL: the kernel's set is larger than ours */
+        cpu_set_t *set = CPU_ALLOC(n);
+        if (!set) break;
+        int rc = sched_getaffinity(0, CPU_ALLOC_SIZE(n), set);
+        int count = rc == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE(n), set) : 0;
+        CPU_FREE(set);
+        if (rc == 0 && count > 0) return count;
+        if (errno != EINVAL) break;
+    }
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < INT_MAX ? (int)n : 1;
+}
+
+/* The first `n` integers of a file; false when it is missing or holds something else ("max"). */
+static bool read_numbers(const char *path, long long *out, int n)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) ok = fscanf(f, "%lld", &out[i]) == 1;
+    fclose(f);
+    return ok;
+}
+
+/* Cores a control group grants, 0 = no limit. v2: cpu.max "QUOTA PERIOD"; v1: two files. */
+static long long group_quota(const char *mount, const char *group)
+{
+    char path[4352];
+    long long v[2];
+    snprintf(path, sizeof path, "%s%s/cpu.max", mount, group);
+    if (!read_numbers(path, v, 2)) {
+        snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", mount, group);
+        if (!read_numbers(path, &v[0], 1)) return 0;
+        snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, group);
+        if (!read_numbers(path, &v[1], 1)) return 0;
+    }
+    if (v[0] <= 0 || v[1] <= 0) return 0;
+    return v[0] / v[1] + (v[0] % v[1] != 0);
+}
+
+/* The tightest quota of the group and all groups above it. A path of the host that is not mounted
+ * here (cgroup v1 in a container) is skipped, and its mount's root is what counts. */
+static int group_cpus(int n_cpus, const char *mount, char *group)
+{
+    for (;;) {
+        if (!strcmp(group, "/")) *group = 0;
+        long long n = group_quota(mount, group);
+        if (n > 0 && n < n_cpus) n_cpus = (int)n;
+        char *slash = strrchr(group, '/');
+        if (!slash) return n_cpus;
+        *slash = 0;
+    }
+}
+
+/* Cores this process may use. */
+static int usable_cpus(void)
+{
+    int n_cpus = affinity_cpus();
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f) return n_cpus;
+    char line[4096];
+    while (fgets(line, sizeof line, f)) { /* "0::/path" or "4:cpu,cpuacct:/path" */
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(++controllers, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        if (!*controllers)
+            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup", group);
+        else if (!strcmp(controllers, "cpu") || !strcmp(controllers, "cpu,cpuacct"))
+            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup/cpu", group);
+    }
+    fclose(f);
+    return n_cpus;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int start_workers(struct pool *p, struct err *e)
+{
+    /* Ctrl-C and window changes are the caller's business: workers inherit a full mask. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < p->n_threads - 1; i++) {
+        struct worker *w = &p->workers[i];
+        *w = (struct worker){.pool = p, .thread = i + 1};
+        rc = pthread_create(&w->id, NULL, worker_main, w);
+        if (rc == 0) p->n_started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0) return 0;
+    return err_set(e, ERR_FAIL, "could not start thread %d of %d: %s; use fewer with --threads",
+                   p->n_started + 2, p->n_threads, strerror(rc));
+}
+
+int pool_open(struct pool **out, int n_threads, struct err *e)
+{
+    int rc = 0;
+    *out = NULL;
+    if (n_threads < 0 || n_threads > THREADS_MAX)
+        return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for all cores",
+                       n_threads, THREADS_MAX);
+    int n_cpus = usable_cpus();
+    if (n_threads == 0) n_threads = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+
+    struct pool *p = aligned_alloc(LINE, sizeof *p);
+    if (!p) return err_set(e, ERR_FIT, "out of memory for a pool of %d threads", n_threads);
+    memset(p, 0, sizeof *p);
+    p->n_threads = n_threads;
+    /* With more threads than cores, whoever spins keeps from running the thread it waits for. */
+    p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
+    if (n_threads > 1) {
+        p->workers = calloc((size_t)n_threads - 1, sizeof *p->workers);
+        if (!p->workers) {
+            rc = err_set(e, ERR_FIT, "out of memory for %d threads", n_threads);
+            goto fail;
+        }
+        rc = start_workers(p, e);
+        if (rc) goto fail;
+    }
+    *out = p;
+    return 0;
+fail:
+    pool_close(p);
+    return rc;
+}
+
+void pool_close(struct pool *p)
+{
+    if (!p) return;
+    atomic_store(&p->closing, true);
+    atomic_fetch_add(&p->n_jobs, 1);
+    futex_wake(&p->n_jobs, INT_MAX);
+    for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].id, NULL);
+    free(p->workers);
+    free(p);
+}

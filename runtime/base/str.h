@@ -1,0 +1,23 @@
+/* str: a growable byte string. Not for the token path: it allocates. */
+#ifndef RETAIN_BASE_STR_H
+#define RETAIN_BASE_STR_H
+
+#include <stddef.h>
+
+/* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL.
+ * Running out of memory for a string ends in abort(): there is nothing a caller could do better. */
+struct str {
+    char *data;
+    size_t n;
+    size_t cap;
+};
+
+void str_release(struct str *s);
+void str_clear(struct str *s);
+void str_append(struct str *s, const void *bytes, size_t n);
+void str_puts(struct str *s, const char *text);
+void str_printf(struct str *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), nonnull(2)));
+const char *str_get(const struct str *s); /* never NULL */
+
+#endif

@@ -1,0 +1,304 @@
+#include "runtime/engine.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/checksum.h"
+#include "runtime/demo.h"
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/plan.h"
+#include "store/store.h"
+
+/* ---- files and their digests ----------------------------------------------------------------- */
+
+static int open_file(struct gguf **out, const char *path, const unsigned char *demo,
+                     const unsigned char *demo_end, const char *demo_name, struct err *e)
+{
+    if (path) return gguf_open(out, path, e);
+    return gguf_open_bytes(out, demo, (size_t)(demo_end - demo), demo_name, e);
+}
+
+static void digest_of(const struct gguf *g, char hex[65])
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    size_t n;
+    const void *bytes = gguf_bytes(g, &n);
+    store_digest(digest, bytes, n);
+    store_digest_hex(hex, digest);
+}
+
+static int stat_model(const char *path, struct store_model *m, struct err *e)
+{
+    struct stat st;
+    char *real = realpath(path, NULL);
+    if (!real || stat(real, &st)) {
+        free(real);
+        return err_set(e, ERR_FORMAT, "%s cannot be found any more", path);
+    }
+    *m = (struct store_model){.size = st.st_size,
+                              .mtime_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,
+                              .inode = (int64_t)st.st_ino};
+    snprintf(m->path, sizeof m->path, "%s", real);
+    free(real);
+    return 0;
+}
+
+enum verify { VERIFY_SAMPLE, VERIFY_FULL, VERIFY_OFF };
+
+static enum verify verify_of(const struct options *o)
+{
+    if (!o->verify || !strcmp(o->verify, "sample")) return VERIFY_SAMPLE;
+    return strcmp(o->verify, "off") ? VERIFY_FULL : VERIFY_OFF;
+}
+
+/* What is known of the model file before a byte of it is read. */
+struct identity {
+    const char *path;    /* as it was given; NULL = the embedded demo */
+    struct store *store; /* where models are registered, or NULL */
+    bool accept;
+    bool seen_before;
+    struct store_model now, seen;
+    struct checksum *reading; /* NULL = the digest is known */
+};
+
+/* Fills g->model_digest if it need not be read: for a file whose size, time and inode are those of
+ * the registered one, or when nothing is to be verified. Else reading begins. */
+static int digest_begin(struct engine *g, struct identity *id, const struct options *o,
+                        struct library *l, struct err *e)
+{
+    *id = (struct identity){.path = o->model,
+                            .store = o->model && l ? library_store(l) : NULL,
+                            .accept = o->accept_model};
+    enum verify verify = verify_of(o);
+    int rc = id->path ? stat_model(id->path, &id->now, e) : 0;
+    if (!rc && id->store) rc = store_model_find(id->store, id->now.path, &id->seen, e);
+    if (rc < 0) return rc;
+    id->seen_before = rc > 0;
+    bool same = id->seen_before && id->seen.size == id->now.size &&
+                id->seen.mtime_ns == id->now.mtime_ns && id->seen.inode == id->now.inode;
+    if (same && verify != VERIFY_FULL) {
+        store_digest_hex(g->model_digest, id->seen.digest);
+        return 0;
+    }
+    if (id->path && verify == VERIFY_OFF) {
+        /* No digest, but a name for saved caches to belong to. */
+        snprintf(g->model_digest, sizeof g->model_digest, "unread-%llx-%llx-%llx",
+                 (unsigned long long)id->now.size, (unsigned long long)id->now.mtime_ns,
+                 (unsigned long long)id->now.inode);
+        return 0;
+    }
+    return checksum_begin(&id->reading, g->model->file, e);
+}
+
+static int changed_since(const struct engine *g, const struct identity *id,
+                         const struct gguf_tensor *bad, struct err *e)
+{
+    char old[65];
+    store_digest_hex(old, id->seen.digest);
+    if (bad)
+        return err_set(e, ERR_FORMAT,
+                       "%s has changed since it was first used: its digest was %s and is %s now; "
+                       "tensor %.*s is damaged",
+                       id->path, old, g->model_digest, (int)bad->name.n, bad->name.data);
+    return err_set(e, ERR_FORMAT,
+                   "%s has changed since it was first used: its digest was %s and is %s now; if "
+                   "you meant to replace it, say --accept-model",
+                   id->path, old, g->model_digest);
+}
+
+/* A file whose content changed is refused until the person accepts it, because saved caches and
+ * heads belong to the old one; one that contradicts itself always. */
+static int digest_end(struct engine *g, struct identity *id, struct err *e)
+{
+    if (!id->reading) return 0;
+    checksum_end(id->reading, id->now.digest);
+    store_digest_hex(g->model_digest, id->now.digest);
+    const struct gguf_tensor *bad;
+    int rc = checksum_tensors(g->model->file, g->pool, &bad, e);
+    if (rc) return rc;
+    bool changed = id->seen_before && memcmp(id->now.digest, id->seen.digest, STORE_DIGEST_BYTES);
+    if (changed && !id->accept) return changed_since(g, id, bad, e);
+    if (bad)
+        return err_set(e, ERR_FORMAT,
+                       "%s is damaged: tensor %.*s does not have the digest it was written with; "
+                       "get the file again",
+                       gguf_name(g->model->file), (int)bad->name.n, bad->name.data);
+    if (!id->store) return 0;
+    return store_model_put(id->store, &id->now, e);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int open_model(struct engine *g, const struct options *o, struct err *e)
+{
+    struct gguf *file;
+    int rc = open_file(&file, o->model, demo_model, demo_model_end, DEMO_MODEL_NAME, e);
+    bool as_f32 = o->weights && !strcmp(o->weights, "f32");
+    if (!rc) rc = model_open(&g->model, file, as_f32, e);
+    if (!rc) rc = tokenizer_open(&g->tokenizer, g->model->file, e);
+    if (!rc && tokenizer_n_vocab(g->tokenizer) != g->model->n_vocab)
+        rc = err_set(e, ERR_FORMAT, "%s: tokenizer and model disagree on the vocabulary",
+                     gguf_name(g->model->file));
+    g->temperature = sampling_default().temperature;
+    if (!rc) gguf_get_f32(g->model->file, "general.sampling.temp", &g->temperature);
+    return rc;
+}
+
+static int choose_template(struct engine *g, const struct options *o, struct err *e)
+{
+    struct gguf_str source = {0};
+    bool guessed;
+    if (o->template_name) {
+        g->template = chat_template_named(o->template_name);
+        return g->template ? 0
+                           : err_set(e, ERR_USAGE, "--template %s is not known; known are: %s",
+                                     o->template_name, chat_template_names());
+    }
+    gguf_get_str(g->model->file, "tokenizer.chat_template", &source);
+    g->template = chat_template_detect(source.data, source.n, &guessed);
+    if (guessed)
+        snprintf(g->notice, sizeof g->notice,
+                 "%s has no chat template that is known; using %s (--template chooses another)",
+                 g->model->name, chat_template_name(g->template));
+    return 0;
+}
+
+static bool wants_heads(const struct options *o)
+{
+    return o->heads ? strcmp(o->heads, "none") != 0 : o->model == NULL;
+}
+
+static int open_heads(struct engine *g, const struct options *o, struct err *e)
+{
+    struct gguf *file;
+    int rc = open_file(&file, o->heads, demo_heads, demo_heads_end, DEMO_HEADS_NAME, e);
+    if (!rc) rc = heads_open(&g->heads, file, e);
+    if (!rc) rc = heads_check(g->heads, g->model, g->model_digest, e);
+    if (!rc) digest_of(g->heads->file, g->heads_digest);
+    return rc;
+}
+
+static int choose_kernels(struct engine *g, const struct options *o, struct err *e)
+{
+    char known[64] = "";
+    g->kernels = kn_table(o->isa);
+    if (g->kernels) return 0;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", *known ? ", " : "",
+                 *isa);
+    return err_set(e, ERR_USAGE, "--isa %s is not available here; this machine runs: %s", o->isa,
+                   known);
+}
+
+static int check_choices(const struct options *o, struct err *e)
+{
+    if (o->device && strcmp(o->device, "auto") && strcmp(o->device, "cpu"))
+        return err_set(e, ERR_USAGE, "--device %s is not available in this build; use cpu or auto",
+                       o->device);
+    if (o->weights && strcmp(o->weights, "file") && strcmp(o->weights, "f32"))
+        return err_set(e, ERR_USAGE, "--weights %s: expected file or f32", o->weights);
+    return 0;
+}
+
+/* Everything but weights and digest; *id: how far the digest is. Heads are bound to the model's
+ * digest, so they wait for it; without any the digest can be read while the weights are loaded. */
+static int prepare(struct engine **out, const struct options *o, struct library *l,
+                   struct identity *id, struct err *e)
+{
+    struct engine *g = calloc(1, sizeof *g);
+    *out = NULL;
+    *id = (struct identity){0};
+    if (!g) return err_set(e, ERR_FAIL, "out of memory for the engine");
+    int rc = check_choices(o, e);
+    if (!rc) rc = choose_kernels(g, o, e);
+    if (!rc) rc = open_model(g, o, e);
+    if (!rc) rc = choose_template(g, o, e);
+    if (!rc) rc = pool_open(&g->pool, o->threads, e);
+    if (!rc) rc = digest_begin(g, id, o, l, e);
+    if (!rc && wants_heads(o)) rc = digest_end(g, id, e);
+    if (!rc && wants_heads(o)) rc = open_heads(g, o, e);
+    if (rc || wants_heads(o)) {
+        checksum_close(id->reading);
+        id->reading = NULL;
+    }
+    if (rc)
+        engine_close(g);
+    else
+        *out = g;
+    return rc;
+}
+
+int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e)
+{
+    struct identity id;
+    struct engine *g;
+    int rc = prepare(&g, o, l, &id, e);
+    *out = NULL;
+    if (rc) return rc;
+    rc = digest_end(g, &id, e);
+    checksum_close(id.reading);
+    if (rc)
+        engine_close(g);
+    else
+        *out = g;
+    return rc;
+}
+
+int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
+{
+    struct arena a;
+    arena_init_plan(&a, "weights");
+    model_plan(g->model, &a);
+    int rc = arena_init(&g->weights, "weights", a.used, e);
+    if (rc) return rc;
+    model_plan(g->model, &g->weights);
+    rc = model_load(g->model, g->pool, progress, ctx, e);
+    if (rc || !g->heads) return rc;
+    arena_init_plan(&a, "heads");
+    heads_plan(g->heads, &a);
+    rc = arena_init(&g->heads_arena, "heads", a.used, e);
+    if (rc) return rc;
+    heads_plan(g->heads, &g->heads_arena);
+    heads_load(g->heads);
+    return 0;
+}
+
+int engine_open(struct engine **out, const struct options *o, struct library *l,
+                engine_progress *progress, void *ctx, struct err *e)
+{
+    struct plan plan;
+    struct identity id;
+    struct engine *g;
+    int rc = prepare(&g, o, l, &id, e);
+    *out = NULL;
+    if (rc) return rc;
+    /* Refuse what does not fit before the first weight is read. Lists of policies and budgets
+     * (eval) are planned one by one, when their sessions are opened. */
+    bool lists = (o->policy && strchr(o->policy, ',')) || (o->budget && strchr(o->budget, ','));
+    if (!lists) rc = plan_make(&plan, g->model, g->heads, o, 1, pool_n_threads(g->pool), e);
+    if (!rc) rc = engine_load(g, progress, ctx, e);
+    if (!rc) rc = digest_end(g, &id, e);
+    checksum_close(id.reading);
+    if (rc)
+        engine_close(g);
+    else
+        *out = g;
+    return rc;
+}
+
+void engine_close(struct engine *g)
+{
+    if (!g) return;
+    model_close(g->model);
+    heads_close(g->heads);
+    tokenizer_close(g->tokenizer);
+    pool_close(g->pool);
+    arena_release(&g->weights);
+    arena_release(&g->heads_arena);
+    free(g);
+}

@@ -1,0 +1,34 @@
+/* engine: a loaded model and everything that is shared between conversations with it. Opened and
+ * closed through session.h; what is inside is for runtime/ and for the workbench in quant/. */
+#ifndef RETAIN_RUNTIME_ENGINE_H
+#define RETAIN_RUNTIME_ENGINE_H
+
+#include "runtime/base/arena.h"
+#include "runtime/chat.h"
+#include "runtime/heads.h"
+#include "runtime/model.h"
+#include "runtime/session.h"
+#include "runtime/tokenizer.h"
+
+struct pool;
+
+struct engine {
+    struct model *model;
+    struct heads *heads; /* NULL = none */
+    struct tokenizer *tokenizer;
+    const struct chat_template *template;
+    const struct kernels *kernels;
+    struct pool *pool;
+    struct arena weights, heads_arena;
+    char model_digest[65]; /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
+    char heads_digest[65]; /* "" without heads */
+    float temperature;     /* the model's own, when nobody sets one */
+    char notice[512];      /* what the person should know, or "" */
+};
+
+/* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
+ * plan and info. engine_load does the rest; engine_open does both. */
+int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e);
+int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
+
+#endif

@@ -1,0 +1,256 @@
+#include "runtime/evict.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/policy.h"
+
+/* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
+#define SAFEGUARD_PCT 20
+
+#define KEY_PROTECTED UINT32_MAX
+#define KEY_NAN       1 /* below every number */
+#define KEY_NEVER     0
+
+/* Scores as unsigned numbers in the same order. */
+static uint32_t key_of(float score)
+{
+    uint32_t u;
+    if (isnan(score)) return KEY_NAN;
+    memcpy(&u, &score, sizeof u);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
+}
+
+/* The number a key was made of. */
+static float value_of(uint32_t key)
+{
+    float v;
+    uint32_t u = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+    if (key == KEY_NAN) return NAN;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+struct job {
+    struct cache *c;
+    const struct evict_rule *rule;
+    union evict_slot *slots;
+};
+
+static int n_heads(const struct cache *c)
+{
+    return c->shape.n_layer * c->shape.n_head;
+}
+
+static int layer_budget(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
+}
+
+/* ---- selection ------------------------------------------------------------------------------- */
+
+/* Radix selection over the units of heads [first, end): the n-th largest key (n >= 1), and in
+ * *equal how many of the keys equal to it belong to the n largest. */
+static uint32_t select_key(const struct job *j, int first, int end, int64_t n, int64_t *equal)
+{
+    uint32_t prefix = 0, mask = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        int64_t count[256] = {0};
+        int digit = 255;
+        for (int i = first; i < end; i++) {
+            const union evict_slot *s = j->slots + j->c->heads[i].slot0;
+            for (int k = 0; k < j->c->heads[i].len; k++)
+                if ((s[k].key & mask) == prefix) count[s[k].key >> shift & 255]++;
+        }
+        while (count[digit] < n) n -= count[digit--];
+        prefix |= (uint32_t)digit << shift;
+        mask |= 255u << shift;
+    }
+    *equal = n;
+    return prefix;
+}
+
+/* The keys of a head's n best units become *best, those of the others *rest; NULL = as they are. Of
+ * equal units the older is better. */
+static void mark_best(const struct job *j, int index, int n, const uint32_t *best,
+                      const uint32_t *rest)
+{
+    const struct cache_head *h = &j->c->heads[index];
+    union evict_slot *s = j->slots + h->slot0;
+    int64_t equal = 0;
+    uint32_t threshold = n > 0 && n < h->len ? select_key(j, index, index + 1, n, &equal) : 0;
+    for (int k = 0; k < h->len; k++) {
+        bool in = n >= h->len ||
+                  (n > 0 && (s[k].key > threshold || (s[k].key == threshold && equal-- > 0)));
+        if (in && best) s[k].key = *best;
+        if (!in && rest) s[k].key = *rest;
+    }
+}
+
+/* Values become keys. Where there is a second scorer, the first one's choice is protected, and it
+ * is asked about the others. */
+static void make_keys(const struct job *j, int index, int budget)
+{
+    const struct evict_rule *r = j->rule;
+    const struct policy *p = r->policy;
+    const struct cache_head *h = &j->c->heads[index];
+    union evict_slot *s = j->slots + h->slot0;
+    bool two = p && p->second != POLICY_NONE;
+    uint32_t threshold = 0;
+    int64_t equal = 0;
+    for (int k = 0; k < h->len; k++) {
+        bool protect = h->pos[k] < (uint32_t)r->sinks || k >= h->len - r->stabilizers;
+        s[k].key = protect ? KEY_PROTECTED : key_of(s[k].value);
+    }
+    int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
+    if (!two || n >= h->len) return;
+    if (n > 0) threshold = select_key(j, index, index + 1, n, &equal);
+    for (int k = 0; k < h->len; k++) {
+        bool in = n > 0 && (s[k].key > threshold || (s[k].key == threshold && equal-- > 0));
+        bool protect = s[k].key == KEY_PROTECTED;
+        if (!in && !protect)
+            s[k].key = key_of(
+                policy_second(p, r->seed, index, h->pos[k], value_of(s[k].key), h->score[k]));
+        else
+            s[k].key = KEY_PROTECTED;
+    }
+}
+
+/* ---- compaction ------------------------------------------------------------------------------ */
+
+static void move_unit(const struct cache *c, struct cache_head *h, int to, int from)
+{
+    if (to == from) return;
+    size_t t = (size_t)to, f = (size_t)from;
+    memcpy(h->k + t * c->k_bytes, h->k + f * c->k_bytes, c->k_bytes);
+    memcpy(h->v + t * c->v_bytes, h->v + f * c->v_bytes, c->v_bytes);
+    h->score[t] = h->score[f];
+    h->pos[t] = h->pos[f];
+}
+
+/* Units above the threshold stay, and the first `equal` of those that reach it. */
+static void compact(const struct job *j, int index, uint32_t threshold, int64_t equal)
+{
+    struct cache_head *h = &j->c->heads[index];
+    const union evict_slot *s = j->slots + h->slot0;
+    int to = 0;
+    for (int k = 0; k < h->len; k++)
+        if (s[k].key > threshold || (s[k].key == threshold && equal-- > 0))
+            move_unit(j->c, h, to++, k);
+    h->len = to;
+    cache_recount(j->c, index);
+}
+
+/* ---- heads on their own ---------------------------------------------------------------------- */
+
+static void evict_head(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    int64_t equal;
+    int keep = layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    (void)thread;
+    if (j->c->heads[index].len <= keep) return;
+    make_keys(j, index, keep);
+    uint32_t threshold = select_key(j, index, index + 1, keep, &equal);
+    compact(j, index, threshold, equal);
+}
+
+/* ---- heads that share ------------------------------------------------------------------------ */
+
+/* Keys, the safeguard and the limit of one head. */
+static void enter_head(void *ctx, int index, int thread)
+{
+    static const uint32_t always = KEY_PROTECTED, never = KEY_NEVER;
+    const struct job *j = ctx;
+    int budget = layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    int max = j->rule->head_budget_max;
+    (void)thread;
+    make_keys(j, index, budget);
+    mark_best(j, index, (int)((int64_t)budget * SAFEGUARD_PCT / 100), &always, NULL);
+    if (max) mark_best(j, index, max, NULL, &never);
+}
+
+static void group_of(const struct cache *c, int layer, int *first, int *end)
+{
+    bool all = c->shape.share == CACHE_MODEL;
+    *first = all ? 0 : layer * c->shape.n_head;
+    *end = all ? n_heads(c) : *first + c->shape.n_head;
+}
+
+static int64_t group_budget(const struct cache *c, const struct evict_rule *rule, int first,
+                            int end)
+{
+    int64_t n = 0;
+    for (int i = first; i < end; i++) n += layer_budget(c, rule, i / c->shape.n_head);
+    return n;
+}
+
+static void evict_group(struct job *j, int first, int end)
+{
+    struct cache *c = j->c;
+    int64_t keep = group_budget(c, j->rule, first, end), units = 0, may_stay = 0, equal;
+    int max = j->rule->head_budget_max ? j->rule->head_budget_max : INT_MAX;
+    for (int i = first; i < end; i++) {
+        units += c->heads[i].len;
+        may_stay += c->heads[i].len < max ? c->heads[i].len : max;
+    }
+    if (units <= keep) return;
+    if (may_stay < keep) keep = may_stay;
+    uint32_t threshold = select_key(j, first, end, keep, &equal);
+    for (int i = first; i < end; i++) {
+        const union evict_slot *s = j->slots + c->heads[i].slot0;
+        int64_t here = 0;
+        for (int k = 0; k < c->heads[i].len; k++) here += s[k].key == threshold;
+        compact(j, i, threshold, equal);
+        equal -= here < equal ? here : equal;
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+bool evict_needed(const struct cache *c, const struct evict_rule *rule)
+{
+    for (int l = 0; l < c->shape.n_layer; l++) {
+        int64_t units = 0;
+        int first, end, budget = layer_budget(c, rule, l);
+        group_of(c, l, &first, &end);
+        for (int i = first; i < end; i++) {
+            units += c->heads[i].len;
+            if (c->shape.share == CACHE_HEAD && c->heads[i].len > budget) return true;
+        }
+        if (c->shape.share != CACHE_HEAD && units > group_budget(c, rule, first, end)) return true;
+    }
+    return false;
+}
+
+void evict_values(const struct cache *c, union evict_slot *slots)
+{
+    for (int i = 0; i < n_heads(c); i++)
+        for (int k = 0; k < c->heads[i].len; k++)
+            slots[c->heads[i].slot0 + (size_t)k].value = c->heads[i].score[k];
+}
+
+int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
+              union evict_slot *slots)
+{
+    struct job job = {c, rule, slots};
+    int64_t before = cache_units(c);
+    if (c->shape.share == CACHE_HEAD) {
+        pool_run(p, n_heads(c), evict_head, &job);
+    } else {
+        int n_groups = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
+        pool_run(p, n_heads(c), enter_head, &job);
+        for (int l = 0; l < n_groups; l++) {
+            int first, end;
+            group_of(c, l, &first, &end);
+            evict_group(&job, first, end);
+        }
+        cache_layout(c);
+    }
+    int64_t gone = before - cache_units(c);
+    c->n_evicted += gone;
+    c->n_evictions += gone > 0;
+    return gone;
+}

@@ -1,0 +1,41 @@
+/* heads: trained retaining heads (Locret, arXiv 2410.01805). Per layer a small network that reads
+ * [q, k, v] of a token, before RoPE and in rotate-half order, and predicts for each KV head how
+ * much later answers will look at the unit: its causal importance score.
+ *
+ * Kept in a GGUF of their own, bound to one model by its digest:
+ *   general.type = "retaining-heads"
+ *   retain.heads.base_digest   hex BLAKE2b-256 of the model file
+ *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}, .activation = "silu"
+ *   retain.heads.label_mean, .label_std [layer][kv]  of the scores it was trained on; optional
+ *   blk.N.retain_1.weight [hidden][input] Q8_0 or float, blk.N.retain_2.weight [kv][hidden] float
+ */
+#ifndef RETAIN_RUNTIME_HEADS_H
+#define RETAIN_RUNTIME_HEADS_H
+
+#include "runtime/model.h"
+
+struct heads_layer {
+    struct kn_weight w1; /* [n_hidden][n_in], KN_Q8 or KN_F32 */
+    const float *w2;     /* [n_kv_head][n_hidden] */
+};
+
+struct heads {
+    struct gguf *file;
+    int n_layer, n_in, n_hidden, n_head;
+    char base_digest[65];          /* hex */
+    float *label_mean, *label_std; /* [n_layer * n_head]; NULL = the file does not say */
+    struct heads_layer *layers;
+    const struct gguf_tensor **tensors; /* [n_layer][2] */
+};
+
+/* Takes ownership of `file`. ERR_FORMAT when it holds no heads. */
+int heads_open(struct heads **out, struct gguf *file, struct err *e);
+void heads_close(struct heads *h);
+
+/* ERR_FORMAT unless they were made for this model: digest (hex) and shapes. */
+int heads_check(const struct heads *h, const struct model *m, const char *digest, struct err *e);
+
+void heads_plan(struct heads *h, struct arena *a); /* as model_plan */
+void heads_load(struct heads *h);                  /* after heads_plan on a backed arena */
+
+#endif

@@ -1,0 +1,383 @@
+#include "runtime/library.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <sys/stat.h>
+#include <time.h>
+
+#include "runtime/base/str.h"
+#include "runtime/exchange.h"
+#include "store/store.h"
+
+struct library {
+    struct store *store; /* NULL in private mode */
+    char *path;
+    struct store_key key; /* .ask NULL = nobody can be asked */
+};
+
+_Static_assert(sizeof((struct library_entry *)0)->name == STORE_NAME_MAX, "names are copied whole");
+
+int library_open(struct library **out, const char *path, struct err *e)
+{
+    return library_open_key(out, path, NULL, e);
+}
+
+int library_open_key(struct library **out, const char *path, const struct library_key *k,
+                     struct err *e)
+{
+    int rc = 0;
+    *out = NULL;
+    struct library *l = calloc(1, sizeof *l);
+    if (!l) return err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
+    if (k) l->key = (struct store_key){k->ask, k->ctx, k->encrypt};
+    if (path) l->path = strdup(path);
+    if (path && !l->path)
+        rc = err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
+    if (path && !rc) rc = store_open_key(&l->store, path, k ? &l->key : NULL, e);
+    if (rc) goto fail;
+    *out = l;
+    return 0;
+fail:
+    library_close(l);
+    return rc;
+}
+
+void library_close(struct library *l)
+{
+    if (!l) return;
+    store_close(l->store);
+    free(l->path);
+    free(l);
+}
+
+bool library_is_encrypted(const struct library *l)
+{
+    return l->store && store_is_encrypted(l->store);
+}
+
+_Static_assert(LIBRARY_PASSPHRASE_MAX == STORE_PASSPHRASE_MAX, "passphrases are copied whole");
+
+bool library_probe(const char *path, bool *fresh)
+{
+    return store_probe(path, fresh);
+}
+
+char *library_secret_new(void)
+{
+    return store_secret_new();
+}
+
+void library_secret_free(char *secret)
+{
+    store_secret_free(secret);
+}
+
+struct store *library_store(struct library *l)
+{
+    return l->store;
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+struct list_walk {
+    int (*each)(void *ctx, const struct library_entry *c);
+    void *ctx;
+};
+
+static int list_one(void *ctx, const struct store_conversation *c)
+{
+    const struct list_walk *w = ctx;
+    struct library_entry entry = {.updated_ms = c->updated_ms,
+                                  .n_turns = c->n_turns,
+                                  .n_tokens = c->n_tokens,
+                                  .cache_bytes = c->cache_bytes};
+    memcpy(entry.name, c->name, sizeof entry.name);
+    memcpy(entry.title, c->title, sizeof entry.title);
+    return w->each(w->ctx, &entry);
+}
+
+int library_list(struct library *l, int (*each)(void *ctx, const struct library_entry *c),
+                 void *ctx, struct err *e)
+{
+    struct list_walk w = {each, ctx};
+    if (!l->store) return 0;
+    return store_conversation_list(l->store, list_one, &w, e);
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+
+#define N_NEAREST 3
+
+struct nearest {
+    const char *name;
+    int n;
+    struct {
+        char name[STORE_NAME_MAX];
+        int distance;
+    } best[N_NEAREST];
+};
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Levenshtein distance over bytes, upper and lower case alike. */
+static int distance(const char *a, const char *b)
+{
+    int row[STORE_NAME_MAX];
+    int n_b = (int)strnlen(b, STORE_NAME_MAX - 1);
+    for (int j = 0; j <= n_b; j++) row[j] = j;
+    for (int i = 1; a[i - 1] && i < STORE_NAME_MAX; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n_b; j++) {
+            int best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n_b];
+}
+
+static int keep_near(void *ctx, const struct store_conversation *c)
+{
+    struct nearest *k = ctx;
+    int d = distance(k->name, c->name);
+    size_t n = strlen(k->name), most = n > strlen(c->name) ? n : strlen(c->name);
+    bool begins = n > 0 && !strncmp(c->name, k->name, n); /* "holi" for "holiday plans" */
+    if (begins) d = 1;
+    if ((size_t)d * 2 > most + 1) return 0;
+    int at = k->n;
+    while (at > 0 && k->best[at - 1].distance > d) at--;
+    if (at == N_NEAREST) return 0;
+    if (k->n < N_NEAREST) k->n++;
+    memmove(&k->best[at + 1], &k->best[at], (size_t)(k->n - 1 - at) * sizeof k->best[0]);
+    memcpy(k->best[at].name, c->name, sizeof c->name);
+    k->best[at].distance = d;
+    return 0;
+}
+
+static int no_such(struct library *l, const char *name, struct err *e)
+{
+    struct nearest k = {.name = name};
+    struct str names = {0};
+    if (l->store) store_conversation_list(l->store, keep_near, &k, NULL);
+    for (int i = 0; i < k.n; i++)
+        str_printf(&names, "%s'%s'", i == 0 ? "; did you mean " : " or ", k.best[i].name);
+    if (k.n == 0)
+        str_puts(&names,
+                 l->store ? "; `retain list` shows all" : "; nothing is saved with --private");
+    int rc = err_set(e, ERR_FAIL, "there is no conversation '%.*s'%s%s", STORE_NAME_MAX, name,
+                     str_get(&names), k.n ? "?" : "");
+    str_release(&names);
+    return rc;
+}
+
+static int find(struct library *l, const char *name, struct store_conversation *out, struct err *e)
+{
+    int rc = l->store ? store_conversation_find(l->store, name, out, e) : 0;
+    if (rc == 0) return no_such(l, name, e);
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+struct message_walk {
+    int (*each)(void *ctx, const struct library_message *m);
+    void *ctx;
+    int64_t position;
+};
+
+static const enum chat_role roles[] = {
+    [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
+
+static int message_one(void *ctx, const struct store_message *m)
+{
+    struct message_walk *w = ctx;
+    struct library_message out = {.role = roles[m->role],
+                                  .text = m->text,
+                                  .n_text = m->n_text,
+                                  .position = w->position,
+                                  .n_tokens = (int64_t)m->n_tokens,
+                                  .partial = m->seq < 0};
+    w->position += out.n_tokens;
+    return w->each(w->ctx, &out);
+}
+
+int library_messages(struct library *l, const char *name,
+                     int (*each)(void *ctx, const struct library_message *m), void *ctx,
+                     struct err *e)
+{
+    struct message_walk w = {each, ctx, 0};
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_message_each(l->store, c.id, message_one, &w, e);
+}
+
+int library_rename(struct library *l, const char *name, const char *new_name, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_conversation_rename(l->store, c.id, new_name, e);
+}
+
+static int nothing_saved(struct err *e)
+{
+    return err_set(e, ERR_FAIL, "nothing is saved with --private");
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Runs a change of a conversation that nobody else has open. */
+static int alone(struct library *l, const char *name,
+                 int (*change)(struct store *s, int64_t id, struct err *e), struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    bool had = store_holds(l->store, c.id); /* the conversation on this program's screen */
+    rc = had ? 0 : store_lock(l->store, c.id, e);
+    if (rc) return rc;
+    rc = change(l->store, c.id, e);
+    if (!had) store_unlock(l->store, c.id);
+    return rc;
+}
+
+int library_delete(struct library *l, const char *name, struct err *e)
+{
+    struct err ignored;
+    int64_t n;
+    int rc = alone(l, name, store_conversation_delete, e);
+    if (rc == 0)
+        store_purge(l->store, now_ms() - (int64_t)LIBRARY_UNDO_DAYS * 86400 * 1000, &n, &ignored);
+    return rc;
+}
+
+int library_restore(struct library *l, const char *name, const char *new_name, struct err *e)
+{
+    return l->store ? store_conversation_restore(l->store, name, new_name, e) : nothing_saved(e);
+}
+
+int library_drop_cache(struct library *l, const char *name, struct err *e)
+{
+    return alone(l, name, store_cache_drop, e);
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search_walk {
+    int (*each)(void *ctx, const struct library_hit *h);
+    void *ctx;
+};
+
+static int search_one(void *ctx, const struct store_hit *h)
+{
+    const struct search_walk *w = ctx;
+    struct library_hit out = {.name = h->conversation->name,
+                              .title = h->conversation->title,
+                              .message = h->seq,
+                              .role = roles[h->role],
+                              .created_ms = h->created_ms,
+                              .snippet = h->snippet};
+    return w->each(w->ctx, &out);
+}
+
+int library_search(struct library *l, const char *text,
+                   int (*each)(void *ctx, const struct library_hit *h), void *ctx, struct err *e)
+{
+    struct search_walk w = {each, ctx};
+    return l->store ? store_search(l->store, text, search_one, &w, e) : 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int library_export(struct library *l, const char *name, bool markdown, struct str *out,
+                   struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    return markdown ? exchange_markdown(l->store, &c, out, e) : exchange_json(l->store, &c, out, e);
+}
+
+int library_export_cache(struct library *l, const char *name, const char *path, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : exchange_database(l->store, &c, path, e);
+}
+
+int library_import(struct library *l, const char *path, const char *new_name,
+                   void (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+{
+    struct store_key key = l->key;
+    key.encrypt = false;
+    if (!l->store) return nothing_saved(e);
+    return exchange_import(l->store, path, new_name, key.ask ? &key : NULL, each, ctx, e);
+}
+
+/* ---- care ------------------------------------------------------------------------------------ */
+
+int library_check(struct library *l, struct err *e)
+{
+    return l->store ? store_check(l->store, e) : 0;
+}
+
+static int64_t file_bytes(const struct library *l)
+{
+    struct stat st;
+    return stat(l->path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+int library_compact(struct library *l, struct library_size *out, struct err *e)
+{
+    *out = (struct library_size){0};
+    if (!l->store) return 0;
+    out->bytes_before = file_bytes(l);
+    int rc = store_purge(l->store, INT64_MAX, &out->n_purged, e);
+    if (rc == 0) rc = store_compact(l->store, e);
+    out->bytes_after = file_bytes(l);
+    return rc;
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+struct model_walk {
+    int (*each)(void *ctx, const struct library_model *m);
+    void *ctx;
+};
+
+static int model_one(void *ctx, const struct store_model *m)
+{
+    struct model_walk *w = ctx;
+    struct library_model out = {.path = m->path, .size = m->size};
+    struct stat st;
+    store_digest_hex(out.digest, m->digest);
+    if (stat(m->path, &st))
+        out.state = LIBRARY_MODEL_MISSING;
+    else if (st.st_size != m->size || (int64_t)st.st_ino != m->inode ||
+             st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec != m->mtime_ns)
+        out.state = LIBRARY_MODEL_TOUCHED;
+    return w->each(w->ctx, &out);
+}
+
+int library_models(struct library *l, int (*each)(void *ctx, const struct library_model *m),
+                   void *ctx, struct err *e)
+{
+    struct model_walk w = {each, ctx};
+    return l->store ? store_model_list(l->store, model_one, &w, e) : 0;
+}

@@ -1,0 +1,124 @@
+/* options: everything a person can set, from the configuration file and the command line.
+ *
+ * One table gives name, kind, help and the commands that take it; parsing, `--help` and the
+ * configuration file are made from it. Nothing here prints, opens a model or reads the environment:
+ * commands do. Strings point into argv or into the options' own copy of the file. */
+#ifndef RETAIN_RUNTIME_OPTIONS_H
+#define RETAIN_RUNTIME_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/err.h"
+#include "runtime/base/str.h"
+#include "runtime/sampler.h"
+
+/* Which commands take an option: a bit set. */
+enum option_group {
+    OPTIONS_MODEL = 1 << 0,    /* anything that opens a model */
+    OPTIONS_MEMORY = 1 << 1,   /* policy, budget, cache */
+    OPTIONS_SAMPLING = 1 << 2, /* what chooses the next token */
+    OPTIONS_STORE = 1 << 3,    /* the database */
+    OPTIONS_CHAT = 1 << 4,
+    OPTIONS_GENERATE = 1 << 5,
+    OPTIONS_EVAL = 1 << 6,
+    OPTIONS_BENCH = 1 << 7,
+    OPTIONS_TOKENIZE = 1 << 8,
+    OPTIONS_JSON = 1 << 9,
+    OPTIONS_QUANTIZE = 1 << 11,
+    OPTIONS_EXPORT = 1 << 12,
+    OPTIONS_DELETE = 1 << 13,
+    OPTIONS_FIND = 1 << 14,
+    OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
+};
+
+struct options {
+    /* model */
+    const char *model;   /* NULL = the default one; the embedded demo when none is set */
+    const char *heads;   /* NULL = those that belong to the model, if any; "none" = without */
+    const char *device;  /* auto, cpu, cuda[:n] */
+    const char *isa;     /* NULL = best */
+    const char *weights; /* "file" = as stored, "f32" = expanded to float32: exact and slow */
+    const char *template_name;
+    int threads; /* 0 = all cores */
+    bool accept_model;
+    const char *verify; /* full, sample, off: whether the model file is read for its digest */
+    /* memory */
+    const char *policy; /* a row of the policy table, or for eval a list; NULL = best available */
+    const char *budget; /* units per head; for eval and bench a list; NULL = plan chooses */
+    const char *kv;     /* q4, q8, f16, or K,V apart as "q8:q4"; NULL = q4 where the shape allows */
+    int64_t memory;     /* bytes, 0 = no limit */
+    int chunk;          /* tokens per prefill step; 0 = default */
+    const char *allocator; /* uniform, pyramid, ada, ada-pyramid, global; NULL = the policy's */
+    int window;            /* queries that observe; -1 = the policy's */
+    int pooling;           /* width of the maximum over neighbours' scores; -1 = the policy's */
+    int stabilizers;       /* -1 = the policy's */
+    int sinks;             /* -1 = the policy's */
+    int reserve;           /* units for an answer before eviction starts inside it; -1 = default */
+    int64_t context;       /* units for --policy full; 0 = the model's */
+    /* sampling */
+    struct sampling sampling;
+    bool greedy;   /* --temp 0 or --greedy */
+    int n_predict; /* tokens at most per answer; 0 = until the turn ends */
+    bool ignore_end;
+    /* store */
+    const char *db; /* NULL = the default file */
+    bool private_mode;
+    bool encrypt;                /* make a new database an encrypted one */
+    const char *passphrase_file; /* instead of asking for it */
+    const char *passphrase;      /* known already, in locked memory; not an option */
+    int64_t rewind;              /* bytes of evicted units kept to go back to earlier turns */
+    int64_t disk;                /* bytes of saved caches that are kept; 0 = all */
+    bool markdown, cache_only;
+    const char *with_cache; /* FILE */
+    int limit;              /* results of a search; 0 = all */
+    /* chat */
+    const char *conversation; /* -c NAME */
+    bool new_conversation, continue_latest;
+    bool plain;
+    const char *system;
+    /* text */
+    const char *prompt; /* -p */
+    const char *file;   /* -f FILE, "-" = standard input */
+    bool raw;           /* no chat template */
+    /* tokenize */
+    bool ids, no_special;
+    /* quantize */
+    const char *type;      /* q4, q8; NULL = q4 */
+    const char *calibrate; /* a text file */
+    bool force;
+    /* eval, bench */
+    const char *length, *seeds, *depth;
+    int facts, questions;
+    int prefill, decode, repeat;
+    bool json;
+    bool help;
+    /* what was left: file names, tasks, conversation names */
+    const char *args[16];
+    int n_args;
+};
+
+/* sampling.temperature is this until somebody sets it: the model file's own
+ * (general.sampling.temp), or 0.8. */
+#define OPTIONS_TEMPERATURE_OF_MODEL (-1.0f)
+
+void options_init(struct options *o);
+
+/* argv without program and command name. ERR_USAGE names the option, and the nearest one when it is
+ * misspelt. "--name=value" and "--name value" both work; "--" ends options. */
+int options_parse(struct options *o, unsigned groups, int argc, char *const *argv, struct err *e);
+
+/* "key = value" lines, '#' comments; errors say FILE:LINE. `text` must outlive the options. */
+int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
+
+/* The lines of `--help` for the options of `groups`. */
+void options_help(unsigned groups, struct str *out);
+
+/* "6G", "512M", "1048576": bytes; false when it is none. */
+bool options_size(const char *text, int64_t *bytes);
+
+/* The i-th comma-separated part of a list, copied; false when there is none. */
+bool options_list_item(const char *list, int i, char *out, size_t out_bytes);
+
+#endif

@@ -1,0 +1,814 @@
+#include "runtime/session.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/system.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/save.h"
+#include "store/store.h"
+
+/* Tokens of a prompt that are run after the last eviction (Locret's n_loc): the question itself
+ * must not be evicted before it is answered. */
+#define LOCAL_TOKENS 100
+
+struct session {
+    struct engine *engine;
+    struct save *save; /* NULL = private */
+    struct options options;
+    struct context ctx;
+    struct sampler_entry *candidates; /* [n_vocab] */
+    struct save_state state;
+    int64_t id; /* of the conversation in the store */
+    char name[STORE_NAME_MAX];
+    char notice[1024];
+    char *system; /* goes with the first user message; NULL = none */
+
+    struct tokens pending; /* said, but not run yet */
+    int64_t n_tokens;      /* positions said: n_run + pending */
+    int64_t n_turns, n_reread;
+    int32_t recent[SAMPLER_HISTORY]; /* the last n_recent ids of the transcript */
+    int n_recent;
+    struct session_message {
+        enum chat_role role;
+        int64_t end; /* n_tokens after it */
+    } * messages;    /* of the transcript */
+    size_t n_messages, messages_max;
+
+    /* the running answer */
+    bool answering; /* it is not stored as a message yet */
+    struct tokens answer_ids;
+    struct str answer;
+    struct utf8_join join;
+
+    int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
+    int64_t n_read, n_decoded;
+    double first_token_ms;
+};
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+static void remember(struct session *s, int32_t id)
+{
+    if (s->n_recent == SAMPLER_HISTORY) {
+        memmove(s->recent, s->recent + 1, (SAMPLER_HISTORY - 1) * sizeof *s->recent);
+        s->n_recent--;
+    }
+    s->recent[s->n_recent++] = id;
+    s->n_tokens++;
+}
+
+static void push(struct session *s, int32_t id)
+{
+    tokens_push(&s->pending, id);
+    remember(s, id);
+}
+
+static void drop_pending(struct session *s, size_t n)
+{
+    memmove(s->pending.ids, s->pending.ids + n, (s->pending.n - n) * sizeof *s->pending.ids);
+    s->pending.n -= n;
+}
+
+static int add_message(struct session *s, enum chat_role role, int64_t end, struct err *e)
+{
+    if (s->n_messages == s->messages_max) {
+        size_t max = s->messages_max ? 2 * s->messages_max : 64;
+        struct session_message *p = realloc(s->messages, max * sizeof *p);
+        if (!p) return err_set(e, ERR_FAIL, "out of memory for the conversation");
+        s->messages = p;
+        s->messages_max = max;
+    }
+    s->messages[s->n_messages++] = (struct session_message){role, end};
+    s->n_turns += role == CHAT_USER;
+    return 0;
+}
+
+static bool last_is(const struct session *s, enum chat_role role)
+{
+    return s->n_messages && s->messages[s->n_messages - 1].role == role;
+}
+
+/* What is drawn changes with each attempt at an answer; how units are scored does not. */
+static void use_attempt(struct session *s, uint64_t attempt)
+{
+    s->state.attempt = attempt;
+    s->options.sampling.seed = s->state.seed + attempt * 0x9e3779b97f4a7c15u;
+}
+
+static bool stopped(const struct session_sink *k)
+{
+    return k->stop && k->stop(k->ctx);
+}
+
+static const struct save_state *state_now(struct session *s)
+{
+    s->state.n_run = s->ctx.cache.n_pos;
+    return &s->state;
+}
+
+static bool keeps_all(const struct session *s)
+{
+    return s->ctx.plan.policy->scorer == POLICY_KEEP_ALL;
+}
+
+/* ---- eviction -------------------------------------------------------------------------------- */
+
+static void evict_now(struct session *s, const struct session_sink *k)
+{
+    int64_t gone = context_evict(&s->ctx);
+    if (gone && k->evicted) k->evicted(k->ctx, gone, s->n_tokens);
+}
+
+/* Room for a prompt's next n tokens: whatever is over the budget goes. */
+static bool make_room_to_read(struct session *s, int n, const struct session_sink *k)
+{
+    evict_now(s, k);
+    return cache_room(&s->ctx.cache) >= n;
+}
+
+/* Room for one generated token. Evicting inside an answer makes it run on, so it waits until the
+ * reserve is used up; what was generated is saved first, because segments are whole. */
+static int make_room_to_answer(struct session *s, const struct session_sink *k, bool *ok,
+                               struct err *e)
+{
+    *ok = cache_room(&s->ctx.cache) > 0;
+    if (*ok || keeps_all(s)) return 0;
+    int rc = s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+    if (rc) return rc;
+    evict_now(s, k);
+    *ok = true;
+    return s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* How many pending tokens to run next: a chunk, but so that the last chunk is not just a crumb. */
+static int next_chunk(const struct session *s)
+{
+    int chunk = s->ctx.plan.chunk, left = (int)s->pending.n;
+    int local = LOCAL_TOKENS < chunk / 2 ? LOCAL_TOKENS : chunk / 2;
+    if (left <= chunk) return left;
+    return left - chunk < local ? left - local : chunk;
+}
+
+/* Runs everything that is pending. The last chunk is not saved here: its units go to disk together
+ * with the answer's first token. SESSION_TURN_END = all was read. */
+static int read_pending(struct session *s, const struct session_sink *k, enum session_end *end,
+                        struct err *e)
+{
+    int64_t total = (int64_t)s->pending.n, done = 0;
+    while (s->pending.n) {
+        int n = next_chunk(s);
+        if (stopped(k) || !make_room_to_read(s, n, k)) {
+            *end = stopped(k) ? SESSION_STOPPED : SESSION_FULL;
+            return 0;
+        }
+        bool last = n == (int)s->pending.n;
+        int64_t t0 = system_clock_ns();
+        forward_run(&s->ctx.forward, &s->ctx.cache, s->pending.ids, n, last);
+        s->read_ns += system_clock_ns() - t0;
+        s->n_read += n;
+        drop_pending(s, (size_t)n);
+        done += n;
+        if (k->progress) k->progress(k->ctx, done, total);
+        int rc = !last && s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+        if (rc) return rc;
+    }
+    *end = SESSION_TURN_END;
+    return 0;
+}
+
+/* ---- answering ------------------------------------------------------------------------------- */
+
+static void emit(struct session *s, const char *bytes, size_t n, bool flush,
+                 const struct session_sink *k)
+{
+    char out[512];
+    while (n || flush) {
+        size_t part = n < 128 ? n : 128;
+        size_t m = utf8_join(&s->join, bytes, part, flush && part == n, out);
+        str_append(&s->answer, out, m);
+        if (m && k->text) k->text(k->ctx, out, m);
+        bytes += part;
+        n -= part;
+        if (!n) break;
+    }
+}
+
+/* Chooses the next token and writes it down before it is run. Vocabularies whose words begin with
+ * their space begin an answer with one; it is not part of the text. */
+static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
+{
+    const struct engine *g = s->engine;
+    t->position = s->n_tokens;
+    t->id = sampler_draw(&s->options.sampling, s->ctx.forward.logits, g->model->n_vocab, s->recent,
+                         s->n_recent, (uint64_t)s->n_tokens, s->candidates);
+    t->bytes = tokenizer_bytes(g->tokenizer, t->id, false, &t->n);
+    bool begins = first && !s->options.raw && last_is(s, CHAT_USER);
+    if (begins && t->n && t->bytes[0] == ' ') {
+        t->bytes++;
+        t->n--;
+    }
+    push(s, t->id);
+    tokens_push(&s->answer_ids, t->id);
+    s->answering = true;
+    if (!s->save) return 0;
+    if (first) return save_units(s->save, &s->ctx.cache, state_now(s), t, e);
+    return save_answer_token(s->save, &s->ctx.cache, t, e);
+}
+
+struct finish {
+    struct session *s;
+    const struct session_sink *sink;
+};
+
+static void finish_evict(void *ctx)
+{
+    const struct finish *f = ctx;
+    evict_now(f->s, f->sink);
+}
+
+/* The answer, whole or partial, becomes part of the transcript. */
+static int finish_answer(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct finish f = {s, k};
+    int rc = 0;
+    if (!s->answering) return 0;
+    if (s->save)
+        rc = save_answer(s->save, &s->ctx.cache, state_now(s), str_get(&s->answer), s->answer.n,
+                         s->answer_ids.ids, s->answer_ids.n, finish_evict, &f, e);
+    else
+        finish_evict(&f);
+    if (rc) return rc;
+    s->answering = false;
+    return add_message(s, CHAT_ASSISTANT, s->n_tokens, e);
+}
+
+static bool ends_turn(const struct session *s, int32_t id)
+{
+    return !s->options.ignore_end && tokenizer_is_end(s->engine->tokenizer, id);
+}
+
+static int generate(struct session *s, const struct session_sink *k, enum session_end *end,
+                    struct err *e)
+{
+    for (int n = 0;; n++) {
+        struct save_token t;
+        bool room;
+        int rc = choose_token(s, n == 0, &t, e);
+        if (n == 0) s->first_token_ms = (double)(system_clock_ns() - s->turn_ns) / 1e6;
+        if (rc) return rc;
+        *end = SESSION_TURN_END;
+        if (ends_turn(s, t.id)) return 0;
+        emit(s, t.bytes, t.n, false, k);
+        *end = SESSION_LENGTH;
+        if (s->options.n_predict && n + 1 >= s->options.n_predict) return 0;
+        *end = SESSION_STOPPED;
+        if (stopped(k)) return 0;
+        rc = make_room_to_answer(s, k, &room, e);
+        *end = SESSION_FULL;
+        if (rc || !room) return rc;
+        int64_t t0 = system_clock_ns();
+        forward_run(&s->ctx.forward, &s->ctx.cache, &t.id, 1, 1);
+        drop_pending(s, 1);
+        s->decode_ns += system_clock_ns() - t0;
+        s->n_decoded++;
+    }
+}
+
+/* Reads what is pending and answers it. */
+static int run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
+                    struct err *e)
+{
+    s->turn_ns = system_clock_ns();
+    s->read_ns = s->decode_ns = 0;
+    s->n_read = s->n_decoded = 0;
+    s->first_token_ms = 0;
+    s->answer_ids.n = 0;
+    str_clear(&s->answer);
+    s->join = (struct utf8_join){0};
+    int rc = read_pending(s, k, end, e);
+    if (rc || *end != SESSION_TURN_END) return rc;
+    rc = generate(s, k, end, e);
+    emit(s, "", 0, true, k);
+    struct err ignored;
+    int rc2 = finish_answer(s, k, rc ? &ignored : e);
+    if (!rc && !rc2 && s->save) save_compact(s->save, &s->ctx.cache);
+    return rc ? rc : rc2;
+}
+
+/* ---- saying ---------------------------------------------------------------------------------- */
+
+/* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
+static int take_message(struct session *s, enum chat_role role, const char *text, size_t n,
+                        struct err *e)
+{
+    const struct engine *g = s->engine;
+    struct tokens ids = {0};
+    bool first = s->n_tokens == 0;
+    int32_t last = s->n_recent ? s->recent[s->n_recent - 1] : -1;
+    int rc = 0;
+    if (s->options.raw) {
+        struct tokenizer_span span = {text, n, true};
+        if (first && tokenizer_add_bos(g->tokenizer))
+            tokens_push(&ids, tokenizer_bos(g->tokenizer));
+        rc = tokenizer_encode(g->tokenizer, &span, 1, first, &ids, e);
+    } else {
+        if (role == CHAT_USER && !first) rc = chat_close(g->template, g->tokenizer, last, &ids, e);
+        if (!rc)
+            rc = chat_encode(g->template, g->tokenizer, role, text, n, first ? s->system : NULL,
+                             first, &ids, e);
+    }
+    if (!rc && ids.n == 0)
+        rc = err_set(e, ERR_USAGE, "there is nothing to say in an empty message");
+    if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
+    for (size_t i = 0; !rc && i < ids.n; i++) push(s, ids.ids[i]);
+    tokens_release(&ids);
+    return rc ? rc : add_message(s, role, s->n_tokens, e);
+}
+
+int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                enum session_end *end, struct err *e)
+{
+    int rc = finish_answer(s, sink, e);
+    if (!rc) rc = take_message(s, CHAT_USER, text, n, e);
+    if (!rc) rc = run_turn(s, sink, end, e);
+    return rc;
+}
+
+bool session_can_continue(const struct session *s)
+{
+    if (s->n_tokens == 0 || s->pending.n == 0) return false;
+    return last_is(s, CHAT_USER) ||
+           !tokenizer_is_end(s->engine->tokenizer, s->recent[s->n_recent - 1]);
+}
+
+int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
+                     struct err *e)
+{
+    if (!session_can_continue(s))
+        return err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
+    int rc = finish_answer(s, sink, e);
+    return rc ? rc : run_turn(s, sink, end, e);
+}
+
+int session_feed(struct session *s, const struct chat_message *messages, size_t n,
+                 const struct session_sink *sink, struct err *e)
+{
+    enum session_end end;
+    for (size_t i = 0; i < n; i++) {
+        const struct chat_message *m = &messages[i];
+        int rc = take_message(s, m->role, m->text, strlen(m->text), e);
+        if (rc) return rc;
+    }
+    /* The last token stays pending, as after an answer: it is run with whatever comes next. */
+    struct tokens last = {0};
+    tokens_push(&last, s->pending.ids[s->pending.n - 1]);
+    s->pending.n--;
+    int rc = read_pending(s, sink, &end, e);
+    tokens_push(&s->pending, last.ids[0]);
+    tokens_release(&last);
+    if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    evict_now(s, sink);
+    if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    if (!rc && end == SESSION_FULL)
+        rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
+                     s->ctx.plan.capacity);
+    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "interrupted");
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void notice(struct session *s, const char *text)
+{
+    size_t n = strlen(s->notice);
+    if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
+}
+
+static void describe(struct session *s)
+{
+    struct save_state *st = &s->state;
+    snprintf(st->model, sizeof st->model, "%s", s->engine->model_digest);
+    snprintf(st->heads, sizeof st->heads, "%s", s->engine->heads_digest);
+    plan_kv_text(&s->ctx.plan, st->kv);
+    snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
+    snprintf(st->template_name, sizeof st->template_name, "%s",
+             chat_template_name(s->engine->template));
+    st->budget = s->ctx.plan.budget;
+    st->seed = s->options.sampling.seed;
+}
+
+static int find_conversation(struct session *s, struct store *store, bool *created, struct err *e)
+{
+    struct store_conversation c;
+    const struct options *o = &s->options;
+    int found = 0;
+    *created = false;
+    if (o->conversation && !o->new_conversation)
+        found = store_conversation_find(store, o->conversation, &c, e);
+    else if (o->continue_latest)
+        found = store_conversation_latest(store, &c, e);
+    if (found < 0) return found;
+    if (!found && o->continue_latest && !o->conversation)
+        return err_set(e, ERR_FAIL, "there is no conversation to continue yet");
+    int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
+    if (rc) return rc;
+    *created = !found;
+    s->id = c.id;
+    snprintf(s->name, sizeof s->name, "%s", c.name);
+    return save_open(&s->save, store, c.id, o->rewind, e);
+}
+
+struct count {
+    struct session *s;
+    int64_t n_tokens;
+    int rc;
+    struct err *e;
+};
+
+static void count_message(void *ctx, enum chat_role role, size_t n_ids)
+{
+    struct count *c = ctx;
+    c->n_tokens += (int64_t)n_ids;
+    if (!c->rc) c->rc = add_message(c->s, role, c->n_tokens, c->e);
+}
+
+/* Runs the transcript again, all but its last token, which stays pending as after an answer. */
+static int replay(struct session *s, const struct session_sink *k, struct err *e)
+{
+    enum session_end end;
+    if (s->pending.n < 2) return 0;
+    int32_t last = s->pending.ids[--s->pending.n];
+    s->n_reread += (int64_t)s->pending.n;
+    int rc = read_pending(s, k, &end, e);
+    tokens_push(&s->pending, last);
+    if (!rc) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "reading again was interrupted");
+    if (!rc && end == SESSION_FULL)
+        rc = err_set(e, ERR_FIT,
+                     "%s has %lld tokens, more than the context of %d units; choose "
+                     "another --policy",
+                     s->name, (long long)s->n_tokens, s->ctx.plan.capacity);
+    return rc;
+}
+
+/* Brings a saved conversation back: transcript, cache, what was not run yet. */
+static int resume(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct tokens ids = {0};
+    struct str why = {0};
+    int64_t n_run = 0;
+    struct count count = {s, 0, 0, e};
+    int rc = save_transcript(s->save, &ids, count_message, &count, e);
+    if (!rc) rc = count.rc;
+    if (!rc && ids.n)
+        rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, &n_run, &why, e);
+    bool loaded = rc == 1;
+    if (!rc && ids.n) rc = save_drop(s->save, e);
+    if (rc >= 0 && n_run > (int64_t)ids.n)
+        rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
+    for (size_t i = 0; rc >= 0 && i < ids.n; i++) {
+        if ((int64_t)i >= n_run) tokens_push(&s->pending, ids.ids[i]);
+        if (ids.ids[i] < 0 || ids.ids[i] >= s->engine->model->n_vocab)
+            rc = err_set(e, ERR_FORMAT,
+                         "%s holds tokens that %s does not know; open it with the "
+                         "model it was made with",
+                         s->name, s->engine->model->name);
+        remember(s, ids.ids[i]);
+    }
+    if (rc >= 0) rc = save_recover(s->save, &s->ctx.cache, state_now(s), e);
+    if (rc >= 0 && ids.n && !loaded) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "the saved cache of %s could not be used: %s; reading %zu tokens again", s->name,
+                 str_get(&why), ids.n);
+        notice(s, text);
+        rc = replay(s, k, e);
+    }
+    str_release(&why);
+    tokens_release(&ids);
+    return rc < 0 ? rc : 0;
+}
+
+/* Settings that a resumed conversation keeps unless the person says otherwise. */
+static int adopt_settings(struct session *s, char policy[32], char budget[16], struct err *e)
+{
+    struct save_state saved;
+    bool found;
+    int rc = save_state(s->save, &saved, &found, e);
+    if (rc || !found) return rc;
+    if (!s->options.policy && policy_named(saved.policy)) {
+        snprintf(policy, 32, "%s", saved.policy);
+        s->options.policy = policy;
+    }
+    if (!s->options.budget && saved.budget >= 16) {
+        snprintf(budget, 16, "%d", saved.budget);
+        s->options.budget = budget;
+    }
+    if (!s->options.sampling.seed) s->options.sampling.seed = saved.seed;
+    s->state.attempt = saved.attempt;
+    s->system = saved.system;
+    return 0;
+}
+
+int session_open(struct session **out, struct engine *g, struct library *l, const struct options *o,
+                 const struct session_sink *sink, struct err *e)
+{
+    struct session *s = calloc(1, sizeof *s);
+    struct store *store = l && !o->private_mode ? library_store(l) : NULL;
+    const struct session_sink silent = {0};
+    char policy[32], budget[16];
+    bool created = true;
+    *out = NULL;
+    if (!s) return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    s->engine = g;
+    s->options = *o;
+    int rc = store ? find_conversation(s, store, &created, e) : 0;
+    if (!rc && !created) rc = adopt_settings(s, policy, budget, e);
+    if (s->options.sampling.temperature < 0) s->options.sampling.temperature = g->temperature;
+    if (!s->options.sampling.seed) s->options.sampling.seed = (uint64_t)system_clock_ns() | 1;
+    if (!rc) rc = context_open(&s->ctx, g, &s->options, 1, e);
+    if (rc) goto fail;
+    s->candidates = malloc((size_t)g->model->n_vocab * sizeof *s->candidates);
+    if (!s->candidates) rc = err_set(e, ERR_FAIL, "out of memory for the sampler");
+    if (rc) goto fail;
+    if (!o->raw) notice(s, g->notice);
+    notice(s, s->ctx.plan.notice);
+    describe(s);
+    use_attempt(s, s->state.attempt);
+    if (!created) rc = resume(s, sink ? sink : &silent, e);
+    if (rc) goto fail;
+    if (o->system && s->n_tokens == 0) {
+        free(s->system);
+        s->system = strdup(o->system);
+        if (!s->system) rc = err_set(e, ERR_FAIL, "out of memory for a conversation");
+    }
+    if (rc) goto fail;
+    s->state.system = s->system;
+    if (store && o->disk) rc = store_cache_trim(store, o->disk, s->id, e);
+    if (rc) goto fail;
+    s->options.policy = s->options.budget = NULL; /* they pointed to this stack frame */
+    *out = s;
+    return 0;
+fail:
+    session_close(s);
+    return rc;
+}
+
+void session_close(struct session *s)
+{
+    if (!s) return;
+    save_close(s->save);
+    context_release(&s->ctx);
+    free(s->candidates);
+    free(s->system);
+    free(s->messages);
+    tokens_release(&s->pending);
+    tokens_release(&s->answer_ids);
+    str_release(&s->answer);
+    free(s);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+/* Where the transcript is cut to end with `turn`. */
+struct cut {
+    size_t n_messages;
+    int64_t n_tokens;
+    bool has_point;
+    struct save_point point;
+    int64_t n_run; /* positions that need not be read again */
+};
+
+static struct cut cut_messages(const struct session *s, size_t n_messages)
+{
+    struct cut c = {.n_messages = n_messages};
+    if (n_messages) c.n_tokens = s->messages[n_messages - 1].end;
+    c.has_point = c.n_tokens > 0 && s->save && save_point(s->save, c.n_tokens, &c.point);
+    /* The last token is never in the cache: running it gives the logits to go on with. */
+    if (c.has_point) c.n_run = c.point.n_run < c.n_tokens ? c.point.n_run : c.n_tokens - 1;
+    return c;
+}
+
+static struct cut cut_turn(const struct session *s, int64_t turn)
+{
+    size_t i = 0;
+    int64_t n_turns = 0;
+    for (; i < s->n_messages; i++)
+        if (s->messages[i].role == CHAT_USER && n_turns++ == turn) break;
+    return cut_messages(s, i);
+}
+
+static int64_t cost_of(const struct cut *c)
+{
+    return c->n_tokens > 1 ? c->n_tokens - 1 - c->n_run : 0;
+}
+
+int64_t session_rewind_cost(const struct session *s, int64_t turn)
+{
+    struct cut c = cut_turn(s, turn);
+    return cost_of(&c);
+}
+
+static int check_turn(const struct session *s, int64_t turn, struct err *e)
+{
+    if (!s->save)
+        return err_set(e, ERR_USAGE, "a private conversation is not kept, so it can't go back");
+    if (turn >= 0 && turn <= s->n_turns) return 0;
+    return err_set(e, ERR_USAGE, "there is no turn %lld; %s has %lld", (long long)turn, s->name,
+                   (long long)s->n_turns);
+}
+
+static void ignore_message(void *ctx, enum chat_role role, size_t n_ids)
+{
+    (void)ctx;
+    (void)role;
+    (void)n_ids;
+}
+
+/* The session's own numbers after a cut; everything is pending until a cache says otherwise. */
+static void forget_after(struct session *s, const struct cut *c, const struct tokens *ids)
+{
+    s->n_messages = c->n_messages;
+    s->n_turns = 0;
+    for (size_t i = 0; i < s->n_messages; i++) s->n_turns += s->messages[i].role == CHAT_USER;
+    s->n_tokens = s->n_recent = 0;
+    s->pending.n = 0;
+    for (int64_t i = 0; i < c->n_tokens; i++) push(s, ids->ids[i]);
+    cache_clear(&s->ctx.cache);
+}
+
+/* Cuts what is stored, then makes the session what is left. */
+static int go_back(struct session *s, const struct cut *c, const struct session_sink *k,
+                   struct err *e)
+{
+    struct tokens ids = {0};
+    struct str why = {0};
+    int64_t n_run = 0;
+    int rc = save_transcript(s->save, &ids, ignore_message, NULL, e);
+    if (!rc && (int64_t)ids.n < c->n_tokens)
+        rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
+    if (!rc)
+        rc = save_rewind(s->save, state_now(s), c->has_point ? &c->point : NULL, c->n_run,
+                         (int64_t)c->n_messages, e);
+    if (!rc) {
+        forget_after(s, c, &ids);
+        rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, &n_run, &why, e);
+        drop_pending(s, (size_t)n_run);
+        if (rc == 0) rc = save_drop(s->save, e);
+        if (rc >= 0) rc = replay(s, k, e);
+    }
+    str_release(&why);
+    tokens_release(&ids);
+    return rc;
+}
+
+int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink silent = {0};
+    int rc = check_turn(s, turn, e);
+    if (!rc) rc = finish_answer(s, sink ? sink : &silent, e);
+    if (rc) return rc;
+    struct cut c = cut_turn(s, turn);
+    if (c.n_messages == s->n_messages) return 0;
+    return go_back(s, &c, sink ? sink : &silent, e);
+}
+
+int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
+                       struct err *e)
+{
+    int rc = check_turn(s, 0, e);
+    if (!rc && s->n_turns == 0)
+        rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
+    if (!rc) rc = finish_answer(s, sink, e);
+    if (rc) return rc;
+    size_t n = s->n_messages;
+    while (n > 0 && s->messages[n - 1].role != CHAT_USER) n--;
+    struct cut c = cut_messages(s, n);
+    if (n < s->n_messages) rc = go_back(s, &c, sink, e);
+    if (rc) return rc;
+    use_attempt(s, s->state.attempt + 1);
+    return run_turn(s, sink, end, e);
+}
+
+int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
+{
+    const struct session_sink silent = {0};
+    struct store_conversation made;
+    int rc = check_turn(s, turn, e);
+    if (!rc) rc = finish_answer(s, &silent, e);
+    if (rc) return rc;
+    struct cut c = cut_turn(s, turn);
+    rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, c.n_run, (int64_t)c.n_messages,
+                     &made, e);
+    if (!rc) snprintf(out, STORE_NAME_MAX, "%s", made.name);
+    return rc;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *session_name(const struct session *s)
+{
+    return s->name;
+}
+
+const char *session_notice(const struct session *s)
+{
+    return s->notice;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static double per_second(int64_t n, int64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
+}
+
+void session_stats(const struct session *s, struct session_stats *out)
+{
+    const struct model *m = s->engine->model;
+    const struct cache *c = &s->ctx.cache;
+    *out = (struct session_stats){
+        .n_layer = m->n_layer,
+        .n_kv_head = m->n_kv_head,
+        .budget = s->ctx.plan.budget,
+        .n_tokens = s->n_tokens,
+        .n_turns = s->n_turns,
+        .n_reread = s->n_reread,
+        .units_kept = cache_units(c),
+        .units_seen = c->n_pos * m->n_layer * m->n_kv_head,
+        .units_evicted = c->n_evicted,
+        .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
+        .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
+        .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,
+        .scratch_bytes = (int64_t)s->ctx.plan.scratch_bytes,
+        .process_bytes = system_process_bytes(),
+        .process_peak_bytes = system_process_peak_bytes(),
+        .machine_bytes = system_memory_bytes(),
+        .prefill_tok_s = per_second(s->n_read, s->read_ns),
+        .decode_tok_s = per_second(s->n_decoded, s->decode_ns),
+        .first_token_ms = s->first_token_ms,
+    };
+    out->cache_used_bytes = out->units_kept * out->unit_bytes;
+    snprintf(out->model, sizeof out->model, "%s", m->name);
+    snprintf(out->weights, sizeof out->weights, "%s", m->type);
+    plan_kv_text(&s->ctx.plan, out->kv);
+    snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
+    snprintf(out->device, sizeof out->device, "cpu (%s, %d threads)", s->engine->kernels->isa,
+             s->ctx.plan.n_threads);
+}
+
+struct retention *retention_new(const struct session *s)
+{
+    const struct cache_shape *shape = &s->ctx.cache.shape;
+    size_t n = (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS;
+    struct retention *r = calloc(1, sizeof *r);
+    if (r) r->kept = calloc(n, sizeof *r->kept);
+    if (r && !r->kept) {
+        free(r);
+        r = NULL;
+    }
+    return r;
+}
+
+void retention_free(struct retention *r)
+{
+    if (r) free(r->kept);
+    free(r);
+}
+
+void session_retention(const struct session *s, struct retention *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    const struct cache_shape *shape = &c->shape;
+    out->n_layer = shape->n_layer;
+    out->n_head = shape->n_head;
+    out->n_pos = c->n_pos;
+    out->col_width = c->col_width;
+    out->n_cols = (int)((c->n_pos + c->col_width - 1) / c->col_width);
+    out->n_evictions = c->n_evictions;
+    out->n_sink = s->ctx.plan.sinks;
+    out->n_stabilizer = s->ctx.plan.stabilizers;
+    memcpy(out->kept, c->kept,
+           (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS * sizeof *out->kept);
+}
+
+void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+        cache_count(&c->heads[i], pos, n, out);
+}
+
+const struct cache *session_cache(const struct session *s)
+{
+    return &s->ctx.cache;
+}

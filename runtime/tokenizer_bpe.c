@@ -1,0 +1,210 @@
+/* GPT-2's byte-level BPE: a text is cut into pieces by a pattern, each piece starts as bytes, and
+ * the neighbours whose merge stands first in the file's list are joined, again and again. In the
+ * file every byte is written as one printable character (a space as Ġ); here bytes stay bytes,
+ * merges are pairs of ids, and the written form is needed only while loading. */
+#include "runtime/tokenizer_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/gguf.h"
+#include "runtime/merger.h"
+#include "runtime/utf8.h"
+
+/* GPT-2's table: bytes that print stand for themselves, the others are U+0100 onwards, in order. */
+static bool stands_for_itself(int byte)
+{
+    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+}
+
+#define WRITTEN_MAX 324 /* 256 + the 68 bytes that need another character */
+
+static uint32_t written_of(int byte)
+{
+    if (stands_for_itself(byte)) return (uint32_t)byte;
+    uint32_t c = 256;
+    for (int b = 0; b < byte; b++) c += !stands_for_itself(b);
+    return c;
+}
+
+static int byte_of_written(uint32_t c)
+{
+    if (c < 256) return stands_for_itself((int)c) ? (int)c : -1;
+    if (c >= WRITTEN_MAX) return -1;
+    for (int b = 0, k = 256; b < 256; b++)
+        if (!stands_for_itself(b) && (uint32_t)k++ == c) return b;
+    return -1;
+}
+
+/* ---- merges ---------------------------------------------------------------------------------- */
+
+static struct bpe_merge *slot_of(const struct bpe *b, int32_t left, int32_t right)
+{
+    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u;
+    for (size_t i = (h >> 32) & (b->n_slots - 1);; i = (i + 1) & (b->n_slots - 1)) {
+        struct bpe_merge *m = &b->merges[i];
+        if (m->left < 0 || (m->left == left && m->right == right)) return m;
+    }
+}
+
+/* One line of the list, "left right"; of equal lines the first counts. */
+static int add_merge(struct bpe *b, struct vocab *v, struct gguf_str line, int32_t rank)
+{
+    const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
+    if (!space || space == line.data + line.n - 1) return -1;
+    size_t n_left = (size_t)(space - line.data), n_right = line.n - n_left - 1;
+    struct str joined = {0};
+    str_append(&joined, line.data, n_left);
+    str_append(&joined, space + 1, n_right);
+    int32_t left = vocab_intern(v, line.data, n_left);
+    int32_t right = vocab_intern(v, space + 1, n_right);
+    int32_t both = vocab_intern(v, joined.data, joined.n);
+    str_release(&joined);
+    if (left < 0 || right < 0 || both < 0) return -1;
+    struct bpe_merge *slot = slot_of(b, left, right);
+    if (slot->left < 0)
+        *slot = (struct bpe_merge){.left = left, .right = right, .rank = rank, .joined = both};
+    return 0;
+}
+
+static int read_merges(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e)
+{
+    struct gguf_array list;
+    struct gguf_str line;
+    if (!gguf_get_array(g, "tokenizer.ggml.merges", &list) || list.type != GGUF_STRING)
+        return err_set(e, ERR_FORMAT, "%s: has no merges (tokenizer.ggml.merges)", gguf_name(g));
+    if (list.n > INT32_MAX / 8)
+        return err_set(e, ERR_FORMAT, "%s: has too many merges: %zu", gguf_name(g), list.n);
+    for (b->n_slots = 1024; b->n_slots < 2 * list.n;) b->n_slots *= 2;
+    b->merges = malloc(b->n_slots * sizeof *b->merges);
+    if (!b->merges) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
+    memset(b->merges, 0xFF, b->n_slots * sizeof *b->merges);
+    int32_t rank = 0;
+    for (size_t cursor = 0; gguf_array_next_str(&list, &cursor, &line); rank++)
+        if (add_merge(b, v, line, rank))
+            return err_set(e, ERR_FORMAT, "%s: merge %d is not two texts with a space between",
+                           gguf_name(g), rank);
+    return 0;
+}
+
+int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e)
+{
+    struct gguf_str pre = {0};
+    gguf_get_str(g, "tokenizer.ggml.pre", &pre);
+    int rc = pretokenizer_open(&b->pre, pre.data, pre.n, e);
+    if (rc) return e ? err_prefix(e, "%s", gguf_name(g)) : rc;
+    for (int i = 0; i < 256; i++) {
+        char written[4];
+        b->byte_id[i] = vocab_intern(v, written, (size_t)utf8_encode(written_of(i), written));
+        if (b->byte_id[i] < 0)
+            return err_set(e, ERR_FORMAT, "%s: its vocabulary is too large", gguf_name(g));
+    }
+    return read_merges(b, v, g, e);
+}
+
+void bpe_release(struct bpe *b)
+{
+    pretokenizer_close(b->pre);
+    free(b->merges);
+    *b = (struct bpe){0};
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+struct encoder {
+    const struct bpe *b;
+    const struct vocab *v;
+    struct merger m;
+    struct str written;
+    struct tokens *out;
+};
+
+static bool join(const void *ctx, const struct merger_symbol *left,
+                 const struct merger_symbol *right, int32_t *id, double *priority)
+{
+    const struct bpe *b = ctx;
+    const struct bpe_merge *m = slot_of(b, left->id, right->id);
+    if (m->left < 0) return false;
+    *id = m->joined;
+    *priority = -(double)m->rank;
+    return true;
+}
+
+/* A joined text that is no token, which only an inconsistent file has: character by character. */
+static void push_text(struct encoder *c, int32_t id)
+{
+    size_t n;
+    const char *text = vocab_text(c->v, id, &n);
+    for (size_t i = 0; i < n;) {
+        int length = utf8_length(text + i, n - i);
+        size_t step = length > 0 ? (size_t)length : 1;
+        int32_t one = vocab_find(c->v, text + i, step);
+        if (one >= 0 && one < c->v->n_vocab) tokens_push(c->out, one);
+        i += step;
+    }
+}
+
+/* The token that a whole piece is, or -1. */
+static int32_t find_whole(struct encoder *c, const char *text, size_t n)
+{
+    if (n > c->v->longest) return -1;
+    str_clear(&c->written);
+    for (size_t i = 0; i < n; i++) {
+        size_t length;
+        const char *t = vocab_text(c->v, c->b->byte_id[(unsigned char)text[i]], &length);
+        str_append(&c->written, t, length);
+    }
+    int32_t id = vocab_find(c->v, str_get(&c->written), c->written.n);
+    return id < c->v->n_vocab ? id : -1;
+}
+
+static void encode_piece(void *ctx, const char *text, size_t n)
+{
+    struct encoder *c = ctx;
+    int32_t whole = pretokenizer_takes_whole(c->b->pre) ? find_whole(c, text, n) : -1;
+    if (whole >= 0) {
+        tokens_push(c->out, whole);
+        return;
+    }
+    merger_clear(&c->m);
+    for (size_t i = 0; i < n; i++) merger_push(&c->m, i, 1, c->b->byte_id[(unsigned char)text[i]]);
+    merger_run(&c->m);
+    for (int32_t i = n ? 0 : -1; i >= 0; i = c->m.symbols[i].next) {
+        int32_t id = c->m.symbols[i].id;
+        if (id < c->v->n_vocab)
+            tokens_push(c->out, id);
+        else
+            push_text(c, id);
+    }
+}
+
+int bpe_encode(const struct bpe *b, const struct vocab *v, const char *text, size_t n,
+               struct tokens *out, struct err *e)
+{
+    struct encoder c = {.b = b, .v = v, .out = out, .m = {.join = join, .ctx = b}};
+    int rc = pretokenizer_split(b->pre, text, n, encode_piece, &c, e);
+    merger_release(&c.m);
+    str_release(&c.written);
+    return rc;
+}
+
+void bpe_piece(const struct vocab *v, int32_t id, struct str *out)
+{
+    size_t n;
+    const char *text = vocab_text(v, id, &n);
+    if (v->kind[id] != VOCAB_NORMAL && v->kind[id] != VOCAB_UNUSED) {
+        str_append(out, text, n);
+        return;
+    }
+    for (size_t i = 0; i < n;) {
+        int length = utf8_length(text + i, n - i);
+        size_t step = length > 0 ? (size_t)length : 1;
+        int byte = length > 0 ? byte_of_written(utf8_decode(text + i, length)) : -1;
+        char c = (char)byte;
+        if (byte >= 0)
+            str_append(out, &c, 1);
+        else
+            str_append(out, text + i, step);
+        i += step;
+    }
+}

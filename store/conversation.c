@@ -1,0 +1,431 @@
+/* Conversations: their names, their list, their state. */
+#include "store/store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+
+static void copy_column(sqlite3_stmt *q, int i, char *out)
+{
+    const char *text = (const char *)sqlite3_column_text(q, i);
+    snprintf(out, STORE_NAME_MAX, "%s", text ? text : "");
+}
+
+static struct db_row title_row(int64_t id)
+{
+    return (struct db_row){.table = "conversation", .key = {id}};
+}
+
+/* A sealed title column holds name, NUL, title. A damaged one hides no conversation. */
+static void open_label(struct store *s, sqlite3_stmt *q, struct store_conversation *c)
+{
+    struct str buffer = {0};
+    struct db_row row = title_row(c->id);
+    struct db_part opened = {0};
+    if (db_open(s, &row, 0, sqlite3_column_blob(q, 2), (size_t)sqlite3_column_bytes(q, 2), &buffer,
+                &opened)) {
+        size_t n = strnlen(opened.p, opened.n);
+        snprintf(c->name, STORE_NAME_MAX, "%.*s", (int)n, (const char *)opened.p);
+        if (n < opened.n) snprintf(c->title, STORE_NAME_MAX, "%s", (const char *)opened.p + n + 1);
+    } else {
+        snprintf(c->name, STORE_NAME_MAX, "damaged-%lld", (long long)c->id);
+    }
+    str_release(&buffer);
+}
+
+void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_conversation *c)
+{
+    *c = (struct store_conversation){.id = sqlite3_column_int64(q, 0)};
+    if (s->key) {
+        open_label(s, q, c);
+    } else {
+        copy_column(q, 1, c->name);
+        c->name[strcspn(c->name, "\n")] = 0; /* of a deleted one */
+        copy_column(q, 2, c->title);
+    }
+    c->created_ms = sqlite3_column_int64(q, 3);
+    c->updated_ms = sqlite3_column_int64(q, 4);
+    c->n_turns = sqlite3_column_int64(q, 5);
+    c->n_tokens = sqlite3_column_int64(q, 6);
+    c->cache_bytes = sqlite3_column_int64(q, 7);
+    c->deleted_ms = sqlite3_column_int64(q, 8);
+}
+
+/* 1 = a row, which is read; 0 = none. */
+static int read_one(struct store *s, sqlite3_stmt *q, struct store_conversation *out,
+                    const char *doing, struct err *e)
+{
+    int rc = db_step(s, q, doing, e);
+    if (rc > 0) {
+        db_conversation_read(s, q, out);
+        db_reset(q);
+    }
+    return rc;
+}
+
+int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
+                          const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_BY_ID];
+    sqlite3_bind_int64(q, 1, id);
+    return read_one(s, q, out, doing, e);
+}
+
+void db_conversation_name(struct store *s, int64_t conversation, char out[STORE_NAME_MAX])
+{
+    struct store_conversation c;
+    snprintf(out, STORE_NAME_MAX, "%lld", (long long)conversation);
+    if (db_conversation_by_id(s, conversation, &c, "", NULL) > 0)
+        memcpy(out, c.name, sizeof c.name);
+}
+
+int db_conversation_label(struct store *s, int64_t id, const char *name, const char *title,
+                          const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_TITLE];
+    sqlite3_bind_int64(q, 1, id);
+    if (s->key) {
+        char label[2 * STORE_NAME_MAX];
+        struct db_row row = title_row(id);
+        int n = snprintf(label, sizeof label, "%s", name) + 1;
+        n += snprintf(label + n, sizeof label - (size_t)n, "%s", title);
+        struct db_part sealed = db_seal(s, &row, 0, label, (size_t)n);
+        db_bind_blob(q, 2, sealed.p, sealed.n);
+    } else {
+        db_bind_text(q, 2, title, strlen(title));
+    }
+    return db_run(s, q, doing, e);
+}
+
+static int check_name(const char *name, struct err *e)
+{
+    if (db_name_valid(name)) return 0;
+    size_t n = strlen(name);
+    if (n >= STORE_NAME_MAX)
+        return err_set(e, ERR_USAGE, "the name has %zu bytes; a conversation's may have %d", n,
+                       STORE_NAME_MAX - 1);
+    return err_set(e, ERR_USAGE,
+                   "the name %s; expected 1 to %d bytes of text without control characters",
+                   n ? "is not UTF-8 or has control characters" : "is empty", STORE_NAME_MAX - 1);
+}
+
+static int taken(const char *name, struct err *e)
+{
+    return err_set(e, ERR_USAGE, "there is a conversation '%s' already; choose another name", name);
+}
+
+/* Where names cannot be compared: doubles the number until one is free, then looks for the lowest
+ * between that and the last that was taken. */
+static int new_sealed_name(struct store *s, char out[STORE_NAME_MAX], struct err *e)
+{
+    struct store_conversation c;
+    long long taken = 0, unused = 1;
+    int rc = 1;
+    while (rc > 0) {
+        snprintf(out, STORE_NAME_MAX, "chat-%lld", unused);
+        rc = store_conversation_find(s, out, &c, e);
+        if (rc > 0) taken = unused;
+        if (rc > 0) unused *= 2;
+    }
+    while (rc == 0 && unused - taken > 1) {
+        long long middle = taken + (unused - taken) / 2;
+        snprintf(out, STORE_NAME_MAX, "chat-%lld", middle);
+        rc = store_conversation_find(s, out, &c, e);
+        if (rc > 0)
+            taken = middle;
+        else
+            unused = middle;
+        if (rc > 0) rc = 0;
+    }
+    snprintf(out, STORE_NAME_MAX, "chat-%lld", unused);
+    return rc;
+}
+
+static int new_name(struct store *s, char out[STORE_NAME_MAX], const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_NUMBER];
+    if (s->key) return new_sealed_name(s, out, e);
+    int rc = db_step(s, q, doing, e);
+    if (rc < 0) return rc;
+    snprintf(out, STORE_NAME_MAX, "chat-%lld",
+             rc && sqlite3_column_int64(q, 0) > 0 ? (long long)sqlite3_column_int64(q, 0) + 1
+                                                  : 1LL);
+    db_reset(q);
+    return 0;
+}
+
+/* Inside a transaction. */
+static int add(struct store *s, const char *name, struct store_conversation *out, const char *doing,
+               struct err *e)
+{
+    char fresh[STORE_NAME_MAX];
+    int rc = 0;
+    if (!name) {
+        rc = new_name(s, fresh, doing, e);
+        name = fresh;
+    }
+    if (rc) return rc;
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_ADD];
+    char key[STORE_NAME_MAX];
+    db_name_key(s, name, key);
+    db_bind_text(q, 1, key, strlen(key));
+    sqlite3_bind_int64(q, 2, db_now_ms());
+    rc = db_run(s, q, doing, e);
+    if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
+    if (rc) return rc;
+    int64_t id = sqlite3_last_insert_rowid(s->db);
+    if (s->key) rc = db_conversation_label(s, id, name, "", doing, e);
+    if (rc == 0) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    if (rc == 0) rc = db_conversation_by_id(s, id, out, doing, e);
+    return rc < 0 ? rc : 0;
+}
+
+int store_conversation_create(struct store *s, const char *name, struct store_conversation *out,
+                              struct err *e)
+{
+    static const char doing[] = "beginning a conversation";
+    bool own;
+    int rc = 0;
+    if (name && !*name) name = NULL;
+    if (name) rc = check_name(name, e);
+    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = add(s, name, out, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+int store_conversation_find(struct store *s, const char *name, struct store_conversation *out,
+                            struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_BY_NAME];
+    char key[STORE_NAME_MAX];
+    if (!db_name_valid(name)) return 0;
+    db_name_key(s, name, key);
+    db_bind_text(q, 1, key, strlen(key));
+    return read_one(s, q, out, "looking for the conversation", e);
+}
+
+int store_conversation_latest(struct store *s, struct store_conversation *out, struct err *e)
+{
+    return read_one(s, s->statements[DB_CONVERSATION_LATEST], out,
+                    "looking for the latest conversation", e);
+}
+
+int store_conversation_list(struct store *s,
+                            int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
+                            struct err *e)
+{
+    static const char doing[] = "listing the conversations";
+    struct store_conversation c;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, "
+                        "cache_bytes, deleted_ms FROM conversation WHERE deleted_ms IS NULL "
+                        "ORDER BY updated_ms DESC, id DESC",
+                        &q, doing, e);
+    if (rc) return rc;
+    while ((rc = db_step(s, q, doing, e)) > 0) {
+        db_conversation_read(s, q, &c);
+        rc = each(ctx, &c);
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* Changes one conversation's row; none changed = there is no such conversation. */
+static int run_on_one(struct store *s, sqlite3_stmt *q, int64_t id, const char *doing,
+                      struct err *e)
+{
+    int rc = db_run(s, q, doing, e);
+    if (rc || sqlite3_changes(s->db) > 0) return rc;
+    return err_set(e, ERR_FAIL,
+                   "%s: there is no conversation with number %lld; was it deleted in "
+                   "another window?",
+                   doing, (long long)id);
+}
+
+/* Inside a transaction: another name, in the column that is looked up, the label and the index. */
+static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *name,
+                    const char *doing, struct err *e)
+{
+    struct store_conversation c;
+    char key[STORE_NAME_MAX];
+    int rc = db_conversation_by_id(s, id, &c, doing, e);
+    if (rc < 0) return rc;
+    db_name_key(s, name, key);
+    sqlite3_bind_int64(q, 1, id);
+    db_bind_text(q, 2, key, strlen(key));
+    rc = run_on_one(s, q, id, doing, e);
+    if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
+    if (rc == 0 && s->key) rc = db_conversation_label(s, id, name, c.title, doing, e);
+    if (rc == 0) rc = db_search_cut(s, id, DB_SEARCH_NAME, DB_SEARCH_NAME, doing, e);
+    if (rc == 0) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    return rc;
+}
+
+int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e)
+{
+    static const char doing[] = "renaming the conversation";
+    bool own;
+    int rc = check_name(name, e);
+    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = set_name(s, s->statements[DB_CONVERSATION_RENAME], id, name, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
+                             struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_TIMES];
+    sqlite3_bind_int64(q, 1, id);
+    sqlite3_bind_int64(q, 2, created_ms);
+    sqlite3_bind_int64(q, 3, updated_ms);
+    return run_on_one(s, q, id, "importing the conversation", e);
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+int store_conversation_delete(struct store *s, int64_t id, struct err *e)
+{
+    static const char doing[] = "deleting the conversation";
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_DELETE];
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, id);
+    sqlite3_bind_int64(q, 2, db_now_ms());
+    rc = run_on_one(s, q, id, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+int store_conversation_restore(struct store *s, const char *name, const char *new_name,
+                               struct err *e)
+{
+    static const char doing[] = "restoring the conversation";
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_DELETED];
+    struct store_conversation c;
+    char key[STORE_NAME_MAX];
+    bool own;
+    int rc = new_name ? check_name(new_name, e) : 0;
+    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    db_name_key(s, name, key);
+    db_bind_text(q, 1, key, strlen(key));
+    rc = read_one(s, q, &c, doing, e);
+    if (rc == 0)
+        rc = err_set(e, ERR_FAIL, "there is no deleted conversation '%.*s' any more",
+                     STORE_NAME_MAX, name);
+    if (rc > 0)
+        rc = set_name(s, s->statements[DB_CONVERSATION_RESTORE], c.id, new_name ? new_name : name,
+                      doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+/* The longest deleted one; 0 = none before that time. */
+static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t before_ms, int64_t *id,
+                         const char *doing, struct err *e)
+{
+    sqlite3_bind_int64(q, 1, before_ms);
+    int rc = db_step(s, q, doing, e);
+    *id = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
+    db_reset(q);
+    return rc < 0 ? rc : 0;
+}
+
+static int purge_one(struct store *s, int64_t id, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_PURGE];
+    int rc = db_search_cut(s, id, 0, DB_SEARCH_NAME, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, id);
+    return run_on_one(s, q, id, doing, e); /* the rows of all other tables go with it */
+}
+
+int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
+{
+    static const char doing[] = "removing deleted conversations";
+    sqlite3_stmt *q;
+    int64_t id;
+    bool own;
+    *n = 0;
+    int rc = db_prepare(s,
+                        "SELECT id FROM conversation WHERE deleted_ms < ?1 "
+                        "ORDER BY deleted_ms LIMIT 1",
+                        &q, doing, e);
+    if (rc) return rc;
+    rc = db_enter(s, &own, doing, e);
+    if (rc == 0) {
+        while ((rc = next_to_purge(s, q, before_ms, &id, doing, e)) == 0 && id) {
+            rc = purge_one(s, id, doing, e);
+            if (rc) break;
+            (*n)++;
+        }
+        rc = db_leave(s, own, rc, doing, e);
+    }
+    sqlite3_finalize(q);
+    /* Gives the space back to the disk. They are gone either way. */
+    if (rc == 0 && own && *n) sqlite3_exec(s->db, "PRAGMA incremental_vacuum", NULL, NULL, NULL);
+    return rc;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static struct db_row state_row(int64_t conversation, struct db_part stored)
+{
+    return (struct db_row){
+        .table = "state", .key = {conversation}, .bytes = stored.p, .n_bytes = stored.n};
+}
+
+int store_state_get(struct store *s, int64_t conversation, char **out, struct err *e)
+{
+    static const char doing[] = "reading the conversation's state";
+    sqlite3_stmt *q = s->statements[DB_STATE_GET];
+    struct str buffer = {0};
+    *out = NULL;
+    sqlite3_bind_int64(q, 1, conversation);
+    int rc = db_step(s, q, doing, e);
+    if (rc < 0) return rc;
+    struct db_part stored = {"", 0}, opened = {"", 0};
+    if (rc)
+        stored = (struct db_part){sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0)};
+    struct db_row row = state_row(conversation, stored);
+    bool good = rc == 0 || ((stored.p || stored.n == 0) && db_digest_matches(q, 1, &row) &&
+                            db_open(s, &row, 0, stored.p, stored.n, &buffer, &opened));
+    if (good) *out = strndup(opened.n ? opened.p : "", opened.n);
+    db_reset(q);
+    str_release(&buffer);
+    if (!good) {
+        char name[STORE_NAME_MAX];
+        db_conversation_name(s, conversation, name);
+        return err_set(e, ERR_FORMAT,
+                       "the saved state of conversation '%s' in %s is damaged (its checksum is "
+                       "wrong); the text is kept apart from it",
+                       name, s->shown);
+    }
+    return *out ? 0 : err_set(e, ERR_FAIL, "%s: out of memory", doing);
+}
+
+int store_state_put(struct store *s, int64_t conversation, const char *state, struct err *e)
+{
+    static const char doing[] = "saving the conversation's state";
+    sqlite3_stmt *q = s->statements[DB_STATE_PUT];
+    uint8_t digest[STORE_DIGEST_BYTES];
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    struct db_row row = state_row(conversation, (struct db_part){"", 0});
+    struct db_part stored = db_seal(s, &row, 0, state, strlen(state));
+    row = state_row(conversation, stored);
+    db_digest(digest, &row);
+    sqlite3_bind_int64(q, 1, conversation);
+    if (s->key)
+        db_bind_blob(q, 2, stored.p, stored.n);
+    else
+        db_bind_text(q, 2, stored.p, stored.n);
+    db_bind_blob(q, 3, digest, sizeof digest);
+    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+}

@@ -1,0 +1,274 @@
+#include "store/db.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sodium.h>
+#include <string.h>
+#include <time.h>
+
+#define CONVERSATION_COLUMNS                                                           \
+    "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, cache_bytes, " \
+    "deleted_ms FROM conversation "
+
+static const char *const statements[DB_STATEMENTS] = {
+    [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
+    [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest) "
+                     "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (path) DO UPDATE SET "
+                     "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5",
+    [DB_CONVERSATION_ADD] = "INSERT INTO conversation (name, created_ms, updated_ms) "
+                            "VALUES (?1, ?2, ?2)",
+    /* Longer ones are not ours: their number may not fit. */
+    [DB_CONVERSATION_NUMBER] = "SELECT max(CAST(substr(name, 6) AS INTEGER)) FROM conversation "
+                               "WHERE name >= 'chat-' AND name < 'chat.' AND length(name) <= 14",
+    [DB_CONVERSATION_BY_ID] = CONVERSATION_COLUMNS "WHERE id = ?1",
+    [DB_CONVERSATION_BY_NAME] = CONVERSATION_COLUMNS "WHERE name = ?1",
+    [DB_CONVERSATION_LATEST] = CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL "
+                                                    "ORDER BY updated_ms DESC, id DESC LIMIT 1",
+    [DB_CONVERSATION_RENAME] = "UPDATE conversation SET name = ?2 WHERE id = ?1",
+    /* A deleted one's name is free again: its own gets what no name may hold. */
+    [DB_CONVERSATION_DELETE] = "UPDATE conversation SET deleted_ms = ?2, "
+                               "name = name || char(10) || id WHERE id = ?1 AND deleted_ms IS NULL",
+    [DB_CONVERSATION_DELETED] = CONVERSATION_COLUMNS
+    "WHERE name >= ?1 || char(10) AND name < ?1 || char(11) ORDER BY deleted_ms DESC, id DESC",
+    [DB_CONVERSATION_RESTORE] =
+        "UPDATE conversation SET deleted_ms = NULL, name = ?2 WHERE id = ?1",
+    [DB_CONVERSATION_PURGE] = "DELETE FROM conversation WHERE id = ?1",
+    [DB_CONVERSATION_TIMES] = "UPDATE conversation SET created_ms = ?2, updated_ms = ?3 "
+                              "WHERE id = ?1",
+    [DB_CONVERSATION_TITLE] = "UPDATE conversation SET title = ?2 WHERE id = ?1",
+    [DB_CONVERSATION_RECOUNT] = "UPDATE conversation SET n_messages = ?2, n_turns = ?3, "
+                                "n_tokens = ?4 WHERE id = ?1",
+    [DB_CONVERSATION_SPOKEN] = "UPDATE conversation SET n_messages = n_messages + 1, "
+                               "n_turns = n_turns + ?2, n_tokens = n_tokens + ?3, "
+                               "updated_ms = ?4 WHERE id = ?1",
+    [DB_CONVERSATION_CACHE] = "UPDATE conversation SET cache_bytes = max(0, cache_bytes + ?2) "
+                              "WHERE id = ?1",
+    [DB_CACHE_RECOUNT] = "UPDATE conversation SET cache_bytes = coalesce((SELECT "
+                         "sum(length(b.bytes)) FROM segment AS g JOIN blob AS b ON b.id = g.blob "
+                         "WHERE g.conversation = ?1 AND g.kind = 0), 0) WHERE id = ?1",
+    [DB_STATE_GET] = "SELECT text, digest FROM state WHERE conversation = ?1",
+    [DB_STATE_PUT] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
+                     "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
+    [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns FROM conversation "
+                          "WHERE id = ?1 AND deleted_ms IS NULL",
+    [DB_MESSAGE_ADD] = "INSERT INTO message (conversation, seq, role, created_ms, text, tokens, "
+                       "digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE conversation = ?1 AND seq = ?2",
+    [DB_MESSAGE_CUT] = "DELETE FROM message WHERE conversation = ?1 AND seq >= ?2",
+    [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(role = 1), 0), "
+                        "coalesce(sum(length(tokens)), 0) FROM message WHERE conversation = ?1",
+    [DB_TAIL_ADD] = "INSERT INTO tail (conversation, position, token, text, digest, units_digest, "
+                    "units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [DB_TAIL_CLEAR] = "DELETE FROM tail WHERE conversation = ?1",
+    [DB_TAIL_DROP_UNITS] = "UPDATE tail SET units = NULL, units_digest = NULL "
+                           "WHERE conversation = ?1",
+    [DB_BLOB_ADD] = "INSERT INTO blob (digest, bytes) VALUES (?1, ?2)",
+    [DB_SEGMENT_ADD] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                       "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [DB_SEGMENT_DELETE] = "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
+                          "AND seq BETWEEN ?3 AND ?4",
+    [DB_SEGMENT_SHARE] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
+                         "SELECT ?2, layer, seq, kind, origin, blob FROM segment "
+                         "WHERE conversation = ?1 AND seq <= ?3",
+    [DB_CHECKPOINT_PUT] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
+                          "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (conversation, seq) "
+                          "DO UPDATE SET n_run = ?3, digest = ?4",
+    [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
+    [DB_CHECKPOINT_CUT] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq > ?2",
+    [DB_CHECKPOINT_SHARE] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
+                            "SELECT ?2, seq, n_run, digest FROM checkpoint "
+                            "WHERE conversation = ?1 AND seq <= ?3",
+    [DB_SEARCH_ADD] = "INSERT INTO search (rowid, text) VALUES (?1, ?2)",
+    [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid BETWEEN ?1 AND ?2",
+};
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+int db_error(struct store *s, const char *doing, struct err *e)
+{
+    int code = sqlite3_extended_errcode(s->db);
+    int system = sqlite3_system_errno(s->db);
+    int kind = code & 0xff;
+    /* A full disk shows as an I/O error where SQLite extends its shared-memory file or syncs. */
+    if (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)) kind = SQLITE_FULL;
+    switch (kind) {
+    case SQLITE_FULL:
+        return err_set(e, ERR_FAIL,
+                       "%s: the disk is full (%s); nothing already saved was lost; free some space "
+                       "and say it again",
+                       doing, s->shown);
+    case SQLITE_IOERR:
+        return err_set(e, ERR_FAIL,
+                       "%s: reading or writing %s failed: %s (SQLite code %d); nothing already "
+                       "saved was given up; check the disk and try again",
+                       doing, s->shown, system ? strerror(system) : "I/O error", code);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(e, ERR_FAIL,
+                       "%s: another program has kept %s busy for 5 seconds; close it and try again",
+                       doing, s->shown);
+    case SQLITE_NOTADB:
+        return err_set(e, ERR_FORMAT,
+                       "%s: %s is not a retain database, or its beginning is damaged; choose "
+                       "another with --db FILE",
+                       doing, s->shown);
+    case SQLITE_CORRUPT:
+        return err_set(e, ERR_FORMAT,
+                       "%s: %s is damaged (%s); keep a copy, save what `sqlite3 FILE .recover` "
+                       "finds, or start another with --db FILE",
+                       doing, s->shown, sqlite3_errmsg(s->db));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return err_set(e, ERR_FAIL,
+                       "%s: %s can't be written; allow writing to it and to its folder, or choose "
+                       "another with --db FILE",
+                       doing, s->shown);
+    case SQLITE_CANTOPEN:
+        return err_set(e, ERR_FAIL,
+                       "%s: %s can't be opened: %s; allow writing to its folder, or choose another "
+                       "with --db FILE",
+                       doing, s->shown, system ? strerror(system) : sqlite3_errmsg(s->db));
+    case SQLITE_TOOBIG:
+        return err_set(e, ERR_FAIL, "%s: one item is larger than SQLite takes (%d bytes)", doing,
+                       sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1));
+    case SQLITE_NOMEM: return err_set(e, ERR_FAIL, "%s: out of memory", doing);
+    default: break;
+    }
+    if (code == SQLITE_CONSTRAINT_FOREIGNKEY)
+        return err_set(e, ERR_FAIL,
+                       "%s: the conversation does not exist; was it deleted in another window?",
+                       doing);
+    if (kind == SQLITE_CONSTRAINT)
+        return err_set(e, ERR_FAIL, "%s: it is saved already (%s)", doing, sqlite3_errmsg(s->db));
+    return err_set(e, ERR_FAIL, "%s: %s: %s (SQLite code %d)", doing, s->shown,
+                   sqlite3_errmsg(s->db), code);
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+int db_exec(struct store *s, const char *sql, const char *doing, struct err *e)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_error(s, doing, e);
+}
+
+int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char *doing,
+               struct err *e)
+{
+    int rc = sqlite3_prepare_v2(s->db, sql, -1, out, NULL);
+    return rc == SQLITE_OK ? 0 : db_error(s, doing, e);
+}
+
+int db_prepare_all(struct store *s, struct err *e)
+{
+    for (int i = 0; i < DB_STATEMENTS; i++) {
+        int rc = sqlite3_prepare_v3(s->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &s->statements[i], NULL);
+        if (rc == SQLITE_OK) continue;
+        if ((rc & 0xff) == SQLITE_ERROR) /* "no such table": our mark, but not our tables */
+            return err_set(e, ERR_FORMAT, "%s is damaged: %s; choose another with --db FILE",
+                           s->shown, sqlite3_errmsg(s->db));
+        return db_error(s, "opening the saved conversations", e);
+    }
+    return 0;
+}
+
+void db_reset(sqlite3_stmt *q)
+{
+    sqlite3_reset(q);
+    sqlite3_clear_bindings(q);
+}
+
+int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
+{
+    int rc = sqlite3_step(q);
+    if (rc == SQLITE_ROW) return 1;
+    rc = rc == SQLITE_DONE ? 0 : db_error(s, doing, e);
+    db_reset(q);
+    return rc;
+}
+
+int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
+{
+    int rc = db_step(s, q, doing, e);
+    if (rc > 0) db_reset(q);
+    return rc < 0 ? rc : 0;
+}
+
+int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n)
+{
+    return sqlite3_bind_blob64(q, i, n ? bytes : "", n, SQLITE_STATIC);
+}
+
+int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n)
+{
+    return sqlite3_bind_text64(q, i, n ? text : "", n, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+int db_enter(struct store *s, bool *own, const char *doing, struct err *e)
+{
+    bool open = !sqlite3_get_autocommit(s->db);
+    *own = false;
+    /* After some errors SQLite ends the transaction itself. What the caller still adds must not be
+     * kept then: it would be half a turn. */
+    if (s->in_transaction && !open)
+        return err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+    if (open) return 0;
+    int rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
+    *own = rc == 0;
+    return rc;
+}
+
+int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e)
+{
+    if (!own) return rc;
+    if (rc == 0) rc = db_exec(s, "COMMIT", doing, e);
+    if (rc && !sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+int64_t db_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+static void put_le64(uint8_t *out, uint64_t v)
+{
+    for (int i = 0; i < 8; i++) out[i] = (uint8_t)(v >> (8 * i));
+}
+
+void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row)
+{
+    /* table name, padded; four keys; both lengths: no two rows give the same bytes */
+    memset(out, 0, DB_HEAD_BYTES);
+    memcpy(out, row->table, strnlen(row->table, 16));
+    for (int i = 0; i < 4; i++) put_le64(out + 16 + 8 * i, (uint64_t)row->key[i]);
+    put_le64(out + 48, row->n_bytes);
+    put_le64(out + 56, row->n_more);
+}
+
+void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row)
+{
+    uint8_t head[DB_HEAD_BYTES];
+    crypto_generichash_state h;
+    db_head(head, row);
+    crypto_generichash_init(&h, NULL, 0, STORE_DIGEST_BYTES);
+    crypto_generichash_update(&h, head, sizeof head);
+    if (row->n_bytes) crypto_generichash_update(&h, row->bytes, row->n_bytes);
+    if (row->n_more) crypto_generichash_update(&h, row->more, row->n_more);
+    crypto_generichash_final(&h, out, STORE_DIGEST_BYTES);
+}
+
+bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    const void *saved = sqlite3_column_blob(q, i);
+    if (!saved || sqlite3_column_bytes(q, i) != STORE_DIGEST_BYTES) return false;
+    db_digest(digest, row);
+    return !memcmp(digest, saved, sizeof digest);
+}

@@ -1,0 +1,184 @@
+/* db: what the store's own files share: the connection, its statements, errors and row digests.
+ *
+ * Errors are made from SQLite's code at once, before a reset forgets it; `doing` names the action
+ * ("saving the message"). Only store/ includes this. */
+#ifndef RETAIN_STORE_DB_H
+#define RETAIN_STORE_DB_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/err.h"
+#include "runtime/base/str.h"
+#include "store/store.h"
+
+/* Statements that are prepared once, when the store is opened. Walks prepare their own, so that a
+ * callback may call any function of the store. */
+enum db_statement {
+    DB_MODEL_FIND,
+    DB_MODEL_PUT,
+    DB_CONVERSATION_ADD,
+    DB_CONVERSATION_NUMBER,
+    DB_CONVERSATION_BY_ID,
+    DB_CONVERSATION_BY_NAME,
+    DB_CONVERSATION_LATEST,
+    DB_CONVERSATION_RENAME,
+    DB_CONVERSATION_DELETE,
+    DB_CONVERSATION_DELETED,
+    DB_CONVERSATION_RESTORE,
+    DB_CONVERSATION_PURGE,
+    DB_CONVERSATION_TIMES,
+    DB_CONVERSATION_TITLE,
+    DB_CONVERSATION_RECOUNT,
+    DB_CONVERSATION_SPOKEN,
+    DB_CONVERSATION_CACHE,
+    DB_CACHE_RECOUNT,
+    DB_STATE_GET,
+    DB_STATE_PUT,
+    DB_MESSAGE_COUNTS,
+    DB_MESSAGE_ADD,
+    DB_MESSAGE_ONE,
+    DB_MESSAGE_CUT,
+    DB_MESSAGE_SUMS,
+    DB_TAIL_ADD,
+    DB_TAIL_CLEAR,
+    DB_TAIL_DROP_UNITS,
+    DB_BLOB_ADD,
+    DB_SEGMENT_ADD,
+    DB_SEGMENT_DELETE,
+    DB_SEGMENT_SHARE,
+    DB_CHECKPOINT_PUT,
+    DB_CHECKPOINT_FORGET,
+    DB_CHECKPOINT_CUT,
+    DB_CHECKPOINT_SHARE,
+    DB_SEARCH_ADD,
+    DB_SEARCH_CUT,
+    DB_STATEMENTS
+};
+
+struct store {
+    sqlite3 *db;
+    char *path;
+    const char *shown;    /* into path: its end, as much as fits into an error line */
+    int lock_fd;          /* of "FILE.lock"; -1 until the first store_lock */
+    int64_t held[16];     /* conversations that are locked; 0 = none */
+    bool in_transaction;  /* between store_begin and its end */
+    uint8_t *key;         /* in locked memory; NULL = not encrypted */
+    struct str sealed[2]; /* columns on their way to the disk */
+    sqlite3_stmt *statements[DB_STATEMENTS];
+};
+
+/* ---- schema (schema.c) ----------------------------------------------------------------------- */
+
+/* Checks whose file it is, then brings it to the newest version. */
+int db_schema_open(struct store *s, struct err *e);
+
+/* ---- statements (db.c) ----------------------------------------------------------------------- */
+
+int db_exec(struct store *s, const char *sql, const char *doing, struct err *e);
+int db_prepare_all(struct store *s, struct err *e);
+/* A statement of its own for a walk; end it with sqlite3_finalize. */
+int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char *doing,
+               struct err *e);
+
+/* 1 = a row, 0 = done (and reset), negative = error (and reset). */
+int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
+/* Steps a statement that gives no rows; bound pointers are let go. */
+int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
+void db_reset(sqlite3_stmt *q);
+
+/* Like sqlite3_bind_*, for bytes that live until the statement is reset; n = 0 is empty, not NULL.
+ */
+int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n);
+int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n);
+
+/* What SQLite just answered, as one line for a person. */
+int db_error(struct store *s, const char *doing, struct err *e);
+
+/* Functions that change several rows: all or nothing, inside the caller's transaction or in one of
+ * their own. */
+int db_enter(struct store *s, bool *own, const char *doing, struct err *e);
+int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e);
+
+int64_t db_now_ms(void);
+
+/* ---- row digests (db.c) ---------------------------------------------------------------------- */
+
+/* What a row's digest covers: its table and key too, so that a row in the wrong place is found. */
+struct db_row {
+    const char *table;
+    int64_t key[4]; /* conversation first; unused ones 0 */
+    const void *bytes, *more;
+    size_t n_bytes, n_more;
+};
+
+/* The table's name, the keys and two lengths: what digest and sealing begin with. */
+#define DB_HEAD_BYTES (16 + 4 * 8 + 2 * 8)
+void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row);
+void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row);
+/* Whether column i of the current row of q is this digest. */
+bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row);
+
+/* The name for messages, or the number when it can't be read (conversation.c). */
+void db_conversation_name(struct store *s, int64_t conversation, char out[STORE_NAME_MAX]);
+
+/* ---- encryption (secret.c) ------------------------------------------------------------------- */
+
+/* After the schema: makes, asks for or does without a key. */
+int db_secret_open(struct store *s, const struct store_key *k, struct err *e);
+void db_secret_close(struct store *s);
+
+/* What is written in place of n bytes: themselves, or sealed and kept in s->sealed[column] until
+ * the next call. The row's key is part of what is authenticated, its bytes are not looked at. */
+struct db_part {
+    const void *p;
+    size_t n;
+};
+struct db_part db_seal(struct store *s, const struct db_row *row, int column, const void *bytes,
+                       size_t n);
+/* The other way, in place; n_out <= n. false = damaged. On any thread. */
+bool db_unseal(const struct store *s, const struct db_row *row, int column, void *bytes, size_t n,
+               struct db_part *out);
+/* The same for bytes that may not be changed: opened in `buffer`, or as they are. */
+bool db_open(const struct store *s, const struct db_row *row, int column, const void *bytes,
+             size_t n, struct str *buffer, struct db_part *out);
+size_t db_sealed_extra(const struct store *s); /* bytes that sealing adds */
+
+/* The column that a name is looked up by: itself, or its keyed hash. */
+void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MAX]);
+
+/* ---- search (search.c) ----------------------------------------------------------------------- */
+
+#define DB_SEARCH_NAME UINT32_MAX /* the "seq" of a conversation's name */
+
+/* Adds to the index. A damaged index is no reason not to save a message: compact makes it anew. */
+int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char *text, size_t n,
+                  const char *doing, struct err *e);
+/* Takes out what has seq_min <= seq <= seq_max. */
+int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
+                  const char *doing, struct err *e);
+int db_search_check(struct store *s, struct err *e);
+int db_search_rebuild(struct store *s, struct err *e);
+
+/* ---- conversations (conversation.c) ---------------------------------------------------------- */
+
+/* Name and title of a row of CONVERSATION_COLUMNS, and the rest. */
+void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_conversation *c);
+int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
+                          const char *doing, struct err *e);
+/* Name or title changed. */
+int db_conversation_label(struct store *s, int64_t id, const char *name, const char *title,
+                          const char *doing, struct err *e);
+
+/* ---- text (text.c) --------------------------------------------------------------------------- */
+
+/* 1 to STORE_NAME_MAX - 1 bytes of UTF-8 without control characters. */
+bool db_name_valid(const char *name);
+/* The first line with something on it, without control characters, at most about 60 columns. */
+void db_title(char out[STORE_NAME_MAX], const char *text, size_t n);
+/* One character of UTF-8: its bytes, 0 when it is none. */
+size_t db_character(const char *text, size_t n, uint32_t *out);
+
+#endif

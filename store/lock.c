@@ -1,0 +1,80 @@
+/* One writer per conversation: an open-file-description lock on byte `id` of "FILE.lock".
+ *
+ * Such a lock belongs to the descriptor, so it ends with the process however that ends, and two
+ * stores in one process exclude each other as well. The file is empty and stays: removing it would
+ * let two processes lock two different files of the same name. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+
+static int open_lock_file(struct store *s, struct err *e)
+{
+    if (s->lock_fd >= 0) return 0;
+    char *path = NULL;
+    if (asprintf(&path, "%s.lock", s->path) < 0)
+        return err_set(e, ERR_FAIL, "locking the conversation: out of memory");
+    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int rc = 0;
+    if (s->lock_fd < 0)
+        rc = err_set(e, ERR_FAIL, "can't make %s.lock: %s; allow writing to its folder", s->shown,
+                     strerror(errno));
+    free(path);
+    return rc;
+}
+
+static int set_lock(struct store *s, int64_t conversation, short type)
+{
+    struct flock f = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)conversation, .l_len = 1};
+    return fcntl(s->lock_fd, F_OFD_SETLK, &f);
+}
+
+/* A lock that is taken twice is held once. */
+static void exchange(struct store *s, int64_t from, int64_t to)
+{
+    if (to && store_holds(s, to)) return;
+    for (size_t i = 0; i < sizeof s->held / sizeof s->held[0]; i++)
+        if (s->held[i] == from) {
+            s->held[i] = to;
+            return;
+        }
+}
+
+bool store_holds(const struct store *s, int64_t conversation)
+{
+    for (size_t i = 0; i < sizeof s->held / sizeof s->held[0]; i++)
+        if (s->held[i] == conversation) return true;
+    return false;
+}
+
+int store_lock(struct store *s, int64_t conversation, struct err *e)
+{
+    char name[STORE_NAME_MAX];
+    int rc = open_lock_file(s, e);
+    if (rc == 0 && set_lock(s, conversation, F_WRLCK) == 0) {
+        exchange(s, 0, conversation);
+        return 0;
+    }
+    if (rc) return rc;
+    int why = errno;
+    db_conversation_name(s, conversation, name);
+    if (why == EAGAIN || why == EACCES)
+        return err_set(e, ERR_FAIL,
+                       "conversation '%s' is open in another retain; close it there, or go on in a "
+                       "new one with --new",
+                       name);
+    return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s", name, s->shown,
+                   strerror(why));
+}
+
+void store_unlock(struct store *s, int64_t conversation)
+{
+    if (s->lock_fd >= 0) set_lock(s, conversation, F_UNLCK);
+    exchange(s, conversation, 0);
+}

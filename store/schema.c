@@ -1,0 +1,161 @@
+/* The tables, and how an older file becomes a newer one.
+ *
+ * Digests come before the large column, so that reading them never follows an overflow chain.
+ * Nothing of the saved cache is ever rewritten: `segment` is a log of what came and what went, and
+ * its bytes are in `blob`, so that branches of a conversation share them; the trigger is their
+ * reference count. Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
+#include "store/db.h"
+
+#include <string.h>
+
+#define APPLICATION_ID 0x5265746e /* "Retn" */
+
+static const char *const migrations[] = {
+    /* to version 1 */
+    "CREATE TABLE model ("
+    " path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,"
+    " inode INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;"
+    /* AUTOINCREMENT: an id is in lock bytes and digests and must not be used twice. */
+    "CREATE TABLE conversation ("
+    " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
+    " title TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"
+    " n_messages INTEGER NOT NULL DEFAULT 0, n_turns INTEGER NOT NULL DEFAULT 0,"
+    " n_tokens INTEGER NOT NULL DEFAULT 0, cache_bytes INTEGER NOT NULL DEFAULT 0);"
+    "CREATE INDEX conversation_updated ON conversation (updated_ms, id);"
+    "CREATE TABLE state ("
+    " conversation INTEGER PRIMARY KEY REFERENCES conversation ON DELETE CASCADE,"
+    " text TEXT NOT NULL, digest BLOB NOT NULL);"
+    "CREATE TABLE message ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " seq INTEGER NOT NULL, role INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " digest BLOB NOT NULL, text TEXT NOT NULL, tokens BLOB NOT NULL,"
+    " PRIMARY KEY (conversation, seq));"
+    "CREATE TABLE tail ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " position INTEGER NOT NULL, token INTEGER NOT NULL, text BLOB NOT NULL,"
+    " digest BLOB NOT NULL, units_digest BLOB, units BLOB,"
+    " PRIMARY KEY (conversation, position)) WITHOUT ROWID;"
+    "CREATE TABLE segment ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, units BLOB NOT NULL,"
+    " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;"
+    /* One row for each segment; a NULL bitmap means that everything is alive. */
+    "CREATE TABLE retained ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, bitmap BLOB,"
+    " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;",
+    /* to version 2: a log instead of bitmaps (caches are dropped: the text is read again once),
+     * checkpoints, deleting that can be undone, full-text search, a key */
+    "DROP TABLE retained; DROP TABLE segment;"
+    "UPDATE tail SET units = NULL, units_digest = NULL;"
+    "UPDATE conversation SET cache_bytes = 0;"
+    "ALTER TABLE conversation ADD COLUMN deleted_ms INTEGER;"
+    "CREATE TABLE blob (id INTEGER PRIMARY KEY, digest BLOB NOT NULL, bytes BLOB NOT NULL);"
+    "CREATE TABLE segment ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " layer INTEGER NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " origin INTEGER NOT NULL, blob INTEGER NOT NULL REFERENCES blob,"
+    " PRIMARY KEY (conversation, layer, seq, kind)) WITHOUT ROWID;"
+    "CREATE INDEX segment_blob ON segment (blob);"
+    "CREATE TRIGGER segment_gone AFTER DELETE ON segment"
+    " WHEN NOT EXISTS (SELECT 1 FROM segment WHERE blob = old.blob)"
+    " BEGIN DELETE FROM blob WHERE id = old.blob; END;"
+    "CREATE TABLE checkpoint ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " seq INTEGER NOT NULL, n_run INTEGER NOT NULL,"
+    " digest BLOB NOT NULL, PRIMARY KEY (conversation, seq)) WITHOUT ROWID;"
+    "CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), salt BLOB NOT NULL,"
+    " ops INTEGER NOT NULL, memory INTEGER NOT NULL, key BLOB NOT NULL);"
+    /* rowid: conversation << 32 | seq of the message; all ones for the conversation's name */
+    "CREATE VIRTUAL TABLE search USING fts5"
+    " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+    "INSERT INTO search (rowid, text) SELECT conversation << 32 | seq, text FROM message;"
+    "INSERT INTO search (rowid, text) SELECT id << 32 | 4294967295, name FROM conversation;",
+};
+
+#define VERSION ((int)(sizeof migrations / sizeof migrations[0]))
+
+static int query_int(struct store *s, const char *sql, int *out, struct err *e)
+{
+    static const char doing[] = "opening the saved conversations";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, sql, &q, doing, e);
+    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (rc > 0) {
+        *out = sqlite3_column_int(q, 0);
+        rc = 0;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* Ours, or so new that it has nothing in it. */
+static int check_owner(struct store *s, int *version, struct err *e)
+{
+    int id, n_tables = 0;
+    int rc = query_int(s, "PRAGMA application_id", &id, e);
+    if (rc == 0) rc = query_int(s, "PRAGMA user_version", version, e);
+    if (rc == 0) rc = query_int(s, "SELECT count(*) FROM sqlite_master", &n_tables, e);
+    if (rc) return rc;
+    if (id != APPLICATION_ID && (id != 0 || n_tables > 0 || *version != 0))
+        return err_set(e, ERR_FORMAT,
+                       "%s is a database of another program (application id 0x%08x); choose "
+                       "another with --db FILE",
+                       s->shown, (unsigned)id);
+    if (*version > VERSION)
+        return err_set(e, ERR_FORMAT,
+                       "%s was made by a newer retain (its version is %d, this one knows %d); "
+                       "update retain or choose another with --db FILE",
+                       s->shown, *version, VERSION);
+    return 0;
+}
+
+static int migrate(struct store *s, struct err *e)
+{
+    static const char doing[] = "preparing the saved conversations";
+    bool own;
+    int version;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = check_owner(s, &version, e); /* again: another process may have been faster */
+    for (int i = version; rc == 0 && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
+    if (rc == 0) {
+        char sql[128];
+        sqlite3_snprintf(sizeof sql, sql, "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                         APPLICATION_ID, VERSION);
+        rc = db_exec(s, sql, doing, e);
+    }
+    return db_leave(s, own, rc, doing, e);
+}
+
+/* journal_mode answers with the mode that it then is. */
+static int use_wal(struct store *s, struct err *e)
+{
+    static const char doing[] = "opening the saved conversations";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, "PRAGMA journal_mode = WAL", &q, doing, e);
+    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (rc > 0) {
+        const char *mode = (const char *)sqlite3_column_text(q, 0);
+        rc = 0;
+        if (!mode || strcmp(mode, "wal"))
+            rc = err_set(e, ERR_FAIL,
+                         "%s is on a file system that can't share memory between programs; choose "
+                         "another with --db FILE",
+                         s->shown);
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+int db_schema_open(struct store *s, struct err *e)
+{
+    int version;
+    int rc = check_owner(s, &version, e);
+    /* Only a file without tables can be told to give space back; on others this does nothing. */
+    if (rc == 0)
+        rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "opening the saved conversations", e);
+    if (rc == 0) rc = use_wal(s, e);
+    if (rc == 0 && version < VERSION) rc = migrate(s, e);
+    return rc;
+}

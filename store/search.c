@@ -1,0 +1,291 @@
+/* Search: an FTS5 index over messages and names. It is made from them and never the truth: when it
+ * is damaged, what was said is still saved, and compact makes it anew.
+ *
+ * Encrypted stores have no index, since it would hold every word. They are read through, as is
+ * every store for a text that the index has no words for: scripts without spaces, signs. */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+
+#define WORDS_MAX   16
+#define STX         "\x02"
+#define ETX         "\x03"
+#define SNIPPET_MAX 120 /* bytes around what was found, when reading through */
+
+static const char searching[] = "searching the conversations";
+
+/* ---- keeping the index ----------------------------------------------------------------------- */
+
+static int64_t rowid(int64_t conversation, int64_t seq)
+{
+    return (int64_t)((uint64_t)conversation << 32 | (uint64_t)seq);
+}
+
+/* Runs a change of the index; its own damage is let pass. */
+static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
+{
+    struct err ignored;
+    int rc = sqlite3_step(q);
+    if ((rc & 0xff) == SQLITE_CORRUPT && !sqlite3_get_autocommit(s->db)) {
+        db_reset(q);
+        return 0;
+    }
+    rc = rc == SQLITE_DONE ? 0 : db_error(s, doing, e ? e : &ignored);
+    db_reset(q);
+    return rc;
+}
+
+int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char *text, size_t n,
+                  const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEARCH_ADD];
+    if (s->key) return 0;
+    sqlite3_bind_int64(q, 1, rowid(conversation, seq));
+    if (db_bind_text(q, 2, text, n) == SQLITE_OK) return change(s, q, doing, e);
+    db_reset(q);
+    return 0; /* longer than SQLite takes: the message itself will say so */
+}
+
+int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
+                  const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEARCH_CUT];
+    if (s->key) return 0;
+    sqlite3_bind_int64(q, 1, rowid(conversation, seq_min));
+    sqlite3_bind_int64(q, 2, rowid(conversation, seq_max));
+    return change(s, q, doing, e);
+}
+
+int db_search_check(struct store *s, struct err *e)
+{
+    struct err why;
+    if (db_exec(s, "INSERT INTO search (search) VALUES ('integrity-check')", "", &why) == 0)
+        return 0;
+    if (why.code != ERR_FORMAT) {
+        if (e) *e = why;
+        return why.code;
+    }
+    return err_set(
+        e, ERR_FORMAT,
+        "the search index of %s is damaged; `retain compact` makes it anew, nothing that "
+        "was said is lost",
+        s->shown);
+}
+
+int db_search_rebuild(struct store *s, struct err *e)
+{
+    static const char doing[] = "making the search index anew";
+    if (s->key) return 0;
+    return db_exec(s,
+                   "DROP TABLE IF EXISTS search;"
+                   "CREATE VIRTUAL TABLE search USING fts5"
+                   " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+                   "INSERT INTO search (rowid, text)"
+                   " SELECT conversation << 32 | seq, text FROM message;"
+                   "INSERT INTO search (rowid, text)"
+                   " SELECT id << 32 | 4294967295, name FROM conversation;"
+                   "INSERT INTO search (search) VALUES ('optimize')",
+                   doing, e);
+}
+
+/* ---- the words ------------------------------------------------------------------------------- */
+
+struct words {
+    struct {
+        const char *text;
+        size_t n;
+    } at[WORDS_MAX];
+    int n;
+    bool indexed; /* the index knows such words */
+};
+
+/* Words of letters and digits of alphabets; others are found by reading. */
+static bool is_indexed(const char *text, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n;) {
+        uint32_t c = 0;
+        size_t len = db_character(text + i, n - i, &c);
+        if (len == 0 || c >= 0x0e00) return false; /* Thai, Lao, CJK, …: no spaces between words */
+        bool letter = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c >= 0xc0;
+        if (!letter && c != '\'' && c != '-' && c != '.' && c != ',' && c != '?' && c != '!')
+            return false;
+        any = any || letter;
+        i += len;
+    }
+    return any;
+}
+
+static void split(const char *text, struct words *out)
+{
+    *out = (struct words){.indexed = true};
+    while (*text && out->n < WORDS_MAX) {
+        size_t blank = strspn(text, " \t\r\n"), n = strcspn(text + blank, " \t\r\n");
+        if (n) {
+            out->at[out->n].text = text + blank;
+            out->at[out->n++].n = n;
+            out->indexed = out->indexed && is_indexed(text + blank, n);
+        }
+        text += blank + n;
+    }
+}
+
+/* "word" "word" "begin"* */
+static void match_expression(const struct words *w, struct str *out)
+{
+    for (int i = 0; i < w->n; i++) str_printf(out, "\"%.*s\" ", (int)w->at[i].n, w->at[i].text);
+    out->data[--out->n] = 0;
+    str_puts(out, "*");
+}
+
+/* ---- hits ------------------------------------------------------------------------------------ */
+
+struct walk {
+    struct store *s;
+    struct store_conversation conversation;
+    int (*each)(void *ctx, const struct store_hit *h);
+    void *ctx;
+    struct err *e;
+};
+
+/* 1 = w->conversation is number `id` and can be shown. */
+static int turn_to(struct walk *w, int64_t id)
+{
+    if (w->conversation.id == id) return w->conversation.deleted_ms == 0;
+    int rc = db_conversation_by_id(w->s, id, &w->conversation, searching, w->e);
+    if (rc <= 0) w->conversation = (struct store_conversation){.id = id, .deleted_ms = 1};
+    return rc < 0 ? rc : w->conversation.deleted_ms == 0;
+}
+
+static int hit(struct walk *w, int64_t seq, const char *snippet)
+{
+    struct store_hit h = {
+        .conversation = &w->conversation, .seq = seq, .role = STORE_USER, .snippet = snippet};
+    h.created_ms = w->conversation.updated_ms;
+    if (seq >= 0) {
+        sqlite3_stmt *q = w->s->statements[DB_MESSAGE_ONE];
+        sqlite3_bind_int64(q, 1, w->conversation.id);
+        sqlite3_bind_int64(q, 2, seq);
+        int rc = db_step(w->s, q, searching, w->e);
+        if (rc < 0) return rc;
+        if (rc > 0) {
+            h.role = (enum store_role)sqlite3_column_int(q, 0);
+            h.created_ms = sqlite3_column_int64(q, 1);
+            db_reset(q);
+        }
+    }
+    return w->each(w->ctx, &h);
+}
+
+static int search_index(struct walk *w, const struct words *words)
+{
+    struct str expression = {0};
+    sqlite3_stmt *q;
+    match_expression(words, &expression);
+    int rc = db_prepare(w->s,
+                        "SELECT rowid, snippet(search, 0, char(2), char(3), '…', 16) FROM search "
+                        "WHERE search MATCH ?1 ORDER BY rowid DESC",
+                        &q, searching, w->e);
+    if (rc == 0) db_bind_text(q, 1, expression.data, expression.n);
+    while (rc == 0 && (rc = db_step(w->s, q, searching, w->e)) > 0) {
+        uint64_t id = (uint64_t)sqlite3_column_int64(q, 0);
+        const char *snippet = (const char *)sqlite3_column_text(q, 1);
+        uint32_t seq = (uint32_t)id;
+        rc = turn_to(w, (int64_t)(id >> 32));
+        if (rc > 0) rc = hit(w, seq == DB_SEARCH_NAME ? -1 : (int64_t)seq, snippet ? snippet : "");
+    }
+    sqlite3_finalize(q);
+    str_release(&expression);
+    return rc;
+}
+
+/* ---- reading through ------------------------------------------------------------------------- */
+
+struct scan {
+    struct walk *w;
+    const struct words *words;
+    struct str snippet;
+};
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* Where a word stands in a text, small and capital letters alike; SIZE_MAX = nowhere. */
+static size_t find(const char *text, size_t n, const char *word, size_t n_word)
+{
+    for (size_t i = 0; i + n_word <= n; i++) {
+        size_t j = 0;
+        while (j < n_word && lower(text[i + j]) == lower(word[j])) j++;
+        if (j == n_word) return i;
+    }
+    return SIZE_MAX;
+}
+
+static bool continues(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+static void cut_snippet(const char *text, size_t n, size_t at, size_t n_word, struct str *out)
+{
+    size_t from = at > SNIPPET_MAX / 2 ? at - SNIPPET_MAX / 2 : 0;
+    size_t to = at + n_word + SNIPPET_MAX / 2 < n ? at + n_word + SNIPPET_MAX / 2 : n;
+    while (from > 0 && continues(text[from])) from--;
+    while (to < n && continues(text[to])) to++;
+    str_clear(out);
+    if (from > 0) str_puts(out, "…");
+    str_append(out, text + from, at - from);
+    str_puts(out, STX);
+    str_append(out, text + at, n_word);
+    str_puts(out, ETX);
+    str_append(out, text + at + n_word, to - at - n_word);
+    if (to < n) str_puts(out, "…");
+}
+
+/* Does the text hold all words? Then the snippet is of the first. */
+static bool holds(struct scan *scan, const char *text, size_t n)
+{
+    size_t first = SIZE_MAX;
+    for (int i = scan->words->n - 1; i >= 0; i--) {
+        first = find(text, n, scan->words->at[i].text, scan->words->at[i].n);
+        if (first == SIZE_MAX) return false;
+    }
+    cut_snippet(text, n, first, scan->words->at[0].n, &scan->snippet);
+    return true;
+}
+
+static int scan_message(void *ctx, const struct store_message *m)
+{
+    struct scan *scan = ctx;
+    if (m->seq < 0 || !holds(scan, m->text, m->n_text)) return 0;
+    return hit(scan->w, m->seq, str_get(&scan->snippet));
+}
+
+static int scan_conversation(void *ctx, const struct store_conversation *c)
+{
+    struct scan *scan = ctx;
+    struct walk *w = scan->w;
+    int rc = 0;
+    w->conversation = *c;
+    if (holds(scan, c->name, strlen(c->name))) rc = hit(w, -1, str_get(&scan->snippet));
+    return rc ? rc : store_message_each(w->s, c->id, scan_message, scan, w->e);
+}
+
+int store_search(struct store *s, const char *text,
+                 int (*each)(void *ctx, const struct store_hit *h), void *ctx, struct err *e)
+{
+    struct words words;
+    struct walk w = {.s = s, .each = each, .ctx = ctx, .e = e};
+    split(text, &words);
+    if (words.n == 0) return err_set(e, ERR_USAGE, "there is nothing to search for");
+    if (words.indexed && !s->key) return search_index(&w, &words);
+    struct scan scan = {&w, &words, {0}};
+    int rc = store_conversation_list(s, scan_conversation, &scan, e);
+    str_release(&scan.snippet);
+    return rc;
+}

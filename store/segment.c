@@ -1,0 +1,326 @@
+/* The saved cache: a log per layer of units that came and of which ones went. Entries never change;
+ * their bytes are apart, so that conversations that branched off share them. */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+
+/* What digest and sealing cover. `origin` is the conversation that the bytes were written for. */
+static struct db_row blob_row(int64_t origin, const struct store_segment *g)
+{
+    return (struct db_row){.table = "segment",
+                           .key = {origin, g->layer, g->seq, g->kind},
+                           .bytes = g->bytes,
+                           .n_bytes = g->n_bytes};
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int put_blob(struct store *s, int64_t conversation, const struct store_segment *g,
+                    int64_t *stored_bytes, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_BLOB_ADD];
+    uint8_t digest[STORE_DIGEST_BYTES];
+    struct db_row row = blob_row(conversation, g);
+    struct db_part stored = db_seal(s, &row, 0, g->bytes, g->n_bytes);
+    row.bytes = stored.p;
+    row.n_bytes = stored.n;
+    db_digest(digest, &row);
+    *stored_bytes = (int64_t)stored.n;
+    db_bind_blob(q, 1, digest, sizeof digest);
+    if (db_bind_blob(q, 2, stored.p, stored.n) == SQLITE_OK) return db_run(s, q, doing, e);
+    int rc = db_error(s, doing, e); /* larger than SQLite takes */
+    db_reset(q);
+    return rc;
+}
+
+static int put_entry(struct store *s, int64_t conversation, const struct store_segment *g,
+                     const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEGMENT_ADD];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int(q, 2, g->layer);
+    sqlite3_bind_int64(q, 3, g->seq);
+    sqlite3_bind_int(q, 4, g->kind);
+    sqlite3_bind_int64(q, 5, conversation);
+    sqlite3_bind_int64(q, 6, sqlite3_last_insert_rowid(s->db));
+    return db_run(s, q, doing, e);
+}
+
+int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
+                      struct err *e)
+{
+    static const char doing[] = "saving the cache";
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
+    int64_t stored_bytes = 0;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = put_blob(s, conversation, g, &stored_bytes, doing, e);
+    if (rc == 0) rc = put_entry(s, conversation, g, doing, e);
+    if (rc == 0 && g->kind == STORE_UNITS) {
+        sqlite3_bind_int64(q, 1, conversation);
+        sqlite3_bind_int64(q, 2, stored_bytes);
+        rc = db_run(s, q, doing, e);
+    }
+    return db_leave(s, own, rc, doing, e);
+}
+
+static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CACHE_RECOUNT];
+    sqlite3_bind_int64(q, 1, conversation);
+    return db_run(s, q, doing, e);
+}
+
+/* Inside a transaction. */
+static int remove_entries(struct store *s, int64_t conversation, int layer, int64_t seq_min,
+                          int64_t seq_max, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEGMENT_DELETE];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int(q, 2, layer);
+    sqlite3_bind_int64(q, 3, seq_min);
+    sqlite3_bind_int64(q, 4, seq_max);
+    int rc = db_run(s, q, doing, e);
+    return rc ? rc : recount(s, conversation, doing, e);
+}
+
+int store_segment_delete(struct store *s, int64_t conversation, int layer, int64_t seq_min,
+                         int64_t seq_max, struct err *e)
+{
+    static const char doing[] = "removing dead parts of the saved cache";
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = remove_entries(s, conversation, layer, seq_min, seq_max, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+static void give_back(struct store *s)
+{
+    sqlite3_exec(s->db, "PRAGMA incremental_vacuum", NULL, NULL, NULL);
+}
+
+int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
+{
+    static const char doing[] = "dropping the saved cache";
+    sqlite3_stmt *const drops[] = {s->statements[DB_CHECKPOINT_CUT],
+                                   s->statements[DB_TAIL_DROP_UNITS]};
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        sqlite3_bind_int64(drops[i], 1, conversation);
+        if (i == 0) sqlite3_bind_int64(drops[i], 2, INT64_MIN);
+        rc = db_run(s, drops[i], doing, e);
+    }
+    rc = db_leave(s, own, rc, doing, e);
+    if (rc == 0 && own) give_back(s);
+    return rc;
+}
+
+int store_cache_trim(struct store *s, int64_t max_bytes, int64_t keep, struct err *e)
+{
+    static const char doing[] = "keeping the saved caches within their limit";
+    int64_t total = 0, id = 0;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT (SELECT coalesce(sum(cache_bytes), 0) FROM conversation), "
+                        "(SELECT id FROM conversation WHERE cache_bytes > 0 AND id <> ?1 "
+                        "ORDER BY deleted_ms IS NULL, updated_ms, id LIMIT 1)",
+                        &q, doing, e);
+    while (rc == 0) {
+        sqlite3_bind_int64(q, 1, keep);
+        rc = db_step(s, q, doing, e);
+        if (rc <= 0) break;
+        total = sqlite3_column_int64(q, 0);
+        id = sqlite3_column_int64(q, 1);
+        bool none = sqlite3_column_type(q, 1) == SQLITE_NULL;
+        db_reset(q);
+        rc = 0;
+        if (total <= max_bytes || none) break;
+        rc = store_cache_drop(s, id, e);
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
+                          struct err *e)
+{
+    char name[STORE_NAME_MAX];
+    db_conversation_name(s, conversation, name);
+    return err_set(e, ERR_FORMAT,
+                   "the saved cache of conversation '%s' in %s is damaged: segment %lld of layer "
+                   "%d has a wrong checksum",
+                   name, s->shown, (long long)g->seq, g->layer);
+}
+
+static bool digest_is_right(const struct store_blob *b, const struct db_row *row)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    db_digest(digest, row);
+    return !memcmp(digest, b->digest, sizeof digest);
+}
+
+bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
+                     struct store_segment *out)
+{
+    struct db_part opened;
+    *out = b->segment;
+    out->bytes = bytes;
+    struct db_row row = blob_row(b->origin, out);
+    if (!digest_is_right(b, &row)) return false;
+    if (!db_unseal(s, &row, 0, bytes, out->n_bytes, &opened)) return false;
+    out->bytes = opened.p;
+    out->n_bytes = opened.n;
+    return true;
+}
+
+static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, struct store_blob *b,
+                     struct err *e)
+{
+    *b = (struct store_blob){.segment = {.layer = sqlite3_column_int(q, 0),
+                                         .seq = sqlite3_column_int64(q, 1),
+                                         .kind = (enum store_kind)sqlite3_column_int(q, 2),
+                                         .bytes = sqlite3_column_blob(q, 5),
+                                         .n_bytes = (size_t)sqlite3_column_bytes(q, 5)},
+                             .origin = sqlite3_column_int64(q, 3)};
+    const void *digest = sqlite3_column_blob(q, 4);
+    if (!digest || sqlite3_column_bytes(q, 4) != STORE_DIGEST_BYTES ||
+        (b->segment.n_bytes && !b->segment.bytes))
+        return store_segment_damaged(s, conversation, &b->segment, e);
+    memcpy(b->digest, digest, STORE_DIGEST_BYTES);
+    if (!b->segment.bytes) b->segment.bytes = "";
+    return 0;
+}
+
+int store_blob_each(struct store *s, int64_t conversation, int layer,
+                    int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
+{
+    static const char doing[] = "reading the saved cache";
+    struct store_blob b;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT g.layer, g.seq, g.kind, g.origin, b.digest, b.bytes "
+                        "FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
+                        "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 "
+                        "ORDER BY g.layer, g.seq, g.kind",
+                        &q, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int(q, 2, layer < 0 ? INT32_MIN : layer);
+    sqlite3_bind_int(q, 3, layer < 0 ? INT32_MAX : layer);
+    while ((rc = db_step(s, q, doing, e)) > 0) {
+        rc = walk_blob(s, conversation, q, &b, e);
+        if (rc == 0) rc = each(ctx, &b);
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+struct walk {
+    struct store *s;
+    int64_t conversation;
+    int (*each)(void *ctx, const struct store_segment *g);
+    void *ctx;
+    struct str opened;
+    struct err *e;
+};
+
+static int open_blob(void *ctx, const struct store_blob *b)
+{
+    struct walk *w = ctx;
+    struct store_segment g = b->segment;
+    struct db_row row = blob_row(b->origin, &g);
+    struct db_part opened;
+    if (!digest_is_right(b, &row) ||
+        !db_open(w->s, &row, 0, g.bytes, g.n_bytes, &w->opened, &opened))
+        return store_segment_damaged(w->s, w->conversation, &g, w->e);
+    g.bytes = opened.p;
+    g.n_bytes = opened.n;
+    return w->each(w->ctx, &g);
+}
+
+int store_segment_each(struct store *s, int64_t conversation, int layer,
+                       int (*each)(void *ctx, const struct store_segment *g), void *ctx,
+                       struct err *e)
+{
+    struct walk w = {.s = s, .conversation = conversation, .each = each, .ctx = ctx, .e = e};
+    int rc = store_blob_each(s, conversation, layer, open_blob, &w, e);
+    str_release(&w.opened);
+    return rc;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static struct db_row checkpoint_row(const struct store_checkpoint *c)
+{
+    /* Not of one conversation: branches copy the row as it is. */
+    return (struct db_row){.table = "checkpoint", .key = {0, c->seq, c->n_run}};
+}
+
+int store_checkpoint_put(struct store *s, int64_t conversation, const struct store_checkpoint *c,
+                         struct err *e)
+{
+    static const char doing[] = "saving a checkpoint";
+    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_PUT];
+    uint8_t digest[STORE_DIGEST_BYTES];
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    struct db_row row = checkpoint_row(c);
+    db_digest(digest, &row);
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, c->seq);
+    sqlite3_bind_int64(q, 3, c->n_run);
+    db_bind_blob(q, 4, digest, sizeof digest);
+    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+}
+
+int store_checkpoint_each(struct store *s, int64_t conversation,
+                          int (*each)(void *ctx, const struct store_checkpoint *c), void *ctx,
+                          struct err *e)
+{
+    static const char doing[] = "reading the checkpoints";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT seq, n_run, digest FROM checkpoint "
+                        "WHERE conversation = ?1 ORDER BY seq DESC",
+                        &q, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    while ((rc = db_step(s, q, doing, e)) > 0) {
+        struct store_checkpoint c = {sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
+        struct db_row row = checkpoint_row(&c);
+        if (db_digest_matches(q, 2, &row)) {
+            rc = each(ctx, &c);
+        } else {
+            char name[STORE_NAME_MAX];
+            db_conversation_name(s, conversation, name);
+            rc = err_set(e, ERR_FORMAT,
+                         "a checkpoint of conversation '%s' in %s is damaged: its checksum is "
+                         "wrong",
+                         name, s->shown);
+        }
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e)
+{
+    static const char doing[] = "forgetting old checkpoints";
+    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_FORGET];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, seq);
+    return db_run(s, q, doing, e);
+}

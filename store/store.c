@@ -1,0 +1,370 @@
+/* Opening, transactions and the full check.
+ *
+ * What is promised, and what makes it so:
+ *
+ *   kill -9       WAL: what a commit wrote is the system's by then, and a half-written commit is
+ * not found by the next reader. Nothing committed is lost, with or without sync. a power cut
+ * synchronous=NORMAL syncs only when the log is carried over into the file. The file never tears,
+ * but the last commits may be gone, back to some earlier whole commit. That is right for the tail,
+ * a commit per token. A turn must not vanish: commits that the caller brackets (store_begin …
+ * store_commit) run with synchronous=FULL, one fsync of the log each.
+ *
+ * The log is carried over ("checkpoint") after a bracketed commit, between turns; only a very long
+ * answer does it in the middle. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/db.h"
+
+#define BUSY_MS              5000
+#define CHECKPOINT_PAGES     1000  /* 4 MB: after a turn */
+#define CHECKPOINT_PAGES_MAX 16000 /* 64 MB: whenever it happens */
+#define SHOWN_MAX            200   /* bytes of a path in an error line */
+
+static const char opening[] = "opening the saved conversations";
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int make_folders(struct store *s, struct err *e)
+{
+    for (char *p = strchr(s->path + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        int rc = mkdir(s->path, 0700);
+        if (rc && errno != EEXIST) {
+            int why = errno;
+            struct stat st;
+            if (stat(s->path, &st) == 0) why = EEXIST; /* EROFS or EACCES although it is there */
+            if (why != EEXIST) {
+                err_set(e, ERR_FAIL,
+                        "can't make the folder %.*s for saved conversations: %s; choose another "
+                        "file with --db FILE",
+                        SHOWN_MAX, s->path, strerror(why));
+                *p = '/';
+                return ERR_FAIL;
+            }
+        }
+        *p = '/';
+    }
+    return 0;
+}
+
+/* Makes the file for its owner alone; SQLite gives its log the same mode. A file that exists is not
+ * opened here: closing it again would drop the locks of another connection of this process. */
+static int make_file(struct store *s, struct err *e)
+{
+    struct stat st;
+    int rc = make_folders(s, e);
+    if (rc) return rc;
+    int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    int why = errno;
+    if (stat(s->path, &st) == 0) {
+        if (S_ISREG(st.st_mode)) return 0;
+        return err_set(e, ERR_FAIL, "%s is %s; --db takes a file", s->shown,
+                       S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
+    }
+    return err_set(e, ERR_FAIL,
+                   "can't make %s for saved conversations: %s; choose another file with "
+                   "--db FILE",
+                   s->shown, strerror(why));
+}
+
+/* After a commit that left n_pages in the log. Trouble here is no trouble of the commit's: the log
+ * stays, and the next try or the next start carries it over. */
+static int after_commit(void *ctx, sqlite3 *db, const char *name, int n_pages)
+{
+    const struct store *s = ctx;
+    if (n_pages >= (s->in_transaction ? CHECKPOINT_PAGES : CHECKPOINT_PAGES_MAX))
+        sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
+static int connect(struct store *s, struct err *e)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
+        return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
+    sqlite3_extended_result_codes(s->db, 1);
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    /* The file may come from anywhere: no functions or tricks from its schema. */
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    if (sqlite3_db_readonly(s->db, "main") == 1)
+        return err_set(e, ERR_FAIL,
+                       "%s can't be written: %s; allow writing to it, or choose another with "
+                       "--db FILE",
+                       s->shown, strerror(EACCES));
+    sqlite3_wal_hook(s->db, after_commit, s);
+    /* secure_delete=FAST: what was deleted is overwritten where that costs no extra write. */
+    return db_exec(s,
+                   "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
+                   "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+                   "PRAGMA secure_delete = FAST; PRAGMA journal_size_limit = 67108864",
+                   opening, e);
+}
+
+int store_open(struct store **out, const char *path, struct err *e)
+{
+    return store_open_key(out, path, NULL, e);
+}
+
+int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e)
+{
+    int rc;
+    *out = NULL;
+    struct store *s = calloc(1, sizeof *s);
+    if (!s) return err_set(e, ERR_FAIL, "%s: out of memory", opening);
+    s->lock_fd = -1;
+    s->path = strdup(path);
+    if (!s->path || sodium_init() < 0) {
+        rc = err_set(e, ERR_FAIL, "%s: %s", opening,
+                     s->path ? "libsodium can't start" : "out of memory");
+        goto fail;
+    }
+    size_t n = strlen(path);
+    s->shown = n > SHOWN_MAX ? s->path + n - SHOWN_MAX : s->path;
+    if (n == 0) {
+        rc = err_set(e, ERR_USAGE, "--db: the name of the file is empty");
+        goto fail;
+    }
+    rc = make_file(s, e);
+    if (rc == 0) rc = connect(s, e);
+    if (rc == 0) rc = db_schema_open(s, e);
+    if (rc == 0) rc = db_prepare_all(s, e);
+    if (rc == 0) rc = db_secret_open(s, k, e);
+    if (rc) goto fail;
+    *out = s;
+    return 0;
+fail:
+    store_close(s);
+    return rc;
+}
+
+void store_close(struct store *s)
+{
+    if (!s) return;
+    store_rollback(s);
+    for (int i = 0; i < DB_STATEMENTS; i++) sqlite3_finalize(s->statements[i]);
+    sqlite3_close_v2(s->db);
+    db_secret_close(s);
+    if (s->lock_fd >= 0) close(s->lock_fd);
+    free(s->path);
+    free(s);
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+int store_begin(struct store *s, struct err *e)
+{
+    static const char doing[] = "saving the turn";
+    if (s->in_transaction) return err_set(e, ERR_FAIL, "%s: a transaction is open already", doing);
+    int rc = db_exec(s, "PRAGMA synchronous = FULL", doing, e);
+    if (rc == 0) rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
+    s->in_transaction = rc == 0;
+    if (rc) sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    return rc;
+}
+
+int store_commit(struct store *s, struct err *e)
+{
+    static const char doing[] = "saving the turn";
+    int rc;
+    if (!s->in_transaction) return err_set(e, ERR_FAIL, "%s: no transaction is open", doing);
+    if (sqlite3_get_autocommit(s->db))
+        rc = err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+    else
+        rc = db_exec(s, "COMMIT", doing, e);
+    store_rollback(s);
+    return rc;
+}
+
+void store_rollback(struct store *s)
+{
+    if (!s->in_transaction) return;
+    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
+    s->in_transaction = false;
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+void store_digest(uint8_t out[STORE_DIGEST_BYTES], const void *bytes, size_t n)
+{
+    /* Picks the fast implementation; without it the slow one answers the same. */
+    if (sodium_init() < 0) errno = 0;
+    crypto_generichash(out, STORE_DIGEST_BYTES, bytes, n, NULL, 0);
+}
+
+void store_digest_hex(char out[2 * STORE_DIGEST_BYTES + 1], const uint8_t d[STORE_DIGEST_BYTES])
+{
+    sodium_bin2hex(out, 2 * STORE_DIGEST_BYTES + 1, d, STORE_DIGEST_BYTES);
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e)
+{
+    static const char doing[] = "looking up the model";
+    sqlite3_stmt *q = s->statements[DB_MODEL_FIND];
+    size_t n = strlen(path);
+    if (n >= sizeof out->path) return 0;
+    db_bind_text(q, 1, path, n);
+    int rc = db_step(s, q, doing, e);
+    if (rc <= 0) return rc;
+    *out = (struct store_model){.size = sqlite3_column_int64(q, 0),
+                                .mtime_ns = sqlite3_column_int64(q, 1),
+                                .inode = sqlite3_column_int64(q, 2)};
+    memcpy(out->path, path, n + 1);
+    const void *digest = sqlite3_column_blob(q, 3);
+    /* A row that was tampered with counts as never seen: the file is read and checked again. */
+    rc = digest && sqlite3_column_bytes(q, 3) == STORE_DIGEST_BYTES;
+    if (rc) memcpy(out->digest, digest, STORE_DIGEST_BYTES);
+    db_reset(q);
+    return rc;
+}
+
+int store_model_put(struct store *s, const struct store_model *m, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_MODEL_PUT];
+    db_bind_text(q, 1, m->path, strnlen(m->path, sizeof m->path));
+    sqlite3_bind_int64(q, 2, m->size);
+    sqlite3_bind_int64(q, 3, m->mtime_ns);
+    sqlite3_bind_int64(q, 4, m->inode);
+    db_bind_blob(q, 5, m->digest, STORE_DIGEST_BYTES);
+    return db_run(s, q, "saving what is known of the model", e);
+}
+
+int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_model *m),
+                     void *ctx, struct err *e)
+{
+    static const char doing[] = "listing the models";
+    struct store_model m;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, "SELECT path, size, mtime_ns, inode, digest FROM model ORDER BY path",
+                        &q, doing, e);
+    if (rc) return rc;
+    while ((rc = db_step(s, q, doing, e)) > 0) {
+        const char *path = (const char *)sqlite3_column_text(q, 0);
+        const void *digest = sqlite3_column_blob(q, 4);
+        if (!path || strlen(path) >= sizeof m.path || !digest ||
+            sqlite3_column_bytes(q, 4) != STORE_DIGEST_BYTES)
+            continue; /* tampered with: counts as never seen */
+        m = (struct store_model){.size = sqlite3_column_int64(q, 1),
+                                 .mtime_ns = sqlite3_column_int64(q, 2),
+                                 .inode = sqlite3_column_int64(q, 3)};
+        memcpy(m.path, path, strlen(path) + 1);
+        memcpy(m.digest, digest, STORE_DIGEST_BYTES);
+        rc = each(ctx, &m);
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* ---- full check ------------------------------------------------------------------------------ */
+
+static int pass_message(void *ctx, const struct store_message *m)
+{
+    (void)ctx;
+    (void)m;
+    return 0;
+}
+
+static int pass_tail(void *ctx, const struct store_tail *t)
+{
+    (void)ctx;
+    (void)t;
+    return 0;
+}
+
+static int pass_segment(void *ctx, const struct store_segment *g)
+{
+    (void)ctx;
+    (void)g;
+    return 0;
+}
+
+static int pass_checkpoint(void *ctx, const struct store_checkpoint *c)
+{
+    (void)ctx;
+    (void)c;
+    return 0;
+}
+
+struct check {
+    struct store *store;
+    struct err *err;
+};
+
+static int check_conversation(void *ctx, const struct store_conversation *c)
+{
+    struct check *k = ctx;
+    struct store *s = k->store;
+    char *state = NULL;
+    int rc = store_message_each(s, c->id, pass_message, NULL, k->err);
+    if (rc == 0) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
+    if (rc == 0) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
+    if (rc == 0) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
+    if (rc == 0) rc = store_state_get(s, c->id, &state, k->err);
+    free(state);
+    return rc;
+}
+
+/* Runs a check of SQLite's; `good` is what its first row says when all is well (NULL = no row). */
+static int check_pragma(struct store *s, const char *sql, const char *good, struct err *e)
+{
+    static const char doing[] = "checking the saved conversations";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, sql, &q, doing, e);
+    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (rc > 0) {
+        const char *said = (const char *)sqlite3_column_text(q, 0);
+        rc = 0;
+        if (!good || !said || strcmp(said, good))
+            rc = err_set(e, ERR_FORMAT,
+                         "%s is damaged: %.200s; keep a copy and save what `sqlite3 FILE .recover` "
+                         "finds",
+                         s->shown, said ? said : "a row that nothing refers to");
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+int store_check(struct store *s, struct err *e)
+{
+    struct check k = {s, e};
+    int rc = check_pragma(s, "PRAGMA integrity_check(1)", "ok", e);
+    if (rc == 0) rc = check_pragma(s, "PRAGMA foreign_key_check", NULL, e);
+    if (rc == 0) rc = store_conversation_list(s, check_conversation, &k, e);
+    return rc ? rc : db_search_check(s, e);
+}
+
+/* ---- making it small ------------------------------------------------------------------------- */
+
+int store_compact(struct store *s, struct err *e)
+{
+    static const char doing[] = "compacting the saved conversations";
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = db_leave(s, own, db_search_rebuild(s, e), doing, e);
+    if (rc == 0) rc = db_exec(s, "VACUUM", doing, e);
+    return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
+}
+
+int store_close_single(struct store *s, struct err *e)
+{
+    static const char doing[] = "finishing the file";
+    int rc = db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE", doing, e);
+    store_close(s);
+    return rc;
+}

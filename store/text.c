@@ -1,0 +1,97 @@
+/* Names and titles: what may be in them, and how a title is cut. */
+#include "store/db.h"
+
+#include <string.h>
+
+#define TITLE_COLUMNS 60
+
+/* One character of UTF-8: its bytes, 0 when it is none (overlong forms and surrogates included). */
+size_t db_character(const char *text, size_t n, uint32_t *out)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (n == 0) return 0;
+    if (p[0] < 0x80) {
+        *out = p[0];
+        return 1;
+    }
+    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || len > n) return 0;
+    uint32_t c = p[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
+    *out = c;
+    return len;
+}
+
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+/* About: screens measure for themselves, a title only has to be short. */
+static int columns(uint32_t c)
+{
+    bool wide = (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) ||
+                (c >= 0xac00 && c <= 0xd7a3) || (c >= 0xf900 && c <= 0xfaff) ||
+                (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60) ||
+                (c >= 0x1f300 && c <= 0x1faff) || (c >= 0x20000 && c <= 0x3fffd);
+    return wide ? 2 : 1;
+}
+
+bool db_name_valid(const char *name)
+{
+    size_t n = strnlen(name, STORE_NAME_MAX), i = 0;
+    uint32_t c;
+    if (n == 0 || n >= STORE_NAME_MAX) return false;
+    while (i < n) {
+        size_t len = db_character(name + i, n - i, &c);
+        if (len == 0 || is_control(c)) return false;
+        i += len;
+    }
+    return true;
+}
+
+/* Back from `n` to the last blank, unless that costs more than a third. */
+static size_t whole_words(const char *out, size_t n)
+{
+    size_t k = n;
+    while (k > 0 && out[k - 1] != ' ') k--;
+    if (k > n - n / 3) n = k;
+    while (n > 0 && out[n - 1] == ' ') n--;
+    return n;
+}
+
+void db_title(char out[STORE_NAME_MAX], const char *text, size_t n)
+{
+    static const char more[] = "…";
+    const size_t n_max = STORE_NAME_MAX - sizeof more; /* room for the dots and the NUL */
+    size_t used = 0;
+    int wide = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t c = 0;
+        size_t len = db_character(text + i, n - i, &c);
+        const char *from = text + i;
+        i += len ? len : 1;
+        if (c == '\n' && used > 0) break;
+        if (c == '\t' || c == ' ') {
+            if (used == 0 || out[used - 1] == ' ') continue;
+            from = " ";
+            c = ' ';
+        }
+        if (len == 0 || is_control(c)) continue;
+        wide += columns(c);
+        if (used + len > n_max || wide > TITLE_COLUMNS) {
+            used = whole_words(out, used);
+            memcpy(out + used, more, sizeof more);
+            return;
+        }
+        memcpy(out + used, from, len);
+        used += len;
+    }
+    while (used > 0 && out[used - 1] == ' ') used--;
+    out[used] = 0;
+}

@@ -1,0 +1,521 @@
+/* The transcript: messages, and the tail in which the running answer grows token by token.
+ *
+ * Adding to the tail is one insert into one tree. A message changes its conversation's row too, in
+ * the same transaction, so that the list needs to look at conversations only. */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/str.h"
+#include "store/db.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "token ids are saved as they are in memory");
+
+static const char reading[] = "reading the conversation";
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Its key; what the digest covers is what is stored: text and token ids, sealed or not. */
+static struct db_row message_row(int64_t conversation, const struct store_message *m)
+{
+    return (struct db_row){.table = "message",
+                           .key = {conversation, m->seq, m->role, m->created_ms}};
+}
+
+struct counts {
+    int64_t n_messages, n_turns;
+};
+
+/* What the conversation has before a message is added. */
+static int count_messages(struct store *s, int64_t conversation, struct counts *out,
+                          const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_MESSAGE_COUNTS];
+    sqlite3_bind_int64(q, 1, conversation);
+    int rc = db_step(s, q, doing, e);
+    if (rc < 0) return rc;
+    if (rc == 0)
+        return err_set(e, ERR_FAIL,
+                       "%s: there is no conversation with number %lld; was it deleted in another "
+                       "window?",
+                       doing, (long long)conversation);
+    *out = (struct counts){sqlite3_column_int64(q, 0), sqlite3_column_int64(q, 1)};
+    db_reset(q);
+    return 0;
+}
+
+static int insert_message(struct store *s, int64_t conversation, const struct store_message *m,
+                          const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_MESSAGE_ADD];
+    uint8_t digest[STORE_DIGEST_BYTES];
+    struct db_row row = message_row(conversation, m);
+    struct db_part text = db_seal(s, &row, 0, m->text, m->n_text);
+    struct db_part tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens);
+    row.bytes = text.p;
+    row.n_bytes = text.n;
+    row.more = tokens.p;
+    row.n_more = tokens.n;
+    db_digest(digest, &row);
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, m->seq);
+    sqlite3_bind_int64(q, 3, m->role);
+    sqlite3_bind_int64(q, 4, m->created_ms);
+    int rc = s->key ? db_bind_blob(q, 5, text.p, text.n) : db_bind_text(q, 5, text.p, text.n);
+    if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, tokens.p, tokens.n);
+    if (rc == SQLITE_OK) rc = db_bind_blob(q, 7, digest, sizeof digest);
+    if (rc == SQLITE_OK) return db_run(s, q, doing, e);
+    rc = db_error(s, doing, e); /* larger than SQLite takes */
+    db_reset(q);
+    return rc;
+}
+
+/* The first thing that was said gives the title. */
+static int put_title(struct store *s, int64_t conversation, const char *text, size_t n,
+                     const char *doing, struct err *e)
+{
+    struct store_conversation c;
+    char title[STORE_NAME_MAX];
+    int rc = db_conversation_by_id(s, conversation, &c, doing, e);
+    if (rc < 0) return rc;
+    db_title(title, text, n);
+    return db_conversation_label(s, conversation, c.name, title, doing, e);
+}
+
+static int count_in(struct store *s, int64_t conversation, const struct store_message *m,
+                    bool first_turn, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_SPOKEN];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, m->role == STORE_USER);
+    sqlite3_bind_int64(q, 3, (int64_t)m->n_tokens);
+    sqlite3_bind_int64(q, 4, m->created_ms);
+    int rc = db_run(s, q, doing, e);
+    if (rc == 0 && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
+    return rc ? rc : db_search_add(s, conversation, m->seq, m->text, m->n_text, doing, e);
+}
+
+int store_message_add(struct store *s, int64_t conversation, struct store_message *m, struct err *e)
+{
+    static const char doing[] = "saving the message";
+    struct counts counts;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = count_messages(s, conversation, &counts, doing, e);
+    if (rc == 0) {
+        m->seq = counts.n_messages;
+        if (!m->created_ms) m->created_ms = db_now_ms();
+        rc = insert_message(s, conversation, m, doing, e);
+    }
+    if (rc == 0) {
+        bool first_turn = m->role == STORE_USER && counts.n_turns == 0;
+        rc = count_in(s, conversation, m, first_turn, doing, e);
+    }
+    return db_leave(s, own, rc, doing, e);
+}
+
+static int damaged(struct store *s, const char *what, int64_t seq, int64_t conversation,
+                   struct err *e)
+{
+    char name[STORE_NAME_MAX];
+    db_conversation_name(s, conversation, name);
+    return err_set(
+        e, ERR_FORMAT,
+        "%s %lld of conversation '%s' in %s is damaged (missing, or its checksum is wrong); "
+        "keep a copy of the file",
+        what, (long long)seq, name, s->shown);
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+struct walk {
+    struct store *store;
+    int64_t conversation;
+    int (*each)(void *ctx, const struct store_message *m);
+    void *ctx;
+    sqlite3_stmt *messages, *tail;
+    int tail_rc;       /* of the tail's next row */
+    int64_t last_ms;   /* of the last message */
+    struct str text;   /* opened, when it is sealed */
+    struct str tokens; /* opened, and aligned for int32_t, which SQLite's blobs are not */
+    struct err *err;
+};
+
+/* Columns 3 and 4, checked and opened. */
+static bool open_message(struct walk *w, struct store_message *m)
+{
+    sqlite3_stmt *q = w->messages;
+    struct db_row row = message_row(w->conversation, m);
+    struct db_part text, tokens;
+    row.bytes = w->store->key ? sqlite3_column_blob(q, 3) : (const void *)sqlite3_column_text(q, 3);
+    row.n_bytes = (size_t)sqlite3_column_bytes(q, 3);
+    row.more = sqlite3_column_blob(q, 4);
+    row.n_more = (size_t)sqlite3_column_bytes(q, 4);
+    if (!row.bytes || !db_digest_matches(q, 5, &row)) return false;
+    if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
+    str_clear(&w->tokens);
+    str_append(&w->tokens, row.more, row.n_more);
+    if (!db_unseal(w->store, &row, 1, w->tokens.data, w->tokens.n, &tokens)) return false;
+    memmove(w->tokens.data, tokens.p, tokens.n); /* to where malloc aligned it */
+    m->text = text.p;
+    m->n_text = text.n;
+    m->tokens = (const int32_t *)(void *)w->tokens.data;
+    m->n_tokens = tokens.n / sizeof *m->tokens;
+    return tokens.n % sizeof *m->tokens == 0;
+}
+
+static int walk_message(struct walk *w, int64_t expected)
+{
+    sqlite3_stmt *q = w->messages;
+    struct store_message m = {.seq = sqlite3_column_int64(q, 0),
+                              .role = (enum store_role)sqlite3_column_int(q, 1),
+                              .created_ms = sqlite3_column_int64(q, 2)};
+    bool known = m.role >= STORE_SYSTEM && m.role <= STORE_ASSISTANT;
+    if (!known || m.seq != expected || !open_message(w, &m))
+        return damaged(w->store, "message", expected, w->conversation, w->err);
+    w->last_ms = m.created_ms;
+    return w->each(w->ctx, &m);
+}
+
+static int walk_messages(struct walk *w)
+{
+    int64_t n = 0;
+    int rc;
+    while ((rc = db_step(w->store, w->messages, reading, w->err)) > 0) {
+        rc = walk_message(w, n++);
+        if (rc) return rc;
+    }
+    if (rc) return rc;
+    /* The count is kept apart, so a message that went missing at the end is noticed too. */
+    struct counts counts;
+    rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
+    if (rc == 0 && counts.n_messages > n)
+        return damaged(w->store, "message", n, w->conversation, w->err);
+    return rc;
+}
+
+/* In an encrypted store the id stands sealed before the text, and the column holds 0. */
+static struct db_row tail_row(int64_t conversation, int64_t position, int32_t token)
+{
+    return (struct db_row){.table = "tail", .key = {conversation, position, token}};
+}
+
+/* Columns position, token, text, digest. */
+static int read_tail(struct store *s, sqlite3_stmt *q, int64_t conversation, struct str *buffer,
+                     struct store_tail *t, struct err *e)
+{
+    struct db_part text;
+    *t = (struct store_tail){.position = sqlite3_column_int64(q, 0),
+                             .token = sqlite3_column_int(q, 1)};
+    struct db_row row = tail_row(conversation, t->position, t->token);
+    row.bytes = sqlite3_column_blob(q, 2);
+    row.n_bytes = (size_t)sqlite3_column_bytes(q, 2);
+    if (!db_digest_matches(q, 3, &row) ||
+        !db_open(s, &row, 0, row.bytes, row.n_bytes, buffer, &text))
+        return damaged(s, "the token at position", t->position, conversation, e);
+    t->text = text.p;
+    t->n_text = text.n;
+    if (s->key && text.n >= sizeof t->token) {
+        memcpy(&t->token, text.p, sizeof t->token);
+        t->text = (const char *)text.p + sizeof t->token;
+        t->n_text -= sizeof t->token;
+    }
+    return 0;
+}
+
+/* The tail as one message. */
+static int walk_tail(struct walk *w)
+{
+    struct str text = {0}, buffer = {0};
+    struct store_tail t;
+    int rc = w->tail_rc;
+    str_clear(&w->tokens);
+    while (rc > 0) {
+        rc = read_tail(w->store, w->tail, w->conversation, &buffer, &t, w->err);
+        if (rc) break;
+        str_append(&text, t.text, t.n_text);
+        str_append(&w->tokens, &t.token, sizeof t.token);
+        rc = db_step(w->store, w->tail, reading, w->err);
+    }
+    if (rc == 0 && w->tokens.n > 0) {
+        struct store_message m = {.seq = -1,
+                                  .role = STORE_ASSISTANT,
+                                  .text = str_get(&text),
+                                  .n_text = text.n,
+                                  .tokens = (const int32_t *)(void *)w->tokens.data,
+                                  .n_tokens = w->tokens.n / sizeof(int32_t),
+                                  .created_ms = w->last_ms};
+        rc = w->each(w->ctx, &m);
+    }
+    str_release(&text);
+    str_release(&buffer);
+    return rc;
+}
+
+int store_message_each(struct store *s, int64_t conversation,
+                       int (*each)(void *ctx, const struct store_message *m), void *ctx,
+                       struct err *e)
+{
+    struct walk w = {.store = s, .conversation = conversation, .each = each, .ctx = ctx, .err = e};
+    int rc = db_prepare(s,
+                        "SELECT seq, role, created_ms, text, tokens, digest FROM message "
+                        "WHERE conversation = ?1 ORDER BY seq",
+                        &w.messages, reading, e);
+    if (rc == 0)
+        rc = db_prepare(s,
+                        "SELECT position, token, text, digest FROM tail "
+                        "WHERE conversation = ?1 ORDER BY position",
+                        &w.tail, reading, e);
+    if (rc == 0) {
+        sqlite3_bind_int64(w.messages, 1, conversation);
+        sqlite3_bind_int64(w.tail, 1, conversation);
+        /* The tail's first row is fetched before: while its statement is open, both see the same
+         * moment, and an answer that another process closes meanwhile is not seen twice. */
+        w.tail_rc = db_step(s, w.tail, reading, e);
+        rc = w.tail_rc < 0 ? w.tail_rc : walk_messages(&w);
+    }
+    if (rc == 0) rc = walk_tail(&w);
+    sqlite3_finalize(w.messages);
+    sqlite3_finalize(w.tail);
+    str_release(&w.text);
+    str_release(&w.tokens);
+    return rc;
+}
+
+/* ---- the running answer ---------------------------------------------------------------------- */
+
+static struct db_row tail_units_row(int64_t conversation, int64_t position)
+{
+    return (struct db_row){.table = "tail units", .key = {conversation, position}};
+}
+
+static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversation,
+                           const struct store_tail *t, uint8_t digest[STORE_DIGEST_BYTES])
+{
+    struct db_row row = tail_row(conversation, t->position, s->key ? 0 : t->token);
+    struct db_part text = {t->n_text ? t->text : "", t->n_text};
+    if (s->key) {
+        /* Through the other column's buffer, which is not in use yet. */
+        struct str *both = &s->sealed[1];
+        str_clear(both);
+        str_append(both, &t->token, sizeof t->token);
+        str_append(both, t->text, t->n_text);
+        text = db_seal(s, &row, 0, both->data, both->n);
+    }
+    row.bytes = text.p;
+    row.n_bytes = text.n;
+    db_digest(digest, &row);
+    sqlite3_bind_int(q, 3, s->key ? 0 : t->token);
+    db_bind_blob(q, 4, text.p, text.n);
+    db_bind_blob(q, 5, digest, STORE_DIGEST_BYTES);
+}
+
+int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t, struct err *e)
+{
+    static const char doing[] = "saving the answer";
+    sqlite3_stmt *q = s->statements[DB_TAIL_ADD];
+    uint8_t digest[STORE_DIGEST_BYTES], units_digest[STORE_DIGEST_BYTES];
+    if (s->in_transaction && sqlite3_get_autocommit(s->db))
+        return err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, t->position);
+    bind_tail_text(s, q, conversation, t, digest);
+    if (t->n_units) {
+        struct db_row row = tail_units_row(conversation, t->position);
+        struct db_part units = db_seal(s, &row, 1, t->units, t->n_units);
+        row.bytes = units.p;
+        row.n_bytes = units.n;
+        db_digest(units_digest, &row);
+        db_bind_blob(q, 6, units_digest, sizeof units_digest);
+        db_bind_blob(q, 7, units.p, units.n);
+    }
+    return db_run(s, q, doing, e);
+}
+
+/* Columns units_digest and units, if there are any. */
+static bool read_tail_units(struct store *s, sqlite3_stmt *q, int64_t conversation,
+                            struct str *buffer, struct store_tail *t)
+{
+    struct db_row row = tail_units_row(conversation, t->position);
+    struct db_part units;
+    row.bytes = sqlite3_column_blob(q, 5);
+    row.n_bytes = (size_t)sqlite3_column_bytes(q, 5);
+    if (row.n_bytes == 0) return true;
+    if (!db_digest_matches(q, 4, &row) ||
+        !db_open(s, &row, 1, row.bytes, row.n_bytes, buffer, &units))
+        return false;
+    t->units = units.p;
+    t->n_units = units.n;
+    return true;
+}
+
+int store_tail_each(struct store *s, int64_t conversation,
+                    int (*each)(void *ctx, const struct store_tail *t), void *ctx, struct err *e)
+{
+    struct str text = {0}, units = {0};
+    struct store_tail t;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT position, token, text, digest, units_digest, units FROM tail "
+                        "WHERE conversation = ?1 ORDER BY position",
+                        &q, reading, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    while ((rc = db_step(s, q, reading, e)) > 0) {
+        rc = read_tail(s, q, conversation, &text, &t, e);
+        if (rc) break;
+        rc = read_tail_units(s, q, conversation, &units, &t)
+                 ? each(ctx, &t)
+                 : damaged(s, "the saved cache at position", t.position, conversation, e);
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    str_release(&text);
+    str_release(&units);
+    return rc;
+}
+
+int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
+{
+    static const char doing[] = "closing the answer";
+    sqlite3_stmt *q = s->statements[DB_TAIL_CLEAR];
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    return db_leave(s, own, db_run(s, q, doing, e), doing, e);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+/* Counts what is left, after messages went. */
+static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_MESSAGE_SUMS], *put = s->statements[DB_CONVERSATION_RECOUNT];
+    sqlite3_bind_int64(q, 1, conversation);
+    int rc = db_step(s, q, doing, e);
+    if (rc < 0) return rc;
+    int64_t n = rc ? sqlite3_column_int64(q, 0) : 0;
+    int64_t bytes = rc ? sqlite3_column_int64(q, 2) - n * (int64_t)db_sealed_extra(s) : 0;
+    sqlite3_bind_int64(put, 1, conversation);
+    sqlite3_bind_int64(put, 2, n);
+    sqlite3_bind_int64(put, 3, rc ? sqlite3_column_int64(q, 1) : 0);
+    sqlite3_bind_int64(put, 4, bytes / (int64_t)sizeof(int32_t));
+    db_reset(q);
+    return db_run(s, put, doing, e);
+}
+
+int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int64_t seq,
+                 struct err *e)
+{
+    static const char doing[] = "going back in the conversation";
+    const struct {
+        sqlite3_stmt *q;
+        int64_t from;
+    } cuts[] = {{s->statements[DB_MESSAGE_CUT], n_messages},
+                {s->statements[DB_CHECKPOINT_CUT], seq}};
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        sqlite3_bind_int64(cuts[i].q, 1, conversation);
+        sqlite3_bind_int64(cuts[i].q, 2, cuts[i].from);
+        rc = db_run(s, cuts[i].q, doing, e);
+    }
+    if (rc == 0)
+        rc = db_search_cut(s, conversation, n_messages, (int64_t)DB_SEARCH_NAME - 1, doing, e);
+    if (rc == 0) rc = store_tail_clear(s, conversation, e);
+    if (rc == 0) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
+    if (rc == 0) rc = recount(s, conversation, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+struct copy {
+    struct store *from, *to;
+    int64_t n_messages, seq;
+    struct store_conversation *made;
+    struct err *e;
+};
+
+static int copy_message(void *ctx, const struct store_message *m)
+{
+    struct copy *c = ctx;
+    struct store_message copy = *m;
+    if (m->seq < 0 || m->seq >= c->n_messages) return 0; /* the tail is copied as it is */
+    return store_message_add(c->to, c->made->id, &copy, c->e);
+}
+
+static int copy_tail(void *ctx, const struct store_tail *t)
+{
+    struct copy *c = ctx;
+    return store_tail_add(c->to, c->made->id, t, c->e);
+}
+
+static int copy_segment(void *ctx, const struct store_segment *g)
+{
+    struct copy *c = ctx;
+    return g->seq > c->seq ? 0 : store_segment_put(c->to, c->made->id, g, c->e);
+}
+
+static int copy_checkpoint(void *ctx, const struct store_checkpoint *p)
+{
+    struct copy *c = ctx;
+    return p->seq > c->seq ? 0 : store_checkpoint_put(c->to, c->made->id, p, c->e);
+}
+
+/* Inside one store: rows that point to the same bytes. */
+static int share_cache(struct copy *c, int64_t id)
+{
+    static const char doing[] = "branching off the saved cache";
+    static const enum db_statement shares[] = {DB_SEGMENT_SHARE, DB_CHECKPOINT_SHARE};
+    struct store *s = c->to;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        sqlite3_stmt *q = s->statements[shares[i]];
+        sqlite3_bind_int64(q, 1, id);
+        sqlite3_bind_int64(q, 2, c->made->id);
+        sqlite3_bind_int64(q, 3, c->seq);
+        rc = db_run(s, q, doing, c->e);
+    }
+    if (rc) return rc;
+    sqlite3_stmt *q = s->statements[DB_CACHE_RECOUNT];
+    sqlite3_bind_int64(q, 1, c->made->id);
+    return db_run(s, q, doing, c->e);
+}
+
+static int copy_cache(struct copy *c, int64_t id)
+{
+    if (c->from == c->to) return share_cache(c, id);
+    int rc = store_segment_each(c->from, id, -1, copy_segment, c, c->e);
+    return rc ? rc : store_checkpoint_each(c->from, id, copy_checkpoint, c, c->e);
+}
+
+int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
+                            struct store *to, const char *name, struct store_conversation *out,
+                            struct err *e)
+{
+    static const char doing[] = "copying the conversation";
+    struct copy c = {from, to, n_messages, seq, out, e};
+    struct store_conversation original;
+    char *state = NULL;
+    bool own;
+    int rc = db_enter(to, &own, doing, e);
+    if (rc) return rc;
+    rc = db_conversation_by_id(from, id, &original, doing, e);
+    if (rc >= 0) rc = store_conversation_create(to, name, out, e);
+    if (rc == 0) rc = store_message_each(from, id, copy_message, &c, e);
+    if (rc == 0 && n_messages == INT64_MAX) rc = store_tail_each(from, id, copy_tail, &c, e);
+    if (rc == 0 && seq >= 0) rc = copy_cache(&c, id);
+    if (rc == 0) rc = store_state_get(from, id, &state, e);
+    if (rc == 0) rc = store_state_put(to, out->id, state, e);
+    if (rc == 0)
+        rc = store_conversation_times(to, out->id, original.created_ms, original.updated_ms, e);
+    if (rc == 0) rc = db_conversation_by_id(to, out->id, out, doing, e);
+    free(state);
+    return db_leave(to, own, rc < 0 ? rc : 0, doing, e);
+}

@@ -1,0 +1,49 @@
+# lib.sh: what the command-line tests share. Source it, call ok/no/check, end with `finish`.
+# RETAIN is the program; everything it writes goes to a fresh folder.
+set -u
+RETAIN=${RETAIN:-build/retain}
+DATA=${RETAIN_TEST_DATA:-../shared/data}
+case $RETAIN in /*) ;; *) RETAIN=$PWD/$RETAIN ;; esac
+case $DATA in /*) ;; *) DATA=$PWD/$DATA ;; esac
+T=$(mktemp -d) || exit 1
+trap 'rm -rf "$T"' EXIT
+export XDG_DATA_HOME=$T/data XDG_STATE_HOME=$T/state XDG_CONFIG_HOME=$T/config
+passed=0 failed=0 skipped=0
+
+ok() { passed=$((passed + 1)); }
+no() { failed=$((failed + 1)); echo "FAIL: $*"; }
+
+# check NAME COMMAND…: the command must succeed.
+check() {
+    name=$1
+    shift
+    if "$@" >"$T/out" 2>&1; then ok; else no "$name"; head -n 20 "$T/out"; fi
+}
+
+# equal NAME EXPECTED ACTUAL
+equal() { if [ "$2" = "$3" ]; then ok; else no "$1: expected \"$2\", got \"$3\""; fi; }
+
+# holds NAME TEXT PATTERN: the text matches the extended regular expression.
+holds() {
+    if printf '%s\n' "$2" | grep -Eq -- "$3"; then ok; else no "$1: \"$2\" does not match $3"; fi
+}
+
+# wait_for SECONDS COMMAND…: until the command succeeds.
+wait_for() {
+    n=$(($1 * 50))
+    shift
+    while [ $n -gt 0 ]; do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.02
+        n=$((n - 1))
+    done
+    return 1
+}
+
+skip() { echo "skip: $*"; skipped=$((skipped + 1)); }
+
+finish() {
+    echo "$passed passed, $failed failed$([ $skipped -ne 0 ] && echo ", $skipped skipped")"
+    [ $failed -eq 0 ]
+    exit
+}

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Plain chat with the shipped model: it remembers, is saved, listed, shown and goes on.
+. "$(dirname "$0")/lib.sh"
+
+say() { printf '%s\n' "$@"; }
+
+out=$(say 'My locker code is 48213.' 'Tell me about cats.' 'What is my locker code?' |
+    "$RETAIN" chat --plain --new --seed 1 2>"$T/err")
+equal "chat: exit status" 0 $?
+holds "chat: remembers" "$(say "$out" | tail -n 1)" '48213'
+equal "chat: one line per answer" 3 "$(say "$out" | wc -l | tr -d ' ')"
+
+holds "list" "$("$RETAIN" list)" 'chat-1 .* 3 .*My locker code is 48213'
+holds "show" "$("$RETAIN" show chat-1)" 'Tell me about cats'
+holds "list --json" "$("$RETAIN" list --json)" '"name":"chat-1".*"n_turns":3'
+
+out=$(say 'What is my locker code?' | "$RETAIN" chat --plain --continue --seed 1 2>"$T/err")
+holds "continue: still known after a restart" "$out" '48213'
+out=$(say '/stats' | "$RETAIN" chat --plain --continue 2>&1)
+holds "continue: nothing is read again" "$out" '(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
+
+"$RETAIN" chat --plain -c 'no such' </dev/null >/dev/null 2>&1
+equal "named conversation is made when it is new" 0 $?
+"$RETAIN" rename chat-1 locker && holds "rename" "$("$RETAIN" list)" '^locker '
+"$RETAIN" delete locker </dev/null >/dev/null 2>&1
+holds "delete" "$("$RETAIN" list 2>&1)" '^(NAME|no such|retain)'
+"$RETAIN" show locker >/dev/null 2>"$T/err"
+equal "show of a deleted one: exit status" 1 $?
+
+# A 10 MB line is one message, and a clear word when it cannot be read at once.
+out=$(say '//literally a slash' | "$RETAIN" chat --plain --new --private --seed 1 2>&1)
+equal "//: exit status" 0 $?
+out=$(say '/nonsense' | "$RETAIN" chat --plain --new --private 2>&1)
+holds "unknown slash command is not sent" "$out" 'nonsense'
+finish

@@ -1,0 +1,28 @@
+#!/bin/sh
+# eval, bench, plan, tokenize, perplexity: what they print is stable, and policies differ as they must.
+. "$(dirname "$0")/lib.sh"
+
+out=$("$RETAIN" eval recall --policy locret,random,sink --budget 256 --length 4096 --seeds 2 \
+    --facts 1 --json) || no "eval fails"
+equal "eval: one line per policy" 3 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
+for key in task policy budget compression length seed_count accuracy accuracy_spread cache_bytes \
+    prefill_tok_s; do
+    equal "eval: key $key" 3 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
+done
+out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 1 --depth 0,64)
+for key in depth budget threads isa device prefill_tok_s decode_tok_s cache_bytes peak_bytes \
+    bytes_per_token bandwidth_share; do
+    equal "bench: key $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
+done
+holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
+holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['
+equal "tokenize --ids is one line" 1 "$("$RETAIN" tokenize --ids -p 'Hello world' | wc -l | tr -d ' ')"
+holds "tokenize adds BOS" "$("$RETAIN" tokenize --ids -p 'Hello')" '^1 '
+if "$RETAIN" tokenize --ids --no-special -p 'Hello' | grep -q '^1 '; then no "--no-special adds BOS"; else ok; fi
+equal "special tokens are ids" 4 "$("$RETAIN" tokenize --ids -p '<|end|>' | awk '{print $NF}')"
+out=$(printf 'The capital of France is Paris. %.0s' $(seq 200) | "$RETAIN" perplexity -f - --json)
+holds "perplexity" "$out" '"perplexity":[0-9.]+'
+a=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 1)
+b=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 2)
+equal "same text with any number of threads" "$a" "$b"
+finish

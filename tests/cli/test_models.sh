@@ -1,0 +1,101 @@
+#!/bin/sh
+# Model files are what they were: registered at first use, refused when they changed, one default.
+. "$(dirname "$0")/lib.sh"
+
+M=$T/copy.gguf
+flip() { # flip FILE OFFSET: one bit, without the time of the file telling
+    cp -p "$1" "$T/times"
+    byte=$(od -An -tu1 -j "$2" -N1 "$1" | tr -d ' ')
+    # shellcheck disable=SC2059
+    printf "\\$(printf '%03o' $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+    touch -r "$T/times" "$1"
+}
+cp quant/demo/retain-demo.gguf "$M"
+size=$(wc -c <"$M" | tr -d ' ')
+digest=$(b2sum -l 256 "$M" | cut -d' ' -f1)
+config=$XDG_CONFIG_HOME/retain/config
+
+# list and add
+"$RETAIN" models list >"$T/out" 2>"$T/err"
+equal "empty list: exit status" 0 $?
+equal "empty list: stdout" "" "$(cat "$T/out")"
+equal "add: digest and path" "$digest  $M" "$("$RETAIN" models add "$M" 2>&1)"
+holds "list" "$("$RETAIN" models list 2>&1)" "same +$digest +$M"
+holds "list as JSON" "$("$RETAIN" models list --json)" "\"digest\":\"$digest\",\"state\":\"same\""
+"$RETAIN" models add "$T/missing.gguf" >/dev/null 2>&1
+equal "add what is not there: exit status" 3 $?
+"$RETAIN" models nonsense >/dev/null 2>&1
+equal "nonsense: exit status" 2 $?
+equal "verify all" "$digest  $M" "$("$RETAIN" models verify 2>&1)"
+
+# A bit flipped in any tensor: the data is the last part of the file.
+for part in 30 45 60 75 90 99; do
+    at=$((size * part / 100))
+    flip "$M" "$at"
+    "$RETAIN" models verify "$M" >"$T/out" 2>&1
+    equal "flipped at $part %: models verify" 3 $?
+    holds "flipped at $part %: both digests" "$(cat "$T/out")" \
+        "digest was $digest and is $(b2sum -l 256 "$M" | cut -d' ' -f1) now"
+    "$RETAIN" models verify >/dev/null 2>&1
+    equal "flipped at $part %: verify all" 3 $?
+    "$RETAIN" chat --plain -m "$M" --verify full </dev/null >"$T/out" 2>&1
+    equal "flipped at $part %: --verify full" 3 $?
+    holds "flipped at $part %: --verify full says so" "$(cat "$T/out")" "digest was $digest"
+    flip "$M" "$at"
+done
+check "flipped back" "$RETAIN" models verify
+
+# Size and times are trusted without --verify full, and nothing is read with --verify off.
+flip "$M" $((size - 5000))
+check "sample trusts size and time" "$RETAIN" models add "$M"
+touch "$M"
+"$RETAIN" chat --plain -m "$M" </dev/null >/dev/null 2>&1
+equal "touched: read again and refused" 3 $?
+holds "touched: listed so" "$("$RETAIN" models list 2>&1)" "touched +$digest"
+check "--verify off reads nothing" "$RETAIN" chat --plain -m "$M" --verify off
+flip "$M" $((size - 5000))
+
+# Another file in its place needs --accept-model, once.
+printf 'more' >>"$M"
+"$RETAIN" models add "$M" >"$T/out" 2>&1
+equal "changed: exit status" 3 $?
+holds "changed: names the option" "$(cat "$T/out")" "--accept-model"
+check "accepted" "$RETAIN" models add "$M" --accept-model
+check "accepted for good" "$RETAIN" models verify "$M"
+rm "$M"
+holds "missing: listed so" "$("$RETAIN" models list 2>&1)" "missing"
+"$RETAIN" models verify >/dev/null 2>&1
+equal "missing: verify" 3 $?
+
+# A tensor that is not what the file says of it, in a file never seen before.
+"$RETAIN" quantize --type q8 quant/demo/retain-demo.gguf "$T/made.gguf" >/dev/null 2>"$T/err" ||
+    cat "$T/err"
+check "made file" "$RETAIN" verify -m "$T/made.gguf"
+flip "$T/made.gguf" $(($(wc -c <"$T/made.gguf") / 2))
+"$RETAIN" info -m "$T/made.gguf" --verify full >"$T/out" 2>&1
+equal "damaged tensor: exit status" 3 $?
+holds "damaged tensor: named" "$(cat "$T/out")" "tensor [a-z0-9_.]+ does not have the digest"
+
+# The default is a line of the configuration file; the others stay.
+cp quant/demo/retain-demo.gguf "$M"
+equal "default before" demo "$("$RETAIN" models default)"
+mkdir -p "$XDG_CONFIG_HOME/retain"
+printf '# mine\nthreads = 1' >"$config"
+rm -rf "$XDG_DATA_HOME"
+check "set default" "$RETAIN" models default "$M"
+equal "default" "$M" "$("$RETAIN" models default)"
+holds "default is used" "$("$RETAIN" info)" "$digest"
+holds "default is marked" "$("$RETAIN" models list 2>&1)" "^\*.*$M"
+equal "configuration" "# mine threads = 1 model = \"$M\"" "$(tr '\n' ' ' <"$config" | sed 's/ $//')"
+"$RETAIN" models default "$T/missing.gguf" >/dev/null 2>&1
+equal "a default that is not there" 3 $?
+equal "default stays" "$M" "$("$RETAIN" models default)"
+check "back to the demo" "$RETAIN" models default demo
+equal "configuration without it" "# mine threads = 1" "$(tr '\n' ' ' <"$config" | sed 's/ $//')"
+equal "default after" demo "$("$RETAIN" models default)"
+# An encrypted database is asked for its passphrase like everywhere else.
+printf 'secret\n' >"$T/pass"
+check "encrypted: add" "$RETAIN" models add "$M" --db "$T/sealed.db" --encrypt --passphrase-file "$T/pass"
+holds "encrypted: list" "$("$RETAIN" models list --db "$T/sealed.db" --passphrase-file "$T/pass" 2>&1)" \
+    "same +$digest"
+finish

@@ -1,0 +1,77 @@
+#!/bin/sh
+# Saved conversations from the command line: found, carried elsewhere and back, deleted and brought
+# back, checked, made small, encrypted.
+. "$(dirname "$0")/lib.sh"
+
+talk() { said=$1; shift; printf '%s\n' "$said" | "$RETAIN" chat --plain --seed 1 --temp 0 -n 20 "$@" >"$T/said" 2>"$T/err"; }
+reread() { printf '/stats\n' | "$RETAIN" chat --plain "$@" 2>&1; }
+ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
+
+talk 'My dog is called Biscuit.' --new
+talk 'How are you?' --continue
+talk 'Tell me about cats.' --new
+equal "search: one line" 1 "$("$RETAIN" search my dog is called biscuit | wc -l | tr -d ' ')"
+holds "search: name and snippet" "$("$RETAIN" search called biscu)" '^chat-1 .*user .*My dog is called Biscuit'
+holds "search --json" "$("$RETAIN" search biscuit --json)" '"name":"chat-1".*"message":0.*"role":"user".*"snippet":"My dog'
+holds "search: nothing" "$("$RETAIN" search zebrafish 2>&1)" 'nothing found'
+equal "search --limit" 1 "$("$RETAIN" search a --limit 1 | wc -l | tr -d ' ')"
+
+"$RETAIN" export chat-1 --json >"$T/one.json"
+equal "export --json: one object" 1 "$(wc -l <"$T/one.json" | tr -d ' ')"
+holds "export --json: messages" "$(cat "$T/one.json")" '"messages":\[\{"role":"user","text":"My dog is called Biscuit\."'
+"$RETAIN" export chat-1 --markdown >"$T/one.md"
+holds "export --markdown" "$(cat "$T/one.md")" '^## user'
+"$RETAIN" export chat-1 --with-cache "$T/one.db" || no "export --with-cache"
+"$RETAIN" export chat-1 --with-cache "$T/one.db" 2>"$T/err" && no "overwrites a file"
+holds "export --with-cache: overwrites nothing" "$(cat "$T/err")" 'exists already'
+for f in one.json one.md one.db; do
+    check "import $f" "$RETAIN" import "$T/$f" --db "$T/other-$f"
+    "$RETAIN" export chat-1 --json --db "$T/other-$f" >"$T/again"
+    check "$f: exported again it is the same" cmp "$T/one.json" "$T/again"
+    "$RETAIN" export chat-1 --markdown --db "$T/other-$f" >"$T/again"
+    check "$f: and as Markdown" cmp "$T/one.md" "$T/again"
+done
+holds "imported with its cache: nothing is read again" "$(reread --continue --db "$T/other-one.db")" "$ZERO"
+holds "imported text goes on" "$(reread --continue --db "$T/other-one.json")" 're-?read'
+"$RETAIN" import "$T/one.json" 2>"$T/err" && no "import over a conversation"
+holds "import: a name that is taken" "$(cat "$T/err")" "'chat-1' already"
+check "import under another name" "$RETAIN" import "$T/one.json" copy
+for f in cli/lib.sh cli/test_saved.sh; do
+    "$RETAIN" import "tests/$f" >"$T/out" 2>&1
+    equal "import $f: exit status" 3 $?
+    equal "import $f: one line" 1 "$(wc -l <"$T/out" | tr -d ' ')"
+done
+sed 's/"tokens":\[1/"tokens":[-1/' "$T/one.json" >"$T/bad.json"
+"$RETAIN" import "$T/bad.json" bad >/dev/null 2>"$T/err"
+holds "import: wrong ids" "$(cat "$T/err")" 'line 1: a message without its token ids'
+"$RETAIN" show bad >/dev/null 2>&1 && no "half an import"
+
+check "delete" "$RETAIN" delete copy
+"$RETAIN" show copy >/dev/null 2>&1 && no "deleted, but there"
+check "restore" "$RETAIN" restore copy
+check "restored" "$RETAIN" show copy
+check "delete --cache-only" "$RETAIN" delete --cache-only chat-1
+holds "cache dropped, text kept" "$("$RETAIN" list | grep '^chat-1 ')" ' - .*My dog'
+check "check" "$RETAIN" check
+check "delete again" "$RETAIN" delete copy
+check "compact" "$RETAIN" compact
+"$RETAIN" restore copy >/dev/null 2>&1 && no "restored after compact"
+
+# Encrypted: with the right passphrase all the same, without it nothing.
+echo 'correct horse' >"$T/right"
+echo 'wrong horse' >"$T/wrong"
+talk 'My dog is called Biscuit.' --new --db "$T/e.db" --encrypt --passphrase-file "$T/right"
+equal "encrypted chat: exit status" 0 $?
+if strings "$T/e.db" "$T/e.db-wal" 2>/dev/null | grep -qi 'biscuit\|chat-1\|locret\|called'; then
+    no "words stand in the encrypted file"
+else ok; fi
+holds "encrypted: found" "$("$RETAIN" search biscuit --db "$T/e.db" --passphrase-file "$T/right")" '^chat-1 '
+holds "encrypted: nothing is read again" \
+    "$(reread --continue --db "$T/e.db" --passphrase-file "$T/right")" "$ZERO"
+"$RETAIN" list --db "$T/e.db" --passphrase-file "$T/wrong" >"$T/out" 2>"$T/err"
+equal "wrong passphrase: exit status" 1 $?
+equal "wrong passphrase: nothing on stdout" 0 "$(wc -c <"$T/out" | tr -d ' ')"
+holds "wrong passphrase" "$(cat "$T/err")" 'wrong passphrase'
+setsid "$RETAIN" list --db "$T/e.db" >"$T/out" 2>&1 </dev/null
+holds "nobody to ask" "$(cat "$T/out")" 'no terminal'
+finish

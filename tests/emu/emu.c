@@ -1,0 +1,570 @@
+#include "emu.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "kernels/kernels.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#define STACK_BYTES ((size_t)512 << 10)
+#else
+#define STACK_BYTES ((size_t)128 << 10)
+#endif
+
+enum { WARP = 32, THREADS_MAX = 1024, IN_MAX = 10, OUT_MAX = 4, COPIES_MAX = 256 };
+enum state { READY, AT_WARP, AT_BARRIER, DONE };
+
+struct copy { /* a cp.async under way */
+    void *dst;
+    const void *src;
+    int bytes, src_bytes, group;
+};
+
+struct fiber {
+    void *sp; /* saved stack pointer */
+    char *stack;
+    enum state state;
+    struct emu_place at;
+    struct copy *copies; /* [COPIES_MAX] */
+    int n_copies, group; /* group: the one being filled */
+    void *fake_stack;    /* of the address sanitizer */
+};
+
+struct warp { /* the operation its lanes are gathering for */
+    uint32_t here;
+    enum emu_op op;
+    struct emu_place at;
+    uint32_t in[WARP][IN_MAX], out[WARP][OUT_MAX];
+};
+
+static struct machine {
+    struct fiber fibers[THREADS_MAX];
+    struct warp warps[THREADS_MAX / WARP];
+    const struct emu_launch *at;
+    emu_body *body;
+    const void *args;
+    int block[3], current;
+    char *shared;
+    uint64_t rng;
+    void *scheduler_sp, *scheduler_fake;
+    const void *scheduler_stack;
+    size_t scheduler_bytes;
+    char error[512];
+    float half[65536];
+    bool failed, ready;
+} gpu;
+
+static uint32_t random_below(uint32_t n)
+{
+    uint64_t z = gpu.rng += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)((z ^ z >> 31) >> 32) % n;
+}
+
+/* ---- fibers ---------------------------------------------------------------------------------- */
+
+/* Saves what a call must preserve, swaps stacks, restores: a C call that returns elsewhere. */
+void emu_switch(void **save, void *load);
+
+#if defined __x86_64__
+__asm__(".text\n.globl emu_switch\n.type emu_switch,@function\nemu_switch:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
+        ".size emu_switch,.-emu_switch\n");
+enum { SAVED_WORDS = 6, ENTRY_WORD = 6, FRAME_WORDS = 8 };
+#elif defined __aarch64__
+__asm__(".text\n.globl emu_switch\n.type emu_switch,%function\nemu_switch:\n"
+        "sub sp,sp,#160\n"
+        "stp x19,x20,[sp]\nstp x21,x22,[sp,#16]\nstp x23,x24,[sp,#32]\nstp x25,x26,[sp,#48]\n"
+        "stp x27,x28,[sp,#64]\nstp x29,x30,[sp,#80]\nstp d8,d9,[sp,#96]\nstp d10,d11,[sp,#112]\n"
+        "stp d12,d13,[sp,#128]\nstp d14,d15,[sp,#144]\nmov x9,sp\nstr x9,[x0]\nmov sp,x1\n"
+        "ldp x19,x20,[sp]\nldp x21,x22,[sp,#16]\nldp x23,x24,[sp,#32]\nldp x25,x26,[sp,#48]\n"
+        "ldp x27,x28,[sp,#64]\nldp x29,x30,[sp,#80]\nldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\n"
+        "ldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\nadd sp,sp,#160\nret\n"
+        ".size emu_switch,.-emu_switch\n");
+enum { SAVED_WORDS = 11, ENTRY_WORD = 11, FRAME_WORDS = 20 };
+#else
+#error "emu.c knows how to switch stacks on x86_64 and aarch64"
+#endif
+
+static void to_scheduler(bool last)
+{
+    struct fiber *f = &gpu.fibers[gpu.current];
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(last ? NULL : &f->fake_stack, gpu.scheduler_stack,
+                                   gpu.scheduler_bytes);
+#else
+    (void)last;
+#endif
+    emu_switch(&f->sp, gpu.scheduler_sp);
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(f->fake_stack, NULL, NULL);
+#endif
+}
+
+static void to_fiber(int i)
+{
+    struct fiber *f = &gpu.fibers[i];
+    gpu.current = i;
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(&gpu.scheduler_fake, f->stack, STACK_BYTES);
+#endif
+    emu_switch(&gpu.scheduler_sp, f->sp);
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(gpu.scheduler_fake, NULL, NULL);
+#endif
+}
+
+static void land(struct fiber *f, int before_group);
+
+static void fiber_main(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(NULL, &gpu.scheduler_stack, &gpu.scheduler_bytes);
+#endif
+    gpu.body(gpu.args);
+    struct fiber *f = &gpu.fibers[gpu.current];
+    land(f, f->group + 1);
+    f->state = DONE;
+    to_scheduler(true);
+    abort(); /* nobody resumes what is done */
+}
+
+static void fiber_prepare(struct fiber *f)
+{
+    if (!f->stack) {
+        f->stack =
+            mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        f->copies = malloc(COPIES_MAX * sizeof *f->copies);
+        if (f->stack == MAP_FAILED || !f->copies) abort();
+    }
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(f->stack, STACK_BYTES); /* an abandoned fiber's frames */
+#endif
+    void **frame = (void **)(f->stack + STACK_BYTES) - FRAME_WORDS;
+    memset(frame, 0, FRAME_WORDS * sizeof *frame);
+    void (*entry)(void) = fiber_main;
+    memcpy(&frame[ENTRY_WORD], &entry, sizeof entry);
+    f->sp = frame;
+    f->fake_stack = NULL;
+    f->state = READY;
+    f->n_copies = f->group = 0;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* Keeps the first message and leaves the block for good. */
+__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
+{
+    char text[300];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (!gpu.failed)
+        snprintf(gpu.error, sizeof gpu.error, "block (%d,%d,%d) thread %d, seed %llu: %s",
+                 gpu.block[0], gpu.block[1], gpu.block[2], gpu.current,
+                 (unsigned long long)gpu.at->seed, text);
+    gpu.failed = true;
+    to_scheduler(false);
+}
+
+static const char *base(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path ? path : "?";
+}
+
+/* ---- what a thread asks for ------------------------------------------------------------------ */
+
+int emu_thread(void)
+{
+    return gpu.current;
+}
+
+int emu_block(int axis)
+{
+    return gpu.block[axis];
+}
+
+int emu_grid(int axis)
+{
+    return gpu.at->grid[axis];
+}
+
+char *emu_shared(void)
+{
+    return gpu.shared;
+}
+
+static void wait_as(enum state state, struct emu_place at)
+{
+    struct fiber *f = &gpu.fibers[gpu.current];
+    f->state = state;
+    f->at = at;
+    to_scheduler(false);
+}
+
+void emu_barrier(struct emu_place at)
+{
+    wait_as(AT_BARRIER, at);
+}
+
+static bool in_shared(const void *p, int bytes)
+{
+    const char *c = p;
+    return c >= gpu.shared && c + bytes <= gpu.shared + gpu.at->shared_bytes;
+}
+
+void emu_check_aligned(const void *p, int align, struct emu_place at)
+{
+    if ((uintptr_t)p % (uintptr_t)align)
+        fail("%s:%d: %p is not %d-byte aligned", base(at.file), at.line, p, align);
+}
+
+void emu_cp_async(void *dst, const void *src, int bytes, int src_bytes, struct emu_place at)
+{
+    struct fiber *f = &gpu.fibers[gpu.current];
+    emu_check_aligned(dst, bytes, at);
+    if (src_bytes) emu_check_aligned(src, bytes, at);
+    if (!in_shared(dst, bytes))
+        fail("%s:%d: cp.async beyond shared memory", base(at.file), at.line);
+    if (src_bytes < 0 || src_bytes > bytes)
+        fail("%s:%d: cp.async of %d bytes", base(at.file), at.line, src_bytes);
+    if (f->n_copies == COPIES_MAX) fail("%s:%d: too many copies", base(at.file), at.line);
+    f->copies[f->n_copies++] = (struct copy){dst, src, bytes, src_bytes, f->group};
+    if (random_below(4)) memset(dst, 0xff, (size_t)bytes); /* NaN, or else the old bytes */
+}
+
+void emu_cp_commit(void)
+{
+    gpu.fibers[gpu.current].group++;
+}
+
+static void land(struct fiber *f, int before_group)
+{
+    int left = 0;
+    for (int i = 0; i < f->n_copies; i++) {
+        struct copy c = f->copies[i];
+        if (c.group >= before_group) {
+            f->copies[left++] = c;
+            continue;
+        }
+        if (c.src_bytes) memcpy(c.dst, c.src, (size_t)c.src_bytes);
+        memset((char *)c.dst + c.src_bytes, 0, (size_t)(c.bytes - c.src_bytes));
+    }
+    f->n_copies = left;
+}
+
+void emu_cp_wait(int pending)
+{
+    struct fiber *f = &gpu.fibers[gpu.current];
+    land(f, f->group - pending);
+}
+
+float emu_half_float(uint16_t h)
+{
+    return gpu.half[h];
+}
+
+uint16_t emu_half_bits(float x)
+{
+    return kn_half_from_float(x);
+}
+
+/* ---- warp operations: lane = 4 * g + t ------------------------------------------------------- */
+
+static float as_float(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static uint32_t as_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+/* A: register r holds row g + 8 (r & 1), columns 2t + 8 (r >> 1) and the next.
+ * B: register r holds rows 2t + 8r and the next of column g. C: as D = row g + 8 (r >> 1), column
+ * 2t + (r & 1). */
+static void mma_f16(struct warp *w)
+{
+    static double a[16][16], b[16][8], d[16][8];
+    for (int lane = 0; lane < WARP; lane++) {
+        int g = lane / 4, t = lane % 4;
+        const uint32_t *in = w->in[lane];
+        for (int r = 0; r < 4; r++) {
+            double *at = &a[g + 8 * (r & 1)][2 * t + 8 * (r >> 1)];
+            at[0] = (double)gpu.half[in[r] & 0xffff];
+            at[1] = (double)gpu.half[in[r] >> 16];
+            d[g + 8 * (r >> 1)][2 * t + (r & 1)] = (double)as_float(in[6 + r]);
+        }
+        for (int r = 0; r < 2; r++) {
+            b[2 * t + 8 * r][g] = (double)gpu.half[in[4 + r] & 0xffff];
+            b[2 * t + 8 * r + 1][g] = (double)gpu.half[in[4 + r] >> 16];
+        }
+    }
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+    for (int lane = 0; lane < WARP; lane++)
+        for (int r = 0; r < 4; r++)
+            w->out[lane][r] = as_bits((float)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)]);
+}
+
+/* A: register r holds row g + 8 (r & 1), columns 4t + 16 (r >> 1) and the next three.
+ * B: register r holds rows 4t + 16r and the next three of column g. C and D as above. */
+static void mma_s8(struct warp *w, bool a_unsigned)
+{
+    static int32_t a[16][32], b[32][8], d[16][8];
+    for (int lane = 0; lane < WARP; lane++) {
+        int g = lane / 4, t = lane % 4;
+        const uint32_t *in = w->in[lane];
+        for (int r = 0; r < 4; r++) {
+            for (int i = 0; i < 4; i++) {
+                uint8_t byte = (uint8_t)(in[r] >> 8 * i);
+                a[g + 8 * (r & 1)][4 * t + 16 * (r >> 1) + i] = a_unsigned ? byte : (int8_t)byte;
+            }
+            d[g + 8 * (r >> 1)][2 * t + (r & 1)] = (int32_t)in[6 + r];
+        }
+        for (int r = 0; r < 2; r++)
+            for (int i = 0; i < 4; i++) b[4 * t + 16 * r + i][g] = (int8_t)(in[4 + r] >> 8 * i);
+    }
+    for (int i = 0; i < 16; i++)
+        for (int k = 0; k < 32; k++)
+            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+    for (int lane = 0; lane < WARP; lane++)
+        for (int r = 0; r < 4; r++)
+            w->out[lane][r] = (uint32_t)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];
+}
+
+/* Lane holds row g, columns 2t and 2t + 1; gets the same place of the transposed matrix. */
+static void transpose8(uint16_t m[8][8], uint32_t (*out)[OUT_MAX], int r, bool transposed)
+{
+    for (int lane = 0; lane < WARP; lane++) {
+        int g = lane / 4, t = lane % 4;
+        uint32_t lo = transposed ? m[2 * t][g] : m[g][2 * t];
+        uint32_t hi = transposed ? m[2 * t + 1][g] : m[g][2 * t + 1];
+        out[lane][r] = lo | hi << 16;
+    }
+}
+
+static void movmatrix(struct warp *w)
+{
+    uint16_t m[8][8];
+    for (int lane = 0; lane < WARP; lane++) {
+        m[lane / 4][2 * (lane % 4)] = (uint16_t)w->in[lane][0];
+        m[lane / 4][2 * (lane % 4) + 1] = (uint16_t)(w->in[lane][0] >> 16);
+    }
+    transpose8(m, w->out, 0, true);
+}
+
+/* Lanes 8r .. 8r + 7 give the addresses of the eight 16-byte rows of matrix r. */
+static void ldmatrix(struct warp *w, bool transposed)
+{
+    for (int r = 0; r < 4; r++) {
+        uint16_t m[8][8];
+        for (int row = 0; row < 8; row++) {
+            const char *p;
+            memcpy(&p, w->in[8 * r + row], sizeof p);
+            emu_check_aligned(p, 16, w->at);
+            if (!in_shared(p, 16))
+                fail("%s:%d: ldmatrix beyond shared memory", base(w->at.file), w->at.line);
+            memcpy(m[row], p, 16);
+        }
+        transpose8(m, w->out, r, transposed);
+    }
+}
+
+static void shuffle(struct warp *w, bool is_xor)
+{
+    for (int lane = 0; lane < WARP; lane++) {
+        uint32_t from = is_xor ? (uint32_t)lane ^ w->in[lane][1] : w->in[lane][1];
+        if (from >= WARP) fail("%s:%d: shuffle from lane %u", base(w->at.file), w->at.line, from);
+        w->out[lane][0] = w->in[from][0];
+    }
+}
+
+static void perform(struct warp *w)
+{
+    uint32_t bits = 0;
+    switch (w->op) {
+    case EMU_SHFL_XOR: shuffle(w, true); break;
+    case EMU_SHFL: shuffle(w, false); break;
+    case EMU_BALLOT:
+        for (int lane = 0; lane < WARP; lane++) bits |= (uint32_t)(w->in[lane][0] != 0) << lane;
+        for (int lane = 0; lane < WARP; lane++) w->out[lane][0] = bits;
+        break;
+    case EMU_SYNC: break;
+    case EMU_MMA_F16: mma_f16(w); break;
+    case EMU_MMA_S8: mma_s8(w, false); break;
+    case EMU_MMA_U8S8: mma_s8(w, true); break;
+    case EMU_MOVMATRIX: movmatrix(w); break;
+    case EMU_LDMATRIX: ldmatrix(w, false); break;
+    case EMU_LDMATRIX_T: ldmatrix(w, true); break;
+    }
+}
+
+void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint32_t *out, int n_out,
+              struct emu_place at)
+{
+    int first = gpu.current / WARP * WARP, lane = gpu.current % WARP;
+    struct warp *w = &gpu.warps[gpu.current / WARP];
+    if (mask != 0xffffffffu) fail("%s:%d: lane mask %08x", base(at.file), at.line, mask);
+    if (w->here && (w->op != op || w->at.line != at.line || strcmp(w->at.file, at.file) != 0))
+        fail("%s:%d: a divergent warp: other lanes are at %s:%d", base(at.file), at.line,
+             base(w->at.file), w->at.line);
+    w->op = op;
+    w->at = at;
+    memcpy(w->in[lane], in, (size_t)n_in * sizeof *in);
+    w->here |= 1u << lane;
+    if (w->here == 0xffffffffu) {
+        perform(w);
+        w->here = 0;
+        for (int i = first; i < first + WARP; i++) gpu.fibers[i].state = READY;
+    } else {
+        wait_as(AT_WARP, at);
+    }
+    memcpy(out, w->out[lane], (size_t)n_out * sizeof *out);
+}
+
+/* ---- the scheduler --------------------------------------------------------------------------- */
+
+/* Runs every lane of a warp that can run, in a random order; false when none could. */
+static bool run_warp(int warp)
+{
+    int first = warp * WARP, turn = (int)random_below(WARP), step = 2 * (int)random_below(16) + 1;
+    bool ran = false;
+    for (int i = 0; i < WARP && !gpu.failed; i++) {
+        int at = first + (turn + i * step) % WARP;
+        if (gpu.fibers[at].state != READY) continue;
+        to_fiber(at);
+        ran = true;
+    }
+    return ran;
+}
+
+static int count(enum state s)
+{
+    int n = 0;
+    for (int i = 0; i < gpu.at->threads; i++) n += gpu.fibers[i].state == s;
+    return n;
+}
+
+static void stuck(const char *what)
+{
+    char text[400];
+    int used = snprintf(text, sizeof text, "%s:", what);
+    const char *names[] = {"ready", "in a warp operation", "at a barrier", "done"};
+    const struct fiber *last = NULL;
+    for (int i = 0; i < gpu.at->threads && used < (int)sizeof text - 80; i++) {
+        const struct fiber *f = &gpu.fibers[i];
+        if (last && last->state == f->state && (f->state == DONE || last->at.line == f->at.line))
+            continue;
+        last = f;
+        used +=
+            snprintf(text + used, sizeof text - (size_t)used, " thread %d %s", i, names[f->state]);
+        if (f->state != DONE)
+            used += snprintf(text + used, sizeof text - (size_t)used, " %s:%d", base(f->at.file),
+                             f->at.line);
+        used += snprintf(text + used, sizeof text - (size_t)used, ";");
+    }
+    snprintf(gpu.error, sizeof gpu.error, "block (%d,%d,%d), seed %llu: %s", gpu.block[0],
+             gpu.block[1], gpu.block[2], (unsigned long long)gpu.at->seed, text);
+    gpu.failed = true;
+}
+
+/* Nobody can run: everybody waits at one barrier, or this is an error. */
+static bool open_barrier(void)
+{
+    int n = gpu.at->threads;
+    if (count(DONE) == n) return false;
+    if (count(AT_BARRIER) != n) {
+        stuck(count(AT_BARRIER) ? "divergent barrier" : "deadlock");
+        return false;
+    }
+    for (int i = 1; i < n; i++)
+        if (gpu.fibers[i].at.line != gpu.fibers[0].at.line) {
+            stuck("divergent barrier");
+            return false;
+        }
+    for (int i = 0; i < n; i++) gpu.fibers[i].state = READY;
+    return true;
+}
+
+static void run_block(void)
+{
+    int n_warps = gpu.at->threads / WARP;
+    memset(gpu.shared, 0xff, gpu.at->shared_bytes);
+    for (int i = 0; i < gpu.at->threads; i++) fiber_prepare(&gpu.fibers[i]);
+    for (int i = 0; i < n_warps; i++) gpu.warps[i].here = 0;
+    do {
+        int idle = 0, warp = (int)random_below((uint32_t)n_warps);
+        while (idle < n_warps && !gpu.failed) {
+            /* mostly on with the same warp, so that warps drift far apart */
+            if (run_warp(warp)) {
+                idle = 0;
+                if (random_below(8)) continue;
+            } else {
+                idle++;
+            }
+            warp = (warp + 1) % n_warps;
+        }
+    } while (!gpu.failed && open_barrier());
+}
+
+static const char *refuse(const struct emu_launch *at)
+{
+    if (at->threads < WARP || at->threads > THREADS_MAX || at->threads % WARP)
+        return "threads per block";
+    if (at->shared_bytes > EMU_SHARED_MAX) return "more shared memory than a block may have";
+    if (at->grid[0] < 1 || at->grid[1] < 1 || at->grid[1] > 65535 || at->grid[2] < 1 ||
+        at->grid[2] > 65535)
+        return "grid";
+    return NULL;
+}
+
+const char *emu_run(const struct emu_launch *at, emu_body *body, const void *args)
+{
+    if (refuse(at)) return refuse(at);
+    if (!gpu.ready)
+        for (int i = 0; i < 65536; i++) gpu.half[i] = kn_float_from_half((uint16_t)i);
+    gpu.ready = true;
+    gpu.at = at;
+    gpu.body = body;
+    gpu.args = args;
+    gpu.rng = at->seed * 0x2545f4914f6cdd1du + 1;
+    gpu.failed = false;
+    /* 16 bytes in: aligned to 16 and to no more */
+    char *memory = NULL;
+    if (posix_memalign((void **)&memory, 64, at->shared_bytes + 16)) abort();
+    gpu.shared = memory + 16;
+    int n = at->grid[0] * at->grid[1] * at->grid[2];
+    int step = n > 1 ? 1 + (int)random_below((uint32_t)n - 1) : 1, i = 0;
+    for (int a = step, b = n; b;) { /* blocks in an order of their own: any step prime to n */
+        int r = a % b;
+        a = b, b = r;
+        if (!b && a != 1) step = n > 1 ? n - 1 : 1;
+    }
+    for (int k = 0; k < n && !gpu.failed; k++, i = (i + step) % n) {
+        gpu.block[0] = i % at->grid[0];
+        gpu.block[1] = i / at->grid[0] % at->grid[1];
+        gpu.block[2] = i / at->grid[0] / at->grid[1];
+        run_block();
+    }
+    free(memory);
+    return gpu.failed ? gpu.error : NULL;
+}

@@ -1,0 +1,85 @@
+/* kit: what the tests of device kernels share. Random numbers, guarded buffers and comparisons are
+ * tests/kern/kern.h's. */
+#ifndef RETAIN_TESTS_EMU_KIT_H
+#define RETAIN_TESTS_EMU_KIT_H
+
+#include "tests/kern/kern.h"
+
+#include <stdbool.h>
+
+#include "kernels/cuda/args.h"
+#include "launch.h"
+
+#define DECLARE_KERNEL(name, args) const char *name(const struct emu_launch *, const struct args *)
+
+/* Launches, and fails the test with the emulator's words. */
+#define LAUNCH(name, args, x, y, z, n_threads, shared, order)                \
+    do {                                                                     \
+        const struct emu_launch at_ = {{x, y, z}, n_threads, shared, order}; \
+        const char *wrong_ = name(&at_, args);                               \
+        if (wrong_) fail_msg("%s: %s", #name, wrong_);                       \
+    } while (0)
+
+/* Angles of theta 10000, as runtime/rope.c makes them. */
+static inline struct kn_rope rope_new(int n_pos, int head_dim)
+{
+    const size_t half = (size_t)head_dim / 2, n = (size_t)n_pos * half;
+    float *cosines = take(n * sizeof(float)), *sines = take(n * sizeof(float));
+
+    for (size_t i = 0; i < n; i++) {
+        const double freq = pow(10000.0, -2.0 * (double)(i % half) / head_dim);
+        cosines[i] = (float)cos((double)(i / half) * freq);
+        sines[i] = (float)sin((double)(i / half) * freq);
+    }
+    return (struct kn_rope){n_pos, head_dim, cosines, sines};
+}
+
+static inline void rope_free(struct kn_rope *rope)
+{
+    free((void *)rope->cos);
+    free((void *)rope->sin);
+}
+
+/* Activations in fragment order. */
+static inline struct cuda_act cuda_act_new(int n_tok, int n)
+{
+    const size_t blocks = (size_t)n_tok * (size_t)((n + CUDA_BLOCK - 1) / CUDA_BLOCK);
+    return (struct cuda_act){guarded(blocks * CUDA_BLOCK),
+                             guarded(blocks * 2 * sizeof(struct cuda_scale))};
+}
+
+static inline void cuda_act_free(struct cuda_act *act, int n_tok, int n)
+{
+    const size_t blocks = (size_t)n_tok * (size_t)((n + CUDA_BLOCK - 1) / CUDA_BLOCK);
+    guarded_free(act->q, blocks * CUDA_BLOCK);
+    guarded_free(act->scale, blocks * 2 * sizeof(struct cuda_scale));
+}
+
+/* Byte of column c of token t. */
+static inline size_t cuda_act_at(int t, int c, int n)
+{
+    const size_t block =
+        (size_t)t * (size_t)((n + CUDA_BLOCK - 1) / CUDA_BLOCK) + (size_t)(c / CUDA_BLOCK);
+    const int group = c % 64 / 32, half = c % 32 / 16, word = c % 16 / 4;
+    return block * CUDA_BLOCK + (size_t)(16 * word + 8 * group + 4 * half + c % 4);
+}
+
+/* The same numbers as a struct kn_act. */
+static inline struct cuda_act cuda_act_from(const struct kn_act *x, int n_tok)
+{
+    const int n = x->n_in, blocks = (n + CUDA_BLOCK - 1) / CUDA_BLOCK;
+    struct cuda_act act = cuda_act_new(n_tok, n);
+
+    memset(act.q, 0, (size_t)(n_tok * blocks) * CUDA_BLOCK);
+    memset(act.scale, 0, (size_t)(n_tok * blocks) * 2 * sizeof *act.scale);
+    for (int t = 0; t < n_tok; t++)
+        for (int c = 0; c < n; c++) {
+            const size_t group = (size_t)t * (size_t)(n / 32) + (size_t)(c / 32);
+            act.q[cuda_act_at(t, c, n)] = x->q[(size_t)t * (size_t)n + (size_t)c];
+            act.scale[(t * blocks + c / 64) * 2 + c % 64 / 32] =
+                (struct cuda_scale){x->d[group], x->sum[group]};
+        }
+    return act;
+}
+
+#endif

@@ -1,0 +1,396 @@
+/* Attention kernels against a softmax in double over the same units: the bound is fp16's, 2^-10 of
+ * the sum of the terms' sizes, in the logits and in the values. */
+#include "tests/emu/kit.h"
+
+DECLARE_KERNEL(attend_decode_64, cuda_attend);
+DECLARE_KERNEL(attend_decode_96, cuda_attend);
+DECLARE_KERNEL(attend_decode_128, cuda_attend);
+DECLARE_KERNEL(attend_merge, cuda_merge);
+DECLARE_KERNEL(attend_chunk_64, cuda_attend);
+DECLARE_KERNEL(attend_chunk_96, cuda_attend);
+DECLARE_KERNEL(attend_chunk_128, cuda_attend);
+DECLARE_KERNEL(colsum_64, cuda_colsum);
+DECLARE_KERNEL(colsum_96, cuda_colsum);
+DECLARE_KERNEL(colsum_128, cuda_colsum);
+
+struct shape {
+    int dim, n_group, n_head, n_tok, n_split;
+    int len[4]; /* before the tokens */
+};
+
+struct fixture {
+    struct shape shape;
+    struct cuda_attend args;
+    struct kn_rope rope;
+    float *q;
+    int n_row, n_out;
+    size_t cache_bytes, partial_floats;
+};
+
+static int longest(const struct shape *s)
+{
+    int n = 0;
+    for (int h = 0; h < s->n_head; h++) n = s->len[h] > n ? s->len[h] : n;
+    return n + s->n_tok;
+}
+
+/* A head's units; behind the last one the cache is NaN. */
+static void fill_head(struct rng *rng, const struct shape *s, uint8_t *units, int capacity, int len,
+                      float scale)
+{
+    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
+    float x[KN_HEAD_DIM_MAX];
+
+    for (int i = 0; i < len; i++) {
+        rng_fill(rng, x, (size_t)s->dim, scale);
+        for (int c = 0; c < s->dim; c += 7) x[c] += 1.5f * scale; /* keys have channels like that */
+        kn_table("ref")->kv_pack[KN_KV_Q4](units + (size_t)i * bytes, x, s->dim);
+    }
+    memset(units + (size_t)len * bytes, 0xff, (size_t)(capacity - len) * bytes);
+}
+
+static struct fixture fixture_new(const struct shape *s, uint64_t seed)
+{
+    struct rng rng = {seed};
+    const int capacity = longest(s) + 3, n_query = s->n_head * s->n_group;
+    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
+    const size_t stride = ((size_t)capacity * bytes + 15) & ~(size_t)15;
+    struct fixture f = {.shape = *s, .n_row = s->n_tok * s->n_group};
+    struct cuda_attend *a = &f.args;
+
+    f.n_out = n_query * s->dim;
+    f.cache_bytes = stride * (size_t)s->n_head;
+    f.rope = rope_new(capacity > 64 ? capacity : 64, s->dim);
+    f.q = take((size_t)(s->n_tok * n_query * s->dim) * sizeof(float));
+    rng_fill(&rng, f.q, (size_t)(s->n_tok * n_query * s->dim), 2.0f);
+    a->cache = (struct cuda_cache){.k = take(f.cache_bytes),
+                                   .v = take(f.cache_bytes),
+                                   .k_stride = (int64_t)stride,
+                                   .v_stride = (int64_t)stride,
+                                   .len = take(sizeof s->len),
+                                   .n_head = s->n_head,
+                                   .head_dim = s->dim};
+    memset(a->cache.k, 0xff, f.cache_bytes);
+    memset(a->cache.v, 0xff, f.cache_bytes);
+    memcpy(a->cache.len, s->len, sizeof s->len);
+    for (int h = 0; h < s->n_head; h++) {
+        const int len = s->len[h] + s->n_tok;
+        fill_head(&rng, s, a->cache.k + (size_t)h * stride, capacity, len, 1.0f);
+        fill_head(&rng, s, a->cache.v + (size_t)h * stride, capacity, len, 3.0f);
+    }
+    a->q = f.q;
+    a->q_stride = f.n_out;
+    a->cos = f.rope.cos;
+    a->sin = f.rope.sin;
+    a->n_tok = s->n_tok;
+    a->n_group = s->n_group;
+    a->n_split = s->n_split;
+    a->scale = 1.0f / sqrtf((float)s->dim);
+    f.partial_floats = (size_t)(s->n_head * s->n_split * f.n_row);
+    a->m = guarded(f.partial_floats * sizeof(float));
+    a->l = guarded(f.partial_floats * sizeof(float));
+    a->acc = guarded(f.partial_floats * (size_t)s->dim * sizeof(float));
+    return f;
+}
+
+static void fixture_free(struct fixture *f)
+{
+    struct cuda_attend *a = &f->args;
+    guarded_free(a->m, f->partial_floats * sizeof(float));
+    guarded_free(a->l, f->partial_floats * sizeof(float));
+    guarded_free(a->acc, f->partial_floats * (size_t)f->shape.dim * sizeof(float));
+    free(a->cache.k);
+    free(a->cache.v);
+    free(a->cache.len);
+    free(f->q);
+    rope_free(&f->rope);
+}
+
+/* ---- what is right ----------------------------------------------------------------------------
+ */
+
+static void rotate(double *y, const float *x, const struct kn_rope *rope, int pos)
+{
+    const int half = rope->head_dim / 2;
+    for (int i = 0; i < half; i++) {
+        const double c = (double)rope->cos[pos * half + i], s = (double)rope->sin[pos * half + i];
+        y[i] = (double)x[i] * c - (double)x[i + half] * s;
+        y[i + half] = (double)x[i + half] * c + (double)x[i] * s;
+    }
+}
+
+/* Logit of a query and a slot, and the size of its terms: pairs count with their length, which no
+ * rotation changes. */
+static double logit(const struct fixture *f, const float *q, int pos, const uint8_t *key, int slot,
+                    double *size)
+{
+    const int dim = f->shape.dim, half = dim / 2;
+    double rq[KN_HEAD_DIM_MAX], rk[KN_HEAD_DIM_MAX], dot = 0;
+    float k[KN_HEAD_DIM_MAX];
+
+    kn_table("ref")->kv_unpack[KN_KV_Q4](k, key, dim);
+    rotate(rq, q, &f->rope, pos);
+    rotate(rk, k, &f->rope, slot);
+    *size = 0;
+    for (int i = 0; i < dim; i++) dot += rq[i] * rk[i];
+    for (int i = 0; i < half; i++) *size += hypot(rq[i], rq[i + half]) * hypot(rk[i], rk[i + half]);
+    *size *= (double)f->args.scale;
+    return dot * (double)f->args.scale;
+}
+
+struct wanted {
+    double out[KN_HEAD_DIM_MAX], bound[KN_HEAD_DIM_MAX], lse, lse_bound;
+};
+
+static void want(struct wanted *w, const struct fixture *f, int head, int row)
+{
+    const struct shape *s = &f->shape;
+    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
+    const int token = row / s->n_group, pos = s->len[head] + token;
+    const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
+    const uint8_t *k = f->args.cache.k + head * f->args.cache.k_stride;
+    const uint8_t *v = f->args.cache.v + head * f->args.cache.v_stride;
+    double *logits = take((size_t)(pos + 1) * sizeof *logits), max = -INFINITY, sum = 0, size = 0;
+
+    for (int i = 0; i <= pos; i++) {
+        double terms;
+        logits[i] = logit(f, q, pos, k + (size_t)i * bytes, i, &terms);
+        max = fmax(max, logits[i]);
+        size = fmax(size, terms);
+    }
+    for (int i = 0; i <= pos; i++) sum += exp(logits[i] - max);
+    memset(w, 0, sizeof *w);
+    for (int i = 0; i <= pos; i++) {
+        float value[KN_HEAD_DIM_MAX];
+        kn_table("ref")->kv_unpack[KN_KV_Q4](value, v + (size_t)i * bytes, s->dim);
+        for (int c = 0; c < s->dim; c++) {
+            const double term = exp(logits[i] - max) / sum * (double)value[c];
+            w->out[c] += term;
+            w->bound[c] += fabs(term) * 0x1p-10 * (1 + 2 * size);
+        }
+    }
+    w->lse = (max + log(sum)) / log(2);
+    w->lse_bound = 0x1p-10 * (1 + size / log(2));
+    free(logits);
+}
+
+/* ---- decode ---------------------------------------------------------------------------------- */
+
+static void run_decode(struct fixture *f, uint64_t seed)
+{
+    const struct shape *s = &f->shape;
+    const int x = s->n_split, y = s->n_head;
+    const size_t shared = CUDA_DECODE_SHARED((size_t)s->dim);
+
+    if (s->dim == 64) LAUNCH(attend_decode_64, &f->args, x, y, 1, 128, shared, seed);
+    if (s->dim == 96) LAUNCH(attend_decode_96, &f->args, x, y, 1, 128, shared, seed);
+    if (s->dim == 128) LAUNCH(attend_decode_128, &f->args, x, y, 1, 128, shared, seed);
+}
+
+/* Merged output and LSE against `want`, int8 output against the CPU's of the same floats. */
+static void check_merged(struct fixture *f, uint64_t seed)
+{
+    const struct shape *s = &f->shape;
+    const size_t out_bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
+    const size_t lse_bytes = (size_t)(s->n_head * f->n_row) * sizeof(float);
+    struct cuda_merge m = {.m = f->args.m,
+                           .l = f->args.l,
+                           .acc = f->args.acc,
+                           .n_split = s->n_split,
+                           .n_tok = s->n_tok,
+                           .n_group = s->n_group,
+                           .n_head = s->n_head,
+                           .head_dim = s->dim};
+    struct wanted w;
+
+    m.act = cuda_act_new(s->n_tok, f->n_out);
+    m.out = guarded(out_bytes);
+    m.lse = guarded(lse_bytes);
+    LAUNCH(attend_merge, &m, f->n_row, s->n_head, 1, 128, 0, seed);
+    for (int h = 0; h < s->n_head; h++)
+        for (int row = 0; row < f->n_row; row++) {
+            const float *out =
+                m.out + row / s->n_group * f->n_out + (h * s->n_group + row % s->n_group) * s->dim;
+            want(&w, f, h, row);
+            for (int c = 0; c < s->dim; c++)
+                assert_near((double)out[c], w.out[c], w.bound[c], "attention");
+            assert_near((double)m.lse[h * f->n_row + row], w.lse, w.lse_bound, "lse");
+        }
+    struct kn_act act = {.n_in = f->n_out,
+                         .x = m.out,
+                         .q = take((size_t)(s->n_tok * f->n_out)),
+                         .d = take(out_bytes),
+                         .sum = take(out_bytes)};
+    kn_table("ref")->quantize(act.q, act.d, act.sum, m.out, s->n_tok * f->n_out);
+    struct cuda_act same = cuda_act_from(&act, s->n_tok);
+    const size_t n = (size_t)(s->n_tok * ((f->n_out + 63) / 64));
+    assert_same(m.act.q, same.q, n * 64, "quantized attention");
+    assert_same(m.act.scale, same.scale, n * 16, "scales of attention");
+    cuda_act_free(&same, s->n_tok, f->n_out);
+    cuda_act_free(&m.act, s->n_tok, f->n_out);
+    guarded_free(m.out, out_bytes);
+    guarded_free(m.lse, lse_bytes);
+    free(act.q);
+    free(act.d);
+    free(act.sum);
+}
+
+static void check_decode(struct shape s)
+{
+    struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_group * 100 + s.len[0]));
+    const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
+    void *first = take(bytes);
+
+    run_decode(&f, 1);
+    memcpy(first, f.args.acc, bytes);
+    memset(f.args.acc, 0xff, bytes);
+    run_decode(&f, 2); /* another order of warps, the same bits */
+    assert_same(f.args.acc, first, bytes, "another order");
+    check_merged(&f, 3);
+    free(first);
+    fixture_free(&f);
+}
+
+static void decode_shapes(void **state)
+{
+    static const int dims[] = {64, 96, 128};
+    (void)state;
+    for (int d = 0; d < COUNT(dims); d++) {
+        check_decode((struct shape){dims[d], 1, 1, 1, 1, {0}});
+        check_decode((struct shape){dims[d], 4, 2, 1, 3, {63, 130}});
+        check_decode((struct shape){dims[d], 8, 1, 1, 2, {64}});
+    }
+}
+
+static void decode_groups(void **state)
+{
+    (void)state;
+    for (int g = 1; g <= 8; g++) check_decode((struct shape){64, g, 1, 1, 2, {100 + g}});
+}
+
+static void decode_lengths(void **state)
+{
+    static const int lengths[] = {1, 15, 16, 62, 65, 127, 191};
+    (void)state;
+    for (int i = 0; i < COUNT(lengths); i++)
+        check_decode((struct shape){128, 4, 1, 1, 2, {lengths[i]}});
+}
+
+static void decode_tokens(void **state)
+{
+    (void)state;
+    check_decode((struct shape){64, 1, 1, 8, 2, {60}});
+    check_decode((struct shape){96, 3, 2, 2, 2, {63, 0}});
+    check_decode((struct shape){128, 2, 1, 4, 1, {0}});
+}
+
+static void decode_splits(void **state)
+{
+    (void)state;
+    check_decode((struct shape){64, 4, 3, 1, 7, {200, 0, 640}}); /* most splits of one are empty */
+}
+
+/* ---- chunks and column sums -------------------------------------------------------------------
+ */
+
+static void run_chunk(struct fixture *f, uint64_t seed)
+{
+    const struct shape *s = &f->shape;
+    const int x = (f->n_row + CUDA_ATTEND_ROWS - 1) / CUDA_ATTEND_ROWS;
+    const size_t shared = CUDA_CHUNK_SHARED((size_t)s->dim);
+
+    if (s->dim == 64)
+        LAUNCH(attend_chunk_64, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
+    if (s->dim == 96)
+        LAUNCH(attend_chunk_96, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
+    if (s->dim == 128)
+        LAUNCH(attend_chunk_128, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
+}
+
+static void check_chunk(struct shape s)
+{
+    struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_tok * 100 + s.len[0]));
+    const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
+    void *first = take(bytes);
+
+    run_chunk(&f, 1);
+    memcpy(first, f.args.acc, bytes);
+    memset(f.args.acc, 0xff, bytes);
+    run_chunk(&f, 2);
+    assert_same(f.args.acc, first, bytes, "another order");
+    check_merged(&f, 3);
+    free(first);
+    fixture_free(&f);
+}
+
+static void chunk_shapes(void **state)
+{
+    (void)state;
+    check_chunk((struct shape){64, 1, 1, 1, 1, {0}});
+    check_chunk((struct shape){64, 4, 2, 17, 1, {0, 50}});
+    check_chunk((struct shape){96, 1, 1, 65, 1, {63}});
+    check_chunk((struct shape){96, 3, 1, 22, 2, {100}});
+    check_chunk((struct shape){128, 8, 1, 9, 1, {128}});
+    check_chunk((struct shape){128, 2, 1, 33, 3, {40}}); /* a split that some rows do not reach */
+}
+
+/* Sums of weights against the wanted logits and the wanted LSE. */
+static void check_colsum(struct shape s)
+{
+    struct fixture f = fixture_new(&s, (uint64_t)(s.dim + s.n_tok));
+    const size_t lse_bytes = (size_t)(s.n_head * f.n_row) * sizeof(float);
+    const int stride = longest(&s) + 2, x = (longest(&s) + 63) / 64;
+    const size_t bytes = (size_t)(s.n_head * stride) * sizeof(float);
+    const size_t unit = kn_kv_bytes(KN_KV_Q4, s.dim), shared = CUDA_CHUNK_SHARED((size_t)s.dim);
+    float *lse = take(lse_bytes);
+    struct cuda_colsum job = {f.args, lse, guarded(bytes), stride};
+    struct wanted w;
+
+    for (int h = 0; h < s.n_head; h++)
+        for (int row = 0; row < f.n_row; row++) {
+            want(&w, &f, h, row);
+            lse[h * f.n_row + row] = (float)w.lse;
+        }
+    if (s.dim == 64) LAUNCH(colsum_64, &job, x, s.n_head, 1, 128, shared, 4);
+    if (s.dim == 96) LAUNCH(colsum_96, &job, x, s.n_head, 1, 128, shared, 4);
+    if (s.dim == 128) LAUNCH(colsum_128, &job, x, s.n_head, 1, 128, shared, 4);
+    for (int h = 0; h < s.n_head; h++)
+        for (int slot = 0; slot < s.len[h] + s.n_tok; slot++) {
+            const uint8_t *key = f.args.cache.k + h * f.args.cache.k_stride + (size_t)slot * unit;
+            double sum = 0, bound = 1e-6;
+            for (int row = 0; row < f.n_row; row++) {
+                const int pos = s.len[h] + row / s.n_group;
+                const float *q =
+                    f.q + row / s.n_group * f.n_out + (h * s.n_group + row % s.n_group) * s.dim;
+                double size;
+                const double l = logit(&f, q, pos, key, slot, &size);
+                if (slot > pos) continue;
+                const double p = exp(l - (double)lse[h * f.n_row + row] * log(2));
+                sum += p;
+                bound += p * 0x1p-10 * (1 + 2 * size);
+            }
+            assert_near((double)job.sum[h * stride + slot], sum, bound, "column sum");
+        }
+    guarded_free(job.sum, bytes);
+    free(lse);
+    fixture_free(&f);
+}
+
+static void column_sums(void **state)
+{
+    (void)state;
+    check_colsum((struct shape){64, 4, 2, 20, 1, {70, 0}});
+    check_colsum((struct shape){96, 3, 1, 3, 1, {61}});
+    check_colsum((struct shape){128, 1, 1, 8, 1, {120}});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decode_shapes),  cmocka_unit_test(decode_groups),
+        cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
+        cmocka_unit_test(decode_splits),  cmocka_unit_test(chunk_shapes),
+        cmocka_unit_test(column_sums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* The emulator itself: kernels that are wrong are caught, by its words or by NaN in their output;
+ * the same kernels without the mistake are not. */
+#include "tests/emu/kit.h"
+
+#include "broken.h"
+
+DECLARE_KERNEL(divergent_barrier, broken);
+DECLARE_KERNEL(divergent_warp, broken);
+DECLARE_KERNEL(missing_lane, broken);
+DECLARE_KERNEL(missing_barrier, broken);
+DECLARE_KERNEL(missing_warp_sync, broken);
+DECLARE_KERNEL(missing_wait, broken);
+DECLARE_KERNEL(misaligned, broken);
+DECLARE_KERNEL(beyond_shared, broken);
+
+typedef const char *kernel(const struct emu_launch *, const struct broken *);
+
+/* How many of 20 seeds were caught; `words` is what the emulator must have said, NULL = the output
+ * tells. */
+static int caught(kernel *run, int threads, int wrong, const char *words)
+{
+    static float in[128] __attribute__((aligned(16)));
+    float out[64];
+    int n = 0;
+
+    for (int i = 0; i < 128; i++) in[i] = 1.0f;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const struct emu_launch at = {{1, 1, 1}, threads, 128 * 4, seed};
+        const struct broken job = {wrong, in, out};
+        for (int i = 0; i < 64; i++) out[i] = 1.0f;
+        const char *said = run(&at, &job);
+        int bad = said != NULL;
+        if (said && words && !strstr(said, words)) fail_msg("said: %s", said);
+        for (int i = 0; i < threads; i++) bad |= isnan(out[i]);
+        n += bad;
+    }
+    return n;
+}
+
+static void always(kernel *run, int threads, const char *words)
+{
+    assert_int_equal(caught(run, threads, 1, words), 20);
+    assert_int_equal(caught(run, threads, 0, NULL), 0);
+}
+
+static void divergence(void **state)
+{
+    (void)state;
+    assert_int_equal(caught(divergent_barrier, 64, 1, "divergent barrier"), 20);
+    always(divergent_warp, 32, "divergent warp");
+    always(missing_lane, 32, "deadlock");
+}
+
+static void races(void **state)
+{
+    (void)state;
+    always(missing_barrier, 64, NULL);
+    always(missing_warp_sync, 32, NULL);
+    always(missing_wait, 32, NULL); /* NaN three times in four, else what was there: NaN, too */
+}
+
+static void addresses(void **state)
+{
+    (void)state;
+    always(misaligned, 32, "16-byte aligned");
+    always(beyond_shared, 32, "beyond shared memory");
+}
+
+static void limits(void **state)
+{
+    const struct broken job = {0};
+    (void)state;
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 48, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 64, 0, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 1, 1}, 32, 99 * 1024 + 1, 0}, &job));
+    assert_non_null(misaligned(&(struct emu_launch){{1, 65536, 1}, 32, 0, 0}, &job));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(divergence),
+        cmocka_unit_test(races),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/* Matrices, the retaining head, norms and the embedding against the C reference. Integer sums are
+ * exact on both sides: only the order of the floats differs. */
+#include "tests/emu/kit.h"
+
+#include "kernels/cuda/pack.h"
+
+DECLARE_KERNEL(norm_quantize, cuda_norm);
+DECLARE_KERNEL(gate_quantize, cuda_gate);
+DECLARE_KERNEL(finish_heads, cuda_heads);
+DECLARE_KERNEL(matvec_q4, cuda_matvec);
+DECLARE_KERNEL(matvec_q8, cuda_matvec);
+DECLARE_KERNEL(matvec_gate_q4, cuda_matvec_gate);
+DECLARE_KERNEL(matvec_gate_q8, cuda_matvec_gate);
+DECLARE_KERNEL(matmul_q4, cuda_matvec);
+DECLARE_KERNEL(matmul_q8, cuda_matvec);
+DECLARE_KERNEL(score_q8, cuda_score);
+DECLARE_KERNEL(score_sum, cuda_score_sum);
+DECLARE_KERNEL(embed_q4, cuda_embed);
+DECLARE_KERNEL(embed_q8, cuda_embed);
+
+/* One matrix for both sides. */
+struct matrix {
+    struct kn_weight cpu;
+    struct cuda_weight gpu;
+};
+
+static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in)
+{
+    const size_t block = type == KN_Q4 ? 18 : 34, row = (size_t)n_in / 32 * block;
+    const size_t bytes = kn_weight_bytes(type, n_out, n_in);
+    const size_t q_bytes = type == KN_Q4 ? cuda_q4_bytes(n_out, n_in) : cuda_q8_bytes(n_out, n_in);
+    uint8_t *blocks = take(row), *q = take(q_bytes);
+    uint16_t *d = take(cuda_scale_bytes(n_out, n_in));
+    void *data = take(bytes);
+
+    memset(data, 0, bytes);
+    memset(q, 0, q_bytes);
+    memset(d, 0, cuda_scale_bytes(n_out, n_in));
+    for (int r = 0; r < n_out; r++) {
+        for (size_t i = 0; i < row; i++) blocks[i] = (uint8_t)rng_bits(rng);
+        for (size_t i = 0; i < row; i += block) {
+            const uint16_t scale = kn_half_from_float(0.01f * rng_float(rng));
+            memcpy(blocks + i, &scale, 2);
+        }
+        if (type == KN_Q4) {
+            kn_pack_q4(data, r, n_in, blocks);
+            cuda_pack_q4(q, d, r, n_in, blocks);
+        } else {
+            kn_pack_q8(data, r, n_in, blocks);
+            cuda_pack_q8(q, d, r, n_in, blocks);
+        }
+    }
+    free(blocks);
+    return (struct matrix){{type, n_out, n_in, data}, {q, d, n_out, n_in}};
+}
+
+static void matrix_free(struct matrix *m)
+{
+    free((void *)m->cpu.data);
+    free((void *)m->gpu.q);
+    free((void *)m->gpu.d);
+}
+
+/* sum |w x| of a row: what rounding is measured by. */
+static double row_size(const struct matrix *m, const struct kn_act *x, int r, int t)
+{
+    const int n = m->cpu.n_in;
+    float *row = take((size_t)n * sizeof *row);
+    double size = 0;
+
+    kn_table("ref")->row[m->cpu.type](row, &m->cpu, r);
+    for (int c = 0; c < n; c++)
+        size += fabs((double)row[c] * (double)x->q[t * n + c] * (double)x->d[(t * n + c) / 32]);
+    free(row);
+    return size;
+}
+
+static void run_matrix(enum kn_type type, bool chunk, const struct cuda_matvec *job, uint64_t seed)
+{
+    const int n = job->w.n_out, x = chunk ? (n + 127) / 128 : (n + 15) / 16;
+    const int y = chunk ? (job->n_tok + 63) / 64 : 1;
+
+    if (chunk && type == KN_Q4) LAUNCH(matmul_q4, job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
+    if (chunk && type == KN_Q8) LAUNCH(matmul_q8, job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
+    if (!chunk && type == KN_Q4) LAUNCH(matvec_q4, job, x, y, 1, 256, 4096, seed);
+    if (!chunk && type == KN_Q8) LAUNCH(matvec_q8, job, x, y, 1, 256, 4096, seed);
+}
+
+static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
+{
+    struct rng rng = {(uint64_t)(n_out * 31 + n_in * 7 + n_tok)};
+    struct matrix m = matrix_new(&rng, type, n_out, n_in);
+    struct kn_act x = act_new(&rng, n_tok, n_in, 2.0f);
+    struct cuda_act act = cuda_act_from(&x, n_tok);
+    const int stride = n_out + 5;
+    const size_t bytes = (size_t)(n_tok * stride) * sizeof(float);
+    float *y = guarded(bytes), *again = guarded(bytes), *want = take(bytes);
+    float *bias = take((size_t)n_out * sizeof *bias);
+    struct cuda_matvec job = {m.gpu, act, n_tok, NULL, 1.0f, 0, y, stride};
+
+    rng_fill(&rng, bias, (size_t)n_out, 1.0f);
+    kn_table("ref")->matmul[type](
+        &(struct kn_matmul){&m.cpu, &x, n_tok, 0, n_out, want, (size_t)stride});
+    run_matrix(type, chunk, &job, 1);
+    memcpy(again, y, bytes);
+    job.bias = bias;
+    job.scale = 0.5f;
+    job.add = 1;
+    run_matrix(type, chunk, &job, 2);
+    for (int t = 0; t < n_tok; t++)
+        for (int r = 0; r < n_out; r++) {
+            const size_t at = (size_t)(t * stride + r);
+            const double size = row_size(&m, &x, r, t) * 0x1p-20 + 1e-6;
+            assert_near((double)again[at], (double)want[at], size, "matrix");
+            assert_near((double)y[at], (double)(again[at] + (again[at] + bias[r]) * 0.5f), size,
+                        "bias, scale and add");
+        }
+    guarded_free(y, bytes);
+    guarded_free(again, bytes);
+    free(want);
+    free(bias);
+    cuda_act_free(&act, n_tok, n_in);
+    act_free(&x);
+    matrix_free(&m);
+}
+
+static void matvec_shapes(void **state)
+{
+    (void)state;
+    for (int type = KN_Q4; type <= KN_Q8; type++) {
+        check_matrix(type, false, 16, 32, 1);
+        check_matrix(type, false, 1, 64, 1);
+        check_matrix(type, false, 40, 352, 3);
+        check_matrix(type, false, 17, 2080, 8);
+        check_matrix(type, false, 100, 576, 5);
+    }
+}
+
+static void matmul_shapes(void **state)
+{
+    (void)state;
+    for (int type = KN_Q4; type <= KN_Q8; type++) {
+        check_matrix(type, true, 16, 32, 1);
+        check_matrix(type, true, 130, 96, 70);
+        check_matrix(type, true, 200, 320, 9);
+        check_matrix(type, true, 7, 256, 64);
+    }
+}
+
+/* ---- the gate -------------------------------------------------------------------------------- */
+
+static void same_act(const struct cuda_act *got, const float *x, int n_tok, int n, const char *what)
+{
+    const size_t floats = (size_t)(n_tok * n), blocks = (size_t)(n_tok * ((n + 63) / 64));
+    struct kn_act act = {n, x, take(floats), take(floats * 4), take(floats * 4)};
+
+    kn_table("ref")->quantize(act.q, act.d, act.sum, x, (int)floats);
+    struct cuda_act want = cuda_act_from(&act, n_tok);
+    assert_same(got->q, want.q, blocks * 64, what);
+    assert_same(got->scale, want.scale, blocks * 2 * sizeof(struct cuda_scale), what);
+    cuda_act_free(&want, n_tok, n);
+    free(act.q);
+    free(act.d);
+    free(act.sum);
+}
+
+/* d q of the device against the CPU's floats: half a step of the scale and rounding. */
+static void near_act(const struct cuda_act *got, const float *x, int n_tok, int n)
+{
+    for (int t = 0; t < n_tok; t++)
+        for (int c = 0; c < n; c++) {
+            const struct cuda_scale *s =
+                &got->scale[(t * ((n + 63) / 64) + c / 64) * 2 + c % 64 / 32];
+            assert_near((double)(s->d * (float)got->q[cuda_act_at(t, c, n)]), (double)x[t * n + c],
+                        (double)s->d * 0.51 + 1e-5, "gated");
+        }
+}
+
+static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
+{
+    struct rng rng = {(uint64_t)(n_out + n_in)};
+    struct matrix gate = matrix_new(&rng, type, n_out, n_in),
+                  up = matrix_new(&rng, type, n_out, n_in);
+    struct kn_act x = act_new(&rng, n_tok, n_in, 1.0f);
+    const size_t n = (size_t)(n_out * n_tok);
+    float *g = take(n * sizeof *g), *u = take(n * sizeof *u), *bias = take(n * sizeof *bias);
+    struct cuda_matvec_gate job = {gate.gpu, up.gpu, cuda_act_from(&x, n_tok),  n_tok,
+                                   NULL,     bias,   cuda_act_new(n_tok, n_out)};
+
+    rng_fill(&rng, bias, (size_t)n_out, 1.0f);
+    if (type == KN_Q4) LAUNCH(matvec_gate_q4, &job, n_out / 32, 1, 1, 256, 4096, 5);
+    if (type == KN_Q8) LAUNCH(matvec_gate_q8, &job, n_out / 32, 1, 1, 256, 4096, 5);
+    const struct kernels *ref = kn_table("ref");
+    ref->matmul[type](&(struct kn_matmul){&gate.cpu, &x, n_tok, 0, n_out, g, (size_t)n_out});
+    ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});
+    for (size_t i = 0; i < n; i++) u[i] += bias[i % (size_t)n_out];
+    struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out)};
+    LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* what chunks use */
+    for (int t = 0; t < n_tok; t++)
+        ref->silu_mul(g + t * n_out, g + t * n_out, u + t * n_out, n_out);
+    near_act(&job.act, g, n_tok, n_out);
+    near_act(&two.act, g, n_tok, n_out);
+    cuda_act_free(&two.act, n_tok, n_out);
+    cuda_act_free(&job.act, n_tok, n_out);
+    cuda_act_free(&job.x, n_tok, n_in);
+    free(g);
+    free(u);
+    free(bias);
+    act_free(&x);
+    matrix_free(&gate);
+    matrix_free(&up);
+}
+
+static void gate_shapes(void **state)
+{
+    (void)state;
+    check_gate(KN_Q4, 96, 160, 1);
+    check_gate(KN_Q4, 64, 576, 8);
+    check_gate(KN_Q8, 32, 352, 3);
+}
+
+/* ---- the retaining head ---------------------------------------------------------------------- */
+
+static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
+{
+    struct rng rng = {(uint64_t)(n_in + n_hidden)};
+    struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
+    struct kn_act x = act_new(&rng, n_tok, n_in, 1.0f);
+    const int n_part = (n_hidden + 127) / 128, stride = n_tok + 9;
+    const size_t part_bytes = (size_t)(n_part * n_tok * n_head) * sizeof(float);
+    const size_t bytes = (size_t)(n_head * stride) * sizeof(float);
+    float *w2 = take((size_t)(n_head * n_hidden) * sizeof *w2), *want = take(part_bytes);
+    int32_t *len = take((size_t)n_head * sizeof *len);
+    struct cuda_score job = {w1.gpu, w2,     cuda_act_from(&x, n_tok),
+                             n_tok,  n_head, guarded(part_bytes)};
+    struct cuda_score_sum sum = {job.part, n_part, n_tok, n_head, len, guarded(bytes), stride};
+
+    rng_fill(&rng, w2, (size_t)(n_head * n_hidden), 1.0f);
+    for (int h = 0; h < n_head; h++) len[h] = h % 8;
+    LAUNCH(score_q8, &job, n_part, (n_tok + 63) / 64, 1, 128, CUDA_SCORE_SHARED, 7);
+    LAUNCH(score_sum, &sum, (n_tok * n_head + 127) / 128, 1, 1, 128, 0, 8);
+    kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, n_tok, n_head, want});
+    for (int t = 0; t < n_tok; t++)
+        for (int h = 0; h < n_head; h++)
+            assert_near((double)sum.score[h * stride + len[h] + t], (double)want[t * n_head + h],
+                        1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[t * n_head + h]), "score");
+    guarded_free(job.part, part_bytes);
+    guarded_free(sum.score, bytes);
+    cuda_act_free(&job.x, n_tok, n_in);
+    act_free(&x);
+    matrix_free(&w1);
+    free(w2);
+    free(want);
+    free(len);
+}
+
+static void score_shapes(void **state)
+{
+    (void)state;
+    check_score(96, 16, 1, 1);
+    check_score(192, 144, 3, 70);
+    check_score(64, 300, 32, 5);
+}
+
+/* ---- norms and the embedding ------------------------------------------------------------------
+ */
+
+static void check_norm(int n, int n_tok, bool norm)
+{
+    struct rng rng = {(uint64_t)n};
+    const size_t floats = (size_t)(n_tok * n);
+    float *x = take(floats * 4), *w = take((size_t)n * 4), *want = take((size_t)n * 4);
+    struct cuda_norm job = {
+        x, n, norm ? w : NULL, n, 1e-5f, cuda_act_new(n_tok, n), guarded(floats * 4)};
+
+    rng_fill(&rng, x, floats, 3.0f);
+    rng_fill(&rng, w, (size_t)n, 1.0f);
+    for (int i = 0; i < 32; i++) x[i] = 0.0f; /* a group without a scale */
+    LAUNCH(norm_quantize, &job, n_tok, 1, 1, 256, 32, 9);
+    for (int t = 0; t < n_tok; t++) {
+        memcpy(want, x + t * n, (size_t)n * 4);
+        if (norm) kn_table("ref")->rmsnorm(want, x + t * n, w, n, 1e-5f);
+        for (int i = 0; i < n; i++)
+            assert_near((double)job.y[t * n + i], (double)want[i], 4e-7 * fabs((double)want[i]),
+                        "norm");
+    }
+    same_act(&job.act, job.y, n_tok, n, "quantized norm");
+    cuda_act_free(&job.act, n_tok, n);
+    guarded_free(job.y, floats * 4);
+    free(x);
+    free(w);
+    free(want);
+}
+
+static void norms(void **state)
+{
+    (void)state;
+    check_norm(32, 1, true);
+    check_norm(576, 2, true);
+    check_norm(2080, 1, true);
+    check_norm(352, 3, false);
+}
+
+/* Three query heads and two keys; values stay as they are. */
+static void check_heads(int dim, bool norm, int n_pairs)
+{
+    enum { TOKENS = 2, HEADS = 3, KV = 2 };
+    struct rng rng = {(uint64_t)(dim + n_pairs)};
+    const int stride = (HEADS + 2 * KV) * dim + 3, half = dim / 2;
+    const size_t bytes = (size_t)(TOKENS * stride) * 4;
+    float *x = guarded(bytes), *want = take(bytes), *w = take((size_t)dim * 8);
+    const struct cuda_heads job = {
+        x, stride, HEADS, KV, dim, norm ? w : NULL, norm ? w + dim : NULL, 1e-5f, n_pairs, 0.75f};
+
+    rng_fill(&rng, x, (size_t)(TOKENS * stride), 2.0f);
+    rng_fill(&rng, w, (size_t)dim * 2, 1.0f);
+    memcpy(want, x, bytes);
+    LAUNCH(finish_heads, &job, TOKENS, HEADS + KV, 1, 32, 0, 1);
+    for (int t = 0; t < TOKENS; t++)
+        for (int h = 0; h < HEADS + KV; h++) {
+            float *y = want + t * stride + h * dim;
+            const float *v = h < HEADS ? w : w + dim;
+            if (norm) kn_table("ref")->rmsnorm(y, y, v, dim, 1e-5f);
+            for (int i = n_pairs; i < half && h < HEADS; i++) {
+                y[i] *= 0.75f;
+                y[i + half] *= 0.75f;
+            }
+        }
+    for (int i = 0; i < TOKENS * stride; i++)
+        assert_near((double)x[i], (double)want[i], 4e-7 * fabs((double)want[i]), "head");
+    guarded_free(x, bytes);
+    free(want);
+    free(w);
+}
+
+static void heads(void **state)
+{
+    (void)state;
+    check_heads(64, true, 32);
+    check_heads(96, false, 36);
+    check_heads(128, true, 40);
+}
+
+static void embedding(void **state)
+{
+    struct rng rng = {11};
+    (void)state;
+    for (int type = KN_Q4; type <= KN_Q8; type++) {
+        struct matrix m = matrix_new(&rng, type, 37, 352);
+        const int32_t ids[] = {0, 36, 17, 8};
+        float *x = guarded(4 * 352 * 4), want[352];
+        struct cuda_embed job = {m.gpu, ids, 1.0f, x};
+
+        if (type == KN_Q4) LAUNCH(embed_q4, &job, 4, 1, 1, 128, 0, 1);
+        if (type == KN_Q8) LAUNCH(embed_q8, &job, 4, 1, 1, 128, 0, 1);
+        for (int t = 0; t < 4; t++) {
+            kn_table("ref")->row[type](want, &m.cpu, ids[t]);
+            assert_same(x + t * 352, want, sizeof want, "row");
+        }
+        guarded_free(x, 4 * 352 * 4);
+        matrix_free(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matvec_shapes), cmocka_unit_test(matmul_shapes),
+        cmocka_unit_test(gate_shapes),   cmocka_unit_test(score_shapes),
+        cmocka_unit_test(norms),         cmocka_unit_test(heads),
+        cmocka_unit_test(embedding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

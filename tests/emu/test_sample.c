@@ -1,0 +1,69 @@
+/* The likeliest tokens of a row of logits, against the CPU's sampler. */
+#include "tests/emu/kit.h"
+
+#include "runtime/sampler.h"
+
+DECLARE_KERNEL(argmax, cuda_argmax);
+DECLARE_KERNEL(top_k, cuda_top);
+
+static void largest(void **state)
+{
+    enum { N = 3000 };
+    struct rng rng = {3};
+    float *logits = take(3 * N * sizeof *logits);
+    int32_t id[3];
+    const struct cuda_argmax job = {logits, N, id};
+
+    (void)state;
+    rng_fill(&rng, logits, N, 1.0f);
+    logits[0] = NAN;
+    logits[1234] = logits[2999] = 5.0f;
+    for (int i = 0; i < N; i++) logits[N + i] = -INFINITY;
+    for (int i = 0; i < N; i++) logits[2 * N + i] = NAN;
+    LAUNCH(argmax, &job, 3, 1, 1, 1024, 256, 1);
+    assert_int_equal(id[0], 1234);
+    assert_int_equal(id[1], 0);
+    assert_int_equal(id[2], 0);
+    free(logits);
+}
+
+/* The chain with nothing but top-k: candidates in order. */
+static void check_top(struct rng *rng, int n, int k, int n_distinct)
+{
+    const struct sampling s = {.temperature = 1, .top_k = k, .top_p = 1, .repeat_penalty = 1};
+    struct sampler_entry *want = take((size_t)n * sizeof *want);
+    float *logits = take((size_t)n * sizeof *logits), *logit = guarded((size_t)k * 4);
+    int32_t *id = guarded((size_t)k * 4), n_out;
+    const struct cuda_top job = {logits, n, k, id, logit, &n_out};
+
+    for (int i = 0; i < n; i++) logits[i] = (float)(rng_below(rng, n_distinct) - n_distinct / 2);
+    for (int i = 0; i < n; i += 97) logits[i] = i % 2 ? NAN : -INFINITY;
+    for (int i = 1; i < n; i += 89) logits[i] = -0.0f;
+    LAUNCH(top_k, &job, 1, 1, 1, 1024, CUDA_TOP_SHARED, rng_bits(rng));
+    assert_int_equal(n_out, sampler_candidates(&s, logits, n, NULL, 0, want));
+    for (int i = 0; i < n_out; i++) {
+        assert_int_equal(id[i], want[i].id);
+        assert_true(logit[i] == logits[id[i]]);
+    }
+    guarded_free(id, (size_t)k * 4);
+    guarded_free(logit, (size_t)k * 4);
+    free(logits);
+    free(want);
+}
+
+static void likeliest(void **state)
+{
+    struct rng rng = {21};
+    (void)state;
+    check_top(&rng, 2048, 40, 100000);
+    check_top(&rng, 3001, 40, 5); /* ties */
+    check_top(&rng, 1500, 256, 300);
+    check_top(&rng, 100, 1, 7);
+    check_top(&rng, 30, 29, 10); /* fewer candidates than asked for */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(largest), cmocka_unit_test(likeliest)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

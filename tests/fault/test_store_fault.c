@@ -1,0 +1,864 @@
+/* The store under a failing disk, a process that is killed, and a power cut.
+ *
+ * A SQLite VFS wraps the default one and becomes the default: it makes the n-th operation of a kind
+ * fail, for n = 1, 2, … until a whole scenario passes untouched. It also knows what a disk would
+ * still have after a power cut: what was synced, and of what was written since then any part. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/str.h"
+#include "store/store.h"
+
+/* ---- the disk -------------------------------------------------------------------------------- */
+
+enum operation { OPEN, READ, WRITE, TRUNCATE, SYNC, SHARE, OPERATIONS };
+
+struct change { /* written, not synced */
+    int64_t offset;
+    int n;
+    uint8_t *bytes;
+};
+
+/* One of the database and its log, as the disk has it. */
+struct disk_file {
+    char path[256];
+    uint8_t *synced;
+    int64_t n_synced;
+    struct change *changes;
+    int n_changes, changes_max;
+};
+
+static struct disk {
+    sqlite3_vfs vfs;
+    sqlite3_vfs *real;
+    enum operation operation; /* the kind that fails */
+    int code;                 /* how */
+    int countdown;            /* operations of that kind until it does; 0 = never */
+    bool stays;               /* every later one fails too */
+    bool torn;                /* a failing write gets half of its bytes onto the disk */
+    int n_failed;
+    bool record; /* keep what a power cut would leave */
+    struct disk_file files[2];
+} disk;
+
+struct file {
+    sqlite3_file base;
+    struct disk_file *shadow;
+    sqlite3_file *real; /* behind this struct */
+};
+
+static sqlite3_file *real_of(sqlite3_file *f)
+{
+    return ((struct file *)(void *)f)->real;
+}
+
+static bool fails(enum operation operation)
+{
+    if (disk.operation != operation || disk.countdown == 0) return false;
+    if (disk.n_failed > 0) {
+        if (!disk.stays) return false;
+    } else if (--disk.countdown > 0) {
+        return false;
+    } else {
+        disk.countdown = 1;
+    }
+    disk.n_failed++;
+    return true;
+}
+
+static void forget_changes(struct disk_file *d)
+{
+    for (int i = 0; i < d->n_changes; i++) free(d->changes[i].bytes);
+    d->n_changes = 0;
+}
+
+static void note_write(struct disk_file *d, const void *bytes, int n, int64_t offset)
+{
+    if (!d) return;
+    if (d->n_changes == d->changes_max) {
+        d->changes_max = d->changes_max ? d->changes_max * 2 : 64;
+        d->changes = realloc(d->changes, (size_t)d->changes_max * sizeof *d->changes);
+    }
+    struct change *c = &d->changes[d->n_changes++];
+    *c = (struct change){offset, n, malloc((size_t)n)};
+    memcpy(c->bytes, bytes, (size_t)n);
+}
+
+static void apply(uint8_t **data, int64_t *n, const struct change *c, int n_bytes)
+{
+    int64_t end = c->offset + n_bytes;
+    if (end > *n) {
+        *data = realloc(*data, (size_t)end);
+        memset(*data + *n, 0, (size_t)(end - *n));
+        *n = end;
+    }
+    memcpy(*data + c->offset, c->bytes, (size_t)n_bytes);
+}
+
+static void note_sync(struct disk_file *d)
+{
+    if (!d) return;
+    for (int i = 0; i < d->n_changes; i++)
+        apply(&d->synced, &d->n_synced, &d->changes[i], d->changes[i].n);
+    forget_changes(d);
+}
+
+static int file_close(sqlite3_file *f)
+{
+    return real_of(f)->pMethods->xClose(real_of(f));
+}
+
+static int file_read(sqlite3_file *f, void *out, int n, sqlite3_int64 offset)
+{
+    if (fails(READ)) return disk.code;
+    return real_of(f)->pMethods->xRead(real_of(f), out, n, offset);
+}
+
+static int file_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 offset)
+{
+    if (fails(WRITE)) {
+        if (disk.torn && n > 1) real_of(f)->pMethods->xWrite(real_of(f), bytes, n / 2, offset);
+        return disk.code;
+    }
+    note_write(((struct file *)(void *)f)->shadow, bytes, n, offset);
+    return real_of(f)->pMethods->xWrite(real_of(f), bytes, n, offset);
+}
+
+static int file_truncate(sqlite3_file *f, sqlite3_int64 n)
+{
+    if (fails(TRUNCATE)) return disk.code;
+    struct disk_file *d = ((struct file *)(void *)f)->shadow;
+    if (d) { /* at once: the harder case for a log is that it is short */
+        note_sync(d);
+        if (n < d->n_synced) d->n_synced = n;
+    }
+    return real_of(f)->pMethods->xTruncate(real_of(f), n);
+}
+
+/* Never really syncs: the disk is simulated, and the test is to be fast. */
+static int file_sync(sqlite3_file *f, int flags)
+{
+    (void)flags;
+    if (fails(SYNC)) return disk.code;
+    note_sync(((struct file *)(void *)f)->shadow);
+    return SQLITE_OK;
+}
+
+static int file_size(sqlite3_file *f, sqlite3_int64 *n)
+{
+    return real_of(f)->pMethods->xFileSize(real_of(f), n);
+}
+
+static int file_lock(sqlite3_file *f, int level)
+{
+    return real_of(f)->pMethods->xLock(real_of(f), level);
+}
+
+static int file_unlock(sqlite3_file *f, int level)
+{
+    return real_of(f)->pMethods->xUnlock(real_of(f), level);
+}
+
+static int file_check_lock(sqlite3_file *f, int *out)
+{
+    return real_of(f)->pMethods->xCheckReservedLock(real_of(f), out);
+}
+
+static int file_control(sqlite3_file *f, int what, void *arg)
+{
+    return real_of(f)->pMethods->xFileControl(real_of(f), what, arg);
+}
+
+static int file_sector(sqlite3_file *f)
+{
+    return real_of(f)->pMethods->xSectorSize(real_of(f));
+}
+
+/* Without the promises that overwriting is safe, so that SQLite's own protections are tested. */
+static int file_traits(sqlite3_file *f)
+{
+    (void)f;
+    return 0;
+}
+
+static int share_map(sqlite3_file *f, int page, int n, int extend, void volatile **out)
+{
+    if (fails(SHARE)) return disk.code;
+    return real_of(f)->pMethods->xShmMap(real_of(f), page, n, extend, out);
+}
+
+static int share_lock(sqlite3_file *f, int offset, int n, int flags)
+{
+    return real_of(f)->pMethods->xShmLock(real_of(f), offset, n, flags);
+}
+
+static void share_barrier(sqlite3_file *f)
+{
+    real_of(f)->pMethods->xShmBarrier(real_of(f));
+}
+
+static int share_unmap(sqlite3_file *f, int remove)
+{
+    return real_of(f)->pMethods->xShmUnmap(real_of(f), remove);
+}
+
+static const sqlite3_io_methods methods = {
+    .iVersion = 2,
+    .xClose = file_close,
+    .xRead = file_read,
+    .xWrite = file_write,
+    .xTruncate = file_truncate,
+    .xSync = file_sync,
+    .xFileSize = file_size,
+    .xLock = file_lock,
+    .xUnlock = file_unlock,
+    .xCheckReservedLock = file_check_lock,
+    .xFileControl = file_control,
+    .xSectorSize = file_sector,
+    .xDeviceCharacteristics = file_traits,
+    .xShmMap = share_map,
+    .xShmLock = share_lock,
+    .xShmBarrier = share_barrier,
+    .xShmUnmap = share_unmap,
+};
+
+static struct disk_file *shadow_of(const char *path, int flags)
+{
+    if (!disk.record || !path) return NULL;
+    struct disk_file *d = &disk.files[(flags & SQLITE_OPEN_WAL) != 0];
+    if (!(flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL))) return NULL;
+    if (d->path[0] && strcmp(d->path, path)) return NULL;
+    snprintf(d->path, sizeof d->path, "%s", path);
+    return d;
+}
+
+static int disk_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *f, int flags, int *out)
+{
+    struct file *file = (struct file *)(void *)f;
+    (void)vfs;
+    *file = (struct file){.real = (sqlite3_file *)(void *)(file + 1)};
+    if (fails(OPEN)) return disk.code;
+    int rc = disk.real->xOpen(disk.real, path, file->real, flags, out);
+    if (rc != SQLITE_OK) return rc;
+    file->shadow = shadow_of(path, flags);
+    file->base.pMethods = &methods;
+    return SQLITE_OK;
+}
+
+static int disk_delete(sqlite3_vfs *vfs, const char *path, int sync)
+{
+    (void)vfs;
+    (void)sync;
+    for (int i = 0; i < 2; i++) {
+        if (!disk.record || strcmp(disk.files[i].path, path)) continue;
+        forget_changes(&disk.files[i]);
+        disk.files[i].n_synced = 0;
+    }
+    return disk.real->xDelete(disk.real, path, 0);
+}
+
+static int disk_start(void **state)
+{
+    (void)state;
+    disk.real = sqlite3_vfs_find(NULL);
+    if (!disk.real) return -1;
+    disk.vfs = *disk.real;
+    disk.vfs.zName = "fault";
+    disk.vfs.szOsFile = (int)sizeof(struct file) + disk.real->szOsFile;
+    disk.vfs.xOpen = disk_open;
+    disk.vfs.xDelete = disk_delete;
+    return sqlite3_vfs_register(&disk.vfs, 1) == SQLITE_OK ? 0 : -1;
+}
+
+/* ---- what is in a file ----------------------------------------------------------------------- */
+
+static struct err err;
+
+static void ok(int rc)
+{
+    if (rc < 0) fail_msg("%d: %s", rc, err.text);
+}
+
+static int note_message(void *ctx, const struct store_message *m)
+{
+    str_printf(ctx, "message %lld %d %s", (long long)m->seq, (int)m->role, m->text);
+    for (size_t i = 0; i < m->n_tokens; i++) str_printf(ctx, " %d", m->tokens[i]);
+    str_puts(ctx, "\n");
+    return 0;
+}
+
+static int note_tail(void *ctx, const struct store_tail *t)
+{
+    str_printf(ctx, "tail %lld %d %.*s %zu\n", (long long)t->position, t->token, (int)t->n_text,
+               (const char *)t->text, t->n_units);
+    return 0;
+}
+
+static int note_segment(void *ctx, const struct store_segment *g)
+{
+    str_printf(ctx, "segment %d %lld %d %zu\n", g->layer, (long long)g->seq, (int)g->kind,
+               g->n_bytes);
+    return 0;
+}
+
+static int note_checkpoint(void *ctx, const struct store_checkpoint *c)
+{
+    str_printf(ctx, "checkpoint %lld %lld\n", (long long)c->seq, (long long)c->n_run);
+    return 0;
+}
+
+static int note_hit(void *ctx, const struct store_hit *h)
+{
+    str_printf(ctx, "found %lld %s\n", (long long)h->seq, h->snippet);
+    return 0;
+}
+
+struct dump {
+    struct store *s;
+    struct str *out;
+    struct err *e;
+};
+
+static int note_conversation(void *ctx, const struct store_conversation *c)
+{
+    struct dump *d = ctx;
+    char *state = NULL;
+    str_printf(d->out, "conversation %s '%s' %lld %lld %lld\n", c->name, c->title,
+               (long long)c->n_turns, (long long)c->n_tokens, (long long)c->cache_bytes);
+    int rc = store_message_each(d->s, c->id, note_message, d->out, d->e);
+    if (rc == 0) rc = store_tail_each(d->s, c->id, note_tail, d->out, d->e);
+    if (rc == 0) rc = store_segment_each(d->s, c->id, -1, note_segment, d->out, d->e);
+    if (rc == 0) rc = store_checkpoint_each(d->s, c->id, note_checkpoint, d->out, d->e);
+    if (rc == 0) rc = store_state_get(d->s, c->id, &state, d->e);
+    if (rc == 0) str_printf(d->out, "state %s\n", state);
+    free(state);
+    return rc;
+}
+
+static int read_all(struct store *s, struct str *out, struct err *e)
+{
+    struct dump d = {s, out, e};
+    str_clear(out);
+    int rc = store_conversation_list(s, note_conversation, &d, e);
+    return rc ? rc : store_search(s, "plug", note_hit, out, e);
+}
+
+/* ---- the scenario ---------------------------------------------------------------------------- */
+
+struct life {
+    char path[128];
+    struct store *s;
+    int64_t id;
+    struct str seen; /* what the last step read */
+};
+
+static int say(struct life *l, enum store_role role, const char *text)
+{
+    static const int32_t tokens[] = {4, 5, 6};
+    struct store_message m = {
+        .role = role, .text = text, .n_text = strlen(text), .tokens = tokens, .n_tokens = 3};
+    return store_message_add(l->s, l->id, &m, &err);
+}
+
+static int keep(struct life *l, int layer, int64_t seq, enum store_kind kind, size_t n_bytes)
+{
+    static uint8_t bytes[50000];
+    struct store_segment g = {
+        .seq = seq, .layer = layer, .kind = kind, .bytes = bytes, .n_bytes = n_bytes};
+    return store_segment_put(l->s, l->id, &g, &err);
+}
+
+static int step_open(struct life *l)
+{
+    store_close(l->s);
+    l->s = NULL;
+    return store_open(&l->s, l->path, &err);
+}
+
+static int step_begin(struct life *l)
+{
+    struct store_conversation c;
+    int rc = store_conversation_create(l->s, NULL, &c, &err);
+    l->id = c.id;
+    return rc;
+}
+
+static int step_ask(struct life *l)
+{
+    return say(l, STORE_USER, "what is a plug?");
+}
+
+static int step_token(struct life *l)
+{
+    struct store_tail t = {.text = "word ", .n_text = 5, .units = l->path, .n_units = 100};
+    struct str seen = {0};
+    int rc = store_tail_each(l->s, l->id, note_tail, &seen, &err);
+    for (size_t i = 0; i < seen.n; i++) t.position += seen.data[i] == '\n';
+    str_release(&seen);
+    return rc ? rc : store_tail_add(l->s, l->id, &t, &err);
+}
+
+/* The end of a turn, as session does it. */
+static int close_turn(struct life *l, int64_t seq)
+{
+    int rc = store_begin(l->s, &err);
+    if (rc == 0) rc = say(l, STORE_ASSISTANT, "word word ");
+    if (rc == 0) rc = keep(l, 0, seq, STORE_UNITS, 3000);
+    if (rc == 0) rc = keep(l, 1, seq, STORE_UNITS, 50000);
+    if (rc == 0) rc = store_tail_clear(l->s, l->id, &err);
+    if (rc == 0 && seq > 0) rc = store_segment_delete(l->s, l->id, 0, 0, 0, &err);
+    if (rc == 0 && seq > 0) rc = keep(l, 1, seq, STORE_GONE, 300);
+    struct store_checkpoint point = {seq, 10 * seq};
+    if (rc == 0) rc = store_checkpoint_put(l->s, l->id, &point, &err);
+    if (rc == 0) rc = store_state_put(l->s, l->id, seq ? "second" : "first", &err);
+    if (rc == 0) rc = store_commit(l->s, &err);
+    store_rollback(l->s);
+    return rc;
+}
+
+static int step_first_turn(struct life *l)
+{
+    return close_turn(l, 0);
+}
+
+static int step_second_turn(struct life *l)
+{
+    return close_turn(l, 1);
+}
+
+static int step_branch(struct life *l)
+{
+    struct store_conversation c;
+    return store_conversation_copy(l->s, l->id, 2, 0, l->s, "branch", &c, &err);
+}
+
+static int step_rewind(struct life *l)
+{
+    return store_rewind(l->s, l->id, 2, 0, &err);
+}
+
+static int step_delete(struct life *l)
+{
+    return store_conversation_delete(l->s, l->id, &err);
+}
+
+static int step_restore(struct life *l)
+{
+    return store_conversation_restore(l->s, "chat-1", "again", &err);
+}
+
+static int step_cut_branch(struct life *l)
+{
+    struct store_conversation c;
+    int rc = store_conversation_find(l->s, "branch", &c, &err);
+    return rc > 0 ? store_conversation_delete(l->s, c.id, &err) : rc;
+}
+
+static int step_purge(struct life *l)
+{
+    int64_t n;
+    return store_purge(l->s, INT64_MAX, &n, &err);
+}
+
+static int step_compact(struct life *l)
+{
+    return store_compact(l->s, &err);
+}
+
+static int step_drop(struct life *l)
+{
+    return store_cache_drop(l->s, l->id, &err);
+}
+
+static int step_read(struct life *l)
+{
+    return read_all(l->s, &l->seen, &err);
+}
+
+static int (*const steps[])(struct life *l) = {
+    step_open,   step_begin,   step_ask,    step_token,  step_token,       step_first_turn,
+    step_open,   step_read,    step_ask,    step_token,  step_second_turn, step_read,
+    step_branch, step_read,    step_rewind, step_delete, step_restore,     step_cut_branch,
+    step_purge,  step_compact, step_read,   step_token,  step_drop,        step_read,
+};
+
+#define N_STEPS ((int)(sizeof steps / sizeof steps[0]))
+
+static void life_begin(struct life *l)
+{
+    char name[] = "/tmp/retain_fault_XXXXXX";
+    *l = (struct life){0};
+    assert_non_null(mkdtemp(name));
+    snprintf(l->path, sizeof l->path, "%s/retain.db", name);
+}
+
+static void life_end(struct life *l)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", ".lock"};
+    char path[256];
+    store_close(l->s);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", l->path, suffixes[i]);
+        unlink(path);
+    }
+    *strrchr(l->path, '/') = 0;
+    rmdir(l->path);
+    str_release(&l->seen);
+}
+
+/* expected[i]: everything in the file before step i, and expected[N_STEPS] after the last. */
+static char *expected[N_STEPS + 1];
+
+static void learn(void)
+{
+    struct life l;
+    struct str s = {0};
+    life_begin(&l);
+    expected[0] = strdup("");
+    for (int i = 0; i < N_STEPS; i++) {
+        ok(steps[i](&l));
+        ok(read_all(l.s, &s, &err));
+        expected[i + 1] = strdup(str_get(&s));
+    }
+    ok(store_check(l.s, &err));
+    assert_non_null(strstr(expected[11], "message 3 2 word word  4 5 6\n"));
+    assert_non_null(strstr(expected[11], "segment 1 1 1 300\n"));
+    assert_non_null(strstr(expected[N_STEPS], "conversation again"));
+    assert_null(strstr(expected[N_STEPS], "message 3"));
+    str_release(&s);
+    life_end(&l);
+}
+
+struct fault {
+    const char *name;
+    enum operation operation;
+    int code;
+    bool stays, torn;
+    const char *said;
+};
+
+static void assert_clear(const struct fault *f, int n, int step)
+{
+    if (strlen(err.text) < 30 || strchr(err.text, '\n') || !strstr(err.text, f->said) ||
+        err.code == 0 || err.code == ERR_USAGE)
+        fail_msg("%s %d, step %d: unclear: %d '%s'", f->name, n, step, err.code, err.text);
+}
+
+/* With the disk well again: what was committed is there, and the step that failed happened wholly
+ * or not at all. */
+static void assert_nothing_lost(struct life *l, const struct fault *f, int n, int step)
+{
+    struct store *s;
+    struct str now = {0};
+    ok(store_open(&s, l->path, &err));
+    ok(store_check(s, &err));
+    ok(read_all(s, &now, &err));
+    if (strcmp(str_get(&now), expected[step]) && strcmp(str_get(&now), expected[step + 1]))
+        fail_msg("%s %d, step %d: expected\n%s\nor\n%s\nfound\n%s", f->name, n, step,
+                 expected[step], expected[step + 1], str_get(&now));
+    str_release(&now);
+    store_close(s);
+}
+
+/* Runs the scenario with the n-th operation failing; false when it was never reached. */
+static bool run_with_fault(const struct fault *f, int n)
+{
+    struct life l;
+    bool failed = false;
+    life_begin(&l);
+    disk.operation = f->operation;
+    disk.code = f->code;
+    disk.stays = f->stays;
+    disk.torn = f->torn;
+    disk.n_failed = 0;
+    disk.countdown = n;
+    for (int i = 0; i < N_STEPS; i++) {
+        memset(&err, 0, sizeof err);
+        if (steps[i](&l) == 0) continue;
+        assert_false(failed); /* once the disk is well, nothing fails any more */
+        failed = true;
+        disk.countdown = 0;
+        assert_clear(f, n, i);
+        assert_nothing_lost(&l, f, n, i);
+        i--; /* "say it again": the same step, on the same store */
+    }
+    disk.countdown = 0;
+    ok(store_check(l.s, &err));
+    ok(read_all(l.s, &l.seen, &err));
+    assert_string_equal(str_get(&l.seen), expected[N_STEPS]);
+    life_end(&l);
+    return disk.n_failed > 0;
+}
+
+static void every_operation_fails_once(void **state)
+{
+    static const struct fault faults[] = {
+        {"write error", WRITE, SQLITE_IOERR_WRITE, false, false, "reading or writing"},
+        {"torn write", WRITE, SQLITE_IOERR_WRITE, true, true, "reading or writing"},
+        {"disk full", WRITE, SQLITE_FULL, true, false, "the disk is full"},
+        {"read error", READ, SQLITE_IOERR_READ, false, false, ""},
+        {"sync error", SYNC, SQLITE_IOERR_FSYNC, false, false, "reading or writing"},
+        {"no sync any more", SYNC, SQLITE_IOERR_FSYNC, true, false, "reading or writing"},
+        {"truncate error", TRUNCATE, SQLITE_IOERR_TRUNCATE, true, false, "reading or writing"},
+        {"open error", OPEN, SQLITE_CANTOPEN, true, false, "opened"},
+        {"no shared memory", SHARE, SQLITE_IOERR_SHMMAP, true, false, "reading or writing"},
+    };
+    (void)state;
+    learn();
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        int n = 1;
+        while (run_with_fault(&faults[i], n)) n++;
+        print_message("%s: %d places\n", faults[i].name, n - 1);
+        if (faults[i].operation != TRUNCATE) assert_true(n > 1);
+    }
+    for (int i = 0; i <= N_STEPS; i++) free(expected[i]);
+}
+
+/* ---- kill -9 and power cuts ------------------------------------------------------------------ */
+
+static uint64_t random_state = 42;
+
+static uint32_t random_number(uint32_t below)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((random_state >> 33) % below);
+}
+
+#define TOKENS_PER_TURN 4
+
+/* One whole turn. */
+static int live_turn(struct store *s, int64_t id, int64_t turn)
+{
+    char text[64];
+    static uint8_t units[3000];
+    snprintf(text, sizeof text, "question %lld", (long long)turn);
+    struct store_message m = {.role = STORE_USER, .text = text, .n_text = strlen(text)};
+    int rc = store_message_add(s, id, &m, &err);
+    for (int i = 0; rc == 0 && i < TOKENS_PER_TURN; i++) {
+        struct store_tail t = {.position = turn * TOKENS_PER_TURN + i,
+                               .text = "token ",
+                               .n_text = 6,
+                               .units = units,
+                               .n_units = 500};
+        rc = store_tail_add(s, id, &t, &err);
+    }
+    snprintf(text, sizeof text, "answer %lld", (long long)turn);
+    m = (struct store_message){.role = STORE_ASSISTANT, .text = text, .n_text = strlen(text)};
+    struct store_segment g = {.seq = turn, .bytes = units, .n_bytes = sizeof units};
+    if (rc == 0) rc = store_begin(s, &err);
+    if (rc == 0) rc = store_message_add(s, id, &m, &err);
+    if (rc == 0) rc = store_segment_put(s, id, &g, &err);
+    if (rc == 0) rc = store_tail_clear(s, id, &err);
+    if (rc == 0) rc = store_commit(s, &err);
+    return rc;
+}
+
+/* Writes turns and says each one that is done, until it is killed. */
+static void live(const char *path, int told)
+{
+    struct store *s;
+    struct store_conversation c;
+    if (store_open(&s, path, &err) || store_conversation_find(s, "life", &c, &err) != 1 ||
+        store_lock(s, c.id, &err))
+        _exit(1);
+    for (int64_t turn = c.n_turns;; turn++) {
+        if (live_turn(s, c.id, turn)) _exit(2);
+        if (write(told, &turn, sizeof turn) != sizeof turn) _exit(3);
+    }
+}
+
+struct found {
+    int64_t n_answers, n_questions, n_tail;
+    bool wrong;
+};
+
+static int check_message(void *ctx, const struct store_message *m)
+{
+    struct found *f = ctx;
+    char text[64];
+    if (m->seq < 0) {
+        f->n_tail = (int64_t)m->n_tokens;
+        return 0;
+    }
+    bool question = m->role == STORE_USER;
+    snprintf(text, sizeof text, "%s %lld", question ? "question" : "answer",
+             (long long)(question ? f->n_questions : f->n_answers));
+    if (strcmp(text, m->text)) f->wrong = true;
+    if (question)
+        f->n_questions++;
+    else
+        f->n_answers++;
+    return 0;
+}
+
+static int count_segment(void *ctx, const struct store_segment *g)
+{
+    if (g->seq != (*(int64_t *)ctx)++) return 1;
+    return 0;
+}
+
+/* Turns that are whole; everything must fit together. */
+static int64_t assert_whole(struct store *s, int64_t id)
+{
+    struct found f = {0};
+    int64_t n_segments = 0;
+    ok(store_check(s, &err));
+    ok(store_message_each(s, id, check_message, &f, &err));
+    assert_int_equal(store_segment_each(s, id, -1, count_segment, &n_segments, &err), 0);
+    assert_false(f.wrong);
+    assert_int_equal(n_segments, f.n_answers);
+    assert_true(f.n_questions == f.n_answers || f.n_questions == f.n_answers + 1);
+    assert_true(f.n_tail == 0 || f.n_questions == f.n_answers + 1);
+    return f.n_answers;
+}
+
+/* What session does with an answer that was cut off: here, it is closed as it is. */
+static void finish_turn(struct store *s, int64_t id)
+{
+    struct found f = {0};
+    char text[64];
+    static uint8_t units[3000];
+    ok(store_message_each(s, id, check_message, &f, &err));
+    if (f.n_questions == f.n_answers) return;
+    snprintf(text, sizeof text, "answer %lld", (long long)f.n_answers);
+    struct store_message m = {.role = STORE_ASSISTANT, .text = text, .n_text = strlen(text)};
+    struct store_segment g = {.seq = f.n_answers, .bytes = units, .n_bytes = sizeof units};
+    ok(store_begin(s, &err));
+    ok(store_message_add(s, id, &m, &err));
+    ok(store_segment_put(s, id, &g, &err));
+    ok(store_tail_clear(s, id, &err));
+    ok(store_commit(s, &err));
+}
+
+static void killed_at_any_moment(void **state)
+{
+    struct life l;
+    struct store_conversation c;
+    int64_t n_killed = 60, n_turns = 0;
+    (void)state;
+    life_begin(&l);
+    ok(store_open(&l.s, l.path, &err));
+    ok(store_conversation_create(l.s, "life", &c, &err));
+    for (int i = 0; i < n_killed; i++) {
+        int told[2];
+        int64_t turn, last = -1;
+        store_close(l.s); /* the child must not inherit an open connection */
+        assert_int_equal(pipe(told), 0);
+        pid_t child = fork();
+        if (child == 0) live(l.path, told[1]);
+        close(told[1]);
+        usleep(1000 + random_number(25000));
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        while (read(told[0], &turn, sizeof turn) == sizeof turn) last = turn;
+        close(told[0]);
+        ok(store_open(&l.s, l.path, &err));
+        ok(store_lock(l.s, c.id, &err));
+        n_turns = assert_whole(l.s, c.id);
+        assert_true(n_turns > last);
+        finish_turn(l.s, c.id);
+        store_unlock(l.s, c.id);
+    }
+    print_message("%lld kills, %lld turns\n", (long long)n_killed, (long long)n_turns);
+    assert_true(n_turns > n_killed);
+    life_end(&l);
+}
+
+/* The file as the disk may have it after a power cut: what was synced, and of each later write all,
+ * nothing, or some sectors. */
+static void write_survivors(const struct disk_file *d, const char *path)
+{
+    uint8_t *data = malloc((size_t)d->n_synced + 1);
+    int64_t n = d->n_synced;
+    if (n) memcpy(data, d->synced, (size_t)n);
+    for (int i = 0; i < d->n_changes; i++) {
+        const struct change *c = &d->changes[i];
+        uint32_t fate = random_number(4);
+        int n_bytes = fate == 0 ? 0 : fate == 1 ? c->n / 512 / 2 * 512 : c->n;
+        if (n_bytes) apply(&data, &n, c, n_bytes);
+    }
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, (size_t)n, file), n);
+    fclose(file);
+    free(data);
+}
+
+/* Turns are there after a power cut; of an unfinished answer only the end may be gone. */
+static void power_cuts(void **state)
+{
+    struct life l, after;
+    struct store_conversation c, found;
+    char wal[160];
+    int n_cuts = 150;
+    (void)state;
+    life_begin(&l);
+    life_begin(&after);
+    snprintf(wal, sizeof wal, "%s-wal", after.path);
+    disk.record = true;
+    ok(store_open(&l.s, l.path, &err));
+    ok(store_conversation_create(l.s, "life", &c, &err));
+    for (int64_t turn = 0; turn < n_cuts; turn++) {
+        ok(live_turn(l.s, c.id, turn));
+        int n_more = (int)random_number(TOKENS_PER_TURN + 2);
+        if (n_more > 0) {
+            struct store_message m = {.role = STORE_USER, .text = "", .n_text = 0};
+            char text[64];
+            snprintf(text, sizeof text, "question %lld", (long long)turn + 1);
+            m.text = text;
+            m.n_text = strlen(text);
+            ok(store_message_add(l.s, c.id, &m, &err));
+        }
+        for (int i = 1; i < n_more; i++) {
+            struct store_tail t = {.position = (turn + 1) * TOKENS_PER_TURN + i, .text = "x"};
+            ok(store_tail_add(l.s, c.id, &t, &err));
+        }
+        write_survivors(&disk.files[0], after.path);
+        write_survivors(&disk.files[1], wal);
+        ok(store_open(&after.s, after.path, &err));
+        assert_int_equal(store_conversation_find(after.s, "life", &found, &err), 1);
+        int64_t n_whole = assert_whole(after.s, found.id);
+        if (n_whole != turn + 1)
+            fail_msg("%lld turns were closed, %lld are left", (long long)turn + 1,
+                     (long long)n_whole);
+        store_close(after.s);
+        after.s = NULL;
+        unlink(after.path);
+        if (n_more > 0) { /* the question again, as a turn of its own */
+            finish_turn(l.s, c.id);
+            turn++;
+        }
+    }
+    disk.record = false;
+    for (int i = 0; i < 2; i++) {
+        forget_changes(&disk.files[i]);
+        free(disk.files[i].changes);
+        free(disk.files[i].synced);
+        disk.files[i] = (struct disk_file){0};
+    }
+    life_end(&l);
+    life_end(&after);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_fails_once),
+        cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(power_cuts),
+    };
+    return cmocka_run_group_tests(tests, disk_start, NULL);
+}

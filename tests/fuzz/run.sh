@@ -1,0 +1,26 @@
+#!/bin/sh
+# run.sh BUILD SECONDS TARGET…: runs each fuzzer that long from the seeds, the malformed files of
+# RETAIN_TEST_DATA and what earlier runs found. A crash leaves its input in BUILD/fuzz.
+set -u
+build=$1 seconds=$2
+shift 2
+passed=0 failed=0
+data=${RETAIN_TEST_DATA:-../shared/data}/malformed
+"$build/tests/fuzz/make_seeds" "$build/fuzz" || exit 1
+for target in "$@"; do
+    name=${target##*/fuzz_}
+    mkdir -p "$build/fuzz/$name-found"
+    set -- "$build/fuzz/$name-found" "$build/fuzz/$name"
+    case $name in gguf | heads) [ -d "$data" ] && set -- "$@" "$data" ;; esac
+    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
+        -artifact_prefix="$build/fuzz/$name-" "$@" >"$build/fuzz/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok $name: $(grep '^Done ' "$build/fuzz/$name.log")"
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        tail -n 40 "$build/fuzz/$name.log"
+    fi
+done
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

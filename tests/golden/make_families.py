@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+"""Writes families/: a tiny random model of every family and the logits it must give.
+
+An implementation of its own, in double precision, from the papers and the models' published
+definitions; it shares nothing with the C code. Weights are drawn in the order of rows that
+checkpoints use and put into GGUF's when written. Needs PyTorch; every seed is fixed.
+
+    tests/golden/make_families.py        takes seconds, overwrites tests/golden/families
+"""
+import math
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+N_VOCAB, N_TOKENS = 300, 300
+POSITIONS = [0, 1, 2, 6, 7, 63, 64, 126, 127, 128, 129, 200, 255, 256, 298, 299]
+
+
+@dataclass
+class Config:
+    arch: str
+    seed: int
+    store: str = "F16"  # type of matrices in the file
+    n_layer: int = 2
+    n_embd: int = 64
+    n_head: int = 4
+    n_kv: int = 2
+    head_dim: int = 32
+    n_rot: int = 0  # 0 = head_dim
+    n_ff: int = 96
+    tied: bool = True
+    eps: float = 1e-5
+    base: float = 10000.0
+    n_ctx: int = 512
+    n_orig: int = 0  # original_context_length; 0 = not written
+    scaling: dict = field(default_factory=dict)
+    qkv_bias: bool = False
+    other_bias: bool = False
+    qk_norm: bool = False
+    fused: bool = False
+    pairs: bool = False  # GGUF keeps rows that turn together side by side
+    scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
+    write: dict = field(default_factory=dict)  # metadata beyond the shape
+
+    def __post_init__(self):
+        self.n_rot = self.n_rot or self.head_dim
+
+
+# ---- blocks -----------------------------------------------------------------------------------
+
+def quantize_q8_0(x):
+    """Values that Q8_0 can hold, and their bytes."""
+    g = x.reshape(-1, 32)
+    d = (g.abs().amax(1) / 127).half()
+    inv = torch.where(d > 0, 1 / d.double(), torch.zeros_like(d, dtype=torch.float64))
+    q = torch.round(g.double() * inv[:, None]).clamp(-127, 127).to(torch.int8)
+    raw = b"".join(dd.numpy().tobytes() + qq.numpy().tobytes() for dd, qq in zip(d, q))
+    return (d.double()[:, None] * q.double()).reshape(x.shape), raw
+
+
+def stored(x, kind):
+    """x as the file will hold it, in double precision."""
+    if kind == "F32":
+        return x.float().double()
+    if kind == "F16":
+        return x.half().double()
+    return quantize_q8_0(x)[0]
+
+
+def to_bytes(x, kind):
+    if kind == "F32":
+        return x.float().numpy().tobytes()
+    if kind == "F16":
+        return x.half().numpy().tobytes()
+    return quantize_q8_0(x)[1]
+
+
+# ---- weights, in the order of checkpoints ------------------------------------------------------
+
+def make_weights(c):
+    rng = torch.Generator().manual_seed(c.seed)
+
+    def matrix(n_out, n_in, gain=1.0):
+        x = torch.randn(n_out, n_in, generator=rng, dtype=torch.float64) * gain / math.sqrt(n_in)
+        return stored(x, c.store)
+
+    def vector(n, mean, std):
+        x = mean + std * torch.randn(n, generator=rng, dtype=torch.float64)
+        return x.float().double()
+
+    nq, nkv = c.n_head * c.head_dim, c.n_kv * c.head_dim
+    w = {"embed": matrix(N_VOCAB, c.n_embd), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
+    w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
+    for _ in range(c.n_layer):
+        l = {"attn_norm": vector(c.n_embd, 1, 0.1), "ffn_norm": vector(c.n_embd, 1, 0.1),
+             "q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
+             "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
+             "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
+             "down": matrix(c.n_embd, c.n_ff)}
+        if c.qkv_bias:
+            l |= {"q_b": vector(nq, 0, 0.5), "k_b": vector(nkv, 0, 0.5), "v_b": vector(nkv, 0, 0.5)}
+        if c.other_bias:
+            l |= {"o_b": vector(c.n_embd, 0, 0.3), "gate_b": vector(c.n_ff, 0, 0.3),
+                  "up_b": vector(c.n_ff, 0, 0.3), "down_b": vector(c.n_embd, 0, 0.3)}
+        if c.qk_norm:
+            l |= {"q_norm": vector(c.head_dim, 1.2, 0.2), "k_norm": vector(c.head_dim, 1.2, 0.2)}
+        w["layers"].append(l)
+    return w
+
+
+# ---- the reference ----------------------------------------------------------------------------
+
+def frequencies(c, long):
+    """Radians per position of each pair, and the factor on cosines and sines."""
+    s, n = c.scaling, c.n_rot // 2
+    inv = c.base ** (-torch.arange(0, c.n_rot, 2, dtype=torch.float64) / c.n_rot)
+    kind = s.get("kind", "none")
+    if kind == "linear":
+        return inv / s["factor"], 1.0
+    if kind == "llama3":  # transformers, modeling_rope_utils
+        wavelen = 2 * math.pi / inv
+        low, high = c.n_orig / s["low"], c.n_orig / s["high"]
+        smooth = (c.n_orig / wavelen - s["low"]) / (s["high"] - s["low"])
+        mixed = (1 - smooth) * inv / s["factor"] + smooth * inv
+        out = torch.where(wavelen > low, inv / s["factor"], inv)
+        middle = (wavelen >= high) & (wavelen <= low)
+        return torch.where(middle, mixed, out), 1.0
+    if kind == "yarn":  # arXiv 2309.00071, the authors' code
+
+        def dimension(turns):
+            return c.n_rot * math.log(c.n_orig / (turns * 2 * math.pi)) / (2 * math.log(c.base))
+
+        low, high = max(math.floor(dimension(32)), 0), min(math.ceil(dimension(1)), c.n_rot - 1)
+        ramp = ((torch.arange(n, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
+        return inv / s["factor"] * ramp + inv * (1 - ramp), 0.1 * math.log(s["factor"]) + 1
+    if kind == "longrope":
+        scale = c.n_ctx / c.n_orig
+        factor = math.sqrt(1 + math.log(scale) / math.log(c.n_orig))
+        return inv / s["long" if long else "short"].double(), factor
+    return inv, 1.0
+
+
+def rms(x, weight, eps):
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
+
+
+def rotate(x, angles, factor):
+    """x [token][head][head_dim], its first n_rot numbers turned: i with i + n_rot / 2."""
+    n = angles.shape[1]
+    cos, sin = angles.cos()[:, None] * factor, angles.sin()[:, None] * factor
+    a, b, rest = x[..., :n], x[..., n:2 * n], x[..., 2 * n:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+
+
+def attention(c, l, x, angles, factor):
+    n = x.shape[0]
+    q = (x @ l["q"].T + l.get("q_b", 0)).reshape(n, c.n_head, c.head_dim)
+    k = (x @ l["k"].T + l.get("k_b", 0)).reshape(n, c.n_kv, c.head_dim)
+    v = (x @ l["v"].T + l.get("v_b", 0)).reshape(n, c.n_kv, c.head_dim)
+    if c.qk_norm:
+        q, k = rms(q, l["q_norm"], c.eps), rms(k, l["k_norm"], c.eps)
+    q, k = rotate(q, angles, factor), rotate(k, angles, factor)
+    k = k.repeat_interleave(c.n_head // c.n_kv, 1)
+    v = v.repeat_interleave(c.n_head // c.n_kv, 1)
+    logits = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(c.head_dim)
+    logits += torch.full((n, n), -math.inf, dtype=torch.float64).triu(1)
+    out = torch.einsum("hqk,khd->qhd", logits.softmax(-1), v).reshape(n, -1)
+    return out @ l["o"].T + l.get("o_b", 0)
+
+
+def feed_forward(l, x):
+    gate, up = x @ l["gate"].T + l.get("gate_b", 0), x @ l["up"].T + l.get("up_b", 0)
+    return (torch.nn.functional.silu(gate) * up) @ l["down"].T + l.get("down_b", 0)
+
+
+def run(c, w, ids, long=False):
+    freq, factor = frequencies(c, long)
+    angles = torch.arange(len(ids), dtype=torch.float64)[:, None] * freq
+    embed, residual, divisor = c.scales
+    x = w["embed"][ids] * embed
+    for l in w["layers"]:
+        x = x + residual * attention(c, l, rms(x, l["attn_norm"], c.eps), angles, factor)
+        x = x + residual * feed_forward(l, rms(x, l["ffn_norm"], c.eps))
+    return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
+
+
+# ---- GGUF --------------------------------------------------------------------------------------
+
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q8_0": (8, 32, 34)}
+
+
+def text(s):
+    raw = s if isinstance(s, bytes) else s.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def value(v):
+    if isinstance(v, bool):
+        return struct.pack("<IB", 7, v)
+    if isinstance(v, int):
+        return struct.pack("<II", 4, v)
+    if isinstance(v, float):
+        return struct.pack("<If", 6, v)
+    if isinstance(v, str):
+        return struct.pack("<I", 8) + text(v)
+    kind = {str: 8, float: 6, int: 5}[type(v[0])]
+    out = struct.pack("<IIQ", 9, kind, len(v))
+    if kind == 8:
+        return out + b"".join(text(s) for s in v)
+    return out + struct.pack(f"<{len(v)}{'f' if kind == 6 else 'i'}", *v)
+
+
+def write_gguf(path, meta, tensors):
+    infos, data = b"", b""
+    for name, (x, kind) in tensors.items():
+        dims = tuple(reversed(x.shape))
+        infos += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPES[kind][0],
+                                          len(data))
+        data += to_bytes(x, kind)
+        data += bytes(-len(data) % 32)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(meta))
+    head += b"".join(text(k) + value(v) for k, v in meta.items()) + infos
+    path.write_bytes(head + bytes(-len(head) % 32) + data)
+
+
+def vocabulary():
+    words = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    kinds = [2, 3, 3] + [6] * 256
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words += ["\u2581"] + list(letters) + ["\u2581" + s for s in letters[:13]]
+    words += ["<|endoftext|>"]  # llama.cpp wants it in a phi3 file
+    kinds += [1] * 40 + [3]
+    assert len(words) == len(kinds) == N_VOCAB
+    return {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": words,
+            "tokenizer.ggml.scores": [-float(i) for i in range(N_VOCAB)],
+            "tokenizer.ggml.token_type": kinds, "tokenizer.ggml.bos_token_id": 1,
+            "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.unknown_token_id": 0}
+
+
+def metadata(c, name):
+    a = c.arch
+    m = {"general.architecture": a, "general.name": name, "general.alignment": 32,
+         f"{a}.context_length": c.n_ctx, f"{a}.embedding_length": c.n_embd,
+         f"{a}.block_count": c.n_layer, f"{a}.feed_forward_length": c.n_ff,
+         f"{a}.attention.head_count": c.n_head, f"{a}.attention.head_count_kv": c.n_kv,
+         f"{a}.attention.layer_norm_rms_epsilon": c.eps, f"{a}.rope.freq_base": c.base,
+         f"{a}.rope.dimension_count": c.n_rot}
+    if c.head_dim * c.n_head != c.n_embd:
+        m |= {f"{a}.attention.key_length": c.head_dim, f"{a}.attention.value_length": c.head_dim}
+    if c.n_orig:
+        m[f"{a}.rope.scaling.original_context_length"] = c.n_orig
+    m |= {f"{a}.{k}": v for k, v in c.write.items()}
+    return m | vocabulary()
+
+
+def side_by_side(x, n_head):
+    """Rows of heads, from i with i + head_dim / 2 to 2i with 2i + 1."""
+    return x.reshape(n_head, 2, -1, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
+
+
+def tensors_of(c, w):
+    out = {"token_embd.weight": (w["embed"], c.store), "output_norm.weight": (w["norm"], "F32")}
+    if not c.tied:
+        out["output.weight"] = (w["output"], c.store)
+    names = {"q": "attn_q", "k": "attn_k", "v": "attn_v", "o": "attn_output", "gate": "ffn_gate",
+             "up": "ffn_up", "down": "ffn_down"}
+    for i, source in enumerate(w["layers"]):
+        l = dict(source)
+        for key, n in (("q", c.n_head), ("k", c.n_kv)) if c.pairs else ():
+            for k in (key, key + "_b"):
+                if k in l:
+                    l[k] = side_by_side(l[k], n)
+        if c.fused:
+            l["qkv"] = torch.cat([l.pop("q"), l.pop("k"), l.pop("v")])
+            l["up"] = torch.cat([l.pop("gate"), l["up"]])
+        for key in ("attn_norm", "ffn_norm"):
+            out[f"blk.{i}.{key}.weight"] = (l[key], "F32")
+        for key in ("q_norm", "k_norm") if c.qk_norm else ():
+            out[f"blk.{i}.attn_{key}.weight"] = (l[key], "F32")
+        for key, name in (names | {"qkv": "attn_qkv"}).items():
+            if key in l:
+                out[f"blk.{i}.{name}.weight"] = (l[key], c.store)
+            if key + "_b" in l:
+                out[f"blk.{i}.{name}.bias"] = (l[key + "_b"], "F32")
+    s = c.scaling
+    if s.get("kind") == "longrope":
+        out["rope_factors_long.weight"] = (s["long"], "F32")
+        out["rope_factors_short.weight"] = (s["short"], "F32")
+    if s.get("as_tensor"):
+        plain = frequencies(Config(c.arch, 0, head_dim=c.head_dim, base=c.base), False)[0]
+        out["rope_freqs.weight"] = (plain / frequencies(c, False)[0], "F32")
+    return out
+
+
+def write_golden(path, ids, logits):
+    """int32: tokens, rows, vocabulary; ids; positions of the rows; then the rows as float32."""
+    rows = logits[POSITIONS].float()
+    head = [N_TOKENS, len(POSITIONS), N_VOCAB, *ids.tolist(), *POSITIONS]
+    path.write_bytes(struct.pack(f"<{len(head)}i", *head) + rows.numpy().tobytes())
+    return rows
+
+
+# ---- the models --------------------------------------------------------------------------------
+
+SMALL = dict(n_embd=32, n_head=2, n_kv=1, n_ff=64, pairs=True)
+
+
+def steps(first, last, n):
+    return (first * (last / first) ** torch.linspace(0, 1, n)).float()
+
+
+def models():
+    """name, configuration, [golden, whether the conversation is long]."""
+    yield "llama", Config("llama", 1, n_head=4, tied=False, pairs=True, qkv_bias=True,
+                          other_bias=True, base=500000.0), [("llama", False)]
+    yield "llama-linear", Config(
+        "llama", 2, store="F32", scaling={"kind": "linear", "factor": 4.0},
+        write={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
+        **SMALL), [("llama-linear", False)]
+    llama3 = {"kind": "llama3", "factor": 8.0, "low": 1.0, "high": 4.0}
+    yield "llama3", Config("llama", 3, n_orig=96, scaling=llama3 | {"as_tensor": True},
+                           **SMALL), [("llama3", False)]
+    yield "llama3-metadata", Config(
+        "llama", 3, n_orig=96, scaling=llama3,
+        write={"rope.scaling.type": "llama3", "rope.scaling.factor": 8.0,
+               "rope.scaling.low_freq_factor": 1.0, "rope.scaling.high_freq_factor": 4.0},
+        **SMALL), [("llama3", False)]
+    yield "llama-yarn", Config(
+        "llama", 4, n_orig=128, scaling={"kind": "yarn", "factor": 4.0},
+        write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0},
+        **SMALL), [("llama-yarn", False)]
+    factor = math.sqrt(1 + math.log(1280 / 320) / math.log(320))
+    yield "phi3", Config(
+        "phi3", 5, store="Q8_0", n_embd=192, n_head=2, n_kv=1, head_dim=96, fused=True, tied=False,
+        n_orig=320, n_ctx=1280, write={"rope.scaling.attn_factor": factor},
+        scaling={"kind": "longrope", "short": steps(1, 1.3, 48), "long": steps(1.1, 6, 48)},
+        ), [("phi3-short", False), ("phi3-long", True)]
+    yield "phi3-partial", Config(
+        "phi3", 6, n_layer=1, n_embd=128, n_head=2, n_kv=1, head_dim=64, n_rot=48, n_ff=64,
+        fused=True, n_orig=320, n_ctx=1280, write={"rope.scaling.type": "longrope"},
+        scaling={"kind": "longrope", "short": steps(1, 1.2, 24), "long": steps(1.2, 5, 24)},
+        ), [("phi3-partial-short", False), ("phi3-partial-long", True)]
+    yield "qwen2", Config("qwen2", 7, n_layer=3, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
+                          base=1000000.0), [("qwen2", False)]
+    yield "qwen3", Config("qwen3", 8, qk_norm=True, eps=1e-6, base=1000000.0), [("qwen3", False)]
+    scales = (12.0, 0.7 / math.sqrt(2), 2.0)
+    yield "minicpm", Config(
+        "minicpm", 9, n_head=2, n_kv=1, pairs=True, scales=scales,
+        write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)),
+        ), [("minicpm", False)]
+
+
+def main():
+    torch.set_num_threads(1)
+    folder = Path(__file__).parent / "families"
+    folder.mkdir(exist_ok=True)
+    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    for name, c, goldens in models():
+        w = make_weights(c)
+        write_gguf(folder / f"{name}.gguf", metadata(c, name), tensors_of(c, w))
+        for golden, long in goldens:
+            rows = write_golden(folder / f"{golden}.logits", ids, run(c, w, ids, long))
+            print(f"{golden}: standard deviation of logits {rows.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()

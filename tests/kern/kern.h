@@ -1,0 +1,137 @@
+/* What the kernel tests share: random numbers that repeat, buffers that notice a stray write,
+ * comparisons that name the place. */
+#ifndef RETAIN_TESTS_KERN_H
+#define RETAIN_TESTS_KERN_H
+
+#include "kernels/kernels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
+
+/* ---- random numbers ------------------------------------------------------------------------- */
+
+struct rng {
+    uint64_t state;
+};
+
+/* splitmix64 */
+static inline uint64_t rng_bits(struct rng *rng)
+{
+    uint64_t z = rng->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static inline int rng_below(struct rng *rng, int n)
+{
+    return (int)(rng_bits(rng) % (uint64_t)n);
+}
+
+/* Uniform in -1..1. */
+static inline float rng_float(struct rng *rng)
+{
+    return (float)((double)(rng_bits(rng) >> 11) * 0x1p-52 - 1.0);
+}
+
+static inline void rng_fill(struct rng *rng, float *x, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++) x[i] = rng_float(rng) * scale;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Input of exactly this size, so that the address sanitizer sees the first byte read past it. */
+static inline void *take(size_t bytes)
+{
+    void *p = NULL;
+    assert_int_equal(posix_memalign(&p, 64, bytes ? bytes : 1), 0);
+    return p;
+}
+
+enum { GUARD = 64, GUARD_BYTE = 0xa5 };
+
+/* Output: all ones (not a number), with guard bytes on both sides. */
+static inline void *guarded(size_t bytes)
+{
+    uint8_t *p = take(bytes + 2 * GUARD);
+    memset(p, GUARD_BYTE, bytes + 2 * GUARD);
+    memset(p + GUARD, 0xff, bytes);
+    return p + GUARD;
+}
+
+static inline void guarded_free(void *p, size_t bytes)
+{
+    const uint8_t *before = (uint8_t *)p - GUARD, *after = (uint8_t *)p + bytes;
+    for (int i = 0; i < GUARD; i++) {
+        if (before[i] != GUARD_BYTE) fail_msg("wrote %d bytes before the buffer", GUARD - i);
+        if (after[i] != GUARD_BYTE) fail_msg("wrote %d bytes past the buffer", i);
+    }
+    free((uint8_t *)p - GUARD);
+}
+
+/* ---- comparisons ---------------------------------------------------------------------------- */
+
+static inline void assert_near(double got, double want, double tolerance, const char *what)
+{
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("%s: got %.9g, want %.9g within %.3g", what, got, want, tolerance);
+}
+
+static inline void assert_same(const void *a, const void *b, size_t bytes, const char *what)
+{
+    const uint8_t *x = a, *y = b;
+    for (size_t i = 0; i < bytes; i++)
+        if (x[i] != y[i]) fail_msg("%s: differs at byte %zu of %zu", what, i, bytes);
+}
+
+/* ---- activations ---------------------------------------------------------------------------- */
+
+static inline struct kn_act act_new(struct rng *rng, int n_tok, int n_in, float scale)
+{
+    const size_t n = (size_t)n_tok * (size_t)n_in, groups = n / KN_GROUP;
+    float *x = take(n * sizeof *x);
+    struct kn_act act = {.n_in = n_in, .x = x};
+
+    rng_fill(rng, x, n, scale);
+    if (n_in % KN_GROUP) return act;
+    act.q = take(n);
+    act.d = take(groups * sizeof *act.d);
+    act.sum = take(groups * sizeof *act.sum);
+    kn_table("ref")->quantize(act.q, act.d, act.sum, x, (int)n);
+    return act;
+}
+
+/* The tokens from t on. */
+static inline struct kn_act act_from(const struct kn_act *act, int t)
+{
+    const size_t at = (size_t)t * (size_t)act->n_in;
+    struct kn_act part = {.n_in = act->n_in, .x = act->x + at};
+
+    if (act->q) {
+        part.q = act->q + at;
+        part.d = act->d + at / KN_GROUP;
+        part.sum = act->sum + at / KN_GROUP;
+    }
+    return part;
+}
+
+static inline void act_free(struct kn_act *act)
+{
+    free((void *)act->x);
+    free(act->q);
+    free(act->d);
+    free(act->sum);
+}
+
+#endif

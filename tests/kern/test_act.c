@@ -1,0 +1,144 @@
+/* quantize, rmsnorm, silu_mul, add on every instruction set, against formulas in double. */
+#include "tests/kern/kern.h"
+
+static const float scales[] = {1.0f, 1e-3f, 1e4f, 1e-38f, 3e-44f, 1e38f, 0.0f};
+
+static void test_quantize(void **state)
+{
+    static const int sizes[] = {32, 64, 96, 4096};
+
+    (void)state;
+    for (int i = 0; i < COUNT(sizes); i++)
+        for (int s = 0; s < COUNT(scales); s++) {
+            const size_t n = (size_t)sizes[i], groups = n / KN_GROUP;
+            struct rng rng = {(uint64_t)(i * 10 + s)};
+            float *x = take(n * sizeof *x);
+
+            rng_fill(&rng, x, n, scales[s]);
+            memset(x, 0, 7 * sizeof *x);
+            if (i == 3) memset(x + 64, 0, KN_GROUP * sizeof *x); /* a group of zeros */
+            for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+                int8_t *q = guarded(n);
+                float *d = guarded(groups * sizeof *d);
+                int32_t *sum = guarded(groups * sizeof *sum);
+
+                kn_table(*isa)->quantize(q, d, sum, x, (int)n);
+                for (size_t g = 0; g < groups; g++) {
+                    float max = 0;
+                    int32_t total = 0;
+
+                    for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++)
+                        max = fmaxf(max, fabsf(x[k]));
+                    assert_true(d[g] == max / 127.0f);
+                    for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++) {
+                        const float want = d[g] > 0 ? rintf(x[k] / d[g]) : 0;
+                        assert_int_equal(q[k], (int)fmaxf(-127, fminf(127, want)));
+                        total += q[k];
+                    }
+                    assert_int_equal(sum[g], total);
+                }
+                guarded_free(q, n);
+                guarded_free(d, groups * sizeof *d);
+                guarded_free(sum, groups * sizeof *sum);
+            }
+            free(x);
+        }
+}
+
+static void check_rmsnorm(const struct kernels *k, const float *x, const float *w, int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+    double sum = 0;
+
+    for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+    k->rmsnorm(y, x, w, n, 1e-5f);
+    for (int i = 0; i < n; i++) {
+        const double want = (double)x[i] / sqrt(sum / n + 1e-5) * (double)w[i];
+        assert_near((double)y[i], want, 2e-6 * fabs(want) + 1e-40, "rmsnorm");
+    }
+    float *in_place = guarded(bytes);
+    memcpy(in_place, x, bytes);
+    k->rmsnorm(in_place, in_place, w, n, 1e-5f);
+    assert_same(in_place, y, bytes, "rmsnorm in place");
+    guarded_free(in_place, bytes);
+    guarded_free(y, bytes);
+}
+
+static void check_silu_mul(const struct kernels *k, const float *gate, const float *up, int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+
+    k->silu_mul(y, gate, up, n);
+    for (int i = 0; i < n; i++) {
+        const double g = (double)gate[i], want = g / (1 + exp(-g)) * (double)up[i];
+        /* e^88 is where the vector exponential ends: nothing below 1e-35 is promised */
+        assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)up[i]), "silu");
+    }
+    float *in_place = guarded(bytes);
+    memcpy(in_place, gate, bytes);
+    k->silu_mul(in_place, in_place, up, n);
+    assert_same(in_place, y, bytes, "silu_mul in place");
+    guarded_free(in_place, bytes);
+    guarded_free(y, bytes);
+}
+
+static void check_add(const struct kernels *k, const float *a, const float *b, int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+
+    memcpy(y, a, bytes);
+    k->add(y, b, n);
+    for (int i = 0; i < n; i++) assert_true(y[i] == a[i] + b[i]);
+    guarded_free(y, bytes);
+}
+
+static void test_elementwise(void **state)
+{
+    static const float spread[] = {1.0f, 12.0f, 300.0f, 1e-4f, 0.0f};
+
+    (void)state;
+    for (int n = 1; n <= 600; n += n < 70 ? 1 : 53)
+        for (int s = 0; s < COUNT(spread); s++) {
+            struct rng rng = {(uint64_t)(n * 10 + s)};
+            float *a = take((size_t)n * sizeof *a), *b = take((size_t)n * sizeof *b);
+
+            rng_fill(&rng, a, (size_t)n, spread[s]);
+            rng_fill(&rng, b, (size_t)n, 2.0f);
+            for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+                check_rmsnorm(kn_table(*isa), a, b, n);
+                check_silu_mul(kn_table(*isa), a, b, n);
+                check_add(kn_table(*isa), a, b, n);
+            }
+            free(a);
+            free(b);
+        }
+}
+
+/* A broken model must look broken. */
+static void test_nan_stays(void **state)
+{
+    (void)state;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        float x[32], ones[32];
+
+        for (int i = 0; i < 32; i++) x[i] = ones[i] = 1.0f;
+        x[5] = NAN;
+        kn_table(*isa)->silu_mul(x, x, ones, 32);
+        assert_true(isnan(x[5]) && !isnan(x[4]));
+        kn_table(*isa)->rmsnorm(x, x, ones, 32, 1e-5f);
+        assert_true(isnan(x[0]));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_nan_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

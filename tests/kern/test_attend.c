@@ -1,0 +1,372 @@
+/* attend on every instruction set, against a softmax attention in double with explicit RoPE, and
+ * the promises of the header: a token's bits do not depend on its company. */
+#include "tests/kern/kern.h"
+
+struct shape {
+    enum kn_kv k_type, v_type;
+    int head_dim, n_group, n_tok, slot0, pos0;
+    float scale; /* of the logits; 0: 1 / sqrt(head_dim) */
+};
+
+struct setup {
+    struct shape s;
+    int n_slot;
+    void *k, *v;
+    float *k_float, *v_float; /* unpacked, [slot][head_dim] */
+    float *q;
+    size_t q_stride;
+    struct kn_rope rope;
+};
+
+static struct kn_rope rope_new(int n_pos, int head_dim)
+{
+    const int half = head_dim / 2;
+    float *c = take((size_t)(n_pos * half) * sizeof *c),
+          *s = take((size_t)(n_pos * half) * sizeof *s);
+
+    for (int p = 0; p < n_pos; p++)
+        for (int i = 0; i < half; i++) {
+            const double angle = p * pow(10000.0, -2.0 * i / head_dim);
+            c[p * half + i] = (float)cos(angle);
+            s[p * half + i] = (float)sin(angle);
+        }
+    return (struct kn_rope){n_pos, head_dim, c, s};
+}
+
+static void *units_new(struct rng *rng, enum kn_kv type, int n, int dim, float **unpacked)
+{
+    const struct kernels *ref = kn_table("ref");
+    const size_t bytes = kn_kv_bytes(type, dim);
+    uint8_t *units = take((size_t)n * bytes);
+    float *x = take((size_t)n * (size_t)dim * sizeof *x);
+
+    for (int i = 0; i < n; i++) {
+        float *row = x + (size_t)i * (size_t)dim;
+        rng_fill(rng, row, (size_t)dim, i % 7 == 3 ? 4.0f : 1.0f);
+        ref->kv_pack[type](units + (size_t)i * bytes, row, dim);
+        ref->kv_unpack[type](row, units + (size_t)i * bytes, dim);
+    }
+    *unpacked = x;
+    return units;
+}
+
+/* Exactly as many slots and positions as the last token needs: reading on is a fault. */
+static struct setup setup_new(const struct shape *s)
+{
+    struct rng rng = {
+        (uint64_t)(s->head_dim * 100003 + s->n_group * 1009 + s->n_tok * 31 + s->pos0)};
+    struct setup u = {.s = *s, .n_slot = s->pos0 + s->n_tok};
+
+    if (u.s.scale == 0) u.s.scale = 1.0f / sqrtf((float)s->head_dim);
+    u.k = units_new(&rng, s->k_type, u.n_slot, s->head_dim, &u.k_float);
+    u.v = units_new(&rng, s->v_type, u.n_slot, s->head_dim, &u.v_float);
+    u.q_stride = (size_t)(s->n_group * s->head_dim + 5);
+    u.q = take(u.q_stride * (size_t)s->n_tok * sizeof *u.q);
+    rng_fill(&rng, u.q, u.q_stride * (size_t)s->n_tok, 1.5f);
+    u.rope = rope_new(u.n_slot, s->head_dim);
+    return u;
+}
+
+static void setup_free(struct setup *u)
+{
+    free(u->k);
+    free(u->v);
+    free(u->k_float);
+    free(u->v_float);
+    free(u->q);
+    free((void *)u->rope.cos);
+    free((void *)u->rope.sin);
+}
+
+/* m, l, acc of tokens [t0, t0 + n_tok) against slots [slot0, slot1). */
+struct partial {
+    float *m, *l, *acc;
+    size_t rows;
+    int dim;
+};
+
+static struct partial run(const char *isa, const struct setup *u, int t0, int n_tok, int slot0,
+                          int slot1)
+{
+    struct partial p = {.rows = (size_t)(n_tok * u->s.n_group), .dim = u->s.head_dim};
+
+    p.m = guarded(p.rows * sizeof(float));
+    p.l = guarded(p.rows * sizeof(float));
+    p.acc = guarded(p.rows * (size_t)p.dim * sizeof(float));
+    const struct kn_attend job = {
+        .k_type = u->s.k_type,
+        .v_type = u->s.v_type,
+        .head_dim = u->s.head_dim,
+        .n_group = u->s.n_group,
+        .k = u->k,
+        .v = u->v,
+        .slot0 = slot0,
+        .slot1 = slot1,
+        .n_tok = n_tok,
+        .pos0 = u->s.pos0 + t0,
+        .q = u->q + (size_t)t0 * u->q_stride,
+        .q_stride = u->q_stride,
+        .rope = &u->rope,
+        .scale = u->s.scale,
+        .m = p.m,
+        .l = p.l,
+        .acc = p.acc,
+    };
+    kn_table(isa)->attend(&job);
+    return p;
+}
+
+static void partial_free(struct partial *p)
+{
+    guarded_free(p->m, p->rows * sizeof(float));
+    guarded_free(p->l, p->rows * sizeof(float));
+    guarded_free(p->acc, p->rows * (size_t)p->dim * sizeof(float));
+}
+
+/* ---- in double ------------------------------------------------------------------------------ */
+
+static void rotate_double(double *x, const float *in, int dim, int pos)
+{
+    for (int i = 0; i < dim / 2; i++) {
+        const double angle = pos * pow(10000.0, -2.0 * i / dim), c = cos(angle), s = sin(angle);
+        const double a = (double)in[i], b = (double)in[i + dim / 2];
+        x[i] = a * c - b * s;
+        x[i + dim / 2] = b * c + a * s;
+    }
+}
+
+/* Logits of one query; returns their maximum. *size: what their rounding errors scale with. */
+static double logits_double(double *logit, const struct setup *u, const float *q, int pos,
+                            int slot0, int end, double *size)
+{
+    const int dim = u->s.head_dim;
+    double max = -INFINITY, qr[KN_HEAD_DIM_MAX], kr[KN_HEAD_DIM_MAX];
+
+    *size = 0;
+    rotate_double(qr, q, dim, pos);
+    for (int s = slot0; s < end; s++) {
+        double dot = 0, mag = 0;
+
+        rotate_double(kr, u->k_float + (size_t)s * (size_t)dim, dim, s);
+        for (int i = 0; i < dim; i++) {
+            dot += qr[i] * kr[i];
+            mag += fabs(qr[i] * kr[i]);
+        }
+        logit[s] = dot * (double)u->s.scale;
+        max = fmax(max, logit[s]);
+        *size = fmax(*size, mag * (double)u->s.scale);
+    }
+    return max;
+}
+
+static void check_row(const struct setup *u, const struct partial *p, int t, int g, int slot0,
+                      int slot1, const char *isa)
+{
+    const int dim = u->s.head_dim, pos = u->s.pos0 + t, end = pos + 1 < slot1 ? pos + 1 : slot1;
+    const size_t row = (size_t)(t * u->s.n_group + g);
+    const float *q = u->q + (size_t)t * u->q_stride + (size_t)(g * dim);
+    double *logit = take((size_t)(u->n_slot + 1) * sizeof *logit);
+    double size, sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
+
+    if (end <= slot0) {
+        assert_true(p->m[row] == -INFINITY && p->l[row] == 0.0f);
+        for (int i = 0; i < dim; i++) assert_true(p->acc[row * (size_t)dim + (size_t)i] == 0.0f);
+        free(logit);
+        return;
+    }
+    const double tolerance = 1e-6 * (size + 2) * (u->n_slot > 1000 ? 4 : 1);
+    assert_near((double)p->m[row], max, tolerance, isa);
+    for (int s = slot0; s < end; s++) sum += exp(logit[s] - max);
+    assert_near((double)p->l[row], sum, 4 * tolerance * sum, isa);
+    for (int i = 0; i < dim; i++) {
+        double want = 0, mag = 0;
+
+        for (int s = slot0; s < end; s++) {
+            const double v = (double)u->v_float[(size_t)s * (size_t)dim + (size_t)i];
+            want += exp(logit[s] - max) * v;
+            mag += exp(logit[s] - max) * fabs(v);
+        }
+        assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want,
+                    4 * tolerance * mag + 1e-35, isa);
+    }
+    free(logit);
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static void check_values(const char *isa, const struct setup *u, int slot0, int slot1)
+{
+    struct partial p = run(isa, u, 0, u->s.n_tok, slot0, slot1);
+
+    for (int t = 0; t < u->s.n_tok; t++)
+        for (int g = 0; g < u->s.n_group; g++) check_row(u, &p, t, g, slot0, slot1, isa);
+    partial_free(&p);
+}
+
+/* Each token alone, with no slot more than it sees, against all of them at once. */
+static void check_company(const char *isa, const struct setup *u)
+{
+    const size_t n_group = (size_t)u->s.n_group, dim = (size_t)u->s.head_dim;
+    struct partial all = run(isa, u, 0, u->s.n_tok, u->s.slot0, u->n_slot);
+
+    for (int t = 0; t < u->s.n_tok; t++) {
+        const size_t row = (size_t)t * n_group;
+        struct partial one = run(isa, u, t, 1, u->s.slot0, u->s.pos0 + t + 1);
+
+        assert_same(one.m, all.m + row, n_group * 4, "m alone and in company");
+        assert_same(one.l, all.l + row, n_group * 4, "l alone and in company");
+        assert_same(one.acc, all.acc + row * dim, n_group * dim * 4, "acc alone and in company");
+        partial_free(&one);
+    }
+    partial_free(&all);
+}
+
+static void check_shape(const struct shape *s)
+{
+    struct setup u = setup_new(s);
+
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        check_values(*isa, &u, s->slot0, u.n_slot);
+        check_company(*isa, &u);
+    }
+    setup_free(&u);
+}
+
+static void test_slot_counts(void **state)
+{
+    static const int before[] = {0, 1, 14, 62, 63, 64, 65, 127, 200};
+    static const int toks[] = {1, 2, 5, 33};
+
+    (void)state;
+    for (int b = 0; b < COUNT(before); b++)
+        for (int t = 0; t < COUNT(toks); t++) {
+            const struct shape s = {.k_type = KN_KV_Q4,
+                                    .v_type = KN_KV_Q4,
+                                    .head_dim = 64,
+                                    .n_group = 4,
+                                    .n_tok = toks[t],
+                                    .pos0 = before[b]};
+            check_shape(&s);
+        }
+}
+
+static void test_groups_and_types(void **state)
+{
+    static const int dims[] = {32, 64, 96, 128, 160, 256};
+
+    (void)state;
+    for (int d = 0; d < COUNT(dims); d++)
+        for (int types = 0; types < KN_KV_TYPES * KN_KV_TYPES; types++)
+            for (int n_group = 1; n_group <= 8; n_group += d == 1 ? 1 : 3) {
+                const struct shape s = {.k_type = (enum kn_kv)(types % KN_KV_TYPES),
+                                        .v_type = (enum kn_kv)(types / KN_KV_TYPES),
+                                        .head_dim = dims[d],
+                                        .n_group = n_group,
+                                        .n_tok = 3,
+                                        .pos0 = 70};
+                check_shape(&s);
+            }
+}
+
+static void test_any_even(void **state)
+{
+    (void)state;
+    for (int dim = 2; dim <= 84; dim += 2)
+        for (int type = KN_KV_F16; type <= KN_KV_F32; type++) {
+            const struct shape s = {.k_type = (enum kn_kv)type,
+                                    .v_type = (enum kn_kv)type,
+                                    .head_dim = dim,
+                                    .n_group = 3,
+                                    .n_tok = 4,
+                                    .pos0 = 77};
+            check_shape(&s);
+        }
+}
+
+/* Far positions, a later part of the cache, logits that span hundreds. */
+static void test_far_and_steep(void **state)
+{
+    const struct shape far = {.k_type = KN_KV_Q4,
+                              .v_type = KN_KV_Q4,
+                              .head_dim = 64,
+                              .n_group = 2,
+                              .n_tok = 3,
+                              .slot0 = 4992,
+                              .pos0 = 5100};
+    const struct shape steep = {.k_type = KN_KV_Q4,
+                                .v_type = KN_KV_Q8,
+                                .head_dim = 128,
+                                .n_group = 2,
+                                .n_tok = 9,
+                                .pos0 = 200,
+                                .scale = 8.0f};
+
+    (void)state;
+    check_shape(&far);
+    check_shape(&steep);
+}
+
+/* Ranges that a token sees nothing of, or that end before it: parts of a split cache. */
+static void test_parts(void **state)
+{
+    const struct shape s = {.k_type = KN_KV_Q4,
+                            .v_type = KN_KV_Q4,
+                            .head_dim = 64,
+                            .n_group = 4,
+                            .n_tok = 20,
+                            .pos0 = 120};
+    struct setup u = setup_new(&s);
+
+    (void)state;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        check_values(*isa, &u, 128, 140); /* the first 8 tokens see nothing */
+        check_values(*isa, &u, 64, 128);
+        check_values(*isa, &u, 0, 37);
+        check_values(*isa, &u, 64, 64);
+        check_values(*isa, &u, 128, 64);
+    }
+    setup_free(&u);
+}
+
+static void test_merged_parts(void **state)
+{
+    enum { DIM = 64, GROUP = 4 };
+    const struct shape s = {.k_type = KN_KV_Q4,
+                            .v_type = KN_KV_Q4,
+                            .head_dim = DIM,
+                            .n_group = GROUP,
+                            .n_tok = 1,
+                            .pos0 = 299};
+    struct setup u = setup_new(&s);
+
+    (void)state;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        float m[3][GROUP], l[3][GROUP], acc[3][GROUP][DIM], parts[GROUP * DIM], whole[GROUP * DIM];
+        struct partial all = run(*isa, &u, 0, 1, 0, 300);
+
+        for (int i = 0; i < 3; i++) {
+            struct partial p =
+                run(*isa, &u, 0, 1, 128 * i, 128 * (i + 1) < 300 ? 128 * (i + 1) : 300);
+            memcpy(m[i], p.m, sizeof m[i]);
+            memcpy(l[i], p.l, sizeof l[i]);
+            memcpy(acc[i], p.acc, sizeof acc[i]);
+            partial_free(&p);
+        }
+        kn_attend_merge(parts, m[0], l[0], acc[0][0], 3, GROUP, DIM);
+        kn_attend_merge(whole, all.m, all.l, all.acc, 1, GROUP, DIM);
+        for (int i = 0; i < GROUP * DIM; i++)
+            assert_near((double)parts[i], (double)whole[i], 2e-6, "three parts");
+        partial_free(&all);
+    }
+    setup_free(&u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slot_counts), cmocka_unit_test(test_groups_and_types),
+        cmocka_unit_test(test_any_even),    cmocka_unit_test(test_far_and_steep),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_merged_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

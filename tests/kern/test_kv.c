@@ -1,0 +1,142 @@
+/* kv_pack and kv_unpack of every type on every instruction set: the documented formula to the bit,
+ * so that a cache saved on one machine is the same bytes on another. */
+#include "tests/kern/kern.h"
+
+static const float scales[] = {1.0f, 1e-3f, 300.0f, 1e-6f, 1e-9f, 70000.0f, 1e30f, 0.0f};
+static const int dims[] = {32, 64, 96, 128, 256};
+
+static float half_of(float x)
+{
+    return kn_float_from_half(kn_half_from_float(fmaxf(-65504, fminf(65504, x))));
+}
+
+static void want_q8(uint8_t *out, const float *x, int head_dim)
+{
+    memset(out, 0, kn_kv_bytes(KN_KV_Q8, head_dim));
+    for (int g = 0; g < head_dim / 32; g++, out += 34, x += 32) {
+        float max = 0;
+
+        for (int i = 0; i < 32; i++) max = fmaxf(max, fabsf(x[i]));
+        const float d = half_of(max / 127.0f);
+        const uint16_t bits = kn_half_from_float(d);
+        memcpy(out, &bits, 2);
+        for (int i = 0; i < 32; i++)
+            out[2 + i] = (uint8_t)(int)(d > 0 ? fmaxf(-127, fminf(127, rintf(x[i] / d))) : 0);
+    }
+}
+
+static void want_q4(uint8_t *out, const float *x, int head_dim)
+{
+    for (int g = 0; g < head_dim / 32; g++, out += 20, x += 32) {
+        float min = x[0], max = x[0];
+        int q[32];
+
+        for (int i = 0; i < 32; i++) {
+            min = fminf(min, x[i]);
+            max = fmaxf(max, x[i]);
+        }
+        const float d = half_of((max - min) / 15.0f + 0.0f), m = half_of(min + 0.0f);
+        const uint16_t bits[2] = {kn_half_from_float(d), kn_half_from_float(m)};
+        memcpy(out, bits, 4);
+        for (int i = 0; i < 32; i++)
+            q[i] = (int)(d > 0 ? fmaxf(0, fminf(15, rintf((x[i] - m) / d))) : 0);
+        for (int i = 0; i < 16; i++) out[4 + i] = (uint8_t)(q[i] | q[i + 16] << 4);
+    }
+}
+
+static void want_f16(uint8_t *out, const float *x, int head_dim)
+{
+    for (int i = 0; i < head_dim; i++) {
+        const uint16_t h = kn_half_from_float(half_of(x[i]));
+        memcpy(out + 2 * i, &h, 2);
+    }
+}
+
+/* x = d * q + m as the header says, from the bytes. */
+static double unpacked(enum kn_kv type, const uint8_t *unit, int i)
+{
+    const uint8_t *group = unit + i / 32 * (type == KN_KV_Q8 ? 34 : 20);
+    uint16_t h[2];
+
+    if (type == KN_KV_F16) {
+        memcpy(h, unit + 2 * i, 2);
+        return (double)kn_float_from_half(h[0]);
+    }
+    if (type == KN_KV_F32) {
+        float f;
+        memcpy(&f, unit + 4 * i, 4);
+        return (double)f;
+    }
+    memcpy(h, group, 4);
+    if (type == KN_KV_Q8) return (double)kn_float_from_half(h[0]) * (int8_t)group[2 + i % 32];
+    const int q = group[4 + i % 16] >> (i % 32 < 16 ? 0 : 4) & 15;
+    return (double)kn_float_from_half(h[0]) * q + (double)kn_float_from_half(h[1]);
+}
+
+static void check(enum kn_kv type, int head_dim, const float *x)
+{
+    const size_t bytes = kn_kv_bytes(type, head_dim), n = (size_t)head_dim;
+    uint8_t want[KN_HEAD_DIM_MAX * 4];
+
+    if (type == KN_KV_F16) want_f16(want, x, head_dim);
+    if (type == KN_KV_F32) memcpy(want, x, n * sizeof *x);
+    if (type == KN_KV_Q8) want_q8(want, x, head_dim);
+    if (type == KN_KV_Q4) want_q4(want, x, head_dim);
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        uint8_t *unit = guarded(bytes);
+        float *back = guarded(n * sizeof *back);
+
+        kn_table(*isa)->kv_pack[type](unit, x, head_dim);
+        assert_same(unit, want, bytes, *isa);
+        kn_table(*isa)->kv_unpack[type](back, unit, head_dim);
+        for (int i = 0; i < head_dim; i++) {
+            const double exact = unpacked(type, unit, i);
+            assert_near((double)back[i], exact, fabs(exact) * 1e-7, *isa);
+        }
+        guarded_free(unit, bytes);
+        guarded_free(back, n * sizeof *back);
+    }
+}
+
+static void test_formula(void **state)
+{
+    (void)state;
+    for (int type = 0; type < KN_KV_TYPES; type++)
+        for (int d = 0; d < COUNT(dims); d++)
+            for (int s = 0; s < COUNT(scales); s++)
+                for (int round = 0; round < 20; round++) {
+                    struct rng rng = {(uint64_t)(((type * 10 + d) * 10 + s) * 100 + round)};
+                    float *x = take((size_t)dims[d] * sizeof *x);
+
+                    rng_fill(&rng, x, (size_t)dims[d], scales[s]);
+                    for (int i = 0; round % 4 == 1 && i < dims[d]; i++)
+                        x[i] = fabsf(x[i]); /* one sign only */
+                    for (int i = 0; round % 4 == 2 && i < dims[d]; i++) x[i] = x[0]; /* all equal */
+                    if (round % 4 == 3) x[dims[d] / 2] *= 50; /* one outlier */
+                    check((enum kn_kv)type, dims[d], x);
+                    free(x);
+                }
+}
+
+static void test_any_even(void **state)
+{
+    (void)state;
+    for (int dim = 2; dim <= 80; dim += 2) {
+        struct rng rng = {(uint64_t)dim};
+        float *x = take((size_t)dim * sizeof *x);
+
+        rng_fill(&rng, x, (size_t)dim, 100.0f);
+        check(KN_KV_F16, dim, x);
+        check(KN_KV_F32, dim, x);
+        free(x);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formula),
+        cmocka_unit_test(test_any_even),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

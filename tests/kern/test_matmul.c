@@ -1,0 +1,337 @@
+/* matmul and row of every type on every instruction set. The reference is checked against sums in
+ * double over weights unpacked here; the others against the reference. */
+#include "tests/kern/kern.h"
+
+/* How the scales of a quantized matrix, or the weights of a float one, look. */
+enum fill { ORDINARY, EXTREME, TINY, HUGE_SCALE, ZERO, FILLS };
+
+struct matrix {
+    struct kn_weight w;
+    double *value; /* [n_out][n_in] */
+    double *size;  /* the same, of the magnitudes that value is the sum of; NULL: |value| */
+};
+
+static uint16_t scale_half(struct rng *rng, enum fill fill)
+{
+    switch (fill) {
+    case TINY: return (uint16_t)(1 + rng_below(rng, 1023)); /* denormal */
+    case HUGE_SCALE: return (uint16_t)(0x7b00 + rng_below(rng, 256));
+    case ZERO: return 0;
+    default: return kn_half_from_float(rng_float(rng) * 0.1f);
+    }
+}
+
+static void fill_q4(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
+    uint8_t *blocks = take((size_t)n_group * 18);
+
+    for (int r = 0; r < m->w.n_out; r++) {
+        for (int g = 0; g < n_group; g++) {
+            uint8_t *block = blocks + 18 * g;
+            const uint16_t d = scale_half(rng, fill);
+
+            memcpy(block, &d, 2);
+            for (int i = 0; i < 16; i++) {
+                block[2 + i] = (uint8_t)rng_bits(rng);
+                if (fill == EXTREME) block[2 + i] = r % 2 ? 0xff : 0x00;
+            }
+            for (int k = 0; k < KN_GROUP; k++) {
+                const int q = k < 16 ? block[2 + k] & 15 : block[2 + k - 16] >> 4;
+                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
+                    (double)kn_float_from_half(d) * (q - 8);
+            }
+        }
+        kn_pack_q4((struct kn_q4_panel *)m->w.data, r, n_in, blocks);
+    }
+    free(blocks);
+}
+
+static void fill_q8(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
+    uint8_t *blocks = take((size_t)n_group * 34);
+
+    for (int r = 0; r < m->w.n_out; r++) {
+        for (int g = 0; g < n_group; g++) {
+            uint8_t *block = blocks + 34 * g;
+            const uint16_t d = scale_half(rng, fill);
+
+            memcpy(block, &d, 2);
+            for (int k = 0; k < KN_GROUP; k++) {
+                block[2 + k] = (uint8_t)rng_bits(rng);
+                if (fill == EXTREME) block[2 + k] = r % 3 == 0 ? 0x80 : r % 3 == 1 ? 0x7f : 0x81;
+                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
+                    (double)kn_float_from_half(d) * (int8_t)block[2 + k];
+            }
+        }
+        kn_pack_q8((struct kn_q8_panel *)m->w.data, r, n_in, blocks);
+    }
+    free(blocks);
+}
+
+/* Q4A: half d, half m, nibbles[16]; Q5A: half d, half m, fifth bits[4], nibbles[16] */
+static void fill_affine(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    const int five = m->w.type == KN_Q5A, bytes = five ? 24 : 20, qs = bytes - 16;
+    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
+    uint8_t *blocks = take((size_t)(n_group * bytes));
+
+    for (int r = 0; r < m->w.n_out; r++) {
+        for (int g = 0; g < n_group; g++) {
+            uint8_t *block = blocks + bytes * g;
+            const uint16_t d = scale_half(rng, fill), min = scale_half(rng, fill);
+
+            memcpy(block, &d, 2);
+            memcpy(block + 2, &min, 2);
+            for (int i = 4; i < bytes; i++) {
+                block[i] = (uint8_t)rng_bits(rng);
+                if (fill == EXTREME) block[i] = r % 2 ? 0xff : 0x00;
+            }
+            for (int k = 0; k < KN_GROUP; k++) {
+                const size_t at = (size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k);
+                const int low = k < 16 ? block[qs + k] & 15 : block[qs + k - 16] >> 4;
+                const int q = low | (five ? block[4 + k / 8] >> k % 8 & 1 : 0) << 4;
+                const double scaled = (double)kn_float_from_half(d) * q;
+
+                m->value[at] = scaled + (double)kn_float_from_half(min);
+                m->size[at] = fabs(scaled) + fabs((double)kn_float_from_half(min));
+            }
+        }
+        if (five)
+            kn_pack_q5a((struct kn_q5a_panel *)m->w.data, r, n_in, blocks);
+        else
+            kn_pack_q4a((struct kn_q4a_panel *)m->w.data, r, n_in, blocks);
+    }
+    free(blocks);
+}
+
+static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    const int n_in = m->w.n_in, n_group = n_in / KN_GROUP;
+    struct kn_q6_block *blocks = take((size_t)n_group * sizeof *blocks);
+
+    for (int r = 0; r < m->w.n_out; r++) {
+        for (int g = 0; g < n_group; g++) {
+            struct kn_q6_block *block = &blocks[g];
+
+            for (int h = 0; h < 2; h++) block->d[h] = scale_half(rng, fill);
+            for (int k = 0; k < KN_GROUP; k++) {
+                block->q[k] = (uint8_t)rng_below(rng, 64);
+                if (fill == EXTREME) block->q[k] = r % 2 ? 63 : 0;
+                m->value[(size_t)r * (size_t)n_in + (size_t)(g * KN_GROUP + k)] =
+                    (double)kn_float_from_half(block->d[k / 16]) * (block->q[k] - 32);
+            }
+        }
+        kn_pack_q6((struct kn_q6_panel *)m->w.data, r, n_in, blocks);
+    }
+    free(blocks);
+}
+
+static void fill_float(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    static const float scale[FILLS] = {1.0f, 60000.0f, 1e-6f, 1e4f, 0.0f};
+    const size_t n = (size_t)m->w.n_out * (size_t)m->w.n_in;
+    uint16_t *halves = (uint16_t *)m->w.data;
+    float *floats = (float *)m->w.data;
+
+    for (size_t i = 0; i < n; i++) {
+        const float x = rng_float(rng) * scale[fill];
+        uint32_t bits;
+
+        memcpy(&bits, &x, sizeof bits);
+        if (m->w.type == KN_F32) {
+            floats[i] = x;
+            m->value[i] = (double)x;
+        } else if (m->w.type == KN_F16) {
+            halves[i] = kn_half_from_float(x);
+            m->value[i] = (double)kn_float_from_half(halves[i]);
+        } else {
+            halves[i] = (uint16_t)(bits >> 16);
+            m->value[i] = (double)kn_float_from_bf16(halves[i]);
+        }
+    }
+}
+
+static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in,
+                                enum fill fill)
+{
+    const size_t bytes = kn_weight_bytes(type, n_out, n_in);
+    void *data = take(bytes);
+    struct matrix m = {.w = {type, n_out, n_in, data}};
+
+    memset(data, 0, bytes);
+    m.value = take((size_t)n_out * (size_t)n_in * sizeof *m.value);
+    if (type == KN_Q4A || type == KN_Q5A)
+        m.size = take((size_t)n_out * (size_t)n_in * sizeof *m.size);
+    if (type == KN_Q4)
+        fill_q4(rng, &m, fill);
+    else if (type == KN_Q8)
+        fill_q8(rng, &m, fill);
+    else if (m.size)
+        fill_affine(rng, &m, fill);
+    else if (type == KN_Q6)
+        fill_q6(rng, &m, fill);
+    else
+        fill_float(rng, &m, fill);
+    return m;
+}
+
+static void matrix_free(struct matrix *m)
+{
+    free((void *)m->w.data);
+    free(m->value);
+    free(m->size);
+}
+
+/* Sum and sum of magnitudes of one output in double; what a float kernel may lose scales with
+ * the latter. */
+static double dot_double(const struct matrix *m, const struct kn_act *x, int t, int r, double *mag)
+{
+    const int n = m->w.n_in, quantized = kn_is_quantized(m->w.type);
+    const double *w = m->value + (size_t)r * (size_t)n;
+    const double *size = (m->size ? m->size : m->value) + (size_t)r * (size_t)n;
+    double sum = 0;
+
+    *mag = 0;
+    for (int k = 0; k < n; k++) {
+        const size_t at = (size_t)t * (size_t)n + (size_t)k;
+        const double v = quantized ? (double)x->d[at / KN_GROUP] * x->q[at] : (double)x->x[at];
+        sum += w[k] * v;
+        *mag += fabs(size[k] * v);
+    }
+    return sum;
+}
+
+static void check_values(const struct matrix *m, const struct kn_act *x, int n_tok, const float *y,
+                         size_t stride, const char *isa)
+{
+    for (int t = 0; t < n_tok; t++)
+        for (int r = 0; r < m->w.n_out; r++) {
+            double mag;
+            const double want = dot_double(m, x, t, r, &mag);
+            assert_near((double)y[(size_t)t * stride + (size_t)r], want, 2e-6 * mag + 1e-37, isa);
+        }
+}
+
+/* The same product token by token and row range by row range: the same bits, and nothing outside
+ * the range is touched. */
+static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, const float *want)
+{
+    const int n_out = whole->w->n_out, n_tok = whole->n_tok;
+    const size_t bytes = (size_t)n_tok * whole->y_stride * sizeof(float);
+    float *y = guarded(bytes);
+
+    for (int t = 0; t < n_tok; t++)
+        for (int r = 0; r < n_out;) {
+            const int step = KN_PANEL * (1 + (r / KN_PANEL + t) % 3);
+            const struct kn_act x = act_from(whole->x, t);
+            struct kn_matmul part = *whole;
+
+            part.x = &x;
+            part.n_tok = 1;
+            part.row0 = r;
+            part.row1 = r + step < n_out ? r + step : n_out;
+            part.y = y + (size_t)t * whole->y_stride;
+            k->matmul[whole->w->type](&part);
+            r += step;
+        }
+    assert_same(y, want, bytes, "rows and tokens cut apart");
+    guarded_free(y, bytes);
+}
+
+static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum fill fill)
+{
+    struct rng rng = {(uint64_t)(n_out * 1000003 + n_in * 1009 + n_tok * 31 + (int)fill)};
+    struct matrix m = matrix_new(&rng, type, n_out, n_in, fill);
+    struct kn_act x = act_new(&rng, n_tok, n_in, fill == EXTREME ? 1000.0f : 1.0f);
+    const size_t stride = (size_t)n_out + 3, bytes = (size_t)n_tok * stride * sizeof(float);
+
+    if (fill == EXTREME && x.q) /* every activation at the end of its range */
+        for (int i = 0; i < n_tok * n_in / KN_GROUP; i++) {
+            memset(x.q + i * KN_GROUP, i % 2 ? 127 : -127, KN_GROUP);
+            x.sum[i] = (i % 2 ? 127 : -127) * KN_GROUP;
+        }
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        const struct kernels *k = kn_table(*isa);
+        float *y = guarded(bytes), untouched;
+        const struct kn_matmul job = {
+            .w = &m.w, .x = &x, .n_tok = n_tok, .row1 = n_out, .y = y, .y_stride = stride};
+
+        k->matmul[type](&job);
+        check_values(&m, &x, n_tok, y, stride, *isa);
+        memset(&untouched, 0xff, sizeof untouched);
+        for (int t = 0; t < n_tok; t++)
+            for (int i = n_out; i < (int)stride; i++)
+                assert_memory_equal(&y[(size_t)t * stride + (size_t)i], &untouched, 4);
+        check_cuts(k, &job, y);
+        guarded_free(y, bytes);
+    }
+    act_free(&x);
+    matrix_free(&m);
+}
+
+static void test_quantized(void **state)
+{
+    static const int outs[] = {1, 15, 16, 17, 33, 70}, ins[] = {32, 64, 96, 288};
+
+    (void)state;
+    for (int type = KN_Q4; type < KN_TYPES; type++) {
+        for (int o = 0; o < COUNT(outs); o++)
+            for (int i = 0; i < COUNT(ins); i++)
+                for (int n_tok = 1; n_tok <= 33; n_tok += n_tok < 18 ? 1 : 5)
+                    check_shape((enum kn_type)type, outs[o], ins[i], n_tok, ORDINARY);
+        for (int fill = 0; fill < FILLS; fill++)
+            check_shape((enum kn_type)type, 35, 160, 11, (enum fill)fill);
+        check_shape((enum kn_type)type, 17, 16384, 33,
+                    ORDINARY); /* more than one block of tokens */
+    }
+}
+
+static void test_float(void **state)
+{
+    static const int outs[] = {1, 3, 8, 17, 35}, ins[] = {1, 7, 16, 31, 64, 100};
+    static const int toks[] = {1, 2, 3, 4, 5, 9, 33};
+
+    (void)state;
+    for (int type = KN_F32; type <= KN_BF16; type++) {
+        for (int o = 0; o < COUNT(outs); o++)
+            for (int i = 0; i < COUNT(ins); i++)
+                for (int t = 0; t < COUNT(toks); t++)
+                    check_shape((enum kn_type)type, outs[o], ins[i], toks[t], ORDINARY);
+        for (int fill = 0; fill < FILLS; fill++)
+            check_shape((enum kn_type)type, 35, 160, 11, (enum fill)fill);
+        check_shape((enum kn_type)type, 17, 16384, 9, ORDINARY);
+    }
+}
+
+static void test_row(void **state)
+{
+    enum { OUT = 19, IN = 96 };
+
+    (void)state;
+    for (int type = 0; type < KN_TYPES; type++)
+        for (int fill = 0; fill < FILLS; fill++) {
+            struct rng rng = {(uint64_t)(type * 10 + fill)};
+            struct matrix m = matrix_new(&rng, (enum kn_type)type, OUT, IN, (enum fill)fill);
+
+            for (const char *const *isa = kn_isa_list(); *isa; isa++)
+                for (int r = 0; r < OUT; r++) {
+                    float *out = guarded(IN * sizeof *out);
+                    kn_table(*isa)->row[type](out, &m.w, r);
+                    for (int k = 0; k < IN; k++) assert_true(out[k] == (float)m.value[r * IN + k]);
+                    guarded_free(out, IN * sizeof *out);
+                }
+            matrix_free(&m);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantized),
+        cmocka_unit_test(test_float),
+        cmocka_unit_test(test_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* pack.c and table.c: halves, sizes, panels, the merge, the choice of a table. */
+#include "tests/kern/kern.h"
+
+/* What a half means, from its fields. */
+static double half_value(unsigned h)
+{
+    const int exponent = h >> 10 & 31, fraction = h & 1023;
+    const double sign = h & 0x8000 ? -1.0 : 1.0;
+
+    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
+    if (exponent == 0) return sign * ldexp(fraction, -24);
+    return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+static void test_half_values(void **state)
+{
+    (void)state;
+    for (unsigned h = 0; h < 65536; h++) {
+        const float x = kn_float_from_half((uint16_t)h);
+        const double want = half_value(h);
+
+        if (isnan(want)) {
+            assert_true(isnan(x));
+            assert_int_equal(kn_half_from_float(x), h | 0x200); /* quiet, payload kept */
+            continue;
+        }
+        assert_true((double)x == want && !signbit(x) == !(h & 0x8000));
+        assert_int_equal(kn_half_from_float(x), h);
+    }
+}
+
+/* Every midpoint between two halves goes to the even one, its neighbours to the nearer one. */
+static void test_half_rounding(void **state)
+{
+    (void)state;
+    for (unsigned h = 0; h < 0x7c00; h++) {
+        const unsigned even = h & 1 ? h + 1 : h;
+        const double below = half_value(h), above = h == 0x7bff ? 65536.0 : half_value(h + 1);
+        const float middle = (float)((below + above) / 2);
+
+        assert_int_equal(kn_half_from_float(middle), even);
+        assert_int_equal(kn_half_from_float(nextafterf(middle, 0.0f)), h);
+        assert_int_equal(kn_half_from_float(nextafterf(middle, INFINITY)), h + 1);
+        assert_int_equal(kn_half_from_float(-middle), even | 0x8000);
+    }
+    assert_int_equal(kn_half_from_float(1e30f), 0x7c00);
+    assert_int_equal(kn_half_from_float(-INFINITY), 0xfc00);
+    assert_int_equal(kn_half_from_float(1e-30f), 0);
+    assert_int_equal(kn_half_from_float(-0.0f), 0x8000);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    assert_true(kn_float_from_bf16(0x3f80) == 1.0f);
+    assert_true(kn_float_from_bf16(0xc040) == -3.0f);
+}
+
+static void test_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(kn_weight_bytes(KN_F32, 3, 5), 60);
+    assert_int_equal(kn_weight_bytes(KN_F16, 3, 5), 30);
+    assert_int_equal(kn_weight_bytes(KN_BF16, 3, 5), 30);
+    assert_int_equal(kn_weight_bytes(KN_Q4, 17, 64), 2 * 2 * 288);
+    assert_int_equal(kn_weight_bytes(KN_Q8, 16, 96), 3 * 544);
+    assert_int_equal(kn_weight_bytes(KN_Q4, 200000, 65536), (size_t)12500 * 2048 * 288);
+    assert_int_equal(kn_weight_bytes(KN_Q4A, 17, 64), 2 * 2 * 320);
+    assert_int_equal(kn_weight_bytes(KN_Q5A, 17, 64), 2 * 2 * 384);
+    assert_int_equal(kn_weight_bytes(KN_Q6, 17, 64), 2 * 2 * 448);
+    assert_int_equal(kn_kv_bytes(KN_KV_F16, 8), 16);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q4, 128), 80);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q8, 128), 136);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q8, 96), 104);
+    assert_int_equal(kn_kv_bytes(KN_KV_Q8, 32), 36);
+}
+
+static void test_pack_q4(void **state)
+{
+    enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32, BLOCK = 18 };
+    struct rng rng = {1};
+    uint8_t blocks[ROWS][GROUPS][BLOCK];
+    const size_t bytes = kn_weight_bytes(KN_Q4, ROWS, COLS);
+    struct kn_q4_panel *panels = guarded(bytes);
+
+    (void)state;
+    memset(panels, 0, bytes);
+    for (int r = 0; r < ROWS; r++) {
+        for (int g = 0; g < GROUPS; g++)
+            for (int i = 0; i < BLOCK; i++) blocks[r][g][i] = (uint8_t)rng_bits(&rng);
+        kn_pack_q4(panels, r, COLS, blocks[r]);
+    }
+    for (int r = 0; r < 32; r++)
+        for (int k = 0; k < COLS; k++) {
+            const struct kn_q4_panel *p = &panels[r / 16 * GROUPS + k / 32];
+            const uint8_t *block = r < ROWS ? blocks[r][k / 32] : NULL;
+            const int j = k % 32, shift = j < 16 ? 0 : 4;
+            const int got = p->qs[j % 16 / 4][r % 16][j % 4] >> shift & 15;
+
+            assert_int_equal(got, block ? block[2 + j % 16] >> shift & 15 : 0);
+            assert_int_equal(p->d[r % 16], block ? block[0] | block[1] << 8 : 0);
+        }
+    guarded_free(panels, bytes);
+}
+
+static void test_pack_q8(void **state)
+{
+    enum { ROWS = 17, COLS = 64, GROUPS = COLS / 32, BLOCK = 34 };
+    struct rng rng = {2};
+    uint8_t blocks[ROWS][GROUPS][BLOCK];
+    const size_t bytes = kn_weight_bytes(KN_Q8, ROWS, COLS);
+    struct kn_q8_panel *panels = guarded(bytes);
+
+    (void)state;
+    memset(panels, 0, bytes);
+    for (int r = 0; r < ROWS; r++) {
+        for (int g = 0; g < GROUPS; g++)
+            for (int i = 0; i < BLOCK; i++) blocks[r][g][i] = (uint8_t)rng_bits(&rng);
+        kn_pack_q8(panels, r, COLS, blocks[r]);
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < COLS; k++) {
+            const struct kn_q8_panel *p = &panels[r / 16 * GROUPS + k / 32];
+            const uint8_t *block = blocks[r][k / 32];
+            const int j = k % 32;
+
+            assert_int_equal(p->qs[j / 4][r % 16][j % 4] - 128, (int8_t)block[2 + j]);
+            assert_int_equal(p->d[r % 16], block[0] | block[1] << 8);
+        }
+    guarded_free(panels, bytes);
+}
+
+static void test_pack_affine(void **state)
+{
+    enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
+    struct rng rng = {4};
+    uint8_t q4[ROWS][GROUPS][20], q5[ROWS][GROUPS][24];
+    const size_t bytes4 = kn_weight_bytes(KN_Q4A, ROWS, COLS);
+    const size_t bytes5 = kn_weight_bytes(KN_Q5A, ROWS, COLS);
+    struct kn_q4a_panel *panels4 = guarded(bytes4);
+    struct kn_q5a_panel *panels5 = guarded(bytes5);
+
+    (void)state;
+    memset(panels4, 0, bytes4);
+    memset(panels5, 0, bytes5);
+    for (size_t i = 0; i < sizeof q4; i++) ((uint8_t *)q4)[i] = (uint8_t)rng_bits(&rng);
+    for (size_t i = 0; i < sizeof q5; i++) ((uint8_t *)q5)[i] = (uint8_t)rng_bits(&rng);
+    for (int r = 0; r < ROWS; r++) kn_pack_q4a(panels4, r, COLS, q4[r]);
+    for (int r = 0; r < ROWS; r++) kn_pack_q5a(panels5, r, COLS, q5[r]);
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < COLS; k++) {
+            const int lane = r % 16, j = k % 32, shift = j < 16 ? 0 : 4;
+            const struct kn_q4a_panel *a = &panels4[r / 16 * GROUPS + k / 32];
+            const struct kn_q5a_panel *b = &panels5[r / 16 * GROUPS + k / 32];
+            const uint8_t *p = q4[r][k / 32], *q = q5[r][k / 32];
+
+            assert_int_equal(a->d[lane], p[0] | p[1] << 8);
+            assert_int_equal(a->m[lane], p[2] | p[3] << 8);
+            assert_int_equal(a->qs[j % 16 / 4][lane][j % 4] >> shift & 15,
+                             p[4 + j % 16] >> shift & 15);
+            assert_int_equal(b->d[lane], q[0] | q[1] << 8);
+            assert_int_equal(b->m[lane], q[2] | q[3] << 8);
+            assert_int_equal(b->qs[j % 16 / 4][lane][j % 4] >> shift & 15,
+                             q[8 + j % 16] >> shift & 15);
+            assert_int_equal(b->qh[lane][j % 4] >> j / 4 & 1, q[4 + j / 8] >> j % 8 & 1);
+        }
+    guarded_free(panels4, bytes4);
+    guarded_free(panels5, bytes5);
+}
+
+static void test_pack_q6(void **state)
+{
+    enum { ROWS = 19, COLS = 96, GROUPS = COLS / 32 };
+    struct rng rng = {5};
+    struct kn_q6_block blocks[ROWS][GROUPS];
+    const size_t bytes = kn_weight_bytes(KN_Q6, ROWS, COLS);
+    struct kn_q6_panel *panels = guarded(bytes);
+
+    (void)state;
+    memset(panels, 0, bytes);
+    for (int r = 0; r < ROWS; r++) {
+        for (int g = 0; g < GROUPS; g++) {
+            for (int h = 0; h < 2; h++) blocks[r][g].d[h] = (uint16_t)rng_bits(&rng);
+            for (int k = 0; k < 32; k++) blocks[r][g].q[k] = (uint8_t)rng_below(&rng, 64);
+        }
+        kn_pack_q6(panels, r, COLS, blocks[r]);
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < COLS; k++) {
+            const struct kn_q6_panel *p = &panels[r / 16 * GROUPS + k / 32];
+            const struct kn_q6_block *block = &blocks[r][k / 32];
+            const int h = k % 32 / 16, j = k % 16 / 4, i = k % 4;
+            const int low = p->qs[j][r % 16][i] >> 4 * h & 15,
+                      high = p->qh[h][r % 16][i] >> 2 * j & 3;
+
+            assert_int_equal(low | high << 4, block->q[k % 32]);
+            assert_int_equal(p->d[h][r % 16], block->d[h]);
+        }
+    guarded_free(panels, bytes);
+}
+
+/* Parts of a softmax over numbers merge to the softmax over all of them. */
+static void test_merge(void **state)
+{
+    enum { PARTS = 4, ROWS = 3, DIM = 5, EACH = 7 };
+    struct rng rng = {3};
+    float m[PARTS][ROWS], l[PARTS][ROWS], acc[PARTS][ROWS][DIM];
+    float *out = guarded(sizeof(float) * ROWS * DIM);
+    double sum[ROWS] = {0}, want[ROWS][DIM] = {{0}};
+
+    (void)state;
+    for (int p = 0; p < PARTS; p++)
+        for (int r = 0; r < ROWS; r++) {
+            float logit[EACH], v[EACH][DIM];
+
+            m[p][r] = -INFINITY;
+            l[p][r] = 0;
+            memset(acc[p][r], 0, sizeof acc[p][r]);
+            if (p == 1 || r == 2) continue; /* an empty part, and a row that saw nothing */
+            for (int i = 0; i < EACH; i++) {
+                logit[i] = rng_float(&rng) * 20;
+                rng_fill(&rng, v[i], DIM, 1);
+                m[p][r] = fmaxf(m[p][r], logit[i]);
+            }
+            for (int i = 0; i < EACH; i++) {
+                l[p][r] += expf(logit[i] - m[p][r]);
+                sum[r] += exp(logit[i]);
+                for (int d = 0; d < DIM; d++) {
+                    acc[p][r][d] += expf(logit[i] - m[p][r]) * v[i][d];
+                    want[r][d] += exp(logit[i]) * v[i][d];
+                }
+            }
+        }
+    kn_attend_merge(out, m[0], l[0], acc[0][0], PARTS, ROWS, DIM);
+    for (int r = 0; r < ROWS; r++)
+        for (int d = 0; d < DIM; d++)
+            assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / sum[r], 2e-6, "merge");
+    guarded_free(out, sizeof(float) * ROWS * DIM);
+}
+
+static void test_table(void **state)
+{
+    const char *const *list = kn_isa_list();
+    int n = 0;
+
+    (void)state;
+    for (; list[n]; n++) {
+        const struct kernels *k = kn_table(list[n]);
+        assert_non_null(k);
+        assert_string_equal(k->isa, list[n]);
+        for (int t = 0; t < KN_TYPES; t++) assert_true(k->matmul[t] && k->row[t]);
+        for (int t = 0; t < KN_KV_TYPES; t++) assert_true(k->kv_pack[t] && k->kv_unpack[t]);
+        assert_true(k->score && k->quantize && k->rmsnorm && k->silu_mul && k->add && k->attend);
+    }
+    assert_true(n >= 1);
+    assert_string_equal(list[n - 1], "ref");
+    assert_ptr_equal(kn_table(NULL), kn_table(list[0]));
+    assert_ptr_equal(kn_table("auto"), kn_table(list[0]));
+    assert_null(kn_table("z80"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half_values), cmocka_unit_test(test_half_rounding),
+        cmocka_unit_test(test_bf16),        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_pack_q4),     cmocka_unit_test(test_pack_q8),
+        cmocka_unit_test(test_pack_affine), cmocka_unit_test(test_pack_q6),
+        cmocka_unit_test(test_merge),       cmocka_unit_test(test_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,674 @@
+#include "tests/tui/fake_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+
+struct fake fake = {.n_layer = 8, .n_head = 4, .budget = 128, .reserve = 32};
+
+/* ---- library -------------------------------------------------------------------------------- */
+
+enum { SAVED_MAX = 64, MESSAGES_MAX = 256 };
+
+struct message {
+    enum chat_role role;
+    char *text;
+    int64_t position, n_tokens;
+    int partial;
+};
+
+struct conversation {
+    struct library_entry entry;
+    struct message messages[MESSAGES_MAX];
+    int n_messages;
+};
+
+static struct conversation *saved[SAVED_MAX];
+static int n_saved;
+static int made;
+
+struct library {
+    int private_mode;
+};
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+    if (fake.now_ms) return fake.now_ms;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void fill(char *out, size_t n, const char *text)
+{
+    snprintf(out, n, "%.*s", (int)n - 1, text);
+}
+
+static struct message *add_message(struct conversation *c, enum chat_role role, const char *text,
+                                   size_t n, int64_t n_tokens)
+{
+    if (c->n_messages == MESSAGES_MAX) abort();
+    struct message *m = &c->messages[c->n_messages++];
+    *m = (struct message){.role = role,
+                          .text = strndup(text, n),
+                          .position = c->entry.n_tokens,
+                          .n_tokens = n_tokens};
+    c->entry.n_tokens += n_tokens;
+    if (role == CHAT_USER && c->entry.n_turns++ == 0) {
+        char first[64];
+        snprintf(first, sizeof first, "%.*s", (int)(n < 60 ? n : 60), text);
+        fill(c->entry.title, sizeof c->entry.title, first);
+    }
+    c->entry.updated_ms = clock_ms();
+    return m;
+}
+
+static struct conversation *add_conversation(const char *name)
+{
+    struct conversation *c = calloc(1, sizeof *c);
+    if (!c || n_saved == SAVED_MAX) abort();
+    fill(c->entry.name, sizeof c->entry.name, name);
+    c->entry.updated_ms = clock_ms();
+    memmove(saved + 1, saved, sizeof saved[0] * (size_t)n_saved);
+    saved[0] = c;
+    n_saved++;
+    return c;
+}
+
+static void free_conversation(struct conversation *c)
+{
+    for (int i = 0; i < c->n_messages; i++) free(c->messages[i].text);
+    free(c);
+}
+
+static void add_turn(struct conversation *c, const char *user, const char *answer, int64_t n)
+{
+    add_message(c, CHAT_USER, user, strlen(user), 12);
+    add_message(c, CHAT_ASSISTANT, answer, strlen(answer), n);
+}
+
+void fake_reset(void)
+{
+    for (int i = 0; i < n_saved; i++) free_conversation(saved[i]);
+    n_saved = made = 0;
+    struct conversation *c = add_conversation("tax-letter");
+    add_turn(c, "How do I answer this letter from the tax office?", "Politely, and in time.", 30);
+    c->entry.updated_ms -= INT64_C(3) * 86400 * 1000;
+    c->entry.cache_bytes = 2200 * 1024;
+    c = add_conversation("thesis-ch3");
+    add_turn(c, "第三章的摘要怎么写?", "先写结论,再写方法。 Then the numbers. 🙂", 60);
+    add_turn(c, "And \033]0;evil\007 the title?", "One line.\n\n    indented\nlast", 44);
+    c->messages[3].partial = 1;
+    c->entry.updated_ms -= 2 * 3600 * 1000;
+    c->entry.cache_bytes = INT64_C(163) * 1024 * 1024;
+    c = add_conversation("rust-notes");
+    add_turn(c, "What did we decide about the arena allocator, and why did we drop the slab one?",
+             "In turn 12 you picked the bump arena. Three reasons:\n\n"
+             "1. peak stays under 48 MiB because the arena is reset every turn\n"
+             "2. alignment is a compile-time constant (64)\n"
+             "3. the slab version fragmented after ~900 turns\n\n"
+             "   ```rust\n   pub fn reset(&mut self) { self.top = self.base; }\n   ```\n",
+             210);
+    add_turn(c, "Show me the failing case for the slab version.",
+             "It was the 37-byte header case: two live objects of 64 + 37 bytes share a page.", 90);
+    c->entry.updated_ms -= 20 * 1000;
+    c->entry.cache_bytes = INT64_C(12) * 1024 * 1024;
+}
+
+static struct conversation *find(const char *name)
+{
+    for (int i = 0; i < n_saved; i++)
+        if (strcmp(saved[i]->entry.name, name) == 0) return saved[i];
+    return NULL;
+}
+
+static int missing(const char *name, struct err *e)
+{
+    return err_set(e, ERR_FAIL, "no conversation %s; the names that come nearest: %s", name,
+                   n_saved ? saved[0]->entry.name : "none");
+}
+
+int library_open(struct library **out, const char *path, struct err *e)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out) return err_set(e, ERR_FAIL, "out of memory");
+    (*out)->private_mode = path == NULL;
+    if (n_saved == 0 && made == 0) fake_reset();
+    return 0;
+}
+
+void library_close(struct library *l)
+{
+    free(l);
+}
+
+struct store *library_store(struct library *l)
+{
+    (void)l;
+    return NULL;
+}
+
+int library_list(struct library *l, int (*each)(void *ctx, const struct library_entry *c),
+                 void *ctx, struct err *e)
+{
+    (void)e;
+    int rc = 0;
+    for (int i = 0; !l->private_mode && i < n_saved && !rc; i++) rc = each(ctx, &saved[i]->entry);
+    return rc;
+}
+
+int library_messages(struct library *l, const char *name,
+                     int (*each)(void *ctx, const struct library_message *m), void *ctx,
+                     struct err *e)
+{
+    struct conversation *c = l->private_mode ? NULL : find(name);
+    if (!c) return missing(name, e);
+    int rc = 0;
+    for (int i = 0; i < c->n_messages && !rc; i++) {
+        const struct message *m = &c->messages[i];
+        struct library_message copy = {.role = m->role,
+                                       .text = m->text,
+                                       .n_text = strlen(m->text),
+                                       .position = m->position,
+                                       .n_tokens = m->n_tokens,
+                                       .partial = m->partial};
+        rc = each(ctx, &copy);
+    }
+    return rc;
+}
+
+int library_rename(struct library *l, const char *name, const char *new_name, struct err *e)
+{
+    (void)l;
+    struct conversation *c = find(name);
+    if (!c) return missing(name, e);
+    if (find(new_name)) return err_set(e, ERR_FAIL, "there is a conversation %s", new_name);
+    fill(c->entry.name, sizeof c->entry.name, new_name);
+    return 0;
+}
+
+int library_delete(struct library *l, const char *name, struct err *e)
+{
+    (void)l;
+    for (int i = 0; i < n_saved; i++) {
+        if (strcmp(saved[i]->entry.name, name) != 0) continue;
+        free_conversation(saved[i]);
+        n_saved--;
+        memmove(saved + i, saved + i + 1, sizeof saved[0] * (size_t)(n_saved - i));
+        made = 1;
+        return 0;
+    }
+    return missing(name, e);
+}
+
+/* ---- engine --------------------------------------------------------------------------------- */
+
+struct engine {
+    int unused;
+};
+
+static void sleep_s(double s)
+{
+    struct timespec t = {(time_t)s, (long)((s - (double)(time_t)s) * 1e9)};
+    if (s > 0) nanosleep(&t, NULL);
+}
+
+int engine_open(struct engine **out, const struct options *o, struct library *l,
+                engine_progress *progress, void *ctx, struct err *e)
+{
+    (void)o;
+    (void)l;
+    *out = NULL;
+    for (int i = 0; i <= 20; i++) {
+        if (progress && progress(ctx, i * INT64_C(110000000), INT64_C(2200000000)))
+            return err_set(e, ERR_STOP, "loading was interrupted");
+        sleep_s(fake.load_ms / 20e3);
+    }
+    if (fake.fail_load) return err_set(e, ERR_FORMAT, "%s", fake.fail_load);
+    *out = calloc(1, sizeof **out);
+    return *out ? 0 : err_set(e, ERR_FAIL, "out of memory");
+}
+
+void engine_close(struct engine *g)
+{
+    free(g);
+}
+
+/* ---- session -------------------------------------------------------------------------------- */
+
+struct head {
+    uint32_t *positions; /* kept, ascending */
+    int n;
+};
+
+struct session {
+    struct conversation *c;
+    struct conversation *own; /* private: not in the list */
+    struct head *heads;       /* [n_layer * n_head] */
+    int n_layer, n_head, budget, reserve;
+    int64_t n_tokens, n_evictions, units_evicted, n_reread;
+    int n_predict;
+    bool ignore_end;
+    bool can_continue;
+    double decode_tok_s, prefill_tok_s, first_token_ms;
+    char notice[128];
+    const char *tail; /* of the answer that was cut */
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+/* Importance of a position for a head: islands that most heads like, and noise. */
+static uint32_t score(int head, uint32_t pos)
+{
+    uint64_t island = mix(pos / 12 + 77) % 9 == 0 ? 60 : 0;
+    return (uint32_t)(island + mix(((uint64_t)(unsigned)head << 32) ^ pos) % 100);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void evict_head(struct session *s, int index)
+{
+    struct head *h = &s->heads[index];
+    int over = h->n - s->budget;
+    int first = 2, last = h->n - s->budget / 8; /* sinks and stabilizers stay */
+    uint32_t *scores = malloc(sizeof *scores * (size_t)h->n);
+    if (!scores || over <= 0) abort();
+    for (int i = first; i < last; i++) scores[i - first] = score(index, h->positions[i]);
+    qsort(scores, (size_t)(last - first), sizeof *scores, by_value);
+    uint32_t limit = scores[over - 1];
+    int at = first;
+    for (int i = first; i < h->n; i++) {
+        bool gone = i < last && over > 0 && score(index, h->positions[i]) <= limit;
+        if (gone)
+            over--;
+        else
+            h->positions[at++] = h->positions[i];
+    }
+    h->n = at;
+    free(scores);
+}
+
+static void evict(struct session *s, const struct session_sink *sink)
+{
+    int64_t n = 0;
+    for (int i = 0; i < s->n_layer * s->n_head; i++) {
+        int before = s->heads[i].n;
+        if (before > s->budget) evict_head(s, i);
+        n += before - s->heads[i].n;
+    }
+    if (n == 0) return;
+    s->n_evictions++;
+    s->units_evicted += n;
+    if (sink && sink->evicted) sink->evicted(sink->ctx, n, s->n_tokens);
+}
+
+static void append(struct session *s, const struct session_sink *sink)
+{
+    for (int i = 0; i < s->n_layer * s->n_head; i++) {
+        struct head *h = &s->heads[i];
+        h->positions[h->n++] = (uint32_t)s->n_tokens;
+    }
+    s->n_tokens++;
+    if (s->heads[0].n >= s->budget + s->reserve) evict(s, sink);
+}
+
+static int read_prompt(struct session *s, int64_t n, const struct session_sink *sink)
+{
+    for (int64_t i = 0; i <= n; i++) {
+        if (i % 16 == 0 || i == n) {
+            if (sink && sink->progress) sink->progress(sink->ctx, i, n);
+            if (sink && sink->stop && i < n && sink->stop(sink->ctx)) return 1;
+        }
+        if (i == n) break;
+        append(s, sink);
+        if (fake.prefill_tok_s > 0) sleep_s(1 / fake.prefill_tok_s);
+    }
+    s->prefill_tok_s = fake.prefill_tok_s > 0 ? fake.prefill_tok_s : 5310;
+    return 0;
+}
+
+int session_open(struct session **out, struct engine *g, struct library *l, const struct options *o,
+                 const struct session_sink *sink, struct err *e)
+{
+    (void)g;
+    *out = NULL;
+    struct session *s = calloc(1, sizeof *s);
+    if (!s) return err_set(e, ERR_FAIL, "out of memory");
+    bool keep = l && !l->private_mode && !o->private_mode;
+    if (keep && o->conversation && !o->new_conversation) s->c = find(o->conversation);
+    if (keep && !s->c && o->continue_latest && n_saved > 0) s->c = saved[0];
+    char name[32];
+    snprintf(name, sizeof name, "talk-%d", ++made);
+    if (!s->c && keep) s->c = add_conversation(o->conversation ? o->conversation : name);
+    if (!s->c) s->c = s->own = calloc(1, sizeof *s->own);
+    s->n_layer = fake.n_layer;
+    s->n_head = fake.n_head;
+    s->budget = o->budget ? atoi(o->budget) : fake.budget;
+    s->reserve = o->reserve > 0 ? o->reserve : fake.reserve;
+    s->n_predict = o->n_predict;
+    s->ignore_end = o->ignore_end;
+    s->heads = calloc((size_t)(s->n_layer * s->n_head), sizeof *s->heads);
+    for (int i = 0; i < s->n_layer * s->n_head; i++)
+        s->heads[i].positions = calloc((size_t)(s->budget + s->reserve + 1), sizeof(uint32_t));
+    if (s->c->entry.n_tokens > 0) {
+        s->n_reread = s->c->entry.n_tokens;
+        fill(s->notice, sizeof s->notice, "the saved cache is of another model; read again");
+        read_prompt(s, s->c->entry.n_tokens, sink);
+        s->can_continue = s->c->messages[s->c->n_messages - 1].partial;
+    }
+    *out = s;
+    return 0;
+}
+
+void session_close(struct session *s)
+{
+    if (!s) return;
+    for (int i = 0; i < s->n_layer * s->n_head; i++) free(s->heads[i].positions);
+    free(s->heads);
+    if (s->own) free_conversation(s->own);
+    free(s);
+}
+
+const char *session_name(const struct session *s)
+{
+    return s->own ? "private" : s->c->entry.name;
+}
+
+const char *session_notice(const struct session *s)
+{
+    return s->notice;
+}
+
+bool session_can_continue(const struct session *s)
+{
+    return s->can_continue;
+}
+
+static const char *const script =
+    "The cache keeps what its heads ask for most. A unit is the key and the value of one token in "
+    "one head of one layer, and only units with a low score leave. So the budget never grows, and "
+    "the talk may go on for as long as you like.\n\nThe map shows which units are still there. ";
+
+/* The answer's next token (a word with its space) or NULL at its end. */
+static const char *next_token(const char *text, size_t *n)
+{
+    if (!*text) return NULL;
+    *n = strcspn(text, " \n");
+    while (text[*n] == ' ' || text[*n] == '\n') ++*n;
+    return text;
+}
+
+static const char *answer_of(const char *prompt, int *n_tokens)
+{
+    *n_tokens = 0;
+    const char *words = strstr(prompt, "words ");
+    if (words) *n_tokens = atoi(words + 6);
+    if (strstr(prompt, "long")) *n_tokens = 4000;
+    if (strstr(prompt, "empty")) return "";
+    if (strstr(prompt, "unicode"))
+        return "日本語のテキストと漢字。 Emoji 🙂 👩‍👩‍👧 flags, "
+               "e\xCC\x81 "
+               "combining, "
+               "עברית "
+               "and ไทย.";
+    if (strstr(prompt, "code"))
+        return "Here it is:\n\n```c\nint main(void)\n{\n\treturn 0;\n}\n```\n\nThat is *all*.";
+    if (strstr(prompt, "evil"))
+        return "title \033]0;owned\007 clear \033[2J\033[H c1 \xC2\x9B"
+               "31m bidi \xE2\x80\xAE"
+               "txt end";
+    return script;
+}
+
+static enum session_end generate(struct session *s, struct message *m, const char *text,
+                                 int n_tokens, const struct session_sink *sink)
+{
+    size_t n_text = strlen(m->text), n = 0;
+    enum session_end end = SESSION_TURN_END;
+    const char *at = text;
+    for (int i = 0; n_tokens == 0 || i < n_tokens; i++) {
+        if (sink->stop && sink->stop(sink->ctx)) {
+            end = SESSION_STOPPED;
+            break;
+        }
+        if (s->n_predict && i >= s->n_predict) {
+            end = SESSION_LENGTH;
+            break;
+        }
+        const char *token = next_token(at, &n);
+        if (!token && (n_tokens > 0 || s->ignore_end)) token = next_token(at = script, &n);
+        if (!token) break;
+        sleep_s(fake.tok_s > 0 ? 1 / fake.tok_s : 0);
+        at = token + n;
+        char *grown = realloc(m->text, n_text + n + 1);
+        if (!grown) abort();
+        m->text = grown;
+        memcpy(m->text + n_text, token, n);
+        m->text[n_text += n] = 0;
+        m->n_tokens++;
+        s->c->entry.n_tokens++;
+        append(s, sink);
+        if (sink->text) sink->text(sink->ctx, token, n);
+    }
+    s->decode_tok_s = fake.tok_s > 0 ? fake.tok_s : 312.4;
+    s->first_token_ms = 31;
+    m->partial = s->can_continue = end == SESSION_STOPPED || end == SESSION_LENGTH;
+    s->tail = at;
+    evict(s, sink);
+    return end;
+}
+
+int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                enum session_end *end, struct err *e)
+{
+    char prompt[256];
+    snprintf(prompt, sizeof prompt, "%.*s", (int)(n < 255 ? n : 255), text);
+    int64_t n_prompt = 4;
+    for (size_t i = 0; i < n; i++) n_prompt += text[i] == ' ';
+    add_message(s->c, CHAT_USER, text, n, n_prompt);
+    if (strstr(prompt, "fail")) return err_set(e, ERR_FAIL, "the script says that this turn fails");
+    if (read_prompt(s, n_prompt, sink)) {
+        *end = SESSION_STOPPED;
+        return 0;
+    }
+    struct message *m = add_message(s->c, CHAT_ASSISTANT, "", 0, 0);
+    int n_tokens;
+    const char *answer = answer_of(prompt, &n_tokens);
+    *end = generate(s, m, answer, n_tokens, sink);
+    return 0;
+}
+
+int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
+                     struct err *e)
+{
+    if (!s->can_continue) return err_set(e, ERR_USAGE, "there is no answer to continue");
+    struct message *m = &s->c->messages[s->c->n_messages - 1];
+    *end = generate(s, m, s->tail && *s->tail ? s->tail : script, 0, sink);
+    return 0;
+}
+
+void session_stats(const struct session *s, struct session_stats *out)
+{
+    int64_t heads = (int64_t)s->n_layer * s->n_head;
+    *out = (struct session_stats){
+        .model = "Fake-4B",
+        .weights = "q4",
+        .kv = "q4",
+        .policy = "locret",
+        .device = "cpu",
+        .n_layer = s->n_layer,
+        .n_kv_head = s->n_head,
+        .budget = s->budget,
+        .n_tokens = s->n_tokens,
+        .n_turns = s->c->entry.n_turns,
+        .n_reread = s->n_reread,
+        .units_seen = s->n_tokens * heads,
+        .units_evicted = s->units_evicted,
+        .unit_bytes = 144,
+        .weights_bytes = INT64_C(2373000000),
+        .cache_bytes = INT64_C(171800000),
+        .scratch_bytes = INT64_C(461700000),
+        .process_bytes = INT64_C(3100000000),
+        .process_peak_bytes = INT64_C(3150000000),
+        .machine_bytes = INT64_C(25769803776),
+        .decode_tok_s = s->decode_tok_s,
+        .prefill_tok_s = s->prefill_tok_s,
+        .first_token_ms = s->first_token_ms,
+    };
+    for (int i = 0; i < heads; i++) out->units_kept += s->heads[i].n;
+    out->cache_used_bytes = out->units_kept * out->unit_bytes;
+}
+
+struct retention *retention_new(const struct session *s)
+{
+    struct retention *r = calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->n_layer = s->n_layer;
+    r->n_head = s->n_head;
+    r->kept = calloc((size_t)(s->n_layer * s->n_head) * RETENTION_COLS, sizeof *r->kept);
+    return r;
+}
+
+void retention_free(struct retention *r)
+{
+    if (!r) return;
+    free(r->kept);
+    free(r);
+}
+
+void session_retention(const struct session *s, struct retention *out)
+{
+    out->n_pos = s->n_tokens;
+    out->n_evictions = s->n_evictions;
+    out->n_sink = 2;
+    out->n_stabilizer = s->budget / 8;
+    for (out->col_width = 1; out->n_pos > out->col_width * RETENTION_COLS;) out->col_width *= 2;
+    out->n_cols = (int)((out->n_pos + out->col_width - 1) / out->col_width);
+    memset(out->kept, 0, sizeof *out->kept * (size_t)(s->n_layer * s->n_head) * RETENTION_COLS);
+    for (int i = 0; i < s->n_layer * s->n_head; i++)
+        for (int k = 0; k < s->heads[i].n; k++)
+            out->kept[i * RETENTION_COLS + s->heads[i].positions[k] / out->col_width]++;
+}
+
+void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
+{
+    memset(out, 0, sizeof *out * (size_t)n);
+    for (int i = 0; i < s->n_layer * s->n_head; i++)
+        for (int k = 0; k < s->heads[i].n; k++) {
+            int64_t at = (int64_t)s->heads[i].positions[k] - pos;
+            if (at >= 0 && at < n) out[at]++;
+        }
+}
+
+/* For links without runtime/sampler.o: options_init asks for it. */
+__attribute__((weak)) struct sampling sampling_default(void)
+{
+    return (struct sampling){.temperature = 0.8f,
+                             .top_k = 40,
+                             .top_p = 0.95f,
+                             .min_p = 0.05f,
+                             .repeat_penalty = 1,
+                             .repeat_last = 64};
+}
+
+/* ---- what the fake library has not ----------------------------------------------------------- */
+
+static int not_here(struct err *e)
+{
+    return err_set(e, ERR_FAIL, "the fake library cannot do that");
+}
+
+int library_restore(struct library *l, const char *name, const char *new_name, struct err *e)
+{
+    (void)l, (void)name, (void)new_name;
+    return not_here(e);
+}
+
+int library_drop_cache(struct library *l, const char *name, struct err *e)
+{
+    (void)l, (void)name;
+    return not_here(e);
+}
+
+int library_search(struct library *l, const char *text,
+                   int (*each)(void *ctx, const struct library_hit *h), void *ctx, struct err *e)
+{
+    (void)l, (void)text, (void)each, (void)ctx;
+    return not_here(e);
+}
+
+int library_export(struct library *l, const char *name, bool markdown, struct str *out,
+                   struct err *e)
+{
+    (void)l, (void)name, (void)markdown, (void)out;
+    return not_here(e);
+}
+
+int library_export_cache(struct library *l, const char *name, const char *path, struct err *e)
+{
+    (void)l, (void)name, (void)path;
+    return not_here(e);
+}
+
+int library_import(struct library *l, const char *path, const char *new_name,
+                   void (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+{
+    (void)l, (void)path, (void)new_name, (void)each, (void)ctx;
+    return not_here(e);
+}
+
+int library_check(struct library *l, struct err *e)
+{
+    (void)l;
+    return not_here(e);
+}
+
+int library_compact(struct library *l, struct library_size *out, struct err *e)
+{
+    (void)l, (void)out;
+    return not_here(e);
+}
+
+int library_open_key(struct library **out, const char *path, const struct library_key *k,
+                     struct err *e)
+{
+    (void)k;
+    return library_open(out, path, e);
+}
+
+bool library_is_encrypted(const struct library *l)
+{
+    (void)l;
+    return false;
+}
+
+bool library_probe(const char *path, bool *fresh)
+{
+    (void)path;
+    *fresh = false;
+    return false;
+}
+
+char *library_secret_new(void)
+{
+    return calloc(1, LIBRARY_PASSPHRASE_MAX);
+}
+
+void library_secret_free(char *secret)
+{
+    free(secret);
+}

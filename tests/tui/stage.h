@@ -1,0 +1,237 @@
+/* stage: an app played by a fake session on one thread, so that every picture is the same on every
+ * run. What the worker's thread would report is fed in by the session's callbacks. */
+#ifndef RETAIN_TESTS_TUI_STAGE_H
+#define RETAIN_TESTS_TUI_STAGE_H
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/options.h"
+#include "tests/tui/fake_session.h"
+#include "tui/app.h"
+#include "tui/utf8.h"
+
+struct stage {
+    struct options o;
+    struct app app;
+    struct grid grid;
+    struct library *library;
+    struct engine *engine;
+    struct session *session;
+    struct retention *map;
+    bool answering, quit;
+    int64_t n_read;
+    int stop_after; /* pieces of text; 0 = never */
+    int n_pieces;
+    int freeze_after; /* the turn is left in its middle, as drawn then; 0 = never */
+};
+
+/* An app at 2026-01-02 14:02:13 UTC whose model is still loading. */
+static inline void stage_init(struct stage *s, bool ascii, bool private_mode)
+{
+    memset(s, 0, sizeof *s);
+    setlocale(LC_ALL, "C.UTF-8");
+    setenv("TZ", "UTC", 1);
+    tzset();
+    options_init(&s->o);
+    s->o.private_mode = private_mode;
+    fake.now_ms = INT64_C(1767362533000);
+    fake.tok_s = fake.prefill_tok_s = 0;
+    fake_reset();
+    struct err e;
+    if (library_open(&s->library, private_mode ? NULL : "fake", &e)) abort();
+    app_init(&s->app, &s->o, ascii, NULL);
+    s->app.now_ms = 100000;
+    s->app.wall_ms = fake.now_ms;
+}
+
+static inline void stage_close_session(struct stage *s)
+{
+    session_close(s->session);
+    retention_free(s->map);
+    s->session = NULL;
+    s->map = NULL;
+    s->app.map = NULL;
+}
+
+static inline void stage_release(struct stage *s)
+{
+    stage_close_session(s);
+    engine_close(s->engine);
+    library_close(s->library);
+    grid_release(&s->grid);
+    app_release(&s->app);
+}
+
+static inline void stage_news(struct stage *s, enum news_kind kind, int64_t a, int64_t b,
+                              const char *text)
+{
+    struct news n = {.kind = kind, .a = a, .b = b, .n_text = strlen(text)};
+    app_news(&s->app, &n, text);
+}
+
+static inline void stage_snapshot(struct stage *s)
+{
+    struct session_stats st;
+    session_stats(s->session, &st);
+    session_retention(s->session, s->map);
+    app_snapshot(&s->app, &st, s->map);
+}
+
+static inline void stage_progress(void *ctx, int64_t done, int64_t total)
+{
+    struct stage *s = ctx;
+    s->n_read = total;
+    stage_news(s, NEWS_READING, done, total, "");
+}
+
+static inline void stage_text(void *ctx, const char *utf8, size_t n)
+{
+    struct stage *s = ctx;
+    struct news piece = {.kind = NEWS_TEXT, .n_text = n};
+    struct session_stats st;
+    session_stats(s->session, &st);
+    if (!s->answering) stage_news(s, NEWS_ANSWER, st.n_tokens, s->n_read, "");
+    s->answering = true;
+    s->n_pieces++;
+    app_news(&s->app, &piece, utf8);
+}
+
+static inline void stage_evicted(void *ctx, int64_t n, int64_t n_tokens)
+{
+    struct stage *s = ctx;
+    stage_news(s, NEWS_EVICTED, n, n_tokens, "");
+    if (s->session) stage_snapshot(s);
+}
+
+static inline bool stage_stop(void *ctx)
+{
+    struct stage *s = ctx;
+    return (s->stop_after && s->n_pieces >= s->stop_after) ||
+           (s->freeze_after && s->n_pieces >= s->freeze_after);
+}
+
+static inline struct session_sink stage_sink(struct stage *s)
+{
+    return (struct session_sink){.ctx = s,
+                                 .progress = stage_progress,
+                                 .text = stage_text,
+                                 .evicted = stage_evicted,
+                                 .stop = stage_stop};
+}
+
+/* The model is loaded and a conversation open: `name`, or a new one for NULL. */
+static inline void stage_open(struct stage *s, const char *name)
+{
+    struct err e = {0};
+    struct session_sink sink = stage_sink(s);
+    if (!s->engine && engine_open(&s->engine, &s->o, s->library, NULL, NULL, &e)) abort();
+    stage_news(s, NEWS_LOADED, 0, 0, "");
+    stage_close_session(s);
+    s->o.conversation = name && name[0] ? name : NULL;
+    if (app_load(&s->app, s->library, name ? name : "", &e)) abort();
+    if (session_open(&s->session, s->engine, s->library, &s->o, &sink, &e)) abort();
+    s->map = retention_new(s->session);
+    stage_snapshot(s);
+    stage_news(s, NEWS_OPENED, session_can_continue(s->session), 0, session_name(s->session));
+    if (session_notice(s->session)[0]) stage_news(s, NEWS_NOTICE, 0, 0, session_notice(s->session));
+}
+
+static inline void stage_turn(struct stage *s, const char *text, size_t n, bool go_on)
+{
+    struct err e = {0};
+    struct session_sink sink = stage_sink(s);
+    enum session_end end = SESSION_TURN_END;
+    struct session_stats st;
+    session_stats(s->session, &st);
+    stage_news(s, NEWS_BEGIN, st.n_tokens, 0, "");
+    s->answering = false;
+    s->n_read = s->n_pieces = 0;
+    int rc = go_on ? session_continue(s->session, &sink, &end, &e)
+                   : session_say(s->session, text, n, &sink, &end, &e);
+    stage_snapshot(s);
+    if (s->freeze_after) return;
+    session_stats(s->session, &st);
+    if (rc)
+        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
+    else
+        stage_news(s, NEWS_END, end, st.n_tokens,
+                   session_can_continue(s->session) ? "partial" : "");
+}
+
+static inline int stage_entry(void *ctx, const struct library_entry *c)
+{
+    struct list_state *l = ctx;
+    l->rows = realloc(l->rows, sizeof *l->rows * (size_t)(l->n + 1));
+    if (!l->rows) abort();
+    l->rows[l->n++] = *c;
+    return 0;
+}
+
+static inline void stage_list(struct stage *s)
+{
+    struct err e = {0};
+    s->app.list.n = s->app.list.cap = 0;
+    library_list(s->library, stage_entry, &s->app.list, &e);
+    if (s->app.list.selected >= s->app.list.n)
+        s->app.list.selected = s->app.list.n ? s->app.list.n - 1 : 0;
+}
+
+static inline void stage_act(struct stage *s, enum act act, const struct str *text)
+{
+    struct err e = {0};
+    switch (act) {
+    case ACT_SAY: stage_turn(s, str_get(text), text->n, false); break;
+    case ACT_CONTINUE: stage_turn(s, "", 0, true); break;
+    case ACT_OPEN: stage_open(s, str_get(text)); break;
+    case ACT_LIST: stage_list(s); break;
+    case ACT_DELETE:
+        library_delete(s->library, str_get(text), &e);
+        stage_list(s);
+        break;
+    case ACT_QUIT: s->quit = true; break;
+    default: break;
+    }
+}
+
+/* Carries out what the app asked for until it asks no more. */
+static inline void stage_run(struct stage *s)
+{
+    while (s->app.n_acts > 0) {
+        struct act_row row = s->app.acts[0];
+        memmove(s->app.acts, s->app.acts + 1, sizeof row * (size_t)--s->app.n_acts);
+        stage_act(s, row.act, &row.text);
+        str_release(&row.text);
+    }
+}
+
+static inline void stage_key(struct stage *s, uint32_t key)
+{
+    struct key_event ev = {.key = key};
+    app_key(&s->app, &ev);
+    stage_run(s);
+}
+
+static inline void stage_type(struct stage *s, const char *text)
+{
+    uint32_t cp;
+    for (size_t n = strlen(text); n > 0;) {
+        int length = utf8_next(text, n, &cp);
+        if (length <= 0) abort();
+        stage_key(s, cp);
+        text += length;
+        n -= (size_t)length;
+    }
+}
+
+static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)
+{
+    str_clear(out);
+    app_draw(&s->app, &s->grid, w, h);
+    grid_dump(&s->grid, out);
+    return str_get(out);
+}
+
+#endif

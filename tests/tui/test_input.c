@@ -1,0 +1,517 @@
+/* The message editor, its history, and the decoding of keys: no terminal. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/tui/stage.h"
+#include "tui/input.h"
+#include "tui/slash.h"
+
+/* ---- editor --------------------------------------------------------------------------------- */
+
+static void put(struct edit *e, const char *text)
+{
+    edit_insert(e, text, strlen(text));
+}
+
+static void assert_edit(const struct edit *e, const char *before, const char *after)
+{
+    assert_int_equal(e->cursor, strlen(before));
+    assert_int_equal(e->text.n, strlen(before) + strlen(after));
+    assert_memory_equal(str_get(&e->text), before, strlen(before));
+    assert_string_equal(str_get(&e->text) + strlen(before), after);
+}
+
+static void test_moves(void **state)
+{
+    struct edit e;
+    (void)state;
+    edit_init(&e);
+    put(&e, "one two\nthree");
+    assert_edit(&e, "one two\nthree", "");
+    edit_move(&e, EDIT_WORD_LEFT);
+    assert_edit(&e, "one two\n", "three");
+    edit_move(&e, EDIT_LEFT);
+    edit_move(&e, EDIT_WORD_LEFT);
+    assert_edit(&e, "one ", "two\nthree");
+    edit_move(&e, EDIT_LINE_END);
+    assert_edit(&e, "one two", "\nthree");
+    edit_move(&e, EDIT_DOWN);
+    assert_edit(&e, "one two\nthree", "");
+    edit_move(&e, EDIT_UP); /* the goal column is remembered */
+    assert_edit(&e, "one two", "\nthree");
+    assert_false(edit_move(&e, EDIT_UP));
+    edit_move(&e, EDIT_START);
+    assert_false(edit_move(&e, EDIT_LEFT));
+    edit_move(&e, EDIT_WORD_RIGHT);
+    assert_edit(&e, "one", " two\nthree");
+    edit_move(&e, EDIT_END);
+    assert_false(edit_move(&e, EDIT_RIGHT));
+    assert_false(edit_move(&e, EDIT_DOWN));
+    edit_release(&e);
+}
+
+static void test_characters(void **state)
+{
+    struct edit e;
+    (void)state;
+    edit_init(&e);
+    put(&e, "漢e\xCC\x81🙂");
+    edit_move(&e, EDIT_LEFT);
+    assert_edit(&e, "漢e\xCC\x81", "🙂");
+    edit_erase(&e, EDIT_LEFT); /* a mark leaves with its base */
+    assert_edit(&e, "漢", "🙂");
+    edit_erase(&e, EDIT_RIGHT);
+    assert_edit(&e, "漢", "");
+    edit_erase(&e, EDIT_LEFT);
+    edit_erase(&e, EDIT_LEFT);
+    assert_edit(&e, "", "");
+    put(&e, "ab\xFF\xC3");
+    edit_erase(&e, EDIT_LEFT);
+    edit_erase(&e, EDIT_LEFT);
+    assert_edit(&e, "ab", "");
+    edit_transpose(&e);
+    assert_edit(&e, "ba", "");
+    edit_release(&e);
+}
+
+static void test_kill_and_yank(void **state)
+{
+    struct edit e;
+    (void)state;
+    edit_init(&e);
+    put(&e, "one two three");
+    edit_kill(&e, EDIT_WORD_LEFT);
+    assert_edit(&e, "one two ", "");
+    edit_kill(&e, EDIT_LINE_START);
+    assert_edit(&e, "", "");
+    edit_yank(&e);
+    edit_yank(&e);
+    assert_edit(&e, "one two one two ", "");
+    put(&e, "\nx");
+    edit_move(&e, EDIT_START);
+    edit_kill(&e, EDIT_LINE_END);
+    assert_edit(&e, "", "\nx");
+    edit_kill(&e, EDIT_LINE_END); /* at the end of a line it joins the next */
+    assert_edit(&e, "", "x");
+    edit_release(&e);
+}
+
+static void test_undo(void **state)
+{
+    struct edit e;
+    (void)state;
+    edit_init(&e);
+    for (const char *c = "one two"; *c; c++) edit_insert(&e, c, 1);
+    edit_kill(&e, EDIT_WORD_LEFT);
+    put(&e, "a longer text");
+    edit_undo(&e);
+    assert_edit(&e, "one ", "");
+    edit_undo(&e);
+    assert_edit(&e, "one two", "");
+    edit_undo(&e);
+    assert_edit(&e, "one", "");
+    edit_redo(&e);
+    edit_redo(&e);
+    assert_edit(&e, "one ", "");
+    edit_undo(&e);
+    edit_undo(&e);
+    edit_undo(&e);
+    assert_edit(&e, "", "");
+    assert_false(edit_undo(&e));
+    put(&e, "new");
+    assert_false(edit_redo(&e));
+    edit_release(&e);
+}
+
+/* Random edits: undoing all gives nothing, redoing all gives the text again. */
+static void test_undo_random(void **state)
+{
+    unsigned seed = 7;
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        struct edit e;
+        int n = 0;
+        edit_init(&e);
+        e.width = 10;
+        for (int i = 0; i < 200; i++) {
+            seed = seed * 1103515245u + 12345u;
+            unsigned r = seed >> 16;
+            static const char *const pieces[] = {"a", " ", "漢", "word\nline ", "e\xCC\x81", "\n"};
+            if (r % 3 == 0)
+                put(&e, pieces[r / 3 % 6]);
+            else if (r % 3 == 1)
+                edit_move(&e, (enum edit_move)(r / 3 % 10));
+            else if (r % 5 == 0)
+                edit_kill(&e, (enum edit_move)(r / 5 % 8));
+            else
+                edit_erase(&e, (enum edit_move)(r / 5 % 8));
+            assert_true(e.cursor <= e.text.n);
+        }
+        char *text = strdup(str_get(&e.text));
+        while (edit_undo(&e)) n++;
+        assert_int_equal(e.text.n, 0);
+        for (int i = 0; i < n; i++) assert_true(edit_redo(&e));
+        assert_string_equal(str_get(&e.text), text);
+        free(text);
+        edit_release(&e);
+    }
+}
+
+static void test_paste(void **state)
+{
+    struct edit e;
+    struct timespec from, to;
+    struct str big = {0};
+    (void)state;
+    edit_init(&e);
+    put(&e, "a\r\nb\rc\033[31m");
+    assert_edit(&e, "a\nb\nc\033[31m", "");
+    edit_set(&e, "", 0);
+    for (int i = 0; i < 10000; i++) str_puts(&big, "a line with some words 漢字 and \033 more\r");
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    edit_insert(&e, big.data, big.n);
+    int line, column;
+    assert_int_equal(edit_lines(&e, 78, &line, &column), 10001);
+    assert_int_equal(line, 10000);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+    print_message("a paste of %zu bytes took %.1f ms\n", big.n, ms);
+    edit_undo(&e);
+    assert_edit(&e, "", "");
+    str_release(&big);
+    edit_release(&e);
+}
+
+/* ---- history -------------------------------------------------------------------------------- */
+
+static void test_history(void **state)
+{
+    char path[] = "/tmp/retain-history-XXXXXX";
+    struct history h;
+    struct str draft = {0};
+    struct stat st;
+    (void)state;
+    close(mkstemp(path));
+    unlink(path);
+    history_init(&h, path);
+    history_add(&h, "one", 3);
+    history_add(&h, "two\nlines \\n", 12);
+    history_add(&h, "two\nlines \\n", 12);
+    history_release(&h);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    history_init(&h, path);
+    str_puts(&draft, "draft");
+    assert_int_equal(h.n, 2);
+    assert_string_equal(str_get(history_older(&h, &draft)), "two\nlines \\n");
+    assert_string_equal(str_get(history_older(&h, &draft)), "one");
+    assert_null(history_older(&h, &draft));
+    assert_string_equal(str_get(history_newer(&h)), "two\nlines \\n");
+    assert_string_equal(str_get(history_newer(&h)), "draft");
+    assert_null(history_newer(&h));
+    history_release(&h);
+    unlink(path);
+    history_init(&h, NULL); /* private */
+    history_add(&h, "x", 1);
+    assert_int_equal(h.n, 1);
+    history_release(&h);
+    str_release(&draft);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *bytes;
+    uint32_t key;
+} sequences[] = {
+    {"a", 'a'},
+    {"\r", '\r'},
+    {"\n", '\n'},
+    {"\003", 3},
+    {"é", 0xE9},
+    {"🙂", 0x1F642},
+    {"\033[A", K_UP},
+    {"\033OA", K_UP},
+    {"\033[1;5D", K_LEFT | K_CTRL},
+    {"\033[1;2A", K_UP | K_SHIFT},
+    {"\033[5~", K_PAGE_UP},
+    {"\033[3~", K_DELETE},
+    {"\033OP", K_F1},
+    {"\033[11~", K_F1},
+    {"\033[[A", K_F1},
+    {"\033[21~", K_F1 + 9},
+    {"\033\r", '\r' | K_ALT},
+    {"\033b", 'b' | K_ALT},
+    {"\033[13;2u", '\r' | K_SHIFT},
+    {"\033[27;2;13~", '\r' | K_SHIFT},
+    {"\033[?2026;2$y", K_REPLY_SYNC},
+    {"\033]11;rgb:ffff/ffff/ffff\033\\", K_REPLY_BACKGROUND},
+    {"\033]11;rgb:00/00/00\007", K_REPLY_BACKGROUND},
+};
+
+/* Each sequence alone, byte by byte, and followed by a letter. */
+static void test_sequences(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof sequences / sizeof sequences[0]; i++) {
+        struct input in = {0};
+        struct key_event ev;
+        const char *s = sequences[i].bytes;
+        for (; s[1]; s++) {
+            input_feed(&in, s, 1);
+            assert_false(input_next(&in, false, &ev));
+        }
+        input_feed(&in, s, 1);
+        assert_true(input_next(&in, false, &ev));
+        assert_int_equal(ev.key, sequences[i].key);
+        input_feed(&in, sequences[i].bytes, strlen(sequences[i].bytes));
+        input_feed(&in, "z", 1);
+        assert_true(input_next(&in, false, &ev));
+        assert_int_equal(ev.key, sequences[i].key);
+        assert_true(input_next(&in, false, &ev));
+        assert_int_equal(ev.key, 'z');
+        input_release(&in);
+    }
+}
+
+static void test_escape_alone(void **state)
+{
+    struct input in = {0};
+    struct key_event ev;
+    (void)state;
+    input_feed(&in, "\033", 1);
+    assert_false(input_next(&in, false, &ev));
+    assert_true(input_waiting(&in));
+    assert_true(input_next(&in, true, &ev));
+    assert_int_equal(ev.key, '\033');
+    input_feed(&in, "\033[12;", 5); /* never ends */
+    assert_false(input_next(&in, false, &ev));
+    assert_false(input_next(&in, true, &ev));
+    input_feed(&in, "x", 1);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, 'x');
+    input_feed(&in, "\033[?62;c\033[99;99xy", 17); /* unknown: eaten */
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, 'y');
+    input_release(&in);
+}
+
+static void test_paste_is_one_event(void **state)
+{
+    static const char bytes[] = "\033[200~two\rlines \033[A \033[201 x\033[201~q";
+    struct key_event ev;
+    (void)state;
+    for (size_t step = 1; step < sizeof bytes; step++) {
+        struct input in = {0};
+        int n = 0;
+        for (size_t at = 0; at < sizeof bytes - 1; at += step) {
+            size_t left = sizeof bytes - 1 - at;
+            input_feed(&in, bytes + at, left < step ? left : step);
+            while (input_next(&in, false, &ev)) {
+                if (n++ == 0) {
+                    assert_int_equal(ev.key, K_PASTE);
+                    assert_int_equal(ev.n, 21);
+                    assert_memory_equal(ev.text, "two\rlines \033[A \033[201 x", 21);
+                } else {
+                    assert_int_equal(ev.key, 'q');
+                }
+            }
+        }
+        assert_int_equal(n, 2);
+        input_release(&in);
+    }
+    struct input in = {0};
+    input_feed(&in, "\033[200~never ends", 16);
+    assert_false(input_next(&in, true, &ev));
+    input_end_paste(&in);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, K_PASTE);
+    assert_int_equal(ev.n, 10);
+    input_release(&in);
+}
+
+static void test_random_input(void **state)
+{
+    unsigned seed = 3;
+    (void)state;
+    struct input in = {0};
+    struct key_event ev;
+    for (int i = 0; i < 200000; i++) {
+        static const char alphabet[] = "\033\033[]O;0129~Pu$y?m\\\007abA\xC3\xA9\xFF\r";
+        seed = seed * 1103515245u + 12345u;
+        input_feed(&in, &alphabet[(seed >> 16) % (sizeof alphabet - 1)], 1);
+        if (seed >> 28 == 0) input_end_paste(&in);
+        while (input_next(&in, seed >> 27 == 1, &ev)) assert_true(ev.key != 0);
+    }
+    input_release(&in);
+}
+
+/* ---- the table of keys ---------------------------------------------------------------------- */
+
+/* No key does something that no line of the help tells. */
+static void test_every_key_is_documented(void **state)
+{
+    const char *group = "";
+    (void)state;
+    for (const struct binding *b = key_table; b->views; b++) {
+        bool told = b->label && b->help;
+        if (told) group = b->label;
+        if (strcmp(group, "arrows") == 0 || strcmp(group, "[ ]") == 0) told = true;
+        for (const struct binding *c = key_table; c->views && !told; c++)
+            told = c->request == b->request && c->label && c->help;
+        if (!told && b->request != REQ_YES) fail_msg("request %d has no help", b->request);
+        for (const struct binding *c = b + 1; c->views; c++)
+            if ((c->views & b->views) && c->key == b->key) fail_msg("key %x twice", b->key);
+    }
+}
+
+static void test_slash(void **state)
+{
+    const char *rest;
+    size_t n;
+    (void)state;
+    assert_int_equal(slash_parse("hello /map", 10, &rest, &n), SLASH_SAY);
+    assert_int_equal(slash_parse("/map", 4, &rest, &n), SLASH_MAP);
+    assert_int_equal(slash_parse("/mapp", 5, &rest, &n), SLASH_UNKNOWN);
+    assert_int_equal(slash_parse("//map", 5, &rest, &n), SLASH_SAY);
+    assert_int_equal(n, 4);
+    assert_memory_equal(rest, "/map", 4);
+    assert_int_equal(slash_parse("/", 1, &rest, &n), SLASH_UNKNOWN);
+    assert_string_equal(slash_nearest("/mapp", 5), "map");
+    assert_string_equal(slash_nearest("/hlep", 5), "help");
+    assert_string_equal(slash_nearest("/con", 4), "continue");
+}
+
+/* ---- the chat's keys ------------------------------------------------------------------------ */
+
+static void test_queue(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_type(&s, "one\rtwo\r"); /* the model is not loaded yet */
+    assert_int_equal(s.app.n_queue, 2);
+    stage_key(&s, K_UP); /* the last comes back */
+    assert_string_equal(str_get(&s.app.edit.text), "two");
+    stage_type(&s, "!\r");
+    stage_open(&s, NULL);
+    stage_run(&s);
+    assert_int_equal(s.app.n_queue, 0);
+    assert_int_equal(s.app.talk.n, 4);
+    assert_string_equal(str_get(&s.app.talk.messages[2].text), "two!");
+    stage_release(&s);
+}
+
+static void test_stop_and_continue(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    s.stop_after = 5;
+    stage_type(&s, "words 50\r");
+    assert_true(s.app.can_continue);
+    assert_true(s.app.talk.messages[1].partial);
+    size_t n = s.app.talk.messages[1].text.n;
+    s.stop_after = 0;
+    stage_type(&s, "/continue\r");
+    assert_int_equal(s.app.talk.n, 2);
+    assert_true(s.app.talk.messages[1].text.n > n);
+    assert_false(s.app.talk.messages[1].partial);
+    assert_false(s.app.can_continue);
+    stage_release(&s);
+}
+
+static void test_commands_stay_here(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "/hlep\r");
+    assert_int_equal(s.app.talk.n, 0);
+    assert_string_equal(str_get(&s.app.edit.text), "/hlep"); /* to be corrected */
+    assert_non_null(strstr(s.app.flash, "/help"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "//x\r");
+    assert_string_equal(str_get(&s.app.talk.messages[0].text), "/x");
+    stage_type(&s, "fail\r");
+    assert_int_equal(s.app.phase, PHASE_READY);
+    stage_type(&s, "/quit\r");
+    assert_true(s.quit);
+    stage_release(&s);
+}
+
+static void test_interrupt_never_quits_at_once(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "a draft");
+    stage_key(&s, CTRL('c'));
+    assert_int_equal(s.app.edit.text.n, 0);
+    stage_key(&s, K_UP);
+    assert_string_equal(str_get(&s.app.edit.text), "a draft");
+    stage_key(&s, CTRL('c'));
+    stage_key(&s, CTRL('c'));
+    assert_false(s.quit);
+    stage_key(&s, CTRL('c'));
+    assert_true(s.quit);
+    stage_release(&s);
+}
+
+static void test_list_keys(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, "rust-notes");
+    stage_key(&s, K_F1 + 1);
+    assert_int_equal(s.app.list.n, 3);
+    stage_type(&s, "d"); /* rust-notes is open */
+    assert_false(s.app.list.asking);
+    stage_key(&s, K_DOWN);
+    stage_type(&s, "dn");
+    assert_int_equal(s.app.list.n, 3);
+    stage_type(&s, "dy");
+    assert_int_equal(s.app.list.n, 2);
+    stage_key(&s, '\r');
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    assert_string_equal(s.app.name, "tax-letter");
+    stage_release(&s);
+}
+
+int main(void)
+{
+    setlocale(LC_ALL, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_kill_and_yank),
+        cmocka_unit_test(test_undo),
+        cmocka_unit_test(test_undo_random),
+        cmocka_unit_test(test_paste),
+        cmocka_unit_test(test_history),
+        cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_escape_alone),
+        cmocka_unit_test(test_paste_is_one_event),
+        cmocka_unit_test(test_random_input),
+        cmocka_unit_test(test_every_key_is_documented),
+        cmocka_unit_test(test_slash),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_stop_and_continue),
+        cmocka_unit_test(test_commands_stay_here),
+        cmocka_unit_test(test_interrupt_never_quits_at_once),
+        cmocka_unit_test(test_list_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

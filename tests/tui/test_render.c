@@ -1,0 +1,296 @@
+/* Every view at five sizes, compared with saved pictures. `test_render --update` writes them anew:
+ * look at the difference before it is committed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "tests/tui/stage.h"
+#include "tui/ramp.h"
+
+static bool update;
+
+static const struct {
+    int w, h;
+} sizes[] = {{1, 1}, {20, 5}, {40, 12}, {80, 24}, {160, 50}};
+enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
+
+static void compare(const char *name, int w, int h, const char *text)
+{
+    char path[256], *saved = NULL;
+    size_t cap = 0;
+    snprintf(path, sizeof path, "tests/tui/golden/%s_%dx%d.txt", name, w, h);
+    FILE *f = fopen(path, update ? "w" : "r");
+    if (!f) fail_msg("cannot open %s", path);
+    if (update) {
+        fputs(text, f);
+        fclose(f);
+        return;
+    }
+    ssize_t n = getdelim(&saved, &cap, 0, f);
+    fclose(f);
+    if (n < 0 || strcmp(saved, text) != 0) {
+        fprintf(stderr, "%s was\n%sis\n%s", path, n < 0 ? "" : saved, text);
+        free(saved);
+        fail_msg("%s differs", path);
+    }
+    free(saved);
+}
+
+static void compare_all(struct stage *s, const char *name)
+{
+    struct str out = {0};
+    for (int i = 0; i < N_SIZES; i++)
+        compare(name, sizes[i].w, sizes[i].h, stage_draw(s, sizes[i].w, sizes[i].h, &out));
+    str_release(&out);
+}
+
+/* Two turns, of which the second made the cache full. */
+static void talk(struct stage *s)
+{
+    stage_list(s);
+    stage_open(s, NULL);
+    stage_type(s, "what is a unit?\r");
+    stage_type(s, "tell me more, in words 150\r");
+    stage_list(s);
+}
+
+static void test_chat(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_type(&s, "and what was");
+    stage_key(&s, '\n');
+    stage_type(&s, "the commit");
+    s.app.now_ms += 60000;
+    compare_all(&s, "chat");
+    stage_release(&s);
+}
+
+static void test_chat_blocks(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, false, false);
+    stage_open(&s, NULL);
+    stage_type(&s, "unicode please\r");
+    stage_type(&s, "code\r");
+    stage_type(&s, "evil\r");
+    s.app.now_ms += 60000;
+    compare("chat_blocks", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare("chat_blocks", 38, 24, stage_draw(&s, 38, 24, &out));
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_loading(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    stage_list(&s);
+    stage_news(&s, NEWS_LOADING, 0, INT64_C(2200000000), "");
+    s.app.now_ms += 2000;
+    stage_news(&s, NEWS_LOADING, INT64_C(880000000), INT64_C(2200000000), "");
+    stage_type(&s, "first question\rsecond question\r");
+    compare_all(&s, "loading");
+    stage_release(&s);
+}
+
+static void test_answering(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, NULL);
+    stage_type(&s, "what is a unit?\r");
+    s.freeze_after = 40;
+    stage_type(&s, "tell me more, in words 150\r");
+    stage_type(&s, "a question that waits\r");
+    compare("answering", 80, 24, stage_draw(&s, 80, 24, &out));
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_map(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1 + 2);
+    compare_all(&s, "map");
+    stage_release(&s);
+}
+
+static void test_map_layer(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    fake.n_layer = 36;
+    fake.n_head = 8;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1 + 2);
+    compare("map36", 80, 24, stage_draw(&s, 80, 24, &out));
+    for (int i = 0; i < 20; i++) stage_key(&s, K_RIGHT);
+    stage_key(&s, K_DOWN);
+    stage_key(&s, 'l');
+    compare("map36_layer", 80, 24, stage_draw(&s, 80, 24, &out));
+    str_release(&out);
+    stage_release(&s);
+    fake.n_layer = 8;
+    fake.n_head = 4;
+}
+
+static void test_list(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1 + 1);
+    stage_key(&s, K_DOWN);
+    compare_all(&s, "list");
+    stage_release(&s);
+}
+
+static void test_help(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1);
+    compare_all(&s, "help");
+    stage_release(&s);
+}
+
+/* ---- properties ----------------------------------------------------------------------------- */
+
+/* No cell holds half of a wide character, and the cursor is on the screen. */
+static void check_grid(const struct grid *g)
+{
+    for (int y = 0; y < g->h; y++)
+        for (int x = 0; x < g->w; x++) {
+            const struct cell *c = &g->cells[y * g->w + x];
+            if (c->width == 2) assert_true(x + 1 < g->w && c[1].width == 0);
+            if (c->width == 0) assert_true(x > 0 && c[-1].width == 2);
+            for (int i = 0; c->text[i]; i++) assert_true(c->text[i] >= 0x20 && c->text[i] != 0x7F);
+            if (g->ascii && c->width) assert_true(c->text[0] < 0x7F && c->text[1] == 0);
+        }
+    assert_true(g->cursor_x < g->w && g->cursor_y < g->h);
+}
+
+static void test_every_size(void **state)
+{
+    struct stage s;
+    (void)state;
+    for (int ascii = 0; ascii < 2; ascii++) {
+        stage_init(&s, ascii != 0, false);
+        talk(&s);
+        stage_type(&s, "unicode\revil\r");
+        stage_type(&s, "漢字 and more 漢字\n\tx");
+        stage_key(&s, '\n');
+        for (int view = 0; view < VIEWS; view++) {
+            app_show(&s.app, (enum view)view);
+            stage_run(&s);
+            for (int h = 1; h < 40; h += h < 12 ? 1 : 5)
+                for (int w = 1; w < 180; w += w < 30 ? 1 : 7) {
+                    app_draw(&s.app, &s.grid, w, h);
+                    check_grid(&s.grid);
+                }
+        }
+        stage_release(&s);
+    }
+}
+
+/* The strip's cells and the map's rows add up to what the engine counted. */
+static void test_sums(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    const struct retention *r = s.map;
+    for (int width = 1; width <= RETENTION_COLS && width <= r->n_cols; width += 3) {
+        int64_t kept = 0, seen = 0;
+        for (int x = 0; x < width; x++) {
+            int col, end;
+            int64_t k, n;
+            ramp_columns(r, width, x, &col, &end);
+            ramp_sum(r, ramp_all(r), col, end, &k, &n);
+            kept += k;
+            seen += n;
+        }
+        assert_int_equal(kept, s.app.stats.units_kept);
+        assert_int_equal(seen, s.app.stats.units_seen);
+    }
+    stage_release(&s);
+}
+
+static void test_classes(void **state)
+{
+    (void)state;
+    assert_int_equal(ramp_class(0, 100), 0);
+    assert_int_equal(ramp_class(1, 1000000), 1);
+    assert_int_equal(ramp_class(24, 100), 1);
+    assert_int_equal(ramp_class(25, 100), 2);
+    assert_int_equal(ramp_class(50, 100), 3);
+    assert_int_equal(ramp_class(75, 100), 4);
+    assert_int_equal(ramp_class(100, 100), 4);
+}
+
+/* New text does not move a view that was scrolled up; resizing keeps its first line. */
+static void test_scroll_is_held(void **state)
+{
+    struct stage s;
+    struct str before = {0}, after = {0};
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "words 900\r");
+    stage_draw(&s, 80, 24, &before);
+    stage_key(&s, K_PAGE_UP);
+    stage_key(&s, K_PAGE_UP);
+    app_draw(&s.app, &s.grid, 80, 24);
+    int message = s.app.chat.top_message;
+    size_t byte = s.app.chat.top_byte;
+    stage_type(&s, "words 20");
+    struct stage *again = &s; /* sending follows the end again; text of a running answer does not */
+    stage_news(again, NEWS_TEXT, 0, 0, "more and more and more\nand more\n");
+    app_draw(&s.app, &s.grid, 80, 24);
+    assert_true(s.app.chat.held);
+    assert_int_equal(s.app.chat.top_message, message);
+    assert_int_equal(s.app.chat.top_byte, byte);
+    for (int i = 0; i < 500; i++) app_draw(&s.app, &s.grid, 1 + i * 37 % 200, 1 + i * 13 % 60);
+    app_draw(&s.app, &s.grid, 80, 24);
+    assert_int_equal(s.app.chat.top_message, message);
+    assert_int_equal(s.app.chat.top_byte, byte);
+    stage_key(&s, K_END);
+    app_draw(&s.app, &s.grid, 80, 24);
+    assert_false(s.app.chat.held);
+    str_release(&before);
+    str_release(&after);
+    stage_release(&s);
+}
+
+int main(int argc, char **argv)
+{
+    update = argc > 1 && strcmp(argv[1], "--update") == 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chat),       cmocka_unit_test(test_chat_blocks),
+        cmocka_unit_test(test_loading),    cmocka_unit_test(test_answering),
+        cmocka_unit_test(test_map),        cmocka_unit_test(test_map_layer),
+        cmocka_unit_test(test_list),       cmocka_unit_test(test_help),
+        cmocka_unit_test(test_every_size), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_classes),    cmocka_unit_test(test_scroll_is_held),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

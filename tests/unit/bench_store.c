@@ -1,0 +1,331 @@
+/* What the store and the saved cache cost: lists and searches over 10,000 conversations, a save per
+ * turn against the size of the cache, loading against reading the same bytes from a file. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/pool.h"
+#include "runtime/evict.h"
+#include "runtime/save.h"
+#include "store/store.h"
+
+static struct err err;
+static char folder[64] = "/tmp/retain_bench_XXXXXX", path[128];
+
+static void ok(int rc)
+{
+    if (rc >= 0) return;
+    fprintf(stderr, "bench_store: %s\n", err.text);
+    exit(1);
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* The best of several: others use this machine too. */
+static double best_of(int n, void (*run)(void *ctx), void *ctx)
+{
+    double best = 1e30;
+    for (int i = 0; i < n; i++) {
+        double t = now_ms();
+        run(ctx);
+        t = now_ms() - t;
+        if (t < best) best = t;
+    }
+    return best;
+}
+
+static void remove_files(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'/*", folder);
+    if (system(command)) exit(1);
+}
+
+/* ---- 10,000 conversations -------------------------------------------------------------------- */
+
+static const char *const words[] = {"garden", "engine", "letter", "winter", "coffee", "planet",
+                                    "silver", "travel", "bridge", "number", "forest", "recipe",
+                                    "market", "window", "doctor", "music"};
+
+static struct store *filled(const struct store_key *key)
+{
+    struct store *s;
+    struct store_conversation c;
+    ok(store_open_key(&s, path, key, &err));
+    ok(store_begin(s, &err));
+    for (unsigned i = 0; i < 10000; i++) {
+        char text[600];
+        snprintf(text, sizeof text, "talk %u", i);
+        ok(store_conversation_create(s, text, &c, &err));
+        for (unsigned j = 0; j < 10; j++) {
+            int n = snprintf(text, sizeof text, "%s", j % 2 ? "Well, " : "Tell me ");
+            for (unsigned k = 0; k < 40; k++)
+                n += snprintf(text + n, sizeof text - (size_t)n, "%s ",
+                              words[((i * 2654435761u >> (k % 13)) + (j * k)) & 15]);
+            if (i % 1000 == 17 && j == 4) n += snprintf(text + n, 20, "hippopotamus");
+            struct store_message m = {
+                .role = j % 2 ? STORE_ASSISTANT : STORE_USER, .text = text, .n_text = (size_t)n};
+            ok(store_message_add(s, c.id, &m, &err));
+        }
+    }
+    ok(store_commit(s, &err));
+    return s;
+}
+
+static int count_conversation(void *ctx, const struct store_conversation *c)
+{
+    *(int64_t *)ctx += c->id > 0;
+    return 0;
+}
+
+static void list(void *ctx)
+{
+    int64_t n = 0;
+    ok(store_conversation_list(ctx, count_conversation, &n, &err));
+    if (n != 10000) exit(1);
+}
+
+struct search {
+    struct store *s;
+    const char *text;
+    int n, limit;
+};
+
+static int count_hit(void *ctx, const struct store_hit *h)
+{
+    struct search *q = ctx;
+    return ++q->n == q->limit || !h->snippet;
+}
+
+static void search(void *ctx)
+{
+    struct search *q = ctx;
+    q->n = 0;
+    ok(store_search(q->s, q->text, count_hit, q, &err));
+}
+
+static void bench_search(struct store *s, const char *what, const char *text, int limit)
+{
+    struct search q = {s, text, 0, limit};
+    double ms = best_of(5, search, &q);
+    printf("  %-44s %8.1f ms, %d found\n", what, ms, q.n);
+}
+
+static int passphrase(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)ctx;
+    (void)fresh;
+    (void)e;
+    strcpy(out, "bench");
+    return 0;
+}
+
+static void bench_many(const char *title, const struct store_key *key)
+{
+    struct store *s = filled(key);
+    printf("%s\n", title);
+    printf("  %-44s %8.1f ms\n", "list", best_of(5, list, s));
+    bench_search(s, "search: a word in 10 messages", "hippopotamus", 0);
+    bench_search(s, "search: a word in most messages, first 50", "garden", 50);
+    bench_search(s, "search: three words, first 50", "silver forest mus", 50);
+    bench_search(s, "search: a part of a word, read through", "ippopot+", 0);
+    store_close(s);
+    remove_files();
+}
+
+/* ---- a save per turn, and loading ------------------------------------------------------------ */
+
+/* A model of the 1B shape: 16 layers, 8 KV heads of 64, 4 bits. */
+static const struct cache_shape shape_1b = {
+    .n_layer = 16, .n_head = 8, .head_dim = 64, .k_type = KN_KV_Q4, .v_type = KN_KV_Q4};
+
+struct bench_cache {
+    struct arena arena;
+    struct cache cache;
+    struct pool *pool;
+    union evict_slot *slots;
+};
+
+static void cache_open(struct bench_cache *b, int capacity, struct pool *pool)
+{
+    struct cache_shape shape = shape_1b;
+    struct arena plan;
+    shape.capacity = capacity;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&b->cache, &shape, &plan);
+    ok(arena_init(&b->arena, "cache", plan.used, &err));
+    cache_plan(&b->cache, &shape, &b->arena);
+    b->pool = pool;
+    b->slots = malloc(cache_slots(&shape) * sizeof *b->slots);
+    if (!b->slots) exit(1);
+}
+
+static void cache_close(struct bench_cache *b)
+{
+    arena_release(&b->arena);
+    free(b->slots);
+}
+
+static void append(struct cache *c, int n)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        struct cache_head *h = &c->heads[i];
+        for (int t = 0; t < n; t++, h->len++) {
+            uint32_t pos = (uint32_t)(c->n_pos + t), x = (pos * 2654435761u + (uint32_t)i) * 40503u;
+            h->pos[h->len] = pos;
+            h->score[h->len] = (float)(x >> 8);
+            memset(h->k + (size_t)h->len * c->k_bytes, (int)(x >> 16), c->k_bytes);
+            memset(h->v + (size_t)h->len * c->v_bytes, (int)(x >> 24), c->v_bytes);
+        }
+    }
+    cache_appended(c, n);
+}
+
+static int64_t file_bytes(const char *suffix)
+{
+    char name[160];
+    struct stat st;
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    return stat(name, &st) ? 0 : (int64_t)st.st_size;
+}
+
+static int64_t cache_bytes(struct store *s)
+{
+    struct store_conversation c;
+    ok(store_conversation_latest(s, &c, &err));
+    return c.cache_bytes;
+}
+
+struct turn {
+    struct bench_cache *b;
+    int budget;
+    double evict_ms; /* is not the save's */
+};
+
+static void evict_turn(void *ctx)
+{
+    struct turn *t = ctx;
+    struct evict_rule rule = {.budget = t->budget, .stabilizers = t->budget / 10};
+    double begin = now_ms();
+    evict_values(&t->b->cache, t->b->slots);
+    evict(&t->b->cache, &rule, t->b->pool, t->b->slots);
+    t->evict_ms += now_ms() - begin;
+}
+
+static double read_file(void)
+{
+    static char buffer[1 << 20];
+    double t = now_ms();
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (read(fd, buffer, sizeof buffer) > 0) continue;
+    close(fd);
+    return now_ms() - t;
+}
+
+static void bench_load(struct store *s, int64_t id, struct bench_cache *b,
+                       const struct save_state *state)
+{
+    double best = 1e30, plain = 1e30;
+    int64_t n_run, units = cache_units(&b->cache);
+    for (int i = 0; i < 3; i++) {
+        struct save *save;
+        struct str why = {0};
+        ok(save_open(&save, s, id, 64 << 20, &err));
+        double t = now_ms();
+        int rc = save_load(save, &b->cache, b->pool, state, &n_run, &why, &err);
+        t = now_ms() - t;
+        ok(rc);
+        if (rc != 1 || cache_units(&b->cache) != units) {
+            fprintf(stderr, "bench_store: not loaded: %s\n", str_get(&why));
+            exit(1);
+        }
+        if (t < best) best = t;
+        t = read_file();
+        if (t < plain) plain = t;
+        save_close(save);
+        str_release(&why);
+    }
+    double mb = (double)file_bytes("") / 1e6;
+    printf("  load %.0f MB of file: %.0f ms (%.0f MB/s); reading the file: %.0f ms (%.0f MB/s)\n",
+           mb, best, mb / best * 1e3, plain, mb / plain * 1e3);
+}
+
+static void bench_save(int n_units, struct pool *pool)
+{
+    enum { CHUNK = 512, TURN = 256, TURNS = 20 };
+    struct bench_cache b;
+    struct store *s;
+    struct store_conversation c;
+    struct save *save;
+    struct save_state state = {.model = "m", .kv = "q4", .policy = "random"};
+    static char text[] = "answer";
+    cache_open(&b, n_units + CHUNK, pool);
+    ok(store_open(&s, path, &err));
+    ok(store_conversation_create(s, "bench", &c, &err));
+    ok(save_open(&save, s, c.id, 64 << 20, &err));
+    double fill = now_ms();
+    while (b.cache.n_pos < n_units) {
+        append(&b.cache, CHUNK);
+        state.n_run = b.cache.n_pos;
+        ok(save_units(save, &b.cache, &state, NULL, &err));
+    }
+    fill = now_ms() - fill;
+    struct turn turn = {&b, n_units, 0};
+    double ms = 0, worst = 0, compact = 0;
+    int64_t before = cache_bytes(s);
+    for (int i = 0; i < TURNS; i++) {
+        append(&b.cache, TURN);
+        state.n_run = b.cache.n_pos;
+        turn.evict_ms = 0;
+        double t = now_ms();
+        ok(save_answer(save, &b.cache, &state, text, 6, NULL, 0, evict_turn, &turn, &err));
+        t = now_ms() - t - turn.evict_ms;
+        ms += t;
+        if (t > worst) worst = t;
+        t = now_ms();
+        save_compact(save, &b.cache);
+        compact += now_ms() - t;
+    }
+    printf("%d units per head (%.0f MB of cache)\n", n_units,
+           (double)cache_units(&b.cache) * (double)(b.cache.k_bytes + b.cache.v_bytes + 8) / 1e6);
+    printf("  chunk of %d tokens: %.1f ms; turn of %d tokens with eviction: %.1f ms (worst %.1f), "
+           "%.2f MB; compaction: %.1f ms per turn\n",
+           CHUNK, fill / (n_units / CHUNK), TURN, ms / TURNS, worst,
+           (double)(cache_bytes(s) - before) / 1e6 / TURNS, compact / TURNS);
+    save_close(save);
+    store_close(s); /* carries the log over into the file */
+    ok(store_open(&s, path, &err));
+    bench_load(s, c.id, &b, &state);
+    store_close(s);
+    cache_close(&b);
+    remove_files();
+}
+
+int main(int argc, char **argv)
+{
+    struct store_key key = {passphrase, NULL, true};
+    struct pool *pool;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!mkdtemp(folder)) return 1;
+    snprintf(path, sizeof path, "%s/retain.db", folder);
+    bench_many("10,000 conversations of 10 messages", NULL);
+    bench_many("the same, encrypted", &key);
+    ok(pool_open(&pool, 0, &err));
+    bench_save(2048, pool);
+    bench_save(8192, pool);
+    bench_save(32768, pool);
+    if (argc > 1 && !strcmp(argv[1], "--long")) bench_save(131072, pool);
+    pool_close(pool);
+    rmdir(folder);
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* make_vocab: two small vocabularies in memory, one of each kind, for tests without model files. */
+#ifndef RETAIN_TESTS_MAKE_VOCAB_H
+#define RETAIN_TESTS_MAKE_VOCAB_H
+
+#include <stdio.h>
+
+#include "tests/unit/make_gguf.h"
+
+struct word {
+    const char *text;
+    int32_t type;
+    float score;
+};
+
+static inline void maker_words(struct maker *m, const struct word *words, size_t n)
+{
+    maker_array(m, "tokenizer.ggml.tokens", GGUF_STRING, n);
+    for (size_t i = 0; i < n; i++) put_text(&m->keys, words[i].text, strlen(words[i].text));
+    maker_array(m, "tokenizer.ggml.token_type", GGUF_I32, n);
+    for (size_t i = 0; i < n; i++) str_append(&m->keys, &words[i].type, 4);
+    maker_array(m, "tokenizer.ggml.scores", GGUF_F32, n);
+    for (size_t i = 0; i < n; i++) str_append(&m->keys, &words[i].score, 4);
+}
+
+/* How GPT-2 writes a byte: U+0100 onwards for those that don't print. */
+static inline void write_byte(int byte, char out[3])
+{
+    int c = byte, n = 0;
+    bool prints = (byte > 32 && byte < 127) || (byte > 160 && byte < 173) || byte > 173;
+    if (!prints) {
+        for (int b = c = 0; b < byte; b++)
+            c += !((b > 32 && b < 127) || (b > 160 && b < 173) || b > 173);
+        c += 256;
+    }
+    if (c >= 128) out[n++] = (char)(0xC0 | c >> 6);
+    out[n++] = (char)(c < 128 ? c : 0x80 | (c & 63));
+    out[n] = 0;
+}
+
+/* Ids: 0-9 special tokens as below, 10-265 bytes, then what the merges make. */
+enum {
+    BPE_BOS,
+    BPE_USER,
+    BPE_ASSISTANT,
+    BPE_SYSTEM,
+    BPE_END,
+    BPE_IM_START,
+    BPE_IM_END,
+    BPE_ENDS,
+    BPE_SPACES,
+    BPE_USER_MARK,
+    BPE_BYTES,
+};
+#define BPE_HELLO 270 /* " hello", by way of he ll hell hello */
+
+static inline void make_bpe(struct maker *m, const char *pre)
+{
+    static const struct word marks[BPE_BYTES] = {
+        {"<|bos|>", 3, 0},    {"<|user|>", 3, 0},       {"<|assistant|>", 3, 0},
+        {"<|system|>", 3, 0}, {"<|end|>", 3, 0},        {"<|im_start|>", 3, 0},
+        {"<|im_end|>", 3, 0}, {"<|end|><|end|>", 3, 0}, {"    ", 4, 0},
+        {"<|mark|>", 4, 0},
+    };
+    static const char *const joined[] = {"he", "ll", "hell", "hello", "\xC4\xA0hello", "ab", "12"};
+    static const char *const merges[] = {"h e",  "l l", "he ll",   "hell o", "\xC4\xA0 hello",
+                                         "a b",  "1 2", "< |",     "<| end", "e n",
+                                         "en d", "| >", "<|end |>"};
+    static struct word words[BPE_BYTES + 256 + 7];
+    static char bytes[256][3];
+    memcpy(words, marks, sizeof marks);
+    for (int b = 0; b < 256; b++) {
+        write_byte(b, bytes[b]);
+        words[BPE_BYTES + b] = (struct word){bytes[b], 1, 0};
+    }
+    for (int i = 0; i < 7; i++) words[BPE_BYTES + 256 + i] = (struct word){joined[i], 1, 0};
+    *m = (struct maker){0};
+    maker_str(m, "tokenizer.ggml.model", "gpt2");
+    if (pre) maker_str(m, "tokenizer.ggml.pre", pre);
+    maker_words(m, words, sizeof words / sizeof *words);
+    maker_array(m, "tokenizer.ggml.merges", GGUF_STRING, sizeof merges / sizeof *merges);
+    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
+        put_text(&m->keys, merges[i], strlen(merges[i]));
+    maker_u32(m, "tokenizer.ggml.bos_token_id", BPE_BOS);
+    maker_u32(m, "tokenizer.ggml.eos_token_id", BPE_END);
+    maker_bool(m, "tokenizer.ggml.add_bos_token", true);
+}
+
+/* Ids: 0 <unk>, 1 <s>, 2 </s>, 3-258 bytes, then these. */
+enum {
+    SPM_BYTES = 3,
+    SPM_BLANK = 259,
+    SPM_A,
+    SPM_B,
+    SPM_C,
+    SPM_AB,
+    SPM_BC,
+    SPM_BLANK_A,
+    SPM_BLANKS,
+    SPM_WORDS
+};
+
+static inline void make_spm(struct maker *m)
+{
+    static const struct word tail[] = {
+        {"\xE2\x96\x81", 1, -9},
+        {"a", 1, -9},
+        {"b", 1, -9},
+        {"c", 1, -9},
+        {"ab", 1, -3},
+        {"bc", 1, -2},
+        {"\xE2\x96\x81"
+         "a",
+         1, -4},
+        {"\xE2\x96\x81\xE2\x96\x81", 1, -1},
+    };
+    static struct word words[SPM_WORDS];
+    static char bytes[256][8];
+    words[0] = (struct word){"<unk>", 2, 0};
+    words[1] = (struct word){"<s>", 3, 0};
+    words[2] = (struct word){"</s>", 3, 0};
+    for (int b = 0; b < 256; b++) {
+        snprintf(bytes[b], sizeof bytes[b], "<0x%02X>", b);
+        words[SPM_BYTES + b] = (struct word){bytes[b], 6, 0};
+    }
+    memcpy(words + SPM_BLANK, tail, sizeof tail);
+    *m = (struct maker){0};
+    maker_str(m, "tokenizer.ggml.model", "llama");
+    maker_words(m, words, SPM_WORDS);
+    maker_u32(m, "tokenizer.ggml.bos_token_id", 1);
+    maker_u32(m, "tokenizer.ggml.eos_token_id", 2);
+    maker_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+}
+
+#endif

@@ -1,0 +1,471 @@
+/* Weight types: bit for bit against vectors made with ggml (data/golden), against formulas in
+ * double written here number by number, and through panels and products of every instruction set.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/blocks.h"
+#include "runtime/gguf.h"
+#include "tests/unit/data.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* ---- the formats, number by number ------------------------------------------------------------
+ */
+
+/* What a number is made of: w = d q - m. */
+struct parts {
+    double d, q, m;
+};
+
+static double half_at(const uint8_t *p)
+{
+    return (double)kn_float_from_half((uint16_t)(p[0] | p[1] << 8));
+}
+
+/* The bit at `bit` of a little-endian bit string. */
+static int bit_of(const uint8_t *p, int bit)
+{
+    return p[bit / 8] >> bit % 8 & 1;
+}
+
+static int nibble(uint8_t byte, int high)
+{
+    return high ? byte >> 4 : byte & 15;
+}
+
+static struct parts part_q4_0(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), nibble(p[2 + k % 16], k / 16) - 8, 0};
+}
+
+static struct parts part_q4_1(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), nibble(p[4 + k % 16], k / 16), -half_at(p + 2)};
+}
+
+static struct parts part_q5_0(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), nibble(p[6 + k % 16], k / 16) + 16 * bit_of(p + 2, k) - 16,
+                          0};
+}
+
+static struct parts part_q5_1(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), nibble(p[8 + k % 16], k / 16) + 16 * bit_of(p + 4, k),
+                          -half_at(p + 2)};
+}
+
+static struct parts part_q8_0(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), (int8_t)p[2 + k], 0};
+}
+
+static struct parts part_q2_k(const uint8_t *p, int k)
+{
+    const int quarter = k % 128 / 32; /* of a half: which two bits of its 32 bytes */
+    return (struct parts){half_at(p + 80) * (p[k / 16] & 15),
+                          p[16 + k / 128 * 32 + k % 32] >> 2 * quarter & 3,
+                          half_at(p + 82) * (p[k / 16] >> 4)};
+}
+
+static struct parts part_q3_k(const uint8_t *p, int k)
+{
+    const uint8_t *s = p + 96;
+    const int i = k / 16, quarter = k % 128 / 32;
+    const int scale = nibble(s[i % 8], i / 8) + 16 * (s[8 + i % 4] >> 2 * (i / 4) & 3) - 32;
+    const int low = p[32 + k / 128 * 32 + k % 32] >> 2 * quarter & 3;
+    return (struct parts){half_at(p + 108) * scale, low - 4 * !bit_of(p + k % 32, k / 32), 0};
+}
+
+/* The packed 6-bit pairs of Q4_K and Q5_K, as their twelve bytes are drawn: four scales, four
+ * minima with the upper bits of the last four scales and minima on top, four bytes of their
+ * nibbles. */
+static int k_scale(const uint8_t *s, int j, int min)
+{
+    if (j < 4) return s[j + 4 * min] & 63;
+    return nibble(s[j + 4], min) + 16 * (s[j - 4 + 4 * min] >> 6);
+}
+
+static struct parts part_q4_k(const uint8_t *p, int k)
+{
+    const int j = k / 32;
+    return (struct parts){half_at(p) * k_scale(p + 4, j, 0),
+                          nibble(p[16 + k / 64 * 32 + k % 32], j % 2),
+                          half_at(p + 2) * k_scale(p + 4, j, 1)};
+}
+
+static struct parts part_q5_k(const uint8_t *p, int k)
+{
+    const int j = k / 32, low = nibble(p[48 + k / 64 * 32 + k % 32], j % 2);
+    return (struct parts){half_at(p) * k_scale(p + 4, j, 0), low + 16 * bit_of(p + 16 + k % 32, j),
+                          half_at(p + 2) * k_scale(p + 4, j, 1)};
+}
+
+static struct parts part_q6_k(const uint8_t *p, int k)
+{
+    const int half = k / 128, l = k % 32, quarter = k % 128 / 32;
+    const int low = nibble(p[half * 64 + quarter % 2 * 32 + l], quarter / 2);
+    const int high = p[128 + half * 32 + l] >> 2 * quarter & 3;
+    return (struct parts){half_at(p + 208) * (int8_t)p[192 + k / 16], low + 16 * high - 32, 0};
+}
+
+static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                            1,    13,   25,  38,  53,  69,  89,  113};
+
+static struct parts part_iq4_nl(const uint8_t *p, int k)
+{
+    return (struct parts){half_at(p), iq4[nibble(p[2 + k % 16], k / 16)], 0};
+}
+
+static struct parts part_iq4_xs(const uint8_t *p, int k)
+{
+    const int j = k / 32, high = bit_of(p + 2, 2 * j) + 2 * bit_of(p + 2, 2 * j + 1);
+    const int scale = nibble(p[4 + j / 2], j % 2) + 16 * high - 32;
+    return (struct parts){half_at(p) * scale, iq4[nibble(p[8 + 16 * j + k % 16], k % 32 / 16)], 0};
+}
+
+/* Where a block's half scales are; -1: it has but one. */
+static const struct format {
+    uint32_t type;
+    const char *file; /* in data/golden */
+    int d, d2;
+    bool exact; /* its panels hold the same numbers */
+    struct parts (*part)(const uint8_t *p, int k);
+} formats[] = {
+    {GGUF_T_Q4_0, "q4_0", 0, -1, true, part_q4_0},
+    {GGUF_T_Q4_1, "q4_1", 0, 2, true, part_q4_1},
+    {GGUF_T_Q5_0, "q5_0", 0, -1, true, part_q5_0},
+    {GGUF_T_Q5_1, "q5_1", 0, 2, true, part_q5_1},
+    {GGUF_T_Q8_0, "q8_0", 0, -1, true, part_q8_0},
+    {GGUF_T_Q2_K, "q2_K", 80, 82, false, part_q2_k},
+    {GGUF_T_Q3_K, "q3_K", 108, -1, false, part_q3_k},
+    {GGUF_T_Q4_K, "q4_K", 0, 2, false, part_q4_k},
+    {GGUF_T_Q5_K, "q5_K", 0, 2, false, part_q5_k},
+    {GGUF_T_Q6_K, "q6_K", 208, -1, false, part_q6_k},
+    {GGUF_T_IQ4_NL, "iq4_nl", 0, -1, true, part_iq4_nl},
+    {GGUF_T_IQ4_XS, "iq4_xs", 0, -1, false, part_iq4_xs},
+};
+
+/* ---- random blocks -----------------------------------------------------------------------------
+ */
+
+static uint64_t random_state;
+
+static uint64_t random_bits(void)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static float random_float(void) /* -1..1 */
+{
+    return (float)((double)(random_bits() >> 11) * 0x1p-52 - 1.0);
+}
+
+static void put_half(uint8_t *p, float x)
+{
+    const uint16_t h = kn_half_from_float(x);
+    memcpy(p, &h, sizeof h);
+}
+
+/* Random payload, scales of ordinary weights. */
+static uint8_t *random_blocks(const struct format *f, size_t n)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
+    const size_t n_block = n / (size_t)t->block, bytes = (size_t)t->block_bytes;
+    uint8_t *blocks = malloc(n_block * bytes);
+
+    assert_non_null(blocks);
+    for (size_t i = 0; i < n_block * bytes; i++) blocks[i] = (uint8_t)random_bits();
+    for (size_t b = 0; b < n_block; b++) {
+        put_half(blocks + b * bytes + f->d, random_float() * 0.01f);
+        if (f->d2 >= 0) put_half(blocks + b * bytes + f->d2, random_float() * 0.01f);
+    }
+    return blocks;
+}
+
+static struct parts part_at(const struct format *f, const uint8_t *blocks, size_t i)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
+    const size_t block = (size_t)t->block;
+    return f->part(blocks + i / block * (size_t)t->block_bytes, (int)(i % block));
+}
+
+/* ---- to floats ---------------------------------------------------------------------------------
+ */
+
+static void *read_all(const char *path, size_t *bytes)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    *bytes = (size_t)ftell(f);
+    rewind(f);
+    void *data = malloc(*bytes);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *bytes, f), *bytes);
+    fclose(f);
+    return data;
+}
+
+static void check_golden(uint32_t type, const char *name, const char *kind)
+{
+    char path[512], file[64];
+    size_t bytes, want_bytes;
+    const struct gguf_tensor_type *t = gguf_tensor_type(type);
+
+    snprintf(file, sizeof file, "golden/%s.%s.q", name, kind);
+    if (!data_path(path, sizeof path, file)) skip();
+    uint8_t *blocks = read_all(path, &bytes);
+    snprintf(file, sizeof file, "golden/%s.%s.f32", name, kind);
+    float *want = read_all(data_path(path, sizeof path, file), &want_bytes);
+    const size_t n = want_bytes / sizeof *want;
+    float *got = malloc(want_bytes);
+    assert_non_null(got);
+    assert_int_equal(bytes, n / (size_t)t->block * (size_t)t->block_bytes);
+    assert_true(blocks_readable(type));
+    blocks_to_float(got, type, blocks, n);
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got))
+            fail_msg("%s.%s: number %zu is %.9g, ggml says %.9g", name, kind, i, (double)got[i],
+                     (double)want[i]);
+    free(blocks);
+    free(want);
+    free(got);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    check_golden(GGUF_T_F16, "f16", "ref");
+    check_golden(GGUF_T_BF16, "bf16", "ref");
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        check_golden(formats[i].type, formats[i].file, "ref");
+        if (strstr("q4_0 q4_1 q4_K q6_K q8_0", formats[i].file))
+            check_golden(formats[i].type, formats[i].file, "rnd");
+    }
+}
+
+/* A float product and a float difference: three roundings at most. */
+static void test_formulas(void **state)
+{
+    enum { N = 64 * 256 };
+    static float got[N];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        random_state = i;
+        uint8_t *blocks = random_blocks(&formats[i], N);
+        blocks_to_float(got, formats[i].type, blocks, N);
+        for (size_t k = 0; k < N; k++) {
+            const struct parts p = part_at(&formats[i], blocks, k);
+            const double off = fabs((double)got[k] - (p.d * p.q - p.m));
+            if (!(off <= 0x3p-24 * (fabs(p.d * p.q) + fabs(p.m))))
+                fail_msg("%s: number %zu is off by %g", formats[i].file, k, off);
+        }
+        free(blocks);
+    }
+}
+
+static void test_plain(void **state)
+{
+    static const uint16_t bf16[3] = {0x3f80, 0xc000, 0x8000}, half[3] = {0x3c00, 0xc000, 0x0001};
+    static const float want[3] = {1.0f, -2.0f, -0.0f};
+    float got[3];
+
+    (void)state;
+    blocks_to_float(got, GGUF_T_BF16, bf16, 3);
+    assert_memory_equal(got, want, sizeof got);
+    blocks_to_float(got, GGUF_T_F32, want, 3);
+    assert_memory_equal(got, want, sizeof got);
+    blocks_to_float(got, GGUF_T_F16, half, 3);
+    assert_true(got[0] == 1.0f && got[1] == -2.0f && got[2] == 0x1p-24f);
+    assert_false(blocks_readable(18)); /* IQ3_XXS */
+    assert_false(blocks_readable(0xffffffffu));
+}
+
+/* ---- to panels and through products ------------------------------------------------------------
+ */
+
+enum { ROWS = 35, COLS = 512, TOKENS = 9 };
+
+static struct kn_weight weight_new(enum kn_type type)
+{
+    const size_t bytes = kn_weight_bytes(type, ROWS, COLS);
+    void *data = NULL;
+    assert_int_equal(posix_memalign(&data, 64, bytes), 0);
+    memset(data, 0, bytes);
+    return (struct kn_weight){type, ROWS, COLS, data};
+}
+
+static struct kn_weight pack_all(const struct format *f, const uint8_t *blocks, enum kn_type type)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
+    const size_t row_bytes = (size_t)(COLS / t->block * t->block_bytes);
+    struct kn_weight w = weight_new(type);
+    for (int r = 0; r < ROWS; r++) blocks_pack(&w, r, f->type, blocks + (size_t)r * row_bytes);
+    return w;
+}
+
+/* How far number i of a panel may be from the file's: nothing, a scale and a minimum rounded to
+ * half, or half a step of the new scale, which is at most the largest number of its 32 over 127. */
+static double panel_tolerance(const struct format *f, const uint8_t *blocks, size_t i)
+{
+    double max = 0;
+    const struct parts p = part_at(f, blocks, i);
+    if (f->exact) return 0;
+    if (f->type != GGUF_T_Q2_K) return 0x1.01p-11 * (fabs(p.d * p.q) + fabs(p.m));
+    for (size_t k = i - i % 32; k < i - i % 32 + 32; k++) {
+        const struct parts b = part_at(f, blocks, k);
+        max = fmax(max, fabs(b.d * b.q - b.m));
+    }
+    return 0.505 * max / 127 * (1 + 0x1p-10);
+}
+
+static void test_panels(void **state)
+{
+    static float want[ROWS * COLS], got[COLS];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        const struct format *f = &formats[i];
+        random_state = 100 + i;
+        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type));
+        double sum = 0, off2 = 0;
+
+        blocks_to_float(want, f->type, blocks, ROWS * COLS);
+        for (int r = 0; r < ROWS; r++) {
+            kn_table("auto")->row[w.type](got, &w, r);
+            for (int k = 0; k < COLS; k++) {
+                const size_t at = (size_t)(r * COLS + k);
+                const double off = fabs((double)got[k] - (double)want[at]);
+                sum += (double)want[at] * (double)want[at];
+                off2 += off * off;
+                if (!(off <= panel_tolerance(f, blocks, at)))
+                    fail_msg("%s: row %d, column %d is %g, the file says %g", f->file, r, k,
+                             (double)got[k], (double)want[at]);
+            }
+        }
+        printf("%-7s relative rms error %.2e\n", f->file, sqrt(off2 / sum));
+        free((void *)w.data);
+        free(blocks);
+    }
+}
+
+static struct kn_act act_new(void)
+{
+    const size_t n = TOKENS * COLS;
+    struct kn_act x = {.n_in = COLS};
+    float *numbers = malloc(n * sizeof *numbers);
+    x.q = malloc(n);
+    x.d = malloc(n / KN_GROUP * sizeof *x.d);
+    x.sum = malloc(n / KN_GROUP * sizeof *x.sum);
+    assert_true(numbers && x.q && x.d && x.sum);
+    for (size_t i = 0; i < n; i++) numbers[i] = random_float();
+    kn_table("ref")->quantize(x.q, x.d, x.sum, numbers, (int)n);
+    x.x = numbers;
+    return x;
+}
+
+static void act_free(struct kn_act *x)
+{
+    free((void *)x->x);
+    free(x->q);
+    free(x->d);
+    free(x->sum);
+}
+
+/* A row of the file times quantized activations in double, and what rounding weights and sums may
+ * cost. */
+static void check_product(const struct format *f, const uint8_t *blocks, const struct kn_act *x,
+                          const float *y, const char *isa)
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int t = 0; t < TOKENS; t++) {
+            double want = 0, slack = 0;
+            for (int k = 0; k < COLS; k++) {
+                const size_t at = (size_t)(r * COLS + k), i = (size_t)(t * COLS + k);
+                const struct parts p = part_at(f, blocks, at);
+                const double v = (double)x->d[i / KN_GROUP] * x->q[i];
+                const double size = fabs(p.d * p.q) + fabs(p.m);
+                want += (p.d * p.q - p.m) * v;
+                slack += fabs(v) * (panel_tolerance(f, blocks, at) + 2e-6 * size);
+            }
+            const double got = (double)y[t * ROWS + r];
+            if (!(fabs(got - want) <= slack))
+                fail_msg("%s on %s: row %d, token %d is %g, want %g within %g", f->file, isa, r, t,
+                         got, want, slack);
+        }
+}
+
+static void test_products(void **state)
+{
+    static float y[TOKENS * ROWS];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        const struct format *f = &formats[i];
+        random_state = 200 + i;
+        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        struct kn_weight w = pack_all(f, blocks, blocks_kernel_type(f->type));
+        struct kn_act x = act_new();
+
+        for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+            const struct kn_matmul job = {
+                .w = &w, .x = &x, .n_tok = TOKENS, .row1 = ROWS, .y = y, .y_stride = ROWS};
+            kn_table(*isa)->matmul[w.type](&job);
+            check_product(f, blocks, &x, y, *isa);
+        }
+        act_free(&x);
+        free((void *)w.data);
+        free(blocks);
+    }
+}
+
+/* --weights f32 keeps the numbers of blocks_to_float; nonsense scales stay finite in panels. */
+static void test_pack_edges(void **state)
+{
+    static float want[ROWS * COLS], got[COLS];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        const struct format *f = &formats[i];
+        const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
+        random_state = 300 + i;
+        uint8_t *blocks = random_blocks(f, ROWS * COLS);
+        struct kn_weight w = pack_all(f, blocks, KN_F32);
+        blocks_to_float(want, f->type, blocks, ROWS * COLS);
+        assert_memory_equal(w.data, want, sizeof want);
+        free((void *)w.data);
+
+        for (size_t b = 0; b < (size_t)ROWS * COLS / (size_t)t->block; b++)
+            put_half(blocks + b * (size_t)t->block_bytes + f->d, b % 2 ? 65504.0f : -65504.0f);
+        w = pack_all(f, blocks, blocks_kernel_type(f->type));
+        for (int r = 0; r < ROWS; r++) {
+            kn_table("ref")->row[w.type](got, &w, r);
+            for (int k = 0; k < COLS; k++) assert_true(isfinite(got[k]));
+        }
+        free((void *)w.data);
+        free(blocks);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),   cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_plain),    cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_pack_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,115 @@
+/* The shipped model against its PyTorch reference in float32 (quant/demo/golden.json): the ids of a
+ * rendered conversation, the five largest logits and 32 greedy ids. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "runtime/base/file.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+
+static const cJSON *get(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_non_null(v);
+    return v;
+}
+
+static enum chat_role role_of(const char *name)
+{
+    return !strcmp(name, "user") ? CHAT_USER : CHAT_ASSISTANT;
+}
+
+/* Renders and encodes as a session does: message by message. */
+static void encode(const struct engine *g, const cJSON *messages, struct tokens *ids)
+{
+    struct err e;
+    const cJSON *m;
+    bool first = true;
+    cJSON_ArrayForEach(m, messages)
+    {
+        enum chat_role role = role_of(cJSON_GetStringValue(cJSON_GetArrayItem(m, 0)));
+        const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(m, 1));
+        if (role == CHAT_USER && !first)
+            assert_int_equal(chat_close(g->template, g->tokenizer, ids->ids[ids->n - 1], ids, &e),
+                             0);
+        assert_int_equal(
+            chat_encode(g->template, g->tokenizer, role, text, strlen(text), NULL, first, ids, &e),
+            0);
+        first = false;
+    }
+}
+
+static int argmax(const float *x, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
+static void check(struct engine *g, const struct options *o, const cJSON *golden)
+{
+    struct tokens ids = {0};
+    struct context x;
+    struct err e;
+    const cJSON *expected;
+    encode(g, get(golden, "messages"), &ids);
+    assert_int_equal(ids.n, cJSON_GetArraySize(get(golden, "ids")));
+    for (size_t i = 0; i < ids.n; i++)
+        assert_int_equal(ids.ids[i], cJSON_GetArrayItem(get(golden, "ids"), (int)i)->valueint);
+
+    if (context_open(&x, g, o, 1, &e)) fail_msg("%s", e.text);
+    forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
+    cJSON_ArrayForEach(expected, get(golden, "top5"))
+    {
+        int id = cJSON_GetArrayItem(expected, 0)->valueint;
+        double logit = cJSON_GetArrayItem(expected, 1)->valuedouble;
+        assert_true(fabs((double)x.forward.logits[id] - logit) < 2e-3);
+    }
+    cJSON_ArrayForEach(expected, get(golden, "greedy"))
+    {
+        int32_t id = argmax(x.forward.logits, g->model->n_vocab);
+        assert_int_equal(id, expected->valueint);
+        forward_run(&x.forward, &x.cache, &id, 1, 1);
+    }
+    context_release(&x);
+    tokens_release(&ids);
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    struct options o;
+    struct engine *g;
+    struct str text = {0};
+    struct err e;
+    const cJSON *golden;
+    options_init(&o);
+    o.weights = "f32";
+    o.kv = "f32";
+    o.policy = "full";
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (file_read("quant/demo/golden.json", &text, &e)) fail_msg("%s", e.text);
+    cJSON *all = cJSON_Parse(str_get(&text));
+    assert_true(cJSON_GetArraySize(all) > 0);
+    cJSON_ArrayForEach(golden, all) check(g, &o, golden);
+    cJSON_Delete(all);
+    str_release(&text);
+    engine_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,266 @@
+/* Eviction on hand-made scores: who survives was worked out by hand from the rule in evict.h. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/evict.h"
+#include "runtime/segment.h"
+#include "runtime/sampler.h"
+
+enum { DIM = 32, CAPACITY = 64 };
+
+struct fixture {
+    struct arena arena;
+    struct cache cache;
+    struct pool *pool;
+    union evict_slot *slots;
+};
+
+static void setup(struct fixture *f, int n_layer, int n_head)
+{
+    struct err e;
+    struct cache_shape shape = {.n_layer = n_layer,
+                                .n_head = n_head,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_Q4,
+                                .v_type = KN_KV_Q8,
+                                .capacity = CAPACITY};
+    struct arena plan;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&f->cache, &shape, &plan);
+    assert_int_equal(arena_init(&f->arena, "cache", plan.used, &e), 0);
+    cache_plan(&f->cache, &shape, &f->arena);
+    assert_int_equal(f->arena.used, plan.used);
+    assert_int_equal(pool_open(&f->pool, 2, &e), 0);
+    f->slots = calloc(cache_slots(&shape), sizeof *f->slots);
+}
+
+static void teardown(struct fixture *f)
+{
+    pool_close(f->pool);
+    arena_release(&f->arena);
+    free(f->slots);
+}
+
+static int64_t cut(struct fixture *f, const struct evict_rule *rule)
+{
+    evict_values(&f->cache, f->slots);
+    return evict(&f->cache, rule, f->pool, f->slots);
+}
+
+/* A unit whose bytes tell its position: what moves must arrive whole. */
+static void put(struct cache *c, struct cache_head *h, uint32_t pos, float score)
+{
+    size_t s = (size_t)h->len++;
+    memset(h->k + s * c->k_bytes, (int)pos + 1, c->k_bytes);
+    memset(h->v + s * c->v_bytes, (int)pos + 101, c->v_bytes);
+    h->score[s] = score;
+    h->pos[s] = pos;
+}
+
+static void fill(struct fixture *f, const float *scores, int n)
+{
+    for (int i = 0; i < f->cache.shape.n_layer * f->cache.shape.n_head; i++)
+        for (int p = 0; p < n; p++) put(&f->cache, &f->cache.heads[i], (uint32_t)p, scores[p]);
+    cache_appended(&f->cache, n);
+}
+
+static void expect(const struct cache *c, const struct cache_head *h, const uint32_t *pos, int n)
+{
+    assert_int_equal(h->len, n);
+    for (int s = 0; s < n; s++) {
+        assert_int_equal(h->pos[s], pos[s]);
+        for (size_t b = 0; b < c->k_bytes; b++)
+            assert_int_equal(h->k[(size_t)s * c->k_bytes + b], pos[s] + 1);
+        for (size_t b = 0; b < c->v_bytes; b++)
+            assert_int_equal(h->v[(size_t)s * c->v_bytes + b], pos[s] + 101);
+    }
+}
+
+static void test_highest_scores_stay_in_order(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const float scores[] = {5, 1, 9, -3, 7, 2, 8, 0};
+    setup(&f, 2, 3);
+    fill(&f, scores, 8);
+    struct evict_rule rule = {.budget = 4};
+    assert_int_equal(cut(&f, &rule), 6 * 4);
+    for (int i = 0; i < 6; i++)
+        expect(&f.cache, &f.cache.heads[i], (const uint32_t[]){0, 2, 4, 6}, 4);
+    assert_int_equal(f.cache.n_evicted, 24);
+    teardown(&f);
+}
+
+static void test_protected_units_count_inside_the_budget(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const float scores[] = {-9, 1, 9, 8, 7, 2, -8, -7};
+    setup(&f, 1, 1);
+    fill(&f, scores, 8);
+    /* 1 sink (0), 2 stabilizers (6, 7), and of the rest the best one (2). */
+    struct evict_rule rule = {.budget = 4, .sinks = 1, .stabilizers = 2};
+    cut(&f, &rule);
+    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
+    teardown(&f);
+}
+
+static void test_ties_keep_the_older(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const float scores[] = {1, 1, 1, 2, 1, 1};
+    setup(&f, 1, 1);
+    fill(&f, scores, 6);
+    struct evict_rule rule = {.budget = 3};
+    cut(&f, &rule);
+    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){0, 1, 3}, 3);
+    teardown(&f);
+}
+
+static void test_nan_and_infinity(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const float scores[] = {NAN, INFINITY, -INFINITY, -NAN, 0, -1};
+    setup(&f, 1, 1);
+    fill(&f, scores, 6);
+    struct evict_rule rule = {.budget = 3};
+    cut(&f, &rule);
+    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){1, 4, 5}, 3);
+    teardown(&f);
+}
+
+static void test_heads_of_different_length(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, 1, 3);
+    struct cache_head *h = f.cache.heads;
+    for (uint32_t p = 0; p < 2; p++) put(&f.cache, &h[0], p, 1);
+    for (uint32_t p = 0; p < 6; p++) put(&f.cache, &h[2], 10 + p, (float)p);
+    cache_imported(&f.cache, 16);
+    struct evict_rule rule = {.budget = 3, .sinks = 2};
+    assert_int_equal(cut(&f, &rule), 3);
+    expect(&f.cache, &h[0], (const uint32_t[]){0, 1}, 2);
+    expect(&f.cache, &h[1], NULL, 0);
+    expect(&f.cache, &h[2], (const uint32_t[]){13, 14, 15}, 3);
+    teardown(&f);
+}
+
+/* Counters, bitmaps and segments against the tables themselves, over many random evictions. */
+static void check_counters(const struct cache *c)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        uint32_t expected[RETENTION_COLS] = {0};
+        for (int s = 0; s < c->heads[i].len; s++) expected[c->heads[i].pos[s] / c->col_width]++;
+        assert_memory_equal(expected, c->kept + (size_t)i * RETENTION_COLS, sizeof expected);
+    }
+}
+
+static void test_counters_after_1000_evictions(void **state)
+{
+    (void)state;
+    struct fixture f;
+    setup(&f, 2, 2);
+    struct cache *c = &f.cache;
+    for (int round = 0; round < 1000; round++) {
+        int n = 1 + (int)(random_at(7, 1, (uint64_t)round) * 20);
+        for (int i = 0; i < 4; i++)
+            for (int t = 0; t < n; t++) {
+                struct cache_head *h = &c->heads[i];
+                h->pos[h->len] = (uint32_t)(c->n_pos + t);
+                h->score[h->len++] = (float)random_at(7, 2 + (uint64_t)i, (uint64_t)(c->n_pos + t));
+            }
+        cache_appended(c, n);
+        struct evict_rule rule = {.budget = 40, .sinks = 2, .stabilizers = 5};
+        cut(&f, &rule);
+        check_counters(c);
+    }
+    assert_true(c->n_pos > RETENTION_COLS && c->col_width > 1);
+    uint16_t kept[64];
+    int64_t total = 0;
+    for (int64_t p = 0; p < c->n_pos; p += 64) {
+        memset(kept, 0, sizeof kept);
+        for (int i = 0; i < 4; i++) cache_count(&c->heads[i], p, 64, kept);
+        for (int j = 0; j < 64; j++) total += kept[j];
+    }
+    assert_int_equal(total, cache_units(c));
+    teardown(&f);
+}
+
+static void test_segments_bring_survivors_back(void **state)
+{
+    (void)state;
+    struct fixture a, b;
+    float scores[30];
+    setup(&a, 1, 2);
+    setup(&b, 1, 2);
+    for (int p = 0; p < 30; p++) scores[p] = (float)random_at(3, 1, (uint64_t)p);
+    fill(&a, scores, 30);
+    size_t n = segment_bytes(&a.cache, 30);
+    uint8_t *bytes = malloc(n);
+    struct segment g;
+    struct gone gone;
+    segment_pack(&a.cache, 0, 0, 30, bytes);
+    struct evict_rule rule = {.budget = 11, .stabilizers = 3};
+    cut(&a, &rule);
+    assert_true(gone_init(&gone, 2));
+    for (int i = 0; i < 2; i++)
+        for (uint32_t p = 0, s = 0; p < 30; p++) {
+            bool alive = (int)s < a.cache.heads[i].len && a.cache.heads[i].pos[s] == p;
+            if (alive)
+                s++;
+            else
+                assert_true(gone_push(&gone, i, p));
+        }
+    assert_int_equal(gone_count(&gone), 2 * 19);
+    assert_true(segment_open(&g, bytes, n));
+    assert_true(segments_load(&b.cache, 0, &g, 1, &gone, UINT32_MAX));
+    cache_imported(&b.cache, 30);
+    for (int i = 0; i < 2; i++) {
+        const struct cache_head *x = &a.cache.heads[i], *y = &b.cache.heads[i];
+        assert_int_equal(x->len, y->len);
+        assert_memory_equal(x->k, y->k, (size_t)x->len * a.cache.k_bytes);
+        assert_memory_equal(x->v, y->v, (size_t)x->len * a.cache.v_bytes);
+        assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
+        assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
+    }
+    check_counters(&b.cache);
+    /* Damaged or foreign bytes are refused and change nothing. */
+    struct segment bad;
+    assert_false(segment_open(&bad, bytes, n - 1));
+    bytes[0] ^= 4;
+    assert_false(segment_open(&bad, bytes, n));
+    bytes[0] ^= 4;
+    bytes[12] ^= 1; /* another number of heads */
+    assert_false(segment_open(&bad, bytes, n));
+    bytes[12] ^= 1;
+    assert_int_equal(b.cache.heads[0].len, 11);
+    gone_release(&gone);
+    free(bytes);
+    teardown(&a);
+    teardown(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_highest_scores_stay_in_order),
+        cmocka_unit_test(test_protected_units_count_inside_the_budget),
+        cmocka_unit_test(test_ties_keep_the_older),
+        cmocka_unit_test(test_nan_and_infinity),
+        cmocka_unit_test(test_heads_of_different_length),
+        cmocka_unit_test(test_counters_after_1000_evictions),
+        cmocka_unit_test(test_segments_bring_survivors_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* Flat: a conversation far beyond the budget costs no more memory than one that just filled it, and
+ * a fact told at its start is still known. On the demo model, with the text of `eval recall`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "quant/recall.h"
+#include "runtime/base/str.h"
+#include "runtime/base/system.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+
+static void feed(struct session *s, const struct recall_turn *t)
+{
+    const struct chat_message m[] = {{CHAT_USER, t->user}, {CHAT_ASSISTANT, t->assistant}};
+    const struct session_sink silent = {0};
+    struct err e;
+    if (session_feed(s, m, 2, &silent, &e)) fail_msg("%s", e.text);
+}
+
+static struct session_stats grow_to(struct session *s, struct recall *r, int64_t n_tokens)
+{
+    struct session_stats st;
+    for (session_stats(s, &st); st.n_tokens < n_tokens; session_stats(s, &st))
+        feed(s, recall_filler(r));
+    return st;
+}
+
+static void take_text(void *ctx, const char *utf8, size_t n)
+{
+    str_append(ctx, utf8, n);
+}
+
+static void test_memory_is_flat_and_the_fact_is_known(void **state)
+{
+    (void)state;
+    struct options o;
+    struct engine *g;
+    struct session *s;
+    struct recall *r;
+    struct err e;
+    options_init(&o);
+    o.policy = "locret";
+    o.budget = "256";
+    o.private_mode = true;
+    o.sampling.temperature = 0;
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (session_open(&s, g, NULL, &o, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(recall_open(&r, 1, 1), 0);
+    feed(s, recall_fact(r, 0));
+
+    struct session_stats early = grow_to(s, r, 4000), late = grow_to(s, r, 16000);
+    assert_int_equal(early.cache_bytes, late.cache_bytes);
+    assert_int_equal(early.units_kept, late.units_kept);
+    assert_int_equal(early.units_kept, 256 * early.n_layer * early.n_kv_head);
+    assert_true(late.process_peak_bytes > 0);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory aside */
+    /* The list of turns is all that grows: 16 bytes each. */
+    assert_true(late.process_peak_bytes - early.process_peak_bytes <= 16384);
+#endif
+
+    const char *question, *answer, *value;
+    struct str text = {0};
+    struct session_sink k = {.ctx = &text, .text = take_text};
+    enum session_end end;
+    recall_question(r, 0, &question, &answer, &value);
+    assert_int_equal(session_say(s, question, strlen(question), &k, &end, &e), 0);
+    printf("%s -> %s (%s)\n", question, str_get(&text), value);
+    assert_non_null(strstr(str_get(&text), value));
+    str_release(&text);
+    recall_close(r);
+    session_close(s);
+    engine_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory_is_flat_and_the_fact_is_known)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* The whole forward pass against llama.cpp's logits (data/golden/logits, made with llama.cpp; see
+ * its MANIFEST): on a float path tightly, with int8 activations within what quantizing them costs.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+#include "tests/unit/data.h"
+
+enum { N_POS = 96, N_VOCAB = 4096 };
+
+static int read_ids(const char *path, int32_t *ids, int max)
+{
+    FILE *f = fopen(path, "r");
+    int n = 0;
+    if (!f) return 0;
+    while (n < max && fscanf(f, "%d", &ids[n]) == 1) n++;
+    fclose(f);
+    return n;
+}
+
+static int argmax(const float *x, int n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
+/* Runs the golden ids in chunks and compares every row. */
+static void compare(const char *model, const char *golden, const char *weights, const char *kv,
+                    int chunk, double rms_max, double argmax_min)
+{
+    char path[512], file[128];
+    static float expected[N_POS][N_VOCAB];
+    int32_t ids[N_POS];
+    struct options o;
+    struct engine *g;
+    struct context x;
+    struct err e = {0};
+    snprintf(file, sizeof file, "golden/logits/%s.tokens.txt", golden);
+    if (!data_path(path, sizeof path, file)) skip();
+    assert_int_equal(read_ids(path, ids, N_POS), N_POS);
+    snprintf(file, sizeof file, "golden/logits/%s.logits.f32", golden);
+    FILE *f = fopen(data_path(path, sizeof path, file), "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(expected, sizeof expected, 1, f), 1);
+    fclose(f);
+
+    options_init(&o);
+    snprintf(file, sizeof file, "random/%s.gguf", model);
+    o.model = data_path(path, sizeof path, file);
+    assert_non_null(o.model);
+    o.weights = weights;
+    o.kv = kv;
+    o.policy = "full";
+    o.context = 128;
+    o.chunk = chunk;
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o, chunk, &e)) fail_msg("%s", e.text);
+    double sum = 0;
+    int agree = 0;
+    for (int at = 0; at < N_POS; at += chunk) {
+        int n = N_POS - at < chunk ? N_POS - at : chunk;
+        forward_run(&x.forward, &x.cache, ids + at, n, n);
+        for (int t = 0; t < n; t++) {
+            const float *row = x.forward.logits + (size_t)t * N_VOCAB;
+            for (int i = 0; i < N_VOCAB; i++) {
+                double d = (double)row[i] - (double)expected[at + t][i];
+                sum += d * d;
+            }
+            agree += argmax(row, N_VOCAB) == argmax(expected[at + t], N_VOCAB);
+        }
+    }
+    double rms = sqrt(sum / ((double)N_POS * N_VOCAB)), share = (double)agree / N_POS;
+    printf("%s (%s weights, chunk %d): rms %.2e, argmax %.1f %%\n", model,
+           weights ? weights : "file", chunk, rms, 100 * share);
+    assert_true(rms <= rms_max);
+    assert_true(share >= argmax_min);
+    context_release(&x);
+    engine_close(g);
+}
+
+/* Weights and cache in float32, as llama.cpp had them when it made these. */
+static void test_f16_as_f32(void **state)
+{
+    (void)state;
+    compare("small-f16", "small-f16-as-f32", "f32", "f32", 96, 1e-4, 0.98);
+    compare("small-f16", "small-f16-as-f32", "f32", "f32", 7, 1e-4, 0.98);
+    compare("small-f16", "small-f16-as-f32", "f32", "f32", 1, 1e-4, 0.98);
+}
+
+static void test_q4_0_as_f32(void **state)
+{
+    (void)state;
+    compare("small-q4_0", "small-q4_0-as-f32", "f32", "f32", 32, 1e-4, 0.98);
+}
+
+static void test_q8_0_as_f32(void **state)
+{
+    (void)state;
+    compare("small-q8_0", "small-q8_0-as-f32", "f32", "f32", 32, 1e-4, 0.98);
+}
+
+static void test_q4_k_m_as_f32(void **state)
+{
+    (void)state;
+    compare("small-q4_k_m", "small-q4_k_m-as-f32", "f32", "f32", 32, 1e-4, 0.98);
+}
+
+static void test_f16(void **state)
+{
+    (void)state;
+    compare("small-f16", "small-f16-as-f32", NULL, "f16", 32, 6e-4, 0.98);
+}
+
+static void test_q4_0(void **state)
+{
+    (void)state;
+    compare("small-q4_0", "small-q4_0-as-f32", NULL, "f16", 32, 0.006, 0.95);
+    compare("small-q4_0", "small-q4_0-as-f32", NULL, "f16", 1, 0.006, 0.95);
+}
+
+static void test_q8_0(void **state)
+{
+    (void)state;
+    compare("small-q8_0", "small-q8_0-as-f32", NULL, "f16", 32, 0.006, 0.95);
+}
+
+/* Q4_K and Q6_K, with an embedding in Q6_K. */
+static void test_q4_k_m(void **state)
+{
+    (void)state;
+    compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 32, 0.006, 0.95);
+    compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 1, 0.006, 0.95);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f16_as_f32),  cmocka_unit_test(test_q4_0_as_f32),
+        cmocka_unit_test(test_q8_0_as_f32), cmocka_unit_test(test_q4_k_m_as_f32),
+        cmocka_unit_test(test_f16),         cmocka_unit_test(test_q4_0),
+        cmocka_unit_test(test_q8_0),        cmocka_unit_test(test_q4_k_m),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,706 @@
+/* Every scorer and allocator on hand-made units: what they must find was worked out from the
+ * papers' formulas, in double precision and as directly as they are written there. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/evict.h"
+#include "runtime/forward.h"
+#include "runtime/options.h"
+#include "runtime/sampler.h"
+#include "runtime/score.h"
+#include "runtime/segment.h"
+
+/* ---- a layer by hand ------------------------------------------------------------------------- */
+
+enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, N = 48, ROW = 8 * DIM };
+
+static struct engine *engine;
+static struct pool *pool;
+
+struct layer {
+    struct model model;
+    struct policy policy;
+    struct forward f;
+    struct cache c;
+    struct arena scratch, units;
+    float freq[HALF];
+    float qkv[N][ROW];     /* q of 4 heads, k of 2, v of 2 */
+    double p[HEADS][N][N]; /* attention of query t to slot s */
+};
+
+static void turn(double *out, const float *x, const float *freq, double pos)
+{
+    for (int i = 0; i < HALF; i++) {
+        double c = cos(pos * (double)freq[i]), s = sin(pos * (double)freq[i]);
+        out[i] = x[i] * c - x[i + HALF] * s;
+        out[i + HALF] = x[i + HALF] * c + x[i] * s;
+    }
+}
+
+static void attention(struct layer *l)
+{
+    double q[DIM], k[DIM];
+    for (int h = 0; h < HEADS; h++)
+        for (int t = 0; t < N; t++) {
+            double sum = 0;
+            turn(q, l->qkv[t] + h * DIM, l->freq, t);
+            for (int s = 0; s <= t; s++) {
+                double dot = 0;
+                turn(k, l->qkv[s] + (HEADS + h / GROUP) * DIM, l->freq, s);
+                for (int i = 0; i < DIM; i++) dot += q[i] * k[i];
+                sum += l->p[h][t][s] = exp(dot * (double)l->model.attn_scale);
+            }
+            for (int s = 0; s <= t; s++) l->p[h][t][s] /= sum;
+            if (l->f.lse) l->f.lse[t * HEADS + h] = (float)log(sum);
+        }
+}
+
+static void append(struct layer *l)
+{
+    for (int i = 0; i < KV; i++)
+        for (int t = 0; t < N; t++) {
+            struct cache_head *h = &l->c.heads[i];
+            size_t s = (size_t)h->len++;
+            l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, l->qkv[t] + (HEADS + i) * DIM,
+                                             DIM);
+            l->f.kernels->kv_pack[KN_KV_F32](h->v + s * l->c.v_bytes,
+                                             l->qkv[t] + (HEADS + KV + i) * DIM, DIM);
+            h->score[s] = 0;
+            h->pos[s] = (uint32_t)t;
+        }
+}
+
+/* N tokens have gone through the layer under this policy. */
+static struct layer *layer_new(const char *policy, int window)
+{
+    struct layer *l = calloc(1, sizeof *l);
+    struct arena plan;
+    struct err e;
+    l->policy = *policy_named(policy);
+    l->policy.window = window;
+    for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
+    l->model = (struct model){.n_layer = 1,
+                              .n_head = HEADS,
+                              .n_kv_head = KV,
+                              .head_dim = DIM,
+                              .n_embd = 32,
+                              .n_ff = 32,
+                              .n_vocab = 32,
+                              .attn_scale = 0.5f,
+                              .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
+    struct cache_shape shape = {.n_layer = 1,
+                                .n_head = KV,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_F32,
+                                .v_type = KN_KV_F32,
+                                .capacity = N,
+                                .n_state = score_state_floats(&l->policy, &l->model)};
+    struct forward_opts o = {.model = &l->model,
+                             .kernels = kn_table(NULL),
+                             .pool = pool,
+                             .policy = &l->policy,
+                             .shape = &shape,
+                             .chunk = N,
+                             .n_logits = 1,
+                             .n_threads = 2};
+    arena_init_plan(&plan, "scratch");
+    forward_plan(&l->f, &o, &plan);
+    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
+    forward_plan(&l->f, &o, &l->scratch);
+    arena_init_plan(&plan, "cache");
+    cache_plan(&l->c, &shape, &plan);
+    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
+    cache_plan(&l->c, &shape, &l->units);
+    for (int i = 0; i < N * ROW; i++)
+        l->qkv[i / ROW][i % ROW] = 0.3f + 2 * (float)random_at(5, 1, (uint64_t)i) - 1;
+    memcpy(l->f.qkv, l->qkv, sizeof l->qkv);
+    attention(l);
+    append(l);
+    score_observe(&l->f, &l->c, 0, N);
+    cache_appended(&l->c, N);
+    return l;
+}
+
+static void layer_free(struct layer *l)
+{
+    arena_release(&l->scratch);
+    arena_release(&l->units);
+    free(l);
+}
+
+static void check_head(struct layer *l, int head, const double *want)
+{
+    const struct cache_head *h = &l->c.heads[head];
+    for (int s = 0; s < N; s++) {
+        double got = l->f.slots[h->slot0 + (size_t)s].value;
+        if (fabs(got - want[s]) > 1e-4 * fmax(1, fabs(want[s])))
+            fail_msg("%s: head %d, slot %d: %g, expected %g", l->policy.name, head, s, got,
+                     want[s]);
+    }
+}
+
+/* The newest `stabilizers` and the best others of 16 survive; of equal ones the older. */
+static void check_survivors(struct layer *l, const double want[KV][N], int stabilizers)
+{
+    struct evict_rule rule = {.budget = 16, .sinks = 0, .stabilizers = stabilizers};
+    evict(&l->c, &rule, pool, l->f.slots);
+    for (int i = 0; i < KV; i++) {
+        int at = 0;
+        for (int s = 0; s < N; s++) {
+            int better = stabilizers;
+            for (int o = 0; o < N - stabilizers; o++)
+                better += want[i][o] > want[i][s] || (want[i][o] >= want[i][s] && o < s);
+            if (s >= N - stabilizers || better < 16) assert_int_equal(l->c.heads[i].pos[at++], s);
+        }
+        assert_int_equal(at, 16);
+        assert_int_equal(l->c.heads[i].len, 16);
+    }
+}
+
+static void check(struct layer *l, const double want[KV][N], int stabilizers)
+{
+    score_values(&l->f, &l->c);
+    for (int i = 0; i < KV; i++) check_head(l, i, want[i]);
+    check_survivors(l, want, stabilizers);
+    layer_free(l);
+}
+
+/* ---- scorers --------------------------------------------------------------------------------- */
+
+/* Sum over queries from `first` on of the group's mean attention. */
+static void column_sums(const struct layer *l, int first, double want[KV][N])
+{
+    memset(want, 0, sizeof(double) * KV * N);
+    for (int h = 0; h < HEADS; h++)
+        for (int t = first; t < N; t++)
+            for (int s = 0; s <= t; s++) want[h / GROUP][s] += l->p[h][t][s] / GROUP;
+}
+
+/* H2O: s_j = sum over all queries. */
+static void test_h2o(void **state)
+{
+    (void)state;
+    struct layer *l = layer_new("h2o", POLICY_WINDOW_ALL);
+    double want[KV][N];
+    column_sums(l, 0, want);
+    check(l, want, 8);
+}
+
+/* SnapKV: the last w queries, then of keys [0, n - w) the maximum over 7 neighbours. */
+static void test_snapkv(void **state)
+{
+    (void)state;
+    enum { W = 8 };
+    struct layer *l = layer_new("snapkv", W);
+    double sums[KV][N], want[KV][N];
+    column_sums(l, N - W, sums);
+    memcpy(want, sums, sizeof want);
+    for (int i = 0; i < KV; i++)
+        for (int s = 0; s < N - W; s++)
+            for (int o = s - 3; o <= s + 3; o++)
+                if (o >= 0 && o < N - W) want[i][s] = fmax(want[i][s], sums[i][o]);
+    check(l, want, W);
+}
+
+/* TOVA: the last query, mean over the layer's heads; nothing is protected. */
+static void test_tova(void **state)
+{
+    (void)state;
+    struct layer *l = layer_new("tova", 1);
+    double sums[KV][N], want[KV][N];
+    column_sums(l, N - 1, sums);
+    for (int s = 0; s < N; s++) want[0][s] = want[1][s] = (sums[0][s] + sums[1][s]) / 2;
+    check(l, want, 0);
+}
+
+/* Scissorhands: minus the number of queries in the window whose attention is below 1 / t. Many
+ * ties: the older unit stays. */
+static void test_scissorhands(void **state)
+{
+    (void)state;
+    enum { W = 9 };
+    struct layer *l = layer_new("scissorhands", W);
+    double want[KV][N] = {0};
+    for (int i = 0; i < KV; i++)
+        for (int t = N - W; t < N; t++)
+            for (int s = 0; s <= t; s++)
+                want[i][s] -= (l->p[2 * i][t][s] + l->p[2 * i + 1][t][s]) / 2 < 1.0 / (t + 1);
+    check(l, want, W);
+}
+
+/* KeyDiff: -cos(k, mean of k / |k|). */
+static void test_keydiff(void **state)
+{
+    (void)state;
+    struct layer *l = layer_new("keydiff", 0);
+    double want[KV][N];
+    for (int i = 0; i < KV; i++) {
+        double mean[DIM] = {0}, norm[N], mean_norm = 0;
+        for (int s = 0; s < N; s++) {
+            const float *k = l->qkv[s] + (HEADS + i) * DIM;
+            norm[s] = 0;
+            for (int d = 0; d < DIM; d++) norm[s] += (double)k[d] * (double)k[d];
+            norm[s] = sqrt(norm[s]);
+            for (int d = 0; d < DIM; d++) mean[d] += (double)k[d] / norm[s] / N;
+        }
+        for (int d = 0; d < DIM; d++) mean_norm += mean[d] * mean[d];
+        for (int s = 0; s < N; s++) {
+            double dot = 0;
+            for (int d = 0; d < DIM; d++) dot += (double)l->qkv[s][(HEADS + i) * DIM + d] * mean[d];
+            want[i][s] = -dot / (norm[s] * sqrt(mean_norm));
+        }
+    }
+    check(l, want, 4);
+}
+
+/* Expected Attention of one query head: moments of the queries behind the first 4, in two passes;
+ * the rotation averaged over the next 512 positions, one by one; the softmax over keys. */
+static void expected_head(const struct layer *l, int head, double out[N])
+{
+    double mean[DIM] = {0}, var[HALF][3] = {{0}}, logit[N], sum = 0;
+    int n = N - 4;
+    for (int t = 4; t < N; t++)
+        for (int d = 0; d < DIM; d++) mean[d] += (double)l->qkv[t][head * DIM + d] / n;
+    for (int t = 4; t < N; t++)
+        for (int i = 0; i < HALF; i++) {
+            double a = (double)l->qkv[t][head * DIM + i] - mean[i];
+            double b = (double)l->qkv[t][head * DIM + i + HALF] - mean[i + HALF];
+            var[i][0] += a * a / n;
+            var[i][1] += b * b / n;
+            var[i][2] += a * b / n;
+        }
+    for (int s = 0; s < N; s++) logit[s] = 0;
+    for (int i = 0; i < HALF; i++) {
+        double c = 0, z = 0;
+        for (int j = 1; j <= 512; j++) {
+            c += cos((N - 1 + j) * (double)l->freq[i]) / 512;
+            z += sin((N - 1 + j) * (double)l->freq[i]) / 512;
+        }
+        double mx = c * mean[i] - z * mean[i + HALF], my = z * mean[i] + c * mean[i + HALF];
+        /* R V R^T with R = [c -z; z c], written out as two products */
+        double m00 = c * var[i][0] - z * var[i][2], m01 = c * var[i][2] - z * var[i][1];
+        double m10 = z * var[i][0] + c * var[i][2], m11 = z * var[i][2] + c * var[i][1];
+        double vxx = m00 * c - m01 * z, vxy = m00 * z + m01 * c, vyy = m10 * z + m11 * c;
+        for (int s = 0; s < N; s++) {
+            double k[DIM], scale = (double)l->model.attn_scale;
+            turn(k, l->qkv[s] + (HEADS + head / GROUP) * DIM, l->freq, s);
+            double x = k[i], y = k[i + HALF];
+            logit[s] += (mx * x + my * y) * scale +
+                        (vxx * x * x + 2 * vxy * x * y + vyy * y * y) * scale * scale / 2;
+        }
+    }
+    for (int s = 0; s < N; s++) sum += exp(logit[s]);
+    for (int s = 0; s < N; s++) out[s] = exp(logit[s]) / sum;
+}
+
+static void test_expected(void **state)
+{
+    (void)state;
+    struct layer *l = layer_new("expected", 0);
+    double want[KV][N], a[N], b[N];
+    for (int i = 0; i < KV; i++) {
+        expected_head(l, 2 * i, a);
+        expected_head(l, 2 * i + 1, b);
+        for (int s = 0; s < N; s++) {
+            double norm = 0;
+            for (int d = 0; d < DIM; d++) {
+                double v = l->qkv[s][(HEADS + KV + i) * DIM + d];
+                norm += v * v;
+            }
+            want[i][s] = (a[s] + b[s]) / 2 * sqrt(norm);
+        }
+    }
+    check(l, want, 4);
+}
+
+/* SirLLM: -log p of the token itself, given all before it; however the text is cut. */
+static void test_surprisal(void **state)
+{
+    (void)state;
+    enum { TOKENS = 40, CHUNK = 16 };
+    struct options o;
+    struct context full, sir;
+    struct err e;
+    int32_t ids[TOKENS];
+    int n_vocab = engine->model->n_vocab;
+    float *logits = calloc((size_t)TOKENS * (size_t)n_vocab, sizeof *logits);
+    options_init(&o);
+    o.policy = "full";
+    o.chunk = TOKENS;
+    if (context_open(&full, engine, &o, TOKENS, &e)) fail_msg("%s", e.text);
+    o.policy = "sirllm";
+    o.chunk = CHUNK;
+    o.budget = "64";
+    if (context_open(&sir, engine, &o, 1, &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < TOKENS; i++) ids[i] = (int32_t)(random_at(9, 1, (uint64_t)i) * n_vocab);
+    forward_run(&full.forward, &full.cache, ids, TOKENS, TOKENS);
+    for (int i = 0; i < TOKENS; i += CHUNK)
+        forward_run(&sir.forward, &sir.cache, ids + i, TOKENS - i < CHUNK ? TOKENS - i : CHUNK, 1);
+    for (int t = 1; t < TOKENS; t++) {
+        const float *row = full.forward.logits + (size_t)(t - 1) * (size_t)n_vocab;
+        double sum = 0;
+        for (int i = 0; i < n_vocab; i++) sum += exp((double)row[i]);
+        for (int i = 0; i < sir.cache.shape.n_layer * sir.cache.shape.n_head; i++)
+            assert_float_equal(sir.cache.heads[i].score[t], (float)(log(sum) - (double)row[ids[t]]),
+                               1e-3);
+    }
+    context_release(&full);
+    context_release(&sir);
+    free(logits);
+}
+
+/* ---- allocators ------------------------------------------------------------------------------ */
+
+struct units {
+    struct arena arena;
+    struct cache c;
+    union evict_slot *slots;
+};
+
+/* A cache of 16-slot heads whose scores are given, [n_layer * n_head][n]. */
+static void units_init(struct units *u, struct cache_shape s, const float *scores, int n)
+{
+    struct arena plan;
+    struct err e;
+    s.head_dim = DIM;
+    s.k_type = s.v_type = KN_KV_Q4;
+    if (!s.capacity) s.capacity = 16;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&u->c, &s, &plan);
+    assert_int_equal(arena_init(&u->arena, "cache", plan.used, &e), 0);
+    cache_plan(&u->c, &s, &u->arena);
+    u->slots = calloc(cache_slots(&s), sizeof *u->slots);
+    for (int i = 0; scores && i < s.n_layer * s.n_head; i++)
+        for (int p = 0; p < n; p++) {
+            struct cache_head *h = &u->c.heads[i];
+            memset(h->k + (size_t)p * u->c.k_bytes, i * 16 + p, u->c.k_bytes);
+            memset(h->v + (size_t)p * u->c.v_bytes, i * 16 + p + 1, u->c.v_bytes);
+            h->score[p] = scores[i * n + p];
+            h->pos[p] = (uint32_t)p;
+            h->len++;
+        }
+    cache_appended(&u->c, n);
+}
+
+static void units_release(struct units *u)
+{
+    arena_release(&u->arena);
+    free(u->slots);
+}
+
+static void cut(struct units *u, const struct evict_rule *rule)
+{
+    evict_values(&u->c, u->slots);
+    evict(&u->c, rule, pool, u->slots);
+}
+
+/* `alive`: a '1' for each position that must be there. Bytes must have come along. */
+static void expect(const struct units *u, int head, const char *alive)
+{
+    const struct cache_head *h = &u->c.heads[head];
+    int at = 0;
+    for (int p = 0; alive[p]; p++) {
+        if (alive[p] != '1') continue;
+        assert_true(at < h->len);
+        assert_int_equal(h->pos[at], p);
+        assert_int_equal(h->k[(size_t)at * u->c.k_bytes], (uint8_t)(head * 16 + p));
+        assert_int_equal(h->v[(size_t)(at + 1) * u->c.v_bytes - 1], (uint8_t)(head * 16 + p + 1));
+        at++;
+    }
+    assert_int_equal(h->len, at);
+}
+
+/* Ada-KV: 2 heads x budget 5 = 10 units for the layer. Each keeps its best (5 / 5 = 1); of the
+ * others the best 8 of both heads: all of head 0, and of head 1 one of its equal ones, the oldest
+ * but one, since the oldest is its safeguard. */
+static void test_ada(void **state)
+{
+    (void)state;
+    static const float scores[2][8] = {{9, 8, 7, 6, 5, 4, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
+    struct units u;
+    struct evict_rule rule = {.budget = 5};
+    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
+               8);
+    cut(&u, &rule);
+    expect(&u, 0, "11111111");
+    expect(&u, 1, "11000000");
+    /* 32 slots, 10 used: 11 free for each. */
+    assert_int_equal(cache_room(&u.c), 11);
+    assert_int_equal(u.c.heads[0].capacity, 19);
+    assert_int_equal(u.c.heads[1].capacity, 13);
+    units_release(&u);
+    /* The newest 2 of each are kept by rule, no head gets more than 6: 8 7 6 5 | 3 2 and then
+     * 1 1 of head 1 with its newest 2. */
+    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
+               8);
+    rule = (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6};
+    cut(&u, &rule);
+    expect(&u, 0, "11110011");
+    expect(&u, 1, "11000011");
+    units_release(&u);
+}
+
+/* One budget for 2 layers x 2 heads x 3 = 12 units; ties go to the lower head, then the older. */
+static void test_global(void **state)
+{
+    (void)state;
+    static const float scores[4][6] = {
+        {9, 9, 9, 9, 0, 0}, {5, 1, 5, 1, 5, 1}, {5, 5, 5, 5, 5, 5}, {-1, -2, -3, -4, -5, -6}};
+    struct units u;
+    struct evict_rule rule = {.budget = 3};
+    units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
+               6);
+    cut(&u, &rule);
+    /* A fifth of 3 is no unit: no safeguard. 4 nines, then 8 of the 9 fives. */
+    expect(&u, 0, "111100");
+    expect(&u, 1, "101010");
+    expect(&u, 2, "111110");
+    expect(&u, 3, "000000");
+    assert_int_equal(cache_room(&u.c), (64 - 12) / 4);
+    units_release(&u);
+}
+
+/* PyramidKV: budget 128, 32 kept: B = 96, last layer 96 / 20 = 4, first 2 * 96 - 4 = 188, and 32
+ * each. 220, 158 (158.7), 97 (97.3), 36: 511 of 512. When no head may have more than 150, the ends
+ * move in: 150 and 106. */
+static void test_pyramid(void **state)
+{
+    (void)state;
+    static const int budgets[] = {220, 158, 97, 36};
+    struct cache_shape s = {.n_layer = 4, .n_head = 1, .capacity = 128};
+    s.tilt = policy_tilt(POLICY_PYRAMID, 128, 32, 1000);
+    for (int i = 0; i < 4; i++) assert_int_equal(cache_layer_capacity(&s, i), budgets[i]);
+    assert_int_equal(policy_tilt(POLICY_ADA_PYRAMID, 128, 32, 150), 22);
+    assert_int_equal(policy_tilt(POLICY_ADA, 128, 32, 1000), 0);
+    /* budget 8, tilt 6: layers of 14 and 2 units, and 8 slots for what comes. */
+    static const float scores[2][8] = {{8, 7, 6, 5, 4, 3, 2, 1}, {8, 7, 6, 5, 4, 3, 2, 1}};
+    struct units u;
+    struct evict_rule rule = {.budget = 8};
+    units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 1, .capacity = 16, .tilt = 6},
+               scores[0], 8);
+    cut(&u, &rule);
+    expect(&u, 0, "11111111");
+    expect(&u, 1, "11000000");
+    units_release(&u);
+}
+
+/* ---- two scorers ----------------------------------------------------------------------------- */
+
+/* InfiniPot: half of 4 units by the first score (9 and 8, positions 0 and 2), the other half of
+ * what is left by surprisal (7 and 5, positions 4 and 1). */
+static void test_infinipot(void **state)
+{
+    (void)state;
+    static const float first[] = {9, 1, 8, 2, 0, 0}, stored[] = {0, 5, 0, 1, 7, 3};
+    struct units u;
+    struct evict_rule rule = {.budget = 4, .policy = policy_named("infinipot")};
+    units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 1}, stored, 6);
+    for (int i = 0; i < 6; i++) u.slots[i].value = first[i];
+    evict(&u.c, &rule, pool, u.slots);
+    expect(&u, 0, "111010");
+    units_release(&u);
+}
+
+/* NACL: 65 of 100 units of the budget by attention, 35 at random: with equal scores, those with the
+ * largest u of their (seed, head, position). Two seeds choose differently, one always the same. */
+static void test_nacl(void **state)
+{
+    (void)state;
+    enum { MANY = 100, BUDGET = 20, TOP = 13 };
+    float scores[MANY];
+    char alive[2][MANY + 1];
+    for (int i = 0; i < MANY; i++) scores[i] = i >= MANY - TOP ? 0.5f : 0.0f;
+    for (int seed = 0; seed < 2; seed++) {
+        struct units u;
+        struct evict_rule rule = {
+            .budget = BUDGET, .policy = policy_named("nacl"), .seed = (uint64_t)seed};
+        units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 1, .capacity = MANY}, scores,
+                   MANY);
+        memset(alive[seed], '0', MANY);
+        alive[seed][MANY] = 0;
+        for (int i = 0; i < MANY; i++) {
+            int luckier = 0;
+            for (int o = 0; o < MANY - TOP; o++)
+                luckier += random_at((uint64_t)seed, 1, (uint64_t)o) >
+                           random_at((uint64_t)seed, 1, (uint64_t)i);
+            if (i >= MANY - TOP || luckier < BUDGET - TOP) alive[seed][i] = '1';
+        }
+        cut(&u, &rule);
+        expect(&u, 0, alive[seed]);
+        units_release(&u);
+    }
+    assert_string_not_equal(alive[0], alive[1]);
+}
+
+/* ---- saving heads of different length -------------------------------------------------------- */
+
+/* Heads of 12, 2 and 1 units, to which 6 come: 18 are more than a head's even part of the region,
+ * 12. Two segments and a list of what went bring them back. */
+static void test_ragged_heads_come_back(void **state)
+{
+    (void)state;
+    float scores[3][12];
+    struct units a, b;
+    struct cache_shape s = {.n_layer = 1,
+                            .n_head = 3,
+                            .capacity = 12,
+                            .head_max = 24,
+                            .share = CACHE_LAYER,
+                            .n_state = 2,
+                            .scores_change = true};
+    struct evict_rule rule = {.budget = 5};
+    struct segment g[2];
+    struct gone gone;
+    struct str memory = {0};
+    for (int i = 0; i < 36; i++) scores[i / 12][i % 12] = (float)((i / 12 ? 0 : 100) + i % 12);
+    units_init(&a, s, scores[0], 12);
+    units_init(&b, s, NULL, 0);
+    size_t n = segment_bytes(&a.c, 12), n2 = segment_bytes(&a.c, 6);
+    uint8_t *bytes = malloc(n), *bytes2 = malloc(n2);
+    segment_pack(&a.c, 0, 0, 12, bytes);
+    cut(&a, &rule);
+    expect(&a, 0, "111111111111");
+    expect(&a, 1, "000000000011");
+    expect(&a, 2, "000000000001");
+    for (int i = 0; i < 18; i++) {
+        struct cache_head *h = &a.c.heads[i / 6];
+        size_t slot = (size_t)h->len++;
+        memset(h->k + slot * a.c.k_bytes, i, a.c.k_bytes);
+        memset(h->v + slot * a.c.v_bytes, i, a.c.v_bytes);
+        h->score[slot] = (float)i;
+        h->pos[slot] = (uint32_t)(12 + i % 6);
+    }
+    cache_appended(&a.c, 6);
+    segment_pack(&a.c, 0, 12, 6, bytes2);
+    cache_state(&a.c, 0)[1] = 7;
+    a.c.heads[0].score[3] = 42; /* changed since the segment was written */
+    state_write(&a.c, 0, &memory);
+    assert_true(gone_init(&gone, 3));
+    for (uint32_t p = 0; p < 10; p++) assert_true(gone_push(&gone, 1, p));
+    for (uint32_t p = 0; p < 11; p++) assert_true(gone_push(&gone, 2, p));
+    assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
+    assert_true(segments_load(&b.c, 0, g, 2, &gone, 18));
+    assert_false(segments_load(&b.c, 0, g + 1, 1, NULL, 18)); /* 51 units for 36 slots */
+    assert_true(state_read(&b.c, 0, memory.data, memory.n, 18));
+    assert_false(state_read(&b.c, 0, memory.data, memory.n - 4, 18));
+    assert_false(state_read(&b.c, 0, memory.data, memory.n, 16));
+    gone_release(&gone);
+    str_release(&memory);
+    cache_imported(&b.c, 18);
+    assert_int_equal(cache_room(&a.c), cache_room(&b.c));
+    assert_int_equal(cache_room(&a.c), 1);
+    assert_float_equal(cache_state(&b.c, 0)[1], 7, 0);
+    for (int i = 0; i < 3; i++) {
+        const struct cache_head *x = &a.c.heads[i], *y = &b.c.heads[i];
+        assert_int_equal(x->len, y->len);
+        assert_int_equal(x->capacity, y->capacity);
+        assert_memory_equal(x->k, y->k, (size_t)x->len * a.c.k_bytes);
+        assert_memory_equal(x->v, y->v, (size_t)x->len * a.c.v_bytes);
+        assert_memory_equal(x->score, y->score, (size_t)x->len * sizeof(float));
+        assert_memory_equal(x->pos, y->pos, (size_t)x->len * sizeof(uint32_t));
+    }
+    free(bytes);
+    free(bytes2);
+    units_release(&a);
+    units_release(&b);
+}
+
+/* The table and its list of names say the same. */
+static void test_names(void **state)
+{
+    (void)state;
+    char list[512] = "";
+    for (int i = 0; policy_at(i); i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", policy_at(i)->name);
+        assert_ptr_equal(policy_named(policy_at(i)->name), policy_at(i));
+    }
+    assert_string_equal(list, policy_names());
+    assert_null(policy_named("nobody"));
+}
+
+/* Every row runs, evicts and keeps to its bytes, in a plan made as for a chat. */
+static void test_every_row_runs(void **state)
+{
+    (void)state;
+    int32_t ids[32];
+    for (int i = 1; policy_at(i); i++) {
+        struct options o;
+        struct context x;
+        struct err e;
+        options_init(&o);
+        o.policy = policy_at(i)->name;
+        o.budget = "64";
+        o.chunk = 32;
+        o.reserve = 8;
+        if (context_open(&x, engine, &o, 1, &e)) fail_msg("%s: %s", o.policy, e.text);
+        for (int round = 0; round < 12; round++) {
+            for (int t = 0; t < 32; t++)
+                ids[t] =
+                    (int32_t)(random_at(3, 1, (uint64_t)(round * 32 + t)) * engine->model->n_vocab);
+            context_evict(&x);
+            assert_true(cache_room(&x.cache) >= 32 + 8);
+            forward_run(&x.forward, &x.cache, ids, 32, 0);
+        }
+        context_evict(&x);
+        int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
+        int64_t units = cache_units(&x.cache);
+        assert_true(units <= 64 * n_heads && units > 60 * n_heads);
+        assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
+        assert_true(x.cache.heads[0].len >= 12);
+        context_release(&x);
+    }
+}
+
+static int setup(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0 && pool_open(&pool, 2, &e) == 0)
+        return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    engine_close(engine);
+    pool_close(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_h2o),
+        cmocka_unit_test(test_snapkv),
+        cmocka_unit_test(test_tova),
+        cmocka_unit_test(test_scissorhands),
+        cmocka_unit_test(test_keydiff),
+        cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_surprisal),
+        cmocka_unit_test(test_ada),
+        cmocka_unit_test(test_global),
+        cmocka_unit_test(test_pyramid),
+        cmocka_unit_test(test_infinipot),
+        cmocka_unit_test(test_nacl),
+        cmocka_unit_test(test_ragged_heads_come_back),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_every_row_runs),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,185 @@
+/* pool: every part runs once, on a thread number in range, whatever the load. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/pool.h"
+
+#define PARTS_MAX 600
+
+struct count {
+    int n_threads;
+    int runs[PARTS_MAX]; /* plain ints: a part is one thread's own */
+    atomic_int bad_thread;
+    atomic_int in_use[64]; /* per thread number: no two at once */
+    int work;              /* busy steps per part */
+};
+
+static void count_part(void *ctx, int part, int thread)
+{
+    struct count *c = ctx;
+    if (thread < 0 || thread >= c->n_threads) {
+        atomic_fetch_add(&c->bad_thread, 1);
+        return;
+    }
+    if (atomic_fetch_add(&c->in_use[thread], 1) != 0) atomic_fetch_add(&c->bad_thread, 1);
+    for (volatile int i = 0; i < c->work; i++) {
+    }
+    c->runs[part]++;
+    atomic_fetch_sub(&c->in_use[thread], 1);
+}
+
+static void check_pool(int n_threads, int n_jobs, int work)
+{
+    struct err e;
+    struct pool *p;
+    assert_int_equal(pool_open(&p, n_threads, &e), 0);
+    struct count *c = calloc(1, sizeof *c);
+    int expected[PARTS_MAX] = {0};
+    c->n_threads = pool_n_threads(p);
+    c->work = work;
+    for (int j = 0; j < n_jobs; j++) {
+        int n_parts = j % 50 == 49 ? PARTS_MAX - j % 7 : j % 9; /* 0 and 1 too */
+        pool_run(p, n_parts, count_part, c);
+        for (int i = 0; i < n_parts; i++) expected[i]++;
+        if (j % 1000 == 0) assert_memory_equal(c->runs, expected, sizeof expected);
+    }
+    assert_memory_equal(c->runs, expected, sizeof expected);
+    assert_int_equal(atomic_load(&c->bad_thread), 0);
+    free(c);
+    pool_close(p);
+}
+
+static void many_tiny_jobs(void **state)
+{
+    (void)state;
+    check_pool(2, 100000, 0);
+}
+
+static void sizes_and_threads(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 9; n += 2) check_pool(n, 2000, 20);
+}
+
+static void more_threads_than_cores(void **state)
+{
+    (void)state;
+    check_pool(48, 1500, 5);
+}
+
+/* The job's memory is the caller's stack: a worker that touches a finished job writes into the next
+ * frame, and the poison shows it. */
+struct frame {
+    uint32_t magic;
+    atomic_int done;
+    atomic_int *bad;
+};
+
+static void frame_part(void *ctx, int part, int thread)
+{
+    struct frame *f = ctx;
+    (void)part;
+    (void)thread;
+    if (f->magic != 0xfeedf00d) atomic_fetch_add(f->bad, 1);
+    atomic_fetch_add(&f->done, 1);
+}
+
+static int one_frame(struct pool *p, int n_parts, atomic_int *bad)
+{
+    struct frame f = {0xfeedf00d, 0, bad};
+    pool_run(p, n_parts, frame_part, &f);
+    int done = atomic_load(&f.done);
+    f.magic = 0xdead;
+    f.bad = NULL;
+    return done;
+}
+
+static void late_workers_touch_nothing(void **state)
+{
+    (void)state;
+    struct pool *p;
+    atomic_int bad = 0;
+    assert_int_equal(pool_open(&p, 4, NULL), 0);
+    for (int j = 0; j < 20000; j++) {
+        int n_parts = 2 + j % 3;
+        assert_int_equal(one_frame(p, n_parts, &bad), n_parts);
+        /* Now and then long enough for the workers to have gone to sleep. */
+        if (j % 2000 == 0) usleep(1000);
+    }
+    assert_int_equal(atomic_load(&bad), 0);
+    pool_close(p);
+}
+
+static void *burn(void *stop)
+{
+    while (!atomic_load((atomic_bool *)stop)) {
+    }
+    return NULL;
+}
+
+/* With as many foreign busy threads as cores each job may cost a few time slices, not more. */
+static void foreign_busy_threads(void **state)
+{
+    (void)state;
+    atomic_bool stop = false;
+    pthread_t id[8];
+    struct pool *p;
+    atomic_int bad = 0;
+    assert_int_equal(pool_open(&p, 0, NULL), 0);
+    int n = pool_n_threads(p) < 8 ? pool_n_threads(p) : 8;
+    for (int i = 0; i < n; i++) assert_int_equal(pthread_create(&id[i], NULL, burn, &stop), 0);
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int j = 0; j < 300; j++) assert_int_equal(one_frame(p, 2, &bad), 2);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    atomic_store(&stop, true);
+    for (int i = 0; i < n; i++) pthread_join(id[i], NULL);
+    pool_close(p);
+    assert_true(b.tv_sec - a.tv_sec < 20);
+}
+
+static void open_and_close(void **state)
+{
+    (void)state;
+    struct err e;
+    struct pool *p;
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(pool_open(&p, 1 + i % 6, &e), 0);
+        assert_int_equal(pool_n_threads(p), 1 + i % 6);
+        pool_close(p);
+    }
+    assert_int_equal(pool_open(&p, 0, &e), 0);
+    assert_true(pool_n_threads(p) >= 1);
+    assert_true(pool_n_threads(p) <= sysconf(_SC_NPROCESSORS_CONF));
+    pool_close(p);
+    pool_close(NULL);
+    assert_int_equal(pool_open(&p, -3, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "-3"));
+    assert_null(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(open_and_close),
+        cmocka_unit_test(many_tiny_jobs),
+        cmocka_unit_test(sizes_and_threads),
+        cmocka_unit_test(more_threads_than_cores),
+        cmocka_unit_test(late_workers_touch_nothing),
+        cmocka_unit_test(foreign_busy_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* pretokenizer: where every kind cuts a text. Each case is its pieces; the text is all of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/str.h"
+#include "runtime/pretokenizer.h"
+
+#define PIECES_MAX 16
+
+static const struct split {
+    const char *name;
+    const char *pieces[PIECES_MAX];
+} splits[] = {
+    {"gpt-2", {"I", "'m", " 1234", " x", "_", "y", "  ", " \xE4\xB8\xAD\xE6\x96\x87", "\n\n"}},
+    {"mpt", {"I", "'", "M", " 1234"}},
+    {"phi-2", {"I", "'m", " 1234"}},
+    {"olmo", {"I", "'m", " 1234"}},
+    {"smollm", {"x", "1", "2", " ", "3", " a"}},
+    {"starcoder", {"x", "1", "2", " ", "3", " a"}},
+    {"refact", {"x", "1", "2"}},
+    {"command-r", {"x", "1", "2"}},
+    {"llama-bpe", {"a", "+b", "123", "4", " c"}},
+    {"qwen2", {"it", "'S", " ", "1", "2", "e", "\xCC\x81\n\n", " a"}},
+    /* a mark stays with its letter, also at a word's beginning and alone */
+    {"qwen35", {"it", "'S", " ", "1", "2", "e\xCC\x81t", " \xCC\x81", "!?\n", " a"}},
+    {"qwen35", {"\xE0\xA4\x95\xE0\xA4\xBF", " \xE0\xA4\x95\xE0\xA4\xBF", "\r\n"}},
+    /* capitals begin a word, a suffix stays with it, three digits, '/' after signs */
+    {"gpt-4o", {"get", "HTTPResponse's", " I'M", " ", "123", "45", " ://", "x"}},
+    {"gpt-4o",
+     {"\xC3\x89"
+      "COLEs",
+      " \xC3\x89"
+      "cole",
+      "Te\xCC\x81t", "  ", " b", " \n\n"}},
+    {"llama4", {"don't", " ", "123", "4"}},
+    {"tekken", {"get", "Response", "'s", " I", "'M", " ", "1", "2", " //", "x"}},
+    /* line ends alone; scripts with case, signs, scripts without case, digits */
+    {"deepseek-llm",
+     {"it", "'", "s", " ", "123", "\xE4\xB8\xAD", "\xE3\x80\x82", "\n", "\n", "  "}},
+    {"deepseek-llm", {"a", "  ", " \xD0\x96", " ", "\xEC\x98\x81"}},
+    {"deepseek-coder", {"if", "(", "x", "==", "1", "2", ")", "\n", "\n", "   ", " y", "+\t\t"}},
+    {"deepseek-coder", {"\xEC\x98\x81", ".", "\xE0\xA5\xA6", "\xE4\xB8\xAD", "\xE3\x80\x82"}},
+    /* a sign begins a word of ASCII; kana and Han stand together, apart from all else */
+    {"deepseek-v3",
+     {"123", "4", ".get", "(\"", "x", "\"", "  ", " e\xCC\x81", " !?\n\n", " ", " b"}},
+    {"deepseek-v3", {"a", "\xE4\xB8\xAD\xE3\x81\xAE\xE3\x82\xAB", "\xEC\x98\x81\xE9\xBE\xA6"}},
+    {"joyai-llm", {"123", "4"}},
+    {"falcon", {"a", "+`", "b", "123", "456", "7", " ", "$", "x", "  ", " y"}},
+    {"default", {"a", "+", "b", "123", "456", "7"}},
+};
+
+static struct pretokenizer *open_named(const char *name)
+{
+    struct pretokenizer *p;
+    struct err e;
+    if (pretokenizer_open(&p, name, strlen(name), &e)) fail_msg("%s", e.text);
+    return p;
+}
+
+static void put_piece(void *ctx, const char *text, size_t n)
+{
+    str_append(ctx, text, n);
+    str_puts(ctx, "\x1f");
+}
+
+static void cuts_where_it_should(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        struct str text = {0}, expected = {0}, got = {0};
+        struct pretokenizer *p = open_named(splits[i].name);
+        struct err e;
+        for (const char *const *piece = splits[i].pieces; *piece; piece++) {
+            str_puts(&text, *piece);
+            put_piece(&expected, *piece, strlen(*piece));
+        }
+        if (pretokenizer_split(p, str_get(&text), text.n, put_piece, &got, &e))
+            fail_msg("%s", e.text);
+        if (strcmp(str_get(&got), str_get(&expected)))
+            fail_msg("%s, case %zu: '%s' instead of '%s'", splits[i].name, i, str_get(&got),
+                     str_get(&expected));
+        pretokenizer_close(p);
+        str_release(&text);
+        str_release(&expected);
+        str_release(&got);
+    }
+}
+
+static void count_bytes(void *ctx, const char *text, size_t n)
+{
+    (void)text;
+    *(size_t *)ctx += n;
+}
+
+/* A page of the same character is no reason to fail, or to take forever. */
+static void takes_long_runs(void **state)
+{
+    static const char *const units[] = {"a", "A", " ", "\n", "!", "7", "\xE4\xB8\xAD", "\xCC\x81"};
+    enum { TIMES = 20000 };
+    (void)state;
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
+        struct pretokenizer *p = open_named(splits[i].name);
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            struct str text = {0};
+            struct err e;
+            size_t n = 0;
+            for (int k = 0; k < TIMES; k++) str_puts(&text, units[u]);
+            if (pretokenizer_split(p, str_get(&text), text.n, count_bytes, &n, &e))
+                fail_msg("%s, unit %zu: %s", splits[i].name, u, e.text);
+            assert_int_equal(n, text.n);
+            str_release(&text);
+        }
+        pretokenizer_close(p);
+    }
+}
+
+static void whole_pieces_and_bos(void **state)
+{
+    static const struct {
+        const char *name;
+        bool takes_whole, adds_bos;
+    } rows[] = {
+        {"llama-bpe", true, true}, {"tekken", true, true},        {"gpt-4o", false, false},
+        {"qwen35", false, false},  {"falcon", false, false},      {"glm4", true, false},
+        {"phi-2", false, false},   {"chatglm-bpe", false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct pretokenizer *p = open_named(rows[i].name);
+        assert_int_equal(pretokenizer_takes_whole(p), rows[i].takes_whole);
+        assert_int_equal(pretokenizer_adds_bos(p), rows[i].adds_bos);
+        pretokenizer_close(p);
+    }
+}
+
+static void refuses_unknown_names(void **state)
+{
+    static const char name[] = "gpt";
+    struct pretokenizer *p;
+    struct err e;
+    (void)state;
+    assert_int_equal(pretokenizer_open(&p, name, strlen(name), &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "'gpt'"));
+    assert_non_null(strstr(e.text, "deepseek-v3"));
+    assert_null(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cuts_where_it_should),
+        cmocka_unit_test(takes_long_runs),
+        cmocka_unit_test(whole_pieces_and_bos),
+        cmocka_unit_test(refuses_unknown_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

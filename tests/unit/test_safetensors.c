@@ -1,0 +1,529 @@
+/* safetensors and the folder around it: a folder written here becomes a model that runs; whatever
+ * else a header claims is refused by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "quant/commands.h"
+#include "quant/convert_vocab.h"
+#include "quant/json.h"
+#include "quant/safetensors.h"
+#include "runtime/engine.h"
+#include "runtime/gguf.h"
+#include "runtime/options.h"
+#include "tests/unit/make_gguf.h"
+#include "tests/unit/make_vocab.h"
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+/* A file in memory: header of n_header bytes (0 = as long as it is), then data. */
+static int open_header(const char *header, uint64_t n_header, size_t n_data, struct err *e)
+{
+    struct safetensors *s;
+    struct str file = {0};
+    put_u64(&file, n_header ? n_header : strlen(header));
+    str_puts(&file, header);
+    for (size_t i = 0; i < n_data; i++) str_append(&file, "", 1);
+    char *copy = malloc(file.n); /* ends where the memory ends */
+    memcpy(copy, file.data, file.n);
+    int rc = safetensors_open_bytes(&s, copy, file.n, "test", e);
+    if (!rc) {
+        const struct safetensors_tensor *t = safetensors_at(s, 0);
+        volatile char touch = ((const char *)t->data)[t->bytes - 1];
+        (void)touch;
+        assert_ptr_equal(safetensors_find(s, t->name), t);
+        assert_null(safetensors_find(s, "no such tensor"));
+    }
+    safetensors_close(rc ? NULL : s);
+    free(copy);
+    str_release(&file);
+    return rc;
+}
+
+#define T(type, shape, offsets) \
+    "{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static void opens_good_headers(void **state)
+{
+    (void)state;
+    struct err e;
+    assert_int_equal(open_header("{\"a\":" T("F32", "[2,3]", "[0,24]") "}", 0, 24, &e), 0);
+    assert_int_equal(
+        open_header("{\"__metadata__\":{\"format\":\"pt\"},\"b\":" T(
+                        "BF16", "[4]", "[8,16]") ",\"a\":" T("F16", "[2,2]", "[0,8]") "}   ",
+                    0, 16, &e),
+        0);
+}
+
+static void refuses_hostile_headers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        uint64_t n_header;
+        size_t n_data;
+        const char *says; /* in the message */
+    } cases[] = {
+        {"{}", 0, 4, "holds no tensors"},
+        {"[]", 0, 4, "no JSON object"},
+        {"{", 0, 4, "no valid JSON"},
+        {"{\"a\":1}", 0, 4, "'a' is no JSON object"},
+        {"{\"a\":{}}", 0, 4, "'a' has no dtype"},
+        {"{}", UINT64_MAX, 4, "claims a header"},
+        {"{}", UINT64_MAX - 7, 4, "claims a header"},
+        {"{}", 100, 4, "claims a header"},
+        {"{\"a\":" T("I64", "[1]", "[0,8]") "}", 0, 8, "dtype I64"},
+        {"{\"a\":" T("F32", "[2]", "[0,4]") "}", 0, 4, "shape"},
+        {"{\"a\":" T("F32", "[1]", "[0,8]") "}", 0, 8, "shape"},
+        {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 0, 4, "dimension"},
+        {"{\"a\":" T("F32", "[0]", "[0,0]") "}", 0, 0, "dimension"},
+        {"{\"a\":" T("F32", "[1.5]", "[0,4]") "}", 0, 4, "dimension"},
+        {"{\"a\":" T("F32", "[1e300]", "[0,4]") "}", 0, 4, "dimension"},
+        {"{\"a\":" T("F32", "[\"1\"]", "[0,4]") "}", 0, 4, "dimension"},
+        {"{\"a\":" T("F32", "[1,1,1,1,1]", "[0,4]") "}", 0, 4, "more than 4"},
+        {"{\"a\":" T("F32", "[4294967296,4294967296,4]", "[0,4]") "}", 0, 4, "larger than"},
+        {"{\"a\":" T("F32", "[4611686018427387905]", "[0,4]") "}", 0, 4, "dimension"},
+        {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 0, 3, "bytes 0 to 4"},
+        {"{\"a\":" T("F32", "[1]", "[4,0]") "}", 0, 4, "bytes 4 to 0"},
+        {"{\"a\":" T("F32", "[1]", "[-4,0]") "}", 0, 4, "data_offsets"},
+        {"{\"a\":" T("F32", "[1]", "[0]") "}", 0, 4, "data_offsets"},
+        {"{\"a\":" T("F32", "[1]", "[0,1e30]") "}", 0, 4, "data_offsets"},
+        {"{\"a\":" T("F32", "[1]", "{}") "}", 0, 4, "data_offsets"},
+        {"{\"a\":" T("F32", "[1]", "[4,8]") "}", 0, 8, "hole"},
+        {"{\"a\":" T("F32", "[1]", "[0,4]") "}", 0, 8, "8 bytes of data"},
+        {"{\"a\":" T("F32", "[2]", "[0,8]") ",\"b\":" T("F32", "[2]", "[4,12]") "}", 0, 12,
+         "overlaps"},
+        {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[4,8]") "}", 0, 8, "twice"},
+        {"{\"\\u001b[2Ja\":{}}", 0, 4, "'?[2Ja'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e = {0};
+        int rc = open_header(cases[i].header, cases[i].n_header, cases[i].n_data, &e);
+        if (rc != ERR_FORMAT || !strstr(e.text, cases[i].says))
+            print_error("%s: %d, %s\n", cases[i].header, rc, e.text);
+        assert_int_equal(rc, ERR_FORMAT);
+        assert_non_null(strstr(e.text, cases[i].says));
+    }
+}
+
+static void refuses_what_would_not_fit(void **state)
+{
+    (void)state;
+    struct str deep = {0};
+    struct err e;
+    for (int i = 0; i < 100000; i++) str_puts(&deep, "[");
+    assert_int_equal(open_header(str_get(&deep), 0, 0, &e), ERR_FORMAT);
+    str_clear(&deep);
+    str_puts(&deep, "{\"a\":[0");
+    for (int i = 0; i < 9000000; i++) str_append(&deep, ",0", i < 8999990 ? 2 : 0);
+    assert_int_equal(open_header(str_get(&deep), 0, 0, &e), ERR_FORMAT);
+    str_release(&deep);
+}
+
+/* Every beginning of a good file is refused, and nothing behind its end is read. */
+static void refuses_cut_files(void **state)
+{
+    (void)state;
+    static const char header[] = "{\"a\":" T("F32", "[2,3]", "[0,24]") "}";
+    struct str file = {0};
+    struct safetensors *s;
+    struct err e;
+    put_u64(&file, strlen(header));
+    str_puts(&file, header);
+    for (int i = 0; i < 24; i++) str_append(&file, "x", 1);
+    for (size_t n = 0; n < file.n; n++) {
+        char *copy = malloc(n + 1);
+        memcpy(copy, file.data, n);
+        char *end = malloc(n ? n : 1);
+        memcpy(end, copy, n);
+        assert_int_equal(safetensors_open_bytes(&s, end, n, "cut", &e), ERR_FORMAT);
+        assert_null(s);
+        free(end);
+        free(copy);
+    }
+    str_release(&file);
+}
+
+/* ---- a folder -------------------------------------------------------------------------------- */
+
+#define N_EMBD 64
+#define N_FF   96
+#define N_HEAD 2
+#define N_WORD (256 + 10 + 7)
+
+struct folder {
+    char path[64], out[96];
+};
+
+static int make_folder(void **state)
+{
+    struct folder *f = calloc(1, sizeof *f);
+    snprintf(f->path, sizeof f->path, "/tmp/retain-folder-XXXXXX");
+    if (!mkdtemp(f->path)) return -1;
+    snprintf(f->out, sizeof f->out, "%s/out.gguf", f->path);
+    *state = f;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    struct folder *f = *state;
+    char path[512];
+    DIR *d = opendir(f->path);
+    for (struct dirent *entry; d && (entry = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", f->path, entry->d_name);
+        if (entry->d_name[0] != '.') unlink(path);
+    }
+    if (d) closedir(d);
+    rmdir(f->path);
+    free(f);
+    return 0;
+}
+
+static void put_file(const struct folder *f, const char *name, const void *bytes, size_t n)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", f->path, name);
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, n, out), n);
+    assert_int_equal(fclose(out), 0);
+}
+
+static void put_text_file(const struct folder *f, const char *name, const char *text)
+{
+    put_file(f, name, text, strlen(text));
+}
+
+struct weights {
+    struct str header, data;
+    uint32_t seed;
+};
+
+static void add_weight(struct weights *w, const char *name, int n_out, int n_in)
+{
+    size_t begin = w->data.n, n = (size_t)n_out * (size_t)(n_in ? n_in : 1);
+    for (size_t i = 0; i < n; i++) {
+        w->seed = w->seed * 1664525u + 1013904223u;
+        float x = n_in ? ((float)(w->seed >> 8) / 16777216.0f - 0.5f) * 0.3f : 1.0f;
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        uint16_t half = (uint16_t)(bits >> 16); /* BF16 */
+        str_append(&w->data, &half, sizeof half);
+    }
+    str_printf(&w->header, "%s\"%s\":{\"dtype\":\"BF16\",\"shape\":[%d", w->header.n ? "," : "",
+               name, n_out);
+    if (n_in) str_printf(&w->header, ",%d", n_in);
+    str_printf(&w->header, "],\"data_offsets\":[%zu,%zu]}", begin, w->data.n);
+}
+
+static void put_weights(const struct folder *f, const char *name, struct weights *w)
+{
+    struct str file = {0};
+    put_u64(&file, w->header.n + 2);
+    str_printf(&file, "{%s}", str_get(&w->header));
+    str_append(&file, str_get(&w->data), w->data.n);
+    put_file(f, name, file.data, file.n);
+    str_release(&file);
+    str_release(&w->header);
+    str_release(&w->data);
+}
+
+static void add_layer(struct weights *w, int i, const char *family)
+{
+    char name[96];
+    static const struct {
+        const char *name;
+        int n_out, n_in;
+    } rows[] = {
+        {"input_layernorm.weight", N_EMBD, 0},
+        {"post_attention_layernorm.weight", N_EMBD, 0},
+        {"self_attn.q_proj.weight", N_EMBD, N_EMBD},
+        {"self_attn.k_proj.weight", N_EMBD / 2, N_EMBD},
+        {"self_attn.v_proj.weight", N_EMBD / 2, N_EMBD},
+        {"self_attn.o_proj.weight", N_EMBD, N_EMBD},
+        {"mlp.gate_proj.weight", N_FF, N_EMBD},
+        {"mlp.up_proj.weight", N_FF, N_EMBD},
+        {"mlp.down_proj.weight", N_EMBD, N_FF},
+        {"self_attn.q_proj.bias", N_EMBD, 0}, /* qwen2 from here on */
+        {"self_attn.k_proj.bias", N_EMBD / 2, 0},
+        {"self_attn.v_proj.bias", N_EMBD / 2, 0},
+    };
+    bool biases = !strcmp(family, "Qwen2ForCausalLM");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows - (biases ? 0 : 3); k++) {
+        snprintf(name, sizeof name, "model.layers.%d.%s", i, rows[k].name);
+        add_weight(w, name, rows[k].n_out, rows[k].n_in);
+    }
+}
+
+static void put_config(const struct folder *f, const char *family, const char *more)
+{
+    struct str text = {0};
+    str_printf(&text,
+               "{\"architectures\":[\"%s\"],\"hidden_size\":%d,\"intermediate_size\":%d,"
+               "\"num_hidden_layers\":2,\"num_attention_heads\":%d,\"num_key_value_heads\":1,"
+               "\"vocab_size\":%d,\"max_position_embeddings\":256,\"rms_norm_eps\":1e-5,"
+               "\"rope_theta\":10000.0,\"hidden_act\":\"silu\",\"eos_token_id\":[4,6]%s}",
+               family, N_EMBD, N_FF, N_HEAD, N_WORD, more);
+    put_text_file(f, "config.json", str_get(&text));
+    str_release(&text);
+}
+
+/* The vocabulary of make_vocab.h: marks, bytes, "hello". */
+static void put_tokenizer(const struct folder *f, const char *pre_tokenizer)
+{
+    struct str text = {0};
+    char byte[3];
+    static const char *const joined[] = {"he", "ll", "hell", "hello", "\xC4\xA0hello", "ab", "12"};
+    str_puts(&text, "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true}");
+    for (int i = 1; i < 10; i++)
+        str_printf(&text, ",{\"id\":%d,\"content\":\"<|%d|>\",\"special\":%s}", i, i,
+                   i % 2 ? "true" : "false");
+    str_printf(
+        &text,
+        "],\"normalizer\":null,\"pre_tokenizer\":%s,\"post_processor\":{\"type\":"
+        "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}}]},\"model\":{"
+        "\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{",
+        pre_tokenizer);
+    for (int b = 0; b < 256; b++) {
+        write_byte(b, byte);
+        str_printf(&text, "\"%s%s\":%d,", *byte == '"' || *byte == '\\' ? "\\" : "", byte, b + 10);
+    }
+    for (int i = 0; i < 7; i++) str_printf(&text, "%s\"%s\":%d", i ? "," : "", joined[i], i + 266);
+    str_puts(&text,
+             "},\"merges\":[\"h e\",[\"l\",\"l\"],\"he ll\",\"hell o\",[\" \",\"hello\"]]}}");
+    put_text_file(f, "tokenizer.json", str_get(&text));
+    put_text_file(f, "tokenizer_config.json",
+                  "{\"bos_token\":\"<s>\",\"eos_token\":{\"content\":\"<|4|>\"},"
+                  "\"chat_template\":[{\"name\":\"default\",\"template\":\"{{ hi }}\"}]}");
+    str_release(&text);
+}
+
+#define LLAMA3                                                                                \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}{1,3}| "    \
+    "?[^\\\\s\\\\p{L}"                                                                        \
+    "\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":"     \
+    "\"Isolated\","                                                                           \
+    "\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}"
+
+static void put_model(const struct folder *f, const char *family, const char *more)
+{
+    struct weights w = {.seed = 3};
+    put_config(f, family, more);
+    put_tokenizer(f, LLAMA3);
+    add_weight(&w, "model.embed_tokens.weight", N_WORD, N_EMBD);
+    add_weight(&w, "lm_head.weight", N_WORD, N_EMBD);
+    add_weight(&w, "model.norm.weight", N_EMBD, 0);
+    for (int i = 0; i < 2; i++) add_layer(&w, i, family);
+    put_weights(f, "model.safetensors", &w);
+}
+
+static int run(const struct folder *f, const char *type, bool calibrated)
+{
+    struct options o;
+    char text[96];
+    snprintf(text, sizeof text, "%s/text", f->path);
+    if (calibrated) put_text_file(f, "text", "hello hello hello there, 12 of them; hello again");
+    options_init(&o);
+    o.args[0] = f->path;
+    o.args[1] = f->out;
+    o.n_args = 2;
+    o.type = type;
+    o.force = true;
+    o.threads = 1;
+    o.calibrate = calibrated ? text : NULL;
+    return quant_quantize(&o);
+}
+
+static void check_tokenizer(const struct engine *g)
+{
+    struct tokens ids = {0};
+    struct err e;
+    struct tokenizer_span span = {"<s> hello", 9, true};
+    assert_int_equal(tokenizer_encode(g->tokenizer, &span, 1, true, &ids, &e), 0);
+    assert_int_equal(ids.n, 2);
+    assert_int_equal(ids.ids[0], 0);
+    assert_int_equal(ids.ids[1], 270);
+    assert_int_equal(tokenizer_bos(g->tokenizer), 0);
+    assert_int_equal(tokenizer_eos(g->tokenizer), 4);
+    assert_true(tokenizer_add_bos(g->tokenizer));
+    tokens_release(&ids);
+}
+
+static void makes_a_model_that_runs(void **state)
+{
+    const struct folder *f = *state;
+    static const char *const families[] = {"LlamaForCausalLM", "MistralForCausalLM",
+                                           "Qwen2ForCausalLM"};
+    for (int i = 0; i < 6; i++) {
+        struct options o;
+        struct engine *g;
+        struct err e;
+        struct gguf_str s;
+        put_model(f, families[i / 2], "");
+        assert_int_equal(run(f, i % 2 ? "q4" : "q8", i == 1), 0);
+        options_init(&o);
+        o.model = f->out;
+        o.threads = 1;
+        o.heads = "none";
+        assert_int_equal(engine_open(&g, &o, NULL, NULL, NULL, &e), 0);
+        assert_int_equal(g->model->n_layer, 2);
+        assert_int_equal(g->model->n_kv_head, 1);
+        assert_int_equal(g->model->head_dim, N_EMBD / N_HEAD);
+        check_tokenizer(g);
+        assert_true(gguf_get_str(g->model->file, "tokenizer.chat_template", &s) && s.n == 8);
+        assert_true(gguf_get_str(g->model->file, "tokenizer.ggml.pre", &s) && s.n == 9);
+        engine_close(g);
+    }
+}
+
+/* Shards give the same file as one. */
+static void reads_shards(void **state)
+{
+    const struct folder *f = *state;
+    struct weights a = {.seed = 3}, b = {.seed = 4};
+    char path[96];
+    put_config(f, "LlamaForCausalLM", ",\"tie_word_embeddings\":true");
+    put_tokenizer(f, LLAMA3);
+    add_weight(&a, "model.embed_tokens.weight", N_WORD, N_EMBD);
+    add_layer(&a, 0, "LlamaForCausalLM");
+    add_layer(&b, 1, "LlamaForCausalLM");
+    add_weight(&b, "model.norm.weight", N_EMBD, 0);
+    put_weights(f, "a.safetensors", &a);
+    put_weights(f, "b.safetensors", &b);
+    put_text_file(f, "model.safetensors.index.json",
+                  "{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\","
+                  "\"model.norm.weight\":\"b.safetensors\"}}");
+    assert_int_equal(run(f, "q8", false), 0);
+    put_text_file(f, "model.safetensors.index.json",
+                  "{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\","
+                  "\"model.norm.weight\":\"a.safetensors\"}}");
+    assert_int_equal(run(f, "q8", false), 3); /* it is in b */
+    put_text_file(f, "model.safetensors.index.json",
+                  "{\"weight_map\":{\"model.norm.weight\":\"../b.safetensors\"}}");
+    assert_int_equal(run(f, "q8", false), 3);
+    put_text_file(f, "model.safetensors.index.json", "{\"weight_map\":{\"x\":1}}");
+    assert_int_equal(run(f, "q8", false), 3);
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", f->path);
+    unlink(path);
+}
+
+static void refuses_what_it_does_not_know(void **state)
+{
+    const struct folder *f = *state;
+    static const struct {
+        const char *family, *more;
+    } cases[] = {
+        {"FalconForCausalLM", ""},
+        {"LlamaForCausalLM", ",\"quantization_config\":{\"quant_method\":\"gptq\"}"},
+        {"LlamaForCausalLM", ",\"num_local_experts\":8"},
+        {"LlamaForCausalLM", ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}"},
+        {"LlamaForCausalLM", ",\"rope_scaling\":{\"rope_type\":\"longrope\"}"},
+        {"LlamaForCausalLM", ",\"head_dim\":48"},
+        {"LlamaForCausalLM", ",\"head_dim\":-2"},
+        {"LlamaForCausalLM", ",\"head_dim\":1e99"},
+        {"Qwen3ForCausalLM", ""}, /* without its norms of Q and K */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_model(f, cases[i].family, cases[i].more);
+        assert_int_equal(run(f, "q8", false), 3);
+        assert_int_equal(access(f->out, F_OK), -1);
+    }
+    put_model(f, "LlamaForCausalLM", "");
+    put_tokenizer(f, "{\"type\":\"Metaspace\"}");
+    assert_int_equal(run(f, "q8", false), 3);
+    put_text_file(f, "tokenizer.json", "{\"model\":{\"type\":\"Unigram\"}}");
+    assert_int_equal(run(f, "q8", false), 3);
+    put_text_file(f, "tokenizer.json", "not JSON");
+    assert_int_equal(run(f, "q8", false), 3);
+}
+
+/* Llama 3.1: divisors of the frequencies, by the formula of its reference code. */
+static void scales_rope(void **state)
+{
+    const struct folder *f = *state;
+    struct gguf *g;
+    struct err e;
+    put_model(f, "LlamaForCausalLM",
+              ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
+              "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":64}");
+    assert_int_equal(run(f, "q4", false), 0);
+    assert_int_equal(gguf_open(&g, f->out, &e), 0);
+    const struct gguf_tensor *t = gguf_tensor_find(g, "rope_freqs.weight");
+    assert_non_null(t);
+    assert_int_equal(t->ne[0], N_EMBD / N_HEAD / 2);
+    for (int i = 0; i < 16; i++) {
+        float got;
+        memcpy(&got, (const char *)t->data + 4 * i, 4);
+        double wave = 2 * acos(-1) * pow(10000, i / 16.0);
+        double smooth = (64 / wave - 1) / 3;
+        double want = wave < 16 ? 1 : wave > 64 ? 8 : 1 / ((1 - smooth) / 8 + smooth);
+        assert_true(fabs(got - want) < 1e-5 * want);
+    }
+    gguf_close(g);
+}
+
+/* ---- SentencePiece --------------------------------------------------------------------------- */
+
+static void put_piece(struct str *s, const char *text, float score, char type)
+{
+    size_t n = strlen(text);
+    char head[4] = {0x0a, (char)(2 + n + 5 + 2), 0x0a, (char)n};
+    str_append(s, head, 4);
+    str_append(s, text, n);
+    str_append(s, "\x15", 1);
+    str_append(s, &score, 4);
+    str_append(s, "\x18", 1);
+    str_append(s, &type, 1);
+}
+
+static void reads_sentencepiece(void **state)
+{
+    (void)state;
+    struct str model = {0};
+    struct gguf_keys k = {0};
+    struct err e;
+    put_piece(&model, "<unk>", 0, 2);
+    put_piece(&model, "<s>", 0, 3);
+    put_piece(&model, "\xE2\x96\x81hi", -1.5f, 1);
+    str_append(&model, "\x12\x02\x18\x02", 4); /* trainer: BPE */
+    str_append(&model, "\x1a\x02\x18\x00", 4); /* normalizer: no space in front */
+    assert_int_equal(convert_vocab_spm(&k, model.data, model.n, NULL, 5, "m", &e), 0);
+    assert_int_equal(k.n, 6);
+    gguf_keys_release(&k);
+    assert_int_equal(convert_vocab_spm(&k, model.data, model.n, NULL, 2, "m", &e), ERR_FORMAT);
+    for (size_t n = 0; n < model.n; n++) { /* cut anywhere: refused, or a shorter list */
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, model.data, n);
+        convert_vocab_spm(&k, copy, n, NULL, 5, "m", &e);
+        gguf_keys_release(&k);
+        free(copy);
+    }
+    str_release(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opens_good_headers),
+        cmocka_unit_test(refuses_hostile_headers),
+        cmocka_unit_test(refuses_what_would_not_fit),
+        cmocka_unit_test(refuses_cut_files),
+        cmocka_unit_test(reads_sentencepiece),
+        cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(scales_rope, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

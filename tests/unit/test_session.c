@@ -1,0 +1,687 @@
+/* A conversation that is closed and opened again must go on as if it had never stopped: the same
+ * text and the same cache, to the bit, after evictions too. Run on the demo model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "runtime/cache.h"
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+
+static struct engine *engine; /* loaded once: what is tested is the session */
+
+static const char *const said[] = {
+    "My locker code is 48213.",  "Tell me about cats.",    "Tell me a story about a fox.",
+    "What is my locker code?",   "How are you?",           "Tell me a joke.",
+    "My dog is called Biscuit.", "What is my dog's name?",
+};
+
+enum { N_SAID = sizeof said / sizeof *said };
+
+struct log {
+    struct str text;
+    int stop_after; /* pieces of text; 0 = never */
+    int n_pieces;
+    int64_t n_evicted;
+};
+
+static void on_text(void *ctx, const char *utf8, size_t n)
+{
+    struct log *l = ctx;
+    str_append(&l->text, utf8, n);
+    l->n_pieces++;
+}
+
+static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
+{
+    (void)n_tokens;
+    ((struct log *)ctx)->n_evicted += n;
+}
+
+static bool on_stop(void *ctx)
+{
+    const struct log *l = ctx;
+    return l->stop_after && l->n_pieces >= l->stop_after;
+}
+
+static struct session_sink sink_of(struct log *l)
+{
+    return (struct session_sink){.ctx = l, .text = on_text, .evicted = on_evicted, .stop = on_stop};
+}
+
+static char *temporary(void)
+{
+    char *path = strdup("/tmp/retain-test-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static struct library *open_library(const char *dir)
+{
+    char path[128];
+    struct library *l;
+    struct err e;
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    if (library_open(&l, path, &e)) fail_msg("%s", e.text);
+    return l;
+}
+
+static void remove_library(char *dir)
+{
+    char command[160];
+    snprintf(command, sizeof command, "rm -r '%s'", dir);
+    assert_int_equal(system(command), 0);
+    free(dir);
+}
+
+static struct options options_of(const char *policy, const char *kv, float temperature)
+{
+    struct options o;
+    options_init(&o);
+    o.policy = policy;
+    o.kv = kv;
+    o.budget = "48";
+    o.chunk = 16;
+    o.reserve = 24;
+    o.sampling.temperature = temperature;
+    o.sampling.seed = 11;
+    o.n_predict = 40;
+    return o;
+}
+
+static struct session *open_session(struct library *l, struct options o, bool again)
+{
+    struct session *s;
+    struct err e;
+    o.continue_latest = again;
+    o.new_conversation = !again;
+    if (session_open(&s, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
+    return s;
+}
+
+static void say(struct session *s, const char *text, struct log *l)
+{
+    struct session_sink k = sink_of(l);
+    enum session_end end;
+    struct err e;
+    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+    str_puts(&l->text, "\n");
+}
+
+static void same_cache(const struct session *x, const struct session *y)
+{
+    const struct cache *a = session_cache(x), *b = session_cache(y);
+    assert_int_equal(a->n_pos, b->n_pos);
+    assert_int_equal(a->col_width, b->col_width);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        const struct cache_head *p = &a->heads[i], *q = &b->heads[i];
+        size_t n = (size_t)p->len;
+        assert_int_equal(p->len, q->len);
+        assert_memory_equal(p->pos, q->pos, n * sizeof *p->pos);
+        assert_memory_equal(p->k, q->k, n * a->k_bytes);
+        assert_memory_equal(p->v, q->v, n * a->v_bytes);
+        assert_memory_equal(p->score, q->score, n * sizeof *p->score);
+    }
+    assert_memory_equal(a->kept, b->kept,
+                        (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
+}
+
+static void resume_equals_never_stopped(struct options o)
+{
+    struct log once = {0}, often = {0};
+    char *dir_a = temporary(), *dir_b = temporary();
+    struct library *a = open_library(dir_a), *b = open_library(dir_b);
+    struct session *x = open_session(a, o, false), *y = open_session(b, o, false);
+    struct session_stats st;
+    for (int i = 0; i < N_SAID; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        session_close(y);
+        library_close(b);
+        b = open_library(dir_b);
+        y = open_session(b, o, true);
+        session_stats(y, &st);
+        assert_int_equal(st.n_reread, 0);
+        assert_int_equal(st.n_turns, i + 1);
+        same_cache(x, y);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    assert_true(once.n_evicted > 0);
+    session_close(x);
+    session_close(y);
+    library_close(a);
+    library_close(b);
+    str_release(&once.text);
+    str_release(&often.text);
+    remove_library(dir_a);
+    remove_library(dir_b);
+}
+
+static void test_resume_locret(void **state)
+{
+    (void)state;
+    resume_equals_never_stopped(options_of("locret", "q4", 0));
+}
+
+static void test_resume_random_sampled(void **state)
+{
+    (void)state;
+    resume_equals_never_stopped(options_of("random", "q8:q4", 1.0f));
+}
+
+static void test_resume_sink(void **state)
+{
+    (void)state;
+    resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
+}
+
+static int take_bytes(void *ctx, const struct library_entry *c)
+{
+    *(int64_t *)ctx = c->cache_bytes;
+    return 0;
+}
+
+/* Of the only conversation. */
+static int64_t cache_bytes(struct library *l)
+{
+    int64_t bytes = -1;
+    struct err e;
+    assert_int_equal(library_list(l, take_bytes, &bytes, &e), 0);
+    return bytes;
+}
+
+/* ---- twenty random conversations ------------------------------------------------------------- */
+
+static uint64_t random_state;
+
+static int random_below(int n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+static const char *one_of(const char *const *list, int n)
+{
+    return list[random_below(n)];
+}
+
+struct plan_of {
+    struct options o;
+    char budget[16];
+};
+
+static void random_options(struct plan_of *p)
+{
+    static const char *const policies[] = {"full", "sink",       "random",   "locret",
+                                           "h2o",  "ada-snapkv", "expected", "infinipot"};
+    static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "f16:q8"};
+    static const float temperatures[] = {0, 0.7f, 1.3f};
+    p->o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
+    snprintf(p->budget, sizeof p->budget, "%d", 16 + random_below(64));
+    p->o.budget = p->budget;
+    p->o.context = 1024;
+    p->o.chunk = 4 + random_below(30);
+    p->o.reserve = random_below(30);
+    p->o.n_predict = 1 + random_below(25);
+    p->o.sampling.seed = 1 + (uint64_t)random_below(1000);
+    p->o.rewind = random_below(2) ? 64 << 20 : 1; /* 1: compaction after every turn */
+}
+
+/* One turn, sometimes stopped in the middle and, in a later turn, gone on with. */
+static void random_turn(struct session *s, int turn, int choice, struct log *l)
+{
+    struct session_sink k = sink_of(l);
+    enum session_end end;
+    struct err e;
+    l->n_pieces = 0;
+    l->stop_after = choice == 0 ? 3 : 0;
+    if (choice == 1 && session_can_continue(s)) {
+        if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+    } else {
+        say(s, said[turn % N_SAID], l);
+    }
+}
+
+static void test_twenty_random_conversations(void **state)
+{
+    (void)state;
+    int64_t n_evicted = 0;
+    for (int i = 0; i < 20; i++) {
+        struct log once = {0}, often = {0};
+        struct plan_of p;
+        random_state = (uint64_t)i + 1;
+        random_options(&p);
+        char *dir = temporary();
+        struct library *l = open_library(dir);
+        struct session *x = open_session(NULL, p.o, false), *y = open_session(l, p.o, false);
+        for (int turn = 0; turn < 6; turn++) {
+            struct session_stats st;
+            int choice = random_below(4);
+            random_turn(x, turn, choice, &once);
+            random_turn(y, turn, choice, &often);
+            session_close(y);
+            y = open_session(l, p.o, true);
+            session_stats(y, &st);
+            assert_int_equal(st.n_reread, 0);
+            if (strcmp(str_get(&once.text), str_get(&often.text)))
+                fail_msg("conversation %d, turn %d (%s, %s): \"%s\", not \"%s\"", i, turn,
+                         p.o.policy, p.o.kv, str_get(&often.text), str_get(&once.text));
+            same_cache(x, y);
+        }
+        n_evicted += once.n_evicted;
+        session_close(x);
+        session_close(y);
+        library_close(l);
+        str_release(&once.text);
+        str_release(&often.text);
+        remove_library(dir);
+    }
+    if (n_evicted < 2000) fail_msg("only %lld units were evicted", (long long)n_evicted);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+static int64_t reread(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.n_reread;
+}
+
+static int64_t turns(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.n_turns;
+}
+
+static void rewind_to(struct session *s, int64_t turn)
+{
+    struct err e;
+    if (session_rewind(s, turn, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(turns(s), turn);
+}
+
+/* Going back to turn k = never having said what came after it, to the bit; at once and again after
+ * closing, for each k, with evictions in between. */
+static void rewind_is_exact(struct options o)
+{
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct session *y = open_session(l, o, false);
+    struct log all = {0};
+    for (int i = 0; i < N_SAID; i++) say(y, said[i], &all);
+    assert_true(all.n_evicted > 0);
+    for (int64_t k = N_SAID - 1; k >= 0; k--) {
+        struct log a = {0}, b = {0};
+        struct session *x = open_session(NULL, o, false);
+        for (int i = 0; i < k; i++) say(x, said[i], &a);
+        assert_int_equal(session_rewind_cost(y, k), 0);
+        rewind_to(y, k);
+        assert_int_equal(reread(y), 0);
+        same_cache(x, y);
+        str_clear(&a.text);
+        say(x, "Tell me about dogs.", &a);
+        say(y, "Tell me about dogs.", &b);
+        assert_string_equal(str_get(&a.text), str_get(&b.text));
+        same_cache(x, y);
+        session_close(y);
+        y = open_session(l, o, true);
+        assert_int_equal(reread(y), 0);
+        same_cache(x, y);
+        session_close(x);
+        str_release(&a.text);
+        str_release(&b.text);
+        rewind_to(y, k);
+    }
+    session_close(y);
+    library_close(l);
+    str_release(&all.text);
+    remove_library(dir);
+}
+
+static void test_rewind_locret(void **state)
+{
+    (void)state;
+    rewind_is_exact(options_of("locret", "q4", 0));
+}
+
+static void test_rewind_random_sampled(void **state)
+{
+    (void)state;
+    rewind_is_exact(options_of("random", "q8", 0.9f));
+}
+
+/* What was evicted long ago and cleaned up costs reading again: said before, and it works. */
+static void test_rewind_beyond_the_log(void **state)
+{
+    (void)state;
+    struct options o = options_of("sink", "q4", 0);
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct log log = {0};
+    o.rewind = 1;
+    o.budget = "20";
+    o.reserve = 8;
+    struct session *s = open_session(l, o, false);
+    struct session_stats st;
+    for (int i = 0; i < 30; i++) say(s, said[i % N_SAID], &log);
+    int64_t cost = session_rewind_cost(s, 3);
+    assert_true(cost > 10);
+    rewind_to(s, 3);
+    session_stats(s, &st);
+    assert_int_equal(st.n_reread, cost);
+    assert_int_equal(st.n_tokens, cost + 1);
+    say(s, said[0], &log);
+    session_close(s);
+    s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    assert_int_equal(turns(s), 4);
+    struct err e;
+    assert_int_equal(session_rewind(s, 5, NULL, &e), ERR_USAGE);
+    session_close(s);
+    s = open_session(NULL, o, false);
+    assert_int_equal(session_rewind(s, 0, NULL, &e), ERR_USAGE);
+    session_close(s);
+    library_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+static void test_regenerate(void **state)
+{
+    (void)state;
+    struct options o = options_of("locret", "q4", 4.0f);
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct log first = {0}, log = {0};
+    struct session *s = open_session(l, o, false);
+    struct session_sink k = sink_of(&log);
+    enum session_end end;
+    struct err e;
+    assert_int_equal(session_regenerate(s, &k, &end, &e), ERR_USAGE);
+    for (int i = 0; i < 4; i++) say(s, said[i], &log);
+    say(s, said[2], &first);
+    first.text.data[--first.text.n] = 0;
+    int n_other = 0; /* chance may draw the same again, but not always */
+    for (int i = 0; i < 6; i++) {
+        str_clear(&log.text);
+        if (session_regenerate(s, &k, &end, &e)) fail_msg("%s", e.text);
+        n_other += strcmp(str_get(&log.text), str_get(&first.text)) != 0;
+        assert_int_equal(reread(s), 0);
+        assert_int_equal(turns(s), 5);
+        session_close(s);
+        s = open_session(l, o, true);
+        assert_int_equal(reread(s), 0);
+        assert_int_equal(turns(s), 5);
+    }
+    assert_true(n_other > 1);
+    /* An answer that was thrown away is not there any more, but the whole goes on as it was. */
+    rewind_to(s, 2);
+    assert_int_equal(reread(s), 0);
+    session_close(s);
+    library_close(l);
+    str_release(&first.text);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+static void test_branch(void **state)
+{
+    (void)state;
+    struct options o = options_of("locret", "q4", 0);
+    char *dir = temporary(), name[128];
+    struct library *l = open_library(dir);
+    struct log log = {0};
+    struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
+    struct err e;
+    for (int i = 0; i < 3; i++) say(x, said[i], &log);
+    for (int i = 0; i < N_SAID; i++) say(s, said[i], &log);
+    if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
+    assert_string_equal(name, "twig");
+    assert_int_equal(session_branch(s, 3, "twig", name, &e), ERR_USAGE);
+    say(s, said[0], &log); /* the trunk goes on as it was */
+    o.conversation = "twig";
+    if (session_open(&b, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(reread(b), 0);
+    assert_int_equal(turns(b), 3);
+    same_cache(x, b);
+    say(x, "Tell me about dogs.", &log);
+    say(b, "Tell me about dogs.", &log);
+    same_cache(x, b);
+    assert_int_equal(turns(s), N_SAID + 1);
+    session_close(x);
+    session_close(s);
+    session_close(b);
+    assert_int_equal(library_check(l, &e), 0);
+    library_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+/* A conversation that goes on for ever does not grow on the disk for ever. */
+static void test_the_file_stays_small(void **state)
+{
+    (void)state;
+    struct options o = options_of("random", "q4", 0.8f);
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct log log = {0};
+    o.budget = "24";
+    o.reserve = 8;
+    o.n_predict = 12;
+    o.rewind = 1;
+    struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
+    int64_t bytes[2] = {0};
+    struct session_stats st;
+    for (int i = 0; i < 80; i++) {
+        say(s, said[i % N_SAID], &log);
+        say(x, said[i % N_SAID], &log);
+        if (i == 39) bytes[0] = cache_bytes(l);
+    }
+    bytes[1] = cache_bytes(l);
+    session_stats(s, &st);
+    assert_true(bytes[1] < bytes[0] + bytes[0] / 2);
+    assert_true(bytes[1] < 6 * st.units_kept * st.unit_bytes);
+    session_close(s);
+    s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    same_cache(x, s);
+    session_close(x);
+    session_close(s);
+    library_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+/* Policies that remember something besides units, and heads of different lengths. */
+static void test_resume_policies_with_state(void **state)
+{
+    static const char *const names[] = {"h2o",      "ada-snapkv", "nacl",        "tova",
+                                        "expected", "infinipot",  "ada-pyramid", "locret+ada"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        resume_equals_never_stopped(options_of(names[i], "q4", 0));
+}
+
+static void test_resume_one_budget_for_all(void **state)
+{
+    struct options o = options_of("snapkv", "q8:q4", 0.8f);
+    (void)state;
+    o.allocator = "global";
+    resume_equals_never_stopped(o);
+}
+
+/* Stopping in the middle and going on gives the text of an answer that was never stopped. */
+static void test_stop_and_continue(void **state)
+{
+    (void)state;
+    struct log whole = {0}, parts = {.stop_after = 5};
+    struct options o = options_of("locret", "q4", 0);
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct session *s = open_session(NULL, o, false);
+    struct session_sink k = sink_of(&parts);
+    enum session_end end;
+    struct err e;
+    say(s, said[2], &whole);
+    session_close(s);
+    s = open_session(l, o, false);
+    assert_int_equal(session_say(s, said[2], strlen(said[2]), &k, &end, &e), 0);
+    assert_int_equal(end, SESSION_STOPPED);
+    assert_true(session_can_continue(s));
+    session_close(s);
+    s = open_session(l, o, true);
+    parts.stop_after = 0;
+    if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+    /* The second part may be longer: each answer has its own limit of tokens. */
+    assert_memory_equal(whole.text.data, parts.text.data, whole.text.n - 1);
+    session_close(s);
+    library_close(l);
+    str_release(&whole.text);
+    str_release(&parts.text);
+    remove_library(dir);
+}
+
+/* Another KV format: the saved cache is not used, and the person is told why. */
+static void test_other_format_is_replayed(void **state)
+{
+    (void)state;
+    struct log log = {0};
+    char *dir = temporary();
+    struct library *l = open_library(dir);
+    struct session *s = open_session(l, options_of("sink", "q4", 0), false);
+    struct session_stats st;
+    say(s, said[0], &log);
+    say(s, said[1], &log);
+    session_close(s);
+    s = open_session(l, options_of("sink", "q8", 0), true);
+    session_stats(s, &st);
+    assert_true(st.n_reread > 0);
+    assert_int_equal(st.n_tokens, st.n_reread + 1);
+    assert_non_null(strstr(session_notice(s), "format"));
+    say(s, said[3], &log);
+    session_close(s);
+    s = open_session(l, options_of("sink", "q8", 0), true);
+    session_stats(s, &st);
+    assert_int_equal(st.n_reread, 0);
+    session_close(s);
+    library_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+/* Whatever is wrong with the saved cache: the text is read again, and the person told why. */
+static void test_damaged_caches_are_replayed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sql, *why;
+    } cases[] = {
+        {"UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id = 2",
+         "checksum"},
+        {"UPDATE segment SET layer = layer + 1 WHERE seq = 0 AND layer = (SELECT max(layer) FROM "
+         "segment)",
+         "does not fit"},
+        {"DELETE FROM segment WHERE layer = 1", "parts of it are missing"},
+        {"DELETE FROM segment WHERE layer = 0 AND seq = 0", "does not fit"},
+        {"DELETE FROM segment WHERE kind = 1", "could not be used"},
+        {"DELETE FROM segment", "none was saved"},
+        {"UPDATE checkpoint SET n_run = n_run + 1", "checkpoint"},
+    };
+    struct options o = options_of("sink", "q4", 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *dir = temporary(), path[128];
+        struct library *l = open_library(dir);
+        struct session *s = open_session(l, o, false);
+        struct log log = {0};
+        sqlite3 *db;
+        for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
+        assert_true(log.n_evicted > 0);
+        session_close(s);
+        snprintf(path, sizeof path, "%s/retain.db", dir);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, cases[i].sql, NULL, NULL, NULL), SQLITE_OK);
+        sqlite3_close(db);
+        s = open_session(l, o, true);
+        assert_true(reread(s) > 0);
+        if (!strstr(session_notice(s), cases[i].why))
+            fail_msg("\"%s\" does not say \"%s\"", session_notice(s), cases[i].why);
+        say(s, said[5], &log);
+        session_close(s);
+        s = open_session(l, o, true);
+        assert_int_equal(reread(s), 0);
+        session_close(s);
+        library_close(l);
+        str_release(&log.text);
+        remove_library(dir);
+    }
+}
+
+/* A full cache without eviction ends with a word, not with an answer from nowhere. */
+static void test_policy_full_ends(void **state)
+{
+    (void)state;
+    struct log log = {0};
+    struct options o = options_of("full", "q4", 0);
+    o.context = 96;
+    struct session *s = open_session(NULL, o, false);
+    struct session_sink k = sink_of(&log);
+    enum session_end end = SESSION_TURN_END;
+    struct err e;
+    for (int i = 0; i < N_SAID && end != SESSION_FULL; i++)
+        assert_int_equal(session_say(s, said[i], strlen(said[i]), &k, &end, &e), 0);
+    assert_int_equal(end, SESSION_FULL);
+    session_close(s);
+    str_release(&log.text);
+}
+
+static int setup(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    engine_close(engine);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume_locret),
+        cmocka_unit_test(test_resume_random_sampled),
+        cmocka_unit_test(test_resume_sink),
+        cmocka_unit_test(test_twenty_random_conversations),
+        cmocka_unit_test(test_rewind_locret),
+        cmocka_unit_test(test_rewind_random_sampled),
+        cmocka_unit_test(test_rewind_beyond_the_log),
+        cmocka_unit_test(test_regenerate),
+        cmocka_unit_test(test_branch),
+        cmocka_unit_test(test_the_file_stays_small),
+        cmocka_unit_test(test_resume_policies_with_state),
+        cmocka_unit_test(test_resume_one_budget_for_all),
+        cmocka_unit_test(test_stop_and_continue),
+        cmocka_unit_test(test_other_format_is_replayed),
+        cmocka_unit_test(test_damaged_caches_are_replayed),
+        cmocka_unit_test(test_policy_full_ends),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,429 @@
+#include "tui/app.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tui/num.h"
+#include "tui/ramp.h"
+#include "tui/slash.h"
+
+enum { FLASH_MS = 4000, LOST_MS = 1000, TWICE_MS = 2000 };
+
+const struct view_ops *const view_table[VIEWS] = {
+    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map, [VIEW_LIST] = &view_list,
+    [VIEW_HELP] = &view_help, [VIEW_LOG] = &view_log,
+};
+
+void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
+{
+    memset(a, 0, sizeof *a);
+    a->o = o;
+    a->ascii = a->talk.ascii = ascii;
+    a->mapped.layer = -1;
+    edit_init(&a->edit);
+    history_init(&a->history, history_path);
+}
+
+void app_release(struct app *a)
+{
+    transcript_clear(&a->talk);
+    edit_release(&a->edit);
+    history_release(&a->history);
+    for (int i = 0; i < a->n_queue; i++) str_release(&a->queue[i]);
+    for (int i = 0; i < a->n_acts; i++) str_release(&a->acts[i].text);
+    free(a->list.rows);
+    if (a->mapped.frozen) free(a->mapped.frozen->kept);
+    free(a->mapped.frozen);
+    str_release(&a->log);
+    memset(a, 0, sizeof *a);
+}
+
+/* ---- small things --------------------------------------------------------------------------- */
+
+void app_act(struct app *a, enum act act, const char *text, size_t n)
+{
+    if (a->n_acts == ACTS_MAX) return;
+    struct act_row *row = &a->acts[a->n_acts++];
+    *row = (struct act_row){.act = act};
+    str_append(&row->text, text, n);
+}
+
+void app_flash(struct app *a, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(a->flash, sizeof a->flash, fmt, args);
+    va_end(args);
+    a->flash_until_ms = a->now_ms + FLASH_MS;
+}
+
+void app_event(struct app *a, const char *fmt, ...)
+{
+    struct tm tm;
+    time_t s = (time_t)(a->wall_ms / 1000);
+    va_list args;
+    localtime_r(&s, &tm);
+    size_t n = strftime(a->event, sizeof a->event, "%H:%M:%S  ", &tm);
+    va_start(args, fmt);
+    vsnprintf(a->event + n, sizeof a->event - n, fmt, args);
+    va_end(args);
+}
+
+void app_show(struct app *a, enum view view)
+{
+    a->view = view;
+    if (view_table[view]->open) view_table[view]->open(a);
+}
+
+bool app_busy(const struct app *a)
+{
+    return a->phase == PHASE_READING || a->phase == PHASE_ANSWERING;
+}
+
+static void note(struct app *a, const char *text, size_t n)
+{
+    transcript_close(transcript_add(&a->talk, TRANSCRIPT_NOTE, text, n));
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static void say(struct app *a, const char *text, size_t n)
+{
+    transcript_close(transcript_add(&a->talk, CHAT_USER, text, n));
+    app_act(a, ACT_SAY, text, n);
+    a->phase = PHASE_READING;
+    a->done = a->total = 0;
+    a->since_ms = a->now_ms;
+    a->can_continue = false;
+    a->chat.held = false;
+}
+
+static void enqueue(struct app *a, const char *text, size_t n)
+{
+    struct str row = {0};
+    str_append(&row, text, n);
+    a->queue[a->n_queue++] = row;
+}
+
+static void send_next(struct app *a)
+{
+    if (a->phase != PHASE_READY || a->n_queue == 0) return;
+    struct str next = a->queue[0];
+    memmove(a->queue, a->queue + 1, sizeof next * (size_t)--a->n_queue);
+    say(a, next.data, next.n);
+    str_release(&next);
+}
+
+static void show_stats(struct app *a)
+{
+    const struct session_stats *st = &a->stats;
+    char b[6][NUM_MAX];
+    struct str s = {0};
+    if (!a->have_stats) {
+        app_flash(a, "no numbers before the model is loaded");
+        return;
+    }
+    str_printf(&s, "model %s, weights %s, kv %s, policy %s, on %s\n", st->model, st->weights,
+               st->kv, st->policy, st->device);
+    str_printf(&s, "%s tokens, %lld turn%s, %s re-read\n", num_exact(st->n_tokens, b[0]),
+               (long long)st->n_turns, st->n_turns == 1 ? "" : "s", num_exact(st->n_reread, b[1]));
+    str_printf(&s, "kept %s of %s units (%s), evicted %s, budget %d per head\n",
+               num_exact(st->units_kept, b[0]), num_exact(st->units_seen, b[1]),
+               num_share(st->units_kept, st->units_seen, b[2]), num_exact(st->units_evicted, b[3]),
+               st->budget);
+    str_printf(&s, "weights %s, kv %s (%s in use), scratch %s, process %s, peak %s\n",
+               num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
+               num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),
+               num_bytes(st->process_bytes, b[4]), num_bytes(st->process_peak_bytes, b[5]));
+    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %.0f ms",
+               num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
+               st->first_token_ms);
+    note(a, s.data, s.n);
+    str_release(&s);
+}
+
+static void go_on(struct app *a)
+{
+    if (a->phase != PHASE_READY || !a->can_continue) {
+        app_flash(a, "there is no answer to continue");
+        return;
+    }
+    app_act(a, ACT_CONTINUE, "", 0);
+    a->phase = PHASE_ANSWERING;
+    a->can_continue = false;
+    a->chat.held = false;
+}
+
+/* false: the line was no command that could be run, and stays in the editor. */
+static bool run_command(struct app *a, enum slash command, const struct str *line)
+{
+    switch (command) {
+    case SLASH_HELP: app_show(a, VIEW_HELP); break;
+    case SLASH_LIST: app_show(a, VIEW_LIST); break;
+    case SLASH_MAP: app_show(a, VIEW_MAP); break;
+    case SLASH_LOG: app_show(a, VIEW_LOG); break;
+    case SLASH_STATS: show_stats(a); break;
+    case SLASH_CONTINUE: go_on(a); break;
+    case SLASH_QUIT: app_act(a, ACT_QUIT, "", 0); break;
+    case SLASH_SAY:
+    case SLASH_UNKNOWN:
+        app_flash(a, "no such command; nearest: /%s  (// sends a slash)",
+                  slash_nearest(str_get(line), line->n));
+        return false;
+    }
+    return true;
+}
+
+void app_send(struct app *a)
+{
+    const struct str *text = &a->edit.text;
+    const char *rest;
+    size_t n_rest;
+    if (strspn(str_get(text), " \t\n") == text->n) return;
+    enum slash command = slash_parse(str_get(text), text->n, &rest, &n_rest);
+    if (command != SLASH_SAY) {
+        if (!run_command(a, command, text)) return;
+    } else if (a->phase == PHASE_READY && a->n_queue == 0) {
+        say(a, rest, n_rest);
+    } else if (a->n_queue < QUEUE_MAX) {
+        enqueue(a, rest, n_rest);
+    } else {
+        app_flash(a, "the queue is full; your text stays here");
+        return;
+    }
+    history_add(&a->history, str_get(text), text->n);
+    edit_set(&a->edit, "", 0);
+}
+
+/* What waits is not sent after a stop: it goes back to where it can be changed. */
+static void unqueue(struct app *a)
+{
+    struct str joined = {0};
+    for (int i = 0; i < a->n_queue; i++) {
+        str_append(&joined, str_get(&a->queue[i]), a->queue[i].n);
+        str_puts(&joined, "\n");
+        str_release(&a->queue[i]);
+    }
+    a->n_queue = 0;
+    str_append(&joined, str_get(&a->edit.text), a->edit.text.n);
+    if (a->edit.text.n == 0 && joined.n) joined.n--;
+    edit_set(&a->edit, str_get(&joined), joined.n);
+    str_release(&joined);
+}
+
+void app_interrupt(struct app *a)
+{
+    bool twice = a->interrupt_ms && a->now_ms - a->interrupt_ms < TWICE_MS;
+    if (app_busy(a)) {
+        app_act(a, ACT_STOP, "", 0);
+        a->stopping = true;
+        if (a->n_queue) unqueue(a);
+    } else if (a->edit.text.n) {
+        history_add(&a->history, str_get(&a->edit.text), a->edit.text.n);
+        edit_set(&a->edit, "", 0);
+        app_flash(a, "put away; Up brings it back");
+    } else if (a->phase == PHASE_OPENING && a->have_stats) {
+        app_act(a, ACT_STOP, "", 0); /* back to the conversation before */
+    } else if (twice) {
+        app_act(a, ACT_QUIT, "", 0);
+    } else {
+        a->interrupt_ms = a->now_ms;
+        app_flash(a, "Ctrl-C again, Ctrl-D or F10 leaves");
+    }
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static bool request_everywhere(struct app *a, enum request r)
+{
+    switch (r) {
+    case REQ_HELP: app_show(a, a->view == VIEW_HELP ? VIEW_CHAT : VIEW_HELP); break;
+    case REQ_LIST: app_show(a, a->view == VIEW_LIST ? VIEW_CHAT : VIEW_LIST); break;
+    case REQ_MAP: app_show(a, a->view == VIEW_MAP ? VIEW_CHAT : VIEW_MAP); break;
+    case REQ_LOG: app_show(a, VIEW_LOG); break;
+    case REQ_BACK: app_show(a, VIEW_CHAT); break;
+    case REQ_QUIT: app_act(a, ACT_QUIT, "", 0); break;
+    case REQ_SUSPEND: app_act(a, ACT_SUSPEND, "", 0); break;
+    case REQ_REDRAW: app_act(a, ACT_REDRAW, "", 0); break;
+    default: return false;
+    }
+    return true;
+}
+
+void app_key(struct app *a, const struct key_event *ev)
+{
+    const struct view_ops *view = view_table[a->view];
+    enum request r = key_request(a->view, ev->key);
+    if (r != REQ_NONE && view->request(a, r)) return;
+    if (r != REQ_NONE && request_everywhere(a, r)) return;
+    if (view->key) view->key(a, ev);
+}
+
+/* ---- news ----------------------------------------------------------------------------------- */
+
+/* The message that an answer streams into. */
+static struct message *last_of(struct app *a, int role)
+{
+    for (int i = a->talk.n - 1; i >= 0; i--)
+        if (a->talk.messages[i].role == role) return &a->talk.messages[i];
+    return NULL;
+}
+
+static void set_phase(struct app *a, enum phase phase)
+{
+    if (a->phase != phase) a->since_ms = a->now_ms;
+    a->phase = phase;
+}
+
+static void on_progress(struct app *a, const struct news *n)
+{
+    if (a->since_ms == 0 || n->a < a->done) a->since_ms = a->now_ms;
+    a->done = n->a;
+    a->total = n->b;
+    if (n->kind == NEWS_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
+}
+
+static void on_answer(struct app *a, const struct news *n)
+{
+    struct message *user = last_of(a, CHAT_USER);
+    if (user && user->position >= 0 && n->b > 0) user->n_tokens = n->b;
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    if (a->phase != PHASE_ANSWERING || !m || !m->partial) {
+        m = transcript_add(&a->talk, CHAT_ASSISTANT, "", 0);
+        m->position = user && user->n_tokens > 0 ? user->position + user->n_tokens : n->a;
+    }
+    m->partial = false;
+    set_phase(a, PHASE_ANSWERING);
+}
+
+static void on_end(struct app *a, const struct news *n)
+{
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    const char *how = n->n_text > 0 ? "; /continue goes on" : "";
+    a->can_continue = n->n_text > 0;
+    if (a->phase == PHASE_ANSWERING && m) {
+        transcript_close(m);
+        if (m->position >= 0) m->n_tokens = n->b - m->position;
+        m->partial = a->can_continue;
+    }
+    set_phase(a, PHASE_READY);
+    a->stopping = false;
+    if (n->a == SESSION_STOPPED) app_flash(a, "stopped and kept%s", how);
+    if (n->a == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
+    if (n->a == SESSION_FULL)
+        app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
+    send_next(a);
+}
+
+static void on_failed(struct app *a, const char *text, size_t n)
+{
+    note(a, text, n);
+    app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
+    if (app_busy(a)) set_phase(a, PHASE_READY);
+    a->stopping = false;
+    unqueue(a);
+}
+
+void app_news(struct app *a, const struct news *n, const char *text)
+{
+    char b[2][NUM_MAX];
+    struct message *m;
+    switch (n->kind) {
+    case NEWS_LOADING:
+    case NEWS_READING: on_progress(a, n); break;
+    case NEWS_LOADED:
+        set_phase(a, PHASE_OPENING);
+        a->done = a->total = 0;
+        break;
+    case NEWS_OPENING:
+        a->flash[0] = 0;
+        set_phase(a, PHASE_OPENING);
+        a->done = a->total = 0;
+        break;
+    case NEWS_OPENED:
+        snprintf(a->name, sizeof a->name, "%.*s", (int)n->n_text, text);
+        a->can_continue = n->a != 0;
+        set_phase(a, PHASE_READY);
+        send_next(a);
+        break;
+    case NEWS_NOTICE: note(a, text, n->n_text); break;
+    case NEWS_BEGIN:
+        m = last_of(a, CHAT_USER);
+        if (m && a->phase == PHASE_READING) m->position = n->a;
+        break;
+    case NEWS_ANSWER: on_answer(a, n); break;
+    case NEWS_TEXT:
+        m = last_of(a, CHAT_ASSISTANT);
+        if (m) transcript_append(m, text, n->n_text);
+        break;
+    case NEWS_EVICTED:
+        app_event(a, "evicted %s units at %s tok; kv bytes unchanged (budget full)  F3 shows where",
+                  num_exact(n->a, b[0]), num_exact(n->b, b[1]));
+        break;
+    case NEWS_END: on_end(a, n); break;
+    case NEWS_FAILED: on_failed(a, text, n->n_text); break;
+    case NEWS_FATAL:
+    case NEWS_GONE: break; /* ui.c ends the screen */
+    }
+}
+
+void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
+{
+    a->stats = *st;
+    a->have_stats = true;
+    a->map = map;
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
+        m->n_tokens = st->n_tokens - m->position;
+    if (!map) return;
+    bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
+    for (int c = 0; c < RETENTION_COLS; c++) {
+        int64_t kept = 0, seen;
+        if (c < map->n_cols) ramp_sum(map, ramp_all(map), c, c + 1, &kept, &seen);
+        if (compare) a->col_lost[c] = kept < a->col_kept[c];
+        a->col_kept[c] = kept;
+    }
+    if (compare) a->lost_until_ms = a->now_ms + LOST_MS;
+    if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
+    a->col_width = map->col_width;
+    a->n_evictions = map->n_evictions;
+}
+
+static int load_message(void *ctx, const struct library_message *lm)
+{
+    struct app *a = ctx;
+    struct message *m = transcript_add(&a->talk, lm->role, lm->text, lm->n_text);
+    transcript_close(m);
+    m->position = lm->position;
+    m->n_tokens = lm->n_tokens;
+    m->partial = lm->partial != 0;
+    return 0;
+}
+
+int app_load(struct app *a, struct library *l, const char *name, struct err *e)
+{
+    transcript_clear(&a->talk);
+    memset(&a->chat, 0, sizeof a->chat);
+    snprintf(a->name, sizeof a->name, "%s", name);
+    return name[0] ? library_messages(l, name, load_message, a, e) : 0;
+}
+
+/* ---- drawing -------------------------------------------------------------------------------- */
+
+void app_draw(struct app *a, struct grid *g, int w, int h)
+{
+    grid_init(g, w, h, a->ascii);
+    view_table[a->view]->draw(a, grid_pane(g));
+}
+
+int app_timeout(const struct app *a)
+{
+    int64_t next = -1;
+    if (a->flash[0] && a->flash_until_ms > a->now_ms) next = a->flash_until_ms - a->now_ms;
+    if (a->lost_until_ms > a->now_ms && (next < 0 || a->lost_until_ms - a->now_ms < next))
+        next = a->lost_until_ms - a->now_ms;
+    return (int)next;
+}

@@ -1,0 +1,33 @@
+/* chat: screen or plain? Plain when asked for, when stdin or stdout is no terminal, and on
+ * terminals that cannot address their cursor. */
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/options.h"
+#include "tui/commands.h"
+#include "tui/plain.h"
+#include "tui/secret.h"
+#include "tui/talk.h"
+#include "tui/ui.h"
+
+static int is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return !term || !term[0] || strcmp(term, "dumb") == 0;
+}
+
+int tui_chat(const struct options *o)
+{
+    setlocale(LC_CTYPE, "");
+    if (o->plain || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || is_dumb())
+        return plain_run(o);
+    struct options mine = *o;
+    struct err e = {0};
+    int status;
+    if (secret_prepare(&mine, &e)) return talk_fail(&e); /* while the terminal is still plain */
+    if (!ui_run(&mine, &status)) status = plain_run(&mine);
+    secret_wipe(&mine);
+    return status;
+}

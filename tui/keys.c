@@ -1,0 +1,103 @@
+#include "tui/keys.h"
+
+#define CHAT     IN(VIEW_CHAT)
+#define MAP      IN(VIEW_MAP)
+#define LIST     IN(VIEW_LIST)
+#define PAGES    IN_PAGES
+#define OVERLAYS IN_OVERLAYS
+
+/* The hint bar shows the rows with a hint in this order, as many as fit. */
+const struct binding key_table[] = {
+    {CHAT, '\r', REQ_SEND, "Enter", "send", "send the message, or queue it while an answer runs"},
+    {CHAT, '\n', REQ_NEWLINE, "^J", "newline", "new line in the message"},
+    {CHAT, '\r' | K_ALT, REQ_NEWLINE, "Alt-Enter", NULL, "the same"},
+    {CHAT, '\r' | K_SHIFT, REQ_NEWLINE, NULL, NULL, NULL},
+    {CHAT, CTRL('c'), REQ_INTERRUPT, "^C", "stop",
+     "stop the answer and keep it; or put the draft away"},
+
+    {MAP, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor"},
+    {MAP, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
+    {MAP, K_UP, REQ_UP, NULL, NULL, NULL},
+    {MAP, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {MAP, '\r', REQ_OPEN, "Enter", "text", "show the text at the cursor"},
+    {MAP, 'l', REQ_LAYER, "l", "layer", "all layers, or the heads of the layer under the cursor"},
+    {MAP, '[', REQ_TURN_BEFORE, "[ ]", "turn", "a turn back or forward"},
+    {MAP, ']', REQ_TURN_AFTER, NULL, NULL, NULL},
+    {MAP, 'p', REQ_PAUSE, "p", "pause", "hold the picture"},
+
+    {LIST, K_UP, REQ_UP, "arrows", "move", "choose a conversation"},
+    {LIST, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {LIST, '\r', REQ_OPEN, "Enter", "open", "open the conversation"},
+    {LIST, 'n', REQ_NEW, "n", "new", "begin a new conversation"},
+    {LIST, 'd', REQ_REMOVE, "d", "delete", "delete the conversation, after a question"},
+    {LIST, 'y', REQ_YES, NULL, NULL, NULL},
+
+    {PAGES, K_UP, REQ_UP, "arrows", "scroll", "scroll"},
+    {PAGES, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+
+    {OVERLAYS, 'q', REQ_BACK, "q", "back", "back to the chat"},
+    {OVERLAYS, '\033', REQ_BACK, "Esc", NULL, "the same"},
+    {OVERLAYS, CTRL('c'), REQ_BACK, NULL, NULL, NULL},
+
+    {IN_ALL, K_F1, REQ_HELP, "F1", "help", "this page; also /help"},
+    {OVERLAYS, '?', REQ_HELP, NULL, NULL, NULL},
+    {IN_ALL, K_F1 + 1, REQ_LIST, "F2", "list", "saved conversations; also /list"},
+    {IN_ALL, K_F1 + 2, REQ_MAP, "F3", "map", "which tokens are still in the cache; also /map"},
+    {IN_ALL, K_F1 + 9, REQ_QUIT, "F10", "quit", "leave; everything is saved; also /quit"},
+
+    {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays where it is"},
+    {IN_ALL, K_PAGE_DOWN, REQ_PAGE_DOWN, "PgDn", NULL, "a page down"},
+    {CHAT, 'v' | K_ALT, REQ_PAGE_UP, NULL, NULL, NULL},
+    {CHAT, CTRL('v'), REQ_PAGE_DOWN, NULL, NULL, NULL},
+    {CHAT, K_UP | K_SHIFT, REQ_UP, "Shift-Up", NULL, "a line up"},
+    {CHAT, K_DOWN | K_SHIFT, REQ_DOWN, "Shift-Down", NULL, "a line down"},
+    {OVERLAYS, K_HOME, REQ_FIRST, "Home", NULL, "to the beginning"},
+    {OVERLAYS, K_END, REQ_LAST, "End", NULL, "to the end"},
+
+    {CHAT, CTRL('d'), REQ_EOF, "^D", NULL, "delete a character; on an empty message: leave"},
+    {CHAT, K_LEFT, REQ_CHAR_LEFT, "Left", NULL, "a character left; also ^B"},
+    {CHAT, CTRL('b'), REQ_CHAR_LEFT, NULL, NULL, NULL},
+    {CHAT, K_RIGHT, REQ_CHAR_RIGHT, "Right", NULL, "a character right; also ^F"},
+    {CHAT, CTRL('f'), REQ_CHAR_RIGHT, NULL, NULL, NULL},
+    {CHAT, 'b' | K_ALT, REQ_WORD_LEFT, "Alt-b", NULL, "a word left; also Ctrl-Left"},
+    {CHAT, K_LEFT | K_CTRL, REQ_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, K_LEFT | K_ALT, REQ_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, 'f' | K_ALT, REQ_WORD_RIGHT, "Alt-f", NULL, "a word right; also Ctrl-Right"},
+    {CHAT, K_RIGHT | K_CTRL, REQ_WORD_RIGHT, NULL, NULL, NULL},
+    {CHAT, K_RIGHT | K_ALT, REQ_WORD_RIGHT, NULL, NULL, NULL},
+    {CHAT, CTRL('a'), REQ_LINE_START, "^A", NULL, "start of the line; also Home"},
+    {CHAT, K_HOME, REQ_LINE_START, NULL, NULL, NULL},
+    {CHAT, CTRL('e'), REQ_LINE_END, "^E", NULL,
+     "end of the line; also End, which ends scrolling too"},
+    {CHAT, K_END, REQ_LAST, NULL, NULL, NULL},
+    {CHAT, '<' | K_ALT, REQ_TEXT_START, "Alt-<", NULL, "start of the message"},
+    {CHAT, '>' | K_ALT, REQ_TEXT_END, "Alt->", NULL, "end of the message"},
+    {CHAT, 127, REQ_RUBOUT, "Backspace", NULL, "delete the character before the cursor"},
+    {CHAT, CTRL('h'), REQ_RUBOUT, NULL, NULL, NULL},
+    {CHAT, K_DELETE, REQ_DELETE, "Delete", NULL, "delete the character at the cursor"},
+    {CHAT, CTRL('w'), REQ_KILL_WORD_LEFT, "^W", NULL, "cut the word before the cursor"},
+    {CHAT, 127 | K_ALT, REQ_KILL_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, 'd' | K_ALT, REQ_KILL_WORD_RIGHT, "Alt-d", NULL, "cut the word after the cursor"},
+    {CHAT, CTRL('u'), REQ_KILL_LINE_LEFT, "^U", NULL, "cut to the start of the line"},
+    {CHAT, CTRL('k'), REQ_KILL_LINE_RIGHT, "^K", NULL, "cut to the end of the line"},
+    {CHAT, CTRL('y'), REQ_YANK, "^Y", NULL, "put back what was cut"},
+    {CHAT, CTRL('t'), REQ_TRANSPOSE, "^T", NULL, "swap two characters"},
+    {CHAT, CTRL('_'), REQ_UNDO, "^_", NULL, "undo"},
+    {CHAT, '_' | K_ALT, REQ_REDO, "Alt-_", NULL, "redo"},
+    {CHAT, K_UP, REQ_HISTORY_OLDER, "Up", NULL,
+     "line up; on the first: queued and earlier messages"},
+    {CHAT, CTRL('p'), REQ_HISTORY_OLDER, NULL, NULL, NULL},
+    {CHAT, K_DOWN, REQ_HISTORY_NEWER, "Down", NULL, "line down; on the last: later messages"},
+    {CHAT, CTRL('n'), REQ_HISTORY_NEWER, NULL, NULL, NULL},
+
+    {IN_ALL, CTRL('l'), REQ_REDRAW, "^L", NULL, "draw the screen again"},
+    {IN_ALL, CTRL('z'), REQ_SUSPEND, "^Z", NULL, "back to the shell; fg returns"},
+    {0, 0, REQ_NONE, NULL, NULL, NULL},
+};
+
+enum request key_request(enum view view, uint32_t key)
+{
+    for (const struct binding *b = key_table; b->views; b++)
+        if ((b->views & IN(view)) && b->key == key) return b->request;
+    return REQ_NONE;
+}

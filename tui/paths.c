@@ -1,0 +1,55 @@
+#include "tui/paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/options.h"
+
+static int make_folders(char *path, struct err *e)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
+        if (failed) err_set(e, ERR_FAIL, "cannot make folder %s: %s", path, strerror(errno));
+        *slash = '/';
+        if (failed) return ERR_FAIL;
+    }
+    return 0;
+}
+
+static int path_in(const char *variable, const char *below_home, const char *name, struct str *out,
+                   struct err *e)
+{
+    const char *base = getenv(variable);
+    const char *home = getenv("HOME");
+    str_clear(out);
+    if (base && base[0] == '/') {
+        str_puts(out, base);
+    } else {
+        if (!home || home[0] != '/')
+            return err_set(e, ERR_FAIL, "neither $%s nor $HOME is an absolute path", variable);
+        str_printf(out, "%s/%s", home, below_home);
+    }
+    str_printf(out, "/retain/%s", name);
+    return make_folders(out->data, e);
+}
+
+int path_database(const struct options *o, struct str *out, struct err *e)
+{
+    if (!o->db) return path_in("XDG_DATA_HOME", ".local/share", "retain.db", out, e);
+    str_clear(out);
+    str_puts(out, o->db);
+    return 0;
+}
+
+int path_config(struct str *out, struct err *e)
+{
+    return path_in("XDG_CONFIG_HOME", ".config", "config", out, e);
+}
+
+int path_history(struct str *out, struct err *e)
+{
+    return path_in("XDG_STATE_HOME", ".local/state", "history", out, e);
+}

@@ -1,0 +1,19 @@
+/* paths: where things are kept, by XDG. */
+#ifndef RETAIN_TUI_PATHS_H
+#define RETAIN_TUI_PATHS_H
+
+#include "runtime/base/err.h"
+#include "runtime/base/str.h"
+
+struct options;
+
+/* The database: o->db, or $XDG_DATA_HOME/retain/retain.db, whose folder is made (0700). */
+int path_database(const struct options *o, struct str *out, struct err *e);
+
+/* $XDG_CONFIG_HOME/retain/config; its folder is made. */
+int path_config(struct str *out, struct err *e);
+
+/* $XDG_STATE_HOME/retain/history; its folder is made. */
+int path_history(struct str *out, struct err *e);
+
+#endif

@@ -1,0 +1,46 @@
+/* ramp: from a retention snapshot to cells of five classes, the same everywhere.
+ *
+ * A cell is a fraction: units kept / units seen, over the (layer, head, position) triples that fall
+ * into it. Five classes: 0, below 25, 50, 75 %, and 75 % or more; a cell with at least one unit is
+ * never class 0. Cells are made of whole snapshot columns, so a row of cells adds up to what the
+ * engine counted. */
+#ifndef RETAIN_TUI_RAMP_H
+#define RETAIN_TUI_RAMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/base/str.h"
+
+struct retention;
+struct session_stats;
+
+#define RAMP_CLASSES 5
+
+int ramp_class(int64_t kept, int64_t seen);
+const char *ramp_glyph(int cls, bool ascii); /* " .:=#" or blocks */
+
+/* Layers [layer, layer + n_layer) and heads [head, head + n_head) of a snapshot. */
+struct ramp_part {
+    int layer, n_layer, head, n_head;
+};
+struct ramp_part ramp_all(const struct retention *r);
+
+/* Sums over the snapshot's columns [col, col_end). */
+void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col_end, int64_t *kept,
+              int64_t *seen);
+/* The same over positions [pos, pos_end), widened to whole columns. */
+int ramp_class_at(const struct retention *r, struct ramp_part part, int64_t pos, int64_t pos_end);
+
+/* Cell x of a row `width` cells wide covers the columns [*col, *col_end). Narrow snapshots repeat
+ * columns, wide ones are merged. */
+void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end);
+int64_t ramp_position(const struct retention *r, int col); /* first position of a column */
+
+/* The strip as text: "KV   |…| 4096/31744  12.9%". r may be NULL (nothing yet). */
+void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
+                struct str *out);
+/* Its numbers, mean per head: kept, seen, share. */
+void ramp_numbers(const struct session_stats *st, struct str *out);
+
+#endif

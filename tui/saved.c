@@ -1,0 +1,354 @@
+#include "tui/saved.h"
+
+#include <cjson/cJSON.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "tui/commands.h"
+#include "tui/num.h"
+#include "tui/paths.h"
+#include "tui/sanitize.h"
+#include "tui/secret.h"
+#include "tui/talk.h"
+#include "tui/utf8.h"
+
+struct printer {
+    FILE *out;
+    bool tty;
+    int64_t now_ms;
+    int64_t n;
+};
+
+static void printer_init(struct printer *p, FILE *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *p = (struct printer){.out = out,
+                          .tty = isatty(fileno(out)) != 0,
+                          .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
+}
+
+/* Text that may hold anything, padded to `columns` (0 = as long as it is). */
+static void print_text(struct printer *p, const char *text, size_t n, bool one_line, int columns)
+{
+    struct str safe = {0};
+    if (p->tty || one_line)
+        sanitize(text, n, !utf8_locale(), one_line, &safe);
+    else
+        str_append(&safe, text, n);
+    fwrite(str_get(&safe), 1, safe.n, p->out);
+    for (int at = columns ? utf8_columns(str_get(&safe), safe.n) : 0; at < columns; at++)
+        fputc(' ', p->out);
+    str_release(&safe);
+}
+
+static int print_row(void *ctx, const struct library_entry *c)
+{
+    struct printer *p = ctx;
+    char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
+    if (p->n++ == 0)
+        fprintf(p->out, "%-24s %5s %6s %8s %10s  %s\n", "NAME", "AGE", "TURNS", "TOKENS", "CACHE",
+                "TITLE");
+    print_text(p, c->name, strlen(c->name), true, 24);
+    fprintf(p->out, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
+            (long long)c->n_turns, num_count(c->n_tokens, tokens),
+            c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    print_text(p, c->title, strlen(c->title), true, 0);
+    fputc('\n', p->out);
+    return 0;
+}
+
+static void print_json(struct printer *p, cJSON *j)
+{
+    char *line = cJSON_PrintUnformatted(j);
+    fprintf(p->out, "%s\n", line ? line : "");
+    free(line);
+    cJSON_Delete(j);
+}
+
+static int print_json_row(void *ctx, const struct library_entry *c)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "name", c->name);
+    cJSON_AddStringToObject(j, "title", c->title);
+    cJSON_AddNumberToObject(j, "updated_ms", (double)c->updated_ms);
+    cJSON_AddNumberToObject(j, "n_turns", (double)c->n_turns);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)c->n_tokens);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)c->cache_bytes);
+    print_json(ctx, j);
+    return 0;
+}
+
+static const char *role_word(enum chat_role role)
+{
+    static const char *const words[CHAT_ROLES] = {"system", "user", "assistant"};
+    return words[role];
+}
+
+static int print_message(void *ctx, const struct library_message *m)
+{
+    struct printer *p = ctx;
+    fprintf(p->out, "%s## %s%s\n\n", p->n++ ? "\n" : "", role_word(m->role),
+            m->partial ? " (stopped)" : "");
+    print_text(p, m->text, m->n_text, false, 0);
+    if (m->n_text == 0 || m->text[m->n_text - 1] != '\n') fputc('\n', p->out);
+    return 0;
+}
+
+static int print_json_message(void *ctx, const struct library_message *m)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "role", role_word(m->role));
+    cJSON_AddStringToObject(j, "text", m->text);
+    cJSON_AddNumberToObject(j, "position", (double)m->position);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
+    cJSON_AddBoolToObject(j, "partial", m->partial);
+    print_json(ctx, j);
+    return 0;
+}
+
+int saved_print(struct library *l, FILE *out, struct err *e)
+{
+    struct printer p;
+    printer_init(&p, out);
+    int rc = library_list(l, print_row, &p, e);
+    if (!rc && p.n == 0) fputs("no saved conversations\n", out);
+    return rc;
+}
+
+enum { MANY = 1000 };
+
+/* What a command does with the open library. */
+typedef int saved_command(struct library *l, const struct options *o, struct err *e);
+
+/* n_args < 0: one argument or more, at most -n_args. */
+static int run(const struct options *o, int n_args, const char *usage, saved_command *command)
+{
+    struct str path = {0};
+    struct library *l = NULL;
+    struct err e = {0};
+    setlocale(LC_CTYPE, "");
+    int rc = 0;
+    if (n_args >= 0 ? o->n_args != n_args : o->n_args == 0 || o->n_args > -n_args)
+        rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
+    if (!rc) rc = path_database(o, &path, &e);
+    if (!rc) rc = secret_open_library(&l, o, path.data, &e);
+    if (!rc) rc = command(l, o, &e);
+    if (!rc && (fflush(stdout) != 0 || ferror(stdout)))
+        rc = err_set(&e, ERR_FAIL, "writing to standard output failed");
+    library_close(l);
+    str_release(&path);
+    return rc ? talk_fail(&e) : 0;
+}
+
+static int list_command(struct library *l, const struct options *o, struct err *e)
+{
+    struct printer p;
+    printer_init(&p, stdout);
+    int rc = library_list(l, o->json ? print_json_row : print_row, &p, e);
+    if (!rc && p.n == 0 && !o->json) talk_note("no saved conversations");
+    return rc;
+}
+
+static int show_command(struct library *l, const struct options *o, struct err *e)
+{
+    struct printer p;
+    printer_init(&p, stdout);
+    return library_messages(l, o->args[0], o->json ? print_json_message : print_message, &p, e);
+}
+
+static int rename_command(struct library *l, const struct options *o, struct err *e)
+{
+    return library_rename(l, o->args[0], o->args[1], e);
+}
+
+static int delete_command(struct library *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        if (o->cache_only)
+            rc = library_drop_cache(l, o->args[i], e);
+        else
+            rc = library_delete(l, o->args[i], e);
+        if (!rc && !o->cache_only)
+            talk_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
+                      LIBRARY_UNDO_DAYS);
+    }
+    return rc;
+}
+
+static int restore_command(struct library *l, const struct options *o, struct err *e)
+{
+    return library_restore(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, e);
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search_printer {
+    struct printer p;
+    bool json;
+    int limit;
+};
+
+#define ENOUGH 1 /* ends a walk; no error */
+
+static void print_hit(struct printer *p, const struct library_hit *h)
+{
+    char age[NUM_MAX];
+    print_text(p, h->name, strlen(h->name), true, 24);
+    fprintf(p->out, " %5s %-9s  ", num_age(p->now_ms - h->created_ms, age),
+            h->message < 0 ? "name" : role_word(h->role));
+    for (const char *s = h->snippet; *s;) {
+        size_t n = strcspn(s, "\2\3");
+        print_text(p, s, n, true, 0);
+        s += n;
+        if (*s && p->tty) fputs(*s == '\2' ? "\033[1m" : "\033[22m", p->out);
+        s += *s != 0;
+    }
+    fputc('\n', p->out);
+}
+
+static void print_json_hit(struct printer *p, const struct library_hit *h)
+{
+    struct str plain = {0};
+    cJSON *j = cJSON_CreateObject();
+    for (const char *s = h->snippet; *s; s++)
+        if (*s != '\2' && *s != '\3') str_append(&plain, s, 1);
+    cJSON_AddStringToObject(j, "name", h->name);
+    cJSON_AddStringToObject(j, "title", h->title);
+    cJSON_AddNumberToObject(j, "message", (double)h->message);
+    cJSON_AddStringToObject(j, "role", h->message < 0 ? "name" : role_word(h->role));
+    cJSON_AddNumberToObject(j, "created_ms", (double)h->created_ms);
+    cJSON_AddStringToObject(j, "snippet", str_get(&plain));
+    print_json(p, j);
+    str_release(&plain);
+}
+
+static int print_found(void *ctx, const struct library_hit *h)
+{
+    struct search_printer *s = ctx;
+    if (s->json)
+        print_json_hit(&s->p, h);
+    else
+        print_hit(&s->p, h);
+    return ++s->p.n == s->limit ? ENOUGH : 0;
+}
+
+static int search_command(struct library *l, const struct options *o, struct err *e)
+{
+    struct search_printer s = {.json = o->json, .limit = o->limit};
+    struct str text = {0};
+    printer_init(&s.p, stdout);
+    for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
+    int rc = library_search(l, text.data, print_found, &s, e);
+    if (!rc && s.p.n == 0 && !o->json) talk_note("nothing found");
+    str_release(&text);
+    return rc == ENOUGH ? 0 : rc;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int export_command(struct library *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    if (o->with_cache && o->n_args > 1)
+        return err_set(e, ERR_USAGE, "--with-cache makes a file of one conversation");
+    if (o->with_cache) return library_export_cache(l, o->args[0], o->with_cache, e);
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        struct str text = {0};
+        rc = library_export(l, o->args[i], o->markdown && !o->json, &text, e);
+        if (!rc) fwrite(str_get(&text), 1, text.n, stdout);
+        str_release(&text);
+    }
+    return rc;
+}
+
+static void tell_imported(void *ctx, const char *name)
+{
+    (void)ctx;
+    talk_note("imported '%s'", name);
+}
+
+static int import_command(struct library *l, const struct options *o, struct err *e)
+{
+    return library_import(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, tell_imported, NULL, e);
+}
+
+/* ---- care ------------------------------------------------------------------------------------ */
+
+static int check_command(struct library *l, const struct options *o, struct err *e)
+{
+    (void)o;
+    int rc = library_check(l, e);
+    if (!rc) talk_note("every checksum is right");
+    return rc;
+}
+
+static int compact_command(struct library *l, const struct options *o, struct err *e)
+{
+    struct library_size size;
+    char before[NUM_MAX], after[NUM_MAX];
+    (void)o;
+    int rc = library_compact(l, &size, e);
+    if (!rc)
+        talk_note("%s before, %s now; %lld deleted conversations are gone for good",
+                  num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
+                  (long long)size.n_purged);
+    return rc;
+}
+
+int tui_list(const struct options *o)
+{
+    return run(o, 0, "list [--json]", list_command);
+}
+
+int tui_show(const struct options *o)
+{
+    return run(o, 1, "show NAME [--json]", show_command);
+}
+
+int tui_rename(const struct options *o)
+{
+    return run(o, 2, "rename NAME NEW-NAME", rename_command);
+}
+
+int tui_delete(const struct options *o)
+{
+    return run(o, -MANY, "delete [--cache-only] NAME…", delete_command);
+}
+
+int tui_restore(const struct options *o)
+{
+    return run(o, -2, "restore NAME [NEW-NAME]", restore_command);
+}
+
+int tui_search(const struct options *o)
+{
+    return run(o, -MANY, "search TEXT… [--json]", search_command);
+}
+
+int tui_export(const struct options *o)
+{
+    return run(o, -MANY, "export NAME… [--json|--markdown|--with-cache FILE]", export_command);
+}
+
+int tui_import(const struct options *o)
+{
+    return run(o, -2, "import FILE [NEW-NAME]", import_command);
+}
+
+int tui_check(const struct options *o)
+{
+    return run(o, 0, "check", check_command);
+}
+
+int tui_compact(const struct options *o)
+{
+    return run(o, 0, "compact", compact_command);
+}

@@ -1,0 +1,34 @@
+/* screen: a grid to a terminal, through ncurses, and the terminal's bytes to keys. All that knows
+ * ncurses is in screen.c. */
+#ifndef RETAIN_TUI_SCREEN_H
+#define RETAIN_TUI_SCREEN_H
+
+#include <stdbool.h>
+
+#include "runtime/base/err.h"
+#include "tui/grid.h"
+#include "tui/input.h"
+
+struct screen {
+    void *curses;      /* SCREEN * */
+    struct grid shown; /* what the terminal holds */
+    bool repaint;      /* it may hold something else: write every cell */
+    bool clear;        /* begin with an empty terminal: only when asked for */
+    bool sync;         /* the terminal knows mode 2026 */
+    bool light;        /* light background */
+    int colors;        /* 0, 16 or 256 */
+    struct input input;
+    int w, h;
+};
+
+int screen_open(struct screen *s, struct err *e);
+void screen_close(struct screen *s);
+void screen_paint(struct screen *s, const struct grid *g);
+void screen_fit(struct screen *s); /* asks the terminal for its size */
+void screen_suspend(struct screen *s);
+int screen_read(struct screen *s); /* feeds what was typed to s->input; < 0: the terminal is gone */
+
+/* Replies of the terminal change the screen; true when the event was one. */
+bool screen_reply(struct screen *s, const struct key_event *ev);
+
+#endif

@@ -1,0 +1,115 @@
+#include "tui/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "tui/paths.h"
+
+/* One line from fd, without its end; false when there is none. Read byte by byte: nothing of it
+ * stays in a buffer of stdio's. */
+static bool read_line(int fd, char out[LIBRARY_PASSPHRASE_MAX])
+{
+    size_t n = 0;
+    char c;
+    for (;;) {
+        ssize_t got = read(fd, &c, 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0 || c == '\n') {
+            out[n] = 0;
+            return got > 0 || n > 0;
+        }
+        if (n + 1 < LIBRARY_PASSPHRASE_MAX && c != '\r') out[n++] = c;
+    }
+}
+
+static int from_file(const char *path, char out[LIBRARY_PASSPHRASE_MAX], struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(e, ERR_FAIL, "--passphrase-file %s: %s", path, strerror(errno));
+    bool got = read_line(fd, out);
+    close(fd);
+    return got ? 0 : err_set(e, ERR_FAIL, "--passphrase-file %s is empty", path);
+}
+
+/* Asks without echo. */
+static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+{
+    struct termios before, silent;
+    if (tcgetattr(tty, &before)) return false;
+    silent = before;
+    silent.c_lflag &= ~(tcflag_t)ECHO;
+    if (write(tty, question, strlen(question)) < 0 || tcsetattr(tty, TCSAFLUSH, &silent))
+        return false;
+    bool got = read_line(tty, out);
+    tcsetattr(tty, TCSAFLUSH, &before);
+    return write(tty, "\n", 1) == 1 && got;
+}
+
+static int from_terminal(bool fresh, char out[LIBRARY_PASSPHRASE_MAX], struct err *e)
+{
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (tty < 0)
+        return err_set(e, ERR_FAIL,
+                       "there is no terminal to ask for the passphrase; use "
+                       "--passphrase-file FILE");
+    char *again = fresh ? library_secret_new() : NULL;
+    int rc = 0;
+    bool got = ask_terminal(tty, fresh ? "new passphrase: " : "passphrase: ", out);
+    if (got && fresh) got = again && ask_terminal(tty, "once more: ", again);
+    if (!got)
+        rc = err_set(e, ERR_FAIL, "no passphrase was given");
+    else if (fresh && strcmp(out, again))
+        rc = err_set(e, ERR_FAIL, "the two passphrases differ; nothing was made");
+    library_secret_free(again);
+    close(tty);
+    return rc;
+}
+
+static int ask(void *ctx, bool fresh, char *out, struct err *e)
+{
+    const struct options *o = ctx;
+    if (o->passphrase) {
+        memcpy(out, o->passphrase, LIBRARY_PASSPHRASE_MAX);
+        return 0;
+    }
+    if (o->passphrase_file) return from_file(o->passphrase_file, out, e);
+    return from_terminal(fresh, out, e);
+}
+
+int secret_open_library(struct library **out, const struct options *o, const char *path,
+                        struct err *e)
+{
+    struct library_key key = {ask, (void *)(uintptr_t)o, o->encrypt};
+    return library_open_key(out, path, &key, e);
+}
+
+int secret_prepare(struct options *o, struct err *e)
+{
+    struct str path = {0};
+    bool encrypted = false, fresh = false;
+    if (o->private_mode || o->passphrase) return 0;
+    int rc = path_database(o, &path, e);
+    if (!rc) encrypted = library_probe(path.data, &fresh);
+    str_release(&path);
+    if (rc || !(encrypted || (o->encrypt && fresh))) return rc;
+    char *secret = library_secret_new();
+    rc = secret ? ask(o, !encrypted, secret, e) : err_set(e, ERR_FAIL, "no locked memory");
+    if (rc)
+        library_secret_free(secret);
+    else
+        o->passphrase = secret;
+    return rc;
+}
+
+void secret_wipe(struct options *o)
+{
+    library_secret_free((char *)(uintptr_t)o->passphrase);
+    o->passphrase = NULL;
+}

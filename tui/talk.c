@@ -1,0 +1,142 @@
+#include "tui/talk.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "tui/num.h"
+#include "tui/paths.h"
+#include "tui/ramp.h"
+#include "tui/sanitize.h"
+#include "tui/secret.h"
+#include "tui/utf8.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+void interrupt_init(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt}; /* no SA_RESTART: a waiting read returns */
+    sigaction(SIGINT, &a, NULL);
+    a.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &a, NULL);
+}
+
+bool interrupt_pending(void)
+{
+    return interrupted != 0;
+}
+
+void interrupt_clear(void)
+{
+    interrupted = 0;
+}
+
+bool interrupt_stop(void *ctx)
+{
+    (void)ctx;
+    return interrupt_pending();
+}
+
+static int on_load(void *ctx, int64_t done, int64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return interrupt_pending();
+}
+
+int talk_open(struct talk *t, const struct options *o, bool saved, const struct session_sink *sink,
+              struct err *e)
+{
+    memset(t, 0, sizeof *t);
+    struct str path = {0};
+    saved = saved && !o->private_mode;
+    int rc = saved ? path_database(o, &path, e) : 0;
+    if (!rc) rc = secret_open_library(&t->library, o, saved ? path.data : NULL, e);
+    str_release(&path);
+    if (!rc) rc = engine_open(&t->engine, o, t->library, on_load, NULL, e);
+    if (!rc) rc = session_open(&t->session, t->engine, saved ? t->library : NULL, o, sink, e);
+    if (rc) talk_close(t);
+    return rc;
+}
+
+void talk_close(struct talk *t)
+{
+    session_close(t->session);
+    engine_close(t->engine);
+    library_close(t->library);
+    memset(t, 0, sizeof *t);
+}
+
+static void print_note(const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), !utf8_locale(), false, &safe);
+    fprintf(stderr, "retain: %s\n", str_get(&safe));
+    str_release(&safe);
+}
+
+int talk_fail(const struct err *e)
+{
+    if (e->code != ERR_STOP) print_note(e->text);
+    return err_exit_status(e->code);
+}
+
+void talk_note(const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    print_note(text);
+}
+
+void talk_print_map(const struct session *s)
+{
+    struct session_stats st;
+    struct str line = {0};
+    bool ascii = !utf8_locale();
+    struct retention *r = retention_new(s);
+    session_stats(s, &st);
+    if (r) session_retention(s, r);
+    ramp_strip(r, &st, 50, ascii, &line);
+    str_puts(&line, "\n     ");
+    static const char *const shares[RAMP_CLASSES] = {"gone", ">0", "25+", "50+", "75+ %"};
+    for (int cls = RAMP_CLASSES - 1; cls > 0; cls--)
+        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), shares[cls]);
+    if (r)
+        str_printf(&line, "of all heads; 1 column = %lld tokens", (long long)(r->n_pos + 49) / 50);
+    fprintf(stderr, "%s\n", str_get(&line));
+    retention_free(r);
+    str_release(&line);
+}
+
+void talk_print_stats(const struct session *s)
+{
+    struct session_stats st;
+    char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX];
+    session_stats(s, &st);
+    fprintf(stderr, "model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights,
+            st.kv, st.policy, st.device);
+    fprintf(stderr, "talk    %s tokens  %lld turns  %s re-read\n", num_exact(st.n_tokens, a),
+            (long long)st.n_turns, num_exact(st.n_reread, b));
+    fprintf(stderr, "cache   kept %s of %s units (%s)  evicted %s  %lld per head\n",
+            num_exact(st.units_kept, a), num_exact(st.units_seen, b),
+            num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
+            (long long)st.budget);
+    fprintf(stderr, "mem     weights %s  kv %s  scratch %s  process %s\n",
+            num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
+            num_bytes(st.scratch_bytes, c), num_bytes(st.process_bytes, d));
+    fprintf(stderr, "speed   decode %s tok/s  prefill %s tok/s  first token %.0f ms\n",
+            num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b), st.first_token_ms);
+}

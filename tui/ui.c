@@ -1,0 +1,330 @@
+#include "tui/ui.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/options.h"
+#include "tui/app.h"
+#include "tui/paths.h"
+#include "tui/screen.h"
+#include "tui/secret.h"
+#include "tui/talk.h"
+#include "tui/term.h"
+#include "tui/utf8.h"
+
+enum {
+    FRAME_MS = 33,    /* at most 30 frames a second */
+    KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
+    ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
+    PASTE_MS = 10000, /* a paste whose end never came */
+    LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
+};
+
+struct ui {
+    const struct options *o;
+    struct screen screen;
+    struct app app;
+    struct grid grid;
+    struct worker *worker;
+    struct news_box box;
+    struct library *library; /* of this thread: for lists and transcripts */
+    bool dirty, key_dirty, gone, hung_up;
+    int64_t frame_ms, input_ms, leave_ms;
+    int status;
+    struct err error; /* why the screen ended, code 0 = because it should */
+};
+
+static int64_t clock_ms(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void set_clock(struct ui *u)
+{
+    u->app.now_ms = clock_ms(CLOCK_MONOTONIC);
+    u->app.wall_ms = clock_ms(CLOCK_REALTIME);
+}
+
+/* ---- library -------------------------------------------------------------------------------- */
+
+static int add_entry(void *ctx, const struct library_entry *c)
+{
+    struct list_state *l = ctx;
+    if (l->n == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 64;
+        l->rows = realloc(l->rows, sizeof *l->rows * (size_t)l->cap);
+        if (!l->rows) abort();
+    }
+    l->rows[l->n++] = *c;
+    return 0;
+}
+
+static void fill_list(struct ui *u)
+{
+    struct list_state *l = &u->app.list;
+    struct err e = {0};
+    l->n = 0;
+    if (u->library && library_list(u->library, add_entry, l, &e))
+        snprintf(l->error, sizeof l->error, "%.200s", e.text);
+    if (l->selected >= l->n) l->selected = l->n > 0 ? l->n - 1 : 0;
+}
+
+static void delete_entry(struct ui *u, const char *name)
+{
+    struct err e = {0};
+    int rc = u->library ? library_delete(u->library, name, &e) : 0;
+    fill_list(u);
+    if (rc) snprintf(u->app.list.error, sizeof u->app.list.error, "%.200s", e.text);
+}
+
+static void load_transcript(struct ui *u, const char *name)
+{
+    struct err e = {0};
+    if (u->library && app_load(&u->app, u->library, name, &e)) app_event(&u->app, "%s", e.text);
+}
+
+/* What can be shown before the model is loaded; what fails here fails in the worker too, and is
+ * said there. */
+static void open_library(struct ui *u)
+{
+    struct str path = {0};
+    struct err e = {0};
+    if (!u->o->private_mode && path_database(u->o, &path, &e) == 0)
+        secret_open_library(&u->library, u->o, path.data, &e);
+    str_release(&path);
+    fill_list(u);
+    const struct list_state *l = &u->app.list;
+    if (u->o->new_conversation || !u->library) return;
+    const char *name = u->o->conversation;
+    if (!name && u->o->continue_latest && l->n > 0) name = l->rows[0].name;
+    for (int i = 0; name && i < l->n; i++) /* -c with a new name begins a conversation */
+        if (strcmp(l->rows[i].name, name) == 0) load_transcript(u, name);
+}
+
+/* ---- acts ----------------------------------------------------------------------------------- */
+
+static void leave(struct ui *u, int status)
+{
+    if (u->app.leaving && u->app.now_ms - u->leave_ms > LEAVE_MS) {
+        screen_close(&u->screen);
+        _exit(status ? status : 130);
+    }
+    if (u->app.leaving) return;
+    u->app.leaving = true;
+    u->leave_ms = u->app.now_ms;
+    if (!u->status) u->status = status;
+    const struct str *draft = &u->app.edit.text;
+    history_add(&u->app.history, str_get(draft), draft->n);
+    app_flash(&u->app, "leaving");
+    worker_leave(u->worker);
+}
+
+static void show_log(struct ui *u)
+{
+    struct str raw = {0};
+    term_log(&raw);
+    str_clear(&u->app.log);
+    sanitize(str_get(&raw), raw.n, u->app.ascii, false, &u->app.log);
+    str_release(&raw);
+}
+
+static void carry_out(struct ui *u, const struct act_row *row)
+{
+    const char *text = str_get(&row->text);
+    size_t n = row->text.n;
+    switch (row->act) {
+    case ACT_SAY: worker_order(u->worker, ORDER_SAY, text, n); break;
+    case ACT_CONTINUE: worker_order(u->worker, ORDER_CONTINUE, "", 0); break;
+    case ACT_OPEN: worker_order(u->worker, ORDER_OPEN, text, n); break;
+    case ACT_STOP: worker_stop(u->worker); break;
+    case ACT_LIST: fill_list(u); break;
+    case ACT_DELETE: delete_entry(u, text); break;
+    case ACT_LOG: show_log(u); break;
+    case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
+    case ACT_SUSPEND: screen_suspend(&u->screen); break;
+    case ACT_QUIT: leave(u, 0); break;
+    }
+}
+
+static void carry_out_all(struct ui *u)
+{
+    for (int i = 0; i < u->app.n_acts; i++) {
+        carry_out(u, &u->app.acts[i]);
+        str_release(&u->app.acts[i].text);
+    }
+    u->app.n_acts = 0;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void take_news(struct ui *u)
+{
+    worker_take(u->worker, &u->box);
+    for (int i = 0; i < u->box.n; i++) {
+        const struct news *n = &u->box.rows[i];
+        const char *text = str_get(&u->box.text) + n->text;
+        app_news(&u->app, n, text);
+        if (n->kind == NEWS_OPENING) {
+            char name[128];
+            snprintf(name, sizeof name, "%.*s", (int)n->n_text, text);
+            load_transcript(u, name);
+        }
+        if (n->kind == NEWS_OPENED || n->kind == NEWS_END) fill_list(u);
+        if (n->kind == NEWS_FATAL && !u->app.leaving) {
+            err_set(&u->error, (int)n->a, "%.*s", (int)n->n_text, text);
+            leave(u, err_exit_status((int)n->a));
+        }
+        if (n->kind == NEWS_GONE) u->gone = true;
+    }
+    if (u->box.fresh) app_snapshot(&u->app, &u->box.stats, u->box.map);
+    u->box.n = 0;
+    u->box.fresh = false;
+    u->dirty = true;
+}
+
+static void take_keys(struct ui *u, bool late)
+{
+    struct key_event ev;
+    while (input_next(&u->screen.input, late, &ev)) {
+        u->dirty = u->key_dirty = true;
+        if (!screen_reply(&u->screen, &ev)) app_key(&u->app, &ev);
+        carry_out_all(u);
+    }
+}
+
+static void take_signals(struct ui *u)
+{
+    struct signalfd_siginfo info;
+    while (read(term_signal_fd(), &info, sizeof info) == sizeof info) {
+        int sig = (int)info.ssi_signo;
+        u->dirty = true;
+        if (sig == SIGWINCH)
+            screen_fit(&u->screen);
+        else if (sig == SIGTSTP)
+            screen_suspend(&u->screen);
+        else if (sig == SIGINT)
+            app_interrupt(&u->app);
+        else
+            leave(u, 128 + sig);
+    }
+    carry_out_all(u);
+}
+
+static void frame(struct ui *u)
+{
+    if (!u->hung_up) {
+        app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
+        screen_paint(&u->screen, &u->grid);
+    }
+    u->frame_ms = u->app.now_ms;
+    u->dirty = u->key_dirty = false;
+}
+
+/* Milliseconds to sleep at most; -1 = until something happens. */
+static int patience(const struct ui *u)
+{
+    int64_t ms = app_timeout(&u->app);
+    if (u->dirty) {
+        int64_t wait = (u->key_dirty ? KEY_FRAME_MS : FRAME_MS) - (u->app.now_ms - u->frame_ms);
+        wait = wait < 0 ? 0 : wait;
+        if (ms < 0 || wait < ms) ms = wait;
+    }
+    if (input_waiting(&u->screen.input)) {
+        int limit = u->screen.input.in_paste ? PASTE_MS : ESCAPE_MS;
+        int64_t wait = limit - (u->app.now_ms - u->input_ms);
+        wait = wait < 0 ? 0 : wait;
+        if (ms < 0 || wait < ms) ms = wait;
+    }
+    return (int)ms;
+}
+
+static void wait_for_events(struct ui *u)
+{
+    struct pollfd fds[] = {
+        /* news wait for the frame that will show them: thousands of tokens a second are 30 wakes */
+        {.fd = u->dirty ? -1 : worker_fd(u->worker), .events = POLLIN},
+        {.fd = term_signal_fd(), .events = POLLIN},
+        {.fd = u->hung_up ? -1 : term_in(), .events = POLLIN},
+    };
+    int timed = app_timeout(&u->app);
+    int n = poll(fds, 3, patience(u));
+    set_clock(u);
+    if (n < 0) return;
+    if (timed >= 0 && app_timeout(&u->app) < 0) u->dirty = true;
+    if (fds[1].revents) take_signals(u);
+    if (fds[2].revents) {
+        u->input_ms = u->app.now_ms;
+        if (screen_read(&u->screen) < 0) {
+            u->hung_up = true;
+            leave(u, 128 + SIGHUP);
+        }
+        take_keys(u, false);
+    } else if (input_waiting(&u->screen.input)) {
+        int64_t quiet = u->app.now_ms - u->input_ms;
+        if (u->screen.input.in_paste && quiet >= PASTE_MS) input_end_paste(&u->screen.input);
+        if (quiet >= ESCAPE_MS) take_keys(u, true);
+    }
+    if (fds[0].revents) {
+        take_news(u);
+        carry_out_all(u);
+    }
+}
+
+static void loop(struct ui *u)
+{
+    while (!u->gone) {
+        set_clock(u);
+        int64_t since = u->app.now_ms - u->frame_ms;
+        if (u->dirty && since >= (u->key_dirty ? KEY_FRAME_MS : FRAME_MS)) {
+            take_news(u);
+            carry_out_all(u);
+            frame(u);
+        }
+        wait_for_events(u);
+    }
+}
+
+/* What drivers printed while the screen hid it. */
+static void print_log(const struct str *log)
+{
+    if (log->n) fprintf(stderr, "%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
+}
+
+bool ui_run(const struct options *o, int *status)
+{
+    struct ui u = {.o = o, .dirty = true};
+    struct str path = {0};
+    struct err e = {0};
+    if (screen_open(&u.screen, &e)) {
+        talk_note("%s; going on without a screen", e.text);
+        return false;
+    }
+    bool remember = !o->private_mode && path_history(&path, &e) == 0;
+    app_init(&u.app, o, !utf8_locale(), remember ? path.data : NULL);
+    str_release(&path);
+    set_clock(&u);
+    open_library(&u);
+    if (worker_open(&u.worker, o, &u.error) == 0)
+        loop(&u);
+    else
+        u.status = 1;
+    show_log(&u);
+    screen_close(&u.screen);
+    worker_close(u.worker);
+    news_box_release(&u.box);
+    library_close(u.library);
+    grid_release(&u.grid);
+    print_log(&u.app.log);
+    app_release(&u.app);
+    *status = u.error.code ? talk_fail(&u.error) : u.status;
+    return true;
+}

@@ -1,0 +1,28 @@
+/* view: one screenful and its keys. tig's shape: one file per view behind one table; keys become
+ * requests (keys.h), a view handles those it knows. */
+#ifndef RETAIN_TUI_VIEW_H
+#define RETAIN_TUI_VIEW_H
+
+#include <stdbool.h>
+
+#include "tui/grid.h"
+#include "tui/keys.h"
+
+struct app;
+
+struct view_ops {
+    const char *name;
+    void (*open)(struct app *a); /* it comes to the front; may be NULL */
+    void (*draw)(struct app *a, struct pane p);
+    bool (*request)(struct app *a, enum request r);         /* false: not mine */
+    void (*key)(struct app *a, const struct key_event *ev); /* no request; may be NULL */
+};
+
+extern const struct view_ops view_chat, view_map, view_list, view_help, view_log;
+extern const struct view_ops *const view_table[VIEWS];
+
+/* The same picture inside a larger view (the panes of a wide terminal). */
+void map_draw_pane(struct app *a, struct pane p);
+void list_draw_pane(struct app *a, struct pane p);
+
+#endif

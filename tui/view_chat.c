@@ -1,0 +1,352 @@
+/* view_chat: the conversation, the message being written, and the lines that are always on. */
+#include <string.h>
+
+#include "tui/app.h"
+#include "tui/bars.h"
+#include "tui/num.h"
+#include "tui/ramp.h"
+#include "tui/text.h"
+#include "tui/utf8.h"
+
+/* ---- transcript ----------------------------------------------------------------------------- */
+
+/* Columns: retention gutter, blank, role, text. Narrow screens have no room for role words. */
+enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
+
+static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
+                                         [CHAT_USER] = "you",
+                                         [CHAT_ASSISTANT] = "llm",
+                                         [TRANSCRIPT_NOTE] = "***"};
+
+static enum attr role_attr(int role)
+{
+    return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
+}
+
+static void draw_line(struct app *a, struct pane p, int y, const struct message *m, int line)
+{
+    const struct line *l = &m->lines[line];
+    bool narrow = p.w < NARROW;
+    int x = narrow ? TEXT_NARROW : TEXT_WIDE;
+    enum attr attr = m->role == CHAT_USER         ? ATTR_BOLD
+                     : m->role == TRANSCRIPT_NOTE ? ATTR_DIM
+                                                  : ATTR_TEXT;
+    if (m->position >= 0 && m->n_tokens > 0 && a->map) {
+        int64_t from, end;
+        message_positions(m, l, &from, &end);
+        pane_ramp(p, 0, y, ramp_class_at(a->map, ramp_all(a->map), from, end));
+    }
+    if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
+    if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
+        pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
+    x = pane_put(p, x, y, attr, str_get(&m->text) + l->from, l->n);
+    if (!m->partial || line != m->n_lines - 1) return;
+    const char *mark = p.g->ascii ? " [stopped]" : " ⏹ stopped";
+    bool fits = x + 10 <= p.w; /* one column is always left for the short one */
+    pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "⏹");
+}
+
+/* First row to show, kept inside the conversation; a view that reached the end follows again. */
+static int settle(struct app *a, int rows, int page)
+{
+    struct chat_state *c = &a->chat;
+    int last = rows > page ? rows - page : 0;
+    int top = last;
+    if (c->held) {
+        top = transcript_row(&a->talk, c->top_message, c->top_byte);
+        if (top >= last) c->held = false;
+        if (top > last) top = last;
+    }
+    c->rows = rows;
+    c->page = page;
+    c->top_row = top;
+    return top;
+}
+
+static void draw_welcome(struct app *a, struct pane p)
+{
+    static const char *const lines[] = {
+        "A conversation with a memory of fixed size: it never ends, never grows,",
+        "and the KV line below shows what the model still remembers.",
+        "",
+        "Type a message and press Enter. F1 shows all keys.",
+    };
+    (void)a;
+    int x = p.w < NARROW ? 1 : TEXT_WIDE;
+    for (int i = 0; i < 4 && p.w >= 40; i++) pane_puts(p, x, i + 1, ATTR_DIM, lines[i]);
+}
+
+static int draw_transcript(struct app *a, struct pane p)
+{
+    int text_x = p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
+    int rows = transcript_layout(&a->talk, p.w - text_x - 1);
+    int top = settle(a, rows, p.h), index, line;
+    if (a->talk.n == 0) draw_welcome(a, p);
+    transcript_at_row(&a->talk, top, &index, &line);
+    for (int y = 0; y < p.h && index < a->talk.n; y++) {
+        const struct message *m = &a->talk.messages[index];
+        if (line >= 0) draw_line(a, p, y, m, line);
+        if (++line < m->n_lines) continue;
+        index++;
+        line = index < a->talk.n ? -message_lead(&a->talk, index) : 0;
+    }
+    int below = rows - top - p.h;
+    return below > 0 ? below : 0;
+}
+
+static void scroll(struct app *a, int by)
+{
+    struct chat_state *c = &a->chat;
+    int index, line, last = c->rows > c->page ? c->rows - c->page : 0;
+    int top = c->top_row + by;
+    if (top < 0) top = 0;
+    c->held = top < last;
+    if (!c->held) return;
+    transcript_at_row(&a->talk, top, &index, &line);
+    if (index >= a->talk.n) return;
+    c->top_message = index;
+    c->top_byte = line > 0 ? a->talk.messages[index].lines[line].from : 0;
+    c->top_row = top;
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+/* The lines of the draft around its cursor; the real cursor follows it, because input methods do.
+ */
+static void draw_input(struct app *a, struct pane p, const char *prompt)
+{
+    struct str safe = {0};
+    int prompt_width = (int)strlen(prompt);
+    int width = p.w - prompt_width - 1, cursor_line, cursor_column;
+    if (width < 1) width = 1;
+    a->edit.width = width;
+    edit_lines(&a->edit, width, &cursor_line, &cursor_column);
+    int top = cursor_line >= p.h ? cursor_line - p.h + 1 : 0;
+    const char *s = str_get(&a->edit.text);
+    size_t n = a->edit.text.n, at = 0, shown = 0;
+    pane_puts(p, 0, 0, ATTR_KEY, prompt);
+    for (int line = 0; line < top + p.h && at < n; line++) {
+        size_t taken = text_line(s + at, n - at, width, &shown);
+        str_clear(&safe);
+        sanitize(s + at, shown, a->ascii, false, &safe);
+        if (line >= top) pane_put(p, prompt_width, line - top, ATTR_TEXT, str_get(&safe), safe.n);
+        at += taken;
+    }
+    int x = prompt_width + cursor_column;
+    pane_cursor(p, x < p.w ? x : p.w - 1, cursor_line - top);
+    str_release(&safe);
+}
+
+static void draw_queue(struct app *a, struct pane p)
+{
+    struct str safe = {0};
+    for (int i = 0; i < p.h; i++) {
+        bool more = i == p.h - 1 && a->n_queue > p.h;
+        str_clear(&safe);
+        sanitize(str_get(&a->queue[i]), a->queue[i].n, a->ascii, true, &safe);
+        int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
+        if (more)
+            pane_printf(p, x, i, ATTR_DIM, "and %d more", a->n_queue - i);
+        else
+            pane_puts(p, x, i, ATTR_TEXT, str_get(&safe));
+    }
+    str_release(&safe);
+}
+
+/* ---- layout --------------------------------------------------------------------------------- */
+
+/* Rows of each part for a screen of w x h; a part with 0 rows is left out. */
+struct layout {
+    int title, talk, queue, status, strip, memory, event, rule, input, hints;
+    int list_w, side_w; /* panes left and right of the transcript */
+};
+
+static struct layout layout_of(struct app *a, int w, int h)
+{
+    struct layout l = {.title = h >= 10,
+                       .status = h >= 2,
+                       .strip = h >= 6,
+                       .memory = h >= 8,
+                       .event = h >= 20,
+                       .rule = h >= 16,
+                       .hints = h >= 10 && w >= 40};
+    int cursor_line, cursor_column;
+    int lines = edit_lines(&a->edit, w > 4 ? w - 3 : 1, &cursor_line, &cursor_column);
+    int least = h >= 24 ? 2 : 1, most = h >= 20 ? h / 3 : h >= 10 ? 3 : 1;
+    l.input = lines < least ? least : lines > most ? most : lines;
+    l.queue = h < 16 ? 0 : a->n_queue < 3 ? a->n_queue : 3;
+    l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.event - l.rule - l.input -
+             l.hints;
+    if (w >= 120 && l.talk >= 12) l.side_w = w >= 160 ? 58 : 48;
+    if (w >= 160 && h >= 40) l.list_w = 26;
+    return l;
+}
+
+/* Too small for anything but the line being written and one word. */
+static void draw_tiny(struct app *a, struct pane p)
+{
+    static const char *const words[] = {"load", "open", "ready", "read", "busy"};
+    draw_input(a, pane_sub(p, 0, p.h - 1, p.w, 1), p.w > 4 ? "> " : "");
+    if (p.h > 1) pane_puts(p, 0, 0, ATTR_DIM, words[a->phase]);
+}
+
+static void draw_memory_pane(struct app *a, struct pane p)
+{
+    const struct session_stats *st = &a->stats;
+    char b[4][NUM_MAX];
+    pane_puts(p, 0, 0, ATTR_BOLD, "MEMORY");
+    pane_printf(p, 8, 0, ATTR_TEXT, "process %s  peak %s  of %s",
+                num_bytes(st->process_bytes, b[0]), num_bytes(st->process_peak_bytes, b[1]),
+                num_bytes(st->machine_bytes, b[2]));
+    pane_printf(p, 2, 1, ATTR_TEXT, "weights %s  kv %s  scratch %s",
+                num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
+                num_bytes(st->scratch_bytes, b[2]));
+    pane_printf(p, 2, 2, ATTR_TEXT, "kv in use %s", num_bytes(st->cache_used_bytes, b[0]));
+    pane_puts(p, 0, 4, ATTR_BOLD, "SPEED");
+    pane_printf(p, 8, 4, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
+                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
+    pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
+    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %s", st->policy, st->budget,
+                st->device);
+    pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s units gone since the start",
+                num_exact(st->units_evicted, b[0]));
+}
+
+static void draw_panes(struct app *a, struct pane body, const struct layout *l)
+{
+    int right = body.w - l->side_w;
+    if (l->list_w > 0) {
+        list_draw_pane(a, pane_sub(body, 0, 0, l->list_w - 1, body.h));
+        pane_separator(body, l->list_w - 1, 0, body.h);
+    }
+    if (l->side_w == 0) return;
+    struct pane side = pane_sub(body, right + 2, 0, l->side_w - 2, body.h);
+    pane_separator(body, right, 0, body.h);
+    if (!a->have_stats) return;
+    bool memory = body.h >= 24;
+    if (memory) draw_memory_pane(a, side);
+    map_draw_pane(a, pane_sub(side, 0, memory ? 8 : 0, side.w, side.h));
+}
+
+static void draw(struct app *a, struct pane p)
+{
+    if (p.h < 5 || p.w < 20) {
+        draw_tiny(a, p);
+        return;
+    }
+    struct layout l = layout_of(a, p.w, p.h);
+    int y = l.title;
+    if (l.title) bar_title(a, p, 0);
+    struct pane body = pane_sub(p, 0, y, p.w, l.talk);
+    draw_panes(a, body, &l);
+    struct pane talk = pane_sub(body, l.list_w, 0, body.w - l.list_w - l.side_w, body.h);
+    int below = draw_transcript(a, talk);
+    y += l.talk;
+    draw_queue(a, pane_sub(p, 0, y, p.w, l.queue));
+    y += l.queue;
+    if (l.status) bar_status(a, p, y++, below);
+    if (l.strip) bar_strip(a, p, y++);
+    if (l.memory) bar_memory(a, p, y++);
+    if (l.event) bar_event(a, p, y++);
+    if (l.rule)
+        bar_rule(p, y++, a->phase == PHASE_READY ? "message" : "message, sent when it can be");
+    draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
+    if (l.hints) bar_hints(a, p, p.h - 1);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void older(struct app *a)
+{
+    if (edit_move(&a->edit, EDIT_UP)) return;
+    if (a->n_queue > 0 && a->edit.text.n == 0) { /* the last that waits, to be changed */
+        struct str *last = &a->queue[--a->n_queue];
+        edit_set(&a->edit, str_get(last), last->n);
+        str_release(last);
+        return;
+    }
+    const struct str *text = history_older(&a->history, &a->edit.text);
+    if (text) edit_set(&a->edit, str_get(text), text->n);
+}
+
+static void newer(struct app *a)
+{
+    if (edit_move(&a->edit, EDIT_DOWN)) return;
+    const struct str *text = history_newer(&a->history);
+    if (text) edit_set(&a->edit, str_get(text), text->n);
+}
+
+static bool edit_request(struct edit *e, enum request r)
+{
+    switch (r) {
+    case REQ_NEWLINE: edit_insert(e, "\n", 1); break;
+    case REQ_CHAR_LEFT: edit_move(e, EDIT_LEFT); break;
+    case REQ_CHAR_RIGHT: edit_move(e, EDIT_RIGHT); break;
+    case REQ_WORD_LEFT: edit_move(e, EDIT_WORD_LEFT); break;
+    case REQ_WORD_RIGHT: edit_move(e, EDIT_WORD_RIGHT); break;
+    case REQ_LINE_START: edit_move(e, EDIT_LINE_START); break;
+    case REQ_LINE_END: edit_move(e, EDIT_LINE_END); break;
+    case REQ_TEXT_START: edit_move(e, EDIT_START); break;
+    case REQ_TEXT_END: edit_move(e, EDIT_END); break;
+    case REQ_RUBOUT: edit_erase(e, EDIT_LEFT); break;
+    case REQ_DELETE: edit_erase(e, EDIT_RIGHT); break;
+    case REQ_KILL_WORD_LEFT: edit_kill(e, EDIT_WORD_LEFT); break;
+    case REQ_KILL_WORD_RIGHT: edit_kill(e, EDIT_WORD_RIGHT); break;
+    case REQ_KILL_LINE_LEFT: edit_kill(e, EDIT_LINE_START); break;
+    case REQ_KILL_LINE_RIGHT: edit_kill(e, EDIT_LINE_END); break;
+    case REQ_YANK: edit_yank(e); break;
+    case REQ_TRANSPOSE: edit_transpose(e); break;
+    case REQ_UNDO: edit_undo(e); break;
+    case REQ_REDO: edit_redo(e); break;
+    default: return false;
+    }
+    return true;
+}
+
+static bool request(struct app *a, enum request r)
+{
+    int page = a->chat.page > 2 ? a->chat.page - 1 : 1;
+    switch (r) {
+    case REQ_SEND: app_send(a); break;
+    case REQ_INTERRUPT: app_interrupt(a); break;
+    case REQ_EOF:
+        if (a->edit.text.n == 0)
+            app_act(a, ACT_QUIT, "", 0);
+        else
+            edit_erase(&a->edit, EDIT_RIGHT);
+        break;
+    case REQ_PAGE_UP: scroll(a, -page); break;
+    case REQ_PAGE_DOWN: scroll(a, page); break;
+    case REQ_UP: scroll(a, -1); break;
+    case REQ_DOWN: scroll(a, 1); break;
+    case REQ_LAST:
+        if (a->chat.held)
+            a->chat.held = false;
+        else
+            edit_move(&a->edit, EDIT_LINE_END);
+        break;
+    case REQ_HISTORY_OLDER: older(a); break;
+    case REQ_HISTORY_NEWER: newer(a); break;
+    default: return edit_request(&a->edit, r);
+    }
+    return true;
+}
+
+static void key(struct app *a, const struct key_event *ev)
+{
+    char bytes[4];
+    if (ev->key == K_PASTE)
+        edit_insert(&a->edit, ev->text, ev->n);
+    else if (ev->key == '\t')
+        edit_insert(&a->edit, "\t", 1);
+    else if (ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127)
+        edit_insert(&a->edit, bytes, (size_t)utf8_put(ev->key, bytes));
+}
+
+const struct view_ops view_chat = {
+    .name = "chat",
+    .draw = draw,
+    .request = request,
+    .key = key,
+};

@@ -1,0 +1,67 @@
+/* worker: the thread that owns engine and session, so that the screen is alive before the model is
+ * loaded and while it answers. It takes orders and leaves news; the screen never waits for it, and
+ * a slow terminal never holds it up. */
+#ifndef RETAIN_TUI_WORKER_H
+#define RETAIN_TUI_WORKER_H
+
+#include <stdbool.h>
+
+#include "runtime/session.h"
+
+struct worker;
+
+enum order {
+    ORDER_OPEN, /* text = the conversation's name, "" = a new one */
+    ORDER_SAY,  /* text = the message */
+    ORDER_CONTINUE,
+    ORDER_QUIT,
+};
+
+enum news_kind {
+    NEWS_LOADING, /* a of b bytes */
+    NEWS_LOADED,
+    NEWS_OPENING, /* the session that was open is closed; text = name that is being opened */
+    NEWS_OPENED,  /* text = the conversation's name; a = 1: an answer can be continued */
+    NEWS_NOTICE,  /* text = what the person should know */
+    NEWS_READING, /* a of b tokens */
+    NEWS_BEGIN,   /* a turn begins at position a */
+    NEWS_ANSWER,  /* the answer begins at position a */
+    NEWS_TEXT,
+    NEWS_EVICTED, /* a units at b tokens */
+    NEWS_END,     /* a = enum session_end, b = tokens now; any text: the answer can be continued */
+    NEWS_FAILED,  /* text = why; the turn (or the conversation that was asked for) is off */
+    NEWS_FATAL,   /* text, a = code: no model, no chat */
+    NEWS_GONE,    /* the thread has closed everything */
+};
+
+struct news {
+    enum news_kind kind;
+    int64_t a, b;
+    size_t text, n_text; /* in news_box.text */
+};
+
+/* What was reported since the last look. */
+struct news_box {
+    struct news *rows;
+    int n, cap;
+    struct str text;
+    bool fresh; /* stats are newer than at the last look */
+    struct session_stats stats;
+    struct retention *map; /* NULL until there is a session */
+};
+void news_box_release(struct news_box *b);
+
+int worker_open(struct worker **out, const struct options *o, struct err *e);
+/* Ends the turn that runs and then the thread, which says NEWS_GONE; does not wait. */
+void worker_leave(struct worker *w);
+/* Ends the turn that runs, waits for the thread. Safe after NEWS_GONE and on NULL. */
+void worker_close(struct worker *w);
+
+int worker_fd(const struct worker *w); /* an eventfd: readable when there is news */
+void worker_order(struct worker *w, enum order order, const char *text, size_t n);
+void worker_stop(struct worker *w); /* the turn (or loading, or replay) that runs */
+
+/* Moves all news into the box, replacing what it holds. */
+void worker_take(struct worker *w, struct news_box *box);
+
+#endif

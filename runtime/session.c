@@ -345,8 +345,7 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
 bool session_can_continue(const struct session *s)
 {
     if (s->n_tokens == 0 || s->pending.n == 0) return false;
-    return last_is(s, CHAT_USER) ||
-           !tokenizer_is_end(s->engine->tokenizer, s->recent[s->n_recent - 1]);
+    return last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
 }
 
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,

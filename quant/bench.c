@@ -89,22 +89,6 @@ struct point {
     double bytes_per_token;
 };
 
-/* Bytes one decoded token reads: every matrix but the embedding table, and the cache's units. */
-static double bytes_per_token(const struct context *x)
-{
-    const struct model *m = x->engine->model;
-    double bytes = 0;
-    for (int i = 0; i < m->n_items; i++) {
-        const struct kn_weight *w = m->items[i].weight;
-        if (w && (w != &m->embedding || m->tied))
-            bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
-    }
-    const struct heads *h = x->engine->heads;
-    for (int i = 0; h && i < h->n_layer; i++)
-        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in);
-    return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
-}
-
 /* Ids that look like text to the machine: a fixed pseudo-random walk over the vocabulary. */
 static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
 {
@@ -143,7 +127,7 @@ static void measure(struct context *x, const struct options *o, int32_t *ids, st
         s = run_tokens(x, ids, n_decode, 1);
         decode[i] = n_decode / s;
     }
-    p->bytes_per_token = bytes_per_token(x);
+    p->bytes_per_token = context_bytes_per_token(x);
     p->prefill = median(prefill, repeat);
     p->decode = median(decode, repeat);
     p->prefill_spread = (prefill[repeat - 1] - prefill[0]) / p->prefill;

@@ -243,3 +243,9 @@ void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out)
     for (int s = lower_bound(h, (uint32_t)pos); s < h->len && h->pos[s] < pos + n; s++)
         out[h->pos[s] - pos]++;
 }
+
+int cache_find(const struct cache_head *h, int64_t pos)
+{
+    int s = lower_bound(h, (uint32_t)pos);
+    return s < h->len && h->pos[s] == pos ? s : -1;
+}

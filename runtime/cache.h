@@ -109,6 +109,9 @@ void cache_recount(struct cache *c, int index);
 /* Adds 1 to out[p - pos] for every position p in [pos, pos + n) that the head holds. */
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out);
 
+/* The slot that holds a position, -1 = none does. */
+int cache_find(const struct cache_head *h, int64_t pos);
+
 /* Makes room for `coming` units of each head of a layer, and sets that to 0; false when there is
  * none. Touches no other layer unless all share. */
 bool cache_make_room(struct cache *c, int layer);

@@ -233,6 +233,15 @@ const char *chat_template_name(const struct chat_template *t)
     return t->name;
 }
 
+const char *chat_before(const struct chat_template *t, enum chat_role role, bool with_system)
+{
+    const char *mark = role == CHAT_SYSTEM               ? t->system[0]
+                       : role == CHAT_ASSISTANT          ? t->lead
+                       : with_system && t->system_inside ? t->system[1]
+                                                         : t->user[0];
+    return mark ? mark : "";
+}
+
 /* ---- a message as spans ---------------------------------------------------------------------- */
 
 #define SPANS_MAX 12

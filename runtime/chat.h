@@ -28,6 +28,10 @@ const struct chat_template *chat_template_named(const char *name);
 const struct chat_template *chat_template_detect(const char *source, size_t n, bool *guessed);
 const char *chat_template_name(const struct chat_template *t);
 
+/* What stands right in front of the text of a message of that role; with_system: in front of it a
+ * system text goes with the same message. */
+const char *chat_before(const struct chat_template *t, enum chat_role role, bool with_system);
+
 /* Comma-separated names of all rows, for messages. */
 const char *chat_template_names(void);
 

@@ -59,3 +59,18 @@ int64_t context_evict(struct context *x)
     score_values(f, &x->cache);
     return evict(&x->cache, &rule, x->engine->pool, f->slots);
 }
+
+double context_bytes_per_token(const struct context *x)
+{
+    const struct model *m = x->engine->model;
+    double bytes = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct kn_weight *w = m->items[i].weight;
+        if (w && (w != &m->embedding || m->tied))
+            bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
+    }
+    const struct heads *h = x->engine->heads;
+    for (int i = 0; h && i < h->n_layer; i++)
+        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in);
+    return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
+}

@@ -24,6 +24,10 @@ int context_open(struct context *x, struct engine *g, const struct options *o, i
                  struct err *e);
 void context_release(struct context *x);
 
+/* Bytes that one decoded token reads: every matrix but the embedding table, and the cache's units.
+ */
+double context_bytes_per_token(const struct context *x);
+
 /* Cuts heads that are over the budget; the number of units that went. Nothing for policy full. */
 int64_t context_evict(struct context *x);
 

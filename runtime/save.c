@@ -280,7 +280,7 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
 struct transcript_job {
     struct save *s;
     struct tokens *ids;
-    void (*each)(void *ctx, enum chat_role role, size_t n_ids);
+    void (*each)(void *ctx, const struct save_message *m);
     void *ctx;
 };
 
@@ -295,13 +295,13 @@ static int take_message(void *ctx, const struct store_message *m)
         str_append(&j->s->crash_text, m->text, m->n_text);
         for (size_t i = 0; i < m->n_tokens; i++) tokens_push(&j->s->crash_ids, m->tokens[i]);
     }
-    j->each(j->ctx, role_of[m->role], m->n_tokens);
+    struct save_message out = {role_of[m->role], m->text, m->n_text, m->tokens, m->n_tokens};
+    j->each(j->ctx, &out);
     return 0;
 }
 
 int save_transcript(struct save *s, struct tokens *ids,
-                    void (*each)(void *ctx, enum chat_role role, size_t n_ids), void *ctx,
-                    struct err *e)
+                    void (*each)(void *ctx, const struct save_message *m), void *ctx, struct err *e)
 {
     struct transcript_job job = {s, ids, each, ctx};
     str_clear(&s->crash_text);

@@ -49,10 +49,18 @@ void save_close(struct save *s);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The transcript in order: token ids appended to *ids, role and number of ids of each message to
- * the callback. An answer that a crash cut off comes last; save_recover makes it a message. */
+struct save_message { /* valid inside the callback */
+    enum chat_role role;
+    const char *text;
+    size_t n_text;
+    const int32_t *ids;
+    size_t n_ids;
+};
+
+/* The transcript in order: token ids appended to *ids, each message to the callback. An answer
+ * that a crash cut off comes last; save_recover makes it a message. */
 int save_transcript(struct save *s, struct tokens *ids,
-                    void (*each)(void *ctx, enum chat_role role, size_t n_ids), void *ctx,
+                    void (*each)(void *ctx, const struct save_message *m), void *ctx,
                     struct err *e);
 
 /* The state as last written; *found = false for a conversation that has none. The caller frees

@@ -1,6 +1,7 @@
 #include "runtime/session.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "runtime/engine.h"
 #include "runtime/library.h"
 #include "runtime/options.h"
+#include "runtime/pieces.h"
 #include "runtime/save.h"
 #include "store/store.h"
 
@@ -112,6 +114,21 @@ static const struct save_state *state_now(struct session *s)
     return &s->state;
 }
 
+/* Tells which bytes of a message each of its tokens stands for. `first`: of the conversation. */
+static void report_tokens(const struct session *s, const struct save_message *m, int64_t position,
+                          bool first, const struct session_sink *k)
+{
+    const struct engine *g = s->engine;
+    if (!k->tokens || m->n_ids == 0) return;
+    uint16_t *n_bytes = malloc(m->n_ids * sizeof *n_bytes);
+    if (!n_bytes) return;
+    const char *before =
+        s->options.raw ? "" : chat_before(g->template, m->role, first && s->system);
+    pieces_align(g->tokenizer, m->ids, m->n_ids, before, m->text, m->n_text, n_bytes);
+    k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
+    free(n_bytes);
+}
+
 static bool keeps_all(const struct session *s)
 {
     return s->ctx.plan.policy->scorer == POLICY_KEEP_ALL;
@@ -201,6 +218,17 @@ static void emit(struct session *s, const char *bytes, size_t n, bool flush,
     }
 }
 
+/* *n_told: bytes of the answer that tokens stand for so far. What came out of invalid bytes is
+ * another number of them, which shows when no character is pending. */
+static void report_token(const struct session *s, const struct save_token *t, size_t *n_told,
+                         const struct session_sink *k)
+{
+    size_t n = s->join.n == 0 ? s->answer.n - *n_told : t->n;
+    uint16_t n_bytes = (uint16_t)(n < UINT16_MAX ? n : UINT16_MAX);
+    *n_told += n;
+    if (k->tokens) k->tokens(k->ctx, t->position, 1, &n_bytes);
+}
+
 /* Chooses the next token and writes it down before it is run. Vocabularies whose words begin with
  * their space begin an answer with one; it is not part of the text. */
 static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
@@ -258,6 +286,7 @@ static bool ends_turn(const struct session *s, int32_t id)
 static int generate(struct session *s, const struct session_sink *k, enum session_end *end,
                     struct err *e)
 {
+    size_t n_told = 0;
     for (int n = 0;; n++) {
         struct save_token t;
         bool room;
@@ -265,8 +294,10 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         if (n == 0) s->first_token_ms = (double)(system_clock_ns() - s->turn_ns) / 1e6;
         if (rc) return rc;
         *end = SESSION_TURN_END;
-        if (ends_turn(s, t.id)) return 0;
-        emit(s, t.bytes, t.n, false, k);
+        bool over = ends_turn(s, t.id);
+        if (!over) emit(s, t.bytes, t.n, false, k);
+        report_token(s, &t, &n_told, k);
+        if (over) return 0;
         *end = SESSION_LENGTH;
         if (s->options.n_predict && n + 1 >= s->options.n_predict) return 0;
         *end = SESSION_STOPPED;
@@ -307,7 +338,7 @@ static int run_turn(struct session *s, const struct session_sink *k, enum sessio
 
 /* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
 static int take_message(struct session *s, enum chat_role role, const char *text, size_t n,
-                        struct err *e)
+                        const struct session_sink *k, struct err *e)
 {
     const struct engine *g = s->engine;
     struct tokens ids = {0};
@@ -328,6 +359,9 @@ static int take_message(struct session *s, enum chat_role role, const char *text
     if (!rc && ids.n == 0)
         rc = err_set(e, ERR_USAGE, "there is nothing to say in an empty message");
     if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
+    if (!rc)
+        report_tokens(s, &(struct save_message){role, text, n, ids.ids, ids.n}, s->n_tokens, first,
+                      k);
     for (size_t i = 0; !rc && i < ids.n; i++) push(s, ids.ids[i]);
     tokens_release(&ids);
     return rc ? rc : add_message(s, role, s->n_tokens, e);
@@ -337,7 +371,7 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
                 enum session_end *end, struct err *e)
 {
     int rc = finish_answer(s, sink, e);
-    if (!rc) rc = take_message(s, CHAT_USER, text, n, e);
+    if (!rc) rc = take_message(s, CHAT_USER, text, n, sink, e);
     if (!rc) rc = run_turn(s, sink, end, e);
     return rc;
 }
@@ -363,7 +397,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
     enum session_end end;
     for (size_t i = 0; i < n; i++) {
         const struct chat_message *m = &messages[i];
-        int rc = take_message(s, m->role, m->text, strlen(m->text), e);
+        int rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
         if (rc) return rc;
     }
     /* The last token stays pending, as after an answer: it is run with whatever comes next. */
@@ -427,16 +461,18 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
 
 struct count {
     struct session *s;
+    const struct session_sink *sink;
     int64_t n_tokens;
     int rc;
     struct err *e;
 };
 
-static void count_message(void *ctx, enum chat_role role, size_t n_ids)
+static void count_message(void *ctx, const struct save_message *m)
 {
     struct count *c = ctx;
-    c->n_tokens += (int64_t)n_ids;
-    if (!c->rc) c->rc = add_message(c->s, role, c->n_tokens, c->e);
+    report_tokens(c->s, m, c->n_tokens, c->n_tokens == 0, c->sink);
+    c->n_tokens += (int64_t)m->n_ids;
+    if (!c->rc) c->rc = add_message(c->s, m->role, c->n_tokens, c->e);
 }
 
 /* Runs the transcript again, all but its last token, which stays pending as after an answer. */
@@ -464,7 +500,7 @@ static int resume(struct session *s, const struct session_sink *k, struct err *e
     struct tokens ids = {0};
     struct str why = {0};
     int64_t n_run = 0;
-    struct count count = {s, 0, 0, e};
+    struct count count = {s, k, 0, 0, e};
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
     if (!rc) rc = count.rc;
     if (!rc && ids.n)
@@ -625,11 +661,10 @@ static int check_turn(const struct session *s, int64_t turn, struct err *e)
                    (long long)s->n_turns);
 }
 
-static void ignore_message(void *ctx, enum chat_role role, size_t n_ids)
+static void ignore_message(void *ctx, const struct save_message *m)
 {
     (void)ctx;
-    (void)role;
-    (void)n_ids;
+    (void)m;
 }
 
 /* The session's own numbers after a cut; everything is pending until a cache says otherwise. */
@@ -754,6 +789,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .prefill_tok_s = per_second(s->n_read, s->read_ns),
         .decode_tok_s = per_second(s->n_decoded, s->decode_ns),
         .first_token_ms = s->first_token_ms,
+        .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
     out->cache_used_bytes = out->units_kept * out->unit_bytes;
     snprintf(out->model, sizeof out->model, "%s", m->name);
@@ -805,6 +841,15 @@ void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
     memset(out, 0, (size_t)n * sizeof *out);
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
         cache_count(&c->heads[i], pos, n, out);
+}
+
+void session_scores(const struct session *s, int64_t pos, float *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        int slot = cache_find(&c->heads[i], pos);
+        out[i] = slot < 0 ? NAN : c->heads[i].score[slot];
+    }
 }
 
 const struct cache *session_cache(const struct session *s)

@@ -43,6 +43,10 @@ struct session_sink {
     /* a piece of the answer: whole UTF-8 characters, control bytes included as the model made them
      */
     void (*text)(void *ctx, const char *utf8, size_t n);
+    /* n tokens from `position` on are in the conversation now. Token i stands for n_bytes[i] bytes
+     * of its message's text, the tokens of a message for its bytes in order; 0 for what only the
+     * template says, and for a message whose text its tokens do not spell */
+    void (*tokens)(void *ctx, int64_t position, int n, const uint16_t *n_bytes);
     /* units were evicted: `n` over all heads, the conversation has n_tokens now */
     void (*evicted)(void *ctx, int64_t n, int64_t n_tokens);
     /* asked between tokens and chunks; true stops, and what was generated is kept */
@@ -129,6 +133,8 @@ struct session_stats {
     int64_t process_bytes, process_peak_bytes, machine_bytes;
     /* speed of the running or last turn; 0 = none yet */
     double prefill_tok_s, decode_tok_s, first_token_ms;
+    /* calculated: bytes of weights and cache that one more token reads */
+    double bytes_per_token;
 };
 void session_stats(const struct session *s, struct session_stats *out);
 
@@ -160,5 +166,7 @@ const struct cache *session_cache(const struct session *s);
 
 /* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);
+/* Which heads hold a position, and how they score it: out[n_layer * n_kv_head], NAN = gone. */
+void session_scores(const struct session *s, int64_t pos, float *out);
 
 #endif

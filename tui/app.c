@@ -286,10 +286,24 @@ static void on_progress(struct app *a, const struct news *n)
     if (n->kind == NEWS_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
 }
 
+/* The first tokens of a turn are those of the message. */
+static void on_tokens(struct app *a, const struct news *n, const char *text)
+{
+    struct message *user = last_of(a, CHAT_USER);
+    if (a->phase == PHASE_READING && user && user->n_tokens == 0) {
+        user->position = n->a;
+        user->n_tokens = n->b;
+    }
+    for (int64_t i = 0; i < n->b; i++) {
+        uint16_t n_bytes;
+        memcpy(&n_bytes, text + sizeof n_bytes * (size_t)i, sizeof n_bytes);
+        transcript_piece(&a->talk, n->a + i, n_bytes);
+    }
+}
+
 static void on_answer(struct app *a, const struct news *n)
 {
     struct message *user = last_of(a, CHAT_USER);
-    if (user && user->position >= 0 && n->b > 0) user->n_tokens = n->b;
     struct message *m = last_of(a, CHAT_ASSISTANT);
     if (a->phase != PHASE_ANSWERING || !m || !m->partial) {
         m = transcript_add(&a->talk, CHAT_ASSISTANT, "", 0);
@@ -359,6 +373,7 @@ void app_news(struct app *a, const struct news *n, const char *text)
         m = last_of(a, CHAT_ASSISTANT);
         if (m) transcript_append(m, text, n->n_text);
         break;
+    case NEWS_TOKENS: on_tokens(a, n, text); break;
     case NEWS_EVICTED:
         app_event(a, "evicted %s units at %s tok; kv bytes unchanged (budget full)  F3 shows where",
                   num_exact(n->a, b[0]), num_exact(n->b, b[1]));

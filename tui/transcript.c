@@ -1,5 +1,6 @@
 #include "tui/transcript.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,12 @@ void transcript_clear(struct transcript *t)
     for (int i = 0; i < t->n; i++) {
         str_release(&t->messages[i].text);
         free(t->messages[i].lines);
+        free(t->messages[i].shifts);
+        free(t->messages[i].ends);
     }
     free(t->messages);
-    t->messages = NULL;
-    t->n = t->cap = 0;
+    free(t->pieces);
+    *t = (struct transcript){.ascii = t->ascii};
 }
 
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n)
@@ -29,9 +32,42 @@ struct message *transcript_add(struct transcript *t, int role, const char *text,
     return m;
 }
 
+static bool idle(const struct sanitizer *z)
+{
+    return !z->cr && z->n_pending == 0;
+}
+
+/* Bytes at the start of s that come out as they are. */
+static size_t plain_run(const char *s, size_t n)
+{
+    size_t run = 0;
+    while (run < n && ((s[run] >= 0x20 && s[run] < 0x7F) || s[run] == '\n' || s[run] == '\t'))
+        run++;
+    return run;
+}
+
+static void note_shift(struct message *m)
+{
+    int32_t delta = (int32_t)((int64_t)m->text.n - (int64_t)m->n_raw);
+    if (delta == (m->n_shifts > 0 ? m->shifts[m->n_shifts - 1].delta : 0)) return;
+    if (m->n_shifts == m->cap_shifts) {
+        m->cap_shifts = m->cap_shifts ? 2 * m->cap_shifts : 8;
+        m->shifts = realloc(m->shifts, sizeof *m->shifts * (size_t)m->cap_shifts);
+        if (!m->shifts) abort();
+    }
+    m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->n_raw, delta};
+}
+
 void transcript_append(struct message *m, const char *text, size_t n)
 {
-    sanitize_feed(&m->gate, text, n, &m->text);
+    for (size_t at = 0; at < n;) {
+        size_t run = idle(&m->gate) ? plain_run(text + at, n - at) : 0;
+        if (run == 0) run = 1;
+        sanitize_feed(&m->gate, text + at, run, &m->text);
+        at += run;
+        m->n_raw += run;
+        if (idle(&m->gate)) note_shift(m);
+    }
 }
 
 void transcript_close(struct message *m)
@@ -113,23 +149,108 @@ void transcript_at_row(const struct transcript *t, int row, int *index, int *lin
     }
 }
 
-int transcript_find(const struct transcript *t, int64_t position, size_t *byte)
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
+{
+    if (position < 0) return;
+    if (position >= t->cap_pieces) {
+        int64_t cap = t->cap_pieces ? 2 * t->cap_pieces : 1024;
+        while (cap <= position) cap *= 2;
+        t->pieces = realloc(t->pieces, sizeof *t->pieces * (size_t)cap);
+        if (!t->pieces) abort();
+        t->cap_pieces = cap;
+    }
+    while (t->n_pieces < position) t->pieces[t->n_pieces++] = 0;
+    if (position < t->n_pieces) { /* the conversation went back: what followed is gone */
+        t->n_pieces = position;
+        for (int i = 0; i < t->n; i++) {
+            struct message *m = &t->messages[i];
+            if (m->n_ends > 0 && m->position + m->n_ends > position) m->n_ends = 0, m->raw_end = 0;
+        }
+    }
+    t->pieces[t->n_pieces++] = n_bytes;
+}
+
+static uint32_t clean_byte(const struct message *m, size_t raw)
+{
+    int lo = 0, hi = m->n_shifts;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (m->shifts[mid].raw <= raw)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    int64_t byte = (int64_t)raw + (lo > 0 ? m->shifts[lo - 1].delta : 0);
+    return byte < (int64_t)m->text.n ? (uint32_t)byte : (uint32_t)m->text.n;
+}
+
+/* Extends the ends of a message's tokens by those whose text has come since. */
+static void find_ends(const struct transcript *t, struct message *m)
+{
+    if (m->position < 0) return;
+    while (m->n_ends < m->n_tokens && m->position + m->n_ends < t->n_pieces) {
+        size_t raw = m->raw_end + t->pieces[m->position + m->n_ends];
+        if (raw > m->n_raw) break;
+        if (m->n_ends == m->cap_ends) {
+            m->cap_ends = m->cap_ends ? 2 * m->cap_ends : 32;
+            m->ends = realloc(m->ends, sizeof *m->ends * (size_t)m->cap_ends);
+            if (!m->ends) abort();
+        }
+        m->ends[m->n_ends++] = clean_byte(m, raw);
+        m->raw_end = raw;
+    }
+}
+
+static size_t token_start(const struct message *m, int i)
+{
+    return i > 0 ? m->ends[i - 1] : 0;
+}
+
+int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t *end)
 {
     for (int i = 0; i < t->n; i++) {
-        const struct message *m = &t->messages[i];
-        if (m->n_tokens <= 0 || position < m->position || position >= m->position + m->n_tokens)
-            continue;
-        *byte =
-            (size_t)((double)(position - m->position) / (double)m->n_tokens * (double)m->text.n);
+        struct message *m = &t->messages[i];
+        int64_t n = position - m->position;
+        if (m->position < 0 || n < 0 || n >= m->n_tokens) continue;
+        find_ends(t, m);
+        if (m->raw_end > 0 && n >= m->n_ends) {
+            *byte = *end = m->text.n;
+        } else if (m->raw_end > 0) {
+            *byte = token_start(m, (int)n);
+            *end = m->ends[n];
+        } else {
+            double per_token = (double)m->text.n / (double)m->n_tokens;
+            *byte = (size_t)((double)n * per_token);
+            *end = (size_t)((double)(n + 1) * per_token);
+        }
         return i;
     }
     return -1;
 }
 
-void message_positions(const struct message *m, const struct line *l, int64_t *from, int64_t *end)
+int64_t transcript_position(struct transcript *t, int index, size_t byte)
 {
-    double per_byte = m->text.n ? (double)m->n_tokens / (double)m->text.n : 0;
-    *from = m->position + (int64_t)((double)l->from * per_byte);
-    *end = m->position + (int64_t)((double)(l->from + l->n) * per_byte + 0.5);
-    if (*end <= *from) *end = *from + 1;
+    struct message *m = &t->messages[index];
+    find_ends(t, m);
+    if (m->raw_end == 0)
+        return m->position +
+               (m->text.n ? (int64_t)((double)byte * (double)m->n_tokens / (double)m->text.n) : 0);
+    int lo = 0, hi = m->n_ends - 1;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (m->ends[mid] > byte)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return m->position + lo;
+}
+
+void transcript_positions(struct transcript *t, int index, size_t byte, size_t n, int64_t *from,
+                          int64_t *end)
+{
+    *from = transcript_position(t, index, byte);
+    *end = transcript_position(t, index, byte + (n > 0 ? n - 1 : 0)) + 1;
 }

@@ -19,10 +19,23 @@ struct line {
     uint32_t from, n; /* bytes of the message's text that are drawn */
 };
 
+/* Text is not always as long as what it was made of: from byte `raw` of that on, the byte of the
+ * text is `raw` + `delta`. */
+struct shift {
+    uint32_t raw;
+    int32_t delta;
+};
+
 struct message {
     int role; /* enum chat_role or TRANSCRIPT_NOTE */
     struct str text;
     struct sanitizer gate;
+    size_t n_raw; /* bytes that came */
+    struct shift *shifts;
+    int n_shifts, cap_shifts;
+    uint32_t *ends; /* of its tokens in the text, as far as known */
+    int n_ends, cap_ends;
+    size_t raw_end; /* of the last of them, in what came; 0: they say nothing about the text */
     int64_t position, n_tokens; /* in the conversation; n_tokens 0 = not known yet */
     bool partial;
     struct line *lines;
@@ -35,6 +48,9 @@ struct transcript {
     struct message *messages;
     int n, cap;
     bool ascii;
+    /* bytes of its message that the token of each position stands for (session_sink.tokens) */
+    uint16_t *pieces;
+    int64_t n_pieces, cap_pieces;
 };
 
 void transcript_clear(struct transcript *t); /* frees all */
@@ -52,10 +68,18 @@ int message_lead(const struct transcript *t, int index); /* empty rows before it
 int transcript_row(const struct transcript *t, int index, size_t byte);
 void transcript_at_row(const struct transcript *t, int row, int *index, int *line);
 
-/* The message that holds a position of the conversation, and the byte in it (by proportion: only
- * whole messages have exact positions); -1 when there is none. */
-int transcript_find(const struct transcript *t, int64_t position, size_t *byte);
-/* Positions a line stands for. */
-void message_positions(const struct message *m, const struct line *l, int64_t *from, int64_t *end);
+/* The token of a position stands for so many bytes; a position that is told again is another token
+ * now. */
+void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes);
+
+/* The message that holds a position of the conversation, and the bytes [*byte, *end) that its token
+ * stands for: none for the template's own. By proportion where pieces are not known. -1 when there
+ * is no such message. */
+int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t *end);
+/* The position of the token that a byte of a message belongs to. */
+int64_t transcript_position(struct transcript *t, int index, size_t byte);
+/* Positions [*from, *end) that the bytes [byte, byte + n) stand for. */
+void transcript_positions(struct transcript *t, int index, size_t byte, size_t n, int64_t *from,
+                          int64_t *end);
 
 #endif

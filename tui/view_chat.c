@@ -23,8 +23,9 @@ static enum attr role_attr(int role)
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
 }
 
-static void draw_line(struct app *a, struct pane p, int y, const struct message *m, int line)
+static void draw_line(struct app *a, struct pane p, int y, int index, int line)
 {
+    const struct message *m = &a->talk.messages[index];
     const struct line *l = &m->lines[line];
     bool narrow = p.w < NARROW;
     int x = narrow ? TEXT_NARROW : TEXT_WIDE;
@@ -33,7 +34,7 @@ static void draw_line(struct app *a, struct pane p, int y, const struct message 
                                                   : ATTR_TEXT;
     if (m->position >= 0 && m->n_tokens > 0 && a->map) {
         int64_t from, end;
-        message_positions(m, l, &from, &end);
+        transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
         pane_ramp(p, 0, y, ramp_class_at(a->map, ramp_all(a->map), from, end));
     }
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
@@ -85,7 +86,7 @@ static int draw_transcript(struct app *a, struct pane p)
     transcript_at_row(&a->talk, top, &index, &line);
     for (int y = 0; y < p.h && index < a->talk.n; y++) {
         const struct message *m = &a->talk.messages[index];
-        if (line >= 0) draw_line(a, p, y, m, line);
+        if (line >= 0) draw_line(a, p, y, index, line);
         if (++line < m->n_lines) continue;
         index++;
         line = index < a->talk.n ? -message_lead(&a->talk, index) : 0;

@@ -128,13 +128,12 @@ static int turn_of(const struct app *a, int index)
 
 static void draw_text_at(struct app *a, struct pane p, int x, int y, int64_t position)
 {
-    size_t byte;
+    size_t byte, end;
     struct str safe = {0};
-    int index = transcript_find(&a->talk, position, &byte);
+    int index = transcript_find(&a->talk, position, &byte, &end);
     if (index < 0) return;
     const struct message *m = &a->talk.messages[index];
     const char *s = str_get(&m->text);
-    while (byte > 0 && s[byte - 1] != ' ' && s[byte - 1] != '\n') byte--;
     size_t n = m->text.n - byte < 200 ? m->text.n - byte : 200;
     sanitize(s + byte, n, a->ascii, false, &safe);
     for (size_t i = 0; i < safe.n; i++)
@@ -339,8 +338,8 @@ static void toggle_pause(struct app *a)
 
 static void open_text(struct app *a)
 {
-    size_t byte;
-    int index = transcript_find(&a->talk, a->mapped.position, &byte);
+    size_t byte, end;
+    int index = transcript_find(&a->talk, a->mapped.position, &byte, &end);
     if (index < 0) return;
     a->chat.held = true;
     a->chat.top_message = index;

@@ -195,6 +195,11 @@ static void on_text(void *ctx, const char *utf8, size_t n)
     snapshot(w, w->session, false);
 }
 
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    report(ctx, NEWS_TOKENS, position, n, (const char *)n_bytes, sizeof *n_bytes * (size_t)n);
+}
+
 static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct worker *w = ctx;
@@ -210,8 +215,12 @@ static bool on_stop(void *ctx)
 
 static struct session_sink sink_of(struct worker *w)
 {
-    return (struct session_sink){
-        .ctx = w, .progress = on_progress, .text = on_text, .evicted = on_evicted, .stop = on_stop};
+    return (struct session_sink){.ctx = w,
+                                 .progress = on_progress,
+                                 .text = on_text,
+                                 .tokens = on_tokens,
+                                 .evicted = on_evicted,
+                                 .stop = on_stop};
 }
 
 /* ---- orders --------------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ enum news_kind {
     NEWS_BEGIN,   /* a turn begins at position a */
     NEWS_ANSWER,  /* the answer begins at position a */
     NEWS_TEXT,
+    NEWS_TOKENS,  /* b tokens from position a on; text = how many bytes each stands for, uint16_t */
     NEWS_EVICTED, /* a units at b tokens */
     NEWS_END,     /* a = enum session_end, b = tokens now; any text: the answer can be continued */
     NEWS_FAILED,  /* text = why; the turn (or the conversation that was asked for) is off */

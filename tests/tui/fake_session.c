@@ -1,5 +1,6 @@
 #include "tests/tui/fake_session.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +399,19 @@ bool session_can_continue(const struct session *s)
     return s->can_continue;
 }
 
+/* Two tokens of the template, then the words, then one of the template. */
+static void tell_prompt(const struct session *s, const char *text, size_t n,
+                        const struct session_sink *sink)
+{
+    uint16_t n_bytes[4096] = {0};
+    int at = 2;
+    for (size_t i = 0; i < n && at < 4095; i++) {
+        n_bytes[at]++;
+        if (text[i] == ' ') at++;
+    }
+    if (sink->tokens) sink->tokens(sink->ctx, s->n_tokens, at + 2, n_bytes);
+}
+
 static const char *const script =
     "The cache keeps what its heads ask for most. A unit is the key and the value of one token in "
     "one head of one layer, and only units with a low score leave. So the budget never grows, and "
@@ -461,6 +475,8 @@ static enum session_end generate(struct session *s, struct message *m, const cha
         m->text[n_text += n] = 0;
         m->n_tokens++;
         s->c->entry.n_tokens++;
+        uint16_t n_bytes = (uint16_t)n;
+        if (sink->tokens) sink->tokens(sink->ctx, s->n_tokens, 1, &n_bytes);
         append(s, sink);
         if (sink->text) sink->text(sink->ctx, token, n);
     }
@@ -481,6 +497,7 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
     for (size_t i = 0; i < n; i++) n_prompt += text[i] == ' ';
     add_message(s->c, CHAT_USER, text, n, n_prompt);
     if (strstr(prompt, "fail")) return err_set(e, ERR_FAIL, "the script says that this turn fails");
+    tell_prompt(s, text, n, sink);
     if (read_prompt(s, n_prompt, sink)) {
         *end = SESSION_STOPPED;
         return 0;
@@ -572,6 +589,15 @@ void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
             int64_t at = (int64_t)s->heads[i].positions[k] - pos;
             if (at >= 0 && at < n) out[at]++;
         }
+}
+
+void session_scores(const struct session *s, int64_t pos, float *out)
+{
+    for (int i = 0; i < s->n_layer * s->n_head; i++) {
+        out[i] = NAN;
+        for (int k = 0; k < s->heads[i].n; k++)
+            if (s->heads[i].positions[k] == pos) out[i] = (float)score(i, (uint32_t)pos) / 160;
+    }
 }
 
 /* For links without runtime/sampler.o: options_init asks for it. */

@@ -99,6 +99,13 @@ static inline void stage_text(void *ctx, const char *utf8, size_t n)
     app_news(&s->app, &piece, utf8);
 }
 
+static inline void stage_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    struct news tokens = {
+        .kind = NEWS_TOKENS, .a = position, .b = n, .n_text = sizeof *n_bytes * (size_t)n};
+    app_news(&((struct stage *)ctx)->app, &tokens, (const char *)n_bytes);
+}
+
 static inline void stage_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct stage *s = ctx;
@@ -118,6 +125,7 @@ static inline struct session_sink stage_sink(struct stage *s)
     return (struct session_sink){.ctx = s,
                                  .progress = stage_progress,
                                  .text = stage_text,
+                                 .tokens = stage_tokens,
                                  .evicted = stage_evicted,
                                  .stop = stage_stop};
 }

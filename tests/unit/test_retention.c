@@ -1,0 +1,274 @@
+/* What the screens are drawn from, against the engine's own tables: the picture of retained units
+ * after each of 1,000 evictions, and which bytes of the text each token stands for. Run on the demo
+ * model. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/cache.h"
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+
+static struct engine *engine;
+
+/* ---- the picture ----------------------------------------------------------------------------- */
+
+struct watch {
+    struct session *s;
+    struct retention *map;
+    int n_evictions;
+};
+
+static int64_t count_column(const struct cache_head *h, int64_t from, int64_t end)
+{
+    int64_t n = 0;
+    for (int i = 0; i < h->len; i++) n += h->pos[i] >= from && h->pos[i] < end;
+    return n;
+}
+
+/* Column by column, unit by unit, and the sums that the strip and the memory line show. */
+static void check_picture(const struct watch *w)
+{
+    const struct cache *c = session_cache(w->s);
+    const struct retention *r = w->map;
+    struct session_stats st;
+    int64_t total = 0, in_tables = 0;
+    session_retention(w->s, w->map);
+    session_stats(w->s, &st);
+    assert_int_equal(r->n_pos, c->n_pos);
+    assert_true((int64_t)r->n_cols * r->col_width >= r->n_pos);
+    for (int i = 0; i < r->n_layer * r->n_head; i++) {
+        const struct cache_head *h = &c->heads[i];
+        const uint32_t *row = r->kept + (size_t)i * RETENTION_COLS;
+        for (int col = 0; col < RETENTION_COLS; col++) {
+            int64_t from = col * r->col_width, n = count_column(h, from, from + r->col_width);
+            assert_int_equal(row[col], n);
+            total += n;
+        }
+        in_tables += h->len;
+    }
+    assert_int_equal(total, in_tables);
+    assert_int_equal(total, st.units_kept);
+    assert_int_equal(total, st.units_seen - st.units_evicted);
+    assert_int_equal(st.cache_used_bytes % st.unit_bytes, 0);
+    assert_int_equal(st.cache_used_bytes / st.unit_bytes, total);
+}
+
+/* The same for single positions, as tint and inspector ask for them. */
+static void check_positions(const struct watch *w)
+{
+    const struct cache *c = session_cache(w->s);
+    int n_heads = c->shape.n_layer * c->shape.n_head, n = (int)c->n_pos;
+    uint16_t *kept = malloc(sizeof *kept * (size_t)n), *again = calloc((size_t)n, sizeof *again);
+    float *scores = malloc(sizeof *scores * (size_t)n_heads);
+    session_kept(w->s, 0, n, kept);
+    for (int i = 0; i < n_heads; i++)
+        for (int k = 0; k < c->heads[i].len; k++) again[c->heads[i].pos[k]]++;
+    assert_memory_equal(kept, again, sizeof *kept * (size_t)n);
+    for (int pos = 0; pos < n; pos++) {
+        int n_held = 0;
+        session_scores(w->s, pos, scores);
+        for (int i = 0; i < n_heads; i++) n_held += !isnan(scores[i]);
+        assert_int_equal(n_held, kept[pos]);
+    }
+    free(kept);
+    free(again);
+    free(scores);
+}
+
+static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
+{
+    struct watch *w = ctx;
+    (void)n_tokens;
+    assert_true(n > 0);
+    w->n_evictions++;
+    check_picture(w);
+}
+
+static int feed(struct watch *w, int n_words, uint32_t seed)
+{
+    static const char *const words[] = {"cat ", "dog ", "fox ", "sea ", "code ", "story "};
+    struct str text = {0};
+    struct session_sink k = {.ctx = w, .evicted = on_evicted};
+    struct err e;
+    for (int i = 0; i < n_words; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        str_puts(&text, words[seed >> 16 & 3]);
+    }
+    struct chat_message m = {CHAT_USER, str_get(&text)};
+    int rc = session_feed(w->s, &m, 1, &k, &e);
+    if (rc) fail_msg("%s", e.text);
+    str_release(&text);
+    return rc;
+}
+
+static void test_a_thousand_evictions(void **state)
+{
+    static const char *const policies[] = {"locret",  "random",     "sink",
+                                           "h2o",     "ada-snapkv", "locret+pyramid",
+                                           "keydiff", "locret+ada", "random"};
+    static const int budgets[] = {16, 40, 33, 64, 48, 90, 24, 57, 128};
+    int n_evictions = 0;
+    (void)state;
+    for (int i = 0; i < 9; i++) {
+        struct watch w = {0};
+        struct options o;
+        struct err e;
+        char budget[16];
+        options_init(&o);
+        snprintf(budget, sizeof budget, "%d", budgets[i]);
+        o.private_mode = true;
+        o.policy = policies[i];
+        o.budget = budget;
+        o.chunk = 3 + 2 * i;
+        o.reserve = i;
+        o.sampling.seed = 7 + (uint64_t)i;
+        if (session_open(&w.s, engine, NULL, &o, NULL, &e)) fail_msg("%s", e.text);
+        w.map = retention_new(w.s);
+        /* longer than RETENTION_COLS, so that columns grow wider than a position */
+        while (w.n_evictions < 115) feed(&w, 20 + 31 * w.n_evictions % 200, (uint32_t)i);
+        check_positions(&w);
+        n_evictions += w.n_evictions;
+        retention_free(w.map);
+        session_close(w.s);
+    }
+    assert_true(n_evictions >= 1000);
+}
+
+/* ---- tokens and text ------------------------------------------------------------------------- */
+
+struct spelled {
+    uint16_t bytes[4096];
+    int64_t n;
+    struct str answer;
+};
+
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    struct spelled *p = ctx;
+    assert_int_equal(position, p->n); /* every position is told, once, in order */
+    assert_true(p->n + n <= 4096);
+    memcpy(p->bytes + p->n, n_bytes, sizeof *n_bytes * (size_t)n);
+    p->n += n;
+}
+
+static void on_text(void *ctx, const char *utf8, size_t n)
+{
+    str_append(&((struct spelled *)ctx)->answer, utf8, n);
+}
+
+static int64_t sum(const struct spelled *p, int64_t from, int64_t end)
+{
+    int64_t n = 0;
+    for (int64_t i = from; i < end; i++) n += p->bytes[i];
+    return n;
+}
+
+struct compare {
+    const struct spelled *p;
+    int n;
+};
+
+static int compare_message(void *ctx, const struct library_message *m)
+{
+    struct compare *c = ctx;
+    c->n++;
+    size_t n = m->n_text; /* white space at the end is the template's to keep or trim */
+    while (n > 0 && (m->text[n - 1] == ' ' || m->text[n - 1] == '\n')) n--;
+    int64_t told = sum(c->p, m->position, m->position + m->n_tokens);
+    assert_in_range(told, n, m->n_text);
+    return 0;
+}
+
+static void test_tokens_spell_the_text(void **state)
+{
+    static const char *const said[] = {
+        "My locker code is 48213.", "  漢字 and 🙂, with spaces around \n",
+        "<|end|> is no end",        "user",
+        "What is my locker code?",
+    };
+    char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
+    struct spelled live = {0}, again = {0};
+    struct session_sink k = {.ctx = &live, .tokens = on_tokens, .text = on_text};
+    struct library *l;
+    struct session *s;
+    struct options o;
+    struct err e;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    options_init(&o);
+    o.budget = "48";
+    o.chunk = 16;
+    o.n_predict = 30;
+    o.new_conversation = true;
+    o.system = "You are asked: What is my locker code?";
+    o.sampling.temperature = 0;
+    if (library_open(&l, path, &e)) fail_msg("%s", e.text);
+    if (session_open(&s, engine, l, &o, &k, &e)) fail_msg("%s", e.text);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        enum session_end end;
+        struct session_stats st;
+        session_stats(s, &st);
+        assert_int_equal(st.n_tokens, live.n);
+        str_clear(&live.answer);
+        if (session_say(s, said[i], strlen(said[i]), &k, &end, &e)) fail_msg("%s", e.text);
+        session_stats(s, &st);
+        assert_int_equal(st.n_tokens, live.n);
+        /* the answer's tokens come last */
+        int64_t from = live.n, n = 0;
+        while (from > 0 && n < (int64_t)live.answer.n) n += live.bytes[--from];
+        assert_int_equal(n, live.answer.n);
+    }
+    struct compare compare = {&live, 0};
+    assert_int_equal(library_messages(l, session_name(s), compare_message, &compare, &e), 0);
+    assert_int_equal(compare.n, 2 * sizeof said / sizeof *said);
+    session_close(s);
+    o.new_conversation = false;
+    o.continue_latest = true;
+    k.ctx = &again;
+    if (session_open(&s, engine, l, &o, &k, &e)) fail_msg("%s", e.text);
+    assert_int_equal(again.n, live.n);
+    assert_memory_equal(again.bytes, live.bytes, sizeof *live.bytes * (size_t)live.n);
+    session_close(s);
+    library_close(l);
+    str_release(&live.answer);
+    snprintf(command, sizeof command, "rm -r '%s'", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    engine_close(engine);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thousand_evictions),
+        cmocka_unit_test(test_tokens_spell_the_text),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,6 +1,7 @@
 # retain: make, make test, make check, make bench, make format, make install, make info, make clean
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
-# CUDA=0 (no device code), NVCC, TEST_DATA (folder of public models and vectors to test with, optional).
+# CUDA=0 (no device code), NVCC, TEST_DATA (folder of public models and vectors to test with, optional),
+# CROSS=aarch64, jetson-orin or jetson-thor (builds for that target into a folder of its own).
 
 VERSION := 0.0.1
 PREFIX ?= /usr/local
@@ -10,8 +11,15 @@ CXX ?= c++
 PKG_CONFIG ?= pkg-config
 PACKAGES := ncursesw libsodium sqlite3 libpcre2-8 libcjson libutf8proc
 
-B := build$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ifneq ($(CROSS),)
+ifeq ($(wildcard cross/$(CROSS).mk),)
+$(error CROSS=$(CROSS): one of $(patsubst cross/%.mk,%,$(wildcard cross/*.mk)))
+endif
+include cross/$(CROSS).mk
+endif
+
+B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 # ---- what was found ------------------------------------------------------------------------------
 
@@ -19,8 +27,8 @@ MISSING := $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/d
 NO_BUILD_GOALS := clean format info check help
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(strip $(MISSING)),)
-$(error missing: $(MISSING). On Debian and Ubuntu: apt install build-essential pkg-config \
-  libncurses-dev libsodium-dev libsqlite3-dev libpcre2-dev libcjson-dev libutf8proc-dev)
+$(error missing: $(MISSING). On Debian and Ubuntu: apt install $(or $(CROSS_PACKAGES),build-essential pkg-config \
+  libncurses-dev libsodium-dev libsqlite3-dev libpcre2-dev libcjson-dev libutf8proc-dev))
 endif
 endif
 
@@ -40,7 +48,7 @@ CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
-  -fno-math-errno $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  -fno-math-errno $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 LDFLAGS += $(if $(SAN),$(SANITIZE))
@@ -48,16 +56,16 @@ LDFLAGS += $(if $(SAN),$(SANITIZE))
 # The instruction set is the file name's suffix.
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-X86 := %_avx2.c %_avx512.c
+ISA_dotprod := -march=armv8.2-a+dotprod
+ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
+FOREIGN := $(if $(filter x86_64,$(ARCH)),,%_avx2.c %_avx512.c) \
+  $(if $(filter aarch64,$(ARCH)),,%_neon.c %_dotprod.c %_i8mm.c)
 isa_flags = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
 # ---- sources -------------------------------------------------------------------------------------
 
 ROOMS := runtime runtime/base kernels kernels/cpu kernels/cuda store tui quant
-SRC := $(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c)))
-ifneq ($(ARCH),x86_64)
-SRC := $(filter-out $(X86),$(SRC))
-endif
+SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
 OBJ := $(SRC:%.c=$(B)/%.o)
 DEMO := quant/demo/retain-demo.gguf quant/demo/retain-demo-heads.gguf
 
@@ -132,7 +140,7 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-run_tests = RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' tests/run.sh
+run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' tests/run.sh
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)

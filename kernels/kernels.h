@@ -213,7 +213,7 @@ struct kn_score {
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct kernels {
-    const char *isa; /* "ref", "avx2", "avx512" */
+    const char *isa; /* as kn_isa_list names it */
 
     void (*matmul[KN_TYPES])(const struct kn_matmul *job);
     void (*score)(const struct kn_score *job); /* w1 is KN_Q8 or KN_F32 */

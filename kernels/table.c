@@ -173,6 +173,171 @@ static size_t first_usable(void)
     return runs_avx512() ? 0 : runs_avx2() ? 1 : 2;
 }
 
+#elif defined(__aarch64__)
+
+#include <sys/auxv.h>
+
+static const struct kernels table_neon = {
+    .isa = "neon",
+    .matmul =
+        {
+            [KN_F32] = kn_matmul_f32_neon,
+            [KN_F16] = kn_matmul_f16_neon,
+            [KN_BF16] = kn_matmul_bf16_neon,
+            [KN_Q4] = kn_matmul_q4_neon,
+            [KN_Q8] = kn_matmul_q8_neon,
+            [KN_Q4A] = kn_matmul_q4a_neon,
+            [KN_Q5A] = kn_matmul_q5a_neon,
+            [KN_Q6] = kn_matmul_q6_neon,
+        },
+    .score = kn_score_neon,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = kn_quantize_neon,
+    .rmsnorm = kn_rmsnorm_neon,
+    .silu_mul = kn_silu_mul_neon,
+    .add = kn_add_neon,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kn_kv_pack_f16_neon,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kn_kv_pack_q8_neon,
+            [KN_KV_Q4] = kn_kv_pack_q4_neon,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kn_kv_unpack_f16_neon,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kn_kv_unpack_q8_neon,
+            [KN_KV_Q4] = kn_kv_unpack_q4_neon,
+        },
+    .attend = kn_attend_neon,
+    .attend_stats = kn_attend_stats_neon,
+};
+
+static const struct kernels table_dotprod = {
+    .isa = "dotprod",
+    .matmul =
+        {
+            [KN_F32] = kn_matmul_f32_neon,
+            [KN_F16] = kn_matmul_f16_neon,
+            [KN_BF16] = kn_matmul_bf16_neon,
+            [KN_Q4] = kn_matmul_q4_dotprod,
+            [KN_Q8] = kn_matmul_q8_dotprod,
+            [KN_Q4A] = kn_matmul_q4a_dotprod,
+            [KN_Q5A] = kn_matmul_q5a_dotprod,
+            [KN_Q6] = kn_matmul_q6_dotprod,
+        },
+    .score = kn_score_dotprod,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = kn_quantize_neon,
+    .rmsnorm = kn_rmsnorm_neon,
+    .silu_mul = kn_silu_mul_neon,
+    .add = kn_add_neon,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kn_kv_pack_f16_neon,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kn_kv_pack_q8_neon,
+            [KN_KV_Q4] = kn_kv_pack_q4_neon,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kn_kv_unpack_f16_neon,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kn_kv_unpack_q8_neon,
+            [KN_KV_Q4] = kn_kv_unpack_q4_neon,
+        },
+    .attend = kn_attend_neon,
+    .attend_stats = kn_attend_stats_neon,
+};
+
+static const struct kernels table_i8mm = {
+    .isa = "i8mm",
+    .matmul =
+        {
+            [KN_F32] = kn_matmul_f32_neon,
+            [KN_F16] = kn_matmul_f16_neon,
+            [KN_BF16] = kn_matmul_bf16_neon,
+            [KN_Q4] = kn_matmul_q4_i8mm,
+            [KN_Q8] = kn_matmul_q8_i8mm,
+            [KN_Q4A] = kn_matmul_q4a_i8mm,
+            [KN_Q5A] = kn_matmul_q5a_i8mm,
+            [KN_Q6] = kn_matmul_q6_i8mm,
+        },
+    .score = kn_score_i8mm,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = kn_quantize_neon,
+    .rmsnorm = kn_rmsnorm_neon,
+    .silu_mul = kn_silu_mul_neon,
+    .add = kn_add_neon,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kn_kv_pack_f16_neon,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kn_kv_pack_q8_neon,
+            [KN_KV_Q4] = kn_kv_pack_q4_neon,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kn_kv_unpack_f16_neon,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kn_kv_unpack_q8_neon,
+            [KN_KV_Q4] = kn_kv_unpack_q4_neon,
+        },
+    .attend = kn_attend_neon,
+    .attend_stats = kn_attend_stats_neon,
+};
+
+/* Every aarch64 has NEON; F16 conversions are part of it. */
+static int runs_dotprod(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
+
+static int runs_i8mm(void)
+{
+    return runs_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0;
+}
+
+static const struct kernels *const tables[] = {&table_i8mm, &table_dotprod, &table_neon,
+                                               &table_ref};
+static const char *const names[] = {"i8mm", "dotprod", "neon", "ref", NULL};
+
+static size_t first_usable(void)
+{
+    return runs_i8mm() ? 0 : runs_dotprod() ? 1 : 2;
+}
+
 #else
 
 static const struct kernels *const tables[] = {&table_ref};

@@ -126,7 +126,7 @@ static const struct option table[] = {
     {ROW("threads", 0, threads, MODEL | QUANTIZE), .max = 1024, .value = "N",
      .help = "processor threads; 0 = all cores"},
     {ROW("isa", 0, isa, MODEL | QUANTIZE), .value = "NAME",
-     .help = "instruction set: ref, avx2, avx512, neon; the best by default"},
+     .help = "instruction set: ref, avx2, avx512, neon, dotprod, i8mm; the best by default"},
 
     {.name = "Quantizing"},
     {ROW("type", 0, type, QUANTIZE), .choices = "q4,q8", .value = "q4|q8",

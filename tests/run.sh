@@ -1,12 +1,13 @@
 #!/bin/sh
 # Runs test programs (cmocka) and test scripts one after the other, shows what failed and ends with
-# one line: "N passed, N failed" (", N skipped").
+# one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
 set -u
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0
 for t in "$@"; do
-    "$t" >"$log" 2>&1 </dev/null
+    case $t in *.sh) run= ;; *) run=${RUN:-} ;; esac
+    $run "$t" >"$log" 2>&1 </dev/null
     status=$?
     # Our scripts end in "N passed, N failed[, N skipped]"; cmocka brackets its counts.
     counts=$(awk '

@@ -105,4 +105,43 @@ void kn_kv_unpack_q4_avx512(float *dst, const void *src, int head_dim);
 void kn_attend_avx512(const struct kn_attend *job);
 void kn_attend_stats_avx512(const struct kn_stats *job);
 
+/* NEON of ARMv8.0 */
+void kn_matmul_f32_neon(const struct kn_matmul *job);
+void kn_matmul_f16_neon(const struct kn_matmul *job);
+void kn_matmul_bf16_neon(const struct kn_matmul *job);
+void kn_matmul_q4_neon(const struct kn_matmul *job);
+void kn_matmul_q8_neon(const struct kn_matmul *job);
+void kn_matmul_q4a_neon(const struct kn_matmul *job);
+void kn_matmul_q5a_neon(const struct kn_matmul *job);
+void kn_matmul_q6_neon(const struct kn_matmul *job);
+void kn_score_neon(const struct kn_score *job);
+void kn_quantize_neon(int8_t *q, float *d, int32_t *sum, const float *x, int n);
+void kn_rmsnorm_neon(float *y, const float *x, const float *w, int n, float eps);
+void kn_silu_mul_neon(float *y, const float *gate, const float *up, int n);
+void kn_add_neon(float *y, const float *x, int n);
+void kn_kv_pack_f16_neon(void *dst, const float *x, int head_dim);
+void kn_kv_pack_q8_neon(void *dst, const float *x, int head_dim);
+void kn_kv_pack_q4_neon(void *dst, const float *x, int head_dim);
+void kn_kv_unpack_f16_neon(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_q8_neon(float *dst, const void *src, int head_dim);
+void kn_kv_unpack_q4_neon(float *dst, const void *src, int head_dim);
+void kn_attend_neon(const struct kn_attend *job);
+void kn_attend_stats_neon(const struct kn_stats *job);
+
+/* its dot products, ARMv8.2; the rest is NEON's */
+void kn_matmul_q4_dotprod(const struct kn_matmul *job);
+void kn_matmul_q8_dotprod(const struct kn_matmul *job);
+void kn_matmul_q4a_dotprod(const struct kn_matmul *job);
+void kn_matmul_q5a_dotprod(const struct kn_matmul *job);
+void kn_matmul_q6_dotprod(const struct kn_matmul *job);
+void kn_score_dotprod(const struct kn_score *job);
+
+/* its integer matrix products, ARMv8.6; the rest is NEON's */
+void kn_matmul_q4_i8mm(const struct kn_matmul *job);
+void kn_matmul_q8_i8mm(const struct kn_matmul *job);
+void kn_matmul_q4a_i8mm(const struct kn_matmul *job);
+void kn_matmul_q5a_i8mm(const struct kn_matmul *job);
+void kn_matmul_q6_i8mm(const struct kn_matmul *job);
+void kn_score_i8mm(const struct kn_score *job);
+
 #endif

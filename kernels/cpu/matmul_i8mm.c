@@ -1,0 +1,180 @@
+/* Matrix products with I8MM: smmla multiplies 2 rows by 2 tokens, 8 columns deep. One token alone
+ * would waste half of it and takes sdot. */
+#include "kernels/cpu/v16_neon.h"
+#include "kernels/cpu/v16_matmul.h"
+
+enum { PANEL_TOK = 8, PANEL_STREAMS = 1 };
+
+#include "kernels/cpu/v16_panels.h"
+
+#include "kernels/cpu/neon_sdot.h"
+
+/* The register tile of 4 rows and PANEL_TOK tokens: [row pair][token pair], lanes r0t0 r0t1 r1t0
+ * r1t1. */
+enum { PAIRS = PANEL_TOK / 2 };
+
+/* out[r][c]: columns 8c to 8c + 7 of rows 2r and 2r + 1 of a quarter. */
+V16_INLINE void pair_rows(int8x16_t out[2][4], const int8x16_t w[8])
+{
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; c++) {
+        const int32x4_t a = vreinterpretq_s32_s8(w[2 * c]);
+        const int32x4_t b = vreinterpretq_s32_s8(w[2 * c + 1]);
+
+        out[0][c] = vreinterpretq_s8_s32(vzip1q_s32(a, b));
+        out[1][c] = vreinterpretq_s8_s32(vzip2q_s32(a, b));
+    }
+}
+
+/* dot += sum over columns 16h to 16h + 15 of w x */
+V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], const int8x16_t w[2][4], const int8_t *q, int h)
+{
+#pragma GCC unroll 4
+    for (int p = 0; p < PAIRS; p++) {
+        const int8_t *x = q + 2 * p * KN_GROUP + 16 * h;
+        const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x));
+        const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x + KN_GROUP));
+        const int8x16_t first = vreinterpretq_s8_s64(vzip1q_s64(a, b));
+        const int8x16_t last = vreinterpretq_s8_s64(vzip2q_s64(a, b));
+
+#pragma GCC unroll 2
+        for (int r = 0; r < 2; r++) {
+            dot[r][p] = vmmlaq_s32(dot[r][p], w[r][2 * h], first);
+            dot[r][p] = vmmlaq_s32(dot[r][p], w[r][2 * h + 1], last);
+        }
+    }
+}
+
+/* Of both rows of a pair: -offset times the sums of the two tokens. */
+V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int offset, const int32_t *sum)
+{
+#pragma GCC unroll 4
+    for (int p = 0; p < PAIRS; p++) {
+        const int32x2_t both = vmul_n_s32(vld1_s32(sum + 2 * p), -offset);
+        dot[0][p] = dot[1][p] = vcombine_s32(both, both);
+    }
+}
+
+/* acc + dot * scale * d */
+V16_INLINE void add_scaled_pairs(float32x4_t acc[2][PAIRS], const int32x4_t dot[2][PAIRS],
+                                 float32x4_t scale, const float *d)
+{
+    const float32x4_t rows[2] = {vzip1q_f32(scale, scale), vzip2q_f32(scale, scale)};
+
+#pragma GCC unroll 4
+    for (int p = 0; p < PAIRS; p++) {
+        const float32x2_t both = vld1_f32(d + 2 * p);
+        const float32x4_t tokens = vcombine_f32(both, both);
+
+#pragma GCC unroll 2
+        for (int r = 0; r < 2; r++)
+            acc[r][p] = vfmaq_f32(acc[r][p], vcvtq_f32_s32(dot[r][p]), vmulq_f32(rows[r], tokens));
+    }
+}
+
+/* acc + min * total */
+V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], float32x4_t min, const float *total)
+{
+#pragma GCC unroll 4
+    for (int p = 0; p < PAIRS; p++) {
+        const float32x2_t both = vld1_f32(total + 2 * p);
+        const float32x4_t tokens = vcombine_f32(both, both);
+
+        acc[0][p] = vfmaq_f32(acc[0][p], vzip1q_f32(min, min), tokens);
+        acc[1][p] = vfmaq_f32(acc[1][p], vzip2q_f32(min, min), tokens);
+    }
+}
+
+/* acc + one group of 4 rows times PANEL_TOK tokens */
+V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], const uint8_t *panel,
+                                int quarter, const struct act_group *x)
+{
+    int8x16_t w[8], rows[2][4];
+    int32x4_t dot[2][PAIRS];
+
+    unpack(type, w, panel, quarter);
+    pair_rows(rows, w);
+    if (type == KN_Q6) { /* two scales a group: half by half */
+        int32_t last[PANEL_TOK];
+
+        for (int t = 0; t < PANEL_TOK; t++) last[t] = x->sum[t] - x->first[t];
+        start_pairs(dot, 32, x->first);
+        dot_pairs(dot, rows, x->q[0], 0);
+        add_scaled_pairs(acc, dot, panel_scales(panel, 0, quarter), x->d);
+        start_pairs(dot, 32, last);
+        dot_pairs(dot, rows, x->q[0], 1);
+        add_scaled_pairs(acc, dot, panel_scales(panel, 1, quarter), x->d);
+        return;
+    }
+    start_pairs(dot, type == KN_Q4 ? 8 : 0, x->sum);
+    dot_pairs(dot, rows, x->q[0], 0);
+    dot_pairs(dot, rows, x->q[0], 1);
+    add_scaled_pairs(acc, dot, panel_scales(panel, 0, quarter), x->d);
+    if (type == KN_Q4A || type == KN_Q5A)
+        add_minima_pairs(acc, panel_scales(panel, 1, quarter), x->total);
+}
+
+V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
+                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
+                           int first)
+{
+    for (int quarter = 0; quarter < 4 && n_row > 0; quarter++, y += 4, n_row -= 4) {
+        const uint8_t *panel = panels;
+        float32x4_t acc[2][PAIRS];
+
+#pragma GCC unroll 4
+        for (int p = 0; p < PAIRS; p++) {
+            float *at = y + 2 * (size_t)p * stride;
+            const float32x4_t a = v4_load_n(at, first || 2 * p >= n_tok ? 0 : n_row);
+            const float32x4_t b = v4_load_n(at + stride, first || 2 * p + 1 >= n_tok ? 0 : n_row);
+            acc[0][p] = vzip1q_f32(a, b);
+            acc[1][p] = vzip2q_f32(a, b);
+        }
+        for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
+            if (quarter == 0) panel_prefetch(panel + ahead, panel_bytes(type));
+            add_group_pairs(type, acc, panel, quarter, x + g);
+        }
+#pragma GCC unroll 4
+        for (int p = 0; p < PAIRS; p++) {
+            float *at = y + 2 * (size_t)p * stride;
+            v4_store_n(at, vuzp1q_f32(acc[0][p], acc[1][p]), 2 * p < n_tok ? n_row : 0);
+            v4_store_n(at + stride, vuzp2q_f32(acc[0][p], acc[1][p]),
+                       2 * p + 1 < n_tok ? n_row : 0);
+        }
+    }
+}
+
+static void matmul_q8(const struct kn_matmul *job, float *y)
+{
+    matmul_panels(KN_Q8, job, y);
+}
+
+void kn_matmul_q4_i8mm(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4, job, job->y + job->row0);
+}
+
+void kn_matmul_q8_i8mm(const struct kn_matmul *job)
+{
+    matmul_q8(job, job->y + job->row0);
+}
+
+void kn_matmul_q4a_i8mm(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4A, job, job->y + job->row0);
+}
+
+void kn_matmul_q5a_i8mm(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q5A, job, job->y + job->row0);
+}
+
+void kn_matmul_q6_i8mm(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q6, job, job->y + job->row0);
+}
+
+void kn_score_i8mm(const struct kn_score *job)
+{
+    score_v16(job, matmul_q8);
+}

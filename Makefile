@@ -112,9 +112,16 @@ $(B)/flags: FORCE
 
 # ---- tests ---------------------------------------------------------------------------------------
 
-$(B)/tests/tui/test_% $(B)/tests/tui/bench_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# What test_sensors takes for the driver's library.
+$(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
+$(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
 $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
 	$(call say,LD,$@)

@@ -1,5 +1,6 @@
 #include "tui/app.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +11,11 @@
 #include "tui/ramp.h"
 #include "tui/slash.h"
 
-enum { FLASH_MS = 4000, LOST_MS = 1000, TWICE_MS = 2000 };
+enum { FLASH_MS = 4000, LOST_MS = 1000, TWICE_MS = 2000, RATE_MS = 2000 };
 
 const struct view_ops *const view_table[VIEWS] = {
-    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map, [VIEW_LIST] = &view_list,
-    [VIEW_HELP] = &view_help, [VIEW_LOG] = &view_log,
+    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
+    [VIEW_LIST] = &view_list, [VIEW_HELP] = &view_help, [VIEW_LOG] = &view_log,
 };
 
 void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
@@ -22,7 +23,8 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
     memset(a, 0, sizeof *a);
     a->o = o;
     a->ascii = a->talk.ascii = ascii;
-    a->mapped.layer = -1;
+    a->sensors = sensor_nothing();
+    a->evict_rate = NAN;
     edit_init(&a->edit);
     history_init(&a->history, history_path);
 }
@@ -38,6 +40,8 @@ void app_release(struct app *a)
     if (a->mapped.frozen) free(a->mapped.frozen->kept);
     free(a->mapped.frozen);
     str_release(&a->log);
+    waterfall_clear(&a->past);
+    free(a->sight.scores);
     memset(a, 0, sizeof *a);
 }
 
@@ -164,6 +168,7 @@ static bool run_command(struct app *a, enum slash command, const struct str *lin
     case SLASH_HELP: app_show(a, VIEW_HELP); break;
     case SLASH_LIST: app_show(a, VIEW_LIST); break;
     case SLASH_MAP: app_show(a, VIEW_MAP); break;
+    case SLASH_TINT: app_show(a, VIEW_TINT); break;
     case SLASH_LOG: app_show(a, VIEW_LOG); break;
     case SLASH_STATS: show_stats(a); break;
     case SLASH_CONTINUE: go_on(a); break;
@@ -243,6 +248,7 @@ static bool request_everywhere(struct app *a, enum request r)
     case REQ_HELP: app_show(a, a->view == VIEW_HELP ? VIEW_CHAT : VIEW_HELP); break;
     case REQ_LIST: app_show(a, a->view == VIEW_LIST ? VIEW_CHAT : VIEW_LIST); break;
     case REQ_MAP: app_show(a, a->view == VIEW_MAP ? VIEW_CHAT : VIEW_MAP); break;
+    case REQ_TINT: app_show(a, a->view == VIEW_TINT ? VIEW_CHAT : VIEW_TINT); break;
     case REQ_LOG: app_show(a, VIEW_LOG); break;
     case REQ_BACK: app_show(a, VIEW_CHAT); break;
     case REQ_QUIT: app_act(a, ACT_QUIT, "", 0); break;
@@ -385,11 +391,29 @@ void app_news(struct app *a, const struct news *n, const char *text)
     }
 }
 
+/* A mean over some seconds of a turn; nothing is evicted between turns. */
+static void measure_evictions(struct app *a)
+{
+    const struct session_stats *st = &a->stats;
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head, ms = a->now_ms - a->rate_ms;
+    if (!app_busy(a)) {
+        a->evict_rate = 0;
+    } else if (a->rate_ms && ms < RATE_MS) {
+        return;
+    } else if (a->rate_ms && heads > 0 && st->units_evicted >= a->rate_evicted) {
+        double n = (double)(st->units_evicted - a->rate_evicted) / (double)heads;
+        a->evict_rate = 1e3 * n / (double)ms;
+    }
+    a->rate_ms = app_busy(a) ? a->now_ms : 0;
+    a->rate_evicted = st->units_evicted;
+}
+
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
 {
     a->stats = *st;
     a->have_stats = true;
     a->map = map;
+    measure_evictions(a);
     struct message *m = last_of(a, CHAT_ASSISTANT);
     if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
@@ -405,6 +429,19 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
     a->col_width = map->col_width;
     a->n_evictions = map->n_evictions;
+    waterfall_add(&a->past, map);
+}
+
+struct focus app_focus(const struct app *a)
+{
+    struct focus l = {.position = -1};
+    if (a->view == VIEW_MAP) l.position = a->mapped.position;
+    if (a->view != VIEW_TINT) return l;
+    l.position = a->tint.position;
+    l.from = a->tint.first;
+    if (a->tint.first >= 0 && a->tint.end > a->tint.first) l.n = (int)(a->tint.end - a->tint.first);
+    if (l.n > SIGHT_MAX) l.n = SIGHT_MAX;
+    return l;
 }
 
 static int load_message(void *ctx, const struct library_message *lm)
@@ -421,7 +458,9 @@ static int load_message(void *ctx, const struct library_message *lm)
 int app_load(struct app *a, struct library *l, const char *name, struct err *e)
 {
     transcript_clear(&a->talk);
+    waterfall_clear(&a->past);
     memset(&a->chat, 0, sizeof a->chat);
+    memset(&a->tint, 0, sizeof a->tint);
     snprintf(a->name, sizeof a->name, "%s", name);
     return name[0] ? library_messages(l, name, load_message, a, e) : 0;
 }

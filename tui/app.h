@@ -11,6 +11,8 @@
 #include "runtime/session.h"
 #include "tui/edit.h"
 #include "tui/history.h"
+#include "tui/picture.h"
+#include "tui/sensors.h"
 #include "tui/transcript.h"
 #include "tui/view.h"
 #include "tui/worker.h"
@@ -45,11 +47,23 @@ struct chat_state {
 };
 
 struct map_state {
-    int64_t position;            /* under the cursor */
-    int row;                     /* of the picture */
-    int layer;                   /* -1 = rows are layers, else rows are its heads */
-    struct retention *frozen;    /* a copy while paused, else NULL */
-    int cells, rows, row_layers; /* as last drawn */
+    enum map_mode mode, before; /* before MAP_HISTORY */
+    int64_t position;           /* under the cursor */
+    int layer, head;            /* the same */
+    int history_layer;          /* -1 = all */
+    int zoom;                   /* of 2^zoom parts of the conversation one is shown */
+    bool tall;                  /* a line for each row */
+    struct retention *frozen;   /* a copy while paused, else NULL */
+    int cells, each;            /* as last drawn */
+};
+
+struct tint_state {
+    int64_t position; /* of the token under the cursor */
+    bool placed;      /* it is where somebody wants to look */
+    int top_message;
+    size_t top_byte;
+    int page, width;    /* as last drawn */
+    int64_t first, end; /* positions of the page */
 };
 
 struct list_state {
@@ -66,6 +80,7 @@ struct scroll_state {
 struct app {
     const struct options *o;
     bool ascii;
+    bool halves;     /* half blocks in two colours can be drawn */
     int64_t now_ms;  /* monotonic, set by the caller before keys, news and drawing */
     int64_t wall_ms; /* the same moment, for ages and times of day */
     enum view view;
@@ -88,6 +103,11 @@ struct app {
     int64_t col_kept[RETENTION_COLS], col_width, n_evictions;
     bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
     int64_t lost_until_ms;
+    struct waterfall past;
+    struct sight sight; /* what app_focus asked for */
+    struct sensor_reading sensors;
+    double evict_rate;             /* units per head and second; NAN = not known yet */
+    int64_t rate_ms, rate_evicted; /* when and where its measuring began */
 
     char event[256]; /* the last thing that happened, with its time of day */
     char flash[160]; /* a word to the person, in the status line until flash_until_ms */
@@ -96,6 +116,7 @@ struct app {
 
     struct chat_state chat;
     struct map_state mapped;
+    struct tint_state tint;
     struct list_state list;
     struct scroll_state help, log_scroll;
     struct str log;
@@ -111,6 +132,8 @@ void app_key(struct app *a, const struct key_event *ev);
 void app_news(struct app *a, const struct news *n, const char *text);
 /* A snapshot came: stats, and what changed since the one before. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
+/* What the view wants to see of single tokens; nothing when it is not asked for. */
+struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */
 int app_load(struct app *a, struct library *l, const char *name, struct err *e);
 void app_draw(struct app *a, struct grid *g, int w, int h);

@@ -36,6 +36,12 @@ void pane_ramp(struct pane p, int x, int y, int cls)
     pane_puts(p, x, y, (enum attr)(ATTR_RAMP0 + cls), ramp_glyph(cls, p.g->ascii));
 }
 
+void pane_half(struct pane p, int x, int y, int up, int down)
+{
+    if (up < 0 && down < 0) return;
+    pane_puts(p, x, y, attr_half(up, down), up < 0 ? "▄" : "▀");
+}
+
 int bar_legend(struct pane p, int x, int y)
 {
     static const char *const words[RAMP_CLASSES] = {"", ">0 %", "25+ ", "50+ ", "75+ "};

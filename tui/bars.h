@@ -15,8 +15,11 @@ void bar_hints(struct app *a, struct pane p, int y); /* from the key table */
 void bar_rule(struct pane p, int y, const char *label);
 void pane_separator(struct pane p, int x, int y, int h); /* a vertical line */
 
-/* A ramp cell. */
+void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, power, evictions */
+
+/* A ramp cell, and one that holds two above each other: classes, -1 = nothing. */
 void pane_ramp(struct pane p, int x, int y, int cls);
+void pane_half(struct pane p, int x, int y, int up, int down);
 /* "#75+ =50+ :25+ .>0 %", returns the column after it. */
 int bar_legend(struct pane p, int x, int y);
 

@@ -175,14 +175,19 @@ static void dump_text(const struct grid *g, int y, struct str *out)
 
 static void dump_attrs(const struct grid *g, int y, struct str *out)
 {
-    static const char *const names[ATTRS] = {
-        "text", "dim",   "bold",  "title", "you",   "llm",  "key",     "select", "error",  "code",
-        "gone", "ramp1", "ramp2", "ramp3", "ramp4", "mark", "weights", "cache",  "scratch"};
+    static const char *const names[ATTR_HALF0] = {
+        "text",   "dim",   "bold",    "title", "you",     "llm",   "key",
+        "select", "error", "code",    "ramp0", "ramp1",   "ramp2", "ramp3",
+        "ramp4",  "mark",  "weights", "cache", "scratch", "gone",  "thin"};
     const struct cell *row = &g->cells[y * g->w];
     for (int x = 0, from = 0; x <= g->w; x++) {
         if (x < g->w && row[x].attr == row[from].attr) continue;
-        if (row[from].attr != ATTR_TEXT)
-            str_printf(out, " %d-%d:%s", from, x - 1, names[row[from].attr]);
+        int attr = row[from].attr;
+        if (attr >= ATTR_HALF0)
+            str_printf(out, " %d-%d:%d/%d", from, x - 1, (attr - ATTR_HALF0) / 6 - 1,
+                       (attr - ATTR_HALF0) % 6 - 1);
+        else if (attr != ATTR_TEXT)
+            str_printf(out, " %d-%d:%s", from, x - 1, names[attr]);
         from = x;
     }
 }

@@ -34,8 +34,18 @@ enum attr {
     ATTR_WEIGHTS, /* parts of the memory bar */
     ATTR_CACHE,
     ATTR_SCRATCH,
+    ATTR_GONE,  /* text of which no unit is left */
+    ATTR_THIN,  /* few are */
+    ATTR_HALF0, /* two cells above each other, see attr_half */
+    ATTR_HALF_LAST = ATTR_HALF0 + 35,
     ATTRS
 };
+
+/* Upper and lower class of a half block: 0 to 4, -1 = nothing. */
+static inline enum attr attr_half(int up, int down)
+{
+    return (enum attr)(ATTR_HALF0 + 6 * (up + 1) + down + 1);
+}
 
 enum { CELL_POINTS = 4 };
 

@@ -2,6 +2,7 @@
 
 #define CHAT     IN(VIEW_CHAT)
 #define MAP      IN(VIEW_MAP)
+#define TINT     IN(VIEW_TINT)
 #define LIST     IN(VIEW_LIST)
 #define PAGES    IN_PAGES
 #define OVERLAYS IN_OVERLAYS
@@ -20,10 +21,28 @@ const struct binding key_table[] = {
     {MAP, K_UP, REQ_UP, NULL, NULL, NULL},
     {MAP, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
     {MAP, '\r', REQ_OPEN, "Enter", "text", "show the text at the cursor"},
-    {MAP, 'l', REQ_LAYER, "l", "layer", "all layers, or the heads of the layer under the cursor"},
-    {MAP, '[', REQ_TURN_BEFORE, "[ ]", "turn", "a turn back or forward"},
-    {MAP, ']', REQ_TURN_AFTER, NULL, NULL, NULL},
+    {MAP, 'l', REQ_LAYER, "l", "layer",
+     "all layers; the heads of the layer under the cursor; every head of every layer"},
+    {MAP, 'w', REQ_HISTORY, "w", "waterfall",
+     "the same picture as it was before, newest row on top; Up and Down choose the layer"},
     {MAP, 'p', REQ_PAUSE, "p", "pause", "hold the picture"},
+    {MAP, '+', REQ_ZOOM_IN, "+ -", "zoom", "show fewer or more positions around the cursor"},
+    {MAP, '=', REQ_ZOOM_IN, NULL, NULL, NULL},
+    {MAP, '-', REQ_ZOOM_OUT, NULL, NULL, NULL},
+    {MAP, 'h', REQ_HEAD, "h", NULL, "the next head under the cursor"},
+    {MAP, 'z', REQ_TALL, "z", NULL, "all rows on one page, or a line for each"},
+
+    {TINT, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor: tokens and lines"},
+    {TINT, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
+    {TINT, K_UP, REQ_UP, NULL, NULL, NULL},
+    {TINT, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {TINT, 'm', REQ_MAP, "m", "map", "the same place in the map; also Enter"},
+    {TINT, '\r', REQ_OPEN, NULL, NULL, NULL},
+
+    {MAP | TINT, 'n', REQ_GONE_AFTER, "n N", "gone", "the next or last run of text that is gone"},
+    {MAP | TINT, 'N', REQ_GONE_BEFORE, NULL, NULL, NULL},
+    {MAP | TINT, '[', REQ_TURN_BEFORE, "[ ]", "turn", "a turn back or forward"},
+    {MAP | TINT, ']', REQ_TURN_AFTER, NULL, NULL, NULL},
 
     {LIST, K_UP, REQ_UP, "arrows", "move", "choose a conversation"},
     {LIST, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
@@ -43,6 +62,8 @@ const struct binding key_table[] = {
     {OVERLAYS, '?', REQ_HELP, NULL, NULL, NULL},
     {IN_ALL, K_F1 + 1, REQ_LIST, "F2", "list", "saved conversations; also /list"},
     {IN_ALL, K_F1 + 2, REQ_MAP, "F3", "map", "which tokens are still in the cache; also /map"},
+    {IN_ALL, K_F1 + 3, REQ_TINT, "F4", "tint",
+     "the text, shaded by what is left of it; also /tint"},
     {IN_ALL, K_F1 + 9, REQ_QUIT, "F10", "quit", "leave; everything is saved; also /quit"},
 
     {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays where it is"},

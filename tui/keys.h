@@ -40,7 +40,7 @@ struct key_event {
 };
 
 /* Which views a row of the table is for: a bit set. */
-enum view { VIEW_CHAT, VIEW_MAP, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEWS };
+enum view { VIEW_CHAT, VIEW_MAP, VIEW_TINT, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEWS };
 #define IN(view)    (1u << (view))
 #define IN_ALL      ((1u << VIEWS) - 1)
 #define IN_PAGES    (IN(VIEW_HELP) | IN(VIEW_LOG))
@@ -52,6 +52,7 @@ enum request {
     REQ_HELP,
     REQ_LIST,
     REQ_MAP,
+    REQ_TINT,
     REQ_LOG,
     REQ_QUIT,
     REQ_SUSPEND,
@@ -91,8 +92,15 @@ enum request {
     REQ_REDO,
     REQ_HISTORY_OLDER,
     REQ_HISTORY_NEWER,
-    /* map */
+    /* map and tint */
     REQ_LAYER,
+    REQ_HEAD,
+    REQ_HISTORY,
+    REQ_ZOOM_IN,
+    REQ_ZOOM_OUT,
+    REQ_TALL,
+    REQ_GONE_BEFORE,
+    REQ_GONE_AFTER,
     REQ_TURN_BEFORE,
     REQ_TURN_AFTER,
     REQ_PAUSE,

@@ -144,6 +144,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     case SLASH_HELP: print_help(); break;
     case SLASH_LIST: *rc = saved_print(p->talk.library, stderr, e); break;
     case SLASH_MAP: talk_print_map(p->talk.session); break;
+    case SLASH_TINT: talk_note("/tint needs a screen; /map says what is left"); break;
     case SLASH_STATS: talk_print_stats(p->talk.session); break;
     case SLASH_LOG:
     case SLASH_UNKNOWN:

@@ -29,15 +29,31 @@ static const struct look looks[ATTRS] = {
     [ATTR_RAMP2] = {A_NORMAL, 36, 73, -1},   [ATTR_RAMP3] = {A_NORMAL, 148, 24, -1},
     [ATTR_RAMP4] = {A_NORMAL, 226, 17, -1},  [ATTR_MARK] = {A_REVERSE, -1, -1, -1},
     [ATTR_WEIGHTS] = {A_NORMAL, 75, 25, 4},  [ATTR_CACHE] = {A_BOLD, 220, 130, 3},
-    [ATTR_SCRATCH] = {A_NORMAL, 114, 28, 2},
+    [ATTR_SCRATCH] = {A_NORMAL, 114, 28, 2}, [ATTR_GONE] = {A_NORMAL, 243, 243, -1},
+    [ATTR_THIN] = {A_NORMAL, 250, 240, -1},
 };
+
+static int look_color(const struct screen *s, int attr)
+{
+    const struct look *l = &looks[attr];
+    return s->colors < 256 ? l->basic : s->light ? l->light : l->dark;
+}
+
+static int class_color(const struct screen *s, int cls)
+{
+    return cls < 0 ? -1 : look_color(s, ATTR_RAMP0 + cls);
+}
 
 static void init_looks(struct screen *s)
 {
-    for (int i = 0; i < ATTRS && s->colors; i++) {
-        const struct look *l = &looks[i];
-        int color = s->colors < 256 ? l->basic : s->light ? l->light : l->dark;
-        init_extended_pair(i + 1, color, -1);
+    for (int i = 0; i < ATTR_HALF0 && s->colors; i++)
+        init_extended_pair(i + 1, look_color(s, i), -1);
+    for (int i = ATTR_HALF0; i < ATTRS && s->colors == 256; i++) {
+        int up = (i - ATTR_HALF0) / 6 - 1, down = (i - ATTR_HALF0) % 6 - 1;
+        if (up < 0) /* the lower half alone */
+            init_extended_pair(i + 1, class_color(s, down), -1);
+        else
+            init_extended_pair(i + 1, class_color(s, up), class_color(s, down));
     }
     s->repaint = true;
 }
@@ -200,7 +216,7 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
     int pair = s->colors ? c->attr + 1 : 0;
     if (c->width == 0) return; /* drawn with its left half */
     attr_t attrs = looks[c->attr].attrs;
-    if (!s->colors && c->attr == ATTR_DIM) attrs |= A_DIM;
+    if (!s->colors && (c->attr == ATTR_DIM || c->attr == ATTR_GONE)) attrs |= A_DIM;
     setcchar(&out, c->text, attrs, 0, &pair);
     mvadd_wch(y, x, &out);
 }

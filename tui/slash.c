@@ -9,6 +9,7 @@ const struct slash_row slash_table[] = {
     {"help", SLASH_HELP, "keys and commands", 0},
     {"list", SLASH_LIST, "saved conversations", 0},
     {"map", SLASH_MAP, "which tokens are still in the cache", 0},
+    {"tint", SLASH_TINT, "the text, shaded by what is left of it", 0},
     {"stats", SLASH_STATS, "speed, memory and cache in numbers", 0},
     {"continue", SLASH_CONTINUE, "go on with an answer that was stopped", 0},
     {"log", SLASH_LOG, "what libraries and drivers printed", 1},

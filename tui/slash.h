@@ -15,6 +15,7 @@ enum slash {
     SLASH_CONTINUE,
     SLASH_LIST,
     SLASH_MAP,
+    SLASH_TINT,
     SLASH_STATS,
     SLASH_LOG,
 };

@@ -34,6 +34,7 @@ struct ui {
     struct grid grid;
     struct worker *worker;
     struct news_box box;
+    struct sensors *sensors;
     struct library *library; /* of this thread: for lists and transcripts */
     bool dirty, key_dirty, gone, hung_up;
     int64_t frame_ms, input_ms, leave_ms;
@@ -185,7 +186,10 @@ static void take_news(struct ui *u)
         }
         if (n->kind == NEWS_GONE) u->gone = true;
     }
-    if (u->box.fresh) app_snapshot(&u->app, &u->box.stats, u->box.map);
+    if (u->box.fresh) {
+        app_snapshot(&u->app, &u->box.stats, u->box.map);
+        worker_sight(u->worker, &u->app.sight);
+    }
     u->box.n = 0;
     u->box.fresh = false;
     u->dirty = true;
@@ -221,9 +225,12 @@ static void take_signals(struct ui *u)
 
 static void frame(struct ui *u)
 {
+    u->app.halves = !u->app.ascii && u->screen.colors == 256;
     if (!u->hung_up) {
         app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
         screen_paint(&u->screen, &u->grid);
+        struct focus focus = app_focus(&u->app);
+        worker_focus(u->worker, &focus);
     }
     u->frame_ms = u->app.now_ms;
     u->dirty = u->key_dirty = false;
@@ -254,9 +261,10 @@ static void wait_for_events(struct ui *u)
         {.fd = u->dirty ? -1 : worker_fd(u->worker), .events = POLLIN},
         {.fd = term_signal_fd(), .events = POLLIN},
         {.fd = u->hung_up ? -1 : term_in(), .events = POLLIN},
+        {.fd = u->dirty ? -1 : sensors_fd(u->sensors), .events = POLLIN},
     };
     int timed = app_timeout(&u->app);
-    int n = poll(fds, 3, patience(u));
+    int n = poll(fds, 4, patience(u));
     set_clock(u);
     if (n < 0) return;
     if (timed >= 0 && app_timeout(&u->app) < 0) u->dirty = true;
@@ -277,6 +285,10 @@ static void wait_for_events(struct ui *u)
         take_news(u);
         carry_out_all(u);
     }
+    if (fds[3].revents) {
+        sensors_read(u->sensors, &u->app.sensors);
+        u->dirty = true;
+    }
 }
 
 static void loop(struct ui *u)
@@ -287,6 +299,7 @@ static void loop(struct ui *u)
         if (u->dirty && since >= (u->key_dirty ? KEY_FRAME_MS : FRAME_MS)) {
             take_news(u);
             carry_out_all(u);
+            sensors_read(u->sensors, &u->app.sensors);
             frame(u);
         }
         wait_for_events(u);
@@ -312,6 +325,7 @@ bool ui_run(const struct options *o, int *status)
     app_init(&u.app, o, !utf8_locale(), remember ? path.data : NULL);
     str_release(&path);
     set_clock(&u);
+    u.sensors = sensors_open("", "libnvidia-ml.so.1");
     open_library(&u);
     if (worker_open(&u.worker, o, &u.error) == 0)
         loop(&u);
@@ -320,6 +334,7 @@ bool ui_run(const struct options *o, int *status)
     show_log(&u);
     screen_close(&u.screen);
     worker_close(u.worker);
+    sensors_close(u.sensors);
     news_box_release(&u.box);
     library_close(u.library);
     grid_release(&u.grid);

@@ -158,7 +158,7 @@ static void draw_queue(struct app *a, struct pane p)
 
 /* Rows of each part for a screen of w x h; a part with 0 rows is left out. */
 struct layout {
-    int title, talk, queue, status, strip, memory, event, rule, input, hints;
+    int title, talk, queue, status, strip, memory, sensors, event, rule, input, hints;
     int list_w, side_w; /* panes left and right of the transcript */
 };
 
@@ -168,6 +168,7 @@ static struct layout layout_of(struct app *a, int w, int h)
                        .status = h >= 2,
                        .strip = h >= 6,
                        .memory = h >= 8,
+                       .sensors = h >= 24,
                        .event = h >= 20,
                        .rule = h >= 16,
                        .hints = h >= 10 && w >= 40};
@@ -176,8 +177,8 @@ static struct layout layout_of(struct app *a, int w, int h)
     int least = h >= 24 ? 2 : 1, most = h >= 20 ? h / 3 : h >= 10 ? 3 : 1;
     l.input = lines < least ? least : lines > most ? most : lines;
     l.queue = h < 16 ? 0 : a->n_queue < 3 ? a->n_queue : 3;
-    l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.event - l.rule - l.input -
-             l.hints;
+    l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.sensors - l.event - l.rule -
+             l.input - l.hints;
     if (w >= 120 && l.talk >= 12) l.side_w = w >= 160 ? 58 : 48;
     if (w >= 160 && h >= 40) l.list_w = 26;
     return l;
@@ -189,29 +190,6 @@ static void draw_tiny(struct app *a, struct pane p)
     static const char *const words[] = {"load", "open", "ready", "read", "busy"};
     draw_input(a, pane_sub(p, 0, p.h - 1, p.w, 1), p.w > 4 ? "> " : "");
     if (p.h > 1) pane_puts(p, 0, 0, ATTR_DIM, words[a->phase]);
-}
-
-static void draw_memory_pane(struct app *a, struct pane p)
-{
-    const struct session_stats *st = &a->stats;
-    char b[4][NUM_MAX];
-    pane_puts(p, 0, 0, ATTR_BOLD, "MEMORY");
-    pane_printf(p, 8, 0, ATTR_TEXT, "process %s  peak %s  of %s",
-                num_bytes(st->process_bytes, b[0]), num_bytes(st->process_peak_bytes, b[1]),
-                num_bytes(st->machine_bytes, b[2]));
-    pane_printf(p, 2, 1, ATTR_TEXT, "weights %s  kv %s  scratch %s",
-                num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
-                num_bytes(st->scratch_bytes, b[2]));
-    pane_printf(p, 2, 2, ATTR_TEXT, "kv in use %s", num_bytes(st->cache_used_bytes, b[0]));
-    pane_puts(p, 0, 4, ATTR_BOLD, "SPEED");
-    pane_printf(p, 8, 4, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
-                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
-    pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
-    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %s", st->policy, st->budget,
-                st->device);
-    pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s units gone since the start",
-                num_exact(st->units_evicted, b[0]));
 }
 
 static void draw_panes(struct app *a, struct pane body, const struct layout *l)
@@ -226,7 +204,7 @@ static void draw_panes(struct app *a, struct pane body, const struct layout *l)
     pane_separator(body, right, 0, body.h);
     if (!a->have_stats) return;
     bool memory = body.h >= 24;
-    if (memory) draw_memory_pane(a, side);
+    if (memory) monitor_draw_pane(a, side);
     map_draw_pane(a, pane_sub(side, 0, memory ? 8 : 0, side.w, side.h));
 }
 
@@ -249,6 +227,7 @@ static void draw(struct app *a, struct pane p)
     if (l.status) bar_status(a, p, y++, below);
     if (l.strip) bar_strip(a, p, y++);
     if (l.memory) bar_memory(a, p, y++);
+    if (l.sensors) bar_sensors(a, p, y++);
     if (l.event) bar_event(a, p, y++);
     if (l.rule)
         bar_rule(p, y++, a->phase == PHASE_READY ? "message" : "message, sent when it can be");

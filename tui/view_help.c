@@ -39,6 +39,8 @@ static void draw(struct app *a, struct pane p)
     put_row(a, p, &y, "", "");
     put_keys(a, p, &y, "Chat", IN(VIEW_CHAT));
     put_keys(a, p, &y, "Map (F3)", IN(VIEW_MAP));
+    put_keys(a, p, &y, "Tint (F4)", IN(VIEW_TINT));
+    put_keys(a, p, &y, "Map and tint", IN(VIEW_MAP) | IN(VIEW_TINT));
     put_keys(a, p, &y, "Conversations (F2)", IN(VIEW_LIST));
     put_keys(a, p, &y, "Help and log", IN_PAGES);
     put_keys(a, p, &y, "Everywhere but in the chat", IN_OVERLAYS);

@@ -1,5 +1,6 @@
-/* view_map: which units are alive, by layer (or head) and position. Every cell is a share of whole
- * snapshot columns (ramp.h), so the picture adds up to what the engine counted. */
+/* view_map: which units are alive: by layer and position, by head and position, every head of every
+ * layer, or as it was over time. With a cursor, and what became of the token under it. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,203 +8,15 @@
 #include "tui/app.h"
 #include "tui/bars.h"
 #include "tui/num.h"
+#include "tui/picture.h"
 #include "tui/ramp.h"
 
-enum { LABEL = 6, BAR = 5 }; /* columns left and right of the picture */
+enum { LABEL = 7, BAR = 5 }; /* columns left and right of the picture */
+enum { ZOOM_MAX = 8 };
 
-static const struct retention *picture(const struct app *a)
+static const struct retention *shown(const struct app *a)
 {
     return a->mapped.frozen ? a->mapped.frozen : a->map;
-}
-
-/* What row y of `rows` stands for. */
-static struct ramp_part row_part(const struct retention *r, int layer, int rows, int y)
-{
-    struct ramp_part part = ramp_all(r);
-    int n = layer < 0 ? r->n_layer : r->n_head;
-    int each = (n + rows - 1) / rows;
-    int from = y * each, count = from + each > n ? n - from : each;
-    if (layer < 0) {
-        part.layer = from;
-        part.n_layer = count;
-    } else {
-        part.layer = layer;
-        part.n_layer = 1;
-        part.head = from;
-        part.n_head = count;
-    }
-    return part;
-}
-
-static int row_count(const struct retention *r, int layer, int room)
-{
-    int n = layer < 0 ? r->n_layer : r->n_head;
-    if (room < 1) return 0;
-    int each = (n + room - 1) / room;
-    return (n + each - 1) / each;
-}
-
-static void draw_ruler(const struct retention *r, struct pane p, int y, int cells)
-{
-    char label[NUM_MAX];
-    int next = 0;
-    for (int x = 0; x < cells; x += 8) {
-        int col, end;
-        ramp_columns(r, cells, x, &col, &end);
-        if (x < next) continue;
-        num_count(ramp_position(r, col), label);
-        if (LABEL + 1 + x + (int)strlen(label) > p.w) return;
-        next = pane_puts(p, LABEL + 1 + x, y, ATTR_DIM, label) - LABEL;
-    }
-}
-
-static void put_label(struct pane p, int y, struct ramp_part part, int layer)
-{
-    int from = layer < 0 ? part.layer : part.head;
-    int n = layer < 0 ? part.n_layer : part.n_head;
-    const char *kind = layer < 0 ? "" : "H";
-    if (n > 1)
-        pane_printf(p, 0, y, ATTR_DIM, "%s%02d-%02d", kind, from, from + n - 1);
-    else
-        pane_printf(p, 0, y, ATTR_DIM, "%s%02d", kind, from);
-}
-
-static void draw_row(const struct retention *r, struct pane p, int y, struct ramp_part part,
-                     int cells)
-{
-    int64_t kept, seen;
-    char share[16];
-    pane_puts(p, LABEL, y, ATTR_DIM, "|");
-    for (int x = 0; x < cells; x++) {
-        int col, end;
-        ramp_columns(r, cells, x, &col, &end);
-        ramp_sum(r, part, col, end, &kept, &seen);
-        pane_ramp(p, LABEL + 1 + x, y, ramp_class(kept, seen));
-    }
-    ramp_sum(r, part, 0, r->n_cols, &kept, &seen);
-    snprintf(share, sizeof share, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
-    int x = pane_puts(p, LABEL + 1 + cells, y, ATTR_DIM, "|");
-    pane_puts(p, x, y, ATTR_TEXT, share);
-}
-
-static int cell_of(const struct retention *r, int cells, int64_t position)
-{
-    int col = r->col_width ? (int)(position / r->col_width) : 0;
-    for (int x = 0; x < cells; x++) {
-        int from, end;
-        ramp_columns(r, cells, x, &from, &end);
-        if (col >= from && col < end) return x;
-    }
-    return cells - 1;
-}
-
-/* Numbers of turns where they begin; S the sinks, ^ the newest units: both are kept by rule. */
-static void draw_turns(struct app *a, const struct retention *r, struct pane p, int y, int cells)
-{
-    int turn = 0, free_x = 0;
-    pane_puts(p, 0, y, ATTR_DIM, "turns");
-    struct pane ruler = pane_sub(p, LABEL + 1, y, cells, 1);
-    pane_fill(ruler, 0, 0, cells, ATTR_DIM, '.');
-    for (int i = 0; i < a->talk.n; i++) {
-        const struct message *m = &a->talk.messages[i];
-        if (m->role != CHAT_USER || m->position < 0 || ++turn == 0 || m->position >= r->n_pos)
-            continue;
-        int x = cell_of(r, cells, m->position);
-        if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn);
-    }
-    int64_t newest = r->n_pos - r->n_stabilizer;
-    if (r->n_sink > 0) pane_puts(ruler, 0, 0, ATTR_BOLD, "S");
-    if (r->n_stabilizer > 0)
-        pane_puts(ruler, cell_of(r, cells, newest > 0 ? newest : 0), 0, ATTR_BOLD, "^");
-}
-
-/* ---- the cursor's lines --------------------------------------------------------------------- */
-
-static int turn_of(const struct app *a, int index)
-{
-    int turn = 0;
-    for (int i = 0; i <= index; i++) turn += a->talk.messages[i].role == CHAT_USER;
-    return turn;
-}
-
-static void draw_text_at(struct app *a, struct pane p, int x, int y, int64_t position)
-{
-    size_t byte, end;
-    struct str safe = {0};
-    int index = transcript_find(&a->talk, position, &byte, &end);
-    if (index < 0) return;
-    const struct message *m = &a->talk.messages[index];
-    const char *s = str_get(&m->text);
-    size_t n = m->text.n - byte < 200 ? m->text.n - byte : 200;
-    sanitize(s + byte, n, a->ascii, false, &safe);
-    for (size_t i = 0; i < safe.n; i++)
-        if (safe.data[i] == '\n' || safe.data[i] == '\t') safe.data[i] = ' ';
-    x = pane_printf(p, x, y, ATTR_TEXT, "  turn %d %s  \"", turn_of(a, index),
-                    m->role == CHAT_USER ? "you" : "llm");
-    struct pane room = pane_sub(p, x, y, p.w - x - 2, 1);
-    int width = pane_puts(room, 0, 0, ATTR_TEXT, str_get(&safe));
-    pane_puts(p, x + (width < room.w ? width : room.w), y, ATTR_TEXT, "\"");
-    str_release(&safe);
-}
-
-/* Layers that keep most and least of the columns under the cursor. */
-static void draw_extremes(const struct retention *r, struct pane p, int x, int y, int col, int end)
-{
-    int most = 0, least = 0;
-    double high = -1, low = 2;
-    for (int layer = 0; layer < r->n_layer; layer++) {
-        int64_t kept, seen;
-        ramp_sum(r, (struct ramp_part){layer, 1, 0, r->n_head}, col, end, &kept, &seen);
-        double share = seen ? (double)kept / (double)seen : 0;
-        if (share > high) {
-            high = share;
-            most = layer;
-        }
-        if (share < low) {
-            low = share;
-            least = layer;
-        }
-    }
-    pane_printf(p, x, y, ATTR_TEXT, "   most L%02d %.0f%%   least L%02d %.0f%%", most, 100 * high,
-                least, 100 * low);
-}
-
-static void draw_cursor_lines(struct app *a, const struct retention *r, struct pane p, int y,
-                              int cells)
-{
-    char from[NUM_MAX], to[NUM_MAX];
-    int col, end;
-    int64_t kept, seen;
-    ramp_columns(r, cells, cell_of(r, cells, a->mapped.position), &col, &end);
-    int64_t last = ramp_position(r, end) < r->n_pos ? ramp_position(r, end) : r->n_pos;
-    ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
-    pane_puts(p, 0, y, ATTR_DIM, "cursor");
-    int x = pane_printf(p, LABEL + 1, y, ATTR_TEXT, "pos %s-%s",
-                        num_exact(ramp_position(r, col), from), num_exact(last - 1, to));
-    draw_text_at(a, p, x, y, a->mapped.position);
-    if (p.h <= y + 1) return;
-    int heads = r->n_layer * r->n_head;
-    x = pane_printf(p, LABEL + 1, y + 1, ATTR_TEXT, "kept by %.*f of %d heads%s",
-                    last - 1 > ramp_position(r, col),
-                    seen ? (double)kept * heads / (double)seen : 0.0, heads,
-                    kept == 0         ? ": gone"
-                    : 4 * kept < seen ? ": thin"
-                                      : "");
-    draw_extremes(r, p, x, y + 1, col, end);
-}
-
-/* ---- the picture ---------------------------------------------------------------------------- */
-
-static int draw_rows(struct app *a, const struct retention *r, struct pane p, int y, int rows,
-                     int cells, int layer)
-{
-    (void)a;
-    for (int i = 0; i < rows; i++) {
-        struct ramp_part part = row_part(r, layer, rows, i);
-        put_label(p, y + i, part, layer);
-        draw_row(r, p, y + i, part, cells);
-    }
-    return y + rows;
 }
 
 static int cells_of(struct pane p)
@@ -212,83 +25,424 @@ static int cells_of(struct pane p)
     return cells < 1 ? 1 : cells;
 }
 
+static struct picture picture_of(const struct app *a, struct pane p)
+{
+    const struct map_state *m = &a->mapped;
+    int layer = m->mode == MAP_HISTORY ? m->history_layer : m->layer;
+    return picture_make(shown(a), &a->past, m->mode, layer, cells_of(p), m->zoom, m->position);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* How the picture's rows stand in the lines of the screen. */
+struct fold {
+    int n;      /* rows */
+    int each;   /* rows that share a cell */
+    int halves; /* cells above each other in one line: 1 or 2 */
+    int top;    /* first row shown */
+    int lines;
+};
+
+static struct fold fold_of(const struct app *a, const struct picture *p, int room)
+{
+    struct fold f = {.n = picture_rows(p), .each = 1, .halves = 1};
+    const struct map_state *m = &a->mapped;
+    bool folds = !m->tall && p->mode != MAP_HISTORY;
+    if (room < 1) room = 1;
+    if (a->halves && !m->tall && f.n > room) f.halves = 2;
+    if (folds) f.each = (f.n + room * f.halves - 1) / (room * f.halves);
+    if (p->mode == MAP_HISTORY && a->halves) f.halves = 2;
+    int per_line = f.each * f.halves, cursor = p->mode == MAP_HEADS ? m->head : m->layer;
+    f.lines = (f.n + per_line - 1) / per_line;
+    if (f.lines > room) {
+        f.lines = room;
+        if (p->mode != MAP_HISTORY) f.top = cursor - room / 2;
+        if (f.top > f.n - room) f.top = f.n - room;
+        if (f.top < 0) f.top = 0;
+    }
+    return f;
+}
+
+static int class_of(const struct picture *p, const struct fold *f, int row, int x)
+{
+    int64_t kept, seen;
+    int n = row + f->each > f->n ? f->n - row : f->each;
+    return n > 0 && picture_cell(p, row, n, x, &kept, &seen) ? ramp_class(kept, seen) : -1;
+}
+
+static void put_label(struct pane p, int y, const struct picture *pic, const struct fold *f,
+                      int row)
+{
+    char exact[NUM_MAX];
+    int last = row + f->each * f->halves - 1;
+    const char *kind = pic->mode == MAP_HEADS ? "H" : "";
+    if (last > f->n - 1) last = f->n - 1;
+    if (pic->mode == MAP_HISTORY) {
+        int64_t n = row == 0 ? pic->r->n_pos : picture_past(pic, row)->n_pos;
+        const char *text = n < 1000000 ? num_exact(n, exact) : num_count(n, exact);
+        pane_puts(p, LABEL - (int)strlen(text), y, ATTR_DIM, text);
+    } else if (last > row) {
+        pane_printf(p, 0, y, ATTR_DIM, "%s%02d-%02d", kind, row, last);
+    } else {
+        pane_printf(p, 0, y, ATTR_DIM, "%s%02d", kind, row);
+    }
+}
+
+static void put_share(struct pane p, int x, int y, const struct picture *pic, const struct fold *f,
+                      int row)
+{
+    int64_t kept, seen;
+    int n = f->each * f->halves;
+    if (pic->mode == MAP_HISTORY) n = 1;
+    if (row + n > f->n) n = f->n - row;
+    picture_row(pic, row, n, &kept, &seen);
+    pane_printf(p, x, y, ATTR_TEXT, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
+}
+
+static void draw_line(struct pane p, int y, const struct picture *pic, const struct fold *f,
+                      int row)
+{
+    put_label(p, y, pic, f, row);
+    pane_puts(p, LABEL, y, ATTR_DIM, "|");
+    for (int x = 0; x < pic->cells; x++) {
+        int up = class_of(pic, f, row, x);
+        if (f->halves == 2)
+            pane_half(p, LABEL + 1 + x, y, up, class_of(pic, f, row + f->each, x));
+        else if (up >= 0)
+            pane_ramp(p, LABEL + 1 + x, y, up);
+    }
+    pane_puts(p, LABEL + 1 + pic->cells, y, ATTR_DIM, "|");
+    put_share(p, LABEL + 2 + pic->cells, y, pic, f, row);
+}
+
+static void draw_lines(struct pane p, int y, const struct picture *pic, const struct fold *f)
+{
+    for (int i = 0; i < f->lines; i++)
+        draw_line(p, y + i, pic, f, f->top + i * f->each * f->halves);
+}
+
+/* ---- rulers ---------------------------------------------------------------------------------- */
+
+static void draw_ruler(struct pane p, int y, const struct picture *pic)
+{
+    char label[NUM_MAX];
+    int next = 0, every = pic->mode == MAP_GRID ? picture_slices(pic) : 8;
+    if (every < 4) every = 4 * every;
+    for (int x = 0; x < pic->cells; x += every) {
+        int64_t from, end;
+        if (x < next) continue;
+        picture_positions(pic, x, &from, &end);
+        if (pic->mode == MAP_GRID && x / picture_slices(pic) >= pic->r->n_head) return;
+        if (pic->mode == MAP_GRID)
+            snprintf(label, sizeof label, "H%d", picture_head(pic, x));
+        else
+            num_count(from, label);
+        if (LABEL + 1 + x + (int)strlen(label) > p.w) return;
+        next = pane_puts(p, LABEL + 1 + x, y, ATTR_DIM, label) - LABEL;
+    }
+}
+
+/* Numbers of turns where they begin; S the sinks, ^ the newest units: both are kept by rule. */
+static void draw_turns(struct app *a, struct pane p, int y, const struct picture *pic)
+{
+    const struct retention *r = pic->r;
+    int turn = 0, free_x = 0;
+    int64_t first = ramp_position(r, pic->col), last = ramp_position(r, pic->col + pic->n_cols);
+    if (pic->mode == MAP_GRID) return;
+    pane_puts(p, 0, y, ATTR_DIM, "turns");
+    struct pane ruler = pane_sub(p, LABEL + 1, y, pic->cells, 1);
+    pane_fill(ruler, 0, 0, pic->cells, ATTR_DIM, '.');
+    for (int i = 0; i < a->talk.n; i++) {
+        const struct message *m = &a->talk.messages[i];
+        if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
+        if (m->position < first || m->position >= last || m->position >= r->n_pos) continue;
+        int x = picture_x(pic, m->position, 0);
+        if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn);
+    }
+    int64_t newest = r->n_pos - r->n_stabilizer;
+    if (newest < first) newest = first;
+    if (r->n_sink > first) pane_puts(ruler, 0, 0, ATTR_BOLD, "S");
+    if (r->n_stabilizer > 0 && newest < last)
+        pane_puts(ruler, picture_x(pic, newest, 0), 0, ATTR_BOLD, "^");
+}
+
+/* ---- the token under the cursor -------------------------------------------------------------- */
+
+static int turn_of(const struct app *a, int index)
+{
+    int turn = 0;
+    for (int i = 0; i <= index; i++) turn += a->talk.messages[i].role == CHAT_USER;
+    return turn;
+}
+
+static int put_quoted(struct app *a, struct pane p, int x, int y, const char *s, size_t n)
+{
+    struct str safe = {0};
+    sanitize(s, n, a->ascii, false, &safe);
+    for (size_t i = 0; i < safe.n; i++)
+        if (safe.data[i] == '\n' || safe.data[i] == '\t') safe.data[i] = ' ';
+    x = pane_puts(p, x, y, ATTR_TEXT, "\"");
+    struct pane room = pane_sub(p, x, y, p.w - x - 1, 1);
+    int width = pane_puts(room, 0, 0, ATTR_TEXT, str_get(&safe));
+    str_release(&safe);
+    return pane_puts(p, x + (width < room.w ? width : room.w), y, ATTR_TEXT, "\"");
+}
+
+int map_put_token(struct app *a, struct pane p, int x, int y, int64_t position)
+{
+    size_t byte, end;
+    char exact[NUM_MAX];
+    int index = transcript_find(&a->talk, position, &byte, &end);
+    x = pane_puts(p, x, y, ATTR_DIM, "token ");
+    if (index >= 0 && end > byte)
+        x = put_quoted(a, p, x, y, str_get(&a->talk.messages[index].text) + byte, end - byte);
+    else
+        x = pane_puts(p, x, y, ATTR_TEXT, "of the chat format");
+    return pane_printf(p, x, y, ATTR_TEXT, " #%s", num_exact(position, exact));
+}
+
+static void draw_context(struct app *a, struct pane p, int x, int y, int64_t position)
+{
+    size_t byte, end;
+    int index = transcript_find(&a->talk, position, &byte, &end);
+    if (index < 0) return;
+    const struct message *m = &a->talk.messages[index];
+    x = pane_printf(p, x, y, ATTR_TEXT, "  turn %d %s  ", turn_of(a, index),
+                    m->role == CHAT_USER ? "you" : "llm");
+    size_t n = m->text.n - byte < 200 ? m->text.n - byte : 200;
+    if (x + 6 < p.w && n > 0) put_quoted(a, p, x, y, str_get(&m->text) + byte, n);
+}
+
+/* Heads of a layer that hold the position in sight. */
+static int held_by(const struct app *a, const struct retention *r, int layer)
+{
+    int n = 0;
+    for (int h = 0; h < r->n_head; h++) n += !isnan(a->sight.scores[layer * r->n_head + h]);
+    return n;
+}
+
+static bool in_sight(const struct app *a, int64_t position)
+{
+    return a->sight.scores && a->sight.focus.position == position && a->map &&
+           a->sight.n_heads == a->map->n_layer * a->map->n_head;
+}
+
+int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
+{
+    const struct retention *r = a->map;
+    int n = 0, most = 0, least = 0, most_n = -1, least_n = 1 << 20;
+    double sum = 0;
+    if (!in_sight(a, position)) return x;
+    for (int layer = 0; layer < r->n_layer; layer++) {
+        int held = held_by(a, r, layer);
+        if (held > most_n) most = layer, most_n = held;
+        if (held < least_n) least = layer, least_n = held;
+        n += held;
+    }
+    for (int i = 0; i < a->sight.n_heads; i++)
+        if (!isnan(a->sight.scores[i])) sum += (double)a->sight.scores[i];
+    x = pane_printf(p, x, y, ATTR_TEXT, "kept by %d/%d heads", n, a->sight.n_heads);
+    if (n == 0) return pane_puts(p, x, y, ATTR_BOLD, "  gone");
+    if (4 * n < a->sight.n_heads) x = pane_puts(p, x, y, ATTR_BOLD, "  thin");
+    x = pane_printf(p, x, y, ATTR_TEXT, "  score %.2f", sum / n);
+    if (most_n == least_n) return x;
+    return pane_printf(p, x, y, ATTR_TEXT, "  L%02d %d/%d  L%02d %d/%d", most, most_n, r->n_head,
+                       least, least_n, r->n_head);
+}
+
+/* What became of it in the head under the cursor. */
+static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t position)
+{
+    const struct map_state *m = &a->mapped;
+    char exact[NUM_MAX];
+    if (!in_sight(a, position) || m->layer >= a->map->n_layer || m->head >= a->map->n_head) return;
+    float score = a->sight.scores[m->layer * a->map->n_head + m->head];
+    x = pane_printf(p, x, y, ATTR_TEXT, "   L%02dH%d ", m->layer, m->head);
+    if (!isnan(score)) {
+        pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
+        return;
+    }
+    int64_t width = a->map->col_width, from = position / width * width;
+    int64_t end = from + width < a->map->n_pos ? from + width : a->map->n_pos;
+    int64_t lost = waterfall_first_loss(&a->past, m->layer, m->head, from, end);
+    if (lost < 0)
+        pane_puts(p, x, y, ATTR_TEXT, "gone");
+    else
+        pane_printf(p, x, y, ATTR_TEXT, "gone by %s tok", num_exact(lost, exact));
+}
+
+/* Every head of every layer: held or gone. */
+static void draw_fates(struct app *a, struct pane p, int64_t position)
+{
+    const struct retention *r = a->map;
+    if (!in_sight(a, position)) return;
+    int width = r->n_head + 6, per_row = p.w / width;
+    if (per_row < 1) return;
+    for (int layer = 0; layer < r->n_layer; layer++) {
+        int x = layer % per_row * width, y = layer / per_row;
+        x = pane_printf(p, x, y, ATTR_DIM, "L%02d ", layer);
+        for (int h = 0; h < r->n_head; h++) {
+            bool held = !isnan(a->sight.scores[layer * r->n_head + h]);
+            pane_ramp(p, x + h, y, held ? RAMP_CLASSES - 1 : 1);
+        }
+    }
+}
+
+static void draw_inspector(struct app *a, struct pane p, const struct picture *pic)
+{
+    char from_text[NUM_MAX], to[NUM_MAX];
+    int64_t position = a->mapped.position, from, end;
+    picture_positions(pic, picture_x(pic, position, a->mapped.head), &from, &end);
+    pane_puts(p, 0, 0, ATTR_DIM, "cursor");
+    int x = pane_printf(p, LABEL, 0, ATTR_TEXT, "pos %s", num_exact(from, from_text));
+    if (end - 1 > from) x = pane_printf(p, x, 0, ATTR_TEXT, "-%s", num_exact(end - 1, to));
+    draw_context(a, p, x, 0, position);
+    x = map_put_fate(a, p, LABEL, 1, position);
+    draw_head_fate(a, p, x, 1, position);
+    if (p.h < 3) return;
+    map_put_token(a, p, LABEL, 2, position);
+    draw_fates(a, pane_sub(p, LABEL, 3, p.w - LABEL, p.h - 3), position);
+}
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
 void map_draw_pane(struct app *a, struct pane p)
 {
     const struct retention *r = a->map;
     if (!r || r->n_cols == 0 || p.h < 5 || p.w < 20) return;
-    int cells = cells_of(p), rows = row_count(r, -1, p.h - 4);
+    struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
+    struct fold f = fold_of(a, &pic, p.h - 4);
     int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 50 ? "RETENTION MAP" : "MAP");
     x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok  ",
-                    (long long)((r->n_pos + cells - 1) / cells));
+                    (long long)((r->n_pos + pic.cells - 1) / pic.cells));
     bar_legend(p, x, 0);
-    draw_ruler(r, p, 1, cells);
-    int y = draw_rows(a, r, p, 2, rows, cells, -1);
-    draw_turns(a, r, p, y, cells);
+    draw_ruler(p, 1, &pic);
+    draw_lines(p, 2, &pic, &f);
+    draw_turns(a, p, 2 + f.lines, &pic);
 }
 
-static void draw_title(struct app *a, const struct retention *r, struct pane p, int cells)
+static void put_what(const struct app *a, const struct picture *pic, char *out, size_t n)
 {
-    char of[48];
-    if (a->mapped.layer < 0)
-        snprintf(of, sizeof of, "avg of %d heads", r->n_head);
-    else
-        snprintf(of, sizeof of, "heads of layer %d", a->mapped.layer);
-    pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
+    switch (pic->mode) {
+    case MAP_LAYERS: snprintf(out, n, "avg of %d heads", pic->r->n_head); break;
+    case MAP_HEADS: snprintf(out, n, "heads of layer %d", pic->layer); break;
+    case MAP_GRID: snprintf(out, n, "every head"); break;
+    case MAP_HISTORY:
+        if (pic->layer < 0)
+            snprintf(out, n, "waterfall, all layers");
+        else
+            snprintf(out, n, "waterfall, layer %d", pic->layer);
+        break;
+    }
+    (void)a;
+}
+
+static void draw_title(struct app *a, struct pane p, const struct picture *pic)
+{
+    char what[48];
     struct str safe = {0};
+    int slices = picture_slices(pic);
+    int64_t positions = (int64_t)pic->n_cols * pic->r->col_width;
+    if (positions > pic->r->n_pos) positions = pic->r->n_pos;
+    put_what(a, pic, what, sizeof what);
+    pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
     int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%lld tok  %s  ", str_get(&safe),
-                        of, (long long)((r->n_pos + cells - 1) / cells),
+                        what, (long long)((positions + slices - 1) / slices),
                         a->mapped.frozen ? "HELD" : "LIVE");
     str_release(&safe);
     if (p.w - 21 >= x) bar_legend(p, p.w - 21, 0);
     if (p.w - 21 >= x)
-        draw_ruler(r, p, 1, cells);
+        draw_ruler(p, 1, pic);
     else
         bar_legend(p, LABEL + 1, 1);
 }
 
+static void mark_cursor(struct app *a, struct pane p, int y, const struct picture *pic,
+                        const struct fold *f)
+{
+    const struct map_state *m = &a->mapped;
+    int row = pic->mode == MAP_HISTORY ? 0 : pic->mode == MAP_HEADS ? m->head : m->layer;
+    int x = LABEL + 1 + picture_x(pic, m->position, m->head);
+    int line = (row - f->top) / (f->each * f->halves);
+    row = row / f->each * f->each;
+    if (line < 0 || line >= f->lines) return;
+    if (pic->mode != MAP_HISTORY) pane_attr(p, 0, y + line, LABEL - 1, ATTR_SELECT);
+    int cls = class_of(pic, f, row, x - LABEL - 1);
+    pane_ramp(p, x, y + line, cls < 0 ? 0 : cls);
+    pane_attr(p, x, y + line, 1, ATTR_SELECT);
+    pane_cursor(p, x, y + line);
+}
+
+static void keep_inside(struct app *a, const struct retention *r)
+{
+    struct map_state *m = &a->mapped;
+    if (m->layer >= r->n_layer) m->layer = r->n_layer - 1;
+    if (m->head >= r->n_head) m->head = r->n_head - 1;
+    if (m->history_layer >= r->n_layer) m->history_layer = -1;
+    if (m->position >= r->n_pos) m->position = r->n_pos - 1;
+}
+
 static void draw(struct app *a, struct pane p)
 {
-    const struct retention *r = picture(a);
+    const struct retention *r = shown(a);
+    static const char *const labels[] = {"layer", "head", "layer", "token"};
     if (p.h < 8 || p.w < 24 || !r || r->n_cols == 0) {
         pane_puts(p, 0, 0, ATTR_TITLE,
                   r && r->n_cols ? "map: too small a screen" : "map: nothing is cached yet");
         if (p.h > 2) bar_hints(a, p, p.h - 1);
         return;
     }
-    bool bars = p.h >= 28;
-    int cells = cells_of(p), room = p.h - 6 - (bars ? 3 : 0);
-    int rows = row_count(r, a->mapped.layer, room);
-    a->mapped.cells = cells;
-    a->mapped.rows = rows;
-    if (a->mapped.row >= rows) a->mapped.row = rows - 1;
-    draw_title(a, r, p, cells);
-    pane_puts(p, 0, 1, ATTR_DIM, a->mapped.layer < 0 ? "layer" : "head");
-    int y = draw_rows(a, r, p, 2, rows, cells, a->mapped.layer);
-    int x = LABEL + 1 + cell_of(r, cells, a->mapped.position);
-    pane_attr(p, 0, 2 + a->mapped.row, LABEL, ATTR_SELECT);
-    pane_attr(p, x, 2 + a->mapped.row, 1, ATTR_SELECT);
-    pane_cursor(p, x, 2 + a->mapped.row);
-    draw_turns(a, r, p, y, cells);
-    draw_cursor_lines(a, r, p, y + 1, cells);
+    keep_inside(a, r);
+    struct picture pic = picture_of(a, p);
+    int bars = p.h >= 28 ? 4 : 0, inspector = p.h >= 40 ? 8 : p.h >= 28 ? 3 : 2;
+    struct fold f = fold_of(a, &pic, p.h - 4 - bars - inspector);
+    inspector = p.h - 4 - bars - f.lines;
+    a->mapped.cells = pic.cells;
+    a->mapped.each = f.each;
+    draw_title(a, p, &pic);
+    pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
+    draw_lines(p, 2, &pic, &f);
+    mark_cursor(a, p, 2, &pic, &f);
+    draw_turns(a, p, 2 + f.lines, &pic);
+    draw_inspector(a, pane_sub(p, 0, 3 + f.lines, p.w, inspector), &pic);
     if (bars) {
-        bar_strip(a, p, p.h - 3);
-        bar_memory(a, p, p.h - 2);
+        bar_strip(a, p, p.h - 4);
+        bar_memory(a, p, p.h - 3);
+        bar_sensors(a, p, p.h - 2);
     }
     bar_hints(a, p, p.h - 1);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void move_cursor(struct app *a, int by)
 {
-    const struct retention *r = picture(a);
-    int cells = a->mapped.cells, col, end;
-    if (!r || r->n_cols == 0 || cells < 1) return;
-    int x = cell_of(r, cells, a->mapped.position) + by;
-    x = x < 0 ? 0 : x >= cells ? cells - 1 : x;
-    ramp_columns(r, cells, x, &col, &end);
-    a->mapped.position = ramp_position(r, col);
+    struct map_state *m = &a->mapped;
+    const struct retention *r = shown(a);
+    if (!r || r->n_cols == 0 || m->cells < 1) return;
+    struct picture pic =
+        picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
+    int64_t from, end, position = m->position;
+    int x = picture_x(&pic, position, m->head);
+    picture_positions(&pic, x, &from, &end);
+    int64_t step = end > from ? end - from : 1;
+    position = from + by * step;
+    m->position = position < 0 ? 0 : position >= r->n_pos ? r->n_pos - 1 : position;
+}
+
+static void move_row(struct app *a, int by)
+{
+    struct map_state *m = &a->mapped;
+    const struct retention *r = shown(a);
+    if (!r) return;
+    int *row = m->mode == MAP_HEADS     ? &m->head
+               : m->mode == MAP_HISTORY ? &m->history_layer
+                                        : &m->layer;
+    int first = m->mode == MAP_HISTORY ? -1 : 0;
+    int last = m->mode == MAP_HEADS ? r->n_head - 1 : r->n_layer - 1;
+    int to = *row + by * (m->mode == MAP_HISTORY || m->each < 1 ? 1 : m->each);
+    *row = to < first ? first : to > last ? last : to;
 }
 
 static void move_turn(struct app *a, bool after)
@@ -303,17 +457,43 @@ static void move_turn(struct app *a, bool after)
     if (best >= 0) a->mapped.position = best;
 }
 
-static void toggle_layer(struct app *a)
+int64_t map_next_gone(const struct app *a, int64_t position, bool after)
 {
-    const struct retention *r = picture(a);
-    if (!r || a->mapped.rows < 1) return;
-    if (a->mapped.layer >= 0) {
-        a->mapped.layer = -1;
-        a->mapped.row = 0;
+    const struct retention *r = a->map;
+    if (!r || r->n_cols == 0) return -1;
+    int col = (int)(position / r->col_width), step = after ? 1 : -1;
+    while (col >= 0 && col < r->n_cols && a->col_kept[col] == 0) col += step; /* out of this one */
+    while (col >= 0 && col < r->n_cols && a->col_kept[col] > 0) col += step;
+    if (col < 0 || col >= r->n_cols) return -1;
+    while (!after && col > 0 && a->col_kept[col - 1] == 0) col--;
+    return ramp_position(r, col);
+}
+
+static void jump_to_gone(struct app *a, bool after)
+{
+    int64_t position = map_next_gone(a, a->mapped.position, after);
+    if (position < 0)
+        app_flash(a, "no column is gone in all heads %s here", after ? "after" : "before");
+    else
+        a->mapped.position = position;
+}
+
+static void cycle_mode(struct app *a)
+{
+    static const enum map_mode next[] = {MAP_HEADS, MAP_GRID, MAP_LAYERS, MAP_LAYERS};
+    a->mapped.mode = next[a->mapped.mode];
+}
+
+static void toggle_history(struct app *a)
+{
+    struct map_state *m = &a->mapped;
+    if (m->mode == MAP_HISTORY) {
+        m->mode = m->before;
         return;
     }
-    a->mapped.layer = row_part(r, -1, a->mapped.rows, a->mapped.row).layer;
-    a->mapped.row = 0;
+    m->before = m->mode;
+    m->history_layer = m->mode == MAP_LAYERS ? -1 : m->layer;
+    m->mode = MAP_HISTORY;
 }
 
 static void toggle_pause(struct app *a)
@@ -339,28 +519,43 @@ static void toggle_pause(struct app *a)
 static void open_text(struct app *a)
 {
     size_t byte, end;
-    int index = transcript_find(&a->talk, a->mapped.position, &byte, &end);
-    if (index < 0) return;
-    a->chat.held = true;
-    a->chat.top_message = index;
-    a->chat.top_byte = byte;
-    app_show(a, VIEW_CHAT);
+    if (transcript_find(&a->talk, a->mapped.position, &byte, &end) < 0) return;
+    a->tint.position = a->mapped.position;
+    a->tint.placed = true;
+    app_show(a, VIEW_TINT);
+}
+
+/* Where the chat was scrolled to. */
+static void open(struct app *a)
+{
+    const struct chat_state *c = &a->chat;
+    if (!c->held || c->top_message >= a->talk.n) return;
+    if (a->talk.messages[c->top_message].position >= 0)
+        a->mapped.position = transcript_position(&a->talk, c->top_message, c->top_byte);
 }
 
 static bool request(struct app *a, enum request r)
 {
+    struct map_state *m = &a->mapped;
     switch (r) {
     case REQ_LEFT: move_cursor(a, -1); break;
     case REQ_RIGHT: move_cursor(a, 1); break;
     case REQ_PAGE_UP: move_cursor(a, -10); break;
     case REQ_PAGE_DOWN: move_cursor(a, 10); break;
-    case REQ_FIRST: move_cursor(a, -a->mapped.cells); break;
-    case REQ_LAST: move_cursor(a, a->mapped.cells); break;
-    case REQ_UP: a->mapped.row -= a->mapped.row > 0; break;
-    case REQ_DOWN: a->mapped.row += a->mapped.row + 1 < a->mapped.rows; break;
-    case REQ_LAYER: toggle_layer(a); break;
+    case REQ_FIRST: m->position = 0; break;
+    case REQ_LAST: m->position = a->map ? a->map->n_pos - 1 : 0; break;
+    case REQ_UP: move_row(a, -1); break;
+    case REQ_DOWN: move_row(a, 1); break;
+    case REQ_LAYER: cycle_mode(a); break;
+    case REQ_HEAD: m->head = a->map ? (m->head + 1) % a->map->n_head : 0; break;
+    case REQ_HISTORY: toggle_history(a); break;
+    case REQ_ZOOM_IN: m->zoom += m->zoom < ZOOM_MAX; break;
+    case REQ_ZOOM_OUT: m->zoom -= m->zoom > 0; break;
+    case REQ_TALL: m->tall = !m->tall; break;
     case REQ_TURN_BEFORE: move_turn(a, false); break;
     case REQ_TURN_AFTER: move_turn(a, true); break;
+    case REQ_GONE_AFTER: jump_to_gone(a, true); break;
+    case REQ_GONE_BEFORE: jump_to_gone(a, false); break;
     case REQ_PAUSE: toggle_pause(a); break;
     case REQ_OPEN: open_text(a); break;
     default: return false;
@@ -368,4 +563,4 @@ static bool request(struct app *a, enum request r)
     return true;
 }
 
-const struct view_ops view_map = {.name = "map", .draw = draw, .request = request};
+const struct view_ops view_map = {.name = "map", .open = open, .draw = draw, .request = request};

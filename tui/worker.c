@@ -15,7 +15,11 @@
 #include "tui/paths.h"
 #include "tui/secret.h"
 
-enum { SNAPSHOT_MS = 250, ORDERS_MAX = 16 };
+enum {
+    SNAPSHOT_MS = 250,
+    EVICTED_MS = 33, /* after an eviction: as soon as a frame can show it */
+    ORDERS_MAX = 16,
+};
 
 struct order_row {
     enum order order;
@@ -34,6 +38,10 @@ struct worker {
     struct order_row orders[ORDERS_MAX];
     int n_orders;
     struct news_box box;
+    struct focus focus;
+    bool focus_changed;
+    struct sight sight;
+    bool sight_fresh;
 
     /* the thread's own */
     struct library *library;
@@ -144,11 +152,29 @@ static void copy_map(struct retention *to, const struct retention *from)
     to->kept = kept;
 }
 
-/* At most four times a second, so that the picture costs nothing. */
-static void snapshot(struct worker *w, struct session *s, bool now)
+/* What single tokens became. Under the lock; no work unless a view asked for it. */
+static void see(struct worker *w, const struct session *s, int n_heads)
+{
+    struct sight *g = &w->sight;
+    w->focus_changed = false;
+    if (w->focus.position < 0 && w->focus.n == 0) return;
+    if (g->n_heads != n_heads) {
+        free(g->scores);
+        g->scores = malloc(sizeof *g->scores * (size_t)n_heads);
+        if (!g->scores) abort();
+        g->n_heads = n_heads;
+    }
+    g->focus = w->focus;
+    session_scores(s, w->focus.position, g->scores);
+    session_kept(s, w->focus.from, w->focus.n, g->kept);
+    w->sight_fresh = true;
+}
+
+/* At most once in `every` milliseconds, so that the picture costs nothing. */
+static void snapshot(struct worker *w, struct session *s, int every)
 {
     int64_t ms = clock_ms();
-    if (!s || (!now && ms - w->snapshot_ms < SNAPSHOT_MS)) return;
+    if (!s || ms - w->snapshot_ms < every) return;
     w->snapshot_ms = ms;
     struct session_stats stats;
     session_stats(s, &stats);
@@ -156,6 +182,7 @@ static void snapshot(struct worker *w, struct session *s, bool now)
     pthread_mutex_lock(&w->lock);
     w->box.stats = stats;
     w->box.fresh = true;
+    see(w, s, stats.n_layer * stats.n_kv_head);
     if (w->map && !same_shape(w->box.map, w->map)) {
         retention_free(w->box.map);
         w->box.map = retention_new(s);
@@ -179,7 +206,7 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
     struct worker *w = ctx;
     w->n_read = total;
     report(w, NEWS_READING, done, total, "", 0);
-    snapshot(w, w->session, false);
+    snapshot(w, w->session, SNAPSHOT_MS);
 }
 
 static void on_text(void *ctx, const char *utf8, size_t n)
@@ -192,7 +219,7 @@ static void on_text(void *ctx, const char *utf8, size_t n)
         w->answering = true;
     }
     report(w, NEWS_TEXT, 0, 0, utf8, n);
-    snapshot(w, w->session, false);
+    snapshot(w, w->session, SNAPSHOT_MS);
 }
 
 static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
@@ -204,7 +231,7 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct worker *w = ctx;
     report(w, NEWS_EVICTED, n, n_tokens, "", 0);
-    snapshot(w, w->session, false);
+    snapshot(w, w->session, EVICTED_MS);
 }
 
 static bool on_stop(void *ctx)
@@ -233,7 +260,7 @@ static int open_session(struct worker *w, const struct options *o, struct err *e
     retention_free(w->map);
     w->map = retention_new(w->session);
     strncpy(w->name, session_name(w->session), sizeof w->name - 1);
-    snapshot(w, w->session, true);
+    snapshot(w, w->session, 0);
     report_text(w, NEWS_OPENED, session_can_continue(w->session), w->name);
     const char *notice = session_notice(w->session);
     if (notice[0]) report_text(w, NEWS_NOTICE, 0, notice);
@@ -279,7 +306,7 @@ static void run_turn(struct worker *w, const struct order_row *row)
                  ? session_continue(w->session, &sink, &end, &e)
                  : session_say(w->session, str_get(&row->text), row->text.n, &sink, &end, &e);
     session_stats(w->session, &st);
-    snapshot(w, w->session, true);
+    snapshot(w, w->session, 0);
     if (rc)
         report_text(w, NEWS_FAILED, e.code, e.text);
     else
@@ -290,7 +317,15 @@ static void run_turn(struct worker *w, const struct order_row *row)
 static struct order_row next_order(struct worker *w)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->n_orders == 0 && !atomic_load(&w->quit)) pthread_cond_wait(&w->wake, &w->lock);
+    while (w->n_orders == 0 && !atomic_load(&w->quit)) {
+        if (w->focus_changed && w->session) {
+            pthread_mutex_unlock(&w->lock);
+            snapshot(w, w->session, 0);
+            pthread_mutex_lock(&w->lock);
+        } else {
+            pthread_cond_wait(&w->wake, &w->lock);
+        }
+    }
     struct order_row row = {.order = ORDER_QUIT};
     if (w->n_orders > 0) {
         row = w->orders[0];
@@ -364,6 +399,34 @@ int worker_open(struct worker **out, const struct options *o, struct err *e)
     return 0;
 }
 
+void worker_focus(struct worker *w, const struct focus *focus)
+{
+    pthread_mutex_lock(&w->lock);
+    w->focus_changed = w->focus.position != focus->position || w->focus.from != focus->from ||
+                       w->focus.n != focus->n || w->focus_changed;
+    w->focus = *focus;
+    if (w->focus_changed) pthread_cond_signal(&w->wake);
+    pthread_mutex_unlock(&w->lock);
+}
+
+void worker_sight(struct worker *w, struct sight *out)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->sight_fresh) {
+        float *scores = out->scores;
+        if (out->n_heads != w->sight.n_heads || !scores) {
+            free(scores);
+            scores = malloc(sizeof *scores * (size_t)w->sight.n_heads);
+            if (!scores) abort();
+        }
+        memcpy(scores, w->sight.scores, sizeof *scores * (size_t)w->sight.n_heads);
+        *out = w->sight;
+        out->scores = scores;
+    }
+    w->sight_fresh = false;
+    pthread_mutex_unlock(&w->lock);
+}
+
 void worker_leave(struct worker *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -379,6 +442,7 @@ void worker_close(struct worker *w)
     pthread_join(w->thread, NULL);
     for (int i = 0; i < w->n_orders; i++) str_release(&w->orders[i].text);
     news_box_release(&w->box);
+    free(w->sight.scores);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
     close(w->fd);

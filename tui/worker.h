@@ -41,6 +41,21 @@ struct news {
     size_t text, n_text; /* in news_box.text */
 };
 
+/* What the screen wants to know of single tokens. */
+enum { SIGHT_MAX = 8192 };
+struct focus {
+    int64_t position; /* how each head scores this one; -1 = none */
+    int64_t from;     /* how many heads hold each of n positions from here on */
+    int n;
+};
+/* The answer. Zero-initialise; scores is the caller's to free. */
+struct sight {
+    struct focus focus;
+    int n_heads;
+    float *scores; /* [n_heads], NAN = gone; NULL = never seen */
+    uint16_t kept[SIGHT_MAX];
+};
+
 /* What was reported since the last look. */
 struct news_box {
     struct news *rows;
@@ -61,6 +76,10 @@ void worker_close(struct worker *w);
 int worker_fd(const struct worker *w); /* an eventfd: readable when there is news */
 void worker_order(struct worker *w, enum order order, const char *text, size_t n);
 void worker_stop(struct worker *w); /* the turn (or loading, or replay) that runs */
+
+/* From now on snapshots come with a sight, until another look is asked for. */
+void worker_focus(struct worker *w, const struct focus *focus);
+void worker_sight(struct worker *w, struct sight *out); /* the newest one, if there is a newer */
 
 /* Moves all news into the box, replacing what it holds. */
 void worker_take(struct worker *w, struct news_box *box);

@@ -545,6 +545,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .decode_tok_s = s->decode_tok_s,
         .prefill_tok_s = s->prefill_tok_s,
         .first_token_ms = s->first_token_ms,
+        .bytes_per_token = 2373000000,
     };
     for (int i = 0; i < heads; i++) out->units_kept += s->heads[i].n;
     out->cache_used_bytes = out->units_kept * out->unit_bytes;

@@ -234,9 +234,23 @@ static inline void stage_type(struct stage *s, const char *text)
     }
 }
 
+/* What the worker would have answered to the view's question. */
+static inline void stage_see(struct stage *s)
+{
+    struct sight *g = &s->app.sight;
+    g->focus = app_focus(&s->app);
+    if (!s->session || g->focus.position < 0) return;
+    g->n_heads = s->app.stats.n_layer * s->app.stats.n_kv_head;
+    g->scores = realloc(g->scores, sizeof *g->scores * (size_t)g->n_heads);
+    session_scores(s->session, g->focus.position, g->scores);
+    session_kept(s->session, g->focus.from, g->focus.n, g->kept);
+}
+
 static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)
 {
     str_clear(out);
+    app_draw(&s->app, &s->grid, w, h);
+    stage_see(s);
     app_draw(&s->app, &s->grid, w, h);
     grid_dump(&s->grid, out);
     return str_get(out);

@@ -149,6 +149,59 @@ static void test_map_layer(void **state)
     fake.n_head = 4;
 }
 
+static void test_map_modes(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_type(&s, "go on in words 400\r");
+    stage_key(&s, K_F1 + 2);
+    for (int i = 0; i < 12; i++) stage_key(&s, K_RIGHT);
+    stage_type(&s, "ll");
+    compare("map_grid", 80, 24, stage_draw(&s, 80, 24, &out));
+    stage_type(&s, "lw");
+    compare("map_waterfall", 80, 24, stage_draw(&s, 80, 24, &out));
+    stage_type(&s, "w++z");
+    compare("map_zoom", 80, 24, stage_draw(&s, 80, 24, &out));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* Two layers in one line, in two colours. */
+static void test_map_halves(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    fake.n_layer = 36;
+    fake.n_head = 8;
+    stage_init(&s, false, false);
+    s.app.halves = true;
+    talk(&s);
+    stage_key(&s, K_F1 + 2);
+    compare("map36_halves", 80, 24, stage_draw(&s, 80, 24, &out));
+    stage_type(&s, "w");
+    compare("map36_waterfall_halves", 80, 24, stage_draw(&s, 80, 24, &out));
+    str_release(&out);
+    stage_release(&s);
+    fake.n_layer = 8;
+    fake.n_head = 4;
+}
+
+static void test_tint(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1 + 3);
+    stage_key(&s, K_UP);
+    compare_all(&s, "tint");
+    stage_release(&s);
+}
+
 static void test_list(void **state)
 {
     struct stage s;
@@ -285,12 +338,21 @@ int main(int argc, char **argv)
 {
     update = argc > 1 && strcmp(argv[1], "--update") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chat),       cmocka_unit_test(test_chat_blocks),
-        cmocka_unit_test(test_loading),    cmocka_unit_test(test_answering),
-        cmocka_unit_test(test_map),        cmocka_unit_test(test_map_layer),
-        cmocka_unit_test(test_list),       cmocka_unit_test(test_help),
-        cmocka_unit_test(test_every_size), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_classes),    cmocka_unit_test(test_scroll_is_held),
+        cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_chat_blocks),
+        cmocka_unit_test(test_loading),
+        cmocka_unit_test(test_answering),
+        cmocka_unit_test(test_map),
+        cmocka_unit_test(test_map_layer),
+        cmocka_unit_test(test_map_modes),
+        cmocka_unit_test(test_map_halves),
+        cmocka_unit_test(test_tint),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_scroll_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,85 @@
+/* An NVML of one GPU that always says the same, built as a library of its own for test_sensors.
+ * With FAKE_NVML=poor it knows nothing but the load, as on a Jetson. */
+#include <stdlib.h>
+#include <string.h>
+
+enum { SUCCESS = 0, NOT_SUPPORTED = 3 };
+
+static int poor(void)
+{
+    const char *how = getenv("FAKE_NVML");
+    return how && strcmp(how, "poor") == 0;
+}
+
+int nvmlInit_v2(void);
+int nvmlShutdown(void);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *out);
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *out);
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out);
+int nvmlDeviceGetPowerUsage(void *device, unsigned *out);
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out);
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out);
+
+int nvmlInit_v2(void)
+{
+    return SUCCESS;
+}
+
+int nvmlShutdown(void)
+{
+    return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    static int one;
+    *device = &one;
+    return index == 0 ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *out)
+{
+    (void)device;
+    out[0] = 91;
+    out[1] = 60;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *out)
+{
+    (void)device;
+    out[0] = 24000000000;
+    out[1] = 21000000000;
+    out[2] = 3000000000;
+    return poor() ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out)
+{
+    (void)device;
+    *out = 71;
+    return poor() || sensor != 0 ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned *out)
+{
+    (void)device;
+    *out = 298400;
+    return poor() ? NOT_SUPPORTED : SUCCESS;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out)
+{
+    (void)device;
+    *out = 450000;
+    return poor() ? NOT_SUPPORTED : SUCCESS;
+}
+
+/* The name that drivers before 535 have; 4 = the power limit holds the clocks down. */
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
+{
+    (void)device;
+    *out = 4;
+    return poor() ? NOT_SUPPORTED : SUCCESS;
+}

@@ -1,0 +1,333 @@
+/* Sensors against recorded trees of /proc and /sys, made here, and an NVML that says what it is
+ * told: values where there are some, n/a where not, and never a 0 that nobody measured. */
+#include <math.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/tui/stage.h"
+#include "tui/bars.h"
+#include "tui/probe.h"
+
+static char root[64];
+
+static void put(const char *path, const char *text)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    for (char *slash = full + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        mkdir(full, 0700);
+        *slash = '/';
+    }
+    FILE *f = fopen(full, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static int make_tree(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/retain-test-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_tree(void **state)
+{
+    char command[96];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r '%s'", root);
+    return system(command);
+}
+
+#define NEAR(a, b) assert_true(fabs((a) - (b)) < 1e-6)
+
+/* ---- processor ------------------------------------------------------------------------------- */
+
+static void test_cpu(void **state)
+{
+    struct probe_cpu p;
+    struct sensor_reading r = sensor_nothing();
+    (void)state;
+    put("proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n");
+    put("proc/meminfo", "MemTotal: 100 kB\nSwapTotal:  2048 kB\nSwapFree:   1024 kB\n");
+    put("sys/class/thermal/thermal_zone0/type", "acpitz\n");
+    put("sys/class/thermal/thermal_zone0/temp", "99000\n");
+    put("sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
+    put("sys/class/thermal/thermal_zone1/temp", "47500\n");
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "3\n");
+    probe_cpu_open(&p, root);
+    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    assert_true(isnan(r.cpu.load)); /* a mean needs two looks */
+    NEAR(r.cpu.celsius, 47.5);
+    assert_true(isnan(r.cpu.watt));
+    NEAR(r.swap_bytes, 1024 * 1024);
+    assert_string_equal(r.cpu.throttle, "");
+    put("proc/stat", "cpu  150 0 125 750 175 0 0 0 0 0\n"); /* 75 of 200 ticks */
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "3\n");
+    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    NEAR(r.cpu.load, 37.5);
+    assert_string_equal(r.cpu.throttle, "none");
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "4\n");
+    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    assert_string_equal(r.cpu.throttle, "thermal");
+}
+
+static void test_nothing_is_known(void **state)
+{
+    struct probe_cpu p;
+    struct probe_jetson board;
+    struct sensor_reading r = sensor_nothing();
+    (void)state;
+    probe_cpu_open(&p, root);
+    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    assert_true(isnan(r.cpu.load) && isnan(r.cpu.celsius) && isnan(r.cpu.watt));
+    assert_true(isnan(r.swap_bytes));
+    assert_false(probe_jetson_open(&board, root));
+}
+
+/* ---- Jetson ---------------------------------------------------------------------------------- */
+
+static void put_monitor(const char *chip, int channel, const char *label, const char *mv,
+                        const char *ma)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/name", chip);
+    put(path, "ina3221\n");
+    snprintf(path, sizeof path, "%s/in%d_label", chip, channel);
+    put(path, label);
+    snprintf(path, sizeof path, "%s/in%d_input", chip, channel);
+    put(path, mv);
+    snprintf(path, sizeof path, "%s/curr%d_input", chip, channel);
+    put(path, ma);
+}
+
+static void put_board(void)
+{
+    put("sys/class/thermal/thermal_zone0/type", "cpu-thermal\n");
+    put("sys/class/thermal/thermal_zone0/temp", "51000\n");
+    put("sys/class/thermal/thermal_zone1/type", "gpu-thermal\n");
+    put("sys/class/thermal/thermal_zone1/temp", "48250\n");
+    put("sys/class/thermal/thermal_zone2/type", "tj-thermal\n");
+    put("sys/class/thermal/thermal_zone2/temp", "51000\n");
+    put("sys/class/thermal/thermal_zone3/type", "gpu-thermal\n"); /* switched off */
+    put("sys/class/thermal/thermal_zone3/temp", "-256000\n");
+}
+
+/* AGX Orin: rails of two monitors add up. */
+static void test_jetson_rails(void **state)
+{
+    struct probe_jetson p;
+    struct sensor_part out = sensor_nothing().gpu;
+    (void)state;
+    put_board();
+    put("sys/devices/platform/bus@0/17000000.gpu/load", "913\n");
+    put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_GPU_SOC\n", "19800\n", "1000\n");
+    put_monitor("sys/class/hwmon/hwmon1", 2, "VDD_CPU_CV\n", "19800\n", "500\n");
+    put_monitor("sys/class/hwmon/hwmon2", 1, "VIN_SYS_5V0\n", "5000\n", "2000\n");
+    put("sys/class/hwmon/hwmon3/name", "soctherm_oc\n");
+    put("sys/class/hwmon/hwmon3/oc1_event_cnt", "2\n");
+    put("sys/class/hwmon/hwmon3/oc2_event_cnt", "0\n");
+    assert_true(probe_jetson_open(&p, root));
+    probe_jetson_read(&p, &out);
+    NEAR(out.load, 91.3);
+    NEAR(out.celsius, 51);
+    NEAR(out.watt, 19.8 + 9.9 + 10);
+    assert_true(isnan(out.memory_bytes)); /* the machine's memory is its own */
+    assert_string_equal(out.throttle, "");
+    probe_jetson_read(&p, &out);
+    assert_string_equal(out.throttle, "none");
+    put("sys/class/hwmon/hwmon3/oc2_event_cnt", "1\n");
+    probe_jetson_read(&p, &out);
+    assert_string_equal(out.throttle, "over-current");
+}
+
+/* Orin NX and Nano: VDD_IN is the whole board's. */
+static void test_jetson_total(void **state)
+{
+    struct probe_jetson p;
+    struct sensor_part out = sensor_nothing().gpu;
+    (void)state;
+    put_board();
+    put("sys/devices/platform/gpu.0/load", "7\n");
+    put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_IN\n", "5000\n", "1600\n");
+    put_monitor("sys/class/hwmon/hwmon1", 2, "VDD_CPU_GPU_CV\n", "5000\n", "400\n");
+    assert_true(probe_jetson_open(&p, root));
+    probe_jetson_read(&p, &out);
+    NEAR(out.load, 0.7);
+    NEAR(out.watt, 8);
+    assert_string_equal(out.throttle, "");
+}
+
+/* Without the load's file, as on some kernels: the rest is there, the load is not 0. */
+static void test_jetson_without_load(void **state)
+{
+    struct probe_jetson p;
+    struct sensor_part out = sensor_nothing().gpu;
+    (void)state;
+    put_board();
+    put_monitor("sys/class/hwmon/hwmon0", 1, "VDD_GPU\n", "5000\n", "1000\n");
+    assert_true(probe_jetson_open(&p, root));
+    probe_jetson_read(&p, &out);
+    assert_true(isnan(out.load));
+    NEAR(out.watt, 5);
+}
+
+/* ---- NVML ------------------------------------------------------------------------------------ */
+
+static const char *nvml_path(const char *which)
+{
+    static char path[256];
+    const char *build = getenv("RETAIN"); /* build/retain */
+    snprintf(path, sizeof path, "%s/tests/tui/%s", build ? build : "build", which);
+    char *name = strstr(path, "/retain/");
+    if (name) memmove(name, name + strlen("/retain"), strlen(name + strlen("/retain")) + 1);
+    return path;
+}
+
+static void test_nvml(void **state)
+{
+    struct probe_nvml p;
+    struct sensor_part out = sensor_nothing().gpu;
+    (void)state;
+    assert_true(probe_nvml_open(&p, nvml_path("fake_nvml.so")));
+    probe_nvml_read(&p, &out);
+    NEAR(out.load, 91);
+    NEAR(out.celsius, 71);
+    NEAR(out.watt, 298.4);
+    NEAR(out.watt_max, 450);
+    NEAR(out.memory_bytes, 3e9);
+    NEAR(out.memory_max_bytes, 24e9);
+    assert_string_equal(out.throttle, "power");
+    probe_nvml_close(&p);
+}
+
+/* A driver that supports next to nothing. */
+static void test_nvml_poor(void **state)
+{
+    struct probe_nvml p;
+    struct sensor_part out = sensor_nothing().gpu;
+    (void)state;
+    setenv("FAKE_NVML", "poor", 1);
+    assert_true(probe_nvml_open(&p, nvml_path("fake_nvml.so")));
+    probe_nvml_read(&p, &out);
+    unsetenv("FAKE_NVML");
+    NEAR(out.load, 91);
+    assert_true(isnan(out.celsius) && isnan(out.watt) && isnan(out.memory_bytes));
+    assert_string_equal(out.throttle, "");
+    probe_nvml_close(&p);
+    assert_false(probe_nvml_open(&p, "libretain-has-no-such-library.so"));
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static bool wait_for_change(struct sensors *s)
+{
+    struct pollfd fd = {.fd = sensors_fd(s), .events = POLLIN};
+    return poll(&fd, 1, 30000) == 1;
+}
+
+static void test_threads(void **state)
+{
+    struct sensor_reading r;
+    (void)state;
+    put("proc/meminfo", "SwapTotal:  2048 kB\nSwapFree:   2048 kB\n");
+    struct sensors *s = sensors_open(root, nvml_path("fake_nvml.so"));
+    do {
+        assert_true(wait_for_change(s));
+        sensors_read(s, &r);
+    } while (isnan(r.swap_bytes) || !r.has_gpu || isnan(r.gpu.load));
+    NEAR(r.swap_bytes, 0); /* measured, so this 0 is true */
+    NEAR(r.gpu.load, 91);
+    assert_true(isnan(r.cpu.load));
+    sensors_close(s);
+    sensors_read(NULL, &r);
+    assert_true(isnan(r.gpu.load));
+}
+
+/* A pipe that nobody writes to, in place of a sensor: the screen goes on, that field is not known,
+ * and leaving does not wait. */
+static void test_a_sensor_that_hangs(void **state)
+{
+    char path[128];
+    struct sensor_reading r;
+    (void)state;
+    put("proc/meminfo", "SwapTotal:  2048 kB\nSwapFree:   1024 kB\n");
+    put_monitor("sys/class/hwmon/hwmon0", 1, "VDD_GPU\n", "5000\n", "1000\n");
+    snprintf(path, sizeof path, "%s/sys/class/hwmon/hwmon0/curr1_input", root);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    struct sensors *s = sensors_open(root, "");
+    do {
+        assert_true(wait_for_change(s));
+        sensors_read(s, &r);
+    } while (isnan(r.swap_bytes));
+    assert_true(isnan(r.gpu.watt));
+    sensors_close(s);
+    FILE *f = fopen(path, "w"); /* lets the thread go */
+    if (f) fclose(f);
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+static void line_is(struct stage *s, int w, const char *expected)
+{
+    struct str out = {0};
+    grid_init(&s->grid, w, 1, true);
+    bar_sensors(&s->app, grid_pane(&s->grid), 0);
+    grid_dump(&s->grid, &out);
+    char *from = strchr(str_get(&out), '\n') + 1, *end = strchr(from, '|');
+    while (end > from && end[-1] == ' ') end--;
+    *end = 0;
+    assert_string_equal(from, expected);
+    str_release(&out);
+}
+
+static void test_line(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    line_is(&s, 80, "cpu  n/a   calc n/a   n/a   n/a   evict n/a   swap n/a   throttle n/a");
+    stage_open(&s, NULL);
+    stage_type(&s, "hello\r");
+    s.app.sensors.cpu = (struct sensor_part){37.6, 47.5, NAN, NAN, NAN, NAN, ""};
+    s.app.sensors.gpu = (struct sensor_part){91, 71, 298.4, 450, 3e9, 24e9, "none"};
+    s.app.sensors.has_gpu = true;
+    s.app.sensors.swap_bytes = 0;
+    line_is(&s, 80, "cpu  38%   calc 741.3 GB/s   48C   n/a   evict 0/s   swap 0   throttle n/a");
+    snprintf(s.app.stats.device, sizeof s.app.stats.device, "cuda:0");
+    s.app.stats.decode_tok_s = 500;
+    line_is(&s, 80,
+            "gpu  91%   calc 1.19 TB/s   71C   298/450W   evict 0/s   swap 0   throttle none");
+    line_is(&s, 40, "gpu  91%   calc 1.19 TB/s   71C");
+    stage_release(&s);
+}
+
+int main(void)
+{
+#define TREE(f) cmocka_unit_test_setup_teardown(f, make_tree, remove_tree)
+    const struct CMUnitTest tests[] = {
+        TREE(test_cpu),
+        TREE(test_nothing_is_known),
+        TREE(test_jetson_rails),
+        TREE(test_jetson_total),
+        TREE(test_jetson_without_load),
+        cmocka_unit_test(test_nvml),
+        cmocka_unit_test(test_nvml_poor),
+        TREE(test_threads),
+        TREE(test_a_sensor_that_hangs),
+        cmocka_unit_test(test_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

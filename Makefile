@@ -1,7 +1,8 @@
 # retain: make, make test, make check, make bench, make format, make install, make info, make clean
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
-# CUDA=0 (no device code), NVCC, TEST_DATA (folder of public models and vectors to test with, optional),
-# CROSS=aarch64, jetson-orin or jetson-thor (builds for that target into a folder of its own).
+# CUDA=0 (no device code) or all (for every GPU), NVCC, TEST_DATA (folder of public models and
+# vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
+# into a folder of its own).
 
 VERSION := 0.0.1
 PREFIX ?= /usr/local
@@ -32,12 +33,15 @@ $(error missing: $(MISSING). On Debian and Ubuntu: apt install $(or $(CROSS_PACK
 endif
 endif
 
-# Device code is optional: without nvcc there is no `make cuda-report`; the emulator needs $(CXX).
+# Device code is optional: without nvcc the program runs on the CPU. The PTX runs on every GPU from
+# sm_80 on, compiled by the driver when it is loaded; cubins spare that: of Orin, RTX 40 and Thor, or
+# with CUDA=all of every target. The emulator needs $(CXX), no nvcc.
 NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
-ifeq ($(filter 0 1,$(CUDA)),)
-$(error CUDA=$(CUDA): 0 or 1)
+ifeq ($(filter 0 1 all,$(CUDA)),)
+$(error CUDA=$(CUDA): 0, 1 or all)
 endif
+SM := $(or $(CUDA_ARCH:sm_%=%),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,87 89 110))
 HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
@@ -75,6 +79,7 @@ FAULT := $(sort $(wildcard tests/fault/test_*.c))
 FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TUI := $(sort $(wildcard tests/tui/test_*.c))
 SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
+EMU_SCRIPTS := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.sh)))
 TMUX := $(sort $(wildcard tests/tui/tmux_*.sh))
 EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
 programs = $(1:%.c=$(B)/%)
@@ -104,6 +109,34 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
 $(B)/runtime/demo.o: $(DEMO)
+
+# Device code: PTX of each file, joined and lowered for CUDA 12 drivers, then a cubin per target.
+# Not per build folder: it is the same for all flags.
+CU := build/cuda
+CU_HEADERS := $(wildcard kernels/cuda/*.cuh) kernels/cuda/args.h
+CU_FLAGS := -std=c++17 -fmad=false -I.
+PTX := $(patsubst kernels/cuda/%.cu,$(CU)/%.ptx,$(sort $(wildcard kernels/cuda/*.cu)))
+CUBINS := $(if $(filter 0,$(CUDA)),,$(SM:%=$(CU)/sm_%.cubin) $(CU)/device.ptx)
+
+$(PTX): $(CU)/%.ptx: kernels/cuda/%.cu $(CU_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,PTX,$<)
+	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@ $<
+
+$(CU)/device.ptx: kernels/cuda/lower.awk $(PTX)
+	$(Q)awk -f $^ > $@
+
+$(CU)/sm_%.cubin: $(CU)/device.ptx
+	$(call say,PTXAS,$@)
+	$(Q)$(dir $(NVCC))ptxas -arch=sm_$* -o $@ $<
+
+$(B)/kernels/cuda/images.o: $(CUBINS) $(B)/cuda.flags
+$(B)/kernels/cuda/images.o: override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)"' \
+  '-DCUDA_IMAGES(X)=$(foreach s,$(SM),X($s))')
+
+$(B)/cuda.flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
 
 # Rebuild everything when the compiler or its flags change.
 $(B)/flags: FORCE
@@ -137,9 +170,33 @@ $(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,EMU,$<)
 	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra -Wno-unused-function -fno-exceptions \
-	  -fno-rtti -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
+	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
 
-$(call programs,$(EMU)): %: %.o $(EMU_OBJ) $(B)/libretain.a
+# The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
+# what else it needs, for a shared library.
+EMU_DRIVER := $(B)/tests/emu/libcuda.so.1
+EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack)
+
+$(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+
+$(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
+
+$(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/emu/test_backend: %: %.o $(B)/tests/emu/images.o $(B)/libretain.a | $(EMU_DRIVER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+$(B)/tests/emu/test_backend.o: override CFLAGS += -DEMU_DRIVER='"$(EMU_DRIVER)"'
+
+$(filter-out %/test_backend,$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
@@ -147,19 +204,20 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' tests/run.sh
+run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' EMU='$(B)/tests/emu' tests/run.sh
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
+EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 
-test: all $(PROGRAMS) $(FAKE)
-	@$(run_tests) $(PROGRAMS) $(SCRIPTS) $(TMUX)
+test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM)
+	@$(run_tests) $(PROGRAMS) $(SCRIPTS) $(EMU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))
 	@$(run_tests) $^
-test-emu: $(call programs,$(EMU))
-	@$(if $(EMU),$(run_tests) $^,echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
+test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
+	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)
@@ -192,7 +250,7 @@ check:
 # Registers, shared memory and spills of every kernel for every target; and whether the PTX, lowered
 # for CUDA 12 drivers, assembles for them.
 cuda-report:
-ifeq ($(CUDA),1)
+ifneq ($(CUDA),0)
 	@NVCC='$(NVCC)' OUT='$(B)/cuda' tests/emu/cuda_report.sh
 else
 	@echo 'skip: nvcc is missing or CUDA=0'
@@ -216,7 +274,7 @@ info:
 	@echo 'compiler: $(shell $(CC) --version | head -n 1)'
 	@echo 'packages: $(foreach p,$(PACKAGES),$(p) $(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING),)'
 	@echo 'cmocka: $(or $(shell $(PKG_CONFIG) --modversion cmocka 2>/dev/null),MISSING (needed by make test))'
-	@echo 'nvcc: $(if $(filter 1,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([^,]*\),.*/\1/p') ($(NVCC)),none: no device code)'
+	@echo 'nvcc: $(if $(filter 0,$(CUDA)),none: no device code,$(shell $(NVCC) --version | sed -n 's/.*release \([^,]*\),.*/\1/p') ($(NVCC)), for$(SM:%= sm_%) and PTX)'
 	@echo 'emulator: $(or $(HAVE_CXX),$(CXX) is MISSING (make test-emu is skipped))'
 	@echo 'tmux: $(or $(shell command -v tmux),MISSING (screen tests are skipped))'
 	@echo 'test data: $(or $(wildcard $(TEST_DATA)),none (tests that need it are skipped))'
@@ -224,4 +282,4 @@ info:
 clean:
 	rm -rf build
 
--include $(OBJ:.o=.d) $(B)/main.d $(wildcard $(B)/tests/*/*.d) $(EMU_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(EMU_PIC:.o=.d) $(B)/main.d $(wildcard $(B)/tests/*/*.d) $(EMU_OBJ:.o=.d)

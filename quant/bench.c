@@ -96,35 +96,41 @@ static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
         ids[i] = (int32_t)(random_at(1, 2, (uint64_t)(position + i)) * n_vocab);
 }
 
-/* Runs n tokens in chunks; seconds it took. */
-static double run_tokens(struct context *x, int32_t *ids, int64_t n, int chunk)
+/* Runs n tokens in chunks. */
+static int run_tokens(struct context *x, int32_t *ids, int64_t n, int chunk, double *seconds,
+                      struct err *e)
 {
-    int64_t t0 = system_clock_ns();
+    int64_t t0 = system_clock_ns(), gone;
     for (int64_t at = 0; at < n && !report_interrupted();) {
-        int m = n - at < chunk ? (int)(n - at) : chunk;
-        if (chunk > 1 || cache_room(&x->cache) < m) context_evict(x);
+        int m = n - at < chunk ? (int)(n - at) : chunk, rc = 0;
+        if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &gone, e);
         fill_ids(ids, m, x->engine->model->n_vocab, x->cache.n_pos);
-        forward_run(&x->forward, &x->cache, ids, m, at + m == n || chunk == 1);
+        if (!rc) rc = context_run(x, ids, m, at + m == n || chunk == 1, e);
+        if (rc) return rc;
         at += m;
     }
-    return (double)(system_clock_ns() - t0) / 1e9;
+    *seconds = (double)(system_clock_ns() - t0) / 1e9;
+    return 0;
 }
 
 #define REPEAT_MAX 99
 
-static void measure(struct context *x, const struct options *o, int32_t *ids, struct point *p)
+static int measure(struct context *x, const struct options *o, int32_t *ids, struct point *p,
+                   struct err *e)
 {
     int n_prefill = o->prefill ? o->prefill : 512, n_decode = o->decode ? o->decode : 64;
     int repeat = o->repeat > 0 && o->repeat < REPEAT_MAX ? o->repeat : 5;
     double prefill[REPEAT_MAX], decode[REPEAT_MAX];
     for (int i = 0; i < repeat; i++) {
+        double s = 0;
         cache_clear(&x->cache);
-        run_tokens(x, ids, p->depth, x->plan.chunk);
-        double s = run_tokens(x, ids, n_prefill, x->plan.chunk);
+        int rc = run_tokens(x, ids, p->depth, x->plan.chunk, &s, e);
+        if (!rc) rc = run_tokens(x, ids, n_prefill, x->plan.chunk, &s, e);
         prefill[i] = n_prefill / s;
         cache_clear(&x->cache);
-        run_tokens(x, ids, p->depth ? p->depth : 1, x->plan.chunk);
-        s = run_tokens(x, ids, n_decode, 1);
+        if (!rc) rc = run_tokens(x, ids, p->depth ? p->depth : 1, x->plan.chunk, &s, e);
+        if (!rc) rc = run_tokens(x, ids, n_decode, 1, &s, e);
+        if (rc) return rc;
         decode[i] = n_decode / s;
     }
     p->bytes_per_token = context_bytes_per_token(x);
@@ -132,6 +138,7 @@ static void measure(struct context *x, const struct options *o, int32_t *ids, st
     p->decode = median(decode, repeat);
     p->prefill_spread = (prefill[repeat - 1] - prefill[0]) / p->prefill;
     p->decode_spread = (decode[repeat - 1] - decode[0]) / p->decode;
+    return 0;
 }
 
 static void print_json(const struct context *x, const struct point *p, double bandwidth)
@@ -147,7 +154,9 @@ static void print_json(const struct context *x, const struct point *p, double ba
     cJSON_AddNumberToObject(o, "budget", x->plan.budget);
     cJSON_AddNumberToObject(o, "threads", x->plan.n_threads);
     cJSON_AddStringToObject(o, "isa", x->engine->kernels->isa);
-    cJSON_AddStringToObject(o, "device", "cpu");
+    char device[96];
+    engine_device_name(x->engine, device, sizeof device);
+    cJSON_AddStringToObject(o, "device", device);
     cJSON_AddNumberToObject(o, "prefill_tok_s", p->prefill);
     cJSON_AddNumberToObject(o, "prefill_spread", p->prefill_spread);
     cJSON_AddNumberToObject(o, "decode_tok_s", p->decode);
@@ -186,13 +195,14 @@ static int run_depths(struct engine *g, const struct options *o, double bandwidt
         int rc = context_open(&x, g, &one, 1, e);
         if (rc) return rc;
         int32_t *ids = calloc((size_t)x.plan.chunk, sizeof *ids);
-        if (ids) measure(&x, o, ids, &p);
-        if (ids && o->json)
+        rc = ids ? measure(&x, o, ids, &p, e) : err_set(e, ERR_FAIL, "out of memory for ids");
+        if (!rc && o->json)
             print_json(&x, &p, bandwidth);
-        else if (ids)
+        else if (!rc)
             print_row(&x, &p, bandwidth, i == 0);
         free(ids);
         context_release(&x);
+        if (rc) return rc;
     }
     return 0;
 }

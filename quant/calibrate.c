@@ -102,6 +102,7 @@ static int open_model(struct run *r, const char *model, const struct options *gi
     o.policy = "full";
     o.kv = "f16";
     o.context = WINDOW;
+    o.device = "cpu"; /* whose matrices can be watched */
     int rc = engine_open(&r->engine, &o, NULL, NULL, NULL, e);
     if (rc) return rc;
     r->window = r->engine->model->n_ctx < WINDOW ? r->engine->model->n_ctx : WINDOW;

@@ -5,6 +5,7 @@
 
 #include "quant/commands.h"
 #include "quant/report.h"
+#include "runtime/backend_cuda.h"
 #include "runtime/base/pool.h"
 #include "runtime/base/system.h"
 #include "runtime/conversion.h"
@@ -64,7 +65,8 @@ int quant_plan(const struct options *o)
     struct err e;
     int rc = engine_prepare(&g, o, NULL, &e);
     if (rc) return report_error(&e);
-    rc = plan_make(&p, g->model, g->heads, o, 1, pool_n_threads(g->pool), &e);
+    rc = engine_choose_device(g, o, &e);
+    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, o, 1, pool_n_threads(g->pool), &e);
     if (!rc && o->json)
         plan_json(&p, g->model);
     else if (!rc)
@@ -113,15 +115,59 @@ static void conversion_lines(const struct conversion *c, int n)
     }
 }
 
+#define GPUS_MAX 16
+
+static cJSON *device_array(const struct cuda_device *gpus, int n)
+{
+    cJSON *a = cJSON_CreateArray();
+    char name[32];
+    cJSON_AddItemToArray(a, cJSON_CreateString("cpu"));
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "cuda:%d", gpus[i].ordinal);
+        cJSON_AddItemToArray(a, cJSON_CreateString(name));
+    }
+    return a;
+}
+
+static cJSON *image_array(void)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (int i = 0; cuda_image_name(i); i++)
+        cJSON_AddItemToArray(a, cJSON_CreateString(cuda_image_name(i)));
+    return a;
+}
+
+/* GPUs and the device code each would run, or why there are none. */
+static void gpu_lines(void)
+{
+    struct cuda_device gpus[GPUS_MAX];
+    struct err e;
+    int n = cuda_devices(gpus, GPUS_MAX, &e);
+    if (n < 0) printf("         no GPU: %s\n", e.text);
+    for (int i = 0; i < n; i++)
+        printf("         cuda:%d (%s, sm_%d, %d SMs, %.1f GiB%s, CUDA %d.%d): %s\n",
+               gpus[i].ordinal, gpus[i].name, gpus[i].arch, gpus[i].n_sm,
+               (double)gpus[i].bytes / (1 << 30), gpus[i].integrated ? ", shared" : "",
+               gpus[i].driver / 1000, gpus[i].driver % 1000 / 10,
+               gpus[i].image ? gpus[i].image : "too old");
+    if (!cuda_image_name(0)) return;
+    printf("gpu code");
+    for (int i = 0; cuda_image_name(i); i++) printf(" %s", cuda_image_name(i));
+    putchar('\n');
+}
+
 static void info_json(const struct engine *g, const struct conversion *c, int n)
 {
     cJSON *o = cJSON_CreateObject();
     const struct model *m = g->model;
+    struct cuda_device gpus[GPUS_MAX];
     cJSON_AddStringToObject(o, "version", RETAIN_VERSION);
-    cJSON *devices = cJSON_AddArrayToObject(o, "devices");
-    cJSON_AddItemToArray(devices, cJSON_CreateString("cpu"));
+    struct err e;
+    int n_gpus = cuda_devices(gpus, GPUS_MAX, &e);
+    cJSON_AddItemToObject(o, "devices", device_array(gpus, n_gpus));
+    if (n_gpus < 0) cJSON_AddStringToObject(o, "why_no_gpu", e.text);
     cJSON_AddItemToObject(o, "isa", isa_array());
-    cJSON_AddArrayToObject(o, "cubins");
+    cJSON_AddItemToObject(o, "cubins", image_array());
     cJSON_AddNumberToObject(o, "threads", pool_n_threads(g->pool));
     cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
     cJSON_AddStringToObject(o, "model", m->name);
@@ -137,8 +183,9 @@ static void info_json(const struct engine *g, const struct conversion *c, int n)
 static void info_text(const struct engine *g, const struct conversion *c, int n)
 {
     const struct model *m = g->model;
-    printf("retain %s\ndevices  cpu (%d threads); no CUDA code in this build\nisa     ",
-           RETAIN_VERSION, pool_n_threads(g->pool));
+    printf("retain %s\ndevices  cpu (%d threads)\n", RETAIN_VERSION, pool_n_threads(g->pool));
+    gpu_lines();
+    printf("isa     ");
     for (const char *const *isa = kn_isa_list(); *isa; isa++) printf(" %s", *isa);
     printf("\nmemory   %.1f GiB\nmodel    %s, family %s, %s\n",
            (double)system_memory_bytes() / (1 << 30), m->name, m->family->arch, m->type);

@@ -82,22 +82,26 @@ static void tally_add(struct tally *t, double nats)
 }
 
 /* Runs n ids; the prediction of every id from `first` on is counted. Evicts between chunks. */
-static void run_window(struct context *x, const int32_t *ids, size_t n, size_t first,
-                       struct tally *t)
+static int run_window(struct context *x, const int32_t *ids, size_t n, size_t first,
+                      struct tally *t, struct err *e)
 {
     int n_vocab = x->engine->model->n_vocab;
     for (size_t at = 0; at < n && !report_interrupted();) {
         int m = x->plan.n_logits < (int)(n - at) ? x->plan.n_logits : (int)(n - at);
-        context_evict(x);
-        forward_run(&x->forward, &x->cache, ids + at, m, m);
+        float *logits;
+        int64_t gone;
+        int rc = context_evict(x, &gone, e);
+        if (!rc) rc = context_run(x, ids + at, m, m, e);
+        if (!rc) rc = context_logits(x, &logits, e);
+        if (rc) return rc;
         for (int i = 0; i < m; i++) {
             size_t next = at + (size_t)i + 1;
             if (next >= first && next < n)
-                tally_add(t, surprise(x->forward.logits + (size_t)i * (size_t)n_vocab, n_vocab,
-                                      ids[next]));
+                tally_add(t, surprise(logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]));
         }
         at += (size_t)m;
     }
+    return 0;
 }
 
 /* Windows of `length` tokens, each with BOS in front and its second half counted: the measure of
@@ -116,7 +120,8 @@ static int run_windows(struct context *x, struct tokens *ids, size_t length, str
         int32_t *window = ids->ids + w * length;
         if (tokenizer_add_bos(x->engine->tokenizer)) window[0] = bos;
         cache_clear(&x->cache);
-        run_window(x, window, length, length / 2 + 1, t);
+        int rc = run_window(x, window, length, length / 2 + 1, t, e);
+        if (rc) return rc;
     }
     return 0;
 }
@@ -177,7 +182,7 @@ int quant_perplexity(const struct options *o)
     if (!rc && windows)
         rc = run_windows(&x, &ids, length, &t, &e);
     else if (!rc)
-        run_window(&x, ids.ids, ids.n, 1, &t);
+        rc = run_window(&x, ids.ids, ids.n, 1, &t, &e);
     if (!rc && t.n == 0) rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
     if (!rc) print_perplexity(&x, o, &t, windows ? length : ids.n);
     context_release(&x);

@@ -49,6 +49,11 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     if (c->heads) cache_clear(c);
 }
 
+int cache_fetch(const struct cache *c, int n, struct err *e)
+{
+    return c->source.fetch ? c->source.fetch(c->source.ctx, n, e) : 0;
+}
+
 static int n_heads(const struct cache *c)
 {
     return c->shape.n_layer * c->shape.n_head;

@@ -52,8 +52,16 @@ struct cache_head { /* one KV head of one layer */
     size_t slot0; /* its first slot, counted over the whole pool */
 };
 
+/* Where units live on a device: brings the newest n of every head to k and v, where they stay until
+ * the next call. Positions and scores are always here. */
+struct cache_source {
+    int (*fetch)(void *ctx, int n, struct err *e); /* NULL = units are here */
+    void *ctx;
+};
+
 struct cache {
     struct cache_shape shape;
+    struct cache_source source;
     size_t k_bytes, v_bytes;  /* of one unit */
     struct cache_head *heads; /* [n_layer * n_head] */
     uint8_t *k, *v;           /* the pool: [slots], heads side by side */
@@ -72,6 +80,9 @@ size_t cache_unit_bytes(const struct cache_shape *s);
 
 /* Takes the pool's memory from `a`, backed or only planned. */
 void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a);
+
+/* Before the newest n units are read; does nothing where all are here. */
+int cache_fetch(const struct cache *c, int n, struct err *e);
 
 /* Empties it. */
 void cache_clear(struct cache *c);

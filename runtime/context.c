@@ -1,27 +1,53 @@
 #include "runtime/context.h"
 
+#include <sys/mman.h>
+
+#include "runtime/backend_cuda.h"
 #include "runtime/base/pool.h"
 #include "runtime/engine.h"
 #include "runtime/evict.h"
 #include "runtime/options.h"
 #include "runtime/score.h"
 
+static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    int rc = arena_init(&x->scratch, "scratch", x->plan.scratch_bytes, e);
+    if (!rc) forward_plan(&x->forward, fo, &x->scratch);
+    return rc;
+}
+
+/* The host's units are a window (backend_cuda.h): pages of it come and go, so they are small. */
+static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    const struct model *m = fo->model;
+    const struct cuda_context_opts o = {
+        .model = m,
+        .heads = fo->heads,
+        .policy = fo->policy,
+        .shape = fo->shape,
+        .seed = fo->seed,
+        .chunk = fo->chunk,
+        .n_logits = fo->n_logits,
+    };
+    size_t row = (size_t)m->n_vocab * sizeof(float);
+    int rc = arena_init(&x->scratch, "logits", (size_t)o.n_logits * row, e);
+    if (rc) return rc;
+    madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
+    x->forward = (struct forward){.model = m, .policy = fo->policy, .seed = fo->seed};
+    x->forward.logits = arena_take(&x->scratch, (size_t)o.n_logits, row);
+    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+}
+
 int context_open(struct context *x, struct engine *g, const struct options *o, int n_logits,
                  struct err *e)
 {
-    const struct model *m = g->model;
     struct plan *p = &x->plan;
     *x = (struct context){.engine = g};
-    int rc = plan_make(p, g->model, g->heads, o, n_logits, pool_n_threads(g->pool), e);
-    if (!rc) rc = arena_init(&x->cache_arena, "cache", p->cache_bytes, e);
-    if (!rc) rc = arena_init(&x->scratch, "scratch", p->scratch_bytes, e);
-    if (rc) {
-        context_release(x);
-        return rc;
-    }
-    struct cache_shape shape = plan_shape(p, m);
+    int rc = plan_make(p, g->model, g->heads, g->gpu, o, n_logits, pool_n_threads(g->pool), e);
+    if (rc) return rc;
+    struct cache_shape shape = plan_shape(p, g->model);
     struct forward_opts fo = {
-        .model = m,
+        .model = g->model,
         .heads = g->heads,
         .kernels = g->kernels,
         .pool = g->pool,
@@ -32,18 +58,54 @@ int context_open(struct context *x, struct engine *g, const struct options *o, i
         .n_logits = p->n_logits,
         .n_threads = p->n_threads,
     };
-    cache_plan(&x->cache, &shape, &x->cache_arena);
-    forward_plan(&x->forward, &fo, &x->scratch);
-    return 0;
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&x->cache, &shape, &a);
+    rc = arena_init(&x->cache_arena, "cache", a.used, e);
+    if (!rc) {
+        cache_plan(&x->cache, &shape, &x->cache_arena);
+        rc = g->gpu ? open_gpu(x, &fo, e) : open_cpu(x, &fo, e);
+    }
+    if (rc) context_release(x);
+    return rc;
 }
 
 void context_release(struct context *x)
 {
+    cuda_context_close(x->gpu);
     arena_release(&x->cache_arena);
     arena_release(&x->scratch);
+    x->gpu = NULL;
 }
 
-int64_t context_evict(struct context *x)
+int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+{
+    if (x->gpu) return cuda_run(x->gpu, ids, n, n_logits, e);
+    forward_run(&x->forward, &x->cache, ids, n, n_logits);
+    return 0;
+}
+
+int context_logits(struct context *x, float **out, struct err *e)
+{
+    *out = x->forward.logits;
+    return x->gpu ? cuda_logits(x->gpu, *out, e) : 0;
+}
+
+int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
+                 uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e)
+{
+    float *logits;
+    int n = 0, rc = x->gpu ? cuda_candidates(x->gpu, s, scratch, &n, e) : 0;
+    if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
+    if (rc || n) return rc;
+    rc = context_logits(x, &logits, e);
+    if (!rc)
+        *id =
+            sampler_draw(s, logits, x->engine->model->n_vocab, recent, n_recent, position, scratch);
+    return rc;
+}
+
+int context_evict(struct context *x, int64_t *gone, struct err *e)
 {
     const struct plan *p = &x->plan;
     struct forward *f = &x->forward;
@@ -55,9 +117,17 @@ int64_t context_evict(struct context *x)
         .policy = &p->rules,
         .seed = f->seed,
     };
+    *gone = 0;
     if (p->policy->scorer == POLICY_KEEP_ALL || !evict_needed(&x->cache, &rule)) return 0;
+    if (x->gpu) return cuda_evict(x->gpu, &rule, gone, e);
     score_values(f, &x->cache);
-    return evict(&x->cache, &rule, x->engine->pool, f->slots);
+    *gone = evict(&x->cache, &rule, x->engine->pool, f->slots);
+    return 0;
+}
+
+int context_loaded(struct context *x, struct err *e)
+{
+    return x->gpu ? cuda_upload(x->gpu, e) : 0;
 }
 
 double context_bytes_per_token(const struct context *x)

@@ -7,7 +7,9 @@
 #include "runtime/cache.h"
 #include "runtime/forward.h"
 #include "runtime/plan.h"
+#include "runtime/sampler.h"
 
+struct cuda_context;
 struct engine;
 struct options;
 
@@ -16,7 +18,8 @@ struct context { /* stays where it is while it is open: forward points into the 
     struct plan plan;
     struct arena cache_arena, scratch;
     struct cache cache;
-    struct forward forward;
+    struct forward forward;   /* on the CPU; on a device its logits and what describes them */
+    struct cuda_context *gpu; /* NULL = the CPU computes */
 };
 
 /* Plans by `o` and takes the memory; nothing is run. n_logits as in plan_make. */
@@ -28,7 +31,20 @@ void context_release(struct context *x);
  */
 double context_bytes_per_token(const struct context *x);
 
-/* Cuts heads that are over the budget; the number of units that went. Nothing for policy full. */
-int64_t context_evict(struct context *x);
+/* Runs n (1 … plan.chunk) tokens, for which every head must have room (forward.h). */
+int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
+
+/* Logits of the last run, row by row: those that were asked for. */
+int context_logits(struct context *x, float **out, struct err *e);
+
+/* The token for `position` after the last run (sampler_draw); scratch [n_vocab]. */
+int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
+                 uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e);
+
+/* Cuts heads that are over the budget; *gone units went. Nothing for policy full. */
+int context_evict(struct context *x, int64_t *gone, struct err *e);
+
+/* After the cache was filled from a disk. */
+int context_loaded(struct context *x, struct err *e);
 
 #endif

@@ -1,11 +1,13 @@
 #include "runtime/engine.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/backend_cuda.h"
 #include "runtime/base/pool.h"
 #include "runtime/checksum.h"
 #include "runtime/demo.h"
@@ -195,11 +197,23 @@ static int choose_kernels(struct engine *g, const struct options *o, struct err 
                    known);
 }
 
+/* The ordinal of "cuda:N"; -1 for cpu, 0 for auto. */
+static bool named_device(const char *name, int *ordinal)
+{
+    char *end;
+    *ordinal = strcmp(name, "cpu") ? 0 : -1;
+    if (!strcmp(name, "cpu") || !strcmp(name, "auto") || !strcmp(name, "cuda")) return true;
+    if (strncmp(name, "cuda:", 5) || !isdigit((unsigned char)name[5])) return false;
+    long n = strtol(name + 5, &end, 10);
+    *ordinal = (int)n;
+    return *end == '\0' && n < 1024;
+}
+
 static int check_choices(const struct options *o, struct err *e)
 {
-    if (o->device && strcmp(o->device, "auto") && strcmp(o->device, "cpu"))
-        return err_set(e, ERR_USAGE, "--device %s is not available in this build; use cpu or auto",
-                       o->device);
+    int ordinal;
+    if (o->device && !named_device(o->device, &ordinal))
+        return err_set(e, ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", o->device);
     if (o->weights && strcmp(o->weights, "file") && strcmp(o->weights, "f32"))
         return err_set(e, ERR_USAGE, "--weights %s: expected file or f32", o->weights);
     return 0;
@@ -249,9 +263,63 @@ int engine_prepare(struct engine **out, const struct options *o, struct library 
     return rc;
 }
 
+/* Lists of policies and budgets (eval) are planned one by one, when their sessions are opened. */
+static bool has_lists(const struct options *o)
+{
+    return (o->policy && strchr(o->policy, ',')) || (o->budget && strchr(o->budget, ','));
+}
+
+/* Can the device run this model with these options? What does not fit is another question. */
+static int try_device(struct engine *g, const struct options *o, struct err *e)
+{
+    struct plan plan;
+    int rc = has_lists(o) ? 0 : plan_make(&plan, g->model, g->heads, g->gpu, o, 1, 1, e);
+    return rc == ERR_FIT ? 0 : rc;
+}
+
+int engine_choose_device(struct engine *g, const struct options *o, struct err *e)
+{
+    bool automatic = !o->device || !strcmp(o->device, "auto");
+    int ordinal = 0;
+    if (!automatic) named_device(o->device, &ordinal);
+    if (ordinal < 0) return 0;
+    int rc = cuda_open(&g->gpu, ordinal, e);
+    if (!rc) rc = try_device(g, o, e);
+    if (!rc || !automatic) return rc;
+    cuda_close(g->gpu);
+    g->gpu = NULL;
+    snprintf(g->device_notice, sizeof g->device_notice, "%s", e->text);
+    return 0;
+}
+
+void engine_device_name(const struct engine *g, char *out, size_t bytes)
+{
+    const struct cuda_device *d = g->gpu ? cuda_device(g->gpu) : NULL;
+    if (d)
+        snprintf(out, bytes, "cuda:%d (%s, %s)", d->ordinal, d->name, d->image);
+    else
+        snprintf(out, bytes, "cpu (%s, %d threads)", g->kernels->isa, pool_n_threads(g->pool));
+}
+
+static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
+{
+    struct arena a;
+    int rc = 0;
+    arena_init_plan(&a, "heads");
+    if (g->heads) heads_plan(g->heads, &a);
+    if (g->heads) rc = arena_init(&g->heads_arena, "heads", a.used, e);
+    if (rc) return rc;
+    if (g->heads) heads_plan(g->heads, &g->heads_arena);
+    if (g->heads) heads_load(g->heads);
+    rc = cuda_load(g->gpu, g->model, g->heads, g->pool, progress, ctx, e);
+    arena_release(&g->heads_arena);
+    return rc;
+}
+
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
     struct arena a;
+    if (g->gpu) return load_gpu(g, progress, ctx, e);
     arena_init_plan(&a, "weights");
     model_plan(g->model, &a);
     int rc = arena_init(&g->weights, "weights", a.used, e);
@@ -277,10 +345,10 @@ int engine_open(struct engine **out, const struct options *o, struct library *l,
     int rc = prepare(&g, o, l, &id, e);
     *out = NULL;
     if (rc) return rc;
-    /* Refuse what does not fit before the first weight is read. Lists of policies and budgets
-     * (eval) are planned one by one, when their sessions are opened. */
-    bool lists = (o->policy && strchr(o->policy, ',')) || (o->budget && strchr(o->budget, ','));
-    if (!lists) rc = plan_make(&plan, g->model, g->heads, o, 1, pool_n_threads(g->pool), e);
+    rc = engine_choose_device(g, o, e);
+    /* Refuse what does not fit before the first weight is read. */
+    if (!rc && !has_lists(o))
+        rc = plan_make(&plan, g->model, g->heads, g->gpu, o, 1, pool_n_threads(g->pool), e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
     if (!rc) rc = digest_end(g, &id, e);
     checksum_close(id.reading);
@@ -294,6 +362,7 @@ int engine_open(struct engine **out, const struct options *o, struct library *l,
 void engine_close(struct engine *g)
 {
     if (!g) return;
+    cuda_close(g->gpu);
     model_close(g->model);
     heads_close(g->heads);
     tokenizer_close(g->tokenizer);

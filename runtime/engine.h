@@ -10,6 +10,7 @@
 #include "runtime/session.h"
 #include "runtime/tokenizer.h"
 
+struct cuda;
 struct pool;
 
 struct engine {
@@ -19,16 +20,24 @@ struct engine {
     const struct chat_template *template;
     const struct kernels *kernels;
     struct pool *pool;
+    struct cuda *gpu; /* where the weights are and conversations run; NULL = this CPU */
     struct arena weights, heads_arena;
-    char model_digest[65]; /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
-    char heads_digest[65]; /* "" without heads */
-    float temperature;     /* the model's own, when nobody sets one */
-    char notice[512];      /* what the person should know, or "" */
+    char model_digest[65];   /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
+    char heads_digest[65];   /* "" without heads */
+    float temperature;       /* the model's own, when nobody sets one */
+    char notice[512];        /* what the person should know, or "" */
+    char device_notice[512]; /* with --device auto: why no GPU is used, or "" */
 };
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
- * plan and info. engine_load does the rest; engine_open does both. */
+ * plan and info. engine_choose_device then opens a GPU if o->device says so, or says auto and there
+ * is one that runs this model with these options. engine_load does the rest; engine_open does all.
+ */
 int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e);
+int engine_choose_device(struct engine *g, const struct options *o, struct err *e);
+/* Who computes, for people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
+void engine_device_name(const struct engine *g, char *out, size_t bytes);
+
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 
 #endif

@@ -44,7 +44,7 @@ static int n_heads(const struct cache *c)
     return c->shape.n_layer * c->shape.n_head;
 }
 
-static int layer_budget(const struct cache *c, const struct evict_rule *rule, int layer)
+int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer)
 {
     return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
 }
@@ -149,7 +149,7 @@ static void evict_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     int64_t equal;
-    int keep = layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
     (void)thread;
     if (j->c->heads[index].len <= keep) return;
     make_keys(j, index, keep);
@@ -164,7 +164,7 @@ static void enter_head(void *ctx, int index, int thread)
 {
     static const uint32_t always = KEY_PROTECTED, never = KEY_NEVER;
     const struct job *j = ctx;
-    int budget = layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    int budget = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
     int max = j->rule->head_budget_max;
     (void)thread;
     make_keys(j, index, budget);
@@ -183,7 +183,7 @@ static int64_t group_budget(const struct cache *c, const struct evict_rule *rule
                             int end)
 {
     int64_t n = 0;
-    for (int i = first; i < end; i++) n += layer_budget(c, rule, i / c->shape.n_head);
+    for (int i = first; i < end; i++) n += evict_layer_budget(c, rule, i / c->shape.n_head);
     return n;
 }
 
@@ -214,7 +214,7 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
     for (int l = 0; l < c->shape.n_layer; l++) {
         int64_t units = 0;
-        int first, end, budget = layer_budget(c, rule, l);
+        int first, end, budget = evict_layer_budget(c, rule, l);
         group_of(c, l, &first, &end);
         for (int i = first; i < end; i++) {
             units += c->heads[i].len;

@@ -36,6 +36,9 @@ union evict_slot {
 /* Is any head, or group of heads that share, over its budget? */
 bool evict_needed(const struct cache *c, const struct evict_rule *rule);
 
+/* Units per head of a layer that stay, on average over its heads. */
+int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer);
+
 /* The stored scores as values. */
 void evict_values(const struct cache *c, union evict_slot *slots);
 

@@ -389,27 +389,30 @@ static void load_vector(const struct model *m, const struct model_load_item *it)
                         (const char *)t->data + (size_t)source_row(m, it, i) * bytes, 1);
 }
 
-/* Bytes of the file that an item reads. */
-static int64_t item_bytes(const struct model_load_item *it)
+int64_t model_item_bytes(const struct model_load_item *it)
 {
     int64_t rows = it->weight ? it->weight->n_out : it->n;
     return (int64_t)it->tensor->bytes / (it->weight ? it->tensor->ne[1] : it->tensor->ne[0]) * rows;
+}
+
+void model_load_item(const struct model *m, int i, struct pool *p)
+{
+    const struct model_load_item *it = &m->items[i];
+    struct load_job job = {m, it, gguf_tensor_type(it->tensor->type)};
+    if (it->weight)
+        pool_run(p, (it->weight->n_out + ROWS_PER_PART - 1) / ROWS_PER_PART, load_rows, &job);
+    else
+        load_vector(m, it);
 }
 
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
                void *ctx, struct err *e)
 {
     int64_t done = 0, total = 0;
-    for (int i = 0; i < m->n_items; i++) total += item_bytes(&m->items[i]);
+    for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
     for (int i = 0; i < m->n_items; i++) {
-        const struct model_load_item *it = &m->items[i];
-        if (it->weight) {
-            struct load_job job = {m, it, gguf_tensor_type(it->tensor->type)};
-            pool_run(p, (it->weight->n_out + ROWS_PER_PART - 1) / ROWS_PER_PART, load_rows, &job);
-        } else {
-            load_vector(m, it);
-        }
-        done += item_bytes(it);
+        model_load_item(m, i, p);
+        done += model_item_bytes(&m->items[i]);
         if (progress && progress(ctx, done, total))
             return err_set(e, ERR_STOP, "loading was interrupted");
     }

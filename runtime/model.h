@@ -96,6 +96,12 @@ void model_plan(struct model *m, struct arena *a);
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
                void *ctx, struct err *e);
 
+/* The parts of model_load: fills one item, whose memory was set; and how much of the file that
+ * reads.
+ */
+void model_load_item(const struct model *m, int i, struct pool *p);
+int64_t model_item_bytes(const struct model_load_item *it);
+
 /* ---- for families --------------------------------------------------------------------------- */
 
 /* Binds a matrix [n_out][n_in], or a vector of n numbers. */

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/backend_cuda.h"
 #include "runtime/base/system.h"
 #include "runtime/forward.h"
 #include "runtime/options.h"
 #include "runtime/score.h"
 
 #define CHUNK_DEFAULT   256  /* weights are read once per chunk; larger gains little on a CPU */
+#define CHUNK_GPU       1024 /* a GPU has more rows to keep busy */
 #define RESERVE_DEFAULT 1024 /* an answer of this length is never evicted into */
 #define BUDGET_DEFAULT  8192
 
@@ -18,6 +20,14 @@ size_t plan_total_bytes(const struct plan *p)
 {
     return p->weights_bytes + p->heads_bytes + p->cache_bytes + p->scratch_bytes;
 }
+
+/* What a plan is asked for. */
+struct asked {
+    struct model *m;
+    struct heads *h;  /* or NULL */
+    struct cuda *gpu; /* or NULL */
+    const struct options *o;
+};
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
@@ -141,10 +151,11 @@ static int smaller(int a, int b)
 }
 
 /* Chunk and reserve: fixed numbers, cut down for models that were trained on little context. */
-static void choose_steps(struct plan *p, const struct model *m, const struct options *o)
+static void choose_steps(struct plan *p, const struct asked *a)
 {
-    int quarter = m->n_ctx / 4 < 16 ? 16 : m->n_ctx / 4;
-    p->chunk = o->chunk ? o->chunk : smaller(CHUNK_DEFAULT, quarter);
+    const struct options *o = a->o;
+    int quarter = a->m->n_ctx / 4 < 16 ? 16 : a->m->n_ctx / 4;
+    p->chunk = o->chunk ? o->chunk : smaller(a->gpu ? CHUNK_GPU : CHUNK_DEFAULT, quarter);
     p->reserve = o->reserve >= 0 ? o->reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
@@ -209,18 +220,28 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
 }
 
 /* Counts with the very calls that will take the memory. */
-static void count(struct plan *p, struct model *m, struct heads *h)
+static void count(struct plan *p, const struct asked *q)
 {
     struct arena a;
     struct cache cache;
     struct forward forward;
-    struct cache_shape shape = plan_shape(p, m);
+    struct cache_shape shape = plan_shape(p, q->m);
     p->unit_bytes = cache_unit_bytes(&shape);
+    if (q->gpu) {
+        struct cuda_context_opts co = {.model = q->m,
+                                       .heads = q->h,
+                                       .policy = &p->rules,
+                                       .shape = &shape,
+                                       .chunk = p->chunk,
+                                       .n_logits = p->n_logits};
+        cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
+        return;
+    }
     arena_init_plan(&a, "cache");
     cache_plan(&cache, &shape, &a);
     p->cache_bytes = a.used;
-    struct forward_opts fo = {.model = m,
-                              .heads = h,
+    struct forward_opts fo = {.model = q->m,
+                              .heads = q->h,
                               .policy = &p->rules,
                               .shape = &shape,
                               .chunk = p->chunk,
@@ -231,26 +252,33 @@ static void count(struct plan *p, struct model *m, struct heads *h)
     p->scratch_bytes = a.used;
 }
 
-/* Memory that may be used in all: --memory, or what the machine has left and a little air. Weights
- * that are loaded already are not available any more, but part of the sum. */
-static int64_t limit_of(const struct plan *p, const struct model *m, const struct options *o)
+/* Memory that may be used in all: --memory, or what the machine or the device has left and a little
+ * air. Weights that are loaded already are not available any more, but part of the sum. */
+static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit, struct err *e)
 {
-    int64_t available = system_available_bytes();
-    if (o->memory > 0) return o->memory;
-    if (available < 0) return INT64_MAX;
-    int64_t loaded = m->embedding.data ? (int64_t)(p->weights_bytes + p->heads_bytes) : 0;
-    return available - available / 16 + loaded;
+    int64_t available = q->o->memory;
+    bool loaded = q->gpu ? cuda_has_model(q->gpu) : q->m->embedding.data != NULL;
+    *limit = available;
+    if (available > 0) return 0;
+    int rc = 0;
+    if (q->gpu)
+        rc = cuda_free_bytes(q->gpu, &available, e);
+    else
+        available = system_available_bytes();
+    *limit = available - available / 16;
+    if (available < 0) *limit = INT64_MAX;
+    if (available >= 0 && loaded) *limit += (int64_t)(p->weights_bytes + p->heads_bytes);
+    return rc;
 }
 
 /* The largest budget up to `max` whose total fits; 0 = none. Cost grows with the budget. */
-static int largest_budget(struct plan *p, struct model *m, struct heads *h, const struct options *o,
-                          int64_t limit, int max)
+static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, int max)
 {
     int lo = 0, hi = max;
     while (lo < hi) {
         int mid = lo + (hi - lo + 1) / 2;
-        set_budget(p, m, o, mid);
-        count(p, m, h);
+        set_budget(p, q->m, q->o, mid);
+        count(p, q);
         if ((int64_t)plan_total_bytes(p) <= limit)
             lo = mid;
         else
@@ -261,29 +289,33 @@ static int largest_budget(struct plan *p, struct model *m, struct heads *h, cons
 
 #define MIB(n) ((double)(n) / (1 << 20))
 
-static int refuse(struct plan *p, struct model *m, struct heads *h, const struct options *o,
-                  int64_t limit, struct err *e)
+static int refuse(const struct plan *p, const struct asked *q, int64_t limit, struct err *e)
 {
-    struct plan asked = *p, best = *p;
-    int budget = largest_budget(&best, m, h, o, limit, asked.budget);
+    struct plan best = *p;
+    int budget = largest_budget(&best, q, limit, p->budget);
     char advice[96] = "use a smaller model";
     if (budget >= 16) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
-                   "scratch %.1f), %.1f MiB may be used; %s",
-                   m->name, MIB(plan_total_bytes(&asked)), MIB(asked.weights_bytes),
-                   MIB(asked.heads_bytes), MIB(asked.cache_bytes), asked.budget,
-                   MIB(asked.scratch_bytes), MIB(limit), advice);
+                   "scratch %.1f), %.1f MiB may be used%s; %s",
+                   q->m->name, MIB(plan_total_bytes(p)), MIB(p->weights_bytes), MIB(p->heads_bytes),
+                   MIB(p->cache_bytes), p->budget, MIB(p->scratch_bytes), MIB(limit),
+                   q->gpu ? " of the GPU's memory" : "", advice);
 }
 
-static void count_weights(struct plan *p, struct model *m, struct heads *h)
+static void count_weights(struct plan *p, const struct asked *q)
 {
     struct arena a;
+    if (q->gpu) {
+        p->weights_bytes = cuda_weights_bytes(q->m);
+        p->heads_bytes = cuda_heads_bytes(q->h);
+        return;
+    }
     arena_init_plan(&a, "weights");
-    model_plan(m, &a);
+    model_plan(q->m, &a);
     p->weights_bytes = a.used;
     arena_init_plan(&a, "heads");
-    if (h) heads_plan(h, &a);
+    if (q->h) heads_plan(q->h, &a);
     p->heads_bytes = a.used;
 }
 
@@ -298,14 +330,32 @@ static int default_budget(const struct plan *p, const struct model *m, const str
     return room < 16 ? 16 : smaller(room, BUDGET_DEFAULT);
 }
 
-int plan_make(struct plan *p, struct model *m, struct heads *h, const struct options *o,
-              int n_logits, int n_threads, struct err *e)
+static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
 {
+    const struct cuda_choice c = {q->m, q->h, &p->rules, p->k_type, p->v_type};
+    return q->gpu ? cuda_supports(&c, e) : 0;
+}
+
+static void note_positions(struct plan *p, const struct model *m)
+{
+    int longest = p->capacity - p->budget + p->budget_max;
+    if (longest > m->n_ctx)
+        snprintf(p->notice, sizeof p->notice,
+                 "%s was trained on %d positions, this plan reaches %d: expect weaker answers",
+                 m->name, m->n_ctx, longest);
+}
+
+int plan_make(struct plan *p, struct model *m, struct heads *h, struct cuda *gpu,
+              const struct options *o, int n_logits, int n_threads, struct err *e)
+{
+    const struct asked q = {m, h, gpu, o};
+    int64_t limit;
     *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads};
     int rc = choose_policy(p, h, o, e);
     if (!rc) rc = choose_kv(p, m, o->kv, e);
+    if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
-    choose_steps(p, m, o);
+    choose_steps(p, &q);
     if (p->n_logits > p->chunk) p->n_logits = p->chunk;
     int budget = 0;
     bool chosen = !o->budget || p->policy->scorer == POLICY_KEEP_ALL;
@@ -314,21 +364,18 @@ int plan_make(struct plan *p, struct model *m, struct heads *h, const struct opt
     else
         rc = parse_budget(o->budget, &budget, e);
     if (rc) return rc;
-    count_weights(p, m, h);
-    int64_t limit = limit_of(p, m, o);
+    count_weights(p, &q);
+    rc = limit_of(p, &q, &limit, e);
+    if (rc) return rc;
     if (chosen && p->policy->scorer != POLICY_KEEP_ALL) {
-        int fits = largest_budget(p, m, h, o, limit, budget);
+        int fits = largest_budget(p, &q, limit, budget);
         if (fits >= 16) budget = fits;
     }
     set_budget(p, m, o, budget);
     rc = check_protection(p, e);
     if (rc) return rc;
-    count(p, m, h);
-    if ((int64_t)plan_total_bytes(p) > limit) return refuse(p, m, h, o, limit, e);
-    int longest = p->capacity - p->budget + p->budget_max;
-    if (longest > m->n_ctx)
-        snprintf(p->notice, sizeof p->notice,
-                 "%s was trained on %d positions, this plan reaches %d: expect weaker answers",
-                 m->name, m->n_ctx, longest);
+    count(p, &q);
+    if ((int64_t)plan_total_bytes(p) > limit) return refuse(p, &q, limit, e);
+    note_positions(p, m);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "runtime/model.h"
 #include "runtime/policy.h"
 
+struct cuda;
 struct options;
 
 struct plan {
@@ -30,11 +31,12 @@ struct plan {
     size_t unit_bytes;
 };
 
-/* h may be NULL. n_logits: rows of logits needed at once (1 for chat). n_threads >= 1. Errors:
- * ERR_USAGE for options that contradict, ERR_FIT for what does not fit into options.memory or the
- * memory available now. */
-int plan_make(struct plan *p, struct model *m, struct heads *h, const struct options *o,
-              int n_logits, int n_threads, struct err *e);
+/* h may be NULL; gpu: where it will run, or NULL for this CPU: then the bytes are the device's, and
+ * what may be used is what is free there. n_logits: rows of logits needed at once (1 for chat).
+ * n_threads >= 1. Errors: ERR_USAGE for options that contradict, ERR_FIT for what does not fit into
+ * options.memory or the memory available now. */
+int plan_make(struct plan *p, struct model *m, struct heads *h, struct cuda *gpu,
+              const struct options *o, int n_logits, int n_threads, struct err *e);
 
 /* Of the cache that was planned. */
 struct cache_shape plan_shape(const struct plan *p, const struct model *m);

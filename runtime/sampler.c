@@ -161,6 +161,21 @@ static void to_probabilities(float temperature, struct sampler_entry *sorted, in
     for (int i = 0; i < n; i++) sorted[i].logit = (float)(sorted[i].logit / sum);
 }
 
+static float floor_of(const struct sampling *s, float best)
+{
+    return s->min_p > 0 ? best + logf(s->min_p < 1 ? s->min_p : 1) : -INFINITY;
+}
+
+/* What top-p and min-p leave of sorted candidates; sum as in total(). */
+static int cut(const struct sampling *s, double sum, struct sampler_entry *sorted, int n)
+{
+    float floor = floor_of(s, sorted[0].logit);
+    n = cut_top_p(s, sum, sorted, n);
+    n = cut_min_p(floor, sorted, n);
+    to_probabilities(s->temperature, sorted, n);
+    return n;
+}
+
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                        int n_recent, struct sampler_entry *scratch)
 {
@@ -170,27 +185,39 @@ int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, con
         scratch[0] = (struct sampler_entry){1, best.id};
         return 1;
     }
-    float floor = s->min_p > 0 ? best.logit + logf(s->min_p < 1 ? s->min_p : 1) : -INFINITY;
     /* min-p comes after top-p, whose share refers to all that top-k left: with top-k on, nothing
      * may be dropped early. */
+    float floor = s->top_k > 0 ? -INFINITY : floor_of(s, best.logit);
     int k = s->top_k > 0 && s->top_k < n_vocab ? s->top_k : n_vocab;
-    int n = select_top(logits, n_vocab, k, s->top_k > 0 ? -INFINITY : floor, scratch);
+    int n = select_top(logits, n_vocab, k, floor, scratch);
     qsort(scratch, (size_t)n, sizeof *scratch, compare);
-    if (s->top_p < 1)
-        n = cut_top_p(s, total(s, logits, n_vocab, best.logit, scratch, n), scratch, n);
-    n = cut_min_p(floor, scratch, n);
-    to_probabilities(s->temperature, scratch, n);
-    return n;
+    double sum = s->top_p < 1 ? total(s, logits, n_vocab, best.logit, scratch, n) : 0;
+    return cut(s, sum, scratch, n);
+}
+
+static int32_t draw(const struct sampling *s, const struct sampler_entry *candidates, int n,
+                    uint64_t position)
+{
+    double u = random_at(s->seed, STREAM_DRAW, position), sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += (double)candidates[i].logit;
+        if (u < sum) return candidates[i].id;
+    }
+    return candidates[0].id; /* probabilities add up to a little less than 1 */
 }
 
 int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                      int n_recent, uint64_t position, struct sampler_entry *scratch)
 {
     int n = sampler_candidates(s, logits, n_vocab, recent, n_recent, scratch);
-    double u = random_at(s->seed, STREAM_DRAW, position), sum = 0;
-    for (int i = 0; i < n; i++) {
-        sum += (double)scratch[i].logit;
-        if (u < sum) return scratch[i].id;
-    }
-    return scratch[0].id; /* probabilities add up to a little less than 1 */
+    return draw(s, scratch, n, position);
+}
+
+int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
+                            uint64_t position)
+{
+    if (s->temperature <= 0 || !isfinite(sorted[0].logit)) return sorted[0].id;
+    double sum = s->top_p < 1 ? total(s, NULL, 0, sorted[0].logit, sorted, n) : 0;
+    n = cut(s, sum, sorted, n);
+    return draw(s, sorted, n, position);
 }

@@ -40,6 +40,11 @@ int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, con
 int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                      int n_recent, uint64_t position, struct sampler_entry *scratch);
 
+/* The same from the s->top_k candidates that the chain begins with, largest logit first, of equals
+ * the lower id; or, where s is greedy, from the best one. n >= 1; sorted is used up. */
+int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
+                            uint64_t position);
+
 /* A uniform number in [0, 1) from (seed, stream, index): splitmix64, the project's one generator.
  */
 double random_at(uint64_t seed, uint64_t stream, uint64_t index);

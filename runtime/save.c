@@ -645,6 +645,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     if (n <= 0) return 0;
     size_t bytes = segment_bytes(c, n);
     int rc = reserve(s, bytes, e);
+    if (!rc) rc = cache_fetch(c, n, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         segment_pack(c, i, s->saved_pos, n, s->bytes);
         struct store_segment row = {.seq = s->next_seq,
@@ -750,6 +751,7 @@ static int put_token(struct save *s, const struct cache *c, const struct save_to
     size_t one = segment_bytes(c, 1), n = one * (size_t)c->shape.n_layer;
     if (c->n_pos > s->saved_pos && !s->broken) {
         int rc = reserve(s, n, e);
+        if (!rc) rc = cache_fetch(c, 1, e);
         if (rc) return rc;
         for (int i = 0; i < c->shape.n_layer; i++)
             segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);

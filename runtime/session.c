@@ -136,17 +136,12 @@ static bool keeps_all(const struct session *s)
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-static void evict_now(struct session *s, const struct session_sink *k)
+static int evict_now(struct session *s, const struct session_sink *k, struct err *e)
 {
-    int64_t gone = context_evict(&s->ctx);
-    if (gone && k->evicted) k->evicted(k->ctx, gone, s->n_tokens);
-}
-
-/* Room for a prompt's next n tokens: whatever is over the budget goes. */
-static bool make_room_to_read(struct session *s, int n, const struct session_sink *k)
-{
-    evict_now(s, k);
-    return cache_room(&s->ctx.cache) >= n;
+    int64_t gone;
+    int rc = context_evict(&s->ctx, &gone, e);
+    if (!rc && gone && k->evicted) k->evicted(k->ctx, gone, s->n_tokens);
+    return rc;
 }
 
 /* Room for one generated token. Evicting inside an answer makes it run on, so it waits until the
@@ -157,8 +152,8 @@ static int make_room_to_answer(struct session *s, const struct session_sink *k, 
     *ok = cache_room(&s->ctx.cache) > 0;
     if (*ok || keeps_all(s)) return 0;
     int rc = s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+    if (!rc) rc = evict_now(s, k, e);
     if (rc) return rc;
-    evict_now(s, k);
     *ok = true;
     return s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
 }
@@ -181,20 +176,24 @@ static int read_pending(struct session *s, const struct session_sink *k, enum se
 {
     int64_t total = (int64_t)s->pending.n, done = 0;
     while (s->pending.n) {
-        int n = next_chunk(s);
-        if (stopped(k) || !make_room_to_read(s, n, k)) {
-            *end = stopped(k) ? SESSION_STOPPED : SESSION_FULL;
+        int n = next_chunk(s), rc = 0;
+        bool stop = stopped(k);
+        if (!stop) rc = evict_now(s, k, e); /* whatever is over the budget goes */
+        if (rc) return rc;
+        if (stop || cache_room(&s->ctx.cache) < n) {
+            *end = stop ? SESSION_STOPPED : SESSION_FULL;
             return 0;
         }
         bool last = n == (int)s->pending.n;
         int64_t t0 = system_clock_ns();
-        forward_run(&s->ctx.forward, &s->ctx.cache, s->pending.ids, n, last);
+        rc = context_run(&s->ctx, s->pending.ids, n, last, e);
+        if (rc) return rc;
         s->read_ns += system_clock_ns() - t0;
         s->n_read += n;
         drop_pending(s, (size_t)n);
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
-        int rc = !last && s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+        if (!last && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
         if (rc) return rc;
     }
     *end = SESSION_TURN_END;
@@ -235,8 +234,9 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
 {
     const struct engine *g = s->engine;
     t->position = s->n_tokens;
-    t->id = sampler_draw(&s->options.sampling, s->ctx.forward.logits, g->model->n_vocab, s->recent,
-                         s->n_recent, (uint64_t)s->n_tokens, s->candidates);
+    int rc = context_draw(&s->ctx, &s->options.sampling, s->recent, s->n_recent,
+                          (uint64_t)s->n_tokens, s->candidates, &t->id, e);
+    if (rc) return rc;
     t->bytes = tokenizer_bytes(g->tokenizer, t->id, false, &t->n);
     bool begins = first && !s->options.raw && last_is(s, CHAT_USER);
     if (begins && t->n && t->bytes[0] == ' ') {
@@ -254,18 +254,21 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
 struct finish {
     struct session *s;
     const struct session_sink *sink;
+    struct err *e;
+    int rc;
 };
 
 static void finish_evict(void *ctx)
 {
-    const struct finish *f = ctx;
-    evict_now(f->s, f->sink);
+    struct finish *f = ctx;
+    f->rc = evict_now(f->s, f->sink, f->e);
 }
 
 /* The answer, whole or partial, becomes part of the transcript. */
 static int finish_answer(struct session *s, const struct session_sink *k, struct err *e)
 {
-    struct finish f = {s, k};
+    struct err why = {0};
+    struct finish f = {s, k, &why, 0};
     int rc = 0;
     if (!s->answering) return 0;
     if (s->save)
@@ -275,7 +278,8 @@ static int finish_answer(struct session *s, const struct session_sink *k, struct
         finish_evict(&f);
     if (rc) return rc;
     s->answering = false;
-    return add_message(s, CHAT_ASSISTANT, s->n_tokens, e);
+    rc = add_message(s, CHAT_ASSISTANT, s->n_tokens, e);
+    return rc || !f.rc ? rc : err_set(e, f.rc, "%s", why.text);
 }
 
 static bool ends_turn(const struct session *s, int32_t id)
@@ -306,7 +310,8 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         *end = SESSION_FULL;
         if (rc || !room) return rc;
         int64_t t0 = system_clock_ns();
-        forward_run(&s->ctx.forward, &s->ctx.cache, &t.id, 1, 1);
+        rc = context_run(&s->ctx, &t.id, 1, 1, e);
+        if (rc) return rc;
         drop_pending(s, 1);
         s->decode_ns += system_clock_ns() - t0;
         s->n_decoded++;
@@ -408,7 +413,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
     tokens_push(&s->pending, last.ids[0]);
     tokens_release(&last);
     if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
-    evict_now(s, sink);
+    if (!rc) rc = evict_now(s, sink, e);
     if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
@@ -494,6 +499,14 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     return rc;
 }
 
+/* As save_load; what was loaded then goes to where it is computed with. */
+static int load_cache(struct session *s, int64_t *n_run, struct str *why, struct err *e)
+{
+    int rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, n_run, why, e);
+    int sent = rc == 1 ? context_loaded(&s->ctx, e) : 0;
+    return sent ? sent : rc;
+}
+
 /* Brings a saved conversation back: transcript, cache, what was not run yet. */
 static int resume(struct session *s, const struct session_sink *k, struct err *e)
 {
@@ -503,8 +516,7 @@ static int resume(struct session *s, const struct session_sink *k, struct err *e
     struct count count = {s, k, 0, 0, e};
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
     if (!rc) rc = count.rc;
-    if (!rc && ids.n)
-        rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, &n_run, &why, e);
+    if (!rc && ids.n) rc = load_cache(s, &n_run, &why, e);
     bool loaded = rc == 1;
     if (!rc && ids.n) rc = save_drop(s->save, e);
     if (rc >= 0 && n_run > (int64_t)ids.n)
@@ -694,7 +706,7 @@ static int go_back(struct session *s, const struct cut *c, const struct session_
                          (int64_t)c->n_messages, e);
     if (!rc) {
         forget_after(s, c, &ids);
-        rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, &n_run, &why, e);
+        rc = load_cache(s, &n_run, &why, e);
         drop_pending(s, (size_t)n_run);
         if (rc == 0) rc = save_drop(s->save, e);
         if (rc >= 0) rc = replay(s, k, e);
@@ -796,8 +808,7 @@ void session_stats(const struct session *s, struct session_stats *out)
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);
     snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
-    snprintf(out->device, sizeof out->device, "cpu (%s, %d threads)", s->engine->kernels->isa,
-             s->ctx.plan.n_threads);
+    engine_device_name(s->engine, out->device, sizeof out->device);
 }
 
 struct retention *retention_new(const struct session *s)

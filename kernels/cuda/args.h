@@ -135,6 +135,7 @@ struct cuda_score_sum {
     const int32_t *len; /* [n_head] */
     float *score;       /* of head 0 */
     int64_t stride;     /* floats from head to head */
+    float *copy;        /* [n_head][n_tok], for the host, or NULL */
 };
 
 /* x[t] = scale * row ids[t] of the matrix. grid: n_tok, 128 threads. */
@@ -156,6 +157,7 @@ struct cuda_cache {
     int64_t stride; /* entries of pos and score from head to head */
     int32_t *len;   /* [n_head] units, without those that are being added */
     int n_head, head_dim;
+    int k_bytes, v_bytes; /* of a unit */
 };
 
 /* Packs keys and values of n_tok tokens behind each head's units. Same bytes as kv_pack.
@@ -165,14 +167,17 @@ struct cuda_append {
     const float *k, *v; /* token t, head h: + t * stride + h * head_dim */
     int64_t stride;
     const uint32_t *pos; /* position of the first token */
+    const float *score;  /* [n_head][n_tok] scores that need no model, or NULL */
     int n_tok;
 };
 
-/* len += n_tok and pos += n_tok, after the layers. grid: 1; 256 threads. */
-struct cuda_advance {
-    int32_t *len; /* [n_len] of all layers */
-    int n_len, n_tok;
-    uint32_t *pos;
+/* Units of every head, for the host: those [len - back, len - back + n). Of head h, one after the
+ * other, n keys and n values, at out + h * n * (their bytes). grid: n_head; 256 threads.
+ */
+struct cuda_gather {
+    struct cuda_cache cache;
+    int back, n;
+    uint8_t *out;
 };
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -199,6 +204,9 @@ struct cuda_attend {
     float *m, *l; /* [n_head][n_split][n_tok * n_group] */
     float *acc;   /* [n_head][n_split][n_tok * n_group][head_dim] */
 };
+
+/* m, l and acc of a split's row. */
+#define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
 #define CUDA_DECODE_SHARED(dim) \
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))

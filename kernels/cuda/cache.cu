@@ -39,13 +39,26 @@ KERNEL(kv_append, struct cuda_append, 128, 1)
             is_value ? a.cache.v + head * a.cache.v_stride : a.cache.k + head * a.cache.k_stride;
         pack_group(to + ((int64_t)slot * n_group + group) * 20, from[lane_id()]);
     }
-    if (thread_id() == 0) a.cache.pos[head * a.cache.stride + slot] = *a.pos + (uint32_t)token;
+    if (thread_id()) return;
+    a.cache.pos[head * a.cache.stride + slot] = *a.pos + (uint32_t)token;
+    if (a.score) a.cache.score[head * a.cache.stride + slot] = a.score[head * a.n_tok + token];
 }
 
-KERNEL(cache_advance, struct cuda_advance, 256, 1)
+/* Copies words: units are whole ones. */
+DEVICE uint32_t *copy_words(uint32_t *to, const void *from, int n)
 {
-    for (int i = thread_id(); i < a.n_len; i += 256) a.len[i] += a.n_tok;
-    if (thread_id() == 0) *a.pos += (uint32_t)a.n_tok;
+    for (int i = thread_id(); i < n; i += 256) to[i] = ((const uint32_t *)from)[i];
+    return to + n;
+}
+
+KERNEL(cache_gather, struct cuda_gather, 256, 1)
+{
+    const int head = block_x(), slot = a.cache.len[head] - a.back;
+    const int64_t k = a.cache.k_bytes, v = a.cache.v_bytes;
+    uint32_t *to = (uint32_t *)(a.out + head * a.n * (k + v));
+
+    to = copy_words(to, a.cache.k + head * a.cache.k_stride + slot * k, a.n * (int)k / 4);
+    copy_words(to, a.cache.v + head * a.cache.v_stride + slot * v, a.n * (int)v / 4);
 }
 
 /* ---- eviction -------------------------------------------------------------------------------- */

@@ -173,5 +173,7 @@ KERNEL(score_sum, struct cuda_score_sum, 128, 1)
 
     if (i >= n) return;
     for (int p = 0; p < a.n_part; p++) sum += a.part[(int64_t)p * n + i];
-    a.score[(i % a.n_head) * a.stride + a.len[i % a.n_head] + i / a.n_head] = sum;
+    const int head = i % a.n_head, token = i / a.n_head;
+    a.score[head * a.stride + a.len[head] + token] = sum;
+    if (a.copy) a.copy[head * a.n_tok + token] = sum;
 }

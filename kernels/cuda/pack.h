@@ -1,20 +1,26 @@
-/* pack: weights from a GGUF file's blocks to the order in which the device reads them.
+/* pack: weights from the CPU's panels (kernels.h) to the order in which the device reads them.
  *
- * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. */
+ * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. Lossless. */
 #ifndef RETAIN_KERNELS_CUDA_PACK_H
 #define RETAIN_KERNELS_CUDA_PACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-/* Bytes of a matrix's quants (Q4 or Q8) and of its scales. */
-size_t cuda_q4_bytes(int n_out, int n_in);
-size_t cuda_q8_bytes(int n_out, int n_in);
-size_t cuda_scale_bytes(int n_out, int n_in);
+#include "kernels/kernels.h"
 
-/* Packs row r from GGUF blocks of n_in / 32 groups: 18-byte Q4_0, 34-byte Q8_0. q and d were zeroed
- * before the first row. Lossless. */
-void cuda_pack_q4(uint8_t *q, uint16_t *d, int r, int n_in, const void *blocks);
-void cuda_pack_q8(uint8_t *q, uint16_t *d, int r, int n_in, const void *blocks);
+bool cuda_packs(enum kn_type type); /* is there a layout, and kernels, for it? */
+
+/* Bytes of a panel of 16 rows: of its quants and of its scales. */
+size_t cuda_panel_bytes(enum kn_type type, int n_in);
+size_t cuda_panel_scale_bytes(enum kn_type type, int n_in);
+
+static inline int cuda_panels(int n_out)
+{
+    return (n_out + KN_PANEL - 1) / KN_PANEL;
+}
+
+/* Panels [panel, panel + n) of w, to q and d: both begin with panel `panel`. */
+void cuda_pack(void *q, void *d, const struct kn_weight *w, int panel, int n);
 
 #endif

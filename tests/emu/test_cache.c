@@ -6,7 +6,7 @@
 #include "runtime/evict.h"
 
 DECLARE_KERNEL(kv_append, cuda_append);
-DECLARE_KERNEL(cache_advance, cuda_advance);
+DECLARE_KERNEL(cache_gather, cuda_gather);
 DECLARE_KERNEL(cache_evict, cuda_evict);
 
 /* ---- append ---------------------------------------------------------------------------------- */
@@ -22,6 +22,25 @@ static void fill_hard(struct rng *rng, float *x, size_t n)
     for (size_t i = 128; i < 160 && i < n; i++) x[i] = 3 + x[i] * 1e-3f; /* far from zero */
 }
 
+/* All but the newest of the n_tok units that were just added. */
+static void check_gather(struct cuda_cache *c, int n_tok, size_t unit)
+{
+    const size_t n = n_tok > 1 ? (size_t)n_tok - 1 : 1;
+    const size_t head_bytes = n * 2 * unit, bytes = (size_t)c->n_head * head_bytes;
+    uint8_t *out = guarded(bytes);
+    const struct cuda_gather job = {*c, n_tok, (int)n, out};
+
+    for (int h = 0; h < c->n_head; h++) c->len[h] += n_tok;
+    LAUNCH(cache_gather, &job, c->n_head, 1, 1, 256, 0, 1);
+    for (int h = 0; h < c->n_head; h++) {
+        const size_t slot = (size_t)(c->len[h] - n_tok);
+        const uint8_t *p = out + (size_t)h * head_bytes;
+        assert_same(p, c->k + h * c->k_stride + slot * unit, n * unit, "keys");
+        assert_same(p + n * unit, c->v + h * c->v_stride + slot * unit, n * unit, "values");
+    }
+    guarded_free(out, bytes);
+}
+
 static void check_append(int dim, int n_head, int n_tok)
 {
     struct rng rng = {(uint64_t)(dim + n_head)};
@@ -32,13 +51,17 @@ static void check_append(int dim, int n_head, int n_tok)
     float *qkv = take(floats * sizeof *qkv);
     int32_t len[8] = {0, 5, 9, 1};
     uint32_t pos = 1000;
+    float scores[64];
+    for (int i = 0; i < 64; i++) scores[i] = (float)i;
     struct cuda_append job = {
         .cache = {guarded(bytes), guarded(bytes), (int64_t)head_bytes, (int64_t)head_bytes,
-                  guarded(n_pos * 4), NULL, capacity, len, n_head, dim},
+                  guarded(n_pos * 4), take(n_pos * 4), capacity, len, n_head, dim, (int)unit,
+                  (int)unit},
         .k = qkv,
         .v = qkv + n_head * dim,
         .stride = stride,
         .pos = &pos,
+        .score = scores,
         .n_tok = n_tok,
     };
     uint8_t *want = take(unit);
@@ -53,11 +76,10 @@ static void check_append(int dim, int n_head, int n_tok)
             kn_table("ref")->kv_pack[KN_KV_Q4](want, job.v + t * stride + h * dim, dim);
             assert_same(job.cache.v + at, want, unit, "value");
             assert_int_equal(job.cache.pos[(size_t)(h * capacity) + slot], 1000 + t);
+            assert_true(job.cache.score[(size_t)(h * capacity) + slot] == scores[h * n_tok + t]);
         }
-    struct cuda_advance step = {len, n_head, n_tok, &pos};
-    LAUNCH(cache_advance, &step, 1, 1, 1, 256, 0, 1);
-    assert_int_equal(len[0], n_tok);
-    assert_int_equal(pos, 1000 + n_tok);
+    check_gather(&job.cache, n_tok, unit);
+    free(job.cache.score);
     guarded_free(job.cache.k, bytes);
     guarded_free(job.cache.v, bytes);
     guarded_free(job.cache.pos, n_pos * 4);
@@ -110,7 +132,9 @@ static struct pair pair_new(int dim, int n_head, int capacity)
                                 capacity,
                                 take((size_t)n_head * 4),
                                 n_head,
-                                dim};
+                                dim,
+                                (int)p.cpu.k_bytes,
+                                (int)p.cpu.v_bytes};
     return p;
 }
 

@@ -28,14 +28,12 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
 {
     const size_t block = type == KN_Q4 ? 18 : 34, row = (size_t)n_in / 32 * block;
     const size_t bytes = kn_weight_bytes(type, n_out, n_in);
-    const size_t q_bytes = type == KN_Q4 ? cuda_q4_bytes(n_out, n_in) : cuda_q8_bytes(n_out, n_in);
-    uint8_t *blocks = take(row), *q = take(q_bytes);
-    uint16_t *d = take(cuda_scale_bytes(n_out, n_in));
+    const int panels = cuda_panels(n_out);
+    uint8_t *blocks = take(row), *q = take((size_t)panels * cuda_panel_bytes(type, n_in));
+    uint16_t *d = take((size_t)panels * cuda_panel_scale_bytes(type, n_in));
     void *data = take(bytes);
 
     memset(data, 0, bytes);
-    memset(q, 0, q_bytes);
-    memset(d, 0, cuda_scale_bytes(n_out, n_in));
     for (int r = 0; r < n_out; r++) {
         for (size_t i = 0; i < row; i++) blocks[i] = (uint8_t)rng_bits(rng);
         for (size_t i = 0; i < row; i += block) {
@@ -44,14 +42,14 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
         }
         if (type == KN_Q4) {
             kn_pack_q4(data, r, n_in, blocks);
-            cuda_pack_q4(q, d, r, n_in, blocks);
         } else {
             kn_pack_q8(data, r, n_in, blocks);
-            cuda_pack_q8(q, d, r, n_in, blocks);
         }
     }
     free(blocks);
-    return (struct matrix){{type, n_out, n_in, data}, {q, d, n_out, n_in}};
+    struct matrix m = {{type, n_out, n_in, data}, {q, d, n_out, n_in}};
+    cuda_pack(q, d, &m.cpu, 0, panels);
+    return m;
 }
 
 static void matrix_free(struct matrix *m)
@@ -230,10 +228,12 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     const size_t part_bytes = (size_t)(n_part * n_tok * n_head) * sizeof(float);
     const size_t bytes = (size_t)(n_head * stride) * sizeof(float);
     float *w2 = take((size_t)(n_head * n_hidden) * sizeof *w2), *want = take(part_bytes);
+    float *copy = take((size_t)(n_head * n_tok) * sizeof *copy);
     int32_t *len = take((size_t)n_head * sizeof *len);
     struct cuda_score job = {w1.gpu, w2,     cuda_act_from(&x, n_tok),
                              n_tok,  n_head, guarded(part_bytes)};
-    struct cuda_score_sum sum = {job.part, n_part, n_tok, n_head, len, guarded(bytes), stride};
+    struct cuda_score_sum sum = {job.part, n_part,         n_tok,  n_head,
+                                 len,      guarded(bytes), stride, copy};
 
     rng_fill(&rng, w2, (size_t)(n_head * n_hidden), 1.0f);
     for (int h = 0; h < n_head; h++) len[h] = h % 8;
@@ -244,6 +244,9 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
         for (int h = 0; h < n_head; h++)
             assert_near((double)sum.score[h * stride + len[h] + t], (double)want[t * n_head + h],
                         1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[t * n_head + h]), "score");
+    for (int h = 0; h < n_head; h++)
+        assert_same(copy + h * n_tok, sum.score + h * stride + len[h], (size_t)n_tok * 4, "copy");
+    free(copy);
     guarded_free(job.part, part_bytes);
     guarded_free(sum.score, bytes);
     cuda_act_free(&job.x, n_tok, n_in);

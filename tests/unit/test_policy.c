@@ -639,6 +639,7 @@ static void test_every_row_runs(void **state)
         struct options o;
         struct context x;
         struct err e;
+        int64_t gone;
         options_init(&o);
         o.policy = policy_at(i)->name;
         o.budget = "64";
@@ -649,11 +650,11 @@ static void test_every_row_runs(void **state)
             for (int t = 0; t < 32; t++)
                 ids[t] =
                     (int32_t)(random_at(3, 1, (uint64_t)(round * 32 + t)) * engine->model->n_vocab);
-            context_evict(&x);
+            assert_int_equal(context_evict(&x, &gone, &e), 0);
             assert_true(cache_room(&x.cache) >= 32 + 8);
             forward_run(&x.forward, &x.cache, ids, 32, 0);
         }
-        context_evict(&x);
+        assert_int_equal(context_evict(&x, &gone, &e), 0);
         int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
         int64_t units = cache_units(&x.cache);
         assert_true(units <= 64 * n_heads && units > 60 * n_heads);

@@ -1,0 +1,31 @@
+#include "kernels/cuda/images.h"
+
+#include <stddef.h>
+
+/* The Makefile says which: CUDA_IMAGES(X) is X(87) X(89) …, their files are in CUDA_DIR. */
+#ifdef CUDA_DIR
+
+#define EMBED(symbol, path)                    \
+    __asm__(".section .rodata\n"               \
+            ".balign 64\n"                     \
+            ".globl " symbol "\n" symbol ":\n" \
+            ".incbin \"" path "\"\n"           \
+            ".byte 0\n"                        \
+            ".previous\n")
+
+#define DEFINE(sm)                                       \
+    EMBED("cuda_sm_" #sm, CUDA_DIR "/sm_" #sm ".cubin"); \
+    extern const unsigned char cuda_sm_##sm[];
+#define ENTRY(sm) {"sm_" #sm, sm, cuda_sm_##sm},
+
+EMBED("cuda_ptx", CUDA_DIR "/device.ptx");
+extern const unsigned char cuda_ptx[];
+CUDA_IMAGES(DEFINE)
+
+const struct cuda_image cuda_images[] = {CUDA_IMAGES(ENTRY){"ptx", 0, cuda_ptx}, {NULL, 0, NULL}};
+
+#else
+
+const struct cuda_image cuda_images[] = {{NULL, 0, NULL}};
+
+#endif

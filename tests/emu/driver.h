@@ -1,0 +1,33 @@
+/* driver: a libcuda.so.1 whose devices are the emulator. Programs find it as they find NVIDIA's: by
+ * LD_LIBRARY_PATH, or because a test has loaded it already. The same host code runs, and the same
+ * kernels.
+ *
+ * It is made to be unkind: memory starts as NaN, addresses are checked against what was allocated,
+ * copies from and to page-locked memory happen when the stream is waited for, blocks run in another
+ * order at every launch, and calls on a thread that did not make the context current fail.
+ *
+ * Two devices: "Emulated GPU", sm_89, and "Emulated Orin", sm_87 and integrated. Driver 13.0.
+ *
+ * What follows is for tests, to be looked up in the library (dlsym). */
+#ifndef RETAIN_TESTS_EMU_DRIVER_H
+#define RETAIN_TESTS_EMU_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* From now on the nth call (from 1) of `call` returns `error`, once; NULL: none does. */
+typedef void emu_driver_fail_fn(const char *call, int nth, int error);
+/* Times it was called since the last emu_driver_fail; NULL = launches executed, graphs' included.
+ */
+typedef int emu_driver_calls_fn(const char *call);
+/* Bytes of device memory from now on; what is taken stays taken. */
+typedef void emu_driver_memory_fn(size_t bytes);
+/* Sees every launch before it runs, and what it is given; run = false: then kernels do nothing. */
+typedef void emu_driver_watch_fn(void (*before)(void *ctx, const char *kernel, const void *args),
+                                 void *ctx, int run);
+/* Of cuDriverGetVersion. */
+typedef void emu_driver_version_fn(int version);
+/* Allocations, of any kind, that were not given back. */
+typedef int emu_driver_held_fn(void);
+
+#endif

@@ -1,0 +1,464 @@
+/* The CUDA backend as the program runs it, on the emulated driver (driver.h): its arithmetic beside
+ * the CPU's, and what happens when the driver fails.
+ *
+ * Two correct implementations of a quantized model do not stay together: a difference of 1e-7
+ * before an activation or a key is rounded to int8 or int4 is a whole step after it, now and then,
+ * and four layers make 1e-1 of the logits out of that. The CPU does it to itself (`alone`). So what
+ * each matrix reads is compared with what the CPU's read, and then replaced by it. */
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "driver.h"
+#include "kernels/cuda/args.h"
+#include "runtime/backend_cuda.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+
+static emu_driver_fail_fn *driver_fail;
+static emu_driver_calls_fn *driver_calls;
+static emu_driver_memory_fn *driver_memory;
+static emu_driver_version_fn *driver_version;
+static emu_driver_watch_fn *driver_watch;
+static emu_driver_held_fn *driver_held;
+
+/* ---- a conversation -------------------------------------------------------------------------- */
+
+struct side {
+    struct engine *engine;
+    struct context x;
+};
+
+static struct options demo_options(const char *device, const char *policy)
+{
+    struct options o;
+    options_init(&o);
+    o.device = device;
+    o.policy = policy;
+    o.budget = "64";
+    o.sinks = 2;
+    o.stabilizers = 8;
+    o.chunk = 32;
+    o.reserve = 32;
+    o.threads = 1;
+    o.sampling.seed = 1;
+    return o;
+}
+
+static int side_open(struct side *s, const struct options *o, struct err *e)
+{
+    *s = (struct side){0};
+    int rc = engine_open(&s->engine, o, NULL, NULL, NULL, e);
+    return rc ? rc : context_open(&s->x, s->engine, o, 1, e);
+}
+
+static void side_close(struct side *s)
+{
+    if (s->engine) context_release(&s->x);
+    engine_close(s->engine);
+}
+
+static void open_both(struct side *cpu, struct side *gpu, const char *policy)
+{
+    struct err e;
+    struct options o = demo_options("cpu", policy), p = demo_options("cuda", policy);
+    if (side_open(cpu, &o, &e) || side_open(gpu, &p, &e)) fail_msg("%s", e.text);
+}
+
+static double relative(const float *got, const float *want, size_t n)
+{
+    double diff = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        diff += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        size += (double)want[i] * (double)want[i];
+    }
+    return sqrt(diff / size);
+}
+
+/* How far apart the logits are, relative to their size. */
+static double distance(struct side *a, struct side *b)
+{
+    struct err e;
+    float *want, *got;
+    if (context_logits(&a->x, &want, &e) || context_logits(&b->x, &got, &e)) fail_msg("%s", e.text);
+    return relative(got, want, (size_t)a->engine->model->n_vocab);
+}
+
+static void run(struct side *s, const int32_t *ids, int n)
+{
+    struct err e;
+    if (context_run(&s->x, ids, n, 1, &e)) fail_msg("%s", e.text);
+}
+
+/* ---- what each matrix reads ------------------------------------------------------------------ */
+
+enum { INPUTS_MAX = 64 };
+
+struct inputs { /* of the CPU's matrices in one step, those that share an input once */
+    const struct model *model;
+    struct {
+        float *x;
+        int n_in, n_tok;
+    } seen[INPUTS_MAX];
+    int n, at;
+    int fresh; /* an input was made since the last matrix read one */
+};
+
+static bool is_first_reader(const struct model *m, const struct kn_weight *w)
+{
+    for (int i = 0; i < m->n_layer; i++) {
+        const struct model_layer *l = &m->layers[i];
+        if (w == &l->k || w == &l->v || w == &l->up) return false;
+    }
+    return true;
+}
+
+static void watch_cpu(void *ctx, const struct kn_weight *w, const float *x, int n_tok)
+{
+    struct inputs *in = ctx;
+    const size_t bytes = (size_t)w->n_in * (size_t)n_tok * sizeof *x;
+    if (!is_first_reader(in->model, w)) return;
+    assert_true(in->n < INPUTS_MAX);
+    in->seen[in->n].x = malloc(bytes);
+    memcpy(in->seen[in->n].x, x, bytes);
+    in->seen[in->n].n_in = w->n_in;
+    in->seen[in->n++].n_tok = n_tok;
+}
+
+static void forget(struct inputs *in)
+{
+    while (in->n) free(in->seen[--in->n].x);
+    in->at = in->fresh = 0;
+}
+
+/* Byte of column c in a token's blocks (args.h). */
+static size_t place_of(int c)
+{
+    return (size_t)(c / 64 * 64 + c % 16 / 4 * 16 + c % 64 / 32 * 8 + c % 32 / 16 * 4 + c % 4);
+}
+
+/* The device's int8 is near the CPU's floats, whose int8 it then becomes. */
+static void meet(struct inputs *in, const struct cuda_act *act)
+{
+    assert_true(in->at < in->n);
+    const int n_in = in->seen[in->at].n_in, blocks = (n_in + 63) / 64;
+    const float *x = in->seen[in->at].x;
+    const struct kernels *k = kn_table("ref");
+    int8_t *q = malloc((size_t)n_in);
+    float *d = malloc((size_t)n_in), *mine = malloc((size_t)n_in * sizeof *mine);
+    int32_t *sum = malloc((size_t)n_in * sizeof *sum);
+    for (int t = 0; t < in->seen[in->at].n_tok; t++, x += n_in) {
+        int8_t *to = act->q + (size_t)(t * blocks) * 64;
+        struct cuda_scale *scale = act->scale + (size_t)(t * blocks) * 2;
+        k->quantize(q, d, sum, x, n_in);
+        for (int c = 0; c < n_in; c++) {
+            mine[c] = scale[c / 32].d * (float)to[place_of(c)];
+            to[place_of(c)] = q[c];
+            scale[c / 32] = (struct cuda_scale){d[c / 32], sum[c / 32]};
+        }
+        const double off = relative(mine, x, (size_t)n_in);
+        if (!(off < 2e-2)) fail_msg("input %d, token %d: off by %.1e", in->at, t, off);
+    }
+    in->at++;
+    free(q);
+    free(d);
+    free(mine);
+    free(sum);
+}
+
+static void watch_gpu(void *ctx, const char *kernel, const void *args)
+{
+    struct inputs *in = ctx;
+    const bool gate = !strncmp(kernel, "matvec_gate", 11);
+    if (!strncmp(kernel, "mat", 3) && in->fresh) {
+        meet(in, gate ? &((const struct cuda_matvec_gate *)args)->x
+                      : &((const struct cuda_matvec *)args)->x);
+        in->fresh = 0;
+    }
+    if (gate || !strcmp(kernel, "norm_quantize") || !strcmp(kernel, "gate_quantize") ||
+        !strcmp(kernel, "attend_merge"))
+        in->fresh = 1;
+}
+
+static void step(struct side *cpu, struct side *gpu, struct inputs *in, const int32_t *ids, int n,
+                 const char *what)
+{
+    run(cpu, ids, n);
+    run(gpu, ids, n);
+    assert_int_equal(in->at, in->n);
+    forget(in);
+    const double off = distance(cpu, gpu);
+    printf("%s: logits differ by %.1e of their size\n", what, off);
+    assert_true(off < 1e-4);
+}
+
+/* Given the same scores, the same units survive; here scores differ in their last bits, and the
+ * demo's are never that close. */
+static void evict_both(struct side *cpu, struct side *gpu)
+{
+    struct err e;
+    int64_t gone[2];
+    const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
+    assert_int_equal(context_evict(&cpu->x, &gone[0], &e), 0);
+    if (context_evict(&gpu->x, &gone[1], &e)) fail_msg("%s", e.text);
+    assert_true(gone[0] > 0);
+    assert_int_equal(gone[0], gone[1]);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        assert_int_equal(a->heads[i].len, b->heads[i].len);
+        assert_memory_equal(a->heads[i].pos, b->heads[i].pos, (size_t)a->heads[i].len * 4);
+    }
+    assert_memory_equal(a->kept, b->kept,
+                        (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
+}
+
+static void forward(void **state)
+{
+    static const char *const policies[] = {"locret", "sink", "random", "locret+pyramid"};
+    (void)state;
+    for (size_t p = 0; p < 4; p++) {
+        struct side cpu, gpu;
+        struct inputs in = {0};
+        int32_t ids[128];
+        open_both(&cpu, &gpu, policies[p]);
+        in.model = cpu.engine->model;
+        cpu.x.forward.watch = watch_cpu;
+        cpu.x.forward.watch_ctx = &in;
+        driver_watch(watch_gpu, &in, true);
+        for (int i = 0; i < 128; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+        step(&cpu, &gpu, &in, ids, 32, "a chunk");
+        step(&cpu, &gpu, &in, ids + 32, 29, "a second chunk");
+        if (p < 3) step(&cpu, &gpu, &in, ids + 61, 32, "a third chunk");
+        evict_both(&cpu, &gpu);
+        step(&cpu, &gpu, &in, ids + 93, 3, "three tokens after an eviction");
+        for (int i = 0; i < (p ? 1 : 3); i++) step(&cpu, &gpu, &in, ids + 96 + i, 1, "a token");
+        driver_watch(NULL, NULL, true);
+        side_close(&cpu);
+        side_close(&gpu);
+        assert_int_equal(driver_held(), 0);
+    }
+}
+
+/* Left to themselves, the device is no further from the CPU than the CPU is from itself when what
+ * its norms multiply by is off by 2^-11, the rounding of fp16. */
+static void alone(void **state)
+{
+    struct side cpu, gpu, off;
+    struct options o = demo_options("cpu", "full");
+    struct err e;
+    int32_t ids[64];
+    double gpu_sum = 0, off_sum = 0;
+    (void)state;
+    open_both(&cpu, &gpu, "full");
+    assert_int_equal(side_open(&off, &o, &e), 0);
+    const struct model *m = off.engine->model;
+    for (int l = 0; l < m->n_layer; l++)
+        for (int i = 0; i < m->n_embd; i++)
+            ((float *)m->layers[l].attn_norm)[i] *= i % 2 ? 1 + 0x1p-11f : 1 - 0x1p-11f;
+    for (int i = 0; i < 64; i++) ids[i] = (i * 37 + 11) % m->n_vocab;
+    for (int at = 0; at < 48; at += at < 32 ? 16 : 4) {
+        const int n = at < 32 ? 16 : 4;
+        run(&cpu, ids + at, n);
+        run(&gpu, ids + at, n);
+        run(&off, ids + at, n);
+        gpu_sum += distance(&cpu, &gpu);
+        off_sum += distance(&cpu, &off);
+    }
+    printf("mean distance: device %.2f, the CPU with norms off by 2^-11 %.2f\n", gpu_sum / 6,
+           off_sum / 6);
+    assert_true(gpu_sum < 1.5 * off_sum);
+    side_close(&cpu);
+    side_close(&gpu);
+    side_close(&off);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+static const char *const calls[] = {
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetName",
+    "cuDeviceGetAttribute",
+    "cuDeviceTotalMem",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxSetCurrent",
+    "cuModuleLoadDataEx",
+    "cuModuleGetFunction",
+    "cuMemGetInfo",
+    "cuMemAlloc",
+    "cuMemHostAlloc",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuMemsetD8Async",
+    "cuStreamCreate",
+    "cuStreamSynchronize",
+    "cuStreamBeginCapture",
+    "cuStreamEndCapture",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuLaunchKernel",
+};
+
+enum { N_CALLS = sizeof calls / sizeof *calls };
+
+/* All a conversation asks of the driver: chunk, eviction, units for the disk and back, a token
+ * twice, logits, candidates. counts [N_CALLS]: calls until then, closing not among them. */
+static int everything(int *counts, struct err *e)
+{
+    struct side s;
+    struct options o = demo_options("cuda", "locret");
+    struct sampler_entry *scratch;
+    int32_t ids[32] = {0}, id;
+    int64_t gone;
+    float *logits;
+    int rc = side_open(&s, &o, e);
+    for (int i = 0; !rc && i < 3; i++) rc = context_run(&s.x, ids, 32, i == 2, e);
+    if (!rc) rc = cache_fetch(&s.x.cache, 96, e);
+    if (!rc) rc = context_evict(&s.x, &gone, e);
+    if (!rc) rc = context_loaded(&s.x, e);
+    for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids, 1, 1, e);
+    if (!rc) rc = context_logits(&s.x, &logits, e);
+    scratch = malloc(4096 * sizeof *scratch);
+    assert_true(rc || s.engine->model->n_vocab <= 4096);
+    if (!rc) rc = context_draw(&s.x, &o.sampling, NULL, 0, 0, scratch, &id, e);
+    o.sampling.temperature = 0;
+    if (!rc) rc = context_draw(&s.x, &o.sampling, NULL, 0, 0, scratch, &id, e);
+    free(scratch);
+    for (int i = 0; counts && i < N_CALLS; i++) counts[i] = driver_calls(calls[i]);
+    side_close(&s);
+    return rc;
+}
+
+/* Every call fails once: the first one, the second, one in the middle, the last. The message names
+ * it, nothing is left behind. */
+static void failures(void **state)
+{
+    int n[N_CALLS];
+    struct err e;
+    (void)state;
+    driver_watch(NULL, NULL, false);
+    driver_fail(NULL, 0, 0);
+    if (everything(n, &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < N_CALLS; i++) {
+        const int nth[] = {1, 2, n[i] / 2, n[i]};
+        assert_true(n[i] > 0);
+        for (int k = 0; k < 4; k++) {
+            if (nth[k] < 1 || nth[k] > n[i] || (k && nth[k] <= nth[k - 1])) continue;
+            driver_fail(calls[i], nth[k], 700);
+            if (everything(NULL, &e) != ERR_FAIL)
+                fail_msg("%s %d went unnoticed", calls[i], nth[k]);
+            if (!strstr(e.text, calls[i]) || !strstr(e.text, "CUDA_ERROR_EMULATED") ||
+                (strcmp(calls[i], "cuInit") != 0 && strcmp(calls[i], "cuDeviceGetCount") != 0 &&
+                 !strstr(e.text, "cuda:0")))
+                fail_msg("%s %d: said: %s", calls[i], nth[k], e.text);
+            if (driver_held()) fail_msg("%s %d left %d things", calls[i], nth[k], driver_held());
+        }
+    }
+    driver_fail(NULL, 0, 0);
+    driver_watch(NULL, NULL, true);
+}
+
+/* ---- fitting, choosing ----------------------------------------------------------------------- */
+
+static void does_not_fit(void **state)
+{
+    struct options o = demo_options("cuda", "locret");
+    struct side s;
+    struct err e;
+    char budget[16];
+    (void)state;
+    driver_memory((size_t)6 << 20);
+    o.budget = "100000";
+    assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
+    const char *advice = strstr(e.text, "--budget ");
+    assert_non_null(advice);
+    assert_int_equal(sscanf(advice, "--budget %15[0-9] would fit", budget), 1);
+    side_close(&s);
+    o.budget = budget;
+    if (side_open(&s, &o, &e)) fail_msg("--budget %s: %s", budget, e.text);
+    side_close(&s);
+    driver_memory((size_t)1 << 20);
+    assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
+    side_close(&s);
+    driver_memory((size_t)1 << 30);
+    assert_int_equal(driver_held(), 0);
+}
+
+static void devices(void **state)
+{
+    struct cuda_device d[4];
+    struct err e;
+    (void)state;
+    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    assert_string_equal(d[0].image, "sm_89");
+    assert_string_equal(d[1].image, "ptx");
+    assert_true(d[1].integrated);
+    driver_version(12060);
+    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    assert_string_equal(d[0].image, "ptx");
+    driver_version(13000);
+
+    struct side s;
+    struct options o = demo_options("cuda:2", "locret");
+    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    side_close(&s);
+    o.device = "cuda:x";
+    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    side_close(&s);
+    o = demo_options("cuda", "h2o"); /* what the device cannot do is said, or left to the CPU */
+    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
+    side_close(&s);
+    o.device = "auto";
+    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    assert_null(s.engine->gpu);
+    assert_non_null(strstr(s.engine->device_notice, "h2o"));
+    side_close(&s);
+    o = demo_options("auto", "locret");
+    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    assert_non_null(s.engine->gpu);
+    side_close(&s);
+    assert_int_equal(driver_held(), 0);
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+static void find(void *to, void *library, const char *name)
+{
+    void *p = dlsym(library, name);
+    if (!p) fail_msg("%s", dlerror());
+    memcpy(to, &p, sizeof p);
+}
+
+/* Found by its name from now on, as NVIDIA's would be. */
+static int load_driver(void **state)
+{
+    void *d = dlopen(EMU_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    (void)state;
+    if (!d) fail_msg("%s", dlerror());
+    find(&driver_fail, d, "emu_driver_fail");
+    find(&driver_calls, d, "emu_driver_calls");
+    find(&driver_memory, d, "emu_driver_memory");
+    find(&driver_version, d, "emu_driver_version");
+    find(&driver_watch, d, "emu_driver_watch");
+    find(&driver_held, d, "emu_driver_held");
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward),      cmocka_unit_test(alone),   cmocka_unit_test(failures),
+        cmocka_unit_test(does_not_fit), cmocka_unit_test(devices),
+    };
+    return cmocka_run_group_tests(tests, load_driver, NULL);
+}

@@ -11,29 +11,26 @@
 #include "runtime/merger.h"
 #include "runtime/utf8.h"
 
-/* GPT-2's table: bytes that print stand for themselves, the others are U+0100 onwards, in order. */
-static bool stands_for_itself(int byte)
+/* GPT-2's table: bytes that print stand for themselves, the others (0 to 32, 127 to 160, 173) are
+ * U+0100 onwards, in order. */
+static bool stands_for_itself(uint32_t byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 }
 
-#define WRITTEN_MAX 324 /* 256 + the 68 bytes that need another character */
-
-static uint32_t written_of(int byte)
+static uint32_t written_of(uint32_t byte)
 {
-    if (stands_for_itself(byte)) return (uint32_t)byte;
-    uint32_t c = 256;
-    for (int b = 0; b < byte; b++) c += !stands_for_itself(b);
-    return c;
+    if (stands_for_itself(byte)) return byte;
+    if (byte <= 32) return 256 + byte;
+    return byte <= 160 ? 289 + byte - 127 : 323;
 }
 
 static int byte_of_written(uint32_t c)
 {
-    if (c < 256) return stands_for_itself((int)c) ? (int)c : -1;
-    if (c >= WRITTEN_MAX) return -1;
-    for (int b = 0, k = 256; b < 256; b++)
-        if (!stands_for_itself(b) && (uint32_t)k++ == c) return b;
-    return -1;
+    if (c < 256) return stands_for_itself(c) ? (int)c : -1;
+    if (c < 289) return (int)c - 256;
+    if (c < 323) return (int)c - 289 + 127;
+    return c == 323 ? 173 : -1;
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -48,18 +45,18 @@ static struct bpe_merge *slot_of(const struct bpe *b, int32_t left, int32_t righ
 }
 
 /* One line of the list, "left right"; of equal lines the first counts. */
-static int add_merge(struct bpe *b, struct vocab *v, struct gguf_str line, int32_t rank)
+static int add_merge(struct bpe *b, struct vocab *v, struct gguf_str line, int32_t rank,
+                     struct str *joined)
 {
     const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
     if (!space || space == line.data + line.n - 1) return -1;
     size_t n_left = (size_t)(space - line.data), n_right = line.n - n_left - 1;
-    struct str joined = {0};
-    str_append(&joined, line.data, n_left);
-    str_append(&joined, space + 1, n_right);
+    str_clear(joined);
+    str_append(joined, line.data, n_left);
+    str_append(joined, space + 1, n_right);
     int32_t left = vocab_intern(v, line.data, n_left);
     int32_t right = vocab_intern(v, space + 1, n_right);
-    int32_t both = vocab_intern(v, joined.data, joined.n);
-    str_release(&joined);
+    int32_t both = vocab_intern(v, joined->data, joined->n);
     if (left < 0 || right < 0 || both < 0) return -1;
     struct bpe_merge *slot = slot_of(b, left, right);
     if (slot->left < 0)
@@ -79,12 +76,15 @@ static int read_merges(struct bpe *b, struct vocab *v, const struct gguf *g, str
     b->merges = malloc(b->n_slots * sizeof *b->merges);
     if (!b->merges) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
     memset(b->merges, 0xFF, b->n_slots * sizeof *b->merges);
+    struct str joined = {0};
     int32_t rank = 0;
-    for (size_t cursor = 0; gguf_array_next_str(&list, &cursor, &line); rank++)
-        if (add_merge(b, v, line, rank))
-            return err_set(e, ERR_FORMAT, "%s: merge %d is not two texts with a space between",
-                           gguf_name(g), rank);
-    return 0;
+    int rc = 0;
+    for (size_t cursor = 0; !rc && gguf_array_next_str(&list, &cursor, &line); rank++)
+        if (add_merge(b, v, line, rank, &joined))
+            rc = err_set(e, ERR_FORMAT, "%s: merge %d is not two texts with a space between",
+                         gguf_name(g), rank);
+    str_release(&joined);
+    return rc;
 }
 
 int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e)
@@ -93,7 +93,7 @@ int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e
     gguf_get_str(g, "tokenizer.ggml.pre", &pre);
     int rc = pretokenizer_open(&b->pre, pre.data, pre.n, e);
     if (rc) return e ? err_prefix(e, "%s", gguf_name(g)) : rc;
-    for (int i = 0; i < 256; i++) {
+    for (uint32_t i = 0; i < 256; i++) {
         char written[4];
         b->byte_id[i] = vocab_intern(v, written, (size_t)utf8_encode(written_of(i), written));
         if (b->byte_id[i] < 0)

@@ -60,8 +60,9 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     assert_int_equal(early.units_kept, 256 * early.n_layer * early.n_kv_head);
     assert_true(late.process_peak_bytes > 0);
 #ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory aside */
-    /* The list of turns is all that grows: 16 bytes each. */
-    assert_true(late.process_peak_bytes - early.process_peak_bytes <= 16384);
+    /* Units that stayed would take 8 MiB. The kernel counts pages per core and adds them up late.
+     */
+    assert_true(late.process_peak_bytes - early.process_peak_bytes < 2 << 20);
 #endif
 
     const char *question, *answer, *value;

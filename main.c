@@ -37,6 +37,7 @@ static const struct command {
     {"check", tui_check, OPTIONS_STORE, "", "check every saved byte"},
     {"compact", tui_compact, OPTIONS_STORE, "",
      "make the database small; what was deleted goes for good"},
+    {"replay", tui_replay, 0, "FILE", "show a recorded chat (chat --record) again"},
     {"models", tui_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
      "model files: list, add PATH, default PATH, verify [PATH]"},
     {"plan", quant_plan, RUN | OPTIONS_JSON, "",

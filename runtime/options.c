@@ -81,6 +81,14 @@ static const struct option table[] = {
     {ROW("continue", 0, continue_latest, CHAT), .help = "go on with the latest conversation"},
     {ROW("new", 0, new_conversation, CHAT), .help = "begin a new conversation"},
     {ROW("plain", 0, plain, CHAT), .help = "lines instead of screens"},
+    {ROW("color", 0, color, CHAT), .choices = "auto,never,16,256", .value = "auto|never|16|256",
+     .help = "colours of the screen; auto: what the terminal has, none with NO_COLOR"},
+    {ROW("background", 0, background, CHAT), .choices = "auto,dark,light",
+     .value = "auto|dark|light", .help = "of the terminal; auto: it is asked"},
+    {ROW("ascii", 0, ascii, CHAT), .help = "draw with ASCII characters only"},
+    {ROW("reduced-motion", 0, reduced_motion, CHAT), .help = "nothing on the screen flashes"},
+    {ROW("record", 0, record, CHAT), .cli_only = true, .value = "FILE",
+     .help = "write down what the screen shows and what is typed; see retain replay"},
     {ROW("system", 0, system, CHAT | GENERATE), .value = "TEXT",
      .help = "instructions for the model, before the first message"},
     {ROW("private", 0, private_mode, CHAT), .help = "save nothing"},
@@ -211,6 +219,8 @@ _Static_assert(sizeof(struct options) <= USHRT_MAX, "offsets are kept in 16 bits
 void options_init(struct options *o)
 {
     *o = (struct options){
+        .color = "auto",
+        .background = "auto",
         .device = "auto",
         .weights = "file",
         .verify = "sample",

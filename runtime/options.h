@@ -77,6 +77,9 @@ struct options {
     const char *conversation; /* -c NAME */
     bool new_conversation, continue_latest;
     bool plain;
+    const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
+    bool ascii, reduced_motion;
+    const char *record; /* FILE */
     const char *system;
     /* text */
     const char *prompt; /* -p */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/options.h"
 #include "tui/num.h"
 #include "tui/ramp.h"
 #include "tui/slash.h"
@@ -425,7 +426,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
         if (compare) a->col_lost[c] = kept < a->col_kept[c];
         a->col_kept[c] = kept;
     }
-    if (compare) a->lost_until_ms = a->now_ms + LOST_MS;
+    if (compare && !a->o->reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
     if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
     a->col_width = map->col_width;
     a->n_evictions = map->n_evictions;

@@ -162,6 +162,7 @@ static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width
     int64_t kept = 0, n_pos;
     bool lost = false;
     ramp_columns(r, width, x, &col, &end);
+    if (end <= col) return;
     n_pos = ramp_position(r, end) < r->n_pos ? ramp_position(r, end) : r->n_pos;
     for (int c = col; c < end; c++) {
         kept += a->col_kept[c];

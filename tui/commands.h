@@ -17,6 +17,7 @@ int tui_restore(const struct options *o); /* NAME [NEW] */
 int tui_search(const struct options *o);  /* TEXT… */
 int tui_export(const struct options *o);  /* NAME… */
 int tui_import(const struct options *o);  /* FILE [NEW] */
+int tui_replay(const struct options *o);  /* FILE, of chat --record */
 int tui_check(const struct options *o);
 int tui_compact(const struct options *o);
 

@@ -122,6 +122,8 @@ static size_t take_csi(struct input *in, const char *s, size_t n, struct key_eve
         str_clear(&in->paste);
     } else if (s[at] == 'y' && n_parameters >= 7 && memcmp(s + 2, "?2026;", 6) == 0) {
         if (s[8] == '1' || s[8] == '2') ev->key = K_REPLY_SYNC;
+    } else if (s[at] == 'n' && n_parameters == 1 && s[2] == '0') {
+        ev->key = K_REPLY_STATUS;
     } else {
         ev->key = csi_key(s + 2, n_parameters, s[at]);
     }

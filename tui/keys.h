@@ -25,6 +25,7 @@ enum {
     K_F12 = K_F1 + 11,
     K_PASTE,            /* text comes with it */
     K_REPLY_SYNC,       /* the terminal knows synchronized output (mode 2026) */
+    K_REPLY_STATUS,     /* it has read everything up to the question */
     K_REPLY_BACKGROUND, /* its background colour comes as text */
     K_ALT = 1 << 24,
     K_CTRL = 1 << 25,

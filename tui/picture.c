@@ -63,10 +63,10 @@ static bool columns(const struct picture *p, int x, int *col, int *end)
         x %= picture_slices(p);
     }
     if (x >= n) return false;
-    *col = p->col + (int)((int64_t)x * p->n_cols / n);
-    *end = p->col + (int)((int64_t)(x + 1) * p->n_cols / n);
-    if (*end <= *col) *end = *col + 1;
-    return true;
+    int per = ramp_per_cell(p->n_cols, n), last = p->col + p->n_cols;
+    *col = p->col + x * per;
+    *end = *col + per < last ? *col + per : last;
+    return *col < last;
 }
 
 static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
@@ -108,10 +108,15 @@ void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t
     sum(p, row, part, p->col, p->col + p->n_cols, kept, seen);
 }
 
+int64_t picture_per_cell(const struct picture *p)
+{
+    return ramp_per_cell(p->n_cols, slices_drawn(p)) * p->r->col_width;
+}
+
 void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end)
 {
-    int col = p->col, last = p->col + p->n_cols;
-    if (!columns(p, x, &col, &last)) col = last - 1;
+    int col, last;
+    if (!columns(p, x, &col, &last)) col = last = p->col + p->n_cols;
     *from = ramp_position(p->r, col);
     *end = ramp_position(p->r, last);
     if (*end > p->r->n_pos) *end = p->r->n_pos;
@@ -119,8 +124,7 @@ void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *e
 
 int picture_x(const struct picture *p, int64_t position, int head)
 {
-    int wanted = (int)(position / p->r->col_width), n = slices_drawn(p), x = 0;
-    int col, end, base = p->mode == MAP_GRID ? head * picture_slices(p) : 0;
-    while (x < n - 1 && columns(p, base + x, &col, &end) && end <= wanted) x++;
-    return base + x;
+    int n = slices_drawn(p), base = p->mode == MAP_GRID ? head * picture_slices(p) : 0;
+    int x = ((int)(position / p->r->col_width) - p->col) / ramp_per_cell(p->n_cols, n);
+    return base + (x < 0 ? 0 : x >= n ? n - 1 : x);
 }

@@ -49,12 +49,17 @@ int ramp_class_at(const struct retention *r, struct ramp_part part, int64_t pos,
     return ramp_class(kept, seen);
 }
 
+int ramp_per_cell(int n, int width)
+{
+    int per = width > 0 ? (n + width - 1) / width : n;
+    return per < 1 ? 1 : per;
+}
+
 void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end)
 {
-    *col = (int)((int64_t)x * r->n_cols / width);
-    *col_end = (int)((int64_t)(x + 1) * r->n_cols / width);
-    if (*col_end <= *col) *col_end = *col + 1;
-    if (*col_end > r->n_cols) *col_end = r->n_cols;
+    int per = ramp_per_cell(r->n_cols, width);
+    *col = x * per < r->n_cols ? x * per : r->n_cols;
+    *col_end = *col + per < r->n_cols ? *col + per : r->n_cols;
 }
 
 int64_t ramp_position(const struct retention *r, int col)
@@ -85,7 +90,7 @@ void ramp_strip(const struct retention *r, const struct session_stats *st, int w
             int64_t kept, seen;
             ramp_columns(r, width, x, &col, &end);
             ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
-            cls = ramp_class(kept, seen);
+            cls = ramp_class(kept, seen); /* 0 for cells behind the last */
         }
         str_puts(out, ramp_glyph(cls, ascii));
     }

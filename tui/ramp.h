@@ -32,8 +32,10 @@ void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col
 /* The same over positions [pos, pos_end), widened to whole columns. */
 int ramp_class_at(const struct retention *r, struct ramp_part part, int64_t pos, int64_t pos_end);
 
-/* Cell x of a row `width` cells wide covers the columns [*col, *col_end). Narrow snapshots repeat
- * columns, wide ones are merged. */
+/* Columns of the snapshot that share a cell when n of them are to fit into `width` cells. It is the
+ * same number in all cells, and seldom changes, so that a growing picture grows to the right. */
+int ramp_per_cell(int n, int width);
+/* Cell x of a row `width` cells wide covers the columns [*col, *col_end): none behind the last. */
 void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end);
 int64_t ramp_position(const struct retention *r, int col); /* first position of a column */
 

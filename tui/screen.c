@@ -1,71 +1,54 @@
 #include "tui/screen.h"
 
-#include <errno.h>
 #include <curses.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <term.h>
 #include <unistd.h>
 
+#include "runtime/base/system.h"
+#include "runtime/options.h"
+#include "tui/look.h"
+#include "tui/record.h"
 #include "tui/term.h"
+
+enum {
+    FRAMES_AHEAD = 3,  /* of the terminal's answers, when a key is echoed; others wait for each */
+    SILENT_MS = 2000,  /* a terminal that has not answered by then does not know the question */
+    ANSWER_MS = 30000, /* one that did is only slow, but answers get lost, too */
+    FAREWELL_MS = 500,
+};
 
 /* ---- looks ---------------------------------------------------------------------------------- */
 
-struct look {
-    attr_t attrs;      /* with and without colour */
-    short dark, light; /* 256 colours; -1 = the terminal's own */
-    short basic;       /* 16 colours */
-};
-
-/* Colours are for comfort: what an attribute says is always said by a glyph or a word too. */
-static const struct look looks[ATTRS] = {
-    [ATTR_TEXT] = {A_NORMAL, -1, -1, -1},    [ATTR_DIM] = {A_NORMAL, 245, 242, -1},
-    [ATTR_BOLD] = {A_BOLD, -1, -1, -1},      [ATTR_TITLE] = {A_REVERSE, -1, -1, -1},
-    [ATTR_YOU] = {A_BOLD, 81, 25, 6},        [ATTR_LLM] = {A_BOLD, 114, 28, 2},
-    [ATTR_KEY] = {A_BOLD, -1, -1, -1},       [ATTR_SELECT] = {A_REVERSE, -1, -1, -1},
-    [ATTR_ERROR] = {A_BOLD, 210, 124, 1},    [ATTR_CODE] = {A_NORMAL, 180, 94, -1},
-    [ATTR_RAMP0] = {A_NORMAL, 236, 254, -1}, [ATTR_RAMP1] = {A_NORMAL, 24, 151, -1},
-    [ATTR_RAMP2] = {A_NORMAL, 36, 73, -1},   [ATTR_RAMP3] = {A_NORMAL, 148, 24, -1},
-    [ATTR_RAMP4] = {A_NORMAL, 226, 17, -1},  [ATTR_MARK] = {A_REVERSE, -1, -1, -1},
-    [ATTR_WEIGHTS] = {A_NORMAL, 75, 25, 4},  [ATTR_CACHE] = {A_BOLD, 220, 130, 3},
-    [ATTR_SCRATCH] = {A_NORMAL, 114, 28, 2}, [ATTR_GONE] = {A_NORMAL, 243, 243, -1},
-    [ATTR_THIN] = {A_NORMAL, 250, 240, -1},
-};
-
-static int look_color(const struct screen *s, int attr)
-{
-    const struct look *l = &looks[attr];
-    return s->colors < 256 ? l->basic : s->light ? l->light : l->dark;
-}
-
-static int class_color(const struct screen *s, int cls)
-{
-    return cls < 0 ? -1 : look_color(s, ATTR_RAMP0 + cls);
-}
-
+/* Pair i + 1 is attribute i. */
 static void init_looks(struct screen *s)
 {
-    for (int i = 0; i < ATTR_HALF0 && s->colors; i++)
-        init_extended_pair(i + 1, look_color(s, i), -1);
-    for (int i = ATTR_HALF0; i < ATTRS && s->colors == 256; i++) {
-        int up = (i - ATTR_HALF0) / 6 - 1, down = (i - ATTR_HALF0) % 6 - 1;
-        if (up < 0) /* the lower half alone */
-            init_extended_pair(i + 1, class_color(s, down), -1);
-        else
-            init_extended_pair(i + 1, class_color(s, up), class_color(s, down));
+    for (int i = 0; i < ATTRS && s->colors; i++) {
+        struct look l = look_of(i, s->colors, s->light);
+        init_extended_pair(i + 1, l.color, l.background);
     }
     s->repaint = true;
 }
 
-static void init_colors(struct screen *s)
+/* What the person said goes before what the terminal says. */
+static void init_colors(struct screen *s, const struct options *o)
 {
     const char *no = getenv("NO_COLOR"), *background = getenv("COLORFGBG");
-    if ((no && no[0]) || !has_colors() || start_color() == ERR) return;
-    use_default_colors();
-    s->colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
     const char *last = background ? strrchr(background, ';') : NULL;
     if (last) s->light = atoi(last + 1) == 7 || atoi(last + 1) > 8;
+    s->told = strcmp(o->background, "auto") != 0;
+    if (s->told) s->light = strcmp(o->background, "light") == 0;
+    bool automatic = strcmp(o->color, "auto") == 0;
+    if (strcmp(o->color, "never") == 0 || (automatic && no && no[0])) return;
+    if (!has_colors() || start_color() == ERR) return;
+    use_default_colors();
+    s->colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    if (strcmp(o->color, "16") == 0 && s->colors == 256) s->colors = 16;
     init_looks(s);
 }
 
@@ -92,7 +75,7 @@ static void add_terminfo_keys(struct input *in)
 }
 
 /* Terminals that answer, or ignore what they do not know. */
-static void ask_terminal(void)
+static void ask_terminal(struct screen *s)
 {
     static const char *const polite[] = {"xterm", "tmux",  "screen",  "rxvt", "alacritty", "foot",
                                          "st",    "kitty", "wezterm", "vte",  "ghostty"};
@@ -101,14 +84,16 @@ static void ask_terminal(void)
     for (size_t i = 0; name && i < sizeof polite / sizeof polite[0]; i++)
         if (strncmp(name, polite[i], strlen(polite[i])) == 0) {
             term_write(questions, sizeof questions - 1);
+            s->polite = true;
             return;
         }
 }
 
-int screen_open(struct screen *s, struct err *e)
+int screen_open(struct screen *s, const struct options *o, struct err *e)
 {
     memset(s, 0, sizeof *s);
-    int rc = term_open(e);
+    int rc = o->record ? record_open(&s->record, o->record, e) : 0;
+    if (!rc) rc = term_open(e);
     if (rc) return rc;
     unsetenv("LINES"); /* set, they would hide every resize */
     unsetenv("COLUMNS");
@@ -125,18 +110,31 @@ int screen_open(struct screen *s, struct err *e)
     noecho();
     intrflush(stdscr, FALSE);
     typeahead(-1); /* a waiting key must not stop a frame in its middle */
-    init_colors(s);
+    init_colors(s, o);
     add_terminfo_keys(&s->input);
     term_modes(true);
-    ask_terminal();
+    ask_terminal(s);
     s->repaint = true;
     screen_fit(s);
     return 0;
 }
 
+/* Answers that are under way must not become the shell's input. */
+static void await_answers(struct screen *s)
+{
+    struct pollfd fd = {.fd = term_in(), .events = POLLIN};
+    struct key_event ev;
+    while (s->unanswered > 0 && poll(&fd, 1, FAREWELL_MS) > 0 && screen_read(s) == 0)
+        while (input_next(&s->input, false, &ev)) screen_reply(s, &ev);
+    s->unanswered = 0;
+}
+
 void screen_close(struct screen *s)
 {
+    record_close(s->record);
+    s->record = NULL;
     if (!s->curses) return;
+    await_answers(s);
     endwin();
     term_close();
     delscreen(s->curses);
@@ -158,6 +156,7 @@ void screen_fit(struct screen *s)
 
 void screen_suspend(struct screen *s)
 {
+    await_answers(s);
     endwin();
     term_stop();
     screen_fit(s);
@@ -170,6 +169,7 @@ int screen_read(struct screen *s)
     ssize_t n = read(term_in(), bytes, sizeof bytes);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return 0;
     if (n <= 0) return -1;
+    record_input(s->record, bytes, (size_t)n);
     input_feed(&s->input, bytes, (size_t)n);
     return 0;
 }
@@ -198,14 +198,38 @@ bool screen_reply(struct screen *s, const struct key_event *ev)
         s->sync = true;
     } else if (ev->key == K_REPLY_BACKGROUND) {
         bool light = is_light(ev->text);
-        if (light != s->light) {
+        if (light != s->light && !s->told) {
             s->light = light;
             init_looks(s);
         }
+    } else if (ev->key == K_REPLY_STATUS) {
+        s->answers = true;
+        if (s->unanswered > 0) s->unanswered--;
     } else {
         return false;
     }
     return true;
+}
+
+bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
+{
+    int waiting = 0; /* bytes: a serial line tells, a pseudo-terminal says 0 */
+    if (ioctl(term_out(), TIOCOUTQ, &waiting) == 0 && waiting > (key ? 1024 : 256)) return false;
+    if (s->unanswered < (key ? FRAMES_AHEAD : 1)) return true;
+    return now_ms - s->asked_ms > (s->answers ? ANSWER_MS : SILENT_MS);
+}
+
+/* The terminal says when it has come as far as this. */
+static void ask_status(struct screen *s)
+{
+    int64_t now_ms = system_clock_ns() / 1000000;
+    if (s->unanswered > 0 && !s->answers && now_ms - s->asked_ms > SILENT_MS) s->polite = false;
+    if (s->unanswered >= FRAMES_AHEAD) s->unanswered = 0; /* lost */
+    if (!s->polite && !s->answers) s->unanswered = 0;
+    if (!s->polite && !s->answers) return;
+    term_write("\033[5n", 4);
+    s->unanswered++;
+    s->asked_ms = now_ms;
 }
 
 /* ---- painting ------------------------------------------------------------------------------- */
@@ -215,8 +239,9 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
     cchar_t out;
     int pair = s->colors ? c->attr + 1 : 0;
     if (c->width == 0) return; /* drawn with its left half */
-    attr_t attrs = looks[c->attr].attrs;
-    if (!s->colors && (c->attr == ATTR_DIM || c->attr == ATTR_GONE)) attrs |= A_DIM;
+    struct look look = look_of(c->attr, s->colors, s->light);
+    attr_t attrs = (look.style & LOOK_BOLD ? A_BOLD : 0) | (look.style & LOOK_DIM ? A_DIM : 0) |
+                   (look.style & LOOK_REVERSE ? A_REVERSE : 0);
     setcchar(&out, c->text, attrs, 0, &pair);
     mvadd_wch(y, x, &out);
 }
@@ -249,4 +274,6 @@ void screen_paint(struct screen *s, const struct grid *g)
     if (s->sync) term_write("\033[?2026h", 8);
     refresh();
     if (s->sync) term_write("\033[?2026l", 8);
+    ask_status(s);
+    record_frame(s->record, g);
 }

@@ -22,6 +22,7 @@
 enum {
     FRAME_MS = 33,    /* at most 30 frames a second */
     KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
+    LINK_MS = 20,     /* looking again whether a slow terminal has come along */
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
     PASTE_MS = 10000, /* a paste whose end never came */
     LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
@@ -199,8 +200,12 @@ static void take_keys(struct ui *u, bool late)
 {
     struct key_event ev;
     while (input_next(&u->screen.input, late, &ev)) {
+        if (screen_reply(&u->screen, &ev)) {
+            u->dirty = u->dirty || u->screen.repaint;
+            continue; /* else a frame would ask, and the answer would make a frame */
+        }
         u->dirty = u->key_dirty = true;
-        if (!screen_reply(&u->screen, &ev)) app_key(&u->app, &ev);
+        app_key(&u->app, &ev);
         carry_out_all(u);
     }
 }
@@ -242,7 +247,9 @@ static int patience(const struct ui *u)
     int64_t ms = app_timeout(&u->app);
     if (u->dirty) {
         int64_t wait = (u->key_dirty ? KEY_FRAME_MS : FRAME_MS) - (u->app.now_ms - u->frame_ms);
+        bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
         wait = wait < 0 ? 0 : wait;
+        if (!ready && wait < LINK_MS) wait = LINK_MS;
         if (ms < 0 || wait < ms) ms = wait;
     }
     if (input_waiting(&u->screen.input)) {
@@ -296,7 +303,8 @@ static void loop(struct ui *u)
     while (!u->gone) {
         set_clock(u);
         int64_t since = u->app.now_ms - u->frame_ms;
-        if (u->dirty && since >= (u->key_dirty ? KEY_FRAME_MS : FRAME_MS)) {
+        if (u->dirty && since >= (u->key_dirty ? KEY_FRAME_MS : FRAME_MS) &&
+            screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
             take_news(u);
             carry_out_all(u);
             sensors_read(u->sensors, &u->app.sensors);
@@ -317,12 +325,12 @@ bool ui_run(const struct options *o, int *status)
     struct ui u = {.o = o, .dirty = true};
     struct str path = {0};
     struct err e = {0};
-    if (screen_open(&u.screen, &e)) {
+    if (screen_open(&u.screen, o, &e)) {
         talk_note("%s; going on without a screen", e.text);
         return false;
     }
     bool remember = !o->private_mode && path_history(&path, &e) == 0;
-    app_init(&u.app, o, !utf8_locale(), remember ? path.data : NULL);
+    app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
     str_release(&path);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");

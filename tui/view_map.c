@@ -132,6 +132,7 @@ static void draw_ruler(struct pane p, int y, const struct picture *pic)
         int64_t from, end;
         if (x < next) continue;
         picture_positions(pic, x, &from, &end);
+        if (pic->mode != MAP_GRID && end <= from) return;
         if (pic->mode == MAP_GRID && x / picture_slices(pic) >= pic->r->n_head) return;
         if (pic->mode == MAP_GRID)
             snprintf(label, sizeof label, "H%d", picture_head(pic, x));
@@ -313,8 +314,7 @@ void map_draw_pane(struct app *a, struct pane p)
     struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
     struct fold f = fold_of(a, &pic, p.h - 4);
     int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 50 ? "RETENTION MAP" : "MAP");
-    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok  ",
-                    (long long)((r->n_pos + pic.cells - 1) / pic.cells));
+    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok  ", (long long)picture_per_cell(&pic));
     bar_legend(p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);
@@ -341,15 +341,11 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic)
 {
     char what[48];
     struct str safe = {0};
-    int slices = picture_slices(pic);
-    int64_t positions = (int64_t)pic->n_cols * pic->r->col_width;
-    if (positions > pic->r->n_pos) positions = pic->r->n_pos;
     put_what(a, pic, what, sizeof what);
     pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
     int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%lld tok  %s  ", str_get(&safe),
-                        what, (long long)((positions + slices - 1) / slices),
-                        a->mapped.frozen ? "HELD" : "LIVE");
+                        what, (long long)picture_per_cell(pic), a->mapped.frozen ? "HELD" : "LIVE");
     str_release(&safe);
     if (p.w - 21 >= x) bar_legend(p, p.w - 21, 0);
     if (p.w - 21 >= x)

@@ -15,11 +15,7 @@
 #include "tui/paths.h"
 #include "tui/secret.h"
 
-enum {
-    SNAPSHOT_MS = 250,
-    EVICTED_MS = 33, /* after an eviction: as soon as a frame can show it */
-    ORDERS_MAX = 16,
-};
+enum { SNAPSHOT_MS = 250, ORDERS_MAX = 16 };
 
 struct order_row {
     enum order order;
@@ -231,7 +227,7 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
 {
     struct worker *w = ctx;
     report(w, NEWS_EVICTED, n, n_tokens, "", 0);
-    snapshot(w, w->session, EVICTED_MS);
+    snapshot(w, w->session, SNAPSHOT_MS);
 }
 
 static bool on_stop(void *ctx)

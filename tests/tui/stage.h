@@ -1,5 +1,5 @@
-/* stage: an app played by a fake session on one thread, so that every picture is the same on every
- * run. What the worker's thread would report is fed in by the session's callbacks. */
+/* stage: an app played by a session on one thread, so that every picture is the same on every run.
+ * What the worker's thread would report is fed in by the session's callbacks. */
 #ifndef RETAIN_TESTS_TUI_STAGE_H
 #define RETAIN_TESTS_TUI_STAGE_H
 
@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "runtime/options.h"
-#include "tests/tui/fake_session.h"
 #include "tui/app.h"
 #include "tui/utf8.h"
 
@@ -25,26 +24,25 @@ struct stage {
     int64_t n_read;
     int stop_after; /* pieces of text; 0 = never */
     int n_pieces;
-    int freeze_after; /* the turn is left in its middle, as drawn then; 0 = never */
+    void (*on_evicted)(void); /* after each eviction; may be NULL */
+    int freeze_after;         /* the turn is left in its middle, as drawn then; 0 = never */
 };
 
-/* An app at 2026-01-02 14:02:13 UTC whose model is still loading. */
-static inline void stage_init(struct stage *s, bool ascii, bool private_mode)
+/* An app at 2026-01-02 14:02:13 UTC whose model is still loading. library: a file, NULL = private.
+ */
+static inline void stage_begin(struct stage *s, bool ascii, const char *library)
 {
     memset(s, 0, sizeof *s);
     setlocale(LC_ALL, "C.UTF-8");
     setenv("TZ", "UTC", 1);
     tzset();
     options_init(&s->o);
-    s->o.private_mode = private_mode;
-    fake.now_ms = INT64_C(1767362533000);
-    fake.tok_s = fake.prefill_tok_s = 0;
-    fake_reset();
+    s->o.private_mode = library == NULL;
     struct err e;
-    if (library_open(&s->library, private_mode ? NULL : "fake", &e)) abort();
+    if (library_open(&s->library, library, &e)) abort();
     app_init(&s->app, &s->o, ascii, NULL);
     s->app.now_ms = 100000;
-    s->app.wall_ms = fake.now_ms;
+    s->app.wall_ms = INT64_C(1767362533000);
 }
 
 static inline void stage_close_session(struct stage *s)
@@ -111,6 +109,7 @@ static inline void stage_evicted(void *ctx, int64_t n, int64_t n_tokens)
     struct stage *s = ctx;
     stage_news(s, NEWS_EVICTED, n, n_tokens, "");
     if (s->session) stage_snapshot(s);
+    if (s->session && s->on_evicted) s->on_evicted();
 }
 
 static inline bool stage_stop(void *ctx)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/tui/stage.h"
+#include "tests/tui/fake_stage.h"
 #include "tui/input.h"
 #include "tui/slash.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "tests/tui/stage.h"
+#include "tests/tui/fake_stage.h"
 #include "tui/ramp.h"
 
 static bool update;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "tests/tui/stage.h"
+#include "tests/tui/fake_stage.h"
 #include "tui/bars.h"
 #include "tui/probe.h"
 

@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     int (*run)(const struct options *o);
 } commands[] = {
-    {"chat", tui_chat}, {"generate", tui_generate}, {"list", tui_list},
+    {"chat", tui_chat}, {"generate", tui_generate}, {"list", tui_list},     {"replay", tui_replay},
     {"show", tui_show}, {"rename", tui_rename},     {"delete", tui_delete},
 };
 

@@ -1,0 +1,50 @@
+#!/bin/sh
+# The pictures of the manual, from a real run of the demo model: docs/pictures.sh [PROGRAM]. Needs
+# tmux and python3. What the model says depends on the processor, so they change from machine to
+# machine.
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck disable=SC2034
+set -- "$PWD/${1:-build/retain}"
+. tests/tui/tmux.inc
+test_term=xterm-256color
+
+# say TEXT: a message, and its whole answer
+turn=0
+say() {
+    turn=$((turn + 1))
+    type_text "$1"
+    keys Enter
+    wait_for "turn $turn .*ready" || { screen; exit 1; }
+}
+
+# picture NAME SCREEN: what is recorded so far, when the screen shows it
+picture() {
+    wait_for "$2" || { screen; exit 1; }
+    cp "$home/talk.cast" "$home/$1.cast"
+    python3 docs/cast_to_svg.py "$home/$1.cast" "docs/$1.svg"
+    ls -l "docs/$1.svg"
+}
+
+start 160 50
+run chat -c locker --budget 64 --reserve 64 --seed 3 --temp 0 --record "$home/talk.cast"
+wait_for 'ready' || { screen; exit 1; }
+say 'My locker code is 48213.'
+say 'Tell me about cats.'
+say 'Tell me a story about a fox.'
+say 'How are you?'
+say 'Tell me a joke.'
+say 'Tell me a story about the sea.'
+say 'What is my locker code?'
+picture chat 'locker code is'
+resize 100 30
+keys F3
+picture map 'LIVE'
+keys l l
+picture heads 'every head'
+keys l w
+picture waterfall 'waterfall'
+keys F4
+keys Up Up Up Up
+picture tint 'kept by'
+keys F10

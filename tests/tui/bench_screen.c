@@ -1,0 +1,153 @@
+/* What the screen costs: from a key to its echo while 500 tokens a second come, processor time with
+ * the map open and hidden, bytes per frame, and what the engine's thread pays for a snapshot.
+ * Usage: bench_screen [FAKE], build/tests/tui_fake by default. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+
+#include "tests/tui/pty.h"
+
+enum { KEYS = 300, FRAMES_MAX = 20000, SECONDS = 6 };
+
+static const char *program = "build/tests/tui_fake";
+static char home[] = "/tmp/retain-bench-XXXXXX";
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double quantile(double *values, int n, double q)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    int i = (int)(q * n);
+    return n ? values[i < n ? i : n - 1] : 0;
+}
+
+/* A long answer at a set speed, in a cache of 36 layers that evicts. */
+static bool begin(struct pty *p, int w, int h, const char *rate)
+{
+    char *argv[] = {(char *)program,
+                    "--fake-rate",
+                    (char *)rate,
+                    "--fake-layers",
+                    "36",
+                    "chat",
+                    "--new",
+                    "--private",
+                    "--budget",
+                    "256",
+                    "--reserve",
+                    "64",
+                    "--ignore-end",
+                    "--seed",
+                    "1",
+                    NULL};
+    if (!pty_start(p, w, h, home, argv) || !pty_wait(p, 0, "ready")) return false;
+    size_t from = p->bytes.n;
+    pty_type(p, "a long story\r");
+    return pty_wait(p, from, "Ctrl-C stop");
+}
+
+/* Drains what comes for so many seconds. */
+static void watch(struct pty *p, double seconds)
+{
+    int64_t end = pty_clock_ns() + (int64_t)(seconds * 1e9);
+    while (pty_clock_ns() < end) pty_read(p, 20, 65536);
+}
+
+static void measure_echo(int w, int h, const char *where)
+{
+    struct pty p;
+    double ms[KEYS];
+    int n = 0;
+    if (!begin(&p, w, h, "500")) return;
+    for (int i = 0; i < KEYS; i++) {
+        size_t from = p.bytes.n;
+        int64_t t0 = pty_clock_ns();
+        pty_type(&p, "Z");
+        if (!pty_wait(&p, from, "Z")) break;
+        ms[n++] = (double)(pty_clock_ns() - t0) / 1e6;
+        if (i % 20 == 19) pty_type(&p, "\025"); /* the line is emptied */
+        watch(&p, 0.007 * (i % 5));             /* keys meet frames at all phases */
+    }
+    pty_stop(&p);
+    printf("key to echo at 500 tok/s, %s: median %.1f ms, p99 %.1f ms, most %.1f ms (%d keys)\n",
+           where, quantile(ms, n, 0.5), quantile(ms, n, 0.99), quantile(ms, n, 1), n);
+}
+
+/* Bytes between the marks of synchronized output. */
+static void measure_frames(const char *keys, const char *where)
+{
+    static double sizes[FRAMES_MAX];
+    struct pty p;
+    int n = 0;
+    if (!begin(&p, 160, 50, "500")) return;
+    pty_type(&p, keys);
+    watch(&p, 1);
+    size_t from = p.bytes.n;
+    watch(&p, SECONDS);
+    const char *s = p.bytes.data + from, *end = p.bytes.data + p.bytes.n;
+    while (n < FRAMES_MAX) {
+        const char *on = memmem(s, (size_t)(end - s), "\033[?2026h", 8);
+        const char *off = on ? memmem(on, (size_t)(end - on), "\033[?2026l", 8) : NULL;
+        if (!off) break;
+        sizes[n++] = (double)(off + 8 - on);
+        s = off;
+    }
+    pty_stop(&p);
+    printf("bytes per frame, %s: median %.0f, p99 %.0f, most %.0f (%.1f frames/s)\n", where,
+           quantile(sizes, n, 0.5), quantile(sizes, n, 0.99), quantile(sizes, n, 1),
+           (double)n / SECONDS);
+}
+
+/* Seconds of processor time of one thread. */
+static double thread_seconds(pid_t pid, pid_t thread)
+{
+    char path[64], line[1024];
+    long long user = 0, kernel = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, thread);
+    FILE *f = fopen(path, "r");
+    char *after = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    if (after)
+        sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lld %lld", &user, &kernel);
+    if (f) fclose(f);
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void measure_cost(const char *rate, const char *keys, const char *where)
+{
+    struct pty p;
+    if (!begin(&p, 160, 50, rate)) return;
+    pty_type(&p, keys);
+    watch(&p, 0.5);
+    double ui = thread_seconds(p.pid, p.pid);
+    int64_t t0 = pty_clock_ns();
+    watch(&p, SECONDS);
+    double wall = (double)(pty_clock_ns() - t0) / 1e9;
+    ui = thread_seconds(p.pid, p.pid) - ui;
+    pty_stop(&p);
+    printf("processor time of the screen at %s tok/s, %s: %.2f %% of one core\n", rate, where,
+           100 * ui / wall);
+}
+
+int main(int argc, char **argv)
+{
+    char command[64];
+    if (argc > 1) program = argv[1];
+    if (!mkdtemp(home) || access(program, X_OK) != 0) {
+        printf("skip: %s is missing\n", program);
+        return 0;
+    }
+    measure_echo(160, 50, "chat with the map beside it");
+    measure_echo(80, 24, "chat");
+    measure_frames("", "chat with the map beside it, 160x50");
+    measure_frames("\033OR", "map, 160x50");
+    measure_cost("500", "", "chat with the map beside it");
+    measure_cost("500", "\033OR", "map");
+    measure_cost("500", "\033OP", "help: nothing of it is shown");
+    snprintf(command, sizeof command, "rm -r '%s'", home);
+    return system(command) != 0;
+}

@@ -1,0 +1,284 @@
+/* The screens with the real engine and the demo model: every cell of strip, map, head map,
+ * waterfall and tint, and the numbers beside them, are those of the engine's own tables. The
+ * pictures themselves depend on the processor; `test_screens --write FILE` writes them down. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/cache.h"
+#include "tests/tui/stage.h"
+#include "tui/bars.h"
+#include "tui/ramp.h"
+
+static FILE *dumps;
+static struct stage s;
+static int n_evictions;
+
+/* ---- the engine's tables --------------------------------------------------------------------- */
+
+struct count {
+    int64_t kept, seen;
+};
+
+/* Units of a part at positions [from, end). */
+static struct count in_tables(struct ramp_part part, int64_t from, int64_t end)
+{
+    const struct cache *c = session_cache(s.session);
+    struct count n = {0};
+    if (end > c->n_pos) end = c->n_pos;
+    if (end > from) n.seen = (end - from) * part.n_layer * part.n_head;
+    for (int layer = part.layer; layer < part.layer + part.n_layer; layer++)
+        for (int head = part.head; head < part.head + part.n_head; head++) {
+            const struct cache_head *h = cache_head(c, layer, head);
+            for (int i = 0; i < h->len; i++) n.kept += h->pos[i] >= from && h->pos[i] < end;
+        }
+    return n;
+}
+
+static const struct cell *cell_at(int x, int y)
+{
+    return &s.grid.cells[y * s.grid.w + x];
+}
+
+static void class_is(int x, int y, struct count n)
+{
+    int cls = ramp_class(n.kept, n.seen);
+    if (cell_at(x, y)->attr == ATTR_SELECT || cell_at(x, y)->attr == ATTR_MARK) return;
+    assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + cls);
+    assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
+}
+
+/* The row that begins like that; -1 = there is none. */
+static int row_of(const char *begin)
+{
+    for (int y = 0; y < s.grid.h; y++) {
+        size_t x = 0;
+        while (begin[x] && x < (size_t)s.grid.w && cell_at((int)x, y)->text[0] == begin[x]) x++;
+        if (!begin[x]) return y;
+    }
+    return -1;
+}
+
+static void row_text(int y, char *out)
+{
+    for (int x = 0; x < s.grid.w; x++) *out++ = (char)cell_at(x, y)->text[0];
+    *out = 0;
+}
+
+static int column_of(int y, char c, int from)
+{
+    while (from < s.grid.w && cell_at(from, y)->text[0] != c) from++;
+    return from;
+}
+
+/* ---- strip ----------------------------------------------------------------------------------- */
+
+static void check_strip(void)
+{
+    const struct retention *r = s.map;
+    const struct session_stats *st = &s.app.stats;
+    char text[512];
+    long long kept, seen;
+    int y = row_of("KV   |"), end = column_of(y, '|', 6), heads = r->n_layer * r->n_head;
+    assert_true(y >= 0);
+    for (int x = 6; x < end; x++) {
+        int col, last;
+        ramp_columns(r, end - 6, x - 6, &col, &last);
+        if (last > col)
+            class_is(x, y, in_tables(ramp_all(r), col * r->col_width, last * r->col_width));
+    }
+    row_text(y, text);
+    assert_int_equal(sscanf(text + end, "| %lld/%lld", &kept, &seen), 2);
+    struct count all = in_tables(ramp_all(r), 0, INT64_MAX);
+    assert_int_equal(all.kept, st->units_kept);
+    assert_int_equal(all.kept, st->cache_used_bytes / st->unit_bytes);
+    assert_int_equal(all.kept, st->units_seen - st->units_evicted);
+    assert_int_equal(kept, (all.kept + heads / 2) / heads);
+    assert_int_equal(seen, all.seen / heads);
+}
+
+/* ---- map ------------------------------------------------------------------------------------- */
+
+static void check_map(enum map_mode mode)
+{
+    const struct retention *r = s.map;
+    struct ramp_part part = ramp_all(r);
+    int rows = mode == MAP_HEADS ? r->n_head : mode == MAP_HISTORY ? 1 : r->n_layer;
+    int first = 8, end = column_of(2, '|', first), n_cells = end - first;
+    int slices = mode == MAP_GRID ? n_cells / r->n_head : n_cells;
+    int drawn = mode == MAP_GRID && slices >= 4 ? slices - 1 : slices;
+    for (int row = 0; row < rows; row++) {
+        int n_drawn = 0;
+        if (mode != MAP_HISTORY) part.n_layer = 1;
+        if (mode == MAP_LAYERS || mode == MAP_GRID) part.layer = row;
+        if (mode == MAP_HEADS) part = (struct ramp_part){0, 1, row, 1};
+        for (int x = 0; x < n_cells; x++) {
+            int col, last, slice = mode == MAP_GRID ? x % slices : x;
+            if (slice >= drawn || (mode == MAP_GRID && x / slices >= r->n_head)) continue;
+            if (mode == MAP_GRID) part.head = x / slices, part.n_head = 1;
+            ramp_columns(r, drawn, slice, &col, &last);
+            if (last <= col) continue;
+            class_is(first + x, 2 + row, in_tables(part, col * r->col_width, last * r->col_width));
+            n_drawn++;
+        }
+        assert_true(n_drawn > 10);
+    }
+}
+
+/* ---- tint ------------------------------------------------------------------------------------ */
+
+/* Each letter that is alone in its token has the shade of that token's units. */
+static void check_tint(void)
+{
+    static const enum attr shades[] = {ATTR_GONE, ATTR_THIN, ATTR_TEXT, ATTR_TEXT, ATTR_BOLD};
+    const struct retention *r = s.map;
+    int n_letters = 0;
+    for (int i = 0; i < s.app.talk.n; i++) {
+        const struct message *m = &s.app.talk.messages[i];
+        for (size_t at = 0; at < m->text.n && m->position >= 0; at++) {
+            size_t byte, end;
+            int64_t position = transcript_position(&s.app.talk, i, at);
+            assert_int_equal(transcript_find(&s.app.talk, position, &byte, &end), i);
+            assert_in_range(at, byte, end - 1);
+        }
+    }
+    for (int y = 1; y < s.grid.h - 2; y++) {
+        /* the line's text is found in the transcript by its bytes: no two lines of the page alike
+         */
+        char text[512];
+        row_text(y, text);
+        size_t n = strlen(text);
+        while (n > 6 && text[n - 1] == ' ') n--;
+        if (n < 12) continue;
+        text[n] = 0;
+        for (int i = 0, found = 0; i < s.app.talk.n && !found; i++) {
+            const struct message *m = &s.app.talk.messages[i];
+            const char *at = strstr(str_get(&m->text), text + 6);
+            if (!at || m->position < 0 || strstr(at + 1, text + 6)) continue;
+            for (size_t k = 0; k < n - 6; k++) {
+                int64_t p = transcript_position(&s.app.talk, i, (size_t)(at - m->text.data) + k);
+                struct count c = in_tables(ramp_all(r), p, p + 1);
+                int attr = cell_at(6 + (int)k, y)->attr;
+                if (attr == ATTR_SELECT) continue;
+                assert_int_equal(attr, shades[ramp_class(c.kept, c.seen)]);
+                n_letters++;
+            }
+            found = 1;
+        }
+    }
+    assert_true(n_letters > 40);
+}
+
+/* ---- the conversation ------------------------------------------------------------------------ */
+
+static void check_eviction(void)
+{
+    n_evictions++;
+    app_draw(&s.app, &s.grid, 80, 24);
+    check_strip();
+}
+
+static void dump(const char *name)
+{
+    if (!dumps) return;
+    fprintf(dumps, "%s %dx%d\n", name, s.grid.w, s.grid.h);
+    for (int y = 0; y < s.grid.h; y++) {
+        char line[512];
+        row_text(y, line);
+        int n = (int)strlen(line);
+        while (n > 0 && line[n - 1] == ' ') n--;
+        fprintf(dumps, "%.*s\n", n, line);
+    }
+    fputs("\n", dumps);
+}
+
+static void draw(int w, int h)
+{
+    struct str out = {0};
+    stage_draw(&s, w, h, &out);
+    str_release(&out);
+}
+
+static void check_views(int w, int h)
+{
+    app_show(&s.app, VIEW_CHAT);
+    draw(w, h);
+    check_strip();
+    dump("chat");
+    app_show(&s.app, VIEW_MAP);
+    s.app.mapped = (struct map_state){.position = 3};
+    draw(w, h);
+    check_map(MAP_LAYERS);
+    dump("map");
+    stage_key(&s, 'l');
+    draw(w, h);
+    check_map(MAP_HEADS);
+    dump("head map");
+    stage_key(&s, 'l');
+    draw(w, h);
+    check_map(MAP_GRID);
+    dump("every head");
+    stage_type(&s, "lw");
+    draw(w, h);
+    check_map(MAP_HISTORY);
+    dump("waterfall");
+    app_show(&s.app, VIEW_TINT);
+    draw(w, h);
+    check_tint();
+    dump("tint");
+    app_show(&s.app, VIEW_LIST);
+    stage_run(&s);
+    draw(w, h);
+    dump("list");
+    app_show(&s.app, VIEW_HELP);
+    draw(w, h);
+    dump("help");
+    app_show(&s.app, VIEW_CHAT);
+}
+
+static void test_screens(void **state)
+{
+    static const char *const said[] = {
+        "My locker code is 48213.\r",
+        "Tell me about cats.\r",
+        "Tell me a story about a fox.\r",
+        "How are you?\r",
+        "Tell me a joke.\r",
+        "What is my locker code?\r",
+    };
+    char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    stage_begin(&s, true, path);
+    s.o.budget = "64";
+    s.o.chunk = 16;
+    s.o.reserve = 32;
+    s.o.sampling.seed = 3;
+    s.o.new_conversation = true;
+    s.on_evicted = check_eviction;
+    stage_open(&s, NULL);
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) stage_type(&s, said[i]);
+    assert_true(n_evictions >= 5);
+    check_views(80, 24);
+    check_views(160, 50);
+    stage_release(&s);
+    snprintf(command, sizeof command, "rm -r '%s'", dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_screens)};
+    if (argc == 3 && strcmp(argv[1], "--write") == 0) dumps = fopen(argv[2], "w");
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (dumps) fclose(dumps);
+    return failed;
+}

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 CELL_W, CELL_H, FONT = 7.2, 15, 12
 DARK, LIGHT = "#16181d", "#d6d8dd"
 SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
-SHADES = {"█": 1.0, "▓": 0.75, "▒": 0.5, "░": 0.25}
+SHADES = {"█": 1, "▓": 0.9, "▒": 0.8, "░": 0.7}
 BASIC = ["#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5"]
 
 
@@ -86,24 +86,35 @@ class Screen:
         self.x += 1
 
 
+def halves(char, style):
+    """What fills the upper and the lower half of a cell: (colour or None, opacity)."""
+    fg, bg, _ = style
+    if char in SHADES:
+        return ((fg or LIGHT, SHADES[char]),) * 2
+    return ((fg or LIGHT, 1) if char == "▀" else (bg, 1)), (
+        (fg or LIGHT, 1) if char == "▄" else (bg, 1)
+    )
+
+
 def rectangles(screen):
     """(colour, opacity, x, y, w, h) of backgrounds and blocks, neighbours joined."""
     for y, row in enumerate(screen.cells):
-        for half in (0, 1):
-            run = None
-            for x, (char, (fg, bg, _)) in enumerate(row + [(" ", (None, None, False))]):
-                fill, opacity = bg, 1.0
-                if char in SHADES:
-                    fill, opacity = fg or LIGHT, SHADES[char]
-                elif (char, half) in (("▀", 0), ("▄", 1)):
-                    fill = fg or LIGHT
-                key = (fill, opacity)
-                if run and run[0] == key:
-                    run[2] += 1
-                    continue
-                if run and run[0][0]:
-                    yield *run[0], run[1], y + half / 2, run[2], 0.5
-                run = [key, x, 1]
+        run = None
+        for x, cell in enumerate(row + [(" ", (None, None, False))]):
+            fills = halves(*cell)
+            if run and run[0] == fills:
+                run[2] += 1
+                continue
+            if run:
+                (upper, lower), at, width = run
+                if upper == lower:
+                    parts = [(upper, y, 1)]
+                else:
+                    parts = [(upper, y, 0.5), (lower, y + 0.5, 0.5)]
+                for (fill, opacity), top, height in parts:
+                    if fill:
+                        yield fill, opacity, at, top, width, height
+            run = [fills, x, 1]
 
 
 def texts(screen):

@@ -2,8 +2,8 @@
 # The pictures of the manual, from a real run of the demo model: docs/pictures.sh [PROGRAM]. Needs
 # tmux and python3. What the model says depends on the processor, so they change from machine to
 # machine.
-set -eu
-cd "$(dirname "$0")/.."
+set -u
+cd "$(dirname "$0")/.." || exit 1
 # shellcheck disable=SC2034
 set -- "$PWD/${1:-build/retain}"
 . tests/tui/tmux.inc
@@ -27,7 +27,7 @@ picture() {
 }
 
 start 160 50
-run chat -c locker --budget 64 --reserve 64 --seed 3 --temp 0 --record "$home/talk.cast"
+run chat -c locker --budget 64 --reserve 64 --seed 3 --temp 0 --reduced-motion --record "$home/talk.cast"
 wait_for 'ready' || { screen; exit 1; }
 say 'My locker code is 48213.'
 say 'Tell me about cats.'

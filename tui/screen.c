@@ -18,7 +18,7 @@
 
 enum {
     FRAMES_AHEAD = 3,  /* of the terminal's answers, when a key is echoed; others wait for each */
-    SILENT_MS = 2000,  /* a terminal that has not answered by then does not know the question */
+    SILENT_MS = 1000,  /* a terminal that has not answered by then does not know the question */
     ANSWER_MS = 30000, /* one that did is only slow, but answers get lost, too */
     FAREWELL_MS = 500,
 };

@@ -12,7 +12,7 @@
 #include "tui/ramp.h"
 
 enum { LABEL = 7, BAR = 5 }; /* columns left and right of the picture */
-enum { ZOOM_MAX = 8 };
+enum { ZOOM_MAX = 8, STRETCH_MAX = 3 };
 
 static const struct retention *shown(const struct app *a)
 {
@@ -41,11 +41,12 @@ struct fold {
     int halves; /* cells above each other in one line: 1 or 2 */
     int top;    /* first row shown */
     int lines;
+    int stretch; /* lines of the screen for each of them: where rows are few */
 };
 
 static struct fold fold_of(const struct app *a, const struct picture *p, int room)
 {
-    struct fold f = {.n = picture_rows(p), .each = 1, .halves = 1};
+    struct fold f = {.n = picture_rows(p), .each = 1, .halves = 1, .stretch = 1};
     const struct map_state *m = &a->mapped;
     bool folds = !m->tall && p->mode != MAP_HISTORY;
     if (room < 1) room = 1;
@@ -54,6 +55,9 @@ static struct fold fold_of(const struct app *a, const struct picture *p, int roo
     if (p->mode == MAP_HISTORY && a->halves) f.halves = 2;
     int per_line = f.each * f.halves, cursor = p->mode == MAP_HEADS ? m->head : m->layer;
     f.lines = (f.n + per_line - 1) / per_line;
+    if (p->mode != MAP_HISTORY && f.lines > 0) f.stretch = room / f.lines;
+    if (f.stretch > STRETCH_MAX) f.stretch = STRETCH_MAX;
+    if (f.stretch < 1) f.stretch = 1;
     if (f.lines > room) {
         f.lines = room;
         if (p->mode != MAP_HISTORY) f.top = cursor - room / 2;
@@ -102,7 +106,6 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
 static void draw_line(struct pane p, int y, const struct picture *pic, const struct fold *f,
                       int row)
 {
-    put_label(p, y, pic, f, row);
     pane_puts(p, LABEL, y, ATTR_DIM, "|");
     for (int x = 0; x < pic->cells; x++) {
         int up = class_of(pic, f, row, x);
@@ -112,13 +115,16 @@ static void draw_line(struct pane p, int y, const struct picture *pic, const str
             pane_ramp(p, LABEL + 1 + x, y, up);
     }
     pane_puts(p, LABEL + 1 + pic->cells, y, ATTR_DIM, "|");
-    put_share(p, LABEL + 2 + pic->cells, y, pic, f, row);
 }
 
 static void draw_lines(struct pane p, int y, const struct picture *pic, const struct fold *f)
 {
-    for (int i = 0; i < f->lines; i++)
-        draw_line(p, y + i, pic, f, f->top + i * f->each * f->halves);
+    for (int i = 0; i < f->lines; i++) {
+        int row = f->top + i * f->each * f->halves;
+        put_label(p, y, pic, f, row);
+        put_share(p, LABEL + 2 + pic->cells, y, pic, f, row);
+        for (int k = 0; k < f->stretch; k++) draw_line(p, y++, pic, f, row);
+    }
 }
 
 /* ---- rulers ---------------------------------------------------------------------------------- */
@@ -278,7 +284,7 @@ static void draw_fates(struct app *a, struct pane p, int64_t position)
     const struct retention *r = a->map;
     if (!in_sight(a, position)) return;
     int width = r->n_head + 6, per_row = p.w / width;
-    if (per_row < 1) return;
+    if (per_row < 1 || (r->n_layer + per_row - 1) / per_row > p.h) return;
     for (int layer = 0; layer < r->n_layer; layer++) {
         int x = layer % per_row * width, y = layer / per_row;
         x = pane_printf(p, x, y, ATTR_DIM, "L%02d ", layer);
@@ -318,7 +324,7 @@ void map_draw_pane(struct app *a, struct pane p)
     bar_legend(p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);
-    draw_turns(a, p, 2 + f.lines, &pic);
+    draw_turns(a, p, 2 + f.lines * f.stretch, &pic);
 }
 
 static void put_what(const struct app *a, const struct picture *pic, char *out, size_t n)
@@ -363,6 +369,7 @@ static void mark_cursor(struct app *a, struct pane p, int y, const struct pictur
     int line = (row - f->top) / (f->each * f->halves);
     row = row / f->each * f->each;
     if (line < 0 || line >= f->lines) return;
+    line *= f->stretch;
     if (pic->mode != MAP_HISTORY) pane_attr(p, 0, y + line, LABEL - 1, ATTR_SELECT);
     int cls = class_of(pic, f, row, x - LABEL - 1);
     pane_ramp(p, x, y + line, cls < 0 ? 0 : cls);
@@ -393,15 +400,16 @@ static void draw(struct app *a, struct pane p)
     struct picture pic = picture_of(a, p);
     int bars = p.h >= 28 ? 4 : 0, inspector = p.h >= 40 ? 8 : p.h >= 28 ? 3 : 2;
     struct fold f = fold_of(a, &pic, p.h - 4 - bars - inspector);
-    inspector = p.h - 4 - bars - f.lines;
+    int end = 2 + f.lines * f.stretch; /* of the picture */
+    inspector = p.h - end - 2 - bars;
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
     draw_title(a, p, &pic);
     pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
     draw_lines(p, 2, &pic, &f);
     mark_cursor(a, p, 2, &pic, &f);
-    draw_turns(a, p, 2 + f.lines, &pic);
-    draw_inspector(a, pane_sub(p, 0, 3 + f.lines, p.w, inspector), &pic);
+    draw_turns(a, p, end, &pic);
+    draw_inspector(a, pane_sub(p, 0, end + 1, p.w, inspector), &pic);
     if (bars) {
         bar_strip(a, p, p.h - 4);
         bar_memory(a, p, p.h - 3);

@@ -79,12 +79,12 @@ static void measure_echo(int w, int h, const char *where)
 }
 
 /* Bytes between the marks of synchronized output. */
-static void measure_frames(const char *keys, const char *where)
+static void measure_frames(int w, int h, const char *rate, const char *keys, const char *where)
 {
     static double sizes[FRAMES_MAX];
     struct pty p;
     int n = 0;
-    if (!begin(&p, 160, 50, "500")) return;
+    if (!begin(&p, w, h, rate)) return;
     pty_type(&p, keys);
     watch(&p, 1);
     size_t from = p.bytes.n;
@@ -98,9 +98,10 @@ static void measure_frames(const char *keys, const char *where)
         s = off;
     }
     pty_stop(&p);
-    printf("bytes per frame, %s: median %.0f, p99 %.0f, most %.0f (%.1f frames/s)\n", where,
-           quantile(sizes, n, 0.5), quantile(sizes, n, 0.99), quantile(sizes, n, 1),
-           (double)n / SECONDS);
+    printf("bytes per frame at %s tok/s, %s, %dx%d: median %.0f, p99 %.0f, most %.0f (%.1f "
+           "frames/s)\n",
+           rate, where, w, h, quantile(sizes, n, 0.5), quantile(sizes, n, 0.99),
+           quantile(sizes, n, 1), (double)n / SECONDS);
 }
 
 /* Seconds of processor time of one thread. */
@@ -143,8 +144,10 @@ int main(int argc, char **argv)
     }
     measure_echo(160, 50, "chat with the map beside it");
     measure_echo(80, 24, "chat");
-    measure_frames("", "chat with the map beside it, 160x50");
-    measure_frames("\033OR", "map, 160x50");
+    measure_frames(80, 24, "50", "", "chat");
+    measure_frames(160, 50, "50", "", "chat with the map beside it");
+    measure_frames(160, 50, "50", "\033OR", "map");
+    measure_frames(160, 50, "500", "", "chat with the map beside it");
     measure_cost("500", "", "chat with the map beside it");
     measure_cost("500", "\033OR", "map");
     measure_cost("500", "\033OP", "help: nothing of it is shown");

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pty.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ struct pty {
     pid_t pid;
     struct str bytes; /* everything that was read */
     size_t answered;  /* of it */
+    bool mute;        /* answers nothing */
 };
 
 static inline int64_t pty_clock_ns(void)
@@ -64,6 +66,7 @@ static inline void pty_answer(struct pty *p)
     } rows[] = {{"\033[?2026$p", "\033[?2026;2$y"},
                 {"\033]11;?\033\\", "\033]11;rgb:0000/0000/0000\033\\"},
                 {"\033[5n", "\033[0n"}};
+    if (p->mute) p->answered = p->bytes.n;
     for (; p->answered < p->bytes.n; p->answered++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             size_t n = strlen(rows[i].question);

@@ -357,6 +357,72 @@ static void test_random_input(void **state)
 /* ---- the table of keys ---------------------------------------------------------------------- */
 
 /* No key does something that no line of the help tells. */
+/* From every place of the map to its word in the text and back, by keys alone. */
+static void test_map_and_text_are_linked(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    int n_words = 0;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "what is a unit?\r");
+    stage_type(&s, "tell me more, in words 150\r");
+    stage_key(&s, K_F1 + 2);
+    for (int64_t position = 0; position < s.map->n_pos; position++) {
+        size_t byte, end;
+        char expected[64];
+        s.app.mapped.position = position;
+        stage_key(&s, '\r');
+        assert_int_equal(s.app.view, VIEW_TINT);
+        stage_draw(&s, 80, 24, &out);
+        assert_int_equal(s.app.tint.position, position);
+        int index = transcript_find(&s.app.talk, position, &byte, &end);
+        if (index >= 0 && end > byte) {
+            const char *text = str_get(&s.app.talk.messages[index].text) + byte;
+            n_words++;
+            assert_true(byte == 0 || text[-1] == ' ' || text[-1] == '\n'); /* tokens are words */
+            snprintf(expected, sizeof expected, "token \"%.*s", (int)strcspn(text, " \n"), text);
+            assert_non_null(strstr(str_get(&out), expected));
+            assert_true(s.grid.cursor_x >= 6); /* and the cursor stands on it */
+        }
+        stage_key(&s, 'm');
+        assert_int_equal(s.app.view, VIEW_MAP);
+        assert_int_equal(s.app.mapped.position, position);
+    }
+    assert_true(n_words > 200);
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* n and N stop at text that no head holds any more. */
+static void test_runs_of_gone_text(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "tell me more, in words 900\r");
+    stage_key(&s, K_F1 + 2);
+    int64_t before = -1;
+    int n_runs = 0;
+    for (int i = 0; i < 40; i++) {
+        stage_key(&s, 'n');
+        if (s.app.mapped.position == before) break;
+        int64_t position = before = s.app.mapped.position, width = s.map->col_width;
+        for (int h = 0; h < s.map->n_layer * s.map->n_head; h++)
+            assert_int_equal(s.map->kept[h * RETENTION_COLS + position / width], 0);
+        n_runs++;
+    }
+    assert_true(n_runs > 2);
+    for (int i = 1; i < n_runs; i++) {
+        stage_key(&s, 'N');
+        assert_true(s.app.mapped.position < before);
+        before = s.app.mapped.position;
+    }
+    stage_release(&s);
+}
+
 static void test_every_key_is_documented(void **state)
 {
     const char *group = "";
@@ -505,6 +571,8 @@ int main(void)
         cmocka_unit_test(test_escape_alone),
         cmocka_unit_test(test_paste_is_one_event),
         cmocka_unit_test(test_random_input),
+        cmocka_unit_test(test_map_and_text_are_linked),
+        cmocka_unit_test(test_runs_of_gone_text),
         cmocka_unit_test(test_every_key_is_documented),
         cmocka_unit_test(test_slash),
         cmocka_unit_test(test_queue),

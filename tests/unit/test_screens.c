@@ -111,6 +111,8 @@ static void check_map(enum map_mode mode)
     const struct retention *r = s.map;
     struct ramp_part part = ramp_all(r);
     int rows = mode == MAP_HEADS ? r->n_head : mode == MAP_HISTORY ? 1 : r->n_layer;
+    int second = row_of(mode == MAP_HEADS ? "H01 " : "01 ");
+    int stretch = mode == MAP_HISTORY || second < 0 ? 1 : second - 2; /* lines of a row */
     int first = 8, end = column_of(2, '|', first), n_cells = end - first;
     int slices = mode == MAP_GRID ? n_cells / r->n_head : n_cells;
     int drawn = mode == MAP_GRID && slices >= 4 ? slices - 1 : slices;
@@ -125,7 +127,8 @@ static void check_map(enum map_mode mode)
             if (mode == MAP_GRID) part.head = x / slices, part.n_head = 1;
             ramp_columns(r, drawn, slice, &col, &last);
             if (last <= col) continue;
-            class_is(first + x, 2 + row, in_tables(part, col * r->col_width, last * r->col_width));
+            class_is(first + x, 2 + stretch * row,
+                     in_tables(part, col * r->col_width, last * r->col_width));
             n_drawn++;
         }
         assert_true(n_drawn > 10);

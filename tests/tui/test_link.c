@@ -1,0 +1,99 @@
+/* Slow and silent terminals: frames wait for a terminal that is behind, a key's echo is never far
+ * away, and one that answers nothing is drawn on all the same. Drives tui_fake. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/tui/pty.h"
+
+static char home[] = "/tmp/retain-test-XXXXXX", program[256];
+
+static bool start(struct pty *p, bool mute)
+{
+    char *argv[] = {program,        "--fake-rate", "500", "chat",      "--new",
+                    "--private",    "--budget",    "96",  "--reserve", "16",
+                    "--ignore-end", "--seed",      "1",   NULL};
+    if (access(program, X_OK) != 0) {
+        print_message("skip: %s is missing\n", program);
+        skip();
+    }
+    assert_true(pty_start(p, 160, 50, home, argv));
+    p->mute = mute;
+    assert_true(pty_wait(p, 0, "ready"));
+    size_t from = p->bytes.n;
+    pty_type(p, "a long story\r");
+    return pty_wait(p, from, "Ctrl-C stop");
+}
+
+static int frames_since(const struct pty *p, size_t from)
+{
+    int n = 0;
+    for (size_t at = from; at + 8 <= p->bytes.n; at++)
+        n += memcmp(p->bytes.data + at, "\033[?2026h", 8) == 0;
+    return n;
+}
+
+/* The link is stuck for a while and then goes at a hundred bytes a time. What was drawn meanwhile
+ * is one frame; the echo comes with one of the next, not behind all that happened. */
+static void test_slow_link(void **state)
+{
+    struct pty p;
+    (void)state;
+    assert_true(start(&p, false));
+    for (int round = 0; round < 5; round++) {
+        struct timespec stuck = {0, 200000000}; /* a hundred tokens */
+        nanosleep(&stuck, NULL);
+        size_t from = p.bytes.n;
+        pty_type(&p, "Z");
+        int64_t limit = pty_clock_ns() + INT64_C(30000000000);
+        while (!pty_shows(&p, from, "Z") && pty_clock_ns() < limit) pty_read(&p, 100, 100);
+        assert_true(pty_shows(&p, from, "Z"));
+        assert_in_range(frames_since(&p, from), 0, 5);
+    }
+    pty_stop(&p);
+}
+
+static void test_silent_terminal(void **state)
+{
+    struct pty p;
+    (void)state;
+    assert_true(start(&p, true));
+    size_t from = p.bytes.n;
+    pty_type(&p, "Z");
+    assert_true(pty_wait(&p, from, "Z"));
+    assert_true(pty_wait(&p, p.bytes.n, "tok"));
+    pty_stop(&p);
+}
+
+static int setup(void **state)
+{
+    const char *retain = getenv("RETAIN");
+    (void)state;
+    snprintf(program, sizeof program, "%s", retain ? retain : "build/retain");
+    char *slash = strrchr(program, '/');
+    if (slash) snprintf(slash, sizeof program - (size_t)(slash - program), "/tests/tui_fake");
+    return mkdtemp(home) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    char command[64];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r '%s'", home);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_link),
+        cmocka_unit_test(test_silent_terminal),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

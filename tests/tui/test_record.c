@@ -1,0 +1,171 @@
+/* Recordings: what is read back from one is what was on the screen, cell by cell, and every line of
+ * it is an asciicast's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "tests/tui/fake_stage.h"
+#include "tui/commands.h"
+#include "tui/record.h"
+
+enum { W_MAX = 200, H_MAX = 60 };
+
+/* A terminal that knows what a recording uses. */
+struct terminal {
+    int w, h, x, y;
+    uint32_t cells[H_MAX][W_MAX]; /* 0 = the right half of a wide character */
+};
+
+static void clear(struct terminal *t, int w, int h)
+{
+    t->w = w;
+    t->h = h;
+    for (int y = 0; y < H_MAX; y++)
+        for (int x = 0; x < W_MAX; x++) t->cells[y][x] = ' ';
+}
+
+static void put(struct terminal *t, uint32_t cp)
+{
+    int width = utf8_width(cp);
+    if (width == 0) return; /* marks are not compared */
+    assert_true(t->y < t->h && t->x + width <= t->w);
+    t->cells[t->y][t->x] = cp;
+    if (width == 2) t->cells[t->y][t->x + 1] = 0;
+    t->x += width;
+}
+
+static void feed(struct terminal *t, const char *s)
+{
+    for (size_t n = strlen(s); n > 0;) {
+        uint32_t cp;
+        int length = utf8_next(s, n, &cp), row, column;
+        if (s[0] == '\033') {
+            length = 2 + (int)strspn(s + 2, "?;0123456789") + 1;
+            char last = s[length - 1];
+            assert_non_null(strchr("HJmhl", last));
+            if (last == 'J') clear(t, t->w, t->h);
+            if (last == 'H') {
+                assert_int_equal(sscanf(s, "\033[%d;%dH", &row, &column), 2);
+                t->y = row - 1;
+                t->x = column - 1;
+            }
+        } else {
+            put(t, cp);
+        }
+        s += length;
+        n -= (size_t)length;
+    }
+}
+
+static void shows(const struct terminal *t, const struct grid *g)
+{
+    assert_int_equal(t->w, g->w);
+    assert_int_equal(t->h, g->h);
+    for (int y = 0; y < g->h; y++)
+        for (int x = 0; x < g->w; x++)
+            assert_int_equal(t->cells[y][x], (uint32_t)g->cells[y * g->w + x].text[0]);
+}
+
+/* Plays a file; the grids are what it was made from, one per "o" event. */
+static void play(const char *path, struct terminal *t, int *n_inputs)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    int w, h;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_true(getline(&line, &cap, f) > 0);
+    cJSON *o = cJSON_Parse(line);
+    assert_int_equal(cJSON_GetObjectItem(o, "version")->valueint, 2);
+    clear(t, cJSON_GetObjectItem(o, "width")->valueint, cJSON_GetObjectItem(o, "height")->valueint);
+    cJSON_Delete(o);
+    double before = 0;
+    while (getline(&line, &cap, f) > 0) {
+        cJSON *event = cJSON_Parse(line);
+        assert_int_equal(cJSON_GetArraySize(event), 3);
+        assert_true(cJSON_GetArrayItem(event, 0)->valuedouble >= before);
+        before = cJSON_GetArrayItem(event, 0)->valuedouble;
+        char kind = cJSON_GetArrayItem(event, 1)->valuestring[0];
+        const char *text = cJSON_GetArrayItem(event, 2)->valuestring;
+        if (kind == 'o') feed(t, text);
+        if (kind == 'i') ++*n_inputs;
+        if (kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2) clear(t, w, h);
+        cJSON_Delete(event);
+    }
+    free(line);
+    fclose(f);
+}
+
+static void test_what_was_seen(void **state)
+{
+    static const struct {
+        int w, h;
+    } sizes[] = {{80, 24}, {80, 24}, {160, 50}, {1, 1}, {37, 9}, {80, 24}};
+    static struct terminal t;
+    char path[] = "/tmp/retain-test-XXXXXX";
+    struct stage s;
+    struct record *r;
+    struct str out = {0};
+    struct err e;
+    int n_inputs = 0, fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    stage_init(&s, false, false);
+    s.app.halves = true;
+    stage_open(&s, NULL);
+    assert_int_equal(record_open(&r, path, &e), 0);
+    record_input(r, "early", 5); /* before the first frame there is no recording */
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        stage_type(&s, i % 2 ? "unicode \"quoted\" \\ 漢字\r" : "evil\r");
+        if (i == 2) stage_key(&s, K_F1 + 2);
+        if (i == 4) stage_key(&s, K_F1 + 3);
+        stage_draw(&s, sizes[i].w, sizes[i].h, &out);
+        record_frame(r, &s.grid);
+        record_frame(r, &s.grid); /* nothing new: no event */
+        record_input(r, "\033[A\"\\\177", 6);
+        n_inputs = 0;
+        play(path, &t, &n_inputs);
+        shows(&t, &s.grid);
+        assert_int_equal(n_inputs, i + 1);
+    }
+    record_close(r);
+    record_close(NULL);
+    record_frame(NULL, &s.grid);
+    unlink(path);
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_errors(void **state)
+{
+    struct record *r;
+    struct err e;
+    struct options o;
+    (void)state;
+    assert_true(record_open(&r, "/no/such/folder/file", &e) != 0);
+    assert_null(r);
+    assert_non_null(strstr(e.text, "/no/such/folder/file"));
+    options_init(&o);
+    assert_int_equal(tui_replay(&o), 2);
+    o.args[o.n_args++] = "/no/such/file";
+    assert_int_equal(tui_replay(&o), 1);
+    o.args[0] = "README.md";
+    assert_int_equal(tui_replay(&o), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_seen),
+        cmocka_unit_test(test_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+#!/bin/sh
+# A newcomer's first quarter of an hour with the real program and its demo model: no configuration,
+# ask, see an eviction, open the map, jump to a sentence, quit, resume by name. Recorded, and the
+# recording shows the same. Usage: tmux_first.sh [PROGRAM]
+program=${1:-${RETAIN:-build/retain}}
+set -- "$program"
+. tests/tui/tmux.inc
+
+strip_is_full() { screen | grep -q '^KV .*| [0-9]*/[0-9]*  [0-9.]*%' && ! screen | grep -q '^KV .*100.0%'; }
+turn=0
+say() {
+    turn=$((turn + 1))
+    type_text "$1"
+    keys Enter
+    check "turn $turn" wait_for "turn $turn .*ready"
+}
+
+start 80 24
+run chat -c first --budget 64 --reserve 32 --temp 0 --record "$home/first.cast"
+check 'ready without any configuration' wait_for 'ready'
+say 'My locker code is 48213.'
+check 'it answers' wait_for '^. llm '
+say 'Tell me a story about a fox.'
+say 'Tell me about cats.'
+check 'an eviction is told' wait_for 'evicted [0-9,]* units.*kv bytes unchanged'
+check 'and seen' wait_until strip_is_full
+keys F3
+check 'the map' wait_for 'avg of .* heads.*LIVE'
+keys Home
+check 'its cursor' wait_for '^cursor pos 0'
+for key in Right Right Right; do keys $key; done
+check 'a token' wait_for 'kept by [0-9]*/[0-9]* heads'
+keys Enter
+check 'its sentence' wait_for 'you My locker code is 48213'
+check 'the token in it' wait_for '^token "[^"]*" #[0-9]*  kept by'
+keys m
+check 'back in the map' wait_for 'LIVE'
+keys l l
+check 'every head' wait_for 'every head'
+keys l w
+check 'waterfall' wait_for 'waterfall, all layers'
+keys q F10
+check 'left' wait_for '^rc=0'
+check 'terminal as before' terminal_is_sane
+run chat -c first --temp 0
+check 'resumed by name' wait_for 'turn 3 .*ready'
+check 'with its text' wait_for 'llm '
+keys F4
+check 'and what is left of it' wait_for '> tint'
+keys q F10
+check 'left again' wait_for '^rc=0'
+$program replay "$home/first.cast" >"$home/replayed"
+check 'replay into a file' grep -q 'locker' "$home/replayed"
+start 80 24
+keys "clear; $program replay $home/first.cast; echo rc=\$?" Enter
+check 'replay on the screen' wait_for '^KV '
+keys q
+check 'replay ends' wait_for '^rc=0'
+finish

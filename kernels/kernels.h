@@ -133,6 +133,7 @@ struct kn_rope {
     int head_dim;
     const float *cos; /* [n_pos][head_dim / 2] */
     const float *sin;
+    const uint32_t *places; /* see kn_rope_places; read where units are Q4 */
 };
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
@@ -151,7 +152,8 @@ struct kn_matmul {
 
 /* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
  * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
- * registers or a tile on the stack; nothing dequantized goes to memory.
+ * registers or a tile on the stack; nothing dequantized goes to memory. Where keys and values are
+ * Q4, instruction sets may compute in 16-bit fixed point, see cpu/v16_attend_fixed.h.
  *
  * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX.
  * Token t stands at slot pos0 + t and sees slots [slot0, min(slot1, pos0 + t + 1)). Queries come
@@ -246,6 +248,13 @@ struct kernels {
  *   m, l: [n_part][rows]   acc: [n_part][rows][head_dim]   out: row r at out + r * head_dim */
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
                      int rows, int head_dim);
+
+/* Cosines, then sines, of the places in a tile as columns of words over 32767, for fixed point:
+ * [2][head_dim / 4][KN_TILE]. Dword r of a place is numbers i and i + 2 of a table's row, i = 16 (r
+ * / 8) + 4 (r % 8 / 2) + r % 2, the first in the low word. Places from n_pos on are zero; head_dim
+ * is a multiple of 32. */
+#define KN_PLACES(head_dim) ((size_t)(head_dim) / 2 * KN_TILE)
+void kn_rope_places(uint32_t *out, const struct kn_rope *rope);
 
 /* Packs row r of a matrix into its panels at dst (zeroed before the first row) from n_in / 32
  * blocks, one per group: GGUF's Q4_0 (18 bytes) for Q4, Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1

@@ -196,6 +196,24 @@ static void merge_row(float *out, const float *m, const float *l, const float *a
     for (int i = 0; i < head_dim; i++) out[i] /= sum;
 }
 
+static uint32_t word_of(float x)
+{
+    return (uint16_t)(int16_t)lrintf(x * 32767.0f);
+}
+
+void kn_rope_places(uint32_t *out, const struct kn_rope *rope)
+{
+    const int half = rope->head_dim / 2;
+
+    for (int table = 0; table < 2; table++)
+        for (int r = 0; r < half / 2; r++)
+            for (int p = 0; p < KN_TILE; p++, out++) {
+                const int i = r / 8 * 16 + r % 8 / 2 * 4 + r % 2;
+                const float *x = (table ? rope->sin : rope->cos) + p * half + i;
+                *out = p < rope->n_pos ? word_of(x[0]) | word_of(x[2]) << 16 : 0;
+            }
+}
+
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
                      int rows, int head_dim)
 {

@@ -27,6 +27,7 @@
 #define RETAIN_KERNELS_V16_H
 
 #define V16_INLINE static inline __attribute__((always_inline))
+#define V16_APART  static __attribute__((noinline)) /* registers of its own */
 
 /* e^x to 2 units in the last place (Cephes expf); 0 below -87.3, where floats turn denormal.
  * Ends at e^88: no infinity comes from it. */

@@ -21,6 +21,10 @@ enum {
     V16_DOT_TOK = 2, /* register tile of a float matrix product */
     V16_QK_ROWS = 2, /* rows of the register tile of Q K^T, two v16s wide */
     V16_PV_WIDE = 1, /* v16s of head_dim in the register tile of P V */
+    /* the same in words */
+    V16_FIXED_ROWS = 2,
+    V16_FIXED_SLOTS = 2,
+    V16_FIXED_GROUPS = 1,
 };
 
 static inline v16 v16_pair(__m256 a, __m256 b)
@@ -332,6 +336,124 @@ static inline v16 v16i_half(v16i x, unsigned shift)
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
     return v16_pair(_mm256_cvtph_ps(_mm256_castsi256_si128(words)),
                     _mm256_cvtph_ps(_mm256_extracti128_si256(words, 1)));
+}
+
+/* ---- 32 words ------------------------------------------------------------------------------- */
+
+static inline v16i v16i_pair(__m256i a, __m256i b)
+{
+    const v16i x = {a, b};
+    return x;
+}
+
+static inline v16i v16i_set1(uint32_t x)
+{
+    return v16i_pair(_mm256_set1_epi32((int)x), _mm256_set1_epi32((int)x));
+}
+
+static inline v16i v16i_round(v16 x)
+{
+    return v16i_pair(_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b));
+}
+
+static inline v16 v16_from_ints(v16i x)
+{
+    return v16_pair(_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b));
+}
+
+static inline v16 v16_scale2(v16 x, v16 n)
+{
+    return v16_mul(x, v16_pow2(n));
+}
+
+static inline __m256 v8_exponent(__m256 x)
+{
+    const __m256i e = _mm256_srli_epi32(_mm256_castps_si256(x), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(e, _mm256_set1_epi32(127)));
+}
+
+static inline v16 v16_exponent(v16 x)
+{
+    return v16_pair(v8_exponent(x.a), v8_exponent(x.b));
+}
+
+static inline v16i v16i_words(v16i low, v16i high)
+{
+    return v16i_pair(_mm256_blend_epi16(low.a, _mm256_slli_epi32(high.a, 16), 0xaa),
+                     _mm256_blend_epi16(low.b, _mm256_slli_epi32(high.b, 16), 0xaa));
+}
+
+static inline v16i v16i_add_words(v16i x, v16i y)
+{
+    return v16i_pair(_mm256_add_epi16(x.a, y.a), _mm256_add_epi16(x.b, y.b));
+}
+
+static inline v16i v16i_sub_words(v16i x, v16i y)
+{
+    return v16i_pair(_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b));
+}
+
+static inline v16i v16i_mul_words(v16i x, v16i y)
+{
+    return v16i_pair(_mm256_mulhrs_epi16(x.a, y.a), _mm256_mulhrs_epi16(x.b, y.b));
+}
+
+static inline v16i v16i_dot_words(v16i sum, v16i x, v16i y)
+{
+    return v16i_pair(_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
+                     _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b)));
+}
+
+static inline __m256i v8_top_nibbles(__m256i x, unsigned left)
+{
+    const __m256i high =
+        _mm256_and_si256(_mm256_slli_epi16(x, (int)left), _mm256_set1_epi16((short)0xf000));
+    return _mm256_xor_si256(high, _mm256_set1_epi16((short)0x8000));
+}
+
+static inline v16i v16i_top_nibbles(v16i x, unsigned left)
+{
+    return v16i_pair(v8_top_nibbles(x.a, left), v8_top_nibbles(x.b, left));
+}
+
+static inline v16i v16i_low_nibbles(v16i x, unsigned right)
+{
+    const __m256i mask = _mm256_set1_epi16(15);
+    return v16i_pair(_mm256_and_si256(_mm256_srli_epi16(x.a, (int)right), mask),
+                     _mm256_and_si256(_mm256_srli_epi16(x.b, (int)right), mask));
+}
+
+static inline void v16_store_words(void *p, v16 x)
+{
+    const __m256i a = _mm256_shuffle_epi32(_mm256_cvtps_epi32(x.a), 0xd8);
+    const __m256i b = _mm256_shuffle_epi32(_mm256_cvtps_epi32(x.b), 0xd8);
+    _mm256_storeu_si256((__m256i *)p, _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
+}
+
+static inline v16i v16i_load_quads(const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                   const uint8_t *d)
+{
+    const __m128i s = _mm_loadu_si128((const __m128i *)a), t = _mm_loadu_si128((const __m128i *)b);
+    const __m128i u = _mm_loadu_si128((const __m128i *)c), v = _mm_loadu_si128((const __m128i *)d);
+    const __m128i st0 = _mm_unpacklo_epi8(s, t), st1 = _mm_unpackhi_epi8(s, t);
+    const __m128i uv0 = _mm_unpacklo_epi8(u, v), uv1 = _mm_unpackhi_epi8(u, v);
+    return v16i_pair(_mm256_set_m128i(_mm_unpackhi_epi16(st0, uv0), _mm_unpacklo_epi16(st0, uv0)),
+                     _mm256_set_m128i(_mm_unpackhi_epi16(st1, uv1), _mm_unpacklo_epi16(st1, uv1)));
+}
+
+static inline __m128 v8_sum4(__m256 a, __m256 b, __m256 c, __m256 d)
+{
+    const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 all =
+        _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+
+static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
+{
+    _mm_storeu_ps(out, v8_sum4(_mm256_add_ps(a.a, a.b), _mm256_add_ps(b.a, b.b),
+                               _mm256_add_ps(c.a, c.b), _mm256_add_ps(d.a, d.b)));
 }
 
 #endif

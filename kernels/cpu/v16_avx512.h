@@ -15,6 +15,10 @@ enum {
     V16_DOT_TOK = 4, /* register tile of a float matrix product */
     V16_QK_ROWS = 8, /* rows of the register tile of Q K^T, two v16s wide */
     V16_PV_WIDE = 4, /* v16s of head_dim in the register tile of P V, 4 rows high */
+    /* the same in words */
+    V16_FIXED_ROWS = 4,
+    V16_FIXED_SLOTS = 4,
+    V16_FIXED_GROUPS = 2,
 };
 
 static inline v16 v16_zero(void)
@@ -237,6 +241,99 @@ static inline v16 v16i_half(v16i x, unsigned shift)
 {
     const __m512i low = _mm512_srlv_epi32(x, _mm512_set1_epi32((int)shift));
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(low));
+}
+
+/* ---- 32 words ------------------------------------------------------------------------------- */
+
+static inline v16i v16i_set1(uint32_t x)
+{
+    return _mm512_set1_epi32((int)x);
+}
+
+static inline v16i v16i_round(v16 x)
+{
+    return _mm512_cvtps_epi32(x);
+}
+static inline v16 v16_from_ints(v16i x)
+{
+    return _mm512_cvtepi32_ps(x);
+}
+
+static inline v16 v16_scale2(v16 x, v16 n)
+{
+    return _mm512_scalef_ps(x, n);
+}
+
+static inline v16 v16_exponent(v16 x)
+{
+    return _mm512_getexp_ps(x);
+}
+
+static inline v16i v16i_words(v16i low, v16i high)
+{
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
+}
+
+static inline v16i v16i_add_words(v16i a, v16i b)
+{
+    return _mm512_add_epi16(a, b);
+}
+static inline v16i v16i_sub_words(v16i a, v16i b)
+{
+    return _mm512_sub_epi16(a, b);
+}
+static inline v16i v16i_mul_words(v16i a, v16i b)
+{
+    return _mm512_mulhrs_epi16(a, b);
+}
+/* gcc 12 copies every sum of a loop to and fro around the intrinsic: twice the time. */
+static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)
+{
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+}
+
+static inline v16i v16i_top_nibbles(v16i x, unsigned left)
+{
+    const __m512i moved = left ? _mm512_slli_epi16(x, left) : x;
+    const __m512i mask = _mm512_set1_epi16((short)0xf000), flip = _mm512_set1_epi16((short)0x8000);
+    return _mm512_ternarylogic_epi32(moved, mask, flip, 0x6a); /* (x & mask) ^ flip */
+}
+
+static inline v16i v16i_low_nibbles(v16i x, unsigned right)
+{
+    const __m512i moved = right ? _mm512_srli_epi16(x, right) : x;
+    return right == 12 ? moved : _mm512_and_si512(moved, _mm512_set1_epi16(15));
+}
+
+static inline void v16_store_words(void *p, v16 x)
+{
+    const __m512i order = _mm512_shuffle_epi32(_mm512_cvtps_epi32(x), _MM_PERM_DBCA);
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(order));
+}
+
+static inline v16i v16i_load_quads(const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                                   const uint8_t *d)
+{
+    const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)a));
+
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)b), 1);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)c), 2);
+    x = _mm512_inserti32x4(x, _mm_loadu_si128((const __m128i *)d), 3);
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, x), bytes);
+}
+
+static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
+{
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 all =
+        _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
 
 #endif

@@ -31,7 +31,7 @@ static inline struct kn_rope rope_new(int n_pos, int head_dim)
         cosines[i] = (float)cos((double)(i / half) * freq);
         sines[i] = (float)sin((double)(i / half) * freq);
     }
-    return (struct kn_rope){n_pos, head_dim, cosines, sines};
+    return (struct kn_rope){n_pos, head_dim, cosines, sines, NULL};
 }
 
 static inline void rope_free(struct kn_rope *rope)

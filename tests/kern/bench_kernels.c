@@ -171,10 +171,12 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     float *numbers = random_floats((size_t)n_slot * d);
     uint8_t *keys = take((size_t)n_slot * bytes), *values = take((size_t)n_slot * bytes);
     float *turn = random_floats(2 * half), *out = take(rows * (d + 2) * sizeof(float));
-    const struct kn_rope rope = {n_slot, dim, turn, turn + half};
+    uint32_t *places = take(KN_PLACES(dim) * sizeof *places);
+    struct kn_rope rope = {n_slot, dim, turn, turn + half, places};
     struct attention a = {.k = k};
     char name[64];
 
+    kn_rope_places(places, &rope);
     for (size_t s = 0; s < (size_t)n_slot; s++) {
         k->kv_pack[type](keys + s * bytes, numbers + s * d, dim);
         k->kv_pack[type](values + s * bytes, numbers + s * d, dim);
@@ -204,6 +206,7 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     free(keys);
     free(values);
     free(turn);
+    free(places);
     free(out);
 }
 

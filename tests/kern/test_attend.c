@@ -30,7 +30,13 @@ static struct kn_rope rope_new(int n_pos, int head_dim)
             c[p * half + i] = (float)cos(angle);
             s[p * half + i] = (float)sin(angle);
         }
-    return (struct kn_rope){n_pos, head_dim, c, s};
+    struct kn_rope rope = {n_pos, head_dim, c, s, NULL};
+    if (head_dim % KN_GROUP == 0) {
+        uint32_t *places = take(KN_PLACES(head_dim) * sizeof *places);
+        kn_rope_places(places, &rope);
+        rope.places = places;
+    }
+    return rope;
 }
 
 static void *units_new(struct rng *rng, enum kn_kv type, int n, int dim, float **unpacked)
@@ -76,6 +82,7 @@ static void setup_free(struct setup *u)
     free(u->q);
     free((void *)u->rope.cos);
     free((void *)u->rope.sin);
+    free((void *)u->rope.places);
 }
 
 /* m, l, acc of tokens [t0, t0 + n_tok) against slots [slot0, slot1). */
@@ -135,28 +142,72 @@ static void rotate_double(double *x, const float *in, int dim, int pos)
     }
 }
 
-/* Logits of one query; returns their maximum. *size: what their rounding errors scale with. */
+/* What rounding errors of logits scale with: the sum of the products' sizes in float; the length of
+ * the query times that of a key whose numbers are all as large as its largest, in fixed point. */
+struct size {
+    double products, lengths;
+};
+
+/* Logits of one query; returns their maximum. */
 static double logits_double(double *logit, const struct setup *u, const float *q, int pos,
-                            int slot0, int end, double *size)
+                            int slot0, int end, struct size *size)
 {
     const int dim = u->s.head_dim;
-    double max = -INFINITY, qr[KN_HEAD_DIM_MAX], kr[KN_HEAD_DIM_MAX];
+    double max = -INFINITY, square = 0, qr[KN_HEAD_DIM_MAX], kr[KN_HEAD_DIM_MAX];
 
-    *size = 0;
+    *size = (struct size){0};
     rotate_double(qr, q, dim, pos);
+    for (int i = 0; i < dim; i++) square += qr[i] * qr[i];
     for (int s = slot0; s < end; s++) {
-        double dot = 0, mag = 0;
+        const float *k = u->k_float + (size_t)s * (size_t)dim;
+        double dot = 0, mag = 0, largest = 0;
 
-        rotate_double(kr, u->k_float + (size_t)s * (size_t)dim, dim, s);
+        rotate_double(kr, k, dim, s);
         for (int i = 0; i < dim; i++) {
             dot += qr[i] * kr[i];
             mag += fabs(qr[i] * kr[i]);
+            largest = fmax(largest, fabs((double)k[i]));
         }
         logit[s] = dot * (double)u->s.scale;
         max = fmax(max, logit[s]);
-        *size = fmax(*size, mag * (double)u->s.scale);
+        size->products = fmax(size->products, mag * (double)u->s.scale);
+        size->lengths = fmax(size->lengths, sqrt(square * dim) * largest * (double)u->s.scale);
     }
     return max;
+}
+
+/* Units of 4 bits are computed in 16-bit fixed point. */
+static int fixed(const struct setup *u, const char *isa)
+{
+    return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4;
+}
+
+/* The largest size in the group of number i. */
+static double largest_of(const float *v, int i)
+{
+    double largest = 0;
+
+    v += i / KN_GROUP * KN_GROUP;
+    for (int j = 0; j < KN_GROUP; j++) largest = fmax(largest, fabs((double)v[j]));
+    return largest;
+}
+
+/* What an instruction set may lose in logits, and of the size of a sum of values. */
+struct tolerance {
+    double logit, value;
+};
+
+static struct tolerance tolerance_of(const struct setup *u, const char *isa, struct size size)
+{
+    const double unit = 1e-6 * (u->n_slot > 1000 ? 4 : 1);
+    struct tolerance t = {unit * (size.products + 2), 0};
+
+    t.value = 4 * t.logit;
+    if (fixed(u, isa)) {
+        t.logit += 0x1p-13 * size.lengths;
+        t.value = 2 * t.logit + 0x1p-11;
+    }
+    return t;
 }
 
 static void check_row(const struct setup *u, const struct partial *p, int t, int g, int slot0,
@@ -166,7 +217,8 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     const size_t row = (size_t)(t * u->s.n_group + g);
     const float *q = u->q + (size_t)t * u->q_stride + (size_t)(g * dim);
     double *logit = take((size_t)(u->n_slot + 1) * sizeof *logit);
-    double size, sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
+    struct size size;
+    double sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
 
     if (end <= slot0) {
         assert_true(p->m[row] == -INFINITY && p->l[row] == 0.0f);
@@ -174,20 +226,20 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
         free(logit);
         return;
     }
-    const double tolerance = 1e-6 * (size + 2) * (u->n_slot > 1000 ? 4 : 1);
-    assert_near((double)p->m[row], max, tolerance, isa);
+    const struct tolerance tolerance = tolerance_of(u, isa, size);
+    assert_near((double)p->m[row], max, tolerance.logit, isa);
     for (int s = slot0; s < end; s++) sum += exp(logit[s] - max);
-    assert_near((double)p->l[row], sum, 4 * tolerance * sum, isa);
+    assert_near((double)p->l[row], sum, 4 * tolerance.logit * sum, isa);
     for (int i = 0; i < dim; i++) {
         double want = 0, mag = 0;
 
         for (int s = slot0; s < end; s++) {
-            const double v = (double)u->v_float[(size_t)s * (size_t)dim + (size_t)i];
-            want += exp(logit[s] - max) * v;
-            mag += exp(logit[s] - max) * fabs(v);
+            const float *v = u->v_float + (size_t)s * (size_t)dim;
+            want += exp(logit[s] - max) * (double)v[i];
+            mag += exp(logit[s] - max) * (fixed(u, isa) ? largest_of(v, i) : fabs((double)v[i]));
         }
         assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want,
-                    4 * tolerance * mag + 1e-35, isa);
+                    tolerance.value * mag + 1e-35, isa);
     }
     free(logit);
 }
@@ -328,6 +380,52 @@ static void test_parts(void **state)
     setup_free(&u);
 }
 
+/* Overwrites slot s of k with numbers that 16 bits find hard. */
+static void worst_unit(struct setup *u, int s)
+{
+    const int dim = u->s.head_dim;
+    const size_t bytes = kn_kv_bytes(KN_KV_Q4, dim);
+    float *k = u->k_float + (size_t)s * (size_t)dim;
+    uint8_t *unit = (uint8_t *)u->k + (size_t)s * bytes;
+
+    for (int i = 0; i < dim; i++) switch (s % 8) {
+        case 0: k[i] = 0; break;
+        case 1: k[i] = i == s % dim ? 300.0f : k[i]; break; /* one channel towers */
+        case 2: k[i] = 9.0f + 0.01f * k[i]; break;          /* all alike */
+        case 3: k[i] = i % 2 ? 65504.0f : -65504.0f; break; /* the largest there are */
+        case 4: k[i] *= 1e-6f; break;                       /* halves turn denormal */
+        case 5: k[i] = i < KN_GROUP ? 1e-3f * k[i] : k[i]; break;
+        case 6: k[i] = -7.0f; break;
+        default: break;
+        }
+    kn_table("ref")->kv_pack[KN_KV_Q4](unit, k, dim);
+    kn_table("ref")->kv_unpack[KN_KV_Q4](k, unit, dim);
+}
+
+/* Each worst unit alone among what the first tile holds, and queries of zeros. */
+static void test_worst_units(void **state)
+{
+    const struct shape s = {.k_type = KN_KV_Q4,
+                            .v_type = KN_KV_Q4,
+                            .head_dim = 96,
+                            .n_group = 3,
+                            .n_tok = 2,
+                            .pos0 = 70};
+
+    (void)state;
+    for (int kind = 0; kind < 8; kind++) {
+        struct setup u = setup_new(&s);
+
+        for (int slot = kind; slot < u.n_slot; slot += 8) worst_unit(&u, slot);
+        memset(u.q, 0, (size_t)s.head_dim * sizeof *u.q);
+        for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+            check_values(*isa, &u, 0, u.n_slot);
+            check_company(*isa, &u);
+        }
+        setup_free(&u);
+    }
+}
+
 static void test_merged_parts(void **state)
 {
     enum { DIM = 64, GROUP = 4 };
@@ -364,9 +462,10 @@ static void test_merged_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slot_counts), cmocka_unit_test(test_groups_and_types),
-        cmocka_unit_test(test_any_even),    cmocka_unit_test(test_far_and_steep),
-        cmocka_unit_test(test_parts),       cmocka_unit_test(test_merged_parts),
+        cmocka_unit_test(test_slot_counts),  cmocka_unit_test(test_groups_and_types),
+        cmocka_unit_test(test_any_even),     cmocka_unit_test(test_far_and_steep),
+        cmocka_unit_test(test_parts),        cmocka_unit_test(test_worst_units),
+        cmocka_unit_test(test_merged_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void check(const struct kernels *kn, const struct input *in, enum kn_stat
                   int slot1)
 {
     float out[SLOTS];
-    const struct kn_rope rope = {SLOTS, in->dim, in->cos, in->sin};
+    const struct kn_rope rope = {SLOTS, in->dim, in->cos, in->sin, NULL};
     struct kn_stats job = {.stat = stat,
                            .k_type = in->k_type,
                            .head_dim = in->dim,
@@ -161,7 +161,7 @@ static void test_cuts_do_not_matter(void **state)
     (void)state;
     fill(&in, 64, 2, 191, KN_KV_Q4);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        const struct kn_rope rope = {SLOTS, in.dim, in.cos, in.sin};
+        const struct kn_rope rope = {SLOTS, in.dim, in.cos, in.sin, NULL};
         struct kn_stats job = {.k_type = in.k_type,
                                .head_dim = in.dim,
                                .n_group = 2,

@@ -1,0 +1,555 @@
+/* Attention over 4-bit units in 16-bit fixed point: dequantization, RoPE by slot, Q K^T, softmax
+ * and P V, fused, with sums that are exact in 32 bits.
+ *
+ * Words are 16-bit integers in pairs, since what multiplies them adds up the two products of a
+ * pair. Slots come in tiles of 64. A query turns back to the tile's first slot, in float, and is
+ * rounded to words; a key turns by its place 0..63 in the tile.
+ *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
+ *     (q - 8) (d / S) + (m + 8 d) / S, and turns as words of 1 / 2^15. A pair is two numbers of one
+ *     slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
+ *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum leaves 32 bits (Cauchy
+ *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
+ *   Values stay nibbles: sum p (q d + m) = sum (p d) q + sum p m. A pair is two slots, 16 apart;
+ *     lanes are numbers of the head. The weights p d, one set per group of 32 numbers, are rounded
+ *     to words, the largest d of the tile being 2^15 - 1; sum p m is done in float.
+ * Rounding costs a logit less than 2^-13 of the query's length times that of a key whose numbers
+ * were all as large as its largest, and a sum of values less than 2^-11 of p times the largest
+ * number of each group (where the tile's largest d is 4 times as large as others'); 4 bits cost
+ * 2^-5.
+ *
+ * A row's numbers depend on the slots that it sees, never on the other rows or on n_tok. */
+#ifndef RETAIN_KERNELS_V16_ATTEND_FIXED_H
+#define RETAIN_KERNELS_V16_ATTEND_FIXED_H
+
+#include "kernels/cpu/v16.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    FIXED_DIM = KN_HEAD_DIM_MAX,
+    FIXED_GROUPS = FIXED_DIM / KN_GROUP,
+    FIXED_UNIT = FIXED_GROUPS * (int)sizeof(struct kn_kv_q4),
+    FIXED_ROWS = 8,            /* rows that go through a tile together */
+    FIXED_PAIRS = KN_TILE / 2, /* of slots, in values and weights */
+    FIXED_SPAN = 256,          /* rows that share one pass over the units */
+    FIXED_SUMS = FIXED_GROUPS + 4,
+    FIXED_AHEAD = 2, /* tiles that units are prefetched */
+};
+
+/* d and m of a tile's keys or values. */
+struct fixed_scales {
+    float d[FIXED_GROUPS][KN_TILE], m[FIXED_GROUPS][KN_TILE];
+};
+
+/* What a call keeps on the stack: 120 KB, of which head_dim 64 touches 30 KB. */
+struct fixed_tile {
+    _Alignas(64) uint32_t k[FIXED_DIM / 2 * KN_TILE]; /* [pair][slot] */
+    uint32_t v[FIXED_PAIRS * FIXED_DIM];              /* [pair of slots][head_dim] */
+    float k_scale[KN_TILE];                           /* S */
+    struct fixed_scales v_scale;
+    uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */
+    float v_unit[FIXED_GROUPS];
+    int v_seen;
+    float q_scale[FIXED_SPAN];              /* what a logit is in units of S */
+    float q_inv[FIXED_SPAN];                /* from a query to words */
+    uint32_t q[FIXED_ROWS * FIXED_DIM / 2]; /* [row][pair] */
+    float p[FIXED_ROWS * KN_TILE];          /* [row][slot]: logits in units of q_scale */
+    uint32_t w[FIXED_GROUPS][FIXED_ROWS * FIXED_PAIRS]; /* [row][pair of slots] */
+    float keep[FIXED_ROWS];                             /* what a new maximum leaves of old sums */
+    float grow[FIXED_ROWS][2 * FIXED_GROUPS]; /* per group: factor of sums of words; addend */
+    uint8_t padded[KN_TILE * FIXED_UNIT];
+};
+
+V16_INLINE v16 seen(const float *p, int n, v16 rest)
+{
+    return n >= 16 ? v16_load(p) : v16_keep_n(v16_load(p), n, rest);
+}
+
+/* 2^x for x <= 0, relative error 2^-22 (minimax on -1/2..1/2); 2^-100 below -100. */
+V16_INLINE v16 fixed_exp2(v16 x)
+{
+    const v16 in = v16_max(v16_set1(-100.0f), x), n = v16_round(in), r = v16_sub(in, n);
+    v16 p = v16_set1(1.326472731307149e-3f);
+
+    p = v16_fma(p, r, v16_set1(9.671512991189957e-3f));
+    p = v16_fma(p, r, v16_set1(5.550733581185341e-2f));
+    p = v16_fma(p, r, v16_set1(2.4022242426872253e-1f));
+    p = v16_fma(p, r, v16_set1(6.931470036506653e-1f));
+    p = v16_fma(p, r, v16_set1(1.0f));
+    return v16_scale2(p, n);
+}
+
+/* ---- units ---------------------------------------------------------------------------------- */
+
+/* The tile's units, of which n_slot exist; n_slot < 64 of them are copied, as rows beyond the end
+ * are not ours to read. */
+static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *units, int head_dim,
+                                        int p0, int n_slot)
+{
+    const size_t bytes = kn_kv_bytes(KN_KV_Q4, head_dim);
+    const uint8_t *base = (const uint8_t *)units + (size_t)p0 * bytes;
+
+    if (n_slot == KN_TILE) return base;
+    memset(tile->padded, 0, KN_TILE * bytes);
+    memcpy(tile->padded, base, (size_t)n_slot * bytes);
+    return tile->padded;
+}
+
+/* Fetches n_slot units that a later tile needs: a few at a time, since more than a dozen lines on
+ * their way hold up the rest. */
+V16_INLINE void fetch_units(const uint8_t *units, size_t bytes, int n_slot)
+{
+    for (size_t i = 0; i < (size_t)n_slot * bytes; i += 64)
+        __builtin_prefetch(units + FIXED_AHEAD * KN_TILE * bytes + i);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* 16 slots' d and m of a group as words: (q - 8) 2^12 times d, plus m, is a number over S. */
+struct fixed_scale {
+    v16i d, m;
+};
+
+/* unit: 16 units as columns of dwords, of which every fifth is a group's d and m. */
+static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *unit,
+                              int n_group)
+{
+    v16 top = v16_set1(0x1p-60f), d[FIXED_GROUPS], m[FIXED_GROUPS];
+
+    for (int g = 0; g < n_group; g++) {
+        d[g] = v16i_half(unit[5 * g], 0);
+        m[g] = v16i_half(unit[5 * g], 16);
+        const v16 end = v16_fma(d[g], v16_set1(15.0f), m[g]);
+        top = v16_max(top, v16_max(v16_abs(m[g]), v16_abs(end)));
+    }
+    const v16 e = v16_sub(v16_exponent(top), v16_set1(13.0f));
+    const v16 inv = v16_pow2(v16_sub(v16_zero(), e));
+
+    v16_store(k_scale, v16_pow2(e));
+    for (int g = 0; g < n_group; g++) {
+        const v16 d8 = v16_mul(d[g], v16_set1(8.0f));
+        const v16i a = v16i_round(v16_mul(d8, inv)),
+                   b = v16i_round(v16_mul(v16_add(m[g], d8), inv));
+        out[g].d = v16i_words(a, a);
+        out[g].m = v16i_words(b, b);
+    }
+}
+
+/* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
+ * for 16 slots: dequantized and turned. */
+V16_INLINE void turn_numbers(uint32_t *out, int partner, const v16i *x4, int x_high, const v16i *y4,
+                             int y_high, struct fixed_scale x, struct fixed_scale y,
+                             const uint32_t *cos, const uint32_t *sin)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+        for (unsigned odd = 0; odd < 2; odd++) {
+            const unsigned left = 12 - 8 * odd;
+            const v16i a = v16i_top_nibbles(x4[i], left - 4 * (unsigned)x_high);
+            const v16i b = v16i_top_nibbles(y4[i], left - 4 * (unsigned)y_high);
+            const v16i u = v16i_add_words(v16i_mul_words(a, x.d), x.m);
+            const v16i v = v16i_add_words(v16i_mul_words(b, y.d), y.m);
+            const v16i c = v16i_load(cos), s = v16i_load(sin);
+
+            v16i_store(out, v16i_sub_words(v16i_mul_words(u, c), v16i_mul_words(v, s)));
+            v16i_store(out + partner, v16i_add_words(v16i_mul_words(v, c), v16i_mul_words(u, s)));
+            out += KN_TILE;
+            cos += KN_TILE;
+            sin += KN_TILE;
+        }
+}
+
+V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
+                           int head_dim)
+{
+    const int n_group = head_dim / KN_GROUP, n_turn = head_dim / 32, n_dword = 5 * n_group;
+    const int partner = head_dim / 4 * KN_TILE;
+    const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
+
+    for (int at = 0; at < KN_TILE; at += 16, units += 16 * stride) {
+        struct fixed_scale s[FIXED_GROUPS];
+        v16i unit[5 * FIXED_GROUPS];
+
+        fetch_units(units, stride, 16);
+        for (int i = 0; i < n_dword; i += 4) { /* the last four may overlap */
+            const int first = i + 4 <= n_dword ? i : n_dword - 4;
+            v16_load_columns(unit + first, units + 4 * first, stride);
+        }
+        scale_keys(s, tile->k_scale + at, unit, n_group);
+        for (int i = 0; i < n_turn; i++) {
+            const int j = i + n_turn, x_high = i % 2, y_high = j % 2;
+            const v16i *x = unit + i / 2 * 5 + 1, *y = unit + j / 2 * 5 + 1;
+            uint32_t *out = tile->k + i * 8 * KN_TILE + at;
+            const uint32_t *cos = places + i * 8 * KN_TILE + at, *sin = cos + partner;
+
+            if (x_high && y_high)
+                turn_numbers(out, partner, x, 1, y, 1, s[i / 2], s[j / 2], cos, sin);
+            else if (x_high)
+                turn_numbers(out, partner, x, 1, y, 0, s[i / 2], s[j / 2], cos, sin);
+            else if (y_high)
+                turn_numbers(out, partner, x, 0, y, 1, s[i / 2], s[j / 2], cos, sin);
+            else
+                turn_numbers(out, partner, x, 0, y, 0, s[i / 2], s[j / 2], cos, sin);
+        }
+    }
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+/* d and m of all slots, group by group, as floats. */
+static inline void load_scales(struct fixed_scales *out, const uint8_t *units, int n_group)
+{
+    const size_t stride = (size_t)n_group * sizeof(struct kn_kv_q4);
+    uint32_t both[KN_TILE];
+
+    for (int g = 0; g < n_group; g++, units += sizeof(struct kn_kv_q4)) {
+#pragma GCC unroll 8
+        for (int s = 0; s < KN_TILE; s++) memcpy(&both[s], units + (size_t)s * stride, 4);
+        for (int s = 0; s < KN_TILE; s += 16) {
+            const v16i x = v16i_load(both + s);
+            v16_store(out->d[g] + s, v16i_half(x, 0));
+            v16_store(out->m[g] + s, v16i_half(x, 16));
+        }
+    }
+}
+
+V16_APART void expand_values(struct fixed_tile *tile, const uint8_t *units, int head_dim)
+{
+    const int n_group = head_dim / KN_GROUP;
+    const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
+    const uint8_t *nibbles = units + 4;
+
+    load_scales(&tile->v_scale, units, n_group);
+    tile->v_seen = 0;
+    for (int pair = 0; pair < FIXED_PAIRS; pair += 2) {
+        const uint8_t *slot = nibbles + (size_t)(pair / 16 * 32 + pair % 16) * stride;
+        uint32_t *out = tile->v + pair * head_dim;
+
+        fetch_units(units + (size_t)(2 * pair) * stride, stride, 4);
+        for (int g = 0; g < n_group; g++, slot += sizeof(struct kn_kv_q4), out += KN_GROUP) {
+            const v16i x =
+                v16i_load_quads(slot, slot + stride, slot + 16 * stride, slot + 17 * stride);
+            v16i_store(out, v16i_low_nibbles(x, 0));
+            v16i_store(out + 16, v16i_low_nibbles(x, 4));
+            v16i_store(out + head_dim, v16i_low_nibbles(x, 8));
+            v16i_store(out + head_dim + 16, v16i_low_nibbles(x, 12));
+        }
+    }
+}
+
+/* The nibbles' factors where the first n_slot slots are seen. */
+static inline void scale_values(struct fixed_tile *tile, int n_group, int n_slot)
+{
+    if (tile->v_seen == n_slot) return;
+    tile->v_seen = n_slot;
+    for (int g = 0; g < n_group; g++) {
+        const float *d = tile->v_scale.d[g];
+        v16 top = v16_zero();
+
+        for (int i = 0; i < n_slot; i += 16)
+            top = v16_max(seen(d + i, n_slot - i, v16_zero()), top);
+        const float max = v16_top(top);
+        const v16 inv = v16_set1(max > 0.0f ? 32767.0f / max : 0.0f);
+        for (int i = 0; i < KN_TILE; i += 32) {
+            const v16 a = v16_mul(seen(d + i, n_slot - i, v16_zero()), inv);
+            const v16 b = v16_mul(seen(d + i + 16, n_slot - i - 16, v16_zero()), inv);
+            v16i_store(tile->v_factor[g] + i / 2, v16i_words(v16i_round(a), v16i_round(b)));
+        }
+        tile->v_unit[g] = max * (32768.0f / (32767.0f * 32767.0f));
+    }
+}
+
+/* ---- queries -------------------------------------------------------------------------------- */
+
+/* The largest scale that keeps sums in 32 bits and queries in 16, with 1 % for roundings. */
+static inline float query_length(int head_dim)
+{
+    return 0.99f * 0x1p17f / sqrtf((float)head_dim);
+}
+
+static inline const float *query_of(const struct kn_attend *job, int r)
+{
+    const int t = r / job->n_group, g = r % job->n_group;
+    return job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
+}
+
+/* Row r is group r % n_group of token r / n_group. */
+static inline void scale_query(struct fixed_tile *tile, const struct kn_attend *job, int r)
+{
+    const float *q = query_of(job, r);
+    v16 square = v16_zero();
+
+    for (int d = 0; d < job->head_dim; d += 16) {
+        const v16 x = v16_load(q + d);
+        square = v16_fma(x, x, square);
+    }
+    const float length = sqrtf(v16_sum(square)), max = query_length(job->head_dim);
+    /* cosines and sines of keys are over 32767, and words multiply over 32768 */
+    tile->q_scale[r % FIXED_SPAN] = job->scale * (length / max) * (32768.0f / 32767.0f);
+    tile->q_inv[r % FIXED_SPAN] = length > 0x1p-100f ? max / length : 0.0f;
+}
+
+/* Row r of the job turned to slot p0. */
+static inline void turn_query_fixed(uint32_t *out, const struct fixed_tile *tile,
+                                    const struct kn_attend *job, int r, int p0)
+{
+    const int half = job->head_dim / 2;
+    const float *q = query_of(job, r);
+    const size_t at = (size_t)(job->pos0 + r / job->n_group - p0) * (size_t)half;
+    const v16 inv = v16_set1(tile->q_inv[r % FIXED_SPAN]);
+
+    for (int d = 0; d < half; d += 16) {
+        const v16 a = v16_mul(v16_load(q + d), inv), b = v16_mul(v16_load(q + half + d), inv);
+        const v16 c = v16_load(job->rope->cos + at + d), s = v16_load(job->rope->sin + at + d);
+
+        v16_store_words(out + d / 2, v16_fnma(b, s, v16_mul(a, c)));
+        v16_store_words(out + (half + d) / 2, v16_fma(a, s, v16_mul(b, c)));
+        __builtin_prefetch(job->rope->cos + at + d - KN_TILE * half);
+        __builtin_prefetch(job->rope->sin + at + d - KN_TILE * half);
+    }
+}
+
+/* ---- Q K^T ---------------------------------------------------------------------------------- */
+
+/* R rows against 16 V16_FIXED_SLOTS slots: p[r][slot]. */
+V16_INLINE void fixed_logits_tile(int R, float *p, const uint32_t *q, const uint32_t *k,
+                                  const float *k_scale, int n_pair)
+{
+    v16i sum[V16_FIXED_ROWS * V16_FIXED_SLOTS];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < R * V16_FIXED_SLOTS; i++) sum[i] = v16i_set1(0);
+    for (int d = 0; d < n_pair; d++, k += KN_TILE) {
+        v16i x[V16_FIXED_SLOTS];
+
+#pragma GCC unroll 4
+        for (int w = 0; w < V16_FIXED_SLOTS; w++) x[w] = v16i_load(k + 16 * w);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) {
+            const v16i y = v16i_set1(q[r * n_pair + d]);
+#pragma GCC unroll 4
+            for (int w = 0; w < V16_FIXED_SLOTS; w++)
+                sum[r * V16_FIXED_SLOTS + w] =
+                    v16i_dot_words(sum[r * V16_FIXED_SLOTS + w], x[w], y);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int w = 0; w < V16_FIXED_SLOTS; w++)
+            v16_store(p + r * KN_TILE + 16 * w, v16_mul(v16_from_ints(sum[r * V16_FIXED_SLOTS + w]),
+                                                        v16_load(k_scale + 16 * w)));
+}
+
+V16_APART void fixed_logits(struct fixed_tile *tile, int n_row, int n_slot, int dim)
+{
+    const int n_pair = dim / 2;
+
+    for (int s = 0; s < n_slot; s += 16 * V16_FIXED_SLOTS) {
+        const uint32_t *k = tile->k + s;
+        const float *scale = tile->k_scale + s;
+        int r = 0;
+
+        for (; r + V16_FIXED_ROWS <= n_row; r += V16_FIXED_ROWS)
+            fixed_logits_tile(V16_FIXED_ROWS, tile->p + r * KN_TILE + s, tile->q + r * n_pair, k,
+                              scale, n_pair);
+        for (; r < n_row; r++)
+            fixed_logits_tile(1, tile->p + r * KN_TILE + s, tile->q + r * n_pair, k, scale, n_pair);
+    }
+}
+
+/* ---- softmax -------------------------------------------------------------------------------- */
+
+/* Slots of the tile at p0 that row r of the job sees: at most 64, or less than 1. */
+static inline int fixed_visible(const struct kn_attend *job, int r, int p0)
+{
+    const int pos = job->pos0 + r / job->n_group;
+    const int n = (pos + 1 < job->slot1 ? pos + 1 : job->slot1) - p0;
+    return n < KN_TILE ? n : KN_TILE;
+}
+
+static inline float row_top(const float *p, int n_slot)
+{
+    v16 top = v16_set1(-INFINITY);
+
+    for (int s = 0; s < n_slot; s += 16)
+        top = v16_max(seen(p + s, n_slot - s, v16_set1(-INFINITY)), top);
+    return v16_top(top);
+}
+
+/* Row i of the tile: the weights of the nibbles from its logits, relative to their maximum. sums[0]
+ * is the sum of the exponentials, sums[1 + g] that of their products with m. */
+static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float top, float to_log2,
+                               int n_group, float *sums)
+{
+    const float *p = tile->p + i * KN_TILE;
+    v16 sum[FIXED_SUMS];
+
+    for (int g = 0; g < n_group + 4; g++) sum[g] = v16_zero();
+#pragma GCC unroll 2
+    for (int s = 0; s < KN_TILE; s += 32) {
+        v16 e[2];
+
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            const int at = s + 16 * h;
+            const v16 x = v16_sub(v16_load(p + at), v16_set1(top));
+            e[h] = fixed_exp2(v16_mul(x, v16_set1(to_log2)));
+            if (n_slot < at + 16) e[h] = v16_keep_n(e[h], n_slot - at, v16_zero());
+            sum[0] = v16_add(sum[0], e[h]);
+        }
+        const v16 one = v16_set1(32767.0f);
+        const v16i words =
+            v16i_words(v16i_round(v16_mul(e[0], one)), v16i_round(v16_mul(e[1], one)));
+        for (int g = 0; g < n_group; g++) {
+            const float *m = tile->v_scale.m[g] + s;
+            const v16i w = v16i_mul_words(words, v16i_load(tile->v_factor[g] + s / 2));
+
+            v16i_store(tile->w[g] + i * FIXED_PAIRS + s / 2, w);
+            sum[1 + g] = v16_fma(e[1], v16_load(m + 16), v16_fma(e[0], v16_load(m), sum[1 + g]));
+        }
+    }
+    for (int g = 0; g < n_group + 1; g += 4)
+        v16_sum4(sums + g, sum[g], sum[g + 1], sum[g + 2], sum[g + 3]);
+}
+
+/* Rows [r0, r0 + n_row) of the job: logits become weights, maxima and sums move on. */
+V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *job, int r0,
+                             int n_row, int p0)
+{
+    const int n_group = job->head_dim / KN_GROUP;
+    const v16 log2e = v16_set1(1.44269504f),
+              scale = v16_load_n(tile->q_scale + r0 % FIXED_SPAN, n_row);
+    float top[16] = {0}, to_log2[16], share[16], keep[16];
+
+    for (int r = 0; r < n_row; r++)
+        top[r] = row_top(tile->p + r * KN_TILE, fixed_visible(job, r0 + r, p0));
+
+    const v16 tile_max = v16_mul(v16_load(top), scale), old = v16_load_n(job->m + r0, n_row);
+    const v16 max = v16_max(tile_max, old);
+    v16_store(to_log2, v16_mul(scale, log2e));
+    v16_store(keep, fixed_exp2(v16_mul(v16_sub(old, max), log2e)));
+    v16_store(share, fixed_exp2(v16_mul(v16_sub(tile_max, max), log2e)));
+    v16_store_n(job->m + r0, max, n_row);
+    for (int r = 0; r < n_row; r++) {
+        const int n_slot = fixed_visible(job, r0 + r, p0);
+        float sums[FIXED_SUMS];
+
+        scale_values(tile, n_group, n_slot);
+        row_weights(tile, r, n_slot, top[r], to_log2[r], n_group, sums);
+        job->l[r0 + r] = job->l[r0 + r] * keep[r] + sums[0] * share[r];
+        tile->keep[r] = keep[r];
+        for (int g = 0; g < n_group; g++) {
+            tile->grow[r][2 * g] = share[r] * tile->v_unit[g];
+            tile->grow[r][2 * g + 1] = share[r] * sums[1 + g];
+        }
+    }
+}
+
+/* ---- P V ------------------------------------------------------------------------------------ */
+
+/* R rows, N groups of numbers from group g on: acc[r * dim + ..] = acc * keep + sum of p v. */
+V16_INLINE void fixed_values_tile(int R, int N, const struct fixed_tile *tile, float *acc, int r0,
+                                  int g, int dim)
+{
+    const uint32_t *v = tile->v + g * KN_GROUP;
+    v16i sum[V16_FIXED_ROWS * V16_FIXED_GROUPS * 2];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < 2 * R * N; i++) sum[i] = v16i_set1(0);
+    for (int pair = 0; pair < FIXED_PAIRS; pair++, v += dim) {
+        v16i x[2 * V16_FIXED_GROUPS];
+
+#pragma GCC unroll 4
+        for (int w = 0; w < 2 * N; w++) x[w] = v16i_load(v + 16 * w);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 2
+            for (int n = 0; n < N; n++) {
+                const v16i y = v16i_set1(tile->w[g + n][(r0 + r) * FIXED_PAIRS + pair]);
+                v16i *at = sum + (r * N + n) * 2;
+                at[0] = v16i_dot_words(at[0], x[2 * n], y);
+                at[1] = v16i_dot_words(at[1], x[2 * n + 1], y);
+            }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int w = 0; w < 2 * N; w++) {
+            const float *grow = tile->grow[r0 + r] + 2 * (g + w / 2);
+            float *at = acc + (r0 + r) * dim + g * KN_GROUP + 16 * w;
+            const v16 kept = v16_fma(v16_load(at), v16_set1(tile->keep[r0 + r]), v16_set1(grow[1]));
+            v16_store(at, v16_fma(v16_from_ints(sum[r * N * 2 + w]), v16_set1(grow[0]), kept));
+        }
+}
+
+V16_INLINE void fixed_values_rows(int R, const struct fixed_tile *tile, float *acc, int r, int dim)
+{
+    const int n_group = dim / KN_GROUP;
+    int g = 0;
+
+    for (; g + V16_FIXED_GROUPS <= n_group; g += V16_FIXED_GROUPS)
+        fixed_values_tile(R, V16_FIXED_GROUPS, tile, acc, r, g, dim);
+    for (; g < n_group; g++) fixed_values_tile(R, 1, tile, acc, r, g, dim);
+}
+
+V16_APART void fixed_values(const struct fixed_tile *tile, float *acc, int n_row, int dim)
+{
+    int r = 0;
+
+    for (; r + V16_FIXED_ROWS <= n_row; r += V16_FIXED_ROWS)
+        fixed_values_rows(V16_FIXED_ROWS, tile, acc, r, dim);
+    for (; r < n_row; r++) fixed_values_rows(1, tile, acc, r, dim);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* Rows [r0, r0 + n_row) of the job, which see something of the tile at p0. */
+static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *job, int r0,
+                              int n_row, int p0)
+{
+    const int dim = job->head_dim;
+
+    for (int r = 0; r < n_row; r++) turn_query_fixed(tile->q + r * dim / 2, tile, job, r0 + r, p0);
+    fixed_logits(tile, n_row, fixed_visible(job, r0 + n_row - 1, p0), dim);
+    fixed_softmax(tile, job, r0, n_row, p0);
+    fixed_values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, dim);
+}
+
+/* Rows [r0, r1) of the job, at most FIXED_SPAN. */
+static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *job, int r0, int r1)
+{
+    const int dim = job->head_dim, t1 = job->pos0 + (r1 - 1) / job->n_group + 1;
+    const int end = t1 < job->slot1 ? t1 : job->slot1;
+
+    for (int r = r0; r < r1; r++) scale_query(tile, job, r);
+    for (int p0 = job->slot0; p0 < end; p0 += KN_TILE) {
+        const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
+        const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0; /* the first row */
+
+        expand_keys(tile, tile_units(tile, job->k, dim, p0, n_slot), job->rope->places, dim);
+        expand_values(tile, tile_units(tile, job->v, dim, p0, n_slot), dim);
+        for (int r = r0 > sees ? r0 : sees; r < r1; r += FIXED_ROWS)
+            fixed_rows(tile, job, r, r1 - r < FIXED_ROWS ? r1 - r : FIXED_ROWS, p0);
+    }
+}
+
+static inline void attend_fixed_v16(const struct kn_attend *job)
+{
+    const int rows = job->n_tok * job->n_group, dim = job->head_dim;
+    struct fixed_tile tile;
+
+    assert(dim <= FIXED_DIM && dim % KN_GROUP == 0 && job->slot0 % KN_TILE == 0);
+    for (int r = 0; r < rows; r++) {
+        job->m[r] = -INFINITY;
+        job->l[r] = 0.0f;
+    }
+    memset(job->acc, 0, (size_t)rows * (size_t)dim * sizeof *job->acc);
+    for (int r = 0; r < rows; r += FIXED_SPAN)
+        fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
+}
+
+#endif

@@ -108,6 +108,40 @@ void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t
     sum(p, row, part, p->col, p->col + p->n_cols, kept, seen);
 }
 
+bool picture_is_flat(const struct picture *p)
+{
+    int64_t least = INT64_MAX, most = 0;
+    for (int layer = 0; layer < p->r->n_layer; layer++) {
+        int64_t kept, seen;
+        ramp_sum(p->r, (struct ramp_part){layer, 1, 0, p->r->n_head}, 0, p->r->n_cols, &kept,
+                 &seen);
+        least = kept < least ? kept : least;
+        most = kept > most ? kept : most;
+    }
+    return most - least <= most / 100;
+}
+
+double picture_agreement(const struct picture *p, int layer)
+{
+    const struct retention *r = p->r;
+    double sum = 0;
+    int n = 0;
+    for (int a = 0; a < r->n_head; a++)
+        for (int b = 0; b < a; b++) {
+            const uint32_t *x = r->kept + (layer * r->n_head + a) * RETENTION_COLS;
+            const uint32_t *y = r->kept + (layer * r->n_head + b) * RETENTION_COLS;
+            int64_t both = 0, all = 0;
+            for (int c = 0; c < r->n_cols; c++) {
+                both += x[c] < y[c] ? x[c] : y[c];
+                all += (int64_t)x[c] + y[c];
+            }
+            if (all == 0) continue;
+            sum += 2 * (double)both / (double)all;
+            n++;
+        }
+    return n > 0 ? sum / n : -1;
+}
+
 int64_t picture_per_cell(const struct picture *p)
 {
     return ramp_per_cell(p->n_cols, slices_drawn(p)) * p->r->col_width;

@@ -26,6 +26,12 @@ struct picture {
     int col, n_cols; /* of the snapshot: what they show */
 };
 
+/* All layers keep the same share: then it says nothing about them. */
+bool picture_is_flat(const struct picture *p);
+/* How much the heads of a layer agree on what to keep, 0 to 1: of two heads the units in the same
+ * columns, mean of all pairs. -1 = there is one head, or nothing kept. */
+double picture_agreement(const struct picture *p, int layer);
+
 /* Shows 1 / 2^zoom of the snapshot's columns, around a position. */
 struct picture picture_make(const struct retention *r, const struct waterfall *past,
                             enum map_mode mode, int layer, int cells, int zoom, int64_t position);

@@ -20,7 +20,9 @@
 #include "tui/utf8.h"
 
 enum {
-    FRAME_MS = 33,    /* at most 30 frames a second */
+    FRAME_MS = 33, /* at most 30 frames a second */
+    SLOW_FRAME_MS =
+        250,          /* where the answer's text is not shown, only snapshots change the picture */
     KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
     LINK_MS = 20,     /* looking again whether a slow terminal has come along */
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
@@ -215,7 +217,7 @@ static void take_signals(struct ui *u)
     struct signalfd_siginfo info;
     while (read(term_signal_fd(), &info, sizeof info) == sizeof info) {
         int sig = (int)info.ssi_signo;
-        u->dirty = true;
+        u->dirty = u->key_dirty = true;
         if (sig == SIGWINCH)
             screen_fit(&u->screen);
         else if (sig == SIGTSTP)
@@ -241,12 +243,19 @@ static void frame(struct ui *u)
     u->dirty = u->key_dirty = false;
 }
 
+/* Between frames. */
+static int frame_gap(const struct ui *u)
+{
+    if (u->key_dirty) return KEY_FRAME_MS;
+    return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
+}
+
 /* Milliseconds to sleep at most; -1 = until something happens. */
 static int patience(const struct ui *u)
 {
     int64_t ms = app_timeout(&u->app);
     if (u->dirty) {
-        int64_t wait = (u->key_dirty ? KEY_FRAME_MS : FRAME_MS) - (u->app.now_ms - u->frame_ms);
+        int64_t wait = frame_gap(u) - (u->app.now_ms - u->frame_ms);
         bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
         wait = wait < 0 ? 0 : wait;
         if (!ready && wait < LINK_MS) wait = LINK_MS;
@@ -303,7 +312,7 @@ static void loop(struct ui *u)
     while (!u->gone) {
         set_clock(u);
         int64_t since = u->app.now_ms - u->frame_ms;
-        if (u->dirty && since >= (u->key_dirty ? KEY_FRAME_MS : FRAME_MS) &&
+        if (u->dirty && since >= frame_gap(u) &&
             screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
             take_news(u);
             carry_out_all(u);

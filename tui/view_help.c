@@ -48,6 +48,7 @@ static void draw(struct app *a, struct pane p)
     put_row(a, p, &y, "unit", "the key and value of one token in one head of one layer");
     put_row(a, p, &y, "KV",
             "the whole conversation; a cell shows the share of its units still kept");
+    put_row(a, p, &y, "same", "how much a layer's heads agree on what to keep, in columns");
     put_row(a, p, &y, "gone", "no head has it any more; later states may still know of it");
     put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");
     a->help.rows = y;

@@ -41,6 +41,7 @@ struct fold {
     int halves; /* cells above each other in one line: 1 or 2 */
     int top;    /* first row shown */
     int lines;
+    bool agree;  /* the number behind a row is the heads' agreement, not the share */
     int stretch; /* lines of the screen for each of them: where rows are few */
 };
 
@@ -99,6 +100,12 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
     int n = f->each * f->halves;
     if (pic->mode == MAP_HISTORY) n = 1;
     if (row + n > f->n) n = f->n - row;
+    if (f->agree) {
+        double sum = 0;
+        for (int i = 0; i < n; i++) sum += fmax(picture_agreement(pic, row + i), 0);
+        pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n);
+        return;
+    }
     picture_row(pic, row, n, &kept, &seen);
     pane_printf(p, x, y, ATTR_TEXT, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
 }
@@ -401,11 +408,13 @@ static void draw(struct app *a, struct pane p)
     int bars = p.h >= 28 ? 4 : 0, inspector = p.h >= 40 ? 8 : p.h >= 28 ? 3 : 2;
     struct fold f = fold_of(a, &pic, p.h - 4 - bars - inspector);
     int end = 2 + f.lines * f.stretch; /* of the picture */
+    f.agree = pic.mode == MAP_LAYERS && r->n_head > 1 && picture_is_flat(&pic);
     inspector = p.h - end - 2 - bars;
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
     draw_title(a, p, &pic);
     pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
+    pane_puts(p, LABEL + 2 + pic.cells, 1, ATTR_DIM, f.agree ? "same" : "kept");
     draw_lines(p, 2, &pic, &f);
     mark_cursor(a, p, 2, &pic, &f);
     draw_turns(a, p, end, &pic);

@@ -19,7 +19,7 @@
 enum {
     FRAMES_AHEAD = 3,  /* of the terminal's answers, when a key is echoed; others wait for each */
     SILENT_MS = 1000,  /* a terminal that has not answered by then does not know the question */
-    ANSWER_MS = 30000, /* one that did is only slow, but answers get lost, too */
+    ANSWER_MS = 10000, /* one that did is only slow, but answers get lost, too */
     FAREWELL_MS = 500,
 };
 
@@ -92,8 +92,7 @@ static void ask_terminal(struct screen *s)
 int screen_open(struct screen *s, const struct options *o, struct err *e)
 {
     memset(s, 0, sizeof *s);
-    int rc = o->record ? record_open(&s->record, o->record, e) : 0;
-    if (!rc) rc = term_open(e);
+    int rc = term_open(e);
     if (rc) return rc;
     unsetenv("LINES"); /* set, they would hide every resize */
     unsetenv("COLUMNS");
@@ -131,8 +130,6 @@ static void await_answers(struct screen *s)
 
 void screen_close(struct screen *s)
 {
-    record_close(s->record);
-    s->record = NULL;
     if (!s->curses) return;
     await_answers(s);
     endwin();
@@ -211,21 +208,27 @@ bool screen_reply(struct screen *s, const struct key_event *ev)
     return true;
 }
 
+static bool given_up(const struct screen *s, int64_t now_ms)
+{
+    return now_ms - s->asked_ms > (s->answers ? ANSWER_MS : SILENT_MS);
+}
+
 bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
 {
     int waiting = 0; /* bytes: a serial line tells, a pseudo-terminal says 0 */
     if (ioctl(term_out(), TIOCOUTQ, &waiting) == 0 && waiting > (key ? 1024 : 256)) return false;
     if (s->unanswered < (key ? FRAMES_AHEAD : 1)) return true;
-    return now_ms - s->asked_ms > (s->answers ? ANSWER_MS : SILENT_MS);
+    return given_up(s, now_ms);
 }
 
 /* The terminal says when it has come as far as this. */
 static void ask_status(struct screen *s)
 {
     int64_t now_ms = system_clock_ns() / 1000000;
-    if (s->unanswered > 0 && !s->answers && now_ms - s->asked_ms > SILENT_MS) s->polite = false;
-    if (s->unanswered >= FRAMES_AHEAD) s->unanswered = 0; /* lost */
-    if (!s->polite && !s->answers) s->unanswered = 0;
+    if (s->unanswered > 0 && given_up(s, now_ms)) {
+        s->unanswered = 0;
+        s->polite = s->answers;
+    }
     if (!s->polite && !s->answers) return;
     term_write("\033[5n", 4);
     s->unanswered++;

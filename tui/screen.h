@@ -13,7 +13,7 @@ struct options;
 struct record;
 
 struct screen {
-    struct record *record; /* NULL = nobody asked for one */
+    struct record *record; /* the caller's to set and to close; NULL = nobody asked for one */
     void *curses;          /* SCREEN * */
     struct grid shown;     /* what the terminal holds */
     bool repaint;          /* it may hold something else: write every cell */

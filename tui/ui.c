@@ -13,6 +13,7 @@
 #include "runtime/options.h"
 #include "tui/app.h"
 #include "tui/paths.h"
+#include "tui/record.h"
 #include "tui/screen.h"
 #include "tui/secret.h"
 #include "tui/talk.h"
@@ -334,10 +335,17 @@ bool ui_run(const struct options *o, int *status)
     struct ui u = {.o = o, .dirty = true};
     struct str path = {0};
     struct err e = {0};
+    struct record *record = NULL;
+    if (o->record && record_open(&record, o->record, &e)) {
+        *status = talk_fail(&e);
+        return true;
+    }
     if (screen_open(&u.screen, o, &e)) {
+        record_close(record);
         talk_note("%s; going on without a screen", e.text);
         return false;
     }
+    u.screen.record = record;
     bool remember = !o->private_mode && path_history(&path, &e) == 0;
     app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
     str_release(&path);
@@ -350,6 +358,7 @@ bool ui_run(const struct options *o, int *status)
         u.status = 1;
     show_log(&u);
     screen_close(&u.screen);
+    record_close(record);
     worker_close(u.worker);
     sensors_close(u.sensors);
     news_box_release(&u.box);

@@ -1,5 +1,6 @@
 #include "runtime/cache.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <string.h>
 
@@ -211,6 +212,17 @@ void cache_appended(struct cache *c, int n)
         for (int64_t p = c->n_pos; p < c->n_pos + n; p++) k[p / c->col_width]++;
     }
     c->n_pos += n;
+}
+
+void cache_take_back(struct cache *c)
+{
+    c->n_pos--;
+    for (int i = 0; i < n_heads(c); i++) {
+        struct cache_head *h = &c->heads[i];
+        assert(h->len > 0 && h->pos[h->len - 1] == (uint32_t)c->n_pos);
+        h->len--;
+        c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
+    }
 }
 
 void cache_recount(struct cache *c, int index)

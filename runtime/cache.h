@@ -114,6 +114,9 @@ static inline float *cache_state(const struct cache *c, int layer)
  * them and moves n_pos on. */
 void cache_appended(struct cache *c, int n);
 
+/* Takes the newest unit of every head back, which must be that of position n_pos - 1. */
+void cache_take_back(struct cache *c);
+
 /* Recounts one head's columns after an eviction; safe for different heads at once. */
 void cache_recount(struct cache *c, int index);
 

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "runtime/backend_cuda.h"
@@ -8,6 +10,7 @@
 #include "runtime/evict.h"
 #include "runtime/options.h"
 #include "runtime/score.h"
+#include "runtime/segment.h"
 
 static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
@@ -102,6 +105,33 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
     if (!rc)
         *id =
             sampler_draw(s, logits, x->engine->model->n_vocab, recent, n_recent, position, scratch);
+    return rc;
+}
+
+int context_run_again(struct context *x, int32_t id, struct err *e)
+{
+    struct cache *c = &x->cache;
+    int n_heads = c->shape.n_layer * c->shape.n_head, rc = 0;
+    struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
+    float *scores = malloc((size_t)n_heads * sizeof *scores);
+    if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) memory_write(c, i, &memory[i]);
+    if (!rc) {
+        for (int i = 0; i < n_heads; i++) scores[i] = c->heads[i].score[c->heads[i].len - 1];
+        cache_take_back(c);
+        rc = context_run(x, &id, 1, 1, e);
+    }
+    if (!rc) {
+        for (int i = 0; i < n_heads; i++) c->heads[i].score[c->heads[i].len - 1] = scores[i];
+    }
+    for (int i = 0; memory && i < c->shape.n_layer; i++) {
+        bool fits = rc || memory_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
+        assert(fits);
+        (void)fits;
+        str_release(&memory[i]);
+    }
+    free(memory);
+    free(scores);
     return rc;
 }
 

@@ -41,6 +41,10 @@ int context_logits(struct context *x, float **out, struct err *e);
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e);
 
+/* Runs the newest token, `id`, again for its logits alone: units, scores and what the policy
+ * remembers stay as they are. */
+int context_run_again(struct context *x, int32_t id, struct err *e);
+
 /* Cuts heads that are over the budget; *gone units went. Nothing for policy full. */
 int context_evict(struct context *x, int64_t *gone, struct err *e);
 

@@ -83,6 +83,14 @@ static int put_message(void *ctx, const struct store_message *m)
     return 0;
 }
 
+static int put_tag(void *ctx, const char *tag)
+{
+    struct writer *w = ctx;
+    str_puts(w->out, w->n++ ? "," : ",\"tags\":[");
+    put_string(w->out, tag, strlen(tag));
+    return 0;
+}
+
 static int put_object(struct store *s, const struct store_conversation *c, struct str *out,
                       struct err *e)
 {
@@ -97,8 +105,11 @@ static int put_object(struct store *s, const struct store_conversation *c, struc
     str_printf(out, ",\"created_ms\":%lld,\"updated_ms\":%lld,\"state\":", (long long)c->created_ms,
                (long long)c->updated_ms);
     put_string(out, state, strlen(state));
+    struct writer tags = {.out = out};
+    rc = store_tag_each(s, c->id, put_tag, &tags, e);
+    if (tags.n) str_puts(out, "]");
     str_puts(out, ",\"messages\":[");
-    rc = store_message_each(s, c->id, put_message, &w, e);
+    if (rc == 0) rc = store_message_each(s, c->id, put_message, &w, e);
     str_puts(out, "]}");
     free(state);
     return rc;
@@ -287,6 +298,13 @@ static int import_object(struct import *im, const cJSON *o)
     cJSON_ArrayForEach(m, messages)
     {
         if (rc == 0) rc = import_message(im, c.id, m, &position);
+    }
+    const cJSON *tags = cJSON_GetObjectItemCaseSensitive(o, "tags"), *tag;
+    cJSON_ArrayForEach(tag, tags)
+    {
+        const char *text = cJSON_GetStringValue(tag);
+        if (rc == 0)
+            rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "a tag that is none");
     }
     if (rc == 0 && *state) rc = store_state_put(im->s, c.id, state, im->e);
     if (rc == 0) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <sys/stat.h>
 #include <time.h>
 
 #include "runtime/base/str.h"
@@ -84,9 +82,20 @@ struct store *library_store(struct library *l)
 /* ---- list ------------------------------------------------------------------------------------ */
 
 struct list_walk {
+    struct store *store;
     int (*each)(void *ctx, const struct library_entry *c);
     void *ctx;
+    struct err *e;
 };
+
+static int add_tag(void *ctx, const char *tag)
+{
+    struct library_entry *entry = ctx;
+    size_t n = strlen(entry->tags);
+    if (n + strlen(tag) + 3 > sizeof entry->tags) return 0;
+    snprintf(entry->tags + n, sizeof entry->tags - n, "%s#%s", n ? " " : "", tag);
+    return 0;
+}
 
 static int list_one(void *ctx, const struct store_conversation *c)
 {
@@ -97,15 +106,24 @@ static int list_one(void *ctx, const struct store_conversation *c)
                                   .cache_bytes = c->cache_bytes};
     memcpy(entry.name, c->name, sizeof entry.name);
     memcpy(entry.title, c->title, sizeof entry.title);
-    return w->each(w->ctx, &entry);
+    int rc = c->has_tags ? store_tag_each(w->store, c->id, add_tag, &entry, w->e) : 0;
+    return rc ? rc : w->each(w->ctx, &entry);
 }
 
 int library_list(struct library *l, int (*each)(void *ctx, const struct library_entry *c),
                  void *ctx, struct err *e)
 {
-    struct list_walk w = {each, ctx};
+    return library_list_tagged(l, NULL, each, ctx, e);
+}
+
+int library_list_tagged(struct library *l, const char *tag,
+                        int (*each)(void *ctx, const struct library_entry *c), void *ctx,
+                        struct err *e)
+{
+    struct list_walk w = {l->store, each, ctx, e};
     if (!l->store) return 0;
-    return store_conversation_list(l->store, list_one, &w, e);
+    return tag ? store_tagged_each(l->store, tag, list_one, &w, e)
+               : store_conversation_list(l->store, list_one, &w, e);
 }
 
 /* ---- by name --------------------------------------------------------------------------------- */
@@ -226,6 +244,22 @@ int library_rename(struct library *l, const char *name, const char *new_name, st
     struct store_conversation c;
     int rc = find(l, name, &c, e);
     return rc ? rc : store_conversation_rename(l->store, c.id, new_name, e);
+}
+
+int library_tag(struct library *l, const char *name, const char *tag, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_tag_add(l->store, c.id, tag, e);
+}
+
+int library_untag(struct library *l, const char *name, const char *tag, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    rc = store_tag_remove(l->store, c.id, tag, e);
+    return rc == 0 ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
 }
 
 static int nothing_saved(struct err *e)

@@ -16,10 +16,11 @@ struct store;
 
 /* path NULL: nothing is saved (private mode); then every list is empty. */
 int library_open(struct library **out, const char *path, struct err *e);
-/* The same for files that are encrypted, or shall be. `ask` writes the passphrase, NUL-terminated,
- * to
- * out[LIBRARY_PASSPHRASE_MAX]; fresh: for a new file, so ask twice. */
+
+/* For files that are encrypted, or shall be. */
 struct library_key {
+    /* Writes the passphrase, NUL-terminated, to out[LIBRARY_PASSPHRASE_MAX]; fresh: for a new file,
+     * so ask twice. */
     int (*ask)(void *ctx, bool fresh, char *out, struct err *e);
     void *ctx;
     bool encrypt; /* a file without conversations becomes an encrypted one */
@@ -38,16 +39,28 @@ void library_secret_free(char *secret);
 void library_close(struct library *l);
 struct store *library_store(struct library *l); /* NULL in private mode; for session and engine */
 
+/* ---- list ------------------------------------------------------------------------------------ */
+
 struct library_entry {
     char name[128];
     char title[128];
     int64_t updated_ms;
     int64_t n_turns, n_tokens, cache_bytes;
+    char tags[128]; /* "#trip #work"; as many as fit */
 };
 
 /* Newest first; a non-zero return of the callback ends the walk and is returned. */
 int library_list(struct library *l, int (*each)(void *ctx, const struct library_entry *c),
                  void *ctx, struct err *e);
+/* Those with a tag; NULL: all. */
+int library_list_tagged(struct library *l, const char *tag,
+                        int (*each)(void *ctx, const struct library_entry *c), void *ctx,
+                        struct err *e);
+/* A tag is one word, without comma and #. ERR_FAIL when a tag that shall go is not on. */
+int library_tag(struct library *l, const char *name, const char *tag, struct err *e);
+int library_untag(struct library *l, const char *name, const char *tag, struct err *e);
+
+/* ---- one conversation ------------------------------------------------------------------------ */
 
 struct library_message {
     enum chat_role role;
@@ -66,22 +79,12 @@ int library_rename(struct library *l, const char *name, const char *new_name, st
 /* Out of sight until it is restored; gone for good after LIBRARY_UNDO_DAYS, or when compacted. */
 #define LIBRARY_UNDO_DAYS 30
 int library_delete(struct library *l, const char *name, struct err *e);
-
-/* A model file that was used or added. */
-struct library_model {
-    const char *path; /* absolute */
-    char digest[65];  /* hex, of what it was then */
-    int64_t size;
-    enum { LIBRARY_MODEL_SAME, LIBRARY_MODEL_TOUCHED, LIBRARY_MODEL_MISSING } state;
-};
-
-/* By path. `state` is what the file's size and times say; nothing is read. */
-int library_models(struct library *l, int (*each)(void *ctx, const struct library_model *m),
-                   void *ctx, struct err *e);
 /* new_name NULL: its own, which must be free. */
 int library_restore(struct library *l, const char *name, const char *new_name, struct err *e);
 /* Drops the saved cache, keeps the text: it is read again when the conversation goes on. */
 int library_drop_cache(struct library *l, const char *name, struct err *e);
+
+/* ---- search ---------------------------------------------------------------------------------- */
 
 struct library_hit {
     const char *name, *title; /* of the conversation */
@@ -114,6 +117,21 @@ struct library_size {
     int64_t bytes_before, bytes_after; /* of the file */
     int64_t n_purged;                  /* conversations that were deleted before */
 };
+/* As small as its contents; what was deleted goes for good. */
 int library_compact(struct library *l, struct library_size *out, struct err *e);
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* A model file that was used or added. */
+struct library_model {
+    const char *path; /* absolute */
+    char digest[65];  /* hex, of what it was then */
+    int64_t size;
+    enum { LIBRARY_MODEL_SAME, LIBRARY_MODEL_TOUCHED, LIBRARY_MODEL_MISSING } state;
+};
+
+/* By path. `state` is what the file's size and times say; nothing is read. */
+int library_models(struct library *l, int (*each)(void *ctx, const struct library_model *m),
+                   void *ctx, struct err *e);
 
 #endif

@@ -45,6 +45,8 @@ enum {
     QUANTIZE = OPTIONS_QUANTIZE,
     EXPORT = OPTIONS_EXPORT,
     DELETE = OPTIONS_DELETE,
+    LIST = OPTIONS_LIST,
+    TAG = OPTIONS_TAG,
     FIND = OPTIONS_FIND,
     ALL = -1,
 };
@@ -70,6 +72,8 @@ static const struct {
     {QUANTIZE, "quantize"},
     {EXPORT, "export"},
     {DELETE, "delete"},
+    {LIST, "list"},
+    {TAG, "tag"},
     {FIND, "search"},
 };
 
@@ -80,6 +84,8 @@ static const struct option table[] = {
      .help = "go on with this conversation, or begin it"},
     {ROW("continue", 0, continue_latest, CHAT), .help = "go on with the latest conversation"},
     {ROW("new", 0, new_conversation, CHAT), .help = "begin a new conversation"},
+    {ROW("read-only", 0, read_only, CHAT), .cli_only = true,
+     .help = "look at a conversation, even while another retain has it open"},
     {ROW("plain", 0, plain, CHAT), .help = "lines instead of screens"},
     {ROW("color", 0, color, CHAT), .choices = "auto,never,16,256", .value = "auto|never|16|256",
      .help = "colours of the screen; auto: what the terminal has, none with NO_COLOR"},
@@ -105,6 +111,8 @@ static const struct option table[] = {
      .help = "one file with text and saved cache"},
     {ROW("cache-only", 0, cache_only, DELETE), .cli_only = true,
      .help = "delete the saved cache, keep the text"},
+    {ROW("tag", 0, tag, LIST), .cli_only = true, .value = "TAG", .help = "only those with this tag"},
+    {ROW("remove", 0, remove, TAG), .cli_only = true, .help = "take the tags off"},
     {ROW("limit", 0, limit, FIND), .max = 1e9, .value = "N", .help = "most results; 0 = all"},
 
     {.name = "Text"},

@@ -30,6 +30,8 @@ enum option_group {
     OPTIONS_EXPORT = 1 << 12,
     OPTIONS_DELETE = 1 << 13,
     OPTIONS_FIND = 1 << 14,
+    OPTIONS_LIST = 1 << 15,
+    OPTIONS_TAG = 1 << 16,
     OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
 };
 
@@ -71,11 +73,13 @@ struct options {
     int64_t rewind;              /* bytes of evicted units kept to go back to earlier turns */
     int64_t disk;                /* bytes of saved caches that are kept; 0 = all */
     bool markdown, cache_only;
+    const char *tag;        /* list: only conversations that have it */
+    bool remove;            /* tag: take off */
     const char *with_cache; /* FILE */
     int limit;              /* results of a search; 0 = all */
     /* chat */
     const char *conversation; /* -c NAME */
-    bool new_conversation, continue_latest;
+    bool new_conversation, continue_latest, read_only;
     bool plain;
     const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
     bool ascii, reduced_motion;

@@ -7,9 +7,13 @@
  *
  * The log can also be read up to an earlier entry: that is how a conversation goes back or branches
  * off without reading anything again. Checkpoints name the entries that can be gone back to: one
- * when a prompt was read, one when an answer ended. Units that no checkpoint needs any more are
- * dead; when a layer has more of them than alive ones, it is written anew without them
- * (compaction), a few layers per turn. */
+ * per chunk that was read, one when an answer ended. What the policy remembers besides units is
+ * written whole for each. Units that no checkpoint needs any more are dead; when a layer has more
+ * of them than alive ones, it is written anew without them (compaction), a few layers per turn.
+ *
+ *   save.c          state, what the log says, writing
+ *   save_load.c     transcript and cache, back into memory
+ *   save_compact.c  what is dead goes */
 #ifndef RETAIN_RUNTIME_SAVE_H
 #define RETAIN_RUNTIME_SAVE_H
 
@@ -45,6 +49,8 @@ struct save_state {
  * that only they need are fewer than the living ones, or than rewind_bytes. */
 int save_open(struct save **out, struct store *store, int64_t conversation, int64_t rewind_bytes,
               struct err *e);
+/* Without the lock, for looking: only the reading functions and save_branch may be called. */
+int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e);
 void save_close(struct save *s);
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -108,13 +114,13 @@ int save_units(struct save *s, const struct cache *c, const struct save_state *n
 int save_answer_token(struct save *s, const struct cache *c, const struct save_token *t,
                       struct err *e);
 
-/* Cuts the text to n_messages and the log to a checkpoint, of which positions below n_run count;
- * point NULL: no cache is left. save_load must follow. */
+/* Cuts the text to n_messages and the log to a checkpoint; point NULL: no cache is left. save_load
+ * must follow. */
 int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
-                int64_t n_run, int64_t n_messages, struct err *e);
+                int64_t n_messages, struct err *e);
 
 /* A new conversation that begins like that, and shares the bytes. */
-int save_branch(struct save *s, const char *name, const struct save_point *point, int64_t n_run,
+int save_branch(struct save *s, const char *name, const struct save_point *point,
                 int64_t n_messages, struct store_conversation *out, struct err *e);
 
 /* Drops the saved cache: what is on the disk does not serve any more. */

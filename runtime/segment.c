@@ -141,14 +141,14 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 /* ---- what the policy remembers --------------------------------------------------------------- */
 
-bool state_needed(const struct cache *c)
+bool memory_needed(const struct cache *c)
 {
     return c->shape.n_state > 0 || c->shape.scores_change;
 }
 
-void state_write(const struct cache *c, int layer, struct str *out)
+void memory_write(const struct cache *c, int layer, struct str *out)
 {
-    struct state_header h = {SEGMENT_STATE, (uint32_t)c->n_pos, (uint32_t)c->shape.n_state};
+    struct memory_header h = {SEGMENT_MEMORY, (uint32_t)c->n_pos, (uint32_t)c->shape.n_state};
     str_append(out, &h, sizeof h);
     if (h.n_state) str_append(out, cache_state(c, layer), h.n_state * sizeof(float));
     for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++) {
@@ -159,42 +159,40 @@ void state_write(const struct cache *c, int layer, struct str *out)
     }
 }
 
-bool state_is(const void *bytes, size_t n)
+bool memory_is(const void *bytes, size_t n)
 {
-    return n >= sizeof(struct state_header) && get_u32(bytes) == SEGMENT_STATE;
+    return n >= sizeof(struct memory_header) && get_u32(bytes) == SEGMENT_MEMORY;
 }
 
-/* One head's scores at *p, of which units may lack the newest `fewer`. */
-static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left, uint32_t fewer)
+/* One head's scores at *p. */
+static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left)
 {
     if (*left < sizeof(uint32_t)) return false;
     uint32_t n = get_u32(*p);
     *p += sizeof n;
     *left -= sizeof n;
-    if (*left / sizeof(float) < n || n < (uint32_t)h->len || n - (uint32_t)h->len > fewer)
-        return false;
-    if (h->len) memcpy(h->score, *p, (size_t)h->len * sizeof(float));
+    if (*left / sizeof(float) < n || n != (uint32_t)h->len) return false;
+    if (n) memcpy(h->score, *p, n * sizeof(float));
     *p += n * sizeof(float);
     *left -= n * sizeof(float);
     return true;
 }
 
-bool state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
+bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
 {
-    struct state_header h;
+    struct memory_header h;
     const uint8_t *p = bytes;
-    if (!state_is(bytes, n)) return false;
+    if (!memory_is(bytes, n)) return false;
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;
-    if (h.n_state != (uint32_t)c->shape.n_state || n / sizeof(float) < h.n_state || h.n_pos < end ||
-        h.n_pos - end > 1)
+    if (h.n_state != (uint32_t)c->shape.n_state || n / sizeof(float) < h.n_state || h.n_pos != end)
         return false;
     if (h.n_state) memcpy(cache_state(c, layer), p, h.n_state * sizeof(float));
     p += h.n_state * sizeof(float);
     n -= h.n_state * sizeof(float);
     for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++)
-        if (!take_scores(cache_head(c, layer, i), &p, &n, h.n_pos - end)) return false;
+        if (!take_scores(cache_head(c, layer, i), &p, &n)) return false;
     return n == 0;
 }
 

@@ -6,7 +6,7 @@
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values, scores
- *   state     struct state_header; what the policy remembers (score.h), then, if scores change, of
+ *   memory    struct memory_header; what the policy remembers (score.h), then, if scores change, of
  *             each head the number of its units (u32) and their scores
  *   gone      SEGMENT_GONE; per head the number and the distances of positions, as varints
  *
@@ -22,7 +22,7 @@
 #include "runtime/base/str.h"
 #include "runtime/cache.h"
 
-enum segment_form { SEGMENT_DENSE = 1, SEGMENT_SPARSE = 2, SEGMENT_STATE = 4 };
+enum segment_form { SEGMENT_DENSE = 1, SEGMENT_SPARSE = 2, SEGMENT_MEMORY = 4 };
 #define SEGMENT_GONE 3 /* first byte of a gone list */
 
 struct segment_header {
@@ -65,18 +65,18 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 /* ---- what the policy remembers --------------------------------------------------------------- */
 
-struct state_header {
-    uint32_t form;    /* SEGMENT_STATE */
+struct memory_header {
+    uint32_t form;    /* SEGMENT_MEMORY */
     uint32_t n_pos;   /* positions that were in the cache */
     uint32_t n_state; /* floats */
 };
 
-bool state_needed(const struct cache *c); /* is there anything but units? */
-void state_write(const struct cache *c, int layer, struct str *out);
-bool state_is(const void *bytes, size_t n);
-/* Into a layer that holds the units of positions below `end`: those of then, or all but the newest.
- * false when it does not fit. */
-bool state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
+bool memory_needed(const struct cache *c); /* does it remember anything but units? */
+void memory_write(const struct cache *c, int layer, struct str *out);
+bool memory_is(const void *bytes, size_t n);
+/* Into a layer that holds the same units as then, of positions below `end`. false when it does not
+ * fit. */
+bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
 
 /* ---- what went ------------------------------------------------------------------------------- */
 

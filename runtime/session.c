@@ -329,7 +329,13 @@ static int run_turn(struct session *s, const struct session_sink *k, enum sessio
     s->answer_ids.n = 0;
     str_clear(&s->answer);
     s->join = (struct utf8_join){0};
-    int rc = read_pending(s, k, end, e);
+    int rc;
+    *end = SESSION_TURN_END;
+    /* Back at the end of a prompt all is in the cache, but the logits are gone. */
+    if (s->pending.n == 0)
+        rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
+    else
+        rc = read_pending(s, k, end, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
     emit(s, "", 0, true, k);
@@ -372,10 +378,17 @@ static int take_message(struct session *s, enum chat_role role, const char *text
     return rc ? rc : add_message(s, role, s->n_tokens, e);
 }
 
+static int check_writable(const struct session *s, struct err *e)
+{
+    if (!s->options.read_only) return 0;
+    return err_set(e, ERR_USAGE, "%s is open for reading only; a branch of it can go on", s->name);
+}
+
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                 enum session_end *end, struct err *e)
 {
-    int rc = finish_answer(s, sink, e);
+    int rc = check_writable(s, e);
+    if (!rc) rc = finish_answer(s, sink, e);
     if (!rc) rc = take_message(s, CHAT_USER, text, n, sink, e);
     if (!rc) rc = run_turn(s, sink, end, e);
     return rc;
@@ -383,16 +396,17 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
 
 bool session_can_continue(const struct session *s)
 {
-    if (s->n_tokens == 0 || s->pending.n == 0) return false;
+    if (s->n_tokens == 0) return false;
     return last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
 }
 
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e)
 {
-    if (!session_can_continue(s))
-        return err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
-    int rc = finish_answer(s, sink, e);
+    int rc = check_writable(s, e);
+    if (!rc && !session_can_continue(s))
+        rc = err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
+    if (!rc) rc = finish_answer(s, sink, e);
     return rc ? rc : run_turn(s, sink, end, e);
 }
 
@@ -400,16 +414,17 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
                  const struct session_sink *sink, struct err *e)
 {
     enum session_end end;
-    for (size_t i = 0; i < n; i++) {
+    int rc = check_writable(s, e);
+    for (size_t i = 0; !rc && i < n; i++) {
         const struct chat_message *m = &messages[i];
-        int rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
-        if (rc) return rc;
+        rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
     }
+    if (rc) return rc;
     /* The last token stays pending, as after an answer: it is run with whatever comes next. */
     struct tokens last = {0};
     tokens_push(&last, s->pending.ids[s->pending.n - 1]);
     s->pending.n--;
-    int rc = read_pending(s, sink, &end, e);
+    rc = read_pending(s, sink, &end, e);
     tokens_push(&s->pending, last.ids[0]);
     tokens_release(&last);
     if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
@@ -456,12 +471,16 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
     if (found < 0) return found;
     if (!found && o->continue_latest && !o->conversation)
         return err_set(e, ERR_FAIL, "there is no conversation to continue yet");
+    if (!found && o->read_only)
+        return err_set(e, ERR_USAGE,
+                       "--read-only needs a saved conversation: -c NAME or --continue");
     int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
     if (rc) return rc;
     *created = !found;
     s->id = c.id;
     snprintf(s->name, sizeof s->name, "%s", c.name);
-    return save_open(&s->save, store, c.id, o->rewind, e);
+    return o->read_only ? save_view(&s->save, store, c.id, e)
+                        : save_open(&s->save, store, c.id, o->rewind, e);
 }
 
 struct count {
@@ -507,18 +526,15 @@ static int load_cache(struct session *s, int64_t *n_run, struct str *why, struct
     return sent ? sent : rc;
 }
 
-/* Brings a saved conversation back: transcript, cache, what was not run yet. */
-static int resume(struct session *s, const struct session_sink *k, struct err *e)
+/* Transcript, cache, what was not run yet. 1 = the cache could be used; 0 = *why not. */
+static int load(struct session *s, const struct session_sink *k, struct str *why, struct err *e)
 {
     struct tokens ids = {0};
-    struct str why = {0};
     int64_t n_run = 0;
     struct count count = {s, k, 0, 0, e};
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
     if (!rc) rc = count.rc;
-    if (!rc && ids.n) rc = load_cache(s, &n_run, &why, e);
-    bool loaded = rc == 1;
-    if (!rc && ids.n) rc = save_drop(s->save, e);
+    if (!rc) rc = ids.n ? load_cache(s, &n_run, why, e) : 1;
     if (rc >= 0 && n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
     for (size_t i = 0; rc >= 0 && i < ids.n; i++) {
@@ -530,17 +546,45 @@ static int resume(struct session *s, const struct session_sink *k, struct err *e
                          s->name, s->engine->model->name);
         remember(s, ids.ids[i]);
     }
+    tokens_release(&ids);
+    return rc;
+}
+
+/* Brings a saved conversation back. */
+static int resume(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct str why = {0};
+    int rc = load(s, k, &why, e);
+    bool loaded = rc == 1;
+    if (rc == 0) rc = save_drop(s->save, e);
     if (rc >= 0) rc = save_recover(s->save, &s->ctx.cache, state_now(s), e);
-    if (rc >= 0 && ids.n && !loaded) {
+    if (rc >= 0 && !loaded) {
         char text[512];
         snprintf(text, sizeof text,
-                 "the saved cache of %s could not be used: %s; reading %zu tokens again", s->name,
-                 str_get(&why), ids.n);
+                 "the saved cache of %s could not be used: %s; reading %lld tokens again", s->name,
+                 str_get(&why), (long long)s->n_tokens);
         notice(s, text);
         rc = replay(s, k, e);
     }
     str_release(&why);
-    tokens_release(&ids);
+    return rc < 0 ? rc : 0;
+}
+
+/* The same for looking, as it is at this moment: another retain may be writing it. */
+static int view(struct session *s, struct store *store, const struct session_sink *k, struct err *e)
+{
+    struct str why = {0};
+    int rc = store_begin_reading(store, e);
+    if (rc) return rc;
+    rc = load(s, k, &why, e);
+    store_end_reading(store);
+    notice(s, "open for reading only: nothing can be said here; a branch of it can go on");
+    if (rc == 0) {
+        char text[512];
+        snprintf(text, sizeof text, "what is remembered can't be shown: %s", str_get(&why));
+        notice(s, text);
+    }
+    str_release(&why);
     return rc < 0 ? rc : 0;
 }
 
@@ -590,7 +634,9 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     notice(s, s->ctx.plan.notice);
     describe(s);
     use_attempt(s, s->state.attempt);
-    if (!created) rc = resume(s, sink ? sink : &silent, e);
+    if (!created)
+        rc = o->read_only ? view(s, store, sink ? sink : &silent, e)
+                          : resume(s, sink ? sink : &silent, e);
     if (rc) goto fail;
     if (o->system && s->n_tokens == 0) {
         free(s->system);
@@ -599,7 +645,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     }
     if (rc) goto fail;
     s->state.system = s->system;
-    if (store && o->disk) rc = store_cache_trim(store, o->disk, s->id, e);
+    if (store && o->disk && !o->read_only) rc = store_cache_trim(store, o->disk, s->id, e);
     if (rc) goto fail;
     s->options.policy = s->options.budget = NULL; /* they pointed to this stack frame */
     *out = s;
@@ -631,7 +677,6 @@ struct cut {
     int64_t n_tokens;
     bool has_point;
     struct save_point point;
-    int64_t n_run; /* positions that need not be read again */
 };
 
 static struct cut cut_messages(const struct session *s, size_t n_messages)
@@ -639,8 +684,6 @@ static struct cut cut_messages(const struct session *s, size_t n_messages)
     struct cut c = {.n_messages = n_messages};
     if (n_messages) c.n_tokens = s->messages[n_messages - 1].end;
     c.has_point = c.n_tokens > 0 && s->save && save_point(s->save, c.n_tokens, &c.point);
-    /* The last token is never in the cache: running it gives the logits to go on with. */
-    if (c.has_point) c.n_run = c.point.n_run < c.n_tokens ? c.point.n_run : c.n_tokens - 1;
     return c;
 }
 
@@ -655,7 +698,9 @@ static struct cut cut_turn(const struct session *s, int64_t turn)
 
 static int64_t cost_of(const struct cut *c)
 {
-    return c->n_tokens > 1 ? c->n_tokens - 1 - c->n_run : 0;
+    /* The last token stays pending: it is run with whatever comes next. */
+    int64_t n = c->n_tokens - 1 - (c->has_point ? c->point.n_run : 0);
+    return n > 0 ? n : 0;
 }
 
 int64_t session_rewind_cost(const struct session *s, int64_t turn)
@@ -702,7 +747,7 @@ static int go_back(struct session *s, const struct cut *c, const struct session_
     if (!rc && (int64_t)ids.n < c->n_tokens)
         rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
     if (!rc)
-        rc = save_rewind(s->save, state_now(s), c->has_point ? &c->point : NULL, c->n_run,
+        rc = save_rewind(s->save, state_now(s), c->has_point ? &c->point : NULL,
                          (int64_t)c->n_messages, e);
     if (!rc) {
         forget_after(s, c, &ids);
@@ -720,6 +765,7 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
 {
     const struct session_sink silent = {0};
     int rc = check_turn(s, turn, e);
+    if (!rc) rc = check_writable(s, e);
     if (!rc) rc = finish_answer(s, sink ? sink : &silent, e);
     if (rc) return rc;
     struct cut c = cut_turn(s, turn);
@@ -731,6 +777,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
                        struct err *e)
 {
     int rc = check_turn(s, 0, e);
+    if (!rc) rc = check_writable(s, e);
     if (!rc && s->n_turns == 0)
         rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
     if (!rc) rc = finish_answer(s, sink, e);
@@ -752,8 +799,7 @@ int session_branch(struct session *s, int64_t turn, const char *name, char out[1
     if (!rc) rc = finish_answer(s, &silent, e);
     if (rc) return rc;
     struct cut c = cut_turn(s, turn);
-    rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, c.n_run, (int64_t)c.n_messages,
-                     &made, e);
+    rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, (int64_t)c.n_messages, &made, e);
     if (!rc) snprintf(out, STORE_NAME_MAX, "%s", made.name);
     return rc;
 }
@@ -866,4 +912,10 @@ void session_scores(const struct session *s, int64_t pos, float *out)
 const struct cache *session_cache(const struct session *s)
 {
     return &s->ctx.cache;
+}
+
+const float *session_logits(const struct session *s, int *n_vocab)
+{
+    *n_vocab = s->engine->model->n_vocab;
+    return s->ctx.forward.logits;
 }

@@ -56,7 +56,8 @@ struct session_sink {
 /* Opens o->conversation, the latest one (o->continue_latest), or a new one; a saved cache that
  * fits is loaded and nothing is re-read, otherwise the transcript is replayed (through
  * sink->progress) and session_notice says why; sink may be NULL. o->private_mode or l == NULL:
- * nothing is saved. */
+ * nothing is saved. ERR_FAIL when another program has it open; o->read_only opens it nevertheless,
+ * as it is at that moment: then nothing can be said (ERR_USAGE), but session_branch works. */
 int session_open(struct session **out, struct engine *g, struct library *l, const struct options *o,
                  const struct session_sink *sink, struct err *e);
 void session_close(struct session *s);
@@ -104,7 +105,7 @@ int64_t session_rewind_cost(const struct session *s, int64_t turn);
 int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
 
 /* Throws the last answer away and draws another one; the prompt's last token is run again for its
- * logits, nothing else. With temperature 0 the answer is the same. */
+ * logits alone. With temperature 0 the answer is the same. */
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e);
 
@@ -163,6 +164,8 @@ void session_retention(const struct session *s, struct retention *out);
 /* The engine's own tables, for tests that compare them with the picture. */
 struct cache;
 const struct cache *session_cache(const struct session *s);
+/* What the newest token was drawn from: [*n_vocab]; valid in the text callback and after a turn. */
+const float *session_logits(const struct session *s, int *n_vocab);
 
 /* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);

@@ -51,6 +51,7 @@ void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_convers
     c->n_tokens = sqlite3_column_int64(q, 6);
     c->cache_bytes = sqlite3_column_int64(q, 7);
     c->deleted_ms = sqlite3_column_int64(q, 8);
+    c->has_tags = sqlite3_column_int(q, 9);
 }
 
 /* 1 = a row, which is read; 0 = none. */
@@ -213,24 +214,30 @@ int store_conversation_latest(struct store *s, struct store_conversation *out, s
                     "looking for the latest conversation", e);
 }
 
-int store_conversation_list(struct store *s,
-                            int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
-                            struct err *e)
+int db_conversation_walk(struct store *s, sqlite3_stmt *q,
+                         int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
+                         const char *doing, struct err *e)
 {
-    static const char doing[] = "listing the conversations";
     struct store_conversation c;
-    sqlite3_stmt *q;
-    int rc = db_prepare(s,
-                        "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, "
-                        "cache_bytes, deleted_ms FROM conversation WHERE deleted_ms IS NULL "
-                        "ORDER BY updated_ms DESC, id DESC",
-                        &q, doing, e);
-    if (rc) return rc;
+    int rc;
     while ((rc = db_step(s, q, doing, e)) > 0) {
         db_conversation_read(s, q, &c);
         rc = each(ctx, &c);
         if (rc) break;
     }
+    return rc;
+}
+
+int store_conversation_list(struct store *s,
+                            int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
+                            struct err *e)
+{
+    static const char doing[] = "listing the conversations";
+    sqlite3_stmt *q;
+    int rc = db_prepare(
+        s, DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL ORDER BY updated_ms DESC, id DESC", &q,
+        doing, e);
+    if (rc == 0) rc = db_conversation_walk(s, q, each, ctx, doing, e);
     sqlite3_finalize(q);
     return rc;
 }

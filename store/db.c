@@ -6,10 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#define CONVERSATION_COLUMNS                                                           \
-    "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, cache_bytes, " \
-    "deleted_ms FROM conversation "
-
 static const char *const statements[DB_STATEMENTS] = {
     [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
     [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest) "
@@ -20,15 +16,15 @@ static const char *const statements[DB_STATEMENTS] = {
     /* Longer ones are not ours: their number may not fit. */
     [DB_CONVERSATION_NUMBER] = "SELECT max(CAST(substr(name, 6) AS INTEGER)) FROM conversation "
                                "WHERE name >= 'chat-' AND name < 'chat.' AND length(name) <= 14",
-    [DB_CONVERSATION_BY_ID] = CONVERSATION_COLUMNS "WHERE id = ?1",
-    [DB_CONVERSATION_BY_NAME] = CONVERSATION_COLUMNS "WHERE name = ?1",
-    [DB_CONVERSATION_LATEST] = CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL "
-                                                    "ORDER BY updated_ms DESC, id DESC LIMIT 1",
+    [DB_CONVERSATION_BY_ID] = DB_CONVERSATION_COLUMNS "WHERE id = ?1",
+    [DB_CONVERSATION_BY_NAME] = DB_CONVERSATION_COLUMNS "WHERE name = ?1",
+    [DB_CONVERSATION_LATEST] = DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL "
+                                                       "ORDER BY updated_ms DESC, id DESC LIMIT 1",
     [DB_CONVERSATION_RENAME] = "UPDATE conversation SET name = ?2 WHERE id = ?1",
     /* A deleted one's name is free again: its own gets what no name may hold. */
     [DB_CONVERSATION_DELETE] = "UPDATE conversation SET deleted_ms = ?2, "
                                "name = name || char(10) || id WHERE id = ?1 AND deleted_ms IS NULL",
-    [DB_CONVERSATION_DELETED] = CONVERSATION_COLUMNS
+    [DB_CONVERSATION_DELETED] = DB_CONVERSATION_COLUMNS
     "WHERE name >= ?1 || char(10) AND name < ?1 || char(11) ORDER BY deleted_ms DESC, id DESC",
     [DB_CONVERSATION_RESTORE] =
         "UPDATE conversation SET deleted_ms = NULL, name = ?2 WHERE id = ?1",
@@ -45,7 +41,7 @@ static const char *const statements[DB_STATEMENTS] = {
                               "WHERE id = ?1",
     [DB_CACHE_RECOUNT] = "UPDATE conversation SET cache_bytes = coalesce((SELECT "
                          "sum(length(b.bytes)) FROM segment AS g JOIN blob AS b ON b.id = g.blob "
-                         "WHERE g.conversation = ?1 AND g.kind = 0), 0) WHERE id = ?1",
+                         "WHERE g.conversation = ?1 AND g.kind <> 1), 0) WHERE id = ?1",
     [DB_STATE_GET] = "SELECT text, digest FROM state WHERE conversation = ?1",
     [DB_STATE_PUT] = "INSERT INTO state (conversation, text, digest) VALUES (?1, ?2, ?3) "
                      "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
@@ -74,10 +70,17 @@ static const char *const statements[DB_STATEMENTS] = {
                           "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (conversation, seq) "
                           "DO UPDATE SET n_run = ?3, digest = ?4",
     [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
+    /* What the policy remembered is needed from the oldest checkpoint on. */
+    [DB_MEMORY_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
+                         "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
+                         "seq <= ?2)",
     [DB_CHECKPOINT_CUT] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq > ?2",
     [DB_CHECKPOINT_SHARE] = "INSERT INTO checkpoint (conversation, seq, n_run, digest) "
                             "SELECT ?2, seq, n_run, digest FROM checkpoint "
                             "WHERE conversation = ?1 AND seq <= ?3",
+    [DB_TAG_ADD] = "INSERT INTO tag (conversation, name, label, digest) VALUES (?1, ?2, ?3, ?4) "
+                   "ON CONFLICT (conversation, name) DO NOTHING",
+    [DB_TAG_REMOVE] = "DELETE FROM tag WHERE conversation = ?1 AND name = ?2",
     [DB_SEARCH_ADD] = "INSERT INTO search (rowid, text) VALUES (?1, ?2)",
     [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid BETWEEN ?1 AND ?2",
 };
@@ -262,6 +265,47 @@ void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row)
     if (row->n_bytes) crypto_generichash_update(&h, row->bytes, row->n_bytes);
     if (row->n_more) crypto_generichash_update(&h, row->more, row->n_more);
     crypto_generichash_final(&h, out, STORE_DIGEST_BYTES);
+}
+
+/* Words of a block are folded into eight numbers: each is added to another's, so that a change of
+ * one always shows, and its halves are multiplied under a key of its own place, so that other
+ * changes go unnoticed about once in 2^64 (XXH3's step). Words past the end count as 0. */
+#define SUM_BLOCK 4096
+#define SUM_KEY   0x9e3779b97f4a7c15u
+
+static void fold_block(uint64_t sums[8], const uint8_t *p, size_t n)
+{
+    uint64_t s[8] = {0}, words[8] = {0}, key = SUM_KEY;
+    for (size_t at = 0; at < n; at += sizeof words, key += 8 * SUM_KEY) {
+        if (n - at < sizeof words) memset(words, 0, sizeof words);
+        memcpy(words, p + at, n - at < sizeof words ? n - at : sizeof words);
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < 8; i++) {
+            uint64_t mixed = words[i] ^ (key + i * SUM_KEY);
+            s[i] += (mixed & 0xffffffff) * (mixed >> 32);
+            s[i ^ 4] += words[i];
+        }
+    }
+    memcpy(sums, s, sizeof s);
+}
+
+void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row)
+{
+    uint8_t head[DB_HEAD_BYTES];
+    uint64_t sums[8];
+    const uint8_t *p = row->bytes;
+    crypto_generichash_state h;
+    db_head(head, row);
+    crypto_generichash_init(&h, NULL, 0, DB_SUM_BYTES);
+    crypto_generichash_update(&h, head, sizeof head);
+    for (size_t left = row->n_bytes; left > 0;) {
+        size_t n = left < SUM_BLOCK ? left : SUM_BLOCK;
+        fold_block(sums, p, n);
+        crypto_generichash_update(&h, (const uint8_t *)sums, sizeof sums);
+        p += n;
+        left -= n;
+    }
+    crypto_generichash_final(&h, out, DB_SUM_BYTES);
 }
 
 bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row)

@@ -65,10 +65,11 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
     int why = errno;
     db_conversation_name(s, conversation, name);
     if (why == EAGAIN || why == EACCES)
-        return err_set(e, ERR_FAIL,
-                       "conversation '%s' is open in another retain; close it there, or go on in a "
-                       "new one with --new",
-                       name);
+        return err_set(
+            e, ERR_FAIL,
+            "conversation '%s' is open in another retain; close it there, look at it with "
+            "--read-only, or go on in a new one with --new",
+            name);
     return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s", name, s->shown,
                    strerror(why));
 }

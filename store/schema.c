@@ -71,6 +71,13 @@ static const char *const migrations[] = {
     " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
     "INSERT INTO search (rowid, text) SELECT conversation << 32 | seq, text FROM message;"
     "INSERT INTO search (rowid, text) SELECT id << 32 | 4294967295, name FROM conversation;",
+    /* to version 3: tags; what the policy remembered is kept for every checkpoint (kind 2) */
+    "CREATE TABLE tag ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " name TEXT NOT NULL, label BLOB NOT NULL, digest BLOB NOT NULL,"
+    " PRIMARY KEY (conversation, name)) WITHOUT ROWID;"
+    "CREATE INDEX tag_name ON tag (name);"
+    "CREATE INDEX segment_memory ON segment (conversation, seq) WHERE kind = 2;",
 };
 
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -7,6 +7,8 @@
 
 #include "store/db.h"
 
+static const char reading[] = "reading the saved cache";
+
 /* What digest and sealing cover. `origin` is the conversation that the bytes were written for. */
 static struct db_row blob_row(int64_t origin, const struct store_segment *g)
 {
@@ -22,12 +24,12 @@ static int put_blob(struct store *s, int64_t conversation, const struct store_se
                     int64_t *stored_bytes, const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_BLOB_ADD];
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DB_SUM_BYTES];
     struct db_row row = blob_row(conversation, g);
     struct db_part stored = db_seal(s, &row, 0, g->bytes, g->n_bytes);
     row.bytes = stored.p;
     row.n_bytes = stored.n;
-    db_digest(digest, &row);
+    db_sum(digest, &row);
     *stored_bytes = (int64_t)stored.n;
     db_bind_blob(q, 1, digest, sizeof digest);
     if (db_bind_blob(q, 2, stored.p, stored.n) == SQLITE_OK) return db_run(s, q, doing, e);
@@ -60,7 +62,7 @@ int store_segment_put(struct store *s, int64_t conversation, const struct store_
     if (rc) return rc;
     rc = put_blob(s, conversation, g, &stored_bytes, doing, e);
     if (rc == 0) rc = put_entry(s, conversation, g, doing, e);
-    if (rc == 0 && g->kind == STORE_UNITS) {
+    if (rc == 0 && g->kind != STORE_GONE) {
         sqlite3_bind_int64(q, 1, conversation);
         sqlite3_bind_int64(q, 2, stored_bytes);
         rc = db_run(s, q, doing, e);
@@ -162,11 +164,15 @@ int store_segment_damaged(struct store *s, int64_t conversation, const struct st
                    name, s->shown, (long long)g->seq, g->layer);
 }
 
+/* Files of version 2 have a BLAKE2b of everything. */
 static bool digest_is_right(const struct store_blob *b, const struct db_row *row)
 {
     uint8_t digest[STORE_DIGEST_BYTES];
-    db_digest(digest, row);
-    return !memcmp(digest, b->digest, sizeof digest);
+    if (b->n_digest == STORE_DIGEST_BYTES)
+        db_digest(digest, row);
+    else
+        db_sum(digest, row);
+    return !memcmp(digest, b->digest, b->n_digest);
 }
 
 bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
@@ -189,35 +195,33 @@ static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, str
     *b = (struct store_blob){.segment = {.layer = sqlite3_column_int(q, 0),
                                          .seq = sqlite3_column_int64(q, 1),
                                          .kind = (enum store_kind)sqlite3_column_int(q, 2),
-                                         .bytes = sqlite3_column_blob(q, 5),
-                                         .n_bytes = (size_t)sqlite3_column_bytes(q, 5)},
-                             .origin = sqlite3_column_int64(q, 3)};
-    const void *digest = sqlite3_column_blob(q, 4);
-    if (!digest || sqlite3_column_bytes(q, 4) != STORE_DIGEST_BYTES ||
-        (b->segment.n_bytes && !b->segment.bytes))
+                                         .n_bytes = (size_t)sqlite3_column_int64(q, 6)},
+                             .origin = sqlite3_column_int64(q, 3),
+                             .id = sqlite3_column_int64(q, 4)};
+    const void *digest = sqlite3_column_blob(q, 5);
+    b->n_digest = (size_t)sqlite3_column_bytes(q, 5);
+    if (!digest || (b->n_digest != DB_SUM_BYTES && b->n_digest != STORE_DIGEST_BYTES))
         return store_segment_damaged(s, conversation, &b->segment, e);
-    memcpy(b->digest, digest, STORE_DIGEST_BYTES);
-    if (!b->segment.bytes) b->segment.bytes = "";
+    memcpy(b->digest, digest, b->n_digest);
     return 0;
 }
 
 int store_blob_each(struct store *s, int64_t conversation, int layer,
                     int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
 {
-    static const char doing[] = "reading the saved cache";
     struct store_blob b;
     sqlite3_stmt *q;
     int rc = db_prepare(s,
-                        "SELECT g.layer, g.seq, g.kind, g.origin, b.digest, b.bytes "
-                        "FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
+                        "SELECT g.layer, g.seq, g.kind, g.origin, g.blob, b.digest, "
+                        "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
                         "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 "
                         "ORDER BY g.layer, g.seq, g.kind",
-                        &q, doing, e);
+                        &q, reading, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int(q, 2, layer < 0 ? INT32_MIN : layer);
     sqlite3_bind_int(q, 3, layer < 0 ? INT32_MAX : layer);
-    while ((rc = db_step(s, q, doing, e)) > 0) {
+    while ((rc = db_step(s, q, reading, e)) > 0) {
         rc = walk_blob(s, conversation, q, &b, e);
         if (rc == 0) rc = each(ctx, &b);
         if (rc) break;
@@ -226,26 +230,56 @@ int store_blob_each(struct store *s, int64_t conversation, int layer,
     return rc;
 }
 
+int store_blob_read(struct store *s, int64_t conversation, const struct store_blob *b, void *out,
+                    struct err *e)
+{
+    int rc = s->blob ? sqlite3_blob_reopen(s->blob, b->id)
+                     : sqlite3_blob_open(s->db, "main", "blob", "bytes", b->id, 0, &s->blob);
+    if (rc == SQLITE_OK && (size_t)sqlite3_blob_bytes(s->blob) != b->segment.n_bytes)
+        rc = SQLITE_ERROR;
+    if (rc == SQLITE_OK && b->segment.n_bytes)
+        rc = sqlite3_blob_read(s->blob, out, (int)b->segment.n_bytes, 0);
+    if (rc == SQLITE_OK) return 0;
+    /* The row went, or is no blob: SQLite has no other word for it. */
+    int kind = rc & 0xff;
+    bool damaged = kind == SQLITE_ERROR || kind == SQLITE_ABORT;
+    rc = damaged ? store_segment_damaged(s, conversation, &b->segment, e) : db_error(s, reading, e);
+    store_blob_done(s);
+    return rc;
+}
+
+void store_blob_done(struct store *s)
+{
+    sqlite3_blob_close(s->blob);
+    s->blob = NULL;
+}
+
 struct walk {
     struct store *s;
     int64_t conversation;
     int (*each)(void *ctx, const struct store_segment *g);
     void *ctx;
-    struct str opened;
+    uint8_t *bytes;
+    size_t bytes_max;
     struct err *e;
 };
 
 static int open_blob(void *ctx, const struct store_blob *b)
 {
     struct walk *w = ctx;
-    struct store_segment g = b->segment;
-    struct db_row row = blob_row(b->origin, &g);
-    struct db_part opened;
-    if (!digest_is_right(b, &row) ||
-        !db_open(w->s, &row, 0, g.bytes, g.n_bytes, &w->opened, &opened))
-        return store_segment_damaged(w->s, w->conversation, &g, w->e);
-    g.bytes = opened.p;
-    g.n_bytes = opened.n;
+    struct store_segment g;
+    if (!w->bytes || b->segment.n_bytes > w->bytes_max) {
+        free(w->bytes);
+        w->bytes_max = b->segment.n_bytes + b->segment.n_bytes / 4 + 1;
+        w->bytes = malloc(w->bytes_max);
+        if (!w->bytes) return err_set(w->e, ERR_FAIL, "%s: out of memory", reading);
+    }
+    int rc = store_blob_read(w->s, w->conversation, b, w->bytes, w->e);
+    /* The callback may write; an open blob would keep an old state of the file. */
+    store_blob_done(w->s);
+    if (rc) return rc;
+    if (!store_blob_open(w->s, b, w->bytes, &g))
+        return store_segment_damaged(w->s, w->conversation, &b->segment, w->e);
     return w->each(w->ctx, &g);
 }
 
@@ -255,7 +289,7 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 {
     struct walk w = {.s = s, .conversation = conversation, .each = each, .ctx = ctx, .e = e};
     int rc = store_blob_each(s, conversation, layer, open_blob, &w, e);
-    str_release(&w.opened);
+    free(w.bytes);
     return rc;
 }
 
@@ -319,8 +353,16 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e)
 {
     static const char doing[] = "forgetting old checkpoints";
-    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_FORGET];
-    sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, seq);
-    return db_run(s, q, doing, e);
+    sqlite3_stmt *const forget[] = {s->statements[DB_CHECKPOINT_FORGET],
+                                    s->statements[DB_MEMORY_FORGET]};
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        sqlite3_bind_int64(forget[i], 1, conversation);
+        sqlite3_bind_int64(forget[i], 2, seq);
+        rc = db_run(s, forget[i], doing, e);
+    }
+    if (rc == 0 && sqlite3_changes(s->db) > 0) rc = recount(s, conversation, doing, e);
+    return db_leave(s, own, rc, doing, e);
 }

@@ -2,12 +2,12 @@
  *
  * What is promised, and what makes it so:
  *
- *   kill -9       WAL: what a commit wrote is the system's by then, and a half-written commit is
- * not found by the next reader. Nothing committed is lost, with or without sync. a power cut
- * synchronous=NORMAL syncs only when the log is carried over into the file. The file never tears,
- * but the last commits may be gone, back to some earlier whole commit. That is right for the tail,
- * a commit per token. A turn must not vanish: commits that the caller brackets (store_begin …
- * store_commit) run with synchronous=FULL, one fsync of the log each.
+ * - kill -9: WAL. What a commit wrote is the system's by then; a half-written commit is not found
+ * by the next reader. Nothing committed is lost, with or without sync.
+ * - a power cut: synchronous=NORMAL syncs only when the log is carried over into the file. The file
+ *   never tears, but the last commits may be gone, back to some earlier whole commit. That is right
+ *   for the tail, a commit per token. A turn must not vanish: commits that the caller brackets
+ *   (store_begin … store_commit) run with synchronous=FULL, one fsync of the log each.
  *
  * The log is carried over ("checkpoint") after a bracketed commit, between turns; only a very long
  * answer does it in the middle. */
@@ -153,6 +153,7 @@ void store_close(struct store *s)
 {
     if (!s) return;
     store_rollback(s);
+    store_blob_done(s);
     for (int i = 0; i < DB_STATEMENTS; i++) sqlite3_finalize(s->statements[i]);
     sqlite3_close_v2(s->db);
     db_secret_close(s);
@@ -193,6 +194,16 @@ void store_rollback(struct store *s)
     if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     s->in_transaction = false;
+}
+
+int store_begin_reading(struct store *s, struct err *e)
+{
+    return db_exec(s, "BEGIN", "reading the conversation", e);
+}
+
+void store_end_reading(struct store *s)
+{
+    sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
 }
 
 /* ---- digests --------------------------------------------------------------------------------- */
@@ -293,6 +304,13 @@ static int pass_segment(void *ctx, const struct store_segment *g)
     return 0;
 }
 
+static int pass_tag(void *ctx, const char *tag)
+{
+    (void)ctx;
+    (void)tag;
+    return 0;
+}
+
 static int pass_checkpoint(void *ctx, const struct store_checkpoint *c)
 {
     (void)ctx;
@@ -314,6 +332,7 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     if (rc == 0) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
     if (rc == 0) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
     if (rc == 0) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
+    if (rc == 0) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
     if (rc == 0) rc = store_state_get(s, c->id, &state, k->err);
     free(state);
     return rc;

@@ -9,6 +9,7 @@
  *   message       one per turn and role: text, token ids
  *   segment       the saved cache as a log: what came, what went, one blob per layer and save
  *   checkpoint    moments that the log can go back to
+ *   tag           words put on conversations
  *   tail          the running answer, token by token, until it becomes a message and a segment
  *   search        full-text index over messages and names; made from them, never the truth
  *
@@ -67,6 +68,11 @@ int store_begin(struct store *s, struct err *e);
 int store_commit(struct store *s, struct err *e);
 void store_rollback(struct store *s); /* harmless without a transaction */
 
+/* Between them the file stands still for this store, whatever others write; nothing may be written.
+ */
+int store_begin_reading(struct store *s, struct err *e);
+void store_end_reading(struct store *s);
+
 /* ---- digests -------------------------------------------------------------------------------- */
 
 /* BLAKE2b-256 of bytes; `b2sum -l 256` prints the same. */
@@ -99,6 +105,7 @@ struct store_conversation {
     int64_t n_tokens;               /* in the transcript */
     int64_t cache_bytes;            /* of the saved cache; branches count what they share */
     int64_t deleted_ms;             /* 0 = it is not */
+    bool has_tags;
 };
 
 /* name NULL or "": a new unused one is made ("chat-7"). ERR_USAGE when the name is taken or not a
@@ -131,6 +138,24 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
 /* The times of an imported one. */
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e);
+
+/* ---- tags -------------------------------------------------------------------------------------
+ */
+
+#define STORE_TAG_MAX 64 /* bytes of a tag, with the NUL: one word without comma and # */
+
+int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct err *e);
+/* 1 = it is off, 0 = it was not on. */
+int store_tag_remove(struct store *s, int64_t conversation, const char *tag, struct err *e);
+int store_tag_each(struct store *s, int64_t conversation, int (*each)(void *ctx, const char *tag),
+                   void *ctx, struct err *e);
+/* The conversations that have it, newest first. */
+int store_tagged_each(struct store *s, const char *tag,
+                      int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
+                      struct err *e);
+
+/* ---- one writer -------------------------------------------------------------------------------
+ */
 
 /* Makes this process the only writer of a conversation until store_unlock, store_close or death
  * (an OFD lock on one byte of "FILE.lock"). ERR_FAIL "… is open in another retain". */
@@ -200,9 +225,10 @@ int store_search(struct store *s, const char *text,
 
 /* ---- the saved cache ------------------------------------------------------------------------ */
 
-enum store_kind { STORE_UNITS, STORE_GONE };
+enum store_kind { STORE_UNITS, STORE_GONE, STORE_MEMORY };
 
-/* One entry of a layer's log: units that came, or which ones went. */
+/* One entry of a layer's log: units that came, which ones went, or what the policy remembered at
+ * that moment. */
 struct store_segment {
     int64_t seq; /* ascending in a conversation, chosen by the caller */
     int layer;
@@ -223,16 +249,24 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
                        int (*each)(void *ctx, const struct store_segment *g), void *ctx,
                        struct err *e);
 
-/* The same, not checked yet: so that threads can do that side by side. */
+/* The same in three steps, so that some are read while others are checked: */
 struct store_blob {
-    struct store_segment segment; /* .bytes as they are on the disk */
-    int64_t origin;               /* the conversation they were written for */
+    struct store_segment segment; /* .bytes NULL, .n_bytes as on the disk */
+    int64_t id, origin;           /* origin: the conversation they were written for */
     uint8_t digest[STORE_DIGEST_BYTES];
+    size_t n_digest;
 };
+/* 1. What is there. */
 int store_blob_each(struct store *s, int64_t conversation, int layer,
                     int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e);
-/* On any thread. `bytes`: the caller's copy of b->segment.bytes, opened in place when encrypted.
- * false = damaged; else out->bytes points into it. */
+/* 2. Reads b->segment.n_bytes to `out`; on one thread at a time. store_blob_done must follow the
+ * last: until then other programs' changes are not seen, and the log is not carried over into the
+ * file. */
+int store_blob_read(struct store *s, int64_t conversation, const struct store_blob *b, void *out,
+                    struct err *e);
+void store_blob_done(struct store *s);
+/* 3. On any thread: checks what was read, and opens it in place when encrypted. false = damaged;
+ * else out->bytes points into `bytes`. */
 bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
                      struct store_segment *out);
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
@@ -256,7 +290,7 @@ int store_checkpoint_put(struct store *s, int64_t conversation, const struct sto
 int store_checkpoint_each(struct store *s, int64_t conversation,
                           int (*each)(void *ctx, const struct store_checkpoint *c), void *ctx,
                           struct err *e);
-/* Forgets those before seq. */
+/* Forgets those before seq, and what the policy remembered for them alone. */
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e);
 
 /* Cuts the transcript to its first n_messages and the log to entries up to seq; the tail goes. */

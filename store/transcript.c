@@ -456,6 +456,12 @@ static int copy_tail(void *ctx, const struct store_tail *t)
     return store_tail_add(c->to, c->made->id, t, c->e);
 }
 
+static int copy_tag(void *ctx, const char *tag)
+{
+    struct copy *c = ctx;
+    return store_tag_add(c->to, c->made->id, tag, c->e);
+}
+
 static int copy_segment(void *ctx, const struct store_segment *g)
 {
     struct copy *c = ctx;
@@ -511,6 +517,7 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     if (rc == 0) rc = store_message_each(from, id, copy_message, &c, e);
     if (rc == 0 && n_messages == INT64_MAX) rc = store_tail_each(from, id, copy_tail, &c, e);
     if (rc == 0 && seq >= 0) rc = copy_cache(&c, id);
+    if (rc == 0) rc = store_tag_each(from, id, copy_tag, &c, e);
     if (rc == 0) rc = store_state_get(from, id, &state, e);
     if (rc == 0) rc = store_state_put(to, out->id, state, e);
     if (rc == 0)

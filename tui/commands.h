@@ -11,6 +11,7 @@ int tui_generate(const struct options *o); /* one prompt, one answer */
 int tui_list(const struct options *o);
 int tui_show(const struct options *o);
 int tui_rename(const struct options *o);  /* NAME NEW */
+int tui_tag(const struct options *o);     /* NAME TAG… */
 int tui_delete(const struct options *o);  /* NAME… */
 int tui_models(const struct options *o);  /* list|add|default|verify */
 int tui_restore(const struct options *o); /* NAME [NEW] */

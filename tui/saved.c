@@ -59,6 +59,10 @@ static int print_row(void *ctx, const struct library_entry *c)
     fprintf(p->out, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
             (long long)c->n_turns, num_count(c->n_tokens, tokens),
             c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    if (c->tags[0]) {
+        print_text(p, c->tags, strlen(c->tags), true, 0);
+        fputs("  ", p->out);
+    }
     print_text(p, c->title, strlen(c->title), true, 0);
     fputc('\n', p->out);
     return 0;
@@ -81,6 +85,14 @@ static int print_json_row(void *ctx, const struct library_entry *c)
     cJSON_AddNumberToObject(j, "n_turns", (double)c->n_turns);
     cJSON_AddNumberToObject(j, "n_tokens", (double)c->n_tokens);
     cJSON_AddNumberToObject(j, "cache_bytes", (double)c->cache_bytes);
+    cJSON *tags = cJSON_AddArrayToObject(j, "tags");
+    for (const char *p = c->tags; *p; p += strspn(p, " ")) {
+        char tag[sizeof c->tags];
+        size_t n = strcspn(++p, " "); /* behind its # */
+        snprintf(tag, sizeof tag, "%.*s", (int)n, p);
+        cJSON_AddItemToArray(tags, cJSON_CreateString(tag));
+        p += n;
+    }
     print_json(ctx, j);
     return 0;
 }
@@ -151,8 +163,9 @@ static int list_command(struct library *l, const struct options *o, struct err *
 {
     struct printer p;
     printer_init(&p, stdout);
-    int rc = library_list(l, o->json ? print_json_row : print_row, &p, e);
-    if (!rc && p.n == 0 && !o->json) talk_note("no saved conversations");
+    int rc = library_list_tagged(l, o->tag, o->json ? print_json_row : print_row, &p, e);
+    if (!rc && p.n == 0 && !o->json)
+        talk_note(o->tag ? "no conversation has this tag" : "no saved conversations");
     return rc;
 }
 
@@ -166,6 +179,14 @@ static int show_command(struct library *l, const struct options *o, struct err *
 static int rename_command(struct library *l, const struct options *o, struct err *e)
 {
     return library_rename(l, o->args[0], o->args[1], e);
+}
+
+static int tag_command(struct library *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 1; i < o->n_args && !rc; i++)
+        rc = (o->remove ? library_untag : library_tag)(l, o->args[0], o->args[i], e);
+    return rc;
 }
 
 static int delete_command(struct library *l, const struct options *o, struct err *e)
@@ -311,6 +332,11 @@ int tui_list(const struct options *o)
 int tui_show(const struct options *o)
 {
     return run(o, 1, "show NAME [--json]", show_command);
+}
+
+int tui_tag(const struct options *o)
+{
+    return run(o, -MANY, "tag NAME TAG...", tag_command);
 }
 
 int tui_rename(const struct options *o)

@@ -163,6 +163,25 @@ int library_list(struct library *l, int (*each)(void *ctx, const struct library_
     return rc;
 }
 
+int library_list_tagged(struct library *l, const char *tag,
+                        int (*each)(void *ctx, const struct library_entry *c), void *ctx,
+                        struct err *e)
+{
+    (void)tag;
+    return library_list(l, each, ctx, e);
+}
+
+int library_tag(struct library *l, const char *name, const char *tag, struct err *e)
+{
+    (void)tag;
+    return l->private_mode || find(name) ? 0 : missing(name, e);
+}
+
+int library_untag(struct library *l, const char *name, const char *tag, struct err *e)
+{
+    return library_tag(l, name, tag, e);
+}
+
 int library_messages(struct library *l, const char *name,
                      int (*each)(void *ctx, const struct library_message *m), void *ctx,
                      struct err *e)

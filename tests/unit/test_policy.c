@@ -585,16 +585,16 @@ static void test_ragged_heads_come_back(void **state)
     segment_pack(&a.c, 0, 12, 6, bytes2);
     cache_state(&a.c, 0)[1] = 7;
     a.c.heads[0].score[3] = 42; /* changed since the segment was written */
-    state_write(&a.c, 0, &memory);
+    memory_write(&a.c, 0, &memory);
     assert_true(gone_init(&gone, 3));
     for (uint32_t p = 0; p < 10; p++) assert_true(gone_push(&gone, 1, p));
     for (uint32_t p = 0; p < 11; p++) assert_true(gone_push(&gone, 2, p));
     assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
     assert_true(segments_load(&b.c, 0, g, 2, &gone, 18));
     assert_false(segments_load(&b.c, 0, g + 1, 1, NULL, 18)); /* 51 units for 36 slots */
-    assert_true(state_read(&b.c, 0, memory.data, memory.n, 18));
-    assert_false(state_read(&b.c, 0, memory.data, memory.n - 4, 18));
-    assert_false(state_read(&b.c, 0, memory.data, memory.n, 16));
+    assert_true(memory_read(&b.c, 0, memory.data, memory.n, 18));
+    assert_false(memory_read(&b.c, 0, memory.data, memory.n - 4, 18));
+    assert_false(memory_read(&b.c, 0, memory.data, memory.n, 16));
     gone_release(&gone);
     str_release(&memory);
     cache_imported(&b.c, 18);

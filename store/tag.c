@@ -1,0 +1,138 @@
+/* Tags: words that a person puts on conversations to find them by. */
+#include "store/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/db.h"
+
+static const char tagging[] = "tagging the conversation";
+
+/* ---- one tag --------------------------------------------------------------------------------- */
+
+/* What it is looked up by. The sign keeps it apart from a conversation of that name when both are
+ * hashed. */
+static void tag_key(const struct store *s, const char *tag, char out[STORE_NAME_MAX])
+{
+    char signed_tag[STORE_NAME_MAX + 1];
+    snprintf(signed_tag, sizeof signed_tag, "#%s", tag);
+    db_name_key(s, signed_tag, out);
+}
+
+static struct db_row tag_row(int64_t conversation, const char *key, struct db_part label)
+{
+    return (struct db_row){.table = "tag",
+                           .key = {conversation},
+                           .bytes = label.p,
+                           .n_bytes = label.n,
+                           .more = key,
+                           .n_more = strlen(key)};
+}
+
+static int check_tag(const char *tag, struct err *e)
+{
+    if (db_name_valid(tag) && strlen(tag) < STORE_TAG_MAX && !strpbrk(tag, " ,#")) return 0;
+    return err_set(
+        e, ERR_USAGE,
+        "'%.*s' can't be a tag: expected one word of at most %d bytes, without comma and "
+        "#",
+        STORE_TAG_MAX, tag, STORE_TAG_MAX - 1);
+}
+
+int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_TAG_ADD];
+    uint8_t digest[STORE_DIGEST_BYTES];
+    char key[STORE_NAME_MAX];
+    bool own;
+    int rc = check_tag(tag, e);
+    if (rc == 0) rc = db_enter(s, &own, tagging, e);
+    if (rc) return rc;
+    tag_key(s, tag, key);
+    struct db_row row = tag_row(conversation, key, (struct db_part){"", 0});
+    struct db_part label = db_seal(s, &row, 0, tag, strlen(tag));
+    row = tag_row(conversation, key, label);
+    db_digest(digest, &row);
+    sqlite3_bind_int64(q, 1, conversation);
+    db_bind_text(q, 2, key, strlen(key));
+    db_bind_blob(q, 3, label.p, label.n);
+    db_bind_blob(q, 4, digest, sizeof digest);
+    return db_leave(s, own, db_run(s, q, tagging, e), tagging, e);
+}
+
+int store_tag_remove(struct store *s, int64_t conversation, const char *tag, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_TAG_REMOVE];
+    char key[STORE_NAME_MAX];
+    bool own;
+    int rc = check_tag(tag, e);
+    if (rc == 0) rc = db_enter(s, &own, tagging, e);
+    if (rc) return rc;
+    tag_key(s, tag, key);
+    sqlite3_bind_int64(q, 1, conversation);
+    db_bind_text(q, 2, key, strlen(key));
+    rc = db_run(s, q, tagging, e);
+    int n = sqlite3_changes(s->db);
+    rc = db_leave(s, own, rc, tagging, e);
+    return rc ? rc : n;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int walk_tag(struct store *s, int64_t conversation, sqlite3_stmt *q,
+                    int (*each)(void *ctx, const char *tag), void *ctx, struct err *e)
+{
+    char tag[STORE_TAG_MAX], name[STORE_NAME_MAX];
+    const char *key = (const char *)sqlite3_column_text(q, 0);
+    struct db_part label = {sqlite3_column_blob(q, 1), (size_t)sqlite3_column_bytes(q, 1)}, opened;
+    struct db_row row = tag_row(conversation, key ? key : "", label);
+    struct str buffer = {0};
+    bool good = label.p && db_digest_matches(q, 2, &row) &&
+                db_open(s, &row, 0, label.p, label.n, &buffer, &opened) && opened.n < STORE_TAG_MAX;
+    if (good) snprintf(tag, sizeof tag, "%.*s", (int)opened.n, (const char *)opened.p);
+    str_release(&buffer);
+    if (good) return each(ctx, tag);
+    db_conversation_name(s, conversation, name);
+    return err_set(e, ERR_FORMAT,
+                   "a tag of conversation '%s' in %s is damaged: its checksum is wrong", name,
+                   s->shown);
+}
+
+int store_tag_each(struct store *s, int64_t conversation, int (*each)(void *ctx, const char *tag),
+                   void *ctx, struct err *e)
+{
+    static const char doing[] = "reading the tags";
+    sqlite3_stmt *q;
+    int rc = db_prepare(s, "SELECT name, label, digest FROM tag WHERE conversation = ?1 ORDER BY 1",
+                        &q, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    while ((rc = db_step(s, q, doing, e)) > 0) {
+        rc = walk_tag(s, conversation, q, each, ctx, e);
+        if (rc) break;
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+int store_tagged_each(struct store *s, const char *tag,
+                      int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
+                      struct err *e)
+{
+    static const char doing[] = "looking for the tag";
+    char key[STORE_NAME_MAX];
+    sqlite3_stmt *q;
+    int rc = check_tag(tag, e);
+    if (rc) return rc;
+    rc = db_prepare(s,
+                    DB_CONVERSATION_COLUMNS
+                    "WHERE deleted_ms IS NULL AND id IN (SELECT conversation FROM tag "
+                    "WHERE name = ?1) ORDER BY updated_ms DESC, id DESC",
+                    &q, doing, e);
+    if (rc) return rc;
+    tag_key(s, tag, key);
+    db_bind_text(q, 1, key, strlen(key));
+    rc = db_conversation_walk(s, q, each, ctx, doing, e);
+    sqlite3_finalize(q);
+    return rc;
+}

@@ -1,0 +1,295 @@
+/* A conversation that is killed (SIGKILL) in the middle of everything it does: reading a prompt,
+ * answering, evicting, saving, compacting. Every time the database is whole, no turn that was
+ * finished is lost, of the running answer at most the token in flight, and it goes on without
+ * reading again.
+ *
+ * A child process talks; it kills itself at the n-th event of one kind, or its parent does at a
+ * random moment. Events are the session's callbacks and the statements of its saves
+ * (sqlite3_trace_v2), and between them, inside statements, every 50th step of SQLite's machine.
+ * KILLS=200 for the long run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+#include "store/db.h"
+
+enum phase { IDLE, READING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
+
+static const char *const phase_names[PHASES] = {"between turns", "reading", "answering",
+                                                "evicting",      "saving",  "compacting"};
+
+/* What the child says of itself; outlives it. */
+static struct shared {
+    enum phase phase, target; /* target: where it kills itself; IDLE = nowhere */
+    enum phase before;        /* a save */
+    int countdown;            /* events in `target` until then */
+    int n_done;               /* turns that are finished */
+    int n_seen;               /* bytes of the running answer on the screen */
+    char seen[8192];
+} * shared;
+
+static struct err err;
+static char folder[64], path[96];
+
+static void ok(int rc)
+{
+    if (rc < 0) fail_msg("%d: %s", rc, err.text);
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+static void event(enum phase phase)
+{
+    shared->phase = phase;
+    if (shared->target == phase && phase != IDLE && --shared->countdown <= 0)
+        kill(getpid(), SIGKILL);
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    (void)ctx;
+    event(done < total ? READING : ANSWERING);
+}
+
+static void on_text(void *ctx, const char *utf8, size_t n)
+{
+    (void)ctx;
+    if (shared->n_seen + (int)n <= (int)sizeof shared->seen) {
+        memcpy(shared->seen + shared->n_seen, utf8, n);
+        shared->n_seen += (int)n;
+    }
+    event(ANSWERING);
+}
+
+static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
+{
+    (void)ctx;
+    (void)n;
+    (void)n_tokens;
+    event(EVICTING);
+}
+
+static int on_statement(unsigned what, void *ctx, void *statement, void *text)
+{
+    const char *sql = text;
+    (void)ctx;
+    if (what == SQLITE_TRACE_PROFILE) {
+        if (!strcmp(sqlite3_sql(statement), "COMMIT")) shared->phase = shared->before;
+        return 0;
+    }
+    bool saves = shared->phase == SAVING || shared->phase == COMPACTING;
+    if (!strcmp(sql, "BEGIN IMMEDIATE")) {
+        shared->before = shared->phase;
+        event(SAVING);
+    } else if (saves && !strncmp(sql, "SELECT g.layer", 14)) {
+        event(COMPACTING);
+    } else if (saves) {
+        event(shared->phase);
+    }
+    return 0;
+}
+
+static int on_step(void *ctx)
+{
+    (void)ctx;
+    if (shared->phase == SAVING || shared->phase == COMPACTING) event(shared->phase);
+    return 0;
+}
+
+static struct options options(void)
+{
+    struct options o;
+    options_init(&o);
+    o.policy = "random";
+    o.budget = "32";
+    o.chunk = 8;
+    o.reserve = 8;
+    o.rewind = 1; /* compaction after every turn */
+    o.n_predict = 24;
+    o.threads = 1;
+    o.ignore_end = true;
+    o.conversation = "life";
+    o.sampling.temperature = 0.8f;
+    o.sampling.seed = 3;
+    return o;
+}
+
+static void talk(struct session *s)
+{
+    static const char text[] =
+        "My dog is called Biscuit. Tell me a story about a fox and a cow, then "
+        "tell me a joke about cats.";
+    const struct session_sink k = {.progress = on_progress, .text = on_text, .evicted = on_evicted};
+    enum session_end end;
+    for (int turn = 0; turn < 20; turn++) {
+        shared->n_seen = 0;
+        event(READING);
+        if (session_say(s, text, sizeof text - 1, &k, &end, &err)) _exit(3);
+        shared->phase = IDLE;
+        shared->n_done++;
+    }
+}
+
+static void live(void)
+{
+    struct options o = options();
+    struct engine *engine;
+    struct library *l;
+    struct session *s;
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &err) || library_open(&l, path, &err)) _exit(1);
+    if (session_open(&s, engine, l, &o, NULL, &err)) _exit(2);
+    sqlite3 *db = library_store(l)->db;
+    sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, NULL);
+    sqlite3_progress_handler(db, 50, on_step, NULL);
+    talk(s);
+    _exit(0);
+}
+
+/* ---- after it -------------------------------------------------------------------------------- */
+
+struct found {
+    struct str text;   /* all messages, but for an answer that was cut off */
+    struct str answer; /* that one */
+    int n_answers;
+};
+
+static int take_message(void *ctx, const struct library_message *m)
+{
+    struct found *f = ctx;
+    if (m->partial) {
+        str_append(&f->answer, m->text, m->n_text);
+        return 0;
+    }
+    f->n_answers += m->role == CHAT_ASSISTANT;
+    str_append(&f->text, m->text, m->n_text);
+    str_puts(&f->text, "\n");
+    return 0;
+}
+
+static void look(struct library *l, struct found *f)
+{
+    *f = (struct found){0};
+    ok(library_messages(l, "life", take_message, f, &err));
+}
+
+static void found_release(struct found *f)
+{
+    str_release(&f->text);
+    str_release(&f->answer);
+}
+
+/* What was finished is there as it was, and of what was on the screen all of it. */
+static void assert_nothing_lost(struct library *l, const struct str *before, int n_before)
+{
+    struct found f;
+    ok(library_check(l, &err));
+    look(l, &f);
+    if (before->n) assert_memory_equal(str_get(&f.text), before->data, before->n);
+    assert_true(f.n_answers >= n_before + shared->n_done);
+    if (f.n_answers == n_before + shared->n_done && shared->n_seen > 0) {
+        assert_true((int)f.answer.n >= shared->n_seen);
+        assert_memory_equal(f.answer.data, shared->seen, shared->n_seen);
+    }
+    found_release(&f);
+}
+
+/* It goes on: with the answer that was cut off, or else with a word. */
+static void go_on(struct engine *engine, struct library *l)
+{
+    const struct session_sink k = {.ctx = NULL};
+    struct options o = options();
+    struct session_stats st;
+    struct session *s;
+    enum session_end end;
+    o.n_predict = 3;
+    ok(session_open(&s, engine, l, &o, NULL, &err));
+    session_stats(s, &st);
+    assert_int_equal(st.n_reread, 0);
+    ok(session_can_continue(s) ? session_continue(s, &k, &end, &err)
+                               : session_say(s, "And?", 4, &k, &end, &err));
+    session_close(s);
+    ok(library_check(l, &err));
+}
+
+static void run_child(int i)
+{
+    *shared = (struct shared){.target = i % 6 == 5 ? IDLE : (enum phase)(i % 6 + 1),
+                              .countdown = 1 + rand() % (i % 6 == 0 ? 12 : 60)};
+    pid_t child = fork();
+    if (child == 0) live();
+    if (shared->target == IDLE) {
+        usleep((useconds_t)(rand() % 120000));
+        kill(child, SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFSIGNALED(status) && WEXITSTATUS(status) != 0)
+        fail_msg("the child failed (%d)", WEXITSTATUS(status));
+}
+
+static void killed_in_the_middle(void **state)
+{
+    const char *kills = getenv("KILLS");
+    int n_kills = kills ? atoi(kills) : 30, n_in[PHASES] = {0};
+    struct options o = options();
+    struct engine *engine;
+    struct library *l;
+    struct found f = {0};
+    (void)state;
+    srand(7);
+    ok(engine_open(&engine, &o, NULL, NULL, NULL, &err));
+    for (int i = 0; i < n_kills; i++) {
+        run_child(i);
+        n_in[shared->phase]++;
+        ok(library_open(&l, path, &err));
+        if (i > 0 || shared->n_done > 0) assert_nothing_lost(l, &f.text, f.n_answers);
+        go_on(engine, l);
+        found_release(&f);
+        look(l, &f);
+        library_close(l);
+    }
+    for (int i = 0; i < PHASES; i++) print_message("%s: %d kills\n", phase_names[i], n_in[i]);
+    for (int i = READING; i < PHASES; i++) assert_true(n_in[i] > 0);
+    found_release(&f);
+    engine_close(engine);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/retain_kill_XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/retain.db", folder);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    char command[96];
+    (void)state;
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_in_the_middle),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

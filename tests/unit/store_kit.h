@@ -1,0 +1,272 @@
+/* store_kit: a store in a folder of its own, and what its tests say and look at. */
+#ifndef RETAIN_TESTS_STORE_KIT_H
+#define RETAIN_TESTS_STORE_KIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/base/str.h"
+#include "store/store.h"
+
+struct fixture {
+    char folder[64];
+    char path[128];
+    struct store *s;
+};
+
+static struct err err;
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static inline void ok(int rc)
+{
+    if (rc < 0) fail_msg("%d: %s", rc, err.text);
+}
+
+static inline void refused(int rc, int code, const char *said)
+{
+    if (rc != code || !strstr(err.text, said))
+        fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.text, code, said);
+    assert_null(strchr(err.text, '\n'));
+    memset(&err, 0, sizeof err);
+}
+
+static inline int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    snprintf(f->folder, sizeof f->folder, "/tmp/retain_store_XXXXXX");
+    if (!f || !mkdtemp(f->folder)) return -1;
+    snprintf(f->path, sizeof f->path, "%s/a/b/retain.db", f->folder);
+    *state = f;
+    return store_open(&f->s, f->path, &err);
+}
+
+static inline int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[192];
+    store_close(f->s);
+    snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", f->folder, f->folder);
+    int rc = system(command);
+    free(f);
+    return rc;
+}
+
+static inline void reopen(struct fixture *f)
+{
+    store_close(f->s);
+    f->s = NULL;
+    ok(store_open(&f->s, f->path, &err));
+}
+
+/* Changes the file behind the store's back. */
+static inline void tamper(struct fixture *f, const char *sql)
+{
+    sqlite3 *db;
+    char *said = NULL;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &said) != SQLITE_OK) fail_msg("%s: %s", sql, said);
+    assert_true(sqlite3_changes(db) > 0);
+    sqlite3_close(db);
+}
+
+static inline int64_t begin_named(struct fixture *f, const char *name)
+{
+    struct store_conversation c;
+    ok(store_conversation_create(f->s, name, &c, &err));
+    return c.id;
+}
+
+static inline void say(struct fixture *f, int64_t id, enum store_role role, const char *text)
+{
+    static const int32_t tokens[] = {1, -2, 2147483647};
+    struct store_message m = {
+        .role = role, .text = text, .n_text = strlen(text), .tokens = tokens, .n_tokens = 3};
+    ok(store_message_add(f->s, id, &m, &err));
+}
+
+/* Everything a walk saw, as text. */
+static inline int note_message(void *ctx, const struct store_message *m)
+{
+    struct str *s = ctx;
+    assert_int_equal(m->text[m->n_text], 0);
+    str_printf(s, "%lld/%d/", (long long)m->seq, (int)m->role);
+    str_append(s, m->text, m->n_text);
+    for (size_t i = 0; i < m->n_tokens; i++) str_printf(s, "/%d", m->tokens[i]);
+    str_puts(s, ";");
+    return 0;
+}
+
+static inline void assert_messages(struct fixture *f, int64_t id, const char *expected)
+{
+    struct str s = {0};
+    ok(store_message_each(f->s, id, note_message, &s, &err));
+    assert_string_equal(str_get(&s), expected);
+    str_release(&s);
+}
+
+static inline int note_segment(void *ctx, const struct store_segment *g)
+{
+    struct str *s = ctx;
+    str_printf(s, "%d/%lld/%s", g->layer, (long long)g->seq, g->kind == STORE_GONE ? "-" : "");
+    str_append(s, g->bytes, g->n_bytes);
+    str_puts(s, ";");
+    return 0;
+}
+
+static inline void assert_segments(struct fixture *f, int64_t id, const char *expected)
+{
+    struct str s = {0};
+    ok(store_segment_each(f->s, id, -1, note_segment, &s, &err));
+    assert_string_equal(str_get(&s), expected);
+    str_release(&s);
+}
+
+static inline void keep(struct fixture *f, int64_t id, int layer, int64_t seq, const char *bytes)
+{
+    struct store_segment g = {.seq = seq, .layer = layer, .bytes = bytes, .n_bytes = strlen(bytes)};
+    if (*bytes == '-') {
+        g.kind = STORE_GONE;
+        g.bytes = bytes + 1;
+        g.n_bytes--;
+    }
+    ok(store_segment_put(f->s, id, &g, &err));
+}
+
+static inline int note_tail(void *ctx, const struct store_tail *t)
+{
+    struct str *s = ctx;
+    str_printf(s, "%lld/%d/%.*s/%.*s;", (long long)t->position, t->token, (int)t->n_text,
+               (const char *)t->text, (int)t->n_units, (const char *)t->units);
+    return 0;
+}
+
+static inline void assert_tail(struct fixture *f, int64_t id, const char *expected)
+{
+    struct str s = {0};
+    ok(store_tail_each(f->s, id, note_tail, &s, &err));
+    assert_string_equal(str_get(&s), expected);
+    str_release(&s);
+}
+
+static inline void grow(struct fixture *f, int64_t id, int64_t position, const char *text,
+                        const char *units)
+{
+    struct store_tail t = {.position = position,
+                           .token = (int32_t)position * 10,
+                           .text = text,
+                           .n_text = strlen(text),
+                           .units = units,
+                           .n_units = strlen(units)};
+    ok(store_tail_add(f->s, id, &t, &err));
+}
+
+static inline struct store_conversation look(struct fixture *f, const char *name)
+{
+    struct store_conversation c;
+    assert_int_equal(store_conversation_find(f->s, name, &c, &err), 1);
+    return c;
+}
+
+static inline int64_t count_rows(struct fixture *f, const char *table)
+{
+    sqlite3 *db;
+    sqlite3_stmt *q;
+    char sql[64];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+    int64_t n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    sqlite3_close(db);
+    return n;
+}
+
+static inline int count_hit(void *ctx, const struct store_hit *h)
+{
+    ++*(int *)ctx;
+    return h->snippet ? 0 : 1;
+}
+
+static inline int count_hits(struct fixture *f, const char *text)
+{
+    int n = 0;
+    ok(store_search(f->s, text, count_hit, &n, &err));
+    return n;
+}
+
+static inline int note_checkpoint(void *ctx, const struct store_checkpoint *c)
+{
+    str_printf(ctx, "%lld/%lld;", (long long)c->seq, (long long)c->n_run);
+    return 0;
+}
+
+static inline void assert_checkpoints(struct fixture *f, int64_t id, const char *expected)
+{
+    struct str s = {0};
+    ok(store_checkpoint_each(f->s, id, note_checkpoint, &s, &err));
+    assert_string_equal(str_get(&s), expected);
+    str_release(&s);
+}
+
+static inline void point(struct fixture *f, int64_t id, int64_t seq, int64_t n_run)
+{
+    struct store_checkpoint c = {seq, n_run};
+    ok(store_checkpoint_put(f->s, id, &c, &err));
+}
+
+/* Two turns with a cache, as session writes them. */
+static inline int64_t begin_two_turns(struct fixture *f, const char *name)
+{
+    int64_t id = begin_named(f, name);
+    say(f, id, STORE_USER, "first question");
+    keep(f, id, 0, 0, "units of turn one");
+    point(f, id, 0, 5);
+    say(f, id, STORE_ASSISTANT, "first answer");
+    say(f, id, STORE_USER, "second question");
+    keep(f, id, 0, 1, "units of turn two");
+    keep(f, id, 0, 2, "-some");
+    point(f, id, 2, 11);
+    ok(store_state_put(f->s, id, "opaque words", &err));
+    grow(f, id, 12, "se", "");
+    return id;
+}
+
+static inline int note_hit(void *ctx, const struct store_hit *h)
+{
+    str_printf(ctx, "%s/%lld/%s;", h->conversation->name, (long long)h->seq, h->snippet);
+    return 0;
+}
+
+static inline void assert_found(struct fixture *f, const char *text, const char *expected)
+{
+    struct str s = {0};
+    ok(store_search(f->s, text, note_hit, &s, &err));
+    assert_string_equal(str_get(&s), expected);
+    str_release(&s);
+}
+
+static inline void say_things_to_find(struct fixture *f)
+{
+    int64_t a = begin_named(f, "garden"), b = begin_named(f, "kitchen plan");
+    say(f, a, STORE_USER, "Where do tulips grow?");
+    say(f, a, STORE_ASSISTANT, "In the sun. \"Café\" roses do too.");
+    say(f, b, STORE_USER, "何時に郵便局が開きますか");
+    say(f, b, STORE_ASSISTANT, "An oven, two tulip vases and C++ books.");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+#endif

@@ -1,0 +1,330 @@
+/* Files of older versions, of other programs, in places that can't be written, and damaged ones:
+ * brought up to date, or named in one line; never believed, never a crash. */
+#include "tests/unit/store_kit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/file.h"
+
+/* ---- older files ----------------------------------------------------------------------------- */
+
+/* A file as an older version wrote it, from its dump. */
+static void open_older(struct fixture *f, int version)
+{
+    char path[64];
+    struct str sql = {0};
+    snprintf(path, sizeof path, "tests/golden/store-v%d.sql", version);
+    store_close(f->s);
+    f->s = NULL;
+    snprintf(f->path, sizeof f->path, "%s/old.db", f->folder);
+    if (file_read(path, &sql, &err)) fail_msg("%s", err.text);
+    tamper(f, sql.data);
+    str_release(&sql);
+    reopen(f);
+}
+
+static void version_1_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    open_older(f, 1);
+    struct store_conversation c = look(f, "chat-1");
+    assert_string_equal(c.title, "How are you?");
+    assert_int_equal(c.n_turns, 1);
+    assert_int_equal(c.cache_bytes, 0);
+    struct str s = {0};
+    ok(store_message_each(f->s, c.id, note_message, &s, &err));
+    assert_non_null(strstr(str_get(&s), "How are you?"));
+    str_release(&s);
+    assert_segments(f, c.id, "");
+    assert_int_equal(count_hits(f, "how are you"), 1);
+    assert_int_equal(count_hits(f, "chat-1"), 1);
+    ok(store_check(f->s, &err));
+    say(f, c.id, STORE_USER, "and now?");
+    reopen(f);
+    assert_int_equal(look(f, "chat-1").n_turns, 2);
+}
+
+static void version_2_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    open_older(f, 2);
+    struct store_conversation c = look(f, "old talk");
+    char *text;
+    assert_messages(f, c.id,
+                    "0/1/How are you?/1/-2/2147483647;1/2/I am fine./1/-2/2147483647;-1/2/And/7;");
+    assert_segments(f, c.id, "0/0/units of turn one;0/1/--some;1/0/other units;");
+    assert_checkpoints(f, c.id, "2/5;");
+    assert_tail(f, c.id, "6/7/And/u;");
+    ok(store_state_get(f->s, c.id, &text, &err));
+    assert_string_equal(text, "{\"policy\":\"locret\"}");
+    free(text);
+    assert_int_equal(count_hits(f, "fine"), 1);
+    assert_false(c.has_tags);
+    ok(store_tag_add(f->s, c.id, "old", &err));
+    keep(f, c.id, 0, 3, "new units");
+    ok(store_check(f->s, &err));
+    tamper(f, "UPDATE blob SET bytes = x'7a' WHERE id = 2"); /* still under its old checksum */
+    refused(store_check(f->s, &err), ERR_FORMAT, "segment 0 of layer 1");
+}
+
+/* ---- files that are not ours, or no longer whole --------------------------------------------- */
+
+static void open_refused(const char *path, int code, const char *said)
+{
+    struct store *s = (struct store *)&err;
+    refused(store_open(&s, path, &err), code, said);
+    assert_null(s);
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+static void files_that_are_not_ours(void **state)
+{
+    struct fixture *f = *state;
+    char path[192], deep[256], text[8192];
+    open_refused(f->folder, ERR_FAIL, "is a folder");
+    open_refused("", ERR_USAGE, "empty");
+    open_refused("/dev/null", ERR_FAIL, "not a regular file");
+    memset(text, 'x', sizeof text);
+    snprintf(path, sizeof path, "%s/text", f->folder);
+    write_file(path, text, sizeof text);
+    open_refused(path, ERR_FORMAT, "is not a retain database");
+    snprintf(deep, sizeof deep, "%s/below/db", path);
+    open_refused(deep, ERR_FAIL, "can't make the folder");
+    write_file(path, "short", 5);
+    open_refused(path, ERR_FORMAT, "is not a retain database");
+    unlink(path);
+    struct fixture g = {0};
+    snprintf(g.path, sizeof g.path, "%s/other.db", f->folder);
+    tamper(&g, "CREATE TABLE t (x); INSERT INTO t VALUES (1);");
+    open_refused(g.path, ERR_FORMAT, "database of another program");
+    tamper(&g, "PRAGMA application_id = 1234; INSERT INTO t VALUES (1);");
+    open_refused(g.path, ERR_FORMAT, "application id 0x000004d2");
+    write_file(path, "", 0); /* an empty file becomes ours */
+    struct store *s;
+    ok(store_open(&s, path, &err));
+    store_close(s);
+}
+
+static void newer_and_mutilated_schema(void **state)
+{
+    struct fixture *f = *state;
+    begin_named(f, "a");
+    store_close(f->s);
+    f->s = NULL;
+    tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 3)");
+    tamper(f, "PRAGMA user_version = 3; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
+}
+
+static void modes_of_files(void **state)
+{
+    struct fixture *f = *state;
+    struct stat st;
+    char path[192];
+    assert_int_equal(stat(f->path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    snprintf(path, sizeof path, "%s-wal", f->path);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    ok(store_lock(f->s, 1, &err));
+    snprintf(path, sizeof path, "%s.lock", f->path);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    snprintf(path, sizeof path, "%s/a/b", f->folder);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+}
+
+/* As somebody whom permissions hold back; tests may run as root. */
+static void what_may_not_be_written(void **state)
+{
+    struct fixture *f = *state;
+    char folder[192], inside[256];
+    begin_named(f, "a");
+    store_close(f->s);
+    f->s = NULL;
+    snprintf(folder, sizeof folder, "%s/a/b", f->folder);
+    snprintf(inside, sizeof inside, "%s/new.db", folder);
+    bool root = geteuid() == 0;
+    chmod(f->folder, 0755);
+    snprintf(folder, sizeof folder, "%s/a", f->folder);
+    chmod(folder, 0755);
+    snprintf(folder, sizeof folder, "%s/a/b", f->folder);
+    chmod(f->path, root ? 0666 : 0600);
+    chmod(folder, 0555);
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *s;
+        int rc = 0;
+        if (root && (setgid(65534) || setuid(65534))) _exit(0);
+        err.text[0] = 0;
+        if (store_open(&s, f->path, &err) != ERR_FAIL || !strstr(err.text, "allow writing")) rc = 1;
+        if (rc) fprintf(stderr, "read-only folder: %s\n", err.text);
+        err.text[0] = 0;
+        if (store_open(&s, inside, &err) != ERR_FAIL || !strstr(err.text, "can't make")) rc |= 2;
+        if (rc & 2) fprintf(stderr, "new file in a read-only folder: %s\n", err.text);
+        _exit(rc);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    chmod(folder, 0777);
+    chmod(f->path, 0444);
+    child = fork();
+    if (child == 0) {
+        struct store *s;
+        if (root && (setgid(65534) || setuid(65534))) _exit(0);
+        err.text[0] = 0;
+        int rc = store_open(&s, f->path, &err);
+        bool good = rc == ERR_FAIL && strstr(err.text, "can't be written");
+        if (!good) fprintf(stderr, "read-only file: %d %s\n", rc, err.text);
+        _exit(!good);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+/* A file cut at any length, or with any page overwritten: said, never believed, never a crash. */
+static int read_everything(const char *path)
+{
+    struct store *s;
+    err.text[0] = 0;
+    int rc = store_open(&s, path, &err);
+    if (rc == 0) rc = store_check(s, &err);
+    store_close(s);
+    return rc;
+}
+
+static void torn_files(void **state)
+{
+    struct fixture *f = *state;
+    char path[192], *bytes;
+    int64_t id = begin_named(f, "torn");
+    for (int i = 0; i < 20; i++) say(f, id, STORE_USER, "a message of some length, or other");
+    keep(f, id, 0, 0, "units");
+    keep(f, id, 0, 1, "-some");
+    point(f, id, 1, 2);
+    store_close(f->s);
+    f->s = NULL;
+    struct stat st;
+    assert_int_equal(stat(f->path, &st), 0);
+    size_t n = (size_t)st.st_size;
+    bytes = malloc(n);
+    FILE *file = fopen(f->path, "rb");
+    assert_int_equal(fread(bytes, 1, n, file), n);
+    fclose(file);
+    snprintf(path, sizeof path, "%s/torn.db", f->folder);
+    size_t n_used = n; /* zeros at the end are no loss */
+    while (n_used > 0 && !bytes[n_used - 1]) n_used--;
+    for (size_t cut = 2; cut < n_used; cut += 1531) {
+        write_file(path, bytes, cut);
+        int rc = read_everything(path);
+        if (rc != ERR_FORMAT && rc != ERR_FAIL) fail_msg("cut at %zu: %d %s", cut, rc, err.text);
+        assert_true(strlen(err.text) > 20);
+    }
+    enum { PAGE = 4096 };
+    int n_found = 0, n_pages = (int)(n / PAGE);
+    for (int page = 0; page < n_pages; page++) {
+        char saved[PAGE];
+        memcpy(saved, bytes + page * PAGE, PAGE);
+        for (int i = page ? 0 : 100; i < PAGE; i++) bytes[page * PAGE + i] ^= (char)(i * 7 + page);
+        write_file(path, bytes, n);
+        n_found += read_everything(path) < 0;
+        memcpy(bytes + page * PAGE, saved, PAGE);
+    }
+    assert_int_equal(n_found, n_pages);
+    write_file(path, bytes, n);
+    assert_int_equal(read_everything(path), 0);
+    free(bytes);
+}
+
+/* Every kind of row, changed behind the digest's back: found, and what is whole stays readable. */
+static void rows_that_were_tampered_with(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *sql;
+        int messages, tail, segments;
+        const char *said;
+    } cases[] = {
+        {"UPDATE message SET text = 'A' WHERE seq = 0", 1, 0, 0, "message 0 of conversation 'v'"},
+        {"UPDATE message SET tokens = x'01000000' WHERE seq = 1", 1, 0, 0, "message 1"},
+        {"UPDATE message SET tokens = x'010203' WHERE seq = 1", 1, 0, 0, "message 1"},
+        {"UPDATE message SET role = 2 WHERE seq = 0", 1, 0, 0, "message 0"},
+        {"UPDATE message SET digest = x'00' WHERE seq = 0", 1, 0, 0, "message 0"},
+        {"DELETE FROM message WHERE seq = 0", 1, 0, 0, "message 0"},
+        {"DELETE FROM message WHERE seq = 1", 1, 0, 0, "message 1"},
+        {"UPDATE message SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1"},
+        {"UPDATE tail SET text = 'z' WHERE position = 10", 1, 1, 0, "token at position 10"},
+        {"UPDATE tail SET token = token + 1 WHERE position = 11", 1, 1, 0, "position 11"},
+        {"UPDATE tail SET units = x'00' WHERE position = 11", 0, 1, 0, "cache at position 11"},
+        {"UPDATE blob SET bytes = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1"},
+        {"UPDATE blob SET digest = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1"},
+        {"UPDATE segment SET layer = 3 WHERE layer = 1", 0, 0, 1, "layer 3"},
+        {"UPDATE segment SET seq = 9 WHERE layer = 1", 0, 0, 1, "segment 9"},
+        {"UPDATE segment SET kind = 1 WHERE layer = 1", 0, 0, 1, "layer 1"},
+        {"UPDATE segment SET origin = 7 WHERE layer = 1", 0, 0, 1, "layer 1"},
+        {"UPDATE segment SET blob = 999 WHERE layer = 1", 0, 0, 1, "layer 1"},
+        {"UPDATE segment SET blob = (SELECT blob FROM segment WHERE seq = 6) WHERE seq = 5 AND "
+         "layer = 0",
+         0, 0, 1, "segment 5 of layer 0"},
+        {"UPDATE checkpoint SET n_run = 3", 0, 0, 0, "checkpoint of conversation 'v'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t id = begin_named(f, "v");
+        say(f, id, STORE_USER, "a");
+        say(f, id, STORE_ASSISTANT, "b");
+        grow(f, id, 10, "x", "");
+        grow(f, id, 11, "y", "units");
+        keep(f, id, 0, 5, "A5");
+        keep(f, id, 0, 6, "A6");
+        keep(f, id, 1, 5, "B5");
+        point(f, id, 6, 2);
+        ok(store_check(f->s, &err));
+        tamper(f, cases[i].sql);
+        struct str s = {0};
+        int rc = store_message_each(f->s, id, note_message, &s, &err);
+        assert_int_equal(rc, cases[i].messages ? ERR_FORMAT : 0);
+        if (rc) refused(rc, ERR_FORMAT, cases[i].said);
+        rc = store_tail_each(f->s, id, note_tail, &s, &err);
+        assert_int_equal(rc, cases[i].tail ? ERR_FORMAT : 0);
+        rc = store_segment_each(f->s, id, -1, note_segment, &s, &err);
+        assert_int_equal(rc, cases[i].segments ? ERR_FORMAT : 0);
+        str_release(&s);
+        refused(store_check(f->s, &err), ERR_FORMAT,
+                strstr(cases[i].sql, "blob = 999") ? "is damaged: segment" : cases[i].said);
+        tamper(f, "DELETE FROM conversation");
+        tamper(f, "DELETE FROM message; DELETE FROM tail; DELETE FROM segment; DELETE FROM blob;"
+                  "DELETE FROM checkpoint; DELETE FROM search;");
+    }
+    int64_t id = begin_named(f, "v");
+    char *text;
+    ok(store_state_put(f->s, id, "true", &err));
+    tamper(f, "UPDATE state SET text = 'false'");
+    refused(store_state_get(f->s, id, &text, &err), ERR_FORMAT, "state of conversation 'v'");
+    assert_null(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(version_1_is_brought_up_to_date),
+        TEST(version_2_is_brought_up_to_date),
+        TEST(files_that_are_not_ours),
+        TEST(newer_and_mutilated_schema),
+        TEST(modes_of_files),
+        TEST(what_may_not_be_written),
+        TEST(torn_files),
+        TEST(rows_that_were_tampered_with),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/* Encryption at rest: with the passphrase all is as without, without it nothing can be read, and a
+ * database that other libraries made from the description in secret.c opens. */
+#include "tests/unit/store_kit.h"
+
+#include <sodium.h>
+
+/* ---- encryption ------------------------------------------------------------------------------ */
+
+struct person {
+    const char *passphrase;
+    int n_asked, n_fresh;
+};
+
+static int ask(void *ctx, bool fresh, char *out, struct err *e)
+{
+    struct person *p = ctx;
+    p->n_asked++;
+    p->n_fresh += fresh;
+    if (!p->passphrase) return err_set(e, ERR_STOP, "interrupted");
+    snprintf(out, STORE_PASSPHRASE_MAX, "%s", p->passphrase);
+    return 0;
+}
+
+static void assert_no_word(const char *path, const char *const *words)
+{
+    char command[400];
+    for (; *words; words++) {
+        snprintf(command, sizeof command, "cat '%s' '%s-wal' 2>/dev/null | grep -qaiF -e '%s'",
+                 path, path, *words);
+        if (system(command) == 0) fail_msg("\"%s\" stands in the file", *words);
+    }
+}
+
+static void encrypted(void **state)
+{
+    struct fixture *f = *state;
+    struct person p = {.passphrase = "correct horse"};
+    struct store_key key = {ask, &p, true};
+    struct store *none;
+    static const char *const words[] = {"tulip",   "Café",          "oven",     "garden",
+                                        "kitchen", "treasure",      "units of", "first",
+                                        "opaque",  "correct horse", "question", NULL};
+    store_close(f->s);
+    f->s = NULL;
+    snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
+    ok(store_open_key(&f->s, f->path, &key, &err));
+    assert_true(store_is_encrypted(f->s));
+    assert_int_equal(p.n_fresh, 1);
+    say_things_to_find(f);
+    int64_t id = begin_two_turns(f, "treasure trip");
+    grow(f, id, 13, "cond", "units of a token");
+    assert_no_word(f->path, words);
+    store_close(f->s);
+    f->s = NULL;
+    assert_no_word(f->path, words);
+    refused(store_open(&none, f->path, &err), ERR_FAIL, "is encrypted and nobody");
+    p.passphrase = "wrong horse";
+    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "wrong passphrase");
+    p.passphrase = "";
+    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "empty");
+    p.passphrase = NULL;
+    refused(store_open_key(&none, f->path, &key, &err), ERR_STOP, "interrupted");
+    assert_null(none);
+    p.passphrase = "correct horse";
+    key.encrypt = false; /* it is, whatever is asked for */
+    ok(store_open_key(&f->s, f->path, &key, &err));
+    assert_int_equal(look(f, "treasure trip").id, id);
+    assert_string_equal(look(f, "treasure trip").title, "first question");
+    assert_messages(f, id,
+                    "0/1/first question/1/-2/2147483647;1/2/first "
+                    "answer/1/-2/2147483647;2/1/second question/1/-2/2147483647;"
+                    "-1/2/second/120/130;");
+    assert_segments(f, id, "0/0/units of turn one;0/1/units of turn two;0/2/-some;");
+    assert_tail(f, id, "12/120/se/;13/130/cond/units of a token;");
+    ok(store_check(f->s, &err));
+    assert_found(f, "TULIP oven", "kitchen plan/1/An oven, two \2tulip\3 vases and C++ books.;");
+    assert_found(f, "treasure", "treasure trip/-1/\2treasure\3 trip;");
+    ok(store_conversation_rename(f->s, id, "hidden", &err));
+    ok(store_rewind(f->s, id, 2, 0, &err));
+    assert_int_equal(look(f, "hidden").n_tokens, 6);
+    struct store_conversation c;
+    ok(store_conversation_create(f->s, NULL, &c, &err));
+    assert_string_equal(c.name, "chat-1");
+    ok(store_conversation_copy(f->s, id, 2, 0, f->s, "twig", &c, &err));
+    assert_segments(f, c.id, "0/0/units of turn one;");
+    ok(store_conversation_delete(f->s, id, &err));
+    ok(store_conversation_restore(f->s, "hidden", NULL, &err));
+    refused(store_conversation_rename(f->s, id, "twig", &err), ERR_USAGE, "already");
+    ok(store_compact(f->s, &err));
+    assert_no_word(f->path, words);
+    /* Rows may not change places. */
+    tamper(f,
+           "UPDATE message SET (text, tokens, digest) = (SELECT text, tokens, digest FROM message "
+           "AS o WHERE o.conversation = message.conversation AND o.seq = 1 - message.seq)");
+    struct str s = {0};
+    refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
+    str_release(&s);
+}
+
+/* A database with conversations does not become an encrypted one behind their back. */
+static void not_encrypted_afterwards(void **state)
+{
+    struct fixture *f = *state;
+    struct person p = {.passphrase = "x"};
+    struct store_key key = {ask, &p, true};
+    struct store *none;
+    begin_named(f, "open");
+    refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "not encrypted");
+    assert_int_equal(p.n_asked, 0);
+}
+
+/* What sealing is made of, against the vectors of the construction's draft
+ * (draft-irtf-cfrg-xchacha-03, A.3.1). */
+static void vectors(void **state)
+{
+    (void)state;
+    static const char plain[] =
+        "Ladies and Gentlemen of the class of '99: If I could offer you only "
+        "one tip for the future, sunscreen would be it.";
+    uint8_t key[32], nonce[24], out[sizeof plain - 1 + 16];
+    static const uint8_t ad[] = {0x50, 0x51, 0x52, 0x53, 0xc0, 0xc1,
+                                 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7};
+    static const uint8_t tag[] = {0xc0, 0x87, 0x59, 0x24, 0xc1, 0xc7, 0x98, 0x79,
+                                  0x47, 0xde, 0xaf, 0xd8, 0x78, 0x0a, 0xcf, 0x49};
+    for (int i = 0; i < 32; i++) key[i] = (uint8_t)(0x80 + i);
+    for (int i = 0; i < 24; i++) nonce[i] = (uint8_t)(0x40 + i);
+    crypto_aead_xchacha20poly1305_ietf_encrypt(out, NULL, (const uint8_t *)plain, sizeof plain - 1,
+                                               ad, sizeof ad, NULL, nonce, key);
+    assert_memory_equal(out + sizeof plain - 1, tag, sizeof tag);
+    assert_int_equal(out[0], 0xbd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(encrypted),
+        TEST(not_encrypted_afterwards),
+        TEST(vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -51,8 +51,8 @@ static const struct command {
      "text to token ids"},
     {"perplexity", quant_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
-    {"eval", quant_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_JSON, "TASK...",
-     "what a policy still remembers: recall"},
+    {"eval", quant_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON,
+     "TASK...", "what a policy still remembers"},
     {"quantize", quant_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"bench", quant_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
@@ -77,8 +77,10 @@ static int help(void)
 static int command_help(const struct command *c)
 {
     struct str text = {0};
+    if (c->run == quant_eval) quant_eval_help(&text);
     options_help(c->groups, &text);
-    printf("usage: retain %s [OPTION...] %s\n%s\n\n%s", c->name, c->args, c->about, str_get(&text));
+    printf("usage: retain %s [OPTION...] %s\n%s\n\n", c->name, c->args, c->about);
+    fputs(str_get(&text), stdout);
     str_release(&text);
     return 0;
 }

@@ -4,6 +4,7 @@
 #define RETAIN_QUANT_COMMANDS_H
 
 struct options;
+struct str;
 
 int quant_plan(const struct options *o);
 int quant_info(const struct options *o);
@@ -12,6 +13,7 @@ int quant_tokenize(const struct options *o);
 int quant_perplexity(const struct options *o);
 int quant_bench(const struct options *o);
 int quant_eval(const struct options *o);
+void quant_eval_help(struct str *out); /* its tasks */
 int quant_quantize(const struct options *o);
 
 #endif

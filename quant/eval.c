@@ -1,275 +1,324 @@
-/* eval: what a policy still remembers. Each task tells a model something, lets much pass, and asks.
- *
- *   recall   facts told at the start of a conversation, filler until it has the wanted length, then
- *            questions, one turn each; greedy. An answer counts when it holds the exact value.
- *            The questions are not known when units are evicted, unless the policy says so
- *            (query_first): then they are asked once at the beginning too, in vain.
- *
- * Policies, budgets and lengths are lists and multiply out; one line per combination. */
-#include <ctype.h>
-#include <math.h>
+/* eval: what a policy still remembers. Tasks (script.h), policies, budgets or compressions, lengths
+ * and cache formats are lists and multiply out; one row per combination, as a table, as JSON lines
+ * or as CSV, all from one list of columns. */
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "quant/commands.h"
-#include "quant/recall.h"
 #include "quant/report.h"
-#include "runtime/base/system.h"
+#include "quant/script.h"
+#include "quant/trial.h"
 #include "runtime/engine.h"
 #include "runtime/options.h"
 #include "runtime/policy.h"
 
-/* One combination of the lists. */
-struct trial {
-    struct engine *engine;
-    const struct options *options; /* of this combination: single policy and budget */
-    int64_t length;                /* tokens of conversation before the questions */
-    int n_facts, n_questions, n_seeds;
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+struct row {
+    const char *task, *policy, *allocator, *kv;
+    const char *question; /* "first": the policy saw it before the text; "last" */
+    int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
+    double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
+    double depth;      /* percent; negative = not a grid */
+    double perplexity; /* 0 = not measured */
 };
 
-struct outcome {
-    double accuracy, accuracy_spread; /* mean over seeds and their standard deviation */
-    int64_t n_right, n_asked;
-    int64_t cache_bytes, n_tokens, peak_bytes;
-    int budget;
-    double prefill_tok_s, decode_tok_s;
+static const struct column {
+    const char *key;
+    int width; /* in the table; 0 = not shown there */
+    enum { TEXT, INTEGER, DECIMAL } kind;
+    int digits;
+    size_t offset;
+} columns[] = {
+    {"task", -16, TEXT, 0, offsetof(struct row, task)},
+    {"policy", -14, TEXT, 0, offsetof(struct row, policy)},
+    {"allocator", 11, TEXT, 0, offsetof(struct row, allocator)},
+    {"question", 8, TEXT, 0, offsetof(struct row, question)},
+    {"kv", 6, TEXT, 0, offsetof(struct row, kv)},
+    {"budget", 7, INTEGER, 0, offsetof(struct row, budget)},
+    {"compression", 11, DECIMAL, 1, offsetof(struct row, compression)},
+    {"length", 9, INTEGER, 0, offsetof(struct row, length)},
+    {"depth", 6, DECIMAL, 0, offsetof(struct row, depth)},
+    {"seed_count", 0, INTEGER, 0, offsetof(struct row, seed_count)},
+    {"accuracy", 8, DECIMAL, 3, offsetof(struct row, accuracy)},
+    {"accuracy_spread", 15, DECIMAL, 3, offsetof(struct row, accuracy_spread)},
+    {"perplexity", 10, DECIMAL, 3, offsetof(struct row, perplexity)},
+    {"right_count", 0, DECIMAL, 2, offsetof(struct row, right_count)},
+    {"question_count", 14, INTEGER, 0, offsetof(struct row, question_count)},
+    {"cache_bytes", 11, INTEGER, 0, offsetof(struct row, cache_bytes)},
+    {"peak_bytes", 0, INTEGER, 0, offsetof(struct row, peak_bytes)},
+    {"prefill_tok_s", 13, DECIMAL, 0, offsetof(struct row, prefill_tok_s)},
+    {"decode_tok_s", 0, DECIMAL, 0, offsetof(struct row, decode_tok_s)},
 };
 
-struct answer {
-    struct str text;
-};
+enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-static void take_text(void *ctx, const char *utf8, size_t n)
+static double number(const struct column *c, const struct row *r)
 {
-    struct answer *a = ctx;
-    str_append(&a->text, utf8, n);
+    const char *at = (const char *)r + c->offset;
+    return c->kind == INTEGER ? (double)*(const int64_t *)(const void *)at
+                              : *(const double *)(const void *)at;
 }
 
-static bool stop(void *ctx)
+/* Is there no such number? A depth is one of a grid, a perplexity one of a text. */
+static bool absent(const struct column *c, const struct row *r)
 {
-    (void)ctx;
-    return report_interrupted();
+    return (c->offset == offsetof(struct row, depth) && r->depth < 0) ||
+           (c->offset == offsetof(struct row, perplexity) && r->perplexity <= 0);
 }
 
-/* Does `text` hold `value` as whole words? 48213 is not in 148213. */
-static bool holds(const char *text, const char *value)
+static const char *text(const struct column *c, const struct row *r)
 {
-    size_t n = strlen(value);
-    for (const char *at = strstr(text, value); at; at = strstr(at + 1, value)) {
-        unsigned char before = at > text ? (unsigned char)at[-1] : ' ';
-        if (!isalnum(before) && !isalnum((unsigned char)at[n])) return true;
-    }
-    return false;
+    return *(const char *const *)(const void *)((const char *)r + c->offset);
 }
 
-static int feed_turn(struct session *s, const struct recall_turn *t, const struct session_sink *k,
-                     struct err *e)
-{
-    struct chat_message m[] = {{CHAT_USER, t->user}, {CHAT_ASSISTANT, t->assistant}};
-    return session_feed(s, m, 2, k, e);
-}
-
-/* What a policy that knows its questions beforehand is shown of them. */
-static int show_questions(const struct trial *t, struct recall *r, struct session *s,
-                          const struct session_sink *k, struct err *e)
-{
-    int rc = 0;
-    for (int i = 0; !rc && i < t->n_questions; i++) {
-        const char *question, *expected, *value;
-        recall_question(r, i, &question, &expected, &value);
-        rc = feed_turn(s, &(struct recall_turn){question, "You haven't told me."}, k, e);
-    }
-    return rc;
-}
-
-/* Facts first, then filler up to the length. */
-static int tell(const struct trial *t, struct recall *r, struct session *s,
-                const struct session_sink *k, struct err *e)
-{
-    struct session_stats st;
-    const struct policy *p = policy_named(t->options->policy);
-    int rc = p && p->query_first ? show_questions(t, r, s, k, e) : 0;
-    for (int i = 0; !rc && i < t->n_facts; i++) rc = feed_turn(s, recall_fact(r, i), k, e);
-    for (session_stats(s, &st); !rc && st.n_tokens < t->length; session_stats(s, &st))
-        rc = feed_turn(s, recall_filler(r), k, e);
-    return rc;
-}
-
-static int ask(const struct trial *t, struct recall *r, struct session *s, int *n_right,
-               struct err *e)
-{
-    for (int i = 0; i < t->n_questions; i++) {
-        struct answer a = {0};
-        struct session_sink k = {.ctx = &a, .text = take_text, .stop = stop};
-        const char *question, *expected, *value;
-        enum session_end end;
-        recall_question(r, i, &question, &expected, &value);
-        int rc = session_say(s, question, strlen(question), &k, &end, e);
-        *n_right += !rc && holds(str_get(&a.text), value);
-        str_release(&a.text);
-        if (rc) return rc;
-        if (end == SESSION_STOPPED) return err_set(e, ERR_STOP, "interrupted");
-    }
-    return 0;
-}
-
-static int run_seed(const struct trial *t, uint64_t seed, int *n_right, struct outcome *out,
-                    struct err *e)
-{
-    struct options o = *t->options;
-    struct session_sink k = {.stop = stop};
-    struct session_stats st;
-    struct recall *r = NULL;
-    struct session *s = NULL;
-    int64_t t0 = system_clock_ns();
-    o.sampling.seed = seed;
-    int rc = recall_open(&r, seed, t->n_facts) ? err_set(e, ERR_FAIL, "out of memory") : 0;
-    if (!rc) rc = session_open(&s, t->engine, NULL, &o, NULL, e);
-    if (!rc) rc = tell(t, r, s, &k, e);
-    if (!rc) {
-        session_stats(s, &st);
-        out->prefill_tok_s += (double)st.n_tokens * 1e9 / (double)(system_clock_ns() - t0);
-        rc = ask(t, r, s, n_right, e);
-    }
-    if (!rc) {
-        session_stats(s, &st);
-        out->decode_tok_s += st.decode_tok_s;
-        out->cache_bytes = st.cache_bytes;
-        out->n_tokens = st.n_tokens;
-        out->budget = st.budget;
-        out->peak_bytes = st.process_peak_bytes;
-    }
-    session_close(s);
-    recall_close(r);
-    return rc;
-}
-
-static int run_trial(const struct trial *t, struct outcome *out, struct err *e)
-{
-    double sum = 0, squares = 0, n = t->n_seeds;
-    *out = (struct outcome){0};
-    for (int seed = 1; seed <= t->n_seeds; seed++) {
-        int right = 0;
-        int rc = run_seed(t, (uint64_t)seed, &right, out, e);
-        if (rc) return rc;
-        double accuracy = (double)right / t->n_questions;
-        sum += accuracy;
-        squares += accuracy * accuracy;
-        out->n_right += right;
-        out->n_asked += t->n_questions;
-    }
-    out->accuracy = sum / n;
-    double var = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0;
-    out->accuracy_spread = sqrt(var > 0 ? var : 0);
-    out->prefill_tok_s /= n;
-    out->decode_tok_s /= n;
-    return 0;
-}
-
-static void print_json(const struct trial *t, const char *task, const char *policy,
-                       const struct outcome *r)
+static void print_json(const struct row *r)
 {
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "task", task);
-    cJSON_AddStringToObject(o, "policy", policy);
-    cJSON_AddNumberToObject(o, "budget", r->budget);
-    cJSON_AddNumberToObject(o, "compression", (double)t->length / r->budget);
-    cJSON_AddNumberToObject(o, "length", (double)t->length);
-    cJSON_AddNumberToObject(o, "seed_count", t->n_seeds);
-    cJSON_AddNumberToObject(o, "accuracy", r->accuracy);
-    cJSON_AddNumberToObject(o, "accuracy_spread", r->accuracy_spread);
-    cJSON_AddNumberToObject(o, "right_count", (double)r->n_right);
-    cJSON_AddNumberToObject(o, "question_count", (double)r->n_asked);
-    cJSON_AddNumberToObject(o, "cache_bytes", (double)r->cache_bytes);
-    cJSON_AddNumberToObject(o, "peak_bytes", (double)r->peak_bytes);
-    cJSON_AddNumberToObject(o, "prefill_tok_s", r->prefill_tok_s);
-    cJSON_AddNumberToObject(o, "decode_tok_s", r->decode_tok_s);
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (c->kind == TEXT)
+            cJSON_AddStringToObject(o, c->key, text(c, r));
+        else if (absent(c, r))
+            cJSON_AddNullToObject(o, c->key);
+        else
+            cJSON_AddNumberToObject(o, c->key, number(c, r));
+    }
     report_json(o);
 }
 
-static void print_row(const struct trial *t, const char *task, const char *policy,
-                      const struct outcome *r, bool first)
+/* No value has a comma or a quote in it. */
+static void print_csv(const struct row *r, bool first)
 {
-    if (first)
-        printf("%-7s %-14s %7s %9s %6s %9s %9s %11s %11s\n", "task", "policy", "budget", "length",
-               "seeds", "accuracy", "+/-", "cache KiB", "prefill t/s");
-    printf("%-7s %-14s %7d %9lld %6d %9.3f %9.3f %11.1f %11.0f\n", task, policy, r->budget,
-           (long long)t->length, t->n_seeds, r->accuracy, r->accuracy_spread,
-           (double)r->cache_bytes / 1024, r->prefill_tok_s);
-    fflush(stdout);
+    for (int i = 0; first && i < N_COLUMNS; i++) printf("%s%s", i ? "," : "", columns[i].key);
+    if (first) putchar('\n');
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (i) putchar(',');
+        if (c->kind == TEXT)
+            fputs(text(c, r), stdout);
+        else if (!absent(c, r))
+            printf("%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
+    }
+    putchar('\n');
 }
 
-/* An item of a list of numbers, or ERR_USAGE naming the option. */
-static int number_item(const char *list, int i, const char *option, int64_t *out, struct err *e)
+static void print_line(const struct row *r, bool first)
 {
-    char text[32], *end;
-    if (!options_list_item(list, i, text, sizeof text)) return 1;
-    *out = strtoll(text, &end, 10);
-    if (end == text || *end || *out < 1)
-        return err_set(e, ERR_USAGE, "%s: \"%s\" is not a positive number", option, text);
-    return 0;
+    for (int i = 0; first && i < N_COLUMNS; i++)
+        if (columns[i].width) printf("%*s ", columns[i].width, columns[i].key);
+    if (first) putchar('\n');
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (!c->width) continue;
+        if (c->kind == TEXT)
+            printf("%*s ", c->width, text(c, r));
+        else if (absent(c, r))
+            printf("%*s ", c->width, "-");
+        else
+            printf("%*.*f ", c->width, c->digits, number(c, r));
+    }
+    putchar('\n');
 }
 
-/* All budgets and lengths of one policy. */
-static int run_policy(struct trial *t, struct options *o, const char *lengths, const char *budgets,
-                      bool *first, struct err *e)
-{
+/* ---- lists ------------------------------------------------------------------------------------
+ */
+
+/* What is multiplied out, from the outside in. */
+struct sweep {
+    struct trial trial;
+    struct options one; /* of one combination */
+    const char *lengths, *sizes;
+    bool compressed; /* sizes are compressions, not budgets */
     char budget[32];
-    for (int b = 0; options_list_item(budgets, b, budget, sizeof budget); b++) {
-        if (*budget) o->budget = budget;
-        for (int l = 0;; l++) {
-            struct outcome r;
-            int rc = number_item(lengths, l, "--length", &t->length, e);
-            if (rc == 1) break;
-            if (!strcmp(o->policy, "full")) o->context = t->length + 1024;
-            if (!rc) rc = run_trial(t, &r, e);
-            if (rc) return rc;
-            if (t->options->json)
-                print_json(t, "recall", o->policy, &r);
-            else
-                print_row(t, "recall", o->policy, &r, *first);
-            *first = false;
-        }
+    bool printed;
+};
+
+/* Item i of a list of numbers: 0, 1 past the end, or ERR_USAGE naming the option. */
+static int item(const char *list, int i, const char *option, int64_t *out, struct err *e)
+{
+    char word[32], *end;
+    if (!options_list_item(list, i, word, sizeof word)) return 1;
+    *out = strtoll(word, &end, 10);
+    if (end == word || *end || *out < 1)
+        return err_set(e, ERR_USAGE, "%s: \"%s\" is not a positive number", option, word);
+    return 0;
+}
+
+static void print_row(struct sweep *w, const struct outcome *out)
+{
+    const struct trial *t = &w->trial;
+    const struct policy *p = policy_named(w->one.policy);
+    struct row r = {
+        .task = t->task->name,
+        .policy = w->one.policy,
+        .allocator = w->one.allocator ? w->one.allocator
+                     : p              ? policy_allocator_name(p->allocator)
+                                      : "-",
+        .question = p && p->query_first ? "first" : "last",
+        .kv = out->kv,
+        .budget = out->budget,
+        .compression = (double)t->length / out->budget,
+        .length = t->length,
+        .depth = t->depth >= 0 ? 100 * t->depth : -1,
+        .seed_count = t->n_seeds,
+        .accuracy = out->accuracy,
+        .accuracy_spread = out->accuracy_spread,
+        .perplexity = out->perplexity,
+        .right_count = out->right,
+        .question_count = out->n_asked,
+        .cache_bytes = out->cache_bytes,
+        .peak_bytes = out->peak_bytes,
+        .prefill_tok_s = out->prefill_tok_s,
+        .decode_tok_s = out->decode_tok_s,
+    };
+    if (w->one.json)
+        print_json(&r);
+    else if (w->one.csv)
+        print_csv(&r, !w->printed);
+    else
+        print_line(&r, !w->printed);
+    fflush(stdout);
+    w->printed = true;
+}
+
+/* Depth by depth where the task is a grid or --depths says so. */
+static int run_depths(struct sweep *w, struct err *e)
+{
+    struct outcome out;
+    int n = w->one.depths > 0 ? w->one.depths : w->trial.task->n_depths, rc = 0;
+    if (n > 0 && w->trial.task->n_facts != 1)
+        return err_set(e, ERR_USAGE, "eval %s has no depths: it hides more than one thing",
+                       w->trial.task->name);
+    for (int i = 0; !rc && i < (n > 0 ? n : 1); i++) {
+        w->trial.depth = n > 1 ? (double)i / (n - 1) : n == 1 ? 0.5 : -1;
+        rc = trial_run(&w->trial, &out, e);
+        if (!rc) print_row(w, &out);
+    }
+    return rc;
+}
+
+/* All budgets, or compressions, of one length. */
+static int run_sizes(struct sweep *w, struct err *e)
+{
+    int64_t size;
+    bool all = !strcmp(w->one.policy, "full");
+    w->one.context = w->trial.length + 1024;
+    for (int i = 0; !all || i < 1; i++) { /* policy full: once */
+        int rc = item(w->sizes, i, w->compressed ? "--compression" : "--budget", &size, e);
+        if (rc) return rc < 0 ? rc : 0;
+        snprintf(w->budget, sizeof w->budget, "%" PRId64,
+                 w->compressed ? w->trial.length / size : size);
+        w->one.budget = w->budget;
+        rc = run_depths(w, e);
+        if (rc) return rc;
     }
     return 0;
 }
 
-static int run_all(struct engine *g, const struct options *o, struct err *e)
+static int run_lengths(struct sweep *w, struct err *e)
 {
-    struct options one = *o;
-    struct trial t = {.engine = g, .options = &one, .n_seeds = 3};
-    int64_t seeds = 3;
-    bool first = true;
-    char policy[32];
-    int rc = o->seeds ? number_item(o->seeds, 0, "--seeds", &seeds, e) : 0;
-    t.n_seeds = (int)seeds;
-    t.n_facts = o->facts > 0 ? o->facts : 8;
-    t.n_questions = o->questions > 0 && o->questions < t.n_facts ? o->questions : t.n_facts;
-    one.private_mode = true;
-    one.sampling.temperature = 0;
-    one.n_predict = 64;
-    const char *policies = o->policy ? o->policy : g->heads ? "locret,sink,random" : "sink,random";
-    for (int i = 0; !rc && options_list_item(policies, i, policy, sizeof policy); i++) {
-        one.policy = policy;
-        rc = run_policy(&t, &one, o->length ? o->length : "2048", o->budget ? o->budget : "256",
-                        &first, e);
+    for (int i = 0;; i++) {
+        int rc = item(w->lengths, i, "--length", &w->trial.length, e);
+        if (!rc) rc = run_sizes(w, e);
+        if (rc) return rc < 0 ? rc : 0;
     }
+}
+
+static int run_formats(struct sweep *w, const char *formats, struct err *e)
+{
+    char kv[16];
+    int rc = 0;
+    w->one.kv = NULL;
+    if (!formats) return run_lengths(w, e);
+    for (int i = 0; !rc && options_list_item(formats, i, kv, sizeof kv); i++) {
+        w->one.kv = kv;
+        rc = run_lengths(w, e);
+    }
+    return rc;
+}
+
+static int run_policies(struct sweep *w, const char *policies, const char *formats, struct err *e)
+{
+    char policy[32];
+    int rc = 0;
+    for (int i = 0; !rc && options_list_item(policies, i, policy, sizeof policy); i++) {
+        w->one.policy = policy;
+        rc = run_formats(w, formats, e);
+    }
+    return rc;
+}
+
+static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
+{
+    const char *policies = o->policy ? o->policy : g->heads ? "locret,sink,random" : "sink,random";
+    struct sweep w = {.one = *o,
+                      .lengths = o->length ? o->length : "2048",
+                      .sizes = o->compression ? o->compression
+                               : o->budget    ? o->budget
+                                              : "256",
+                      .compressed = o->compression != NULL};
+    int64_t n_seeds = 3;
+    int rc = o->seeds ? item(o->seeds, 0, "--seeds", &n_seeds, e) : 0;
+    w.one.sampling.temperature = 0;
+    w.trial =
+        (struct trial){.engine = g, .options = &w.one, .text = essay, .n_seeds = (int)n_seeds};
+    for (int i = 0; !rc && i < o->n_args; i++)
+        for (int k = 0; !rc && (w.trial.task = script_task_named(o->args[i], k)); k++)
+            rc = run_policies(&w, policies, o->kv, e);
+    return rc;
+}
+
+/* ---- the command ------------------------------------------------------------------------------
+ */
+
+void quant_eval_help(struct str *out)
+{
+    const struct script_task *t;
+    str_puts(out, "Tasks; ruler is all of RULER's:\n");
+    for (int i = 0; (t = script_task_at(i)); i++)
+        str_printf(out, "  %-16s %s\n", t->name, t->about);
+    str_puts(out,
+             "The text is evicted before the questions are known, unless the policy is meant to "
+             "know them\n(locret-q): then they are asked once at the beginning too.\n");
+}
+
+static int check_tasks(const struct options *o, struct err *e)
+{
+    struct str names = {0};
+    const struct script_task *t;
+    int rc = 0;
+    for (int i = 0; (t = script_task_at(i)); i++) str_printf(&names, "%s, ", t->name);
+    str_puts(&names, "ruler");
+    if (o->n_args == 0) rc = err_set(e, ERR_USAGE, "which task? known are: %s", str_get(&names));
+    for (int i = 0; !rc && i < o->n_args; i++)
+        if (!script_task_named(o->args[i], 0))
+            rc = err_set(e, ERR_USAGE, "eval %s is not known; known are: %s", o->args[i],
+                         str_get(&names));
+    str_release(&names);
+    if (!rc && o->budget && o->compression)
+        rc = err_set(e, ERR_USAGE, "--budget and --compression say the same thing; give one");
     return rc;
 }
 
 int quant_eval(const struct options *o)
 {
+    struct options any = *o; /* lists are planned one by one */
     struct engine *g = NULL;
+    struct str essay = {0};
     struct err e;
-    int rc = 0;
-    if (o->n_args == 0) rc = err_set(&e, ERR_USAGE, "which task? known are: recall");
-    for (int i = 0; i < o->n_args; i++)
-        if (strcmp(o->args[i], "recall"))
-            rc = err_set(&e, ERR_USAGE, "eval %s is not known; known are: recall", o->args[i]);
+    bool has_text = o->file || o->prompt;
+    int rc = check_tasks(o, &e);
+    if (!rc && has_text) rc = report_text(o, &essay, &e);
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, o, NULL, NULL, NULL, &e);
-    if (!rc) rc = run_all(g, o, &e);
+    any.policy = any.budget = any.kv = NULL;
+    if (!rc) rc = engine_open(&g, &any, NULL, NULL, NULL, &e);
+    if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);
     engine_close(g);
+    str_release(&essay);
     return rc ? report_error(&e) : 0;
 }

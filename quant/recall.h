@@ -27,8 +27,15 @@ void recall_close(struct recall *self);
 /* The turn that tells fact i; valid until recall_close. */
 const struct recall_turn *recall_fact(const struct recall *self, int i);
 
+/* Fact i changes: the turn that tells its new value, which holds from now on; valid until
+ * recall_close. */
+const struct recall_turn *recall_update(struct recall *self, int i);
+
 /* The next turn of filler, without end; valid until the next call. */
 const struct recall_turn *recall_filler(struct recall *self);
+
+/* A sentence about nothing in particular; valid until the next call. */
+const char *recall_sentence(struct recall *self);
 
 /* The question about fact i. answer: the full expected reply; value: the part that must appear in
  * it. 0, or -1 when there is no such fact. */

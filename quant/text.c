@@ -6,15 +6,15 @@
 
 #include "quant/commands.h"
 #include "quant/report.h"
+#include "quant/text.h"
 #include "runtime/context.h"
 #include "runtime/engine.h"
 #include "runtime/options.h"
 
 /* ---- tokenize -------------------------------------------------------------------------------- */
 
-/* The ids of a whole text, with BOS and special tokens as for a prompt unless `plain`. */
-static int encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
-                  struct err *e)
+int text_encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
+                struct err *e)
 {
     struct tokenizer_span span = {str_get(text), text->n, !plain};
     if (!plain && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
@@ -49,7 +49,7 @@ int quant_tokenize(const struct options *o)
     struct err e;
     int rc = report_text(o, &text, &e);
     if (!rc) rc = engine_prepare(&g, o, NULL, &e);
-    if (!rc) rc = encode(g, &text, o->no_special, &ids, &e);
+    if (!rc) rc = text_encode(g, &text, o->no_special, &ids, &e);
     if (!rc) print_tokens(g, &ids, o->ids);
     tokens_release(&ids);
     str_release(&text);
@@ -59,31 +59,22 @@ int quant_tokenize(const struct options *o)
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
-/* -log p(id) under one row of logits. */
-static double surprise(const float *logits, int n, int32_t id)
+/* Counts -log p(id) under one row of logits. */
+static void count(struct text_tally *t, const float *logits, int n, int32_t id)
 {
     double max = logits[0], sum = 0;
     for (int i = 1; i < n; i++)
         if (logits[i] > max) max = logits[i];
     for (int i = 0; i < n; i++) sum += exp(logits[i] - max);
-    return max + log(sum) - logits[id];
-}
-
-struct tally {
-    double nats, nats_squared;
-    int64_t n;
-};
-
-static void tally_add(struct tally *t, double nats)
-{
+    double nats = max + log(sum) - logits[id];
     t->nats += nats;
     t->nats_squared += nats * nats;
+    t->n_right += logits[id] >= (float)max;
     t->n++;
 }
 
-/* Runs n ids; the prediction of every id from `first` on is counted. Evicts between chunks. */
-static int run_window(struct context *x, const int32_t *ids, size_t n, size_t first,
-                      struct tally *t, struct err *e)
+int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
+                 struct text_tally *t, struct err *e)
 {
     int n_vocab = x->engine->model->n_vocab;
     for (size_t at = 0; at < n && !report_interrupted();) {
@@ -97,7 +88,7 @@ static int run_window(struct context *x, const int32_t *ids, size_t n, size_t fi
         for (int i = 0; i < m; i++) {
             size_t next = at + (size_t)i + 1;
             if (next >= first && next < n)
-                tally_add(t, surprise(logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]));
+                count(t, logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]);
         }
         at += (size_t)m;
     }
@@ -106,7 +97,7 @@ static int run_window(struct context *x, const int32_t *ids, size_t n, size_t fi
 
 /* Windows of `length` tokens, each with BOS in front and its second half counted: the measure of
  * llama.cpp's llama-perplexity, comparable number by number. */
-static int run_windows(struct context *x, struct tokens *ids, size_t length, struct tally *t,
+static int run_windows(struct context *x, struct tokens *ids, size_t length, struct text_tally *t,
                        struct err *e)
 {
     size_t n_windows = ids->n / length;
@@ -120,14 +111,14 @@ static int run_windows(struct context *x, struct tokens *ids, size_t length, str
         int32_t *window = ids->ids + w * length;
         if (tokenizer_add_bos(x->engine->tokenizer)) window[0] = bos;
         cache_clear(&x->cache);
-        int rc = run_window(x, window, length, length / 2 + 1, t, e);
+        int rc = text_predict(x, window, length, length / 2 + 1, t, e);
         if (rc) return rc;
     }
     return 0;
 }
 
 static void print_perplexity(const struct context *x, const struct options *o,
-                             const struct tally *t, size_t length)
+                             const struct text_tally *t, size_t length)
 {
     double n = (double)t->n, mean = t->nats / n;
     double var = n > 1 ? (t->nats_squared / n - mean * mean) / (n - 1) : 0;
@@ -153,8 +144,6 @@ static void print_perplexity(const struct context *x, const struct options *o,
     report_json(j);
 }
 
-#define LOGIT_ROWS 64 /* rows of logits at once: 32 MiB for a vocabulary of 128K */
-
 /* Without --policy: windows under the full cache. With one: the whole text as one conversation, so
  * that what was evicted is missed. */
 int quant_perplexity(const struct options *o)
@@ -164,7 +153,7 @@ int quant_perplexity(const struct options *o)
     struct context x = {0};
     struct str text = {0};
     struct tokens ids = {0};
-    struct tally t = {0};
+    struct text_tally t = {0};
     struct err e;
     bool windows = !o->policy || !strcmp(o->policy, "full");
     size_t length = o->length ? strtoul(o->length, NULL, 10) : 512;
@@ -177,12 +166,12 @@ int quant_perplexity(const struct options *o)
     if (!rc && length < 4)
         rc = err_set(&e, ERR_USAGE, "--length %s: expected 4 or more", o->length);
     if (!rc) rc = engine_open(&g, &opts, NULL, NULL, NULL, &e);
-    if (!rc) rc = encode(g, &text, false, &ids, &e);
-    if (!rc) rc = context_open(&x, g, &opts, LOGIT_ROWS, &e);
+    if (!rc) rc = text_encode(g, &text, false, &ids, &e);
+    if (!rc) rc = context_open(&x, g, &opts, TEXT_LOGIT_ROWS, &e);
     if (!rc && windows)
         rc = run_windows(&x, &ids, length, &t, &e);
     else if (!rc)
-        rc = run_window(&x, ids.ids, ids.n, 1, &t, &e);
+        rc = text_predict(&x, ids.ids, ids.n, 1, &t, &e);
     if (!rc && t.n == 0) rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
     if (!rc) print_perplexity(&x, o, &t, windows ? length : ids.n);
     context_release(&x);

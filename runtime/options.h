@@ -96,8 +96,11 @@ struct options {
     const char *calibrate; /* a text file */
     bool force;
     /* eval, bench */
-    const char *length, *seeds, *depth;
-    int facts, questions;
+    const char *length, *seeds, *depth, *compression;
+    const char *wording; /* demo, papers; NULL = demo */
+    int facts, depths;
+    int64_t report;
+    bool csv;
     int prefill, decode, repeat;
     bool json;
     bool help;

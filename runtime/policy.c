@@ -155,11 +155,17 @@ const char *policy_names(void)
            "locret+ada";
 }
 
+static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};
+
+const char *policy_allocator_name(enum policy_allocator a)
+{
+    return allocators[a];
+}
+
 bool policy_allocator_named(const char *name, enum policy_allocator *out)
 {
-    static const char *const names[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (!strcmp(name, names[i])) {
+    for (int i = 0; i < (int)(sizeof allocators / sizeof *allocators); i++)
+        if (!strcmp(name, allocators[i])) {
             *out = (enum policy_allocator)i;
             return true;
         }
@@ -174,12 +180,6 @@ bool policy_uses(const struct policy *p, enum policy_scorer s)
 bool policy_accumulates(const struct policy *p)
 {
     return p->scorer == POLICY_ATTENTION && p->window == POLICY_WINDOW_ALL;
-}
-
-bool policy_derived(const struct policy *p)
-{
-    return p->scorer == POLICY_EXPECTED || p->scorer == POLICY_KEYS || p->scorer == POLICY_COUNTS ||
-           (p->scorer == POLICY_ATTENTION && !policy_accumulates(p));
 }
 
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position)

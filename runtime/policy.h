@@ -53,9 +53,9 @@ const char *policy_names(void);                      /* "full, sink, …" for me
 
 /* "uniform", "pyramid", …; false when it is none. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);
+const char *policy_allocator_name(enum policy_allocator a);
 
 bool policy_uses(const struct policy *p, enum policy_scorer s); /* first or second */
-bool policy_derived(const struct policy *p);     /* scores are computed when units are evicted */
 bool policy_accumulates(const struct policy *p); /* scores of old units grow with each query */
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.

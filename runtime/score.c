@@ -367,6 +367,8 @@ static void values_part(void *ctx, int index, int thread)
         key_values(j, index, out);
     else if (p->scorer == POLICY_EXPECTED)
         expected_values(j, index, out, thread);
+    else if (p->scorer == POLICY_POSITION) /* ages: beyond 2^24 positions are no floats any more */
+        for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
     else
         memcpy(out, h->score, (size_t)h->len * sizeof *out);
     if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD)

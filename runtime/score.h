@@ -2,10 +2,11 @@
  * units are to be evicted. Scores that depend on a token alone (CIS, position, random, surprisal)
  * are stored with its units by forward; the others are worked out here.
  *
- *   attention, all queries     added to the stored scores, chunk by chunk (H2O)
- *   attention, counts          the last `window` queries are remembered, before RoPE, and asked
- * when units are evicted: they cost nothing until then expected                   running mean and
- * variance of queries, before RoPE keys                       from the cache alone
+ * - attention of all queries: added to the stored scores, chunk by chunk (H2O);
+ * - attention, counts: the last `window` queries are remembered, before RoPE, and asked when units
+ *   are evicted: they cost nothing until then;
+ * - expected: running mean and variance of queries, before RoPE;
+ * - keys, position: from the cache alone.
  *
  * What is remembered lies in the cache's state, so that it is saved with the units. */
 #ifndef RETAIN_RUNTIME_SCORE_H

@@ -77,8 +77,10 @@ static void drop_pending(struct session *s, size_t n)
     s->pending.n -= n;
 }
 
+/* A private conversation can't go back: its last message is enough, and it never grows. */
 static int add_message(struct session *s, enum chat_role role, int64_t end, struct err *e)
 {
+    if (!s->save) s->n_messages = 0;
     if (s->n_messages == s->messages_max) {
         size_t max = s->messages_max ? 2 * s->messages_max : 64;
         struct session_message *p = realloc(s->messages, max * sizeof *p);

@@ -9,6 +9,20 @@ for key in task policy budget compression length seed_count accuracy accuracy_sp
     prefill_tok_s; do
     equal "eval: key $key" 3 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
 done
+out=$("$RETAIN" eval ruler-single-1 niah --policy full,sink --length 600,900 --compression 2,4 --depths 2 --seeds 1 --csv)
+equal "eval: tasks, policies, lengths, compressions, depths multiply out; full has one size" 25 \
+    "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
+equal "eval: every CSV line has the header's columns" 1 \
+    "$(printf '%s\n' "$out" | awk -F, '{print NF}' | sort -u | wc -l | tr -d ' ')"
+out=$("$RETAIN" eval passkey --policy locret,locret-q --budget 256 --length 900 --seeds 1 --report 400 2>&1)
+holds "eval says whether the question came first" "$out" 'locret-q +uniform +first'
+holds "eval --report" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, process [0-9]+ bytes'
+out=$(printf 'The capital of France is Paris. %.0s' $(seq 100) |
+    "$RETAIN" eval perplexity -f - --policy sink --budget 64 --kv q4,f16 --length 256 --seeds 1 --json)
+equal "eval perplexity, by cache format" 2 "$(printf '%s\n' "$out" | grep -c '"perplexity":[0-9]')"
+holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'ruler-vt'
+"$RETAIN" eval nothing >/dev/null 2>&1
+equal "eval: an unknown task is a usage error" 2 $?
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 1 --depth 0,64)
 for key in depth budget threads isa device prefill_tok_s decode_tok_s cache_bytes peak_bytes \
     bytes_per_token bandwidth_share; do

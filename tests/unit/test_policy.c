@@ -324,6 +324,27 @@ static void test_expected(void **state)
     check(l, want, 4);
 }
 
+/* StreamingLLM: the newest stay, also in a conversation so long that floats cannot tell neighbours
+ * apart. */
+static void test_sink_after_four_billion(void **state)
+{
+    (void)state;
+    static const uint32_t LATE = 4000000001u;
+    struct layer *l = layer_new("sink", 0);
+    struct evict_rule rule = {.budget = 16, .sinks = 4};
+    for (int i = 0; i < KV; i++)
+        for (uint32_t s = 4; s < N; s++) l->c.heads[i].pos[s] = LATE + s;
+    cache_imported(&l->c, (int64_t)LATE + N);
+    score_values(&l->f, &l->c);
+    evict(&l->c, &rule, pool, l->f.slots);
+    for (int i = 0; i < KV; i++) {
+        assert_int_equal(l->c.heads[i].len, 16);
+        for (uint32_t s = 0; s < 16; s++)
+            assert_int_equal(l->c.heads[i].pos[s], s < 4 ? s : LATE + N - 16 + s);
+    }
+    layer_free(l);
+}
+
 /* SirLLM: -log p of the token itself, given all before it; however the text is cut. */
 static void test_surprisal(void **state)
 {
@@ -693,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_scissorhands),
         cmocka_unit_test(test_keydiff),
         cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_sink_after_four_billion),
         cmocka_unit_test(test_surprisal),
         cmocka_unit_test(test_ada),
         cmocka_unit_test(test_global),

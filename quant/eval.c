@@ -255,7 +255,9 @@ static int run_policies(struct sweep *w, const char *policies, const char *forma
 
 static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
 {
-    const char *policies = o->policy ? o->policy : g->heads ? "locret,sink,random" : "sink,random";
+    const char *policies = o->policy  ? o->policy
+                           : g->heads ? "locret,keydiff+global,sink,random"
+                                      : "keydiff+global,sink,random";
     struct sweep w = {.one = *o,
                       .lengths = o->length ? o->length : "2048",
                       .sizes = o->compression ? o->compression

@@ -14,11 +14,12 @@
 #define KEY_NAN       1 /* below every number */
 #define KEY_NEVER     0
 
-/* Scores as unsigned numbers in the same order. */
+/* Scores as unsigned numbers in the same order; -0 and 0 are the same. */
 static uint32_t key_of(float score)
 {
     uint32_t u;
     if (isnan(score)) return KEY_NAN;
+    score += 0.0f;
     memcpy(&u, &score, sizeof u);
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }

@@ -114,7 +114,7 @@ static bool shares(const struct policy *p)
 static int choose_policy(struct plan *p, const struct heads *h, const struct options *o,
                          struct err *e)
 {
-    const char *name = o->policy ? o->policy : h ? "locret" : "sink";
+    const char *name = o->policy ? o->policy : policy_default(h != NULL);
     p->policy = policy_named(name);
     if (!p->policy)
         return err_set(e, ERR_USAGE, "--policy %s is not known; known are: %s", name,
@@ -125,8 +125,8 @@ static int choose_policy(struct plan *p, const struct heads *h, const struct opt
     if (p->policy->scorer == POLICY_CIS && !h)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
-                       "FILE, or choose --policy sink",
-                       name);
+                       "FILE, or choose --policy %s",
+                       name, policy_default(false));
     if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
                        "these retaining heads cannot share a budget: their file has no "

@@ -447,6 +447,19 @@ static void notice(struct session *s, const char *text)
     if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
 }
 
+/* Nobody chose a policy, and there are no heads: what that means, and what would be better. */
+static void advise_heads(struct session *s)
+{
+    char text[512];
+    if (s->options.policy || s->options.heads || s->options.raw || s->engine->heads) return;
+    snprintf(text, sizeof text,
+             "there are no retaining heads for %s, so the policy %s chooses what is remembered; "
+             "heads remember more: \"retain heads train\" makes them, \"retain heads import\" "
+             "reads released ones, and --heads FILE uses them",
+             s->engine->model->name, s->ctx.plan.policy->name);
+    notice(s, text);
+}
+
 static void describe(struct session *s)
 {
     struct save_state *st = &s->state;
@@ -634,6 +647,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     if (rc) goto fail;
     if (!o->raw) notice(s, g->notice);
     notice(s, s->ctx.plan.notice);
+    advise_heads(s);
     describe(s);
     use_attempt(s, s->state.attempt);
     if (!created)

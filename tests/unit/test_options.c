@@ -123,8 +123,8 @@ static void misspelt_options_are_guessed(void **state)
 static void options_of_other_commands(void **state)
 {
     (void)state;
-    assert_refused(CHAT, "--questions 3", "--questions does not apply to this command");
-    assert_refused(CHAT, "--questions 3", "eval");
+    assert_refused(CHAT, "--depths 3", "--depths does not apply to this command");
+    assert_refused(CHAT, "--depths 3", "eval");
     assert_refused(OPTIONS_STORE, "--temp 0", "chat and generate");
     struct options o;
     assert_int_equal(parse(&o, OPTIONS_STORE, "--help"), 0); /* every command takes it */
@@ -199,7 +199,7 @@ static void configuration(void **state)
                   "system = \"answer # briefly \"  # quoted\n"
                   "temp = 0\n"
                   "memory=1.5G\n"
-                  "questions = 4";
+                  "depths = 4";
     options_init(&o);
     assert_int_equal(options_parse_config(&o, text, "config", &err), 0);
     assert_string_equal(o.model, "/models/my model.gguf");
@@ -207,7 +207,7 @@ static void configuration(void **state)
     assert_string_equal(o.system, "answer # briefly ");
     assert_true(o.greedy);
     assert_int_equal(o.memory, 3LL << 29);
-    assert_int_equal(o.questions, 4);
+    assert_int_equal(o.depths, 4);
     assert_true(o.continue_latest);
     char *argv[] = {"--new", "--threads", "1"}; /* the command line is right */
     assert_int_equal(options_parse(&o, CHAT, 3, argv, &err), 0);

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Draws docs/memory-*.svg and prints the tables of docs/memory.md from docs/memory.csv, which
+`retain eval … --csv` wrote (docs/measure.sh). Needs nothing but Python.
+
+    docs/plot.py            draws the pictures
+    docs/plot.py tables     prints the tables
+"""
+import csv
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+COLOURS = {'locret': '#0b62c4', 'keeper': '#111111', 'keydiff+global': '#d1560b', 'keydiff': '#0a8f6c',
+           'scissorhands': '#8a3fb0', 'expected': '#b08900', 'sirllm': '#c2266b'}
+GREY = '#9a9a9a'
+W, H, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 150, 34, 46
+
+
+def rows():
+    with open(HERE / 'memory.csv', newline='') as f:
+        for r in csv.DictReader(line for line in f if not line.startswith('#')):
+            for key in ('budget', 'length', 'accuracy', 'accuracy_spread', 'compression',
+                        'cache_bytes'):
+                r[key] = float(r[key])
+            yield r
+
+
+def select(task, **want):
+    return [r for r in ROWS if r['task'] == task and all(r[k] == v for k, v in want.items())]
+
+
+# ---- pictures --------------------------------------------------------------------------------------
+
+def log2(x):
+    import math
+    return math.log2(x)
+
+
+def spread_labels(labels):
+    """Moves labels (y, text, colour) apart, top down."""
+    labels.sort()
+    for i in range(1, len(labels)):
+        labels[i][0] = max(labels[i][0], labels[i - 1][0] + 14)
+    over = labels[-1][0] - (H - BOTTOM) if labels else 0
+    if over > 0:
+        for label in labels:
+            label[0] -= over
+    return labels
+
+
+def draw(name, title, unit, series, ticks, say):
+    """series: policy -> [(x, accuracy)]; ticks: x values that are marked; say: how they are written."""
+    low = min(log2(x) for points in series.values() for x, _ in points)
+    high = max(log2(x) for points in series.values() for x, _ in points)
+
+    def place(x, y):
+        return (LEFT + (log2(x) - low) / (high - low) * (W - LEFT - RIGHT),
+                H - BOTTOM - y * (H - TOP - BOTTOM))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {W} {H}" '
+           'font-family="sans-serif" font-size="12">',
+           f'<rect width="{W}" height="{H}" fill="#ffffff"/>',
+           f'<text x="{LEFT}" y="20" font-size="14" fill="#222222">{title}</text>']
+    for i in range(6):
+        _, y = place(2**low, i / 5)
+        out.append(f'<path d="M{LEFT} {y:.1f}H{W - RIGHT}" stroke="#e4e4e4"/>'
+                   f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" fill="#555555">'
+                   f'{i / 5:.1f}</text>')
+    for x in ticks:
+        px, py = place(x, 0)
+        out.append(f'<text x="{px:.1f}" y="{py + 18:.1f}" text-anchor="middle" fill="#555555">'
+                   f'{say(x)}</text>')
+    out.append(f'<text x="{(LEFT + W - RIGHT) / 2}" y="{H - 8}" text-anchor="middle" '
+               f'fill="#555555">{unit}</text>')
+    labels, others = [], []
+    for policy in sorted(series, key=lambda p: p in COLOURS):
+        colour = COLOURS.get(policy, GREY)
+        points = [place(x, y) for x, y in sorted(series[policy])]
+        out.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" '
+                   f'fill="none" stroke="{colour}" stroke-width="{2 if colour != GREY else 1}">'
+                   f'<title>{policy}</title></polyline>')
+        out += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in points]
+        if colour == GREY:
+            others.append(points[-1][1])
+        else:
+            labels.append([points[-1][1], policy, colour])
+    if others:
+        labels.append([max(others), f'{len(others)} others', GREY])
+    for y, text, colour in spread_labels(labels):
+        out.append(f'<text x="{W - RIGHT + 8}" y="{y + 4:.1f}" fill="{colour}">{text}</text>')
+    (HERE / f'memory-{name}.svg').write_text('\n'.join(out) + '\n</svg>\n')
+
+
+def group(found, x):
+    series = {}
+    for r in found:
+        series.setdefault(r['policy'], []).append((r[x], r['accuracy']))
+    return {p: points for p, points in series.items() if len(points) > 1 and p != 'full'}
+
+
+def pictures():
+    budgets = lambda x: f'{x:.0f}'
+    at_1k = select('recall', length=1000, kv='q4')
+    draw('budget', 'Recall of eight facts after 1,000 tokens', 'cache units per head',
+         group(at_1k, 'budget'), [31, 62, 125, 250, 500], budgets)
+    draw('bytes', 'The same, by the bytes of the whole cache', 'KiB',
+         group(at_1k, 'cache_bytes'), [2**i * 1024 for i in (9, 9.25, 9.5)],
+         lambda x: f'{x / 1024:.0f}')
+    lengths = [r for r in ROWS if r['task'] == 'recall' and r['kv'] == 'q4' and
+               (r['budget'] == 256 or (r['length'] == 1000 and r['budget'] == 250))]
+    draw('length', 'Recall with 256 units per head', 'tokens between the facts and the questions',
+         group(lengths, 'length'), [1000, 8192, 32768, 131072],
+         lambda x: {1000: '1K', 8192: '8K', 32768: '32K', 131072: '128K'}[x])
+
+
+# ---- tables ----------------------------------------------------------------------------------------
+
+def table(found, column, title):
+    columns = sorted({r[column] for r in found}, reverse=column == 'budget')
+    policies = list(dict.fromkeys(r['policy'] for r in found))
+    print(f'| policy | {" | ".join(title(c) for c in columns)} |')
+    print('|---|' + '---|' * len(columns))
+    for p in policies:
+        cells = []
+        for c in columns:
+            r = [r for r in found if r['policy'] == p and r[column] == c]
+            cells.append(f"{r[0]['accuracy']:.2f} ± {r[0]['accuracy_spread']:.2f}" if r else '')
+        print(f'| {p} | {" | ".join(cells)} |')
+    print()
+
+
+def tables():
+    compression = {500: 2, 250: 4, 125: 8, 62: 16, 31: 32}
+    table(select('recall', length=1000, kv='q4'), 'budget',
+          lambda b: f'{compression.get(b, 1)}x, {b:.0f} units')
+    for length in (8192, 32768, 131072):
+        found = [r for r in select('recall', length=length, kv='q4')
+                 if r['budget'] in (128, 256, 512)]
+        if found:
+            print(f'{length} tokens')
+            table(found, 'budget', lambda b: f'{length / b:.0f}x, {b:.0f} units')
+
+
+ROWS = list(rows())
+tables() if sys.argv[1:] == ['tables'] else pictures()

@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""Writes policies.txt: which cache units survive under every row of the policy table.
+
+An implementation of its own, in double precision, straight from the papers' formulas (and, where a
+released code differs, from what runtime/policy.c says is followed); it shares nothing with the C
+code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens have gone by, of which the
+heads kept different ones (10 and 17), then 24 more. Budgets, protections and windows are given with
+each line. Needs NumPy.
+
+    tests/golden/make_policies.py        overwrites tests/golden/policies.txt
+"""
+from pathlib import Path
+
+import numpy as np
+
+DIM, HALF, KV, GROUP, OLD, N = 32, 16, 2, 2, 24, 48
+HEADS, SCALE, BASE = KV * GROUP, 0.5, 10000.0
+AHEAD, SKIP = 512, 4          # Expected Attention: queries ahead, queries that are not counted
+MEAN, STD = (0.25, -0.5), (0.5, 2.0)   # of retaining heads' labels
+M64 = (1 << 64) - 1
+
+
+def number(i):
+    """The i-th of the test's inputs, in [-1, 1); exact in float32."""
+    return ((i * 2654435761 + 12345) % 2**32 >> 8) / 2**23 - 1
+
+
+def mix(z):
+    """splitmix64"""
+    z = (z + 0x9E3779B97F4A7C15) & M64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & M64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & M64
+    return z ^ z >> 31
+
+
+def random_at(seed, stream, index):
+    return (mix((mix((mix(seed) + stream) & M64) + index & M64) & M64) >> 11) * 2.0**-53
+
+
+# q of 4 heads, k of 2, v of 2; a little off zero, so that keys have a mean
+QKV = np.array([number(i) for i in range(N * 8 * DIM)]).reshape(N, 8, DIM) + 0.25
+Q, K, V = QKV[:, :HEADS], QKV[:, HEADS:HEADS + KV], QKV[:, HEADS + KV:]
+STORED = np.array([[number(99991 + h * N + t) for t in range(N)] for h in range(KV)])
+STORED = np.round(STORED * 8) / 8          # many ties
+# what the heads kept of the first 24 tokens
+KEPT = [[t for t in range(OLD) if t % 5 in (0, 2)], [t for t in range(OLD) if t % 7 not in (1, 5)]]
+UNITS = [kept + list(range(OLD, N)) for kept in KEPT]
+FREQ = BASE ** -(np.arange(HALF) / HALF)
+
+
+def rotate(x, pos):
+    c, s = np.cos(pos * FREQ), np.sin(pos * FREQ)
+    return np.concatenate([x[:HALF] * c - x[HALF:] * s, x[HALF:] * c + x[:HALF] * s])
+
+
+def attention(head, token, units, slot):
+    """Softmax of the query of `token`, which stands at `slot`, over the units up to itself. Keys turn
+    with their slot."""
+    q = rotate(Q[token, head], slot)
+    keys = np.array([rotate(K[t, head // GROUP], s) for s, t in enumerate(units[:slot + 1])])
+    e = np.exp(keys @ q * SCALE)
+    return e / e.sum()
+
+
+def group_mean(kv, token, units):
+    """The mean attention of a KV head's query heads, with zeros for what it does not see."""
+    out = np.zeros(len(units))
+    slot = units.index(token)
+    for head in range(kv * GROUP, (kv + 1) * GROUP):
+        out[:slot + 1] += attention(head, token, units, slot) / GROUP
+    return out
+
+
+# ---- scores of the units of a head -----------------------------------------------------------------
+
+def h2o(kv):
+    """Column sums over all queries: those of the first 24 tokens saw all of them."""
+    first = list(range(OLD))
+    old = sum(group_mean(kv, t, first) for t in first)
+    new = sum(group_mean(kv, t, UNITS[kv]) for t in range(OLD, N))
+    return new + np.array([old[t] if t < OLD else 0 for t in UNITS[kv]])
+
+
+def window_sum(kv, window, pooling=0):
+    s = sum(group_mean(kv, t, UNITS[kv]) for t in range(N - window, N))
+    if pooling:
+        n = len(s) - window        # of keys before the window
+        s = np.array([max(s[max(0, i - pooling // 2):min(n, i + pooling // 2 + 1)]) if i < n else s[i]
+                      for i in range(len(s))])
+    return s
+
+
+def tova(kv):
+    """The last query, averaged over the layer's query heads. Heads of different length hold other
+    tokens, so this row is for equal ones: see EQUAL."""
+    return sum(group_mean(h, N - 1, EQUAL) for h in range(KV)) / KV
+
+
+def scissorhands(kv, window):
+    """Minus how often a query of the window looks at the unit less than at the average one."""
+    out = np.zeros(len(UNITS[kv]))
+    for t in range(N - window, N):
+        slot = UNITS[kv].index(t)
+        a = group_mean(kv, t, UNITS[kv])[:slot + 1] * (slot + 1)
+        assert np.abs(a - 1).min() > 1e-4
+        out[:slot + 1] -= a < 1
+    return out
+
+
+def keydiff(kv):
+    k = np.array([K[t, kv] for t in UNITS[kv]])
+    mean = (k / np.linalg.norm(k, axis=1, keepdims=True)).mean(0)
+    return -(k @ mean) / np.linalg.norm(k, axis=1) / np.linalg.norm(mean)
+
+
+def expected(kv):
+    """softmax(mu k s + k Sigma k s^2 / 2), mean and 2x2 covariances per RoPE pair of all queries
+    behind the first 4, turned by the mean rotation over the next 512 positions; group mean times
+    |v|."""
+    units, out = UNITS[kv], np.zeros(len(UNITS[kv]))
+    ahead = np.arange(len(units), len(units) + AHEAD)
+    for head in range(kv * GROUP, (kv + 1) * GROUP):
+        x = Q[SKIP:, head]
+        logits = np.zeros(len(units))
+        for i in range(HALF):
+            turn = np.mean(np.exp(1j * ahead * FREQ[i]))
+            r = np.array([[turn.real, -turn.imag], [turn.imag, turn.real]])
+            pair = x[:, [i, i + HALF]]
+            mu, cov = r @ pair.mean(0), r @ np.cov(pair.T, bias=True) @ r.T
+            for s, t in enumerate(units):
+                k = rotate(K[t, kv], s)[[i, i + HALF]]
+                logits[s] += mu @ k * SCALE + k @ cov @ k * SCALE**2 / 2
+        e = np.exp(logits - logits.max())
+        out += e / e.sum() / GROUP
+    return out * np.array([np.linalg.norm(V[t, kv]) for t in units])
+
+
+# ---- who survives ----------------------------------------------------------------------------------
+
+def best(scores, n, among):
+    """The n best of `among`; of equal ones the first."""
+    return sorted(sorted(among, key=lambda i: (-scores[i], i))[:n])
+
+
+def check_margin(scores, chosen, among):
+    """Rounding must not decide: either exact ties or a clear difference."""
+    out = [i for i in among if i not in chosen]
+    if out and chosen:
+        low, high = min(scores[i] for i in chosen), max(scores[i] for i in out)
+        assert low == high or abs(low - high) > 1e-6 * max(1, abs(low)), (low, high)
+
+
+def protected(units, sinks, stabilizers):
+    return [i for i, t in enumerate(units) if t < sinks or i >= len(units) - stabilizers]
+
+
+def survivors(units, scores, budget, sinks, stabilizers, second=None, second_pct=0):
+    safe = protected(units, sinks, stabilizers)
+    rest = [i for i in range(len(units)) if i not in safe]
+    if second is not None:
+        n = budget * (100 - second_pct) // 100 - len(safe)
+        first = best(scores, max(0, n), rest)
+        check_margin(scores, first, rest)
+        safe, rest, scores = safe + first, [i for i in rest if i not in first], second
+    chosen = best(scores, budget - len(safe), rest)
+    check_margin(scores, chosen, rest)
+    return [units[i] for i in sorted(safe + chosen)]
+
+
+def share(scores, budget, sinks, stabilizers, most):
+    """Ada-KV: the layer's units compete. Each head keeps its best fifth of a budget, and has at most
+    `most`. Ties go to the lower head, then to the older unit."""
+    ranked, keep = [], [set() for _ in range(KV)]
+    for h in range(KV):
+        safe = protected(UNITS[h], sinks, stabilizers)
+        order = safe + best(scores[h], N, [i for i in range(len(UNITS[h])) if i not in safe])
+        order = sorted(order, key=lambda i: (i not in safe, -scores[h][i], i))[:most]
+        for rank, i in enumerate(order):
+            if i in safe or rank < budget // 5:
+                keep[h].add(i)
+            else:
+                ranked.append((-scores[h][i], h, i))
+    ranked.sort()
+    n = KV * budget - sum(map(len, keep))
+    a, b = -ranked[n - 1][0], -ranked[n][0]
+    assert a == b or abs(a - b) > 1e-6
+    for _, h, i in ranked[:n]:
+        keep[h].add(i)
+    return [[UNITS[h][i] for i in sorted(keep[h])] for h in range(KV)]
+
+
+def gumbel(kv, scores):
+    """NACL's random part: softmax(scores) sampled without replacement."""
+    return np.array([s - np.log(-np.log(random_at(SEED, kv + 1, t) + 2.0**-54))
+                     for s, t in zip(scores, UNITS[kv])])
+
+
+# ---- allocators ------------------------------------------------------------------------------------
+# 3 layers of 2 heads with 8, 11, ... 23 units; scores with many ties.
+
+LAYERS = 3
+LENGTHS = [8 + 3 * i for i in range(LAYERS * KV)]
+GIVEN = [[round(number(77777 + 64 * i + p) * 4) / 4 for p in range(n)]
+         for i, n in enumerate(LENGTHS)]
+
+
+def pyramid(budget, kept):
+    """PyramidKV: B = budget - kept; last layer B // 20, first 2 B - B // 20, the others between."""
+    b = budget - kept
+    low, high = b // 20, 2 * b - b // 20
+    return [int(high - layer * (high - low) / (LAYERS - 1)) + kept for layer in range(LAYERS)]
+
+
+def allocate(groups, budgets, sinks, stabilizers, most):
+    """groups: heads that compete; budgets: of each head, a group has their sum."""
+    out = [[] for _ in LENGTHS]
+    for group in groups:
+        total, keep, ranked = sum(budgets[h] for h in group), {h: set() for h in group}, []
+        for h in group:
+            units = list(range(LENGTHS[h]))
+            safe = protected(units, sinks, stabilizers)
+            order = sorted(units, key=lambda i: (i not in safe, -GIVEN[h][i], i))
+            fifth = budgets[h] // 5 if len(group) > 1 else 0
+            for rank, i in enumerate(order[:most]):
+                if i in safe or rank < fifth:
+                    keep[h].add(i)
+                else:
+                    ranked.append((-GIVEN[h][i], h, i))
+        for _, h, i in sorted(ranked)[:total - sum(map(len, keep.values()))]:
+            keep[h].add(i)
+        for h in group:
+            out[h] = sorted(keep[h])
+    return out
+
+
+def write_allocators():
+    alone, layers = [[h] for h in range(6)], [[0, 1], [2, 3], [4, 5]]
+    flat, tilted = [8] * 6, [b for b in pyramid(8, 2) for _ in range(KV)]
+    assert tilted == [14, 14, 8, 8, 2, 2]
+    for name, groups, budgets, most in (
+            ('uniform', alone, flat, 99), ('pyramid', alone, tilted, 99), ('ada', layers, flat, 99),
+            ('ada', layers, flat, 9), ('ada-pyramid', layers, tilted, 99),
+            ('global', [sum(layers, [])], flat, 99), ('global', [sum(layers, [])], flat, 10)):
+        write(name, 8, 1, 1, most, allocate(groups, budgets, 1, 1, most))
+
+
+SEED, EQUAL = 7, list(range(N))
+B = 20
+LINES = []
+
+
+def write(policy, budget, sinks, stabilizers, window, heads):
+    for h, alive in enumerate(heads):
+        LINES.append(f'{policy} {budget} {sinks} {stabilizers} {window} {h} '
+                     + ' '.join(map(str, alive)))
+
+
+def each(f, *args, **kw):
+    return [survivors(UNITS[h], f(h), *args, **kw) for h in range(KV)]
+
+
+def main():
+    global UNITS
+    write('h2o', B, 0, 10, 0, each(h2o, B, 0, 10))
+    write('snapkv', B, 0, 8, 8, each(lambda h: window_sum(h, 8, 7), B, 0, 8))
+    write('ada-snapkv', B, 0, 8, 8, share([window_sum(h, 8, 7) for h in range(KV)], B, 0, 8, 26))
+    write('nacl', B, 2, 4, 4, [
+        survivors(UNITS[h], window_sum(h, 4), B, 2, 4, gumbel(h, window_sum(h, 4)), 35)
+        for h in range(KV)])
+    write('scissorhands', B, 0, 6, 6, each(lambda h: scissorhands(h, 6), B, 0, 6))
+    write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
+    both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
+    write('keydiff+global', B, 4, 5, 0, both)      # one layer is the whole model
+    write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
+    stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
+    write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
+    write('locret-q', B, 0, 5, 0, each(stored, B, 0, 5))
+    write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
+    calibrated = [(stored(h) - MEAN[h]) / STD[h] for h in range(KV)]
+    write('locret+ada', B, 4, 2, 0, share(calibrated, B, 4, 2, 24))
+    write('infinipot', B, 0, 6, 6, [
+        survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
+    write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))
+    write('random', B, 4, 2, 0, each(
+        lambda h: np.array([random_at(SEED, h + 1, t) for t in UNITS[h]]), B, 4, 2))
+    UNITS = [EQUAL, EQUAL]
+    write('tova', B, 0, 0, 1, each(tova, B, 0, 0))
+    write_allocators()
+    text = ('# policy budget sinks stabilizers window head: positions that survive; '
+            'see make_policies.py\n'
+            '# allocators: most units of a head instead of a window\n' + '\n'.join(LINES) + '\n')
+    Path(__file__).with_name('policies.txt').write_text(text)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,328 @@
+/* Every row of the policy table, and every allocator, against tests/golden/policies.txt: survivors
+ * worked out by an implementation of its own (make_policies.py), with heads of different lengths
+ * and with ties. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/evict.h"
+#include "runtime/forward.h"
+#include "runtime/heads.h"
+#include "runtime/score.h"
+
+enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, OLD = 24, N = 48 };
+enum { ROW = 8 * DIM, SEED = 7, MANY = 64 };
+
+static struct pool *pool;
+
+/* The inputs: make_policies.py's number(). */
+static float number(uint32_t i)
+{
+    return (float)((i * 2654435761u + 12345u) >> 8) / 8388608.0f - 1.0f;
+}
+
+/* One line of the file: what one head keeps. */
+struct expected {
+    char policy[32];
+    int budget, sinks, stabilizers, window, head;
+    uint32_t pos[MANY];
+    int n;
+};
+
+static bool read_line(FILE *f, struct expected *x)
+{
+    char line[512];
+    int used, more;
+    do {
+        if (!fgets(line, sizeof line, f)) return false;
+    } while (*line == '#');
+    assert_int_equal(sscanf(line, "%31s %d %d %d %d %d%n", x->policy, &x->budget, &x->sinks,
+                            &x->stabilizers, &x->window, &x->head, &used),
+                     6);
+    for (x->n = 0; sscanf(line + used, "%u%n", &x->pos[x->n], &more) == 1; used += more) x->n++;
+    return true;
+}
+
+static void check_head(const struct cache *c, const struct expected *x)
+{
+    const struct cache_head *h = &c->heads[x->head];
+    bool same = h->len == x->n;
+    for (int s = 0; same && s < x->n; s++) same = h->pos[s] == x->pos[s];
+    if (same) return;
+    printf("%s, head %d keeps", x->policy, x->head);
+    for (int s = 0; s < h->len; s++) printf(" %u", h->pos[s]);
+    fail_msg("%s", "another choice was expected");
+}
+
+/* ---- one layer --------------------------------------------------------------------------------
+ */
+
+struct layer {
+    struct model model;
+    struct policy policy;
+    struct heads heads;
+    struct forward f;
+    struct cache c;
+    struct arena scratch, units;
+    float freq[HALF], qkv[N][ROW]; /* q of 4 heads, k of 2, v of 2 */
+};
+
+static void turn(double *out, const float *x, const float *freq, int pos)
+{
+    for (int i = 0; i < HALF; i++) {
+        double c = cos(pos * (double)freq[i]), s = sin(pos * (double)freq[i]);
+        out[i] = (double)x[i] * c - (double)x[i + HALF] * s;
+        out[i + HALF] = (double)x[i + HALF] * c + (double)x[i] * s;
+    }
+}
+
+/* What attention leaves for the scorer: log of each softmax's sum, of tokens [first, first + n). */
+static void attend(struct layer *l, int first, int n)
+{
+    double q[DIM], k[DIM];
+    for (int i = 0; i < HEADS; i++)
+        for (int t = 0; t < n; t++) {
+            const struct cache_head *h = &l->c.heads[i / GROUP];
+            int slot = h->len - n + t;
+            double sum = 0;
+            turn(q, l->qkv[first + t] + i * DIM, l->freq, slot);
+            for (int s = 0; s <= slot; s++) {
+                double dot = 0;
+                turn(k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, l->freq, s);
+                for (int d = 0; d < DIM; d++) dot += q[d] * k[d];
+                sum += exp(dot * (double)l->model.attn_scale);
+            }
+            if (l->f.lse) l->f.lse[t * HEADS + i] = (float)log(sum);
+        }
+}
+
+/* Tokens [first, first + n) go through the layer. */
+static void run(struct layer *l, int first, int n)
+{
+    for (int i = 0; i < KV; i++)
+        for (int t = first; t < first + n; t++) {
+            struct cache_head *h = &l->c.heads[i];
+            size_t s = (size_t)h->len++;
+            const float *row = l->qkv[t];
+            l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, row + (HEADS + i) * DIM, DIM);
+            l->f.kernels->kv_pack[KN_KV_F32](h->v + s * l->c.v_bytes, row + (HEADS + KV + i) * DIM,
+                                             DIM);
+            bool sums = policy_accumulates(&l->policy);
+            h->score[s] = sums ? 0 : roundf(number((uint32_t)(99991 + i * N + t)) * 8) / 8;
+            if (l->policy.scorer == POLICY_RANDOM)
+                h->score[s] = policy_score(&l->policy, SEED, i, t);
+            h->pos[s] = (uint32_t)t;
+        }
+    memcpy(l->f.qkv, l->qkv[first], (size_t)n * sizeof l->qkv[0]);
+    attend(l, first, n);
+    score_observe(&l->f, &l->c, 0, n);
+    cache_appended(&l->c, n);
+}
+
+/* What had been evicted before: the heads have different lengths from here on. */
+static void drop_some(struct layer *l)
+{
+    for (int i = 0; i < KV; i++) {
+        struct cache_head *h = &l->c.heads[i];
+        size_t to = 0;
+        for (size_t s = 0; s < OLD; s++) {
+            bool stays = i == 0 ? s % 5 == 0 || s % 5 == 2 : s % 7 != 1 && s % 7 != 5;
+            if (!stays) continue;
+            memmove(h->k + to * l->c.k_bytes, h->k + s * l->c.k_bytes, l->c.k_bytes);
+            memmove(h->v + to * l->c.v_bytes, h->v + s * l->c.v_bytes, l->c.v_bytes);
+            h->score[to] = h->score[s];
+            h->pos[to++] = h->pos[s];
+        }
+        h->len = (int)to;
+    }
+    cache_imported(&l->c, OLD);
+}
+
+static struct layer *layer_new(const struct expected *x)
+{
+    static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
+    struct layer *l = calloc(1, sizeof *l);
+    struct arena plan;
+    struct err e;
+    l->policy = *policy_named(x->policy);
+    l->policy.window = x->window;
+    l->heads = (struct heads){.label_mean = mean, .label_std = std};
+    for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
+    l->model = (struct model){.n_layer = 1,
+                              .n_head = HEADS,
+                              .n_kv_head = KV,
+                              .head_dim = DIM,
+                              .n_embd = 32,
+                              .n_ff = 32,
+                              .n_vocab = 32,
+                              .attn_scale = 0.5f,
+                              .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
+    enum policy_allocator a = l->policy.allocator; /* one layer is the whole model */
+    bool shares = a == POLICY_ADA || a == POLICY_GLOBAL;
+    struct cache_shape shape = {.n_layer = 1,
+                                .n_head = KV,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_F32,
+                                .v_type = KN_KV_F32,
+                                .capacity = N,
+                                .head_max = shares ? N : 0,
+                                .share = a == POLICY_GLOBAL ? CACHE_MODEL
+                                         : shares           ? CACHE_LAYER
+                                                            : CACHE_HEAD,
+                                .n_state = score_state_floats(&l->policy, &l->model)};
+    struct forward_opts o = {.model = &l->model,
+                             .kernels = kn_table(NULL),
+                             .pool = pool,
+                             .policy = &l->policy,
+                             .seed = SEED,
+                             .shape = &shape,
+                             .chunk = N,
+                             .n_logits = 1,
+                             .n_threads = 2};
+    arena_init_plan(&plan, "scratch");
+    forward_plan(&l->f, &o, &plan);
+    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
+    forward_plan(&l->f, &o, &l->scratch);
+    l->f.heads = &l->heads;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&l->c, &shape, &plan);
+    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
+    cache_plan(&l->c, &shape, &l->units);
+    for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
+    return l;
+}
+
+/* The two lines of a policy. `most`: of a head where heads share, as the script says. */
+static void check_policy(const struct expected x[KV], int most)
+{
+    struct layer *l = layer_new(&x[0]);
+    struct evict_rule rule = {.budget = x->budget,
+                              .sinks = x->sinks,
+                              .stabilizers = x->stabilizers,
+                              .head_budget_max = most,
+                              .policy = &l->policy,
+                              .seed = SEED};
+    run(l, 0, OLD);
+    if (!l->policy.same_heads) drop_some(l);
+    cache_layout(&l->c);
+    run(l, OLD, N - OLD);
+    score_values(&l->f, &l->c);
+    evict(&l->c, &rule, pool, l->f.slots);
+    for (int i = 0; i < KV; i++) check_head(&l->c, &x[i]);
+    arena_release(&l->scratch);
+    arena_release(&l->units);
+    free(l);
+}
+
+/* ---- allocators -------------------------------------------------------------------------------
+ */
+
+enum { LAYERS = 3 };
+
+static void check_allocator(const struct expected x[LAYERS * KV], enum policy_allocator a)
+{
+    struct arena plan, units;
+    struct cache c;
+    struct err e;
+    struct cache_shape shape = {.n_layer = LAYERS,
+                                .n_head = KV,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_Q4,
+                                .v_type = KN_KV_Q4,
+                                .capacity = 24 + x->budget,
+                                .tilt = policy_tilt(a, x->budget, x->sinks + x->stabilizers, 1000),
+                                .share = a == POLICY_GLOBAL                           ? CACHE_MODEL
+                                         : a == POLICY_ADA || a == POLICY_ADA_PYRAMID ? CACHE_LAYER
+                                                                                      : CACHE_HEAD};
+    struct evict_rule rule = {.budget = x->budget,
+                              .sinks = x->sinks,
+                              .stabilizers = x->stabilizers,
+                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->window};
+    if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget + shape.tilt;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&c, &shape, &plan);
+    assert_int_equal(arena_init(&units, "cache", plan.used, &e), 0);
+    cache_plan(&c, &shape, &units);
+    union evict_slot *slots = calloc(cache_slots(&shape), sizeof *slots);
+    for (int i = 0; i < LAYERS * KV; i++) {
+        struct cache_head *h = &c.heads[i];
+        for (int p = 0; p < 8 + 3 * i; p++) {
+            h->pos[p] = (uint32_t)p;
+            h->score[p] = roundf(number((uint32_t)(77777 + 64 * i + p)) * 4) / 4;
+        }
+        h->len = 8 + 3 * i;
+    }
+    cache_imported(&c, 23);
+    evict_values(&c, slots);
+    evict(&c, &rule, pool, slots);
+    for (int i = 0; i < LAYERS * KV; i++) check_head(&c, &x[i]);
+    arena_release(&units);
+    free(slots);
+}
+
+/* ---- all lines --------------------------------------------------------------------------------
+ */
+
+/* Named by a policy whose scores and allocator others combine, with a test of each part. */
+static bool combined(const char *name)
+{
+    return !strcmp(name, "full") || !strcmp(name, "pyramidkv") || !strcmp(name, "ada-pyramid") ||
+           !strcmp(name, "locret+pyramid");
+}
+
+static void test_golden(void **state)
+{
+    (void)state;
+    FILE *f = fopen("tests/golden/policies.txt", "r");
+    struct expected x[LAYERS * KV];
+    enum policy_allocator a;
+    char seen[1024] = " ";
+    int n_allocators = 0;
+    assert_non_null(f);
+    while (read_line(f, &x[0])) {
+        bool allocator = policy_allocator_named(x[0].policy, &a) && x[0].budget == 8;
+        for (int i = 1; i < (allocator ? LAYERS * KV : KV); i++) assert_true(read_line(f, &x[i]));
+        if (allocator)
+            check_allocator(x, a);
+        else
+            check_policy(x, !strcmp(x[0].policy, "ada-snapkv") ? 26 : 24);
+        n_allocators += allocator;
+        strcat(strcat(seen, x[0].policy), " ");
+    }
+    fclose(f);
+    assert_int_equal(n_allocators, 7);
+    for (int i = 0; policy_at(i); i++) {
+        char word[40];
+        snprintf(word, sizeof word, " %s ", policy_at(i)->name);
+        if (!combined(policy_at(i)->name) && !strstr(seen, word))
+            fail_msg("policies.txt says nothing of %s", policy_at(i)->name);
+    }
+}
+
+static int setup(void **state)
+{
+    struct err e;
+    (void)state;
+    return pool_open(&pool, 2, &e);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    pool_close(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

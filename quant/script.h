@@ -91,8 +91,7 @@ struct script {
     struct str user, assistant; /* of the filler */
     struct recall *recall;      /* small talk and sentences */
     size_t essay_at;
-    const void *own; /* a family's own constants */
-    int last;        /* a family's own */
+    int last; /* of a family: its last word, its last move */
 };
 
 size_t script_below(struct script *s, size_t n); /* 0 … n - 1 */

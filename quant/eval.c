@@ -309,7 +309,6 @@ static int check_tasks(const struct options *o, struct err *e)
 
 int quant_eval(const struct options *o)
 {
-    struct options any = *o; /* lists are planned one by one */
     struct engine *g = NULL;
     struct str essay = {0};
     struct err e;
@@ -317,8 +316,7 @@ int quant_eval(const struct options *o)
     int rc = check_tasks(o, &e);
     if (!rc && has_text) rc = report_text(o, &essay, &e);
     report_catch_interrupt();
-    any.policy = any.budget = any.kv = NULL;
-    if (!rc) rc = engine_open(&g, &any, NULL, NULL, NULL, &e);
+    if (!rc) rc = engine_open(&g, o, NULL, NULL, NULL, &e);
     if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);
     engine_close(g);
     str_release(&essay);

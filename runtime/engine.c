@@ -263,10 +263,15 @@ int engine_prepare(struct engine **out, const struct options *o, struct library 
     return rc;
 }
 
-/* Lists of policies and budgets (eval) are planned one by one, when their sessions are opened. */
+static bool is_list(const char *text)
+{
+    return text && strchr(text, ',');
+}
+
+/* Lists (eval) are planned one by one, when their sessions are opened. */
 static bool has_lists(const struct options *o)
 {
-    return (o->policy && strchr(o->policy, ',')) || (o->budget && strchr(o->budget, ','));
+    return is_list(o->policy) || is_list(o->budget) || is_list(o->kv);
 }
 
 /* Can the device run this model with these options? What does not fit is another question. */

@@ -111,10 +111,11 @@ static bool shares(const struct policy *p)
     return p->allocator != POLICY_UNIFORM && p->allocator != POLICY_PYRAMID;
 }
 
-static int choose_policy(struct plan *p, const struct heads *h, const struct options *o,
-                         struct err *e)
+static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 {
-    const char *name = o->policy ? o->policy : policy_default(h != NULL);
+    const struct heads *h = q->h;
+    const struct options *o = q->o;
+    const char *name = o->policy ? o->policy : policy_default(h != NULL, q->gpu != NULL);
     p->policy = policy_named(name);
     if (!p->policy)
         return err_set(e, ERR_USAGE, "--policy %s is not known; known are: %s", name,
@@ -126,7 +127,7 @@ static int choose_policy(struct plan *p, const struct heads *h, const struct opt
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
-                       name, policy_default(false));
+                       name, policy_default(false, q->gpu != NULL));
     if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
                        "these retaining heads cannot share a budget: their file has no "
@@ -351,7 +352,7 @@ int plan_make(struct plan *p, struct model *m, struct heads *h, struct cuda *gpu
     const struct asked q = {m, h, gpu, o};
     int64_t limit;
     *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads};
-    int rc = choose_policy(p, h, o, e);
+    int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, o->kv, e);
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;

@@ -165,9 +165,9 @@ const char *policy_names(void)
            "locret+ada";
 }
 
-const char *policy_default(bool has_heads)
+const char *policy_default(bool has_heads, bool on_gpu)
 {
-    return has_heads ? "locret" : "keydiff+global";
+    return has_heads ? "locret" : on_gpu ? "sink" : "keydiff+global";
 }
 
 static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};

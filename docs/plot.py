@@ -7,6 +7,7 @@
 """
 import csv
 import sys
+from math import log2
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -30,11 +31,6 @@ def select(task, **want):
 
 
 # ---- pictures --------------------------------------------------------------------------------------
-
-def log2(x):
-    import math
-    return math.log2(x)
-
 
 def spread_labels(labels):
     """Moves labels (y, text, colour) apart, top down."""
@@ -100,14 +96,13 @@ def group(found, x):
 
 def pictures():
     budgets = lambda x: f'{x:.0f}'
-    at_1k = select('recall', length=1000, kv='q4')
+    at_1k = select('recall', length=1000)
     draw('budget', 'Recall of eight facts after 1,000 tokens', 'cache units per head',
          group(at_1k, 'budget'), [31, 62, 125, 250, 500], budgets)
     draw('bytes', 'The same, by the bytes of the whole cache', 'KiB',
          group(at_1k, 'cache_bytes'), [2**i * 1024 for i in (9, 9.25, 9.5)],
          lambda x: f'{x / 1024:.0f}')
-    lengths = [r for r in ROWS if r['task'] == 'recall' and r['kv'] == 'q4' and
-               (r['budget'] == 256 or (r['length'] == 1000 and r['budget'] == 250))]
+    lengths = [r for r in select('recall') if r['budget'] in (256, 250)]
     draw('length', 'Recall with 256 units per head', 'tokens between the facts and the questions',
          group(lengths, 'length'), [1000, 8192, 32768, 131072],
          lambda x: {1000: '1K', 8192: '8K', 32768: '32K', 131072: '128K'}[x])
@@ -115,30 +110,27 @@ def pictures():
 
 # ---- tables ----------------------------------------------------------------------------------------
 
-def table(found, column, title):
-    columns = sorted({r[column] for r in found}, reverse=column == 'budget')
-    policies = list(dict.fromkeys(r['policy'] for r in found))
-    print(f'| policy | {" | ".join(title(c) for c in columns)} |')
-    print('|---|' + '---|' * len(columns))
+def table(found, bytes_at, title):
+    """A row per policy, best first, a column per budget, and the cache's bytes at one of them."""
+    budgets = sorted({r['budget'] for r in found}, reverse=True)
+    cells = {(r['policy'], r['budget']): r for r in found}
+    mean = lambda p: sum(cells[p, b]['accuracy'] for b in budgets if (p, b) in cells)
+    policies = sorted({r['policy'] for r in found}, key=lambda p: (-mean(p), p))
+    print(f'| policy | {" | ".join(title(b) for b in budgets)} | KiB at {bytes_at} |')
+    print('|---|' + '---|' * (len(budgets) + 1))
     for p in policies:
-        cells = []
-        for c in columns:
-            r = [r for r in found if r['policy'] == p and r[column] == c]
-            cells.append(f"{r[0]['accuracy']:.2f} ± {r[0]['accuracy_spread']:.2f}" if r else '')
-        print(f'| {p} | {" | ".join(cells)} |')
+        found = [cells.get((p, b)) for b in budgets]
+        line = [f"{r['accuracy']:.2f} ± {r['accuracy_spread']:.2f}" if r else '' for r in found]
+        size = cells.get((p, bytes_at))
+        print(f'| `{p}` | {" | ".join(line)} | {size["cache_bytes"] / 1024 if size else 0:.0f} |')
     print()
 
 
 def tables():
-    compression = {500: 2, 250: 4, 125: 8, 62: 16, 31: 32}
-    table(select('recall', length=1000, kv='q4'), 'budget',
-          lambda b: f'{compression.get(b, 1)}x, {b:.0f} units')
-    for length in (8192, 32768, 131072):
-        found = [r for r in select('recall', length=length, kv='q4')
-                 if r['budget'] in (128, 256, 512)]
-        if found:
-            print(f'{length} tokens')
-            table(found, 'budget', lambda b: f'{length / b:.0f}x, {b:.0f} units')
+    for length, bytes_at in ((1000, 125), (8192, 256), (32768, 256), (131072, 256)):
+        found = [r for r in select('recall', length=length) if r['policy'] != 'full']
+        print(f'{length} tokens:')
+        table(found, bytes_at, lambda b: f'{length / b:.0f}x, {b:.0f}')
 
 
 ROWS = list(rows())

@@ -1,5 +1,7 @@
-/* Flat: a conversation far beyond the budget costs no more memory than one that just filled it, and
- * a fact told at its start is still known. On the demo model, with the text of `eval recall`. */
+/* Flat: a conversation far beyond the budget costs no more memory than one that just filled it, not
+ * even for a list of its messages, and a fact told at its start is still known. On the demo model,
+ * with the text of `eval recall`. */
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,7 +56,11 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     assert_int_equal(recall_open(&r, 1, 1), 0);
     feed(s, recall_fact(r, 0));
 
-    struct session_stats early = grow_to(s, r, 4000), late = grow_to(s, r, 16000);
+    struct session_stats early = grow_to(s, r, 4000);
+    size_t heap = mallinfo2().uordblks;
+    struct session_stats late = grow_to(s, r, 16000);
+    /* A list that grew with the messages, of 16 bytes each, would take 24 KiB. */
+    assert_true(mallinfo2().uordblks < heap + (8 << 10));
     assert_int_equal(early.cache_bytes, late.cache_bytes);
     assert_int_equal(early.units_kept, late.units_kept);
     assert_int_equal(early.units_kept, 256 * early.n_layer * early.n_kv_head);

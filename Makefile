@@ -34,14 +34,14 @@ endif
 endif
 
 # Device code is optional: without nvcc the program runs on the CPU. The PTX runs on every GPU from
-# sm_80 on, compiled by the driver when it is loaded; cubins spare that: of Orin, RTX 40 and Thor, or
-# with CUDA=all of every target. The emulator needs $(CXX), no nvcc.
+# sm_80 on, compiled by the driver when it is loaded; cubins spare that: of RTX 40, on ARM of Orin and
+# Thor, or with CUDA=all of every target. The emulator needs $(CXX), no nvcc.
 NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 ifeq ($(filter 0 1 all,$(CUDA)),)
 $(error CUDA=$(CUDA): 0, 1 or all)
 endif
-SM := $(or $(CUDA_ARCH:sm_%=%),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,87 89 110))
+SM := $(or $(CUDA_ARCH:sm_%=%),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,$(if $(filter aarch64,$(ARCH)),87 110,89)))
 HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
@@ -251,14 +251,9 @@ check:
 	  clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h') && echo 'format: ok'; \
 	else echo 'skip: clang-format is missing'; fi
 
-# Registers, shared memory and spills of every kernel for every target; and whether the PTX, lowered
-# for CUDA 12 drivers, assembles for them.
-cuda-report:
-ifneq ($(CUDA),0)
-	@NVCC='$(NVCC)' OUT='$(B)/cuda' tests/emu/cuda_report.sh
-else
-	@echo 'skip: nvcc is missing or CUDA=0'
-endif
+# Registers and spills of every kernel for every target.
+cuda-report: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
+	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh,echo 'skip: nvcc is missing or CUDA=0')
 
 bench: all $(BENCHES)
 	@for b in $(BENCHES); do $$b || exit 1; done

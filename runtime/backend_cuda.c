@@ -46,6 +46,10 @@ static int load_image(struct cuda *g, struct err *e)
         rc = CUDA_DO(g, e, cuModuleGetFunction, &g->kernels[i], g->module, names[i]);
         if (rc) err_prefix(e, "kernel %s", names[i]);
     }
+    /* wide units take more than the 48 KB that need no permission */
+    for (int i = CUDA_KERNEL_attend_chunk_64; !rc && i <= CUDA_KERNEL_attend_chunk_128; i++)
+        rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
+                     CUDA_CHUNK_SHARED_MAX);
     return rc;
 }
 

@@ -46,8 +46,8 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
         return err_set(e, ERR_USAGE,
                        "heads cannot share a budget on the GPU; --allocator uniform and pyramid "
                        "run there");
-    if (c->k_type != KN_KV_Q4 || c->v_type != KN_KV_Q4)
-        return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4 only");
+    if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
+        return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
     if (c->policy->scorer == POLICY_CIS && c->heads->layers[0].w1.type != KN_Q8)
         return err_set(e, ERR_USAGE, "retaining heads of float weights do not run on the GPU");
     return 0;

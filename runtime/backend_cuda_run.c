@@ -42,7 +42,7 @@ struct cuda_context {
     float *m_part, *l_part, *acc_part;
     size_t n_partial; /* rows of the three */
     struct cuda_act act, wide;
-    uint32_t *kept;
+    uint32_t *kept, *tickets; /* tickets: zeros between launches */
     int32_t *best, *top_id, *n_top;
     float *top_logit;
     uint8_t *stage;
@@ -88,6 +88,11 @@ static int slots_of(const struct cache_shape *s, int layer)
     return (cache_layer_capacity(s, layer) + 3) & ~3;
 }
 
+static enum cuda_kv kv_of(enum kn_kv type)
+{
+    return type == KN_KV_Q4 ? CUDA_KV_Q4 : type == KN_KV_Q8 ? CUDA_KV_Q8 : CUDA_KV_F16;
+}
+
 /* layers NULL: only counts. */
 static void plan_cache(const struct cache_shape *s, struct cuda_cache *layers, int32_t *len,
                        struct arena *a)
@@ -108,6 +113,8 @@ static void plan_cache(const struct cache_shape *s, struct cuda_cache *layers, i
             .head_dim = s->head_dim,
             .k_bytes = (int)k,
             .v_bytes = (int)v,
+            .k_type = kv_of(s->k_type),
+            .v_type = kv_of(s->v_type),
         };
         if (!layers) continue;
         c.len = len + i * s->n_head;
@@ -147,6 +154,15 @@ static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
     act->scale = arena_take(a, blocks * 2, sizeof *act->scale);
 }
 
+/* Floats of a retaining head's parts: of a chunk, or of one token in smaller parts. */
+static size_t score_parts(const struct cuda_context *x)
+{
+    const int n = x->heads->n_hidden;
+    return (size_t)x->m->n_kv_head *
+           larger((size_t)parts_of(n, CUDA_MATMUL_ROWS) * (size_t)x->chunk,
+                  (size_t)parts_of(n, KN_PANEL));
+}
+
 static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
 {
     const struct model *m = x->m;
@@ -168,16 +184,13 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     x->up = arena_take(a, chunk * (size_t)m->n_ff, f);
     x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     x->new_scores = arena_take(a, (size_t)x->n_heads * chunk, f);
-    if (x->heads)
-        x->score_part = arena_take(a,
-                                   (size_t)parts_of(x->heads->n_hidden, CUDA_MATMUL_ROWS) * chunk *
-                                       (size_t)m->n_kv_head,
-                                   f);
+    if (x->heads) x->score_part = arena_take(a, score_parts(x), f);
     x->m_part = arena_take(a, x->n_partial, f);
     x->l_part = arena_take(a, x->n_partial, f);
     x->acc_part = arena_take(a, x->n_partial * (size_t)m->head_dim, f);
     take_act(&x->act, narrow, chunk, a);
     take_act(&x->wide, wide, chunk, a);
+    x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->kept = arena_take(a, (size_t)x->n_heads * RETENTION_COLS, sizeof *x->kept);
     x->best = arena_take(a, 1, sizeof *x->best);
     x->top_id = arena_take(a, CUDA_TOP_MAX, sizeof *x->top_id);
@@ -323,32 +336,59 @@ static void norm(struct cuda_context *x, const float *from, int stride, const fl
     LAUNCH(x, norm_quantize, n_tok, 1, 1, CUDA_NORM_THREADS, 32, &job);
 }
 
-static const enum cuda_kernel matvec_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_matvec_q4, [KN_Q8] = CUDA_KERNEL_matvec_q8};
-static const enum cuda_kernel matmul_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_matmul_q4, [KN_Q8] = CUDA_KERNEL_matmul_q8};
-static const enum cuda_kernel gate_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_matvec_gate_q4, [KN_Q8] = CUDA_KERNEL_matvec_gate_q8};
-static const enum cuda_kernel embed_of[KN_TYPES] = {
-    [KN_Q4] = CUDA_KERNEL_embed_q4, [KN_Q8] = CUDA_KERNEL_embed_q8};
+/* A kernel's names by the type of its weights. */
+#define ROWS_OF(name)                                                             \
+    {                                                                             \
+        [KN_Q4] = CUDA_KERNEL_##name##_q4, [KN_Q8] = CUDA_KERNEL_##name##_q8,     \
+        [KN_Q4A] = CUDA_KERNEL_##name##_q4a, [KN_Q5A] = CUDA_KERNEL_##name##_q5a, \
+        [KN_Q6] = CUDA_KERNEL_##name##_q6                                         \
+    }
 
-/* y = scale * (W act + bias), or added to y. */
-static void linear(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
-                   int n_tok, float scale, bool add, float *y, int stride)
+static const enum cuda_kernel matvec_of[KN_TYPES] = ROWS_OF(matvec);
+static const enum cuda_kernel matmul_of[KN_TYPES] = ROWS_OF(matmul);
+static const enum cuda_kernel gate_of[KN_TYPES] = ROWS_OF(matvec_gate);
+static const enum cuda_kernel embed_of[KN_TYPES] = ROWS_OF(embed);
+
+/* y = scale * (W act + bias), or added to y. made.x: act is not ready, but made of this; one token.
+ */
+static void linear_made(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
+                        struct cuda_input made, int n_tok, float scale, bool add, float *y,
+                        int stride)
 {
     for (int i = 0; i < l->n; i++) {
         const struct cuda_linear_part *p = &l->part[i];
-        const struct cuda_matvec job = {p->m.w, act, n_tok,       p->bias,
-                                        scale,  add, y + p->row0, stride};
+        const struct cuda_matvec job = {p->m.w, act,         n_tok,  p->bias, scale,
+                                        add,    y + p->row0, stride, made};
         const int rows = p->m.w.n_out;
+        const size_t shared = made.x ? CUDA_MATVEC_SHARED_MADE(p->m.w.n_in) : CUDA_MATVEC_SHARED;
         if (n_tok <= CUDA_MATVEC_TOKENS)
             launch(x, matvec_of[p->m.type], parts_of(rows, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
-                   4096, &job);
+                   shared, &job);
         else
             launch(x, matmul_of[p->m.type], parts_of(rows, CUDA_MATMUL_ROWS),
                    parts_of(n_tok, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS, CUDA_MATMUL_SHARED,
                    &job);
     }
+}
+
+static void linear(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
+                   int n_tok, float scale, bool add, float *y, int stride)
+{
+    linear_made(x, l, act, (struct cuda_input){0}, n_tok, scale, add, y, stride);
+}
+
+/* One token's blocks norm the residual stream themselves, while it fits beside their sums. */
+static bool makes_input(const struct cuda_context *x)
+{
+    return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= 48 << 10;
+}
+
+/* What a layer's matrices read: the normed residual stream, in act or to be made. */
+static struct cuda_input normed(struct cuda_context *x, const float *w)
+{
+    if (makes_input(x)) return (struct cuda_input){x->x, w, x->m->norm_eps};
+    norm(x, x->x, x->m->n_embd, w, x->m->n_embd, x->n, x->act);
+    return (struct cuda_input){0};
 }
 
 /* ---- a layer --------------------------------------------------------------------------------- */
@@ -365,6 +405,17 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
 }
 
 /* The retaining head's scores, into the slots that kv_append is about to fill. */
+static void score_one(struct cuda_context *x, const struct cuda_layer *l, int layer)
+{
+    const struct heads *h = x->heads;
+    const struct cuda_cache *c = &x->layers[layer];
+    const struct cuda_score_one job = {
+        l->w1.w,   l->w2,  x->qkv,   x->score_part, x->tickets + h->n_head,
+        h->n_head, c->len, c->score, c->stride,     x->new_scores + layer * h->n_head};
+    LAUNCH(x, score_one, parts_of(h->n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
+           CUDA_MATVEC_SHARED_MADE(h->n_in), &job);
+}
+
 static void score(struct cuda_context *x, const struct cuda_layer *l, int layer)
 {
     const struct heads *h = x->heads;
@@ -403,6 +454,30 @@ static const enum cuda_kernel decode_of[] = {
 static const enum cuda_kernel chunk_of[] = {
     CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_96, CUDA_KERNEL_attend_chunk_128};
 
+static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
+                                          CUDA_KERNEL_attend_one_128};
+
+/* One token of 4-bit units: appended, attended to and merged in one launch. */
+static bool attend_one(struct cuda_context *x, int layer)
+{
+    const struct model *m = x->m;
+    const struct cuda_cache *c = &x->layers[layer];
+    const float *k = x->qkv + n_q(m), *v = k + m->n_kv_head * m->head_dim;
+    const struct cuda_attend_one job = {.at = {*c, x->qkv, n_qkv(m), x->cos, x->sin, 1, group_of(m),
+                                               x->n_split, m->attn_scale, x->m_part, x->l_part,
+                                               x->acc_part},
+                                        .k = k,
+                                        .v = v,
+                                        .pos = &x->step->pos,
+                                        .score = sent_scores(x, layer),
+                                        .ticket = x->tickets,
+                                        .act = x->act};
+    if (x->n > 1 || group_of(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
+    launch(x, one_of[m->head_dim / 32 - 2], x->n_split, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
+           CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
+    return true;
+}
+
 /* A chunk is split only while that gives the processors something to do. */
 static int chunk_splits(const struct cuda_context *x, int blocks)
 {
@@ -418,11 +493,12 @@ static void attend(struct cuda_context *x, int layer)
     const struct model *m = x->m;
     const int rows = x->n * group_of(m), size = m->head_dim / 32 - 2;
     const int blocks = parts_of(rows, CUDA_ATTEND_ROWS);
-    const bool few = rows <= CUDA_ATTEND_COLS;
+    const struct cuda_cache *c = &x->layers[layer];
+    const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->n_split : chunk_splits(x, blocks * m->n_kv_head);
-    const struct cuda_attend job = {x->layers[layer], x->qkv,    n_qkv(m),    x->cos,
-                                    x->sin,           x->n,      group_of(m), splits,
-                                    m->attn_scale,    x->m_part, x->l_part,   x->acc_part};
+    const struct cuda_attend job = {*c,        x->qkv,      n_qkv(m), x->cos,        x->sin,
+                                    x->n,      group_of(m), splits,   m->attn_scale, x->m_part,
+                                    x->l_part, x->acc_part};
     const struct cuda_merge merge = {x->m_part, x->l_part,   x->acc_part,  splits,
                                      x->n,      group_of(m), m->n_kv_head, m->head_dim,
                                      x->act,    NULL,        NULL};
@@ -431,40 +507,48 @@ static void attend(struct cuda_context *x, int layer)
                CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
     else
         launch(x, chunk_of[size], blocks, m->n_kv_head, splits, CUDA_ATTEND_THREADS,
-               CUDA_CHUNK_SHARED((size_t)m->head_dim), &job);
+               CUDA_CHUNK_SHARED((size_t)m->head_dim, (size_t)c->k_bytes, (size_t)c->v_bytes),
+               &job);
     LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
 }
 
 /* act is the normed input; wide becomes the input of `down`. */
-static void gate(struct cuda_context *x, const struct cuda_layer *l)
+static void gate(struct cuda_context *x, const struct cuda_layer *l, struct cuda_input made)
 {
     const struct cuda_linear_part *g = &l->gate.part[0], *u = &l->up.part[0];
     const int n_ff = x->m->n_ff;
     if (x->n <= CUDA_MATVEC_TOKENS && g->m.type == u->m.type) {
-        const struct cuda_matvec_gate job = {g->m.w,  u->m.w,  x->act, x->n,
-                                             g->bias, u->bias, x->wide};
-        launch(x, gate_of[g->m.type], n_ff / 32, 1, 1, CUDA_MATVEC_THREADS, 4096, &job);
+        const struct cuda_matvec_gate job = {g->m.w,  u->m.w,  x->act,  x->n,
+                                             g->bias, u->bias, x->wide, made};
+        const size_t shared = made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
+        launch(x, gate_of[g->m.type], n_ff / 32, 1, 1, CUDA_MATVEC_THREADS, shared, &job);
         return;
     }
     const struct cuda_gate job = {x->gate, x->up, n_ff, x->wide};
-    linear(x, &l->gate, x->act, x->n, 1.0f, false, x->gate, n_ff);
-    linear(x, &l->up, x->act, x->n, 1.0f, false, x->up, n_ff);
+    linear_made(x, &l->gate, x->act, made, x->n, 1.0f, false, x->gate, n_ff);
+    linear_made(x, &l->up, x->act, made, x->n, 1.0f, false, x->up, n_ff);
     LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
 }
 
+/* Six launches for a token: q, k and v; scores; attention; output; gate; down. */
 static void run_layer(struct cuda_context *x, int i)
 {
     const struct model *m = x->m;
     const struct cuda_layer *l = &x->g->model.layers[i];
-    norm(x, x->x, m->n_embd, l->attn_norm, m->n_embd, x->n, x->act);
-    linear(x, &l->qkv, x->act, x->n, 1.0f, false, x->qkv, n_qkv(m));
+    struct cuda_input made = normed(x, l->attn_norm);
+    linear_made(x, &l->qkv, x->act, made, x->n, 1.0f, false, x->qkv, n_qkv(m));
     finish_heads(x, l);
-    if (x->heads) score(x, l, i);
-    append(x, i);
-    attend(x, i);
+    if (x->heads && x->n == 1)
+        score_one(x, l, i);
+    else if (x->heads)
+        score(x, l, i);
+    if (!attend_one(x, i)) {
+        append(x, i);
+        attend(x, i);
+    }
     linear(x, &l->o, x->act, x->n, m->residual_scale, true, x->x, m->n_embd);
-    norm(x, x->x, m->n_embd, l->ffn_norm, m->n_embd, x->n, x->act);
-    gate(x, l);
+    made = normed(x, l->ffn_norm);
+    gate(x, l, made);
     linear(x, &l->down, x->wide, x->n, m->residual_scale, true, x->x, m->n_embd);
 }
 

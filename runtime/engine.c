@@ -11,6 +11,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/checksum.h"
 #include "runtime/demo.h"
+#include "runtime/gpu_check.h"
 #include "runtime/library.h"
 #include "runtime/options.h"
 #include "runtime/plan.h"
@@ -290,6 +291,7 @@ int engine_choose_device(struct engine *g, const struct options *o, struct err *
     if (ordinal < 0) return 0;
     int rc = cuda_open(&g->gpu, ordinal, e);
     if (!rc) rc = try_device(g, o, e);
+    if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
     cuda_close(g->gpu);
     g->gpu = NULL;

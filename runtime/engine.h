@@ -31,7 +31,8 @@ struct engine {
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
  * plan and info. engine_choose_device then opens a GPU if o->device says so, or says auto and there
- * is one that runs this model with these options. engine_load does the rest; engine_open does all.
+ * is one that runs this model with these options and computes as it should (gpu_check.h).
+ * engine_load does the rest; engine_open does all.
  */
 int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e);
 int engine_choose_device(struct engine *g, const struct options *o, struct err *e);

@@ -7,22 +7,10 @@ enum { WARPS = CUDA_NORM_THREADS / 32 };
 /* shared: 32 bytes */
 KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 1)
 {
-    const int token = block_x(), n_group = a.n / 32;
-    const float *x = a.x + token * a.x_stride;
-    float inv = 1.0f;
+    const int token = block_x();
 
-    if (a.w) {
-        float sum = 0.0f;
-        for (int i = thread_id(); i < a.n; i += CUDA_NORM_THREADS) sum = fma_f32(x[i], x[i], sum);
-        sum = block_sum(sum, (float *)shared_memory());
-        inv = 1.0f / sqrt_of(sum / (float)a.n + a.eps);
-    }
-    for (int group = warp_id(); group < n_group; group += WARPS) {
-        const int i = group * 32 + lane_id();
-        const float y = a.w ? x[i] * inv * a.w[i] : x[i];
-        if (a.y) a.y[(int64_t)token * a.n + i] = y;
-        quantize_group(a.act, y, token, group, n_group);
-    }
+    norm_token(a.x + token * a.x_stride, a.w, a.n, a.eps, a.act, token,
+               a.y ? a.y + (int64_t)token * a.n : NULL, (float *)shared_memory());
 }
 
 KERNEL(gate_quantize, struct cuda_gate, CUDA_NORM_THREADS, 1)

@@ -49,4 +49,26 @@ DEVICE float block_sum(float x, float *shared)
     return sum;
 }
 
+/* rmsnorm(x) * w (w NULL: x as it is), quantized as row `token` of act, and to y unless NULL, by 256
+ * threads. */
+DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,
+                       int token, float *y, float *shared)
+{
+    const int n_group = n / 32;
+    float inv = 1.0f;
+
+    if (w) {
+        float sum = 0.0f;
+        for (int i = thread_id(); i < n; i += 256) sum = fma_f32(x[i], x[i], sum);
+        sum = block_sum(sum, shared);
+        inv = 1.0f / sqrt_of(sum / (float)n + eps);
+    }
+    for (int group = warp_id(); group < n_group; group += 8) {
+        const int i = group * 32 + lane_id();
+        const float z = w ? x[i] * inv * w[i] : x[i];
+        if (y) y[i] = z;
+        quantize_group(act, z, token, group, n_group);
+    }
+}
+
 #endif

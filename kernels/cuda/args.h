@@ -5,8 +5,8 @@
  * said otherwise. Numbers that change from token to token (lengths of heads, positions) are read
  * from device memory, so that a captured graph stays valid.
  *
- * Formats: cache units as in kernels.h (KN_KV_Q4, keys before RoPE); weights and activations as
- * below, in the order in which matrix fragments are read. */
+ * Formats: cache units as in kernels.h (keys before RoPE); weights and activations as below, in the
+ * order in which matrix fragments are read. */
 #ifndef RETAIN_KERNELS_CUDA_ARGS_H
 #define RETAIN_KERNELS_CUDA_ARGS_H
 
@@ -66,24 +66,46 @@ struct cuda_gate {
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* [ceil(n_out / 16)] panels of [n_block] tiles of 16 rows x 64 columns, each tile the A fragments
- * of mma m16n8k32: 16 (Q4) or 32 (Q8) bytes for each of 32 lanes, lane = 4g + t. With rows g and
- * g + 8 and the two groups of 32 columns:
+ * of mma m16n8k32: 16 bytes (Q8: 32) for each of 32 lanes, lane = 4g + t. With rows g and g + 8 and
+ * the two groups of 32 columns:
  *   Q4: word 2 group + (row >= 8): low nibble of byte i is column 4t + i of the group, high nibble
  *       column 16 + 4t + i, offset 8
  *   Q8: word 4 group + 2 half + (row >= 8): byte i is column 16 half + 4t + i; groups are 16 bytes,
  *       [group][lane][4 words], so that loads of 16 bytes stay next to each other
- * Scales: [panel][block][g][group][row >= 8] halves. What lies beyond n_out or n_in is zero.
- * Same bytes as GGUF. See pack.h. */
+ *   Q4A, Q5A, Q6: low nibbles as Q4, without offset (Q6: 32), then the words that hold the rest:
+ *   Q5A: [g][group][row >= 8]: bits t and t + 4 of byte i are bit 4 of columns 4t + i, 16 + 4t + i
+ *   Q6:  [g][group][row >= 8][half]: bits 2t, 2t + 1 of byte i are bits 4, 5 of 16 half + 4t + i
+ * Scales: [panel][block][g][group][row >= 8], a half; Q4A and Q5A {d, m} (w = d q + m), Q6 one for
+ * each half of the group. What lies beyond n_out or n_in is zero. As many bytes as the CPU's panels
+ * (kernels.h), from which pack.h makes them. */
 struct cuda_weight {
     const void *q;
     const uint16_t *d;
     int n_out, n_in;
 };
 
+enum cuda_format { CUDA_Q4, CUDA_Q8, CUDA_Q4A, CUDA_Q5A, CUDA_Q6 };
+
+/* Bytes of a tile's quants and of its scales. */
+#define CUDA_TILE_BYTES(format) \
+    ((format) == CUDA_Q8 ? 1024 : (format) == CUDA_Q5A ? 640 : (format) == CUDA_Q6 ? 768 : 512)
+#define CUDA_TILE_SCALE_BYTES(format) ((format) <= CUDA_Q8 ? 64 : 128)
+
+/* One token's input made where it is read: every block norms and quantizes x for itself, which
+ * spares a launch. The same int8 as norm_quantize. */
+struct cuda_input {
+    const float *x; /* [n_in], or NULL: the input is ready */
+    const float *w; /* of the norm, or NULL: x as it is */
+    float eps;
+};
+
 /* y = scale * (W x + bias), added to y when `add`. 1 to 8 tokens.
- * grid: ceil(n_out / 16). */
+ * grid: ceil(n_out / 16). shared: CUDA_MATVEC_SHARED, with an input to make _MADE(n_in). */
 #define CUDA_MATVEC_THREADS 256
 #define CUDA_MATVEC_TOKENS  8
+#define CUDA_MATVEC_SHARED  4096
+#define CUDA_MATVEC_SHARED_MADE(n_in) \
+    (CUDA_MATVEC_SHARED + (size_t)(((n_in) + CUDA_BLOCK - 1) / CUDA_BLOCK) * (CUDA_BLOCK + 16))
 struct cuda_matvec {
     struct cuda_weight w;
     struct cuda_act x;
@@ -93,17 +115,19 @@ struct cuda_matvec {
     int add;
     float *y; /* token t at y + t * y_stride */
     int64_t y_stride;
+    struct cuda_input made;
 };
 
 /* act = quantized silu(G x + gate_bias) * (U x + up_bias): both matrices, the gate and the
  * quantization of what the next matrix reads, in one. n_out is a multiple of 32.
- * grid: n_out / 32. */
+ * grid: n_out / 32. shared as cuda_matvec. */
 struct cuda_matvec_gate {
     struct cuda_weight gate, up;
     struct cuda_act x;
     int n_tok;
     const float *gate_bias, *up_bias; /* or NULL */
     struct cuda_act act;              /* of n_out columns */
+    struct cuda_input made;
 };
 
 /* Same sum as cuda_matvec for any number of tokens.
@@ -138,6 +162,21 @@ struct cuda_score_sum {
     float *copy;        /* [n_head][n_tok], for the host, or NULL */
 };
 
+/* Both for one token and in one launch, its input made from x, [n_in] floats: part[b][h] of 16
+ * hidden rows, which the last block adds in order. grid: ceil(n_hidden / 16); threads and shared as
+ * cuda_matvec with an input to make. */
+struct cuda_score_one {
+    struct cuda_weight w1;
+    const float *w2, *x;
+    float *part;      /* [ceil(n_hidden / 16)][n_head] */
+    uint32_t *ticket; /* 0 */
+    int n_head;
+    const int32_t *len;
+    float *score;
+    int64_t stride;
+    float *copy; /* [n_head] or NULL */
+};
+
 /* x[t] = scale * row ids[t] of the matrix. grid: n_tok, 128 threads. */
 struct cuda_embed {
     struct cuda_weight w;
@@ -148,9 +187,12 @@ struct cuda_embed {
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
+/* How units are kept: bytes as in kernels.h, KN_KV_Q4 and so on. */
+enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };
+
 /* One layer. head h's units: k + h * k_stride and so on. */
 struct cuda_cache {
-    uint8_t *k, *v;             /* [n_head][capacity][head_dim / 32] blocks of 20 bytes */
+    uint8_t *k, *v;             /* [n_head][capacity][k_bytes], [v_bytes] */
     int64_t k_stride, v_stride; /* bytes from head to head, multiples of 16 */
     uint32_t *pos;
     float *score;
@@ -158,6 +200,7 @@ struct cuda_cache {
     int32_t *len;   /* [n_head] units, without those that are being added */
     int n_head, head_dim;
     int k_bytes, v_bytes; /* of a unit */
+    enum cuda_kv k_type, v_type;
 };
 
 /* Packs keys and values of n_tok tokens behind each head's units. Same bytes as kv_pack.
@@ -192,7 +235,7 @@ struct cuda_gather {
  * len[h] + t. Queries come unrotated. Partial softmax in base 2:
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
- * decode: n_tok * n_group <= 8; grid: n_split, n_head.
+ * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head.
  * chunk:  grid: ceil(n_tok * n_group / 64), n_head, n_split. */
 struct cuda_attend {
     struct cuda_cache cache;
@@ -205,12 +248,26 @@ struct cuda_attend {
     float *acc;   /* [n_head][n_split][n_tok * n_group][head_dim] */
 };
 
+/* attend_one: kv_append, attend_decode and attend_merge for one token in one launch. The block that
+ * attends to the last tile packs the new unit first; the last block of a head merges its splits.
+ * The same bits as the three. at.n_tok is 1; grid: n_split, n_head. */
+struct cuda_attend_one {
+    struct cuda_attend at;
+    const float *k, *v; /* of head h at + h * head_dim */
+    const uint32_t *pos;
+    const float *score; /* [n_head] or NULL */
+    uint32_t *ticket;   /* [n_head] zeros */
+    struct cuda_act act;
+};
+
 /* m, l and acc of a split's row. */
 #define CUDA_PARTIAL_FLOATS(dim) ((dim) + 2)
 
 #define CUDA_DECODE_SHARED(dim) \
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
-#define CUDA_CHUNK_SHARED(dim) (2 * CUDA_TILE * ((dim) / 32 * 20) + 2 * CUDA_TILE * ((dim)*2 + 16))
+#define CUDA_CHUNK_SHARED(dim, k_bytes, v_bytes) \
+    (CUDA_TILE * ((k_bytes) + (v_bytes)) + 2 * CUDA_TILE * ((dim)*2 + 16))
+#define CUDA_CHUNK_SHARED_MAX CUDA_CHUNK_SHARED(128, 256, 256)
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: n_tok * n_group, n_head; head_dim threads (64, 96 and 128: 128 threads are launched). */

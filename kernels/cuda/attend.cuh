@@ -1,4 +1,4 @@
-/* attend: tiles of 4-bit cache units, as the attention kernels share them. */
+/* attend: tiles of cache units, as the attention kernels share them. */
 #ifndef RETAIN_KERNELS_CUDA_ATTEND_CUH
 #define RETAIN_KERNELS_CUDA_ATTEND_CUH
 
@@ -9,20 +9,20 @@
 
 enum { TILE = CUDA_TILE };
 
-/* Bytes of a key or value: one block of {half d, half m, 16 nibble bytes} per 32 numbers. */
+/* Bytes of a 4-bit key or value: one block of {half d, half m, 16 nibble bytes} per 32 numbers. */
 template <int DIM> struct unit {
     enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
 };
 
 /* Starts copying slots [slot0, slot0 + 64) of a head to shared memory; slots from `end` on become
  * zero, which is a unit of zeros. Tiles begin at multiples of 16 bytes. */
-template <int DIM>
-DEVICE void tile_copy(char *dst, const uint8_t *units, int slot0, int end, int n_threads)
+DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, int slot0, int end,
+                      int n_threads)
 {
-    const int64_t at = (int64_t)slot0 * unit<DIM>::BYTES;
-    const int bytes = min_int(end - slot0, TILE) * unit<DIM>::BYTES;
+    const int64_t at = (int64_t)slot0 * unit_bytes;
+    const int bytes = min_int(end - slot0, TILE) * unit_bytes;
 
-    for (int i = thread_id() * 16; i < unit<DIM>::TILE_BYTES; i += n_threads * 16) {
+    for (int i = thread_id() * 16; i < TILE * unit_bytes; i += n_threads * 16) {
         const int n = max_int(0, min_int(bytes - i, 16));
         cp_async16(dst + i, n ? units + at + i : units, n);
     }

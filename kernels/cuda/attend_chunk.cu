@@ -1,7 +1,7 @@
-/* Chunk attention: many query rows (token, group) of a KV head against its 4-bit units, causal; and
+/* Chunk attention: many query rows (token, group) of a KV head against its units, causal; and
  * the column sums of that attention, which policies of the attention family score units by.
  *
- * A block of four warps takes 64 rows, a warp 16. Per tile of 64 slots the 4-bit units, copied by
+ * A block of four warps takes 64 rows, a warp 16. Per tile of 64 slots the packed units, copied by
  * cp.async, become fp16 in shared memory once for all rows: keys turned by their slot in float,
  * rounded once. Then S = Q K^T and O += P V in mma m16n8k16, with Q and O in registers. While one
  * tile is computed, the next one's units are on their way. */
@@ -14,7 +14,6 @@ template <int DIM> struct chunk {
         STEPS = DIM / 16,   /* of k in Q K^T */
         BLOCKS = DIM / 8,   /* of 8 channels of the output */
         ROW = DIM * 2 + 16, /* bytes of an fp16 key or value; the 16 spread the banks */
-        RAW = unit<DIM>::TILE_BYTES,
     };
 };
 
@@ -49,6 +48,25 @@ DEVICE void load_floats(float x[4], const float *p)
     x[3] = bits_float(v.w);
 }
 
+/* Four numbers of a unit, from channel c on, a multiple of 4. */
+DEVICE void unit_numbers(float x[4], const char *unit, enum cuda_kv type, int c)
+{
+    if (type == CUDA_KV_Q4) {
+        const uint32_t *words = (const uint32_t *)unit + c / 32 * 5;
+        dequantize4(x, words[1 + c % 16 / 4], c % 32 / 16 * 4, words[0]);
+    } else if (type == CUDA_KV_Q8) { /* blocks of 34 bytes: two of them at a time */
+        const uint16_t *block = (const uint16_t *)unit + c / 32 * 17;
+        const float d = half_float(block[0]);
+        const uint32_t q = block[1 + c % 32 / 2] | (uint32_t)block[2 + c % 32 / 2] << 16;
+        UNROLL
+        for (int i = 0; i < 4; i++) x[i] = d * (float)(int8_t)(q >> 8 * i);
+    } else {
+        const u32x2 q = load8((const u32x2 *)(unit + c * 2));
+        x[0] = half_float((uint16_t)q.x), x[1] = half_float((uint16_t)(q.x >> 16));
+        x[2] = half_float((uint16_t)q.y), x[3] = half_float((uint16_t)(q.y >> 16));
+    }
+}
+
 /* A thread takes four neighbouring pairs of a key. The table ends with the cache, so slots past
  * `end`, which are zero, turn by its last row. */
 template <int DIM>
@@ -56,12 +74,12 @@ DEVICE void expand_keys(char *out, const char *raw, const struct cuda_attend &a,
 {
     for (int i = thread_id(); i < TILE * DIM / 8; i += THREADS) {
         const int key = i / (DIM / 8), h = i % (DIM / 8) / 4, t = i % 4, h2 = h + DIM / 32;
-        const uint32_t *words = (const uint32_t *)raw + key * unit<DIM>::WORDS;
+        const char *unit = raw + key * a.cache.k_bytes;
         const int64_t turn = (int64_t)min_int(slot0 + key, end - 1) * (DIM / 2) + 16 * h + 4 * t;
         float x[4], y[4], c[4], s[4], re[4], im[4];
 
-        dequantize4(x, words[h / 2 * 5 + 1 + t], h % 2 * 4, words[h / 2 * 5]);
-        dequantize4(y, words[h2 / 2 * 5 + 1 + t], h2 % 2 * 4, words[h2 / 2 * 5]);
+        unit_numbers(x, unit, a.cache.k_type, 16 * h + 4 * t);
+        unit_numbers(y, unit, a.cache.k_type, 16 * h2 + 4 * t);
         load_floats(c, a.cos + turn);
         load_floats(s, a.sin + turn);
         UNROLL
@@ -93,6 +111,18 @@ template <int DIM> DEVICE void expand_values(char *out, const char *raw)
             *(u32x2 *)(to + high * 32) = {h2_fma(h2_sub(q01, 0x64006400u), d, m),
                                           h2_fma(h2_sub(q23, 0x64006400u), d, m)};
         }
+    }
+}
+
+template <int DIM> DEVICE void expand_wide_values(char *out, const char *raw, const struct cuda_cache &c)
+{
+    for (int i = thread_id(); i < TILE * DIM / 4; i += THREADS) {
+        const int unit_id = i / (DIM / 4), channel = i % (DIM / 4) * 4;
+        float x[4];
+
+        unit_numbers(x, raw + unit_id * c.v_bytes, c.v_type, channel);
+        *(u32x2 *)(out + unit_id * chunk<DIM>::ROW + channel * 2) = {h2_pack(x[0], x[1]),
+                                                                    h2_pack(x[2], x[3])};
     }
 }
 
@@ -268,8 +298,8 @@ DEVICE void write_rows(const struct cuda_attend &a, const struct softmax *w, flo
 
 template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
 {
-    char *raw_k = shared_memory(), *raw_v = raw_k + chunk<DIM>::RAW;
-    char *keys = raw_v + chunk<DIM>::RAW, *values = keys + TILE * chunk<DIM>::ROW;
+    char *raw_k = shared_memory(), *raw_v = raw_k + TILE * a.cache.k_bytes;
+    char *keys = raw_v + TILE * a.cache.v_bytes, *values = keys + TILE * chunk<DIM>::ROW;
     const int head = block_y(), pos0 = a.cache.len[head], n_row = a.n_tok * a.n_group;
     const int block_row = block_x() * ROWS, row0 = block_row + warp_id() * 16;
     const int last_row = min_int(block_row + ROWS, n_row) - 1;
@@ -286,8 +316,8 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
     last_slots(last, a, pos0, row0, n_row);
     load_queries<DIM>(q, a, head, pos0, row0, n_row);
     if (first < stop) {
-        tile_copy<DIM>(raw_k, k, first * TILE, end, THREADS);
-        tile_copy<DIM>(raw_v, v, first * TILE, end, THREADS);
+        tile_copy(raw_k, k, a.cache.k_bytes, first * TILE, end, THREADS);
+        tile_copy(raw_v, v, a.cache.v_bytes, first * TILE, end, THREADS);
     }
     cp_async_commit();
     for (int tile = first; tile < stop; tile++) {
@@ -296,11 +326,14 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
         cp_async_wait<0>();
         barrier(); /* the units have landed, the last tile's fp16 is no longer read */
         expand_keys<DIM>(keys, raw_k, a, tile * TILE, end);
-        expand_values<DIM>(values, raw_v);
+        if (a.cache.v_type == CUDA_KV_Q4)
+            expand_values<DIM>(values, raw_v);
+        else
+            expand_wide_values<DIM>(values, raw_v, a.cache);
         barrier();
         if (tile + 1 < stop) {
-            tile_copy<DIM>(raw_k, k, (tile + 1) * TILE, end, THREADS);
-            tile_copy<DIM>(raw_v, v, (tile + 1) * TILE, end, THREADS);
+            tile_copy(raw_k, k, a.cache.k_bytes, (tile + 1) * TILE, end, THREADS);
+            tile_copy(raw_v, v, a.cache.v_bytes, (tile + 1) * TILE, end, THREADS);
         }
         cp_async_commit();
         tile_logits<DIM>(s, q, keys);
@@ -330,14 +363,15 @@ KERNEL(attend_chunk_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
  * its rows in order, the four warps are added in order. */
 template <int DIM> DEVICE void column_sums(const struct cuda_colsum &a)
 {
-    char *raw = shared_memory(), *keys = raw + 2 * chunk<DIM>::RAW;
+    const struct cuda_cache &c = a.at.cache;
+    char *raw = shared_memory(), *keys = raw + TILE * c.k_bytes;
     const int head = block_y(), slot0 = block_x() * TILE, pos0 = a.at.cache.len[head];
     const int n_row = a.at.n_tok * a.at.n_group, end = pos0 + a.at.n_tok;
     const int t = lane_id() % 4;
     float sum[8][2] = {};
 
     if (slot0 >= end) return; /* the whole block: this head is shorter */
-    tile_copy<DIM>(raw, a.at.cache.k + head * a.at.cache.k_stride, slot0, end, THREADS);
+    tile_copy(raw, c.k + head * c.k_stride, c.k_bytes, slot0, end, THREADS);
     cp_async_commit();
     cp_async_wait<0>();
     barrier();

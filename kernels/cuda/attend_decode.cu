@@ -19,6 +19,7 @@
  * The tile after next is on its way by cp.async while one is computed. */
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
+#include "kernels/cuda/cache.cuh"
 
 enum { COLS = CUDA_ATTEND_COLS, THREADS = CUDA_ATTEND_THREADS, WARPS = THREADS / 32 };
 
@@ -311,8 +312,8 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
     float o[decode<DIM>::BLOCKS][4] = {};
 
     if (first < last) {
-        tile_copy<DIM>(raw, k, first * TILE, len, THREADS);
-        tile_copy<DIM>(raw + TILE_BYTES, v, first * TILE, len, THREADS);
+        tile_copy(raw, k, unit<DIM>::BYTES, first * TILE, len, THREADS);
+        tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, first * TILE, len, THREADS);
         fill_table<DIM>(table, a.cos, a.sin);
         rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
     }
@@ -325,8 +326,8 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
         cp_async_wait<0>();
         barrier(); /* this tile has landed for all, the other stage is no longer read */
         if (tile + 1 < last) {
-            tile_copy<DIM>(next, k, (tile + 1) * TILE, len, THREADS);
-            tile_copy<DIM>(next + TILE_BYTES, v, (tile + 1) * TILE, len, THREADS);
+            tile_copy(next, k, unit<DIM>::BYTES, (tile + 1) * TILE, len, THREADS);
+            tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, (tile + 1) * TILE, len, THREADS);
             rotate_queries<DIM>(queries + (stage ^ 1) * COLS * ROW, a, head, pos0,
                                 (tile + 1) * TILE);
         }
@@ -358,24 +359,23 @@ KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
     attend_decode<128>(a);
 }
 
-/* Splits to one result, in order; then int8 for the output matrix. 128 threads, four groups of 32
- * channels; a head has two to four. */
-KERNEL(attend_merge, struct cuda_merge, 128, 1)
+/* Splits of a row to one result, in order; then int8 for the output matrix. A thread per channel:
+ * whole warps, since head_dim is a multiple of 32. */
+DEVICE void merge_row(const struct cuda_merge &a, int head, int row)
 {
-    const int row = block_x(), head = block_y(), n_row = a.n_tok * a.n_group;
-    const int channel = thread_id();
+    const int n_row = a.n_tok * a.n_group, channel = thread_id();
     const float *m = a.m + (int64_t)head * a.n_split * n_row + row;
     const float *l = a.l + (int64_t)head * a.n_split * n_row + row;
     const float *acc = a.acc + ((int64_t)head * a.n_split * n_row + row) * a.head_dim;
     float max = -INF, sum = 0.0f, out = 0.0f;
 
-    if (channel >= a.head_dim) return; /* whole warps: head_dim is a multiple of 32 */
-    for (int i = 0; i < a.n_split; i++) max = max_f32(max, m[(int64_t)i * n_row]);
+    if (channel >= a.head_dim) return;
+    for (int i = 0; i < a.n_split; i++) max = max_f32(max, load_fresh(&m[(int64_t)i * n_row]));
     const float safe = max == -INF ? 0.0f : max;
     for (int i = 0; i < a.n_split; i++) {
-        const float share = exp2_fast(m[(int64_t)i * n_row] - safe);
-        sum += l[(int64_t)i * n_row] * share;
-        out += acc[(int64_t)i * n_row * a.head_dim + channel] * share;
+        const float share = exp2_fast(load_fresh(&m[(int64_t)i * n_row]) - safe);
+        sum += load_fresh(&l[(int64_t)i * n_row]) * share;
+        out += load_fresh(&acc[(int64_t)i * n_row * a.head_dim + channel]) * share;
     }
     out = sum > 0.0f ? out / sum : 0.0f;
     const int token = row / a.n_group, query = head * a.n_group + row % a.n_group;
@@ -383,4 +383,47 @@ KERNEL(attend_merge, struct cuda_merge, 128, 1)
     if (a.out) a.out[(int64_t)token * n + column] = out;
     if (a.lse && channel == 0) a.lse[(int64_t)head * n_row + row] = max + log2_of(sum);
     quantize_group(a.act, out, token, column / 32, n / 32);
+}
+
+KERNEL(attend_merge, struct cuda_merge, 128, 1)
+{
+    merge_row(a, block_y(), block_x());
+}
+
+/* ---- one token in one launch ----------------------------------------------------------------- */
+
+template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
+{
+    const struct cuda_attend &at = a.at;
+    const int split = block_x(), head = block_y(), slot = at.cache.len[head];
+    const int n_tile = ceil_div(slot + 1, TILE), per = ceil_div(n_tile, at.n_split);
+    const int first = split * per;
+
+    if (first < n_tile && first + per >= n_tile) { /* the last tile is this block's */
+        append_unit(at.cache, head, slot, a.k + head * DIM, a.v + head * DIM, *a.pos,
+                    a.score ? a.score + head : NULL);
+        memory_fence();
+        barrier();
+    }
+    attend_decode<DIM>(at);
+    if (!last_block(&a.ticket[head], at.n_split, (uint32_t *)shared_memory())) return;
+    const struct cuda_merge merge = {at.m,       at.l,          at.acc, at.n_split, 1,
+                                     at.n_group, at.cache.n_head, DIM,    a.act,      NULL,
+                                     NULL};
+    for (int row = 0; row < at.n_group; row++) merge_row(merge, head, row);
+}
+
+KERNEL(attend_one_64, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+{
+    attend_one<64>(a);
+}
+
+KERNEL(attend_one_96, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+{
+    attend_one<96>(a);
+}
+
+KERNEL(attend_one_128, struct cuda_attend_one, CUDA_ATTEND_THREADS, 2)
+{
+    attend_one<128>(a);
 }

@@ -1,47 +1,14 @@
 /* cache: units come and go. Bytes, survivors and counters are those of the CPU. */
-#include "kernels/cuda/args.h"
-#include "kernels/cuda/device.cuh"
-
-/* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4]: asymmetric, both constants
- * rounded to half first. */
-DEVICE void pack_group(uint8_t *to, float x)
-{
-    float min = x, max = x;
-
-    UNROLL
-    for (int mask = 16; mask; mask >>= 1) {
-        min = min_f32(min, shfl_xor_f32(min, mask));
-        max = max_f32(max, shfl_xor_f32(max, mask));
-    }
-    const uint16_t d_bits = half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
-    const uint16_t m_bits = half_saturated(min + 0.0f);
-    const float d = half_float(d_bits), m = half_float(m_bits);
-    const float v = d > 0.0f ? round_even((x - m) / d) : 0.0f;
-    const uint32_t q = (uint32_t)(v > 15.0f ? 15.0f : v > 0.0f ? v : 0.0f);
-    const uint32_t partner = shfl_xor_u32(q, 16);
-
-    if (lane_id() < 16) to[4 + lane_id()] = (uint8_t)(q | partner << 4);
-    if (lane_id() == 0) *(uint32_t *)to = d_bits | (uint32_t)m_bits << 16;
-}
+#include "kernels/cuda/cache.cuh"
 
 /* Four warps share the groups of a token's key and value. */
 KERNEL(kv_append, struct cuda_append, 128, 1)
 {
-    const int token = block_x(), head = block_y(), n_group = a.cache.head_dim / 32;
-    const int slot = a.cache.len[head] + token;
+    const int token = block_x(), head = block_y();
+    const int64_t at = token * a.stride + (int64_t)head * a.cache.head_dim;
 
-    for (int i = warp_id(); i < 2 * n_group; i += 4) {
-        const bool is_value = i >= n_group;
-        const int group = is_value ? i - n_group : i;
-        const float *from = (is_value ? a.v : a.k) + token * a.stride +
-                            (int64_t)head * a.cache.head_dim + group * 32;
-        uint8_t *to =
-            is_value ? a.cache.v + head * a.cache.v_stride : a.cache.k + head * a.cache.k_stride;
-        pack_group(to + ((int64_t)slot * n_group + group) * 20, from[lane_id()]);
-    }
-    if (thread_id()) return;
-    a.cache.pos[head * a.cache.stride + slot] = *a.pos + (uint32_t)token;
-    if (a.score) a.cache.score[head * a.cache.stride + slot] = a.score[head * a.n_tok + token];
+    append_unit(a.cache, head, a.cache.len[head] + token, a.k + at, a.v + at,
+                *a.pos + (uint32_t)token, a.score ? a.score + head * a.n_tok + token : NULL);
 }
 
 /* Copies words: units are whole ones. */
@@ -191,14 +158,14 @@ DEVICE void recount(const struct cuda_evict &a, const struct head *h, int head)
 
 KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 1)
 {
-    const int i = block_x(), words = a.cache.head_dim / 32 * 5;
+    const int i = block_x();
     char *shared = shared_memory();
     struct head h = {(uint32_t *)(a.cache.k + i * a.cache.k_stride),
                      (uint32_t *)(a.cache.v + i * a.cache.v_stride),
                      a.cache.pos + i * a.cache.stride,
                      (uint32_t *)(a.cache.score + i * a.cache.stride),
-                     words,
-                     words,
+                     a.cache.k_bytes / 4,
+                     a.cache.v_bytes / 4,
                      a.cache.len[i]};
     int equal;
 

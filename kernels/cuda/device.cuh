@@ -281,6 +281,20 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return atomicAdd(p, 1u);
 }
 
+/* What this thread wrote is seen by whoever sees what it writes next. */
+DEVICE void memory_fence()
+{
+    __threadfence();
+}
+
+/* What another block wrote during this launch. */
+DEVICE float load_fresh(const float *p)
+{
+    float x;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(p) : "memory");
+    return x;
+}
+
 #else /* the emulation */
 
 #include <emu.h>
@@ -556,6 +570,15 @@ DEVICE uint32_t atomic_next(uint32_t *p)
     return (*p)++;
 }
 
+DEVICE void memory_fence()
+{
+}
+
+DEVICE float load_fresh(const float *p)
+{
+    return *p;
+}
+
 #endif
 
 /* ---- what follows from the above ------------------------------------------------------------- */
@@ -627,6 +650,19 @@ DEVICE int32_t warp_sum_int(int32_t x)
     UNROLL
     for (int mask = 16; mask; mask >>= 1) x += (int32_t)shfl_xor_u32((uint32_t)x, mask);
     return x;
+}
+
+/* All threads of a block have written their part of a result: is this the last of n blocks? Then the
+ * ticket is 0 again, and the others' parts can be read with load_fresh. shared: 4 bytes. */
+DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
+{
+    memory_fence();
+    barrier();
+    if (thread_id() == 0) *shared = atomic_next(ticket);
+    barrier();
+    const bool last = (int)*shared == n - 1;
+    if (last && thread_id() == 0) *ticket = 0;
+    return last;
 }
 
 /* Scales that outgrow a half saturate, as on the CPU. */

@@ -1,4 +1,4 @@
-/* linear: int4 and int8 weights times int8 activations on tensor cores, a group of 32 columns per
+/* linear: int4 to int8 weights times int8 activations on tensor cores, a group of 32 columns per
  * mma m16n8k32, so that every integer sum is the CPU's and only the floats' order may differ.
  *
  * A warp works on panels of 16 rows; lane 4g + t holds rows g and g + 8, tokens 2t and 2t + 1. */
@@ -7,28 +7,68 @@
 
 #include "kernels/cuda/act.cuh"
 
-/* Lane's part of a tile of 16 rows x 64 columns: quants and scales [group][row >= 8]. */
-template <int BITS> struct weights {
-    u32x4 q[BITS / 4];
-    u32x2 d;
+/* Lane's part of a tile of 16 rows x 64 columns. */
+template <int FORMAT> struct weights {
+    enum {
+        WIDE = FORMAT > CUDA_Q8, /* two halves of scales for a row and group */
+        QUANTS = FORMAT == CUDA_Q8 ? 2 : 1,
+        HIGHS = FORMAT == CUDA_Q6 ? 2 : FORMAT == CUDA_Q5A ? 1 : 0,
+    };
+    u32x4 q[QUANTS], high[HIGHS > 0 ? HIGHS : 1];
+    u32x4 d; /* [group][row >= 8]: two halves each if WIDE, else one, in x and y */
 };
 
 /* `tile` counts over panels: panel * n_block + block. */
-template <int BITS>
-DEVICE void load_weights(struct weights<BITS> *w, const struct cuda_weight &m, int64_t tile)
+template <int FORMAT>
+DEVICE void load_weights(struct weights<FORMAT> *w, const struct cuda_weight &m, int64_t tile)
 {
+    typedef struct weights<FORMAT> part;
+    const char *q = (const char *)m.q + tile * CUDA_TILE_BYTES(FORMAT);
+    const char *d = (const char *)m.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT);
+    const int g = lane_id() / 4;
+
     UNROLL
-    for (int i = 0; i < BITS / 4; i++)
-        w->q[i] = load_stream((const u32x4 *)m.q + (tile * (BITS / 4) + i) * 32 + lane_id());
-    w->d = load8((const u32x2 *)m.d + tile * 8 + lane_id() / 4);
+    for (int i = 0; i < part::QUANTS; i++) w->q[i] = load_stream((const u32x4 *)q + i * 32 + lane_id());
+    UNROLL
+    for (int i = 0; i < part::HIGHS; i++)
+        w->high[i] = load16((const u32x4 *)(q + 512) + g * part::HIGHS + i);
+    if (part::WIDE) {
+        w->d = load16((const u32x4 *)d + g);
+    } else {
+        const u32x2 narrow = load8((const u32x2 *)d + g);
+        w->d = {narrow.x, narrow.y, 0, 0};
+    }
 }
 
-/* A fragment of a group, 0 or 1. Q4 stays unsigned, 0 .. 15. */
-template <int BITS>
-DEVICE void weight_fragment(uint32_t a[4], const struct weights<BITS> *w, int group)
+/* The bits above a nibble, in place: those of columns 4t + i (half 0) or 16 + 4t + i (half 1). */
+template <int FORMAT>
+DEVICE uint32_t high_bits(const struct weights<FORMAT> *w, int group, int row8, int half)
 {
-    if (BITS == 8) {
-        const u32x4 q = w->q[BITS / 4 > 1 ? group : 0];
+    const int t = lane_id() % 4;
+
+    if (FORMAT == CUDA_Q5A) {
+        const u32x4 h = w->high[0];
+        const uint32_t word = group ? (row8 ? h.w : h.z) : (row8 ? h.y : h.x);
+        return (word >> (t + 4 * half) & 0x01010101u) << 4;
+    }
+    const u32x4 h = w->high[group && FORMAT == CUDA_Q6];
+    const uint32_t word = row8 ? (half ? h.w : h.z) : (half ? h.y : h.x);
+    return (word >> 2 * t & 0x03030303u) << 4;
+}
+
+/* Bytes of 0 .. 63, less 32 each, as signed bytes. */
+DEVICE uint32_t less32(uint32_t v)
+{
+    const uint32_t x = v ^ 0x20202020u, sign = x & 0x20202020u;
+    return x | sign << 1 | sign << 2;
+}
+
+/* A fragment of a group, 0 or 1. Q4, Q4A and Q5A stay unsigned. */
+template <int FORMAT>
+DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int group)
+{
+    if (FORMAT == CUDA_Q8) {
+        const u32x4 q = w->q[FORMAT == CUDA_Q8 ? group : 0];
         a[0] = q.x, a[1] = q.y, a[2] = q.z, a[3] = q.w;
         return;
     }
@@ -37,6 +77,11 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<BITS> *w, int gr
     a[1] = high & 0x0f0f0f0fu;
     a[2] = low >> 4 & 0x0f0f0f0fu;
     a[3] = high >> 4 & 0x0f0f0f0fu;
+    UNROLL
+    for (int r = 0; r < 4 && weights<FORMAT>::HIGHS > 0; r++)
+        a[r] |= high_bits<FORMAT>(w, group, r & 1, r >> 1);
+    UNROLL
+    for (int r = 0; r < 4 && FORMAT == CUDA_Q6; r++) a[r] = less32(a[r]);
 }
 
 /* Lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
@@ -45,45 +90,69 @@ struct inputs {
     u32x4 q, scale[2];
 };
 
+/* An integer sum starts at 12582912 = 1.5 * 2^23 in the bits of a float, so that the result is read
+ * as a float; it stays below 2^22. */
+enum { MAGIC = 0x4b400000 };
+
+DEVICE float sum_of(int32_t c)
+{
+    return bits_float((uint32_t)c) - 12582912.0f;
+}
+
 /* y[r] += for r = row half * 2 + token: as the CPU, the group's exact integer sum times the product
- * of the scales. The sum starts at 12582912 = 1.5 * 2^23 in the bits of a float, so that the result
- * is read as a float; an integer sum stays below 2^22. Q4's offset of 8 is paid there too. */
-template <int BITS>
-DEVICE void add_group(float y[4], const uint32_t a[4], float d_low, float d_high,
+ * of the scales. scale[i]: of row g + 8 i, one half or two. Q4's offset of 8 is paid in the sum. */
+template <int FORMAT>
+DEVICE void add_group(float y[4], const uint32_t a[4], const uint32_t scale[2],
                       const struct inputs *x, int group)
 {
     const uint32_t b0 = group ? x->q.z : x->q.x, b1 = group ? x->q.w : x->q.y;
-    const int32_t magic = 0x4b400000;
-    float d[2];
+    float d[2], sum[2], low[2], high[2];
     int32_t c[4];
 
     UNROLL
     for (int k = 0; k < 2; k++) {
         const u32x4 s = x->scale[k];
+        const int32_t all = (int32_t)(group ? s.w : s.y);
         d[k] = bits_float(group ? s.z : s.x);
-        c[k] = c[k + 2] = BITS == 8 ? magic : magic - 8 * (int32_t)(group ? s.w : s.y);
+        sum[k] = (float)all;
+        c[k] = c[k + 2] = FORMAT == CUDA_Q4 ? MAGIC - 8 * all : MAGIC;
+        low[k] = half_float((uint16_t)scale[k]);
+        high[k] = half_float((uint16_t)(scale[k] >> 16));
     }
-    if (BITS == 8)
+    if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
+        const uint32_t first[4] = {a[0], a[1], 0, 0}, second[4] = {0, 0, a[2], a[3]};
+        int32_t c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
+        mma_s8(c, first, b0, 0);
+        mma_s8(c2, second, 0, b1);
+        UNROLL
+        for (int r = 0; r < 4; r++)
+            y[r] = fma_f32(sum_of(c2[r]), high[r / 2] * d[r % 2], y[r]);
+    } else if (FORMAT == CUDA_Q8) {
         mma_s8(c, a, b0, b1);
-    else
+    } else {
         mma_u8s8(c, a, b0, b1);
+    }
     UNROLL
     for (int r = 0; r < 4; r++) {
-        const float dot = bits_float((uint32_t)c[r]) - 12582912.0f;
-        y[r] = fma_f32(dot, (r < 2 ? d_low : d_high) * d[r % 2], y[r]);
+        y[r] = fma_f32(sum_of(c[r]), low[r / 2] * d[r % 2], y[r]);
+        if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A)
+            y[r] = fma_f32(sum[r % 2], high[r / 2] * d[r % 2], y[r]);
     }
 }
 
 /* Both groups of a tile. */
-template <int BITS>
-DEVICE void add_tile(float y[4], const struct weights<BITS> *w, const struct inputs *x)
+template <int FORMAT>
+DEVICE void add_tile(float y[4], const struct weights<FORMAT> *w, const struct inputs *x)
 {
     UNROLL
     for (int group = 0; group < 2; group++) {
-        const uint32_t d = group ? w->d.y : w->d.x;
+        const uint32_t narrow = group ? w->d.y : w->d.x;
+        const uint32_t scale[2] = {
+            !weights<FORMAT>::WIDE ? narrow & 0xffff : group ? w->d.z : w->d.x,
+            !weights<FORMAT>::WIDE ? narrow >> 16 : group ? w->d.w : w->d.y};
         uint32_t a[4];
-        weight_fragment<BITS>(a, w, group);
-        add_group<BITS>(y, a, half_float((uint16_t)d), half_float((uint16_t)(d >> 16)), x, group);
+        weight_fragment<FORMAT>(a, w, group);
+        add_group<FORMAT>(y, a, scale, x, group);
     }
 }
 

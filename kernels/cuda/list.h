@@ -3,34 +3,50 @@
 #ifndef RETAIN_KERNELS_CUDA_LIST_H
 #define RETAIN_KERNELS_CUDA_LIST_H
 
-#define CUDA_KERNELS(X)                 \
-    X(embed_q4, cuda_embed)             \
-    X(embed_q8, cuda_embed)             \
-    X(norm_quantize, cuda_norm)         \
-    X(gate_quantize, cuda_gate)         \
-    X(finish_heads, cuda_heads)         \
-    X(matvec_q4, cuda_matvec)           \
-    X(matvec_q8, cuda_matvec)           \
-    X(matvec_gate_q4, cuda_matvec_gate) \
-    X(matvec_gate_q8, cuda_matvec_gate) \
-    X(matmul_q4, cuda_matvec)           \
-    X(matmul_q8, cuda_matvec)           \
-    X(score_q8, cuda_score)             \
-    X(score_sum, cuda_score_sum)        \
-    X(kv_append, cuda_append)           \
-    X(cache_gather, cuda_gather)        \
-    X(cache_evict, cuda_evict)          \
-    X(attend_decode_64, cuda_attend)    \
-    X(attend_decode_96, cuda_attend)    \
-    X(attend_decode_128, cuda_attend)   \
-    X(attend_chunk_64, cuda_attend)     \
-    X(attend_chunk_96, cuda_attend)     \
-    X(attend_chunk_128, cuda_attend)    \
-    X(attend_merge, cuda_merge)         \
-    X(colsum_64, cuda_colsum)           \
-    X(colsum_96, cuda_colsum)           \
-    X(colsum_128, cuda_colsum)          \
-    X(argmax, cuda_argmax)              \
+#define CUDA_KERNELS(X)                  \
+    X(embed_q4, cuda_embed)              \
+    X(embed_q8, cuda_embed)              \
+    X(embed_q4a, cuda_embed)             \
+    X(embed_q5a, cuda_embed)             \
+    X(embed_q6, cuda_embed)              \
+    X(norm_quantize, cuda_norm)          \
+    X(gate_quantize, cuda_gate)          \
+    X(finish_heads, cuda_heads)          \
+    X(matvec_q4, cuda_matvec)            \
+    X(matvec_q8, cuda_matvec)            \
+    X(matvec_q4a, cuda_matvec)           \
+    X(matvec_q5a, cuda_matvec)           \
+    X(matvec_q6, cuda_matvec)            \
+    X(matvec_gate_q4, cuda_matvec_gate)  \
+    X(matvec_gate_q8, cuda_matvec_gate)  \
+    X(matvec_gate_q4a, cuda_matvec_gate) \
+    X(matvec_gate_q5a, cuda_matvec_gate) \
+    X(matvec_gate_q6, cuda_matvec_gate)  \
+    X(matmul_q4, cuda_matvec)            \
+    X(matmul_q8, cuda_matvec)            \
+    X(matmul_q4a, cuda_matvec)           \
+    X(matmul_q5a, cuda_matvec)           \
+    X(matmul_q6, cuda_matvec)            \
+    X(score_q8, cuda_score)              \
+    X(score_sum, cuda_score_sum)         \
+    X(score_one, cuda_score_one)         \
+    X(kv_append, cuda_append)            \
+    X(cache_gather, cuda_gather)         \
+    X(cache_evict, cuda_evict)           \
+    X(attend_decode_64, cuda_attend)     \
+    X(attend_decode_96, cuda_attend)     \
+    X(attend_decode_128, cuda_attend)    \
+    X(attend_one_64, cuda_attend_one)    \
+    X(attend_one_96, cuda_attend_one)    \
+    X(attend_one_128, cuda_attend_one)   \
+    X(attend_chunk_64, cuda_attend)      \
+    X(attend_chunk_96, cuda_attend)      \
+    X(attend_chunk_128, cuda_attend)     \
+    X(attend_merge, cuda_merge)          \
+    X(colsum_64, cuda_colsum)            \
+    X(colsum_96, cuda_colsum)            \
+    X(colsum_128, cuda_colsum)           \
+    X(argmax, cuda_argmax)               \
     X(top_k, cuda_top)
 
 #endif

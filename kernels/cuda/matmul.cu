@@ -3,7 +3,8 @@
  * A block computes 128 rows x 64 tokens, a warp 32 rows (two panels). Weights go from memory to
  * registers in fragment order, without shared memory; 64 tokens x 64 columns of activations and
  * their scales come by cp.async, three stages deep, and are read by all four warps. Per tile and
- * warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights. */
+ * warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights (Q4A more scales,
+ * Q5A and Q6 high bits, and no registers to load them ahead). */
 #include "kernels/cuda/linear.cuh"
 
 enum {
@@ -45,8 +46,8 @@ DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
 typedef float tile_sum[PANELS][COLS][4];
 
 /* The weights of this warp's panels; a panel beyond the matrix repeats the last. */
-template <int BITS>
-DEVICE void load_panels(struct weights<BITS> w[PANELS], const struct cuda_weight &m, int n_block,
+template <int FORMAT>
+DEVICE void load_panels(struct weights<FORMAT> w[PANELS], const struct cuda_weight &m, int n_block,
                         int block)
 {
     const int last = ceil_div(m.n_out, 16) - 1;
@@ -54,29 +55,33 @@ DEVICE void load_panels(struct weights<BITS> w[PANELS], const struct cuda_weight
     UNROLL
     for (int p = 0; p < PANELS; p++) {
         const int panel = min_int(block_x() * 8 + warp_id() * PANELS + p, last);
-        load_weights<BITS>(&w[p], m, (int64_t)panel * n_block + block);
+        load_weights<FORMAT>(&w[p], m, (int64_t)panel * n_block + block);
     }
 }
 
-template <int BITS>
+template <int FORMAT>
 DEVICE void matmul_tile(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
                         int n_tok)
 {
     char *shared = shared_memory();
     const int n_block = n_block_of(m.n_in), token0 = block_y() * TOKENS;
-    struct weights<BITS> w[PANELS], next[PANELS];
+    enum { AHEAD = weights<FORMAT>::HIGHS == 0 }; /* registers for the next tile's weights */
+    struct weights<FORMAT> w[PANELS], next[PANELS];
     struct inputs x;
 
     for (int s = 0; s < STAGES - 1; s++) {
         if (s < n_block) copy_inputs(shared + s * STAGE_BYTES, act, token0, n_tok, n_block, s);
         cp_async_commit();
     }
-    load_panels<BITS>(next, m, n_block, 0);
+    if (AHEAD) load_panels<FORMAT>(next, m, n_block, 0);
     for (int block = 0; block < n_block; block++) {
         const int ahead = block + STAGES - 1;
         UNROLL
-        for (int p = 0; p < PANELS; p++) w[p] = next[p];
-        if (block + 1 < n_block) load_panels<BITS>(next, m, n_block, block + 1);
+        for (int p = 0; p < PANELS && AHEAD; p++) w[p] = next[p];
+        if (!AHEAD)
+            load_panels<FORMAT>(w, m, n_block, block);
+        else if (block + 1 < n_block)
+            load_panels<FORMAT>(next, m, n_block, block + 1);
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has landed for all, the one before is no longer read */
         if (ahead < n_block)
@@ -87,17 +92,17 @@ DEVICE void matmul_tile(tile_sum y, const struct cuda_weight &m, const struct cu
         for (int col = 0; col < COLS; col++) {
             stage_inputs(&x, stage, col);
             UNROLL
-            for (int p = 0; p < PANELS; p++) add_tile<BITS>(y[p][col], &w[p], &x);
+            for (int p = 0; p < PANELS; p++) add_tile<FORMAT>(y[p][col], &w[p], &x);
         }
     }
 }
 
-template <int BITS> DEVICE void matmul(const struct cuda_matvec &a)
+template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
     tile_sum y = {};
 
-    matmul_tile<BITS>(y, a.w, a.x, a.n_tok);
+    matmul_tile<FORMAT>(y, a.w, a.x, a.n_tok);
     UNROLL
     for (int p = 0; p < PANELS; p++) UNROLL
     for (int r = 0; r < 4; r++) {
@@ -117,12 +122,27 @@ template <int BITS> DEVICE void matmul(const struct cuda_matvec &a)
 
 KERNEL(matmul_q4, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
 {
-    matmul<4>(a);
+    matmul<CUDA_Q4>(a);
 }
 
 KERNEL(matmul_q8, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
 {
-    matmul<8>(a);
+    matmul<CUDA_Q8>(a);
+}
+
+KERNEL(matmul_q4a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+{
+    matmul<CUDA_Q4A>(a);
+}
+
+KERNEL(matmul_q5a, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+{
+    matmul<CUDA_Q5A>(a);
+}
+
+KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
+{
+    matmul<CUDA_Q6>(a);
 }
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
@@ -152,7 +172,7 @@ KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
     const int lane_token = thread_id() % TOKENS, token = block_y() * TOKENS + lane_token;
     tile_sum y = {};
 
-    matmul_tile<8>(y, a.w1, a.x, a.n_tok);
+    matmul_tile<CUDA_Q8>(y, a.w1, a.x, a.n_tok);
     barrier(); /* the stages become the hidden layer */
     put_hidden(shared, y, n_hidden);
     barrier();

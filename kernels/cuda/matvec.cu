@@ -24,24 +24,24 @@ DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok,
 }
 
 /* y[4] of this warp: tiles first, first + step, ... of a panel. */
-template <int BITS>
+template <int FORMAT>
 DEVICE void panel_sum(float y[4], const struct cuda_weight &m, const struct cuda_act &act,
                       int n_tok, int panel, int first, int step)
 {
     const int n_block = n_block_of(m.n_in);
-    struct weights<BITS> w[AHEAD];
+    struct weights<FORMAT> w[AHEAD];
     struct inputs x;
 
     for (int block = first; block < n_block; block += step * AHEAD) {
         UNROLL
         for (int i = 0; i < AHEAD; i++)
             if (block + i * step < n_block)
-                load_weights<BITS>(&w[i], m, (int64_t)panel * n_block + block + i * step);
+                load_weights<FORMAT>(&w[i], m, (int64_t)panel * n_block + block + i * step);
         UNROLL
         for (int i = 0; i < AHEAD; i++)
             if (block + i * step < n_block) {
                 load_inputs(&x, act, n_tok, n_block, block + i * step);
-                add_tile<BITS>(y, &w[i], &x);
+                add_tile<FORMAT>(y, &w[i], &x);
             }
     }
 }
@@ -58,15 +58,28 @@ DEVICE void put_panel(float *shared, const float y[4])
     to[8 * TOKENS + 1] = y[3];
 }
 
-/* shared: 4096 bytes */
-template <int BITS> DEVICE void matvec(const struct cuda_matvec &a)
+/* The input, made in shared memory behind the sums if it is not ready. */
+DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made, int n_in)
+{
+    char *shared = shared_memory() + CUDA_MATVEC_SHARED;
+    const struct cuda_act act = {(int8_t *)shared,
+                                 (struct cuda_scale *)(shared + n_block_of(n_in) * CUDA_BLOCK)};
+
+    if (!made.x) return ready;
+    norm_token(made.x, made.w, n_in, made.eps, act, 0, NULL, (float *)shared_memory());
+    barrier();
+    return act;
+}
+
+template <int FORMAT> DEVICE void matvec(const struct cuda_matvec &a)
 {
     float *shared = (float *)shared_memory(), y[4] = {};
     const int row = thread_id() % 16, token = thread_id() / 16;
     const int r = block_x() * 16 + row;
     float sum = 0.0f;
 
-    panel_sum<BITS>(y, a.w, a.x, a.n_tok, block_x(), warp_id(), WARPS);
+    const struct cuda_act x = input_of(a.x, a.made, a.w.n_in);
+    panel_sum<FORMAT>(y, a.w, x, a.n_tok, block_x(), warp_id(), WARPS);
     put_panel(shared, y);
     barrier();
     if (token >= a.n_tok || r >= a.w.n_out) return;
@@ -79,25 +92,41 @@ template <int BITS> DEVICE void matvec(const struct cuda_matvec &a)
 
 KERNEL(matvec_q4, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
 {
-    matvec<4>(a);
+    matvec<CUDA_Q4>(a);
 }
 
 KERNEL(matvec_q8, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
 {
-    matvec<8>(a);
+    matvec<CUDA_Q8>(a);
+}
+
+KERNEL(matvec_q4a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
+{
+    matvec<CUDA_Q4A>(a);
+}
+
+KERNEL(matvec_q5a, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
+{
+    matvec<CUDA_Q5A>(a);
+}
+
+KERNEL(matvec_q6, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
+{
+    matvec<CUDA_Q6>(a);
 }
 
 /* 32 rows of the gate and the same of the other matrix: warp w takes panel w % 4 (gate, gate, up,
  * up), half of its columns. Then a warp per token turns 32 rows into a group of int8.
- * shared: 4096 bytes */
-template <int BITS> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
+ */
+template <int FORMAT> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
 {
     float *shared = (float *)shared_memory(), y[4] = {};
     const int w = warp_id(), lane = lane_id(), token = w;
     const int64_t row = (int64_t)block_x() * 32 + lane;
     float sum[2] = {};
 
-    panel_sum<BITS>(y, w % 4 < 2 ? a.gate : a.up, a.x, a.n_tok, block_x() * 2 + w % 2, w / 4, 2);
+    const struct cuda_act x = input_of(a.x, a.made, a.gate.n_in);
+    panel_sum<FORMAT>(y, w % 4 < 2 ? a.gate : a.up, x, a.n_tok, block_x() * 2 + w % 2, w / 4, 2);
     put_panel(shared, y);
     barrier();
     if (token >= a.n_tok) return; /* whole warps */
@@ -112,43 +141,117 @@ template <int BITS> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
 
 KERNEL(matvec_gate_q4, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
 {
-    matvec_gate<4>(a);
+    matvec_gate<CUDA_Q4>(a);
 }
 
 KERNEL(matvec_gate_q8, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
 {
-    matvec_gate<8>(a);
+    matvec_gate<CUDA_Q8>(a);
+}
+
+KERNEL(matvec_gate_q4a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
+{
+    matvec_gate<CUDA_Q4A>(a);
+}
+
+KERNEL(matvec_gate_q5a, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
+{
+    matvec_gate<CUDA_Q5A>(a);
+}
+
+KERNEL(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
+{
+    matvec_gate<CUDA_Q6>(a);
+}
+
+/* 16 hidden rows of the retaining head, as many products with each row of the second layer; the last
+ * block adds them in order. */
+KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
+{
+    float *shared = (float *)shared_memory(), y[4] = {};
+    const struct cuda_input made = {a.x, NULL, 0.0f};
+    const struct cuda_act x = input_of({NULL, NULL}, made, a.w1.n_in);
+    const int row0 = block_x() * 16, n_part = ceil_div(a.w1.n_out, 16), i = thread_id();
+    const int n_row = min_int(a.w1.n_out - row0, 16);
+
+    panel_sum<CUDA_Q8>(y, a.w1, x, 1, block_x(), warp_id(), WARPS);
+    put_panel(shared, y);
+    barrier();
+    float hidden = 0.0f;
+    for (int w = 0; w < WARPS && i < 16; w++) hidden += shared[(w * 16 + i) * TOKENS];
+    barrier(); /* the sums have been read */
+    if (i < 16) shared[i] = i < n_row ? silu(hidden) : 0.0f;
+    barrier();
+    for (int h = i; h < a.n_head; h += CUDA_MATVEC_THREADS) {
+        float sum = 0.0f;
+        for (int j = 0; j < n_row; j++)
+            sum = fma_f32(a.w2[(int64_t)h * a.w1.n_out + row0 + j], shared[j], sum);
+        a.part[block_x() * a.n_head + h] = sum;
+    }
+    if (!last_block(a.ticket, n_part, (uint32_t *)shared + 16)) return;
+    for (int h = i; h < a.n_head; h += CUDA_MATVEC_THREADS) {
+        float sum = 0.0f;
+        for (int p = 0; p < n_part; p++) sum += load_fresh(&a.part[p * a.n_head + h]);
+        a.score[h * a.stride + a.len[h]] = sum;
+        if (a.copy) a.copy[h] = sum;
+    }
+}
+
+/* A number of a tile, before its scale. */
+template <int FORMAT> DEVICE int quant_at(const uint8_t *tile, int row, int c)
+{
+    const int group = c % 64 / 32, half = c % 32 / 16, t = c % 16 / 4, i = c % 4, r8 = row / 8;
+    const int lane = row % 8 * 4 + t, pair = row % 8 * 4 + group * 2 + r8;
+
+    if (FORMAT == CUDA_Q8) return (int8_t)tile[group * 512 + lane * 16 + half * 8 + r8 * 4 + i];
+    const int low = tile[lane * 16 + group * 8 + r8 * 4 + i] >> 4 * half & 15;
+    if (FORMAT == CUDA_Q4) return low - 8;
+    if (FORMAT == CUDA_Q4A) return low;
+    if (FORMAT == CUDA_Q5A) return low | (tile[512 + pair * 4 + i] >> (t + 4 * half) & 1) << 4;
+    return (low | (tile[512 + (pair * 2 + half) * 4 + i] >> 2 * t & 3) << 4) - 32;
 }
 
 /* Rows of a matrix as floats. A thread takes columns; a column's place follows from the layout. */
-template <int BITS> DEVICE void embed(const struct cuda_embed &a)
+template <int FORMAT> DEVICE void embed(const struct cuda_embed &a)
 {
+    enum { WIDE = weights<FORMAT>::WIDE };
     const int r = a.ids[block_x()], row = r % 16, n_block = n_block_of(a.w.n_in);
-    const uint8_t *q = (const uint8_t *)a.w.q;
+    const int64_t panel = (int64_t)(r / 16) * n_block;
 
     for (int c = thread_id(); c < a.w.n_in; c += 128) {
-        const int64_t tile = (int64_t)(r / 16) * n_block + c / 64;
-        const int group = c % 64 / 32, t = c % 16 / 4, lane = row % 8 * 4 + t;
-        const float d = half_float(a.w.d[tile * 32 + row % 8 * 4 + group * 2 + row / 8]);
-        int v;
+        const int64_t tile = panel + c / 64;
+        const int pair = row % 8 * 4 + c % 64 / 32 * 2 + row / 8;
+        const uint16_t *d = a.w.d + (tile * 32 + pair) * (1 + WIDE);
+        const int q = quant_at<FORMAT>((const uint8_t *)a.w.q + tile * CUDA_TILE_BYTES(FORMAT), row, c);
+        const bool second = FORMAT == CUDA_Q6 && c % 32 >= 16;
+        float x = half_float(d[second]) * (float)q;
 
-        if (BITS == 4) {
-            const int byte = q[tile * 512 + lane * 16 + group * 8 + row / 8 * 4 + c % 4];
-            v = (c % 32 < 16 ? byte & 15 : byte >> 4) - 8;
-        } else {
-            v = (int8_t)
-                q[tile * 1024 + group * 512 + lane * 16 + c % 32 / 16 * 8 + row / 8 * 4 + c % 4];
-        }
-        a.x[(int64_t)block_x() * a.w.n_in + c] = d * (float)v * a.scale;
+        if (WIDE && FORMAT != CUDA_Q6) x += half_float(d[WIDE]);
+        a.x[(int64_t)block_x() * a.w.n_in + c] = x * a.scale;
     }
 }
 
 KERNEL(embed_q4, struct cuda_embed, 128, 1)
 {
-    embed<4>(a);
+    embed<CUDA_Q4>(a);
 }
 
 KERNEL(embed_q8, struct cuda_embed, 128, 1)
 {
-    embed<8>(a);
+    embed<CUDA_Q8>(a);
+}
+
+KERNEL(embed_q4a, struct cuda_embed, 128, 1)
+{
+    embed<CUDA_Q4A>(a);
+}
+
+KERNEL(embed_q5a, struct cuda_embed, 128, 1)
+{
+    embed<CUDA_Q5A>(a);
+}
+
+KERNEL(embed_q6, struct cuda_embed, 128, 1)
+{
+    embed<CUDA_Q6>(a);
 }

@@ -6,74 +6,116 @@
 
 enum { ROWS = KN_PANEL, HALF = KN_PANEL / 2 };
 
+static const int formats[KN_TYPES] = {
+    [KN_F32] = -1,     [KN_F16] = -1,       [KN_BF16] = -1,      [KN_Q4] = CUDA_Q4,
+    [KN_Q8] = CUDA_Q8, [KN_Q4A] = CUDA_Q4A, [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6,
+};
+
 bool cuda_packs(enum kn_type type)
 {
-    return type == KN_Q4 || type == KN_Q8;
+    return formats[type] >= 0;
 }
 
-static int n_tiles(int n_in)
+static size_t n_tiles(int n_in)
 {
-    return (n_in + CUDA_BLOCK - 1) / CUDA_BLOCK;
+    return (size_t)((n_in + CUDA_BLOCK - 1) / CUDA_BLOCK);
 }
 
 size_t cuda_panel_bytes(enum kn_type type, int n_in)
 {
-    return (size_t)n_tiles(n_in) * ROWS * CUDA_BLOCK / (type == KN_Q4 ? 2 : 1);
+    return n_tiles(n_in) * CUDA_TILE_BYTES(formats[type]);
 }
 
 size_t cuda_panel_scale_bytes(enum kn_type type, int n_in)
 {
-    (void)type;
-    return (size_t)n_tiles(n_in) * ROWS * 2 * sizeof(uint16_t);
+    return n_tiles(n_in) * CUDA_TILE_SCALE_BYTES(formats[type]);
 }
 
-/* Scale of row r of group g of a tile. */
-static size_t scale_at(int r, int g)
+/* Which pair of row and group a scale, or a word of high bits, belongs to. */
+static int pair_of(int r, int g)
 {
-    return (size_t)(r % HALF * 4 + g * 2 + r / HALF);
+    return r % HALF * 4 + g * 2 + r / HALF;
 }
 
-/* A panel's dword qs[t][r] is the word of lane 4 (r % 8) + t. */
-static void pack_q4(uint8_t *q, uint16_t *d, const struct kn_q4_panel *p, int g)
+/* Nibbles: a panel's dword qs[t][r] is the word of lane 4 (r % 8) + t. */
+static void pack_nibbles(uint8_t *q, const uint8_t (*qs)[KN_PANEL][4], int g)
+{
+    for (int r = 0; r < ROWS; r++)
+        for (int t = 0; t < 4; t++)
+            memcpy(q + (r % HALF * 4 + t) * 16 + g * 8 + r / HALF * 4, qs[t][r], 4);
+}
+
+/* Scales one by one, or as the pairs {first, second}. */
+static void pack_scales(uint16_t *d, const uint16_t *first, const uint16_t *second, int g)
 {
     for (int r = 0; r < ROWS; r++) {
-        d[scale_at(r, g)] = p->d[r];
-        for (int t = 0; t < 4; t++)
-            memcpy(q + (r % HALF * 4 + t) * 16 + g * 8 + r / HALF * 4, p->qs[t][r], 4);
+        uint16_t *to = d + pair_of(r, g) * (second ? 2 : 1);
+        to[0] = first[r];
+        if (second) to[1] = second[r];
     }
+}
+
+static void pack_q4(uint8_t *q, uint16_t *d, const struct kn_q4_panel *p, int g)
+{
+    pack_nibbles(q, p->qs, g);
+    pack_scales(d, p->d, NULL, g);
 }
 
 /* Bytes lose their offset: 128 more is 128 less, modulo 256. */
 static void pack_q8(uint8_t *q, uint16_t *d, const struct kn_q8_panel *p, int g)
 {
-    for (int r = 0; r < ROWS; r++) {
-        d[scale_at(r, g)] = p->d[r];
+    pack_scales(d, p->d, NULL, g);
+    for (int r = 0; r < ROWS; r++)
         for (int w = 0; w < 8; w++) {
             uint8_t *to = q + g * 512 + (r % HALF * 4 + w % 4) * 16 + w / 4 * 8 + r / HALF * 4;
             for (int i = 0; i < 4; i++) to[i] = p->qs[w][r][i] ^ 0x80;
         }
+}
+
+static void pack_q4a(uint8_t *q, uint16_t *d, const struct kn_q4a_panel *p, int g)
+{
+    pack_nibbles(q, p->qs, g);
+    pack_scales(d, p->d, p->m, g);
+}
+
+static void pack_q5a(uint8_t *q, uint16_t *d, const struct kn_q5a_panel *p, int g)
+{
+    pack_nibbles(q, p->qs, g);
+    pack_scales(d, p->d, p->m, g);
+    for (int r = 0; r < ROWS; r++) memcpy(q + 512 + pair_of(r, g) * 4, p->qh[r], 4);
+}
+
+static void pack_q6(uint8_t *q, uint16_t *d, const struct kn_q6_panel *p, int g)
+{
+    pack_nibbles(q, p->qs, g);
+    pack_scales(d, p->d[0], p->d[1], g);
+    for (int r = 0; r < ROWS; r++)
+        for (int h = 0; h < 2; h++) memcpy(q + 512 + (pair_of(r, g) * 2 + h) * 4, p->qh[h][r], 4);
+}
+
+/* Group g of a tile from the CPU's panel number `at`. */
+static void pack_group(uint8_t *q, uint16_t *d, const struct kn_weight *w, size_t at, int g)
+{
+    switch (w->type) {
+    case KN_Q4: pack_q4(q, d, (const struct kn_q4_panel *)w->data + at, g); break;
+    case KN_Q8: pack_q8(q, d, (const struct kn_q8_panel *)w->data + at, g); break;
+    case KN_Q4A: pack_q4a(q, d, (const struct kn_q4a_panel *)w->data + at, g); break;
+    case KN_Q5A: pack_q5a(q, d, (const struct kn_q5a_panel *)w->data + at, g); break;
+    default: pack_q6(q, d, (const struct kn_q6_panel *)w->data + at, g); break;
     }
 }
 
 void cuda_pack(void *q, void *d, const struct kn_weight *w, int panel, int n)
 {
-    const size_t q_panel = cuda_panel_bytes(w->type, w->n_in);
-    const size_t d_panel = cuda_panel_scale_bytes(w->type, w->n_in);
-    const int groups = w->n_in / KN_GROUP;
-    const size_t q_tile = q_panel / (size_t)n_tiles(w->n_in);
-    const size_t d_tile = d_panel / (size_t)n_tiles(w->n_in);
+    const size_t q_tile = CUDA_TILE_BYTES(formats[w->type]), tiles = n_tiles(w->n_in);
+    const size_t d_tile = CUDA_TILE_SCALE_BYTES(formats[w->type]);
+    const size_t groups = (size_t)w->n_in / KN_GROUP;
 
-    memset(q, 0, (size_t)n * q_panel);
-    memset(d, 0, (size_t)n * d_panel);
-    for (int i = 0; i < n * groups; i++) {
-        const size_t at = (size_t)panel * (size_t)groups + (size_t)i;
-        const size_t tile = (size_t)(i / groups * n_tiles(w->n_in) + i % groups / 2);
-        uint8_t *tq = (uint8_t *)q + tile * q_tile;
-        uint16_t *td = (uint16_t *)((char *)d + tile * d_tile);
-
-        if (w->type == KN_Q4)
-            pack_q4(tq, td, (const struct kn_q4_panel *)w->data + at, i % groups % 2);
-        else
-            pack_q8(tq, td, (const struct kn_q8_panel *)w->data + at, i % groups % 2);
+    memset(q, 0, (size_t)n * tiles * q_tile);
+    memset(d, 0, (size_t)n * tiles * d_tile);
+    for (size_t i = 0; i < (size_t)n * groups; i++) {
+        const size_t tile = i / groups * tiles + i % groups / 2;
+        pack_group((uint8_t *)q + tile * q_tile, (uint16_t *)((char *)d + tile * d_tile), w,
+                   (size_t)panel * groups + i, (int)(i % groups % 2));
     }
 }

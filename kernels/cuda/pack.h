@@ -1,6 +1,7 @@
 /* pack: weights from the CPU's panels (kernels.h) to the order in which the device reads them.
  *
- * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. Lossless. */
+ * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. Lossless, and no
+ * byte more. */
 #ifndef RETAIN_KERNELS_CUDA_PACK_H
 #define RETAIN_KERNELS_CUDA_PACK_H
 

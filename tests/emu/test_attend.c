@@ -16,7 +16,10 @@ DECLARE_KERNEL(colsum_128, cuda_colsum);
 struct shape {
     int dim, n_group, n_head, n_tok, n_split;
     int len[4]; /* before the tokens */
+    enum cuda_kv k_type, v_type;
 };
+
+#define FOUR_BIT(...) ((struct shape){__VA_ARGS__, CUDA_KV_Q4, CUDA_KV_Q4})
 
 struct fixture {
     struct shape shape;
@@ -34,17 +37,22 @@ static int longest(const struct shape *s)
     return n + s->n_tok;
 }
 
-/* A head's units; behind the last one the cache is NaN. */
-static void fill_head(struct rng *rng, const struct shape *s, uint8_t *units, int capacity, int len,
-                      float scale)
+static enum kn_kv kv_of(enum cuda_kv type)
 {
-    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
+    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
+}
+
+/* A head's units; behind the last one the cache is NaN. */
+static void fill_head(struct rng *rng, const struct shape *s, enum cuda_kv type, uint8_t *units,
+                      int capacity, int len, float scale)
+{
+    const size_t bytes = kn_kv_bytes(kv_of(type), s->dim);
     float x[KN_HEAD_DIM_MAX];
 
     for (int i = 0; i < len; i++) {
         rng_fill(rng, x, (size_t)s->dim, scale);
         for (int c = 0; c < s->dim; c += 7) x[c] += 1.5f * scale; /* keys have channels like that */
-        kn_table("ref")->kv_pack[KN_KV_Q4](units + (size_t)i * bytes, x, s->dim);
+        kn_table("ref")->kv_pack[kv_of(type)](units + (size_t)i * bytes, x, s->dim);
     }
     memset(units + (size_t)len * bytes, 0xff, (size_t)(capacity - len) * bytes);
 }
@@ -53,8 +61,10 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
 {
     struct rng rng = {seed};
     const int capacity = longest(s) + 3, n_query = s->n_head * s->n_group;
-    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
-    const size_t stride = ((size_t)capacity * bytes + 15) & ~(size_t)15;
+    const size_t k_bytes = kn_kv_bytes(kv_of(s->k_type), s->dim);
+    const size_t v_bytes = kn_kv_bytes(kv_of(s->v_type), s->dim);
+    const size_t wider = k_bytes > v_bytes ? k_bytes : v_bytes;
+    const size_t stride = ((size_t)capacity * wider + 15) & ~(size_t)15;
     struct fixture f = {.shape = *s, .n_row = s->n_tok * s->n_group};
     struct cuda_attend *a = &f.args;
 
@@ -69,14 +79,18 @@ static struct fixture fixture_new(const struct shape *s, uint64_t seed)
                                    .v_stride = (int64_t)stride,
                                    .len = take(sizeof s->len),
                                    .n_head = s->n_head,
-                                   .head_dim = s->dim};
+                                   .head_dim = s->dim,
+                                   .k_bytes = (int)k_bytes,
+                                   .v_bytes = (int)v_bytes,
+                                   .k_type = s->k_type,
+                                   .v_type = s->v_type};
     memset(a->cache.k, 0xff, f.cache_bytes);
     memset(a->cache.v, 0xff, f.cache_bytes);
     memcpy(a->cache.len, s->len, sizeof s->len);
     for (int h = 0; h < s->n_head; h++) {
         const int len = s->len[h] + s->n_tok;
-        fill_head(&rng, s, a->cache.k + (size_t)h * stride, capacity, len, 1.0f);
-        fill_head(&rng, s, a->cache.v + (size_t)h * stride, capacity, len, 3.0f);
+        fill_head(&rng, s, s->k_type, a->cache.k + (size_t)h * stride, capacity, len, 1.0f);
+        fill_head(&rng, s, s->v_type, a->cache.v + (size_t)h * stride, capacity, len, 3.0f);
     }
     a->q = f.q;
     a->q_stride = f.n_out;
@@ -128,7 +142,7 @@ static double logit(const struct fixture *f, const float *q, int pos, const uint
     double rq[KN_HEAD_DIM_MAX], rk[KN_HEAD_DIM_MAX], dot = 0;
     float k[KN_HEAD_DIM_MAX];
 
-    kn_table("ref")->kv_unpack[KN_KV_Q4](k, key, dim);
+    kn_table("ref")->kv_unpack[kv_of(f->shape.k_type)](k, key, dim);
     rotate(rq, q, &f->rope, pos);
     rotate(rk, k, &f->rope, slot);
     *size = 0;
@@ -145,7 +159,8 @@ struct wanted {
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
 {
     const struct shape *s = &f->shape;
-    const size_t bytes = kn_kv_bytes(KN_KV_Q4, s->dim);
+    const size_t k_bytes = kn_kv_bytes(kv_of(s->k_type), s->dim);
+    const size_t v_bytes = kn_kv_bytes(kv_of(s->v_type), s->dim);
     const int token = row / s->n_group, pos = s->len[head] + token;
     const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
     const uint8_t *k = f->args.cache.k + head * f->args.cache.k_stride;
@@ -154,7 +169,7 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
 
     for (int i = 0; i <= pos; i++) {
         double terms;
-        logits[i] = logit(f, q, pos, k + (size_t)i * bytes, i, &terms);
+        logits[i] = logit(f, q, pos, k + (size_t)i * k_bytes, i, &terms);
         max = fmax(max, logits[i]);
         size = fmax(size, terms);
     }
@@ -162,7 +177,7 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     memset(w, 0, sizeof *w);
     for (int i = 0; i <= pos; i++) {
         float value[KN_HEAD_DIM_MAX];
-        kn_table("ref")->kv_unpack[KN_KV_Q4](value, v + (size_t)i * bytes, s->dim);
+        kn_table("ref")->kv_unpack[kv_of(s->v_type)](value, v + (size_t)i * v_bytes, s->dim);
         for (int c = 0; c < s->dim; c++) {
             const double term = exp(logits[i] - max) / sum * (double)value[c];
             w->out[c] += term;
@@ -256,38 +271,120 @@ static void decode_shapes(void **state)
     static const int dims[] = {64, 96, 128};
     (void)state;
     for (int d = 0; d < COUNT(dims); d++) {
-        check_decode((struct shape){dims[d], 1, 1, 1, 1, {0}});
-        check_decode((struct shape){dims[d], 4, 2, 1, 3, {63, 130}});
-        check_decode((struct shape){dims[d], 8, 1, 1, 2, {64}});
+        check_decode(FOUR_BIT(dims[d], 1, 1, 1, 1, {0}));
+        check_decode(FOUR_BIT(dims[d], 4, 2, 1, 3, {63, 130}));
+        check_decode(FOUR_BIT(dims[d], 8, 1, 1, 2, {64}));
     }
 }
 
 static void decode_groups(void **state)
 {
     (void)state;
-    for (int g = 1; g <= 8; g++) check_decode((struct shape){64, g, 1, 1, 2, {100 + g}});
+    for (int g = 1; g <= 8; g++) check_decode(FOUR_BIT(64, g, 1, 1, 2, {100 + g}));
 }
 
 static void decode_lengths(void **state)
 {
     static const int lengths[] = {1, 15, 16, 62, 65, 127, 191};
     (void)state;
-    for (int i = 0; i < COUNT(lengths); i++)
-        check_decode((struct shape){128, 4, 1, 1, 2, {lengths[i]}});
+    for (int i = 0; i < COUNT(lengths); i++) check_decode(FOUR_BIT(128, 4, 1, 1, 2, {lengths[i]}));
 }
 
 static void decode_tokens(void **state)
 {
     (void)state;
-    check_decode((struct shape){64, 1, 1, 8, 2, {60}});
-    check_decode((struct shape){96, 3, 2, 2, 2, {63, 0}});
-    check_decode((struct shape){128, 2, 1, 4, 1, {0}});
+    check_decode(FOUR_BIT(64, 1, 1, 8, 2, {60}));
+    check_decode(FOUR_BIT(96, 3, 2, 2, 2, {63, 0}));
+    check_decode(FOUR_BIT(128, 2, 1, 4, 1, {0}));
 }
 
 static void decode_splits(void **state)
 {
     (void)state;
-    check_decode((struct shape){64, 4, 3, 1, 7, {200, 0, 640}}); /* most splits of one are empty */
+    check_decode(FOUR_BIT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
+}
+
+/* ---- one token in one launch ------------------------------------------------------------------
+ */
+
+DECLARE_KERNEL(attend_one_64, cuda_attend_one);
+DECLARE_KERNEL(attend_one_96, cuda_attend_one);
+DECLARE_KERNEL(attend_one_128, cuda_attend_one);
+DECLARE_KERNEL(kv_append, cuda_append);
+
+/* kv_append, attend_decode and attend_merge, and what they gave: units, then int8. */
+static void check_one(struct shape s)
+{
+    struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.len[0]));
+    const int dim = s.dim, n_kv = s.n_head * dim, capacity = longest(&s) + 3;
+    const size_t act_bytes = (size_t)((f.n_out + 63) / 64) * 64;
+    struct rng rng = {7};
+    float *kv = take((size_t)n_kv * 8), *score = take(16);
+    uint32_t *pos = take(4), *ticket = take(16);
+    struct cuda_cache *c = &f.args.cache;
+    struct cuda_act act[2] = {cuda_act_new(1, f.n_out), cuda_act_new(1, f.n_out)};
+    uint8_t *units = take(2 * f.cache_bytes);
+
+    rng_fill(&rng, kv, (size_t)n_kv * 2, 1.0f);
+    for (int h = 0; h < 4; h++) score[h] = (float)h, ticket[h] = 0;
+    *pos = 77;
+    c->pos = take((size_t)(s.n_head * capacity) * 4);
+    c->score = take((size_t)(s.n_head * capacity) * 4);
+    c->stride = capacity;
+    const struct cuda_append append = {*c, kv, kv + n_kv, 2 * n_kv, pos, score, 1};
+    const struct cuda_merge merge = {.m = f.args.m,
+                                     .l = f.args.l,
+                                     .acc = f.args.acc,
+                                     .n_split = s.n_split,
+                                     .n_tok = 1,
+                                     .n_group = s.n_group,
+                                     .n_head = s.n_head,
+                                     .head_dim = dim,
+                                     .act = act[0]};
+    LAUNCH(kv_append, &append, 1, s.n_head, 1, 128, 0, 1);
+    run_decode(&f, 2);
+    LAUNCH(attend_merge, &merge, f.n_row, s.n_head, 1, 128, 0, 3);
+    memcpy(units, c->k, f.cache_bytes);
+    memcpy(units + f.cache_bytes, c->v, f.cache_bytes);
+    const struct cuda_attend_one job = {f.args, kv, kv + n_kv, pos, score, ticket, act[1]};
+    for (uint64_t seed = 4; seed < 6; seed++) {
+        const size_t shared = CUDA_DECODE_SHARED((size_t)dim);
+        for (int h = 0; h < s.n_head; h++) { /* the new unit is not there yet */
+            memset(c->k + h * c->k_stride + s.len[h] * c->k_bytes, 0xff, (size_t)c->k_bytes);
+            memset(c->v + h * c->v_stride + s.len[h] * c->v_bytes, 0xff, (size_t)c->v_bytes);
+            c->pos[h * capacity + s.len[h]] = 0;
+        }
+        memset(act[1].q, 0x55, act_bytes);
+        if (dim == 64) LAUNCH(attend_one_64, &job, s.n_split, s.n_head, 1, 128, shared, seed);
+        if (dim == 96) LAUNCH(attend_one_96, &job, s.n_split, s.n_head, 1, 128, shared, seed);
+        if (dim == 128) LAUNCH(attend_one_128, &job, s.n_split, s.n_head, 1, 128, shared, seed);
+        assert_same(c->k, units, f.cache_bytes, "keys");
+        assert_same(c->v, units + f.cache_bytes, f.cache_bytes, "values");
+        assert_same(act[1].q, act[0].q, act_bytes, "merged");
+        assert_same(act[1].scale, act[0].scale, act_bytes / 4, "scales of merged");
+        for (int h = 0; h < s.n_head; h++) {
+            assert_int_equal(c->pos[h * capacity + s.len[h]], 77);
+            assert_true(c->score[h * capacity + s.len[h]] == score[h]);
+        }
+    }
+    cuda_act_free(&act[0], 1, f.n_out);
+    cuda_act_free(&act[1], 1, f.n_out);
+    free(c->pos);
+    free(c->score);
+    free(kv);
+    free(score);
+    free(pos);
+    free(ticket);
+    free(units);
+    fixture_free(&f);
+}
+
+static void one_token(void **state)
+{
+    (void)state;
+    check_one(FOUR_BIT(64, 2, 2, 1, 3, {0, 130}));
+    check_one(FOUR_BIT(96, 1, 3, 1, 2, {63, 64, 5}));
+    check_one(FOUR_BIT(128, 8, 1, 1, 4, {200}));
 }
 
 /* ---- chunks and column sums -------------------------------------------------------------------
@@ -297,7 +394,8 @@ static void run_chunk(struct fixture *f, uint64_t seed)
 {
     const struct shape *s = &f->shape;
     const int x = (f->n_row + CUDA_ATTEND_ROWS - 1) / CUDA_ATTEND_ROWS;
-    const size_t shared = CUDA_CHUNK_SHARED((size_t)s->dim);
+    const struct cuda_cache *c = &f->args.cache;
+    const size_t shared = CUDA_CHUNK_SHARED((size_t)s->dim, (size_t)c->k_bytes, (size_t)c->v_bytes);
 
     if (s->dim == 64)
         LAUNCH(attend_chunk_64, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
@@ -326,12 +424,24 @@ static void check_chunk(struct shape s)
 static void chunk_shapes(void **state)
 {
     (void)state;
-    check_chunk((struct shape){64, 1, 1, 1, 1, {0}});
-    check_chunk((struct shape){64, 4, 2, 17, 1, {0, 50}});
-    check_chunk((struct shape){96, 1, 1, 65, 1, {63}});
-    check_chunk((struct shape){96, 3, 1, 22, 2, {100}});
-    check_chunk((struct shape){128, 8, 1, 9, 1, {128}});
-    check_chunk((struct shape){128, 2, 1, 33, 3, {40}}); /* a split that some rows do not reach */
+    check_chunk(FOUR_BIT(64, 1, 1, 1, 1, {0}));
+    check_chunk(FOUR_BIT(64, 4, 2, 17, 1, {0, 50}));
+    check_chunk(FOUR_BIT(96, 1, 1, 65, 1, {63}));
+    check_chunk(FOUR_BIT(96, 3, 1, 22, 2, {100}));
+    check_chunk(FOUR_BIT(128, 8, 1, 9, 1, {128}));
+    check_chunk(FOUR_BIT(128, 2, 1, 33, 3, {40})); /* a split that some rows do not reach */
+}
+
+static void chunk_kinds(void **state)
+{
+    static const int dims[] = {64, 96, 128};
+    (void)state;
+    for (int d = 0; d < COUNT(dims); d++) {
+        check_chunk((struct shape){dims[d], 2, 1, 5, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q8});
+        check_chunk((struct shape){dims[d], 4, 1, 1, 2, {90}, CUDA_KV_F16, CUDA_KV_F16});
+        check_chunk((struct shape){dims[d], 1, 2, 3, 1, {9, 62}, CUDA_KV_Q8, CUDA_KV_Q4});
+    }
+    check_chunk((struct shape){64, 1, 1, 3, 1, {61}, CUDA_KV_Q4, CUDA_KV_F16});
 }
 
 /* Sums of weights against the wanted logits and the wanted LSE. */
@@ -341,7 +451,8 @@ static void check_colsum(struct shape s)
     const size_t lse_bytes = (size_t)(s.n_head * f.n_row) * sizeof(float);
     const int stride = longest(&s) + 2, x = (longest(&s) + 63) / 64;
     const size_t bytes = (size_t)(s.n_head * stride) * sizeof(float);
-    const size_t unit = kn_kv_bytes(KN_KV_Q4, s.dim), shared = CUDA_CHUNK_SHARED((size_t)s.dim);
+    const size_t unit = (size_t)f.args.cache.k_bytes;
+    const size_t shared = CUDA_CHUNK_SHARED((size_t)s.dim, unit, (size_t)f.args.cache.v_bytes);
     float *lse = take(lse_bytes);
     struct cuda_colsum job = {f.args, lse, guarded(bytes), stride};
     struct wanted w;
@@ -379,9 +490,10 @@ static void check_colsum(struct shape s)
 static void column_sums(void **state)
 {
     (void)state;
-    check_colsum((struct shape){64, 4, 2, 20, 1, {70, 0}});
-    check_colsum((struct shape){96, 3, 1, 3, 1, {61}});
-    check_colsum((struct shape){128, 1, 1, 8, 1, {120}});
+    check_colsum(FOUR_BIT(64, 4, 2, 20, 1, {70, 0}));
+    check_colsum(FOUR_BIT(96, 3, 1, 3, 1, {61}));
+    check_colsum(FOUR_BIT(128, 1, 1, 8, 1, {120}));
+    check_colsum((struct shape){64, 2, 1, 4, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q4});
 }
 
 int main(void)
@@ -389,7 +501,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_shapes),  cmocka_unit_test(decode_groups),
         cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
-        cmocka_unit_test(decode_splits),  cmocka_unit_test(chunk_shapes),
+        cmocka_unit_test(decode_splits),  cmocka_unit_test(one_token),
+        cmocka_unit_test(chunk_shapes),   cmocka_unit_test(chunk_kinds),
         cmocka_unit_test(column_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

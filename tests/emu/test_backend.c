@@ -105,12 +105,14 @@ enum { INPUTS_MAX = 64 };
 
 struct inputs { /* of the CPU's matrices in one step, those that share an input once */
     const struct model *model;
+    const float *stream; /* the CPU's residual stream */
     struct {
-        float *x;
+        float *x, *stream; /* what was read, and what it was normed from if it was */
         int n_in, n_tok;
     } seen[INPUTS_MAX];
     int n, at;
-    int fresh; /* an input was made since the last matrix read one */
+    int fresh;         /* an input was made since the last matrix read one */
+    const float *made; /* what the last matrix made its own of, if it did */
 };
 
 static bool is_first_reader(const struct model *m, const struct kn_weight *w)
@@ -130,13 +132,19 @@ static void watch_cpu(void *ctx, const struct kn_weight *w, const float *x, int 
     assert_true(in->n < INPUTS_MAX);
     in->seen[in->n].x = malloc(bytes);
     memcpy(in->seen[in->n].x, x, bytes);
+    in->seen[in->n].stream = malloc(bytes);
+    if (w->n_in == in->model->n_embd) memcpy(in->seen[in->n].stream, in->stream, bytes);
     in->seen[in->n].n_in = w->n_in;
     in->seen[in->n++].n_tok = n_tok;
 }
 
 static void forget(struct inputs *in)
 {
-    while (in->n) free(in->seen[--in->n].x);
+    while (in->n--) {
+        free(in->seen[in->n].x);
+        free(in->seen[in->n].stream);
+    }
+    in->n = 0;
     in->at = in->fresh = 0;
 }
 
@@ -175,17 +183,31 @@ static void meet(struct inputs *in, const struct cuda_act *act)
     free(sum);
 }
 
+/* An input that each block makes of the residual stream: that is compared. */
+static void meet_stream(struct inputs *in, const struct cuda_input *made)
+{
+    assert_true(in->at < in->n && in->seen[in->at].n_tok == 1);
+    const size_t n = (size_t)in->seen[in->at].n_in;
+    const double off = relative(made->x, in->seen[in->at].stream, n);
+    if (!(off < 2e-3)) fail_msg("stream %d: off by %.1e", in->at, off);
+    memcpy((float *)made->x, in->seen[in->at++].stream, n * sizeof(float));
+}
+
 static void watch_gpu(void *ctx, const char *kernel, const void *args)
 {
     struct inputs *in = ctx;
     const bool gate = !strncmp(kernel, "matvec_gate", 11);
-    if (!strncmp(kernel, "mat", 3) && in->fresh) {
-        meet(in, gate ? &((const struct cuda_matvec_gate *)args)->x
-                      : &((const struct cuda_matvec *)args)->x);
+    if (!strncmp(kernel, "mat", 3)) {
+        const struct cuda_matvec *m = args;
+        const struct cuda_matvec_gate *g = args;
+        const struct cuda_input *made = gate ? &g->made : &m->made;
+        if (made->x && made->x != in->made) meet_stream(in, made);
+        if (!made->x && in->fresh) meet(in, gate ? &g->x : &m->x);
+        in->made = made->x;
         in->fresh = 0;
     }
     if (gate || !strcmp(kernel, "norm_quantize") || !strcmp(kernel, "gate_quantize") ||
-        !strcmp(kernel, "attend_merge"))
+        !strcmp(kernel, "attend_merge") || !strncmp(kernel, "attend_one", 10))
         in->fresh = 1;
 }
 
@@ -232,6 +254,7 @@ static void forward(void **state)
         in.model = cpu.engine->model;
         cpu.x.forward.watch = watch_cpu;
         cpu.x.forward.watch_ctx = &in;
+        in.stream = cpu.x.forward.x;
         driver_watch(watch_gpu, &in, true);
         for (int i = 0; i < 128; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
         step(&cpu, &gpu, &in, ids, 32, "a chunk");
@@ -394,6 +417,28 @@ static void does_not_fit(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
+/* Launches that a token takes: six per layer, and the embedding, the last norm, logits, the best.
+ */
+static void launches(void **state)
+{
+    struct side s;
+    struct options o = demo_options("cuda", "locret");
+    struct err e;
+    int32_t id = 1;
+    (void)state;
+    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    driver_watch(NULL, NULL, false);
+    for (int i = 0; i < 2; i++) {
+        driver_fail(NULL, 0, 0);
+        run(&s, &id, 1);
+        assert_int_equal(driver_calls(NULL), 6 * s.engine->model->n_layer + 4);
+        assert_int_equal(driver_calls("cuLaunchKernel"), i ? 0 : driver_calls(NULL));
+        assert_int_equal(driver_calls("cuGraphLaunch"), 1);
+    }
+    driver_watch(NULL, NULL, true);
+    side_close(&s);
+}
+
 static void devices(void **state)
 {
     struct cuda_device d[4];
@@ -457,8 +502,8 @@ static int load_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(alone),   cmocka_unit_test(failures),
-        cmocka_unit_test(does_not_fit), cmocka_unit_test(devices),
+        cmocka_unit_test(forward),      cmocka_unit_test(alone),    cmocka_unit_test(failures),
+        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches), cmocka_unit_test(devices),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

@@ -41,11 +41,16 @@ static void check_gather(struct cuda_cache *c, int n_tok, size_t unit)
     guarded_free(out, bytes);
 }
 
-static void check_append(int dim, int n_head, int n_tok)
+static enum kn_kv kv_of(enum cuda_kv type)
+{
+    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
+}
+
+static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
 {
     struct rng rng = {(uint64_t)(dim + n_head)};
     const int capacity = n_tok + 9, stride = n_head * dim * 2 + 3;
-    const size_t unit = kn_kv_bytes(KN_KV_Q4, dim), floats = (size_t)(n_tok * stride);
+    const size_t unit = kn_kv_bytes(kv_of(type), dim), floats = (size_t)(n_tok * stride);
     const size_t head_bytes = ((size_t)capacity * unit + 15) & ~(size_t)15;
     const size_t bytes = head_bytes * (size_t)n_head, n_pos = (size_t)(n_head * capacity);
     float *qkv = take(floats * sizeof *qkv);
@@ -56,7 +61,7 @@ static void check_append(int dim, int n_head, int n_tok)
     struct cuda_append job = {
         .cache = {guarded(bytes), guarded(bytes), (int64_t)head_bytes, (int64_t)head_bytes,
                   guarded(n_pos * 4), take(n_pos * 4), capacity, len, n_head, dim, (int)unit,
-                  (int)unit},
+                  (int)unit, type, type},
         .k = qkv,
         .v = qkv + n_head * dim,
         .stride = stride,
@@ -71,9 +76,9 @@ static void check_append(int dim, int n_head, int n_tok)
     for (int t = 0; t < n_tok; t++)
         for (int h = 0; h < n_head; h++) {
             const size_t slot = (size_t)(len[h] + t), at = (size_t)h * head_bytes + slot * unit;
-            kn_table("ref")->kv_pack[KN_KV_Q4](want, job.k + t * stride + h * dim, dim);
+            kn_table("ref")->kv_pack[kv_of(type)](want, job.k + t * stride + h * dim, dim);
             assert_same(job.cache.k + at, want, unit, "key");
-            kn_table("ref")->kv_pack[KN_KV_Q4](want, job.v + t * stride + h * dim, dim);
+            kn_table("ref")->kv_pack[kv_of(type)](want, job.v + t * stride + h * dim, dim);
             assert_same(job.cache.v + at, want, unit, "value");
             assert_int_equal(job.cache.pos[(size_t)(h * capacity) + slot], 1000 + t);
             assert_true(job.cache.score[(size_t)(h * capacity) + slot] == scores[h * n_tok + t]);
@@ -90,9 +95,11 @@ static void check_append(int dim, int n_head, int n_tok)
 static void append(void **state)
 {
     (void)state;
-    check_append(64, 3, 5);
-    check_append(96, 2, 1);
-    check_append(128, 4, 3);
+    for (int type = CUDA_KV_Q4; type <= CUDA_KV_F16; type++) {
+        check_append(64, 3, 5, (enum cuda_kv)type);
+        check_append(96, 2, 1, (enum cuda_kv)type);
+        check_append(128, 4, 3, (enum cuda_kv)type);
+    }
 }
 
 /* ---- evict ----------------------------------------------------------------------------------- */

@@ -2,21 +2,20 @@
  * exact on both sides: only the order of the floats differs. */
 #include "tests/emu/kit.h"
 
+#include "kernels/cuda/list.h"
 #include "kernels/cuda/pack.h"
 
-DECLARE_KERNEL(norm_quantize, cuda_norm);
-DECLARE_KERNEL(gate_quantize, cuda_gate);
-DECLARE_KERNEL(finish_heads, cuda_heads);
-DECLARE_KERNEL(matvec_q4, cuda_matvec);
-DECLARE_KERNEL(matvec_q8, cuda_matvec);
-DECLARE_KERNEL(matvec_gate_q4, cuda_matvec_gate);
-DECLARE_KERNEL(matvec_gate_q8, cuda_matvec_gate);
-DECLARE_KERNEL(matmul_q4, cuda_matvec);
-DECLARE_KERNEL(matmul_q8, cuda_matvec);
-DECLARE_KERNEL(score_q8, cuda_score);
-DECLARE_KERNEL(score_sum, cuda_score_sum);
-DECLARE_KERNEL(embed_q4, cuda_embed);
-DECLARE_KERNEL(embed_q8, cuda_embed);
+#define ENTRY(name, args) DECLARE_KERNEL(name, args);
+CUDA_KERNELS(ENTRY)
+#undef ENTRY
+
+#define BY_TYPE(name)                                                                           \
+    {                                                                                           \
+        [KN_Q4] = name##_q4, [KN_Q8] = name##_q8, [KN_Q4A] = name##_q4a, [KN_Q5A] = name##_q5a, \
+        [KN_Q6] = name##_q6                                                                     \
+    }
+
+typedef const char *linear_kernel(const struct emu_launch *, const struct cuda_matvec *);
 
 /* One matrix for both sides. */
 struct matrix {
@@ -24,31 +23,51 @@ struct matrix {
     struct cuda_weight gpu;
 };
 
+/* Random blocks, as GGUF has them; scales are halves of about 0.01. */
+static void random_row(struct rng *rng, enum kn_type type, uint8_t *blocks, size_t n, size_t block)
+{
+    const int n_scale = type == KN_Q4 || type == KN_Q8 ? 1 : 2;
+
+    for (size_t i = 0; i < n * block; i++) blocks[i] = (uint8_t)rng_bits(rng);
+    for (size_t i = 0; i < n; i++) {
+        for (int k = 0; k < n_scale; k++) {
+            const uint16_t scale = kn_half_from_float(0.01f * rng_float(rng));
+            memcpy(blocks + i * block + 2 * k, &scale, 2);
+        }
+        for (int k = 0; k < 32 && type == KN_Q6; k++) blocks[i * block + 4 + k] &= 63;
+    }
+}
+
+static void pack_row(enum kn_type type, void *data, int r, int n_in, const void *blocks)
+{
+    if (type == KN_Q4) kn_pack_q4(data, r, n_in, blocks);
+    if (type == KN_Q8) kn_pack_q8(data, r, n_in, blocks);
+    if (type == KN_Q4A) kn_pack_q4a(data, r, n_in, blocks);
+    if (type == KN_Q5A) kn_pack_q5a(data, r, n_in, blocks);
+    if (type == KN_Q6) kn_pack_q6(data, r, n_in, blocks);
+}
+
 static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in)
 {
-    const size_t block = type == KN_Q4 ? 18 : 34, row = (size_t)n_in / 32 * block;
-    const size_t bytes = kn_weight_bytes(type, n_out, n_in);
-    const int panels = cuda_panels(n_out);
-    uint8_t *blocks = take(row), *q = take((size_t)panels * cuda_panel_bytes(type, n_in));
-    uint16_t *d = take((size_t)panels * cuda_panel_scale_bytes(type, n_in));
-    void *data = take(bytes);
+    static const size_t block[KN_TYPES] = {[KN_Q4] = 18,
+                                           [KN_Q8] = 34,
+                                           [KN_Q4A] = 20,
+                                           [KN_Q5A] = 24,
+                                           [KN_Q6] = sizeof(struct kn_q6_block)};
+    const size_t n = (size_t)n_in / 32, bytes = kn_weight_bytes(type, n_out, n_in);
+    const size_t panels = (size_t)cuda_panels(n_out);
+    uint8_t *blocks = take(n * block[type]);
+    void *data = take(bytes), *q = take(panels * cuda_panel_bytes(type, n_in));
+    void *d = take(panels * cuda_panel_scale_bytes(type, n_in));
+    struct matrix m = {{type, n_out, n_in, data}, {q, d, n_out, n_in}};
 
     memset(data, 0, bytes);
     for (int r = 0; r < n_out; r++) {
-        for (size_t i = 0; i < row; i++) blocks[i] = (uint8_t)rng_bits(rng);
-        for (size_t i = 0; i < row; i += block) {
-            const uint16_t scale = kn_half_from_float(0.01f * rng_float(rng));
-            memcpy(blocks + i, &scale, 2);
-        }
-        if (type == KN_Q4) {
-            kn_pack_q4(data, r, n_in, blocks);
-        } else {
-            kn_pack_q8(data, r, n_in, blocks);
-        }
+        random_row(rng, type, blocks, n, block[type]);
+        pack_row(type, data, r, n_in, blocks);
     }
+    cuda_pack(q, d, &m.cpu, 0, (int)panels);
     free(blocks);
-    struct matrix m = {{type, n_out, n_in, data}, {q, d, n_out, n_in}};
-    cuda_pack(q, d, &m.cpu, 0, panels);
     return m;
 }
 
@@ -75,13 +94,15 @@ static double row_size(const struct matrix *m, const struct kn_act *x, int r, in
 
 static void run_matrix(enum kn_type type, bool chunk, const struct cuda_matvec *job, uint64_t seed)
 {
+    static linear_kernel *const few[KN_TYPES] = BY_TYPE(matvec);
+    static linear_kernel *const many[KN_TYPES] = BY_TYPE(matmul);
     const int n = job->w.n_out, x = chunk ? (n + 127) / 128 : (n + 15) / 16;
     const int y = chunk ? (job->n_tok + 63) / 64 : 1;
 
-    if (chunk && type == KN_Q4) LAUNCH(matmul_q4, job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
-    if (chunk && type == KN_Q8) LAUNCH(matmul_q8, job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
-    if (!chunk && type == KN_Q4) LAUNCH(matvec_q4, job, x, y, 1, 256, 4096, seed);
-    if (!chunk && type == KN_Q8) LAUNCH(matvec_q8, job, x, y, 1, 256, 4096, seed);
+    if (chunk)
+        LAUNCH(many[type], job, x, y, 1, 128, CUDA_MATMUL_SHARED, seed);
+    else
+        LAUNCH(few[type], job, x, y, 1, 256, 4096, seed);
 }
 
 static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int n_tok)
@@ -94,7 +115,7 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
     const size_t bytes = (size_t)(n_tok * stride) * sizeof(float);
     float *y = guarded(bytes), *again = guarded(bytes), *want = take(bytes);
     float *bias = take((size_t)n_out * sizeof *bias);
-    struct cuda_matvec job = {m.gpu, act, n_tok, NULL, 1.0f, 0, y, stride};
+    struct cuda_matvec job = {m.gpu, act, n_tok, NULL, 1.0f, 0, y, stride, {0}};
 
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
     kn_table("ref")->matmul[type](
@@ -125,7 +146,7 @@ static void check_matrix(enum kn_type type, bool chunk, int n_out, int n_in, int
 static void matvec_shapes(void **state)
 {
     (void)state;
-    for (int type = KN_Q4; type <= KN_Q8; type++) {
+    for (int type = KN_Q4; type <= KN_Q6; type++) {
         check_matrix(type, false, 16, 32, 1);
         check_matrix(type, false, 1, 64, 1);
         check_matrix(type, false, 40, 352, 3);
@@ -137,12 +158,52 @@ static void matvec_shapes(void **state)
 static void matmul_shapes(void **state)
 {
     (void)state;
-    for (int type = KN_Q4; type <= KN_Q8; type++) {
+    for (int type = KN_Q4; type <= KN_Q6; type++) {
         check_matrix(type, true, 16, 32, 1);
         check_matrix(type, true, 130, 96, 70);
         check_matrix(type, true, 200, 320, 9);
         check_matrix(type, true, 7, 256, 64);
     }
+}
+
+/* ---- inputs made by the blocks that read them --------------------------------------------------
+ */
+
+/* The same bits as norm_quantize and then the matrix. */
+static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
+{
+    static linear_kernel *const few[KN_TYPES] = BY_TYPE(matvec);
+    struct rng rng = {(uint64_t)(n_out + n_in)};
+    struct matrix m = matrix_new(&rng, type, n_out, n_in);
+    float *x = take((size_t)n_in * 4), *w = take((size_t)n_in * 4);
+    float *y = guarded((size_t)n_out * 4), *want = guarded((size_t)n_out * 4);
+    struct cuda_act act = cuda_act_new(1, n_in);
+    const struct cuda_norm first = {x, n_in, norm ? w : NULL, n_in, 1e-5f, act, NULL};
+    const struct cuda_matvec then = {m.gpu, act, 1, NULL, 1.0f, 0, want, n_out, {0}};
+    const struct cuda_matvec both = {
+        m.gpu, {0}, 1, NULL, 1.0f, 0, y, n_out, {x, norm ? w : NULL, 1e-5f}};
+    const int panels = cuda_panels(n_out);
+
+    rng_fill(&rng, x, (size_t)n_in, 3.0f);
+    rng_fill(&rng, w, (size_t)n_in, 1.0f);
+    LAUNCH(norm_quantize, &first, 1, 1, 1, 256, 32, 1);
+    LAUNCH(few[type], &then, panels, 1, 1, 256, CUDA_MATVEC_SHARED, 2);
+    LAUNCH(few[type], &both, panels, 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in), 3);
+    assert_same(y, want, (size_t)n_out * 4, "made");
+    cuda_act_free(&act, 1, n_in);
+    guarded_free(y, (size_t)n_out * 4);
+    guarded_free(want, (size_t)n_out * 4);
+    free(x);
+    free(w);
+    matrix_free(&m);
+}
+
+static void made_inputs(void **state)
+{
+    (void)state;
+    check_made(KN_Q4, 40, 352, true);
+    check_made(KN_Q8, 17, 96, true);
+    check_made(KN_Q6, 16, 576, false);
 }
 
 /* ---- the gate -------------------------------------------------------------------------------- */
@@ -182,12 +243,13 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
     struct kn_act x = act_new(&rng, n_tok, n_in, 1.0f);
     const size_t n = (size_t)(n_out * n_tok);
     float *g = take(n * sizeof *g), *u = take(n * sizeof *u), *bias = take(n * sizeof *bias);
-    struct cuda_matvec_gate job = {gate.gpu, up.gpu, cuda_act_from(&x, n_tok),  n_tok,
-                                   NULL,     bias,   cuda_act_new(n_tok, n_out)};
+    struct cuda_matvec_gate job = {gate.gpu, up.gpu, cuda_act_from(&x, n_tok),   n_tok,
+                                   NULL,     bias,   cuda_act_new(n_tok, n_out), {0}};
 
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
-    if (type == KN_Q4) LAUNCH(matvec_gate_q4, &job, n_out / 32, 1, 1, 256, 4096, 5);
-    if (type == KN_Q8) LAUNCH(matvec_gate_q8, &job, n_out / 32, 1, 1, 256, 4096, 5);
+    static const char *(*const gates[KN_TYPES])(
+        const struct emu_launch *, const struct cuda_matvec_gate *) = BY_TYPE(matvec_gate);
+    LAUNCH(gates[type], &job, n_out / 32, 1, 1, 256, 4096, 5);
     const struct kernels *ref = kn_table("ref");
     ref->matmul[type](&(struct kn_matmul){&gate.cpu, &x, n_tok, 0, n_out, g, (size_t)n_out});
     ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});
@@ -215,6 +277,9 @@ static void gate_shapes(void **state)
     check_gate(KN_Q4, 96, 160, 1);
     check_gate(KN_Q4, 64, 576, 8);
     check_gate(KN_Q8, 32, 352, 3);
+    check_gate(KN_Q4A, 32, 96, 2);
+    check_gate(KN_Q5A, 64, 64, 1);
+    check_gate(KN_Q6, 32, 160, 4);
 }
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
@@ -257,12 +322,52 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     free(len);
 }
 
+/* One token in one launch, twice: the ticket is ready again. */
+static void check_score_one(int n_in, int n_hidden, int n_head)
+{
+    struct rng rng = {(uint64_t)(n_in + n_hidden)};
+    struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
+    struct kn_act x = act_new(&rng, 1, n_in, 1.0f);
+    const size_t floats = (size_t)(n_head * n_hidden);
+    float *w2 = take(floats * 4), *part = take(floats * 4), *want = take((size_t)n_head * 4);
+    float *score = guarded((size_t)n_head * 36), *copy = guarded((size_t)n_head * 4);
+    int32_t *len = take((size_t)n_head * 4);
+    uint32_t *ticket = take(4);
+    const struct cuda_score_one job = {w1.gpu, w2, x.x, part, ticket, n_head, len, score, 9, copy};
+
+    *ticket = 0;
+    rng_fill(&rng, w2, floats, 1.0f);
+    for (int h = 0; h < n_head; h++) len[h] = h % 8;
+    kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, 1, n_head, want});
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        LAUNCH(score_one, &job, cuda_panels(n_hidden), 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in),
+               seed);
+        for (int h = 0; h < n_head; h++) {
+            assert_near((double)copy[h], (double)want[h],
+                        1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[h]), "score of one");
+            assert_true(score[h * 9 + len[h]] == copy[h]);
+        }
+    }
+    guarded_free(score, (size_t)n_head * 36);
+    guarded_free(copy, (size_t)n_head * 4);
+    act_free(&x);
+    matrix_free(&w1);
+    free(w2);
+    free(part);
+    free(want);
+    free(len);
+    free(ticket);
+}
+
 static void score_shapes(void **state)
 {
     (void)state;
     check_score(96, 16, 1, 1);
     check_score(192, 144, 3, 70);
     check_score(64, 300, 32, 5);
+    check_score_one(96, 16, 1);
+    check_score_one(192, 150, 3);
+    check_score_one(64, 40, 300);
 }
 
 /* ---- norms and the embedding ------------------------------------------------------------------
@@ -348,14 +453,15 @@ static void embedding(void **state)
 {
     struct rng rng = {11};
     (void)state;
-    for (int type = KN_Q4; type <= KN_Q8; type++) {
+    for (int type = KN_Q4; type <= KN_Q6; type++) {
         struct matrix m = matrix_new(&rng, type, 37, 352);
         const int32_t ids[] = {0, 36, 17, 8};
         float *x = guarded(4 * 352 * 4), want[352];
         struct cuda_embed job = {m.gpu, ids, 1.0f, x};
 
-        if (type == KN_Q4) LAUNCH(embed_q4, &job, 4, 1, 1, 128, 0, 1);
-        if (type == KN_Q8) LAUNCH(embed_q8, &job, 4, 1, 1, 128, 0, 1);
+        static const char *(*const rows[KN_TYPES])(const struct emu_launch *,
+                                                   const struct cuda_embed *) = BY_TYPE(embed);
+        LAUNCH(rows[type], &job, 4, 1, 1, 128, 0, 1);
         for (int t = 0; t < 4; t++) {
             kn_table("ref")->row[type](want, &m.cpu, ids[t]);
             assert_same(x + t * 352, want, sizeof want, "row");
@@ -369,9 +475,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matvec_shapes), cmocka_unit_test(matmul_shapes),
-        cmocka_unit_test(gate_shapes),   cmocka_unit_test(score_shapes),
-        cmocka_unit_test(norms),         cmocka_unit_test(heads),
-        cmocka_unit_test(embedding),
+        cmocka_unit_test(made_inputs),   cmocka_unit_test(gate_shapes),
+        cmocka_unit_test(score_shapes),  cmocka_unit_test(norms),
+        cmocka_unit_test(heads),         cmocka_unit_test(embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

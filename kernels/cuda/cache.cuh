@@ -1,0 +1,78 @@
+/* cache: how a unit is packed. */
+#ifndef RETAIN_KERNELS_CUDA_CACHE_CUH
+#define RETAIN_KERNELS_CUDA_CACHE_CUH
+
+#include "kernels/cuda/args.h"
+#include "kernels/cuda/device.cuh"
+
+/* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4]: asymmetric, both constants
+ * rounded to half first. */
+DEVICE void pack_group(uint8_t *to, float x)
+{
+    float min = x, max = x;
+
+    UNROLL
+    for (int mask = 16; mask; mask >>= 1) {
+        min = min_f32(min, shfl_xor_f32(min, mask));
+        max = max_f32(max, shfl_xor_f32(max, mask));
+    }
+    const uint16_t d_bits = half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
+    const uint16_t m_bits = half_saturated(min + 0.0f);
+    const float d = half_float(d_bits), m = half_float(m_bits);
+    const float v = d > 0.0f ? round_even((x - m) / d) : 0.0f;
+    const uint32_t q = (uint32_t)(v > 15.0f ? 15.0f : v > 0.0f ? v : 0.0f);
+    const uint32_t partner = shfl_xor_u32(q, 16);
+
+    if (lane_id() < 16) to[4 + lane_id()] = (uint8_t)(q | partner << 4);
+    if (lane_id() == 0) *(uint32_t *)to = d_bits | (uint32_t)m_bits << 16;
+}
+
+/* As kv_pack[KN_KV_Q8]: 34 bytes, aligned to 2. */
+DEVICE void pack_group_q8(uint8_t *to, float x)
+{
+    const uint16_t d_bits = half_saturated(warp_max(abs_f32(x)) / 127.0f);
+    const float d = half_float(d_bits);
+    const float v = d > 0.0f ? round_even(x / d) : 0.0f;
+
+    to[2 + lane_id()] = (uint8_t)(int8_t)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+    if (lane_id() == 0) *(uint16_t *)to = d_bits;
+}
+
+/* Group `group` of a unit of n_group. */
+DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group)
+{
+    if (type == CUDA_KV_Q4) {
+        pack_group(unit + group * 20, x);
+    } else if (type == CUDA_KV_Q8) {
+        pack_group_q8(unit + group * 34, x);
+        /* an odd number of groups is filled up to 4 bytes */
+        if (group + 1 == n_group && n_group % 2 && lane_id() == 0)
+            *(uint16_t *)(unit + n_group * 34) = 0;
+    } else {
+        *(uint16_t *)(unit + group * 64 + lane_id() * 2) = half_saturated(x);
+    }
+}
+
+/* A head's key and value, [head_dim] floats, to a slot, by 128 threads; score NULL: it comes from
+ * elsewhere. */
+DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const float *k,
+                        const float *v, uint32_t pos, const float *score)
+{
+    const int n_group = c.head_dim / 32;
+    uint8_t *key = c.k + head * c.k_stride + (int64_t)slot * c.k_bytes;
+    uint8_t *value = c.v + head * c.v_stride + (int64_t)slot * c.v_bytes;
+
+    for (int i = warp_id(); i < 2 * n_group; i += 4) {
+        const bool is_value = i >= n_group;
+        const int group = is_value ? i - n_group : i;
+        if (is_value)
+            pack(value, v[group * 32 + lane_id()], c.v_type, group, n_group);
+        else
+            pack(key, k[group * 32 + lane_id()], c.k_type, group, n_group);
+    }
+    if (thread_id()) return;
+    c.pos[head * c.stride + slot] = pos;
+    if (score) c.score[head * c.stride + slot] = *score;
+}
+
+#endif

@@ -103,9 +103,11 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 3, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
                 num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
     pane_puts(p, 0, 4, ATTR_BOLD, name[0] == 'g' ? "GPU" : "CPU");
-    pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s  %s  %s", put_number(part->load, "%", b[0]),
-                put_bandwidth(st, b[1]), put_number(part->celsius, "C", b[2]),
-                put_power(part, b[3]));
+    int x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s  %s  %s",
+                        put_number(part->load, "%", b[0]), put_bandwidth(st, b[1]),
+                        put_number(part->celsius, "C", b[2]), put_power(part, b[3]));
+    if (!isnan(part->memory_bytes)) /* of all that use the device */
+        pane_printf(p, x, 4, ATTR_TEXT, "  mem %s", num_bytes((int64_t)part->memory_bytes, b[0]));
     pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
     pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %s", st->policy, st->budget,
                 st->device);

@@ -15,5 +15,6 @@ int quant_bench(const struct options *o);
 int quant_eval(const struct options *o);
 void quant_eval_help(struct str *out); /* its tasks */
 int quant_quantize(const struct options *o);
+int quant_heads(const struct options *o);
 
 #endif

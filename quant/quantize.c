@@ -21,7 +21,6 @@
 #include "quant/report.h"
 #include "quant/source.h"
 #include "runtime/base/pool.h"
-#include "runtime/base/system.h"
 #include "runtime/blocks.h"
 #include "runtime/gguf.h"
 #include "runtime/options.h"
@@ -60,32 +59,6 @@ static uint32_t choose_type(const struct source *s, const struct source_tensor *
     return strcmp(t->name, output) ? wanted : GGUF_T_Q8_0;
 }
 
-/* ---- progress -------------------------------------------------------------------------------- */
-
-struct progress {
-    const char *what;
-    bool shown; /* stderr is a terminal */
-    int64_t last_ns;
-};
-
-static int show_progress(void *ctx, int64_t done, int64_t total)
-{
-    struct progress *p = ctx;
-    int64_t now = system_clock_ns();
-    if (report_interrupted()) return 1;
-    if (!p->shown || total <= 0 || (done < total && now - p->last_ns < 100000000)) return 0;
-    p->last_ns = now;
-    int cells = (int)(done * 30 / total);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3d %%", p->what, cells, "##############################",
-            30 - cells, "..............................", (int)(done * 100 / total));
-    return 0;
-}
-
-static void end_progress(const struct progress *p)
-{
-    if (p->shown && p->last_ns) fputs("\r\033[K", stderr);
-}
-
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
 struct job {
@@ -94,7 +67,7 @@ struct job {
     const struct calibration *calibration;
     struct pool *pool;
     uint32_t wanted;
-    struct progress progress;
+    struct report_bar progress;
     int64_t done, total; /* numbers */
     float *floats;       /* [batch rows][row] */
     uint8_t *blocks;
@@ -202,7 +175,7 @@ static int run_batch(struct job *j, struct batch *b, struct err *e)
     int rc = check_batch(j, b, e);
     if (!rc) rc = gguf_write_data(j->out, j->blocks, (size_t)b->n * b->row_bytes, e);
     j->done += b->n * b->tensor->ne[0];
-    if (!rc && show_progress(&j->progress, j->done, j->total))
+    if (!rc && report_bar_show(&j->progress, j->done, j->total))
         rc = err_set(e, ERR_STOP, "interrupted; nothing was written");
     return rc;
 }
@@ -268,14 +241,14 @@ static int describe(struct job *j, struct err *e)
 static int write_file(struct job *j, const char *in, const char *path, bool force, char hex[65],
                       struct err *e)
 {
-    j->progress = (struct progress){.what = "quantizing", .shown = isatty(STDERR_FILENO)};
+    j->progress = report_bar("quantizing");
     int rc = gguf_write_open(&j->out, path, force, e);
     if (!rc) rc = source_open(&j->source, in, e);
     if (!rc && *j->source->notice) report_note("%s", j->source->notice);
     if (!rc) rc = describe(j, e);
     for (size_t i = 0; !rc && i < j->source->n_tensors; i++)
         rc = write_tensor(j, &j->source->tensors[i], e);
-    end_progress(&j->progress);
+    report_bar_end(&j->progress);
     if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted; nothing was written");
     if (!rc) rc = gguf_write_commit(j->out, hex, e);
     gguf_write_close(j->out);
@@ -296,7 +269,7 @@ static bool is_folder_model(const char *path)
 static int run_calibration(struct calibration **out, const struct options *o, struct pool *pool,
                            struct err *e)
 {
-    struct progress p = {.what = "calibrating", .shown = isatty(STDERR_FILENO)};
+    struct report_bar p = report_bar("calibrating");
     struct str stand_in = {0};
     const char *model = o->args[0];
     char hex[65];
@@ -307,8 +280,8 @@ static int run_calibration(struct calibration **out, const struct options *o, st
         rc = write_file(&j, model, str_get(&stand_in), true, hex, e);
         model = str_get(&stand_in);
     }
-    if (!rc) rc = calibrate(out, model, o->calibrate, o, show_progress, &p, e);
-    end_progress(&p);
+    if (!rc) rc = calibrate(out, model, o->calibrate, o, report_bar_show, &p, e);
+    report_bar_end(&p);
     if (stand_in.n) unlink(str_get(&stand_in));
     str_release(&stand_in);
     return rc;

@@ -4,8 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "runtime/base/system.h"
 #include "runtime/options.h"
 
 int report_error(const struct err *e)
@@ -62,4 +64,27 @@ void report_catch_interrupt(void)
 bool report_interrupted(void)
 {
     return interrupted;
+}
+
+struct report_bar report_bar(const char *what)
+{
+    return (struct report_bar){.what = what, .shown = isatty(STDERR_FILENO)};
+}
+
+int report_bar_show(void *ctx, int64_t done, int64_t total)
+{
+    struct report_bar *p = ctx;
+    int64_t now = system_clock_ns();
+    if (report_interrupted()) return 1;
+    if (!p->shown || total <= 0 || (done < total && now - p->last_ns < 100000000)) return 0;
+    p->last_ns = now;
+    int cells = (int)(done * 30 / total);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3d %%", p->what, cells, "##############################",
+            30 - cells, "..............................", (int)(done * 100 / total));
+    return 0;
+}
+
+void report_bar_end(const struct report_bar *p)
+{
+    if (p->shown && p->last_ns) fputs("\r\033[K", stderr);
 }

@@ -3,6 +3,7 @@
 #define RETAIN_QUANT_REPORT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <cjson/cJSON.h>
 
@@ -20,6 +21,17 @@ void report_json(cJSON *o);
 
 /* The text of -p or -f; ERR_USAGE when neither was given. */
 int report_text(const struct options *o, struct str *out, struct err *e);
+
+/* A bar on stderr, where that is a terminal. */
+struct report_bar {
+    const char *what;
+    bool shown;
+    int64_t last_ns;
+};
+struct report_bar report_bar(const char *what);
+/* ctx: a report_bar. Returns non-zero when the person interrupts. */
+int report_bar_show(void *ctx, int64_t done, int64_t total);
+void report_bar_end(const struct report_bar *p);
 
 /* Ctrl-C stops at the next step instead of ending the process. */
 void report_catch_interrupt(void);

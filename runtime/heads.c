@@ -67,6 +67,9 @@ static int read_labels(const struct heads *h, const char *key, float **out, stru
 
 static int read_calibration(struct heads *h, struct err *e)
 {
+    struct gguf_str label;
+    h->label_is_share = gguf_get_str(h->file, "retain.heads.label", &label) && label.n == 5 &&
+                        !memcmp(label.data, "share", 5);
     int rc = read_labels(h, "retain.heads.label_mean", &h->label_mean, e);
     if (!rc) rc = read_labels(h, "retain.heads.label_std", &h->label_std, e);
     for (int i = 0; !rc && h->label_std && i < h->n_layer * h->n_head; i++)

@@ -6,7 +6,10 @@
  *   general.type = "retaining-heads"
  *   retain.heads.base_digest   hex BLAKE2b-256 of the model file
  *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}, .activation = "silu"
- *   retain.heads.label_mean, .label_std [layer][kv]  of the scores it was trained on; optional
+ *   retain.heads.label = "share" or "logit": what it was trained to predict, the largest softmax
+ *                        weight that a query will give the unit, as a logarithm, or the largest
+ *                        logit; optional
+ *   retain.heads.label_mean, .label_std [layer][kv]  label = score * std + mean; optional
  *   blk.N.retain_1.weight [hidden][input] Q8_0 or float, blk.N.retain_2.weight [kv][hidden] float
  */
 #ifndef RETAIN_RUNTIME_HEADS_H
@@ -22,7 +25,8 @@ struct heads_layer {
 struct heads {
     struct gguf *file;
     int n_layer, n_in, n_hidden, n_head;
-    char base_digest[65];          /* hex */
+    char base_digest[65]; /* hex */
+    bool label_is_share;
     float *label_mean, *label_std; /* [n_layer * n_head]; NULL = the file does not say */
     struct heads_layer *layers;
     const struct gguf_tensor **tensors; /* [n_layer][2] */
@@ -34,6 +38,12 @@ void heads_close(struct heads *h);
 
 /* ERR_FORMAT unless they were made for this model: digest (hex) and shapes. */
 int heads_check(const struct heads *h, const struct model *m, const char *digest, struct err *e);
+
+/* Do scores mean the same in every head and layer, so that all may share one budget? */
+static inline bool heads_comparable(const struct heads *h)
+{
+    return h->label_is_share && h->label_mean && h->label_std;
+}
 
 void heads_plan(struct heads *h, struct arena *a); /* as model_plan */
 void heads_load(struct heads *h);                  /* after heads_plan on a backed arena */

@@ -43,6 +43,7 @@ enum {
     JSON = OPTIONS_JSON,
     TEXTS = OPTIONS_TEXT,
     QUANTIZE = OPTIONS_QUANTIZE,
+    HEADS = OPTIONS_HEADS,
     EXPORT = OPTIONS_EXPORT,
     DELETE = OPTIONS_DELETE,
     LIST = OPTIONS_LIST,
@@ -70,6 +71,7 @@ static const struct {
     {JSON, "commands with results for programs"},
     {TEXTS, "commands that read a text"},
     {QUANTIZE, "quantize"},
+    {HEADS, "heads"},
     {EXPORT, "export"},
     {DELETE, "delete"},
     {LIST, "list"},
@@ -149,7 +151,24 @@ static const struct option table[] = {
      .help = "int4 (Q4_0) or int8 (Q8_0)"},
     {ROW("calibrate", 0, calibrate, QUANTIZE), .cli_only = true, .value = "FILE",
      .help = "a text like those the model will see: what it uses most is rounded least"},
-    {ROW("force", 0, force, QUANTIZE), .cli_only = true, .help = "replace a file that is there"},
+    {ROW("force", 0, force, QUANTIZE | HEADS), .cli_only = true, .help = "replace a file that is there"},
+
+    {.name = "Retaining heads"},
+    {ROW("data", 0, data, HEADS), .cli_only = true, .value = "FILE",
+     .help = "what to learn from: a line per row, "
+             "{\"document\": \"…\", \"question\": \"…\", \"answer\": \"…\"}; a document may be "
+             "an array of messages, questions and answers arrays too"},
+    {ROW("out", 0, out, HEADS), .cli_only = true, .value = "FILE", .help = "the file to write"},
+    {ROW("labels", 0, labels, HEADS), .choices = "answer,repeat,both,logit", .value = "KIND",
+     .help = "what a unit is worth: the share of attention that answers give it, or a repetition "
+             "of the document, or one after the other; or Locret's logit of answers"},
+    {ROW("steps", 0, steps, HEADS), .min = 1, .max = 1e7, .value = "N", .help = "training steps"},
+    {ROW("batch", 0, batch, HEADS), .min = 1, .max = 1024, .value = "N", .help = "rows per step"},
+    {ROW("rate", 0, rate, HEADS), .min = 0, .max = 1, .value = "X", .help = "learning rate"},
+    {ROW("hidden", 0, hidden, HEADS), .min = 1, .max = 65536, .value = "N",
+     .help = "width of the heads"},
+    {ROW("smoothing", 0, smoothing, HEADS), .min = 0, .max = 100, .value = "X",
+     .help = "how much neighbours' scores must agree"},
 
     {.name = "Memory"},
     {ROW("memory", 0, memory, MEMORY), .min = 1, .max = 1e15, .value = "SIZE",
@@ -193,14 +212,14 @@ static const struct option table[] = {
      .value = "X", .help = "make tokens that were just used less likely; 1 = off"},
     {ROW("repeat-last", 0, sampling.repeat_last, SAMPLING), .max = SAMPLER_HISTORY, .value = "N",
      .help = "tokens that count as just used"},
-    {ROW("seed", 0, sampling.seed, SAMPLING | EVAL | BENCH), .value = "N",
+    {ROW("seed", 0, sampling.seed, SAMPLING | EVAL | BENCH | HEADS), .value = "N",
      .help = "the same seed gives the same text"},
     {ROW("predict", 'n', n_predict, SAMPLING), .max = 1e9, .value = "N",
      .help = "most tokens per answer; 0 = until it ends"},
     {ROW("ignore-end", 0, ignore_end, SAMPLING), .help = "go on when the model ends its answer"},
 
     {.name = "Measuring"},
-    {ROW("length", 0, length, EVAL), .value = "N,…", .help = "tokens of the tasks"},
+    {ROW("length", 0, length, EVAL | HEADS), .value = "N,…", .help = "tokens of the tasks"},
     {ROW("seeds", 0, seeds, EVAL), .value = "N,…", .help = "seeds of the tasks"},
     {ROW("compression", 0, compression, EVAL), .value = "N,…",
      .help = "budgets as a part of the length: 8 keeps an eighth"},
@@ -224,12 +243,6 @@ static const struct option table[] = {
 
     {.name = "Other"},
     {ROW("json", 0, json, JSON), .cli_only = true, .help = "one JSON object per line"},
-    {ROW("safe", 0, safe, ALL), .cli_only = true,
-     .help = "do not read the configuration file"},
-    {ROW("print-config", 0, print_config, ALL), .cli_only = true,
-     .help = "print the settings in force, as a configuration file"},
-    {ROW("print-paths", 0, print_paths, ALL), .cli_only = true,
-     .help = "print which files the program uses"},
     {ROW("help", 'h', help, ALL), .cli_only = true, .help = "this list"},
 };
 /* clang-format on */
@@ -251,6 +264,7 @@ void options_init(struct options *o)
         .window = -1,
         .pooling = -1,
         .rewind = 64 << 20,
+        .smoothing = -1,
         .sampling = sampling_default(),
     };
     o->sampling.temperature = OPTIONS_TEMPERATURE_OF_MODEL;
@@ -639,67 +653,6 @@ int options_parse_config(struct options *o, char *text, const char *file, struct
         if (rc) return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
     }
     return 0;
-}
-
-bool options_safe(int argc, char *const *argv)
-{
-    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
-        if (!strcmp(argv[i], "--safe")) return true;
-    return false;
-}
-
-static void print_text(struct str *out, const char *text)
-{
-    bool quoted = !*text || isspace((unsigned char)*text) || strchr(text, '#') ||
-                  isspace((unsigned char)text[strlen(text) - 1]);
-    str_printf(out, quoted ? "\"%s\"" : "%s", text);
-}
-
-static void print_value(struct str *out, const struct option *d, const void *field)
-{
-    switch (d->kind) {
-    case FLAG: str_puts(out, *(const bool *)field ? "yes" : "no"); break;
-    case TEXT:
-        print_text(out, *(const char *const *)field ? *(const char *const *)field : "");
-        break;
-    case INT: str_printf(out, "%d", *(const int *)field); break;
-    case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
-    case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    default: str_printf(out, "%.6g", (double)*(const float *)field);
-    }
-}
-
-void options_print_config(const struct options *o, struct str *out)
-{
-    const struct option *heading = NULL;
-    struct options fresh;
-    options_init(&fresh);
-    for (const struct option *d = table; d < table + N_OPTIONS; d++) {
-        struct str now = {0}, before = {0};
-        if (d->kind == HEADING) heading = d;
-        if (d->cli_only || d->kind == HEADING) continue;
-        if (heading) str_printf(out, "%s# %s\n", out->n ? "\n" : "", heading->name);
-        heading = NULL;
-        print_value(&now, d, (const char *)o + d->offset);
-        print_value(&before, d, (const char *)&fresh + d->offset);
-        bool same = !strcmp(str_get(&now), str_get(&before));
-        /* What stands for "not set" is nothing that could be set: "", -1, 0 where 1 is the least.
-         */
-        bool unset = same && (strchr("-\"", *str_get(&now)) || (d->min > 0 && *now.data == '0'));
-        str_printf(out, "%s%s = %s\n", same ? "# " : "", d->name, unset ? "" : str_get(&now));
-        str_release(&now);
-        str_release(&before);
-    }
-}
-
-bool options_row(size_t i, struct options_row *row)
-{
-    if (i >= N_OPTIONS) return false;
-    const struct option *d = &table[i];
-    *row = d->kind == HEADING ? (struct options_row){.heading = d->name}
-                              : (struct options_row){NULL,       d->name, d->letter, d->value,
-                                                     d->choices, d->help, d->groups};
-    return true;
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */

@@ -111,11 +111,16 @@ static bool shares(const struct policy *p)
     return p->allocator != POLICY_UNIFORM && p->allocator != POLICY_PYRAMID;
 }
 
+static const char *default_policy(const struct asked *q)
+{
+    return policy_default(q->h != NULL, q->h && heads_comparable(q->h), q->gpu != NULL);
+}
+
 static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 {
     const struct heads *h = q->h;
     const struct options *o = q->o;
-    const char *name = o->policy ? o->policy : policy_default(h != NULL, q->gpu != NULL);
+    const char *name = o->policy ? o->policy : default_policy(q);
     p->policy = policy_named(name);
     if (!p->policy)
         return err_set(e, ERR_USAGE, "--policy %s is not known; known are: %s", name,
@@ -127,7 +132,13 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
-                       name, policy_default(false, q->gpu != NULL));
+                       name, policy_default(false, false, q->gpu != NULL));
+    bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
+    if (compares && !heads_comparable(h))
+        return err_set(e, ERR_USAGE,
+                       "--policy %s needs retaining heads whose scores mean the same in every "
+                       "head, as `retain heads train` makes them; choose --policy locret",
+                       name);
     if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
                        "these retaining heads cannot share a budget: their file has no "
@@ -193,6 +204,9 @@ static int check_protection(const struct plan *p, struct err *e)
 static void set_budget(struct plan *p, const struct model *m, const struct options *o, int budget)
 {
     int room = m->n_ctx - p->chunk - p->reserve, most = HEAD_BUDGETS_MAX * budget;
+    /* A head that may take from others stays within the positions the model knows; so does their
+     * mean then. */
+    if (shares(&p->rules) && budget > room && room >= 16) most = budget = room;
     p->budget = budget;
     set_protection(p, o);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
@@ -377,6 +391,11 @@ int plan_make(struct plan *p, struct model *m, struct heads *h, struct cuda *gpu
     if (rc) return rc;
     count(p, &q);
     if ((int64_t)plan_total_bytes(p) > limit) return refuse(p, &q, limit, e);
+    if (p->budget < budget)
+        snprintf(p->notice, sizeof p->notice,
+                 "%s was trained on %d positions: %d units per head are all that fit beside chunk "
+                 "and reserve",
+                 m->name, m->n_ctx, p->budget);
     note_positions(p, m);
     return 0;
 }

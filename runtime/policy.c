@@ -40,6 +40,12 @@ static const struct policy table[] = {
      .sinks = 4,
      .stabilizer_pct = 12,
      .about = "trained retaining heads (Locret)"},
+    {.name = "keeper",
+     .scorer = POLICY_CIS,
+     .allocator = POLICY_GLOBAL,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "retaining heads, one budget for all heads of all layers (ours)"},
     {.name = "locret-q",
      .scorer = POLICY_CIS,
      .sinks = 4,
@@ -158,16 +164,17 @@ const struct policy *policy_named(const char *name)
 
 const char *policy_names(void)
 {
-    return "full, locret, locret-q, expected, keydiff, keydiff+global, sink, h2o, snapkv, "
+    return "full, locret, keeper, locret-q, expected, keydiff, keydiff+global, sink, h2o, snapkv, "
            "pyramidkv, "
            "ada-snapkv, ada-pyramid, nacl, tova, scissorhands, sirllm, infinipot, random, "
            "locret+pyramid, "
            "locret+ada";
 }
 
-const char *policy_default(bool has_heads, bool on_gpu)
+const char *policy_default(bool has_heads, bool comparable, bool on_gpu)
 {
-    return has_heads ? "locret" : on_gpu ? "sink" : "keydiff+global";
+    if (has_heads) return comparable && !on_gpu ? "keeper" : "locret";
+    return on_gpu ? "sink" : "keydiff+global";
 }
 
 static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};

@@ -347,12 +347,14 @@ static void pool_values(float *x, int n, int width)
     }
 }
 
-/* Predictions compete with those of other heads only after each head's own scale is taken off:
- * (score - mean of the labels) / their deviation, both from the heads' file. */
+/* Predictions compete with those of other heads as logarithms of the share of attention that a unit
+ * will get: heads predict labels that were standardised, head by head. Labels of another kind mean
+ * something else in each head, and compete standardised. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
+    if (!f->heads->label_is_share) return;
     float mean = f->heads->label_mean[index], std = f->heads->label_std[index];
-    for (int s = 0; s < n; s++) x[s] = (x[s] - mean) / std;
+    for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
 }
 
 static void values_part(void *ctx, int index, int thread)

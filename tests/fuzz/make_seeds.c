@@ -1,9 +1,10 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, folder and tokenizer. */
+ * FOLDER/gguf, heads, torch, folder and tokenizer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "runtime/base/file.h"
 #include "tests/unit/make_vocab.h"
 
 static const char *out;
@@ -86,6 +87,18 @@ static void heads(void)
     maker_release(&m);
 }
 
+static void torch(void)
+{
+    struct str file = {0};
+    struct err e;
+    if (file_read("tests/golden/heads.bin", &file, &e)) {
+        fprintf(stderr, "%s\n", e.text);
+        exit(1);
+    }
+    save("torch", "heads", "", file.data, file.n);
+    str_release(&file);
+}
+
 static void folder(void)
 {
     static const char header[] =
@@ -143,6 +156,7 @@ int main(int argc, char **argv)
     model("bpe", false);
     model("spm", true);
     heads();
+    torch();
     folder();
     texts();
     return 0;

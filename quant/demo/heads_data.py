@@ -1,0 +1,52 @@
+"""Write what the demo model's retaining heads are trained on: JSON lines for `retain heads train`.
+
+    heads_data.py [--rows 4000] [--tokens 1024] [--seed 5] > rows.jsonl
+
+A row is a conversation with facts in filler, then questions about all of them with their answers.
+"""
+import argparse
+import json
+import random
+
+import generate
+
+
+def count(text):
+    """Tokens of the demo model, roughly: the tokenizer is not needed for this."""
+    return len(text) // 4 + 1
+
+
+def row(r, n_tokens):
+    kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .15, .05))[0]
+    n_facts = {'chat': r.randint(2, 12), 'key': r.choice((8, 16, 24))}.get(kind, 1)
+    turns, questions = generate.memory(r, r.randint(n_tokens * 35 // 100, n_tokens * 75 // 100),
+                                       n_facts, count, kind)
+    if r.random() < .1:
+        turns = generate.sloppy(r, turns)
+        questions = [tuple(text for _, text in generate.sloppy(r, (('user', q), ('assistant', a))))
+                     for q, a in questions]
+    turns, questions = merge(turns), [tuple(map(generate.plain, pair)) for pair in questions]
+    return {'document': [generate.plain(text) for _, text in turns],
+            'question': [q for q, _ in questions], 'answer': [a for _, a in questions]}
+
+
+def merge(turns):
+    """Roles must take turns."""
+    out = []
+    for role, text in turns:
+        if out and out[-1][0] == role:
+            out[-1] = (role, out[-1][1] + ' ' + text)
+        else:
+            out.append((role, text))
+    return out
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--rows', type=int, default=4000)
+    parser.add_argument('--tokens', type=int, default=1024)
+    parser.add_argument('--seed', type=int, default=5)
+    a = parser.parse_args()
+    r = random.Random(a.seed)
+    for _ in range(a.rows):
+        print(json.dumps(row(r, a.tokens), ensure_ascii=False))

@@ -1,0 +1,85 @@
+#!/bin/sh
+# heads: trained from rows of text, the same for the same seed, after an interruption too; imported
+# from PyTorch and safetensors; refused where they do not belong.
+. "$(dirname "$0")/lib.sh"
+
+row() {
+    printf '{"document": ["My %s is called %s.", "Noted.", "Tell me about foxes.", "Foxes are red.", ' "$1" "$2"
+    printf '"What is two plus two?", "Two plus two is four."], '
+    printf '"question": ["What is my %s called?"], "answer": ["Your %s is called %s."]}\n' "$1" "$1" "$2"
+}
+for name in Milo Luna Rex Coco Kiki Oreo; do
+    row cat $name
+    row dog $name
+done >"$T/rows"
+train() { "$RETAIN" heads train --data "$T/rows" --length 128 --hidden 16 --rate .01 "$@"; }
+
+check "train" train --steps 12 --out "$T/a.gguf" --threads 1
+check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
+check "the same seed, the same file" cmp "$T/a.gguf" "$T/b.gguf"
+check "another seed" train --steps 12 --out "$T/c.gguf" --seed 2
+if cmp -s "$T/a.gguf" "$T/c.gguf"; then no "the seed does not matter"; else ok; fi
+for labels in repeat both logit; do
+    check "labels $labels" train --steps 2 --labels $labels --out "$T/$labels.gguf"
+done
+holds "comparable scores" "$("$RETAIN" heads info --heads "$T/both.gguf")" 'policy keeper'
+holds "scores of one head" "$("$RETAIN" heads info --heads "$T/logit.gguf")" 'policy locret'
+
+# Interrupted wherever it was, a training goes on to the same file.
+many="--steps 1000 --seed 3"
+train $many --out "$T/whole.gguf" >/dev/null 2>&1 &
+"$RETAIN" heads train --data "$T/rows" --length 128 --hidden 16 --rate .01 $many \
+    --out "$T/parts.gguf" >"$T/first" 2>&1 &
+pid=$!
+wait_for 60 grep -q 'step 100' "$T/first"
+kill -INT $pid
+wait $pid
+equal "interrupted: exit status" 130 $?
+check "a checkpoint is left" test -s "$T/parts.gguf.part"
+train --steps 1000 --seed 4 --out "$T/parts.gguf" >"$T/out" 2>&1
+equal "other settings: exit status" 2 $?
+train $many --out "$T/parts.gguf" >"$T/second" 2>&1
+equal "resumed: exit status" 0 $?
+holds "it says so" "$(cat "$T/second")" 'going on after step [0-9]+ of 1000'
+wait
+check "interrupted and not, the same file" cmp "$T/whole.gguf" "$T/parts.gguf"
+if [ -e "$T/parts.gguf.part" ]; then no "the checkpoint stays"; else ok; fi
+
+train --steps 2 --out "$T/a.gguf" >"$T/out" 2>&1
+equal "OUT is there: exit status" 2 $?
+"$RETAIN" heads train --out "$T/x.gguf" >"$T/out" 2>&1
+equal "no data: exit status" 2 $?
+echo '{"document": 1}' >>"$T/rows"
+train --steps 40 --out "$T/x.gguf" >"$T/out" 2>&1
+equal "a bad row: exit status" 3 $?
+holds "a bad row is named" "$(cat "$T/out")" 'row 13'
+
+# Import: the demo model's shapes, see tests/golden/make_torch.py.
+check "import from PyTorch" "$RETAIN" heads import tests/golden/heads.bin --out "$T/torch.gguf"
+holds "imported" "$("$RETAIN" heads info --heads "$T/torch.gguf")" '512 -> 2 -> 2'
+check "imported heads run" "$RETAIN" generate -p Hello -n 4 --policy locret --heads "$T/torch.gguf"
+"$RETAIN" generate -p Hello --policy keeper --heads "$T/torch.gguf" >"$T/out" 2>&1
+equal "keeper with heads that do not compare: exit status" 2 $?
+"$RETAIN" heads import README.md --out "$T/x.gguf" >"$T/out" 2>&1
+equal "import of another file: exit status" 3 $?
+python=/usr/bin/python3
+if [ -x $python ] && $python -c 'import torch' 2>/dev/null; then
+    $python tests/golden/make_torch.py "$T"
+    for form in plain protocol4 half; do
+        check "import $form" "$RETAIN" heads import "$T/$form.bin" --out "$T/$form.gguf"
+        check "$form is the same" cmp "$T/$form.gguf" "$T/torch.gguf"
+    done
+    for form in turned short module old; do
+        "$RETAIN" heads import "$T/$form.bin" --out "$T/$form.gguf" >"$T/out" 2>&1
+        equal "import $form: exit status" 3 $?
+    done
+else
+    skip "PyTorch, to write files with"
+fi
+
+# Heads of another model.
+check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.gguf" --type q8
+"$RETAIN" generate -m "$T/other.gguf" --heads "$T/a.gguf" -p Hello >"$T/out" 2>&1
+equal "foreign heads: exit status" 3 $?
+holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
+finish

@@ -1,0 +1,16 @@
+/* fuzz: bytes as a file that torch.save wrote. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/torch_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    struct torch_file *f;
+    struct err e;
+    torch_file_open(&f, bytes, n, "fuzz", &e);
+    torch_file_close(f);
+    return 0;
+}

@@ -1,0 +1,382 @@
+/* heads in training: gradient and steps against PyTorch in float64 (tests/golden/make_heads.py) and
+ * finite differences, labels against their definition in double, rows of text. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "kernels/kernels.h"
+#include "quant/heads_net.h"
+#include "quant/heads_sample.h"
+#include "quant/heads_watch.h"
+#include "runtime/base/file.h"
+#include "runtime/base/pool.h"
+#include "runtime/engine.h"
+#include "runtime/options.h"
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+struct trainer {
+    struct heads_net net;
+    struct heads_work work;
+    struct arena arena;
+    struct pool *pool;
+};
+
+static void plan(struct trainer *t, int n, int n_in, int n_hidden, int n_head, struct arena *a)
+{
+    heads_net_plan(&t->net, n_in, n_hidden, n_head, a);
+    heads_work_plan(&t->work, n, n_in, n_hidden, n_head, a);
+}
+
+static void trainer_init(struct trainer *t, int n, int n_in, int n_hidden, int n_head,
+                         const char *isa, int n_threads)
+{
+    struct arena a;
+    struct err e;
+    arena_init_plan(&a, "test");
+    plan(t, n, n_in, n_hidden, n_head, &a);
+    assert_int_equal(arena_init(&t->arena, "test", a.used, &e), 0);
+    plan(t, n, n_in, n_hidden, n_head, &t->arena);
+    assert_int_equal(pool_open(&t->pool, n_threads, &e), 0);
+    t->work.kernels = kn_table(isa);
+    t->work.pool = t->pool;
+    assert_non_null(t->work.kernels);
+}
+
+static void trainer_release(struct trainer *t)
+{
+    pool_close(t->pool);
+    arena_release(&t->arena);
+}
+
+struct golden {
+    cJSON *json;
+    struct heads_rows rows;
+    float *x, *label;
+    uint8_t *next;
+};
+
+static const cJSON *get(const struct golden *g, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(g->json, key);
+    assert_non_null(v);
+    return v;
+}
+
+static double number(const struct golden *g, const char *key)
+{
+    return cJSON_GetNumberValue(get(g, key));
+}
+
+static void fill(float *out, const cJSON *numbers)
+{
+    const cJSON *v;
+    cJSON_ArrayForEach(v, numbers) *out++ = (float)v->valuedouble;
+}
+
+static void golden_open(struct golden *g, struct trainer *t, const char *isa, int n_threads)
+{
+    struct str text = {0};
+    struct err e;
+    if (file_read("tests/golden/heads.json", &text, &e)) fail_msg("%s", e.text);
+    g->json = cJSON_Parse(str_get(&text));
+    str_release(&text);
+    assert_non_null(g->json);
+    int n = (int)number(g, "n"), n_in = (int)number(g, "n_in"), n_head = (int)number(g, "n_head");
+    trainer_init(t, n, n_in, (int)number(g, "n_hidden"), n_head, isa, n_threads);
+    g->x = aligned_alloc(64, (size_t)(n * n_in) * sizeof *g->x);
+    g->label = calloc((size_t)(n * n_head), sizeof *g->label);
+    g->next = calloc((size_t)n, 1);
+    fill(g->x, get(g, "x"));
+    fill(g->label, get(g, "label"));
+    for (int i = 0; i < n; i++) g->next[i] = cJSON_GetArrayItem(get(g, "next"), i)->valueint != 0;
+    g->rows = (struct heads_rows){n, g->x, g->label, g->next};
+    fill(t->net.weights, get(g, "w1"));
+    fill(heads_net_w2(&t->net), get(g, "w2"));
+}
+
+static void golden_close(struct golden *g, struct trainer *t)
+{
+    cJSON_Delete(g->json);
+    free(g->x);
+    free(g->label);
+    free(g->next);
+    trainer_release(t);
+}
+
+static void near(const float *x, const cJSON *expected, double tolerance)
+{
+    const cJSON *v;
+    cJSON_ArrayForEach(v, expected)
+    {
+        if (!(fabs((double)*x - v->valuedouble) <= tolerance))
+            fail_msg("%.9g, expected %.9g", (double)*x, v->valuedouble);
+        x++;
+    }
+}
+
+static double gradient(const struct golden *g, struct trainer *t)
+{
+    return heads_net_gradient(&t->net, &g->rows, (float)number(g, "fit"),
+                              (float)number(g, "smooth"), &t->work);
+}
+
+static void equals_pytorch(void **state)
+{
+    (void)state;
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        struct golden g;
+        struct trainer t;
+        golden_open(&g, &t, *isa, 2);
+        size_t n1 = (size_t)(t.net.n_hidden * t.net.n_in);
+        double loss = gradient(&g, &t);
+        assert_true(fabs(loss - number(&g, "loss")) < 1e-6);
+        near(t.work.score, get(&g, "score"), 1e-5);
+        near(t.net.gradient, get(&g, "g1"), 1e-6);
+        near(t.net.gradient + n1, get(&g, "g2"), 1e-6);
+        for (int step = 1; step <= (int)number(&g, "steps"); step++) {
+            gradient(&g, &t);
+            heads_net_step(&t.net, (float)number(&g, "rate"), (float)number(&g, "clip"), step,
+                           t.pool);
+        }
+        near(t.net.weights, get(&g, "w1_after"), 2e-5);
+        near(heads_net_w2(&t.net), get(&g, "w2_after"), 2e-5);
+        golden_close(&g, &t);
+    }
+}
+
+/* Central differences of the loss, in a few directions of each matrix. */
+static void equals_differences(void **state)
+{
+    (void)state;
+    const float h = 1.0f / 256;
+    struct golden g;
+    struct trainer t;
+    golden_open(&g, &t, NULL, 1);
+    gradient(&g, &t);
+    float *expected = malloc(t.net.n * sizeof *expected);
+    memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
+    for (size_t i = 0; i < t.net.n; i += 7) {
+        float w = t.net.weights[i];
+        t.net.weights[i] = w + h;
+        double up = gradient(&g, &t);
+        t.net.weights[i] = w - h;
+        double down = gradient(&g, &t);
+        t.net.weights[i] = w;
+        assert_true(fabs((up - down) / (2 * (double)h) - (double)expected[i]) < 2e-4);
+    }
+    free(expected);
+    golden_close(&g, &t);
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    struct golden g[2];
+    struct trainer t[2];
+    for (int i = 0; i < 2; i++) {
+        golden_open(&g[i], &t[i], NULL, 1 + 2 * i);
+        gradient(&g[i], &t[i]);
+        heads_net_step(&t[i].net, 0.01f, 0.5f, 1, t[i].pool);
+    }
+    assert_memory_equal(t[0].net.weights, t[1].net.weights, t[0].net.n * sizeof(float));
+    for (int i = 0; i < 2; i++) golden_close(&g[i], &t[i]);
+}
+
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+static struct engine *open_demo(void)
+{
+    struct options o;
+    struct engine *g;
+    struct err e;
+    options_init(&o);
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    return g;
+}
+
+/* The scaled logit of query head q at position t for its KV head's key at position s, by RoPE's
+ * definition. */
+static double logit(const struct heads_watch *w, int layer, int q, int t, int s)
+{
+    const struct model *m = w->engine->model;
+    int dim = m->head_dim, half = dim / 2, row = heads_watch_n_in(m);
+    const float *x = heads_watch_x(w, layer);
+    const float *query = x + t * row + q * dim;
+    const float *key = x + s * row + (m->n_head + q / (m->n_head / m->n_kv_head)) * dim;
+    double sum = 0;
+    for (int i = 0; i < half; i++) {
+        double a = (t - s) * pow(10000, -2.0 * i / dim), x0 = (double)query[i];
+        double x1 = (double)query[i + half], y0 = (double)key[i], y1 = (double)key[i + half];
+        sum += (x0 * y0 + x1 * y1) * cos(a) + (x0 * y1 - x1 * y0) * sin(a);
+    }
+    return sum / sqrt(dim);
+}
+
+static void labels_are_their_definition(void **state)
+{
+    (void)state;
+    enum { N = 40, CONTEXT = 30 };
+    struct engine *g = open_demo();
+    const struct model *m = g->model;
+    int group = m->n_head / m->n_kv_head;
+    int32_t ids[N];
+    uint8_t asks[N] = {0};
+    for (int i = 0; i < N; i++) ids[i] = 300 + 37 * i % 1000;
+    for (int t = CONTEXT; t < N; t += 3) asks[t] = 1;
+    for (int kind = HEADS_LOGIT; kind <= HEADS_SHARE; kind++) {
+        struct heads_watch w;
+        struct err e;
+        assert_int_equal(heads_watch_open(&w, g, kind, N, 2, &e), 0);
+        heads_watch_run(&w, ids, asks, N, CONTEXT);
+        for (int layer = 0; layer < m->n_layer; layer++)
+            for (int h = 0; h < m->n_kv_head; h++)
+                for (int s = 0; s < CONTEXT; s += 7) {
+                    double best = -1e30;
+                    for (int i = 0; i < group * N; i++) {
+                        int t = i / group, q = h * group + i % group;
+                        double sum = 0;
+                        if (!asks[t]) continue;
+                        for (int k = 0; k <= t; k++) sum += exp(logit(&w, layer, q, t, k));
+                        best = fmax(best, logit(&w, layer, q, t, s) -
+                                              (kind == HEADS_SHARE ? log(sum) : 0));
+                    }
+                    double got = (double)heads_watch_label(&w, layer)[s * m->n_kv_head + h];
+                    assert_true(fabs(got - best) < 1e-3);
+                }
+        /* A second text stands behind the first, and is the same. */
+        heads_watch_run(&w, ids, asks, N, CONTEXT);
+        assert_int_equal(w.n, 2 * CONTEXT);
+        assert_int_equal(w.next[CONTEXT - 2], 1);
+        assert_int_equal(w.next[CONTEXT - 1], 0);
+        const float *label = heads_watch_label(&w, 1);
+        assert_memory_equal(label, label + CONTEXT * m->n_kv_head,
+                            (size_t)(CONTEXT * m->n_kv_head) * sizeof *label);
+        heads_watch_close(&w);
+    }
+    engine_close(g);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void put(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* The text of tokens that ask, or of all. */
+static void text_of(const struct engine *g, const struct heads_sample *s, bool all, struct str *out)
+{
+    str_clear(out);
+    for (size_t i = 0; i < s->ids.n; i++) {
+        size_t n;
+        const char *bytes = tokenizer_bytes(g->tokenizer, s->ids.ids[i], true, &n);
+        if (all || s->asks[i]) str_append(out, bytes, n);
+    }
+}
+
+static void rows_are_conversations(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/retain-rows-XXXXXX";
+    close(mkstemp(path));
+    put(path, "{\"document\": \"My cat is called Milo. She sleeps in the kitchen all day.\", "
+              "\"question\": \"Who?\", \"answer\": \"Milo.\"}\n\n"
+              "{\"document\": [\"I live in Rome now.\", \"Noted, thank you.\"], "
+              "\"question\": [\"Where?\", \"Sure?\"], \"answer\": [\"Rome.\", \"Yes.\"]}\n"
+              "{\"document\": [\"alone\"], \"question\": \"?\", \"answer\": \"!\"}\n"
+              "{\"document\": ");
+    struct engine *g = open_demo();
+    struct heads_data d;
+    struct heads_sample s = {0};
+    struct str text = {0};
+    struct err e;
+    assert_int_equal(heads_data_open(&d, path, &e), 0);
+    assert_int_equal(d.n, 4);
+    assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
+    text_of(g, &s, true, &text);
+    assert_string_equal(str_get(&text),
+                        "<|bos|><|user|> My cat is called Milo. She sleeps in the kitchen all "
+                        "day.\n\nWho?<|end|><|assistant|> Milo.");
+    text_of(g, &s, false, &text);
+    assert_string_equal(str_get(&text), "<|assistant|> Milo.");
+    assert_int_equal(s.asks[s.n_context - 1], 1);
+    assert_int_equal(s.asks[s.n_context - 2], 0);
+
+    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 512, &e), 0);
+    text_of(g, &s, false, &text);
+    assert_string_equal(str_get(&text), "<|assistant|> Rome.<|assistant|> Yes.");
+    size_t whole = s.ids.n;
+    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, (int)whole - 1, &e), 0);
+    text_of(g, &s, false, &text);
+    assert_string_equal(str_get(&text), "<|assistant|> Rome.");
+
+    assert_int_equal(heads_sample_read(&s, &d, 0, true, g, 512, &e), 0);
+    size_t n = (size_t)s.n_context - 1; /* without BOS */
+    assert_memory_equal(s.ids.ids + 1, s.ids.ids + s.ids.n - n, n * sizeof *s.ids.ids);
+    assert_int_equal(s.asks[s.ids.n - n], 1);
+    assert_int_equal(s.asks[s.ids.n - n - 2], 0);
+
+    assert_int_equal(heads_sample_read(&s, &d, 2, false, g, 512, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "row 3"));
+    assert_int_equal(heads_sample_read(&s, &d, 3, false, g, 512, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "row 4"));
+    heads_data_close(&d);
+    heads_sample_release(&s);
+    str_release(&text);
+    engine_close(g);
+    unlink(path);
+}
+
+/* A document that is too long is cut, the question stays. */
+static void long_documents_are_cut(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/retain-rows-XXXXXX";
+    struct str row = {0};
+    close(mkstemp(path));
+    for (int i = 0; i < 2; i++) {
+        str_puts(&row, "{\"document\": \"");
+        for (int k = 0; k < 200; k++) str_puts(&row, "The quiet garden was old and green. ");
+        str_puts(&row, "\", \"question\": \"What was it?\", \"answer\": \"Old.\"}\n");
+    }
+    put(path, str_get(&row));
+    struct engine *g = open_demo();
+    struct heads_data d;
+    struct heads_sample s = {0};
+    struct err e;
+    assert_int_equal(heads_data_open(&d, path, &e), 0);
+    assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 256, &e), 0);
+    assert_in_range(s.ids.n, 150, 256);
+    str_clear(&row);
+    text_of(g, &s, true, &row);
+    assert_non_null(strstr(str_get(&row), "\n\nWhat was it?<|end|><|assistant|> Old."));
+    heads_data_close(&d);
+    heads_sample_release(&s);
+    str_release(&row);
+    engine_close(g);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_pytorch),         cmocka_unit_test(equals_differences),
+        cmocka_unit_test(threads_do_not_matter),  cmocka_unit_test(labels_are_their_definition),
+        cmocka_unit_test(rows_are_conversations), cmocka_unit_test(long_documents_are_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,31 +1,25 @@
-"""Train the retaining heads (Locret, Huang et al. 2024) on the frozen demo model.
+"""The demo model's retaining heads trained in PyTorch: a readable twin of `retain heads train --labels
+answer` with the same rows in the same order, the same labels, schedule and validation.
 
-One head per layer, W2 · silu(W1 · [q, k, v]) with q, k, v before RoPE, gives every cache unit the
-score by which it is kept. Its label is the largest attention logit that any token of an answer, in
-any query head of the group, gives the unit. Labels are standardised per layer and KV head: the
-ranking is unchanged, and recall at 128 units goes from .71 to .90.
+    heads.py --model retain-demo.gguf --data rows.jsonl [--steps 250 --batch 4 --rate .002] [--out heads.pt]
 
-The model is the one the runtime computes with, its matrices rounded to Q4_0.
+The shipped heads are the C trainer's; this is what it is compared with, and what evaluate.py reads.
+The model is computed in bfloat16, the heads in float32.
 """
 import argparse
-import random
-import time
+import json
+import struct
 
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-import generate
 import model as llama
-from export import quantize
-from tokenizer import PAD, Tokenizer
-from train import encode
+from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, PAD, SPECIALS, USER, Tokenizer
 
-ROW, ROWS = 1024, 4
-LEARNING_RATE, SMOOTHNESS = 2e-3, .0025      # the second: neighbours should not differ for nothing
-CHUNK, STABILIZERS = 256, 32                 # of the runtime
-EVICT_FROM = .3                              # share of the steps after which units get lost
-STATISTICS = 16                              # batches that the labels' mean and deviation come from
+LENGTH, STATISTICS, VALIDATION = 1024, 64, 32
+SMOOTHING, CLIP = .0025, .5
 
 
 class Heads(nn.Module):
@@ -39,7 +33,7 @@ class Heads(nn.Module):
             for _ in range(c.n_layers))
 
     def forward(self, i, q, k, v):
-        """q, k, v [rows, n, width] of layer i -> scores [rows, n, n_kv]"""
+        """q, k, v [..., width] of layer i -> scores [..., n_kv]"""
         x = torch.cat([q, k, v], -1).float()
         return F.linear(F.silu(F.linear(x, self.first[i])), self.second[i])
 
@@ -57,117 +51,210 @@ class Heads(nn.Module):
         return heads.requires_grad_(False)
 
 
-def row(tokenizer, r):
-    """(ids, is it a token of an answer?, length of the context): facts in filler, then the
-    questions."""
-    kind = r.choices(('chat', 'passkey', 'key'), (.7, .15, .15))[0]
-    n_facts = {'chat': r.randint(2, 12), 'passkey': 1, 'key': r.choice((8, 16, 24))}[kind]
-    turns, questions = generate.memory(r, r.randint(ROW * 35 // 100, ROW * 75 // 100), n_facts,
-                                       tokenizer.count, kind)
-    if r.random() < .1:
-        turns = generate.sloppy(r, turns)
-        questions = [tuple(text for _, text in generate.sloppy(r, (('user', q), ('assistant', a))))
-                     for q, a in questions]
-    ids = encode(tokenizer, turns)[0]
-    context, answer = len(ids), [False] * len(ids)
-    for pair in questions:
-        ask = encode(tokenizer, [('user', pair[0])])[0][1:]
-        reply = encode(tokenizer, [('assistant', pair[1])])[0][1:]
-        if len(ids) + len(ask) + len(reply) > ROW:
+# ------------------------------------------------------------------------------------ the GGUF file
+class Reader:
+    FORMATS = {0: 'B', 1: 'b', 2: 'H', 3: 'h', 4: 'I', 5: 'i', 6: 'f', 7: '?', 10: 'Q', 11: 'q',
+               12: 'd'}
+    STRING, ARRAY = 8, 9
+
+    def __init__(self, data):
+        self.data, self.at = data, 4
+
+    def number(self, form):
+        size = struct.calcsize(form)
+        self.at += size
+        return struct.unpack('<' + form, self.data[self.at - size:self.at])[0]
+
+    def string(self):
+        n = self.number('Q')
+        self.at += n
+        return self.data[self.at - n:self.at].decode()
+
+    def value(self, kind):
+        if kind == self.STRING:
+            return self.string()
+        if kind == self.ARRAY:
+            kind, n = self.number('I'), self.number('Q')
+            return [self.value(kind) for _ in range(n)]
+        return self.number(self.FORMATS[kind])
+
+
+def read_gguf(path):
+    """(metadata, {name: float32 array}) of a file with F32 and Q4_0 tensors, as export.py writes; of
+    other types only the shape is taken."""
+    with open(path, 'rb') as f:
+        r = Reader(f.read())
+    r.number('I')
+    n_tensors, n_keys = r.number('Q'), r.number('Q')
+    keys = {}
+    for _ in range(n_keys):
+        name = r.string()
+        keys[name] = r.value(r.number('I'))
+    infos = [(r.string(), [r.number('Q') for _ in range(r.number('I'))][::-1], r.number('I'),
+              r.number('Q')) for _ in range(n_tensors)]
+    start, tensors = r.at + -r.at % 32, {}
+    for name, shape, kind, offset in infos:
+        n, at = int(np.prod(shape)), start + offset
+        if kind == 0:
+            tensors[name] = np.frombuffer(r.data, np.float32, n, at).reshape(shape)
+        elif kind == 2:
+            blocks = np.frombuffer(r.data, np.uint8, n // 32 * 18, at).reshape(-1, 18)
+            scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+            codes = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], 1).astype(np.float32)
+            tensors[name] = (scale * (codes - 8)).reshape(shape)
+        elif kind == 8:
+            blocks = np.frombuffer(r.data, np.uint8, n // 32 * 34, at).reshape(-1, 34)
+            scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
+            codes = blocks[:, 2:].copy().view(np.int8).astype(np.float32)
+            tensors[name] = (scale * codes).reshape(shape)
+    return keys, tensors
+
+
+def together(w, n_heads):
+    """Rows of heads from interleaved RoPE order back to rotate-half."""
+    return w.reshape(n_heads, -1, 2, w.shape[-1]).transpose(0, 2, 1, 3).reshape(w.shape)
+
+
+def read_model(path):
+    keys, t = read_gguf(path)
+    c = llama.Config()
+    model = llama.Llama(c)
+    put = lambda p, w: p.data.copy_(torch.tensor(np.ascontiguousarray(w)))
+    put(model.emb, t['token_embd.weight'] / c.d ** .5)
+    for i, layer in enumerate(model.layers):
+        put(layer.q, together(t[f'blk.{i}.attn_q.weight'], c.n_heads))
+        put(layer.k, together(t[f'blk.{i}.attn_k.weight'], c.n_kv))
+        for name, tensor in (('v', 'attn_v'), ('out', 'attn_output'), ('gate', 'ffn_gate'),
+                             ('up', 'ffn_up'), ('down', 'ffn_down'), ('attn_norm', 'attn_norm'),
+                             ('ffn_norm', 'ffn_norm')):
+            put(getattr(layer, name), t[f'blk.{i}.{tensor}.weight'])
+    return model.requires_grad_(False), read_tokenizer(keys)
+
+
+def read_tokenizer(keys):
+    """Merges are words of GPT-2's byte alphabet; ids are what Tokenizer wants."""
+    id_of = {piece: i for i, piece in enumerate(keys['tokenizer.ggml.tokens'])}
+    tokenizer = Tokenizer([[id_of[x] for x in m.split(' ')] for m in keys['tokenizer.ggml.merges']])
+    assert len(tokenizer) == len(id_of) and FIRST_BYTE == len(SPECIALS)
+    return tokenizer
+
+
+# --------------------------------------------------------------------------------------------- rows
+def random_at(seed, stream, index):
+    """runtime/sampler.c"""
+    mask = (1 << 64) - 1
+
+    def mix(z):
+        z = (z + 0x9e3779b97f4a7c15) & mask
+        z = ((z ^ z >> 30) * 0xbf58476d1ce4e5b9) & mask
+        z = ((z ^ z >> 27) * 0x94d049bb133111eb) & mask
+        return z ^ z >> 31
+    return (mix(mix(mix(seed) + stream & mask) + index & mask) >> 11) * 2 ** -53
+
+
+def shuffled(rows, seed, stream):
+    rows = list(rows)
+    for i in range(len(rows) - 1, 0, -1):
+        j = int(random_at(seed, stream, i) * (i + 1))
+        rows[i], rows[j] = rows[j], rows[i]
+    return rows
+
+
+def encode(tokenizer, row):
+    """(ids, who asks, context) as quant/heads_sample.c makes them; None when nothing fits."""
+    ids = [BOS]
+    for i, text in enumerate(row['document']):
+        ids += [ASSISTANT if i % 2 else USER] + tokenizer.encode(' ' + text) + [END]
+    asks, context = [False] * len(ids), 0
+    for question, answer in zip(row['question'], row['answer']):
+        q = [USER] + tokenizer.encode(' ' + question) + [END, ASSISTANT]
+        a = tokenizer.encode(' ' + answer)
+        end = [END] if context else []
+        if len(ids) + len(end) + len(q) + len(a) > LENGTH:
             break
-        ids, answer = ids + ask + reply, answer + [False] * len(ask) + [True] * len(reply)
-    short = ROW - len(ids)
-    return ids + [PAD] * short, answer + [False] * short, context
-
-
-def batch(tokenizer, r):
-    rows = []
-    while len(rows) < ROWS:
-        made = row(tokenizer, r)
-        if len(made[0]) == ROW and any(made[1]):
-            rows.append(made)
-    ids, answer = torch.tensor([x[0] for x in rows]), torch.tensor([x[1] for x in rows])
-    return ids, answer, torch.arange(ROW) < torch.tensor([x[2] for x in rows])[:, None]
-
-
-def evictor(heads, budget):
-    """For Llama.hidden: from one chunk to the next every head keeps the best `budget` units, the
-    newest among them, as the runtime does. Tokens then see a thinned past, as they will."""
-    def evict(i, q, k, v):
-        score = heads(i, q, k, v).transpose(1, 2)                 # [rows, n_kv, n]
-        rows, n_kv, n = score.shape
-        mask, gone = torch.zeros(rows, n_kv, n, n, dtype=q.dtype), torch.zeros_like(score)
-        for start in range(CHUNK, n, CHUNK):
-            now = score + gone
-            now[:, :, start:] = -torch.inf
-            now[:, :, start - STABILIZERS:start] = torch.inf
-            worst = now.topk(budget, -1).values[:, :, -1:]
-            gone[:, :, :start].masked_fill_(now[:, :, :start] < worst, -torch.inf)
-            mask[:, :, start:start + CHUNK] = gone[:, :, None]
-        return mask
-    return evict
+        ids, asks = ids + end + q + a, asks + [False] * (len(end) + len(q) - 1) + [True] * (len(a) + 1)
+        context = context or len(ids) - len(a)
+    return (ids, asks, context) if context >= 16 else None
 
 
 @torch.no_grad()
-def watch(model, weights, tokenizer, r, evict=None):
-    """For one batch: per layer ((q, k, v), labels [rows, n, n_kv]), and which tokens are
-    context."""
-    ids, answer, context = batch(tokenizer, r)
-    seen, layers = [], []
-    model.hidden(ids, lambda p: weights[id(p)], seen, evict)
+def watch(model, weights, sample):
+    """Per layer (q, k, v of the context, labels [n, n_kv])."""
+    ids, asks, n = sample
+    seen, asks = [], torch.tensor(asks)
+    model.hidden(torch.tensor([ids]), lambda p: weights[id(p)], seen)
+    layers = []
     for q, k, v, logits in seen:
-        # the largest over the answer's tokens and over the queries of the group
-        label = torch.stack([of_row[:, :, mask].float().amax((1, 2)).T
-                             for of_row, mask in zip(logits, answer)])
-        layers.append(((q, k, v), label))
-    return layers, context
+        future = torch.ones(len(ids), len(ids), dtype=torch.bool).triu_(1)
+        share = logits[0].float().masked_fill(future, -torch.inf).log_softmax(-1)
+        layers.append(((q[0, :n], k[0, :n], v[0, :n]), share[:, :, asks, :n].amax((1, 2)).T))
+    return layers
 
 
-def correlation(a, b):
-    a, b = a - a.mean(0), b - b.mean(0)
-    return ((a * b).sum(0) / (a.norm(dim=0) * b.norm(dim=0))).mean().item()
+def overlap(score, label):
+    """Of the best tenth, mean over KV heads."""
+    n = -(-len(label) // 10)
+    found = [len(set(a.topk(n).indices.tolist()) & set(b.topk(n).indices.tolist())) / n
+             for a, b in zip(score.T, label.T)]
+    return sum(found) / len(found)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--model', required=True)
+    parser.add_argument('--data', required=True)
+    parser.add_argument('--out')
+    parser.add_argument('--steps', type=int, default=250)
+    parser.add_argument('--batch', type=int, default=4)
+    parser.add_argument('--rate', type=float, default=2e-3)
+    parser.add_argument('--seed', type=int, default=0, help="the C program's --seed")
+    a = parser.parse_args()
+    torch.manual_seed(a.seed)
+    model, tokenizer = read_model(a.model)
+    weights = {id(p): p.bfloat16() for p in model.parameters()}
+    with open(a.data) as f:
+        rows = [json.loads(line) for line in f]
+    order = shuffled(range(len(rows)), a.seed, (1 << 64) - 1)
+    n_valid = max(1, min(VALIDATION, len(rows) // 10))
+    valid, rest = order[:n_valid], order[n_valid:]
+    turns = []
+    while len(turns) < max(a.steps * a.batch, STATISTICS):
+        turns += shuffled(rest, a.seed, len(turns) // len(rest))
+    samples = lambda which: filter(None, (encode(tokenizer, rows[i]) for i in which))
+
+    labels = [[] for _ in model.layers]
+    for sample in samples(turns[:STATISTICS]):
+        for store, (_, label) in zip(labels, watch(model, weights, sample)):
+            store.append(label)
+    mean = torch.stack([torch.cat(x).mean(0) for x in labels])      # [n_layers, n_kv]
+    std = torch.stack([torch.cat(x).std(0, unbiased=False) for x in labels])
+
+    heads = Heads(model.c)
+    adam = torch.optim.AdamW(heads.parameters(), betas=(.9, .95), weight_decay=.01)
+    for step in range(1, a.steps + 1):
+        batch = [watch(model, weights, s) for s in samples(turns[(step - 1) * a.batch:step * a.batch])]
+        loss, n_layers = 0, len(heads.first)
+        for i in range(n_layers):
+            score = [heads(i, *layers[i][0]) for layers in batch]
+            label = [(layers[i][1] - mean[i]) / std[i] for layers in batch]
+            jump = torch.cat([s[1:] - s[:-1] for s in score]).pow(2).mean()
+            loss = loss + SMOOTHING * jump + \
+                F.smooth_l1_loss(torch.cat(score), torch.cat(label)) / n_layers
+        warm = a.steps * 2 // 3
+        adam.param_groups[0]['lr'] = a.rate * (step / warm if step <= warm else
+                                               (a.steps - step + 1) / (a.steps - warm))
+        adam.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_value_(heads.parameters(), CLIP)
+        adam.step()
+        if step % 25 == 0:
+            print(f'step {step} loss {loss.item():.4f}', flush=True)
+    found = [overlap(heads(i, *qkv).detach(), label)
+             for s in samples(valid) for i, (qkv, label) in enumerate(watch(model, weights, s))]
+    print(f'{100 * sum(found) / len(found):.1f} % of the best tenth found')
+    if a.out:
+        heads.save(a.out, mean, std)
 
 
 if __name__ == '__main__':
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--model', required=True)
-    parser.add_argument('--tokenizer', required=True)
-    parser.add_argument('--out', required=True)
-    parser.add_argument('--steps', type=int, default=250)
-    parser.add_argument('--seed', type=int, default=5)
-    a = parser.parse_args()
-    torch.manual_seed(a.seed)
-    r, tokenizer = random.Random(a.seed), Tokenizer.load(a.tokenizer)
-    model = quantize(llama.load(a.model))
-    weights = {id(p): p.bfloat16() for p in model.parameters()}
-    heads, started = Heads(model.c), time.time()
-    labels = [[] for _ in model.layers]
-    for _ in range(STATISTICS):
-        layers, context = watch(model, weights, tokenizer, r)
-        for store, (_, label) in zip(labels, layers):
-            store.append(label[context])
-    mean = torch.stack([torch.cat(x).mean(0) for x in labels])      # [n_layers, n_kv]
-    std = torch.stack([torch.cat(x).std(0) for x in labels])
-    adam = torch.optim.AdamW(heads.parameters(), betas=(.9, .98), weight_decay=.01)
-    for step in range(a.steps):
-        # Labels know every unit, states only those that survive: first none is lost, then many.
-        losing = step > a.steps * EVICT_FROM and r.random() < .5
-        evict = evictor(heads, r.choice((64, 128, 256))) if losing else None
-        layers, context = watch(model, weights, tokenizer, r, evict)
-        loss, fit = 0, []
-        for i, (qkv, label) in enumerate(layers):
-            score, label = heads(i, *qkv), (label - mean[i]) / std[i]
-            jump = (score[:, 1:] - score[:, :-1]).pow(2)[context[:, 1:]].mean()
-            loss = loss + F.smooth_l1_loss(score[context], label[context]) + SMOOTHNESS * jump
-            fit.append(correlation(score[context].detach(), label[context]))
-        adam.param_groups[0]['lr'] = LEARNING_RATE * min((step + 1) / 30, 1,
-                                                         max(.02, (1 - step / a.steps) / .7))
-        adam.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(heads.parameters(), 5.)
-        adam.step()
-        if step % 25 == 24:
-            by_layer = ' '.join(f'{x:.3f}' for x in fit)
-            print(f'step {step + 1} loss {loss.item() / len(layers):.3f} correlation by layer '
-                  f'{by_layer} {time.time() - started:.0f} s', flush=True)
-    heads.save(a.out, mean, std)
+    main()

@@ -262,11 +262,18 @@ bench: all $(BENCHES)
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
+# The manual page, from the program's own tables; test_manual.sh holds it to them.
+docs/retain.1: $(B)/retain
+	$< manual >$@
+
 # ---- the rest ------------------------------------------------------------------------------------
 
 install: all
 	install -Dm755 $(B)/retain $(DESTDIR)$(PREFIX)/bin/retain
-	$(if $(wildcard docs/retain.1),install -Dm644 docs/retain.1 $(DESTDIR)$(PREFIX)/share/man/man1/retain.1)
+	install -Dm644 docs/retain.1 $(DESTDIR)$(PREFIX)/share/man/man1/retain.1
+	install -Dm644 docs/completion/retain.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/retain
+	install -Dm644 docs/completion/_retain $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_retain
+	install -Dm644 docs/completion/retain.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/retain.fish
 
 info:
 	@echo 'retain $(VERSION) for $(ARCH) into $(B)'

@@ -2,23 +2,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "quant/commands.h"
 #include "runtime/base/file.h"
 #include "runtime/options.h"
 #include "tui/commands.h"
+#include "tui/manual.h"
+#include "tui/paths.h"
 
 enum {
     RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
 };
 
-static const struct command {
-    const char *name;
-    int (*run)(const struct options *o);
-    unsigned groups; /* options it takes */
-    const char *args;
-    const char *about;
-} commands[] = {
+static const struct command commands[] = {
     {"chat", tui_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "talk with a model (the default command)"},
     {"generate", tui_generate,
@@ -38,7 +35,7 @@ static const struct command {
     {"check", tui_check, OPTIONS_STORE, "", "check every saved byte"},
     {"compact", tui_compact, OPTIONS_STORE, "",
      "make the database small; what was deleted goes for good"},
-    {"replay", tui_replay, 0, "FILE", "show a recorded chat (chat --record) again"},
+    {"replay", tui_replay, OPTIONS_OF_ALL, "FILE", "show a recorded chat (chat --record) again"},
     {"models", tui_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
      "model files: list, add PATH, default PATH, verify [PATH]"},
     {"plan", quant_plan, RUN | OPTIONS_JSON, "",
@@ -58,9 +55,8 @@ static const struct command {
     {"heads", quant_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|import|info",
      "retaining heads: train them, import FILE, or say what a file holds"},
     {"bench", quant_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
+    {NULL, NULL, 0, NULL, NULL},
 };
-
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static int fail(const struct err *e)
 {
@@ -71,8 +67,8 @@ static int fail(const struct err *e)
 static int help(void)
 {
     puts("usage: retain [COMMAND] [OPTION...]      retain COMMAND --help\n");
-    for (int i = 0; i < N_COMMANDS; i++)
-        printf("  %-11s %-11s %s\n", commands[i].name, commands[i].args, commands[i].about);
+    for (const struct command *c = commands; c->name; c++)
+        printf("  %-11s %-11s %s\n", c->name, c->args, c->about);
     return 0;
 }
 
@@ -93,24 +89,34 @@ static const struct command *find(int argc, char **argv, int *n_used)
     *n_used = 1;
     if (argc < 2 || argv[1][0] == '-') return &commands[0];
     *n_used = 2;
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].name)) return &commands[i];
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(argv[1], c->name)) return c;
     return NULL;
+}
+
+static int print_config(const struct options *o)
+{
+    struct str text = {0};
+    options_print_config(o, &text);
+    fputs(str_get(&text), stdout);
+    str_release(&text);
+    return 0;
 }
 
 /* $XDG_CONFIG_HOME/retain/config, if there is one. Its text must outlive the options. */
 static int read_config(struct options *o, struct str *text, struct err *e)
 {
     struct str path = {0};
-    struct err missing;
+    struct err cause;
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     int rc = 0;
     if (xdg && *xdg)
         str_printf(&path, "%s/retain/config", xdg);
     else if (home && *home)
         str_printf(&path, "%s/.config/retain/config", home);
-    if (path.n && file_read(str_get(&path), text, &missing) == 0 && text->n)
-        rc = options_parse_config(o, text->data, str_get(&path), e);
+    if (path.n && !access(str_get(&path), F_OK)) rc = file_read(str_get(&path), text, &cause);
+    if (!rc && text->n) rc = options_parse_config(o, text->data, str_get(&path), &cause);
+    if (rc) err_set(e, rc, "%s (--safe starts without this file)", cause.text);
     str_release(&path);
     return rc;
 }
@@ -125,15 +131,22 @@ int main(int argc, char **argv)
         (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
         return help();
     if (argc == 2 && !strcmp(argv[1], "--version")) return puts("retain " RETAIN_VERSION), 0;
+    if (argc == 2 && !strcmp(argv[1], "manual")) return manual_print(commands, stdout), 0;
+    if (argc >= 2 && !strcmp(argv[1], "complete"))
+        return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;
     const struct command *c = find(argc, argv, &n_used);
     if (!c) {
         fprintf(stderr, "retain: \"%s\" is no command; see retain --help\n", argv[1]);
         return 2;
     }
     options_init(&o);
-    int rc = read_config(&o, &config, &e);
+    int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
-    int status = rc ? fail(&e) : o.help ? command_help(c) : c->run(&o);
+    int status = rc               ? fail(&e)
+                 : o.help         ? command_help(c)
+                 : o.print_config ? print_config(&o)
+                 : o.print_paths  ? (paths_print(&o, stdout), 0)
+                                  : c->run(&o);
     str_release(&config);
     return status;
 }

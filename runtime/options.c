@@ -243,6 +243,12 @@ static const struct option table[] = {
 
     {.name = "Other"},
     {ROW("json", 0, json, JSON), .cli_only = true, .help = "one JSON object per line"},
+    {ROW("safe", 0, safe, ALL), .cli_only = true,
+     .help = "do not read the configuration file"},
+    {ROW("print-config", 0, print_config, ALL), .cli_only = true,
+     .help = "print the settings in force, as a configuration file"},
+    {ROW("print-paths", 0, print_paths, ALL), .cli_only = true,
+     .help = "print which files the program uses"},
     {ROW("help", 'h', help, ALL), .cli_only = true, .help = "this list"},
 };
 /* clang-format on */
@@ -653,6 +659,67 @@ int options_parse_config(struct options *o, char *text, const char *file, struct
         if (rc) return err_set(e, rc, "%s:%d: %s", file, n_line, local.text);
     }
     return 0;
+}
+
+bool options_safe(int argc, char *const *argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--safe")) return true;
+    return false;
+}
+
+static void print_text(struct str *out, const char *text)
+{
+    bool quoted = !*text || isspace((unsigned char)*text) || strchr(text, '#') ||
+                  isspace((unsigned char)text[strlen(text) - 1]);
+    str_printf(out, quoted ? "\"%s\"" : "%s", text);
+}
+
+static void print_value(struct str *out, const struct option *d, const void *field)
+{
+    switch (d->kind) {
+    case FLAG: str_puts(out, *(const bool *)field ? "yes" : "no"); break;
+    case TEXT:
+        print_text(out, *(const char *const *)field ? *(const char *const *)field : "");
+        break;
+    case INT: str_printf(out, "%d", *(const int *)field); break;
+    case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
+    case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    default: str_printf(out, "%.6g", (double)*(const float *)field);
+    }
+}
+
+void options_print_config(const struct options *o, struct str *out)
+{
+    const struct option *heading = NULL;
+    struct options fresh;
+    options_init(&fresh);
+    for (const struct option *d = table; d < table + N_OPTIONS; d++) {
+        struct str now = {0}, before = {0};
+        if (d->kind == HEADING) heading = d;
+        if (d->cli_only || d->kind == HEADING) continue;
+        if (heading) str_printf(out, "%s# %s\n", out->n ? "\n" : "", heading->name);
+        heading = NULL;
+        print_value(&now, d, (const char *)o + d->offset);
+        print_value(&before, d, (const char *)&fresh + d->offset);
+        bool same = !strcmp(str_get(&now), str_get(&before));
+        /* What stands for "not set" is nothing that could be set: "", -1, 0 where 1 is the least.
+         */
+        bool unset = same && (strchr("-\"", *str_get(&now)) || (d->min > 0 && *now.data == '0'));
+        str_printf(out, "%s%s = %s\n", same ? "# " : "", d->name, unset ? "" : str_get(&now));
+        str_release(&now);
+        str_release(&before);
+    }
+}
+
+bool options_row(size_t i, struct options_row *row)
+{
+    if (i >= N_OPTIONS) return false;
+    const struct option *d = &table[i];
+    *row = d->kind == HEADING ? (struct options_row){.heading = d->name}
+                              : (struct options_row){NULL,       d->name, d->letter, d->value,
+                                                     d->choices, d->help, d->groups};
+    return true;
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */

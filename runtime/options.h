@@ -16,6 +16,7 @@
 
 /* Which commands take an option: a bit set. */
 enum option_group {
+    OPTIONS_OF_ALL = 1 << 30,  /* those that every command takes */
     OPTIONS_MODEL = 1 << 0,    /* anything that opens a model */
     OPTIONS_MEMORY = 1 << 1,   /* policy, budget, cache */
     OPTIONS_SAMPLING = 1 << 2, /* what chooses the next token */
@@ -109,7 +110,10 @@ struct options {
     bool csv;
     int prefill, decode, repeat;
     bool json;
+    /* every command */
     bool help;
+    bool safe; /* the configuration file stays unread */
+    bool print_config, print_paths;
     /* what was left: file names, tasks, conversation names */
     const char *args[16];
     int n_args;
@@ -128,8 +132,27 @@ int options_parse(struct options *o, unsigned groups, int argc, char *const *arg
 /* "key = value" lines, '#' comments; errors say FILE:LINE. `text` must outlive the options. */
 int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
 
+/* Does argv[0, argc) say --safe? Asked before the configuration file is read. */
+bool options_safe(int argc, char *const *argv);
+
 /* The lines of `--help` for the options of `groups`. */
 void options_help(unsigned groups, struct str *out);
+
+/* All that a configuration file can set, as such a file; what is as options_init made it is
+ * commented out. */
+void options_print_config(const struct options *o, struct str *out);
+
+/* A row of the table, for the manual page and for completion. */
+struct options_row {
+    const char *heading; /* the title of the rows that follow, all else empty; or NULL */
+    const char *name;
+    char letter;         /* 0 = none */
+    const char *value;   /* what it is called; NULL = a flag */
+    const char *choices; /* comma separated; NULL = any */
+    const char *help;
+    unsigned groups;
+};
+bool options_row(size_t i, struct options_row *row); /* false past the end */
 
 /* "6G", "512M", "1048576": bytes; false when it is none. */
 bool options_size(const char *text, int64_t *bytes);

@@ -19,8 +19,9 @@ static int make_folders(char *path, struct err *e)
     return 0;
 }
 
-static int path_in(const char *variable, const char *below_home, const char *name, struct str *out,
-                   struct err *e)
+/* No folder is made. */
+static int path_below(const char *variable, const char *below_home, const char *name,
+                      struct str *out, struct err *e)
 {
     const char *base = getenv(variable);
     const char *home = getenv("HOME");
@@ -33,7 +34,14 @@ static int path_in(const char *variable, const char *below_home, const char *nam
         str_printf(out, "%s/%s", home, below_home);
     }
     str_printf(out, "/retain/%s", name);
-    return make_folders(out->data, e);
+    return 0;
+}
+
+static int path_in(const char *variable, const char *below_home, const char *name, struct str *out,
+                   struct err *e)
+{
+    int rc = path_below(variable, below_home, name, out, e);
+    return rc ? rc : make_folders(out->data, e);
 }
 
 int path_database(const struct options *o, struct str *out, struct err *e)
@@ -52,4 +60,23 @@ int path_config(struct str *out, struct err *e)
 int path_history(struct str *out, struct err *e)
 {
     return path_in("XDG_STATE_HOME", ".local/state", "history", out, e);
+}
+
+void paths_print(const struct options *o, FILE *out)
+{
+    static const struct {
+        const char *what, *variable, *below_home, *name;
+    } files[] = {
+        {"configuration", "XDG_CONFIG_HOME", ".config", "config"},
+        {"conversations", "XDG_DATA_HOME", ".local/share", "retain.db"},
+        {"history", "XDG_STATE_HOME", ".local/state", "history"},
+    };
+    struct str path = {0};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct err e;
+        int rc = path_below(files[i].variable, files[i].below_home, files[i].name, &path, &e);
+        bool given = o->db && !strcmp(files[i].name, "retain.db");
+        fprintf(out, "%-14s %s\n", files[i].what, given ? o->db : rc ? e.text : str_get(&path));
+    }
+    str_release(&path);
 }

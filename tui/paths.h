@@ -2,6 +2,8 @@
 #ifndef RETAIN_TUI_PATHS_H
 #define RETAIN_TUI_PATHS_H
 
+#include <stdio.h>
+
 #include "runtime/base/err.h"
 #include "runtime/base/str.h"
 
@@ -15,5 +17,8 @@ int path_config(struct str *out, struct err *e);
 
 /* $XDG_STATE_HOME/retain/history; its folder is made. */
 int path_history(struct str *out, struct err *e);
+
+/* All of them, a line each; no folder is made. */
+void paths_print(const struct options *o, FILE *out);
 
 #endif

@@ -16,7 +16,30 @@ holds "search --json" "$("$RETAIN" search biscuit --json)" '"name":"chat-1".*"me
 holds "search: nothing" "$("$RETAIN" search zebrafish 2>&1)" 'nothing found'
 equal "search --limit" 1 "$("$RETAIN" search a --limit 1 | wc -l | tr -d ' ')"
 
+check "tag" "$RETAIN" tag chat-1 dogs home
+holds "list: tags" "$("$RETAIN" list)" '^chat-1 .*#dogs #home'
+equal "list --tag" 1 "$("$RETAIN" list --tag dogs | grep -c '^chat-')"
+holds "list --json: tags" "$("$RETAIN" list --tag home --json)" '"tags":\["dogs","home"\]'
+check "tag --remove" "$RETAIN" tag --remove chat-1 home
+holds "list --tag: none" "$("$RETAIN" list --tag home 2>&1)" 'no conversation has this tag'
+"$RETAIN" tag --remove chat-1 home 2>"$T/err" && no "took off a tag that is not on"
+holds "tag --remove: not on" "$(cat "$T/err")" "has no tag #home"
+
+# A second program is told, and may look.
+mkfifo "$T/in"
+"$RETAIN" chat --plain -c chat-1 <"$T/in" >/dev/null 2>&1 &
+pid=$!
+exec 3>"$T/in"
+second() { printf '/stats\n' | "$RETAIN" chat --plain -c chat-1 "$@" 2>&1; }
+is_open() { second | grep -q "is open in another retain; .*--read-only"; }
+wait_for 20 is_open || no "a second writer is not told: $(second)"
+holds "--read-only: told so" "$(second --read-only)" 'open for reading only'
+holds "--read-only: nothing is read again" "$(second --read-only)" "$ZERO"
+exec 3>&-
+wait $pid
+
 "$RETAIN" export chat-1 --json >"$T/one.json"
+holds "export: tags" "$(cat "$T/one.json")" '"tags":\["dogs"\]'
 equal "export --json: one object" 1 "$(wc -l <"$T/one.json" | tr -d ' ')"
 holds "export --json: messages" "$(cat "$T/one.json")" '"messages":\[\{"role":"user","text":"My dog is called Biscuit\."'
 "$RETAIN" export chat-1 --markdown >"$T/one.md"

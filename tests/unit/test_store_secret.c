@@ -4,6 +4,8 @@
 
 #include <sodium.h>
 
+#include "runtime/base/file.h"
+
 /* ---- encryption ------------------------------------------------------------------------------ */
 
 struct person {
@@ -31,15 +33,29 @@ static void assert_no_word(const char *path, const char *const *words)
     }
 }
 
+static int count_conversation(void *ctx, const struct store_conversation *c)
+{
+    *(int *)ctx += c->has_tags;
+    return 0;
+}
+
+static int is_picnic(void *ctx, const char *tag)
+{
+    (void)ctx;
+    assert_string_equal(tag, "picnic");
+    return 0;
+}
+
 static void encrypted(void **state)
 {
+    int n_tagged = 0;
     struct fixture *f = *state;
     struct person p = {.passphrase = "correct horse"};
     struct store_key key = {ask, &p, true};
     struct store *none;
-    static const char *const words[] = {"tulip",   "Café",          "oven",     "garden",
-                                        "kitchen", "treasure",      "units of", "first",
-                                        "opaque",  "correct horse", "question", NULL};
+    static const char *const words[] = {"picnic",        "tulip",    "Café",     "oven",  "garden",
+                                        "kitchen",       "treasure", "units of", "first", "opaque",
+                                        "correct horse", "question", NULL};
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
@@ -49,6 +65,7 @@ static void encrypted(void **state)
     say_things_to_find(f);
     int64_t id = begin_two_turns(f, "treasure trip");
     grow(f, id, 13, "cond", "units of a token");
+    ok(store_tag_add(f->s, id, "picnic", &err));
     assert_no_word(f->path, words);
     store_close(f->s);
     f->s = NULL;
@@ -66,6 +83,9 @@ static void encrypted(void **state)
     ok(store_open_key(&f->s, f->path, &key, &err));
     assert_int_equal(look(f, "treasure trip").id, id);
     assert_string_equal(look(f, "treasure trip").title, "first question");
+    ok(store_tagged_each(f->s, "picnic", count_conversation, &n_tagged, &err));
+    assert_int_equal(n_tagged, 1);
+    ok(store_tag_each(f->s, id, is_picnic, NULL, &err));
     assert_messages(f, id,
                     "0/1/first question/1/-2/2147483647;1/2/first "
                     "answer/1/-2/2147483647;2/1/second question/1/-2/2147483647;"
@@ -109,6 +129,32 @@ static void not_encrypted_afterwards(void **state)
     assert_int_equal(p.n_asked, 0);
 }
 
+/* Made by another implementation of the same construction (tests/golden/make_sealed.py): Argon2id
+ * by the reference, XChaCha20-Poly1305 after its draft. */
+static void made_by_others(void **state)
+{
+    struct fixture *f = *state;
+    struct person p = {.passphrase = "correct horse"};
+    struct store_key key = {ask, &p, false};
+    struct str sql = {0};
+    char *text;
+    if (file_read("tests/golden/store-sealed.sql", &sql, &err)) fail_msg("%s", err.text);
+    store_close(f->s);
+    f->s = NULL;
+    snprintf(f->path, sizeof f->path, "%s/others.db", f->folder);
+    tamper(f, sql.data);
+    str_release(&sql);
+    ok(store_open_key(&f->s, f->path, &key, &err));
+    int64_t id = look(f, "treasure").id;
+    assert_string_equal(look(f, "treasure").title, "Where is it?");
+    assert_messages(f, id, "0/1/Where is it?/5/6;1/2/Under the oak./7;");
+    assert_segments(f, id, "0/4/units;");
+    ok(store_state_get(f->s, id, &text, &err));
+    assert_string_equal(text, "opaque words");
+    free(text);
+    ok(store_check(f->s, &err));
+}
+
 /* What sealing is made of, against the vectors of the construction's draft
  * (draft-irtf-cfrg-xchacha-03, A.3.1). */
 static void vectors(void **state)
@@ -135,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(encrypted),
         TEST(not_encrypted_afterwards),
+        TEST(made_by_others),
         TEST(vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,83 @@
+#!/bin/sh
+# The manual page, completion, configuration and every row of the tables of commands and options.
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")/../.." && pwd)
+
+# ---- the page in docs/ is the one the program writes
+"$RETAIN" manual >"$T/retain.1"
+if cmp -s "$T/retain.1" "$here/docs/retain.1"; then ok; else no "docs/retain.1 is old: make docs/retain.1"; fi
+if command -v man >/dev/null; then
+    equal "the page is without faults" "" "$(LC_ALL=C.UTF-8 man -l --warnings=w "$T/retain.1" 2>&1 >/dev/null)"
+else
+    skip "man is missing"
+fi
+
+# ---- every command has help, is in the page, and takes its options
+commands=$("$RETAIN" complete "" | cut -f 1)
+if [ "$(echo "$commands" | wc -l)" -gt 20 ]; then ok; else no "few commands: $commands"; fi
+for c in $commands; do
+    "$RETAIN" "$c" --help >"$T/help" 2>&1 || no "$c --help fails"
+    grep -q "^usage: retain $c" "$T/help" || no "$c --help does not say how it is used"
+    grep -q "^\\\\fB$c\\\\fR" "$T/retain.1" || no "$c is not in the manual page"
+    for option in $("$RETAIN" complete "$c" -- | cut -f 1); do
+        grep -qF -- "$(echo "$option" | sed 's/-/\\-/g')\\fR" "$T/retain.1" || no "$option is not in the manual page"
+        out=$("$RETAIN" "$c" "$option" --help 2>&1) # a flag: help follows; else the value is missing
+        status=$?
+        case $status in
+        0) grep -qF -- "$option" "$T/help" || no "$c $option is not in the help" ;;
+        2) holds "$c $option without a value" "$out" "needs a value: $option" ;;
+        *) no "$c $option: status $status: $out" ;;
+        esac
+    done
+done
+ok
+
+# ---- exit statuses of the page
+status() { "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null; echo $?; }
+equal "done" 0 "$(status list)"
+equal "failed" 1 "$(status show nobody)"
+equal "no command" 2 "$(status lsit)"
+equal "no option" 2 "$(status list --colour)"
+echo nonsense >"$T/bad.gguf"
+equal "a bad file" 3 "$(status info -m "$T/bad.gguf")"
+equal "does not fit" 4 "$(status plan --memory 1K)"
+
+# ---- completion
+holds "commands" "$("$RETAIN" complete pl)" '^plan	'
+holds "options" "$("$RETAIN" complete chat --po)" '^--policy	'
+holds "choices" "$("$RETAIN" complete chat --verify f)" '^full'
+holds "policies" "$("$RETAIN" complete chat --policy lo)" '^locret	'
+"$RETAIN" complete chat -m >/dev/null
+"$RETAIN" complete chat -m "" >"$T/out" && no "files are completed by the shell"
+equal "nothing is offered for a file" "" "$(cat "$T/out")"
+equal "nothing was made" "" "$(ls "$XDG_DATA_HOME/retain" 2>/dev/null | grep -v '^retain.db$')"
+printf 'Hello.\n' | "$RETAIN" chat --plain -c my-talk >/dev/null 2>&1
+holds "conversations" "$("$RETAIN" complete show my)" '^my-talk'
+holds "conversations after -c" "$("$RETAIN" complete chat -c my)" '^my-talk'
+out=$(PATH=$(dirname "$RETAIN"):$PATH bash -c '. "$1"; COMP_WORDS=(retain show my); COMP_CWORD=2; _retain; echo "${COMPREPLY[@]}"' \
+    - "$here/docs/completion/retain.bash" 2>&1)
+equal "in bash" my-talk "$out"
+
+# ---- the configuration file
+mkdir -p "$XDG_CONFIG_HOME/retain"
+config=$XDG_CONFIG_HOME/retain/config
+printf 'temp = 0.25\nsystem = "Be # brief"\nbudget = 128\n' >"$config"
+"$RETAIN" --print-config >"$T/printed"
+for line in 'temp = 0.25' 'system = "Be # brief"' 'budget = 128' '# plain = no' '# memory = '; do
+    grep -qxF "$line" "$T/printed" || no "--print-config lacks: $line"
+done
+mv "$T/printed" "$config"
+"$RETAIN" --print-config >"$T/again"
+if cmp -s "$config" "$T/again"; then ok; else no "what is printed is not read back"; diff "$config" "$T/again"; fi
+"$RETAIN" --print-config --temp 1 >"$T/again"
+if grep -qx 'temp = 1' "$T/again"; then ok; else no "the command line does not count"; fi
+printf 'temp = 0.25\npolcy = sink\n' >"$config"
+equal "a bad line" 2 "$(status list)"
+holds "is named" "$(cat "$T/out")" "config:2: unknown key 'polcy'; did you mean policy\?.*--safe"
+equal "--safe starts" 0 "$(status list --safe)"
+holds "--safe has no settings" "$("$RETAIN" --safe --print-config)" '^# temp = $'
+"$RETAIN" --safe --print-paths >"$T/out"
+holds "paths" "$(cat "$T/out")" "^configuration +$config\$"
+holds "paths" "$(cat "$T/out")" "^conversations +$XDG_DATA_HOME/retain/retain.db\$"
+rm "$config"
+finish

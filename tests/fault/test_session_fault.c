@@ -1,0 +1,290 @@
+/* A conversation while the disk or the memory fails: opening it, a turn, closing it. The n-th read,
+ * write or sync fails, or the n-th allocation, for every n there is. Each time there is one clear
+ * line; what was saved before is there afterwards, and the conversation goes on: at once, and when
+ * it is opened again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/library.h"
+#include "runtime/options.h"
+#include "runtime/session.h"
+#include "tests/fault/disk.h"
+
+static struct engine *engine;
+static struct err err;
+static char folder[64], path[96], original[96];
+
+/* ---- memory that fails ------------------------------------------------------------------------
+ */
+
+static int allocations; /* until one fails; 0 = none does */
+
+#ifdef __SANITIZE_ADDRESS__
+#define CAN_FAIL false /* the sanitizer has its own malloc */
+#else
+#define CAN_FAIL true
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+static bool refused(void)
+{
+    return allocations > 0 && --allocations == 0;
+}
+
+void *malloc(size_t n)
+{
+    return refused() ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return refused() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    return refused() ? NULL : __libc_realloc(p, n);
+}
+#endif
+
+/* ---- a conversation ---------------------------------------------------------------------------
+ */
+
+static struct options options(void)
+{
+    struct options o;
+    options_init(&o);
+    o.policy = "random";
+    o.budget = "24";
+    o.chunk = 16;
+    o.reserve = 8;
+    o.rewind = 1; /* compaction after every turn */
+    o.n_predict = 3;
+    o.threads = 1;
+    o.ignore_end = true;
+    o.conversation = "life";
+    o.sampling.temperature = 0;
+    o.sampling.seed = 3;
+    return o;
+}
+
+static int say(struct session *s)
+{
+    static const char text[] = "My dog is Biscuit. Tell me a joke.";
+    const struct session_sink k = {.ctx = NULL};
+    enum session_end end;
+    return session_say(s, text, sizeof text - 1, &k, &end, &err);
+}
+
+struct life {
+    struct library *l;
+    struct session *s;
+};
+
+static void life_end(struct life *x)
+{
+    session_close(x->s);
+    library_close(x->l);
+    *x = (struct life){0};
+}
+
+static int life_begin(struct life *x)
+{
+    struct options o = options();
+    *x = (struct life){0};
+    int rc = library_open(&x->l, path, &err);
+    return rc ? rc : session_open(&x->s, engine, x->l, &o, NULL, &err);
+}
+
+static int note_message(void *ctx, const struct library_message *m)
+{
+    str_append(ctx, m->text, m->n_text);
+    str_puts(ctx, "\n");
+    return 0;
+}
+
+/* All that was said, in order. */
+static void read_text(struct library *l, struct str *out)
+{
+    str_clear(out);
+    assert_int_equal(library_messages(l, "life", note_message, out, &err), 0);
+}
+
+static void assert_clear(const char *what, int n)
+{
+    if (strlen(err.text) < 15 || strchr(err.text, '\n') || err.code == 0)
+        fail_msg("%s %d: unclear: %d '%s'", what, n, err.code, err.text);
+}
+
+/* The disk is well again: nothing is lost, and it goes on. */
+static void assert_goes_on(const char *what, int n, const struct str *before)
+{
+    struct life x;
+    struct str text = {0};
+    if (life_begin(&x)) fail_msg("%s %d: %s", what, n, err.text);
+    if (library_check(x.l, &err)) fail_msg("%s %d: %s", what, n, err.text);
+    read_text(x.l, &text);
+    if (text.n < before->n || memcmp(text.data, before->data, before->n))
+        fail_msg("%s %d: \"%s\" does not begin with \"%s\"", what, n, str_get(&text), before->data);
+    if (say(x.s)) fail_msg("%s %d: %s", what, n, err.text);
+    life_end(&x);
+    str_release(&text);
+}
+
+static void restore(void)
+{
+    char command[512];
+    snprintf(command, sizeof command, "rm -f '%s' '%s-wal' '%s-shm' && cp '%s' '%s'", path, path,
+             path, original, path);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- the disk ---------------------------------------------------------------------------------
+ */
+
+struct fault {
+    const char *name;
+    enum operation operation;
+    int code;
+    bool stays;
+};
+
+/* false = the n-th operation was never reached. */
+static bool run_with_fault(const struct fault *f, int n, const struct str *before)
+{
+    struct life x;
+    restore();
+    disk.operation = f->operation;
+    disk.code = f->code;
+    disk.stays = f->stays;
+    disk.n_failed = 0;
+    disk.countdown = n;
+    memset(&err, 0, sizeof err);
+    int rc = life_begin(&x);
+    if (rc == 0) rc = say(x.s);
+    disk.countdown = 0;
+    if (rc) assert_clear(f->name, n);
+    if (rc && x.s) { /* the same session: at most its cache is given up */
+        if (say(x.s)) fail_msg("%s %d, said again: %s", f->name, n, err.text);
+    }
+    life_end(&x);
+    assert_goes_on(f->name, n, before);
+    return disk.n_failed > 0;
+}
+
+static void every_operation_fails(void **state)
+{
+    static const struct fault faults[] = {
+        {"write error", WRITE, SQLITE_IOERR_WRITE, false},
+        {"disk full", WRITE, SQLITE_FULL, true},
+        {"read error", READ, SQLITE_IOERR_READ, false},
+        {"disk unreadable", READ, SQLITE_IOERR_READ, true},
+        {"sync error", SYNC, SQLITE_IOERR_FSYNC, true},
+    };
+    const struct str *before = *state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        int n = 1;
+        while (run_with_fault(&faults[i], n, before)) n++;
+        print_message("%s: %d places\n", faults[i].name, n - 1);
+        assert_true(n > 1);
+    }
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+/* In a process of its own: where a few bytes are refused it ends at once. 1 = it was never refused.
+ */
+static int talk_with_refusal(int n)
+{
+    struct life x;
+    memset(&err, 0, sizeof err);
+    allocations = n;
+    int rc = life_begin(&x);
+    if (rc == 0) rc = say(x.s);
+    bool reached = allocations == 0;
+    allocations = 0;
+    if (rc && (strlen(err.text) < 15 || strchr(err.text, '\n'))) return 2;
+    if (rc && x.s && say(x.s)) return 3;
+    life_end(&x);
+    return reached ? 0 : 1;
+}
+
+static void every_allocation_fails(void **state)
+{
+    const struct str *before = *state;
+    int n_ended = 0, n_runs = 0, rc = 0;
+    if (!CAN_FAIL) skip();
+    /* Every one of the first, then steps that hit each kind of loop at another place. */
+    for (int n = 1; rc != 1; n += n < 60 ? 1 : 1 + n / 23) {
+        int status;
+        restore();
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGABRT, SIG_DFL);
+            _exit(talk_with_refusal(n));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        rc = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+        bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+        if (rc > 1 || (WIFSIGNALED(status) && !ended))
+            fail_msg("allocation %d: status %d", n, status);
+        n_ended += ended;
+        n_runs++;
+        assert_goes_on("allocation", n, before);
+    }
+    print_message("%d allocations refused, the program ended at once at %d of them\n", n_runs,
+                  n_ended);
+}
+
+/* ---- all --------------------------------------------------------------------------------------
+ */
+
+/* Two turns with evictions, in one file. */
+static int setup(void **state)
+{
+    struct str *before = calloc(1, sizeof *before);
+    struct options o = options();
+    struct life x;
+    char command[512];
+    if (disk_start(NULL) || engine_open(&engine, &o, NULL, NULL, NULL, &err)) return -1;
+    snprintf(folder, sizeof folder, "/tmp/retain_fault_XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/retain.db", folder);
+    snprintf(original, sizeof original, "%s/original.db", folder);
+    if (life_begin(&x) || say(x.s) || say(x.s)) return -1;
+    read_text(x.l, before);
+    life_end(&x);
+    snprintf(command, sizeof command, "mv '%s' '%s'", path, original);
+    *state = before;
+    return system(command);
+}
+
+static int teardown(void **state)
+{
+    char command[96];
+    str_release(*state);
+    free(*state);
+    engine_close(engine);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operation_fails),
+        cmocka_unit_test(every_allocation_fails),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

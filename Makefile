@@ -1,4 +1,5 @@
-# retain: make, make test, make check, make bench, make format, make install, make info, make clean
+# retain: make, make test, make check, make bench, make format, make install, make info, make clean;
+# make dist, portable, deb and their checks: cross/packages.mk
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
 # CUDA=0 (no device code) or all (for every GPU), NVCC, TEST_DATA (folder of public models and
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
@@ -6,10 +7,12 @@
 
 VERSION := 0.0.1
 PREFIX ?= /usr/local
-TEST_DATA ?= ../shared/data
+TEST_DATA ?= $(if $(CROSS),,../shared/data)
 CC ?= cc
 CXX ?= c++
 PKG_CONFIG ?= pkg-config
+OBJDUMP ?= objdump
+STRIP ?= strip
 PACKAGES := ncursesw libsodium sqlite3 libpcre2-8 libcjson libutf8proc
 
 ifneq ($(CROSS),)
@@ -46,16 +49,21 @@ HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 
+# The commit and when it was made, from git; in an unpacked `make dist`, from the file it filled in.
+STAMP := $(or $(shell grep -v Format cross/commit),$(shell git log -1 --format='%H %ct' 2>/dev/null))
+COMMIT := $(or $(shell printf %.12s $(firstword $(STAMP))),unknown)
+export SOURCE_DATE_EPOCH ?= $(or $(lastword $(STAMP)),0)
+
 # ---- flags ---------------------------------------------------------------------------------------
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
-  -fno-math-errno $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  -fno-math-errno -ffile-prefix-map=$(CURDIR)=. $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
-LDFLAGS += $(if $(SAN),$(SANITIZE))
+LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
 
 # The instruction set is the file name's suffix.
 ISA_avx2 := -mavx2 -mfma -mf16c
@@ -88,7 +96,7 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli cuda-report check bench format info install \
+.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli test-cross here cuda-report check bench format info install \
   clean fuzz fuzz-run FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -137,6 +145,18 @@ $(B)/kernels/cuda/images.o: override CFLAGS += $(if $(CUBINS),-DCUDA_DIR='"$(CU)
 $(B)/cuda.flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
+
+# What `retain --version` tells about this build.
+VERSIONS = $(foreach p,$(PACKAGES),$(p)-$(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING))
+FACTS = commit    $(COMMIT)\ntarget    $(or $(CROSS),$(ARCH))\ncompiler  $(notdir $(CC))-$(shell $(CC) -dumpfullversion)\nlibraries $(VERSIONS)
+
+$(B)/facts.h: FORCE
+	@mkdir -p $(@D)
+	@echo '#define RETAIN_FACTS \' >$@.new && printf '    "%s"\n' '$(FACTS)' >>$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(B)/main.o: $(B)/facts.h
+$(B)/main.o: private PKG_CFLAGS += -I$(B)
 
 # Rebuild everything when the compiler or its flags change.
 $(B)/flags: FORCE
@@ -206,6 +226,37 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
 
 run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' EMU='$(B)/tests/emu' tests/run.sh
 
+# The program that the scripts start.
+PROGRAM := $(B)/retain
+
+# For another architecture: unit and kernel tests, and what the program says, through qemu, which is
+# a hundred times slower at floats. The two longest tests would take half of the time.
+ifneq ($(CROSS),)
+UNIT := $(filter-out tests/unit/test_session.c tests/unit/test_flat.c,$(UNIT))
+EMU :=
+FAULT :=
+TUI :=
+TMUX :=
+SCRIPTS := $(sort $(wildcard tests/cross/test_*.sh))
+PROGRAM := $(B)/run/retain
+test test-cli: $(PROGRAM) $(B)/retain here
+export HOST_RETAIN := build/retain
+endif
+
+$(B)/run/retain:
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec $(RUN) "$$(dirname "$$0")/../retain" "$$@"\n' >$@ && chmod +x $@
+here:
+	@$(MAKE) -s CROSS= all
+
+# The same where the tools for it are.
+test-cross:
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && \
+	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
+	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
+
+run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' tests/run.sh
+
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
@@ -268,17 +319,23 @@ docs/retain.1: $(B)/retain
 
 # ---- the rest ------------------------------------------------------------------------------------
 
-install: all
-	install -Dm755 $(B)/retain $(DESTDIR)$(PREFIX)/bin/retain
-	install -Dm644 docs/retain.1 $(DESTDIR)$(PREFIX)/share/man/man1/retain.1
-	install -Dm644 docs/completion/retain.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/retain
-	install -Dm644 docs/completion/_retain $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_retain
-	install -Dm644 docs/completion/retain.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/retain.fish
+BINARY ?= $(B)/retain
+SHARE = $(DESTDIR)$(PREFIX)/share
+ZSH_COMPLETIONS ?= $(SHARE)/zsh/site-functions
+
+install: $(BINARY)
+	install $(if $(STRIP_INSTALLED),-s --strip-program=$(STRIP)) -Dm755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/retain
+	install -Dm644 docs/retain.1 $(SHARE)/man/man1/retain.1
+	install -Dm644 docs/completion/retain.bash $(SHARE)/bash-completion/completions/retain
+	install -Dm644 docs/completion/_retain $(ZSH_COMPLETIONS)/_retain
+	install -Dm644 docs/completion/retain.fish $(SHARE)/fish/vendor_completions.d/retain.fish
+
+include cross/packages.mk
 
 info:
 	@echo 'retain $(VERSION) for $(ARCH) into $(B)'
 	@echo 'compiler: $(shell $(CC) --version | head -n 1)'
-	@echo 'packages: $(foreach p,$(PACKAGES),$(p) $(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING),)'
+	@echo 'packages: $(VERSIONS)'
 	@echo 'cmocka: $(or $(shell $(PKG_CONFIG) --modversion cmocka 2>/dev/null),MISSING (needed by make test))'
 	@echo 'nvcc: $(if $(filter 0,$(CUDA)),none: no device code,$(shell $(NVCC) --version | sed -n 's/.*release \([^,]*\),.*/\1/p') ($(NVCC)), for$(SM:%= sm_%) and PTX)'
 	@echo 'emulator: $(or $(HAVE_CXX),$(CXX) is MISSING (make test-emu is skipped))'

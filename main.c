@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "facts.h" /* made by the Makefile */
 #include "quant/commands.h"
 #include "runtime/base/file.h"
 #include "runtime/options.h"
@@ -130,7 +131,8 @@ int main(int argc, char **argv)
     if (argc == 2 &&
         (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
         return help();
-    if (argc == 2 && !strcmp(argv[1], "--version")) return puts("retain " RETAIN_VERSION), 0;
+    if (argc == 2 && !strcmp(argv[1], "--version"))
+        return puts("retain " RETAIN_VERSION "\n" RETAIN_FACTS), 0;
     if (argc == 2 && !strcmp(argv[1], "manual")) return manual_print(commands, stdout), 0;
     if (argc >= 2 && !strcmp(argv[1], "complete"))
         return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;

@@ -1,8 +1,10 @@
 # Any 64-bit ARM under Linux: a baseline of ARMv8.0, faster kernels picked at run time. Libraries come
-# from the distribution, as a second architecture beside its own; see cross/README.md.
+# from the distribution, as a second architecture beside its own: cross/boards.md.
 TRIPLET := aarch64-linux-gnu
 CC := $(TRIPLET)-gcc
 AR := $(TRIPLET)-ar
+OBJDUMP := $(TRIPLET)-objdump
+STRIP := $(TRIPLET)-strip
 CXX :=
 PKG_CONFIG := env PKG_CONFIG_LIBDIR=/usr/lib/$(TRIPLET)/pkgconfig:/usr/share/pkgconfig pkg-config
 CROSS_PACKAGES := gcc-$(TRIPLET) libncurses-dev:arm64 libsodium-dev:arm64 libsqlite3-dev:arm64 \

@@ -1,0 +1,30 @@
+#!/bin/sh
+# What a build promises: its facts, and that it runs on any CPU of its architecture.
+. "$(dirname "$0")/lib.sh"
+build=$(dirname "$RETAIN")
+
+facts=$("$RETAIN" --version)
+holds "version" "$(printf '%s\n' "$facts" | head -n 1)" '^retain [0-9]+\.[0-9]+\.[0-9]+$'
+for fact in commit target compiler libraries; do
+    holds "version: $fact" "$facts" "^$fact +[^ ]"
+done
+
+if [ "$(uname -m)" = x86_64 ] && command -v objdump >/dev/null && [ -e "$build/libretain.a" ]; then
+    check "nothing beyond x86-64-v1 in baseline objects" tests/check_baseline.sh "$build"
+else
+    skip "no x86 objects to look into"
+fi
+
+# The first level that each processor runs, and that it does run.
+if [ "$(uname -m)" != x86_64 ] || ! command -v qemu-x86_64 >/dev/null || [ "${build##*/}" = san ]; then
+    skip "no qemu-x86_64 for this build: older processors were not tried"
+else
+    for want in qemu64=ref Nehalem=ref Haswell=avx2; do
+        isa=$(qemu-x86_64 -cpu "${want%=*}" "$RETAIN" info --json 2>/dev/null)
+        holds "${want%=*} takes ${want#*=}" "$isa" "\"isa\":\\[\"${want#*=}\""
+        holds "${want%=*} answers" "$(qemu-x86_64 -cpu "${want%=*}" "$RETAIN" generate -n 4 \
+            -p 'Who are you?' 2>/dev/null)" '[a-z]'
+    done
+fi
+
+finish

@@ -16,6 +16,7 @@ import numpy as np
 DIM, HALF, KV, GROUP, OLD, N = 32, 16, 2, 2, 24, 48
 HEADS, SCALE, BASE = KV * GROUP, 0.5, 10000.0
 AHEAD, SKIP = 512, 4          # Expected Attention: queries ahead, queries that are not counted
+MEAN, STD = (0.25, -0.5), (0.5, 2.0)   # of retaining heads' labels
 M64 = (1 << 64) - 1
 
 
@@ -269,14 +270,15 @@ def main():
     write('scissorhands', B, 0, 6, 6, each(lambda h: scissorhands(h, 6), B, 0, 6))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
     both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
-    write('keydiff+global', B, 4, 5, 0, both)      # one layer is the whole model
+    write('keydiff+global', B, 4, 5, 0, both)
     write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
     write('locret-q', B, 0, 5, 0, each(stored, B, 0, 5))
     write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
-    # heads whose labels have mean 0 and deviation 1: scores compare as they are
-    write('locret+ada', B, 4, 2, 0, share([stored(h) for h in range(KV)], B, 4, 2, 24))
+    shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
+    write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
+    write('keeper', B, 4, 3, 0, share(shares, B, 4, 3, 24))         # one layer is the whole model
     write('infinipot', B, 0, 6, 6, [
         survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))

@@ -34,9 +34,11 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_CONVERSATION_TITLE] = "UPDATE conversation SET title = ?2 WHERE id = ?1",
     [DB_CONVERSATION_RECOUNT] = "UPDATE conversation SET n_messages = ?2, n_turns = ?3, "
                                 "n_tokens = ?4 WHERE id = ?1",
-    [DB_CONVERSATION_SPOKEN] = "UPDATE conversation SET n_messages = n_messages + 1, "
-                               "n_turns = n_turns + ?2, n_tokens = n_tokens + ?3, "
-                               "updated_ms = ?4 WHERE id = ?1",
+    /* What was said last is the latest, even when the clock was put back since the one before. */
+    [DB_CONVERSATION_SPOKEN] =
+        "UPDATE conversation SET n_messages = n_messages + 1, n_turns = n_turns + ?2, "
+        "n_tokens = n_tokens + ?3, updated_ms = max(?4, CASE WHEN ?5 THEN 1 + coalesce((SELECT "
+        "max(updated_ms) FROM conversation WHERE id <> ?1), 0) ELSE 0 END) WHERE id = ?1",
     [DB_CONVERSATION_CACHE] = "UPDATE conversation SET cache_bytes = max(0, cache_bytes + ?2) "
                               "WHERE id = ?1",
     [DB_CACHE_RECOUNT] = "UPDATE conversation SET cache_bytes = coalesce((SELECT "

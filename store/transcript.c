@@ -85,13 +85,14 @@ static int put_title(struct store *s, int64_t conversation, const char *text, si
 }
 
 static int count_in(struct store *s, int64_t conversation, const struct store_message *m,
-                    bool first_turn, const char *doing, struct err *e)
+                    bool first_turn, bool now, const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_CONVERSATION_SPOKEN];
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, m->role == STORE_USER);
     sqlite3_bind_int64(q, 3, (int64_t)m->n_tokens);
     sqlite3_bind_int64(q, 4, m->created_ms);
+    sqlite3_bind_int(q, 5, now);
     int rc = db_run(s, q, doing, e);
     if (rc == 0 && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
     return rc ? rc : db_search_add(s, conversation, m->seq, m->text, m->n_text, doing, e);
@@ -101,18 +102,18 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
 {
     static const char doing[] = "saving the message";
     struct counts counts;
-    bool own;
+    bool own, now = !m->created_ms;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = count_messages(s, conversation, &counts, doing, e);
     if (rc == 0) {
         m->seq = counts.n_messages;
-        if (!m->created_ms) m->created_ms = db_now_ms();
+        if (now) m->created_ms = db_now_ms();
         rc = insert_message(s, conversation, m, doing, e);
     }
     if (rc == 0) {
         bool first_turn = m->role == STORE_USER && counts.n_turns == 0;
-        rc = count_in(s, conversation, m, first_turn, doing, e);
+        rc = count_in(s, conversation, m, first_turn, now, doing, e);
     }
     return db_leave(s, own, rc, doing, e);
 }

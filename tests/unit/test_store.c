@@ -92,6 +92,28 @@ static void list_is_newest_first(void **state)
     assert_int_equal(n, 2);
 }
 
+/* The clock was put back, or another one was ahead: what was said last is the latest all the same.
+ */
+static void clocks_jump(void **state)
+{
+    struct fixture *f = *state;
+    struct store_conversation c;
+    int64_t a = begin_named(f, "a"), b = begin_named(f, "b");
+    say(f, a, STORE_USER, "x");
+    say(f, b, STORE_USER, "y");
+    ok(store_conversation_times(f->s, b, 1000, INT64_C(4102444800000), &err)); /* 2100 */
+    assert_int_equal(store_conversation_latest(f->s, &c, &err), 1);
+    assert_string_equal(c.name, "b");
+    say(f, a, STORE_USER, "z");
+    assert_int_equal(store_conversation_latest(f->s, &c, &err), 1);
+    assert_string_equal(c.name, "a");
+    struct store_message m = {
+        .role = STORE_USER, .text = "old", .n_text = 3, .created_ms = 5000}; /* imported */
+    ok(store_message_add(f->s, b, &m, &err));
+    assert_int_equal(look(f, "b").updated_ms, 5000);
+    ok(store_check(f->s, &err));
+}
+
 static void assert_title(struct fixture *f, const char *said, const char *expected)
 {
     struct store_conversation c;
@@ -732,6 +754,7 @@ int main(void)
         TEST(conversations_come_and_go),
         TEST(bad_names),
         TEST(list_is_newest_first),
+        TEST(clocks_jump),
         TEST(titles),
         TEST(counters_follow),
         TEST(ten_thousand_conversations),

@@ -179,7 +179,8 @@ static int write_repeat(struct writer *w, const struct row *r, int n_max, struct
     if (n > half) n = s->ids.n = half;
     s->n_context = (int)n;
     if (!rc) rc = write(w, CHAT_USER, REPEAT_PROMPT, strlen(REPEAT_PROMPT), e);
-    if (rc || s->ids.n + n > (size_t)n_max) return rc;
+    if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* a long template */
+    if (rc || !s->n_context) return rc;
     size_t from = s->ids.n;
     for (size_t i = bos; i < n; i++) tokens_push(&s->ids, s->ids.ids[i]);
     return ask_from(s, from, e);

@@ -1,6 +1,5 @@
 #include "quant/heads_train.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -419,7 +418,7 @@ static int choose_settings(struct train *t, struct err *e)
     t->length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
     if (o->length) t->length = atoi(o->length);
     if (t->length < 64 || t->length > m->n_ctx)
-        return err_set(e, ERR_USAGE, "--length %s: expected 64 to %d tokens", o->length, m->n_ctx);
+        return err_set(e, ERR_USAGE, "--length %d: expected 64 to %d tokens", t->length, m->n_ctx);
     snprintf(t->settings, sizeof t->settings,
              "%s %s %zu %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu",
              t->engine->model_digest, t->data.name, t->data.text.n, labels_of(t), t->steps,

@@ -219,6 +219,7 @@ def write_heads(path, heads, base_path):
         ('retain.heads.hidden_length', UINT32, first[0].shape[0]),
         ('retain.heads.head_count_kv', UINT32, second[0].shape[0]),
         ('retain.heads.activation', STRING, 'silu'),
+        ('retain.heads.label', STRING, 'share'),
         ('retain.heads.label_mean', (ARRAY, FLOAT32), heads['mean'].flatten().tolist()),
         ('retain.heads.label_std', (ARRAY, FLOAT32), heads['std'].flatten().tolist())]
     tensors = []

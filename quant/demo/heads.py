@@ -16,7 +16,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 import model as llama
-from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, PAD, SPECIALS, USER, Tokenizer
+from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, SPECIALS, USER, Tokenizer
 
 LENGTH, STATISTICS, VALIDATION = 1024, 64, 32
 SMOOTHING, CLIP = .0025, .5
@@ -80,8 +80,8 @@ class Reader:
 
 
 def read_gguf(path):
-    """(metadata, {name: float32 array}) of a file with F32 and Q4_0 tensors, as export.py writes; of
-    other types only the shape is taken."""
+    """(metadata, {name: float32 array}) of a file with F32, Q4_0 and Q8_0 tensors, as export.py
+    writes."""
     with open(path, 'rb') as f:
         r = Reader(f.read())
     r.number('I')
@@ -102,7 +102,8 @@ def read_gguf(path):
             scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
             codes = np.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4], 1).astype(np.float32)
             tensors[name] = (scale * (codes - 8)).reshape(shape)
-        elif kind == 8:
+        else:
+            assert kind == 8, name
             blocks = np.frombuffer(r.data, np.uint8, n // 32 * 34, at).reshape(-1, 34)
             scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
             codes = blocks[:, 2:].copy().view(np.int8).astype(np.float32)

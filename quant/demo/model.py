@@ -161,11 +161,10 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.n_layers))
         self.norm = nn.Parameter(torch.ones(config.d))
 
-    def hidden(self, ids, cast=lambda p: p, watch=None, evict=None):
+    def hidden(self, ids, cast=lambda p: p, watch=None):
         """ids [rows, n] -> normed hidden states [rows, n, d]. cast turns master weights into those
         to compute with; watch, a list, gets (q, k, v before RoPE, attention logits) of every
-        layer; evict(i, q, k, v) says what nobody may look at any more in layer i, as a mask to
-        add [rows, n_kv, n, n]."""
+        layer."""
         c, (rows, n) = self.c, ids.shape
         group = c.n_heads // c.n_kv
         x = F.embedding(ids, cast(self.emb)) * math.sqrt(c.d)
@@ -184,8 +183,6 @@ class Llama(nn.Module):
             logits = logits.view(rows * c.n_kv, group, n, n)
             if watch is not None:
                 watch.append((q, k, v, logits.view(rows, c.n_kv, group, n, n)))
-            if evict is not None:
-                logits = logits + evict(i, q, k, v).view(rows * c.n_kv, 1, n, n)
             p = torch.softmax(logits + mask, -1).view(rows * c.n_kv, group * n, n)
             o = torch.bmm(p, vh.reshape(rows * c.n_kv, n, c.head_dim))
             o = o.view(rows, c.n_heads, n, c.head_dim).transpose(1, 2).reshape(rows, n, -1)

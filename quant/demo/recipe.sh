@@ -3,13 +3,15 @@
 #
 #   quant/demo/recipe.sh [OUTDIR]        default build/demo
 #
-# MINUTES (50) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex.
+# MINUTES (50) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex;
+# RETAIN (build/retain) trains the heads.
 # Run again with the same OUTDIR it goes on where it stopped.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-build/demo}
 python=${PYTHON:-python3}
+retain=${RETAIN:-$here/../../build/retain}
 mkdir -p "$out"
 
 # One arena that is never given back: page faults otherwise cost a quarter of the training. Passive
@@ -20,17 +22,23 @@ export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
 step() {
     name=$1
     shift
-    echo "== $name"
+    echo "== $name" >&2
     "$python" "$here/$name.py" "$@"
 }
 
 [ -f "$out/tokenizer.json" ] || step tokenizer "$out/tokenizer.json"
 with="--model $out/model.pt --tokenizer $out/tokenizer.json"
 step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-50}"
-step heads $with --out "$out/heads.pt"
-step export $with --heads "$out/heads.pt" --out "$out"
+step export $with --out "$out"
+# retaining heads: the program's own trainer, on the model as it will run; goes on where it stopped
+model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
+[ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
+echo "== heads"
+[ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" --labels both \
+    --hidden 128 --steps 250 --batch 4 --rate .002
 # the whole cache only within the length trained on; beyond it nothing but eviction makes sense
 {
     step evaluate $with --policy full --length 900 --budget 0
-    step evaluate $with --heads "$out/heads.pt" --policy cis,sink,random --length 2048,8192,16384
+    "$retain" eval recall $model --heads "$heads" --policy keeper,locret,sink,random --budget 64,256 \
+        --length 2048,8192,32768
 } | tee "$out/evaluation.txt"

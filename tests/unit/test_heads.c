@@ -20,8 +20,11 @@
 #include "quant/heads_watch.h"
 #include "runtime/base/file.h"
 #include "runtime/base/pool.h"
+#include "runtime/context.h"
 #include "runtime/engine.h"
+#include "runtime/evict.h"
 #include "runtime/options.h"
+#include "runtime/score.h"
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
@@ -267,6 +270,61 @@ static void labels_are_their_definition(void **state)
     engine_close(g);
 }
 
+/* ---- what the heads are used for ------------------------------------------------------------- */
+
+static void shares_compete_as_shares(void **state)
+{
+    (void)state;
+    struct engine *g = open_demo();
+    struct context c;
+    struct options o;
+    struct err e;
+    int32_t ids[60];
+    for (int i = 0; i < 60; i++) ids[i] = 300 + i;
+    options_init(&o);
+    o.policy = "keeper";
+    o.budget = "64";
+    if (context_open(&c, g, &o, 1, &e)) fail_msg("%s", e.text);
+    forward_run(&c.forward, &c.cache, ids, 60, 1);
+    score_values(&c.forward, &c.cache);
+    for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {
+        const struct cache_head *head = &c.cache.heads[h];
+        for (int s = 0; s < head->len; s++) {
+            double share = (double)head->score[s] * (double)g->heads->label_std[h] +
+                           (double)g->heads->label_mean[h];
+            assert_true(fabs((double)c.forward.slots[head->slot0 + (size_t)s].value - share) <
+                        1e-4);
+        }
+    }
+    context_release(&c);
+    engine_close(g);
+}
+
+static void the_best_policy_is_the_default(void **state)
+{
+    (void)state;
+    struct engine *g = open_demo();
+    struct plan p;
+    struct options o;
+    struct err e;
+    options_init(&o);
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_string_equal(p.policy->name, "keeper");
+    /* A budget beyond the positions that the model knows would make it worse. */
+    o.budget = "4096";
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
+    assert_non_null(strstr(p.notice, "1024 positions"));
+    o.budget = NULL;
+    g->heads->label_is_share = false;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_string_equal(p.policy->name, "locret");
+    o.policy = "keeper";
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "heads train"));
+    engine_close(g);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put(const char *path, const char *text)
@@ -374,9 +432,14 @@ static void long_documents_are_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_pytorch),         cmocka_unit_test(equals_differences),
-        cmocka_unit_test(threads_do_not_matter),  cmocka_unit_test(labels_are_their_definition),
-        cmocka_unit_test(rows_are_conversations), cmocka_unit_test(long_documents_are_cut),
+        cmocka_unit_test(equals_pytorch),
+        cmocka_unit_test(equals_differences),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(labels_are_their_definition),
+        cmocka_unit_test(shares_compete_as_shares),
+        cmocka_unit_test(the_best_policy_is_the_default),
+        cmocka_unit_test(rows_are_conversations),
+        cmocka_unit_test(long_documents_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

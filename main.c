@@ -7,6 +7,7 @@
 #include "facts.h" /* made by the Makefile */
 #include "quant/commands.h"
 #include "runtime/base/file.h"
+#include "runtime/base/nearest.h"
 #include "runtime/options.h"
 #include "tui/commands.h"
 #include "tui/manual.h"
@@ -84,6 +85,25 @@ static int command_help(const struct command *c)
     return 0;
 }
 
+/* "retain caht": what was meant, if it is near enough. */
+static int unknown_command(const char *name)
+{
+    const char *near = NULL;
+    int best = 3; /* one wrong, missing or swapped letter, or two */
+    for (int i = 0; i < N_COMMANDS; i++) {
+        int d = nearest_distance(name, strlen(name), commands[i].name);
+        if (d >= best) continue;
+        best = d;
+        near = commands[i].name;
+    }
+    fprintf(stderr, "retain: there is no command \"%s\"; ", name);
+    if (near)
+        fprintf(stderr, "did you mean \"retain %s\"?\n", near);
+    else
+        fprintf(stderr, "retain --help lists all\n");
+    return 2;
+}
+
 /* The command named by argv[1]; chat when that is an option or nothing. NULL = unknown. */
 static const struct command *find(int argc, char **argv, int *n_used)
 {
@@ -137,10 +157,7 @@ int main(int argc, char **argv)
     if (argc >= 2 && !strcmp(argv[1], "complete"))
         return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;
     const struct command *c = find(argc, argv, &n_used);
-    if (!c) {
-        fprintf(stderr, "retain: \"%s\" is no command; see retain --help\n", argv[1]);
-        return 2;
-    }
+    if (!c) return unknown_command(argv[1]);
     options_init(&o);
     int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);

@@ -722,6 +722,66 @@ bool options_row(size_t i, struct options_row *row)
     return true;
 }
 
+/* ---- one at a time --------------------------------------------------------------------------- */
+
+static const struct option *find_in(unsigned groups, const char *name, struct err *e)
+{
+    const struct option *d = find_name(name, strlen(name));
+    if (d && (d->groups & groups) && !d->cli_only) return d;
+    const struct option *near = nearest(groups, name, strlen(name));
+    if (near)
+        err_set(e, ERR_USAGE, "no setting %s; did you mean %s?", name, near->name);
+    else
+        err_set(e, ERR_USAGE, "no setting %s", name);
+    return NULL;
+}
+
+int options_set(struct options *o, unsigned groups, const char *name, const char *value,
+                struct err *e)
+{
+    const struct option *d = find_in(groups, name, e);
+    if (!d) return ERR_USAGE;
+    if (!*value && d->kind != TEXT)
+        return err_set(e, ERR_USAGE, "%s: the value is missing (%s)", name, d->help);
+    return set_value(o, d, value, e);
+}
+
+int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
+                struct err *e)
+{
+    const struct option *d = find_in(groups, name, e);
+    if (!d) return ERR_USAGE;
+    const void *field = (const char *)o + d->offset;
+    const char *text;
+    switch (d->kind) {
+    case FLAG: str_puts(out, *(const bool *)field ? "yes" : "no"); break;
+    case TEXT:
+        memcpy(&text, field, sizeof text);
+        str_puts(out, text ? text : "");
+        break;
+    case INT:
+        if (*(const int *)field >= 0) str_printf(out, "%d", *(const int *)field);
+        break;
+    case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
+    case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case DECIMAL:
+        if (*(const float *)field >= 0) str_printf(out, "%g", (double)*(const float *)field);
+        break;
+    default: break;
+    }
+    return 0;
+}
+
+bool options_fact(unsigned groups, int i, struct option_fact *out)
+{
+    for (const struct option *d = table; d < table + N_OPTIONS; d++) {
+        if (d->kind == HEADING || d->cli_only || !(d->groups & groups) || i-- > 0) continue;
+        *out = (struct option_fact){d->name, d->help, d->choices, d->groups};
+        return true;
+    }
+    return false;
+}
+
 /* ---- help ------------------------------------------------------------------------------------ */
 
 #define HELP_COLUMN 28 /* where explanations begin */

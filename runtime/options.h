@@ -135,6 +135,24 @@ int options_parse_config(struct options *o, char *text, const char *file, struct
 /* Does argv[0, argc) say --safe? Asked before the configuration file is read. */
 bool options_safe(int argc, char *const *argv);
 
+/* ---- one at a time: /set in a running chat ---- */
+
+/* Sets `name`, an option of `groups`, as the configuration file would; the text is not copied.
+ * ERR_USAGE names what is wrong and the nearest option. */
+int options_set(struct options *o, unsigned groups, const char *name, const char *value,
+                struct err *e);
+/* Appends the value of the option as options_set would take it, "" when none was given. */
+int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
+                struct err *e);
+
+struct option_fact {
+    const char *name, *help;
+    const char *choices; /* comma separated; NULL = any value */
+    unsigned groups;
+};
+/* The i-th option of `groups`; false past the end. */
+bool options_fact(unsigned groups, int i, struct option_fact *out);
+
 /* The lines of `--help` for the options of `groups`. */
 void options_help(unsigned groups, struct str *out);
 

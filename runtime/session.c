@@ -396,6 +396,16 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
     return rc;
 }
 
+void session_set(struct session *s, const struct options *o)
+{
+    s->options.sampling = o->sampling;
+    if (o->sampling.temperature < 0) s->options.sampling.temperature = s->engine->temperature;
+    if (o->sampling.seed) s->state.seed = o->sampling.seed;
+    s->options.n_predict = o->n_predict;
+    s->options.ignore_end = o->ignore_end;
+    use_attempt(s, s->state.attempt);
+}
+
 bool session_can_continue(const struct session *s)
 {
     if (s->n_tokens == 0) return false;
@@ -725,6 +735,20 @@ int64_t session_rewind_cost(const struct session *s, int64_t turn)
     return cost_of(&c);
 }
 
+/* The transcript as it was before the last answer. */
+static struct cut cut_answer(const struct session *s)
+{
+    size_t n = s->n_messages;
+    while (n > 0 && s->messages[n - 1].role != CHAT_USER) n--;
+    return cut_messages(s, n);
+}
+
+int64_t session_regenerate_cost(const struct session *s)
+{
+    struct cut c = cut_answer(s);
+    return cost_of(&c);
+}
+
 static int check_turn(const struct session *s, int64_t turn, struct err *e)
 {
     if (!s->save)
@@ -798,10 +822,8 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
         rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
     if (!rc) rc = finish_answer(s, sink, e);
     if (rc) return rc;
-    size_t n = s->n_messages;
-    while (n > 0 && s->messages[n - 1].role != CHAT_USER) n--;
-    struct cut c = cut_messages(s, n);
-    if (n < s->n_messages) rc = go_back(s, &c, sink, e);
+    struct cut c = cut_answer(s);
+    if (c.n_messages < s->n_messages) rc = go_back(s, &c, sink, e);
     if (rc) return rc;
     use_attempt(s, s->state.attempt + 1);
     return run_turn(s, sink, end, e);

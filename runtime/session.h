@@ -82,6 +82,10 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
                      struct err *e);
 bool session_can_continue(const struct session *s);
 
+/* Sampling and the length of answers as `o` has them, from the next token on; call on the session's
+ * thread (from a callback too). For what `o` says about memory the session must be opened again. */
+void session_set(struct session *s, const struct options *o);
+
 /* Reads turns that took place elsewhere (evaluation, import): stored and run, nothing is generated.
  */
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
@@ -97,6 +101,9 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
 
 /* Tokens that going back to the end of `turn`, or opening a branch made there, would read again. */
 int64_t session_rewind_cost(const struct session *s, int64_t turn);
+
+/* The same for session_regenerate. */
+int64_t session_regenerate_cost(const struct session *s);
 
 /* Goes back to the end of `turn`. The sink reports progress when something must be read again.
  * ERR_* leaves the conversation as it was, but for ERR_STOP: then reading goes on with the next

@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "runtime/options.h"
+#include "tui/command.h"
 #include "tui/num.h"
 #include "tui/ramp.h"
-#include "tui/slash.h"
 
 enum { FLASH_MS = 4000, LOST_MS = 1000, TWICE_MS = 2000, RATE_MS = 2000 };
 
@@ -22,11 +22,14 @@ const struct view_ops *const view_table[VIEWS] = {
 void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
 {
     memset(a, 0, sizeof *a);
-    a->o = o;
+    a->options = *o;
+    a->o = &a->options;
     a->ascii = a->talk.ascii = ascii;
     a->sensors = sensor_nothing();
     a->evict_rate = NAN;
     edit_init(&a->edit);
+    edit_init(&a->list.filter);
+    edit_init(&a->list.field);
     history_init(&a->history, history_path);
 }
 
@@ -38,6 +41,15 @@ void app_release(struct app *a)
     for (int i = 0; i < a->n_queue; i++) str_release(&a->queue[i]);
     for (int i = 0; i < a->n_acts; i++) str_release(&a->acts[i].text);
     free(a->list.rows);
+    free(a->list.shown);
+    free(a->list.hits);
+    edit_release(&a->list.filter);
+    edit_release(&a->list.field);
+    str_release(&a->search.query);
+    str_release(&a->search.draft);
+    str_release(&a->completion.line);
+    for (int i = 0; i < a->n_settings; i++) str_release(&a->settings[i]);
+    free(a->settings);
     if (a->mapped.frozen) free(a->mapped.frozen->kept);
     free(a->mapped.frozen);
     str_release(&a->log);
@@ -88,22 +100,48 @@ bool app_busy(const struct app *a)
     return a->phase == PHASE_READING || a->phase == PHASE_ANSWERING;
 }
 
-static void note(struct app *a, const char *text, size_t n)
+bool app_ready(struct app *a)
+{
+    if (a->phase == PHASE_READY) return true;
+    app_flash(a, app_busy(a) ? "not while it answers; Ctrl-C stops it" : "not before it is loaded");
+    return false;
+}
+
+void app_note(struct app *a, const char *text, size_t n)
 {
     transcript_close(transcript_add(&a->talk, TRANSCRIPT_NOTE, text, n));
 }
 
+int64_t app_turns(const struct app *a)
+{
+    int64_t n = 0;
+    for (int i = 0; i < a->talk.n; i++) n += a->talk.messages[i].role == CHAT_USER;
+    return n;
+}
+
+struct message *app_turn(struct app *a, int64_t turn)
+{
+    for (int i = 0; i < a->talk.n; i++)
+        if (a->talk.messages[i].role == CHAT_USER && --turn == 0) return &a->talk.messages[i];
+    return NULL;
+}
+
 /* ---- sending -------------------------------------------------------------------------------- */
+
+void app_wait(struct app *a, enum phase phase)
+{
+    a->phase = phase;
+    a->done = a->total = 0;
+    a->since_ms = a->now_ms;
+    a->can_continue = false;
+    a->chat.held = false;
+}
 
 static void say(struct app *a, const char *text, size_t n)
 {
     transcript_close(transcript_add(&a->talk, CHAT_USER, text, n));
     app_act(a, ACT_SAY, text, n);
-    a->phase = PHASE_READING;
-    a->done = a->total = 0;
-    a->since_ms = a->now_ms;
-    a->can_continue = false;
-    a->chat.held = false;
+    app_wait(a, PHASE_READING);
 }
 
 static void enqueue(struct app *a, const char *text, size_t n)
@@ -115,93 +153,81 @@ static void enqueue(struct app *a, const char *text, size_t n)
 
 static void send_next(struct app *a)
 {
-    if (a->phase != PHASE_READY || a->n_queue == 0) return;
+    if (a->phase != PHASE_READY || a->n_queue == 0 || a->queue_held) return;
     struct str next = a->queue[0];
     memmove(a->queue, a->queue + 1, sizeof next * (size_t)--a->n_queue);
     say(a, next.data, next.n);
     str_release(&next);
 }
 
-static void show_stats(struct app *a)
+/* A command may put another text into the editor, so the line leaves it first. */
+static void run_line(struct app *a, enum slash command, const struct str *line,
+                     const char *argument, size_t n)
 {
-    const struct session_stats *st = &a->stats;
-    char b[6][NUM_MAX];
-    struct str s = {0};
-    if (!a->have_stats) {
-        app_flash(a, "no numbers before the model is loaded");
-        return;
-    }
-    str_printf(&s, "model %s, weights %s, kv %s, policy %s, on %s\n", st->model, st->weights,
-               st->kv, st->policy, st->device);
-    str_printf(&s, "%s tokens, %lld turn%s, %s re-read\n", num_exact(st->n_tokens, b[0]),
-               (long long)st->n_turns, st->n_turns == 1 ? "" : "s", num_exact(st->n_reread, b[1]));
-    str_printf(&s, "kept %s of %s units (%s), evicted %s, budget %d per head\n",
-               num_exact(st->units_kept, b[0]), num_exact(st->units_seen, b[1]),
-               num_share(st->units_kept, st->units_seen, b[2]), num_exact(st->units_evicted, b[3]),
-               st->budget);
-    str_printf(&s, "weights %s, kv %s (%s in use), scratch %s, process %s, peak %s\n",
-               num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
-               num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),
-               num_bytes(st->process_bytes, b[4]), num_bytes(st->process_peak_bytes, b[5]));
-    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %.0f ms",
-               num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
-               st->first_token_ms);
-    note(a, s.data, s.n);
-    str_release(&s);
-}
-
-static void go_on(struct app *a)
-{
-    if (a->phase != PHASE_READY || !a->can_continue) {
-        app_flash(a, "there is no answer to continue");
-        return;
-    }
-    app_act(a, ACT_CONTINUE, "", 0);
-    a->phase = PHASE_ANSWERING;
-    a->can_continue = false;
-    a->chat.held = false;
-}
-
-/* false: the line was no command that could be run, and stays in the editor. */
-static bool run_command(struct app *a, enum slash command, const struct str *line)
-{
-    switch (command) {
-    case SLASH_HELP: app_show(a, VIEW_HELP); break;
-    case SLASH_LIST: app_show(a, VIEW_LIST); break;
-    case SLASH_MAP: app_show(a, VIEW_MAP); break;
-    case SLASH_TINT: app_show(a, VIEW_TINT); break;
-    case SLASH_LOG: app_show(a, VIEW_LOG); break;
-    case SLASH_STATS: show_stats(a); break;
-    case SLASH_CONTINUE: go_on(a); break;
-    case SLASH_QUIT: app_act(a, ACT_QUIT, "", 0); break;
-    case SLASH_SAY:
-    case SLASH_UNKNOWN:
-        app_flash(a, "no such command; nearest: /%s  (// sends a slash)",
-                  slash_nearest(str_get(line), line->n));
-        return false;
-    }
-    return true;
+    edit_set(&a->edit, "", 0);
+    if (command_run(a, command, argument, n))
+        history_add(&a->history, line->data, line->n);
+    else
+        edit_set(&a->edit, line->data, line->n); /* to be corrected */
 }
 
 void app_send(struct app *a)
 {
-    const struct str *text = &a->edit.text;
+    struct str text = {0};
     const char *rest;
     size_t n_rest;
-    if (strspn(str_get(text), " \t\n") == text->n) return;
-    enum slash command = slash_parse(str_get(text), text->n, &rest, &n_rest);
-    if (command != SLASH_SAY) {
-        if (!run_command(a, command, text)) return;
-    } else if (a->phase == PHASE_READY && a->n_queue == 0) {
-        say(a, rest, n_rest);
-    } else if (a->n_queue < QUEUE_MAX) {
-        enqueue(a, rest, n_rest);
-    } else {
+    a->queue_held = false;
+    app_draft(a, &text);
+    enum slash command = slash_parse(str_get(&text), text.n, &rest, &n_rest);
+    if (strspn(str_get(&text), " \t\n") == text.n) {
+        send_next(a);
+    } else if (command == SLASH_UNKNOWN) {
+        app_flash(a, "no such command; nearest: /%s  (// sends a slash)",
+                  slash_nearest(text.data, text.n));
+    } else if (command != SLASH_SAY) {
+        run_line(a, command, &text, rest, n_rest);
+    } else if (a->n_queue == QUEUE_MAX) {
         app_flash(a, "the queue is full; your text stays here");
-        return;
+    } else {
+        enqueue(a, rest, n_rest);
+        history_add(&a->history, text.data, text.n);
+        edit_set(&a->edit, "", 0);
+        send_next(a);
     }
-    history_add(&a->history, str_get(text), text->n);
-    edit_set(&a->edit, "", 0);
+    str_release(&text);
+}
+
+void app_draft(const struct app *a, struct str *out)
+{
+    edit_full(&a->edit, out);
+}
+
+void app_set_draft(struct app *a, const char *text, size_t n)
+{
+    edit_set(&a->edit, text, n);
+}
+
+uint64_t app_draft_version(const struct app *a)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a; a label stands for its fold, which never changes */
+    const char *s = str_get(&a->edit.text);
+    for (size_t i = 0; i < a->edit.text.n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    for (int i = 0; i < a->n_queue; i++) h = (h ^ a->queue[i].n) * 0x100000001b3u;
+    return (h ^ (uint64_t)a->n_queue << 32 ^ (uint64_t)a->edit.n_folds) * 0x100000001b3u;
+}
+
+void app_bring_back(struct app *a, const char *text, size_t n, bool queued)
+{
+    if (queued && a->n_queue < QUEUE_MAX) {
+        enqueue(a, text, n);
+        a->queue_held = true;
+    } else if (a->edit.text.n == 0) {
+        edit_set(&a->edit, text, n);
+    } else {
+        history_add(&a->history, text, n);
+    }
+    app_flash(a, a->queue_held ? "brought back what was not sent; Enter sends it"
+                               : "brought back what you were writing");
 }
 
 /* What waits is not sent after a stop: it goes back to where it can be changed. */
@@ -214,10 +240,20 @@ static void unqueue(struct app *a)
         str_release(&a->queue[i]);
     }
     a->n_queue = 0;
-    str_append(&joined, str_get(&a->edit.text), a->edit.text.n);
+    app_draft(a, &joined);
     if (a->edit.text.n == 0 && joined.n) joined.n--;
     edit_set(&a->edit, str_get(&joined), joined.n);
     str_release(&joined);
+}
+
+/* The draft goes to the history. */
+static void put_away(struct app *a)
+{
+    struct str text = {0};
+    app_draft(a, &text);
+    history_add(&a->history, str_get(&text), text.n);
+    edit_set(&a->edit, "", 0);
+    str_release(&text);
 }
 
 void app_interrupt(struct app *a)
@@ -226,10 +262,10 @@ void app_interrupt(struct app *a)
     if (app_busy(a)) {
         app_act(a, ACT_STOP, "", 0);
         a->stopping = true;
+        a->send_now = false;
         if (a->n_queue) unqueue(a);
     } else if (a->edit.text.n) {
-        history_add(&a->history, str_get(&a->edit.text), a->edit.text.n);
-        edit_set(&a->edit, "", 0);
+        put_away(a);
         app_flash(a, "put away; Up brings it back");
     } else if (a->phase == PHASE_OPENING && a->have_stats) {
         app_act(a, ACT_STOP, "", 0); /* back to the conversation before */
@@ -260,10 +296,22 @@ static bool request_everywhere(struct app *a, enum request r)
     return true;
 }
 
+/* Ctrl-X begins a key of two strokes. */
+static bool is_prefix(struct app *a, const struct key_event *ev)
+{
+    if (a->view != VIEW_CHAT || a->prefix || ev->key != CTRL('x')) return false;
+    return a->prefix = true;
+}
+
 void app_key(struct app *a, const struct key_event *ev)
 {
     const struct view_ops *view = view_table[a->view];
-    enum request r = key_request(a->view, ev->key);
+    if (view->capture && view->capture(a, ev)) return;
+    if (is_prefix(a, ev)) return;
+    enum request r = key_request(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
+    bool two = a->prefix;
+    a->prefix = false;
+    if (two && r == REQ_NONE) return;
     if (r != REQ_NONE && view->request(a, r)) return;
     if (r != REQ_NONE && request_everywhere(a, r)) return;
     if (view->key) view->key(a, ev);
@@ -332,16 +380,65 @@ static void on_end(struct app *a, const struct news *n)
     }
     set_phase(a, PHASE_READY);
     a->stopping = false;
-    if (n->a == SESSION_STOPPED) app_flash(a, "stopped and kept%s", how);
+    if (n->a == SESSION_STOPPED && !a->send_now) app_flash(a, "stopped and kept%s", how);
+    a->send_now = false;
     if (n->a == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
     if (n->a == SESSION_FULL)
         app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
     send_next(a);
 }
 
+static void cut_after(struct app *a, int64_t turn, bool answer_only)
+{
+    int keep = a->talk.n;
+    if (!answer_only) turn++;
+    for (int i = 0; i < a->talk.n && keep == a->talk.n; i++)
+        if (a->talk.messages[i].role == CHAT_USER && --turn == 0) keep = i + (answer_only ? 1 : 0);
+    transcript_cut(&a->talk, keep);
+    a->can_continue = false;
+    memset(&a->chat, 0, sizeof a->chat);
+}
+
+/* The answer to ACT_COST: what is free and loses only an answer needs no question. */
+static void on_cost(struct app *a, int64_t cost)
+{
+    struct question *q = &a->question;
+    if (a->phase != PHASE_READY) return;
+    q->cost = cost;
+    q->may_branch = q->what != SLASH_REGENERATE && app_turns(a) > 0;
+    bool loses = q->what == SLASH_REWIND ? app_turns(a) > q->turn : q->what == SLASH_EDIT;
+    if (cost == 0 && !loses)
+        app_take_turn_back(a);
+    else
+        q->open = true;
+}
+
+void app_take_turn_back(struct app *a)
+{
+    struct question q = a->question;
+    char turn[32];
+    a->question.open = false;
+    if (q.what == SLASH_REGENERATE) {
+        cut_after(a, app_turns(a), true);
+        app_act(a, ACT_REGENERATE, "", 0);
+        app_wait(a, PHASE_READING);
+        return;
+    }
+    const struct message *m = q.what == SLASH_EDIT ? app_turn(a, q.turn) : NULL;
+    if (m) {
+        put_away(a);
+        edit_set(&a->edit, str_get(&m->raw), m->raw.n);
+    }
+    int n = snprintf(turn, sizeof turn, "%lld", (long long)(m ? q.turn - 1 : q.turn));
+    app_act(a, ACT_REWIND, turn, (size_t)n);
+    app_wait(a, PHASE_READING);
+}
+
 static void on_failed(struct app *a, const char *text, size_t n)
 {
-    note(a, text, n);
+    if (a->reopening) a->options = a->options_before;
+    a->reopening = false;
+    app_note(a, text, n);
     app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
     if (app_busy(a)) set_phase(a, PHASE_READY);
     a->stopping = false;
@@ -367,10 +464,11 @@ void app_news(struct app *a, const struct news *n, const char *text)
     case NEWS_OPENED:
         snprintf(a->name, sizeof a->name, "%.*s", (int)n->n_text, text);
         a->can_continue = n->a != 0;
+        a->reopening = false;
         set_phase(a, PHASE_READY);
         send_next(a);
         break;
-    case NEWS_NOTICE: note(a, text, n->n_text); break;
+    case NEWS_NOTICE: app_note(a, text, n->n_text); break;
     case NEWS_BEGIN:
         m = last_of(a, CHAT_USER);
         if (m && a->phase == PHASE_READING) m->position = n->a;
@@ -386,6 +484,12 @@ void app_news(struct app *a, const struct news *n, const char *text)
                   num_exact(n->a, b[0]), num_exact(n->b, b[1]));
         break;
     case NEWS_END: on_end(a, n); break;
+    case NEWS_COST: on_cost(a, n->b); break;
+    case NEWS_CUT: cut_after(a, n->a, false); break;
+    case NEWS_BRANCHED:
+        app_event(a, "branch %.*s was made; /open goes there", (int)n->n_text, text);
+        break;
+    case NEWS_RENAMED: snprintf(a->name, sizeof a->name, "%.*s", (int)n->n_text, text); break;
     case NEWS_FAILED: on_failed(a, text, n->n_text); break;
     case NEWS_FATAL:
     case NEWS_GONE: break; /* ui.c ends the screen */

@@ -8,11 +8,13 @@
 #include <stdint.h>
 
 #include "runtime/library.h"
+#include "runtime/options.h"
 #include "runtime/session.h"
 #include "tui/edit.h"
 #include "tui/history.h"
 #include "tui/picture.h"
 #include "tui/sensors.h"
+#include "tui/slash.h"
 #include "tui/transcript.h"
 #include "tui/view.h"
 #include "tui/worker.h"
@@ -20,12 +22,28 @@
 enum phase { PHASE_LOADING, PHASE_OPENING, PHASE_READY, PHASE_READING, PHASE_ANSWERING };
 
 enum act {
+    /* for the session */
     ACT_SAY, /* text */
     ACT_CONTINUE,
+    ACT_REGENERATE,
+    ACT_REWIND, /* text = turn */
+    ACT_BRANCH, /* text = turn, blank, name or "" */
+    ACT_COST,   /* text = turn, "" = regenerate: answered by NEWS_COST */
+    ACT_SET,    /* app.options count from now on */
     ACT_STOP,
-    ACT_OPEN,   /* text = conversation, "" = new */
-    ACT_LIST,   /* fill app.list */
-    ACT_DELETE, /* text = conversation */
+    ACT_OPEN,        /* text = conversation, "" = new */
+    ACT_RENAME_OPEN, /* text = new name of the open conversation */
+    /* for the library: shelf.h */
+    ACT_LIST,    /* fill app.list */
+    ACT_SEARCH,  /* text: fill app.list.hits */
+    ACT_DELETE,  /* text = conversation */
+    ACT_RESTORE, /* the same */
+    ACT_DROP,    /* its saved cache */
+    ACT_RENAME,  /* text = name, newline, new name */
+    /* for the terminal */
+    ACT_COPY,   /* text, to the clipboard */
+    ACT_SAVE,   /* text = path, newline, what to write there */
+    ACT_EDITOR, /* the draft into $EDITOR and back */
     ACT_LOG,    /* fill app.log */
     ACT_REDRAW,
     ACT_SUSPEND,
@@ -66,11 +84,45 @@ struct tint_state {
     int64_t first, end; /* positions of the page */
 };
 
+struct list_hit {
+    char name[128], snippet[160]; /* of the newest message that was found */
+};
+
+enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_ASK /* delete? */ };
+
 struct list_state {
     struct library_entry *rows;
-    int n, cap, selected, top, page;
-    bool asking; /* delete? */
-    char error[256];
+    int n, cap;
+    int *shown; /* [n_shown] indices of the rows that pass the filter */
+    int n_shown, cap_shown;
+    struct list_hit *hits; /* of the full-text search for the filter */
+    int n_hits;
+    int selected, top, page; /* of shown */
+    enum list_mode mode;
+    struct edit filter, field; /* what is searched for; a new name */
+    char deleted[128];         /* the last one, for undo */
+    char error[256], said[256];
+};
+
+/* A question in the chat: y does it, b keeps a branch first, anything else does nothing. */
+struct question {
+    bool open, may_branch;
+    enum slash what; /* SLASH_REGENERATE, SLASH_EDIT or SLASH_REWIND */
+    int64_t turn, cost;
+};
+
+/* Ctrl-R: looking for an earlier message. */
+struct search {
+    bool open, failed;
+    struct str query, draft;
+    int at; /* in the history */
+};
+
+/* Tab: what the word was, and which completion stands there now. */
+struct completion {
+    bool open;
+    struct str line; /* as it was typed */
+    int next;
 };
 
 struct scroll_state {
@@ -78,7 +130,12 @@ struct scroll_state {
 };
 
 struct app {
-    const struct options *o;
+    struct options options;  /* of the open conversation, changed by /set */
+    const struct options *o; /* = &options */
+    struct str *settings;    /* texts that options points to */
+    int n_settings;
+    bool reopening; /* to make settings count: if that fails, options_before do again */
+    struct options options_before;
     bool ascii;
     bool halves;     /* half blocks in two colours can be drawn */
     int64_t now_ms;  /* monotonic, set by the caller before keys, news and drawing */
@@ -96,6 +153,12 @@ struct app {
     struct history history;
     struct str queue[QUEUE_MAX];
     int n_queue;
+    bool queue_held; /* it was brought back: Enter sends it */
+    bool send_now;   /* the answer was stopped for what is queued */
+    bool prefix;     /* Ctrl-X was pressed */
+    struct question question;
+    struct search search;
+    struct completion completion;
 
     bool have_stats;
     struct session_stats stats;
@@ -140,6 +203,17 @@ void app_draw(struct app *a, struct grid *g, int w, int h);
 /* Milliseconds until the picture changes by itself; -1 = never. */
 int app_timeout(const struct app *a);
 
+/* The n-th turn's message; NULL when there are not that many. n_turns counts those on screen. */
+struct message *app_turn(struct app *a, int64_t turn);
+int64_t app_turns(const struct app *a);
+
+/* The message being written, whole: for the draft's file and other editors. */
+void app_draft(const struct app *a, struct str *out);
+void app_set_draft(struct app *a, const char *text, size_t n);
+uint64_t app_draft_version(const struct app *a); /* differs when draft or queue do */
+/* What a program that died had not sent. */
+void app_bring_back(struct app *a, const char *text, size_t n, bool queued);
+
 /* For views. */
 void app_act(struct app *a, enum act act, const char *text, size_t n);
 void app_show(struct app *a, enum view view);
@@ -148,5 +222,9 @@ void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf
 void app_send(struct app *a);      /* what stands in the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */
 bool app_busy(const struct app *a);
+void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
+void app_wait(struct app *a, enum phase phase); /* something was ordered: the phase until news */
+void app_take_turn_back(struct app *a);         /* what the question asked: carried out */
+bool app_ready(struct app *a);                  /* or says why not */
 
 #endif

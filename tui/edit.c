@@ -3,8 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/num.h"
 #include "tui/text.h"
 #include "tui/utf8.h"
+
+enum {
+    FOLD_BYTES = 2000, /* a paste this long is folded */
+    FOLD_LINES = 16,
+    SET_FOLD_BYTES = 256 << 10, /* and a text from elsewhere that is this long */
+};
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
@@ -58,6 +65,76 @@ static void splice(struct str *text, size_t at, size_t n_old, const char *bytes,
     text->data[text->n] = 0;
 }
 
+/* ---- screen lines --------------------------------------------------------------------------- */
+
+/* The last line that begins at or before `at`. */
+static int line_of(const struct edit_wrap *w, size_t at)
+{
+    int low = 0, high = w->n;
+    while (high - low > 1) {
+        int middle = low + (high - low) / 2;
+        if (w->starts[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void push_start(struct edit_wrap *w, size_t at)
+{
+    if (w->n == w->cap) {
+        w->cap = w->cap ? 2 * w->cap : 64;
+        w->starts = realloc(w->starts, sizeof *w->starts * (size_t)w->cap);
+        if (!w->starts) abort();
+    }
+    w->starts[w->n++] = at;
+}
+
+/* Cuts lines from byte `at` to the end, or until one begins where old->starts[j] + grown says: then
+ * the rest is as it was. Only starts beyond `changed`, the end of what changed, count. */
+static void cut_lines_like(struct edit *e, size_t at, size_t changed, const struct edit_wrap *old,
+                           int j, size_t grown)
+{
+    const char *s = str_get(&e->text);
+    struct edit_wrap *w = &e->wrap;
+    for (bool more = true; more;) {
+        size_t shown;
+        push_start(w, at);
+        size_t taken = text_line(s + at, e->text.n - at, w->width, &shown);
+        more = taken > 0 && (s[at + taken - 1] == '\n' || at + taken < e->text.n);
+        at += taken;
+        while (old && j < old->n && old->starts[j] + grown < at) j++;
+        if (!old || !more || j == old->n || at <= changed || old->starts[j] + grown != at) continue;
+        for (; j < old->n; j++) push_start(w, old->starts[j] + grown);
+        return;
+    }
+}
+
+static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
+{
+    struct edit_wrap *w = &e->wrap;
+    if (w->width == 0) return;
+    if (w->n == 0) {
+        cut_lines_like(e, 0, 0, NULL, 0, 0);
+        return;
+    }
+    struct edit_wrap old = *w;
+    int line = line_of(w, at), j = line;
+    /* a word that got shorter may now end the line before */
+    line = line > 2 ? line - 2 : 0;
+    while (j < old.n && old.starts[j] <= at + n_old) j++;
+    size_t from = old.starts[line];
+    *w = (struct edit_wrap){.width = old.width};
+    w->cap = old.cap;
+    w->starts = malloc(sizeof *w->starts * (size_t)w->cap);
+    if (!w->starts) abort();
+    memcpy(w->starts, old.starts, sizeof *w->starts * (size_t)line);
+    w->n = line;
+    cut_lines_like(e, from, at + n, &old, j, n - n_old); /* modulo 2^64: it may shrink */
+    free(old.starts);
+}
+
 /* The change that undoes this one is left in *inverse. */
 static void apply(struct edit *e, size_t at, size_t n_old, const char *bytes, size_t n,
                   struct edit_change *inverse)
@@ -65,6 +142,7 @@ static void apply(struct edit *e, size_t at, size_t n_old, const char *bytes, si
     *inverse = (struct edit_change){.at = at, .n_new = n, .n_old = n_old, .cursor = e->cursor};
     inverse->old = copy_bytes(str_get(&e->text) + at, n_old);
     splice(&e->text, at, n_old, bytes, n);
+    cut_lines(e, at, n_old, n);
     e->cursor = at + n;
     e->goal_column = -1;
 }
@@ -109,6 +187,88 @@ bool edit_redo(struct edit *e)
     return revert(e, &e->redo, &e->undo);
 }
 
+/* ---- folds ---------------------------------------------------------------------------------- */
+
+static void clear_folds(struct edit *e)
+{
+    for (int i = 0; i < e->n_folds; i++) {
+        str_release(&e->folds[i].label);
+        str_release(&e->folds[i].text);
+    }
+    e->n_folds = 0;
+}
+
+static int64_t count_lines(const char *text, size_t n)
+{
+    int64_t lines = 1;
+    for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + n - c))); c++)
+        lines += c + 1 < text + n;
+    return lines;
+}
+
+static const struct str *add_fold(struct edit *e, const char *text, size_t n)
+{
+    char lines[NUM_MAX], bytes[NUM_MAX];
+    e->folds = realloc(e->folds, sizeof *e->folds * (size_t)(e->n_folds + 1));
+    if (!e->folds) abort();
+    struct edit_fold *f = &e->folds[e->n_folds++];
+    *f = (struct edit_fold){{0}, {0}};
+    str_append(&f->text, text, n);
+    str_printf(&f->label, "[paste %d: %s lines, %s]", e->n_folds,
+               num_exact(count_lines(text, n), lines), num_bytes((int64_t)n, bytes));
+    return &f->label;
+}
+
+/* The fold whose label begins at s[0, n), or NULL. */
+static const struct edit_fold *fold_at(const struct edit *e, const char *s, size_t n)
+{
+    for (int i = 0; n > 0 && s[0] == '[' && i < e->n_folds; i++) {
+        const struct str *label = &e->folds[i].label;
+        if (n >= label->n && memcmp(s, label->data, label->n) == 0) return &e->folds[i];
+    }
+    return NULL;
+}
+
+void edit_full(const struct edit *e, struct str *out)
+{
+    const char *s = str_get(&e->text);
+    size_t n = e->text.n, from = 0;
+    for (size_t at = 0; e->n_folds > 0 && at < n;) {
+        const char *bracket = memchr(s + at, '[', n - at);
+        if (!bracket) break;
+        at = (size_t)(bracket - s);
+        const struct edit_fold *f = fold_at(e, s + at, n - at);
+        if (f) {
+            str_append(out, s + from, at - from);
+            str_append(out, str_get(&f->text), f->text.n);
+            from = at + f->label.n;
+        }
+        at = f ? from : at + 1;
+    }
+    str_append(out, s + from, n - from);
+}
+
+/* The label that the cursor touches, or else the last one before it: its first byte. */
+static const struct edit_fold *find_fold(const struct edit *e, size_t *at)
+{
+    const char *s = str_get(&e->text);
+    for (size_t i = e->cursor < e->text.n ? e->cursor + 1 : e->text.n; i-- > 0;) {
+        const struct edit_fold *f = fold_at(e, s + i, e->text.n - i);
+        if (!f) continue;
+        *at = i;
+        return f;
+    }
+    return NULL;
+}
+
+bool edit_unfold(struct edit *e)
+{
+    size_t at;
+    const struct edit_fold *f = find_fold(e, &at);
+    if (f) replace(e, at, f->label.n, str_get(&f->text), f->text.n);
+    return f != NULL;
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 void edit_init(struct edit *e)
@@ -120,6 +280,9 @@ void edit_init(struct edit *e)
 
 void edit_release(struct edit *e)
 {
+    clear_folds(e);
+    free(e->folds);
+    free(e->wrap.starts);
     str_release(&e->text);
     str_release(&e->killed);
     changes_release(&e->undo);
@@ -129,23 +292,49 @@ void edit_release(struct edit *e)
 void edit_set(struct edit *e, const char *text, size_t n)
 {
     str_clear(&e->text);
-    str_append(&e->text, text, n);
-    e->cursor = n;
+    clear_folds(e);
+    if (n < SET_FOLD_BYTES)
+        str_append(&e->text, text, n);
+    else
+        str_puts(&e->text, str_get(add_fold(e, text, n)));
+    e->wrap.n = 0;
+    e->cursor = e->text.n;
     e->goal_column = -1;
     changes_clear(&e->undo);
     changes_clear(&e->redo);
 }
 
+/* A copy with LF line ends; *n its length. */
+static char *copy_lines(const char *bytes, size_t *n)
+{
+    char *copy = copy_bytes(bytes, *n);
+    size_t m = 0;
+    for (size_t i = 0; i < *n; i++) {
+        bool crlf = copy[i] == '\r' && i + 1 < *n && copy[i + 1] == '\n';
+        if (!crlf && copy[i]) copy[m++] = copy[i] == '\r' ? '\n' : copy[i];
+    }
+    *n = m;
+    return copy;
+}
+
 void edit_insert(struct edit *e, const char *bytes, size_t n)
 {
     if (n == 0) return;
-    char *copy = copy_bytes(bytes, n);
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++) {
-        bool crlf = copy[i] == '\r' && i + 1 < n && copy[i + 1] == '\n';
-        if (!crlf) copy[m++] = copy[i] == '\r' ? '\n' : copy[i];
+    char *copy = copy_lines(bytes, &n);
+    replace(e, e->cursor, 0, copy, n);
+    free(copy);
+}
+
+void edit_paste(struct edit *e, const char *bytes, size_t n)
+{
+    if (n == 0) return;
+    char *copy = copy_lines(bytes, &n);
+    if (n < FOLD_BYTES && count_lines(copy, n) < FOLD_LINES) {
+        replace(e, e->cursor, 0, copy, n);
+    } else {
+        const struct str *label = add_fold(e, copy, n);
+        replace(e, e->cursor, 0, label->data, label->n);
     }
-    replace(e, e->cursor, 0, copy, m);
     free(copy);
 }
 
@@ -172,48 +361,39 @@ static size_t word_right(const char *s, size_t n, size_t at)
     return at;
 }
 
-/* The screen line that holds `at`: its first byte, shown bytes, and the first byte of the line
- * before it. */
-struct place {
-    size_t from, n_shown, before;
-    int line;
-};
-
-static struct place place_of(const struct edit *e, int width, size_t at)
+static void need_wrap(struct edit *e, int width)
 {
-    const char *s = str_get(&e->text);
-    struct place p = {0};
-    for (;;) {
-        size_t taken = text_line(s + p.from, e->text.n - p.from, width, &p.n_shown);
-        bool newline = taken > 0 && s[p.from + taken - 1] == '\n';
-        bool last = p.from + taken >= e->text.n && !newline;
-        if (last || at < p.from + taken) return p;
-        p.before = p.from;
-        p.from += taken;
-        p.line++;
-    }
+    struct edit_wrap *w = &e->wrap;
+    if (w->width == width && w->n > 0) return;
+    w->width = width;
+    w->n = 0;
+    cut_lines(e, 0, 0, 0);
 }
 
-int edit_lines(const struct edit *e, int width, int *cursor_line, int *cursor_column)
+int edit_lines(struct edit *e, int width, int *cursor_line, int *cursor_column)
 {
-    struct place cursor = place_of(e, width, e->cursor);
-    *cursor_line = cursor.line;
-    *cursor_column = text_columns(str_get(&e->text) + cursor.from, e->cursor - cursor.from);
-    return place_of(e, width, e->text.n).line + 1;
+    need_wrap(e, width);
+    *cursor_line = line_of(&e->wrap, e->cursor);
+    size_t from = e->wrap.starts[*cursor_line];
+    *cursor_column = text_columns(str_get(&e->text) + from, e->cursor - from);
+    return e->wrap.n;
 }
 
-static bool move_line(const struct edit *e, bool down, int *goal, size_t *to)
+size_t edit_line_start(const struct edit *e, int line)
+{
+    return line < e->wrap.n ? e->wrap.starts[line] : e->text.n;
+}
+
+static bool move_line(struct edit *e, bool down, int *goal, size_t *to)
 {
     const char *s = str_get(&e->text);
-    struct place here = place_of(e, e->width, e->cursor);
-    if (*goal < 0) *goal = text_columns(s + here.from, e->cursor - here.from);
-    if (!down && here.line == 0) return false;
-    size_t from = here.before, shown;
-    if (down) {
-        from = here.from + text_line(s + here.from, e->text.n - here.from, e->width, &shown);
-        bool ends = from >= e->text.n && (from == here.from || s[from - 1] != '\n');
-        if (ends) return false;
-    }
+    need_wrap(e, e->width);
+    int line = line_of(&e->wrap, e->cursor);
+    size_t from = e->wrap.starts[line], shown;
+    if (*goal < 0) *goal = text_columns(s + from, e->cursor - from);
+    line += down ? 1 : -1;
+    if (line < 0 || line >= e->wrap.n) return false;
+    from = e->wrap.starts[line];
     text_line(s + from, e->text.n - from, e->width, &shown);
     *to = from + text_at_column(s + from, shown, *goal);
     return true;
@@ -258,9 +438,24 @@ bool edit_move(struct edit *e, enum edit_move move)
     return true;
 }
 
+/* One character, or a whole label at its side of the cursor. */
+static size_t erase_target(const struct edit *e, enum edit_move to)
+{
+    const char *s = str_get(&e->text);
+    const struct edit_fold *f;
+    for (int i = 0; to == EDIT_LEFT && i < e->n_folds; i++) {
+        size_t n = e->folds[i].label.n;
+        if (n <= e->cursor && fold_at(e, s + e->cursor - n, n) == &e->folds[i])
+            return e->cursor - n;
+    }
+    if (to == EDIT_RIGHT && (f = fold_at(e, s + e->cursor, e->text.n - e->cursor)))
+        return e->cursor + f->label.n;
+    return target(e, to);
+}
+
 void edit_erase(struct edit *e, enum edit_move to)
 {
-    size_t at = target(e, to);
+    size_t at = erase_target(e, to);
     if (at == e->cursor && to == EDIT_LINE_END && at < e->text.n) at++; /* join the next line */
     size_t from = at < e->cursor ? at : e->cursor;
     size_t end = at < e->cursor ? e->cursor : at;

@@ -121,3 +121,10 @@ const struct str *history_newer(struct history *h)
     h->at++;
     return h->at == h->n ? &h->draft : &h->rows[h->at];
 }
+
+int history_find(const struct history *h, const struct str *text, int at)
+{
+    for (int i = at < h->n ? at : h->n - 1; text->n && i >= 0; i--)
+        if (memmem(h->rows[i].data, h->rows[i].n, text->data, text->n)) return i;
+    return -1;
+}

@@ -27,4 +27,7 @@ void history_add(struct history *h, const char *text, size_t n);
 const struct str *history_older(struct history *h, const struct str *text);
 const struct str *history_newer(struct history *h);
 
+/* The newest entry from row `at` back that holds `text`; -1 = none. */
+int history_find(const struct history *h, const struct str *text, int at);
+
 #endif

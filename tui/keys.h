@@ -30,6 +30,7 @@ enum {
     K_ALT = 1 << 24,
     K_CTRL = 1 << 25,
     K_SHIFT = 1 << 26,
+    K_PREFIX = 1 << 27, /* Ctrl-X came before it */
 };
 
 #define CTRL(c) ((c)&31)
@@ -93,6 +94,18 @@ enum request {
     REQ_REDO,
     REQ_HISTORY_OLDER,
     REQ_HISTORY_NEWER,
+    REQ_HISTORY_SEARCH,
+    REQ_COMPLETE,
+    REQ_EDITOR,
+    REQ_UNFOLD,
+    REQ_REGENERATE,
+    REQ_EDIT_TURN,
+    REQ_CONTINUE,
+    REQ_BRANCH,
+    REQ_SETTINGS,
+    REQ_SEND_NOW,
+    REQ_COPY,
+    REQ_RAW,
     /* map and tint */
     REQ_LAYER,
     REQ_HEAD,
@@ -109,7 +122,10 @@ enum request {
     REQ_OPEN,
     REQ_NEW,
     REQ_REMOVE,
-    REQ_YES,
+    REQ_FIND,
+    REQ_RENAME,
+    REQ_RESTORE,
+    REQ_DROP,
 };
 
 struct binding {

@@ -57,9 +57,9 @@ int path_config(struct str *out, struct err *e)
     return path_in("XDG_CONFIG_HOME", ".config", "config", out, e);
 }
 
-int path_history(struct str *out, struct err *e)
+int path_state(const char *name, struct str *out, struct err *e)
 {
-    return path_in("XDG_STATE_HOME", ".local/state", "history", out, e);
+    return path_in("XDG_STATE_HOME", ".local/state", name, out, e);
 }
 
 void paths_print(const struct options *o, FILE *out)

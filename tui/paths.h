@@ -15,8 +15,8 @@ int path_database(const struct options *o, struct str *out, struct err *e);
 /* $XDG_CONFIG_HOME/retain/config; its folder is made. */
 int path_config(struct str *out, struct err *e);
 
-/* $XDG_STATE_HOME/retain/history; its folder is made. */
-int path_history(struct str *out, struct err *e);
+/* $XDG_STATE_HOME/retain/NAME, as "history"; its folders are made. */
+int path_state(const char *name, struct str *out, struct err *e);
 
 /* All of them, a line each; no folder is made. */
 void paths_print(const struct options *o, FILE *out);

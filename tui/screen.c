@@ -74,19 +74,11 @@ static void add_terminfo_keys(struct input *in)
     }
 }
 
-/* Terminals that answer, or ignore what they do not know. */
 static void ask_terminal(struct screen *s)
 {
-    static const char *const polite[] = {"xterm", "tmux",  "screen",  "rxvt", "alacritty", "foot",
-                                         "st",    "kitty", "wezterm", "vte",  "ghostty"};
     static const char questions[] = "\033[?2026$p\033]11;?\033\\";
-    const char *name = getenv("TERM");
-    for (size_t i = 0; name && i < sizeof polite / sizeof polite[0]; i++)
-        if (strncmp(name, polite[i], strlen(polite[i])) == 0) {
-            term_write(questions, sizeof questions - 1);
-            s->polite = true;
-            return;
-        }
+    s->polite = term_is_polite();
+    if (s->polite) term_write(questions, sizeof questions - 1);
 }
 
 int screen_open(struct screen *s, const struct options *o, struct err *e)
@@ -156,6 +148,20 @@ void screen_suspend(struct screen *s)
     await_answers(s);
     endwin();
     term_stop();
+    screen_fit(s);
+    s->repaint = s->clear = true;
+}
+
+void screen_leave(struct screen *s)
+{
+    (void)s;
+    endwin();
+    term_lend(true);
+}
+
+void screen_return(struct screen *s)
+{
+    term_lend(false);
     screen_fit(s);
     s->repaint = s->clear = true;
 }

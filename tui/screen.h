@@ -34,6 +34,8 @@ void screen_close(struct screen *s);
 void screen_paint(struct screen *s, const struct grid *g);
 void screen_fit(struct screen *s); /* asks the terminal for its size */
 void screen_suspend(struct screen *s);
+void screen_leave(struct screen *s); /* another program has the terminal until screen_return */
+void screen_return(struct screen *s);
 int screen_read(struct screen *s); /* feeds what was typed to s->input; < 0: the terminal is gone */
 
 /* May a frame be written? Over a slow link the terminal is behind; frames then wait until it has

@@ -140,3 +140,29 @@ void talk_print_stats(const struct session *s)
     fprintf(stderr, "speed   decode %s tok/s  prefill %s tok/s  first token %.0f ms\n",
             num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b), st.first_token_ms);
 }
+
+bool talk_code(const struct str *text, size_t *from, size_t *n)
+{
+    const char *s = str_get(text);
+    bool inside = false, found = false;
+    size_t start = 0;
+    for (size_t at = 0; at < text->n;) {
+        size_t line = strcspn(s + at, "\n");
+        size_t blank = strspn(s + at, " ");
+        bool fence =
+            strncmp(s + at + blank, "```", 3) == 0 || strncmp(s + at + blank, "~~~", 3) == 0;
+        if (fence && !inside) start = at + line + (at + line < text->n);
+        if (fence && inside) {
+            *from = start;
+            *n = at - start;
+            found = true;
+        }
+        if (fence) inside = !inside;
+        at += line + 1;
+    }
+    if (inside) {
+        *from = start;
+        *n = text->n - start;
+    }
+    return found || inside;
+}

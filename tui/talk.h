@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "runtime/base/str.h"
 #include "runtime/session.h"
 
 struct talk {
@@ -33,5 +34,8 @@ void talk_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A retention snapshot as lines of text: strip and numbers, for /map without a screen. */
 void talk_print_map(const struct session *s);
 void talk_print_stats(const struct session *s);
+
+/* The last fenced code block of an answer; false: it has none. */
+bool talk_code(const struct str *text, size_t *from, size_t *n);
 
 #endif

@@ -145,12 +145,27 @@ bool term_size(int *w, int *h)
     return true;
 }
 
+bool term_is_polite(void)
+{
+    static const char *const polite[] = {"xterm", "tmux",  "screen",  "rxvt", "alacritty", "foot",
+                                         "st",    "kitty", "wezterm", "vte",  "ghostty"};
+    const char *name = getenv("TERM");
+    for (size_t i = 0; name && i < sizeof polite / sizeof polite[0]; i++)
+        if (strncmp(name, polite[i], strlen(polite[i])) == 0) return true;
+    return false;
+}
+
+void term_lend(bool on)
+{
+    term_modes(!on);
+    if (on) tcsetattr(term.in, TCSADRAIN, &term.saved);
+}
+
 void term_stop(void)
 {
     sigset_t stop, before;
     struct sigaction ignore = {.sa_handler = SIG_DFL}, old;
-    term_modes(false);
-    tcsetattr(term.in, TCSADRAIN, &term.saved);
+    term_lend(true);
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     sigaction(SIGTSTP, &ignore, &old);
@@ -158,7 +173,7 @@ void term_stop(void)
     sigprocmask(SIG_UNBLOCK, &stop, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
     sigaction(SIGTSTP, &old, NULL);
-    term_modes(true);
+    term_lend(false);
 }
 
 void term_log(struct str *out)

@@ -23,6 +23,8 @@ int term_signal_fd(void); /* SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP
 void term_write(const char *bytes, size_t n); /* straight to the terminal */
 void term_modes(bool on);                     /* bracketed paste */
 bool term_size(int *w, int *h);
+bool term_is_polite(void);      /* it answers what it is asked, or ignores what it does not know */
+void term_lend(bool on);        /* its settings as they were before us, for another program */
 void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it goes on */
 void term_log(struct str *out); /* the log's last 64 KiB */
 

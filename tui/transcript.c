@@ -6,17 +6,24 @@
 
 #include "tui/text.h"
 
-void transcript_clear(struct transcript *t)
+void transcript_cut(struct transcript *t, int n)
 {
-    for (int i = 0; i < t->n; i++) {
+    for (int i = n; i < t->n; i++) {
+        str_release(&t->messages[i].raw);
         str_release(&t->messages[i].text);
         free(t->messages[i].lines);
         free(t->messages[i].shifts);
         free(t->messages[i].ends);
     }
+    if (n < t->n) t->n = n;
+}
+
+void transcript_clear(struct transcript *t)
+{
+    transcript_cut(t, 0);
     free(t->messages);
     free(t->pieces);
-    *t = (struct transcript){.ascii = t->ascii};
+    *t = (struct transcript){.ascii = t->ascii, .raw = t->raw};
 }
 
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n)
@@ -48,14 +55,14 @@ static size_t plain_run(const char *s, size_t n)
 
 static void note_shift(struct message *m)
 {
-    int32_t delta = (int32_t)((int64_t)m->text.n - (int64_t)m->n_raw);
+    int32_t delta = (int32_t)((int64_t)m->text.n - (int64_t)m->raw.n);
     if (delta == (m->n_shifts > 0 ? m->shifts[m->n_shifts - 1].delta : 0)) return;
     if (m->n_shifts == m->cap_shifts) {
         m->cap_shifts = m->cap_shifts ? 2 * m->cap_shifts : 8;
         m->shifts = realloc(m->shifts, sizeof *m->shifts * (size_t)m->cap_shifts);
         if (!m->shifts) abort();
     }
-    m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->n_raw, delta};
+    m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->raw.n, delta};
 }
 
 void transcript_append(struct message *m, const char *text, size_t n)
@@ -64,8 +71,8 @@ void transcript_append(struct message *m, const char *text, size_t n)
         size_t run = idle(&m->gate) ? plain_run(text + at, n - at) : 0;
         if (run == 0) run = 1;
         sanitize_feed(&m->gate, text + at, run, &m->text);
+        str_append(&m->raw, text + at, run);
         at += run;
-        m->n_raw += run;
         if (idle(&m->gate)) note_shift(m);
     }
 }
@@ -192,7 +199,7 @@ static void find_ends(const struct transcript *t, struct message *m)
     if (m->position < 0) return;
     while (m->n_ends < m->n_tokens && m->position + m->n_ends < t->n_pieces) {
         size_t raw = m->raw_end + t->pieces[m->position + m->n_ends];
-        if (raw > m->n_raw) break;
+        if (raw > m->raw.n) break;
         if (m->n_ends == m->cap_ends) {
             m->cap_ends = m->cap_ends ? 2 * m->cap_ends : 32;
             m->ends = realloc(m->ends, sizeof *m->ends * (size_t)m->cap_ends);

@@ -27,10 +27,10 @@ struct shift {
 };
 
 struct message {
-    int role; /* enum chat_role or TRANSCRIPT_NOTE */
-    struct str text;
+    int role;        /* enum chat_role or TRANSCRIPT_NOTE */
+    struct str raw;  /* as it was said: for copies, files and the editor */
+    struct str text; /* as it is drawn */
     struct sanitizer gate;
-    size_t n_raw; /* bytes that came */
     struct shift *shifts;
     int n_shifts, cap_shifts;
     uint32_t *ends; /* of its tokens in the text, as far as known */
@@ -51,9 +51,11 @@ struct transcript {
     /* bytes of its message that the token of each position stands for (session_sink.tokens) */
     uint16_t *pieces;
     int64_t n_pieces, cap_pieces;
+    bool raw; /* Markdown is shown as it was written */
 };
 
-void transcript_clear(struct transcript *t); /* frees all */
+void transcript_clear(struct transcript *t);      /* frees all */
+void transcript_cut(struct transcript *t, int n); /* keeps the first n messages */
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n);
 void transcript_append(struct message *m, const char *text, size_t n); /* a piece of a stream */
 void transcript_close(struct message *m);                              /* the stream has ended */

@@ -12,10 +12,14 @@
 
 #include "runtime/options.h"
 #include "tui/app.h"
+#include "tui/clipboard.h"
+#include "tui/draft.h"
+#include "tui/external.h"
 #include "tui/paths.h"
 #include "tui/record.h"
 #include "tui/screen.h"
 #include "tui/secret.h"
+#include "tui/shelf.h"
 #include "tui/talk.h"
 #include "tui/term.h"
 #include "tui/utf8.h"
@@ -28,6 +32,7 @@ enum {
     LINK_MS = 20,     /* looking again whether a slow terminal has come along */
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
     PASTE_MS = 10000, /* a paste whose end never came */
+    DRAFT_MS = 500,   /* what is typed is on the disk after this */
     LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
 };
 
@@ -39,6 +44,9 @@ struct ui {
     struct worker *worker;
     struct news_box box;
     struct sensors *sensors;
+    struct draft draft;
+    bool draft_dirty;
+    int64_t draft_ms;        /* it was saved */
     struct library *library; /* of this thread: for lists and transcripts */
     bool dirty, key_dirty, gone, hung_up;
     int64_t frame_ms, input_ms, leave_ms;
@@ -61,36 +69,6 @@ static void set_clock(struct ui *u)
 
 /* ---- library -------------------------------------------------------------------------------- */
 
-static int add_entry(void *ctx, const struct library_entry *c)
-{
-    struct list_state *l = ctx;
-    if (l->n == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
-        l->rows = realloc(l->rows, sizeof *l->rows * (size_t)l->cap);
-        if (!l->rows) abort();
-    }
-    l->rows[l->n++] = *c;
-    return 0;
-}
-
-static void fill_list(struct ui *u)
-{
-    struct list_state *l = &u->app.list;
-    struct err e = {0};
-    l->n = 0;
-    if (u->library && library_list(u->library, add_entry, l, &e))
-        snprintf(l->error, sizeof l->error, "%.200s", e.text);
-    if (l->selected >= l->n) l->selected = l->n > 0 ? l->n - 1 : 0;
-}
-
-static void delete_entry(struct ui *u, const char *name)
-{
-    struct err e = {0};
-    int rc = u->library ? library_delete(u->library, name, &e) : 0;
-    fill_list(u);
-    if (rc) snprintf(u->app.list.error, sizeof u->app.list.error, "%.200s", e.text);
-}
-
 static void load_transcript(struct ui *u, const char *name)
 {
     struct err e = {0};
@@ -106,7 +84,7 @@ static void open_library(struct ui *u)
     if (!u->o->private_mode && path_database(u->o, &path, &e) == 0)
         secret_open_library(&u->library, u->o, path.data, &e);
     str_release(&path);
-    fill_list(u);
+    shelf_list(&u->app, u->library);
     const struct list_state *l = &u->app.list;
     if (u->o->new_conversation || !u->library) return;
     const char *name = u->o->conversation;
@@ -116,6 +94,17 @@ static void open_library(struct ui *u)
 }
 
 /* ---- acts ----------------------------------------------------------------------------------- */
+
+static void save_draft(struct ui *u)
+{
+    struct str text = {0};
+    uint64_t version = app_draft_version(&u->app);
+    if (version != u->draft.version) app_draft(&u->app, &text);
+    draft_save(&u->draft, version, u->app.queue, u->app.n_queue, &text);
+    str_release(&text);
+    u->draft_dirty = false;
+    u->draft_ms = u->app.now_ms;
+}
 
 static void leave(struct ui *u, int status)
 {
@@ -127,8 +116,7 @@ static void leave(struct ui *u, int status)
     u->app.leaving = true;
     u->leave_ms = u->app.now_ms;
     if (!u->status) u->status = status;
-    const struct str *draft = &u->app.edit.text;
-    history_add(&u->app.history, str_get(draft), draft->n);
+    save_draft(u);
     app_flash(&u->app, "leaving");
     worker_leave(u->worker);
 }
@@ -142,21 +130,73 @@ static void show_log(struct ui *u)
     str_release(&raw);
 }
 
+static void copy_text(struct ui *u, const char *text, size_t n)
+{
+    char how[256];
+    struct err e = {0};
+    if (clipboard_copy(text, n, how, &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_flash(&u->app, "copied %zu bytes %.100s", n, how);
+}
+
+/* text = path, newline, what to write there */
+static void save_text(struct ui *u, const char *text)
+{
+    const char *body = strchr(text, '\n') + 1;
+    struct err e = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%.*s", (int)(body - 1 - text), text);
+    if (external_save(path, body, strlen(body), &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_event(&u->app, "saved as %.200s", path);
+}
+
+static void edit_outside(struct ui *u)
+{
+    struct str text = {0};
+    struct err e = {0};
+    app_draft(&u->app, &text);
+    screen_leave(&u->screen);
+    int rc = external_edit(&text, &e);
+    screen_return(&u->screen);
+    if (rc)
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_set_draft(&u->app, str_get(&text), text.n);
+    str_release(&text);
+}
+
 static void carry_out(struct ui *u, const struct act_row *row)
 {
     const char *text = str_get(&row->text);
     size_t n = row->text.n;
+    if (shelf_act(&u->app, u->library, row)) return;
     switch (row->act) {
     case ACT_SAY: worker_order(u->worker, ORDER_SAY, text, n); break;
     case ACT_CONTINUE: worker_order(u->worker, ORDER_CONTINUE, "", 0); break;
     case ACT_OPEN: worker_order(u->worker, ORDER_OPEN, text, n); break;
     case ACT_STOP: worker_stop(u->worker); break;
-    case ACT_LIST: fill_list(u); break;
-    case ACT_DELETE: delete_entry(u, text); break;
+    case ACT_REGENERATE: worker_order(u->worker, ORDER_REGENERATE, text, n); break;
+    case ACT_REWIND: worker_order(u->worker, ORDER_REWIND, text, n); break;
+    case ACT_BRANCH: worker_order(u->worker, ORDER_BRANCH, text, n); break;
+    case ACT_COST: worker_order(u->worker, ORDER_COST, text, n); break;
+    case ACT_RENAME_OPEN: worker_order(u->worker, ORDER_RENAME, text, n); break;
+    case ACT_SET: worker_set(u->worker, &u->app.options); break;
+    case ACT_COPY: copy_text(u, text, n); break;
+    case ACT_SAVE: save_text(u, text); break;
+    case ACT_EDITOR: edit_outside(u); break;
     case ACT_LOG: show_log(u); break;
     case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
     case ACT_SUSPEND: screen_suspend(&u->screen); break;
     case ACT_QUIT: leave(u, 0); break;
+    case ACT_LIST:
+    case ACT_SEARCH:
+    case ACT_DELETE:
+    case ACT_RESTORE:
+    case ACT_DROP:
+    case ACT_RENAME: break; /* shelf_act did it */
     }
 }
 
@@ -183,7 +223,9 @@ static void take_news(struct ui *u)
             snprintf(name, sizeof name, "%.*s", (int)n->n_text, text);
             load_transcript(u, name);
         }
-        if (n->kind == NEWS_OPENED || n->kind == NEWS_END) fill_list(u);
+        if (n->kind == NEWS_OPENED || n->kind == NEWS_END || n->kind == NEWS_BRANCHED ||
+            n->kind == NEWS_RENAMED)
+            shelf_list(&u->app, u->library);
         if (n->kind == NEWS_FATAL && !u->app.leaving) {
             err_set(&u->error, (int)n->a, "%.*s", (int)n->n_text, text);
             leave(u, err_exit_status((int)n->a));
@@ -196,12 +238,13 @@ static void take_news(struct ui *u)
     }
     u->box.n = 0;
     u->box.fresh = false;
-    u->dirty = true;
+    u->dirty = u->draft_dirty = true; /* a queued message may have been sent */
 }
 
 static void take_keys(struct ui *u, bool late)
 {
     struct key_event ev;
+    u->draft_dirty = true;
     while (input_next(&u->screen.input, late, &ev)) {
         if (screen_reply(&u->screen, &ev)) {
             u->dirty = u->dirty || u->screen.repaint;
@@ -251,6 +294,13 @@ static int frame_gap(const struct ui *u)
     return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
 }
 
+/* ms < 0: no limit yet. */
+static int64_t sooner(int64_t ms, int64_t wait)
+{
+    wait = wait < 0 ? 0 : wait;
+    return ms < 0 || wait < ms ? wait : ms;
+}
+
 /* Milliseconds to sleep at most; -1 = until something happens. */
 static int patience(const struct ui *u)
 {
@@ -258,15 +308,14 @@ static int patience(const struct ui *u)
     if (u->dirty) {
         int64_t wait = frame_gap(u) - (u->app.now_ms - u->frame_ms);
         bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
-        wait = wait < 0 ? 0 : wait;
         if (!ready && wait < LINK_MS) wait = LINK_MS;
-        if (ms < 0 || wait < ms) ms = wait;
+        ms = sooner(ms, wait);
     }
+    if (u->draft_dirty) ms = sooner(ms, DRAFT_MS - (u->app.now_ms - u->draft_ms));
     if (input_waiting(&u->screen.input)) {
         int limit = u->screen.input.in_paste ? PASTE_MS : ESCAPE_MS;
         int64_t wait = limit - (u->app.now_ms - u->input_ms);
-        wait = wait < 0 ? 0 : wait;
-        if (ms < 0 || wait < ms) ms = wait;
+        ms = sooner(ms, wait);
     }
     return (int)ms;
 }
@@ -320,6 +369,7 @@ static void loop(struct ui *u)
             sensors_read(u->sensors, &u->app.sensors);
             frame(u);
         }
+        if (u->draft_dirty && u->app.now_ms - u->draft_ms >= DRAFT_MS) save_draft(u);
         wait_for_events(u);
     }
 }
@@ -328,6 +378,11 @@ static void loop(struct ui *u)
 static void print_log(const struct str *log)
 {
     if (log->n) fprintf(stderr, "%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
+}
+
+static void bring_back(void *app, const char *text, size_t n, bool queued)
+{
+    app_bring_back(app, text, n, queued);
 }
 
 bool ui_run(const struct options *o, int *status)
@@ -346,11 +401,13 @@ bool ui_run(const struct options *o, int *status)
         return false;
     }
     u.screen.record = record;
-    bool remember = !o->private_mode && path_history(&path, &e) == 0;
+    bool remember = !o->private_mode && path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
-    str_release(&path);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");
+    if (remember) path.data[path.n - strlen("/history")] = 0;
+    draft_open(&u.draft, remember ? path.data : NULL, bring_back, &u.app);
+    str_release(&path);
     open_library(&u);
     if (worker_open(&u.worker, o, &u.error) == 0)
         loop(&u);
@@ -364,6 +421,7 @@ bool ui_run(const struct options *o, int *status)
     news_box_release(&u.box);
     library_close(u.library);
     grid_release(&u.grid);
+    draft_close(&u.draft, u.app.edit.text.n > 0 || u.app.n_queue > 0);
     print_log(&u.app.log);
     app_release(&u.app);
     *status = u.error.code ? talk_fail(&u.error) : u.status;

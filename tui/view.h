@@ -16,6 +16,9 @@ struct view_ops {
     void (*draw)(struct app *a, struct pane p);
     bool (*request)(struct app *a, enum request r);         /* false: not mine */
     void (*key)(struct app *a, const struct key_event *ev); /* no request; may be NULL */
+    /* Keys that mean text or an answer now, before they are looked up; may be NULL. false: not
+     * mine. */
+    bool (*capture)(struct app *a, const struct key_event *ev);
 };
 
 extern const struct view_ops view_chat, view_map, view_tint, view_list, view_help, view_log;

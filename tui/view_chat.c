@@ -3,6 +3,7 @@
 
 #include "tui/app.h"
 #include "tui/bars.h"
+#include "tui/command.h"
 #include "tui/num.h"
 #include "tui/ramp.h"
 #include "tui/text.h"
@@ -124,13 +125,13 @@ static void draw_input(struct app *a, struct pane p, const char *prompt)
     edit_lines(&a->edit, width, &cursor_line, &cursor_column);
     int top = cursor_line >= p.h ? cursor_line - p.h + 1 : 0;
     const char *s = str_get(&a->edit.text);
-    size_t n = a->edit.text.n, at = 0, shown = 0;
+    size_t n = a->edit.text.n, at = edit_line_start(&a->edit, top), shown = 0;
     pane_puts(p, 0, 0, ATTR_KEY, prompt);
-    for (int line = 0; line < top + p.h && at < n; line++) {
+    for (int line = top; line < top + p.h && at < n; line++) {
         size_t taken = text_line(s + at, n - at, width, &shown);
         str_clear(&safe);
         sanitize(s + at, shown, a->ascii, false, &safe);
-        if (line >= top) pane_put(p, prompt_width, line - top, ATTR_TEXT, str_get(&safe), safe.n);
+        pane_put(p, prompt_width, line - top, ATTR_TEXT, str_get(&safe), safe.n);
         at += taken;
     }
     int x = prompt_width + cursor_column;
@@ -151,6 +152,55 @@ static void draw_queue(struct app *a, struct pane p)
         else
             pane_puts(p, x, i, ATTR_TEXT, str_get(&safe));
     }
+    str_release(&safe);
+}
+
+/* "4,210 tokens to read again, about 0.8 s" */
+static void put_cost(const struct app *a, int64_t cost, struct str *out)
+{
+    char count[NUM_MAX];
+    str_printf(out, "%s token%s to read again", num_exact(cost, count), cost == 1 ? "" : "s");
+    if (cost > 0 && a->stats.prefill_tok_s > 0)
+        str_printf(out, ", about %.1f s", (double)cost / a->stats.prefill_tok_s);
+}
+
+static void put_question(const struct app *a, struct str *out)
+{
+    const struct question *q = &a->question;
+    int64_t lost = app_turns(a) - q->turn;
+    if (q->what == SLASH_REGENERATE)
+        str_puts(out, "another answer: ");
+    else
+        str_printf(out, "%s turn %lld: ", q->what == SLASH_EDIT ? "change" : "back to",
+                   (long long)q->turn);
+    if (q->what == SLASH_EDIT) str_puts(out, "its answer");
+    if (lost > 0)
+        str_printf(out, "%s%lld turn%s after it", q->what == SLASH_EDIT ? " and " : "",
+                   (long long)lost, lost == 1 ? "" : "s");
+    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " cut off for good; ");
+    put_cost(a, q->cost, out);
+    str_puts(out, q->may_branch ? ".  y yes  b yes, and keep a branch  n no" : ".  y yes  n no");
+}
+
+/* The line above the message: what it is, or what is asked about it. */
+static void draw_rule(struct app *a, struct pane p, int y)
+{
+    struct str s = {0}, safe = {0};
+    if (a->question.open)
+        put_question(a, &s);
+    else if (a->search.open)
+        str_printf(&s, "%s: %s", a->search.failed ? "no earlier message with" : "earlier message",
+                   str_get(&a->search.query));
+    else if (a->prefix)
+        str_puts(&s, "^X");
+    else if (a->queue_held)
+        str_puts(&s, "queued messages are held: Enter sends them, Up changes them");
+    else
+        str_puts(&s, a->phase == PHASE_READY ? "message" : "message, sent when it can be");
+    sanitize(str_get(&s), s.n, a->ascii, true, &safe);
+    bar_rule(p, y, str_get(&safe));
+    if (a->question.open) pane_attr(p, 0, y, p.w, ATTR_ERROR);
+    str_release(&s);
     str_release(&safe);
 }
 
@@ -229,8 +279,7 @@ static void draw(struct app *a, struct pane p)
     if (l.memory) bar_memory(a, p, y++);
     if (l.sensors) bar_sensors(a, p, y++);
     if (l.event) bar_event(a, p, y++);
-    if (l.rule)
-        bar_rule(p, y++, a->phase == PHASE_READY ? "message" : "message, sent when it can be");
+    if (l.rule || a->question.open || a->search.open) draw_rule(a, p, l.rule ? y++ : y - 1);
     draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
     if (l.hints) bar_hints(a, p, p.h - 1);
 }
@@ -246,8 +295,11 @@ static void older(struct app *a)
         str_release(last);
         return;
     }
-    const struct str *text = history_older(&a->history, &a->edit.text);
+    struct str draft = {0};
+    app_draft(a, &draft);
+    const struct str *text = history_older(&a->history, &draft);
     if (text) edit_set(&a->edit, str_get(text), text->n);
+    str_release(&draft);
 }
 
 static void newer(struct app *a)
@@ -257,9 +309,159 @@ static void newer(struct app *a)
     if (text) edit_set(&a->edit, str_get(text), text->n);
 }
 
+/* ---- Ctrl-R --------------------------------------------------------------------------------- */
+
+static void search_begin(struct app *a)
+{
+    struct search *s = &a->search;
+    s->open = true;
+    s->failed = false;
+    s->at = a->history.n;
+    str_clear(&s->query);
+    str_clear(&s->draft);
+    app_draft(a, &s->draft);
+}
+
+static void search_end(struct app *a, bool keep)
+{
+    struct search *s = &a->search;
+    if (!keep) edit_set(&a->edit, str_get(&s->draft), s->draft.n);
+    s->open = false;
+}
+
+/* The next message from `at` back that holds what was typed. */
+static void search_from(struct app *a, int at)
+{
+    struct search *s = &a->search;
+    int found = history_find(&a->history, &s->query, at);
+    s->failed = found < 0;
+    if (found < 0) return;
+    s->at = found;
+    const struct str *text = &a->history.rows[found];
+    edit_set(&a->edit, str_get(text), text->n);
+}
+
+static bool search_key(struct app *a, const struct key_event *ev)
+{
+    struct search *s = &a->search;
+    char bytes[4];
+    switch (ev->key) {
+    case CTRL('r'):
+        if (s->query.n) search_from(a, s->at - 1);
+        return true;
+    case 127:
+    case CTRL('h'):
+        s->query.n = utf8_before(str_get(&s->query), s->query.n, s->query.n);
+        if (s->query.data) s->query.data[s->query.n] = 0;
+        search_from(a, a->history.n - 1);
+        return true;
+    case '\033':
+    case CTRL('g'):
+    case CTRL('c'): search_end(a, false); return true;
+    case '\r': search_end(a, true); return true;
+    default: break;
+    }
+    if (ev->key < 0x20 || ev->key >= KEY_BASE) {
+        search_end(a, true); /* any other key works on what was found */
+        return false;
+    }
+    str_append(&s->query, bytes, (size_t)utf8_put(ev->key, bytes));
+    search_from(a, a->history.n - 1 < s->at ? a->history.n - 1 : s->at);
+    return true;
+}
+
+/* ---- Tab ------------------------------------------------------------------------------------ */
+
+static const char *saved_name(void *ctx, int i)
+{
+    const struct app *a = ctx;
+    return i < a->list.n ? a->list.rows[i].name : NULL;
+}
+
+/* The next completion of what was typed; after the last one, that itself. */
+static void complete(struct app *a)
+{
+    struct completion *c = &a->completion;
+    char word[128];
+    size_t from;
+    if (!c->open) {
+        str_clear(&c->line);
+        str_append(&c->line, str_get(&a->edit.text), a->edit.cursor);
+        c->next = 0;
+    }
+    bool tail = a->edit.cursor < a->edit.text.n;
+    const char *line = str_get(&c->line);
+    if (tail || c->line.n == 0 || line[0] != '/' || memchr(line, '\n', c->line.n)) {
+        edit_insert(&a->edit, "\t", 1);
+        return;
+    }
+    c->open = slash_complete(line, c->line.n, saved_name, a, c->next, &from, word);
+    bool only = c->open && c->next == 0 &&
+                !slash_complete(line, c->line.n, saved_name, a, 1, &(size_t){0}, (char[128]){0});
+    edit_set(&a->edit, line, c->line.n);
+    if (!c->open) {
+        if (c->next == 0) app_flash(a, "nothing completes this");
+        return;
+    }
+    edit_set(&a->edit, line, from);
+    edit_insert(&a->edit, word, strlen(word));
+    c->next++;
+    c->open = !only; /* a single one is taken, and the next Tab completes what follows */
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static bool question_key(struct app *a, const struct key_event *ev)
+{
+    struct question *q = &a->question;
+    bool branch = q->may_branch && ev->key == 'b';
+    q->open = false;
+    if (ev->key == K_PASTE) return true;
+    if (branch) {
+        struct str turns = {0};
+        str_printf(&turns, "%lld ", (long long)app_turns(a));
+        app_act(a, ACT_BRANCH, turns.data, turns.n);
+        str_release(&turns);
+    }
+    if (branch || ev->key == 'y') app_take_turn_back(a);
+    return true;
+}
+
+static bool capture(struct app *a, const struct key_event *ev)
+{
+    if (ev->key != '\t') a->completion.open = false;
+    if (a->question.open) return question_key(a, ev);
+    return a->search.open && search_key(a, ev);
+}
+
+static bool command_request(struct app *a, enum request r)
+{
+    static const struct {
+        enum request request;
+        enum slash command;
+    } rows[] = {
+        {REQ_REGENERATE, SLASH_REGENERATE},
+        {REQ_EDIT_TURN, SLASH_EDIT},
+        {REQ_CONTINUE, SLASH_CONTINUE},
+        {REQ_BRANCH, SLASH_BRANCH},
+        {REQ_SETTINGS, SLASH_SET},
+        {REQ_SEND_NOW, SLASH_NOW},
+        {REQ_COPY, SLASH_COPY},
+        {REQ_RAW, SLASH_RAW},
+        {REQ_EDITOR, SLASH_EDITOR},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].request == r) {
+            command_run(a, rows[i].command, "", 0);
+            return true;
+        }
+    return false;
+}
+
 static bool edit_request(struct edit *e, enum request r)
 {
     switch (r) {
+    case REQ_UNFOLD: edit_unfold(e); break;
     case REQ_NEWLINE: edit_insert(e, "\n", 1); break;
     case REQ_CHAR_LEFT: edit_move(e, EDIT_LEFT); break;
     case REQ_CHAR_RIGHT: edit_move(e, EDIT_RIGHT); break;
@@ -308,7 +510,9 @@ static bool request(struct app *a, enum request r)
         break;
     case REQ_HISTORY_OLDER: older(a); break;
     case REQ_HISTORY_NEWER: newer(a); break;
-    default: return edit_request(&a->edit, r);
+    case REQ_HISTORY_SEARCH: search_begin(a); break;
+    case REQ_COMPLETE: complete(a); break;
+    default: return edit_request(&a->edit, r) || command_request(a, r);
     }
     return true;
 }
@@ -317,9 +521,7 @@ static void key(struct app *a, const struct key_event *ev)
 {
     char bytes[4];
     if (ev->key == K_PASTE)
-        edit_insert(&a->edit, ev->text, ev->n);
-    else if (ev->key == '\t')
-        edit_insert(&a->edit, "\t", 1);
+        edit_paste(&a->edit, ev->text, ev->n);
     else if (ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127)
         edit_insert(&a->edit, bytes, (size_t)utf8_put(ev->key, bytes));
 }
@@ -329,4 +531,5 @@ const struct view_ops view_chat = {
     .draw = draw,
     .request = request,
     .key = key,
+    .capture = capture,
 };

@@ -1,17 +1,61 @@
 /* view_list: the saved conversations. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/options.h"
 #include "tui/app.h"
 #include "tui/bars.h"
 #include "tui/num.h"
+#include "tui/text.h"
 #include "tui/utf8.h"
+
+/* ---- what is shown -------------------------------------------------------------------------- */
+
+static const struct list_hit *hit_of(const struct list_state *l, const char *name)
+{
+    for (int i = 0; i < l->n_hits; i++)
+        if (strcmp(l->hits[i].name, name) == 0) return &l->hits[i];
+    return NULL;
+}
+
+static bool passes(const struct list_state *l, const struct library_entry *c)
+{
+    const char *text = str_get(&l->filter.text);
+    return !text[0] || strcasestr(c->name, text) || strcasestr(c->title, text) ||
+           hit_of(l, c->name);
+}
+
+/* Rows that pass the filter, after rows, hits or filter have changed. */
+static void refilter(struct list_state *l)
+{
+    if (l->n_shown >= 0 && l->shown) return;
+    if (l->cap_shown < l->n || !l->shown) {
+        l->cap_shown = l->n + 1;
+        free(l->shown);
+        l->shown = malloc(sizeof *l->shown * (size_t)l->cap_shown);
+        if (!l->shown) abort();
+    }
+    l->n_shown = 0;
+    for (int i = 0; i < l->n; i++)
+        if (passes(l, &l->rows[i])) l->shown[l->n_shown++] = i;
+    if (l->selected >= l->n_shown) l->selected = l->n_shown > 0 ? l->n_shown - 1 : 0;
+}
+
+/* The row under the cursor; NULL when there is none. */
+static const struct library_entry *chosen(struct list_state *l)
+{
+    refilter(l);
+    return l->n_shown > 0 ? &l->rows[l->shown[l->selected]] : NULL;
+}
 
 static void open_view(struct app *a)
 {
-    a->list.asking = false;
-    a->list.error[0] = 0;
+    struct list_state *l = &a->list;
+    l->mode = LIST_BROWSE;
+    l->error[0] = l->said[0] = 0;
+    edit_set(&l->filter, "", 0);
+    l->n_hits = 0;
     app_act(a, ACT_LIST, "", 0);
 }
 
@@ -26,7 +70,8 @@ static void put_field(struct app *a, struct pane p, int x, int y, int w, enum at
 
 static void draw_row(struct app *a, struct pane p, int y, int index)
 {
-    const struct library_entry *c = &a->list.rows[index];
+    const struct library_entry *c = &a->list.rows[a->list.shown[index]];
+    const struct list_hit *hit = hit_of(&a->list, c->name);
     bool selected = index == a->list.selected;
     char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
     int name_w = p.w >= 80 ? 22 : p.w / 2 - 6 > 8 ? p.w / 2 - 6 : p.w;
@@ -40,18 +85,48 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     pane_printf(p, x + 6, y, attr, "%5lld %8s %9s", (long long)c->n_turns,
                 num_count(c->n_tokens, tokens),
                 c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    put_field(a, p, x + 32, y, p.w - x - 33, attr, c->title);
+    put_field(a, p, x + 32, y, p.w - x - 33, attr, hit ? hit->snippet : c->title);
 }
 
-static void draw_question(struct app *a, struct pane p, int y)
+/* A label and a field to type into, with the cursor in it. */
+static void draw_field(struct app *a, struct pane p, int y, const char *label, struct edit *field)
 {
-    const struct library_entry *c = &a->list.rows[a->list.selected];
-    pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
+    struct str safe = {0};
+    int line, column;
+    int x = pane_puts(p, 1, y, ATTR_KEY, label);
+    int width = p.w - x - 1 > 1 ? p.w - x - 1 : 1;
+    edit_lines(field, 1 << 20, &line, &column);
+    const char *s = str_get(&field->text);
+    size_t from = column > width ? text_at_column(s, field->text.n, column - width) : 0;
+    sanitize(s + from, field->text.n - from, a->ascii, true, &safe);
+    pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
+    pane_cursor(p, x + (column > width ? width : column), y);
+    str_release(&safe);
+}
+
+/* The line above the hints: a question, a field, what went wrong, or how much more there is. */
+static void draw_bottom(struct app *a, struct pane p, int y)
+{
+    struct list_state *l = &a->list;
+    const struct library_entry *c = chosen(l);
     struct str question = {0};
-    str_printf(&question,
-               " delete %s, its text and its cache, for good?  y = yes, any other key = no",
-               c->name);
-    put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
+    if (l->mode == LIST_ASK && c) {
+        pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
+        str_printf(&question, " delete %s?  u or /restore brings it back.  y yes, any other key no",
+                   c->name);
+        put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
+    } else if (l->mode == LIST_RENAME) {
+        draw_field(a, p, y, "new name: ", &l->field);
+    } else if (l->mode == LIST_FIND || l->filter.text.n) {
+        draw_field(a, p, y, "/", &l->filter);
+        if (l->mode != LIST_FIND) pane_cursor(p, -1, -1);
+    } else if (l->error[0]) {
+        put_field(a, p, 1, y, p.w - 2, ATTR_ERROR, l->error);
+    } else if (l->said[0]) {
+        put_field(a, p, 1, y, p.w - 2, ATTR_TEXT, l->said);
+    } else if (l->top + l->page < l->n_shown) {
+        pane_printf(p, 1, y, ATTR_DIM, "%d more", l->n_shown - l->top - l->page);
+    }
     str_release(&question);
 }
 
@@ -61,7 +136,8 @@ static void draw(struct app *a, struct pane p)
     int page = p.h - 4;
     if (page < 1) page = 1;
     l->page = page;
-    if (l->top > l->n - page) l->top = l->n > page ? l->n - page : 0;
+    refilter(l);
+    if (l->top > l->n_shown - page) l->top = l->n_shown > page ? l->n_shown - page : 0;
     if (l->selected < l->top) l->top = l->selected;
     if (l->selected >= l->top + page) l->top = l->selected - page + 1;
     bar_title(a, p, 0);
@@ -70,17 +146,14 @@ static void draw(struct app *a, struct pane p)
         pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s %9s  %s", "name", "age", "turns",
                     "tokens", "cache", "title");
     int first = p.h >= 5 ? 2 : 1;
-    for (int i = 0; i < page && l->top + i < l->n; i++) draw_row(a, p, first + i, l->top + i);
-    if (l->n == 0)
+    for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);
+    if (l->n_shown == 0)
         pane_puts(p, 2, first, ATTR_DIM,
-                  a->o->private_mode ? "private: nothing is saved" : "no saved conversations");
+                  a->o->private_mode ? "private: nothing is saved"
+                  : l->n > 0         ? "nothing was found"
+                                     : "no saved conversations");
     if (p.h < 4) return;
-    if (l->asking && l->n > 0)
-        draw_question(a, p, p.h - 2);
-    else if (l->error[0])
-        put_field(a, p, 1, p.h - 2, p.w - 2, ATTR_ERROR, l->error);
-    else if (l->top + page < l->n)
-        pane_printf(p, 1, p.h - 2, ATTR_DIM, "%d more", l->n - l->top - page);
+    draw_bottom(a, p, p.h - 2);
     bar_hints(a, p, p.h - 1);
 }
 
@@ -105,47 +178,87 @@ void list_draw_pane(struct app *a, struct pane p)
 static void move(struct app *a, int by)
 {
     struct list_state *l = &a->list;
+    refilter(l);
     l->selected += by;
-    if (l->selected >= l->n) l->selected = l->n - 1;
+    if (l->selected >= l->n_shown) l->selected = l->n_shown - 1;
     if (l->selected < 0) l->selected = 0;
+}
+
+static bool is_open(struct app *a, const struct library_entry *c)
+{
+    return strcmp(c->name, a->name) == 0;
 }
 
 static void open_selected(struct app *a)
 {
     struct list_state *l = &a->list;
-    if (l->n == 0) return;
-    const char *name = l->rows[l->selected].name;
-    if (strcmp(name, a->name) == 0) {
+    const struct library_entry *c = chosen(l);
+    if (!c) return;
+    if (is_open(a, c)) {
         app_show(a, VIEW_CHAT);
     } else if (a->phase != PHASE_READY) {
         snprintf(l->error, sizeof l->error, "not while it %s; Ctrl-C in the chat stops it",
                  app_busy(a) ? "answers" : "loads");
     } else {
-        app_act(a, ACT_OPEN, name, strlen(name));
+        app_act(a, ACT_OPEN, c->name, strlen(c->name));
         app_show(a, VIEW_CHAT);
     }
 }
 
-static void ask_delete(struct app *a)
+/* Deleting and dropping are for conversations that nobody uses now. */
+static bool may_change(struct app *a)
 {
     struct list_state *l = &a->list;
-    if (l->n == 0) return;
-    if (strcmp(l->rows[l->selected].name, a->name) == 0)
-        snprintf(l->error, sizeof l->error, "this conversation is open; open another one first");
-    else
-        l->asking = true;
+    const struct library_entry *c = chosen(l);
+    if (!c) return false;
+    if (!is_open(a, c)) return true;
+    snprintf(l->error, sizeof l->error, "this conversation is open; open another one first");
+    return false;
+}
+
+static void act_on_chosen(struct app *a, enum act act)
+{
+    const struct library_entry *c = chosen(&a->list);
+    if (c) app_act(a, act, c->name, strlen(c->name));
+}
+
+static void begin_rename(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct library_entry *c = chosen(l);
+    if (!c) return;
+    edit_set(&l->field, c->name, strlen(c->name));
+    l->mode = LIST_RENAME;
+}
+
+static void end_rename(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct library_entry *c = chosen(l);
+    struct str text = {0};
+    l->mode = LIST_BROWSE;
+    if (!c || l->field.text.n == 0 || strcmp(str_get(&l->field.text), c->name) == 0) return;
+    if (is_open(a, c)) {
+        app_act(a, ACT_RENAME_OPEN, l->field.text.data, l->field.text.n);
+    } else {
+        str_printf(&text, "%s\n%s", c->name, l->field.text.data);
+        app_act(a, ACT_RENAME, text.data, text.n);
+    }
+    str_release(&text);
+}
+
+static void show_found(struct app *a)
+{
+    struct list_state *l = &a->list;
+    l->n_shown = -1;
+    l->selected = l->top = 0;
+    app_act(a, ACT_SEARCH, str_get(&l->filter.text), l->filter.text.n);
 }
 
 static bool request(struct app *a, enum request r)
 {
     struct list_state *l = &a->list;
-    if (l->asking) {
-        l->asking = false;
-        if (r == REQ_YES && l->n > 0)
-            app_act(a, ACT_DELETE, l->rows[l->selected].name, strlen(l->rows[l->selected].name));
-        return r != REQ_QUIT;
-    }
-    l->error[0] = 0;
+    l->error[0] = l->said[0] = 0;
     switch (r) {
     case REQ_UP: move(a, -1); break;
     case REQ_DOWN: move(a, 1); break;
@@ -160,17 +273,85 @@ static bool request(struct app *a, enum request r)
             app_show(a, VIEW_CHAT);
         }
         break;
-    case REQ_REMOVE: ask_delete(a); break;
-    case REQ_YES: break;
+    case REQ_REMOVE:
+        if (may_change(a)) l->mode = LIST_ASK;
+        break;
+    case REQ_DROP:
+        if (may_change(a)) act_on_chosen(a, ACT_DROP);
+        break;
+    case REQ_RESTORE:
+        if (l->deleted[0])
+            app_act(a, ACT_RESTORE, l->deleted, strlen(l->deleted));
+        else
+            snprintf(l->said, sizeof l->said, "nothing was deleted in this run");
+        break;
+    case REQ_RENAME: begin_rename(a); break;
+    case REQ_FIND: l->mode = LIST_FIND; break;
     default: return false;
     }
     return true;
 }
 
-static void key(struct app *a, const struct key_event *ev)
+/* One line of text: what is typed, Backspace, ^U, ^W and the arrows left and right. */
+static bool field_key(struct edit *field, const struct key_event *ev)
 {
-    (void)ev;
-    a->list.asking = false;
+    char bytes[4];
+    switch (ev->key) {
+    case 127:
+    case CTRL('h'): edit_erase(field, EDIT_LEFT); return true;
+    case K_DELETE: edit_erase(field, EDIT_RIGHT); return true;
+    case CTRL('u'): edit_kill(field, EDIT_LINE_START); return true;
+    case CTRL('w'): edit_kill(field, EDIT_WORD_LEFT); return true;
+    case K_LEFT: edit_move(field, EDIT_LEFT); return true;
+    case K_RIGHT: edit_move(field, EDIT_RIGHT); return true;
+    case K_PASTE: edit_insert(field, ev->text, strcspn(ev->text, "\r\n")); return true;
+    default: break;
+    }
+    if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
+    edit_insert(field, bytes, (size_t)utf8_put(ev->key, bytes));
+    return true;
+}
+
+static bool find_key(struct app *a, const struct key_event *ev)
+{
+    struct list_state *l = &a->list;
+    if (ev->key == '\033' || ev->key == CTRL('c')) {
+        edit_set(&l->filter, "", 0);
+        l->mode = LIST_BROWSE;
+        show_found(a);
+    } else if (ev->key == '\r') {
+        l->mode = LIST_BROWSE;
+        if (l->n_shown == 1) open_selected(a);
+    } else if (ev->key == K_UP || ev->key == K_DOWN) {
+        move(a, ev->key == K_UP ? -1 : 1);
+    } else if (field_key(&l->filter, ev)) {
+        show_found(a);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool capture(struct app *a, const struct key_event *ev)
+{
+    struct list_state *l = &a->list;
+    switch (l->mode) {
+    case LIST_FIND: return find_key(a, ev);
+    case LIST_RENAME:
+        if (ev->key == '\r')
+            end_rename(a);
+        else if (ev->key == '\033' || ev->key == CTRL('c'))
+            l->mode = LIST_BROWSE;
+        else
+            return field_key(&l->field, ev);
+        return true;
+    case LIST_ASK:
+        l->mode = LIST_BROWSE;
+        if (ev->key == 'y') act_on_chosen(a, ACT_DELETE);
+        return ev->key < KEY_BASE;
+    case LIST_BROWSE: break;
+    }
+    return false;
 }
 
 const struct view_ops view_list = {
@@ -178,5 +359,5 @@ const struct view_ops view_list = {
     .open = open_view,
     .draw = draw,
     .request = request,
-    .key = key,
+    .capture = capture,
 };

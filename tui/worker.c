@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -38,6 +39,8 @@ struct worker {
     bool focus_changed;
     struct sight sight;
     bool sight_fresh;
+    struct options settings; /* of worker_set */
+    atomic_bool have_settings;
 
     /* the thread's own */
     struct library *library;
@@ -46,8 +49,9 @@ struct worker {
     struct retention *map; /* filled without the lock, then copied */
     int64_t snapshot_ms;
     int64_t n_read;
-    bool answering;
-    char name[128]; /* of the open conversation */
+    bool answering, regenerating;
+    char name[128];        /* of the open conversation */
+    struct options opened; /* it was opened with these */
 };
 
 static int64_t clock_ms(void)
@@ -211,7 +215,7 @@ static void on_text(void *ctx, const char *utf8, size_t n)
     if (!w->answering) {
         struct session_stats st;
         session_stats(w->session, &st);
-        report(w, NEWS_ANSWER, st.n_tokens, w->n_read, "", 0);
+        report(w, NEWS_ANSWER, st.n_tokens, w->regenerating ? 0 : w->n_read, "", 0);
         w->answering = true;
     }
     report(w, NEWS_TEXT, 0, 0, utf8, n);
@@ -230,9 +234,19 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
     snapshot(w, w->session, SNAPSHOT_MS);
 }
 
+static void take_settings(struct worker *w)
+{
+    if (!atomic_exchange(&w->have_settings, false)) return;
+    pthread_mutex_lock(&w->lock);
+    w->options = w->settings;
+    pthread_mutex_unlock(&w->lock);
+    if (w->session) session_set(w->session, &w->options);
+}
+
 static bool on_stop(void *ctx)
 {
     struct worker *w = ctx;
+    take_settings(w);
     return atomic_load(&w->stop) || atomic_load(&w->quit);
 }
 
@@ -253,6 +267,7 @@ static int open_session(struct worker *w, const struct options *o, struct err *e
     struct session_sink sink = sink_of(w);
     int rc = session_open(&w->session, w->engine, w->library, o, &sink, e);
     if (rc) return rc;
+    w->opened = w->options;
     retention_free(w->map);
     w->map = retention_new(w->session);
     strncpy(w->name, session_name(w->session), sizeof w->name - 1);
@@ -269,6 +284,7 @@ static void switch_session(struct worker *w, const char *name)
     struct err e = {0};
     struct options o = w->options;
     char before[sizeof w->name];
+    struct options options_before = w->opened;
     memcpy(before, w->name, sizeof before);
     o.continue_latest = false;
     o.new_conversation = name[0] == 0;
@@ -279,6 +295,11 @@ static void switch_session(struct worker *w, const char *name)
     if (open_session(w, &o, &e) == 0) return;
     if (atomic_load(&w->quit)) return;
     atomic_store(&w->stop, false);
+    options_before.sampling = o.sampling;
+    options_before.n_predict = o.n_predict;
+    options_before.ignore_end = o.ignore_end;
+    w->options = o = options_before;
+    o.continue_latest = false;
     o.new_conversation = before[0] == 0 || w->options.private_mode;
     o.conversation = o.new_conversation ? NULL : before;
     report_text(w, NEWS_OPENING, 0, before);
@@ -295,11 +316,13 @@ static void run_turn(struct worker *w, const struct order_row *row)
     enum session_end end = SESSION_TURN_END;
     if (!w->session) return;
     session_stats(w->session, &st);
-    report(w, NEWS_BEGIN, st.n_tokens, 0, "", 0);
+    w->regenerating = row->order == ORDER_REGENERATE;
+    if (!w->regenerating) report(w, NEWS_BEGIN, st.n_tokens, 0, "", 0);
     w->n_read = 0;
     w->answering = false;
-    int rc = row->order == ORDER_CONTINUE
-                 ? session_continue(w->session, &sink, &end, &e)
+    int rc = row->order == ORDER_CONTINUE ? session_continue(w->session, &sink, &end, &e)
+             : row->order == ORDER_REGENERATE
+                 ? session_regenerate(w->session, &sink, &end, &e)
                  : session_say(w->session, str_get(&row->text), row->text.n, &sink, &end, &e);
     session_stats(w->session, &st);
     snapshot(w, w->session, 0);
@@ -308,6 +331,53 @@ static void run_turn(struct worker *w, const struct order_row *row)
     else
         report(w, NEWS_END, end, st.n_tokens, "partial",
                session_can_continue(w->session) ? strlen("partial") : 0);
+}
+
+/* Ends like a turn: what is queued goes on, or the person is told. */
+static void rewind_to(struct worker *w, int64_t turn)
+{
+    struct err e = {0};
+    struct session_stats st;
+    struct session_sink sink = sink_of(w);
+    int rc = session_rewind(w->session, turn, &sink, &e);
+    session_stats(w->session, &st);
+    if (!rc || e.code == ERR_STOP) report(w, NEWS_CUT, turn, 0, "", 0);
+    snapshot(w, w->session, true);
+    if (rc)
+        report_text(w, NEWS_FAILED, e.code, e.text);
+    else
+        report(w, NEWS_END, SESSION_TURN_END, st.n_tokens, "", 0);
+}
+
+static void make_branch(struct worker *w, const char *text)
+{
+    struct err e = {0};
+    char *name, made[128];
+    int64_t turn = strtoll(text, &name, 10);
+    if (session_branch(w->session, turn, name + strspn(name, " "), made, &e))
+        report_text(w, NEWS_FAILED, e.code, e.text);
+    else
+        report_text(w, NEWS_BRANCHED, turn, made);
+}
+
+static void rename_open(struct worker *w, const char *name)
+{
+    struct err e = {0};
+    if (!w->library || w->options.private_mode)
+        report_text(w, NEWS_FAILED, ERR_USAGE, "a private conversation has no name");
+    else if (library_rename(w->library, w->name, name, &e))
+        report_text(w, NEWS_FAILED, e.code, e.text);
+    else {
+        snprintf(w->name, sizeof w->name, "%s", name);
+        report_text(w, NEWS_RENAMED, 0, w->name);
+    }
+}
+
+static void report_cost(struct worker *w, const struct str *turn)
+{
+    int64_t cost = turn->n ? session_rewind_cost(w->session, atoll(turn->data))
+                           : session_regenerate_cost(w->session);
+    report(w, NEWS_COST, 0, cost, "", 0);
 }
 
 static struct order_row next_order(struct worker *w)
@@ -352,10 +422,16 @@ static void *run(void *ctx)
     for (bool more = w->session != NULL; more;) {
         struct order_row row = next_order(w);
         if (atomic_load(&w->quit)) row.order = ORDER_QUIT;
+        take_settings(w);
         switch (row.order) {
         case ORDER_OPEN: switch_session(w, str_get(&row.text)); break;
         case ORDER_SAY:
-        case ORDER_CONTINUE: run_turn(w, &row); break;
+        case ORDER_CONTINUE:
+        case ORDER_REGENERATE: run_turn(w, &row); break;
+        case ORDER_REWIND: rewind_to(w, atoll(str_get(&row.text))); break;
+        case ORDER_BRANCH: make_branch(w, str_get(&row.text)); break;
+        case ORDER_COST: report_cost(w, &row.text); break;
+        case ORDER_RENAME: rename_open(w, str_get(&row.text)); break;
         case ORDER_QUIT: more = false; break;
         }
         str_release(&row.text);
@@ -461,6 +537,14 @@ void worker_order(struct worker *w, enum order order, const char *text, size_t n
     }
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
+}
+
+void worker_set(struct worker *w, const struct options *o)
+{
+    pthread_mutex_lock(&w->lock);
+    w->settings = *o;
+    pthread_mutex_unlock(&w->lock);
+    atomic_store(&w->have_settings, true);
 }
 
 void worker_stop(struct worker *w)

@@ -9,11 +9,17 @@
 #include "runtime/session.h"
 
 struct worker;
+struct options;
 
 enum order {
     ORDER_OPEN, /* text = the conversation's name, "" = a new one */
     ORDER_SAY,  /* text = the message */
     ORDER_CONTINUE,
+    ORDER_REGENERATE,
+    ORDER_REWIND, /* text = turn */
+    ORDER_BRANCH, /* text = turn, blank, name */
+    ORDER_COST,   /* text = turn, "" = regenerate */
+    ORDER_RENAME, /* text = new name of the open conversation */
     ORDER_QUIT,
 };
 
@@ -30,9 +36,13 @@ enum news_kind {
     NEWS_TOKENS,  /* b tokens from position a on; text = how many bytes each stands for, uint16_t */
     NEWS_EVICTED, /* a units at b tokens */
     NEWS_END,     /* a = enum session_end, b = tokens now; any text: the answer can be continued */
-    NEWS_FAILED,  /* text = why; the turn (or the conversation that was asked for) is off */
-    NEWS_FATAL,   /* text, a = code: no model, no chat */
-    NEWS_GONE,    /* the thread has closed everything */
+    NEWS_COST,    /* b tokens would be read again */
+    NEWS_CUT,     /* what follows turn a is gone */
+    NEWS_BRANCHED, /* text = name of the branch */
+    NEWS_RENAMED,  /* text = new name of the open conversation */
+    NEWS_FAILED,   /* text = why; the turn (or the conversation that was asked for) is off */
+    NEWS_FATAL,    /* text, a = code: no model, no chat */
+    NEWS_GONE,     /* the thread has closed everything */
 };
 
 struct news {
@@ -75,6 +85,9 @@ void worker_close(struct worker *w);
 
 int worker_fd(const struct worker *w); /* an eventfd: readable when there is news */
 void worker_order(struct worker *w, enum order order, const char *text, size_t n);
+/* Settings: sampling counts from the next token on, the rest when a conversation is opened. What
+ * they point to must stay. */
+void worker_set(struct worker *w, const struct options *o);
 void worker_stop(struct worker *w); /* the turn (or loading, or replay) that runs */
 
 /* From now on snapshots come with a sight, until another look is asked for. */

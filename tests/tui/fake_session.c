@@ -212,12 +212,15 @@ int library_rename(struct library *l, const char *name, const char *new_name, st
     return 0;
 }
 
+static struct conversation *deleted; /* the last one */
+
 int library_delete(struct library *l, const char *name, struct err *e)
 {
     (void)l;
     for (int i = 0; i < n_saved; i++) {
         if (strcmp(saved[i]->entry.name, name) != 0) continue;
-        free_conversation(saved[i]);
+        if (deleted) free_conversation(deleted);
+        deleted = saved[i];
         n_saved--;
         memmove(saved + i, saved + i + 1, sizeof saved[0] * (size_t)(n_saved - i));
         made = 1;
@@ -275,6 +278,7 @@ struct session {
     int n_predict;
     bool ignore_end;
     bool can_continue;
+    double temperature; /* of session_set */
     double decode_tok_s, prefill_tok_s, first_token_ms;
     char notice[128];
     const char *tail; /* of the answer that was cut */
@@ -537,6 +541,81 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
     return 0;
 }
 
+void session_set(struct session *s, const struct options *o)
+{
+    s->n_predict = o->n_predict;
+    s->ignore_end = o->ignore_end;
+    s->temperature = (double)o->sampling.temperature;
+}
+
+/* Turns before the last two are read again. */
+int64_t session_rewind_cost(const struct session *s, int64_t turn)
+{
+    return turn + 2 < s->c->entry.n_turns ? 40 * turn : 0;
+}
+
+int64_t session_regenerate_cost(const struct session *s)
+{
+    (void)s;
+    return 0;
+}
+
+/* Keeps the first n messages. */
+static void cut(struct session *s, int n)
+{
+    struct conversation *c = s->c;
+    for (int i = n; i < c->n_messages; i++) {
+        c->entry.n_turns -= c->messages[i].role == CHAT_USER;
+        free(c->messages[i].text);
+    }
+    c->n_messages = n;
+    c->entry.n_tokens = 0;
+    for (int i = 0; i < n; i++) c->entry.n_tokens += c->messages[i].n_tokens;
+    s->n_tokens = c->entry.n_tokens;
+    s->can_continue = false;
+    for (int i = 0; i < s->n_layer * s->n_head; i++)
+        while (s->heads[i].n > 0 && s->heads[i].positions[s->heads[i].n - 1] >= s->n_tokens)
+            s->heads[i].n--;
+}
+
+int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    int n = 0;
+    (void)sink;
+    if (turn < 0 || turn > s->c->entry.n_turns) return err_set(e, ERR_USAGE, "no such turn");
+    for (int64_t left = turn; n < s->c->n_messages; n++)
+        if (s->c->messages[n].role == CHAT_USER && left-- == 0) break;
+    cut(s, n);
+    return 0;
+}
+
+int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
+                       struct err *e)
+{
+    int n = s->c->n_messages;
+    while (n > 0 && s->c->messages[n - 1].role != CHAT_USER) n--;
+    if (n == 0) return err_set(e, ERR_USAGE, "nothing was said yet");
+    cut(s, n);
+    struct message *m = add_message(s->c, CHAT_ASSISTANT, "", 0, 0);
+    *end = generate(s, m, "Another answer.", 0, sink);
+    return 0;
+}
+
+int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
+{
+    (void)e;
+    char made_name[32];
+    snprintf(made_name, sizeof made_name, "talk-%d", ++made);
+    struct conversation *c = add_conversation(name && name[0] ? name : made_name);
+    for (int i = 0; i < s->c->n_messages; i++) {
+        const struct message *m = &s->c->messages[i];
+        if (m->role == CHAT_USER && turn-- == 0) break;
+        add_message(c, m->role, m->text, strlen(m->text), m->n_tokens);
+    }
+    fill(out, 128, c->entry.name);
+    return 0;
+}
+
 void session_stats(const struct session *s, struct session_stats *out)
 {
     int64_t heads = (int64_t)s->n_layer * s->n_head;
@@ -640,28 +719,50 @@ static int not_here(struct err *e)
 
 int library_restore(struct library *l, const char *name, const char *new_name, struct err *e)
 {
-    (void)l, (void)name, (void)new_name;
-    return not_here(e);
+    (void)l, (void)new_name;
+    if (!deleted || strcmp(deleted->entry.name, name) != 0) return missing(name, e);
+    if (n_saved == SAVED_MAX) abort();
+    saved[n_saved++] = deleted;
+    deleted = NULL;
+    return 0;
 }
 
 int library_drop_cache(struct library *l, const char *name, struct err *e)
 {
-    (void)l, (void)name;
-    return not_here(e);
+    (void)l;
+    struct conversation *c = find(name);
+    if (!c) return missing(name, e);
+    c->entry.cache_bytes = 0;
+    return 0;
 }
 
 int library_search(struct library *l, const char *text,
                    int (*each)(void *ctx, const struct library_hit *h), void *ctx, struct err *e)
 {
-    (void)l, (void)text, (void)each, (void)ctx;
-    return not_here(e);
+    (void)e;
+    for (int i = 0; !l->private_mode && i < n_saved; i++)
+        for (int k = 0; k < saved[i]->n_messages; k++) {
+            const struct message *m = &saved[i]->messages[k];
+            if (!strcasestr(m->text, text)) continue;
+            struct library_hit h = {.name = saved[i]->entry.name,
+                                    .title = saved[i]->entry.title,
+                                    .message = k,
+                                    .role = m->role,
+                                    .snippet = m->text};
+            int rc = each(ctx, &h);
+            if (rc) return rc;
+        }
+    return 0;
 }
 
 int library_export(struct library *l, const char *name, bool markdown, struct str *out,
                    struct err *e)
 {
-    (void)l, (void)name, (void)markdown, (void)out;
-    return not_here(e);
+    (void)markdown;
+    struct conversation *c = l->private_mode ? NULL : find(name);
+    if (!c) return missing(name, e);
+    for (int i = 0; i < c->n_messages; i++) str_printf(out, "%s\n", c->messages[i].text);
+    return 0;
 }
 
 int library_export_cache(struct library *l, const char *name, const char *path, struct err *e)

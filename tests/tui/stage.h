@@ -10,6 +10,7 @@
 
 #include "runtime/options.h"
 #include "tui/app.h"
+#include "tui/shelf.h"
 #include "tui/utf8.h"
 
 struct stage {
@@ -21,6 +22,7 @@ struct stage {
     struct session *session;
     struct retention *map;
     bool answering, quit;
+    struct str copied; /* to the clipboard */
     int64_t n_read;
     int stop_after; /* pieces of text; 0 = never */
     int n_pieces;
@@ -60,6 +62,7 @@ static inline void stage_release(struct stage *s)
     engine_close(s->engine);
     library_close(s->library);
     grid_release(&s->grid);
+    str_release(&s->copied);
     app_release(&s->app);
 }
 
@@ -146,18 +149,19 @@ static inline void stage_open(struct stage *s, const char *name)
     if (session_notice(s->session)[0]) stage_news(s, NEWS_NOTICE, 0, 0, session_notice(s->session));
 }
 
-static inline void stage_turn(struct stage *s, const char *text, size_t n, bool go_on)
+static inline void stage_turn(struct stage *s, enum slash how, const char *text, size_t n)
 {
     struct err e = {0};
     struct session_sink sink = stage_sink(s);
     enum session_end end = SESSION_TURN_END;
     struct session_stats st;
     session_stats(s->session, &st);
-    stage_news(s, NEWS_BEGIN, st.n_tokens, 0, "");
+    if (how != SLASH_REGENERATE) stage_news(s, NEWS_BEGIN, st.n_tokens, 0, "");
     s->answering = false;
     s->n_read = s->n_pieces = 0;
-    int rc = go_on ? session_continue(s->session, &sink, &end, &e)
-                   : session_say(s->session, text, n, &sink, &end, &e);
+    int rc = how == SLASH_CONTINUE     ? session_continue(s->session, &sink, &end, &e)
+             : how == SLASH_REGENERATE ? session_regenerate(s->session, &sink, &end, &e)
+                                       : session_say(s->session, text, n, &sink, &end, &e);
     stage_snapshot(s);
     if (s->freeze_after) return;
     session_stats(s->session, &st);
@@ -168,35 +172,60 @@ static inline void stage_turn(struct stage *s, const char *text, size_t n, bool 
                    session_can_continue(s->session) ? "partial" : "");
 }
 
-static inline int stage_entry(void *ctx, const struct library_entry *c)
-{
-    struct list_state *l = ctx;
-    l->rows = realloc(l->rows, sizeof *l->rows * (size_t)(l->n + 1));
-    if (!l->rows) abort();
-    l->rows[l->n++] = *c;
-    return 0;
-}
-
 static inline void stage_list(struct stage *s)
 {
-    struct err e = {0};
-    s->app.list.n = s->app.list.cap = 0;
-    library_list(s->library, stage_entry, &s->app.list, &e);
-    if (s->app.list.selected >= s->app.list.n)
-        s->app.list.selected = s->app.list.n ? s->app.list.n - 1 : 0;
+    shelf_list(&s->app, s->library);
 }
 
-static inline void stage_act(struct stage *s, enum act act, const struct str *text)
+static inline void stage_branch(struct stage *s, const char *text)
 {
     struct err e = {0};
-    switch (act) {
-    case ACT_SAY: stage_turn(s, str_get(text), text->n, false); break;
-    case ACT_CONTINUE: stage_turn(s, "", 0, true); break;
+    char *name, made[128];
+    int64_t turn = strtoll(text, &name, 10);
+    if (session_branch(s->session, turn, name + strspn(name, " "), made, &e)) abort();
+    stage_news(s, NEWS_BRANCHED, turn, 0, made);
+}
+
+static inline void stage_rewind(struct stage *s, int64_t turn)
+{
+    struct err e = {0};
+    struct session_stats st;
+    if (session_rewind(s->session, turn, NULL, &e)) abort();
+    session_stats(s->session, &st);
+    stage_news(s, NEWS_CUT, turn, 0, "");
+    stage_snapshot(s);
+    stage_news(s, NEWS_END, SESSION_TURN_END, st.n_tokens, "");
+}
+
+static inline void stage_act(struct stage *s, const struct act_row *row)
+{
+    const struct str *text = &row->text;
+    struct err e = {0};
+    if (shelf_act(&s->app, s->library, row)) return;
+    switch (row->act) {
+    case ACT_SAY: stage_turn(s, SLASH_SAY, str_get(text), text->n); break;
+    case ACT_CONTINUE: stage_turn(s, SLASH_CONTINUE, "", 0); break;
+    case ACT_REGENERATE: stage_turn(s, SLASH_REGENERATE, "", 0); break;
     case ACT_OPEN: stage_open(s, str_get(text)); break;
-    case ACT_LIST: stage_list(s); break;
-    case ACT_DELETE:
-        library_delete(s->library, str_get(text), &e);
+    case ACT_REWIND: stage_rewind(s, atoll(str_get(text))); break;
+    case ACT_BRANCH: stage_branch(s, str_get(text)); break;
+    case ACT_COST:
+        stage_news(s, NEWS_COST, 0,
+                   text->n ? session_rewind_cost(s->session, atoll(str_get(text)))
+                           : session_regenerate_cost(s->session),
+                   "");
+        break;
+    case ACT_SET: session_set(s->session, &s->app.options); break;
+    case ACT_RENAME_OPEN:
+        if (library_rename(s->library, session_name(s->session), str_get(text), &e))
+            stage_news(s, NEWS_FAILED, e.code, 0, e.text);
+        else
+            stage_news(s, NEWS_RENAMED, 0, 0, str_get(text));
         stage_list(s);
+        break;
+    case ACT_COPY:
+        str_clear(&s->copied);
+        str_append(&s->copied, str_get(text), text->n);
         break;
     case ACT_QUIT: s->quit = true; break;
     default: break;
@@ -209,7 +238,7 @@ static inline void stage_run(struct stage *s)
     while (s->app.n_acts > 0) {
         struct act_row row = s->app.acts[0];
         memmove(s->app.acts, s->app.acts + 1, sizeof row * (size_t)--s->app.n_acts);
-        stage_act(s, row.act, &row.text);
+        stage_act(s, &row);
         str_release(&row.text);
     }
 }

@@ -1,0 +1,549 @@
+/* What is done at the keyboard in a conversation: going back, settings, completion, search, copies,
+ * pastes, drafts. On the fake session, without a terminal. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "tests/tui/stage.h"
+#include "tui/clipboard.h"
+#include "tui/draft.h"
+#include "tui/text.h"
+
+static void open_talk(struct stage *s, int turns)
+{
+    static const char *const texts[] = {"first\r", "second\r", "third\r", "fourth\r"};
+    stage_init(s, true, false);
+    stage_list(s);
+    stage_open(s, NULL);
+    for (int i = 0; i < turns; i++) stage_type(s, texts[i]);
+}
+
+static const struct message *message(const struct stage *s, int i)
+{
+    assert_true(i < s->app.talk.n);
+    return &s->app.talk.messages[i];
+}
+
+/* ---- going back ----------------------------------------------------------------------------- */
+
+static void test_regenerate(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 2);
+    int64_t position = message(&s, 2)->position, n_tokens = message(&s, 2)->n_tokens;
+    stage_key(&s, K_F1 + 4); /* free: no question */
+    assert_int_equal(s.app.talk.n, 4);
+    assert_string_equal(str_get(&message(&s, 3)->text), "Another answer.");
+    assert_int_equal(message(&s, 2)->position, position);
+    assert_int_equal(message(&s, 2)->n_tokens, n_tokens);
+    assert_int_equal(message(&s, 3)->position, position + n_tokens);
+    assert_int_equal(s.app.phase, PHASE_READY);
+    stage_release(&s);
+}
+
+static void test_edit_a_turn(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 4);
+    stage_type(&s, "a draft");
+    stage_key(&s, 'e' | K_ALT);
+    assert_true(s.app.question.open);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out),
+                           "change turn 4: its answer cut off for good; "
+                           "0 tokens to read again"));
+    stage_type(&s, "x"); /* anything but y: nothing happens */
+    assert_false(s.app.question.open);
+    assert_int_equal(s.app.talk.n, 8);
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/edit 2\r");
+    stage_draw(&s, 100, 24, &out);
+    assert_non_null(strstr(out.data, "change turn 2: its answer and 2 turns after it cut off"));
+    assert_non_null(strstr(out.data, "40 tokens to read again, about"));
+    stage_type(&s, "y");
+    assert_int_equal(s.app.talk.n, 2);
+    assert_string_equal(str_get(&s.app.edit.text), "second");
+    stage_type(&s, " thoughts\r");
+    assert_int_equal(s.app.talk.n, 4);
+    assert_string_equal(str_get(&message(&s, 2)->raw), "second thoughts");
+    assert_int_equal(message(&s, 2)->position, message(&s, 1)->position + message(&s, 1)->n_tokens);
+    stage_type(&s, "/edit 9\r");
+    assert_non_null(strstr(s.app.flash, "no such turn"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_rewind_keeps_a_branch(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 3);
+    int n = s.app.list.n;
+    stage_type(&s, "/rewind 1\rb");
+    assert_int_equal(s.app.talk.n, 2);
+    stage_list(&s);
+    assert_int_equal(s.app.list.n, n + 2); /* this talk and its branch */
+    assert_int_equal(s.app.list.rows[0].n_turns, 3);
+    stage_type(&s, "/branch 1 other\r");
+    stage_list(&s);
+    assert_string_equal(s.app.list.rows[0].name, "other");
+    assert_int_equal(s.app.list.rows[0].n_turns, 1);
+    stage_type(&s, "/open other\r");
+    assert_string_equal(s.app.name, "other");
+    stage_release(&s);
+}
+
+static void test_private_cannot_go_back(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "one\r/edit\r");
+    assert_int_equal(s.app.talk.n, 2);
+    assert_non_null(strstr(s.app.flash, "private"));
+    stage_release(&s);
+}
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+static void test_set(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 1);
+    stage_type(&s, "/set temp 0.2\r");
+    assert_true(s.app.o->sampling.temperature > 0.19f && s.app.o->sampling.temperature < 0.21f);
+    stage_type(&s, "/set predict 3\r");
+    stage_type(&s, "words 9\r");
+    assert_int_equal(message(&s, s.app.talk.n - 1)->n_tokens, 3);
+    stage_type(&s, "/set temp warm\r");
+    assert_non_null(strstr(s.app.flash, "expected a number"));
+    assert_string_equal(str_get(&s.app.edit.text), "/set temp warm"); /* to be corrected */
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/set tmep 1\r");
+    assert_non_null(strstr(s.app.flash, "did you mean temp?"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/set prompt x\r"); /* no setting of a talk */
+    assert_non_null(strstr(s.app.flash, "no setting prompt"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/set\r");
+    assert_non_null(strstr(str_get(&message(&s, s.app.talk.n - 1)->text), "temp            0.2 "));
+    stage_release(&s);
+}
+
+/* What is about memory opens the conversation again, and is undone when that fails. */
+static void test_set_memory(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    stage_list(&s);
+    stage_open(&s, "rust-notes");
+    stage_type(&s, "/set budget 64\r");
+    assert_string_equal(s.app.o->budget, "64");
+    assert_string_equal(s.app.name, "rust-notes");
+    assert_int_equal(s.app.phase, PHASE_READY);
+    assert_false(s.app.reopening);
+    s.app.reopening = true; /* as while it is opened */
+    s.app.options_before.budget = "128";
+    stage_news(&s, NEWS_FAILED, ERR_FIT, 0, "it does not fit");
+    assert_string_equal(s.app.o->budget, "128");
+    stage_release(&s);
+}
+
+/* ---- completion ----------------------------------------------------------------------------- */
+
+static const char *names(void *ctx, int i)
+{
+    static const char *const list[] = {"rust-notes", "rust-book", "tax"};
+    (void)ctx;
+    return i < 3 ? list[i] : NULL;
+}
+
+static void check_completion(const char *line, int i, const char *want)
+{
+    char out[128];
+    size_t from;
+    bool found = slash_complete(line, strlen(line), names, NULL, i, &from, out);
+    assert_int_equal(found, want != NULL);
+    if (want) assert_string_equal(out, want);
+    if (want) assert_memory_equal(out, line + from, strlen(line) - from);
+}
+
+static void test_completion(void **state)
+{
+    (void)state;
+    check_completion("/he", 0, "help");
+    check_completion("/re", 0, "regenerate");
+    check_completion("/re", 1, "rewind ");
+    check_completion("/re", 4, NULL);
+    check_completion("/open r", 1, "rust-book");
+    check_completion("/open r", 2, NULL);
+    check_completion("/set te", 0, "temp ");
+    check_completion("/set policy sn", 0, "snapkv");
+    check_completion("/set allocator a", 1, "ada-pyramid");
+    check_completion("/set greedy ", 0, NULL);
+    check_completion("/copy c", 0, "code");
+    check_completion("//he", 0, NULL);
+    check_completion("no", 0, NULL);
+    check_completion("", 0, NULL);
+}
+
+static void test_tab(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 0);
+    stage_type(&s, "/se\t");
+    assert_string_equal(str_get(&s.app.edit.text), "/set ");
+    stage_type(&s, "pol\t");
+    assert_string_equal(str_get(&s.app.edit.text), "/set policy ");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/re\t\t");
+    assert_string_equal(str_get(&s.app.edit.text), "/rewind ");
+    stage_type(&s, "\t\t\t"); /* rename, restore, and what was typed again */
+    assert_string_equal(str_get(&s.app.edit.text), "/re");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "a\tb"); /* in a text it is a tab */
+    assert_string_equal(str_get(&s.app.edit.text), "a\tb");
+    stage_release(&s);
+}
+
+static void test_turns(void **state)
+{
+    int64_t turn;
+    const char *rest;
+    (void)state;
+    assert_true(slash_turn("", 5, &turn, &rest));
+    assert_int_equal(turn, 5);
+    assert_true(slash_turn("-1 name", 5, &turn, &rest));
+    assert_int_equal(turn, 4);
+    assert_string_equal(rest, "name");
+    assert_true(slash_turn("0", 5, &turn, &rest));
+    assert_false(slash_turn("6", 5, &turn, &rest));
+    assert_false(slash_turn("-6", 5, &turn, &rest));
+    assert_false(slash_turn("2x", 5, &turn, &rest));
+    assert_false(slash_turn("99999999999999999999", 5, &turn, &rest));
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+static void test_find(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, "rust-notes");
+    stage_type(&s, "/find failing case\r");
+    assert_int_equal(s.app.view, VIEW_LIST);
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "Show me the failing"));
+    assert_null(strstr(out.data, "tax-letter"));
+    for (int i = 0; i < 12; i++) stage_key(&s, 127);
+    stage_type(&s, "TAX");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "tax-letter"));
+    assert_int_equal(s.app.list.n_shown, 1);
+    stage_key(&s, '\r'); /* the only one is opened */
+    assert_string_equal(s.app.name, "tax-letter");
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_rename_and_undo(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, "rust-notes");
+    stage_key(&s, K_F1 + 1);
+    stage_key(&s, K_DOWN);
+    stage_type(&s, "r");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "new name\r");
+    assert_string_equal(s.app.list.rows[1].name, "new name");
+    stage_type(&s, "dy");
+    assert_int_equal(s.app.list.n, 2);
+    stage_type(&s, "u");
+    assert_int_equal(s.app.list.n, 3);
+    stage_key(&s, K_HOME);
+    stage_type(&s, "r2\r"); /* the open one */
+    assert_string_equal(s.app.name, "rust-notes2");
+    stage_type(&s, "q/delete tax-letter\r");
+    assert_int_equal(s.app.list.n, 2);
+    stage_type(&s, "/restore\r");
+    assert_int_equal(s.app.list.n, 3);
+    stage_type(&s, "/open rust\r");
+    assert_non_null(strstr(s.app.flash, "no conversation rust"));
+    stage_release(&s);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static void test_copy(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 0);
+    stage_type(&s, "code\r");
+    stage_key(&s, 'w' | K_ALT);
+    assert_memory_equal(str_get(&s.copied), "Here it is:\n\n```c\nint main(void)\n{\n\treturn 0;\n",
+                        strlen("Here it is:\n\n```c\nint main(void)\n{\n\treturn 0;\n"));
+    stage_type(&s, "/copy code\r");
+    assert_string_equal(str_get(&s.copied), "int main(void)\n{\n\treturn 0;\n}\n");
+    stage_type(&s, "evil\r/copy\r"); /* as the model wrote it: nothing marked, nothing wrapped */
+    assert_non_null(strstr(str_get(&s.copied), "title \033]0;owned\007"));
+    stage_type(&s, "/copy all\r");
+    assert_memory_equal(str_get(&s.copied), "## user\n\ncode\n\n## assistant\n\nHere",
+                        strlen("## user\n\ncode\n\n## assistant\n\nHere"));
+    stage_release(&s);
+}
+
+static void test_osc52(void **state)
+{
+    struct str out = {0};
+    static const struct {
+        const char *text, *want;
+    } rows[] = {{"", ""}, {"M", "TQ=="}, {"Ma", "TWE="}, {"Man", "TWFu"}, {"\xff\xfe", "//4="}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) { /* RFC 4648 */
+        char want[64];
+        str_clear(&out);
+        clipboard_osc52(rows[i].text, strlen(rows[i].text), &out);
+        snprintf(want, sizeof want, "\033]52;c;%s\007", rows[i].want);
+        assert_string_equal(out.data, want);
+    }
+    str_release(&out);
+}
+
+/* ---- history and pastes --------------------------------------------------------------------- */
+
+static void test_history_search(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 3);
+    stage_type(&s, "draft");
+    stage_key(&s, CTRL('r'));
+    stage_type(&s, "ir");
+    assert_string_equal(str_get(&s.app.edit.text), "third");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "earlier message: ir"));
+    stage_key(&s, CTRL('r'));
+    assert_string_equal(str_get(&s.app.edit.text), "first");
+    stage_key(&s, CTRL('r'));
+    assert_true(s.app.search.failed);
+    stage_key(&s, '\033');
+    assert_string_equal(str_get(&s.app.edit.text), "draft");
+    stage_key(&s, CTRL('r'));
+    stage_type(&s, "sec\r!");
+    assert_string_equal(str_get(&s.app.edit.text), "second!");
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void paste(struct stage *s, const char *text, size_t n)
+{
+    struct key_event ev = {K_PASTE, text, n};
+    app_key(&s->app, &ev);
+}
+
+static void test_long_paste(void **state)
+{
+    struct stage s;
+    struct str big = {0}, full = {0};
+    (void)state;
+    open_talk(&s, 0);
+    for (int i = 0; i < 10000; i++) str_puts(&big, "a line with 漢字 and \033[31m more\n");
+    stage_type(&s, "look: ");
+    paste(&s, "short\r\ntext", 11);
+    paste(&s, big.data, big.n);
+    assert_string_equal(str_get(&s.app.edit.text),
+                        "look: short\ntext[paste 1: 10,000 lines, 332 KiB]");
+    stage_type(&s, " why?");
+    app_draft(&s.app, &full);
+    assert_int_equal(full.n, 16 + big.n + 5);
+    for (int i = 0; i < 5; i++) stage_key(&s, 127);
+    stage_key(&s, 127); /* the label leaves as a whole */
+    assert_string_equal(str_get(&s.app.edit.text), "look: short\ntext");
+    stage_key(&s, CTRL('_'));
+    stage_key(&s, 'o' | K_ALT);
+    assert_int_equal(s.app.edit.text.n, 16 + big.n);
+    stage_key(&s, CTRL('_'));
+    assert_string_equal(str_get(&s.app.edit.text),
+                        "look: short\ntext[paste 1: 10,000 lines, 332 KiB]");
+    stage_key(&s, '\r');
+    assert_int_equal(message(&s, 0)->raw.n, 16 + big.n); /* one message */
+    assert_int_equal(s.app.talk.n, 2);
+    stage_key(&s, K_UP); /* and it comes back as one */
+    assert_true(s.app.edit.text.n < 100);
+    str_clear(&full);
+    app_draft(&s.app, &full);
+    assert_int_equal(full.n, 16 + big.n);
+    str_release(&full);
+    str_release(&big);
+    stage_release(&s);
+}
+
+/* Lines that were cut where the text changed are those of the whole text cut anew. */
+static void test_lines_are_cut_again(void **state)
+{
+    static const char *const pieces[] = {
+        "a",  " ",         "漢", "word ", "a-long-word-that-fills-lines",
+        "\n", "e\xCC\x81", "\t", "   ",   "x\n\ny"};
+    unsigned seed = 11;
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        struct edit e, fresh;
+        int a, b;
+        edit_init(&e);
+        e.width = 2 + round % 15;
+        for (int i = 0; i < 150; i++) {
+            seed = seed * 1103515245u + 12345u;
+            unsigned r = seed >> 16;
+            if (r % 3 == 0) edit_move(&e, (enum edit_move)(r / 3 % 10));
+            if (r % 3 == 1) edit_erase(&e, (enum edit_move)(r / 3 % 4));
+            if (r % 3 == 2) edit_insert(&e, pieces[r / 3 % 10], strlen(pieces[r / 3 % 10]));
+            if (r % 17 == 0) edit_undo(&e);
+            edit_init(&fresh);
+            edit_insert(&fresh, str_get(&e.text), e.text.n);
+            int n = edit_lines(&e, e.width, &a, &b);
+            assert_int_equal(n, edit_lines(&fresh, e.width, &a, &b));
+            for (int k = 0; k < n; k++)
+                assert_int_equal(edit_line_start(&e, k), edit_line_start(&fresh, k));
+            edit_release(&fresh);
+        }
+        edit_release(&e);
+    }
+}
+
+/* ---- drafts --------------------------------------------------------------------------------- */
+
+struct found {
+    struct str all;
+};
+
+static void on_found(void *ctx, const char *text, size_t n, bool queued)
+{
+    struct found *f = ctx;
+    str_printf(&f->all, "%s(%.*s)", queued ? "queued" : "draft", (int)n, text);
+}
+
+/* A program that is killed leaves its draft; one that lives keeps it to itself. */
+static void test_draft(void **state)
+{
+    char folder[] = "/tmp/retain-draft-XXXXXX", path[64], go;
+    struct found f = {{0}};
+    struct draft d;
+    struct stat st;
+    int status, ready[2];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct str queue[2] = {{0}, {0}}, text = {0};
+        draft_open(&d, folder, on_found, &f);
+        str_puts(&queue[0], "one");
+        str_puts(&queue[1], "two\nlines");
+        str_puts(&text, "being written");
+        draft_save(&d, 1, queue, 2, &text);
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ready[0], &go, 1), 1);
+    snprintf(path, sizeof path, "%s/draft-%ld", folder, (long)pid);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    draft_open(&d, folder, on_found, &f);
+    assert_int_equal(f.all.n, 0);
+    draft_close(&d, false);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    draft_open(&d, folder, on_found, &f);
+    assert_string_equal(str_get(&f.all), "queued(one)queued(two\nlines)draft(being written)");
+    str_clear(&f.all);
+    draft_close(&d, false);
+    draft_open(&d, folder, on_found, &f); /* given once */
+    assert_int_equal(f.all.n, 0);
+    draft_close(&d, false);
+    assert_int_equal(rmdir(folder), 0);
+    draft_open(&d, NULL, on_found, &f); /* private */
+    draft_save(&d, 1, NULL, 0, &f.all);
+    draft_close(&d, true);
+    str_release(&f.all);
+}
+
+static void test_brought_back(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    app_bring_back(&s.app, "one", 3, true);
+    app_bring_back(&s.app, "two", 3, true);
+    app_bring_back(&s.app, "being written", 13, false);
+    stage_open(&s, NULL);
+    assert_int_equal(s.app.talk.n, 0); /* nothing is sent unasked */
+    assert_int_equal(s.app.n_queue, 2);
+    assert_string_equal(str_get(&s.app.edit.text), "being written");
+    stage_key(&s, CTRL('u'));
+    stage_key(&s, '\r');
+    assert_int_equal(s.app.talk.n, 4);
+    assert_string_equal(str_get(&message(&s, 2)->raw), "two");
+    stage_release(&s);
+}
+
+static void test_send_now(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 0);
+    s.freeze_after = 5;
+    stage_type(&s, "words 50\rnext\r");
+    s.freeze_after = 0;
+    assert_int_equal(s.app.n_queue, 1);
+    stage_key(&s, 's' | K_ALT);
+    stage_news(&s, NEWS_END, SESSION_STOPPED, 20, "partial");
+    stage_run(&s);
+    assert_int_equal(s.app.n_queue, 0);
+    assert_string_equal(str_get(&message(&s, 2)->raw), "next");
+    stage_release(&s);
+}
+
+int main(void)
+{
+    setlocale(LC_ALL, "C.UTF-8");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_regenerate),
+        cmocka_unit_test(test_edit_a_turn),
+        cmocka_unit_test(test_rewind_keeps_a_branch),
+        cmocka_unit_test(test_private_cannot_go_back),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_set_memory),
+        cmocka_unit_test(test_completion),
+        cmocka_unit_test(test_tab),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_rename_and_undo),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_osc52),
+        cmocka_unit_test(test_history_search),
+        cmocka_unit_test(test_long_paste),
+        cmocka_unit_test(test_lines_are_cut_again),
+        cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_brought_back),
+        cmocka_unit_test(test_send_now),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -13,7 +13,7 @@ CXX ?= c++
 PKG_CONFIG ?= pkg-config
 OBJDUMP ?= objdump
 STRIP ?= strip
-PACKAGES := ncursesw libsodium sqlite3 libpcre2-8 libcjson libutf8proc
+PACKAGES := ncursesw libsodium sqlite3 libpcre2-8 libcjson libutf8proc md4c
 
 ifneq ($(CROSS),)
 ifeq ($(wildcard cross/$(CROSS).mk),)
@@ -32,7 +32,7 @@ NO_BUILD_GOALS := clean format info check help
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(strip $(MISSING)),)
 $(error missing: $(MISSING). On Debian and Ubuntu: apt install $(or $(CROSS_PACKAGES),build-essential pkg-config \
-  libncurses-dev libsodium-dev libsqlite3-dev libpcre2-dev libcjson-dev libutf8proc-dev))
+  libncurses-dev libsodium-dev libsqlite3-dev libpcre2-dev libcjson-dev libutf8proc-dev libmd4c-dev))
 endif
 endif
 
@@ -288,6 +288,10 @@ fuzz:
 $(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
 
 $(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libretain.a
 	$(call say,LD,$@)

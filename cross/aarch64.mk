@@ -8,7 +8,7 @@ STRIP := $(TRIPLET)-strip
 CXX :=
 PKG_CONFIG := env PKG_CONFIG_LIBDIR=/usr/lib/$(TRIPLET)/pkgconfig:/usr/share/pkgconfig pkg-config
 CROSS_PACKAGES := gcc-$(TRIPLET) libncurses-dev:arm64 libsodium-dev:arm64 libsqlite3-dev:arm64 \
-  libpcre2-dev:arm64 libcjson-dev:arm64 libutf8proc-dev:arm64 libcmocka-dev:arm64 qemu-user
+  libpcre2-dev:arm64 libcjson-dev:arm64 libutf8proc-dev:arm64 libmd4c-dev:arm64 libcmocka-dev:arm64 qemu-user
 
 # What runs the target's programs here.
 RUN := qemu-aarch64

@@ -97,6 +97,8 @@ static const struct option table[] = {
     {ROW("reduced-motion", 0, reduced_motion, CHAT), .help = "nothing on the screen flashes"},
     {ROW("record", 0, record, CHAT), .cli_only = true, .value = "FILE",
      .help = "write down what the screen shows and what is typed; see retain replay"},
+    {ROW("no-markdown", 0, no_markdown, CHAT),
+     .help = "show answers as the model writes them, marks and all"},
     {ROW("system", 0, system, CHAT | GENERATE), .value = "TEXT",
      .help = "instructions for the model, before the first message"},
     {ROW("private", 0, private_mode, CHAT), .help = "save nothing"},

@@ -82,7 +82,7 @@ struct options {
     /* chat */
     const char *conversation; /* -c NAME */
     bool new_conversation, continue_latest, read_only;
-    bool plain;
+    bool plain, no_markdown;
     const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
     bool ascii, reduced_motion;
     const char *record; /* FILE */

@@ -24,6 +24,7 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
     memset(a, 0, sizeof *a);
     a->options = *o;
     a->o = &a->options;
+    a->talk.raw = o->no_markdown;
     a->ascii = a->talk.ascii = ascii;
     a->sensors = sensor_nothing();
     a->evict_rate = NAN;

@@ -25,6 +25,7 @@ enum attr {
     ATTR_SELECT, /* the row or column under the cursor */
     ATTR_ERROR,
     ATTR_CODE,
+    ATTR_EMPHASIS,
     ATTR_RAMP0, /* five retention classes */
     ATTR_RAMP1,
     ATTR_RAMP2,

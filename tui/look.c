@@ -20,6 +20,7 @@ static const struct row rows[ATTR_HALF0] = {
     [ATTR_SELECT] = {LOOK_REVERSE, -1, -1, -1, false},
     [ATTR_ERROR] = {LOOK_BOLD, 210, 124, 1, false},
     [ATTR_CODE] = {0, 180, 94, -1, false},
+    [ATTR_EMPHASIS] = {LOOK_UNDERLINE, -1, -1, -1, false},
     [ATTR_RAMP0] = {0, 236, 254, -1, false},
     [ATTR_RAMP1] = {0, 24, 151, -1, false},
     [ATTR_RAMP2] = {0, 36, 73, -1, false},

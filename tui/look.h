@@ -7,7 +7,7 @@
 
 #include "tui/grid.h"
 
-enum { LOOK_BOLD = 1, LOOK_REVERSE = 2, LOOK_DIM = 4 };
+enum { LOOK_BOLD = 1, LOOK_REVERSE = 2, LOOK_DIM = 4, LOOK_UNDERLINE = 8 };
 
 struct look {
     int style;             /* LOOK_* */

@@ -85,6 +85,7 @@ static void put_attr(struct record *r, int attr)
     str_puts(&r->bytes, "\033[0");
     if (l.style & LOOK_BOLD) str_puts(&r->bytes, ";1");
     if (l.style & LOOK_DIM) str_puts(&r->bytes, ";2");
+    if (l.style & LOOK_UNDERLINE) str_puts(&r->bytes, ";4");
     if (l.style & LOOK_REVERSE) str_puts(&r->bytes, ";7");
     if (l.color >= 0) str_printf(&r->bytes, ";38;5;%d", l.color);
     if (l.background >= 0) str_printf(&r->bytes, ";48;5;%d", l.background);

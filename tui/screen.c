@@ -250,7 +250,8 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
     if (c->width == 0) return; /* drawn with its left half */
     struct look look = look_of(c->attr, s->colors, s->light);
     attr_t attrs = (look.style & LOOK_BOLD ? A_BOLD : 0) | (look.style & LOOK_DIM ? A_DIM : 0) |
-                   (look.style & LOOK_REVERSE ? A_REVERSE : 0);
+                   (look.style & LOOK_REVERSE ? A_REVERSE : 0) |
+                   (look.style & LOOK_UNDERLINE ? A_UNDERLINE : 0);
     setcchar(&out, c->text, attrs, 0, &pair);
     mvadd_wch(y, x, &out);
 }

@@ -12,6 +12,7 @@ void transcript_cut(struct transcript *t, int n)
         str_release(&t->messages[i].raw);
         str_release(&t->messages[i].text);
         free(t->messages[i].lines);
+        free(t->messages[i].spans);
         free(t->messages[i].shifts);
         free(t->messages[i].ends);
     }
@@ -67,6 +68,7 @@ static void note_shift(struct message *m)
 
 void transcript_append(struct message *m, const char *text, size_t n)
 {
+    m->closed = false; /* an answer may go on */
     for (size_t at = 0; at < n;) {
         size_t run = idle(&m->gate) ? plain_run(text + at, n - at) : 0;
         if (run == 0) run = 1;
@@ -80,6 +82,7 @@ void transcript_append(struct message *m, const char *text, size_t n)
 void transcript_close(struct message *m)
 {
     sanitize_end(&m->gate, &m->text);
+    m->closed = m->changed = true;
 }
 
 static void push_line(struct message *m, size_t from, size_t n)
@@ -89,28 +92,68 @@ static void push_line(struct message *m, size_t from, size_t n)
         m->lines = realloc(m->lines, sizeof *m->lines * (size_t)m->cap_lines);
         if (!m->lines) abort();
     }
-    m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n};
+    m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0};
 }
 
-static void cut(struct message *m, int width)
+static void cut_text(struct message *m, int width, bool again)
 {
     const char *s = str_get(&m->text);
-    size_t n = m->text.n;
-    if (m->width == width && m->cut_n == n && m->n_lines > 0) return;
-    size_t at = 0;
-    if (m->width == width && m->n_lines > 0)
-        at = m->lines[--m->n_lines].from; /* text grew: only the last line can change */
-    else
+    size_t n = m->text.n, at = 0;
+    if (again || m->n_lines == 0)
         m->n_lines = 0;
+    else
+        at = m->lines[--m->n_lines].from; /* text grew: only the last line can change */
     while (at < n) {
         size_t shown;
         size_t taken = text_line(s + at, n - at, width, &shown);
         push_line(m, at, shown);
         at += taken;
     }
+}
+
+static void push_markdown(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans)
+{
+    struct message *m = ctx;
+    push_line(m, from, n);
+    m->lines[m->n_lines - 1].span = m->n_spans;
+    m->lines[m->n_lines - 1].n_spans = n_spans;
+    while (m->n_spans + n_spans > m->cap_spans) {
+        m->cap_spans = m->cap_spans ? 2 * m->cap_spans : 64;
+        m->spans = realloc(m->spans, sizeof *m->spans * (size_t)m->cap_spans);
+        if (!m->spans) abort();
+    }
+    if (n_spans) memcpy(m->spans + m->n_spans, spans, sizeof *spans * (size_t)n_spans);
+    m->n_spans += n_spans;
+}
+
+/* Blocks that another block follows stay as they are. */
+static void cut_markdown(struct message *m, int width, bool again)
+{
+    if (again) memset(&m->settled, 0, sizeof m->settled);
+    m->n_lines = m->settled.n_lines;
+    m->n_spans = m->settled.n_spans;
+    for (size_t at = m->settled.at; at < m->text.n;) {
+        at = markdown_block(m->text.data, m->text.n, at, m->closed, width, push_markdown, m);
+        if (at == m->text.n) break;
+        m->settled.at = at;
+        m->settled.n_lines = m->n_lines;
+        m->settled.n_spans = m->n_spans;
+    }
+}
+
+static void cut(struct message *m, int width, bool markdown)
+{
+    bool again = m->width != width || m->markdown != markdown;
+    if (!again && m->cut_n == m->text.n && m->n_lines > 0 && !m->changed) return;
+    if (markdown)
+        cut_markdown(m, width, again);
+    else
+        cut_text(m, width, again);
     if (m->n_lines == 0) push_line(m, 0, 0);
     m->width = width;
-    m->cut_n = n;
+    m->markdown = markdown;
+    m->cut_n = m->text.n;
+    m->changed = false;
 }
 
 int message_lead(const struct transcript *t, int index)
@@ -127,7 +170,8 @@ int transcript_layout(struct transcript *t, int width)
 {
     int rows = 0;
     for (int i = 0; i < t->n; i++) {
-        cut(&t->messages[i], width);
+        bool markdown = t->messages[i].role == CHAT_ASSISTANT && !t->raw;
+        cut(&t->messages[i], width, markdown);
         rows += message_rows(t, i);
     }
     return rows;

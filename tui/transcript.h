@@ -11,12 +11,14 @@
 
 #include "runtime/base/str.h"
 #include "runtime/chat.h"
+#include "tui/markdown.h"
 #include "tui/sanitize.h"
 
 enum { TRANSCRIPT_NOTE = CHAT_ROLES }; /* a role of our own: what the program has to say */
 
 struct line {
-    uint32_t from, n; /* bytes of the message's text that are drawn */
+    uint32_t from, n;  /* bytes of the message's text that are drawn */
+    int span, n_spans; /* how, when it is Markdown; 0 = as they are */
 };
 
 /* Text is not always as long as what it was made of: from byte `raw` of that on, the byte of the
@@ -40,8 +42,16 @@ struct message {
     bool partial;
     struct line *lines;
     int n_lines, cap_lines;
-    int width;    /* the lines are cut for; 0 = not cut */
-    size_t cut_n; /* bytes of text when they were cut */
+    struct span *spans;
+    int n_spans, cap_spans;
+    struct {
+        size_t at;
+        int n_lines, n_spans;
+    } settled;              /* Markdown that will not change before byte `at` */
+    bool closed;            /* the stream has ended */
+    bool changed, markdown; /* lines must be cut again; they are cut as Markdown */
+    int width;              /* the lines are cut for; 0 = not cut */
+    size_t cut_n;           /* bytes of text when they were cut */
 };
 
 struct transcript {

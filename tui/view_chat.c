@@ -24,6 +24,22 @@ static enum attr role_attr(int role)
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
 }
 
+/* Returns the column after it. */
+static int put_text(struct pane p, int x, int y, enum attr attr, const struct message *m,
+                    const struct line *l)
+{
+    int end = x;
+    char glyph[1024];
+    if (l->n_spans == 0) return pane_put(p, x, y, attr, str_get(&m->text) + l->from, l->n);
+    for (int i = 0; i < l->n_spans; i++) {
+        const struct span *s = &m->spans[l->span + i];
+        size_t n;
+        const char *text = span_text(s, str_get(&m->text), p.g->ascii, glyph, &n);
+        end = pane_put(p, x + s->x, y, (enum attr)s->attr, text, n);
+    }
+    return end;
+}
+
 static void draw_line(struct app *a, struct pane p, int y, int index, int line)
 {
     const struct message *m = &a->talk.messages[index];
@@ -41,7 +57,7 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
         pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
-    x = pane_put(p, x, y, attr, str_get(&m->text) + l->from, l->n);
+    x = put_text(p, x, y, attr, m, l);
     if (!m->partial || line != m->n_lines - 1) return;
     const char *mark = p.g->ascii ? " [stopped]" : " ⏹ stopped";
     bool fits = x + 10 <= p.w; /* one column is always left for the short one */

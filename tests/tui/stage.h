@@ -182,15 +182,20 @@ static inline void stage_branch(struct stage *s, const char *text)
     struct err e = {0};
     char *name, made[128];
     int64_t turn = strtoll(text, &name, 10);
-    if (session_branch(s->session, turn, name + strspn(name, " "), made, &e)) abort();
-    stage_news(s, NEWS_BRANCHED, turn, 0, made);
+    if (session_branch(s->session, turn, name + strspn(name, " "), made, &e))
+        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
+    else
+        stage_news(s, NEWS_BRANCHED, turn, 0, made);
 }
 
 static inline void stage_rewind(struct stage *s, int64_t turn)
 {
     struct err e = {0};
     struct session_stats st;
-    if (session_rewind(s->session, turn, NULL, &e)) abort();
+    if (session_rewind(s->session, turn, NULL, &e)) {
+        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
+        return;
+    }
     session_stats(s->session, &st);
     stage_news(s, NEWS_CUT, turn, 0, "");
     stage_snapshot(s);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "tests/tui/stage.h"
+#include "tests/tui/fake_stage.h"
 #include "tui/clipboard.h"
 #include "tui/draft.h"
 #include "tui/text.h"

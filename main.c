@@ -90,11 +90,11 @@ static int unknown_command(const char *name)
 {
     const char *near = NULL;
     int best = 3; /* one wrong, missing or swapped letter, or two */
-    for (int i = 0; i < N_COMMANDS; i++) {
-        int d = nearest_distance(name, strlen(name), commands[i].name);
+    for (const struct command *c = commands; c->name; c++) {
+        int d = nearest_distance(name, strlen(name), c->name);
         if (d >= best) continue;
         best = d;
-        near = commands[i].name;
+        near = c->name;
     }
     fprintf(stderr, "retain: there is no command \"%s\"; ", name);
     if (near)

@@ -764,7 +764,10 @@ int options_get(const struct options *o, unsigned groups, const char *name, stru
     case INT:
         if (*(const int *)field >= 0) str_printf(out, "%d", *(const int *)field);
         break;
-    case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
+    case SIZE:
+        if ((double)*(const int64_t *)field >= d->min)
+            str_printf(out, "%lld", (long long)*(const int64_t *)field);
+        break;
     case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case DECIMAL:
         if (*(const float *)field >= 0) str_printf(out, "%g", (double)*(const float *)field);

@@ -422,21 +422,15 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
     return rc ? rc : run_turn(s, sink, end, e);
 }
 
-int session_feed(struct session *s, const struct chat_message *messages, size_t n,
-                 const struct session_sink *sink, struct err *e)
+/* Runs what was taken, all but its last token: that stays pending, as after an answer, and is run
+ * with whatever comes next. */
+static int read_taken(struct session *s, const struct session_sink *sink, struct err *e)
 {
     enum session_end end;
-    int rc = check_writable(s, e);
-    for (size_t i = 0; !rc && i < n; i++) {
-        const struct chat_message *m = &messages[i];
-        rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
-    }
-    if (rc) return rc;
-    /* The last token stays pending, as after an answer: it is run with whatever comes next. */
     struct tokens last = {0};
     tokens_push(&last, s->pending.ids[s->pending.n - 1]);
     s->pending.n--;
-    rc = read_pending(s, sink, &end, e);
+    int rc = read_pending(s, sink, &end, e);
     tokens_push(&s->pending, last.ids[0]);
     tokens_release(&last);
     if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
@@ -447,6 +441,17 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
                      s->ctx.plan.capacity);
     if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "interrupted");
     return rc;
+}
+
+int session_feed(struct session *s, const struct chat_message *messages, size_t n,
+                 const struct session_sink *sink, struct err *e)
+{
+    int rc = check_writable(s, e);
+    for (size_t i = 0; !rc && i < n; i++) {
+        const struct chat_message *m = &messages[i];
+        rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
+    }
+    return rc ? rc : read_taken(s, sink, e);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -827,6 +832,21 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
     if (rc) return rc;
     use_attempt(s, s->state.attempt + 1);
     return run_turn(s, sink, end, e);
+}
+
+int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                  struct err *e)
+{
+    int rc = check_turn(s, 0, e);
+    if (!rc) rc = check_writable(s, e);
+    if (!rc) rc = finish_answer(s, sink, e);
+    if (!rc && (n == 0 || !last_is(s, CHAT_ASSISTANT)))
+        rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
+    if (rc) return rc;
+    struct cut c = cut_answer(s);
+    rc = go_back(s, &c, sink, e);
+    if (!rc) rc = take_message(s, CHAT_ASSISTANT, text, n, sink, e);
+    return rc ? rc : read_taken(s, sink, e);
 }
 
 int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)

@@ -116,6 +116,11 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e);
 
+/* Puts another text in the place of the last answer, not closed: session_continue goes on at its
+ * end. Only that text is read. */
+int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                  struct err *e);
+
 /* A new conversation with the turns up to and including `turn`; this one stays open and as it is.
  * Its saved cache is shared, not copied. name NULL or "": a new one; out: the name it got. */
 int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e);

@@ -414,6 +414,18 @@ static void on_cost(struct app *a, int64_t cost)
         q->open = true;
 }
 
+void app_amend(struct app *a, const char *text, size_t n)
+{
+    const struct message *user = app_turn(a, app_turns(a));
+    int64_t position = user && user->n_tokens > 0 ? user->position + user->n_tokens : -1;
+    cut_after(a, app_turns(a), true);
+    struct message *m = transcript_add(&a->talk, CHAT_ASSISTANT, text, n);
+    transcript_close(m);
+    m->position = position;
+    app_act(a, ACT_AMEND, text, n);
+    app_wait(a, PHASE_ANSWERING);
+}
+
 void app_take_turn_back(struct app *a)
 {
     struct question q = a->question;
@@ -553,10 +565,17 @@ struct focus app_focus(const struct app *a)
 static int load_message(void *ctx, const struct library_message *lm)
 {
     struct app *a = ctx;
-    struct message *m = transcript_add(&a->talk, lm->role, lm->text, lm->n_text);
+    struct message *last = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
+    bool goes_on = last && lm->role == CHAT_ASSISTANT && last->role == CHAT_ASSISTANT;
+    struct message *m = last;
+    if (goes_on) { /* it was stopped and continued: one answer */
+        transcript_append(m, lm->text, lm->n_text);
+    } else {
+        m = transcript_add(&a->talk, lm->role, lm->text, lm->n_text);
+        m->position = lm->position;
+    }
     transcript_close(m);
-    m->position = lm->position;
-    m->n_tokens = lm->n_tokens;
+    m->n_tokens = lm->position + lm->n_tokens - m->position;
     m->partial = lm->partial != 0;
     return 0;
 }

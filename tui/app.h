@@ -26,6 +26,7 @@ enum act {
     ACT_SAY, /* text */
     ACT_CONTINUE,
     ACT_REGENERATE,
+    ACT_AMEND,  /* text = the last answer's new text */
     ACT_REWIND, /* text = turn */
     ACT_BRANCH, /* text = turn, blank, name or "" */
     ACT_COST,   /* text = turn, "" = regenerate: answered by NEWS_COST */
@@ -224,7 +225,8 @@ void app_interrupt(struct app *a); /* Ctrl-C */
 bool app_busy(const struct app *a);
 void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
 void app_wait(struct app *a, enum phase phase); /* something was ordered: the phase until news */
-void app_take_turn_back(struct app *a);         /* what the question asked: carried out */
-bool app_ready(struct app *a);                  /* or says why not */
+void app_amend(struct app *a, const char *text, size_t n); /* another last answer */
+void app_take_turn_back(struct app *a); /* what the question asked: carried out */
+bool app_ready(struct app *a);          /* or says why not */
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +59,18 @@ static int to_tmux(const char *text, size_t n)
     return pid > 0 && n == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
+/* The screen's terminal, or the one that messages go to; false: there is none. */
+static bool to_terminal(const char *text, size_t n)
+{
+    struct str out = {0};
+    bool screen = term_out() >= 0, plain = !screen && isatty(STDERR_FILENO);
+    clipboard_osc52(text, n, &out);
+    if (screen) term_write(out.data, out.n);
+    if (plain) fwrite(out.data, 1, out.n, stderr);
+    str_release(&out);
+    return screen || plain;
+}
+
 int clipboard_copy(const char *text, size_t n, char how[256], struct err *e)
 {
     struct str out = {0};
@@ -68,9 +80,7 @@ int clipboard_copy(const char *text, size_t n, char how[256], struct err *e)
         snprintf(how, 256, "to tmux (prefix ] pastes)");
         return 0;
     }
-    if (term_is_polite() && n <= OSC52_BASE64_MAX / 4 * 3) {
-        clipboard_osc52(text, n, &out);
-        term_write(out.data, out.n);
+    if (term_is_polite() && n <= OSC52_BASE64_MAX / 4 * 3 && to_terminal(text, n)) {
         snprintf(how, 256, "to the terminal's clipboard, if it takes OSC 52");
     } else {
         rc = path_state("copied", &out, e);

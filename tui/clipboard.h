@@ -8,7 +8,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/str.h"
 
-/* `how` tells where it went. Needs an open terminal (term.h). */
+/* `how` tells where it went. */
 int clipboard_copy(const char *text, size_t n, char how[256], struct err *e);
 
 /* The sequence that makes a terminal take the text. */

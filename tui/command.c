@@ -77,6 +77,35 @@ static bool take_back(struct app *a, enum slash what, const char *argument)
     return true;
 }
 
+static const struct message *last_answer(const struct app *a)
+{
+    for (int i = a->talk.n - 1; i >= 0; i--)
+        if (a->talk.messages[i].role == CHAT_ASSISTANT) return &a->talk.messages[i];
+    return NULL;
+}
+
+/* Without a text the answer comes into the editor, to be sent as "/answer …". */
+static bool amend(struct app *a, const char *text, size_t n)
+{
+    const struct message *m = last_answer(a);
+    struct str line = {0};
+    if (!app_ready(a)) return false;
+    if (a->o->private_mode || !m) {
+        app_flash(a, m ? "a private conversation is not kept, so its answers stay"
+                       : "there is no answer to change");
+        return false;
+    }
+    if (n > 0) {
+        app_amend(a, text, n);
+        return true;
+    }
+    str_puts(&line, "/answer ");
+    str_append(&line, str_get(&m->raw), m->raw.n);
+    app_set_draft(a, line.data, line.n);
+    str_release(&line);
+    return true;
+}
+
 static bool branch(struct app *a, const char *argument)
 {
     int64_t turn, n_turns = app_turns(a);
@@ -292,15 +321,13 @@ static void put_talk(const struct app *a, struct str *out)
 static bool copy(struct app *a, const char *what)
 {
     struct str all = {0};
-    const struct message *m = NULL;
+    const struct message *m = last_answer(a);
     if (strcmp(what, "all") == 0) {
         put_talk(a, &all);
         app_act(a, ACT_COPY, str_get(&all), all.n);
         str_release(&all);
         return true;
     }
-    for (int i = 0; i < a->talk.n; i++)
-        if (a->talk.messages[i].role == CHAT_ASSISTANT) m = &a->talk.messages[i];
     size_t from = 0, n = m ? m->raw.n : 0;
     bool code = strcmp(what, "code") == 0;
     if (!m || n == 0) {
@@ -332,7 +359,7 @@ static bool save(struct app *a, const char *path)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static bool run(struct app *a, enum slash command, const char *argument)
+static bool run(struct app *a, enum slash command, const char *argument, size_t n)
 {
     switch (command) {
     case SLASH_HELP: app_show(a, VIEW_HELP); break;
@@ -345,6 +372,7 @@ static bool run(struct app *a, enum slash command, const char *argument)
     case SLASH_REGENERATE:
     case SLASH_EDIT:
     case SLASH_REWIND: return take_back(a, command, argument);
+    case SLASH_ANSWER: return amend(a, argument, n);
     case SLASH_BRANCH: return branch(a, argument);
     case SLASH_SET: return set(a, argument);
     case SLASH_NOW: return send_now(a);
@@ -373,7 +401,7 @@ bool command_run(struct app *a, enum slash command, const char *argument, size_t
 {
     struct str copied = {0}; /* ends where the argument does */
     str_append(&copied, argument, n);
-    bool ran = run(a, command, str_get(&copied));
+    bool ran = run(a, command, str_get(&copied), n);
     str_release(&copied);
     return ran;
 }

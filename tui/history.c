@@ -102,7 +102,7 @@ void history_add(struct history *h, const char *text, size_t n)
     if (n == 0) return;
     if (last && last->n == n && memcmp(last->data, text, n) == 0) return;
     push(h, text, n);
-    if (h->path) save(h, text, n);
+    if (h->path && n <= HISTORY_SAVED_BYTES) save(h, text, n);
 }
 
 const struct str *history_older(struct history *h, const struct str *text)

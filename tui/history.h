@@ -5,7 +5,8 @@
 
 #include "runtime/base/str.h"
 
-#define HISTORY_MAX 2000
+#define HISTORY_MAX         2000
+#define HISTORY_SAVED_BYTES (64 << 10) /* a longer text is remembered until the program ends */
 
 struct history {
     char *path;       /* NULL: private, nothing is written */

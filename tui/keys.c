@@ -25,6 +25,7 @@ const struct binding key_table[] = {
     {CHAT, 'r' | K_ALT, REQ_REGENERATE, NULL, NULL, NULL},
     {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also Alt-e and /edit"},
     {CHAT, 'e' | K_ALT, REQ_EDIT_TURN, NULL, NULL, NULL},
+    {CHAT, 'a' | K_ALT, REQ_EDIT_ANSWER, "Alt-a", NULL, "change the last answer; also /answer"},
     {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "go on with the answer; also /continue"},
     {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "a branch made here; also /branch"},
     {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings; also /set"},

@@ -100,6 +100,7 @@ enum request {
     REQ_UNFOLD,
     REQ_REGENERATE,
     REQ_EDIT_TURN,
+    REQ_EDIT_ANSWER,
     REQ_CONTINUE,
     REQ_BRANCH,
     REQ_SETTINGS,

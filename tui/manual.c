@@ -142,7 +142,7 @@ void manual_print(const struct command *commands, FILE *out)
     for (const struct slash_row *row = slash_table; row->name; row++) {
         char name[32];
         snprintf(name, sizeof name, "/%s", row->name);
-        item(out, name, NULL, row->help);
+        item(out, name, row->usage[0] ? row->usage : NULL, row->help);
     }
     item(out, "//", "text", "sends /text");
     fputs(after, out);

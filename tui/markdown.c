@@ -48,7 +48,7 @@ struct md {
     int width, indent;
     size_t at; /* source that was seen so far */
     bool after_mark;
-    int bold, em, code, strike, link;
+    int bold, em, code, strike;
     bool heading;
     struct container stack[DEPTH_MAX];
     int depth, ignored;
@@ -417,10 +417,7 @@ static int span_change(MD_SPANTYPE type, struct md *m, int by)
     case MD_SPAN_CODE: m->code += by; break;
     case MD_SPAN_DEL: m->strike += by; break;
     case MD_SPAN_A:
-    case MD_SPAN_IMG:
-        m->link += by;
-        see_bracket(m, by > 0);
-        break;
+    case MD_SPAN_IMG: see_bracket(m, by > 0); break;
     default: break;
     }
     return 0;
@@ -615,15 +612,15 @@ static size_t close_marks(struct str *source)
     size_t core = n;
     while (core > 0 && n > 0 && s[core - 1] == s[n - 1] && strchr("*_`", s[n - 1])) core--;
     size_t run = n - core, code = open_marks(&k, s, core);
-    if (run > 0 && s[core] == '`') {
-        if (run == code) core = n, code = 0;
-    } else if (run > 0 && code) {
-        core = n;
-    } else {
-        size_t need = 0;
-        int depth = k.depth;
-        while (depth > 0 && k.c[depth - 1] == s[core] && need < run) need += k.n[--depth];
-        if (run > 0 && need == run) core = n, k.depth = depth;
+    bool tick = run > 0 && s[core] == '`';
+    size_t need = 0;
+    int depth = k.depth;
+    while (!code && !tick && depth > 0 && need < run && k.c[depth - 1] == s[core])
+        need += k.n[--depth];
+    if (tick ? run == code : code > 0 || need == run) {
+        core = n; /* what ends something, or is code */
+        k.depth = depth;
+        if (tick) code = 0;
     }
     source->n = core;
     source->data[core] = 0;

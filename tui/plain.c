@@ -246,6 +246,29 @@ static int take_back(struct plain *p, enum slash what, const char *argument, str
     return 0;
 }
 
+/* Without a text the last answer goes through the person's editor. */
+static int amend(struct plain *p, const char *text, struct err *e)
+{
+    struct session_sink sink;
+    struct str answer = {0};
+    int rc = 0;
+    str_puts(&answer, text);
+    if (answer.n == 0 && !p->interactive) rc = err_set(e, ERR_USAGE, "/answer TEXT");
+    if (!rc && answer.n == 0) {
+        str_append(&answer, str_get(&p->last), p->last.n);
+        rc = external_edit(&answer, e);
+    }
+    interrupt_clear();
+    if (!rc) rc = session_amend(p->talk.session, str_get(&answer), answer.n, sink_of(p, &sink), e);
+    if (!rc) {
+        str_clear(&p->last);
+        str_append(&p->last, answer.data, answer.n);
+        talk_note("the answer was changed; /continue goes on from it");
+    }
+    str_release(&answer);
+    return rc;
+}
+
 static int branch(struct plain *p, const char *argument, struct err *e)
 {
     int64_t turn = n_turns(p);
@@ -461,6 +484,7 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     case SLASH_REGENERATE: return regenerate(p, e);
     case SLASH_EDIT:
     case SLASH_REWIND: return take_back(p, command, argument, e);
+    case SLASH_ANSWER: return amend(p, argument, e);
     case SLASH_BRANCH: return branch(p, argument, e);
     case SLASH_SET: return set(p, argument, e);
     case SLASH_EDITOR: return say_edited(p, e);

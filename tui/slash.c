@@ -14,6 +14,7 @@ const struct slash_row slash_table[] = {
     {"continue", SLASH_CONTINUE, SLASH_NONE, "", "go on with an answer that was stopped", false},
     {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "throw the last answer away, draw another", false},
     {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; what follows it is cut off", false},
+    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue goes on from it", false},
     {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", false},
     {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "a copy of the talk up to a turn; costs nothing", false},
     {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this talk", false},

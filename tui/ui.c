@@ -31,6 +31,7 @@ enum {
     KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
     LINK_MS = 20,     /* looking again whether a slow terminal has come along */
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
+    TYPED_MS = 5,     /* keys that are typed are further apart */
     PASTE_MS = 10000, /* a paste whose end never came */
     DRAFT_MS = 500,   /* what is typed is on the disk after this */
     LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
@@ -179,6 +180,7 @@ static void carry_out(struct ui *u, const struct act_row *row)
     case ACT_OPEN: worker_order(u->worker, ORDER_OPEN, text, n); break;
     case ACT_STOP: worker_stop(u->worker); break;
     case ACT_REGENERATE: worker_order(u->worker, ORDER_REGENERATE, text, n); break;
+    case ACT_AMEND: worker_order(u->worker, ORDER_AMEND, text, n); break;
     case ACT_REWIND: worker_order(u->worker, ORDER_REWIND, text, n); break;
     case ACT_BRANCH: worker_order(u->worker, ORDER_BRANCH, text, n); break;
     case ACT_COST: worker_order(u->worker, ORDER_COST, text, n); break;
@@ -241,6 +243,15 @@ static void take_news(struct ui *u)
     u->dirty = u->draft_dirty = true; /* a queued message may have been sent */
 }
 
+/* A terminal that does not mark pastes: an Enter that bytes follow at once ends a pasted line,
+ * because nobody types that fast. */
+static bool is_pasted(struct ui *u, const struct key_event *ev)
+{
+    struct pollfd fd = {.fd = term_in(), .events = POLLIN};
+    if (ev->key != '\r' || u->screen.polite) return false;
+    return input_waiting(&u->screen.input) || poll(&fd, 1, TYPED_MS) > 0;
+}
+
 static void take_keys(struct ui *u, bool late)
 {
     struct key_event ev;
@@ -251,6 +262,7 @@ static void take_keys(struct ui *u, bool late)
             continue; /* else a frame would ask, and the answer would make a frame */
         }
         u->dirty = u->key_dirty = true;
+        if (is_pasted(u, &ev)) ev.key = '\n';
         app_key(&u->app, &ev);
         carry_out_all(u);
     }

@@ -458,6 +458,7 @@ static bool command_request(struct app *a, enum request r)
     } rows[] = {
         {REQ_REGENERATE, SLASH_REGENERATE},
         {REQ_EDIT_TURN, SLASH_EDIT},
+        {REQ_EDIT_ANSWER, SLASH_ANSWER},
         {REQ_CONTINUE, SLASH_CONTINUE},
         {REQ_BRANCH, SLASH_BRANCH},
         {REQ_SETTINGS, SLASH_SET},

@@ -349,6 +349,21 @@ static void rewind_to(struct worker *w, int64_t turn)
         report(w, NEWS_END, SESSION_TURN_END, st.n_tokens, "", 0);
 }
 
+static void amend(struct worker *w, const struct str *text)
+{
+    struct err e = {0};
+    struct session_stats st;
+    struct session_sink sink = sink_of(w);
+    int rc = session_amend(w->session, str_get(text), text->n, &sink, &e);
+    session_stats(w->session, &st);
+    snapshot(w, w->session, true);
+    if (rc)
+        report_text(w, NEWS_FAILED, e.code, e.text);
+    else
+        report(w, NEWS_END, SESSION_TURN_END, st.n_tokens, "partial",
+               session_can_continue(w->session) ? strlen("partial") : 0);
+}
+
 static void make_branch(struct worker *w, const char *text)
 {
     struct err e = {0};
@@ -428,6 +443,7 @@ static void *run(void *ctx)
         case ORDER_SAY:
         case ORDER_CONTINUE:
         case ORDER_REGENERATE: run_turn(w, &row); break;
+        case ORDER_AMEND: amend(w, &row.text); break;
         case ORDER_REWIND: rewind_to(w, atoll(str_get(&row.text))); break;
         case ORDER_BRANCH: make_branch(w, str_get(&row.text)); break;
         case ORDER_COST: report_cost(w, &row.text); break;

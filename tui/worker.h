@@ -16,6 +16,7 @@ enum order {
     ORDER_SAY,  /* text = the message */
     ORDER_CONTINUE,
     ORDER_REGENERATE,
+    ORDER_AMEND,  /* text = the last answer's new text */
     ORDER_REWIND, /* text = turn */
     ORDER_BRANCH, /* text = turn, blank, name */
     ORDER_COST,   /* text = turn, "" = regenerate */

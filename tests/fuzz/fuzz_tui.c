@@ -123,7 +123,8 @@ static bool holds(const struct str *s, const struct str *part)
 /* A draft that vanished was sent, queued, put away, is searched past, or can be undone. */
 static void check_draft(const struct app *a, const struct str *before)
 {
-    if (a->edit.text.n > 0 || before->n == 0 || a->edit.undo.n > 0 || before->data[0] == '/')
+    if (a->edit.text.n > 0 || before->n == 0 || a->edit.undo.n + a->edit.redo.n > 0 ||
+        before->data[0] == '/')
         return;
     if (strspn(before->data, " \t\n") == before->n) return;
     for (int i = a->history.n - 1; i >= 0; i--)

@@ -601,6 +601,21 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
     return 0;
 }
 
+int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                  struct err *e)
+{
+    int k = s->c->n_messages;
+    (void)sink;
+    if (k == 0 || s->c->messages[k - 1].role != CHAT_ASSISTANT)
+        return err_set(e, ERR_USAGE, "there is no answer to change");
+    cut(s, k - 1);
+    add_message(s->c, CHAT_ASSISTANT, text, n, 3)->partial = 1;
+    for (int i = 0; i < 3; i++) append(s, NULL);
+    s->can_continue = true;
+    s->tail = "";
+    return 0;
+}
+
 int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
 {
     (void)e;

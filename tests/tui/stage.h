@@ -188,6 +188,20 @@ static inline void stage_branch(struct stage *s, const char *text)
         stage_news(s, NEWS_BRANCHED, turn, 0, made);
 }
 
+static inline void stage_amend(struct stage *s, const struct str *text)
+{
+    struct err e = {0};
+    struct session_stats st;
+    struct session_sink sink = stage_sink(s);
+    int rc = session_amend(s->session, str_get(text), text->n, &sink, &e);
+    session_stats(s->session, &st);
+    stage_snapshot(s);
+    if (rc)
+        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
+    else
+        stage_news(s, NEWS_END, SESSION_TURN_END, st.n_tokens, "partial");
+}
+
 static inline void stage_rewind(struct stage *s, int64_t turn)
 {
     struct err e = {0};
@@ -212,6 +226,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
     case ACT_CONTINUE: stage_turn(s, SLASH_CONTINUE, "", 0); break;
     case ACT_REGENERATE: stage_turn(s, SLASH_REGENERATE, "", 0); break;
     case ACT_OPEN: stage_open(s, str_get(text)); break;
+    case ACT_AMEND: stage_amend(s, text); break;
     case ACT_REWIND: stage_rewind(s, atoll(str_get(text))); break;
     case ACT_BRANCH: stage_branch(s, str_get(text)); break;
     case ACT_COST:
@@ -220,7 +235,9 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
                            : session_regenerate_cost(s->session),
                    "");
         break;
-    case ACT_SET: session_set(s->session, &s->app.options); break;
+    case ACT_SET:
+        if (s->session) session_set(s->session, &s->app.options);
+        break;
     case ACT_RENAME_OPEN:
         if (library_rename(s->library, session_name(s->session), str_get(text), &e))
             stage_news(s, NEWS_FAILED, e.code, 0, e.text);

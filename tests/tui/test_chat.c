@@ -83,6 +83,30 @@ static void test_edit_a_turn(void **state)
     stage_release(&s);
 }
 
+static void test_answer_is_changed(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 2);
+    stage_type(&s, "code\r");
+    stage_key(&s, 'a' | K_ALT);
+    assert_memory_equal(str_get(&s.app.edit.text), "/answer Here it is:\n\n```c\n", 26);
+    stage_key(&s, CTRL('u'));
+    stage_key(&s, CTRL('c'));
+    stage_type(&s, "/answer Mine,");
+    stage_key(&s, '\n');
+    stage_type(&s, "not yours\r");
+    assert_int_equal(s.app.talk.n, 6);
+    assert_string_equal(str_get(&message(&s, 5)->raw), "Mine,\nnot yours");
+    assert_int_equal(message(&s, 5)->position, message(&s, 4)->position + message(&s, 4)->n_tokens);
+    assert_int_equal(message(&s, 5)->n_tokens, 3);
+    assert_true(s.app.can_continue);
+    stage_type(&s, "/continue\r");
+    assert_int_equal(s.app.talk.n, 6);
+    assert_memory_equal(str_get(&message(&s, 5)->raw), "Mine,\nnot yoursThe cache keeps", 30);
+    stage_release(&s);
+}
+
 static void test_rewind_keeps_a_branch(void **state)
 {
     struct stage s;
@@ -527,6 +551,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_edit_a_turn),
+        cmocka_unit_test(test_answer_is_changed),
         cmocka_unit_test(test_rewind_keeps_a_branch),
         cmocka_unit_test(test_private_cannot_go_back),
         cmocka_unit_test(test_set),

@@ -217,6 +217,14 @@ static void test_history(void **state)
     assert_string_equal(str_get(history_newer(&h)), "two\nlines \\n");
     assert_string_equal(str_get(history_newer(&h)), "draft");
     assert_null(history_newer(&h));
+    char *huge = calloc(1, HISTORY_SAVED_BYTES + 2);
+    memset(huge, 'x', HISTORY_SAVED_BYTES + 1);
+    history_add(&h, huge, HISTORY_SAVED_BYTES + 1); /* a pasted book is no line of a file */
+    assert_int_equal(h.n, 3);
+    history_release(&h);
+    history_init(&h, path);
+    assert_int_equal(h.n, 2);
+    free(huge);
     history_release(&h);
     unlink(path);
     history_init(&h, NULL); /* private */

@@ -94,4 +94,20 @@ check '^R: given up' wait_for '^> *$'
 keys F10
 check 'keys: status 0' wait_for '^rc=0'
 check 'keys: terminal as before' terminal_is_sane
+
+# A terminal that does not mark pastes: the lines still make one message.
+start 80 24
+keys 'TERM=vt100; export TERM' Enter
+run chat --new --private --seed 906
+check 'vt100: ready' wait_for 'ready'
+tm set-buffer 'one
+two
+three'
+tm paste-buffer -t t
+check 'vt100: three lines, not sent' wait_for '^  three'
+check 'vt100: they stand together' wait_for '^> one'
+keys Enter
+check 'vt100: one message' wait_for 'turn 1 .*ready'
+keys C-d
+check 'vt100: status 0' wait_for '^rc=0'
 finish

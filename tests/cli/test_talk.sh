@@ -1,0 +1,58 @@
+#!/bin/sh
+# What is done in a conversation, without a screen and with the shipped model: going back, branches,
+# settings, other conversations, copies.
+. "$(dirname "$0")/lib.sh"
+
+talk() { "$RETAIN" chat --plain --seed 1 --temp 0 "$@" 2>"$T/err"; }
+
+out=$(printf '%s\n' 'Hello there!' 'Tell me about cats.' '/branch 1 early' '/edit 2' 'Tell me about dogs.' \
+    '/rename pets' '/stats' | talk --new)
+equal "exit status" 0 $?
+equal "three answers" 3 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
+holds "edit: what it was" "$(cat "$T/err")" 'turn 2 was: Tell me about cats\.'
+holds "edit: nothing is read again" "$(cat "$T/err")" ' 0 re-read'
+shown=$("$RETAIN" show pets)
+holds "edit: the new message" "$shown" 'dogs'
+equal "edit: the old one is gone" 0 "$(printf '%s\n' "$shown" | grep -c 'about cats')"
+holds "branch: has the turns before" "$("$RETAIN" list)" '^early .* 1 '
+
+printf '%s\n' '/open early' '/set predict 3' 'Tell me a story.' '/set budget 64' '/stats' '/set tmep 1' \
+    '/set temp hot' '/set policy nonsense' '/mpa' '/raw' '/list' | talk -c pets >"$T/out"
+equal "a command that fails does not end the chat" 0 $?
+err=$(cat "$T/err")
+holds "set: counts at once" "$("$RETAIN" show early | tail -n 3)" '^[^ ]+( [^ ]+){0,3}$'
+holds "set: budget" "$err" '64 per head'
+holds "set: misspelt" "$err" 'no setting tmep; did you mean temp'
+holds "set: wrong value" "$err" 'temp hot: expected a number'
+holds "set: unknown policy" "$err" 'nonsense is not known'
+holds "unknown command" "$err" 'nearest: /map'
+holds "screen only" "$err" '/raw|for the screen'
+holds "list: still there" "$err" '^early '
+
+printf '%s\n' '/delete pets' '/list' '/restore' '/find dogs' '/rewind 0' '/stats' "/save $T/talk.md" \
+    '/copy' 'Hello!' '/regenerate' "/save $T/talk.md" | talk -c early >"$T/out"
+equal "delete, restore: exit status" 0 $?
+err=$(cat "$T/err")
+holds "delete: said" "$err" 'pets was deleted'
+holds "restore: said" "$err" 'pets is back'
+holds "find" "$err" 'pets: .*dogs'
+holds "rewind to the beginning" "$err" 'talk +0 tokens'
+holds "copy: nothing yet" "$err" 'no answer to copy'
+holds "save: not twice" "$err" 'talk.md: File exists'
+equal "regenerate at temperature 0 is the same" 1 "$(sort -u "$T/out" | wc -l | tr -d ' ')"
+equal "regenerate: two answers" 2 "$(wc -l <"$T/out" | tr -d ' ')"
+
+printf '%s\n' 'Hello!' '/edit' '/set budget 64' '/rename x' | talk --new --private >/dev/null
+holds "private: cannot go back" "$(cat "$T/err")" 'private'
+
+# Another answer, and how it goes on: as if the model had said it, nothing else is read again.
+printf '%s\n' 'Tell me about cats.' '/answer Dogs' '/continue' '/stats' | talk -c changed >"$T/out"
+equal "answer: exit status" 0 $?
+holds "answer: goes on" "$(cat "$T/out")" '[a-z]'
+holds "answer: nothing is read again" "$(cat "$T/err")" ' 0 re-read'
+holds "answer: saved" "$("$RETAIN" show changed)" '^Dogs$'
+equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats are')"
+printf '%s\n' '/stats' | talk -c changed
+holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
+
+finish

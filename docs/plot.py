@@ -114,7 +114,8 @@ def table(found, bytes_at, title):
     """A row per policy, best first, a column per budget, and the cache's bytes at one of them."""
     budgets = sorted({r['budget'] for r in found}, reverse=True)
     cells = {(r['policy'], r['budget']): r for r in found}
-    mean = lambda p: sum(cells[p, b]['accuracy'] for b in budgets if (p, b) in cells)
+    measured = lambda p: [cells[p, b]['accuracy'] for b in budgets if (p, b) in cells]
+    mean = lambda p: sum(measured(p)) / len(measured(p))
     policies = sorted({r['policy'] for r in found}, key=lambda p: (-mean(p), p))
     print(f'| policy | {" | ".join(title(b) for b in budgets)} | KiB at {bytes_at} |')
     print('|---|' + '---|' * (len(budgets) + 1))

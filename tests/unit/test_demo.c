@@ -86,12 +86,22 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
     tokens_release(&ids);
 }
 
+static cJSON *read_golden(void)
+{
+    struct str text = {0};
+    struct err e;
+    if (file_read("quant/demo/golden.json", &text, &e)) fail_msg("%s", e.text);
+    cJSON *all = cJSON_Parse(str_get(&text));
+    assert_true(cJSON_GetArraySize(all) > 0);
+    str_release(&text);
+    return all;
+}
+
 static void test_golden(void **state)
 {
     (void)state;
     struct options o;
     struct engine *g;
-    struct str text = {0};
     struct err e;
     const cJSON *golden;
     options_init(&o);
@@ -99,17 +109,62 @@ static void test_golden(void **state)
     o.kv = "f32";
     o.policy = "full";
     if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (file_read("quant/demo/golden.json", &text, &e)) fail_msg("%s", e.text);
-    cJSON *all = cJSON_Parse(str_get(&text));
-    assert_true(cJSON_GetArraySize(all) > 0);
+    cJSON *all = read_golden();
     cJSON_ArrayForEach(golden, all) check(g, &o, golden);
     cJSON_Delete(all);
-    str_release(&text);
     engine_close(g);
+}
+
+/* The greedy answer to a conversation, to its end token, as the model ships: int4 weights and a
+ * 4-bit cache. */
+static void answer(struct tokens *out, const char *isa, const cJSON *golden)
+{
+    struct tokens ids = {0};
+    struct options o;
+    struct engine *g;
+    struct context x;
+    struct err e;
+    options_init(&o);
+    o.isa = isa;
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o, 1, &e)) fail_msg("%s", e.text);
+    encode(g, get(golden, "messages"), &ids);
+    forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
+    do {
+        int32_t id = argmax(x.forward.logits, g->model->n_vocab);
+        tokens_push(out, id);
+        forward_run(&x.forward, &x.cache, &id, 1, 1);
+    } while (out->n < 64 && !tokenizer_is_end(g->tokenizer, out->ids[out->n - 1]));
+    context_release(&x);
+    engine_close(g);
+    tokens_release(&ids);
+}
+
+static void test_instruction_sets(void **state)
+{
+    const cJSON *golden;
+    cJSON *all = read_golden();
+    (void)state;
+    cJSON_ArrayForEach(golden, all)
+    {
+        struct tokens ref = {0};
+        answer(&ref, "ref", golden);
+        assert_true(ref.n > 1 && ref.n < 64);
+        for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+            struct tokens other = {0};
+            answer(&other, *isa, golden);
+            if (other.n != ref.n || memcmp(ref.ids, other.ids, ref.n * sizeof *ref.ids))
+                fail_msg("%s says something else than ref", *isa);
+            tokens_release(&other);
+        }
+        tokens_release(&ref);
+    }
+    cJSON_Delete(all);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_instruction_sets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

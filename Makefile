@@ -96,7 +96,8 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli test-cross here cuda-report check bench format info install \
+.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli test-cross here cuda-report check bench \
+  bench-count format info install \
   clean fuzz fuzz-run FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -313,6 +314,10 @@ cuda-report: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
 bench: all $(BENCHES)
 	@for b in $(BENCHES); do $$b || exit 1; done
 	@$(B)/retain bench
+
+# Instructions of the hot kernels, for machines whose clock is noisy.
+bench-count: $(B)/tests/kern/bench_kernels
+	@tests/kern/count.sh $<
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -22,7 +22,22 @@
  *   v16i_shift(x, n)                         right, filling with zeros
  *   v16i_nibble v16i_byte v16i_half          the bits from `shift` up, unsigned, signed, binary16
  *
- * and the shapes of its register tiles: V16_DOT_*, V16_QK_ROWS, V16_PV_WIDE. */
+ * For attention in fixed point (v16_attend_fixed.h), a v16i as 32 signed words or 16 dwords:
+ *   v16i_set1 v16i_round v16_from_ints       dwords; nearest even
+ *   v16i_words(low, high)                    the low words of both as low and high words
+ *   v16i_add_words v16i_sub_words
+ *   v16i_mul_words(a, b)                     (a b + 2^14) / 2^15, rounded down
+ *   v16i_dot_words(sum, a, b)                sum + the two products of each dword's words
+ *   v16i_top_nibbles(x, left)                of each word << left, bits 12 to 15 minus 8, times
+ * 2^12 v16i_low_nibbles(x, right)               bits right to right + 3 of each word
+ *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
+ *   v16i_load_quads(a, b, c, d)              dword i = byte i of each
+ *   v16i_load_strided(base, stride)          dword i = the one at base + i stride
+ *   v16_exponent(x)                          floor(log2 x) of a normal x > 0
+ *   v16_scale2(x, n)                         x 2^n for an integral n in -126..0
+ *   v16_sum4(out, a, b, c, d)                v16_sum of four
+ *
+ * and the shapes of its register tiles: V16_DOT_*, V16_QK_ROWS, V16_PV_WIDE, V16_FIXED_*. */
 #ifndef RETAIN_KERNELS_V16_H
 #define RETAIN_KERNELS_V16_H
 

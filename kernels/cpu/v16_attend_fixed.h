@@ -203,17 +203,14 @@ V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const 
 static inline void load_scales(struct fixed_scales *out, const uint8_t *units, int n_group)
 {
     const size_t stride = (size_t)n_group * sizeof(struct kn_kv_q4);
-    uint32_t both[KN_TILE];
 
-    for (int g = 0; g < n_group; g++, units += sizeof(struct kn_kv_q4)) {
-#pragma GCC unroll 8
-        for (int s = 0; s < KN_TILE; s++) memcpy(&both[s], units + (size_t)s * stride, 4);
-        for (int s = 0; s < KN_TILE; s += 16) {
-            const v16i x = v16i_load(both + s);
-            v16_store(out->d[g] + s, v16i_half(x, 0));
-            v16_store(out->m[g] + s, v16i_half(x, 16));
+    for (int s = 0; s < KN_TILE; s += 16, units += 16 * stride)
+        for (int g = 0; g < n_group; g++) {
+            const v16i both =
+                v16i_load_strided(units + (size_t)g * sizeof(struct kn_kv_q4), stride);
+            v16_store(out->d[g] + s, v16i_half(both, 0));
+            v16_store(out->m[g] + s, v16i_half(both, 16));
         }
-    }
 }
 
 V16_APART void expand_values(struct fixed_tile *tile, const uint8_t *units, int head_dim)

@@ -441,6 +441,15 @@ static inline v16i v16i_load_quads(const uint8_t *a, const uint8_t *b, const uin
                      _mm256_set_m128i(_mm_unpackhi_epi16(st1, uv1), _mm_unpacklo_epi16(st1, uv1)));
 }
 
+static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
+{
+    const __m256i row = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i at = _mm256_mullo_epi32(row, _mm256_set1_epi32((int)stride));
+    const int *a = (const int *)(const void *)base;
+    const int *b = (const int *)(const void *)(base + 8 * stride);
+    return v16i_pair(_mm256_i32gather_epi32(a, at, 1), _mm256_i32gather_epi32(b, at, 1));
+}
+
 static inline __m128 v8_sum4(__m256 a, __m256 b, __m256 c, __m256 d)
 {
     const __m256 ab = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));

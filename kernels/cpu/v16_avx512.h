@@ -326,6 +326,13 @@ static inline v16i v16i_load_quads(const uint8_t *a, const uint8_t *b, const uin
     return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, x), bytes);
 }
 
+static inline v16i v16i_load_strided(const uint8_t *base, size_t stride)
+{
+    const __m512i row = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_mullo_epi32(row, _mm512_set1_epi32((int)stride));
+    return _mm512_i32gather_epi32(at, base, 1);
+}
+
 static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
 {
     const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));

@@ -3,7 +3,8 @@
  * read bandwidth measured by the same program. Weights are cycled through a buffer larger than most
  * caches, as a model's layers are.
  *
- * Argument, optional: the one instruction set to run. */
+ * Arguments, optional: the one instruction set to run; then `count`, which calls each kernel once
+ * and prints its name alone (count.sh). */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -11,9 +12,18 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, ARENA_MB = 384, ROWS = 2048, COLS = 8192, TOKENS = 64 };
+enum {
+    RUNS = 7,
+    ARENA_MB = 384,
+    COUNT_MB = 12,
+    COUNT_ROWS = 128,
+    ROWS = 2048,
+    COLS = 8192,
+    TOKENS = 64
+};
 
 static double bandwidth; /* bytes per second, set once by main */
+static int counting;
 
 /* The thread's own time: what other programs take of the machine is not the kernel's. */
 static double now(void)
@@ -29,11 +39,22 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What callgrind looks at. */
+__attribute__((noinline)) void counted(void (*call)(void *), void *arg);
+void counted(void (*call)(void *), void *arg)
+{
+    call(arg);
+}
+
 /* Median seconds of one call; each run repeats it for at least 20 ms. */
 static double measure(void (*call)(void *), void *arg)
 {
     double seconds[RUNS];
 
+    if (counting) {
+        counted(call, arg);
+        return 1;
+    }
     call(arg);
     for (int i = 0; i < RUNS; i++) {
         const double begin = now();
@@ -75,6 +96,10 @@ static float *random_floats(size_t n)
 
 static void print(const char *isa, const char *name, double seconds, double bytes, double ops)
 {
+    if (counting) {
+        printf("%s\n", name);
+        return;
+    }
     printf("%-7s %-34s %10.1f us", isa, name, seconds * 1e6);
     printf("  %7.2f GB/s %4.0f %%", bytes / seconds * 1e-9, 100 * bytes / seconds / bandwidth);
     printf("  %7.1f GOP/s\n", ops / seconds * 1e-9);
@@ -132,20 +157,21 @@ static void bench_product(const struct kernels *k, const struct arena *arena, st
 {
     static const char *const types[KN_TYPES] = {"f32", "f16", "bf16", "q4",
                                                 "q8",  "q4a", "q5a",  "q6"};
-    struct product p = {.k = k, .arena = arena, .w = {type, ROWS, COLS, NULL}};
+    const int rows = counting ? COUNT_ROWS : ROWS;
+    struct product p = {.k = k, .arena = arena, .w = {type, rows, COLS, NULL}};
     char name[64];
 
-    p.step = kn_weight_bytes(type, ROWS, COLS);
+    p.step = kn_weight_bytes(type, rows, COLS);
     p.job = (struct kn_matmul){.w = &p.w,
                                .x = x,
                                .n_tok = n_tok,
-                               .row1 = ROWS,
-                               .y_stride = ROWS,
-                               .y = take((size_t)n_tok * ROWS * sizeof(float))};
-    snprintf(name, sizeof name, "matmul %s %dx%d, %d token%s", types[type], ROWS, COLS, n_tok,
+                               .row1 = rows,
+                               .y_stride = (size_t)rows,
+                               .y = take((size_t)n_tok * (size_t)rows * sizeof(float))};
+    snprintf(name, sizeof name, "matmul %s %dx%d, %d token%s", types[type], rows, COLS, n_tok,
              n_tok == 1 ? "" : "s");
     const double seconds = measure(product_call, &p);
-    print(k->isa, name, seconds, (double)p.step, 2.0 * ROWS * COLS * n_tok);
+    print(k->isa, name, seconds, (double)p.step, 2.0 * rows * COLS * n_tok);
     free(p.job.y);
 }
 
@@ -282,7 +308,7 @@ static void bench_isa(const struct kernels *k, const struct arena *arena, struct
     static const enum kn_type types[] = {KN_Q4, KN_Q4A, KN_Q5A,  KN_Q6,
                                          KN_Q8, KN_F16, KN_BF16, KN_F32};
     enum { N_TYPE = sizeof types / sizeof *types };
-    const int is_ref = strcmp(k->isa, "ref") == 0, n_slot = is_ref ? 512 : 16384;
+    const int is_ref = strcmp(k->isa, "ref") == 0, n_slot = is_ref ? 512 : counting ? 2048 : 16384;
 
     for (int i = 0; i < N_TYPE; i++) bench_product(k, arena, x, types[i], 1);
     for (int i = 0; i < N_TYPE; i++) bench_product(k, arena, x, types[i], is_ref ? 2 : TOKENS);
@@ -297,7 +323,8 @@ static void bench_isa(const struct kernels *k, const struct arena *arena, struct
 
 int main(int argc, char **argv)
 {
-    struct arena arena = {.bytes = (size_t)ARENA_MB << 20};
+    counting = argc > 2 && strcmp(argv[2], "count") == 0;
+    struct arena arena = {.bytes = (size_t)(counting ? COUNT_MB : ARENA_MB) << 20};
     const size_t n = (size_t)TOKENS * COLS;
     struct kn_act x = {.n_in = COLS, .x = random_floats(n)};
 
@@ -310,8 +337,10 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < arena.bytes / 8; i++)
         arena.data[i] = (arena.data[i] & 0x83ff83ff83ff83ffu) | 0x3000300030003000u;
 
-    bandwidth = (double)arena.bytes / measure(read_all, &arena);
-    printf("read bandwidth, one thread: %.2f GB/s over %d MB\n", bandwidth * 1e-9, ARENA_MB);
+    if (!counting) {
+        bandwidth = (double)arena.bytes / measure(read_all, &arena);
+        printf("read bandwidth, one thread: %.2f GB/s over %d MB\n", bandwidth * 1e-9, ARENA_MB);
+    }
     for (const char *const *isa = kn_isa_list(); *isa; isa++)
         if (argc < 2 || strcmp(argv[1], *isa) == 0) bench_isa(kn_table(*isa), &arena, &x);
     free((void *)x.x);

@@ -80,13 +80,70 @@ static double read_bandwidth(struct pool *p, struct err *e)
     return best;
 }
 
+/* ---- a rival --------------------------------------------------------------------------------- */
+
+/* Tokens per second; 0 = not measured. */
+struct speed {
+    double prefill, decode;
+};
+
+/* The number after column NAMEdigits… of a table row such as llama-bench prints: "| pp512 @ d4096
+ * | 78.98 +- 3.68 |"; 0 when the row has no such column. */
+static double column_after(const char *row, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = strchr(row, '|'); p; p = strchr(p, '|')) {
+        p += 1 + strspn(p + 1, " ");
+        const char *end = strchr(p, '|');
+        if (end && !strncmp(p, name, n) && p[n] >= '0' && p[n] <= '9') return strtod(end + 1, NULL);
+    }
+    return 0;
+}
+
+/* Runs --vs's command in a shell, with the depth as $1, and reads the speeds it prints. */
+static int run_rival(const char *command, int64_t depth, struct speed *out, struct err *e)
+{
+    struct str line = {0};
+    char row[1024];
+    *out = (struct speed){0};
+    str_printf(&line, "set -- %lld\n%s", (long long)depth, command);
+    fflush(stdout);
+    FILE *f = popen(str_get(&line), "r");
+    str_release(&line);
+    if (!f) return err_set(e, ERR_FAIL, "--vs: no shell could be started");
+    while (fgets(row, sizeof row, f)) {
+        double prefill = column_after(row, "pp"), decode = column_after(row, "tg");
+        if (prefill > 0) out->prefill = prefill;
+        if (decode > 0) out->decode = decode;
+    }
+    if (pclose(f) == 0 && (out->prefill > 0 || out->decode > 0)) return 0;
+    return err_set(e, ERR_FAIL,
+                   "--vs: the command failed or printed no speed; expected rows such as "
+                   "\"| pp512 | 78.98 |\" and \"| tg64 | 21.50 |\", as llama-bench prints them");
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
+
+#define REPEAT_MAX 99
+
+/* One number of all repetitions. */
+struct series {
+    double v[REPEAT_MAX];
+};
+
+/* Of a prompt, or of an answer. */
+struct timing {
+    struct series speed;                    /* tokens per second */
+    struct series score_share, evict_share; /* of the time: retaining heads; eviction */
+    struct series rival;
+    double cold, median, spread; /* speed: the first, the median, (max - min) / median */
+    double score, evict, vs;     /* medians */
+};
 
 struct point {
     int64_t depth;
-    double prefill, prefill_spread; /* tokens per second: median, and (max - min) / median */
-    double decode, decode_spread;
-    double bytes_per_token;
+    struct timing prefill, decode;
+    double bytes_per_token, operations_per_token;
 };
 
 /* Ids that look like text to the machine: a fixed pseudo-random walk over the vocabulary. */
@@ -96,52 +153,142 @@ static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
         ids[i] = (int32_t)(random_at(1, 2, (uint64_t)(position + i)) * n_vocab);
 }
 
-/* Runs n tokens in chunks. */
+/* Runs n tokens in chunks; seconds it took, and those of them that went into eviction. */
 static int run_tokens(struct context *x, int32_t *ids, int64_t n, int chunk, double *seconds,
-                      struct err *e)
+                      double *evicting, struct err *e)
 {
-    int64_t t0 = system_clock_ns(), gone;
+    int64_t t0 = system_clock_ns(), gone, evict_ns = 0;
     for (int64_t at = 0; at < n && !report_interrupted();) {
         int m = n - at < chunk ? (int)(n - at) : chunk, rc = 0;
+        int64_t t1 = system_clock_ns();
         if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &gone, e);
+        evict_ns += system_clock_ns() - t1;
         fill_ids(ids, m, x->engine->model->n_vocab, x->cache.n_pos);
         if (!rc) rc = context_run(x, ids, m, at + m == n || chunk == 1, e);
         if (rc) return rc;
         at += m;
     }
     *seconds = (double)(system_clock_ns() - t0) / 1e9;
+    *evicting = (double)evict_ns / 1e9;
     return 0;
 }
 
-#define REPEAT_MAX 99
+#define UNIT_SAMPLES 64
+
+/* Puts n tokens' units of random numbers into every head. */
+static void fill_units(struct context *x, int n)
+{
+    struct cache *c = &x->cache;
+    uint8_t unit[UNIT_SAMPLES][KN_HEAD_DIM_MAX * sizeof(float)];
+    float number[KN_HEAD_DIM_MAX];
+    int dim = c->shape.head_dim;
+    for (int i = 0; i < UNIT_SAMPLES; i++) {
+        for (int d = 0; d < dim; d++)
+            number[d] = (float)random_at(3, 4, (uint64_t)(i * dim + d)) - 0.5f;
+        x->engine->kernels->kv_pack[c->shape.k_type](unit[i], number, dim);
+    }
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        struct cache_head *h = &c->heads[i];
+        for (int s = 0; s < n; s++) {
+            memcpy(h->k + (size_t)s * c->k_bytes, unit[s % UNIT_SAMPLES], c->k_bytes);
+            memcpy(h->v + (size_t)s * c->v_bytes, unit[(s + i) % UNIT_SAMPLES], c->v_bytes);
+            h->score[s] = 0;
+            h->pos[s] = (uint32_t)s;
+        }
+        h->len = n;
+    }
+    cache_appended(c, n);
+}
+
+/* Runs n tokens, `chunk` at a time, after `depth` others. Where all units stay and keys and values
+ * are packed alike, the others need not be run: no kernel's speed depends on what units hold. */
+static int run_at(struct context *x, int32_t *ids, int64_t depth, int n, int chunk, double *seconds,
+                  double *evicting, struct err *e)
+{
+    const struct cache_shape *shape = &x->cache.shape;
+    bool keeps = x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type;
+    int rc = 0;
+    cache_clear(&x->cache);
+    if (keeps && !x->gpu)
+        fill_units(x, (int)depth);
+    else
+        rc = run_tokens(x, ids, depth, x->plan.chunk, seconds, evicting, e);
+    return rc ? rc : run_tokens(x, ids, n, chunk, seconds, evicting, e);
+}
+
+/* Repetition i. What scoring costs is the difference to the same without retaining heads. */
+static int time_once(struct context *x, int32_t *ids, int64_t depth, int n, int chunk,
+                     struct timing *t, int i, struct err *e)
+{
+    const struct heads *heads = x->forward.heads;
+    double s = 0, evicting = 0, bare = 0, unused;
+    int rc = run_at(x, ids, depth, n, chunk, &s, &evicting, e);
+    t->speed.v[i] = n / s;
+    t->evict_share.v[i] = evicting / s;
+    t->score_share.v[i] = 0;
+    if (rc || !heads) return rc;
+    x->forward.heads = NULL;
+    rc = run_at(x, ids, depth, n, chunk, &bare, &unused, e);
+    x->forward.heads = heads;
+    t->score_share.v[i] = 1 - bare / s;
+    return rc;
+}
+
+static void summarize(struct timing *t, int n)
+{
+    t->cold = t->speed.v[0];
+    t->median = median(t->speed.v, n);
+    t->spread = (t->speed.v[n - 1] - t->speed.v[0]) / t->median;
+    t->score = median(t->score_share.v, n);
+    t->evict = median(t->evict_share.v, n);
+    t->vs = median(t->rival.v, n);
+}
 
 static int measure(struct context *x, const struct options *o, int32_t *ids, struct point *p,
                    struct err *e)
 {
     int n_prefill = o->prefill ? o->prefill : 512, n_decode = o->decode ? o->decode : 64;
     int repeat = o->repeat > 0 && o->repeat < REPEAT_MAX ? o->repeat : 5;
-    double prefill[REPEAT_MAX], decode[REPEAT_MAX];
     for (int i = 0; i < repeat; i++) {
-        double s = 0;
-        cache_clear(&x->cache);
-        int rc = run_tokens(x, ids, p->depth, x->plan.chunk, &s, e);
-        if (!rc) rc = run_tokens(x, ids, n_prefill, x->plan.chunk, &s, e);
-        prefill[i] = n_prefill / s;
-        cache_clear(&x->cache);
-        if (!rc) rc = run_tokens(x, ids, p->depth ? p->depth : 1, x->plan.chunk, &s, e);
-        if (!rc) rc = run_tokens(x, ids, n_decode, 1, &s, e);
+        struct speed vs = {0};
+        int rc = time_once(x, ids, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
+        if (!rc) rc = time_once(x, ids, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
+        if (!rc && o->vs) rc = run_rival(o->vs, p->depth, &vs, e);
         if (rc) return rc;
-        decode[i] = n_decode / s;
+        p->prefill.rival.v[i] = vs.prefill;
+        p->decode.rival.v[i] = vs.decode;
     }
     p->bytes_per_token = context_bytes_per_token(x);
-    p->prefill = median(prefill, repeat);
-    p->decode = median(decode, repeat);
-    p->prefill_spread = (prefill[repeat - 1] - prefill[0]) / p->prefill;
-    p->decode_spread = (decode[repeat - 1] - decode[0]) / p->decode;
+    p->operations_per_token = context_operations_per_token(x);
+    summarize(&p->prefill, repeat);
+    summarize(&p->decode, repeat);
     return 0;
 }
 
-static void print_json(const struct context *x, const struct point *p, double bandwidth)
+static void add_timing(cJSON *o, const char *name, const struct timing *t, bool scores, bool vs)
+{
+    char key[64];
+    const struct {
+        const char *unit;
+        double value;
+        bool has;
+    } row[] = {
+        {"tok_s", t->median, true},
+        {"spread", t->spread, true},
+        {"cold_tok_s", t->cold, true},
+        {"score_share", t->score, scores},
+        {"evict_share", t->evict, true},
+        {"vs_tok_s", t->vs, vs && t->vs > 0},
+        {"vs_ratio", t->median / t->vs, vs && t->vs > 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        snprintf(key, sizeof key, "%s_%s", name, row[i].unit);
+        if (row[i].has) cJSON_AddNumberToObject(o, key, row[i].value);
+    }
+}
+
+static void print_json(const struct context *x, const struct options *opts, const struct point *p,
+                       double bandwidth)
 {
     cJSON *o = cJSON_CreateObject();
     char kv[16];
@@ -157,29 +304,50 @@ static void print_json(const struct context *x, const struct point *p, double ba
     char device[96];
     engine_device_name(x->engine, device, sizeof device);
     cJSON_AddStringToObject(o, "device", device);
-    cJSON_AddNumberToObject(o, "prefill_tok_s", p->prefill);
-    cJSON_AddNumberToObject(o, "prefill_spread", p->prefill_spread);
-    cJSON_AddNumberToObject(o, "decode_tok_s", p->decode);
-    cJSON_AddNumberToObject(o, "decode_spread", p->decode_spread);
+    add_timing(o, "prefill", &p->prefill, x->forward.heads, opts->vs);
+    add_timing(o, "decode", &p->decode, x->forward.heads, opts->vs);
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
     cJSON_AddNumberToObject(o, "peak_bytes", (double)system_process_peak_bytes());
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
+    cJSON_AddNumberToObject(o, "operations_per_token", p->operations_per_token);
     cJSON_AddNumberToObject(o, "bandwidth_bytes_s", bandwidth);
-    cJSON_AddNumberToObject(o, "bandwidth_share", p->bytes_per_token * p->decode / bandwidth);
+    cJSON_AddNumberToObject(o, "bandwidth_share",
+                            p->bytes_per_token * p->decode.median / bandwidth);
     report_json(o);
+}
+
+static void print_costs(const char *name, const struct timing *t)
+{
+    printf("%9s %s: scoring %.1f %%, eviction %.1f %% of the time\n", "", name, 100 * t->score,
+           100 * t->evict);
+}
+
+static void print_vs(const char *name, const struct timing *t)
+{
+    if (t->vs > 0)
+        printf("%9s %s: the other %.1f tok/s, %.2fx\n", "", name, t->vs, t->median / t->vs);
 }
 
 static void print_row(const struct context *x, const struct point *p, double bandwidth, bool first)
 {
+    const struct timing *prefill = &p->prefill, *decode = &p->decode;
     if (first)
         printf("%s, %s, policy %s, budget %d, %s, %d threads; read bandwidth %.1f GB/s\n"
-               "%9s %13s %6s %13s %6s %9s %10s\n",
+               "%9s %13s %6s %13s %6s %9s %9s %10s\n",
                x->engine->model->name, x->engine->model->type, x->plan.policy->name, x->plan.budget,
                x->engine->kernels->isa, x->plan.n_threads, bandwidth / 1e9, "depth",
-               "prefill tok/s", "+/-%", "decode tok/s", "+/-%", "MB/token", "bandwidth");
-    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f%%\n", (long long)p->depth, p->prefill,
-           50 * p->prefill_spread, p->decode, 50 * p->decode_spread, p->bytes_per_token / 1e6,
-           100 * p->bytes_per_token * p->decode / bandwidth);
+               "prefill tok/s", "+/-%", "decode tok/s", "+/-%", "MB/token", "MOP/token",
+               "bandwidth");
+    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f%%\n", (long long)p->depth,
+           prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
+           p->bytes_per_token / 1e6, p->operations_per_token / 1e6,
+           100 * p->bytes_per_token * decode->median / bandwidth);
+    if (x->forward.heads) {
+        print_costs("prefill", prefill);
+        print_costs("decode", decode);
+    }
+    print_vs("prefill", prefill);
+    print_vs("decode", decode);
     fflush(stdout);
 }
 
@@ -197,7 +365,7 @@ static int run_depths(struct engine *g, const struct options *o, double bandwidt
         int32_t *ids = calloc((size_t)x.plan.chunk, sizeof *ids);
         rc = ids ? measure(&x, o, ids, &p, e) : err_set(e, ERR_FAIL, "out of memory for ids");
         if (!rc && o->json)
-            print_json(&x, &p, bandwidth);
+            print_json(&x, o, &p, bandwidth);
         else if (!rc)
             print_row(&x, &p, bandwidth, i == 0);
         free(ids);

@@ -174,3 +174,17 @@ double context_bytes_per_token(const struct context *x)
         bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in);
     return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
 }
+
+double context_operations_per_token(const struct context *x)
+{
+    const struct model *m = x->engine->model;
+    const struct heads *h = x->engine->heads;
+    double n = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct kn_weight *w = m->items[i].weight;
+        if (w && (w != &m->embedding || m->tied)) n += 2.0 * w->n_out * w->n_in;
+    }
+    for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
+    /* a unit: its key and its value with each query head of its group */
+    return n + (double)cache_units(&x->cache) * 4.0 * m->head_dim * (m->n_head / m->n_kv_head);
+}

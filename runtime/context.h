@@ -31,6 +31,9 @@ void context_release(struct context *x);
  */
 double context_bytes_per_token(const struct context *x);
 
+/* Multiplications and additions of one decoded token: its matrices' and its attention's. */
+double context_operations_per_token(const struct context *x);
+
 /* Runs n (1 … plan.chunk) tokens, for which every head must have room (forward.h). */
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 

@@ -104,6 +104,7 @@ struct options {
     float rate, smoothing;
     /* eval, bench */
     const char *length, *seeds, *depth, *compression;
+    const char *vs;      /* a rival's command */
     const char *wording; /* demo, papers; NULL = demo */
     int facts, depths;
     int64_t report;

@@ -28,6 +28,18 @@ for key in depth budget threads isa device prefill_tok_s decode_tok_s cache_byte
     bytes_per_token bandwidth_share; do
     equal "bench: key $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
 done
+for key in prefill_cold_tok_s decode_cold_tok_s prefill_score_share decode_evict_share \
+    operations_per_token; do
+    equal "bench: key $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
+done
+out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \
+    --vs 'printf "| a model | pp32 @ d%d | 12.5 +- 1 |\n| a model | tg8 | 4.0 |\n" $1')
+holds "bench --vs" "$out" '"prefill_vs_tok_s":12.5.*"prefill_vs_ratio":.*"decode_vs_tok_s":4,'
+if "$RETAIN" bench --prefill 32 --decode 8 --repeat 1 --vs true >"$T/out" 2>&1; then
+    no "bench --vs takes a command without numbers"
+else
+    ok
+fi
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['
 equal "tokenize --ids is one line" 1 "$("$RETAIN" tokenize --ids -p 'Hello world' | wc -l | tr -d ' ')"

@@ -364,9 +364,10 @@ static int run_depths(struct engine *g, const struct options *o, double bandwidt
         if (rc) return rc;
         int32_t *ids = calloc((size_t)x.plan.chunk, sizeof *ids);
         rc = ids ? measure(&x, o, ids, &p, e) : err_set(e, ERR_FAIL, "out of memory for ids");
-        if (!rc && o->json)
+        bool whole = !rc && !report_interrupted();
+        if (whole && o->json)
             print_json(&x, o, &p, bandwidth);
-        else if (!rc)
+        else if (whole)
             print_row(&x, &p, bandwidth, i == 0);
         free(ids);
         context_release(&x);

@@ -182,8 +182,7 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
-# into kernels; and g++ 12.2's value ranges (-O2, not with -fno-tree-vrp) misplace attend_decode's
-# output channels.
+# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see docs/gpu.md.
 EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
 EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
 
@@ -225,8 +224,6 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(B)/retain' EMU='$(B)/tests/emu' tests/run.sh
-
 # The program that the scripts start.
 PROGRAM := $(B)/retain
 
@@ -235,6 +232,7 @@ PROGRAM := $(B)/retain
 ifneq ($(CROSS),)
 UNIT := $(filter-out tests/unit/test_session.c tests/unit/test_flat.c,$(UNIT))
 EMU :=
+EMU_SCRIPTS :=
 FAULT :=
 TUI :=
 TMUX :=
@@ -256,20 +254,31 @@ test-cross:
 	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
-run_tests = RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' tests/run.sh
+run_tests = CUDA_VISIBLE_DEVICES= RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' EMU='$(B)/tests/emu' \
+  tests/run.sh
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
+# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
+GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
+$(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=free -o $@ $^ $(LIBS) -lcmocka
+
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 
-test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM)
-	@$(run_tests) $(PROGRAMS) $(SCRIPTS) $(EMU_SCRIPTS) $(TMUX)
+test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU)
+	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))
 	@$(run_tests) $^
 test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
 	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
+.PHONY: test-gpu gpu
+test-gpu: $(GPU)
+	@tests/run.sh $^
+gpu: all $(GPU) $(B)/tests/gpu/speed
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

@@ -2,7 +2,6 @@
 # Runs test programs (cmocka) and test scripts one after the other, shows what failed and ends with
 # one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
 set -u
-export CUDA_VISIBLE_DEVICES= # tests mean the CPU, or a device of their own
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0

@@ -230,6 +230,14 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return SUCCESS;
 }
 
+/* Both sides see it; what kernels do to it is not checked. */
+int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags);
+int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return cuMemAlloc_v2(address, bytes);
+}
+
 int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address)
 {
@@ -384,6 +392,19 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct CUstream_
     o->from = at;
     o->bytes = bytes;
     return submit(s, o);
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s);
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s)
+{
+    CALL(true);
+    struct op *o = op_new(0);
+    o->to = (char *)(uintptr_t)to;
+    o->from = (const char *)(uintptr_t)from;
+    o->bytes = bytes;
+    if (block_of(o->to, bytes, true) && block_of(o->from, bytes, true)) return submit(s, o);
+    free(o);
+    return INVALID_VALUE;
 }
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s);

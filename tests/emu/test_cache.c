@@ -54,9 +54,11 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
     const size_t head_bytes = ((size_t)capacity * unit + 15) & ~(size_t)15;
     const size_t bytes = head_bytes * (size_t)n_head, n_pos = (size_t)(n_head * capacity);
     float *qkv = take(floats * sizeof *qkv);
-    int32_t len[8] = {0, 5, 9, 1};
-    uint32_t pos = 1000;
-    float scores[64];
+    int32_t *len = take(8 * sizeof *len);
+    uint32_t *pos = take(sizeof *pos);
+    float *scores = take(64 * sizeof *scores);
+    memcpy(len, (const int32_t[8]){0, 5, 9, 1}, 8 * sizeof *len);
+    *pos = 1000;
     for (int i = 0; i < 64; i++) scores[i] = (float)i;
     struct cuda_append job = {
         .cache = {guarded(bytes), guarded(bytes), (int64_t)head_bytes, (int64_t)head_bytes,
@@ -65,7 +67,7 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
         .k = qkv,
         .v = qkv + n_head * dim,
         .stride = stride,
-        .pos = &pos,
+        .pos = pos,
         .score = scores,
         .n_tok = n_tok,
     };
@@ -85,6 +87,9 @@ static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
         }
     check_gather(&job.cache, n_tok, unit);
     free(job.cache.score);
+    free(len);
+    free(pos);
+    free(scores);
     guarded_free(job.cache.k, bytes);
     guarded_free(job.cache.v, bytes);
     guarded_free(job.cache.pos, n_pos * 4);
@@ -141,7 +146,9 @@ static struct pair pair_new(int dim, int n_head, int capacity)
                                 n_head,
                                 dim,
                                 (int)p.cpu.k_bytes,
-                                (int)p.cpu.v_bytes};
+                                (int)p.cpu.v_bytes,
+                                CUDA_KV_Q4,
+                                CUDA_KV_Q4};
     return p;
 }
 
@@ -207,13 +214,13 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     struct err e;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
     const size_t kept_bytes = (size_t)(n_head * RETENTION_COLS) * 4;
-    uint32_t *kept = take(kept_bytes), width;
+    uint32_t *kept = take(kept_bytes), *width = take(sizeof *width);
 
     pair_fill(&p, &rng, len, n_distinct);
-    width = (uint32_t)p.cpu.col_width;
+    *width = (uint32_t)p.cpu.col_width;
     memcpy(kept, p.cpu.kept, kept_bytes);
     const struct cuda_evict job = {p.gpu, rule.budget,    rule.sinks, rule.stabilizers,
-                                   kept,  RETENTION_COLS, &width};
+                                   kept,  RETENTION_COLS, width};
     LAUNCH(cache_evict, &job, n_head, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED(2 * p.cpu.k_bytes), 1);
     assert_int_equal(pool_open(&pool, 1, &e), 0);
@@ -223,6 +230,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     assert_same(kept, p.cpu.kept, kept_bytes, "retention counters");
     pool_close(pool);
     free(slots);
+    free(width);
     free(kept);
     pair_free(&p);
 }

@@ -340,6 +340,7 @@ static void check_score_one(int n_in, int n_hidden, int n_head)
     for (int h = 0; h < n_head; h++) len[h] = h % 8;
     kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, 1, n_head, want});
     for (uint64_t seed = 0; seed < 2; seed++) {
+        for (int h = 0; h < n_head; h++) copy[h] = score[h * 9 + len[h]] = NAN;
         LAUNCH(score_one, &job, cuda_panels(n_hidden), 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in),
                seed);
         for (int h = 0; h < n_head; h++) {
@@ -455,9 +456,10 @@ static void embedding(void **state)
     (void)state;
     for (int type = KN_Q4; type <= KN_Q6; type++) {
         struct matrix m = matrix_new(&rng, type, 37, 352);
-        const int32_t ids[] = {0, 36, 17, 8};
+        int32_t *ids = take(4 * sizeof *ids);
         float *x = guarded(4 * 352 * 4), want[352];
-        struct cuda_embed job = {m.gpu, ids, 1.0f, x};
+        const struct cuda_embed job = {m.gpu, ids, 1.0f, x};
+        memcpy(ids, (const int32_t[]){0, 36, 17, 8}, 4 * sizeof *ids);
 
         static const char *(*const rows[KN_TYPES])(const struct emu_launch *,
                                                    const struct cuda_embed *) = BY_TYPE(embed);
@@ -466,6 +468,7 @@ static void embedding(void **state)
             kn_table("ref")->row[type](want, &m.cpu, ids[t]);
             assert_same(x + t * 352, want, sizeof want, "row");
         }
+        free(ids);
         guarded_free(x, 4 * 352 * 4);
         matrix_free(&m);
     }

@@ -11,7 +11,7 @@ static void largest(void **state)
     enum { N = 3000 };
     struct rng rng = {3};
     float *logits = take(3 * N * sizeof *logits);
-    int32_t id[3];
+    int32_t *id = take(3 * sizeof *id);
     const struct cuda_argmax job = {logits, N, id};
 
     (void)state;
@@ -24,6 +24,7 @@ static void largest(void **state)
     assert_int_equal(id[0], 1234);
     assert_int_equal(id[1], 0);
     assert_int_equal(id[2], 0);
+    free(id);
     free(logits);
 }
 
@@ -33,20 +34,21 @@ static void check_top(struct rng *rng, int n, int k, int n_distinct)
     const struct sampling s = {.temperature = 1, .top_k = k, .top_p = 1, .repeat_penalty = 1};
     struct sampler_entry *want = take((size_t)n * sizeof *want);
     float *logits = take((size_t)n * sizeof *logits), *logit = guarded((size_t)k * 4);
-    int32_t *id = guarded((size_t)k * 4), n_out;
-    const struct cuda_top job = {logits, n, k, id, logit, &n_out};
+    int32_t *id = guarded((size_t)k * 4), *n_out = take(sizeof *n_out);
+    const struct cuda_top job = {logits, n, k, id, logit, n_out};
 
     for (int i = 0; i < n; i++) logits[i] = (float)(rng_below(rng, n_distinct) - n_distinct / 2);
     for (int i = 0; i < n; i += 97) logits[i] = i % 2 ? NAN : -INFINITY;
     for (int i = 1; i < n; i += 89) logits[i] = -0.0f;
     LAUNCH(top_k, &job, 1, 1, 1, 1024, CUDA_TOP_SHARED, rng_bits(rng));
-    assert_int_equal(n_out, sampler_candidates(&s, logits, n, NULL, 0, want));
-    for (int i = 0; i < n_out; i++) {
+    assert_int_equal(*n_out, sampler_candidates(&s, logits, n, NULL, 0, want));
+    for (int i = 0; i < *n_out; i++) {
         assert_int_equal(id[i], want[i].id);
         assert_true(logit[i] == logits[id[i]]);
     }
     guarded_free(id, (size_t)k * 4);
     guarded_free(logit, (size_t)k * 4);
+    free(n_out);
     free(logits);
     free(want);
 }

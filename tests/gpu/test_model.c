@@ -1,0 +1,153 @@
+/* The demo model on a GPU beside the CPU: logits, who survives an eviction, runs that repeat. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/backend_cuda.h"
+#include "runtime/context.h"
+#include "runtime/engine.h"
+#include "runtime/gpu_check.h"
+#include "runtime/options.h"
+
+struct side {
+    struct engine *engine;
+    struct context x;
+};
+
+static void side_open(struct side *s, const char *device, const char *kv)
+{
+    struct options o;
+    struct err e;
+    options_init(&o);
+    o.device = device;
+    o.kv = kv;
+    o.policy = "locret";
+    o.budget = "16";
+    o.sinks = 2;
+    o.stabilizers = 8;
+    o.chunk = 24;
+    o.reserve = 16;
+    o.threads = 1;
+    o.sampling.seed = 1;
+    if (engine_open(&s->engine, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&s->x, s->engine, &o, 1, &e)) fail_msg("%s", e.text);
+}
+
+static void side_close(struct side *s)
+{
+    context_release(&s->x);
+    engine_close(s->engine);
+}
+
+static float *run(struct side *s, const int32_t *ids, int n)
+{
+    struct err e;
+    float *logits;
+    if (context_run(&s->x, ids, n, 1, &e) || context_logits(&s->x, &logits, &e))
+        fail_msg("%s", e.text);
+    return logits;
+}
+
+static void fill(int32_t *ids, int n, const struct side *s)
+{
+    for (int i = 0; i < n; i++) ids[i] = (i * 37 + 11) % s->engine->model->n_vocab;
+}
+
+/* Logits within what rounding explains (docs/gpu.md), for every kind of unit. */
+static void agrees(void **state)
+{
+    struct err e;
+    (void)state;
+    if (gpu_check(0, &e)) fail_msg("%s", e.text);
+}
+
+/* The CPU's units and scores, sent to the device: the same units survive there. */
+static void same_survivors(void **state)
+{
+    static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4"};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        struct side cpu, gpu;
+        struct err e;
+        int32_t ids[40];
+        int64_t gone[2];
+        side_open(&cpu, "cpu", kinds[k]);
+        side_open(&gpu, "cuda", kinds[k]);
+        fill(ids, 40, &cpu);
+        run(&cpu, ids, 24);
+        run(&cpu, ids + 24, 16);
+        struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
+        for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+            const struct cache_head *from = &a->heads[i];
+            struct cache_head *to = &b->heads[i];
+            const size_t n = (size_t)from->len;
+            to->len = from->len;
+            memcpy(to->k, from->k, n * a->k_bytes);
+            memcpy(to->v, from->v, n * a->v_bytes);
+            memcpy(to->pos, from->pos, n * sizeof *to->pos);
+            memcpy(to->score, from->score, n * sizeof *to->score);
+        }
+        cache_imported(b, a->n_pos);
+        if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &gone[0], &e) ||
+            context_evict(&gpu.x, &gone[1], &e) || cache_fetch(b, 16, &e))
+            fail_msg("%s", e.text);
+        assert_true(gone[0] > 0);
+        assert_int_equal(gone[0], gone[1]);
+        for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+            const struct cache_head *want = &a->heads[i], *got = &b->heads[i];
+            const size_t n = (size_t)want->len;
+            assert_int_equal(got->len, want->len);
+            assert_memory_equal(got->pos, want->pos, n * sizeof *want->pos);
+            assert_memory_equal(got->score, want->score, n * sizeof *want->score);
+            assert_memory_equal(got->k, want->k, n * a->k_bytes);
+            assert_memory_equal(got->v, want->v, n * a->v_bytes);
+        }
+        side_close(&cpu);
+        side_close(&gpu);
+    }
+}
+
+/* The same bits twice; chunks, an eviction, tokens through the graph. */
+static void repeats(void **state)
+{
+    struct side s[2];
+    struct err e;
+    int32_t ids[44];
+    int64_t gone;
+    (void)state;
+    for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4");
+    fill(ids, 44, &s[0]);
+    for (int i = 0; i < 2; i++) {
+        run(&s[i], ids, 24);
+        run(&s[i], ids + 24, 16);
+        if (context_evict(&s[i].x, &gone, &e)) fail_msg("%s", e.text);
+    }
+    for (int t = 40; t < 44; t++) {
+        const float *a = run(&s[0], ids + t, 1), *b = run(&s[1], ids + t, 1);
+        assert_memory_equal(a, b, (size_t)s[0].engine->model->n_vocab * sizeof *a);
+    }
+    for (int i = 0; i < 2; i++) side_close(&s[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees),
+        cmocka_unit_test(same_survivors),
+        cmocka_unit_test(repeats),
+    };
+    struct cuda_device d[1];
+    struct err e;
+    if (cuda_devices(d, 1, &e) < 0) {
+        printf("skip: no GPU: %s\n0 passed, 0 failed, 3 skipped\n", e.text);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -9,8 +9,9 @@ data=${RETAIN_TEST_DATA:-../shared/data}/malformed
 "$build/tests/fuzz/make_seeds" "$build/fuzz" || exit 1
 for target in "$@"; do
     name=${target##*/fuzz_}
-    mkdir -p "$build/fuzz/$name-found"
+    mkdir -p "$build/fuzz/$name-found" "$build/fuzz/$name"
     set -- "$build/fuzz/$name-found" "$build/fuzz/$name"
+    [ "$name" = tui ] && set -- "$@" -len_control=0 # a talk is many keys
     case $name in gguf | heads) [ -d "$data" ] && set -- "$@" "$data" ;; esac
     if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
         -artifact_prefix="$build/fuzz/$name-" "$@" >"$build/fuzz/$name.log" 2>&1; then

@@ -200,9 +200,6 @@ static void ten_thousand_conversations(void **state)
     t = now_us() - t;
     print_message("10,000 conversations listed in %lld us\n", (long long)t);
     assert_int_equal(n, 10000);
-#ifndef __SANITIZE_ADDRESS__
-    assert_true(t < 500000); /* ten times the aim: the machine may be busy */
-#endif
 }
 
 /* ---- transcript ------------------------------------------------------------------------------ */

@@ -42,15 +42,15 @@ if command -v compute-sanitizer >/dev/null; then
 else
     row 'compute-sanitizer' 'skip: not installed'
 fi
-step 'demo chat' 60 sh -c "printf 'My locker code is 48213.\nWhat is my locker code?\n' |
-    '$B/retain' chat --plain --private --temp 0 --seed 1 --device cuda"
 step 'speed' 120 "$B/tests/gpu/speed"
 if "$B/retain" plan --device cuda >/dev/null 2>&1; then
+    step 'demo chat' 60 sh -c "printf 'My locker code is 48213.\nWhat is my locker code?\n' |
+        '$B/retain' chat --plain --private --temp 0 --seed 1 --device cuda"
     for model in "" ${MODELS:-}; do # MODELS='8b.gguf 3b.gguf': files to bench
         step "bench ${model:-demo}" 300 "$B/retain" bench --device cuda --depth 0,16384 ${model:+-m "$model"}
     done
 else
-    row 'bench' 'skip: no GPU'
+    row 'demo chat, bench' 'skip: no GPU'
 fi
 echo
 cat "$summary"

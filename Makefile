@@ -153,8 +153,8 @@ FACTS = commit    $(COMMIT)\ntarget    $(or $(CROSS),$(ARCH))\ncompiler  $(notdi
 
 $(B)/facts.h: FORCE
 	@mkdir -p $(@D)
-	@echo '#define RETAIN_FACTS \' >$@.new && printf '    "%s"\n' '$(FACTS)' >>$@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@printf '%s\n' '#define RETAIN_FACTS "$(FACTS)"' | cmp -s - $@ || \
+	  printf '%s\n' '#define RETAIN_FACTS "$(FACTS)"' > $@
 
 $(B)/main.o: $(B)/facts.h
 $(B)/main.o: private PKG_CFLAGS += -I$(B)

@@ -70,6 +70,9 @@ bool pieces_align(const struct tokenizer *t, const int32_t *ids, size_t n_ids, c
     }
     long found = n_body ? find(&spelled, before, text + lead, n_body) : -1;
     size_t from = (size_t)found, at = 0;
+    while (found >= 0 && lead + n_body < n_text && from + n_body < spelled.n &&
+           spelled.data[from + n_body] == text[lead + n_body])
+        n_body++; /* white space at the end that the template kept */
     for (size_t i = 0; found >= 0 && i < n_ids; i++) {
         tokenizer_bytes(t, ids[i], true, &n);
         size_t a = at > from ? at : from, end = at + n;

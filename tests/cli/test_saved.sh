@@ -27,9 +27,11 @@ holds "tag --remove: not on" "$(cat "$T/err")" "has no tag #home"
 
 # A second program is told, and may look.
 mkfifo "$T/in"
-"$RETAIN" chat --plain -c chat-1 <"$T/in" >/dev/null 2>&1 &
+"$RETAIN" chat --plain -c chat-1 <"$T/in" >"$T/first" 2>&1 &
 pid=$!
 exec 3>"$T/in"
+printf '/stats\n' >&3
+wait_for 60 grep -q '^speed' "$T/first" || no "the first does not start: $(cat "$T/first")"
 second() { printf '/stats\n' | "$RETAIN" chat --plain -c chat-1 "$@" 2>&1; }
 is_open() { second | grep -q "is open in another retain; .*--read-only"; }
 wait_for 20 is_open || no "a second writer is not told: $(second)"

@@ -54,8 +54,8 @@ static const struct command commands[] = {
      "TASK...", "what a policy still remembers"},
     {"quantize", quant_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
-    {"heads", quant_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|import|info",
-     "retaining heads: train them, import FILE, or say what a file holds"},
+    {"heads", quant_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
+     "retaining heads: train, import FILE, info FILE"},
     {"bench", quant_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},
 };

@@ -174,7 +174,7 @@ static const struct option table[] = {
 
     {.name = "Memory"},
     {ROW("memory", 0, memory, MEMORY), .min = 1, .max = 1e15, .value = "SIZE",
-     .help = "most bytes to use, as 6G or 512M; picks the budget"},
+     .help = "most bytes to use, as 6G or 512M; the budget is the largest that fits"},
     {ROW("budget", 0, budget, MEMORY), .value = "N",
      .help = "cache units per head; eval and bench take a list"},
     {ROW("policy", 0, policy, MEMORY), .value = "NAME",

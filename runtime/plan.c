@@ -334,15 +334,17 @@ static void count_weights(struct plan *p, const struct asked *q)
     p->heads_bytes = a.used;
 }
 
-/* What the budget is when nobody says: all of the context for policy full; otherwise as much as the
- * model's trained positions allow. */
+/* What the budget is at most when nobody says: all of the context for policy full; otherwise what
+ * the model's trained positions allow, and without --memory no more than is read quickly for each
+ * token. */
 static int default_budget(const struct plan *p, const struct model *m, const struct options *o)
 {
     if (p->policy->scorer == POLICY_KEEP_ALL)
         return o->context > 0 ? (int)(o->context < INT_MAX / 4 ? o->context : INT_MAX / 4)
                               : m->n_ctx;
     int room = m->n_ctx - p->chunk - p->reserve;
-    return room < 16 ? 16 : smaller(room, BUDGET_DEFAULT);
+    if (o->memory == 0) room = smaller(room, BUDGET_DEFAULT);
+    return room < 16 ? 16 : room;
 }
 
 static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)

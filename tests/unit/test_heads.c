@@ -325,6 +325,31 @@ static void the_best_policy_is_the_default(void **state)
     engine_close(g);
 }
 
+static void memory_picks_the_budget(void **state)
+{
+    (void)state;
+    struct engine *g = open_demo();
+    struct plan p;
+    struct options o;
+    struct err e;
+    char budget[16];
+    options_init(&o);
+    g->model->n_ctx = 1 << 17;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(p.budget, 8192);
+    o.memory = 32 << 20;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_true(p.budget > 8192);
+    snprintf(budget, sizeof budget, "%d", p.budget + 1);
+    o.budget = budget; /* one more does not fit */
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), ERR_FIT);
+    o.budget = NULL;
+    o.memory = 1LL << 40;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
+    engine_close(g);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static void put(const char *path, const char *text)
@@ -438,6 +463,7 @@ int main(void)
         cmocka_unit_test(labels_are_their_definition),
         cmocka_unit_test(shares_compete_as_shares),
         cmocka_unit_test(the_best_policy_is_the_default),
+        cmocka_unit_test(memory_picks_the_budget),
         cmocka_unit_test(rows_are_conversations),
         cmocka_unit_test(long_documents_are_cut),
     };

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/err.h"
 #include "runtime/library.h"
 #include "runtime/options.h"
 #include "runtime/policy.h"
@@ -105,11 +106,21 @@ static const char after[] =
     "What was typed. Usually ~/.local/state/retain.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B NO_COLOR\nNo colours on the screen.\n"
-    ".TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in ASCII.\n"
-    ".SH EXIT STATUS\n"
-    "0 done, 1 failed, 2 asked for in a way that makes no sense, 3 a bad, damaged or unsupported "
-    "file,\n"
-    "4 does not fit into the memory allowed, 130 interrupted.\n"
+    ".TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in ASCII.\n";
+
+static const struct {
+    int code; /* of struct err */
+    const char *about;
+} exits[] = {
+    {0, "done"},
+    {ERR_FAIL, "could not be done"},
+    {ERR_USAGE, "asked for in a way that makes no sense"},
+    {ERR_FORMAT, "a bad, damaged or unsupported file"},
+    {ERR_FIT, "does not fit into the memory allowed"},
+    {ERR_STOP, "interrupted"},
+};
+
+static const char examples[] =
     ".SH EXAMPLES\n"
     ".nf\n"
     "retain                                        # the demo model\n"
@@ -146,6 +157,13 @@ void manual_print(const struct command *commands, FILE *out)
     }
     item(out, "//", "text", "sends /text");
     fputs(after, out);
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++) {
+        char status[8];
+        snprintf(status, sizeof status, "%d", err_exit_status(exits[i].code));
+        item(out, status, NULL, exits[i].about);
+    }
+    fputs(examples, out);
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */

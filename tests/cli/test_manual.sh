@@ -32,15 +32,32 @@ for c in $commands; do
 done
 ok
 
-# ---- exit statuses of the page
+# ---- exit statuses: each that the page lists happens
 status() { "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null; echo $?; }
-equal "done" 0 "$(status list)"
-equal "failed" 1 "$(status show nobody)"
-equal "no command" 2 "$(status lsit)"
-equal "no option" 2 "$(status list --colour)"
+interrupted() {
+    "$RETAIN" generate -p 'Tell me a story.' --ignore-end --predict 20000 >"$T/endless" 2>&1 &
+    pid=$!
+    wait_for 60 test -s "$T/endless"
+    kill -INT $pid
+    wait $pid
+    echo $?
+}
 echo nonsense >"$T/bad.gguf"
-equal "a bad file" 3 "$(status info -m "$T/bad.gguf")"
-equal "does not fit" 4 "$(status plan --memory 1K)"
+page_statuses=$(sed -n '/^\.SH EXIT STATUS/,/^\.SH EXAMPLES/s/^\\fB\([0-9]*\)\\fR$/\1/p' "$T/retain.1")
+equal "the statuses of the page" "0 1 2 3 4 130" "$(echo $page_statuses)"
+for want in $page_statuses; do
+    case $want in
+    0) got=$(status list) ;;
+    1) got=$(status show nobody) ;;
+    2) got=$(status lsit) ;;
+    3) got=$(status info -m "$T/bad.gguf") ;;
+    4) got=$(status plan --memory 1K) ;;
+    130) got=$(interrupted) ;;
+    *) got="no test" ;;
+    esac
+    equal "exit status $want" "$want" "$got"
+done
+equal "no such option" 2 "$(status list --colour)"
 
 # ---- completion
 holds "commands" "$("$RETAIN" complete pl)" '^plan	'

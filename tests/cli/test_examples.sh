@@ -1,0 +1,141 @@
+#!/bin/sh
+# The examples of README, docs/ and the manual page: every command in a block or in `…` is run, the demo
+# model standing in for others; every file and folder named, and every link, is there. What is not run
+# stands in one place, `skipped`, with its reason.
+. "$(dirname "$0")/lib.sh"
+unset MAKEFLAGS MAKELEVEL MFLAGS
+here=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$here" || exit 1
+
+# ---- what stands in for what
+mkdir -p "$T/bin" "$T/work"
+ln -s "$RETAIN" "$T/bin/retain"
+PATH=$T/bin:$PATH
+export PATH
+(
+    cd "$T/work" || exit 1
+    cp "$here/quant/demo/retain-demo.gguf" model.gguf
+    cp "$here/tests/golden/heads.bin" locret.bin
+    for name in Milo Luna Rex Coco Kiki Oreo; do
+        printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name
+    done >qa.jsonl
+    echo 'My locker code is 48213.' >said
+)
+stand_in() {
+    sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \
+        -e 's,-m MODEL,-m model.gguf,' -e 's,-m FILE,-m model.gguf,' -e 's, TASK, niah,' -e 's,--out H$,--out heads.gguf,' \
+        -e 's,COMMAND,list,' -e 's,CROSS=…,CROSS=aarch64,'
+}
+# What a sentence leaves out; measuring and training cut short (of two values the later counts).
+completed() {
+    case $1 in
+    'retain quantize --type '*) echo "$1 model.gguf type.gguf --force" ;;
+    'retain perplexity '*) echo "$1 -f said --length 8" ;;
+    'retain bench'*) echo "$1 --prefill 8 --decode 2 --repeat 1 --depth 16" ;;
+    'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
+    'retain heads train'*) echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
+    'retain heads import'*) echo "$1 --force" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# ---- the examples: FILE, tab, command
+# Blocks are fenced or indented by four; a block with "$ " has commands there, output elsewhere.
+examples() {
+    awk -v file="$1" '
+        function emit(c, n, i, part) {
+            sub(/ +#.*$/, "", c)
+            n = c ~ /'"'"'/ ? 0 : split(c, part, " +&& +")
+            for (i = 1; i <= n; i++) emit_one(part[i])
+            if (!n) emit_one(c)
+        }
+        function emit_one(c) {
+            gsub(/^ +| +$/, "", c)
+            if (c != "") print file "\t" c
+        }
+        function block(line) {
+            if (line ~ /^\$ /) dollars = 1
+            if (dollars && line !~ /^\$ /) return
+            sub(/^\$ /, "", line)
+            if (line ~ /\\$/) { sub(/ *\\$/, " ", line); held = held line; return }
+            emit(held line)
+            held = ""
+        }
+        /^```/ { inside = !inside; dollars = 0; next }
+        inside { block($0); next }
+        /^    / && (blank || indented) { sub(/^    /, ""); indented = 1; block($0); next }
+        { blank = $0 == ""; indented = 0; text = text $0 "\n" }
+        END {
+            n = split(text, part, "`")
+            for (i = 2; i <= n; i += 2) {
+                gsub(/\n/, " ", part[i])
+                if (part[i] ~ /^(build\/|)retain( |$)|^make( |$)/) emit(part[i])
+            }
+        }' "$1"
+}
+page_examples() {
+    "$RETAIN" manual | sed -n '/^\.SH EXAMPLES/,/^\.fi/{s/\\-/-/g;s/ *#.*//;s/^retain/retain.1\tretain/p;}'
+}
+
+# ---- what is not run here, and why
+skipped() {
+    case $1 in
+    *'apt install '* | apt-get\ * | dpkg\ *) echo 'installs packages: .ci/run does that' ;;
+    scp\ * | ssh\ *) echo 'needs a board' ;;
+    docs/*.sh* | quant/demo/recipe.sh*) echo 'takes hours' ;;
+    docs/plot.py*) echo 'draws the pictures of docs/ anew' ;;
+    *llama-bench*) echo 'needs llama.cpp' ;;
+    *--device\ cuda*) echo 'needs a GPU: tests/gpu/run.sh' ;;
+    make\ CROSS=*) [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ] || echo 'needs libraries for 64-bit ARM' ;;
+    esac
+}
+
+run_one() { # FILE COMMAND
+    why=$(skipped "$2")
+    if [ "$why" ]; then
+        skip "$1: $2: $why"
+        return
+    fi
+    command=$(printf '%s\n' "$2" | stand_in)
+    case $command in
+    make | make\ *) make -n ${command#make} >"$T/out" 2>&1 || { no "$1: $2"; tail -n 3 "$T/out"; return; } ;;
+    *)
+        if grep -qxe "${command#retain }" "$T/bare"; then command="$command --help"; else command=$(completed "$command"); fi
+        (cd "$T/work" && sh -c "$command" <said >"$T/out" 2>&1) || { no "$1: $2"; tail -n 3 "$T/out"; return; }
+        ;;
+    esac
+    ok
+}
+
+# Commands that want arguments: alone they are only named.
+for c in $("$RETAIN" complete "" | cut -f 1); do
+    "$RETAIN" "$c" --help | grep -q "^usage: retain $c \[OPTION...\] [^ ]" && echo "$c"
+    case $c in generate | tokenize | perplexity | bench) echo "$c" ;; esac
+done >"$T/bare"
+
+(cd "$T/work" && retain chat --plain --new <said >/dev/null 2>&1)
+pages="README.md CONTRIBUTING.md quant/demo/README.md cross/boards.md $(echo docs/*.md)"
+for page in $pages; do examples "$page"; done >"$T/examples"
+page_examples >>"$T/examples"
+sort -u -k 2 -t "$(printf '\t')" "$T/examples" | sort -s -k 1,1 -t "$(printf '\t')" >"$T/each"
+[ "$(wc -l <"$T/each")" -gt 40 ] || no "few examples: $(cat "$T/each")"
+while IFS="$(printf '\t')" read -r page command; do run_one "$page" "$command"; done <"$T/each"
+
+# ---- files named in `…`, and links; NAME and x stand for any
+for page in $pages; do
+    tr '\n' ' ' <"$page" | awk 'BEGIN { RS = "`" } NR % 2 == 0 && /^(cross|docs|kernels|quant|runtime|store|tests|tui)\/[^ ]+$/' |
+        sed 's/NAME/*/; s/_x\./_*./' | sort -u >"$T/paths"
+    while read -r path; do
+        # shellcheck disable=SC2086
+        ls -d $path >/dev/null 2>&1 || no "$page: there is no $path"
+    done <"$T/paths"
+    tr '\n' ' ' <"$page" | grep -o ']([^)# ]*' | sed 's/^](//' | grep -v '^https:' | sort -u >"$T/links"
+    while read -r link; do [ -e "$(dirname "$page")/$link" ] || no "$page: there is no $link"; done <"$T/links"
+    ok
+done
+
+# ---- README names every command
+for c in $("$RETAIN" complete "" | cut -f 1); do
+    if grep -q "^|.*[\`\ ]$c\`.*|" README.md; then ok; else no "README.md does not name $c"; fi
+done
+finish

@@ -1,0 +1,111 @@
+#!/bin/sh
+# Every command, option, policy and word in the chat, as the program's own tables list them: wrong values
+# are refused by each command that takes an option, and what nothing here uses fails.
+. "$(dirname "$0")/lib.sh"
+DEMO=quant/demo/retain-demo.gguf
+HEADS=quant/demo/retain-demo-heads.gguf
+"$RETAIN" manual | sed 's/\\-/-/g' >"$T/page"
+
+# section TITLE: the names of its items, without options' letters.
+section() {
+    sed -n "/^\.SH $1\$/,/^\.SH/s/^\\\\fB\([^\\]*\)\\\\fR.*/\1/p" "$T/page" | sed 's/^-., //'
+}
+
+# ---- used: each is to succeed, and what it consists of counts as used
+run() {
+    printf '%s\n' "$@" >>"$T/used"
+    check "retain $*" "$RETAIN" "$@"
+}
+talk() { run chat --plain --predict 2 "$@" <"$T/hello"; }
+
+echo Hello. >"$T/hello"
+echo sesame >"$T/pass"
+printf 'My dog is called Rex. What is he called? %.0s' 1 2 3 4 5 6 7 8 >"$T/text"
+for name in Milo Luna Rex Coco Kiki Oreo; do
+    printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name
+done >"$T/rows"
+
+talk --conversation talk --system 'Be brief.' --template retain --color never --background dark --ascii \
+    --reduced-motion --no-markdown --disk 1G --rewind 1M --db "$T/a.db"
+talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
+talk --continue --record "$T/record" --passphrase-file "$T/pass" --db "$T/sealed.db"
+talk --private
+talk --conversation talk
+echo /stats >"$T/hello"
+talk --read-only --conversation talk
+run list
+run show talk
+run tag talk home
+run list --tag home --json
+run tag talk home --remove
+run search hello --limit 1
+run export talk --markdown
+run export talk --with-cache "$T/talk.db"
+run delete talk --cache-only
+run rename talk first
+run delete first
+run restore first again
+run import "$T/talk.db"
+run check
+run compact
+printf '{"version": 2, "width": 9, "height": 2}\n[0.1, "o", "hello"]\n' >"$T/cast"
+run replay "$T/cast"
+
+run generate --prompt Hello --predict 2 --ignore-end --model $DEMO --heads $HEADS --accept-model --verify full \
+    --weights f32 --device cpu --threads 1 --isa ref --memory 1G --policy snapkv --kv q8:q4 --chunk 32 \
+    --allocator ada --window 8 --pooling 3 --stabilizers 8 --sinks 2 --reserve 32
+run generate --file "$T/text" --raw --predict 2 --budget 64 --temp 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 \
+    --repeat-penalty 1.1 --repeat-last 8 --seed 7
+run generate --prompt Hello --predict 2 --greedy --policy full --context 128
+run models list
+run info
+run plan
+run verify --model $DEMO
+run tokenize --prompt Hello --ids --no-special
+run perplexity --file "$T/text" --length 64
+run eval recall --length 300 --compression 2 --seeds 1 --facts 1 --wording papers --csv
+run eval niah --length 300 --budget 64 --seeds 1 --depths 2 --report 100
+run bench --prefill 8 --decode 2 --repeat 1 --depth 16 --vs 'echo "| pp8 | 1.0 |"; echo "| tg2 | 1.0 |"'
+run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"
+run quantize $DEMO "$T/q4.gguf" --force
+run heads train --data "$T/rows" --out "$T/heads.gguf" --labels logit --steps 1 --batch 1 --rate 0.01 --hidden 4 \
+    --smoothing 0.01
+run list --safe
+run list --print-config
+run list --print-paths
+run list --help
+
+for name in $(section COMMANDS) $(section OPTIONS); do
+    if grep -qxF -- "$name" "$T/used"; then ok; else no "$name is in the manual page and not used here"; fi
+done
+
+for policy in $(section POLICIES); do
+    check "policy $policy" "$RETAIN" generate -p 'My dog is called Rex. Who is Rex?' -n 2 --policy "$policy"
+done
+
+# ---- refused: a wrong value, by each command that takes the option
+refused() {
+    "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null
+    equal "$*: exit status" 2 $?
+    holds "$*: says what is expected" "$(cat "$T/out")" "^retain: $2 $3: expected "
+}
+for c in $("$RETAIN" complete "" | cut -f 1); do
+    "$RETAIN" "$c" --help >"$T/help"
+    for option in $("$RETAIN" complete "$c" -- | cut -f 1); do
+        case $(sed -n "s/^ .*$option \([^ ]\{1,\}\).*/\1/p" "$T/help") in
+        N | X | T | P | SIZE) case $option in --budget) ;; *) refused "$c" "$option" x1 ;; esac ;;
+        *'|'* | KIND) refused "$c" "$option" nonsense ;;
+        esac
+        for choice in $("$RETAIN" complete "$c" "$option" "" 2>/dev/null); do
+            [ "$option" != --conversation ] || continue
+            "$RETAIN" "$c" "$option" "$choice" --help >"$T/out" 2>&1 || no "$c $option $choice is refused"
+        done
+    done
+done
+
+# ---- words in the chat: each is known, with or without what follows it
+for word in $(section 'WORDS IN THE CHAT'); do
+    printf '%s\n' "$word" | "$RETAIN" chat --plain --new -n 2 >"$T/out" 2>&1 || no "$word ends the chat"
+    if grep -q 'nearest:' "$T/out"; then no "$word: $(cat "$T/out")"; else ok; fi
+done
+finish

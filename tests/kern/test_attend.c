@@ -182,14 +182,36 @@ static int fixed(const struct setup *u, const char *isa)
     return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4;
 }
 
-/* The largest size in the group of number i. */
-static double largest_of(const float *v, int i)
+/* Without fmax, at which gcc 12 for ARM has an internal error here. */
+static double largest_of(const float *group)
 {
     double largest = 0;
 
-    v += i / KN_GROUP * KN_GROUP;
-    for (int j = 0; j < KN_GROUP; j++) largest = fmax(largest, fabs((double)v[j]));
+    for (int j = 0; j < KN_GROUP; j++) {
+        const double size = fabs((double)group[j]);
+
+        if (size > largest) largest = size;
+    }
     return largest;
+}
+
+/* The weighted sum of values, and of their sizes: each its own, or the largest of its group. */
+static void values_double(double *sum, double *mag, const struct setup *u, const double *weight,
+                          int slot0, int end, int grouped)
+{
+    const int dim = u->s.head_dim;
+    double largest = 0;
+
+    for (int i = 0; i < dim; i++) sum[i] = mag[i] = 0;
+    for (int s = slot0; s < end; s++) {
+        const float *v = u->v_float + (size_t)s * (size_t)dim;
+
+        for (int i = 0; i < dim; i++) {
+            if (grouped && i % KN_GROUP == 0) largest = largest_of(v + i);
+            sum[i] += weight[s] * (double)v[i];
+            mag[i] += weight[s] * (grouped ? largest : fabs((double)v[i]));
+        }
+    }
 }
 
 /* What an instruction set may lose in logits, and of the size of a sum of values. */
@@ -218,6 +240,7 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     const float *q = u->q + (size_t)t * u->q_stride + (size_t)(g * dim);
     double *logit = take((size_t)(u->n_slot + 1) * sizeof *logit);
     struct size size;
+    double want[KN_HEAD_DIM_MAX], mag[KN_HEAD_DIM_MAX];
     double sum = 0, max = logits_double(logit, u, q, pos, slot0, end, &size);
 
     if (end <= slot0) {
@@ -228,19 +251,12 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     }
     const struct tolerance tolerance = tolerance_of(u, isa, size);
     assert_near((double)p->m[row], max, tolerance.logit, isa);
-    for (int s = slot0; s < end; s++) sum += exp(logit[s] - max);
+    for (int s = slot0; s < end; s++) sum += logit[s] = exp(logit[s] - max);
     assert_near((double)p->l[row], sum, 4 * tolerance.logit * sum, isa);
-    for (int i = 0; i < dim; i++) {
-        double want = 0, mag = 0;
-
-        for (int s = slot0; s < end; s++) {
-            const float *v = u->v_float + (size_t)s * (size_t)dim;
-            want += exp(logit[s] - max) * (double)v[i];
-            mag += exp(logit[s] - max) * (fixed(u, isa) ? largest_of(v, i) : fabs((double)v[i]));
-        }
-        assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want,
-                    tolerance.value * mag + 1e-35, isa);
-    }
+    values_double(want, mag, u, logit, slot0, end, fixed(u, isa));
+    for (int i = 0; i < dim; i++)
+        assert_near((double)p->acc[row * (size_t)dim + (size_t)i], want[i],
+                    tolerance.value * mag[i] + 1e-35, isa);
     free(logit);
 }
 

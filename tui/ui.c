@@ -413,7 +413,8 @@ bool ui_run(const struct options *o, int *status)
         return false;
     }
     u.screen.record = record;
-    bool remember = !o->private_mode && path_state("history", &path, &e) == 0;
+    /* What was typed into an encrypted conversation is not kept beside it in the clear. */
+    bool remember = !o->private_mode && !o->passphrase && path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");

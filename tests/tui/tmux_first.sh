@@ -56,4 +56,14 @@ keys "clear; $program replay $home/first.cast; echo rc=\$?" Enter
 check 'replay on the screen' wait_for '^KV '
 keys q
 check 'replay ends' wait_for '^rc=0'
+
+echo sesame >"$home/pass"
+start 80 24
+run chat -c sealed --db "$home/sealed.db" --encrypt --passphrase-file "$home/pass" --temp 0
+check 'an encrypted conversation' wait_for 'ready'
+turn=0
+say 'My cousin lives in Ljubljana.'
+keys F10
+check 'left once more' wait_for '^rc=0'
+check 'what was typed stands nowhere in the clear' test -z "$(grep -rli ljubljana "$home")"
 finish

@@ -460,7 +460,6 @@ static void on_failed(struct app *a, const char *text, size_t n)
 
 void app_news(struct app *a, const struct news *n, const char *text)
 {
-    char b[2][NUM_MAX];
     struct message *m;
     switch (n->kind) {
     case NEWS_LOADING:
@@ -493,8 +492,8 @@ void app_news(struct app *a, const struct news *n, const char *text)
         break;
     case NEWS_TOKENS: on_tokens(a, n, text); break;
     case NEWS_EVICTED:
-        app_event(a, "evicted %s units at %s tok; kv bytes unchanged (budget full)  F3 shows where",
-                  num_exact(n->a, b[0]), num_exact(n->b, b[1]));
+        a->evicted += n->a;
+        a->evicted_at = n->b;
         break;
     case NEWS_END: on_end(a, n); break;
     case NEWS_COST: on_cost(a, n->b); break;
@@ -526,28 +525,55 @@ static void measure_evictions(struct app *a)
     a->rate_evicted = st->units_evicted;
 }
 
+/* With the snapshot that shows it, as thousands of evictions a second are not for reading. */
+static void tell_evictions(struct app *a)
+{
+    char b[2][NUM_MAX];
+    if (a->evicted == 0) return;
+    app_event(a, "evicted %s units at %s tok; kv bytes unchanged (budget full)  F3 shows where",
+              num_exact(a->evicted, b[0]), num_exact(a->evicted_at, b[1]));
+    a->evicted = 0;
+}
+
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
 {
     a->stats = *st;
     a->have_stats = true;
     a->map = map;
     measure_evictions(a);
+    tell_evictions(a);
     struct message *m = last_of(a, CHAT_ASSISTANT);
     if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
     if (!map) return;
     bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
-    for (int c = 0; c < RETENTION_COLS; c++) {
-        int64_t kept = 0, seen;
-        if (c < map->n_cols) ramp_sum(map, ramp_all(map), c, c + 1, &kept, &seen);
-        if (compare) a->col_lost[c] = kept < a->col_kept[c];
-        a->col_kept[c] = kept;
-    }
+    int64_t kept[RETENTION_COLS];
+    ramp_sums(map, kept);
+    for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
+    memcpy(a->col_kept, kept, sizeof kept);
     if (compare && !a->o->reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
     if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
     a->col_width = map->col_width;
     a->n_evictions = map->n_evictions;
     waterfall_add(&a->past, map);
+}
+
+int app_class(const struct app *a, int col, int col_end)
+{
+    const struct retention *r = a->map;
+    int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
+    for (int c = col; c < col_end; c++) kept += a->col_kept[c];
+    if (end > r->n_pos) end = r->n_pos;
+    return ramp_class(kept, (end - from) * r->n_layer * r->n_head);
+}
+
+int app_class_at(const struct app *a, int64_t pos, int64_t pos_end)
+{
+    const struct retention *r = a->map;
+    if (r->col_width <= 0 || pos >= r->n_pos) return 0;
+    int64_t col = pos / r->col_width;
+    int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
+    return app_class(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
 }
 
 struct focus app_focus(const struct app *a)
@@ -594,7 +620,11 @@ int app_load(struct app *a, struct library *l, const char *name, struct err *e)
 
 void app_draw(struct app *a, struct grid *g, int w, int h)
 {
-    grid_init(g, w, h, a->ascii);
+    grid_fit(g, w, h, a->ascii);
+    if (a->view != VIEW_CHAT) {
+        grid_init(g, w, h, a->ascii);
+        a->around.grid = NULL;
+    }
     view_table[a->view]->draw(a, grid_pane(g));
 }
 

@@ -63,6 +63,18 @@ struct chat_state {
     int top_message;
     size_t top_byte;
     int rows, top_row, page; /* as last drawn */
+    /* Text that streams in scrolls by `lead` rows more than it needs, so that it stands still for a
+     * while. */
+    int lead, rows_before; /* rows when it scrolled last, at scrolled_ms */
+    int64_t scrolled_ms;
+};
+
+/* What stands around the text of the chat: where and when it was drawn. */
+struct around {
+    const struct grid *grid; /* NULL: it must be drawn */
+    int w, h, talk, below;   /* the layout then */
+    int n_queue;
+    int64_t drawn_ms;
 };
 
 struct map_state {
@@ -172,6 +184,7 @@ struct app {
     struct sensor_reading sensors;
     double evict_rate;             /* units per head and second; NAN = not known yet */
     int64_t rate_ms, rate_evicted; /* when and where its measuring began */
+    int64_t evicted, evicted_at;   /* units not told of yet, and the token of the last ones */
 
     char event[256]; /* the last thing that happened, with its time of day */
     char flash[160]; /* a word to the person, in the status line until flash_until_ms */
@@ -179,6 +192,7 @@ struct app {
     int64_t interrupt_ms; /* of the last Ctrl-C that had nothing to stop */
 
     struct chat_state chat;
+    struct around around;
     struct map_state mapped;
     struct tint_state tint;
     struct list_state list;
@@ -196,6 +210,10 @@ void app_key(struct app *a, const struct key_event *ev);
 void app_news(struct app *a, const struct news *n, const char *text);
 /* A snapshot came: stats, and what changed since the one before. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
+/* The retention class of all heads together, from sums that the snapshot brought: of its columns
+ * [col, col_end), and of positions, widened to whole columns. */
+int app_class(const struct app *a, int col, int col_end);
+int app_class_at(const struct app *a, int64_t pos, int64_t pos_end);
 /* What the view wants to see of single tokens; nothing when it is not asked for. */
 struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */

@@ -159,17 +159,11 @@ static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width
 {
     const struct retention *r = a->map;
     int col, end;
-    int64_t kept = 0, n_pos;
     bool lost = false;
     ramp_columns(r, width, x, &col, &end);
     if (end <= col) return;
-    n_pos = ramp_position(r, end) < r->n_pos ? ramp_position(r, end) : r->n_pos;
-    for (int c = col; c < end; c++) {
-        kept += a->col_kept[c];
-        lost = lost || a->col_lost[c];
-    }
-    pane_ramp(p, 6 + x, y,
-              ramp_class(kept, (n_pos - ramp_position(r, col)) * r->n_layer * r->n_head));
+    for (int c = col; c < end; c++) lost = lost || a->col_lost[c];
+    pane_ramp(p, 6 + x, y, app_class(a, col, end));
     if (lost && a->now_ms < a->lost_until_ms) pane_attr(p, 6 + x, y, 1, ATTR_MARK);
 }
 

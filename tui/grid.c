@@ -9,7 +9,7 @@
 
 static const struct cell blank = {.text = L" ", .width = 1, .attr = ATTR_TEXT};
 
-void grid_init(struct grid *g, int w, int h, bool ascii)
+void grid_fit(struct grid *g, int w, int h, bool ascii)
 {
     if (w < 1) w = 1;
     if (h < 1) h = 1;
@@ -22,7 +22,14 @@ void grid_init(struct grid *g, int w, int h, bool ascii)
     g->h = h;
     g->ascii = ascii;
     g->cursor_x = g->cursor_y = -1;
-    for (int i = 0; i < w * h; i++) g->cells[i] = blank;
+}
+
+void grid_init(struct grid *g, int w, int h, bool ascii)
+{
+    grid_fit(g, w, h, ascii);
+    size_t row = sizeof blank * (size_t)g->w;
+    for (int x = 0; x < g->w; x++) g->cells[x] = blank;
+    for (int y = 1; y < g->h; y++) memcpy(g->cells + y * g->w, g->cells, row);
 }
 
 void grid_release(struct grid *g)
@@ -99,7 +106,12 @@ int pane_put(struct pane p, int x, int y, enum attr attr, const char *text, size
 {
     int from = x;
     for (size_t at = 0; at < n;) {
-        uint32_t cp;
+        uint32_t cp = (unsigned char)text[at];
+        if (cp >= 0x20 && cp < 0x7F) {
+            set_cell(p, x++, y, attr, cp, 1);
+            at++;
+            continue;
+        }
         int length = utf8_next(text + at, n - at, &cp);
         if (length <= 0) {
             length = 1;
@@ -159,6 +171,12 @@ void pane_cursor(struct pane p, int x, int y)
     if (!cell_at(p, x, y)) return;
     p.g->cursor_x = p.x + x;
     p.g->cursor_y = p.y + y;
+}
+
+void pane_clear(struct pane p)
+{
+    for (int y = 0; y < p.h; y++)
+        for (int x = 0; x < p.w; x++) *cell_at(p, x, y) = blank;
 }
 
 static void dump_text(const struct grid *g, int y, struct str *out)

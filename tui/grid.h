@@ -63,6 +63,8 @@ struct grid {
     int cursor_x, cursor_y; /* -1: hidden */
 };
 
+/* w x h (at least 1 x 1), showing what it did if it was as large. */
+void grid_fit(struct grid *g, int w, int h, bool ascii);
 /* Blank, w x h (at least 1 x 1). Keeps its memory when it is large enough. */
 void grid_init(struct grid *g, int w, int h, bool ascii);
 void grid_release(struct grid *g);
@@ -86,6 +88,7 @@ int pane_printf(struct pane p, int x, int y, enum attr attr, const char *fmt, ..
 void pane_fill(struct pane p, int x, int y, int w, enum attr attr, char c);
 void pane_attr(struct pane p, int x, int y, int w, enum attr attr); /* keeps the text */
 void pane_cursor(struct pane p, int x, int y);
+void pane_clear(struct pane p);
 
 /* The grid as lines of text, trailing blanks kept, then its attribute runs, then the cursor. */
 void grid_dump(const struct grid *g, struct str *out);

@@ -1,5 +1,7 @@
 #include "tui/ramp.h"
 
+#include <string.h>
+
 #include "runtime/session.h"
 #include "tui/num.h"
 
@@ -38,15 +40,13 @@ void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col
     *seen = positions > 0 ? positions * part.n_layer * part.n_head : 0;
 }
 
-int ramp_class_at(const struct retention *r, struct ramp_part part, int64_t pos, int64_t pos_end)
+void ramp_sums(const struct retention *r, int64_t kept[])
 {
-    if (r->col_width <= 0 || pos >= r->n_pos) return 0;
-    int64_t col = pos / r->col_width;
-    int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
-    if (end > r->n_cols) end = r->n_cols;
-    int64_t kept, seen;
-    ramp_sum(r, part, (int)col, (int)end, &kept, &seen);
-    return ramp_class(kept, seen);
+    memset(kept, 0, sizeof *kept * RETENTION_COLS);
+    for (int head = 0; head < r->n_layer * r->n_head; head++) {
+        const uint32_t *row = r->kept + (int64_t)head * RETENTION_COLS;
+        for (int c = 0; c < r->n_cols; c++) kept[c] += row[c];
+    }
 }
 
 int ramp_per_cell(int n, int width)

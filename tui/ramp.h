@@ -29,8 +29,8 @@ struct ramp_part ramp_all(const struct retention *r);
 /* Sums over the snapshot's columns [col, col_end). */
 void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col_end, int64_t *kept,
               int64_t *seen);
-/* The same over positions [pos, pos_end), widened to whole columns. */
-int ramp_class_at(const struct retention *r, struct ramp_part part, int64_t pos, int64_t pos_end);
+/* The same for every column apart, of all heads; 0 behind the last. */
+void ramp_sums(const struct retention *r, int64_t kept[]); /* [RETENTION_COLS] */
 
 /* Columns of the snapshot that share a cell when n of them are to fit into `width` cells. It is the
  * same number in all cells, and seldom changes, so that a growing picture grows to the right. */

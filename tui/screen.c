@@ -21,6 +21,7 @@ enum {
     SILENT_MS = 1000,  /* a terminal that has not answered by then does not know the question */
     ANSWER_MS = 10000, /* one that did is only slow, but answers get lost, too */
     FAREWELL_MS = 500,
+    AT_ONCE = 200, /* cells: so few are sent by one write, which is seen whole without marks */
 };
 
 /* ---- looks ---------------------------------------------------------------------------------- */
@@ -227,18 +228,22 @@ bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
     return given_up(s, now_ms);
 }
 
-/* The terminal says when it has come as far as this. */
-static void ask_status(struct screen *s)
+/* And the terminal says when it has come as far as this. */
+static void end_frame(struct screen *s, bool sync)
 {
+    char bytes[16] = "";
     int64_t now_ms = system_clock_ns() / 1000000;
     if (s->unanswered > 0 && given_up(s, now_ms)) {
         s->unanswered = 0;
         s->polite = s->answers;
     }
-    if (!s->polite && !s->answers) return;
-    term_write("\033[5n", 4);
-    s->unanswered++;
-    s->asked_ms = now_ms;
+    if (sync) strcat(bytes, "\033[?2026l");
+    if (s->polite || s->answers) {
+        strcat(bytes, "\033[5n");
+        s->unanswered++;
+        s->asked_ms = now_ms;
+    }
+    term_write(bytes, strlen(bytes));
 }
 
 /* ---- painting ------------------------------------------------------------------------------- */
@@ -256,15 +261,23 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
     mvadd_wch(y, x, &out);
 }
 
-/* Changed cells of one row; a wide character is always written with both halves. */
-static void paint_row(const struct screen *s, const struct grid *g, int y)
+/* Changed cells of one row, and how many they are; a wide character is always written with both
+ * halves. */
+static int paint_row(const struct screen *s, const struct grid *g, int y)
 {
-    const struct cell *now = &g->cells[y * g->w], *before = &s->shown.cells[y * g->w];
+    struct cell *before = &s->shown.cells[y * g->w];
+    const struct cell *now = &g->cells[y * g->w];
+    size_t bytes = sizeof *now * (size_t)g->w;
+    int n = 0;
+    if (!s->repaint && memcmp(now, before, bytes) == 0) return 0;
     for (int x = 0; x < g->w; x++) {
         bool same = !s->repaint && memcmp(&now[x], &before[x], sizeof now[x]) == 0;
         if (!same && now[x].width == 0 && x > 0) paint_cell(s, x - 1, y, &now[x - 1]);
         if (!same) paint_cell(s, x, y, &now[x]);
+        n += !same;
     }
+    memcpy(before, now, bytes);
+    return n;
 }
 
 void screen_paint(struct screen *s, const struct grid *g)
@@ -276,14 +289,14 @@ void screen_paint(struct screen *s, const struct grid *g)
         grid_init(&s->shown, g->w, g->h, g->ascii);
         erase();
     }
-    for (int y = 0; y < g->h; y++) paint_row(s, g, y);
-    memcpy(s->shown.cells, g->cells, sizeof *g->cells * (size_t)g->w * (size_t)g->h);
+    int n = 0;
+    for (int y = 0; y < g->h; y++) n += paint_row(s, g, y);
     s->repaint = false;
     curs_set(g->cursor_x >= 0);
     if (g->cursor_x >= 0) move(g->cursor_y, g->cursor_x);
-    if (s->sync) term_write("\033[?2026h", 8);
+    bool sync = s->sync && n > AT_ONCE;
+    if (sync) term_write("\033[?2026h", 8);
     refresh();
-    if (s->sync) term_write("\033[?2026l", 8);
-    ask_status(s);
+    end_frame(s, sync);
     record_frame(s->record, g);
 }

@@ -25,7 +25,7 @@
 #include "tui/utf8.h"
 
 enum {
-    FRAME_MS = 33, /* at most 30 frames a second */
+    FRAME_MS = 50, /* 20 frames a second: what flows is read, and looks, no better at 30 */
     SLOW_FRAME_MS =
         250,          /* where the answer's text is not shown, only snapshots change the picture */
     KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
@@ -306,6 +306,12 @@ static int frame_gap(const struct ui *u)
     return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
 }
 
+/* News wait for the frame that can show them: thousands of tokens a second are 20 wakes. */
+static int64_t news_wait(const struct ui *u)
+{
+    return frame_gap(u) - (u->app.now_ms - u->frame_ms);
+}
+
 /* ms < 0: no limit yet. */
 static int64_t sooner(int64_t ms, int64_t wait)
 {
@@ -317,8 +323,9 @@ static int64_t sooner(int64_t ms, int64_t wait)
 static int patience(const struct ui *u)
 {
     int64_t ms = app_timeout(&u->app);
+    int64_t wait = news_wait(u);
+    if (!u->dirty && wait > 0) ms = sooner(ms, wait);
     if (u->dirty) {
-        int64_t wait = frame_gap(u) - (u->app.now_ms - u->frame_ms);
         bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
         if (!ready && wait < LINK_MS) wait = LINK_MS;
         ms = sooner(ms, wait);
@@ -326,8 +333,7 @@ static int patience(const struct ui *u)
     if (u->draft_dirty) ms = sooner(ms, DRAFT_MS - (u->app.now_ms - u->draft_ms));
     if (input_waiting(&u->screen.input)) {
         int limit = u->screen.input.in_paste ? PASTE_MS : ESCAPE_MS;
-        int64_t wait = limit - (u->app.now_ms - u->input_ms);
-        ms = sooner(ms, wait);
+        ms = sooner(ms, limit - (u->app.now_ms - u->input_ms));
     }
     return (int)ms;
 }
@@ -335,8 +341,7 @@ static int patience(const struct ui *u)
 static void wait_for_events(struct ui *u)
 {
     struct pollfd fds[] = {
-        /* news wait for the frame that will show them: thousands of tokens a second are 30 wakes */
-        {.fd = u->dirty ? -1 : worker_fd(u->worker), .events = POLLIN},
+        {.fd = u->dirty || news_wait(u) > 0 ? -1 : worker_fd(u->worker), .events = POLLIN},
         {.fd = term_signal_fd(), .events = POLLIN},
         {.fd = u->hung_up ? -1 : term_in(), .events = POLLIN},
         {.fd = u->dirty ? -1 : sensors_fd(u->sensors), .events = POLLIN},

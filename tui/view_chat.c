@@ -13,6 +13,8 @@
 
 /* Columns: retention gutter, blank, role, text. Narrow screens have no room for role words. */
 enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
+/* While an answer streams. */
+enum { STILL_MS = 500, AROUND_MS = 500 };
 
 static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
                                          [CHAT_USER] = "you",
@@ -52,7 +54,7 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (m->position >= 0 && m->n_tokens > 0 && a->map) {
         int64_t from, end;
         transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
-        pane_ramp(p, 0, y, ramp_class_at(a->map, ramp_all(a->map), from, end));
+        pane_ramp(p, 0, y, app_class_at(a, from, end));
     }
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
@@ -64,17 +66,34 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "⏹");
 }
 
+/* First row to show of a view that follows the text. Text that fills a row in less than STILL_MS
+ * moves up by as many rows as it fills in that time: what stands still can be read, and a terminal
+ * is sent the new words alone. */
+static int follow(struct app *a, int rows, int page, int last)
+{
+    struct chat_state *c = &a->chat;
+    int64_t ms = a->now_ms - c->scrolled_ms;
+    if (c->top_row >= last && c->top_row <= last + c->lead) return c->top_row;
+    bool streams = a->phase == PHASE_ANSWERING && page == c->page && ms > 0;
+    c->lead = streams ? (int)((rows - c->rows_before) * STILL_MS / ms) : 0;
+    if (c->lead > page / 2) c->lead = page / 2;
+    if (c->lead < 0) c->lead = 0;
+    c->rows_before = rows;
+    c->scrolled_ms = a->now_ms;
+    return last + c->lead;
+}
+
 /* First row to show, kept inside the conversation; a view that reached the end follows again. */
 static int settle(struct app *a, int rows, int page)
 {
     struct chat_state *c = &a->chat;
-    int last = rows > page ? rows - page : 0;
-    int top = last;
+    int last = rows > page ? rows - page : 0, top = last;
     if (c->held) {
         top = transcript_row(&a->talk, c->top_message, c->top_byte);
         if (top >= last) c->held = false;
         if (top > last) top = last;
     }
+    if (!c->held && last > 0) top = follow(a, rows, page, last);
     c->rows = rows;
     c->page = page;
     c->top_row = top;
@@ -116,7 +135,7 @@ static void scroll(struct app *a, int by)
 {
     struct chat_state *c = &a->chat;
     int index, line, last = c->rows > c->page ? c->rows - c->page : 0;
-    int top = c->top_row + by;
+    int top = (c->top_row < last ? c->top_row : last) + by;
     if (top < 0) top = 0;
     c->held = top < last;
     if (!c->held) return;
@@ -225,6 +244,7 @@ static void draw_rule(struct app *a, struct pane p, int y)
 /* Rows of each part for a screen of w x h; a part with 0 rows is left out. */
 struct layout {
     int title, talk, queue, status, strip, memory, sensors, event, rule, input, hints;
+    int below;          /* first row under the status */
     int list_w, side_w; /* panes left and right of the transcript */
 };
 
@@ -245,6 +265,7 @@ static struct layout layout_of(struct app *a, int w, int h)
     l.queue = h < 16 ? 0 : a->n_queue < 3 ? a->n_queue : 3;
     l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.sensors - l.event - l.rule -
              l.input - l.hints;
+    l.below = l.title + l.talk + l.queue + l.status;
     if (w >= 120 && l.talk >= 12) l.side_w = w >= 160 ? 58 : 48;
     if (w >= 160 && h >= 40) l.list_w = 26;
     return l;
@@ -274,30 +295,54 @@ static void draw_panes(struct app *a, struct pane body, const struct layout *l)
     map_draw_pane(a, pane_sub(side, 0, memory ? 8 : 0, side.w, side.h));
 }
 
+static void draw_around(struct app *a, struct pane p, const struct layout *l)
+{
+    int y = l->below;
+    if (l->title) bar_title(a, p, 0);
+    draw_panes(a, pane_sub(p, 0, l->title, p.w, l->talk), l);
+    if (l->strip) bar_strip(a, p, y++);
+    if (l->memory) bar_memory(a, p, y++);
+    if (l->sensors) bar_sensors(a, p, y++);
+    if (l->event) bar_event(a, p, y++);
+    if (l->hints) bar_hints(a, p, p.h - 1);
+}
+
+/* What stands around the text costs more than the text: while that streams, it is drawn anew twice
+ * a second, and else left as it is. */
+static void put_around(struct app *a, struct pane p, const struct layout *l)
+{
+    struct around *r = &a->around;
+    bool stands = r->grid == p.g && r->w == p.w && r->h == p.h && r->talk == l->talk &&
+                  r->below == l->below && r->n_queue == a->n_queue && l->rule;
+    if (!stands || a->phase != PHASE_ANSWERING || a->now_ms - r->drawn_ms >= AROUND_MS) {
+        pane_clear(p);
+        draw_around(a, p, l);
+        *r = (struct around){p.g, p.w, p.h, l->talk, l->below, a->n_queue, a->now_ms};
+        return;
+    }
+    int after = l->title + l->talk, bars = l->strip + l->memory + l->sensors + l->event;
+    pane_clear(pane_sub(p, l->list_w, l->title, p.w - l->list_w - l->side_w, l->talk));
+    pane_clear(pane_sub(p, 0, after, p.w, l->below - after));
+    pane_clear(pane_sub(p, 0, l->below + bars, p.w, l->rule + l->input));
+}
+
 static void draw(struct app *a, struct pane p)
 {
     if (p.h < 5 || p.w < 20) {
+        a->around.grid = NULL;
+        pane_clear(p);
         draw_tiny(a, p);
         return;
     }
     struct layout l = layout_of(a, p.w, p.h);
-    int y = l.title;
-    if (l.title) bar_title(a, p, 0);
-    struct pane body = pane_sub(p, 0, y, p.w, l.talk);
-    draw_panes(a, body, &l);
-    struct pane talk = pane_sub(body, l.list_w, 0, body.w - l.list_w - l.side_w, body.h);
-    int below = draw_transcript(a, talk);
-    y += l.talk;
+    put_around(a, p, &l);
+    int talk_w = p.w - l.list_w - l.side_w, y = l.title + l.talk;
+    int below = draw_transcript(a, pane_sub(p, l.list_w, l.title, talk_w, l.talk));
     draw_queue(a, pane_sub(p, 0, y, p.w, l.queue));
-    y += l.queue;
-    if (l.status) bar_status(a, p, y++, below);
-    if (l.strip) bar_strip(a, p, y++);
-    if (l.memory) bar_memory(a, p, y++);
-    if (l.sensors) bar_sensors(a, p, y++);
-    if (l.event) bar_event(a, p, y++);
-    if (l.rule || a->question.open || a->search.open) draw_rule(a, p, l.rule ? y++ : y - 1);
+    if (l.status) bar_status(a, p, l.below - 1, below);
+    y = p.h - l.hints - l.input;
+    if (l.rule || a->question.open || a->search.open) draw_rule(a, p, y - 1);
     draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
-    if (l.hints) bar_hints(a, p, p.h - 1);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */

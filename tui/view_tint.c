@@ -72,7 +72,7 @@ static int class_at(const struct app *a, int64_t position)
     const struct sight *s = &a->sight;
     if (position >= s->focus.from && position < s->focus.from + s->focus.n)
         return ramp_class(s->kept[position - s->focus.from], s->n_heads);
-    return ramp_class_at(a->map, ramp_all(a->map), position, position + 1);
+    return app_class_at(a, position, position + 1);
 }
 
 /* The best kept of the tokens [from, end). */
@@ -91,8 +91,7 @@ static int line_class(const struct app *a, int64_t from, int64_t end)
 {
     const struct sight *s = &a->sight;
     int64_t kept = 0, seen = 0;
-    if (from < s->focus.from || end > s->focus.from + s->focus.n)
-        return ramp_class_at(a->map, ramp_all(a->map), from, end);
+    if (from < s->focus.from || end > s->focus.from + s->focus.n) return app_class_at(a, from, end);
     for (int64_t p = from; p < end && p < a->map->n_pos; p++) {
         kept += s->kept[p - s->focus.from];
         seen += s->n_heads;

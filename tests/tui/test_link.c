@@ -34,8 +34,8 @@ static bool start(struct pty *p, bool mute)
 static int frames_since(const struct pty *p, size_t from)
 {
     int n = 0;
-    for (size_t at = from; at + 8 <= p->bytes.n; at++)
-        n += memcmp(p->bytes.data + at, "\033[?2026h", 8) == 0;
+    for (size_t at = from; at + 4 <= p->bytes.n; at++)
+        n += memcmp(p->bytes.data + at, "\033[5n", 4) == 0; /* each ends with this question */
     return n;
 }
 

@@ -334,6 +334,76 @@ static void test_scroll_is_held(void **state)
     stage_release(&s);
 }
 
+/* How often the text moves while `rows` of it come, one in `ms`; its end is always on the screen.
+ */
+static int leaps(int rows, int ms)
+{
+    struct stage s;
+    struct str out = {0};
+    int n = 0, top = -1;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    s.freeze_after = 1;
+    stage_type(&s, "words 900\r");
+    for (int i = 0; i < rows; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "\n\nline%04d", i); /* a paragraph: two rows */
+        s.app.now_ms += ms;
+        stage_news(&s, NEWS_TEXT, 0, 0, line);
+        assert_non_null(strstr(stage_draw(&s, 80, 24, &out), line + 2));
+        n += s.app.chat.top_row != top;
+        top = s.app.chat.top_row;
+    }
+    str_release(&out);
+    stage_release(&s);
+    return n;
+}
+
+static void test_fast_text_leaps(void **state)
+{
+    (void)state;
+    assert_in_range(leaps(300, 1000), 290, 300);
+    assert_in_range(leaps(300, 200), 60, 125); /* twice a second */
+    assert_in_range(leaps(300, 25), 60, 100);  /* by half a page */
+}
+
+/* What is left standing while an answer streams is what a whole frame would show. */
+static void test_parts_make_the_whole(void **state)
+{
+    static const struct {
+        int w, h;
+    } at[] = {{160, 50}, {80, 24}, {120, 30}, {80, 14}, {40, 12}};
+    struct stage s;
+    struct grid whole = {0};
+    struct str parts = {0}, out = {0};
+    (void)state;
+    stage_init(&s, false, false);
+    stage_open(&s, NULL);
+    stage_type(&s, "tell me more, in words 300\r");
+    s.freeze_after = 40;
+    stage_type(&s, "and more, in words 300\r");
+    for (int i = 0; i < 200; i++) {
+        int w = at[i / 40].w, h = at[i / 40].h;
+        app_draw(&s.app, &s.grid, w, h);
+        stage_news(&s, NEWS_TEXT, 0, 0, i % 7 ? " wörter 字" : "\n\n# next\n");
+        if (i % 3 == 0) stage_key(&s, i % 5 ? 'x' : '\n');
+        if (i % 11 == 0) stage_type(&s, " queued\r");
+        if (i % 13 == 0) stage_key(&s, i % 2 ? K_PAGE_UP : K_END);
+        if (i % 17 == 0) stage_key(&s, CTRL('r'));
+        app_draw(&s.app, &s.grid, w, h);
+        str_clear(&parts);
+        grid_dump(&s.grid, &parts);
+        str_clear(&out);
+        app_draw(&s.app, &whole, w, h); /* another grid: nothing stands there */
+        grid_dump(&whole, &out);
+        assert_string_equal(str_get(&parts), str_get(&out));
+    }
+    grid_release(&whole);
+    str_release(&parts);
+    str_release(&out);
+    stage_release(&s);
+}
+
 int main(int argc, char **argv)
 {
     update = argc > 1 && strcmp(argv[1], "--update") == 0;
@@ -353,6 +423,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_scroll_is_held),
+        cmocka_unit_test(test_fast_text_leaps),
+        cmocka_unit_test(test_parts_make_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a folder of its own).
 
-VERSION := 0.0.1
+VERSION := 0.1.0
 PREFIX ?= /usr/local
 TEST_DATA ?= $(if $(CROSS),,../shared/data)
 CC ?= cc

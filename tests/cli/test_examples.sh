@@ -24,7 +24,7 @@ export PATH
 stand_in() {
     sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \
         -e 's,-m MODEL,-m model.gguf,' -e 's,-m FILE,-m model.gguf,' -e 's, TASK, niah,' -e 's,--out H$,--out heads.gguf,' \
-        -e 's,COMMAND,list,' -e 's,CROSS=…,CROSS=aarch64,'
+        -e 's,COMMAND,list,' -e 's,--policy NAME,--policy sink,' -e 's,CROSS=…,CROSS=aarch64,'
 }
 # What a sentence leaves out; measuring and training cut short (of two values the later counts).
 completed() {

@@ -48,7 +48,10 @@ struct cache_head { /* one KV head of one layer */
     float *score;   /* [capacity] */
     uint32_t *pos;  /* [capacity] ascending: positions in the conversation */
     int len, capacity;
-    int coming;   /* units that are about to be loaded */
+    int coming; /* units that are about to be loaded */
+    /* evict: units with a larger key stay, and the first so many of those with an equal one */
+    uint32_t stay_key;
+    int stay_equal;
     size_t slot0; /* its first slot, counted over the whole pool */
 };
 
@@ -69,6 +72,7 @@ struct cache {
     uint32_t *pos;
     float *state;        /* [n_layer][n_state] */
     int64_t n_pos;       /* positions seen */
+    int n_unscored;      /* the newest so many of them get their scores later, see forward_score */
     int64_t n_evicted;   /* units, since it was opened */
     int64_t n_evictions; /* times */
     int64_t col_width;   /* positions per column of `kept` */

@@ -121,26 +121,34 @@ static void make_keys(const struct job *j, int index, int budget)
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-static void move_unit(const struct cache *c, struct cache_head *h, int to, int from)
+static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
 {
-    if (to == from) return;
-    size_t t = (size_t)to, f = (size_t)from;
-    memcpy(h->k + t * c->k_bytes, h->k + f * c->k_bytes, c->k_bytes);
-    memcpy(h->v + t * c->v_bytes, h->v + f * c->v_bytes, c->v_bytes);
-    h->score[t] = h->score[f];
-    h->pos[t] = h->pos[f];
+    if (to == from || n == 0) return;
+    size_t t = (size_t)to, f = (size_t)from, m = (size_t)n;
+    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, m * c->k_bytes);
+    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, m * c->v_bytes);
+    memmove(h->score + t, h->score + f, m * sizeof *h->score);
+    memmove(h->pos + t, h->pos + f, m * sizeof *h->pos);
 }
 
-/* Units above the threshold stay, and the first `equal` of those that reach it. */
-static void compact(const struct job *j, int index, uint32_t threshold, int64_t equal)
+static void compact(void *ctx, int index, int thread)
 {
+    const struct job *j = ctx;
     struct cache_head *h = &j->c->heads[index];
     const union evict_slot *s = j->slots + h->slot0;
-    int to = 0;
-    for (int k = 0; k < h->len; k++)
-        if (s[k].key > threshold || (s[k].key == threshold && equal-- > 0))
-            move_unit(j->c, h, to++, k);
-    h->len = to;
+    int to = 0, n = 0; /* units that stay: in their place; side by side before k */
+    (void)thread;
+    for (int k = 0; k < h->len; k++) {
+        if (s[k].key > h->stay_key || (s[k].key == h->stay_key && h->stay_equal-- > 0)) {
+            n++;
+            continue;
+        }
+        move_units(j->c, h, to, k - n, n);
+        to += n;
+        n = 0;
+    }
+    move_units(j->c, h, to, h->len - n, n);
+    h->len = to + n;
     cache_recount(j->c, index);
 }
 
@@ -151,11 +159,12 @@ static void evict_head(void *ctx, int index, int thread)
     const struct job *j = ctx;
     int64_t equal;
     int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
-    (void)thread;
     if (j->c->heads[index].len <= keep) return;
     make_keys(j, index, keep);
-    uint32_t threshold = select_key(j, index, index + 1, keep, &equal);
-    compact(j, index, threshold, equal);
+    struct cache_head *h = &j->c->heads[index];
+    h->stay_key = select_key(j, index, index + 1, keep, &equal);
+    h->stay_equal = (int)equal;
+    compact(ctx, index, thread);
 }
 
 /* ---- heads that share ------------------------------------------------------------------------ */
@@ -188,12 +197,15 @@ static int64_t group_budget(const struct cache *c, const struct evict_rule *rule
     return n;
 }
 
-static void evict_group(struct job *j, int first, int end)
+/* Chooses what stays of heads [first, end). */
+static void choose_in_group(const struct job *j, int first, int end)
 {
     struct cache *c = j->c;
     int64_t keep = group_budget(c, j->rule, first, end), units = 0, may_stay = 0, equal;
     int max = j->rule->head_budget_max ? j->rule->head_budget_max : INT_MAX;
     for (int i = first; i < end; i++) {
+        c->heads[i].stay_key = KEY_NEVER;
+        c->heads[i].stay_equal = INT_MAX;
         units += c->heads[i].len;
         may_stay += c->heads[i].len < max ? c->heads[i].len : max;
     }
@@ -201,11 +213,13 @@ static void evict_group(struct job *j, int first, int end)
     if (may_stay < keep) keep = may_stay;
     uint32_t threshold = select_key(j, first, end, keep, &equal);
     for (int i = first; i < end; i++) {
-        const union evict_slot *s = j->slots + c->heads[i].slot0;
-        int64_t here = 0;
-        for (int k = 0; k < c->heads[i].len; k++) here += s[k].key == threshold;
-        compact(j, i, threshold, equal);
-        equal -= here < equal ? here : equal;
+        struct cache_head *h = &c->heads[i];
+        const union evict_slot *s = j->slots + h->slot0;
+        int here = 0;
+        for (int k = 0; k < h->len; k++) here += s[k].key == threshold;
+        h->stay_key = threshold;
+        h->stay_equal = here < equal ? here : (int)equal;
+        equal -= h->stay_equal;
     }
 }
 
@@ -246,8 +260,9 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         for (int l = 0; l < n_groups; l++) {
             int first, end;
             group_of(c, l, &first, &end);
-            evict_group(&job, first, end);
+            choose_in_group(&job, first, end);
         }
+        pool_run(p, n_heads(c), compact, &job);
         cache_layout(c);
     }
     int64_t gone = before - cache_units(c);

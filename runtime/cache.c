@@ -80,6 +80,7 @@ void cache_clear(struct cache *c)
         c->heads[i].len = c->heads[i].coming = 0;
         slot0 += (size_t)capacity;
     }
+    c->n_unscored = 0;
     memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
     if (c->shape.n_state)
         memset(c->state, 0, (size_t)(c->shape.n_layer * c->shape.n_state) * sizeof *c->state);

@@ -117,9 +117,11 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
     for (int i = 0; !rc && i < c->shape.n_layer; i++) memory_write(c, i, &memory[i]);
     if (!rc) {
+        context_score(x);
         for (int i = 0; i < n_heads; i++) scores[i] = c->heads[i].score[c->heads[i].len - 1];
         cache_take_back(c);
         rc = context_run(x, &id, 1, 1, e);
+        context_score(x);
     }
     if (!rc) {
         for (int i = 0; i < n_heads; i++) c->heads[i].score[c->heads[i].len - 1] = scores[i];
@@ -133,6 +135,11 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     free(memory);
     free(scores);
     return rc;
+}
+
+void context_score(struct context *x)
+{
+    if (!x->gpu) forward_score(&x->forward, &x->cache);
 }
 
 int context_evict(struct context *x, int64_t *gone, struct err *e)
@@ -150,6 +157,7 @@ int context_evict(struct context *x, int64_t *gone, struct err *e)
     *gone = 0;
     if (p->policy->scorer == POLICY_KEEP_ALL || !evict_needed(&x->cache, &rule)) return 0;
     if (x->gpu) return cuda_evict(x->gpu, &rule, gone, e);
+    context_score(x);
     score_values(f, &x->cache);
     *gone = evict(&x->cache, &rule, x->engine->pool, f->slots);
     return 0;
@@ -170,8 +178,9 @@ double context_bytes_per_token(const struct context *x)
             bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
     }
     const struct heads *h = x->engine->heads;
+    int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->n_layer; i++)
-        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in);
+        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
     return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
 }
 

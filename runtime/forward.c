@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/pool.h"
+#include "runtime/base/system.h"
 #include "runtime/evict.h"
 #include "runtime/score.h"
 
@@ -27,12 +28,40 @@ static int n_kv(const struct model *m)
     return m->n_kv_head * m->head_dim;
 }
 
+static bool quantized(const struct kn_weight *w)
+{
+    return kn_is_quantized(w->type);
+}
+
 static void plan_act(struct kn_act *act, int n_in, size_t chunk, struct arena *a)
 {
     act->n_in = n_in;
     act->q = arena_take(a, chunk, (size_t)n_in);
     act->d = arena_take(a, chunk * (size_t)(n_in / KN_GROUP + 1), sizeof(float));
     act->sum = arena_take(a, chunk * (size_t)(n_in / KN_GROUP + 1), sizeof(int32_t));
+}
+
+static bool predicts(const struct forward *f)
+{
+    return f->heads && f->policy->scorer == POLICY_CIS;
+}
+
+/* The inputs of retaining heads: of a chunk's tokens, and of those that wait. */
+static void plan_scoring(struct forward *f, int qkv, struct arena *a)
+{
+    const size_t n_layer = (size_t)f->model->n_layer, n_batch = n_layer * FORWARD_SCORE_BATCH;
+    const size_t n = n_batch > (size_t)f->chunk ? n_batch : (size_t)f->chunk;
+    f->scores = arena_take(a, n * (size_t)f->model->n_kv_head, sizeof(float));
+    plan_act(&f->act_qkv, qkv, (size_t)f->chunk, a);
+    f->unscored = arena_take(a, n_layer, sizeof *f->unscored);
+    for (int i = 0; i < f->model->n_layer; i++) {
+        struct kn_act act = {.n_in = qkv};
+        if (quantized(&f->heads->layers[i].w1))
+            plan_act(&act, qkv, FORWARD_SCORE_BATCH, a);
+        else
+            act.x = arena_take(a, FORWARD_SCORE_BATCH * (size_t)qkv, sizeof(float));
+        if (f->unscored) f->unscored[i] = act;
+    }
 }
 
 /* Floats of one part's partial softmax: m, l and acc of all its rows. */
@@ -94,9 +123,8 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
     f->gate = arena_take(a, chunk * (size_t)m->n_ff, sizeof(float));
     f->up = arena_take(a, chunk * (size_t)m->n_ff, sizeof(float));
     f->tmp = arena_take(a, chunk * (size_t)m->n_embd, sizeof(float));
-    f->scores = arena_take(a, chunk * (size_t)m->n_kv_head, sizeof(float));
     plan_act(&f->act, widest, chunk, a);
-    if (o->heads) plan_act(&f->act_qkv, qkv, chunk, a);
+    if (predicts(f)) plan_scoring(f, qkv, a);
     /* One token attends in many parts; many tokens in one part per thread at a time. */
     int splits = (longest + ATTEND_SPLIT - 1) / ATTEND_SPLIT;
     size_t one = (size_t)(m->n_kv_head * splits) * partial_floats(m, 1);
@@ -123,11 +151,6 @@ struct step {
     int index; /* of the layer */
     int n;     /* tokens in this chunk */
 };
-
-static bool quantized(const struct kn_weight *w)
-{
-    return kn_is_quantized(w->type);
-}
 
 /* Token t's row of an activation; the scales' stride follows from n_in. */
 static void quantize_row(const struct forward *f, const struct kn_act *a, const float *x, int t)
@@ -249,6 +272,17 @@ static void linear_run(struct linear *l)
     pool_run(l->f->pool, parts, linear_part, l);
 }
 
+static int64_t score_begins(const struct forward *f)
+{
+    return f->score_ns ? system_clock_ns() : 0;
+}
+
+/* On n_threads threads, which began together. */
+static void score_ended(const struct forward *f, int64_t began_ns, int n_threads)
+{
+    if (f->score_ns) *f->score_ns += (system_clock_ns() - began_ns) * n_threads;
+}
+
 /* ---- units ----------------------------------------------------------------------------------- */
 
 /* What some families do to a token's queries and keys before they are rotated. */
@@ -295,8 +329,6 @@ static void append_part(void *ctx, int part, int thread)
             h->pos[slot] = (uint32_t)pos;
             h->score[slot] = policy_score(f->policy, f->seed, s->index * m->n_kv_head + i, pos);
         }
-        if (f->heads && quantized(&f->heads->layers[s->index].w1))
-            quantize_row(f, &f->act_qkv, f->qkv, t);
     }
 }
 
@@ -379,25 +411,44 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
     }
 }
 
+/* Keeps the input of a generated token's score. */
+static void score_later(const struct step *s)
+{
+    const struct forward *f = s->f;
+    struct kn_act *a = &f->unscored[s->index];
+    int64_t began_ns = score_begins(f);
+    size_t at = (size_t)s->c->n_unscored * (size_t)a->n_in, g = at / KN_GROUP;
+    if (a->q)
+        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, f->qkv, a->n_in);
+    else
+        memcpy((float *)a->x + at, f->qkv, (size_t)a->n_in * sizeof *f->qkv);
+    score_ended(f, began_ns, 1);
+}
+
 static void score_block(const struct step *s, int block)
 {
     const struct forward *f = s->f;
     const struct heads_layer *l = &f->heads->layers[s->index];
     int t0 = block * TOKENS_PER_PART;
     int n = s->n - t0 < TOKENS_PER_PART ? s->n - t0 : TOKENS_PER_PART;
+    int64_t began_ns = score_begins(f);
+    for (int t = t0; quantized(&l->w1) && t < t0 + n; t++) quantize_row(f, &f->act_qkv, f->qkv, t);
     size_t at = (size_t)t0 * (size_t)f->act_qkv.n_in, g = at / KN_GROUP;
     struct kn_act x = {f->act_qkv.n_in, f->qkv + at, f->act_qkv.q + at, f->act_qkv.d + g,
                        f->act_qkv.sum + g};
     float *out = f->scores + (size_t)t0 * (size_t)f->heads->n_head;
     struct kn_score job = {&l->w1, l->w2, &x, n, f->heads->n_head, out};
     f->kernels->score(&job);
+    score_ended(f, began_ns, 1);
 }
 
 static void attend_part(void *ctx, int part, int thread)
 {
     const struct attend_job *j = ctx;
     int per_head = j->s->n == 1 ? j->n_splits : j->n_blocks;
-    if (part >= j->n_attend)
+    if (part >= j->n_attend && j->s->n == 1)
+        score_later(j->s);
+    else if (part >= j->n_attend)
         score_block(j->s, part - j->n_attend);
     else if (j->s->n == 1)
         attend_split(j, part / per_head, part % per_head);
@@ -443,7 +494,7 @@ static void attend(struct step *s)
     j.n_splits = parts_of(longest + 1, ATTEND_SPLIT);
     j.n_blocks = parts_of(s->n, ATTEND_TOKENS);
     j.n_attend = f->model->n_kv_head * (s->n == 1 ? j.n_splits : j.n_blocks);
-    int n_score = f->heads ? parts_of(s->n, TOKENS_PER_PART) : 0;
+    int n_score = predicts(f) ? parts_of(s->n, TOKENS_PER_PART) : 0;
     pool_run(f->pool, j.n_attend + n_score, attend_part, &j);
     if (s->n == 1) merge_splits(&j);
 }
@@ -452,10 +503,10 @@ static void attend(struct step *s)
 static void commit_units(const struct step *s)
 {
     const struct forward *f = s->f;
-    bool cis = f->heads && f->policy->scorer == POLICY_CIS;
+    bool scored = predicts(f) && s->n > 1;
     for (int i = 0; i < f->model->n_kv_head; i++) {
         struct cache_head *h = cache_head(s->c, s->index, i);
-        for (int t = 0; cis && t < s->n; t++)
+        for (int t = 0; scored && t < s->n; t++)
             h->score[h->len + t] = f->scores[t * f->heads->n_head + i];
         h->len += s->n;
     }
@@ -481,7 +532,9 @@ static void run_layer(struct step *s)
     pool_run(f->pool, parts_of(n, TOKENS_PER_PART), append_part, s);
     attend(s);
     commit_units(s);
+    int64_t began_ns = score_begins(f);
     score_observe(f, s->c, s->index, n);
+    score_ended(f, began_ns, f->n_threads);
 
     x = prepare(f, f->att, n_q(m), NULL, quantized(&l->o), n);
     struct linear out = {.f = f, .scale = m->residual_scale, .add_to = f->x};
@@ -560,6 +613,39 @@ static void run_surprise(struct forward *f, struct cache *c, const int32_t *ids,
     }
 }
 
+/* ---- scoring what waits ---------------------------------------------------------------------- */
+
+struct score_job {
+    struct forward *f;
+    struct cache *c;
+};
+
+static void score_layer(void *ctx, int layer, int thread)
+{
+    const struct score_job *j = ctx;
+    const struct forward *f = j->f;
+    const struct heads_layer *l = &f->heads->layers[layer];
+    int n = j->c->n_unscored, n_head = f->heads->n_head;
+    int64_t began_ns = score_begins(f);
+    (void)thread;
+    float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
+    struct kn_score job = {&l->w1, l->w2, &f->unscored[layer], n, n_head, out};
+    f->kernels->score(&job);
+    for (int i = 0; i < n_head; i++) {
+        struct cache_head *h = cache_head(j->c, layer, i);
+        for (int t = 0; t < n; t++) h->score[h->len - n + t] = out[t * n_head + i];
+    }
+    score_ended(f, began_ns, 1);
+}
+
+void forward_score(struct forward *f, struct cache *c)
+{
+    struct score_job j = {f, c};
+    if (c->n_unscored == 0) return;
+    pool_run(f->pool, f->model->n_layer, score_layer, &j);
+    c->n_unscored = 0;
+}
+
 /* ---- a chunk --------------------------------------------------------------------------------- */
 
 void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
@@ -567,6 +653,7 @@ void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, 
     const struct model *m = f->model;
     assert(n >= 1 && n <= f->chunk && n_logits <= f->n_logits && n_logits <= n);
     assert(cache_room(c) >= n);
+    if (n > 1) forward_score(f, c);
     for (int t = 0; t < n; t++) {
         assert(ids[t] >= 0 && ids[t] < m->n_vocab);
         float *x = f->x + (size_t)t * (size_t)m->n_embd;
@@ -579,5 +666,6 @@ void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, 
     }
     if (policy_uses(f->policy, POLICY_SURPRISAL)) run_surprise(f, c, ids, n);
     cache_appended(c, n);
+    if (predicts(f) && n == 1 && ++c->n_unscored == FORWARD_SCORE_BATCH) forward_score(f, c);
     if (n_logits) run_logits(f, n, n_logits);
 }

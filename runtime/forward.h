@@ -20,6 +20,7 @@ struct pool;
 union evict_slot;
 
 #define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
+#define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
 
 struct forward {
     const struct model *model;
@@ -33,6 +34,7 @@ struct forward {
     /* Sees the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = nobody looks. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
+    _Atomic int64_t *score_ns; /* adds up what scoring takes of all threads; NULL = not counted */
     /* scratch, [chunk] rows each */
     float *x;      /* [n_embd] residual stream */
     float *norm;   /* [n_embd] */
@@ -43,8 +45,9 @@ struct forward {
     float *tmp;    /* [n_embd] */
     float *scores; /* [n_kv_head] */
     struct kn_act act, act_qkv;
-    float *partial; /* attention before merging: see forward.c */
-    float *logits;  /* [n_logits][n_vocab]: of the last chunk's last tokens */
+    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: as act_qkv */
+    float *partial;          /* attention before merging: see forward.c */
+    float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
     /* for the policy; NULL where it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
     float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
@@ -71,6 +74,11 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
 /* Runs n (1 … chunk) tokens; every head of the cache must have room for them. Logits of the last
  * n_logits tokens are in f->logits afterwards, row by row. */
 void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
+
+/* Scores the newest units that have none yet. A retaining head's weights are read whole however few
+ * tokens it scores, so generated tokens wait for FORWARD_SCORE_BATCH of them, with the score 0; who
+ * needs scores earlier calls this. */
+void forward_score(struct forward *f, struct cache *c);
 
 /* Scratch of one thread for attention of FORWARD_ATTEND_TOKENS queries: m, l and acc. */
 float *forward_partial(const struct forward *f, int thread);

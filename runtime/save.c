@@ -300,6 +300,8 @@ int save_message(struct save *s, enum chat_role role, const char *text, size_t n
 static int put_units(struct save *s, const struct cache *c, struct err *e)
 {
     int n = (int)(c->n_pos - s->saved_pos);
+    assert(c->n_unscored == 0);
+    s->n_unscored = 0;
     if (s->broken) return store_cache_drop(s->store, s->conversation, e);
     if (n <= 0) return 0;
     size_t bytes = segment_bytes(c, n);
@@ -403,22 +405,39 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
     return rc ? rc : save_note_point(s, &p, e);
 }
 
+/* The newest unit of every head, for the tail: a segment per layer. Units that were written before
+ * they had their scores, up to this one, get them from the first that is written afterwards: behind
+ * its segments, head by head. What a crash leaves without scores has 0, the score of an average
+ * unit. */
+static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
+                          struct err *e)
+{
+    size_t one = segment_bytes(c, 1), n_layer = (size_t)c->shape.n_layer;
+    int late = c->n_unscored || !s->n_unscored ? 0 : s->n_unscored + 1;
+    size_t late_bytes = (size_t)late * sizeof(float);
+    size_t bytes = n_layer * one + (size_t)n_heads(c) * late_bytes;
+    int rc = reserve(s, bytes, e);
+    if (!rc) rc = cache_fetch(c, 1, e);
+    if (rc) return rc;
+    for (int i = 0; i < c->shape.n_layer; i++)
+        segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
+    for (int i = 0; late && i < n_heads(c); i++)
+        memcpy(s->bytes + n_layer * one + (size_t)i * late_bytes,
+               c->heads[i].score + c->heads[i].len - late, late_bytes);
+    s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;
+    row->units = s->bytes;
+    row->n_units = bytes;
+    return 0;
+}
+
 static int put_token(struct save *s, const struct cache *c, const struct save_token *t,
                      struct err *e)
 {
     struct store_tail row = {
         .position = t->position, .token = t->id, .text = t->bytes, .n_text = t->n};
-    size_t one = segment_bytes(c, 1), n = one * (size_t)c->shape.n_layer;
-    if (c->n_pos > s->saved_pos && !s->broken) {
-        int rc = reserve(s, n, e);
-        if (!rc) rc = cache_fetch(c, 1, e);
-        if (rc) return rc;
-        for (int i = 0; i < c->shape.n_layer; i++)
-            segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
-        row.units = s->bytes;
-        row.n_units = n;
-    }
-    return store_tail_add(s->store, s->conversation, &row, e);
+    int rc = 0;
+    if (c->n_pos > s->saved_pos && !s->broken) rc = put_tail_units(s, c, &row, e);
+    return rc ? rc : store_tail_add(s->store, s->conversation, &row, e);
 }
 
 int save_units(struct save *s, const struct cache *c, const struct save_state *now,

@@ -9,6 +9,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/pool.h"
+#include "runtime/forward.h"
 #include "store/store.h"
 
 /* Layers side by side. Reading takes as long as three threads need for what was read. */
@@ -273,20 +274,35 @@ static int take_blob(void *ctx, const struct store_blob *b)
     return 0;
 }
 
+/* Scores of every head's newest units, which were written without. */
+static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
+{
+    size_t n_heads = (size_t)(c->shape.n_layer * c->shape.n_head), each = bytes / n_heads;
+    int n = (int)(each / sizeof(float));
+    if (bytes % (n_heads * sizeof(float)) || n > FORWARD_SCORE_BATCH) return false;
+    for (size_t i = 0; i < n_heads; i++, scores += each) {
+        struct cache_head *h = &c->heads[i];
+        if (h->len < n) return false;
+        memcpy(h->score + h->len - n, scores, each);
+    }
+    return true;
+}
+
 /* Units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
 static int take_tail(void *ctx, const struct store_tail *t)
 {
     struct load *job = ctx;
     struct cache *c = job->c;
-    size_t one = segment_bytes(c, 1);
+    size_t one = segment_bytes(c, 1), all = one * (size_t)c->shape.n_layer;
     if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* in the log already */
-    if (t->n_units != one * (size_t)c->shape.n_layer) return 1;
+    if (t->n_units < all) return 1;
     for (int i = 0; i < c->shape.n_layer; i++) {
         struct segment g;
         if (!segment_open(&g, (const uint8_t *)t->units + (size_t)i * one, one) ||
             !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
             return 1;
     }
+    if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all)) return 1;
     c->n_pos++;
     return 0;
 }

@@ -12,6 +12,7 @@ struct save {
     int64_t rewind_bytes;
     int64_t next_seq;
     int64_t saved_pos; /* positions below are in the log */
+    int n_unscored;    /* newest units of the tail that were written without their scores */
     int n_layer;
     int64_t *n_gone;           /* [n_layer] units that the log says are gone */
     struct save_point *points; /* oldest first */

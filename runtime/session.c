@@ -116,6 +116,12 @@ static const struct save_state *state_now(struct session *s)
     return &s->state;
 }
 
+static int save_now(struct session *s, const struct save_token *first, struct err *e)
+{
+    context_score(&s->ctx);
+    return save_units(s->save, &s->ctx.cache, state_now(s), first, e);
+}
+
 /* Tells which bytes of a message each of its tokens stands for. `first`: of the conversation. */
 static void report_tokens(const struct session *s, const struct save_message *m, int64_t position,
                           bool first, const struct session_sink *k)
@@ -153,11 +159,11 @@ static int make_room_to_answer(struct session *s, const struct session_sink *k, 
 {
     *ok = cache_room(&s->ctx.cache) > 0;
     if (*ok || keeps_all(s)) return 0;
-    int rc = s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+    int rc = s->save ? save_now(s, NULL, e) : 0;
     if (!rc) rc = evict_now(s, k, e);
     if (rc) return rc;
     *ok = true;
-    return s->save ? save_units(s->save, &s->ctx.cache, state_now(s), NULL, e) : 0;
+    return s->save ? save_now(s, NULL, e) : 0;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -195,7 +201,7 @@ static int read_pending(struct session *s, const struct session_sink *k, enum se
         drop_pending(s, (size_t)n);
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
-        if (!last && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+        if (!last && s->save) rc = save_now(s, NULL, e);
         if (rc) return rc;
     }
     *end = SESSION_TURN_END;
@@ -249,7 +255,7 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
     tokens_push(&s->answer_ids, t->id);
     s->answering = true;
     if (!s->save) return 0;
-    if (first) return save_units(s->save, &s->ctx.cache, state_now(s), t, e);
+    if (first) return save_now(s, t, e);
     return save_answer_token(s->save, &s->ctx.cache, t, e);
 }
 
@@ -273,6 +279,7 @@ static int finish_answer(struct session *s, const struct session_sink *k, struct
     struct finish f = {s, k, &why, 0};
     int rc = 0;
     if (!s->answering) return 0;
+    context_score(&s->ctx);
     if (s->save)
         rc = save_answer(s->save, &s->ctx.cache, state_now(s), str_get(&s->answer), s->answer.n,
                          s->answer_ids.ids, s->answer_ids.n, finish_evict, &f, e);
@@ -433,9 +440,9 @@ static int read_taken(struct session *s, const struct session_sink *sink, struct
     int rc = read_pending(s, sink, &end, e);
     tokens_push(&s->pending, last.ids[0]);
     tokens_release(&last);
-    if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    if (!rc && s->save) rc = save_now(s, NULL, e);
     if (!rc) rc = evict_now(s, sink, e);
-    if (!rc && s->save) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    if (!rc && s->save) rc = save_now(s, NULL, e);
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT, "the context of %d units is full; choose another --policy",
                      s->ctx.plan.capacity);
@@ -538,7 +545,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     s->n_reread += (int64_t)s->pending.n;
     int rc = read_pending(s, k, &end, e);
     tokens_push(&s->pending, last);
-    if (!rc) rc = save_units(s->save, &s->ctx.cache, state_now(s), NULL, e);
+    if (!rc) rc = save_now(s, NULL, e);
     if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "reading again was interrupted");
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT,

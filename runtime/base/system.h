@@ -8,6 +8,7 @@ int64_t system_memory_bytes(void);    /* of the machine, or of the cgroup when t
 int64_t system_available_bytes(void); /* could be taken without swapping */
 int64_t system_process_bytes(void);   /* resident now */
 int64_t system_process_peak_bytes(void);
+void system_process_peak_reset(void); /* the peak begins again at what is resident now */
 
 int64_t system_clock_ns(void); /* monotonic */
 int64_t system_unix_ms(void);

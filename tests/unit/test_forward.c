@@ -143,13 +143,48 @@ static void test_q4_k_m(void **state)
     compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 1, 0.006, 0.95);
 }
 
+/* Tokens that are scored in batches get the scores of a chunk, to the bit. */
+static void test_scores_in_batches(void **state)
+{
+    enum { N = 37 };
+    struct options o;
+    struct engine *g;
+    struct context chunk, single;
+    struct err e = {0};
+    int32_t ids[N];
+    (void)state;
+    options_init(&o);
+    o.policy = "locret";
+    o.budget = "64";
+    o.chunk = 64;
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&chunk, g, &o, 1, &e)) fail_msg("%s", e.text);
+    if (context_open(&single, g, &o, 1, &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < N; i++) ids[i] = 300 + 7 * i;
+    forward_run(&chunk.forward, &chunk.cache, ids, N, 1);
+    for (int i = 0; i < N; i++) forward_run(&single.forward, &single.cache, ids + i, 1, 1);
+    assert_int_equal(single.cache.n_unscored, N % FORWARD_SCORE_BATCH);
+    context_score(&single);
+    for (int i = 0; i < chunk.cache.shape.n_layer * chunk.cache.shape.n_head; i++)
+        assert_memory_equal(chunk.cache.heads[i].score, single.cache.heads[i].score,
+                            N * sizeof *chunk.cache.heads[i].score);
+    context_release(&chunk);
+    context_release(&single);
+    engine_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f16_as_f32),  cmocka_unit_test(test_q4_0_as_f32),
-        cmocka_unit_test(test_q8_0_as_f32), cmocka_unit_test(test_q4_k_m_as_f32),
-        cmocka_unit_test(test_f16),         cmocka_unit_test(test_q4_0),
-        cmocka_unit_test(test_q8_0),        cmocka_unit_test(test_q4_k_m),
+        cmocka_unit_test(test_f16_as_f32),
+        cmocka_unit_test(test_q4_0_as_f32),
+        cmocka_unit_test(test_q8_0_as_f32),
+        cmocka_unit_test(test_q4_k_m_as_f32),
+        cmocka_unit_test(test_f16),
+        cmocka_unit_test(test_q4_0),
+        cmocka_unit_test(test_q8_0),
+        cmocka_unit_test(test_q4_k_m),
+        cmocka_unit_test(test_scores_in_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -777,6 +778,72 @@ static void test_damaged_caches_are_replayed(void **state)
     }
 }
 
+/* ---- scores of a crashed answer -------------------------------------------------------------- */
+
+enum { CRASH_AFTER = 40 }; /* tokens of the answer: two batches of scores, and some that wait */
+
+static void on_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    int *left = ctx;
+    (void)position;
+    (void)n_bytes;
+    if (n == 1 && --*left == 0) _exit(0);
+}
+
+/* A process of its own dies in the middle of an answer. */
+static void crash(const char *dir, struct options o)
+{
+    pid_t child = fork();
+    int status, left = CRASH_AFTER;
+    if (child == 0) {
+        struct session_sink k = {.ctx = &left, .tokens = on_token};
+        enum session_end end;
+        struct err e;
+        o.threads = 1; /* the engine's other threads were not forked */
+        if (engine_open(&engine, &o, NULL, NULL, NULL, &e)) _exit(1);
+        struct session *s = open_session(open_library(dir), o, false);
+        session_say(s, said[2], strlen(said[2]), &k, &end, &e);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Generated tokens are scored in batches: what a crash finds without a score has 0, and nothing is
+ * read again; the others have the scores that they would have had. */
+static void test_crash_keeps_scores(void **state)
+{
+    (void)state;
+    struct options o = options_of("locret", "q4", 0);
+    struct log log = {0};
+    char *dir = temporary();
+    o.budget = "200";
+    o.reserve = 64;
+    o.n_predict = CRASH_AFTER + 1;
+    o.ignore_end = true;
+    crash(dir, o);
+    struct library *l = open_library(dir);
+    struct session *cut = open_session(l, o, true), *whole = open_session(NULL, o, false);
+    struct session_stats st;
+    session_stats(cut, &st);
+    assert_int_equal(st.n_reread, 0);
+    say(whole, said[2], &log);
+    const struct cache *a = session_cache(cut), *b = session_cache(whole);
+    assert_true(a->n_pos > CRASH_AFTER && a->n_pos < b->n_pos);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        int n = (int)a->n_pos;
+        while (a->heads[i].score[n - 1] == 0) n--;
+        assert_in_range(a->n_pos - n, 1, 15);
+        assert_memory_equal(a->heads[i].score, b->heads[i].score,
+                            (size_t)n * sizeof *a->heads[i].score);
+    }
+    session_close(cut);
+    session_close(whole);
+    library_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
 /* A full cache without eviction ends with a word, not with an answer from nowhere. */
 static void test_policy_full_ends(void **state)
 {
@@ -835,6 +902,7 @@ int main(void)
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_other_format_is_replayed),
         cmocka_unit_test(test_damaged_caches_are_replayed),
+        cmocka_unit_test(test_crash_keeps_scores),
         cmocka_unit_test(test_policy_full_ends),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

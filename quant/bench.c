@@ -1,7 +1,8 @@
 /* bench: speed by depth, with the share of the memory bandwidth that this very program reaches on
  * the same threads in the same run. Decoding one token must read all weights and every unit of the
  * cache once: bytes per token x tokens per second over measured bandwidth is how close it comes to
- * the limit. */
+ * the limit. Machines are shared and their speed drifts, so everything is measured in turns:
+ * repetition by repetition the depths, at each a prompt, the bandwidth, an answer, the rival. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,25 +60,29 @@ static double median(double *v, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* Bytes per second that all threads together read from memory: the best of seven sweeps, since it
- * serves as the ceiling. */
-static double read_bandwidth(struct pool *p, struct err *e)
+/* Sets *out to the bytes per second that all threads together read from memory, the median of
+ * seven sweeps. The memory is returned, and what it adds to the process's peak forgotten. */
+static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err *e)
 {
+    enum { SWEEPS = 7 };
+    const size_t block = BLOCK_WORDS * sizeof(uint64_t);
+    const size_t read = SWEEP_BYTES / SWEEP_PARTS / block * block * SWEEP_PARTS;
     struct arena a;
     struct sweep s = {0};
-    double best = 0;
-    if (arena_init(&a, "bandwidth test", SWEEP_BYTES, e)) return -1;
+    double rate[SWEEPS];
+    if (system_process_peak_bytes() > *peak) *peak = system_process_peak_bytes();
+    if (arena_init(&a, "bandwidth test", SWEEP_BYTES, e)) return e->code;
     memset(a.base, 1, SWEEP_BYTES);
     s.data = (const uint64_t *)(const void *)a.base;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < SWEEPS; i++) {
         int64_t t0 = system_clock_ns();
         pool_run(p, SWEEP_PARTS, sweep_part, &s);
-        size_t read = SWEEP_BYTES / SWEEP_PARTS / 8 / BLOCK_WORDS * BLOCK_WORDS * 8 * SWEEP_PARTS;
-        double rate = (double)read * 1e9 / (double)(system_clock_ns() - t0);
-        if (rate > best) best = rate;
+        rate[i] = (double)read * 1e9 / (double)(system_clock_ns() - t0);
     }
+    *out = median(rate, SWEEPS);
     arena_release(&a);
-    return best;
+    system_process_peak_reset();
+    return 0;
 }
 
 /* ---- a rival --------------------------------------------------------------------------------- */
@@ -125,6 +130,8 @@ static int run_rival(const char *command, int64_t depth, struct speed *out, stru
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 #define REPEAT_MAX 99
+#define PREFILL    512 /* tokens, without --prefill and --decode */
+#define DECODE     64
 
 /* One number of all repetitions. */
 struct series {
@@ -134,16 +141,33 @@ struct series {
 /* Of a prompt, or of an answer. */
 struct timing {
     struct series speed;                    /* tokens per second */
-    struct series score_share, evict_share; /* of the time: retaining heads; eviction */
+    struct series score_share, evict_share; /* of the time */
     struct series rival;
     double cold, median, spread; /* speed: the first, the median, (max - min) / median */
     double score, evict, vs;     /* medians */
 };
 
+/* A cache as it was. */
+struct past {
+    struct cache cache;
+    void *bytes; /* of the arena; NULL = nothing was kept */
+};
+
 struct point {
     int64_t depth;
+    struct context x;
+    int32_t *ids; /* [chunk] */
+    struct past past;
+    _Atomic int64_t score_ns; /* of all threads, in the current run */
     struct timing prefill, decode;
+    struct series bandwidth; /* bytes per second */
+    struct series share;     /* of it, that decoding reads */
     double bytes_per_token, operations_per_token;
+};
+
+/* What one run took. */
+struct cost {
+    double seconds, evicting, scoring;
 };
 
 /* Ids that look like text to the machine: a fixed pseudo-random walk over the vocabulary. */
@@ -153,23 +177,26 @@ static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
         ids[i] = (int32_t)(random_at(1, 2, (uint64_t)(position + i)) * n_vocab);
 }
 
-/* Runs n tokens in chunks; seconds it took, and those of them that went into eviction. */
-static int run_tokens(struct context *x, int32_t *ids, int64_t n, int chunk, double *seconds,
-                      double *evicting, struct err *e)
+/* Runs n tokens in chunks. */
+static int run_tokens(struct point *p, int64_t n, int chunk, struct cost *cost, struct err *e)
 {
+    struct context *x = &p->x;
     int64_t t0 = system_clock_ns(), gone, evict_ns = 0;
+    p->score_ns = 0;
     for (int64_t at = 0; at < n && !report_interrupted();) {
         int m = n - at < chunk ? (int)(n - at) : chunk, rc = 0;
         int64_t t1 = system_clock_ns();
         if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &gone, e);
         evict_ns += system_clock_ns() - t1;
-        fill_ids(ids, m, x->engine->model->n_vocab, x->cache.n_pos);
-        if (!rc) rc = context_run(x, ids, m, at + m == n || chunk == 1, e);
+        fill_ids(p->ids, m, x->engine->model->n_vocab, x->cache.n_pos);
+        if (!rc) rc = context_run(x, p->ids, m, at + m == n || chunk == 1, e);
         if (rc) return rc;
         at += m;
     }
-    *seconds = (double)(system_clock_ns() - t0) / 1e9;
-    *evicting = (double)evict_ns / 1e9;
+    context_score(x);
+    cost->seconds = (double)(system_clock_ns() - t0) / 1e9;
+    cost->evicting = (double)evict_ns / 1e9;
+    cost->scoring = (double)p->score_ns / 1e9 / x->plan.n_threads;
     return 0;
 }
 
@@ -200,37 +227,54 @@ static void fill_units(struct context *x, int n)
     cache_appended(c, n);
 }
 
-/* Runs n tokens, `chunk` at a time, after `depth` others. Where all units stay and keys and values
- * are packed alike, the others need not be run: no kernel's speed depends on what units hold. */
-static int run_at(struct context *x, int32_t *ids, int64_t depth, int n, int chunk, double *seconds,
-                  double *evicting, struct err *e)
+static void keep_past(struct point *p)
 {
-    const struct cache_shape *shape = &x->cache.shape;
-    bool keeps = x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type;
-    int rc = 0;
-    cache_clear(&x->cache);
-    if (keeps && !x->gpu)
-        fill_units(x, (int)depth);
-    else
-        rc = run_tokens(x, ids, depth, x->plan.chunk, seconds, evicting, e);
-    return rc ? rc : run_tokens(x, ids, n, chunk, seconds, evicting, e);
+    const struct arena *a = &p->x.cache_arena;
+    p->past.bytes = malloc(a->used);
+    if (!p->past.bytes) return;
+    memcpy(p->past.bytes, a->base, a->used);
+    p->past.cache = p->x.cache;
 }
 
-/* Repetition i. What scoring costs is the difference to the same without retaining heads. */
-static int time_once(struct context *x, int32_t *ids, int64_t depth, int n, int chunk,
-                     struct timing *t, int i, struct err *e)
+static void return_to_past(struct point *p)
 {
-    const struct heads *heads = x->forward.heads;
-    double s = 0, evicting = 0, bare = 0, unused;
-    int rc = run_at(x, ids, depth, n, chunk, &s, &evicting, e);
-    t->speed.v[i] = n / s;
-    t->evict_share.v[i] = evicting / s;
-    t->score_share.v[i] = 0;
-    if (rc || !heads) return rc;
-    x->forward.heads = NULL;
-    rc = run_at(x, ids, depth, n, chunk, &bare, &unused, e);
-    x->forward.heads = heads;
-    t->score_share.v[i] = 1 - bare / s;
+    memcpy(p->x.cache_arena.base, p->past.bytes, p->x.cache_arena.used);
+    p->x.cache = p->past.cache;
+}
+
+/* Makes the cache what `depth` tokens leave. Where all units stay and keys and values are packed
+ * alike, they need not be run: no kernel's speed depends on what units hold. Otherwise they are run
+ * once. */
+static int go_to(struct point *p, int64_t depth, struct err *e)
+{
+    struct context *x = &p->x;
+    const struct cache_shape *shape = &x->cache.shape;
+    bool keeps = x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type;
+    struct cost unused;
+    if (p->past.bytes && p->past.cache.n_pos == depth) {
+        return_to_past(p);
+        return 0;
+    }
+    cache_clear(&x->cache);
+    if (keeps && !x->gpu) {
+        fill_units(x, (int)depth);
+        return 0;
+    }
+    int rc = run_tokens(p, depth, x->plan.chunk, &unused, e);
+    if (!rc && !x->gpu && depth && depth == p->depth && !report_interrupted()) keep_past(p);
+    return rc;
+}
+
+/* Repetition i of n tokens, `chunk` at a time. */
+static int time_once(struct point *p, int64_t depth, int n, int chunk, struct timing *t, int i,
+                     struct err *e)
+{
+    struct cost c = {1, 0, 0};
+    int rc = go_to(p, depth, e);
+    if (!rc) rc = run_tokens(p, n, chunk, &c, e);
+    t->speed.v[i] = n / c.seconds;
+    t->evict_share.v[i] = c.evicting / c.seconds;
+    t->score_share.v[i] = c.scoring / c.seconds;
     return rc;
 }
 
@@ -244,24 +288,23 @@ static void summarize(struct timing *t, int n)
     t->vs = median(t->rival.v, n);
 }
 
-static int measure(struct context *x, const struct options *o, int32_t *ids, struct point *p,
-                   struct err *e)
+/* Repetition i at one depth. */
+static int measure(struct point *p, const struct options *o, int i, int64_t *peak, struct err *e)
 {
-    int n_prefill = o->prefill ? o->prefill : 512, n_decode = o->decode ? o->decode : 64;
-    int repeat = o->repeat > 0 && o->repeat < REPEAT_MAX ? o->repeat : 5;
-    for (int i = 0; i < repeat; i++) {
-        struct speed vs = {0};
-        int rc = time_once(x, ids, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
-        if (!rc) rc = time_once(x, ids, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
-        if (!rc && o->vs) rc = run_rival(o->vs, p->depth, &vs, e);
-        if (rc) return rc;
-        p->prefill.rival.v[i] = vs.prefill;
-        p->decode.rival.v[i] = vs.decode;
-    }
+    struct context *x = &p->x;
+    int n_prefill = o->prefill ? o->prefill : PREFILL, n_decode = o->decode ? o->decode : DECODE;
+    double *bandwidth = &p->bandwidth.v[i];
+    struct speed vs = {0};
+    int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
+    if (!rc) rc = read_bandwidth(x->engine->pool, peak, bandwidth, e);
+    if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
+    if (!rc && o->vs) rc = run_rival(o->vs, p->depth, &vs, e);
+    if (rc) return rc;
+    p->prefill.rival.v[i] = vs.prefill;
+    p->decode.rival.v[i] = vs.decode;
     p->bytes_per_token = context_bytes_per_token(x);
     p->operations_per_token = context_operations_per_token(x);
-    summarize(&p->prefill, repeat);
-    summarize(&p->decode, repeat);
+    p->share.v[i] = p->bytes_per_token * p->decode.speed.v[i] / *bandwidth;
     return 0;
 }
 
@@ -287,9 +330,10 @@ static void add_timing(cJSON *o, const char *name, const struct timing *t, bool 
     }
 }
 
-static void print_json(const struct context *x, const struct options *opts, const struct point *p,
-                       double bandwidth)
+static void print_json(struct point *p, const struct options *opts, int n, int64_t peak)
 {
+    const struct context *x = &p->x;
+    bool scores = x->forward.score_ns;
     cJSON *o = cJSON_CreateObject();
     char kv[16];
     plan_kv_text(&x->plan, kv);
@@ -304,15 +348,14 @@ static void print_json(const struct context *x, const struct options *opts, cons
     char device[96];
     engine_device_name(x->engine, device, sizeof device);
     cJSON_AddStringToObject(o, "device", device);
-    add_timing(o, "prefill", &p->prefill, x->forward.heads, opts->vs);
-    add_timing(o, "decode", &p->decode, x->forward.heads, opts->vs);
+    add_timing(o, "prefill", &p->prefill, scores, opts->vs);
+    add_timing(o, "decode", &p->decode, scores, opts->vs);
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
-    cJSON_AddNumberToObject(o, "peak_bytes", (double)system_process_peak_bytes());
+    cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
     cJSON_AddNumberToObject(o, "operations_per_token", p->operations_per_token);
-    cJSON_AddNumberToObject(o, "bandwidth_bytes_s", bandwidth);
-    cJSON_AddNumberToObject(o, "bandwidth_share",
-                            p->bytes_per_token * p->decode.median / bandwidth);
+    cJSON_AddNumberToObject(o, "bandwidth_bytes_s", median(p->bandwidth.v, n));
+    cJSON_AddNumberToObject(o, "bandwidth_share", median(p->share.v, n));
     report_json(o);
 }
 
@@ -328,63 +371,108 @@ static void print_vs(const char *name, const struct timing *t)
         printf("%9s %s: the other %.1f tok/s, %.2fx\n", "", name, t->vs, t->median / t->vs);
 }
 
-static void print_row(const struct context *x, const struct point *p, double bandwidth, bool first)
+static void print_head(const struct context *x)
+{
+    printf("%s, %s, policy %s, budget %d, %s, %d threads\n%9s %13s %6s %13s %6s %9s %9s %9s %6s\n",
+           x->engine->model->name, x->engine->model->type, x->plan.policy->name, x->plan.budget,
+           x->engine->kernels->isa, x->plan.n_threads, "depth", "prefill tok/s", "+/-%",
+           "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
+}
+
+static void print_row(struct point *p, int n)
 {
     const struct timing *prefill = &p->prefill, *decode = &p->decode;
-    if (first)
-        printf("%s, %s, policy %s, budget %d, %s, %d threads; read bandwidth %.1f GB/s\n"
-               "%9s %13s %6s %13s %6s %9s %9s %10s\n",
-               x->engine->model->name, x->engine->model->type, x->plan.policy->name, x->plan.budget,
-               x->engine->kernels->isa, x->plan.n_threads, bandwidth / 1e9, "depth",
-               "prefill tok/s", "+/-%", "decode tok/s", "+/-%", "MB/token", "MOP/token",
-               "bandwidth");
-    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f%%\n", (long long)p->depth,
+    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f %5.1f%%\n", (long long)p->depth,
            prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
-           p->bytes_per_token / 1e6, p->operations_per_token / 1e6,
-           100 * p->bytes_per_token * decode->median / bandwidth);
-    if (x->forward.heads) {
+           p->bytes_per_token / 1e6, p->operations_per_token / 1e6, median(p->bandwidth.v, n) / 1e9,
+           100 * median(p->share.v, n));
+    if (p->x.forward.score_ns) {
         print_costs("prefill", prefill);
         print_costs("decode", decode);
     }
     print_vs("prefill", prefill);
     print_vs("decode", decode);
-    fflush(stdout);
 }
 
-static int run_depths(struct engine *g, const struct options *o, double bandwidth, struct err *e)
+#define DEPTHS_MAX 32
+
+struct bench {
+    const struct options *o;
+    struct point points[DEPTHS_MAX];
+    int n_points;
+};
+
+static int open_point(struct bench *b, struct engine *g, int64_t depth, struct err *e)
 {
-    const char *depths = o->depth ? o->depth : "0";
+    const struct options *o = b->o;
+    struct options one = *o;
+    struct point *p = &b->points[b->n_points++];
+    p->depth = depth;
+    one.context = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
+    int rc = context_open(&p->x, g, &one, 1, e);
+    if (rc) return rc;
+    if (!g->gpu) p->x.forward.score_ns = &p->score_ns;
+    p->ids = calloc((size_t)p->x.plan.chunk, sizeof *p->ids);
+    return p->ids ? 0 : err_set(e, ERR_FAIL, "out of memory for ids");
+}
+
+static int open_points(struct bench *b, struct engine *g, struct err *e)
+{
+    const char *depths = b->o->depth ? b->o->depth : "0";
     char text[32];
-    for (int i = 0; options_list_item(depths, i, text, sizeof text) && !report_interrupted(); i++) {
-        struct options one = *o;
-        struct context x;
-        struct point p = {.depth = strtoll(text, NULL, 10)};
-        one.context = p.depth + (o->prefill ? o->prefill : 512) + (o->decode ? o->decode : 64);
-        int rc = context_open(&x, g, &one, 1, e);
-        if (rc) return rc;
-        int32_t *ids = calloc((size_t)x.plan.chunk, sizeof *ids);
-        rc = ids ? measure(&x, o, ids, &p, e) : err_set(e, ERR_FAIL, "out of memory for ids");
-        bool whole = !rc && !report_interrupted();
-        if (whole && o->json)
-            print_json(&x, o, &p, bandwidth);
-        else if (whole)
-            print_row(&x, &p, bandwidth, i == 0);
-        free(ids);
-        context_release(&x);
-        if (rc) return rc;
+    int rc = 0;
+    for (int i = 0; !rc && options_list_item(depths, i, text, sizeof text); i++) {
+        if (i == DEPTHS_MAX)
+            return err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);
+        rc = open_point(b, g, strtoll(text, NULL, 10), e);
+    }
+    return rc;
+}
+
+static int run_points(struct bench *b, struct err *e)
+{
+    const struct options *o = b->o;
+    int repeat = o->repeat > 0 && o->repeat < REPEAT_MAX ? o->repeat : 5, rc = 0;
+    int64_t peak = 0;
+    for (int i = 0; i < repeat; i++)
+        for (int k = 0; k < b->n_points; k++) {
+            if (!rc && !report_interrupted()) rc = measure(&b->points[k], o, i, &peak, e);
+        }
+    if (rc || report_interrupted()) return rc;
+    if (system_process_peak_bytes() > peak) peak = system_process_peak_bytes();
+    if (!o->json) print_head(&b->points[0].x);
+    for (struct point *p = b->points; p < b->points + b->n_points; p++) {
+        summarize(&p->prefill, repeat);
+        summarize(&p->decode, repeat);
+        if (o->json)
+            print_json(p, o, repeat, peak);
+        else
+            print_row(p, repeat);
     }
     return 0;
+}
+
+static void release_points(struct bench *b)
+{
+    for (int i = 0; i < b->n_points; i++) {
+        context_release(&b->points[i].x);
+        free(b->points[i].past.bytes);
+        free(b->points[i].ids);
+    }
 }
 
 int quant_bench(const struct options *o)
 {
     struct engine *g = NULL;
     struct err e;
+    struct bench *b = calloc(1, sizeof *b);
+    int rc = b ? 0 : err_set(&e, ERR_FAIL, "out of memory for the measurements");
     report_catch_interrupt();
-    int rc = engine_open(&g, o, NULL, NULL, NULL, &e);
-    double bandwidth = rc ? 0 : read_bandwidth(g->pool, &e);
-    if (bandwidth < 0) rc = e.code;
-    if (!rc) rc = run_depths(g, o, bandwidth, &e);
+    if (!rc) rc = engine_open(&g, b->o = o, NULL, NULL, NULL, &e);
+    if (!rc) rc = open_points(b, g, &e);
+    if (!rc) rc = run_points(b, &e);
+    if (b) release_points(b);
+    free(b);
     engine_close(g);
     if (rc) return report_error(&e);
     return report_interrupted() ? 130 : 0;

@@ -264,6 +264,12 @@ $(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tes
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=free -o $@ $^ $(LIBS) -lcmocka
 
+$(B)/tests/gpu/speed.o: override CFLAGS += -DRATE_PTX='"$(CU)/rate.ptx"'
+$(CU)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh
+	@mkdir -p $(@D)
+	$(call say,PTX,$<)
+	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $< && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
+
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 
@@ -278,7 +284,7 @@ test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
 .PHONY: test-gpu gpu
 test-gpu: $(GPU)
 	@tests/run.sh $^
-gpu: all $(GPU) $(B)/tests/gpu/speed
+gpu: all $(GPU) $(B)/tests/gpu/speed $(if $(CUBINS),$(CU)/rate.ptx)
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

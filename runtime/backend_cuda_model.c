@@ -28,9 +28,11 @@ static int supports_model(const struct model *m, struct err *e)
     return 0;
 }
 
+/* Scores that come with a token, and those that follow from the keys. */
 static bool scorer_known(enum policy_scorer s)
 {
-    return s == POLICY_KEEP_ALL || s == POLICY_CIS || s == POLICY_POSITION || s == POLICY_RANDOM;
+    return s == POLICY_KEEP_ALL || s == POLICY_CIS || s == POLICY_POSITION || s == POLICY_RANDOM ||
+           s == POLICY_KEYS;
 }
 
 int cuda_supports(const struct cuda_choice *c, struct err *e)
@@ -38,14 +40,12 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
     int rc = supports_model(c->model, e);
     if (rc) return rc;
     if (!scorer_known(c->policy->scorer) || c->policy->second != POLICY_NONE ||
-        c->policy->same_heads)
-        return err_set(e, ERR_USAGE,
-                       "policy %s does not run on the GPU; full, locret, sink and random do",
-                       c->policy->name);
-    if (c->policy->allocator != POLICY_UNIFORM && c->policy->allocator != POLICY_PYRAMID)
-        return err_set(e, ERR_USAGE,
-                       "heads cannot share a budget on the GPU; --allocator uniform and pyramid "
-                       "run there");
+        c->policy->same_heads || c->policy->pooling > 1)
+        return err_set(
+            e, ERR_USAGE,
+            "policy %s does not run on the GPU; full, sink, random and those of retaining "
+            "heads (keeper, locret) and of keys (keydiff) do",
+            c->policy->name);
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
     if (c->policy->scorer == POLICY_CIS && c->heads->layers[0].w1.type != KN_Q8)

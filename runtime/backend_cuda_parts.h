@@ -74,4 +74,94 @@ int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, str
 int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e);
 int cuda_wait(struct cuda *g, struct err *e);
 
+/* ---- a conversation -------------------------------------------------------------------------- */
+
+/* Numbers that change with every step, sent in one piece: this, then the lengths of all heads, the
+ * step's ids and its scores where no model is needed for them. */
+struct step {
+    uint32_t pos; /* of the first token */
+    uint32_t col_width;
+    int32_t len[]; /* [n_layer * n_kv_head] */
+};
+
+/* Which pages of the pool each head has. The host deals them out, the device has a copy. */
+struct cuda_pages {
+    int32_t *table; /* [n_heads][per_head] */
+    int32_t *n;     /* [n_heads] */
+    int32_t *spare; /* [n_spare], a stack */
+    int per_head, n_spare;
+};
+
+struct cuda_context {
+    struct cuda *g;
+    const struct model *m;
+    const struct heads *heads; /* NULL = no scoring */
+    const struct policy *policy;
+    struct cache *cache; /* the host's */
+    uint64_t seed;
+    int chunk, n_logits, n_heads, n_split;
+    bool broken; /* host and device do not agree any more */
+    struct arena cache_arena, scratch;
+    struct cuda_cache all;     /* heads of all layers */
+    struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
+    struct cuda_pages pages;
+    struct CUgraphExec_st *graph; /* of one token */
+    size_t window;                /* bytes fetched since the window was emptied */
+
+    /* on the device */
+    struct step *step;
+    float *cos, *sin;
+    float *x, *qkv, *gate, *up, *logits, *score_part;
+    float *new_scores; /* [n_layer * n_kv_head][n] of the step */
+    float *m_part, *l_part, *acc_part;
+    size_t n_partial; /* rows of the three */
+    struct cuda_act act, wide;
+    uint32_t *tickets; /* zeros between launches */
+    struct {
+        uint32_t *key;     /* [slots] what units are worth */
+        float *std, *mean; /* [n_heads] of the retaining heads' labels */
+        int32_t *safe, *keep;
+        uint32_t *prefix; /* [n_heads], as those two */
+        uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */
+    } evict;
+    int32_t *best, *top_id, *n_top;
+    float *top_logit;
+    uint8_t *stage;
+
+    /* page-locked, on the host */
+    void *locked;
+    struct step *step_host;
+    uint8_t *stage_host;
+    float *scores_host;    /* as new_scores */
+    int32_t *numbers_host; /* [3][n_heads] for an eviction */
+    size_t step_bytes, stage_bytes;
+
+    /* the running step: launches after a failed one do nothing */
+    int n, rows; /* tokens; rows of logits */
+    struct err *e;
+    int rc;
+};
+
+/* backend_cuda_run.c: launches, and what comes back at once. After a failed one they do nothing. */
+int cuda_begin(struct cuda_context *x, struct err *e);
+void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
+                 int threads, size_t shared_bytes, const void *args);
+int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
+int cuda_put_lengths(struct cuda_context *x); /* of the host's cache */
+
+#define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
+    cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
+
+/* backend_cuda_cache.c: the units of all heads in one pool, evicted there. */
+void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
+                     struct arena *scratch);
+size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s);
+int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e);
+void cuda_cache_close(struct cuda_context *x);
+
+int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
+
+/* Before n tokens are appended, or units of the host's cache sent: every head gets its pages. */
+int cuda_cache_room(struct cuda_context *x, int n);
+
 #endif

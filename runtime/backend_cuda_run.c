@@ -4,61 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "runtime/evict.h"
-
-/* What the host's window on the units may hold before its pages are let go. */
-#define WINDOW_BYTES ((size_t)64 << 20)
-
-/* Numbers that change with every step, sent in one piece: this, then the lengths of all heads, the
- * step's ids and its scores where no model is needed for them. */
-struct step {
-    uint32_t pos; /* of the first token */
-    uint32_t col_width;
-    int32_t len[]; /* [n_layer * n_kv_head] */
-};
-
-struct cuda_context {
-    struct cuda *g;
-    const struct model *m;
-    const struct heads *heads; /* NULL = no scoring */
-    const struct policy *policy;
-    struct cache *cache; /* the host's */
-    uint64_t seed;
-    int chunk, n_logits, n_heads, n_split;
-    bool broken; /* host and device do not agree any more */
-    struct arena cache_arena, scratch;
-    struct cuda_cache *layers;    /* [n_layer] */
-    struct CUgraphExec_st *graph; /* of one token */
-    size_t window;                /* bytes fetched since the window was emptied */
-
-    /* on the device */
-    struct step *step;
-    float *cos, *sin;
-    float *x, *qkv, *gate, *up, *logits, *score_part;
-    float *new_scores; /* [n_layer * n_kv_head][n] of the step */
-    float *m_part, *l_part, *acc_part;
-    size_t n_partial; /* rows of the three */
-    struct cuda_act act, wide;
-    uint32_t *kept, *tickets; /* tickets: zeros between launches */
-    int32_t *best, *top_id, *n_top;
-    float *top_logit;
-    uint8_t *stage;
-
-    /* page-locked, on the host */
-    void *locked;
-    struct step *step_host;
-    uint8_t *stage_host;
-    float *scores_host; /* as new_scores */
-    size_t step_bytes, stage_bytes;
-
-    /* the running step: launches after a failed one do nothing */
-    int n, rows; /* tokens; rows of logits */
-    struct err *e;
-    int rc;
-};
 
 static int n_q(const struct model *m)
 {
@@ -82,46 +27,6 @@ static int parts_of(int n, int size)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Slots of a head on the device: heads begin at 16 bytes whatever a unit's size. */
-static int slots_of(const struct cache_shape *s, int layer)
-{
-    return (cache_layer_capacity(s, layer) + 3) & ~3;
-}
-
-static enum cuda_kv kv_of(enum kn_kv type)
-{
-    return type == KN_KV_Q4 ? CUDA_KV_Q4 : type == KN_KV_Q8 ? CUDA_KV_Q8 : CUDA_KV_F16;
-}
-
-/* layers NULL: only counts. */
-static void plan_cache(const struct cache_shape *s, struct cuda_cache *layers, int32_t *len,
-                       struct arena *a)
-{
-    const size_t k = kn_kv_bytes(s->k_type, s->head_dim), v = kn_kv_bytes(s->v_type, s->head_dim);
-    for (int i = 0; i < s->n_layer; i++) {
-        const int cap = slots_of(s, i);
-        const size_t slots = (size_t)s->n_head * (size_t)cap;
-        struct cuda_cache c = {
-            .k = arena_take(a, slots, k),
-            .v = arena_take(a, slots, v),
-            .k_stride = (int64_t)k * cap,
-            .v_stride = (int64_t)v * cap,
-            .pos = arena_take(a, slots, sizeof(uint32_t)),
-            .score = arena_take(a, slots, sizeof(float)),
-            .stride = cap,
-            .n_head = s->n_head,
-            .head_dim = s->head_dim,
-            .k_bytes = (int)k,
-            .v_bytes = (int)v,
-            .k_type = kv_of(s->k_type),
-            .v_type = kv_of(s->v_type),
-        };
-        if (!layers) continue;
-        c.len = len + i * s->n_head;
-        layers[i] = c;
-    }
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -136,15 +41,6 @@ static size_t step_bytes(const struct cuda_context *x, int n)
 {
     size_t scores = scores_here(x->policy) ? (size_t)x->n_heads * (size_t)n : 0;
     return sizeof *x->step + ((size_t)x->n_heads + (size_t)n + scores) * 4;
-}
-
-/* Of the stage: one token of all layers, a chunk of one layer, a layer's positions and counters. */
-static size_t stage_bytes(const struct cuda_context *x, const struct cache_shape *s)
-{
-    const size_t unit = cache_unit_bytes(s), heads = (size_t)s->n_head;
-    size_t n = larger((size_t)x->n_heads * unit, (size_t)x->chunk * heads * unit);
-    n = larger(n, heads * (size_t)(cache_head_max(s) + 3) * sizeof(uint32_t));
-    return larger(n, heads * RETENTION_COLS * sizeof(uint32_t));
 }
 
 static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
@@ -172,7 +68,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     const int wide = m->n_ff > n_qkv(m) ? m->n_ff : n_qkv(m);
     const int narrow = m->n_embd > n_q(m) ? m->n_embd : n_q(m);
     x->step_bytes = step_bytes(x, x->chunk);
-    x->stage_bytes = stage_bytes(x, s);
+    x->stage_bytes = cuda_stage_bytes(x, s);
     x->n_partial =
         larger((size_t)(x->n_split * CUDA_ATTEND_COLS * m->n_kv_head), chunk * (size_t)m->n_head);
     x->step = arena_take(a, 1, x->step_bytes);
@@ -191,7 +87,6 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     take_act(&x->act, narrow, chunk, a);
     take_act(&x->wide, wide, chunk, a);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
-    x->kept = arena_take(a, (size_t)x->n_heads * RETENTION_COLS, sizeof *x->kept);
     x->best = arena_take(a, 1, sizeof *x->best);
     x->top_id = arena_take(a, CUDA_TOP_MAX, sizeof *x->top_id);
     x->top_logit = arena_take(a, CUDA_TOP_MAX, f);
@@ -226,13 +121,13 @@ void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, 
                        size_t *scratch_bytes)
 {
     struct cuda_context x = describe(g, o);
-    struct arena a;
-    arena_init_plan(&a, "cache");
-    plan_cache(o->shape, NULL, NULL, &a);
-    *cache_bytes = a.used;
-    arena_init_plan(&a, "scratch");
-    plan_scratch(&x, o->shape, &a);
-    *scratch_bytes = a.used;
+    struct arena cache, scratch;
+    arena_init_plan(&cache, "cache");
+    arena_init_plan(&scratch, "scratch");
+    plan_scratch(&x, o->shape, &scratch);
+    cuda_cache_plan(&x, o->shape, &cache, &scratch);
+    *cache_bytes = cache.used;
+    *scratch_bytes = scratch.used;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -258,25 +153,25 @@ static int send_rope(struct cuda_context *x, const struct cache_shape *s, struct
     return rc;
 }
 
-static int fetch(void *ctx, int n, struct err *e);
-
 static int take_memory(struct cuda_context *x, const struct cache_shape *s, size_t cache_bytes,
                        size_t scratch_bytes, struct err *e)
 {
-    x->layers = calloc((size_t)s->n_layer, sizeof *x->layers);
-    if (!x->layers) return err_set(e, ERR_FAIL, "out of memory for a conversation");
     int rc = cuda_arena_init(x->g, &x->cache_arena, "the cache", cache_bytes, e);
     if (!rc) rc = cuda_arena_init(x->g, &x->scratch, "scratch", scratch_bytes, e);
     if (rc) return rc;
     plan_scratch(x, s, &x->scratch);
-    plan_cache(s, x->layers, x->step->len, &x->cache_arena);
+    cuda_cache_plan(x, s, &x->cache_arena, &x->scratch);
     size_t step = (x->step_bytes + 63) & ~(size_t)63;
     size_t scores = (size_t)x->n_heads * (size_t)x->chunk * sizeof *x->scores_host;
-    rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, step + x->stage_bytes + scores, 0);
+    size_t numbers = 3 * (size_t)x->n_heads * sizeof *x->numbers_host;
+    rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, step + x->stage_bytes + scores + numbers, 0);
     if (rc) return rc;
     x->step_host = x->locked;
-    x->scores_host = (float *)(void *)((uint8_t *)x->locked + step + x->stage_bytes);
     x->stage_host = (uint8_t *)x->locked + step;
+    x->scores_host = (float *)(void *)(x->stage_host + x->stage_bytes);
+    x->numbers_host = (int32_t *)(void *)((uint8_t *)x->scores_host + scores);
+    rc = cuda_cache_open(x, s, e);
+    if (rc) return rc;
     return send_rope(x, s, e);
 }
 
@@ -297,7 +192,7 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
         cuda_context_close(x);
         return rc;
     }
-    c->source = (struct cache_source){fetch, x};
+    c->source = (struct cache_source){cuda_fetch, x};
     *out = x;
     return 0;
 }
@@ -310,14 +205,14 @@ void cuda_context_close(struct cuda_context *x)
     cuda_arena_release(x->g, &x->cache_arena);
     cuda_arena_release(x->g, &x->scratch);
     if (x->locked) x->g->driver.cuMemFreeHost(x->locked);
-    free(x->layers);
+    cuda_cache_close(x);
     free(x);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static void launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
-                   int threads, size_t shared_bytes, const void *args)
+void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
+                 int threads, size_t shared_bytes, const void *args)
 {
     void *params[] = {(void *)args};
     if (x->rc) return;
@@ -325,9 +220,6 @@ static void launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int g
                     (unsigned)grid_y, (unsigned)grid_z, (unsigned)threads, 1, 1,
                     (unsigned)shared_bytes, x->g->stream, params, NULL);
 }
-
-#define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
-    launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
 
 static void norm(struct cuda_context *x, const float *from, int stride, const float *w, int n,
                  int n_tok, struct cuda_act act)
@@ -362,12 +254,12 @@ static void linear_made(struct cuda_context *x, const struct cuda_linear *l, str
         const int rows = p->m.w.n_out;
         const size_t shared = made.x ? CUDA_MATVEC_SHARED_MADE(p->m.w.n_in) : CUDA_MATVEC_SHARED;
         if (n_tok <= CUDA_MATVEC_TOKENS)
-            launch(x, matvec_of[p->m.type], parts_of(rows, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
-                   shared, &job);
+            cuda_launch(x, matvec_of[p->m.type], parts_of(rows, KN_PANEL), 1, 1,
+                        CUDA_MATVEC_THREADS, shared, &job);
         else
-            launch(x, matmul_of[p->m.type], parts_of(rows, CUDA_MATMUL_ROWS),
-                   parts_of(n_tok, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS, CUDA_MATMUL_SHARED,
-                   &job);
+            cuda_launch(x, matmul_of[p->m.type], parts_of(rows, CUDA_MATMUL_ROWS),
+                        parts_of(n_tok, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
+                        CUDA_MATMUL_SHARED, &job);
     }
 }
 
@@ -409,9 +301,13 @@ static void score_one(struct cuda_context *x, const struct cuda_layer *l, int la
 {
     const struct heads *h = x->heads;
     const struct cuda_cache *c = &x->layers[layer];
-    const struct cuda_score_one job = {
-        l->w1.w,   l->w2,  x->qkv,   x->score_part, x->tickets + h->n_head,
-        h->n_head, c->len, c->score, c->stride,     x->new_scores + layer * h->n_head};
+    const struct cuda_score_one job = {l->w1.w,
+                                       l->w2,
+                                       x->qkv,
+                                       x->score_part,
+                                       x->tickets + h->n_head,
+                                       *c,
+                                       x->new_scores + layer * h->n_head};
     LAUNCH(x, score_one, parts_of(h->n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
            CUDA_MATVEC_SHARED_MADE(h->n_in), &job);
 }
@@ -422,9 +318,8 @@ static void score(struct cuda_context *x, const struct cuda_layer *l, int layer)
     const struct cuda_cache *c = &x->layers[layer];
     const int parts = parts_of(h->n_hidden, CUDA_MATMUL_ROWS);
     const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->n_head, x->score_part};
-    const struct cuda_score_sum sum = {
-        x->score_part, parts,    x->n,      h->n_head,
-        c->len,        c->score, c->stride, x->new_scores + layer * h->n_head * x->n};
+    const struct cuda_score_sum sum = {x->score_part, parts, x->n, *c,
+                                       x->new_scores + layer * h->n_head * x->n};
     norm(x, x->qkv, n_qkv(x->m), NULL, n_qkv(x->m), x->n, x->wide);
     LAUNCH(x, score_q8, parts, parts_of(x->n, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
            CUDA_SCORE_SHARED, &job);
@@ -473,8 +368,8 @@ static bool attend_one(struct cuda_context *x, int layer)
                                         .ticket = x->tickets,
                                         .act = x->act};
     if (x->n > 1 || group_of(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
-    launch(x, one_of[m->head_dim / 32 - 2], x->n_split, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
-           CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
+    cuda_launch(x, one_of[m->head_dim / 32 - 2], x->n_split, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
+                CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
     return true;
 }
 
@@ -503,12 +398,12 @@ static void attend(struct cuda_context *x, int layer)
                                      x->n,      group_of(m), m->n_kv_head, m->head_dim,
                                      x->act,    NULL,        NULL};
     if (few)
-        launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
-               CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
+        cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
+                    CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
     else
-        launch(x, chunk_of[size], blocks, m->n_kv_head, splits, CUDA_ATTEND_THREADS,
-               CUDA_CHUNK_SHARED((size_t)m->head_dim, (size_t)c->k_bytes, (size_t)c->v_bytes),
-               &job);
+        cuda_launch(x, chunk_of[size], blocks, m->n_kv_head, splits, CUDA_ATTEND_THREADS,
+                    CUDA_CHUNK_SHARED((size_t)m->head_dim, (size_t)c->k_bytes, (size_t)c->v_bytes),
+                    &job);
     LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
 }
 
@@ -521,7 +416,7 @@ static void gate(struct cuda_context *x, const struct cuda_layer *l, struct cuda
         const struct cuda_matvec_gate job = {g->m.w,  u->m.w,  x->act,  x->n,
                                              g->bias, u->bias, x->wide, made};
         const size_t shared = made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
-        launch(x, gate_of[g->m.type], n_ff / 32, 1, 1, CUDA_MATVEC_THREADS, shared, &job);
+        cuda_launch(x, gate_of[g->m.type], n_ff / 32, 1, 1, CUDA_MATVEC_THREADS, shared, &job);
         return;
     }
     const struct cuda_gate job = {x->gate, x->up, n_ff, x->wide};
@@ -587,7 +482,7 @@ static void run_step(struct cuda_context *x)
     const struct cuda_matrix *embedding = &x->g->model.embedding;
     const struct cuda_embed embed = {embedding->w, x->step->len + x->n_heads, m->embed_scale, x->x};
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, x->n), x->e);
-    launch(x, embed_of[embedding->type], x->n, 1, 1, 128, 0, &embed);
+    cuda_launch(x, embed_of[embedding->type], x->n, 1, 1, 128, 0, &embed);
     for (int i = 0; i < m->n_layer; i++) run_layer(x, i);
     if (x->rows) run_logits(x);
     if (x->heads && !x->rc)
@@ -610,7 +505,7 @@ static void record(struct cuda_context *x)
     if (graph) g->driver.cuGraphDestroy(graph);
 }
 
-static int enter(struct cuda_context *x, struct err *e)
+int cuda_begin(struct cuda_context *x, struct err *e)
 {
     x->e = e;
     x->rc = x->broken ? err_set(e, ERR_FAIL,
@@ -625,7 +520,7 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
     struct cache *c = x->cache;
     assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
     assert(cache_room(c) >= n);
-    if (enter(x, e)) return x->rc;
+    if (cuda_begin(x, e) || cuda_cache_room(x, n)) return x->rc;
     x->n = n;
     x->rows = n_logits;
     write_step(x, ids, n);
@@ -652,7 +547,7 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
 
 /* ---- what comes back ------------------------------------------------------------------------- */
 
-static int get_now(struct cuda_context *x, void *to, const void *from, size_t bytes)
+int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes)
 {
     if (!x->rc) x->rc = cuda_get(x->g, to, from, bytes, x->e);
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
@@ -661,8 +556,8 @@ static int get_now(struct cuda_context *x, void *to, const void *from, size_t by
 
 int cuda_logits(struct cuda_context *x, float *out, struct err *e)
 {
-    if (enter(x, e)) return x->rc;
-    return get_now(x, out, x->logits, (size_t)x->rows * (size_t)x->m->n_vocab * sizeof *out);
+    if (cuda_begin(x, e)) return x->rc;
+    return cuda_get_now(x, out, x->logits, (size_t)x->rows * (size_t)x->m->n_vocab * sizeof *out);
 }
 
 int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
@@ -678,176 +573,24 @@ int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sam
                                  x->n_top};
     *n = 0;
     if (s->repeat_penalty != 1) return 0;
-    if (enter(x, e)) return x->rc;
+    if (cuda_begin(x, e)) return x->rc;
     if (s->temperature <= 0) {
         *n = 1;
         out->logit = 0;
-        return get_now(x, &out->id, x->best, sizeof out->id);
+        return cuda_get_now(x, &out->id, x->best, sizeof out->id);
     }
     if (s->top_k <= 0 || s->top_k > CUDA_TOP_MAX || s->top_k >= x->m->n_vocab) return 0;
     LAUNCH(x, top_k, 1, 1, 1, 1024, CUDA_TOP_SHARED, &job);
     if (!x->rc) x->rc = cuda_get(x->g, ids, x->top_id, (size_t)s->top_k * sizeof *ids, e);
     if (!x->rc) x->rc = cuda_get(x->g, logits, x->top_logit, (size_t)s->top_k * sizeof *logits, e);
-    if (get_now(x, n, x->n_top, sizeof *n)) return x->rc;
+    if (cuda_get_now(x, n, x->n_top, sizeof *n)) return x->rc;
     for (int i = 0; i < *n; i++) out[i] = (struct sampler_entry){logits[i], ids[i]};
     return 0;
 }
 
-/* ---- eviction -------------------------------------------------------------------------------- */
-
-static int put_lengths(struct cuda_context *x)
+int cuda_put_lengths(struct cuda_context *x)
 {
     write_step(x, NULL, 0);
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, 0), x->e);
-    return x->rc;
-}
-
-/* A word per slot, score or position, of those heads of a layer that were cut. */
-static void take_words(struct cuda_context *x, int layer, int budget, bool scores)
-{
-    const struct cuda_cache *d = &x->layers[layer];
-    const size_t slots = (size_t)(d->stride * d->n_head);
-    if (get_now(x, x->stage_host, scores ? (const void *)d->score : d->pos, slots * 4)) return;
-    for (int i = 0; i < d->n_head; i++) {
-        struct cache_head *h = cache_head(x->cache, layer, i);
-        if (h->len > budget)
-            memcpy(scores ? (void *)h->score : h->pos, x->stage_host + i * d->stride * 4,
-                   (size_t)budget * 4);
-    }
-}
-
-/* Positions, scores and counters of what stayed in the heads that were over the budget. */
-static void take_survivors(struct cuda_context *x, int layer, int budget)
-{
-    const size_t cols = RETENTION_COLS * sizeof *x->kept;
-    const int n = x->m->n_kv_head;
-    const size_t first = (size_t)(layer * n) * RETENTION_COLS;
-    take_words(x, layer, budget, false);
-    take_words(x, layer, budget, true);
-    if (get_now(x, x->stage_host, x->kept + first, (size_t)n * cols)) return;
-    for (int i = 0; i < n; i++) {
-        struct cache_head *h = cache_head(x->cache, layer, i);
-        if (h->len <= budget) continue;
-        memcpy(x->cache->kept + first + (size_t)(i * RETENTION_COLS),
-               x->stage_host + (size_t)i * cols, cols);
-        h->len = budget;
-    }
-}
-
-int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e)
-{
-    struct cache *c = x->cache;
-    int64_t before = cache_units(c);
-    *gone = 0;
-    if (enter(x, e) || put_lengths(x)) return x->rc;
-    for (int i = 0; i < x->m->n_layer; i++) {
-        const struct cuda_cache *d = &x->layers[i];
-        const struct cuda_evict job = {*d,
-                                       evict_layer_budget(c, rule, i),
-                                       rule->sinks,
-                                       rule->stabilizers,
-                                       x->kept + (size_t)(i * d->n_head) * RETENTION_COLS,
-                                       RETENTION_COLS,
-                                       &x->step->col_width};
-        LAUNCH(x, cache_evict, d->n_head, 1, 1, CUDA_EVICT_THREADS,
-               CUDA_EVICT_SHARED((size_t)(d->k_bytes + d->v_bytes)), &job);
-    }
-    for (int i = 0; i < x->m->n_layer; i++) take_survivors(x, i, evict_layer_budget(c, rule, i));
-    x->broken = x->rc != 0;
-    if (x->rc) return x->rc;
-    *gone = before - cache_units(c);
-    c->n_evicted += *gone;
-    c->n_evictions += *gone > 0;
-    return 0;
-}
-
-/* ---- units to and from the host -------------------------------------------------------------- */
-
-/* Whole pages inside [p, p + n) become empty, and cost nothing. */
-static void let_go(void *p, size_t n)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = ((uintptr_t)p + page - 1) & ~(page - 1),
-              end = ((uintptr_t)p + n) & ~(page - 1);
-    if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
-}
-
-static void empty_window(struct cuda_context *x)
-{
-    const struct cache *c = x->cache;
-    const size_t slots = cache_slots(&c->shape);
-    let_go(c->k, slots * c->k_bytes);
-    let_go(c->v, slots * c->v_bytes);
-    x->window = 0;
-}
-
-/* Units [len - back, len - back + n) of a layer, from the stage. */
-static void open_stage(struct cuda_context *x, int layer, int back, int n, const uint8_t *p)
-{
-    const struct cache *c = x->cache;
-    const size_t k = (size_t)n * c->k_bytes, v = (size_t)n * c->v_bytes;
-    for (int i = 0; i < c->shape.n_head; i++, p += k + v) {
-        struct cache_head *h = cache_head(c, layer, i);
-        const size_t slot = (size_t)(h->len - back);
-        memcpy(h->k + slot * c->k_bytes, p, k);
-        memcpy(h->v + slot * c->v_bytes, p + k, v);
-    }
-}
-
-/* As many layers at a time as the stage holds. */
-static int fetch_part(struct cuda_context *x, int back, int n)
-{
-    const struct cache *c = x->cache;
-    const size_t unit = c->k_bytes + c->v_bytes;
-    const size_t layer_bytes = (size_t)c->shape.n_head * (size_t)n * unit;
-    const int n_layer = c->shape.n_layer, at_once = (int)(x->stage_bytes / layer_bytes);
-    for (int first = 0; !x->rc && first < n_layer; first += at_once) {
-        const int end = first + at_once < n_layer ? first + at_once : n_layer;
-        for (int i = first; i < end; i++) {
-            const struct cuda_gather job = {x->layers[i], back, n,
-                                            x->stage + (size_t)(i - first) * layer_bytes};
-            LAUNCH(x, cache_gather, c->shape.n_head, 1, 1, 256, 0, &job);
-        }
-        if (get_now(x, x->stage_host, x->stage, (size_t)(end - first) * layer_bytes)) break;
-        for (int i = first; i < end; i++)
-            open_stage(x, i, back, n, x->stage_host + (size_t)(i - first) * layer_bytes);
-    }
-    /* each run of units touches a page more than it fills */
-    x->window += (size_t)x->n_heads * ((size_t)n * unit + 2 * 4096);
-    return x->rc;
-}
-
-static int fetch(void *ctx, int n, struct err *e)
-{
-    struct cuda_context *x = ctx;
-    if (enter(x, e)) return x->rc;
-    if (x->window > WINDOW_BYTES) empty_window(x);
-    put_lengths(x);
-    for (int back = n; !x->rc && back > 0; back -= x->chunk)
-        fetch_part(x, back, back < x->chunk ? back : x->chunk);
-    return x->rc;
-}
-
-static void put(struct cuda_context *x, const void *to, const void *from, size_t bytes)
-{
-    if (!x->rc) x->rc = cuda_put(x->g, to, from, bytes, x->e);
-}
-
-int cuda_upload(struct cuda_context *x, struct err *e)
-{
-    const struct cache *c = x->cache;
-    if (enter(x, e)) return x->rc;
-    for (int i = 0; i < x->n_heads; i++) {
-        const struct cache_head *h = &c->heads[i];
-        const struct cuda_cache *d = &x->layers[i / c->shape.n_head];
-        const int64_t head = i % c->shape.n_head;
-        const size_t n = (size_t)h->len;
-        put(x, d->k + head * d->k_stride, h->k, n * c->k_bytes);
-        put(x, d->v + head * d->v_stride, h->v, n * c->v_bytes);
-        put(x, d->pos + head * d->stride, h->pos, n * sizeof *h->pos);
-        put(x, d->score + head * d->stride, h->score, n * sizeof *h->score);
-    }
-    if (!x->rc) x->rc = cuda_wait(x->g, e);
-    empty_window(x);
     return x->rc;
 }

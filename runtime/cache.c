@@ -107,13 +107,13 @@ static struct region region_of(const struct cache *c, int layer)
     return r;
 }
 
-static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int capacity)
+static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int capacity, bool units)
 {
     struct cache_head old = *h;
     size_t n = (size_t)h->len;
     place(c, h, slot0, capacity);
-    memmove(h->k, old.k, n * c->k_bytes);
-    memmove(h->v, old.v, n * c->v_bytes);
+    if (units) memmove(h->k, old.k, n * c->k_bytes);
+    if (units) memmove(h->v, old.v, n * c->v_bytes);
     memmove(h->score, old.score, n * sizeof *h->score);
     memmove(h->pos, old.pos, n * sizeof *h->pos);
 }
@@ -121,7 +121,7 @@ static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int c
 /* Heads keep their order in the region. Those that move down go first, from the bottom, then those
  * that move up, from the top: nobody lands on units that have yet to move. false = no room for what
  * is coming. */
-static bool lay_out(struct cache *c, const struct region *r)
+static bool lay_out(struct cache *c, const struct region *r, bool units)
 {
     size_t used = 0, to = r->slot0;
     for (int i = r->first; i < r->end; i++) used += (size_t)(c->heads[i].len + c->heads[i].coming);
@@ -130,24 +130,24 @@ static bool lay_out(struct cache *c, const struct region *r)
     for (int i = r->first; i < r->end; i++) {
         struct cache_head *h = &c->heads[i];
         int capacity = h->len + h->coming + free_each;
-        if (to <= h->slot0) move_head(c, h, to, capacity);
+        if (to <= h->slot0) move_head(c, h, to, capacity, units);
         to += (size_t)capacity;
     }
     for (int i = r->end; i-- > r->first;) {
         struct cache_head *h = &c->heads[i];
         int capacity = h->len + h->coming + free_each;
         to -= (size_t)capacity;
-        if (to > h->slot0) move_head(c, h, to, capacity);
+        if (to > h->slot0) move_head(c, h, to, capacity, units);
     }
     return true;
 }
 
-void cache_layout(struct cache *c)
+void cache_layout(struct cache *c, bool units)
 {
     int n = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
     for (int i = 0; c->shape.share != CACHE_HEAD && i < n; i++) {
         struct region r = region_of(c, i);
-        lay_out(c, &r);
+        lay_out(c, &r, units);
     }
 }
 
@@ -160,7 +160,7 @@ bool cache_make_room(struct cache *c, int layer)
         ok = ok && h->coming <= h->capacity - h->len;
         possible = possible && h->len + h->coming <= cache_head_max(&c->shape);
     }
-    if (!ok && possible) ok = lay_out(c, &r);
+    if (!ok && possible) ok = lay_out(c, &r, true);
     for (int i = 0; i < c->shape.n_head; i++) cache_head(c, layer, i)->coming = 0;
     return ok;
 }
@@ -237,7 +237,7 @@ void cache_recount(struct cache *c, int index)
 void cache_imported(struct cache *c, int64_t n_pos)
 {
     c->n_pos = n_pos;
-    cache_layout(c);
+    cache_layout(c, true);
     widen(c, n_pos);
     for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
 }

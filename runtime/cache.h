@@ -106,8 +106,9 @@ size_t cache_slots(const struct cache_shape *s);
 
 int cache_room(const struct cache *c); /* tokens that can be appended */
 
-/* Gives every head of a shared region its part of what is free; units move, their order stays. */
-void cache_layout(struct cache *c);
+/* Gives every head of a shared region its part of what is free; units move, their order stays.
+ * Without `units` their keys and values stay behind: they live elsewhere. */
+void cache_layout(struct cache *c, bool units);
 
 static inline float *cache_state(const struct cache *c, int layer)
 {

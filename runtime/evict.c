@@ -169,51 +169,56 @@ static void evict_head(void *ctx, int index, int thread)
 
 /* ---- heads that share ------------------------------------------------------------------------ */
 
+int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
+}
+
 /* Keys, the safeguard and the limit of one head. */
 static void enter_head(void *ctx, int index, int thread)
 {
     static const uint32_t always = KEY_PROTECTED, never = KEY_NEVER;
     const struct job *j = ctx;
-    int budget = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
-    int max = j->rule->head_budget_max;
+    int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
     (void)thread;
-    make_keys(j, index, budget);
-    mark_best(j, index, (int)((int64_t)budget * SAFEGUARD_PCT / 100), &always, NULL);
+    make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
+    mark_best(j, index, evict_safe(j->c, j->rule, layer), &always, NULL);
     if (max) mark_best(j, index, max, NULL, &never);
 }
 
-static void group_of(const struct cache *c, int layer, int *first, int *end)
+int evict_n_groups(const struct cache *c)
+{
+    return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
+}
+
+bool evict_group(const struct cache *c, const struct evict_rule *rule, int layer,
+                 struct evict_group *g)
 {
     bool all = c->shape.share == CACHE_MODEL;
-    *first = all ? 0 : layer * c->shape.n_head;
-    *end = all ? n_heads(c) : *first + c->shape.n_head;
-}
-
-static int64_t group_budget(const struct cache *c, const struct evict_rule *rule, int first,
-                            int end)
-{
-    int64_t n = 0;
-    for (int i = first; i < end; i++) n += evict_layer_budget(c, rule, i / c->shape.n_head);
-    return n;
-}
-
-/* Chooses what stays of heads [first, end). */
-static void choose_in_group(const struct job *j, int first, int end)
-{
-    struct cache *c = j->c;
-    int64_t keep = group_budget(c, j->rule, first, end), units = 0, may_stay = 0, equal;
-    int max = j->rule->head_budget_max ? j->rule->head_budget_max : INT_MAX;
-    for (int i = first; i < end; i++) {
-        c->heads[i].stay_key = KEY_NEVER;
-        c->heads[i].stay_equal = INT_MAX;
-        units += c->heads[i].len;
-        may_stay += c->heads[i].len < max ? c->heads[i].len : max;
+    int64_t budget = 0, units = 0, may_stay = 0;
+    int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
+    g->first = all ? 0 : layer * c->shape.n_head;
+    g->end = all ? n_heads(c) : g->first + c->shape.n_head;
+    for (int i = g->first; i < g->end; i++) {
+        int len = c->heads[i].len;
+        budget += evict_layer_budget(c, rule, i / c->shape.n_head);
+        units += len;
+        may_stay += len < max ? len : max;
     }
-    if (units <= keep) return;
-    if (may_stay < keep) keep = may_stay;
-    uint32_t threshold = select_key(j, first, end, keep, &equal);
-    for (int i = first; i < end; i++) {
-        struct cache_head *h = &c->heads[i];
+    g->keep = budget < may_stay ? budget : may_stay;
+    return units > budget;
+}
+
+/* Chooses what stays of a group's heads. */
+static void choose_in_group(const struct job *j, int layer)
+{
+    struct evict_group g;
+    int64_t equal = INT64_MAX; /* nothing goes: all keys reach the lowest one */
+    uint32_t threshold = KEY_NEVER;
+    if (evict_group(j->c, j->rule, layer, &g))
+        threshold = select_key(j, g.first, g.end, g.keep, &equal);
+    for (int i = g.first; i < g.end; i++) {
+        struct cache_head *h = &j->c->heads[i];
         const union evict_slot *s = j->slots + h->slot0;
         int here = 0;
         for (int k = 0; k < h->len; k++) here += s[k].key == threshold;
@@ -227,16 +232,14 @@ static void choose_in_group(const struct job *j, int first, int end)
 
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
-    for (int l = 0; l < c->shape.n_layer; l++) {
-        int64_t units = 0;
-        int first, end, budget = evict_layer_budget(c, rule, l);
-        group_of(c, l, &first, &end);
-        for (int i = first; i < end; i++) {
-            units += c->heads[i].len;
-            if (c->shape.share == CACHE_HEAD && c->heads[i].len > budget) return true;
-        }
-        if (c->shape.share != CACHE_HEAD && units > group_budget(c, rule, first, end)) return true;
+    struct evict_group g;
+    if (c->shape.share != CACHE_HEAD) {
+        for (int i = 0; i < evict_n_groups(c); i++)
+            if (evict_group(c, rule, i, &g)) return true;
+        return false;
     }
+    for (int i = 0; i < n_heads(c); i++)
+        if (c->heads[i].len > evict_layer_budget(c, rule, i / c->shape.n_head)) return true;
     return false;
 }
 
@@ -255,15 +258,10 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
     if (c->shape.share == CACHE_HEAD) {
         pool_run(p, n_heads(c), evict_head, &job);
     } else {
-        int n_groups = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
         pool_run(p, n_heads(c), enter_head, &job);
-        for (int l = 0; l < n_groups; l++) {
-            int first, end;
-            group_of(c, l, &first, &end);
-            choose_in_group(&job, first, end);
-        }
+        for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, i);
         pool_run(p, n_heads(c), compact, &job);
-        cache_layout(c);
+        cache_layout(c, true);
     }
     int64_t gone = before - cache_units(c);
     c->n_evicted += gone;

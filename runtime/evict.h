@@ -39,6 +39,19 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule);
 /* Units per head of a layer that stay, on average over its heads. */
 int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer);
 
+/* Where heads share: those that share with a layer's, [first, end), and how many of their units
+ * stay. False when they hold no more than that. */
+struct evict_group {
+    int first, end;
+    int64_t keep;
+};
+bool evict_group(const struct cache *c, const struct evict_rule *rule, int layer,
+                 struct evict_group *g);
+int evict_n_groups(const struct cache *c); /* the i-th is that of layer i */
+
+/* A head's best units that stay whatever the others have. */
+int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
+
 /* The stored scores as values. */
 void evict_values(const struct cache *c, union evict_slot *slots);
 

@@ -113,7 +113,7 @@ static bool shares(const struct policy *p)
 
 static const char *default_policy(const struct asked *q)
 {
-    return policy_default(q->h != NULL, q->h && heads_comparable(q->h), q->gpu != NULL);
+    return policy_default(q->h != NULL, q->h && heads_comparable(q->h));
 }
 
 static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
@@ -132,7 +132,7 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
-                       name, policy_default(false, false, q->gpu != NULL));
+                       name, policy_default(false, false));
     bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
     if (compares && !heads_comparable(h))
         return err_set(e, ERR_USAGE,

@@ -171,10 +171,10 @@ const char *policy_names(void)
            "locret+ada";
 }
 
-const char *policy_default(bool has_heads, bool comparable, bool on_gpu)
+const char *policy_default(bool has_heads, bool comparable)
 {
-    if (has_heads) return comparable && !on_gpu ? "keeper" : "locret";
-    return on_gpu ? "sink" : "keydiff+global";
+    if (has_heads) return comparable ? "keeper" : "locret";
+    return "keydiff+global";
 }
 
 static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};

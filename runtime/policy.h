@@ -50,9 +50,8 @@ struct policy {
 const struct policy *policy_named(const char *name); /* NULL = unknown */
 const struct policy *policy_at(int i);               /* NULL past the end */
 const char *policy_names(void);                      /* "full, sink, …" for messages */
-/* When nobody says. comparable: the heads' scores mean the same in every head. The GPU does not run
- * every row. */
-const char *policy_default(bool has_heads, bool comparable, bool on_gpu);
+/* When nobody says. comparable: the heads' scores mean the same in every head. */
+const char *policy_default(bool has_heads, bool comparable);
 
 /* "uniform", "pyramid", …; false when it is none. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);

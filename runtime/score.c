@@ -352,7 +352,7 @@ static void pool_values(float *x, int n, int width)
  * something else in each head, and compete standardised. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
-    if (!f->heads->label_is_share) return;
+    if (!heads_comparable(f->heads)) return;
     float mean = f->heads->label_mean[index], std = f->heads->label_std[index];
     for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
 }

@@ -12,6 +12,28 @@
 
 #include <stdint.h>
 
+/* ---- the cache's memory -----------------------------------------------------------------------
+ */
+
+/* How units are kept: bytes as in kernels.h, KN_KV_Q4 and so on. */
+enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };
+
+/* Heads, of a layer or of all layers one after the other. All take pages of one pool, so that they
+ * can share a budget and no unit has to move for another head: slot s of head h stands at
+ * pages[h * n_pages + s / 64] * 64 + s % 64. */
+#define CUDA_TILE 64 /* slots of a page, and of what attention reads at a time */
+struct cuda_cache {
+    uint8_t *k, *v; /* [pages * 64][k_bytes], [v_bytes] */
+    uint32_t *pos;  /* [pages * 64] */
+    float *score;
+    const int32_t *pages; /* [n_head][n_pages] */
+    int n_pages;
+    int32_t *len; /* [n_head] units, without those that are being added */
+    int n_head, head_dim;
+    int k_bytes, v_bytes; /* of a unit */
+    enum cuda_kv k_type, v_type;
+};
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* int8 in groups of 32 with one scale each, as struct kn_act; groups lie in blocks of two, bytes in
@@ -150,16 +172,13 @@ struct cuda_score {
     float *part; /* [ceil(n_hidden / 128)][n_tok][n_head] */
 };
 
-/* score[h * stride + len[h] + t] = sum of parts: into the cache, at the slots that kv_append is
- * about to fill or has filled. len is the heads' length before these tokens.
+/* Sums of parts become the scores of the slots that kv_append is about to fill or has filled.
  * grid: ceil(n_tok * n_head / 128), 128 threads. */
 struct cuda_score_sum {
     const float *part;
-    int n_part, n_tok, n_head;
-    const int32_t *len; /* [n_head] */
-    float *score;       /* of head 0 */
-    int64_t stride;     /* floats from head to head */
-    float *copy;        /* [n_head][n_tok], for the host, or NULL */
+    int n_part, n_tok;
+    struct cuda_cache cache;
+    float *copy; /* [n_head][n_tok], for the host, or NULL */
 };
 
 /* Both for one token and in one launch, its input made from x, [n_in] floats: part[b][h] of 16
@@ -170,10 +189,7 @@ struct cuda_score_one {
     const float *w2, *x;
     float *part;      /* [ceil(n_hidden / 16)][n_head] */
     uint32_t *ticket; /* 0 */
-    int n_head;
-    const int32_t *len;
-    float *score;
-    int64_t stride;
+    struct cuda_cache cache;
     float *copy; /* [n_head] or NULL */
 };
 
@@ -187,22 +203,6 @@ struct cuda_embed {
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-/* How units are kept: bytes as in kernels.h, KN_KV_Q4 and so on. */
-enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };
-
-/* One layer. head h's units: k + h * k_stride and so on. */
-struct cuda_cache {
-    uint8_t *k, *v;             /* [n_head][capacity][k_bytes], [v_bytes] */
-    int64_t k_stride, v_stride; /* bytes from head to head, multiples of 16 */
-    uint32_t *pos;
-    float *score;
-    int64_t stride; /* entries of pos and score from head to head */
-    int32_t *len;   /* [n_head] units, without those that are being added */
-    int n_head, head_dim;
-    int k_bytes, v_bytes; /* of a unit */
-    enum cuda_kv k_type, v_type;
-};
-
 /* Packs keys and values of n_tok tokens behind each head's units. Same bytes as kv_pack.
  * grid: n_tok, n_head; 128 threads. */
 struct cuda_append {
@@ -214,18 +214,18 @@ struct cuda_append {
     int n_tok;
 };
 
-/* Units of every head, for the host: those [len - back, len - back + n). Of head h, one after the
- * other, n keys and n values, at out + h * n * (their bytes). grid: n_head; 256 threads.
- */
-struct cuda_gather {
+/* What every head has in slots [len - back, len - back + n), for the host or from it; slots below 0
+ * are left out. Of head h, one after the other, n keys and n values (with `units`), n positions and
+ * n scores (with `words`), at stage + h * n * (their bytes). grid: n_head; 256 threads. */
+struct cuda_copy {
     struct cuda_cache cache;
     int back, n;
-    uint8_t *out;
+    int units, words, in;
+    uint8_t *stage;
 };
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-#define CUDA_TILE           64 /* slots */
 #define CUDA_ATTEND_COLS    8  /* query columns (token, group) of the decode kernel */
 #define CUDA_ATTEND_ROWS    64 /* query rows (token, group) of the chunk kernel */
 #define CUDA_ATTEND_THREADS 128
@@ -291,16 +291,51 @@ struct cuda_colsum {
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* One layer or all: heads that hold more than `budget` units are cut to it, survivors move together
- * in place. Same survivors as runtime/evict.c. Entries are indexed by head over everything that is
- * launched. grid: n heads; 256 threads; shared CUDA_EVICT_SHARED(unit bytes of k and v). */
-#define CUDA_EVICT_THREADS            256
+/* In three steps, with the same survivors as runtime/evict.c. grid of each: n_head; 256 threads.
+ *
+ * key_values: KeyDiff's value of every unit (score.h), into the place of its key.
+ * Shared: CUDA_VALUES_SHARED(head_dim). */
+#define CUDA_EVICT_THREADS      256
+#define CUDA_VALUES_SHARED(dim) (CUDA_EVICT_THREADS / 32 * (size_t)(dim) * sizeof(float))
+struct cuda_values {
+    struct cuda_cache cache;
+    float *value; /* [pages * 64] */
+};
+
+/* cache_rank: values become unsigned numbers in the same order; those of protected units and of
+ * each head's `safe` best are the highest, those of units beyond its `most` best the lowest.
+ * Shared: CUDA_RANK_SHARED. */
+#define CUDA_RANK_SHARED 1024
+struct cuda_rank {
+    struct cuda_cache cache;
+    int sinks, stabilizers;
+    int valued;              /* values lie in `key`; otherwise they are the scores … */
+    const float *std, *mean; /* … of head h times std[h] plus mean[h]; NULL: as they are */
+    const int32_t *safe;     /* [n_head] or NULL */
+    int most;                /* 0 = no limit */
+    uint32_t *key;           /* [pages * 64] */
+};
+
+/* cache_digits: where heads share a budget, how many of a head's keys have which digit (8 bits from
+ * `shift` on), of those that begin with the digits before. The host selects with them.
+ * Shared: CUDA_RANK_SHARED. */
+struct cuda_digits {
+    struct cuda_cache cache;
+    const uint32_t *key;
+    const uint32_t *prefix; /* [n_head] */
+    int shift;              /* 24, 16, 8, 0 */
+    uint32_t *count;        /* [n_head][256] */
+};
+
+/* cache_evict: heads that hold more than keep[h] units are cut to the best, of equals the older;
+ * survivors move together in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
 #define CUDA_EVICT_BATCH              64
 #define CUDA_EVICT_SHARED(unit_bytes) ((size_t)CUDA_EVICT_BATCH * ((unit_bytes) + 8) + 4096)
 struct cuda_evict {
     struct cuda_cache cache;
-    int budget, sinks, stabilizers;
-    uint32_t *kept; /* [n_head][n_col] units alive per column, recounted; NULL = not */
+    const uint32_t *key;
+    const int32_t *keep; /* [n_head] */
+    uint32_t *kept;      /* [n_head][n_col] units alive per column, of every head */
     int n_col;
     const uint32_t *col_width; /* positions per column */
 };

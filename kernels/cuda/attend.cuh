@@ -14,13 +14,13 @@ template <int DIM> struct unit {
     enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
 };
 
-/* Starts copying slots [slot0, slot0 + 64) of a head to shared memory; slots from `end` on become
- * zero, which is a unit of zeros. Tiles begin at multiples of 16 bytes. */
-DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, int slot0, int end,
-                      int n_threads)
+/* Starts copying a tile of a head, whose pages these are, to shared memory; slots from `end` on
+ * become zero, which is a unit of zeros. */
+DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, const int32_t *pages,
+                      int tile, int end, int n_threads)
 {
-    const int64_t at = (int64_t)slot0 * unit_bytes;
-    const int bytes = min_int(end - slot0, TILE) * unit_bytes;
+    const int64_t at = (int64_t)pages[tile] * (TILE * unit_bytes);
+    const int bytes = min_int(end - tile * TILE, TILE) * unit_bytes;
 
     for (int i = thread_id() * 16; i < TILE * unit_bytes; i += n_threads * 16) {
         const int n = max_int(0, min_int(bytes - i, 16));

@@ -6,6 +6,7 @@
  * rounded once. Then S = Q K^T and O += P V in mma m16n8k16, with Q and O in registers. While one
  * tile is computed, the next one's units are on their way. */
 #include "kernels/cuda/attend.cuh"
+#include "kernels/cuda/cache.cuh"
 
 enum { THREADS = CUDA_ATTEND_THREADS, ROWS = CUDA_ATTEND_ROWS, WARPS = THREADS / 32 };
 
@@ -29,15 +30,6 @@ DEVICE struct row row_at(const struct cuda_attend &a, int i)
 
 /* ---- units to fp16 --------------------------------------------------------------------------- */
 
-/* Four numbers of a word, low (shift 0) or high (4) nibbles. */
-DEVICE void dequantize4(float x[4], uint32_t word, int shift, uint32_t scale)
-{
-    const float d = half_float((uint16_t)scale), m = half_float((uint16_t)(scale >> 16));
-
-    UNROLL
-    for (int i = 0; i < 4; i++) x[i] = fma_f32(d, (float)(word >> (8 * i + shift) & 15), m);
-}
-
 DEVICE void load_floats(float x[4], const float *p)
 {
     const u32x4 v = load16((const u32x4 *)p);
@@ -46,25 +38,6 @@ DEVICE void load_floats(float x[4], const float *p)
     x[1] = bits_float(v.y);
     x[2] = bits_float(v.z);
     x[3] = bits_float(v.w);
-}
-
-/* Four numbers of a unit, from channel c on, a multiple of 4. */
-DEVICE void unit_numbers(float x[4], const char *unit, enum cuda_kv type, int c)
-{
-    if (type == CUDA_KV_Q4) {
-        const uint32_t *words = (const uint32_t *)unit + c / 32 * 5;
-        dequantize4(x, words[1 + c % 16 / 4], c % 32 / 16 * 4, words[0]);
-    } else if (type == CUDA_KV_Q8) { /* blocks of 34 bytes: two of them at a time */
-        const uint16_t *block = (const uint16_t *)unit + c / 32 * 17;
-        const float d = half_float(block[0]);
-        const uint32_t q = block[1 + c % 32 / 2] | (uint32_t)block[2 + c % 32 / 2] << 16;
-        UNROLL
-        for (int i = 0; i < 4; i++) x[i] = d * (float)(int8_t)(q >> 8 * i);
-    } else {
-        const u32x2 q = load8((const u32x2 *)(unit + c * 2));
-        x[0] = half_float((uint16_t)q.x), x[1] = half_float((uint16_t)(q.x >> 16));
-        x[2] = half_float((uint16_t)q.y), x[3] = half_float((uint16_t)(q.y >> 16));
-    }
 }
 
 /* A thread takes four neighbouring pairs of a key. The table ends with the cache, so slots past
@@ -306,8 +279,8 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
     const int end = pos0 + last_row / a.n_group + 1; /* slots the block sees */
     const int n_tile = ceil_div(end, TILE), per = ceil_div(n_tile, a.n_split);
     const int first = block_z() * per, stop = min_int(first + per, n_tile);
-    const uint8_t *k = a.cache.k + head * a.cache.k_stride;
-    const uint8_t *v = a.cache.v + head * a.cache.v_stride;
+    const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
+    const uint8_t *k = a.cache.k, *v = a.cache.v;
     struct softmax w = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[chunk<DIM>::BLOCKS][4] = {};
     uint32_t q[chunk<DIM>::STEPS][4];
@@ -316,8 +289,8 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
     last_slots(last, a, pos0, row0, n_row);
     load_queries<DIM>(q, a, head, pos0, row0, n_row);
     if (first < stop) {
-        tile_copy(raw_k, k, a.cache.k_bytes, first * TILE, end, THREADS);
-        tile_copy(raw_v, v, a.cache.v_bytes, first * TILE, end, THREADS);
+        tile_copy(raw_k, k, a.cache.k_bytes, pages, first, end, THREADS);
+        tile_copy(raw_v, v, a.cache.v_bytes, pages, first, end, THREADS);
     }
     cp_async_commit();
     for (int tile = first; tile < stop; tile++) {
@@ -332,8 +305,8 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
             expand_wide_values<DIM>(values, raw_v, a.cache);
         barrier();
         if (tile + 1 < stop) {
-            tile_copy(raw_k, k, a.cache.k_bytes, (tile + 1) * TILE, end, THREADS);
-            tile_copy(raw_v, v, a.cache.v_bytes, (tile + 1) * TILE, end, THREADS);
+            tile_copy(raw_k, k, a.cache.k_bytes, pages, tile + 1, end, THREADS);
+            tile_copy(raw_v, v, a.cache.v_bytes, pages, tile + 1, end, THREADS);
         }
         cp_async_commit();
         tile_logits<DIM>(s, q, keys);
@@ -371,7 +344,7 @@ template <int DIM> DEVICE void column_sums(const struct cuda_colsum &a)
     float sum[8][2] = {};
 
     if (slot0 >= end) return; /* the whole block: this head is shorter */
-    tile_copy(raw, c.k + head * c.k_stride, c.k_bytes, slot0, end, THREADS);
+    tile_copy(raw, c.k, c.k_bytes, c.pages + head * c.n_pages, block_x(), end, THREADS);
     cp_async_commit();
     cp_async_wait<0>();
     barrier();

@@ -306,14 +306,14 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
     const int pos0 = a.cache.len[head], len = pos0 + a.n_tok;
     const int per = ceil_div(ceil_div(len, TILE), a.n_split);
     const int first = split * per, last = min_int(first + per, ceil_div(len, TILE));
-    const uint8_t *k = a.cache.k + head * a.cache.k_stride;
-    const uint8_t *v = a.cache.v + head * a.cache.v_stride;
+    const int32_t *pages = a.cache.pages + head * a.cache.n_pages;
+    const uint8_t *k = a.cache.k, *v = a.cache.v;
     struct softmax s = {{-INF, -INF}, {0.0f, 0.0f}};
     float o[decode<DIM>::BLOCKS][4] = {};
 
     if (first < last) {
-        tile_copy(raw, k, unit<DIM>::BYTES, first * TILE, len, THREADS);
-        tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, first * TILE, len, THREADS);
+        tile_copy(raw, k, unit<DIM>::BYTES, pages, first, len, THREADS);
+        tile_copy(raw + TILE_BYTES, v, unit<DIM>::BYTES, pages, first, len, THREADS);
         fill_table<DIM>(table, a.cos, a.sin);
         rotate_queries<DIM>(queries, a, head, pos0, first * TILE);
     }
@@ -326,8 +326,8 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
         cp_async_wait<0>();
         barrier(); /* this tile has landed for all, the other stage is no longer read */
         if (tile + 1 < last) {
-            tile_copy(next, k, unit<DIM>::BYTES, (tile + 1) * TILE, len, THREADS);
-            tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, (tile + 1) * TILE, len, THREADS);
+            tile_copy(next, k, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
+            tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
             rotate_queries<DIM>(queries + (stage ^ 1) * COLS * ROW, a, head, pos0,
                                 (tile + 1) * TILE);
         }

@@ -1,4 +1,4 @@
-/* cache: units come and go. Bytes, survivors and counters are those of the CPU. */
+/* cache: units come, are weighed, and go. Bytes, survivors and counters are those of the CPU. */
 #include "kernels/cuda/cache.cuh"
 
 /* Four warps share the groups of a token's key and value. */
@@ -11,100 +11,229 @@ KERNEL(kv_append, struct cuda_append, 128, 1)
                 *a.pos + (uint32_t)token, a.score ? a.score + head * a.n_tok + token : NULL);
 }
 
-/* Copies words: units are whole ones. */
-DEVICE uint32_t *copy_words(uint32_t *to, const void *from, int n)
+/* Words of a head's units, keys or values or one word each, to the stage or from there. */
+DEVICE uint32_t *copy_words(const struct cuda_copy &a, void *pool, int words, uint32_t *stage)
 {
-    for (int i = thread_id(); i < n; i += 256) to[i] = ((const uint32_t *)from)[i];
-    return to + n;
+    const int head = block_x(), slot0 = a.cache.len[head] - a.back;
+
+    for (int i = thread_id(); i < a.n * words; i += 256) {
+        const int slot = slot0 + i / words;
+        if (slot < 0) continue;
+        uint32_t *at = (uint32_t *)pool + place_of(a.cache, head, slot) * words + i % words;
+        if (a.in)
+            *at = stage[i];
+        else
+            stage[i] = *at;
+    }
+    return stage + a.n * words;
 }
 
-KERNEL(cache_gather, struct cuda_gather, 256, 1)
+KERNEL(cache_copy, struct cuda_copy, 256, 1)
 {
-    const int head = block_x(), slot = a.cache.len[head] - a.back;
-    const int64_t k = a.cache.k_bytes, v = a.cache.v_bytes;
-    uint32_t *to = (uint32_t *)(a.out + head * a.n * (k + v));
+    const int k = a.cache.k_bytes / 4, v = a.cache.v_bytes / 4;
+    const int words = (a.units ? k + v : 0) + (a.words ? 2 : 0);
+    uint32_t *stage = (uint32_t *)a.stage + (int64_t)block_x() * a.n * words;
 
-    to = copy_words(to, a.cache.k + head * a.cache.k_stride + slot * k, a.n * (int)k / 4);
-    copy_words(to, a.cache.v + head * a.cache.v_stride + slot * v, a.n * (int)v / 4);
+    if (a.units) {
+        stage = copy_words(a, a.cache.k, k, stage);
+        stage = copy_words(a, a.cache.v, v, stage);
+    }
+    if (a.words) {
+        stage = copy_words(a, a.cache.pos, 1, stage);
+        copy_words(a, a.cache.score, 1, stage);
+    }
 }
 
-/* ---- eviction -------------------------------------------------------------------------------- */
+/* ---- what units are worth -------------------------------------------------------------------- */
 
 enum { THREADS = CUDA_EVICT_THREADS, BATCH = CUDA_EVICT_BATCH, LIST = BATCH * 4 };
 
-struct head { /* one head's units */
-    uint32_t *k, *v, *pos;
-    uint32_t *score; /* bits */
-    int k_words, v_words, len;
+/* Four numbers of a lane, of a key whose length is also given; lanes past the key have zeros. */
+DEVICE float lane_key(float x[4], const struct cuda_cache &c, int head, int slot)
+{
+    const int lane = lane_id();
+    float square = 0.0f;
+
+    UNROLL
+    for (int i = 0; i < 4; i++) x[i] = 0.0f;
+    if (lane < c.head_dim / 4)
+        unit_numbers(x, c.k + place_of(c, head, slot) * c.k_bytes, c.k_type, 4 * lane);
+    UNROLL
+    for (int i = 0; i < 4; i++) square += x[i] * x[i];
+    return sqrt_of(warp_sum(square)) + 1e-20f;
+}
+
+/* -cos(k, sum of k / |k|), a warp per unit. Warps add their units in order, then are added in
+ * order. */
+KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 1)
+{
+    const int head = block_x(), len = a.cache.len[head], dim = a.cache.head_dim;
+    float *sums = (float *)shared_memory() + warp_id() * dim, mean[4] = {}, x[4], square = 0.0f;
+
+    for (int s = warp_id(); s < len; s += THREADS / 32) {
+        const float norm = lane_key(x, a.cache, head, s);
+        UNROLL
+        for (int i = 0; i < 4; i++) mean[i] += x[i] / norm;
+    }
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (lane_id() < dim / 4) sums[4 * lane_id() + i] = mean[i];
+        mean[i] = 0.0f;
+    }
+    barrier();
+    for (int w = 0; w < THREADS / 32 && lane_id() < dim / 4; w++) UNROLL
+    for (int i = 0; i < 4; i++) mean[i] += ((float *)shared_memory())[w * dim + 4 * lane_id() + i];
+    UNROLL
+    for (int i = 0; i < 4; i++) square += mean[i] * mean[i];
+    const float mean_norm = sqrt_of(warp_sum(square)) + 1e-20f;
+    for (int s = warp_id(); s < len; s += THREADS / 32) {
+        const float norm = lane_key(x, a.cache, head, s);
+        float dot = 0.0f;
+        UNROLL
+        for (int i = 0; i < 4; i++) dot += x[i] * mean[i];
+        dot = warp_sum(dot);
+        if (lane_id() == 0) a.value[place_of(a.cache, head, s)] = -dot / (mean_norm * norm);
+    }
+}
+
+/* ---- selection ------------------------------------------------------------------------------- */
+
+enum : uint32_t { KEY_NEVER = 0, KEY_NAN = 1, KEY_PROTECTED = 0xffffffffu };
+
+struct head { /* whose keys are looked at */
+    const struct cuda_cache &c;
+    const uint32_t *key;
+    int index, len;
 };
 
-/* Scores as unsigned numbers in the same order; NaN is the lowest, protected units the highest. */
-DEVICE uint32_t key_of(const struct cuda_evict &a, const struct head *h, int s)
+DEVICE struct head this_head(const struct cuda_cache &c, const uint32_t *key)
 {
-    const uint32_t u = h->score[s];
+    return {c, key, block_x(), c.len[block_x()]};
+}
 
-    if (h->pos[s] < (uint32_t)a.sinks || s >= h->len - a.stabilizers) return 0xffffffffu;
-    if ((u & 0x7fffffffu) > 0x7f800000u) return 0;
+DEVICE uint32_t key_at(const struct head &h, int slot)
+{
+    return h.key[place_of(h.c, h.index, slot)];
+}
+
+/* Numbers in the same order; -0 and 0 are the same. */
+DEVICE uint32_t key_of(float value)
+{
+    const uint32_t u = float_bits(value + 0.0f);
+
+    if ((u & 0x7fffffffu) > 0x7f800000u) return KEY_NAN;
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* The n-th largest key, and in *equal how many of those equal to it stay. Counts are integers:
- * their order does not matter. */
-DEVICE uint32_t select_key(const struct cuda_evict &a, const struct head *h, int n, int *equal,
-                           uint32_t *count)
+/* How many keys have which digit, of those that begin with the prefix. Counts are integers: their
+ * order does not matter. */
+DEVICE void count_digits(const struct head &h, uint32_t prefix, int shift, uint32_t *count)
 {
-    uint32_t prefix = 0, mask = 0;
+    const uint32_t mask = shift == 24 ? 0 : ~0u << (shift + 8);
+
+    barrier(); /* the counts of the digit before have been read */
+    count[thread_id()] = 0;
+    barrier();
+    for (int s = thread_id(); s < h.len; s += THREADS) {
+        const uint32_t key = key_at(h, s);
+        if ((key & mask) == prefix) atomic_add(&count[key >> shift & 255], 1);
+    }
+    barrier();
+}
+
+/* The n-th largest key, and in *equal how many of those equal to it belong to the n largest. */
+DEVICE uint32_t select_key(const struct head &h, int n, int *equal, uint32_t *count)
+{
+    uint32_t prefix = 0;
 
     for (int shift = 24; shift >= 0; shift -= 8) {
         int digit = 255;
-
-        barrier(); /* the counts of the digit before have been read */
-        count[thread_id()] = 0;
-        barrier();
-        for (int s = thread_id(); s < h->len; s += THREADS) {
-            const uint32_t key = key_of(a, h, s);
-            if ((key & mask) == prefix) atomic_add(&count[key >> shift & 255], 1);
-        }
-        barrier();
+        count_digits(h, prefix, shift, count);
         while ((int)count[digit] < n) n -= (int)count[digit--];
         prefix |= (uint32_t)digit << shift;
-        mask |= 255u << shift;
     }
     *equal = n;
+    barrier(); /* the counts have been read */
     return prefix;
 }
 
-/* Which of 64 slots stay, by every warp for itself: lane i looks at slots i and i + 32. Older units
- * win ties: *equal of them are still free. */
-DEVICE void choose(uint32_t stay[2], const struct cuda_evict &a, const struct head *h, int slot0,
-                   uint32_t threshold, int *equal)
+/* Which of 64 slots are among the best, by every warp for itself: lane i looks at slots i and
+ * i + 32. Older units win ties: *equal of them are still free. */
+DEVICE void choose(uint32_t in[2], const struct head &h, int slot0, uint32_t threshold, int *equal)
 {
     UNROLL
     for (int i = 0; i < 2; i++) {
         const int s = slot0 + 32 * i + lane_id();
-        const uint32_t key = s < h->len ? key_of(a, h, s) : 0;
-        const uint32_t ties = warp_ballot(s < h->len && key == threshold);
+        const uint32_t key = s < h.len ? key_at(h, s) : 0;
+        const uint32_t ties = warp_ballot(s < h.len && key == threshold);
         const int before = popcount(ties & ((1u << lane_id()) - 1));
-        const bool tie = s < h->len && key == threshold && before < *equal;
+        const bool tie = s < h.len && key == threshold && before < *equal;
 
-        stay[i] = warp_ballot(tie || (s < h->len && key > threshold));
+        in[i] = warp_ballot(tie || (s < h.len && key > threshold));
         *equal = max_int(*equal - popcount(ties), 0);
     }
 }
 
-/* Survivors' words to shared memory, or from there to their new place. */
-DEVICE void move_batch(const struct head *h, uint32_t *stage, const int32_t *from, int to, int n,
+/* The keys of the n best units, or of all others, become one. */
+DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t becomes,
+                 uint32_t *count)
+{
+    int equal = 0;
+    const uint32_t threshold = select_key(h, n, &equal, count);
+
+    for (int slot0 = 0; slot0 < h.len; slot0 += BATCH) {
+        const int i = thread_id(), s = slot0 + i;
+        uint32_t in[2];
+        choose(in, h, slot0, threshold, &equal);
+        barrier(); /* all have chosen */
+        if (i < BATCH && s < h.len && (in[i / 32] >> i % 32 & 1) == (best ? 1u : 0u))
+            key[place_of(h.c, h.index, s)] = becomes;
+    }
+    barrier();
+}
+
+KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
+{
+    const struct head h = this_head(a.cache, a.key);
+    uint32_t *count = (uint32_t *)shared_memory();
+
+    for (int s = thread_id(); s < h.len; s += THREADS) {
+        const int64_t at = place_of(h.c, h.index, s);
+        const bool protect = h.c.pos[at] < (uint32_t)a.sinks || s >= h.len - a.stabilizers;
+        float x = a.valued ? bits_float(a.key[at]) : h.c.score[at];
+        if (a.std) x = x * a.std[h.index] + a.mean[h.index];
+        a.key[at] = protect ? KEY_PROTECTED : key_of(x);
+    }
+    barrier();
+    const int safe = a.safe ? min_int(a.safe[h.index], h.len) : 0;
+    if (safe) mark(h, a.key, safe, true, KEY_PROTECTED, count);
+    if (a.most && a.most < h.len) mark(h, a.key, a.most, false, KEY_NEVER, count);
+}
+
+KERNEL(cache_digits, struct cuda_digits, CUDA_EVICT_THREADS, 1)
+{
+    const struct head h = this_head(a.cache, a.key);
+    uint32_t *count = (uint32_t *)shared_memory();
+
+    count_digits(h, a.prefix[h.index], a.shift, count);
+    a.count[h.index * 256 + thread_id()] = count[thread_id()];
+}
+
+/* ---- eviction -------------------------------------------------------------------------------- */
+
+/* Survivors' words to shared memory, or from there to their new slots. */
+DEVICE void move_batch(const struct head &h, uint32_t *stage, const int32_t *from, int to, int n,
                        bool out)
 {
-    const int words = h->k_words + h->v_words + 2;
+    const int k = h.c.k_bytes / 4, v = h.c.v_bytes / 4, words = k + v + 2;
 
     for (int i = thread_id(); i < n * words; i += THREADS) {
         const int unit = i / words, w = i % words;
-        const int64_t slot = out ? to + unit : from[unit];
-        uint32_t *at = w < h->k_words                ? h->k + slot * h->k_words + w
-                       : w < h->k_words + h->v_words ? h->v + slot * h->v_words + (w - h->k_words)
-                       : w == words - 1              ? h->pos + slot
-                                                     : h->score + slot;
+        const int64_t place = place_of(h.c, h.index, out ? to + unit : from[unit]);
+        uint32_t *at = w < k            ? (uint32_t *)h.c.k + place * k + w
+                       : w < k + v      ? (uint32_t *)h.c.v + place * v + (w - k)
+                       : w == words - 1 ? h.c.pos + place
+                                        : (uint32_t *)h.c.score + place;
         if (out)
             *at = stage[i];
         else
@@ -114,17 +243,16 @@ DEVICE void move_batch(const struct head *h, uint32_t *stage, const int32_t *fro
 
 /* In place: a batch of 64 slots is read whole before its survivors are written, and they never go
  * beyond it. */
-DEVICE int compact(const struct cuda_evict &a, const struct head *h, uint32_t threshold, int equal,
-                   char *shared)
+DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *shared)
 {
     int32_t *from = (int32_t *)shared;
     uint32_t *stage = (uint32_t *)(shared + LIST);
     int to = 0;
 
-    for (int slot0 = 0; slot0 < h->len; slot0 += BATCH) {
+    for (int slot0 = 0; slot0 < h.len; slot0 += BATCH) {
         uint32_t stay[2];
 
-        choose(stay, a, h, slot0, threshold, &equal);
+        choose(stay, h, slot0, threshold, &equal);
         const int low = popcount(stay[0]), n = low + popcount(stay[1]);
         barrier(); /* the batch before has been written, everyone has chosen */
         if (to < slot0 || n < BATCH) {
@@ -146,33 +274,24 @@ DEVICE int compact(const struct cuda_evict &a, const struct head *h, uint32_t th
 }
 
 /* Units alive per column of positions. */
-DEVICE void recount(const struct cuda_evict &a, const struct head *h, int head)
+DEVICE void recount(const struct head &h, uint32_t *kept, int n_col, uint32_t width)
 {
-    uint32_t *kept = a.kept + (int64_t)head * a.n_col;
-
-    for (int i = thread_id(); i < a.n_col; i += THREADS) kept[i] = 0;
+    for (int i = thread_id(); i < n_col; i += THREADS) kept[i] = 0;
     barrier();
-    for (int s = thread_id(); s < h->len; s += THREADS)
-        atomic_add(&kept[h->pos[s] / *a.col_width], 1);
+    for (int s = thread_id(); s < h.len; s += THREADS)
+        atomic_add(&kept[h.c.pos[place_of(h.c, h.index, s)] / width], 1);
 }
 
 KERNEL(cache_evict, struct cuda_evict, CUDA_EVICT_THREADS, 1)
 {
-    const int i = block_x();
-    char *shared = shared_memory();
-    struct head h = {(uint32_t *)(a.cache.k + i * a.cache.k_stride),
-                     (uint32_t *)(a.cache.v + i * a.cache.v_stride),
-                     a.cache.pos + i * a.cache.stride,
-                     (uint32_t *)(a.cache.score + i * a.cache.stride),
-                     a.cache.k_bytes / 4,
-                     a.cache.v_bytes / 4,
-                     a.cache.len[i]};
+    struct head h = this_head(a.cache, a.key);
+    const int keep = a.keep[h.index];
     int equal;
 
-    if (h.len <= a.budget) return;
-    const uint32_t threshold = select_key(a, &h, a.budget, &equal, (uint32_t *)shared);
-    barrier(); /* the counts become the list of a batch */
-    h.len = compact(a, &h, threshold, equal, shared);
-    if (a.kept) recount(a, &h, i);
-    if (thread_id() == 0) a.cache.len[i] = h.len;
+    if (h.len > keep) {
+        const uint32_t threshold = select_key(h, keep, &equal, (uint32_t *)shared_memory());
+        h.len = compact(h, threshold, equal, shared_memory());
+        if (thread_id() == 0) a.cache.len[h.index] = h.len;
+    }
+    recount(h, a.kept + (int64_t)h.index * a.n_col, a.n_col, *a.col_width);
 }

@@ -1,9 +1,17 @@
-/* cache: how a unit is packed. */
+/* cache: where a unit is, how it is packed and read. */
 #ifndef RETAIN_KERNELS_CUDA_CACHE_CUH
 #define RETAIN_KERNELS_CUDA_CACHE_CUH
 
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
+
+/* A head's slot, in units of the pool. */
+DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
+{
+    return (int64_t)c.pages[head * c.n_pages + slot / CUDA_TILE] * CUDA_TILE + slot % CUDA_TILE;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4]: asymmetric, both constants
  * rounded to half first. */
@@ -59,8 +67,8 @@ DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const fl
                         const float *v, uint32_t pos, const float *score)
 {
     const int n_group = c.head_dim / 32;
-    uint8_t *key = c.k + head * c.k_stride + (int64_t)slot * c.k_bytes;
-    uint8_t *value = c.v + head * c.v_stride + (int64_t)slot * c.v_bytes;
+    const int64_t at = place_of(c, head, slot);
+    uint8_t *key = c.k + at * c.k_bytes, *value = c.v + at * c.v_bytes;
 
     for (int i = warp_id(); i < 2 * n_group; i += 4) {
         const bool is_value = i >= n_group;
@@ -71,8 +79,38 @@ DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const fl
             pack(key, k[group * 32 + lane_id()], c.k_type, group, n_group);
     }
     if (thread_id()) return;
-    c.pos[head * c.stride + slot] = pos;
-    if (score) c.score[head * c.stride + slot] = *score;
+    c.pos[at] = pos;
+    if (score) c.score[at] = *score;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Four numbers of a word, low (shift 0) or high (4) nibbles. */
+DEVICE void dequantize4(float x[4], uint32_t word, int shift, uint32_t scale)
+{
+    const float d = half_float((uint16_t)scale), m = half_float((uint16_t)(scale >> 16));
+
+    UNROLL
+    for (int i = 0; i < 4; i++) x[i] = fma_f32(d, (float)(word >> (8 * i + shift) & 15), m);
+}
+
+/* Four numbers of a unit, from channel c on, a multiple of 4. */
+DEVICE void unit_numbers(float x[4], const void *unit, enum cuda_kv type, int c)
+{
+    if (type == CUDA_KV_Q4) {
+        const uint32_t *words = (const uint32_t *)unit + c / 32 * 5;
+        dequantize4(x, words[1 + c % 16 / 4], c % 32 / 16 * 4, words[0]);
+    } else if (type == CUDA_KV_Q8) { /* blocks of 34 bytes: two of them at a time */
+        const uint16_t *block = (const uint16_t *)unit + c / 32 * 17;
+        const float d = half_float(block[0]);
+        const uint32_t q = block[1 + c % 32 / 2] | (uint32_t)block[2 + c % 32 / 2] << 16;
+        UNROLL
+        for (int i = 0; i < 4; i++) x[i] = d * (float)(int8_t)(q >> 8 * i);
+    } else {
+        const u32x2 q = load8((const u32x2 *)unit + c / 4);
+        x[0] = half_float((uint16_t)q.x), x[1] = half_float((uint16_t)(q.x >> 16));
+        x[2] = half_float((uint16_t)q.y), x[3] = half_float((uint16_t)(q.y >> 16));
+    }
 }
 
 #endif

@@ -31,7 +31,10 @@
     X(score_sum, cuda_score_sum)         \
     X(score_one, cuda_score_one)         \
     X(kv_append, cuda_append)            \
-    X(cache_gather, cuda_gather)         \
+    X(cache_copy, cuda_copy)             \
+    X(key_values, cuda_values)           \
+    X(cache_rank, cuda_rank)             \
+    X(cache_digits, cuda_digits)         \
     X(cache_evict, cuda_evict)           \
     X(attend_decode_64, cuda_attend)     \
     X(attend_decode_96, cuda_attend)     \

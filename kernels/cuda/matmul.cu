@@ -5,6 +5,7 @@
  * their scales come by cp.async, three stages deep, and are read by all four warps. Per tile and
  * warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights (Q4A more scales,
  * Q5A and Q6 high bits, and no registers to load them ahead). */
+#include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
 enum {
@@ -188,12 +189,12 @@ KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
 
 KERNEL(score_sum, struct cuda_score_sum, 128, 1)
 {
-    const int i = block_x() * 128 + thread_id(), n = a.n_tok * a.n_head;
+    const int n_head = a.cache.n_head, n = a.n_tok * n_head, i = block_x() * 128 + thread_id();
     float sum = 0.0f;
 
     if (i >= n) return;
     for (int p = 0; p < a.n_part; p++) sum += a.part[(int64_t)p * n + i];
-    const int head = i % a.n_head, token = i / a.n_head;
-    a.score[head * a.stride + a.len[head] + token] = sum;
+    const int head = i % n_head, token = i / n_head;
+    a.cache.score[place_of(a.cache, head, a.cache.len[head] + token)] = sum;
     if (a.copy) a.copy[head * a.n_tok + token] = sum;
 }

@@ -4,6 +4,7 @@
  *
  * A block takes 16 rows; its 8 warps take every eighth tile of 64 columns, and are added in order.
  * Loads of four tiles are under way before the first is used. */
+#include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
 enum { WARPS = CUDA_MATVEC_THREADS / 32, AHEAD = 4, TOKENS = CUDA_MATVEC_TOKENS };
@@ -172,7 +173,7 @@ KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
     const struct cuda_input made = {a.x, NULL, 0.0f};
     const struct cuda_act x = input_of({NULL, NULL}, made, a.w1.n_in);
     const int row0 = block_x() * 16, n_part = ceil_div(a.w1.n_out, 16), i = thread_id();
-    const int n_row = min_int(a.w1.n_out - row0, 16);
+    const int n_row = min_int(a.w1.n_out - row0, 16), n_head = a.cache.n_head;
 
     panel_sum<CUDA_Q8>(y, a.w1, x, 1, block_x(), warp_id(), WARPS);
     put_panel(shared, y);
@@ -182,17 +183,17 @@ KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
     barrier(); /* the sums have been read */
     if (i < 16) shared[i] = i < n_row ? silu(hidden) : 0.0f;
     barrier();
-    for (int h = i; h < a.n_head; h += CUDA_MATVEC_THREADS) {
+    for (int h = i; h < n_head; h += CUDA_MATVEC_THREADS) {
         float sum = 0.0f;
         for (int j = 0; j < n_row; j++)
             sum = fma_f32(a.w2[(int64_t)h * a.w1.n_out + row0 + j], shared[j], sum);
-        a.part[block_x() * a.n_head + h] = sum;
+        a.part[block_x() * n_head + h] = sum;
     }
     if (!last_block(a.ticket, n_part, (uint32_t *)shared + 16)) return;
-    for (int h = i; h < a.n_head; h += CUDA_MATVEC_THREADS) {
+    for (int h = i; h < n_head; h += CUDA_MATVEC_THREADS) {
         float sum = 0.0f;
-        for (int p = 0; p < n_part; p++) sum += load_fresh(&a.part[p * a.n_head + h]);
-        a.score[h * a.stride + a.len[h]] = sum;
+        for (int p = 0; p < n_part; p++) sum += load_fresh(&a.part[p * n_head + h]);
+        a.cache.score[place_of(a.cache, h, a.cache.len[h])] = sum;
         if (a.copy) a.copy[h] = sum;
     }
 }

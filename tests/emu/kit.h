@@ -40,6 +40,76 @@ static inline void rope_free(struct kn_rope *rope)
     free((void *)rope->sin);
 }
 
+/* ---- a cache --------------------------------------------------------------------------------- */
+
+static inline enum kn_kv kn_kv_of(enum cuda_kv type)
+{
+    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
+}
+
+/* Slots of the pool: pages enough for `capacity` slots per head, and one that nobody has. */
+static inline size_t cuda_cache_slots(const struct cuda_cache *c)
+{
+    return (size_t)(c->n_head * c->n_pages + 1) * CUDA_TILE;
+}
+
+/* Heads' pages are dealt out from the pool's end, in turn. All bytes are NaN, with guards around.
+ */
+static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity,
+                                               enum cuda_kv k_type, enum cuda_kv v_type)
+{
+    struct cuda_cache c = {.n_pages = (capacity + CUDA_TILE - 1) / CUDA_TILE,
+                           .n_head = n_head,
+                           .head_dim = dim,
+                           .k_bytes = (int)kn_kv_bytes(kn_kv_of(k_type), dim),
+                           .v_bytes = (int)kn_kv_bytes(kn_kv_of(v_type), dim),
+                           .k_type = k_type,
+                           .v_type = v_type};
+    const size_t slots = cuda_cache_slots(&c);
+    int32_t *pages = take((size_t)(n_head * c.n_pages) * sizeof *pages);
+
+    for (int h = 0; h < n_head; h++)
+        for (int i = 0; i < c.n_pages; i++) pages[h * c.n_pages + i] = (c.n_pages - i) * n_head - h;
+    c.pages = pages;
+    c.len = take((size_t)n_head * sizeof *c.len);
+    c.k = guarded(slots * (size_t)c.k_bytes);
+    c.v = guarded(slots * (size_t)c.v_bytes);
+    c.pos = guarded(slots * sizeof *c.pos);
+    c.score = guarded(slots * sizeof *c.score);
+    return c;
+}
+
+static inline void cuda_cache_free(struct cuda_cache *c)
+{
+    const size_t slots = cuda_cache_slots(c);
+
+    guarded_free(c->k, slots * (size_t)c->k_bytes);
+    guarded_free(c->v, slots * (size_t)c->v_bytes);
+    guarded_free(c->pos, slots * sizeof *c->pos);
+    guarded_free(c->score, slots * sizeof *c->score);
+    free((void *)c->pages);
+    free(c->len);
+}
+
+/* Where a head's slot is in the pool. */
+static inline size_t cuda_place(const struct cuda_cache *c, int head, int slot)
+{
+    const size_t page = (size_t)c->pages[head * c->n_pages + slot / CUDA_TILE];
+    return page * CUDA_TILE + (size_t)(slot % CUDA_TILE);
+}
+
+static inline uint8_t *cuda_key(const struct cuda_cache *c, int head, int slot)
+{
+    return c->k + cuda_place(c, head, slot) * (size_t)c->k_bytes;
+}
+
+static inline uint8_t *cuda_value(const struct cuda_cache *c, int head, int slot)
+{
+    return c->v + cuda_place(c, head, slot) * (size_t)c->v_bytes;
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
 /* Activations in fragment order. */
 static inline struct cuda_act cuda_act_new(int n_tok, int n)
 {

@@ -27,7 +27,7 @@ struct fixture {
     struct kn_rope rope;
     float *q;
     int n_row, n_out;
-    size_t cache_bytes, partial_floats;
+    size_t partial_floats;
 };
 
 static int longest(const struct shape *s)
@@ -37,60 +37,38 @@ static int longest(const struct shape *s)
     return n + s->n_tok;
 }
 
-static enum kn_kv kv_of(enum cuda_kv type)
-{
-    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
-}
-
 /* A head's units; behind the last one the cache is NaN. */
-static void fill_head(struct rng *rng, const struct shape *s, enum cuda_kv type, uint8_t *units,
-                      int capacity, int len, float scale)
+static void fill_head(struct rng *rng, const struct cuda_cache *c, int head, int len, bool keys)
 {
-    const size_t bytes = kn_kv_bytes(kv_of(type), s->dim);
+    const enum kn_kv type = kn_kv_of(keys ? c->k_type : c->v_type);
+    const float scale = keys ? 1.0f : 3.0f;
     float x[KN_HEAD_DIM_MAX];
 
     for (int i = 0; i < len; i++) {
-        rng_fill(rng, x, (size_t)s->dim, scale);
-        for (int c = 0; c < s->dim; c += 7) x[c] += 1.5f * scale; /* keys have channels like that */
-        kn_table("ref")->kv_pack[kv_of(type)](units + (size_t)i * bytes, x, s->dim);
+        rng_fill(rng, x, (size_t)c->head_dim, scale);
+        for (int k = 0; k < c->head_dim; k += 7)
+            x[k] += 1.5f * scale; /* keys have channels like that */
+        kn_table("ref")->kv_pack[type](keys ? cuda_key(c, head, i) : cuda_value(c, head, i), x,
+                                       c->head_dim);
     }
-    memset(units + (size_t)len * bytes, 0xff, (size_t)(capacity - len) * bytes);
 }
 
 static struct fixture fixture_new(const struct shape *s, uint64_t seed)
 {
     struct rng rng = {seed};
     const int capacity = longest(s) + 3, n_query = s->n_head * s->n_group;
-    const size_t k_bytes = kn_kv_bytes(kv_of(s->k_type), s->dim);
-    const size_t v_bytes = kn_kv_bytes(kv_of(s->v_type), s->dim);
-    const size_t wider = k_bytes > v_bytes ? k_bytes : v_bytes;
-    const size_t stride = ((size_t)capacity * wider + 15) & ~(size_t)15;
     struct fixture f = {.shape = *s, .n_row = s->n_tok * s->n_group};
     struct cuda_attend *a = &f.args;
 
     f.n_out = n_query * s->dim;
-    f.cache_bytes = stride * (size_t)s->n_head;
     f.rope = rope_new(capacity > 64 ? capacity : 64, s->dim);
     f.q = take((size_t)(s->n_tok * n_query * s->dim) * sizeof(float));
     rng_fill(&rng, f.q, (size_t)(s->n_tok * n_query * s->dim), 2.0f);
-    a->cache = (struct cuda_cache){.k = take(f.cache_bytes),
-                                   .v = take(f.cache_bytes),
-                                   .k_stride = (int64_t)stride,
-                                   .v_stride = (int64_t)stride,
-                                   .len = take(sizeof s->len),
-                                   .n_head = s->n_head,
-                                   .head_dim = s->dim,
-                                   .k_bytes = (int)k_bytes,
-                                   .v_bytes = (int)v_bytes,
-                                   .k_type = s->k_type,
-                                   .v_type = s->v_type};
-    memset(a->cache.k, 0xff, f.cache_bytes);
-    memset(a->cache.v, 0xff, f.cache_bytes);
-    memcpy(a->cache.len, s->len, sizeof s->len);
+    a->cache = cuda_cache_new(s->dim, s->n_head, capacity, s->k_type, s->v_type);
+    memcpy(a->cache.len, s->len, (size_t)s->n_head * sizeof *s->len);
     for (int h = 0; h < s->n_head; h++) {
-        const int len = s->len[h] + s->n_tok;
-        fill_head(&rng, s, s->k_type, a->cache.k + (size_t)h * stride, capacity, len, 1.0f);
-        fill_head(&rng, s, s->v_type, a->cache.v + (size_t)h * stride, capacity, len, 3.0f);
+        fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok, true);
+        fill_head(&rng, &a->cache, h, s->len[h] + s->n_tok, false);
     }
     a->q = f.q;
     a->q_stride = f.n_out;
@@ -113,9 +91,7 @@ static void fixture_free(struct fixture *f)
     guarded_free(a->m, f->partial_floats * sizeof(float));
     guarded_free(a->l, f->partial_floats * sizeof(float));
     guarded_free(a->acc, f->partial_floats * (size_t)f->shape.dim * sizeof(float));
-    free(a->cache.k);
-    free(a->cache.v);
-    free(a->cache.len);
+    cuda_cache_free(&a->cache);
     free(f->q);
     rope_free(&f->rope);
 }
@@ -142,7 +118,7 @@ static double logit(const struct fixture *f, const float *q, int pos, const uint
     double rq[KN_HEAD_DIM_MAX], rk[KN_HEAD_DIM_MAX], dot = 0;
     float k[KN_HEAD_DIM_MAX];
 
-    kn_table("ref")->kv_unpack[kv_of(f->shape.k_type)](k, key, dim);
+    kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](k, key, dim);
     rotate(rq, q, &f->rope, pos);
     rotate(rk, k, &f->rope, slot);
     *size = 0;
@@ -159,17 +135,14 @@ struct wanted {
 static void want(struct wanted *w, const struct fixture *f, int head, int row)
 {
     const struct shape *s = &f->shape;
-    const size_t k_bytes = kn_kv_bytes(kv_of(s->k_type), s->dim);
-    const size_t v_bytes = kn_kv_bytes(kv_of(s->v_type), s->dim);
+    const struct cuda_cache *c = &f->args.cache;
     const int token = row / s->n_group, pos = s->len[head] + token;
     const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
-    const uint8_t *k = f->args.cache.k + head * f->args.cache.k_stride;
-    const uint8_t *v = f->args.cache.v + head * f->args.cache.v_stride;
     double *logits = take((size_t)(pos + 1) * sizeof *logits), max = -INFINITY, sum = 0, size = 0;
 
     for (int i = 0; i <= pos; i++) {
         double terms;
-        logits[i] = logit(f, q, pos, k + (size_t)i * k_bytes, i, &terms);
+        logits[i] = logit(f, q, pos, cuda_key(c, head, i), i, &terms);
         max = fmax(max, logits[i]);
         size = fmax(size, terms);
     }
@@ -177,11 +150,11 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     memset(w, 0, sizeof *w);
     for (int i = 0; i <= pos; i++) {
         float value[KN_HEAD_DIM_MAX];
-        kn_table("ref")->kv_unpack[kv_of(s->v_type)](value, v + (size_t)i * v_bytes, s->dim);
-        for (int c = 0; c < s->dim; c++) {
-            const double term = exp(logits[i] - max) / sum * (double)value[c];
-            w->out[c] += term;
-            w->bound[c] += fabs(term) * 0x1p-10 * (1 + 2 * size);
+        kn_table("ref")->kv_unpack[kn_kv_of(s->v_type)](value, cuda_value(c, head, i), s->dim);
+        for (int k = 0; k < s->dim; k++) {
+            const double term = exp(logits[i] - max) / sum * (double)value[k];
+            w->out[k] += term;
+            w->bound[k] += fabs(term) * 0x1p-10 * (1 + 2 * size);
         }
     }
     w->lse = (max + log(sum)) / log(2);
@@ -316,21 +289,19 @@ DECLARE_KERNEL(kv_append, cuda_append);
 static void check_one(struct shape s)
 {
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.len[0]));
-    const int dim = s.dim, n_kv = s.n_head * dim, capacity = longest(&s) + 3;
+    const int dim = s.dim, n_kv = s.n_head * dim;
     const size_t act_bytes = (size_t)((f.n_out + 63) / 64) * 64;
     struct rng rng = {7};
     float *kv = take((size_t)n_kv * 8), *score = take(16);
     uint32_t *pos = take(4), *ticket = take(16);
     struct cuda_cache *c = &f.args.cache;
     struct cuda_act act[2] = {cuda_act_new(1, f.n_out), cuda_act_new(1, f.n_out)};
-    uint8_t *units = take(2 * f.cache_bytes);
+    const size_t bytes = cuda_cache_slots(c) * (size_t)c->k_bytes;
+    uint8_t *units = take(2 * bytes);
 
     rng_fill(&rng, kv, (size_t)n_kv * 2, 1.0f);
     for (int h = 0; h < 4; h++) score[h] = (float)h, ticket[h] = 0;
     *pos = 77;
-    c->pos = take((size_t)(s.n_head * capacity) * 4);
-    c->score = take((size_t)(s.n_head * capacity) * 4);
-    c->stride = capacity;
     const struct cuda_append append = {*c, kv, kv + n_kv, 2 * n_kv, pos, score, 1};
     const struct cuda_merge merge = {.m = f.args.m,
                                      .l = f.args.l,
@@ -344,33 +315,31 @@ static void check_one(struct shape s)
     LAUNCH(kv_append, &append, 1, s.n_head, 1, 128, 0, 1);
     run_decode(&f, 2);
     LAUNCH(attend_merge, &merge, f.n_row, s.n_head, 1, 128, 0, 3);
-    memcpy(units, c->k, f.cache_bytes);
-    memcpy(units + f.cache_bytes, c->v, f.cache_bytes);
+    memcpy(units, c->k, bytes);
+    memcpy(units + bytes, c->v, bytes);
     const struct cuda_attend_one job = {f.args, kv, kv + n_kv, pos, score, ticket, act[1]};
     for (uint64_t seed = 4; seed < 6; seed++) {
         const size_t shared = CUDA_DECODE_SHARED((size_t)dim);
         for (int h = 0; h < s.n_head; h++) { /* the new unit is not there yet */
-            memset(c->k + h * c->k_stride + s.len[h] * c->k_bytes, 0xff, (size_t)c->k_bytes);
-            memset(c->v + h * c->v_stride + s.len[h] * c->v_bytes, 0xff, (size_t)c->v_bytes);
-            c->pos[h * capacity + s.len[h]] = 0;
+            memset(cuda_key(c, h, s.len[h]), 0xff, (size_t)c->k_bytes);
+            memset(cuda_value(c, h, s.len[h]), 0xff, (size_t)c->v_bytes);
+            c->pos[cuda_place(c, h, s.len[h])] = 0;
         }
         memset(act[1].q, 0x55, act_bytes);
         if (dim == 64) LAUNCH(attend_one_64, &job, s.n_split, s.n_head, 1, 128, shared, seed);
         if (dim == 96) LAUNCH(attend_one_96, &job, s.n_split, s.n_head, 1, 128, shared, seed);
         if (dim == 128) LAUNCH(attend_one_128, &job, s.n_split, s.n_head, 1, 128, shared, seed);
-        assert_same(c->k, units, f.cache_bytes, "keys");
-        assert_same(c->v, units + f.cache_bytes, f.cache_bytes, "values");
+        assert_same(c->k, units, bytes, "keys");
+        assert_same(c->v, units + bytes, bytes, "values");
         assert_same(act[1].q, act[0].q, act_bytes, "merged");
         assert_same(act[1].scale, act[0].scale, act_bytes / 4, "scales of merged");
         for (int h = 0; h < s.n_head; h++) {
-            assert_int_equal(c->pos[h * capacity + s.len[h]], 77);
-            assert_true(c->score[h * capacity + s.len[h]] == score[h]);
+            assert_int_equal(c->pos[cuda_place(c, h, s.len[h])], 77);
+            assert_true(c->score[cuda_place(c, h, s.len[h])] == score[h]);
         }
     }
     cuda_act_free(&act[0], 1, f.n_out);
     cuda_act_free(&act[1], 1, f.n_out);
-    free(c->pos);
-    free(c->score);
     free(kv);
     free(score);
     free(pos);
@@ -467,7 +436,7 @@ static void check_colsum(struct shape s)
     if (s.dim == 128) LAUNCH(colsum_128, &job, x, s.n_head, 1, 128, shared, 4);
     for (int h = 0; h < s.n_head; h++)
         for (int slot = 0; slot < s.len[h] + s.n_tok; slot++) {
-            const uint8_t *key = f.args.cache.k + h * f.args.cache.k_stride + (size_t)slot * unit;
+            const uint8_t *key = cuda_key(&f.args.cache, h, slot);
             double sum = 0, bound = 1e-6;
             for (int row = 0; row < f.n_row; row++) {
                 const int pos = s.len[h] + row / s.n_group;

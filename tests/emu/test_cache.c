@@ -6,7 +6,10 @@
 #include "runtime/evict.h"
 
 DECLARE_KERNEL(kv_append, cuda_append);
-DECLARE_KERNEL(cache_gather, cuda_gather);
+DECLARE_KERNEL(cache_copy, cuda_copy);
+DECLARE_KERNEL(key_values, cuda_values);
+DECLARE_KERNEL(cache_rank, cuda_rank);
+DECLARE_KERNEL(cache_digits, cuda_digits);
 DECLARE_KERNEL(cache_evict, cuda_evict);
 
 /* ---- append ---------------------------------------------------------------------------------- */
@@ -22,77 +25,82 @@ static void fill_hard(struct rng *rng, float *x, size_t n)
     for (size_t i = 128; i < 160 && i < n; i++) x[i] = 3 + x[i] * 1e-3f; /* far from zero */
 }
 
-/* All but the newest of the n_tok units that were just added. */
-static void check_gather(struct cuda_cache *c, int n_tok, size_t unit)
+/* The newest n_tok units but for the last one, out and, over rubbish, back in. The shortest heads
+ * have fewer. */
+static void check_copy(struct cuda_cache *c, int n_tok)
 {
-    const size_t n = n_tok > 1 ? (size_t)n_tok - 1 : 1;
-    const size_t head_bytes = n * 2 * unit, bytes = (size_t)c->n_head * head_bytes;
-    uint8_t *out = guarded(bytes);
-    const struct cuda_gather job = {*c, n_tok, (int)n, out};
+    const int n = n_tok > 1 ? n_tok - 1 : 1, back = n_tok + 1;
+    const size_t head_bytes = (size_t)n * (size_t)(c->k_bytes + c->v_bytes + 8);
+    const size_t bytes = (size_t)c->n_head * head_bytes, pool = cuda_cache_slots(c);
+    struct cuda_copy job = {*c, back, n, 1, 1, 0, guarded(bytes)};
+    uint8_t *k = take(pool * (size_t)c->k_bytes);
+    float *score = take(pool * sizeof *score);
 
     for (int h = 0; h < c->n_head; h++) c->len[h] += n_tok;
-    LAUNCH(cache_gather, &job, c->n_head, 1, 1, 256, 0, 1);
-    for (int h = 0; h < c->n_head; h++) {
-        const size_t slot = (size_t)(c->len[h] - n_tok);
-        const uint8_t *p = out + (size_t)h * head_bytes;
-        assert_same(p, c->k + h * c->k_stride + slot * unit, n * unit, "keys");
-        assert_same(p + n * unit, c->v + h * c->v_stride + slot * unit, n * unit, "values");
-    }
-    guarded_free(out, bytes);
-}
-
-static enum kn_kv kv_of(enum cuda_kv type)
-{
-    return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
+    LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 1);
+    for (int h = 0; h < c->n_head; h++)
+        for (int i = 0; i < n; i++) {
+            const int slot = c->len[h] - back + i;
+            const size_t at = (size_t)i;
+            const uint8_t *p = job.stage + (size_t)h * head_bytes;
+            if (slot < 0) continue;
+            assert_same(p + at * (size_t)c->k_bytes, cuda_key(c, h, slot), (size_t)c->k_bytes,
+                        "key");
+            p += (size_t)(n * c->k_bytes);
+            assert_same(p + at * (size_t)c->v_bytes, cuda_value(c, h, slot), (size_t)c->v_bytes,
+                        "value");
+            p += (size_t)(n * c->v_bytes);
+            assert_same(p + at * 4, &c->pos[cuda_place(c, h, slot)], 4, "position");
+            assert_same(p + (size_t)(n + i) * 4, &c->score[cuda_place(c, h, slot)], 4, "score");
+        }
+    memcpy(k, c->k, pool * (size_t)c->k_bytes);
+    memcpy(score, c->score, pool * sizeof *score);
+    for (int h = 0; h < c->n_head; h++)
+        for (int slot = c->len[h] - back; slot < c->len[h] - back + n; slot++)
+            if (slot >= 0) {
+                memset(cuda_key(c, h, slot), 0x55, (size_t)c->k_bytes);
+                c->score[cuda_place(c, h, slot)] = -1;
+            }
+    job.in = 1;
+    LAUNCH(cache_copy, &job, c->n_head, 1, 1, 256, 0, 2);
+    assert_same(c->k, k, pool * (size_t)c->k_bytes, "keys");
+    assert_same(c->score, score, pool * sizeof *score, "scores");
+    guarded_free(job.stage, bytes);
+    free(k);
+    free(score);
 }
 
 static void check_append(int dim, int n_head, int n_tok, enum cuda_kv type)
 {
     struct rng rng = {(uint64_t)(dim + n_head)};
-    const int capacity = n_tok + 9, stride = n_head * dim * 2 + 3;
-    const size_t unit = kn_kv_bytes(kv_of(type), dim), floats = (size_t)(n_tok * stride);
-    const size_t head_bytes = ((size_t)capacity * unit + 15) & ~(size_t)15;
-    const size_t bytes = head_bytes * (size_t)n_head, n_pos = (size_t)(n_head * capacity);
-    float *qkv = take(floats * sizeof *qkv);
-    int32_t *len = take(8 * sizeof *len);
+    const int stride = n_head * dim * 2 + 3;
+    const size_t floats = (size_t)(n_tok * stride);
+    struct cuda_cache c = cuda_cache_new(dim, n_head, n_tok + 64, type, type);
+    const size_t unit = (size_t)c.k_bytes;
+    float *qkv = take(floats * sizeof *qkv), *scores = take(64 * sizeof *scores);
     uint32_t *pos = take(sizeof *pos);
-    float *scores = take(64 * sizeof *scores);
-    memcpy(len, (const int32_t[8]){0, 5, 9, 1}, 8 * sizeof *len);
+    uint8_t *want = take(unit);
+    memcpy(c.len, (const int32_t[4]){0, 62, 9, 1}, (size_t)n_head * sizeof *c.len);
     *pos = 1000;
     for (int i = 0; i < 64; i++) scores[i] = (float)i;
-    struct cuda_append job = {
-        .cache = {guarded(bytes), guarded(bytes), (int64_t)head_bytes, (int64_t)head_bytes,
-                  guarded(n_pos * 4), take(n_pos * 4), capacity, len, n_head, dim, (int)unit,
-                  (int)unit, type, type},
-        .k = qkv,
-        .v = qkv + n_head * dim,
-        .stride = stride,
-        .pos = pos,
-        .score = scores,
-        .n_tok = n_tok,
-    };
-    uint8_t *want = take(unit);
+    const struct cuda_append job = {c, qkv, qkv + n_head * dim, stride, pos, scores, n_tok};
 
     fill_hard(&rng, qkv, floats);
     LAUNCH(kv_append, &job, n_tok, n_head, 1, 128, 0, 1);
     for (int t = 0; t < n_tok; t++)
         for (int h = 0; h < n_head; h++) {
-            const size_t slot = (size_t)(len[h] + t), at = (size_t)h * head_bytes + slot * unit;
-            kn_table("ref")->kv_pack[kv_of(type)](want, job.k + t * stride + h * dim, dim);
-            assert_same(job.cache.k + at, want, unit, "key");
-            kn_table("ref")->kv_pack[kv_of(type)](want, job.v + t * stride + h * dim, dim);
-            assert_same(job.cache.v + at, want, unit, "value");
-            assert_int_equal(job.cache.pos[(size_t)(h * capacity) + slot], 1000 + t);
-            assert_true(job.cache.score[(size_t)(h * capacity) + slot] == scores[h * n_tok + t]);
+            const int slot = c.len[h] + t;
+            kn_table("ref")->kv_pack[kn_kv_of(type)](want, job.k + t * stride + h * dim, dim);
+            assert_same(cuda_key(&c, h, slot), want, unit, "key");
+            kn_table("ref")->kv_pack[kn_kv_of(type)](want, job.v + t * stride + h * dim, dim);
+            assert_same(cuda_value(&c, h, slot), want, unit, "value");
+            assert_int_equal(c.pos[cuda_place(&c, h, slot)], 1000 + t);
+            assert_true(c.score[cuda_place(&c, h, slot)] == scores[h * n_tok + t]);
         }
-    check_gather(&job.cache, n_tok, unit);
-    free(job.cache.score);
-    free(len);
+    check_copy(&c, n_tok);
+    cuda_cache_free(&c);
     free(pos);
     free(scores);
-    guarded_free(job.cache.k, bytes);
-    guarded_free(job.cache.v, bytes);
-    guarded_free(job.cache.pos, n_pos * 4);
     free(qkv);
     free(want);
 }
@@ -107,13 +115,152 @@ static void append(void **state)
     }
 }
 
+/* ---- what units are worth -------------------------------------------------------------------- */
+
+/* KeyDiff in double. */
+static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
+{
+    struct rng rng = {(uint64_t)dim};
+    struct cuda_cache c = cuda_cache_new(dim, n_head, 200, type, CUDA_KV_Q4);
+    const size_t bytes = cuda_cache_slots(&c) * sizeof(float);
+    const struct cuda_values job = {c, guarded(bytes)};
+    float x[KN_HEAD_DIM_MAX];
+
+    for (int h = 0; h < n_head; h++) {
+        c.len[h] = len[h];
+        for (int s = 0; s < len[h]; s++) {
+            rng_fill(&rng, x, (size_t)dim, 1.0f);
+            x[3] += 2.0f;
+            kn_table("ref")->kv_pack[kn_kv_of(type)](cuda_key(&c, h, s), x, dim);
+        }
+    }
+    LAUNCH(key_values, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_VALUES_SHARED(dim), 5);
+    for (int h = 0; h < n_head; h++) {
+        double mean[KN_HEAD_DIM_MAX] = {0}, mean_square = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (int s = 0; s < len[h]; s++) {
+                double square = 0, dot = 0;
+                kn_table("ref")->kv_unpack[kn_kv_of(type)](x, cuda_key(&c, h, s), dim);
+                for (int i = 0; i < dim; i++) square += (double)x[i] * (double)x[i];
+                for (int i = 0; i < dim && !pass; i++) mean[i] += (double)x[i] / sqrt(square);
+                if (!pass) continue;
+                for (int i = 0; i < dim && !s; i++) mean_square += mean[i] * mean[i];
+                for (int i = 0; i < dim; i++) dot += (double)x[i] * mean[i];
+                assert_near((double)job.value[cuda_place(&c, h, s)],
+                            -dot / sqrt(square * mean_square), 1e-5, "value of a key");
+            }
+    }
+    guarded_free(job.value, bytes);
+    cuda_cache_free(&c);
+}
+
+static void values(void **state)
+{
+    (void)state;
+    check_values(64, (const int[]){130, 1, 0}, 3, CUDA_KV_Q4);
+    check_values(96, (const int[]){70}, 1, CUDA_KV_Q8);
+    check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
+}
+
+/* A unit comes before another: a larger key, or the same and older. */
+static bool before(const uint32_t *key, int a, int b)
+{
+    return key[a] > key[b] || (key[a] == key[b] && a < b);
+}
+
+static int place_among(const uint32_t *key, int n, int s)
+{
+    int better = 0;
+    for (int i = 0; i < n; i++) better += before(key, i, s);
+    return better;
+}
+
+/* Scores in the order of their keys; the protected and the best first, what is too much last. */
+static void ranks(void **state)
+{
+    enum { LEN = 150, SAFE = 30, MOST = 90 };
+    struct rng rng = {3};
+    struct cuda_cache c = cuda_cache_new(64, 2, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
+    const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
+    float std[2] = {1.5f, -0.5f}, mean[2] = {-3.0f, 0.25f};
+    int32_t safe[2] = {0, SAFE};
+    struct cuda_rank job = {c, 4, 10, 0, std, mean, NULL, 0, guarded(bytes)};
+    uint32_t plain[LEN], got[LEN];
+    (void)state;
+
+    for (int h = 0; h < 2; h++) {
+        c.len[h] = LEN;
+        for (int s = 0; s < LEN; s++) {
+            c.pos[cuda_place(&c, h, s)] = (uint32_t)s;
+            c.score[cuda_place(&c, h, s)] = (float)(rng_below(&rng, 40) - 20) * 0.5f;
+        }
+    }
+    c.score[cuda_place(&c, 1, 50)] = NAN;
+    LAUNCH(cache_rank, &job, 2, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
+    for (int h = 0; h < 2; h++)
+        for (int a = 4; a < LEN - 10; a++)
+            for (int b = 4; b < LEN - 10; b++) {
+                const float x = c.score[cuda_place(&c, h, a)] * std[h] + mean[h];
+                const float y = c.score[cuda_place(&c, h, b)] * std[h] + mean[h];
+                const uint32_t i = job.key[cuda_place(&c, h, a)], k = job.key[cuda_place(&c, h, b)];
+                assert_int_equal(i > k, x > y || (!isnan(x) && isnan(y)));
+                assert_int_equal(i == k, x == y || (isnan(x) && isnan(y)));
+            }
+    for (int s = 0; s < LEN; s++) {
+        plain[s] = job.key[cuda_place(&c, 1, s)];
+        if (s < 4 || s >= LEN - 10) assert_true(plain[s] == UINT32_MAX);
+    }
+    job.safe = safe;
+    job.most = MOST;
+    LAUNCH(cache_rank, &job, 2, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 2);
+    for (int s = 0; s < LEN; s++) {
+        const int place = place_among(plain, LEN, s);
+        got[s] = job.key[cuda_place(&c, 1, s)];
+        assert_true(got[s] == (place < SAFE ? UINT32_MAX : place < MOST ? plain[s] : 0));
+    }
+    guarded_free(job.key, bytes);
+    cuda_cache_free(&c);
+}
+
+static void digits(void **state)
+{
+    struct rng rng = {9};
+    struct cuda_cache c = cuda_cache_new(64, 2, 300, CUDA_KV_Q4, CUDA_KV_Q4);
+    uint32_t *key = take(cuda_cache_slots(&c) * sizeof *key), prefix[2] = {0x12000000, 0x13000000};
+    const size_t bytes = 2 * 256 * sizeof(uint32_t);
+    struct cuda_digits job = {c, key, prefix, 16, guarded(bytes)};
+    (void)state;
+
+    c.len[0] = 300, c.len[1] = 7;
+    for (int h = 0; h < 2; h++)
+        for (int s = 0; s < c.len[h]; s++)
+            key[cuda_place(&c, h, s)] = 0x12000000 + ((uint32_t)rng_below(&rng, 2) << 24) +
+                                        (uint32_t)rng_below(&rng, 1 << 24);
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) prefix[0] = prefix[1] = 0;
+        job.shift = pass ? 24 : 16;
+        LAUNCH(cache_digits, &job, 2, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 3);
+        for (int i = 0; i < 512; i++) {
+            const uint32_t digit = (uint32_t)i % 256;
+            uint32_t want = 0;
+            for (int s = 0; s < c.len[i / 256]; s++) {
+                const uint32_t k = key[cuda_place(&c, i / 256, s)];
+                want += pass ? k >> 24 == digit : k >> 16 == (prefix[i / 256] >> 16) + digit;
+            }
+            assert_int_equal(job.count[i], want);
+        }
+    }
+    guarded_free(job.count, bytes);
+    free(key);
+    cuda_cache_free(&c);
+}
+
 /* ---- evict ----------------------------------------------------------------------------------- */
 
 struct pair { /* one cache on both sides */
     struct arena arena;
     struct cache cpu;
     struct cuda_cache gpu;
-    size_t k_bytes, n_slot;
 };
 
 static struct pair pair_new(int dim, int n_head, int capacity)
@@ -132,28 +279,13 @@ static struct pair pair_new(int dim, int n_head, int capacity)
     cache_plan(&p.cpu, &shape, &plan);
     assert_int_equal(arena_init(&p.arena, "cache", plan.used, &e), 0);
     cache_plan(&p.cpu, &shape, &p.arena);
-    const size_t head = ((size_t)capacity * p.cpu.k_bytes + 15) & ~(size_t)15;
-    p.k_bytes = head * (size_t)n_head;
-    p.n_slot = (size_t)(n_head * capacity);
-    p.gpu = (struct cuda_cache){guarded(p.k_bytes),
-                                guarded(p.k_bytes),
-                                (int64_t)head,
-                                (int64_t)head,
-                                guarded(p.n_slot * 4),
-                                guarded(p.n_slot * 4),
-                                capacity,
-                                take((size_t)n_head * 4),
-                                n_head,
-                                dim,
-                                (int)p.cpu.k_bytes,
-                                (int)p.cpu.v_bytes,
-                                CUDA_KV_Q4,
-                                CUDA_KV_Q4};
+    p.gpu = cuda_cache_new(dim, n_head, capacity, CUDA_KV_Q4, CUDA_KV_Q4);
     return p;
 }
 
 static void pair_fill(struct pair *p, struct rng *rng, const int *len, int n_distinct)
 {
+    const size_t unit = p->cpu.k_bytes;
     int64_t seen = 0;
     for (int h = 0; h < p->gpu.n_head; h++) {
         struct cache_head *c = &p->cpu.heads[h];
@@ -161,47 +293,46 @@ static void pair_fill(struct pair *p, struct rng *rng, const int *len, int n_dis
 
         c->len = p->gpu.len[h] = len[h];
         for (int s = 0; s < len[h]; s++) {
+            const size_t at = cuda_place(&p->gpu, h, s);
             pos += 1 + (uint32_t)rng_below(rng, 3);
             c->pos[s] = pos;
             c->score[s] = (float)(rng_below(rng, n_distinct) - n_distinct / 2) * 0.5f;
             if (rng_below(rng, 50) == 0) c->score[s] = NAN;
             if (rng_below(rng, 50) == 0) c->score[s] = -0.0f;
-            for (size_t i = 0; i < p->cpu.k_bytes; i++) {
-                c->k[(size_t)s * p->cpu.k_bytes + i] = (uint8_t)rng_bits(rng);
-                c->v[(size_t)s * p->cpu.k_bytes + i] = (uint8_t)rng_bits(rng);
+            for (size_t i = 0; i < unit; i++) {
+                c->k[(size_t)s * unit + i] = (uint8_t)rng_bits(rng);
+                c->v[(size_t)s * unit + i] = (uint8_t)rng_bits(rng);
             }
+            p->gpu.pos[at] = c->pos[s];
+            p->gpu.score[at] = c->score[s];
+            memcpy(cuda_key(&p->gpu, h, s), c->k + (size_t)s * unit, unit);
+            memcpy(cuda_value(&p->gpu, h, s), c->v + (size_t)s * unit, unit);
         }
         if (pos >= seen) seen = pos + 1;
-        const size_t bytes = (size_t)len[h] * p->cpu.k_bytes, at = (size_t)(h * p->gpu.stride);
-        memcpy(p->gpu.k + h * p->gpu.k_stride, c->k, bytes);
-        memcpy(p->gpu.v + h * p->gpu.v_stride, c->v, bytes);
-        memcpy(p->gpu.pos + at, c->pos, (size_t)len[h] * 4);
-        memcpy(p->gpu.score + at, c->score, (size_t)len[h] * 4);
     }
     cache_imported(&p->cpu, seen);
 }
 
 static void pair_free(struct pair *p)
 {
-    guarded_free(p->gpu.k, p->k_bytes);
-    guarded_free(p->gpu.v, p->k_bytes);
-    guarded_free(p->gpu.pos, p->n_slot * 4);
-    guarded_free(p->gpu.score, p->n_slot * 4);
-    free(p->gpu.len);
+    cuda_cache_free(&p->gpu);
     arena_release(&p->arena);
 }
 
 static void check_same(const struct pair *p)
 {
+    const size_t unit = p->cpu.k_bytes;
     for (int h = 0; h < p->gpu.n_head; h++) {
         const struct cache_head *c = &p->cpu.heads[h];
-        const size_t n = (size_t)c->len, at = (size_t)(h * p->gpu.stride);
 
         assert_int_equal(p->gpu.len[h], c->len);
-        assert_same(p->gpu.pos + at, c->pos, n * 4, "positions");
-        assert_same(p->gpu.score + at, c->score, n * 4, "scores");
-        assert_same(p->gpu.k + h * p->gpu.k_stride, c->k, n * p->cpu.k_bytes, "keys");
-        assert_same(p->gpu.v + h * p->gpu.v_stride, c->v, n * p->cpu.k_bytes, "values");
+        for (int s = 0; s < c->len; s++) {
+            const size_t at = cuda_place(&p->gpu, h, s);
+            assert_int_equal(p->gpu.pos[at], c->pos[s]);
+            assert_same(&p->gpu.score[at], &c->score[s], 4, "score");
+            assert_same(cuda_key(&p->gpu, h, s), c->k + (size_t)s * unit, unit, "key");
+            assert_same(cuda_value(&p->gpu, h, s), c->v + (size_t)s * unit, unit, "value");
+        }
     }
 }
 
@@ -214,13 +345,17 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     struct err e;
     union evict_slot *slots = take(cache_slots(&p.cpu.shape) * sizeof *slots);
     const size_t kept_bytes = (size_t)(n_head * RETENTION_COLS) * 4;
-    uint32_t *kept = take(kept_bytes), *width = take(sizeof *width);
+    const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
+    uint32_t *kept = guarded(kept_bytes), *width = take(sizeof *width);
+    int32_t *keep = take((size_t)n_head * sizeof *keep);
+    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  0, NULL, NULL,
+                             NULL,  0,          guarded(key_bytes)};
 
     pair_fill(&p, &rng, len, n_distinct);
     *width = (uint32_t)p.cpu.col_width;
-    memcpy(kept, p.cpu.kept, kept_bytes);
-    const struct cuda_evict job = {p.gpu, rule.budget,    rule.sinks, rule.stabilizers,
-                                   kept,  RETENTION_COLS, width};
+    for (int h = 0; h < n_head; h++) keep[h] = rule.budget;
+    const struct cuda_evict job = {p.gpu, rank.key, keep, kept, RETENTION_COLS, width};
+    LAUNCH(cache_rank, &rank, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
     LAUNCH(cache_evict, &job, n_head, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED(2 * p.cpu.k_bytes), 1);
     assert_int_equal(pool_open(&pool, 1, &e), 0);
@@ -229,9 +364,11 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     check_same(&p);
     assert_same(kept, p.cpu.kept, kept_bytes, "retention counters");
     pool_close(pool);
+    guarded_free(kept, kept_bytes);
+    guarded_free(rank.key, key_bytes);
     free(slots);
     free(width);
-    free(kept);
+    free(keep);
     pair_free(&p);
 }
 
@@ -253,8 +390,8 @@ static void eviction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append),
-        cmocka_unit_test(eviction),
+        cmocka_unit_test(append), cmocka_unit_test(values),   cmocka_unit_test(ranks),
+        cmocka_unit_test(digits), cmocka_unit_test(eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ holds "info: why there is none" "$("$RETAIN" info)" 'no GPU: .*libcuda\.so\.1'
 "$RETAIN" plan --device cuda >/dev/null 2>"$T/err"
 equal "plan: no driver: exit status" 1 $?
 holds "plan: no driver" "$(cat "$T/err")" 'libcuda\.so\.1 was not found'
-gpu plan --device cuda --budget 9000000 >/dev/null 2>"$T/err"
+gpu plan --device cuda --policy locret --budget 9000000 >/dev/null 2>"$T/err"
 equal "plan: too much: exit status" 4 $?
 holds "plan: too much" "$(cat "$T/err")" "GPU's memory; --budget [0-9]+ would fit"
 check "auto without a driver is the CPU" sh -c "echo hi | '$RETAIN' generate -n 1 --device auto"

@@ -289,37 +289,35 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     struct rng rng = {(uint64_t)(n_in + n_hidden)};
     struct matrix w1 = matrix_new(&rng, KN_Q8, n_hidden, n_in);
     struct kn_act x = act_new(&rng, n_tok, n_in, 1.0f);
-    const int n_part = (n_hidden + 127) / 128, stride = n_tok + 9;
+    const int n_part = (n_hidden + 127) / 128;
     const size_t part_bytes = (size_t)(n_part * n_tok * n_head) * sizeof(float);
-    const size_t bytes = (size_t)(n_head * stride) * sizeof(float);
     float *w2 = take((size_t)(n_head * n_hidden) * sizeof *w2), *want = take(part_bytes);
     float *copy = take((size_t)(n_head * n_tok) * sizeof *copy);
-    int32_t *len = take((size_t)n_head * sizeof *len);
+    struct cuda_cache c = cuda_cache_new(64, n_head, n_tok + 9, CUDA_KV_Q4, CUDA_KV_Q4);
     struct cuda_score job = {w1.gpu, w2,     cuda_act_from(&x, n_tok),
                              n_tok,  n_head, guarded(part_bytes)};
-    struct cuda_score_sum sum = {job.part, n_part,         n_tok,  n_head,
-                                 len,      guarded(bytes), stride, copy};
+    struct cuda_score_sum sum = {job.part, n_part, n_tok, c, copy};
 
     rng_fill(&rng, w2, (size_t)(n_head * n_hidden), 1.0f);
-    for (int h = 0; h < n_head; h++) len[h] = h % 8;
+    for (int h = 0; h < n_head; h++) c.len[h] = h % 8;
     LAUNCH(score_q8, &job, n_part, (n_tok + 63) / 64, 1, 128, CUDA_SCORE_SHARED, 7);
     LAUNCH(score_sum, &sum, (n_tok * n_head + 127) / 128, 1, 1, 128, 0, 8);
     kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, n_tok, n_head, want});
     for (int t = 0; t < n_tok; t++)
-        for (int h = 0; h < n_head; h++)
-            assert_near((double)sum.score[h * stride + len[h] + t], (double)want[t * n_head + h],
+        for (int h = 0; h < n_head; h++) {
+            const float got = c.score[cuda_place(&c, h, c.len[h] + t)];
+            assert_near((double)got, (double)want[t * n_head + h],
                         1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[t * n_head + h]), "score");
-    for (int h = 0; h < n_head; h++)
-        assert_same(copy + h * n_tok, sum.score + h * stride + len[h], (size_t)n_tok * 4, "copy");
+            assert_true(copy[h * n_tok + t] == got);
+        }
     free(copy);
     guarded_free(job.part, part_bytes);
-    guarded_free(sum.score, bytes);
+    cuda_cache_free(&c);
     cuda_act_free(&job.x, n_tok, n_in);
     act_free(&x);
     matrix_free(&w1);
     free(w2);
     free(want);
-    free(len);
 }
 
 /* One token in one launch, twice: the ticket is ready again. */
@@ -330,33 +328,32 @@ static void check_score_one(int n_in, int n_hidden, int n_head)
     struct kn_act x = act_new(&rng, 1, n_in, 1.0f);
     const size_t floats = (size_t)(n_head * n_hidden);
     float *w2 = take(floats * 4), *part = take(floats * 4), *want = take((size_t)n_head * 4);
-    float *score = guarded((size_t)n_head * 36), *copy = guarded((size_t)n_head * 4);
-    int32_t *len = take((size_t)n_head * 4);
+    float *copy = guarded((size_t)n_head * 4);
     uint32_t *ticket = take(4);
-    const struct cuda_score_one job = {w1.gpu, w2, x.x, part, ticket, n_head, len, score, 9, copy};
+    struct cuda_cache c = cuda_cache_new(64, n_head, 9, CUDA_KV_Q4, CUDA_KV_Q4);
+    const struct cuda_score_one job = {w1.gpu, w2, x.x, part, ticket, c, copy};
 
     *ticket = 0;
     rng_fill(&rng, w2, floats, 1.0f);
-    for (int h = 0; h < n_head; h++) len[h] = h % 8;
+    for (int h = 0; h < n_head; h++) c.len[h] = h % 8;
     kn_table("ref")->score(&(struct kn_score){&w1.cpu, w2, &x, 1, n_head, want});
     for (uint64_t seed = 0; seed < 2; seed++) {
-        for (int h = 0; h < n_head; h++) copy[h] = score[h * 9 + len[h]] = NAN;
+        for (int h = 0; h < n_head; h++) copy[h] = c.score[cuda_place(&c, h, c.len[h])] = NAN;
         LAUNCH(score_one, &job, cuda_panels(n_hidden), 1, 1, 256, CUDA_MATVEC_SHARED_MADE(n_in),
                seed);
         for (int h = 0; h < n_head; h++) {
             assert_near((double)copy[h], (double)want[h],
                         1e-4 * n_hidden / 16 + 1e-5 * fabs((double)want[h]), "score of one");
-            assert_true(score[h * 9 + len[h]] == copy[h]);
+            assert_true(c.score[cuda_place(&c, h, c.len[h])] == copy[h]);
         }
     }
-    guarded_free(score, (size_t)n_head * 36);
+    cuda_cache_free(&c);
     guarded_free(copy, (size_t)n_head * 4);
     act_free(&x);
     matrix_free(&w1);
     free(w2);
     free(part);
     free(want);
-    free(len);
     free(ticket);
 }
 

@@ -21,14 +21,14 @@ struct side {
     struct context x;
 };
 
-static void side_open(struct side *s, const char *device, const char *kv)
+static void side_open(struct side *s, const char *device, const char *kv, const char *policy)
 {
     struct options o;
     struct err e;
     options_init(&o);
     o.device = device;
     o.kv = kv;
-    o.policy = "locret";
+    o.policy = policy;
     o.budget = "16";
     o.sinks = 2;
     o.stabilizers = 8;
@@ -71,15 +71,16 @@ static void agrees(void **state)
 /* The CPU's units and scores, sent to the device: the same units survive there. */
 static void same_survivors(void **state)
 {
-    static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4"};
+    static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};
+    static const char *const policies[] = {"locret", "locret", "locret", "locret", "keeper"};
     (void)state;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         struct side cpu, gpu;
         struct err e;
         int32_t ids[40];
         int64_t gone[2];
-        side_open(&cpu, "cpu", kinds[k]);
-        side_open(&gpu, "cuda", kinds[k]);
+        side_open(&cpu, "cpu", kinds[k], policies[k]);
+        side_open(&gpu, "cuda", kinds[k], policies[k]);
         fill(ids, 40, &cpu);
         run(&cpu, ids, 24);
         run(&cpu, ids + 24, 16);
@@ -122,7 +123,7 @@ static void repeats(void **state)
     int32_t ids[44];
     int64_t gone;
     (void)state;
-    for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4");
+    for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
     fill(ids, 44, &s[0]);
     for (int i = 0; i < 2; i++) {
         run(&s[i], ids, 24);

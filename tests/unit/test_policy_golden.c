@@ -212,7 +212,7 @@ static void check_policy(const struct expected x[KV], int most)
                               .seed = SEED};
     run(l, 0, OLD);
     if (!l->policy.same_heads) drop_some(l);
-    cache_layout(&l->c);
+    cache_layout(&l->c, true);
     run(l, OLD, N - OLD);
     score_values(&l->f, &l->c);
     evict(&l->c, &rule, pool, l->f.slots);

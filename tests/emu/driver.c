@@ -54,7 +54,7 @@ struct op { /* a launch, or a copy or fill when kernel is NULL */
     const char *from; /* NULL: fill */
     size_t bytes;
     int value;
-    char args[]; /* of a launch, or the bytes of a copy from memory that may change */
+    _Alignas(16) char args[]; /* of a launch, or the bytes of a copy from memory that may change */
 };
 
 struct CUgraph_st {

@@ -39,7 +39,7 @@ static const struct command commands[] = {
      "make the database small; what was deleted goes for good"},
     {"replay", tui_replay, OPTIONS_OF_ALL, "FILE", "show a recorded chat (chat --record) again"},
     {"models", tui_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
-     "model files: list, add PATH, default PATH, verify [PATH]"},
+     "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
     {"plan", quant_plan, RUN | OPTIONS_JSON, "",
      "the memory a model would take, without taking it"},
     {"info", quant_info, OPTIONS_MODEL | OPTIONS_JSON, "",
@@ -145,7 +145,7 @@ static int read_config(struct options *o, struct str *text, struct err *e)
 int main(int argc, char **argv)
 {
     struct options o;
-    struct str config = {0};
+    struct str config = {0}, packed = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 &&
@@ -161,11 +161,13 @@ int main(int argc, char **argv)
     options_init(&o);
     int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
+    if (!rc && !o.no_packed && !path_packed(&packed, NULL)) o.packed = packed.data;
     int status = rc               ? fail(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
                  : o.print_paths  ? (paths_print(&o, stdout), 0)
                                   : c->run(&o);
     str_release(&config);
+    str_release(&packed);
     return status;
 }

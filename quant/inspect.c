@@ -156,6 +156,25 @@ static void gpu_lines(void)
     putchar('\n');
 }
 
+/* Where the next start maps the weights from, or why it packs them. */
+static void packed_line(struct engine *g, const struct options *o)
+{
+    struct arena a;
+    struct err e;
+    if (!o->model) return;
+    arena_init_plan(&a, "weights");
+    model_plan(g->model, &a);
+    if (g->packed.bytes)
+        printf("packed   %.1f MiB in %s\n", (double)g->packed.bytes / (1 << 20), g->packed.path);
+    else if (!o->packed)
+        printf("packed   no copy is kept\n");
+    else if (packed_room(o->packed, a.used, &e))
+        printf("packed   no copy is kept: %s\n", e.text);
+    else
+        printf("packed   no copy yet; a saved chat keeps one of %.1f MiB\n",
+               (double)a.used / (1 << 20));
+}
+
 static void info_json(const struct engine *g, const struct conversion *c, int n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -174,13 +193,14 @@ static void info_json(const struct engine *g, const struct conversion *c, int n)
     cJSON_AddStringToObject(o, "family", m->family->arch);
     cJSON_AddStringToObject(o, "weights", m->type);
     cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
+    cJSON_AddNumberToObject(o, "packed_bytes", (double)g->packed.bytes);
     cJSON_AddStringToObject(o, "digest", g->model_digest);
     cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
     cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
     report_json(o);
 }
 
-static void info_text(const struct engine *g, const struct conversion *c, int n)
+static void info_text(struct engine *g, const struct options *o, const struct conversion *c, int n)
 {
     const struct model *m = g->model;
     printf("retain %s\ndevices  cpu (%d threads)\n", RETAIN_VERSION, pool_n_threads(g->pool));
@@ -193,6 +213,7 @@ static void info_text(const struct engine *g, const struct conversion *c, int n)
            "positions\n",
            m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     conversion_lines(c, n);
+    packed_line(g, o);
     printf("template %s\ndigest   %s\nheads    %s\n", chat_template_name(g->template),
            g->model_digest, g->heads ? g->heads_digest : "none: --policy locret is not available");
 }
@@ -207,7 +228,7 @@ int quant_info(const struct options *o)
     if (n >= 0 && o->json)
         info_json(g, c, n);
     else if (n >= 0)
-        info_text(g, c, n);
+        info_text(g, o, c, n);
     if (n >= 0 && *g->notice) report_note("%s", g->notice);
     engine_close(g);
     return n < 0 ? report_error(&e) : 0;
@@ -240,11 +261,13 @@ static int verify_tensors(const struct gguf *g, struct err *e)
     return 0;
 }
 
-int quant_verify(const struct options *o)
+int quant_verify(const struct options *opts)
 {
+    struct options o = *opts;
     struct engine *g;
     struct err e;
-    if (engine_prepare(&g, o, NULL, &e)) return report_error(&e);
+    o.verify = "full";
+    if (engine_prepare(&g, &o, NULL, &e)) return report_error(&e);
     int rc = verify_tensors(g->model->file, &e);
     if (!rc) printf("%s  %s\n", g->model_digest, gguf_name(g->model->file));
     if (!rc && g->heads) printf("%s  %s\n", g->heads_digest, gguf_name(g->heads->file));

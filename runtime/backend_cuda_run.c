@@ -1,7 +1,6 @@
 #include "runtime/backend_cuda_parts.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,12 +139,7 @@ static int send_rope(struct cuda_context *x, const struct cache_shape *s, struct
     const size_t n = (size_t)n_pos * (size_t)half;
     float *turns = malloc(2 * n * sizeof *turns);
     if (!turns) return err_set(e, ERR_FAIL, "out of memory for the rotary table");
-    for (int p = 0; p < n_pos; p++)
-        for (int i = 0; i < half; i++) {
-            double angle = (double)p * (double)freq[i];
-            turns[p * half + i] = (float)cos(angle);
-            turns[n + (size_t)(p * half + i)] = (float)sin(angle);
-        }
+    rope_turns(turns, turns + n, freq, half, n_pos);
     int rc = cuda_put(x->g, x->cos, turns, n * sizeof *turns, e);
     if (!rc) rc = cuda_put(x->g, x->sin, turns + n, n * sizeof *turns, e);
     if (!rc) rc = cuda_wait(x->g, e);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +66,21 @@ struct identity {
     struct store *store; /* where models are registered, or NULL */
     bool accept;
     bool seen_before;
+    bool known; /* now.digest is filled */
     struct store_model now, seen;
     struct checksum *reading; /* NULL = the digest is known */
 };
 
+static void know_digest(struct engine *g, struct identity *id, const uint8_t *digest)
+{
+    memcpy(id->now.digest, digest, sizeof id->now.digest);
+    store_digest_hex(g->model_digest, digest);
+    id->known = true;
+}
+
 /* Fills g->model_digest if it need not be read: for a file whose size, time and inode are those of
- * the registered one, or when nothing is to be verified. Else reading begins. */
+ * the registered one, or of the one that g->packed was made of, or when nothing is to be verified.
+ * Else reading begins, and what is read is packed, not an older copy. */
 static int digest_begin(struct engine *g, struct identity *id, const struct options *o,
                         struct library *l, struct err *e)
 {
@@ -84,10 +94,19 @@ static int digest_begin(struct engine *g, struct identity *id, const struct opti
     id->seen_before = rc > 0;
     bool same = id->seen_before && id->seen.size == id->now.size &&
                 id->seen.mtime_ns == id->now.mtime_ns && id->seen.inode == id->now.inode;
+    bool packed = id->path && o->packed && !g->model->as_f32 && verify != VERIFY_FULL &&
+                  packed_find(&g->packed, o->packed, &id->now);
     if (same && verify != VERIFY_FULL) {
-        store_digest_hex(g->model_digest, id->seen.digest);
+        know_digest(g, id, id->seen.digest);
+        if (memcmp(g->packed.model.digest, id->seen.digest, STORE_DIGEST_BYTES))
+            g->packed.bytes = 0;
         return 0;
     }
+    if (packed && (!id->store || verify == VERIFY_OFF)) {
+        know_digest(g, id, g->packed.model.digest);
+        return 0;
+    }
+    g->packed.bytes = 0;
     if (id->path && verify == VERIFY_OFF) {
         /* No digest, but a name for saved caches to belong to. */
         snprintf(g->model_digest, sizeof g->model_digest, "unread-%llx-%llx-%llx",
@@ -116,11 +135,8 @@ static int changed_since(const struct engine *g, const struct identity *id,
 
 /* A file whose content changed is refused until the person accepts it, because saved caches and
  * heads belong to the old one; one that contradicts itself always. */
-static int digest_end(struct engine *g, struct identity *id, struct err *e)
+static int check_digest(struct engine *g, struct identity *id, struct err *e)
 {
-    if (!id->reading) return 0;
-    checksum_end(id->reading, id->now.digest);
-    store_digest_hex(g->model_digest, id->now.digest);
     const struct gguf_tensor *bad;
     int rc = checksum_tensors(g->model->file, g->pool, &bad, e);
     if (rc) return rc;
@@ -135,6 +151,58 @@ static int digest_end(struct engine *g, struct identity *id, struct err *e)
     return store_model_put(id->store, &id->now, e);
 }
 
+/* Waits for what is being read, if anything is; a second time does nothing. */
+static int digest_end(struct engine *g, struct identity *id, struct err *e)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    if (!id->reading) return 0;
+    checksum_end(id->reading, digest);
+    checksum_close(id->reading);
+    id->reading = NULL;
+    know_digest(g, id, digest);
+    return check_digest(g, id, e);
+}
+
+/* ---- the vocabulary -------------------------------------------------------------------------- */
+
+/* A large vocabulary takes as long as the weights: it is read on a thread of its own. */
+struct vocabulary {
+    pthread_t thread;
+    bool running, threaded;
+    const struct gguf *file;
+    struct tokenizer *tokenizer;
+    int rc;
+    struct err e;
+};
+
+static void *read_vocabulary(void *arg)
+{
+    struct vocabulary *v = arg;
+    v->rc = tokenizer_open(&v->tokenizer, v->file, &v->e);
+    return NULL;
+}
+
+static void vocabulary_begin(struct vocabulary *v, const struct gguf *file)
+{
+    *v = (struct vocabulary){.file = file, .running = true};
+    v->threaded = !pthread_create(&v->thread, NULL, read_vocabulary, v);
+    if (!v->threaded) read_vocabulary(v);
+}
+
+/* Before the model is closed, also where opening fails; a second time does nothing. */
+static int vocabulary_end(struct vocabulary *v, struct engine *g, struct err *e)
+{
+    if (!v->running) return 0;
+    if (v->threaded) pthread_join(v->thread, NULL);
+    v->running = false;
+    g->tokenizer = v->tokenizer;
+    if (v->rc) return err_set(e, v->rc, "%s", v->e.text);
+    if (tokenizer_n_vocab(g->tokenizer) != g->model->n_vocab)
+        return err_set(e, ERR_FORMAT, "%s: tokenizer and model disagree on the vocabulary",
+                       gguf_name(g->model->file));
+    return 0;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static int open_model(struct engine *g, const struct options *o, struct err *e)
@@ -143,10 +211,6 @@ static int open_model(struct engine *g, const struct options *o, struct err *e)
     int rc = open_file(&file, o->model, demo_model, demo_model_end, DEMO_MODEL_NAME, e);
     bool as_f32 = o->weights && !strcmp(o->weights, "f32");
     if (!rc) rc = model_open(&g->model, file, as_f32, e);
-    if (!rc) rc = tokenizer_open(&g->tokenizer, g->model->file, e);
-    if (!rc && tokenizer_n_vocab(g->tokenizer) != g->model->n_vocab)
-        rc = err_set(e, ERR_FORMAT, "%s: tokenizer and model disagree on the vocabulary",
-                     gguf_name(g->model->file));
     g->temperature = sampling_default().temperature;
     if (!rc) gguf_get_f32(g->model->file, "general.sampling.temp", &g->temperature);
     return rc;
@@ -220,48 +284,53 @@ static int check_choices(const struct options *o, struct err *e)
     return 0;
 }
 
-/* Everything but weights and digest; *id: how far the digest is. Heads are bound to the model's
- * digest, so they wait for it; without any the digest can be read while the weights are loaded. */
-static int prepare(struct engine **out, const struct options *o, struct library *l,
-                   struct identity *id, struct err *e)
+/* What runs beside the opening of an engine. */
+struct opening {
+    struct identity id;
+    struct vocabulary vocabulary;
+};
+
+/* Everything but weights; digest and vocabulary are begun. Heads are bound to the model's digest,
+ * so they wait for it; without any it can be read while the weights are loaded. *out may be set on
+ * failure, too: finish() closes it. */
+static int prepare(struct engine **out, struct opening *op, const struct options *o,
+                   struct library *l, struct err *e)
 {
     struct engine *g = calloc(1, sizeof *g);
-    *out = NULL;
-    *id = (struct identity){0};
+    *out = g;
+    *op = (struct opening){0};
     if (!g) return err_set(e, ERR_FAIL, "out of memory for the engine");
     int rc = check_choices(o, e);
     if (!rc) rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
-    if (!rc) rc = choose_template(g, o, e);
+    if (rc) return rc;
+    vocabulary_begin(&op->vocabulary, g->model->file);
+    rc = choose_template(g, o, e);
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
-    if (!rc) rc = digest_begin(g, id, o, l, e);
-    if (!rc && wants_heads(o)) rc = digest_end(g, id, e);
+    if (!rc) rc = digest_begin(g, &op->id, o, l, e);
+    if (!rc && wants_heads(o)) rc = digest_end(g, &op->id, e);
     if (!rc && wants_heads(o)) rc = open_heads(g, o, e);
-    if (rc || wants_heads(o)) {
-        checksum_close(id->reading);
-        id->reading = NULL;
-    }
-    if (rc)
-        engine_close(g);
-    else
-        *out = g;
+    return rc;
+}
+
+/* rc: how far it went. */
+static int finish(struct engine **out, struct opening *op, int rc, struct err *e)
+{
+    if (!rc) rc = digest_end(*out, &op->id, e);
+    int vocabulary = vocabulary_end(&op->vocabulary, *out, rc ? NULL : e);
+    if (!rc) rc = vocabulary;
+    checksum_close(op->id.reading);
+    if (!rc) return 0;
+    engine_close(*out);
+    *out = NULL;
     return rc;
 }
 
 int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e)
 {
-    struct identity id;
-    struct engine *g;
-    int rc = prepare(&g, o, l, &id, e);
-    *out = NULL;
-    if (rc) return rc;
-    rc = digest_end(g, &id, e);
-    checksum_close(id.reading);
-    if (rc)
-        engine_close(g);
-    else
-        *out = g;
-    return rc;
+    struct opening op;
+    int rc = prepare(out, &op, o, l, e);
+    return finish(out, &op, rc, e);
 }
 
 static bool is_list(const char *text)
@@ -323,16 +392,58 @@ static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, stru
     return rc;
 }
 
+/* Maps g->packed, if it holds what the model file gives; else it is removed, and g->weights.base
+ * stays NULL. all: compare every byte. */
+static int map_packed(struct engine *g, size_t bytes, bool all, engine_progress *progress,
+                      void *ctx, struct err *e)
+{
+    if (g->packed.bytes == 0) return 0;
+    int rc = packed_map(&g->packed, &g->weights, bytes, progress, ctx, e);
+    if (rc) return rc;
+    if (g->weights.base) {
+        model_plan(g->model, &g->weights);
+        if (model_holds(g->model, g->pool, all)) return 0;
+        arena_release(&g->weights);
+    }
+    packed_remove(&g->packed);
+    g->packed.bytes = 0;
+    return 0;
+}
+
+static int load_weights(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
+{
+    struct arena a;
+    arena_init_plan(&a, "weights");
+    model_plan(g->model, &a);
+    g->weights.tag = a.tag;
+    int rc = map_packed(g, a.used, false, progress, ctx, e);
+    if (g->weights.base) gguf_forget_data(g->model->file);
+    if (rc || g->weights.base) return rc;
+    rc = arena_init(&g->weights, a.tag, a.used, e);
+    if (rc) return rc;
+    model_plan(g->model, &g->weights);
+    return model_load(g->model, g->pool, progress, ctx, e);
+}
+
+enum engine_copy engine_check_copy(struct engine *g, const struct options *o)
+{
+    struct store_model now;
+    struct arena a;
+    bool possible = o->model && o->packed && !g->model->as_f32;
+    if (!possible || stat_model(o->model, &now, NULL)) return ENGINE_COPY_NONE;
+    if (!packed_find(&g->packed, o->packed, &now)) return ENGINE_COPY_NONE;
+    arena_init_plan(&a, "weights");
+    model_plan(g->model, &a);
+    map_packed(g, a.used, true, NULL, NULL, NULL);
+    arena_release(&g->weights);
+    return g->packed.bytes ? ENGINE_COPY_SAME : ENGINE_COPY_REMOVED;
+}
+
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
     struct arena a;
     if (g->gpu) return load_gpu(g, progress, ctx, e);
-    arena_init_plan(&a, "weights");
-    model_plan(g->model, &a);
-    int rc = arena_init(&g->weights, "weights", a.used, e);
-    if (rc) return rc;
-    model_plan(g->model, &g->weights);
-    rc = model_load(g->model, g->pool, progress, ctx, e);
+    int rc = load_weights(g, progress, ctx, e);
     if (rc || !g->heads) return rc;
     arena_init_plan(&a, "heads");
     heads_plan(g->heads, &a);
@@ -343,32 +454,38 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
     return 0;
 }
 
+/* For a model that is registered, so that nothing is kept in private mode. */
+static void start_packing(struct engine *g, const struct identity *id, const struct options *o)
+{
+    struct packed there;
+    if (!id->store || !id->known || !o->packed || g->gpu || g->model->as_f32) return;
+    if (packed_find(&there, o->packed, &id->now) &&
+        !memcmp(there.model.digest, id->now.digest, STORE_DIGEST_BYTES))
+        return;
+    g->packing = packed_write_begin(o->packed, &id->now, &g->weights);
+}
+
 int engine_open(struct engine **out, const struct options *o, struct library *l,
                 engine_progress *progress, void *ctx, struct err *e)
 {
     struct plan plan;
-    struct identity id;
-    struct engine *g;
-    int rc = prepare(&g, o, l, &id, e);
-    *out = NULL;
-    if (rc) return rc;
-    rc = engine_choose_device(g, o, e);
+    struct opening op;
+    int rc = prepare(out, &op, o, l, e);
+    struct engine *g = *out;
+    if (!rc) rc = engine_choose_device(g, o, e);
     /* Refuse what does not fit before the first weight is read. */
     if (!rc && !has_lists(o))
         rc = plan_make(&plan, g->model, g->heads, g->gpu, o, 1, pool_n_threads(g->pool), e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
-    if (!rc) rc = digest_end(g, &id, e);
-    checksum_close(id.reading);
-    if (rc)
-        engine_close(g);
-    else
-        *out = g;
+    rc = finish(out, &op, rc, e);
+    if (!rc) start_packing(g, &op.id, o);
     return rc;
 }
 
 void engine_close(struct engine *g)
 {
     if (!g) return;
+    packed_write_end(g->packing);
     cuda_close(g->gpu);
     model_close(g->model);
     heads_close(g->heads);

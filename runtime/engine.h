@@ -7,6 +7,7 @@
 #include "runtime/chat.h"
 #include "runtime/heads.h"
 #include "runtime/model.h"
+#include "runtime/packed.h"
 #include "runtime/session.h"
 #include "runtime/tokenizer.h"
 
@@ -22,11 +23,14 @@ struct engine {
     struct pool *pool;
     struct cuda *gpu; /* where the weights are and conversations run; NULL = this CPU */
     struct arena weights, heads_arena;
-    char model_digest[65];   /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
-    char heads_digest[65];   /* "" without heads */
-    float temperature;       /* the model's own, when nobody sets one */
-    char notice[512];        /* what the person should know, or "" */
-    char device_notice[512]; /* with --device auto: why no GPU is used, or "" */
+    struct packed
+        packed; /* the copy that the weights are, or would be, mapped from; bytes 0 = none */
+    struct packed_writer *packing; /* writes a copy of the weights; NULL = nobody does */
+    char model_digest[65];         /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
+    char heads_digest[65];         /* "" without heads */
+    float temperature;             /* the model's own, when nobody sets one */
+    char notice[512];              /* what the person should know, or "" */
+    char device_notice[512];       /* with --device auto: why no GPU is used, or "" */
 };
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
@@ -38,6 +42,11 @@ int engine_prepare(struct engine **out, const struct options *o, struct library 
 int engine_choose_device(struct engine *g, const struct options *o, struct err *e);
 /* Who computes, for people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
+
+/* Compares the copy of the weights that later starts would map (packed.h) with what the model file
+ * gives, every byte, and removes one that differs. */
+enum engine_copy { ENGINE_COPY_NONE, ENGINE_COPY_SAME, ENGINE_COPY_REMOVED };
+enum engine_copy engine_check_copy(struct engine *g, const struct options *o);
 
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 

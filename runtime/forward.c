@@ -86,12 +86,7 @@ static void plan_rope(struct forward *f, int capacity, struct arena *a)
     uint32_t *places = NULL;
     if (m->head_dim % KN_GROUP == 0) places = arena_take(a, KN_PLACES(m->head_dim), sizeof *places);
     f->rope = (struct kn_rope){capacity, m->head_dim, cosines, sines, places};
-    for (int p = 0; cosines && p < capacity; p++)
-        for (int i = 0; i < half; i++) {
-            double angle = (double)p * (double)freq[i];
-            cosines[p * half + i] = (float)cos(angle);
-            sines[p * half + i] = (float)sin(angle);
-        }
+    if (cosines) rope_turns(cosines, sines, freq, half, capacity);
     if (places) kn_rope_places(places, &f->rope);
 }
 

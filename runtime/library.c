@@ -9,6 +9,7 @@
 
 #include "runtime/base/str.h"
 #include "runtime/exchange.h"
+#include "runtime/packed.h"
 #include "store/store.h"
 
 struct library {
@@ -391,6 +392,7 @@ int library_compact(struct library *l, struct library_size *out, struct err *e)
 /* ---- models ---------------------------------------------------------------------------------- */
 
 struct model_walk {
+    const char *packed;
     int (*each)(void *ctx, const struct library_model *m);
     void *ctx;
 };
@@ -406,12 +408,14 @@ static int model_one(void *ctx, const struct store_model *m)
     else if (st.st_size != m->size || (int64_t)st.st_ino != m->inode ||
              st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec != m->mtime_ns)
         out.state = LIBRARY_MODEL_TOUCHED;
+    struct packed copy;
+    if (w->packed && packed_find(&copy, w->packed, m)) out.packed_bytes = (int64_t)copy.bytes;
     return w->each(w->ctx, &out);
 }
 
-int library_models(struct library *l, int (*each)(void *ctx, const struct library_model *m),
-                   void *ctx, struct err *e)
+int library_models(struct library *l, const char *packed,
+                   int (*each)(void *ctx, const struct library_model *m), void *ctx, struct err *e)
 {
-    struct model_walk w = {each, ctx};
+    struct model_walk w = {packed, each, ctx};
     return l->store ? store_model_list(l->store, model_one, &w, e) : 0;
 }

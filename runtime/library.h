@@ -127,11 +127,13 @@ struct library_model {
     const char *path; /* absolute */
     char digest[65];  /* hex, of what it was then */
     int64_t size;
+    int64_t packed_bytes; /* of its copy in the folder of packed weights, 0 = none */
     enum { LIBRARY_MODEL_SAME, LIBRARY_MODEL_TOUCHED, LIBRARY_MODEL_MISSING } state;
 };
 
-/* By path. `state` is what the file's size and times say; nothing is read. */
-int library_models(struct library *l, int (*each)(void *ctx, const struct library_model *m),
-                   void *ctx, struct err *e);
+/* By path. `state` is what the file's size and times say; nothing is read. packed: the folder of
+ * packed weights (packed.h), NULL = none. */
+int library_models(struct library *l, const char *packed,
+                   int (*each)(void *ctx, const struct library_model *m), void *ctx, struct err *e);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -362,30 +363,45 @@ static int source_row(const struct model *m, const struct model_load_item *it, i
 struct load_job {
     const struct model *m;
     const struct model_load_item *it;
-    const struct gguf_tensor_type *type;
 };
+
+/* Rows [r0, end) of the item's matrix, as rows 0, 1, … of w. */
+static void load_range(const struct kn_weight *w, const struct model *m,
+                       const struct model_load_item *it, int r0, int end)
+{
+    const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
+    size_t row_bytes = (size_t)w->n_in / (size_t)type->block * (size_t)type->block_bytes;
+    for (int r = r0; r < end; r++) {
+        size_t row = (size_t)source_row(m, it, r);
+        const char *src = (const char *)it->tensor->data + row * row_bytes;
+        blocks_pack(w, r - r0, type->id, src);
+    }
+}
+
+/* The same rows as a matrix of their own. r0 is a multiple of KN_PANEL. */
+static struct kn_weight range_of(const struct kn_weight *w, int r0, int end)
+{
+    size_t before = kn_weight_bytes(w->type, r0, w->n_in);
+    return (struct kn_weight){w->type, end - r0, w->n_in, (const char *)w->data + before};
+}
 
 static void load_rows(void *ctx, int part, int thread)
 {
     (void)thread;
     const struct load_job *job = ctx;
-    const struct model_load_item *it = job->it;
-    const struct kn_weight *w = it->weight;
-    size_t row_bytes = (size_t)w->n_in / (size_t)job->type->block * (size_t)job->type->block_bytes;
-    int end = (part + 1) * ROWS_PER_PART;
-    for (int r = part * ROWS_PER_PART; r < end && r < w->n_out; r++) {
-        size_t row = (size_t)source_row(job->m, it, r);
-        const char *src = (const char *)it->tensor->data + row * row_bytes;
-        blocks_pack(w, r, it->tensor->type, src);
-    }
+    const struct kn_weight *w = job->it->weight;
+    int r0 = part * ROWS_PER_PART;
+    int end = w->n_out - r0 < ROWS_PER_PART ? w->n_out : r0 + ROWS_PER_PART;
+    struct kn_weight rows = range_of(w, r0, end);
+    load_range(&rows, job->m, job->it, r0, end);
 }
 
-static void load_vector(const struct model *m, const struct model_load_item *it)
+static void load_vector(float *out, const struct model *m, const struct model_load_item *it)
 {
     const struct gguf_tensor *t = it->tensor;
     size_t bytes = (size_t)gguf_tensor_type(t->type)->block_bytes;
     for (int i = 0; i < it->n; i++)
-        blocks_to_float((float *)*it->vector + i, t->type,
+        blocks_to_float(out + i, t->type,
                         (const char *)t->data + (size_t)source_row(m, it, i) * bytes, 1);
 }
 
@@ -398,11 +414,11 @@ int64_t model_item_bytes(const struct model_load_item *it)
 void model_load_item(const struct model *m, int i, struct pool *p)
 {
     const struct model_load_item *it = &m->items[i];
-    struct load_job job = {m, it, gguf_tensor_type(it->tensor->type)};
+    struct load_job job = {m, it};
     if (it->weight)
         pool_run(p, (it->weight->n_out + ROWS_PER_PART - 1) / ROWS_PER_PART, load_rows, &job);
     else
-        load_vector(m, it);
+        load_vector((float *)*it->vector, m, it);
 }
 
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
@@ -418,4 +434,61 @@ int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t,
     }
     gguf_forget_data(m->file);
     return 0;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+struct hold_job {
+    const struct model *m;
+    const struct model_load_item *it; /* NULL: part i is item i, and one panel is enough */
+    atomic_bool differs;
+};
+
+static bool holds_panel(const struct model *m, const struct model_load_item *it, int panel)
+{
+    const struct kn_weight *w = it->weight;
+    int r0 = panel * KN_PANEL;
+    int end = w->n_out - r0 < KN_PANEL ? w->n_out : r0 + KN_PANEL;
+    struct kn_weight held = range_of(w, r0, end), now = held;
+    size_t bytes = kn_weight_bytes(w->type, end - r0, w->n_in);
+    void *p = calloc(1, bytes);
+    if (!p) return false;
+    now.data = p;
+    load_range(&now, m, it, r0, end);
+    bool same = !memcmp(held.data, p, bytes);
+    free(p);
+    return same;
+}
+
+static bool holds_vector(const struct model *m, const struct model_load_item *it)
+{
+    float *now = calloc((size_t)it->n, sizeof *now);
+    if (!now) return false;
+    load_vector(now, m, it);
+    bool same = !memcmp(*it->vector, now, (size_t)it->n * sizeof *now);
+    free(now);
+    return same;
+}
+
+static void compare(void *ctx, int part, int thread)
+{
+    (void)thread;
+    struct hold_job *job = ctx;
+    const struct model_load_item *it = job->it ? job->it : &job->m->items[part];
+    int n_panels = it->weight ? (it->weight->n_out + KN_PANEL - 1) / KN_PANEL : 1;
+    int panel = job->it ? part : (int)((int64_t)part * 7919 % n_panels); /* here and there */
+    bool same = it->weight ? holds_panel(job->m, it, panel) : holds_vector(job->m, it);
+    if (!same) atomic_store(&job->differs, true);
+}
+
+bool model_holds(const struct model *m, struct pool *p, bool all)
+{
+    struct hold_job job = {.m = m};
+    if (!all) pool_run(p, m->n_items, compare, &job);
+    for (int i = 0; all && i < m->n_items; i++) {
+        job.it = &m->items[i];
+        const struct kn_weight *w = job.it->weight;
+        pool_run(p, w ? (w->n_out + KN_PANEL - 1) / KN_PANEL : 1, compare, &job);
+    }
+    return !atomic_load(&job.differs);
 }

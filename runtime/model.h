@@ -96,6 +96,10 @@ void model_plan(struct model *m, struct arena *a);
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
                void *ctx, struct err *e);
 
+/* Are the weights in memory those that model_load would put there? Looks at the vectors and at one
+ * panel of every matrix, or at all of them. */
+bool model_holds(const struct model *m, struct pool *p, bool all);
+
 /* The parts of model_load: fills one item, whose memory was set; and how much of the file that
  * reads.
  */

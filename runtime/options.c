@@ -138,6 +138,9 @@ static const struct option table[] = {
     {ROW("verify", 0, verify, MODEL), .choices = "full,sample,off", .value = "full|sample|off",
      .help = "read the whole model file and compare it with what is known of it; sample: only one "
              "that is new or looks changed; off: never"},
+    {ROW("no-packed", 0, no_packed, MODEL),
+     .help = "neither keep nor use a copy of the weights in the cache folder, from which the next "
+             "start maps them"},
     {ROW("template", 0, template_name, CHAT | GENERATE | EVAL), .value = "NAME",
      .help = "the chat format, instead of the model file's own"},
     {ROW("weights", 0, weights, MODEL), .choices = "file,f32", .value = "file|f32",

@@ -48,6 +48,8 @@ struct options {
     int threads; /* 0 = all cores */
     bool accept_model;
     const char *verify; /* full, sample, off: whether the model file is read for its digest */
+    const char *packed; /* folder of packed weights (packed.h), NULL = none; not an option */
+    bool no_packed;
     /* memory */
     const char *policy; /* a row of the policy table, or for eval a list; NULL = best available */
     const char *budget; /* units per head; for eval and bench a list; NULL = plan chooses */

@@ -27,4 +27,8 @@ void rope_release(struct rope *r);
  * and queries must agree. */
 const float *rope_freq(const struct rope *r, int n_pos);
 
+/* The cosines and sines of positions [0, n_pos): [n_pos][half] each, half at most
+ * KN_HEAD_DIM_MAX / 2. */
+void rope_turns(float *cosines, float *sines, const float *freq, int half, int n_pos);
+
 #endif

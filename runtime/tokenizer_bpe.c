@@ -44,23 +44,37 @@ static struct bpe_merge *slot_of(const struct bpe *b, int32_t left, int32_t righ
     }
 }
 
+struct reader {
+    struct bpe *b;
+    struct vocab *v;
+    struct str joined;
+    int32_t next; /* lists and vocabularies mostly have the same order: what is joined next */
+};
+
+/* vocab_intern of left and right together. */
+static int32_t intern_joined(struct reader *r, struct gguf_str left, struct gguf_str right)
+{
+    if (vocab_is_joined(r->v, r->next, left.data, left.n, right.data, right.n)) return r->next;
+    str_clear(&r->joined);
+    str_append(&r->joined, left.data, left.n);
+    str_append(&r->joined, right.data, right.n);
+    return vocab_intern(r->v, r->joined.data, r->joined.n);
+}
+
 /* One line of the list, "left right"; of equal lines the first counts. */
-static int add_merge(struct bpe *b, struct vocab *v, struct gguf_str line, int32_t rank,
-                     struct str *joined)
+static int add_merge(struct reader *r, struct gguf_str line, int32_t rank)
 {
     const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
     if (!space || space == line.data + line.n - 1) return -1;
-    size_t n_left = (size_t)(space - line.data), n_right = line.n - n_left - 1;
-    str_clear(joined);
-    str_append(joined, line.data, n_left);
-    str_append(joined, space + 1, n_right);
-    int32_t left = vocab_intern(v, line.data, n_left);
-    int32_t right = vocab_intern(v, space + 1, n_right);
-    int32_t both = vocab_intern(v, joined->data, joined->n);
-    if (left < 0 || right < 0 || both < 0) return -1;
-    struct bpe_merge *slot = slot_of(b, left, right);
-    if (slot->left < 0)
-        *slot = (struct bpe_merge){.left = left, .right = right, .rank = rank, .joined = both};
+    struct gguf_str left = {line.data, (size_t)(space - line.data)};
+    struct gguf_str right = {space + 1, line.n - left.n - 1};
+    int32_t left_id = vocab_intern(r->v, left.data, left.n);
+    int32_t right_id = vocab_intern(r->v, right.data, right.n);
+    int32_t both = intern_joined(r, left, right);
+    if (left_id < 0 || right_id < 0 || both < 0) return -1;
+    r->next = both + 1;
+    struct bpe_merge *slot = slot_of(r->b, left_id, right_id);
+    if (slot->left < 0) *slot = (struct bpe_merge){left_id, right_id, rank, both};
     return 0;
 }
 
@@ -68,22 +82,22 @@ static int read_merges(struct bpe *b, struct vocab *v, const struct gguf *g, str
 {
     struct gguf_array list;
     struct gguf_str line;
+    struct reader r = {.b = b, .v = v};
     if (!gguf_get_array(g, "tokenizer.ggml.merges", &list) || list.type != GGUF_STRING)
         return err_set(e, ERR_FORMAT, "%s: has no merges (tokenizer.ggml.merges)", gguf_name(g));
     if (list.n > INT32_MAX / 8)
         return err_set(e, ERR_FORMAT, "%s: has too many merges: %zu", gguf_name(g), list.n);
-    for (b->n_slots = 1024; b->n_slots < 2 * list.n;) b->n_slots *= 2;
-    b->merges = malloc(b->n_slots * sizeof *b->merges);
-    if (!b->merges) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
+    for (b->n_slots = 1024; b->n_slots < list.n + list.n / 2;) b->n_slots *= 2;
+    int rc = arena_init(&b->table, "merges", b->n_slots * sizeof *b->merges, e);
+    if (rc) return rc;
+    b->merges = arena_take(&b->table, b->n_slots, sizeof *b->merges);
     memset(b->merges, 0xFF, b->n_slots * sizeof *b->merges);
-    struct str joined = {0};
     int32_t rank = 0;
-    int rc = 0;
     for (size_t cursor = 0; !rc && gguf_array_next_str(&list, &cursor, &line); rank++)
-        if (add_merge(b, v, line, rank, &joined))
+        if (add_merge(&r, line, rank))
             rc = err_set(e, ERR_FORMAT, "%s: merge %d is not two texts with a space between",
                          gguf_name(g), rank);
-    str_release(&joined);
+    str_release(&r.joined);
     return rc;
 }
 
@@ -105,7 +119,7 @@ int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e
 void bpe_release(struct bpe *b)
 {
     pretokenizer_close(b->pre);
-    free(b->merges);
+    arena_release(&b->table);
     *b = (struct bpe){0};
 }
 
@@ -197,6 +211,11 @@ void bpe_piece(const struct vocab *v, int32_t id, struct str *out)
         return;
     }
     for (size_t i = 0; i < n;) {
+        size_t plain = i;
+        while (plain < n && text[plain] > ' ' && text[plain] <= '~') plain++;
+        str_append(out, text + i, plain - i);
+        i = plain;
+        if (i == n) break;
         int length = utf8_length(text + i, n - i);
         size_t step = length > 0 ? (size_t)length : 1;
         int byte = length > 0 ? byte_of_written(utf8_decode(text + i, length)) : -1;

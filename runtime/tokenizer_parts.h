@@ -2,6 +2,7 @@
 #ifndef RETAIN_RUNTIME_TOKENIZER_PARTS_H
 #define RETAIN_RUNTIME_TOKENIZER_PARTS_H
 
+#include "runtime/base/arena.h"
 #include "runtime/pretokenizer.h"
 #include "runtime/tokenizer.h"
 #include "runtime/vocab.h"
@@ -33,8 +34,9 @@ struct bpe_merge { /* open addressing; left < 0 = free */
 struct bpe {
     struct pretokenizer *pre;
     int32_t byte_id[256];
-    struct bpe_merge *merges;
-    size_t n_slots; /* a power of two */
+    struct bpe_merge *merges; /* in large pages: they are found all over the table */
+    size_t n_slots;           /* a power of two */
+    struct arena table;
 };
 
 int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e);

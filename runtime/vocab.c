@@ -101,11 +101,38 @@ bool vocab_is(const struct vocab *v, int32_t id, const char *text)
 
 /* ---- the map --------------------------------------------------------------------------------- */
 
-static uint64_t hash(const char *s, size_t n) /* FNV-1a */
+static uint64_t load4(const char *s)
 {
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 1099511628211u;
-    return h ^ h >> 32;
+    uint32_t x;
+    memcpy(&x, s, sizeof x);
+    return x;
+}
+
+static uint64_t load8(const char *s)
+{
+    uint64_t x;
+    memcpy(&x, s, sizeof x);
+    return x;
+}
+
+static uint64_t mix(uint64_t h, uint64_t x)
+{
+    __extension__ unsigned __int128 product =
+        (unsigned __int128)(h ^ x ^ 0xA0761D6478BD642Fu) * 0xE7037ED1A0B428DBu;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Words of eight bytes; the last one overlaps the one before. */
+static uint64_t hash(const char *s, size_t n)
+{
+    uint64_t h = n;
+    if (n >= 8) {
+        for (size_t i = 0; i + 8 < n; i += 8) h = mix(h, load8(s + i));
+        return mix(h, load8(s + n - 8));
+    }
+    if (n >= 4) return mix(h, load4(s) | load4(s + n - 4) << 32);
+    for (size_t i = 0; i < n; i++) h = h << 8 | (unsigned char)s[i];
+    return mix(h, 0);
 }
 
 /* The slot that holds the text, or the free one where it belongs. */
@@ -132,7 +159,10 @@ static void put(struct vocab *v, int32_t id)
     const char *text = vocab_text(v, id, &n);
     if (n == 0) return;
     size_t slot = slot_of(v, text, n);
-    if (v->slots[slot] < 0) v->n_used++;
+    if (v->slots[slot] >= 0)
+        v->repeats = true;
+    else
+        v->n_used++;
     v->slots[slot] = id;
     if (n > v->longest) v->longest = n;
 }
@@ -162,6 +192,16 @@ int vocab_index(struct vocab *v, struct err *e)
 int32_t vocab_find(const struct vocab *v, const char *text, size_t n)
 {
     return n == 0 || n > v->longest ? -1 : v->slots[slot_of(v, text, n)];
+}
+
+bool vocab_is_joined(const struct vocab *v, int32_t id, const char *left, size_t n_left,
+                     const char *right, size_t n_right)
+{
+    size_t n;
+    if (id < 0 || id >= v->n_vocab || v->repeats || !can_come_from_text(v, id)) return false;
+    const char *text = vocab_text(v, id, &n);
+    return n == n_left + n_right && !memcmp(text, left, n_left) &&
+           !memcmp(text + n_left, right, n_right);
 }
 
 int32_t vocab_intern(struct vocab *v, const char *text, size_t n)

@@ -36,6 +36,7 @@ struct vocab {
     int32_t *slots;  /* open addressing, -1 = free */
     size_t n_slots;  /* a power of two */
     size_t n_used;
+    bool repeats; /* two that can come from text have the same one */
 };
 
 int vocab_init(struct vocab *v, const struct gguf *g, struct err *e);
@@ -48,6 +49,10 @@ int vocab_index(struct vocab *v, struct err *e);
 const char *vocab_text(const struct vocab *v, int32_t id, size_t *n);
 bool vocab_is(const struct vocab *v, int32_t id, const char *text);
 int32_t vocab_find(const struct vocab *v, const char *text, size_t n); /* -1: not there */
+
+/* vocab_find of left and right together is `id`; false may also mean that it is not known. */
+bool vocab_is_joined(const struct vocab *v, int32_t id, const char *left, size_t n_left,
+                     const char *right, size_t n_right);
 
 /* vocab_find, or a new number from n_vocab on. */
 int32_t vocab_intern(struct vocab *v, const char *text, size_t n);

@@ -1,4 +1,4 @@
-/* The command on model files: retain models list|add|default|verify. The default is the line
+/* The command on model files: retain models list|add|default|verify|unpack. The default is the line
  * `model = …` of the configuration file, so that every command finds it and a person can read it.
  */
 #include <cjson/cJSON.h>
@@ -14,6 +14,7 @@
 #include "runtime/engine.h"
 #include "runtime/library.h"
 #include "runtime/options.h"
+#include "runtime/packed.h"
 #include "tui/commands.h"
 #include "tui/num.h"
 #include "tui/paths.h"
@@ -22,7 +23,9 @@
 #include "tui/talk.h"
 #include "tui/utf8.h"
 
-#define USAGE "usage: retain models list | add PATH… | default [PATH|demo] | verify [PATH…]"
+#define USAGE                                                                                    \
+    "usage: retain models list | add PATH… | default [PATH|demo] | verify [PATH…] | unpack " \
+    "[PATH…]"
 
 struct models {
     struct library *library;
@@ -54,6 +57,7 @@ static int list_json(const struct library_model *m, bool standard)
     cJSON *j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "path", m->path);
     cJSON_AddNumberToObject(j, "size_bytes", (double)m->size);
+    cJSON_AddNumberToObject(j, "packed_bytes", (double)m->packed_bytes);
     cJSON_AddStringToObject(j, "digest", m->digest);
     cJSON_AddStringToObject(j, "state", states[m->state]);
     cJSON_AddBoolToObject(j, "default", standard);
@@ -67,19 +71,21 @@ static int list_json(const struct library_model *m, bool standard)
 static int list_one(void *ctx, const struct library_model *m)
 {
     struct models *k = ctx;
-    char size[NUM_MAX];
+    char size[NUM_MAX], packed[NUM_MAX] = "-";
     bool standard = k->standard && !strcmp(k->standard, m->path);
     if (k->options->json) return list_json(m, standard);
-    if (k->n++ == 0) printf("  %10s  %-7s  %-64s  PATH\n", "SIZE", "FILE", "DIGEST");
-    printf("%c %10s  %-7s  %s  ", standard ? '*' : ' ', num_bytes(m->size, size), states[m->state],
-           m->digest);
+    if (m->packed_bytes) num_bytes(m->packed_bytes, packed);
+    if (k->n++ == 0)
+        printf("  %10s  %10s  %-7s  %-64s  PATH\n", "SIZE", "PACKED", "FILE", "DIGEST");
+    printf("%c %10s  %10s  %-7s  %s  ", standard ? '*' : ' ', num_bytes(m->size, size), packed,
+           states[m->state], m->digest);
     put_path(m->path);
     return 0;
 }
 
 static int list(struct models *k, struct err *e)
 {
-    int rc = library_models(k->library, list_one, k, e);
+    int rc = library_models(k->library, k->options->packed, list_one, k, e);
     if (!rc && !k->options->json) {
         if (k->n == 0) talk_note("no model file was used yet; the embedded demo is always there");
         if (k->n && k->standard)
@@ -102,6 +108,8 @@ static int check(struct models *k, const char *path, const char *verify, struct 
     if (rc) return rc;
     printf("%s  ", g->model_digest);
     put_path(path);
+    if (!strcmp(verify, "full") && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
+        talk_note("%s: its packed copy was another one than the file gives, and is removed", path);
     engine_close(g);
     return 0;
 }
@@ -130,7 +138,7 @@ static int keep_path(void *ctx, const struct library_model *m)
 
 static int verify_registered(struct models *k, struct err *e)
 {
-    int rc = library_models(k->library, keep_path, k, e);
+    int rc = library_models(k->library, NULL, keep_path, k, e);
     if (rc || k->n == 0) {
         if (!rc) talk_note("no model file was used yet");
         return rc;
@@ -142,6 +150,39 @@ static int verify_registered(struct models *k, struct err *e)
     rc = check_all(k, paths, (int)k->n, "full", e);
     free(paths);
     return rc;
+}
+
+/* ---- unpack ---------------------------------------------------------------------------------- */
+
+struct unpack {
+    char *const *paths; /* [n] absolute */
+    int n;              /* 0 = all */
+};
+
+static int unpack_one(void *ctx, const struct packed *p)
+{
+    const struct unpack *u = ctx;
+    bool wanted = u->n == 0;
+    for (int i = 0; i < u->n; i++) wanted |= !strcmp(u->paths[i], p->model.path);
+    if (!wanted) return 0;
+    packed_remove(p);
+    put_path(p->path);
+    return 0;
+}
+
+/* Removes the copies of these models, or all; also of models that are gone. */
+static int unpack(struct models *k, const char *const *paths, int n, struct err *e)
+{
+    char *real[sizeof k->options->args / sizeof *k->options->args];
+    for (int i = 0; i < n; i++) {
+        real[i] = realpath(paths[i], NULL);
+        if (!real[i]) real[i] = strdup(paths[i]);
+        if (!real[i]) return err_set(e, ERR_FAIL, "out of memory for a path");
+    }
+    struct unpack u = {real, n};
+    if (k->options->packed) packed_list(k->options->packed, unpack_one, &u);
+    for (int i = 0; i < n; i++) free(real[i]);
+    return 0;
 }
 
 /* ---- default --------------------------------------------------------------------------------- */
@@ -229,6 +270,7 @@ static int run(struct models *k, struct err *e)
     int n = o->n_args - 1;
     if (!strcmp(what, "list") && n <= 0) return list(k, e);
     if (!strcmp(what, "add") && n > 0) return check_all(k, paths, n, o->verify, e);
+    if (!strcmp(what, "unpack")) return unpack(k, paths, n > 0 ? n : 0, e);
     if (!strcmp(what, "verify"))
         return n ? check_all(k, paths, n, "full", e) : verify_registered(k, e);
     if (!strcmp(what, "default") && n <= 1)

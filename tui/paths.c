@@ -62,6 +62,11 @@ int path_state(const char *name, struct str *out, struct err *e)
     return path_in("XDG_STATE_HOME", ".local/state", name, out, e);
 }
 
+int path_packed(struct str *out, struct err *e)
+{
+    return path_below("XDG_CACHE_HOME", ".cache", "packed", out, e);
+}
+
 void paths_print(const struct options *o, FILE *out)
 {
     static const struct {
@@ -70,6 +75,7 @@ void paths_print(const struct options *o, FILE *out)
         {"configuration", "XDG_CONFIG_HOME", ".config", "config"},
         {"conversations", "XDG_DATA_HOME", ".local/share", "retain.db"},
         {"history", "XDG_STATE_HOME", ".local/state", "history"},
+        {"packed weights", "XDG_CACHE_HOME", ".cache", "packed"},
     };
     struct str path = {0};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {

@@ -18,6 +18,9 @@ int path_config(struct str *out, struct err *e);
 /* $XDG_STATE_HOME/retain/NAME, as "history"; its folders are made. */
 int path_state(const char *name, struct str *out, struct err *e);
 
+/* The folder $XDG_CACHE_HOME/retain/packed, which is not made. */
+int path_packed(struct str *out, struct err *e);
+
 /* All of them, a line each; no folder is made. */
 void paths_print(const struct options *o, FILE *out);
 

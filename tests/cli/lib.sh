@@ -8,6 +8,7 @@ case $DATA in /*) ;; *) DATA=$PWD/$DATA ;; esac
 T=$(mktemp -d) || exit 1
 trap 'rm -rf "$T"' EXIT
 export XDG_DATA_HOME=$T/data XDG_STATE_HOME=$T/state XDG_CONFIG_HOME=$T/config
+export XDG_CACHE_HOME=$T/cache
 passed=0 failed=0 skipped=0
 
 ok() { passed=$((passed + 1)); }

@@ -2,7 +2,7 @@
 # The chat without a screen, and the small commands. Usage: tmux_plain.sh [PROGRAM]
 . tests/tui/tmux.inc
 
-export HOME="$home" XDG_DATA_HOME="$home" XDG_STATE_HOME="$home" XDG_CONFIG_HOME="$home"
+export HOME="$home" XDG_DATA_HOME="$home" XDG_STATE_HOME="$home" XDG_CONFIG_HOME="$home" XDG_CACHE_HOME="$home"
 work=$home/work
 mkdir "$work"
 

@@ -1,0 +1,57 @@
+/* packed: the weights as the kernels read them, in a file of their own, so that the next start maps
+ * them instead of packing the model file again: nothing is copied, and programs that run the same
+ * model share the memory.
+ *
+ * A copy belongs to a model file as it was: path, size, time and inode, which is what `--verify
+ * sample` believes, too. It is written without a name, flushed, then named, so that a crash leaves
+ * no part of one. Whether it holds what the file gives today is seen by packing samples again
+ * (model_holds): no other layout passes. It may be removed at any time; whoever maps it keeps it. */
+#ifndef RETAIN_RUNTIME_PACKED_H
+#define RETAIN_RUNTIME_PACKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/arena.h"
+#include "runtime/base/err.h"
+#include "store/store.h"
+
+struct packed {
+    char path[4096];
+    struct store_model model; /* the file it was made of, with its digest */
+    size_t bytes;             /* of weights; 0 = there is no copy */
+    int64_t used_ns;          /* when it was written or last mapped */
+};
+
+/* The copy in the folder `dir` of the file `now`, whose digest is not looked at. False: none, or
+ * none of the file as it is now. */
+bool packed_find(struct packed *out, const char *dir, const struct store_model *now);
+
+/* All that are in the folder, in no order; a callback that returns non-zero ends the walk and that
+ * value is returned. */
+int packed_list(const char *dir, int (*each)(void *ctx, const struct packed *p), void *ctx);
+
+/* Gives `a` the copy as its memory, read-only, and brings it in from the disk. A copy that has
+ * another size or cannot be mapped leaves a->base NULL. progress as in engine_open; ERR_STOP. */
+int packed_map(const struct packed *p, struct arena *a, size_t bytes,
+               int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e);
+
+void packed_remove(const struct packed *p);
+
+/* Would a copy of so many bytes be kept in `dir`, which need not exist? All together may take a
+ * quarter of what the disk had free without them. The error says why not. */
+int packed_room(const char *dir, size_t bytes, struct err *e);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Writes a copy on a thread of its own, with low priority. Others make room for it, those first
+ * that were not used for the longest time. What fails leaves no copy and is no error: the next start
+ * packs as this one did. `a` must stay until packed_write_end. NULL = no thread. */
+struct packed_writer;
+struct packed_writer *packed_write_begin(const char *dir, const struct store_model *model,
+                                         const struct arena *a);
+/* Waits for what is at the disk now and gives up the rest; NULL is fine. */
+void packed_write_end(struct packed_writer *w);
+
+#endif

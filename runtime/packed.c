@@ -32,7 +32,8 @@ _Static_assert(sizeof(struct footer) == 24 + sizeof(struct store_model) + STORE_
                "no byte of it is undefined");
 
 static const char magic[8] = "retainpk";
-#define VERSION 1 /* of the footer: whether the weights' layout is today's is seen by model_holds */
+/* Of the footer: whether the weights' layout is today's is seen by model_holds. */
+#define VERSION 1
 
 static void footer_digest(const struct footer *f, uint8_t out[STORE_DIGEST_BYTES])
 {
@@ -209,7 +210,8 @@ int packed_room(const char *dir, size_t bytes, struct err *e)
     uint64_t allowed;
     int rc = allowed_bytes(dir, &r, &allowed, e);
     if (rc || bytes <= allowed) return rc;
-    return err_set(e, ERR_FAIL, "%zu bytes of weights, and %s has room for %llu (a quarter of what is free)",
+    return err_set(e, ERR_FAIL,
+                   "%zu bytes of weights, and %s has room for %llu (a quarter of what is free)",
                    bytes, dir, (unsigned long long)allowed);
 }
 
@@ -227,7 +229,8 @@ static bool make_room(const char *dir, const char *place, size_t bytes)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-#define WRITE_BYTES ((size_t)16 << 20) /* is at the disk before more is written: ends are prompt */
+/* At the disk before more is written, so that giving up is prompt. */
+#define WRITE_BYTES ((size_t)16 << 20)
 
 struct packed_writer {
     pthread_t thread;
@@ -260,7 +263,8 @@ static bool write_weights(struct packed_writer *w, int fd)
     return true;
 }
 
-/* Names the file; one of the same name is a copy that no longer fits, or another program's equal. */
+/* Names the file; one of the same name is a copy that no longer fits, or another program's equal.
+ */
 static void give_name(const struct packed_writer *w, int fd)
 {
     char self[32];

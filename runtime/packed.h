@@ -5,7 +5,8 @@
  * A copy belongs to a model file as it was: path, size, time and inode, which is what `--verify
  * sample` believes, too. It is written without a name, flushed, then named, so that a crash leaves
  * no part of one. Whether it holds what the file gives today is seen by packing samples again
- * (model_holds): no other layout passes. It may be removed at any time; whoever maps it keeps it. */
+ * (model_holds): no other layout passes. It may be removed at any time; whoever maps it keeps it.
+ */
 #ifndef RETAIN_RUNTIME_PACKED_H
 #define RETAIN_RUNTIME_PACKED_H
 
@@ -46,8 +47,8 @@ int packed_room(const char *dir, size_t bytes, struct err *e);
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Writes a copy on a thread of its own, with low priority. Others make room for it, those first
- * that were not used for the longest time. What fails leaves no copy and is no error: the next start
- * packs as this one did. `a` must stay until packed_write_end. NULL = no thread. */
+ * that were not used for the longest time. What fails leaves no copy and is no error: the next
+ * start packs as this one did. `a` must stay until packed_write_end. NULL = no thread. */
 struct packed_writer;
 struct packed_writer *packed_write_begin(const char *dir, const struct store_model *model,
                                          const struct arena *a);

@@ -362,9 +362,10 @@ int engine_choose_device(struct engine *g, const struct options *o, struct err *
     if (!rc) rc = try_device(g, o, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
+    if (g->gpu)
+        snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", e->text);
     cuda_close(g->gpu);
     g->gpu = NULL;
-    snprintf(g->device_notice, sizeof g->device_notice, "%s", e->text);
     return 0;
 }
 

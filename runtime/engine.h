@@ -30,7 +30,7 @@ struct engine {
     char heads_digest[65];         /* "" without heads */
     float temperature;             /* the model's own, when nobody sets one */
     char notice[512];              /* what the person should know, or "" */
-    char device_notice[512];       /* with --device auto: why no GPU is used, or "" */
+    char device_notice[544];       /* with --device auto: why the GPU there is stays idle, or "" */
 };
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,

@@ -668,6 +668,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     if (!s->candidates) rc = err_set(e, ERR_FAIL, "out of memory for the sampler");
     if (rc) goto fail;
     if (!o->raw) notice(s, g->notice);
+    notice(s, g->device_notice);
     notice(s, s->ctx.plan.notice);
     advise_heads(s);
     describe(s);

@@ -37,5 +37,7 @@ holds "plan: no driver" "$(cat "$T/err")" 'libcuda\.so\.1 was not found'
 gpu plan --device cuda --policy locret --budget 9000000 >/dev/null 2>"$T/err"
 equal "plan: too much: exit status" 4 $?
 holds "plan: too much" "$(cat "$T/err")" "GPU's memory; --budget [0-9]+ would fit"
+echo hi | gpu chat --plain --private --device auto --policy h2o -n 1 >/dev/null 2>"$T/err"
+holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
 check "auto without a driver is the CPU" sh -c "echo hi | '$RETAIN' generate -n 1 --device auto"
 finish

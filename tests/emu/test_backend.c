@@ -61,6 +61,18 @@ static int side_open(struct side *s, const struct options *o, struct err *e)
     return rc ? rc : context_open(&s->x, s->engine, o, 1, e);
 }
 
+/* The same, with scores that need no calibration to compete with those of other heads. */
+static void side_open_plain(struct side *s, const char *device, const char *policy)
+{
+    struct err e;
+    struct options o = demo_options(device, policy);
+    *s = (struct side){0};
+    if (engine_open(&s->engine, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    const struct heads *h = s->engine->heads;
+    for (int i = 0; i < h->n_layer * h->n_head; i++) h->label_std[i] = 1, h->label_mean[i] = 0;
+    if (context_open(&s->x, s->engine, &o, 1, &e)) fail_msg("%s", e.text);
+}
+
 static void side_close(struct side *s)
 {
     if (s->engine) context_release(&s->x);
@@ -270,6 +282,76 @@ static void forward(void **state)
         side_close(&gpu);
         assert_int_equal(driver_held(), 0);
     }
+}
+
+static void copy_cache(struct cache *to, const struct cache *from)
+{
+    for (int i = 0; i < from->shape.n_layer * from->shape.n_head; i++) {
+        const struct cache_head *a = &from->heads[i];
+        struct cache_head *b = &to->heads[i];
+        const size_t n = (size_t)a->len;
+        b->len = a->len;
+        memcpy(b->k, a->k, n * from->k_bytes);
+        memcpy(b->v, a->v, n * from->v_bytes);
+        memcpy(b->pos, a->pos, n * sizeof *b->pos);
+        memcpy(b->score, a->score, n * sizeof *b->score);
+    }
+    cache_imported(to, from->n_pos);
+}
+
+/* The first n[i] units of head i are the same. */
+static void check_units(struct side *cpu, struct side *gpu, const int *n)
+{
+    struct err e;
+    const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
+    if (cache_fetch(b, cache_len_max(b), &e)) fail_msg("%s", e.text);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        const struct cache_head *want = &a->heads[i], *got = &b->heads[i];
+        assert_int_equal(got->len, want->len);
+        assert_memory_equal(got->score, want->score, (size_t)n[i] * sizeof *want->score);
+        assert_memory_equal(got->k, want->k, (size_t)n[i] * a->k_bytes);
+        assert_memory_equal(got->v, want->v, (size_t)n[i] * a->v_bytes);
+    }
+}
+
+/* Scores that are often the same, in one head and in all, and some heads that have most of the
+ * best: after the eviction heads need more pages than before, or fewer. */
+static void ties(void **state)
+{
+    static const char *const policies[] = {"locret", "keeper", "locret+ada"};
+    (void)state;
+    for (int p = 0; p < 3; p++) {
+        struct side cpu, gpu;
+        int32_t ids[96];
+        int kept[64];
+        side_open_plain(&cpu, "cpu", policies[p]);
+        side_open_plain(&gpu, "cuda", policies[p]);
+        for (int i = 0; i < 96; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
+        for (int i = 0; i < 96; i += 32) run(&cpu, ids + i, 32);
+        const struct cache *c = &cpu.x.cache;
+        const int n_heads = c->shape.n_layer * c->shape.n_head;
+        assert_true(n_heads <= 64);
+        for (int times = 0; times < 3; times++) {
+            struct err e;
+            context_score(&cpu.x);
+            for (int i = 0; i < n_heads; i++)
+                for (int s = 0; s < c->heads[i].len; s++)
+                    c->heads[i].score[s] = (float)((i + s * 7) % 3 + (i % 3 == times ? 2 : 0));
+            copy_cache(&gpu.x.cache, c);
+            if (context_loaded(&gpu.x, &e)) fail_msg("%s", e.text);
+            evict_both(&cpu, &gpu);
+            for (int i = 0; i < n_heads; i++) kept[i] = c->heads[i].len;
+            check_units(&cpu, &gpu, kept);
+            for (int i = 0; i < 64; i += 32) {
+                run(&cpu, ids + i, 32);
+                run(&gpu, ids + i, 32);
+            }
+            check_units(&cpu, &gpu, kept);
+        }
+        side_close(&cpu);
+        side_close(&gpu);
+    }
+    assert_int_equal(driver_held(), 0);
 }
 
 /* Left to themselves, the device is no further from the CPU than the CPU is from itself when what
@@ -504,8 +586,9 @@ static int load_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(alone),    cmocka_unit_test(failures),
-        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches), cmocka_unit_test(devices),
+        cmocka_unit_test(forward),  cmocka_unit_test(ties),         cmocka_unit_test(alone),
+        cmocka_unit_test(failures), cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
+        cmocka_unit_test(devices),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

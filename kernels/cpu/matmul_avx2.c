@@ -207,12 +207,13 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
         float total;
         int32_t first;
         const struct act_at at = act_of_token(x, g, &total, &first);
+        const size_t ahead = panel_ahead(type, P, step, g, n_group);
 
 #pragma GCC unroll 4
         for (int p = 0; p < P; p++) {
             const uint8_t *panel = panels + (size_t)p * step;
 
-            panel_prefetch(panel + PANEL_AHEAD, panel_bytes(type));
+            panel_prefetch(panel + ahead, panel_bytes(type));
             add_group(type, &acc[p][0], 1, panel, 0, at);
             add_group(type, &acc[p][1], 1, panel, 1, at);
         }

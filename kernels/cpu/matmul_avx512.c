@@ -178,10 +178,11 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
         float total;
         int32_t first;
         const struct act_at at = act_of_token(x, g, &total, &first);
+        const size_t ahead = panel_ahead(type, P, step, g, n_group);
 
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {
-            panel_prefetch(panels + (size_t)p * step + PANEL_AHEAD, panel_bytes(type));
+            panel_prefetch(panels + (size_t)p * step + ahead, panel_bytes(type));
             add_group(type, &acc[p], 1, panels + (size_t)p * step, at);
         }
     }

@@ -21,7 +21,7 @@
 enum {
     PANEL_BLOCK = 16,
     PANEL_CHUNK = 64,
-    PANEL_AHEAD = 2048, /* bytes that a stream is prefetched */
+    PANEL_AHEAD = 4096, /* bytes that a stream is prefetched, about */
 };
 
 /* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x. */
@@ -158,6 +158,14 @@ V16_INLINE struct act_at act_of_token(const struct kn_act *x, int g, float *tota
     *total = x->d[g] * (float)x->sum[g];
     *first = v16_sum_i8(at.q);
     return at;
+}
+
+/* How far behind group g of P streams, `step` bytes apart, stands what they need next: near their
+ * ends, in the P panel rows that follow. */
+V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int n_group)
+{
+    const int n = PANEL_AHEAD / (int)panel_bytes(type);
+    return (size_t)n * panel_bytes(type) + (g + n < n_group ? 0 : (size_t)(P - 1) * step);
 }
 
 /* The prefetchers of the hardware stop at every page and know nothing of blocks. */

@@ -2,7 +2,8 @@
 # architecture with glibc 2.34, libraries inside. make deb: a package for Debian 12 and Ubuntu 22.04.
 # All with CROSS= too, and each the same bytes from the same commit (make check-reproducible).
 #
-# make check-symbols, check-baseline, check-reproducible, check-install: what is promised of them.
+# make check-symbols, check-baseline, check-cubins, check-reproducible, check-install: what is promised of
+# them.
 
 OUT := $(B)/packages
 NAME := retain-$(VERSION)
@@ -10,7 +11,7 @@ PORTABLE := $(NAME)-linux-$(or $(CROSS),$(ARCH))
 DEB_ARCH := $(or $(if $(filter x86_64,$(ARCH)),amd64),$(if $(filter aarch64,$(ARCH)),arm64),$(ARCH))
 DEB := $(OUT)/retain_$(VERSION)-1_$(DEB_ARCH).deb
 
-.PHONY: dist portable deb check-symbols check-baseline check-reproducible check-install
+.PHONY: dist portable deb check-symbols check-baseline check-cubins check-reproducible check-install
 
 # ---- source --------------------------------------------------------------------------------------
 
@@ -61,6 +62,9 @@ check-symbols: $(B)/retain $(B)/portable/retain
 
 check-baseline: all
 	@tests/check_baseline.sh $(B)
+
+check-cubins: $(CUBINS)
+	@$(if $(CUBINS),tests/check_cubins.sh $(filter %.cubin,$^),echo 'skip: nvcc is missing or CUDA=0')
 
 check-reproducible:
 	@MAKE='$(MAKE)' CROSS='$(CROSS)' tests/check_reproducible.sh

@@ -15,6 +15,12 @@ else
     skip "no x86 objects to look into"
 fi
 
+if [ -e build/cuda/device.ptx ]; then
+    check "each cubin's architecture is the one named" tests/check_cubins.sh build/cuda/sm_*.cubin
+else
+    skip "no device code was built"
+fi
+
 # The first level that each processor runs, and that it does run.
 if [ "$(uname -m)" != x86_64 ] || ! command -v qemu-x86_64 >/dev/null || [ "${build##*/}" = san ]; then
     skip "no qemu-x86_64 for this build: older processors were not tried"

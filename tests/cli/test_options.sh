@@ -29,7 +29,7 @@ talk --conversation talk --system 'Be brief.' --template retain --color never --
     --reduced-motion --no-markdown --disk 1G --rewind 1M --db "$T/a.db"
 talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
 talk --continue --record "$T/record" --passphrase-file "$T/pass" --db "$T/sealed.db"
-talk --private
+talk --private --no-packed
 talk --conversation talk
 echo /stats >"$T/hello"
 talk --read-only --conversation talk

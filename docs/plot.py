@@ -20,8 +20,7 @@ W, H, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 52, 150, 34, 46
 def rows():
     with open(HERE / 'memory.csv', newline='') as f:
         for r in csv.DictReader(line for line in f if not line.startswith('#')):
-            for key in ('budget', 'length', 'accuracy', 'accuracy_spread', 'compression',
-                        'cache_bytes'):
+            for key in ('budget', 'length', 'accuracy', 'accuracy_spread', 'cache_bytes'):
                 r[key] = float(r[key])
             yield r
 
@@ -110,28 +109,31 @@ def pictures():
 
 # ---- tables ----------------------------------------------------------------------------------------
 
-def table(found, bytes_at, title):
-    """A row per policy, best first, a column per budget, and the cache's bytes at one of them."""
-    budgets = sorted({r['budget'] for r in found}, reverse=True)
-    cells = {(r['policy'], r['budget']): r for r in found}
-    measured = lambda p: [cells[p, b]['accuracy'] for b in budgets if (p, b) in cells]
-    mean = lambda p: sum(measured(p)) / len(measured(p))
-    policies = sorted({r['policy'] for r in found}, key=lambda p: (-mean(p), p))
-    print(f'| policy | {" | ".join(title(b) for b in budgets)} | KiB at {bytes_at} |')
-    print('|---|' + '---|' * (len(budgets) + 1))
-    for p in policies:
-        found = [cells.get((p, b)) for b in budgets]
-        line = [f"{r['accuracy']:.2f} ± {r['accuracy_spread']:.2f}" if r else '' for r in found]
-        size = cells.get((p, bytes_at))
-        print(f'| `{p}` | {" | ".join(line)} | {size["cache_bytes"] / 1024 if size else 0:.0f} |')
+def percent(r):
+    spread = f" ± {100 * r['accuracy_spread']:.0f}" if r['accuracy_spread'] else ''
+    return f"{100 * r['accuracy']:.0f}{spread}"
+
+
+def table(columns, bytes_at, title):
+    """A row per policy, best first, a column per (length, budget), and the cache's bytes at one."""
+    cells = {(r['policy'], r['length'], r['budget']): r for r in select('recall')}
+    policies = {p for p, *column in cells if tuple(column) in columns and p != 'full'}
+    row = lambda p: [cells.get((p, *column)) for column in columns]
+    full = [c for c in columns if all((p, *c) in cells for p in policies)]
+    total = lambda p: sum(cells[(p, *c)]['accuracy'] for c in full)
+    print(f'| policy | {" | ".join(title(*column) for column in columns)} | KiB |')
+    print('|---|' + '---|' * (len(columns) + 1))
+    for p in sorted(policies, key=lambda p: (-total(p), p)):
+        size = cells[(p, *bytes_at)]['cache_bytes'] / 1024
+        print(f'| `{p}` | {" | ".join(percent(r) if r else "" for r in row(p))} | {size:.0f} |')
     print()
 
 
 def tables():
-    for length, bytes_at in ((1000, 125), (8192, 256), (32768, 256), (131072, 256)):
-        found = [r for r in select('recall', length=length) if r['policy'] != 'full']
-        print(f'{length} tokens:')
-        table(found, bytes_at, lambda b: f'{length / b:.0f}x, {b:.0f}')
+    table([(1000, b) for b in (500, 250, 125, 62, 31)], (1000, 125),
+          lambda n, b: f'{n / b:.0f}x, {b}')
+    table([(8192, 512), (8192, 256), (8192, 128), (32768, 512), (32768, 256), (131072, 256)],
+          (8192, 256), lambda n, b: f'{n // 1024}K, {n // b}x, {b}')
 
 
 ROWS = list(rows())

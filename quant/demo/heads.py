@@ -23,14 +23,16 @@ SMOOTHING, CLIP = .0025, .5
 
 
 class Heads(nn.Module):
-    def __init__(self, c, hidden=128):
+    def __init__(self, c, seed, hidden=128):
+        """With the numbers that quant/heads_net.c begins with."""
         super().__init__()
         n_in = (c.n_heads + 2 * c.n_kv) * c.head_dim
-        self.first = nn.ParameterList(nn.Parameter(torch.randn(hidden, n_in) * n_in ** -.5)
-                                      for _ in range(c.n_layers))
-        self.second = nn.ParameterList(
-            nn.Parameter(torch.randn(c.n_kv, hidden) * .1 * hidden ** -.5)
-            for _ in range(c.n_layers))
+        self.first, self.second = nn.ParameterList(), nn.ParameterList()
+        for i in range(c.n_layers):
+            w = normal(seed, i + 1, hidden * (n_in + c.n_kv))
+            w1, w2 = w[:hidden * n_in] * n_in ** -.5, w[hidden * n_in:] * .1 * hidden ** -.5
+            self.first.append(nn.Parameter(w1.reshape(hidden, n_in)))
+            self.second.append(nn.Parameter(w2.reshape(c.n_kv, hidden)))
 
     def forward(self, i, q, k, v):
         """q, k, v [..., width] of layer i -> scores [..., n_kv]"""
@@ -153,6 +155,13 @@ def random_at(seed, stream, index):
     return (mix(mix(mix(seed) + stream & mask) + index & mask) >> 11) * 2 ** -53
 
 
+def normal(seed, stream, n):
+    """Box-Muller, as quant/heads_net.c"""
+    i = np.arange(n, dtype=np.uint64)
+    u, v = 1 - random_at(seed, stream, 2 * i), random_at(seed, stream, 2 * i + 1)
+    return torch.tensor(np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v), dtype=torch.float)
+
+
 def shuffled(rows, seed, stream):
     rows = list(rows)
     for i in range(len(rows) - 1, 0, -1):
@@ -183,12 +192,12 @@ def watch(model, weights, sample):
     """Per layer (q, k, v of the context, labels [n, n_kv])."""
     ids, asks, n = sample
     seen, asks = [], torch.tensor(asks)
+    future = torch.ones(len(ids), len(ids), dtype=torch.bool).triu_(1)[asks]
     model.hidden(torch.tensor([ids]), lambda p: weights[id(p)], seen)
     layers = []
     for q, k, v, logits in seen:
-        future = torch.ones(len(ids), len(ids), dtype=torch.bool).triu_(1)
-        share = logits[0].float().masked_fill(future, -torch.inf).log_softmax(-1)
-        layers.append(((q[0, :n], k[0, :n], v[0, :n]), share[:, :, asks, :n].amax((1, 2)).T))
+        share = logits[0][:, :, asks].float().masked_fill(future, -torch.inf).log_softmax(-1)
+        layers.append(((q[0, :n], k[0, :n], v[0, :n]), share[..., :n].amax((1, 2)).T))
     return layers
 
 
@@ -210,7 +219,6 @@ def main():
     parser.add_argument('--rate', type=float, default=2e-3)
     parser.add_argument('--seed', type=int, default=0, help="the C program's --seed")
     a = parser.parse_args()
-    torch.manual_seed(a.seed)
     model, tokenizer = read_model(a.model)
     weights = {id(p): p.bfloat16() for p in model.parameters()}
     with open(a.data) as f:
@@ -230,7 +238,7 @@ def main():
     mean = torch.stack([torch.cat(x).mean(0) for x in labels])      # [n_layers, n_kv]
     std = torch.stack([torch.cat(x).std(0, unbiased=False) for x in labels])
 
-    heads = Heads(model.c)
+    heads = Heads(model.c, a.seed)
     adam = torch.optim.AdamW(heads.parameters(), betas=(.9, .95), weight_decay=.01)
     for step in range(1, a.steps + 1):
         batch = [watch(model, weights, s) for s in samples(turns[(step - 1) * a.batch:step * a.batch])]

@@ -10,8 +10,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/gguf.h"
 
-#define PART_BYTES (4 << 20) /* between two looks at whether to stop */
-#define HEX        (2 * CHECKSUM_BYTES)
+#define HEX (2 * CHECKSUM_BYTES)
 
 struct checksum {
     pthread_t thread;
@@ -27,8 +26,8 @@ static void *read_all(void *arg)
     struct checksum *c = arg;
     crypto_generichash_state hash;
     crypto_generichash_init(&hash, NULL, 0, CHECKSUM_BYTES);
-    for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += PART_BYTES) {
-        size_t n = c->n - at < PART_BYTES ? c->n - at : PART_BYTES;
+    for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += CHECKSUM_PART_BYTES) {
+        size_t n = c->n - at < CHECKSUM_PART_BYTES ? c->n - at : CHECKSUM_PART_BYTES;
         crypto_generichash_update(&hash, c->bytes + at, n);
     }
     crypto_generichash_final(&hash, c->digest, CHECKSUM_BYTES);
@@ -74,6 +73,40 @@ void checksum_close(struct checksum *c)
     atomic_store(&c->stop, true);
     join(c);
     free(c);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+struct parts {
+    const uint8_t *bytes;
+    size_t n;
+    uint8_t (*out)[CHECKSUM_BYTES];
+};
+
+static void hash_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct parts *k = ctx;
+    size_t at = (size_t)part * CHECKSUM_PART_BYTES;
+    size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
+    crypto_generichash(k->out[part], CHECKSUM_BYTES, k->bytes + at, n, NULL, 0);
+}
+
+size_t checksum_n_parts(const struct gguf *g)
+{
+    size_t n;
+    gguf_bytes(g, &n);
+    return (n + CHECKSUM_PART_BYTES - 1) / CHECKSUM_PART_BYTES;
+}
+
+int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[CHECKSUM_BYTES],
+                   struct err *e)
+{
+    struct parts k = {.out = out};
+    k.bytes = gguf_bytes(g, &k.n);
+    int rc = sodium_ready(e);
+    if (!rc) pool_run(p, (int)checksum_n_parts(g), hash_part, &k);
+    return rc;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -68,14 +68,41 @@ struct identity {
     bool seen_before;
     bool known; /* now.digest is filled */
     struct store_model now, seen;
-    struct checksum *reading; /* NULL = the digest is known */
+    bool pending;             /* the digest is not known yet */
+    struct checksum *reading; /* what reads it, NULL = nobody: the parts may be as they were */
+    uint8_t (*parts)[STORE_DIGEST_BYTES];
+    uint8_t *seen_parts; /* as many, or NULL */
 };
+
+static void identity_release(struct identity *id)
+{
+    checksum_close(id->reading);
+    free(id->parts);
+    free(id->seen_parts);
+}
 
 static void know_digest(struct engine *g, struct identity *id, const uint8_t *digest)
 {
     memcpy(id->now.digest, digest, sizeof id->now.digest);
     store_digest_hex(g->model_digest, digest);
     id->known = true;
+}
+
+/* The digests of a registered file's parts are compared later, by the pool; that of the whole file
+ * is read on a thread from now on. */
+static int reading_begin(struct engine *g, struct identity *id, struct err *e)
+{
+    size_t n = checksum_n_parts(g->model->file), n_seen = 0;
+    int rc = 0;
+    id->pending = true;
+    id->parts = calloc(n, sizeof *id->parts);
+    if (!id->parts) return err_set(e, ERR_FAIL, "out of memory for the model's digests");
+    if (id->seen_before && id->seen.size == id->now.size)
+        rc = store_model_parts(id->store, id->now.path, &id->seen_parts, &n_seen, e);
+    if (n_seen == n) return rc;
+    free(id->seen_parts);
+    id->seen_parts = NULL;
+    return rc ? rc : checksum_begin(&id->reading, g->model->file, e);
 }
 
 /* Fills g->model_digest if it need not be read: for a file whose size, time and inode are those of
@@ -114,7 +141,7 @@ static int digest_begin(struct engine *g, struct identity *id, const struct opti
                  (unsigned long long)id->now.inode);
         return 0;
     }
-    return checksum_begin(&id->reading, g->model->file, e);
+    return reading_begin(g, id, e);
 }
 
 static int changed_since(const struct engine *g, const struct identity *id,
@@ -147,20 +174,32 @@ static int check_digest(struct engine *g, struct identity *id, struct err *e)
                        "%s is damaged: tensor %.*s does not have the digest it was written with; "
                        "get the file again",
                        gguf_name(g->model->file), (int)bad->name.n, bad->name.data);
-    if (!id->store) return 0;
-    return store_model_put(id->store, &id->now, e);
+    return 0;
+}
+
+static int read_digest(struct engine *g, struct identity *id, struct err *e)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    int rc = id->reading ? 0 : checksum_begin(&id->reading, g->model->file, e);
+    if (rc) return rc;
+    checksum_end(id->reading, digest);
+    know_digest(g, id, digest);
+    return check_digest(g, id, e);
 }
 
 /* Waits for what is being read, if anything is; a second time does nothing. */
 static int digest_end(struct engine *g, struct identity *id, struct err *e)
 {
-    uint8_t digest[STORE_DIGEST_BYTES];
-    if (!id->reading) return 0;
-    checksum_end(id->reading, digest);
-    checksum_close(id->reading);
-    id->reading = NULL;
-    know_digest(g, id, digest);
-    return check_digest(g, id, e);
+    size_t n = checksum_n_parts(g->model->file);
+    if (!id->pending) return 0;
+    id->pending = false;
+    int rc = id->store ? checksum_parts(g->model->file, g->pool, id->parts, e) : 0;
+    if (!rc && id->seen_parts && !memcmp(id->parts, id->seen_parts, n * sizeof *id->parts))
+        know_digest(g, id, id->seen.digest);
+    else if (!rc)
+        rc = read_digest(g, id, e);
+    if (rc || !id->store) return rc;
+    return store_model_put(id->store, &id->now, id->parts, n, e);
 }
 
 /* ---- the vocabulary -------------------------------------------------------------------------- */
@@ -319,7 +358,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
     if (!rc) rc = digest_end(*out, &op->id, e);
     int vocabulary = vocabulary_end(&op->vocabulary, *out, rc ? NULL : e);
     if (!rc) rc = vocabulary;
-    checksum_close(op->id.reading);
+    identity_release(&op->id);
     if (!rc) return 0;
     engine_close(*out);
     *out = NULL;

@@ -8,9 +8,10 @@
 
 static const char *const statements[DB_STATEMENTS] = {
     [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
-    [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest) "
-                     "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (path) DO UPDATE SET "
-                     "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5",
+    [DB_MODEL_PARTS] = "SELECT parts FROM model WHERE path = ?1",
+    [DB_MODEL_PUT] = "INSERT INTO model (path, size, mtime_ns, inode, digest, parts) "
+                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE SET "
+                     "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5, parts = ?6",
     [DB_CONVERSATION_ADD] = "INSERT INTO conversation (name, created_ms, updated_ms) "
                             "VALUES (?1, ?2, ?2)",
     /* Longer ones are not ours: their number may not fit. */

@@ -18,6 +18,7 @@
  * callback may call any function of the store. */
 enum db_statement {
     DB_MODEL_FIND,
+    DB_MODEL_PARTS,
     DB_MODEL_PUT,
     DB_CONVERSATION_ADD,
     DB_CONVERSATION_NUMBER,

@@ -78,6 +78,8 @@ static const char *const migrations[] = {
     " PRIMARY KEY (conversation, name)) WITHOUT ROWID;"
     "CREATE INDEX tag_name ON tag (name);"
     "CREATE INDEX segment_memory ON segment (conversation, seq) WHERE kind = 2;",
+    /* to version 4: model files are compared part by part, by many threads */
+    "ALTER TABLE model ADD COLUMN parts BLOB;",
 };
 
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))

@@ -243,7 +243,29 @@ int store_model_find(struct store *s, const char *path, struct store_model *out,
     return rc;
 }
 
-int store_model_put(struct store *s, const struct store_model *m, struct err *e)
+int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
+                      struct err *e)
+{
+    static const char doing[] = "looking up the model";
+    sqlite3_stmt *q = s->statements[DB_MODEL_PARTS];
+    *parts = NULL;
+    *n_parts = 0;
+    db_bind_text(q, 1, path, strlen(path));
+    int rc = db_step(s, q, doing, e);
+    if (rc <= 0) return rc;
+    const void *bytes = sqlite3_column_blob(q, 0);
+    size_t n = (size_t)sqlite3_column_bytes(q, 0);
+    if (bytes && n % STORE_DIGEST_BYTES == 0) *parts = malloc(n);
+    if (*parts) {
+        memcpy(*parts, bytes, n);
+        *n_parts = n / STORE_DIGEST_BYTES;
+    }
+    db_reset(q);
+    return 0;
+}
+
+int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
+                    struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MODEL_PUT];
     db_bind_text(q, 1, m->path, strnlen(m->path, sizeof m->path));
@@ -251,6 +273,7 @@ int store_model_put(struct store *s, const struct store_model *m, struct err *e)
     sqlite3_bind_int64(q, 3, m->mtime_ns);
     sqlite3_bind_int64(q, 4, m->inode);
     db_bind_blob(q, 5, m->digest, STORE_DIGEST_BYTES);
+    db_bind_blob(q, 6, parts, n_parts * STORE_DIGEST_BYTES);
     return db_run(s, q, "saving what is known of the model", e);
 }
 

@@ -89,7 +89,12 @@ struct store_model {
 
 /* 1 = found, 0 = never seen, negative = error. */
 int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e);
-int store_model_put(struct store *s, const struct store_model *m, struct err *e);
+/* parts: digests of the file's parts (runtime/checksum.h), one behind the other. */
+int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
+                    struct err *e);
+/* The parts of a model that was found; free() them. NULL and 0: none are known. */
+int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
+                      struct err *e);
 /* By path. A callback that returns non-zero ends the walk; that value is returned. */
 int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_model *m),
                      void *ctx, struct err *e);

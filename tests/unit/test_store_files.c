@@ -68,6 +68,29 @@ static void version_2_is_brought_up_to_date(void **state)
     refused(store_check(f->s, &err), ERR_FORMAT, "segment 0 of layer 1");
 }
 
+static void version_3_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    struct store_model m;
+    uint8_t *parts, part[STORE_DIGEST_BYTES] = {1, 2, 3};
+    size_t n_parts;
+    open_older(f, 3);
+    assert_int_equal(store_model_find(f->s, "/m/demo.gguf", &m, &err), 1);
+    assert_int_equal(m.size, 2432288);
+    ok(store_model_parts(f->s, m.path, &parts, &n_parts, &err));
+    assert_null(parts);
+    ok(store_model_put(f->s, &m, part, 1, &err));
+    ok(store_model_parts(f->s, m.path, &parts, &n_parts, &err));
+    assert_int_equal(n_parts, 1);
+    assert_memory_equal(parts, part, sizeof part);
+    free(parts);
+    struct store_conversation c = look(f, "talk");
+    assert_int_equal(c.n_turns, 1);
+    assert_true(c.has_tags);
+    assert_int_equal(count_hits(f, "hello"), 2);
+    ok(store_check(f->s, &err));
+}
+
 /* ---- files that are not ours, or no longer whole --------------------------------------------- */
 
 static void open_refused(const char *path, int code, const char *said)
@@ -120,8 +143,8 @@ static void newer_and_mutilated_schema(void **state)
     store_close(f->s);
     f->s = NULL;
     tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 3)");
-    tamper(f, "PRAGMA user_version = 3; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 4)");
+    tamper(f, "PRAGMA user_version = 4; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 
@@ -317,13 +340,10 @@ static void rows_that_were_tampered_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_1_is_brought_up_to_date),
-        TEST(version_2_is_brought_up_to_date),
-        TEST(files_that_are_not_ours),
-        TEST(newer_and_mutilated_schema),
-        TEST(modes_of_files),
-        TEST(what_may_not_be_written),
-        TEST(torn_files),
+        TEST(version_1_is_brought_up_to_date), TEST(version_2_is_brought_up_to_date),
+        TEST(version_3_is_brought_up_to_date), TEST(files_that_are_not_ours),
+        TEST(newer_and_mutilated_schema),      TEST(modes_of_files),
+        TEST(what_may_not_be_written),         TEST(torn_files),
         TEST(rows_that_were_tampered_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures docs/memory.csv anew: the recall tables of docs/memory.md. 30 minutes of one core; three seeds.
+# Measures docs/memory.csv anew: the recall tables of docs/memory.md. 8 million tokens; three seeds.
 #   docs/measure.sh && docs/plot.py && docs/plot.py tables
 set -eu
 cd "$(dirname "$0")/.."

@@ -47,8 +47,8 @@ def turned(x, width=32):
 SCHEMES = (  # name, bits per number with scales in half precision, function of x [..., n, head_dim]
     ('`q8`: per token, groups of 32', 8.5, lambda x: per_token(x, 8, 32, True)),
     ('`q4`: per token, groups of 32, minimum and step', 5, lambda x: per_token(x, 4, 32)),
-    ('the same, Hadamard-turned', 5, lambda x: turned(per_token(turned(x), 4, 32))),
-    ('the same, groups of 64', 4.5, lambda x: per_token(x, 4, 64)),
+    ('`q4`, Hadamard-turned', 5, lambda x: turned(per_token(turned(x), 4, 32))),
+    ('per token, groups of 64, minimum and step', 4.5, lambda x: per_token(x, 4, 64)),
     ('per token, groups of 32, symmetric', 4.5, lambda x: per_token(x, 4, 32, True)),
     ('per channel, over 32 tokens (KIVI)', 5, lambda x: per_channel(x, 4)),
     ('per channel, over the whole text', 4, lambda x: rounded(x, 4, -2)),

@@ -184,6 +184,7 @@ static void check_tint(void)
 static void check_eviction(void)
 {
     n_evictions++;
+    s.app.around.grid = NULL; /* while an answer comes, it is drawn twice a second only */
     app_draw(&s.app, &s.grid, 80, 24);
     check_strip();
 }

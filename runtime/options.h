@@ -87,6 +87,8 @@ struct options {
     bool plain, no_markdown;
     const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
     bool ascii, reduced_motion;
+    bool no_title, progress;
+    const char *alert;  /* "never", "bell", "osc9", "osc777" */
     const char *record; /* FILE */
     const char *system;
     /* text */

@@ -51,9 +51,9 @@ static uint32_t letter_key(char final)
         char final;
         uint32_t key;
     } rows[] = {
-        {'A', K_UP},     {'B', K_DOWN},   {'C', K_RIGHT},    {'D', K_LEFT},
-        {'H', K_HOME},   {'F', K_END},    {'P', K_F1},       {'Q', K_F1 + 1},
-        {'R', K_F1 + 2}, {'S', K_F1 + 3}, {'Z', K_BACK_TAB},
+        {'A', K_UP},       {'B', K_DOWN},     {'C', K_RIGHT},     {'D', K_LEFT},   {'H', K_HOME},
+        {'F', K_END},      {'P', K_F1},       {'Q', K_F1 + 1},    {'R', K_F1 + 2}, {'S', K_F1 + 3},
+        {'Z', K_BACK_TAB}, {'I', K_FOCUS_IN}, {'O', K_FOCUS_OUT},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].final == final) return rows[i].key;

@@ -27,6 +27,8 @@ enum {
     K_REPLY_SYNC,       /* the terminal knows synchronized output (mode 2026) */
     K_REPLY_STATUS,     /* it has read everything up to the question */
     K_REPLY_BACKGROUND, /* its background colour comes as text */
+    K_FOCUS_IN,         /* its window came to the front */
+    K_FOCUS_OUT,
     K_ALT = 1 << 24,
     K_CTRL = 1 << 25,
     K_SHIFT = 1 << 26,

@@ -18,6 +18,7 @@ static struct {
     int log, signals;
     struct termios saved;
     sigset_t mask;
+    const char *on, *off; /* of term_add_modes */
 } term = {.in = -1, .out = -1, .error = -1, .log = -1, .signals = -1};
 
 static const int crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
@@ -40,6 +41,7 @@ void term_write(const char *bytes, size_t n)
 
 static void on_crash(int sig)
 {
+    if (term.off) term_write(term.off, strlen(term.off));
     term_write(restore_bytes, sizeof restore_bytes - 1);
     tcsetattr(term.in, TCSANOW, &term.saved);
     dup2(term.error, STDERR_FILENO);
@@ -103,6 +105,7 @@ void term_close(void)
     term.open = false;
     catch_crashes(false);
     term_modes(false);
+    term.on = term.off = NULL;
     tcsetattr(term.in, TCSADRAIN, &term.saved);
     dup2(term.out, STDOUT_FILENO);
     dup2(term.error, STDERR_FILENO);
@@ -131,8 +134,16 @@ int term_signal_fd(void)
 
 void term_modes(bool on)
 {
-    const char *bytes = on ? "\033[?2004h" : "\033[?2004l";
+    const char *bytes = on ? "\033[?2004h" : "\033[?2004l", *more = on ? term.on : term.off;
     term_write(bytes, strlen(bytes));
+    if (more) term_write(more, strlen(more));
+}
+
+void term_add_modes(const char *on, const char *off)
+{
+    term.on = on;
+    term.off = off;
+    term_write(on, strlen(on));
 }
 
 bool term_size(int *w, int *h)

@@ -22,6 +22,8 @@ int term_signal_fd(void); /* SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP
 
 void term_write(const char *bytes, size_t n); /* straight to the terminal */
 void term_modes(bool on);                     /* bracketed paste */
+/* Bytes that go with them from now on, in a crash too. They must stay until term_close. */
+void term_add_modes(const char *on, const char *off);
 bool term_size(int *w, int *h);
 bool term_is_polite(void);      /* it answers what it is asked, or ignores what it does not know */
 void term_lend(bool on);        /* its settings as they were before us, for another program */

@@ -13,6 +13,7 @@
 #include "runtime/options.h"
 #include "tui/app.h"
 #include "tui/clipboard.h"
+#include "tui/desktop.h"
 #include "tui/draft.h"
 #include "tui/external.h"
 #include "tui/paths.h"
@@ -40,6 +41,7 @@ enum {
 struct ui {
     const struct options *o;
     struct screen screen;
+    struct desktop desktop;
     struct app app;
     struct grid grid;
     struct worker *worker;
@@ -154,6 +156,12 @@ static void save_text(struct ui *u, const char *text)
         app_event(&u->app, "saved as %.200s", path);
 }
 
+static void suspend(struct ui *u)
+{
+    screen_suspend(&u->screen);
+    desktop_forget(&u->desktop);
+}
+
 static void edit_outside(struct ui *u)
 {
     struct str text = {0};
@@ -162,6 +170,7 @@ static void edit_outside(struct ui *u)
     screen_leave(&u->screen);
     int rc = external_edit(&text, &e);
     screen_return(&u->screen);
+    desktop_forget(&u->desktop);
     if (rc)
         app_flash(&u->app, "%.150s", e.text);
     else
@@ -191,7 +200,7 @@ static void carry_out(struct ui *u, const struct act_row *row)
     case ACT_EDITOR: edit_outside(u); break;
     case ACT_LOG: show_log(u); break;
     case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
-    case ACT_SUSPEND: screen_suspend(&u->screen); break;
+    case ACT_SUSPEND: suspend(u); break;
     case ACT_QUIT: leave(u, 0); break;
     case ACT_LIST:
     case ACT_SEARCH:
@@ -257,6 +266,7 @@ static void take_keys(struct ui *u, bool late)
     struct key_event ev;
     u->draft_dirty = true;
     while (input_next(&u->screen.input, late, &ev)) {
+        if (desktop_key(&u->desktop, &ev)) continue;
         if (screen_reply(&u->screen, &ev)) {
             u->dirty = u->dirty || u->screen.repaint;
             continue; /* else a frame would ask, and the answer would make a frame */
@@ -277,7 +287,7 @@ static void take_signals(struct ui *u)
         if (sig == SIGWINCH)
             screen_fit(&u->screen);
         else if (sig == SIGTSTP)
-            screen_suspend(&u->screen);
+            suspend(u);
         else if (sig == SIGINT)
             app_interrupt(&u->app);
         else
@@ -286,12 +296,21 @@ static void take_signals(struct ui *u)
     carry_out_all(u);
 }
 
+static void update_desktop(struct ui *u)
+{
+    struct str bytes = {0};
+    desktop_update(&u->desktop, &u->app, &bytes);
+    if (bytes.n) term_write(bytes.data, bytes.n);
+    str_release(&bytes);
+}
+
 static void frame(struct ui *u)
 {
     u->app.halves = !u->app.ascii && u->screen.colors == 256;
     if (!u->hung_up) {
         app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
         screen_paint(&u->screen, &u->grid);
+        update_desktop(u);
         struct focus focus = app_focus(&u->app);
         worker_focus(u->worker, &focus);
     }
@@ -418,6 +437,8 @@ bool ui_run(const struct options *o, int *status)
         return false;
     }
     u.screen.record = record;
+    desktop_init(&u.desktop, o, term_is_polite());
+    term_add_modes(u.desktop.on, u.desktop.off);
     /* What was typed into an encrypted conversation is not kept beside it in the clear. */
     bool remember = !o->private_mode && !o->passphrase && path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
@@ -433,6 +454,7 @@ bool ui_run(const struct options *o, int *status)
         u.status = 1;
     show_log(&u);
     screen_close(&u.screen);
+    desktop_release(&u.desktop);
     record_close(record);
     worker_close(u.worker);
     sensors_close(u.sensors);

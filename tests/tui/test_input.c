@@ -263,6 +263,8 @@ static const struct {
     {"\033[?2026;2$y", K_REPLY_SYNC},
     {"\033]11;rgb:ffff/ffff/ffff\033\\", K_REPLY_BACKGROUND},
     {"\033]11;rgb:00/00/00\007", K_REPLY_BACKGROUND},
+    {"\033[I", K_FOCUS_IN},
+    {"\033[O", K_FOCUS_OUT},
 };
 
 /* Each sequence alone, byte by byte, and followed by a letter. */

@@ -62,6 +62,7 @@ check 'suspend: status 0' wait_for '^back=0'
 start 80 24
 run chat --new --private --seed 7
 check 'Ctrl-C: ready' wait_for 'ready'
+check "Ctrl-C: the window's title" wait_until titled 'retain: private'
 keys C-c
 check 'Ctrl-C: once does not quit' wait_for 'Ctrl-C again'
 keys C-d

@@ -1,0 +1,133 @@
+/* What is said to the window around the terminal, byte by byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/tui/fake_stage.h"
+#include "tui/desktop.h"
+
+static const char *update(struct desktop *d, struct stage *s, struct str *out)
+{
+    str_clear(out);
+    desktop_update(d, &s->app, out);
+    return str_get(out);
+}
+
+static void begin(struct desktop *d, struct stage *s, const char *alert, bool windows)
+{
+    stage_init(s, false, true);
+    s->o.alert = alert;
+    s->o.progress = true;
+    desktop_init(d, &s->o, windows);
+}
+
+static void end(struct desktop *d, struct stage *s, struct str *out)
+{
+    desktop_release(d);
+    stage_release(s);
+    str_release(out);
+}
+
+static void test_title(void **state)
+{
+    struct desktop d;
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    begin(&d, &s, "never", true);
+    assert_string_equal(update(&d, &s, &out), "\033]2;retain\007");
+    strcpy(s.app.name, "rust \033]0;x\007 notes");
+    assert_non_null(strstr(update(&d, &s, &out), "\033]2;retain: rust "));
+    for (size_t i = 1; i + 1 < out.n; i++) assert_in_range((unsigned char)out.data[i], 0x20, 0xFF);
+    assert_int_equal(out.data[out.n - 1], 7);
+    assert_string_equal(update(&d, &s, &out), ""); /* it is said once */
+    desktop_forget(&d);
+    assert_int_not_equal(strlen(update(&d, &s, &out)), 0);
+    assert_string_equal(d.on, "\033[22;2t");
+    assert_string_equal(d.off, "\033]9;4;0\007\033[23;2t");
+    end(&d, &s, &out);
+}
+
+static void test_progress(void **state)
+{
+    struct desktop d;
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    begin(&d, &s, "never", true);
+    update(&d, &s, &out);
+    stage_news(&s, NEWS_LOADING, 30, 200, "");
+    assert_string_equal(update(&d, &s, &out), "\033]9;4;1;15\007");
+    stage_news(&s, NEWS_LOADING, 31, 200, "");
+    assert_string_equal(update(&d, &s, &out), "");
+    stage_news(&s, NEWS_LOADED, 0, 0, "");
+    assert_string_equal(update(&d, &s, &out), "\033]9;4;0\007");
+    end(&d, &s, &out);
+}
+
+/* An answer of so many milliseconds, in a window that has the focus or not. */
+static const char *answer(const char *alert, int64_t ms, const char *focus, struct str *out)
+{
+    struct desktop d;
+    struct stage s;
+    struct key_event ev = {.key = focus[0] == 'I' ? K_FOCUS_IN : K_FOCUS_OUT};
+    begin(&d, &s, alert, true);
+    if (focus[0]) assert_true(desktop_key(&d, &ev));
+    ev.key = 'x';
+    assert_false(desktop_key(&d, &ev));
+    s.app.phase = PHASE_READING;
+    update(&d, &s, out);
+    s.app.now_ms += ms;
+    s.app.phase = PHASE_ANSWERING;
+    assert_string_equal(update(&d, &s, out), "");
+    s.app.phase = PHASE_READY;
+    update(&d, &s, out);
+    desktop_release(&d);
+    stage_release(&s);
+    return str_get(out);
+}
+
+static void test_alert(void **state)
+{
+    struct str out = {0};
+    (void)state;
+    assert_string_equal(answer("bell", 20000, "O", &out), "\007");
+    assert_string_equal(answer("bell", 20000, "I", &out), "");
+    assert_string_equal(answer("bell", 20000, "", &out), ""); /* a terminal that does not tell */
+    assert_string_equal(answer("bell", 3000, "O", &out), "");
+    assert_string_equal(answer("never", 20000, "O", &out), "");
+    assert_non_null(strstr(answer("osc9", 20000, "O", &out), "\033]9;retain"));
+    assert_non_null(strstr(answer("osc777", 20000, "O", &out), "\033]777;notify;retain;"));
+    str_release(&out);
+}
+
+static void test_nothing_elsewhere(void **state)
+{
+    struct desktop d;
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* no window; --safe */
+        begin(&d, &s, "bell", i == 1);
+        s.o.safe = i == 1;
+        desktop_init(&d, &s.o, i == 1);
+        stage_news(&s, NEWS_LOADING, 30, 200, "");
+        assert_string_equal(update(&d, &s, &out), "");
+        assert_string_equal(d.on, "");
+        assert_string_equal(d.off, "");
+        end(&d, &s, &out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_title),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_alert),
+        cmocka_unit_test(test_nothing_elsewhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -263,6 +263,22 @@ int library_untag(struct library *l, const char *name, const char *tag, struct e
     return rc == 0 ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
 }
 
+int library_retag(struct library *l, const char *name, const char *words, struct err *e)
+{
+    int rc = 0;
+    for (words += strspn(words, " ,"); *words && !rc; words += strspn(words, " ,")) {
+        char tag[STORE_TAG_MAX + 1];
+        bool off = *words == '-';
+        words += off;
+        words += *words == '#';
+        size_t n = strcspn(words, " ,");
+        snprintf(tag, sizeof tag, "%.*s", (int)(n < sizeof tag ? n : sizeof tag - 1), words);
+        rc = (off ? library_untag : library_tag)(l, name, tag, e);
+        words += n;
+    }
+    return rc;
+}
+
 static int nothing_saved(struct err *e)
 {
     return err_set(e, ERR_FAIL, "nothing is saved with --private");

@@ -59,6 +59,8 @@ int library_list_tagged(struct library *l, const char *tag,
 /* A tag is one word, without comma and #. ERR_FAIL when a tag that shall go is not on. */
 int library_tag(struct library *l, const char *name, const char *tag, struct err *e);
 int library_untag(struct library *l, const char *name, const char *tag, struct err *e);
+/* "work #trip -old" puts two on and takes one off. */
+int library_retag(struct library *l, const char *name, const char *words, struct err *e);
 
 /* ---- one conversation ------------------------------------------------------------------------ */
 

@@ -41,6 +41,7 @@ enum act {
     ACT_RESTORE, /* the same */
     ACT_DROP,    /* its saved cache */
     ACT_RENAME,  /* text = name, newline, new name */
+    ACT_TAG,     /* text = name, newline, as library_retag takes them */
     /* for the terminal */
     ACT_COPY,   /* text, to the clipboard */
     ACT_SAVE,   /* text = path, newline, what to write there */
@@ -101,7 +102,7 @@ struct list_hit {
     char name[128], snippet[160]; /* of the newest message that was found */
 };
 
-enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_ASK /* delete? */ };
+enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_ASK /* delete? */ };
 
 struct list_state {
     struct library_entry *rows;
@@ -112,7 +113,7 @@ struct list_state {
     int n_hits;
     int selected, top, page; /* of shown */
     enum list_mode mode;
-    struct edit filter, field; /* what is searched for; a new name */
+    struct edit filter, field; /* what is searched for; a new name, or tags */
     char deleted[128];         /* the last one, for undo */
     char error[256], said[256];
 };

@@ -287,6 +287,19 @@ static bool rename_open(struct app *a, const char *name)
     return true;
 }
 
+static bool tag_open(struct app *a, const char *words)
+{
+    struct str text = {0};
+    if (!words[0] || a->o->private_mode) {
+        app_flash(a, words[0] ? "a private conversation has no tags" : "/tag [-]TAG...");
+        return false;
+    }
+    str_printf(&text, "%s\n%s", a->name, words);
+    app_act(a, ACT_TAG, text.data, text.n);
+    str_release(&text);
+    return true;
+}
+
 static bool begin_new(struct app *a)
 {
     if (!app_ready(a)) return false;
@@ -381,6 +394,7 @@ static bool run(struct app *a, enum slash command, const char *argument, size_t 
     case SLASH_OPEN: return act_on(a, ACT_OPEN, argument);
     case SLASH_NEW: return begin_new(a);
     case SLASH_RENAME: return rename_open(a, argument);
+    case SLASH_TAG: return tag_open(a, argument);
     case SLASH_DELETE: return act_on(a, ACT_DELETE, argument);
     case SLASH_RESTORE: return restore(a, argument);
     case SLASH_DROP: return act_on(a, ACT_DROP, argument);

@@ -68,6 +68,8 @@ const struct binding key_table[] = {
     {LIST, '/', REQ_FIND, "/", "find", "find in names and in all that was said; also /find"},
     {LIST, 'n', REQ_NEW, "n", "new", "begin a new conversation; also /new"},
     {LIST, 'r', REQ_RENAME, "r", "rename", "give the conversation another name; also /rename"},
+    {LIST, 't', REQ_TAG, "t", NULL,
+     "change its tags; / and #TAG shows those that have one; also /tag"},
     {LIST, 'd', REQ_REMOVE, "d", "delete", "delete the conversation, after a question"},
     {LIST, 'u', REQ_RESTORE, "u", "undo", "bring back what was deleted last; also /restore"},
     {LIST, 'x', REQ_DROP, "x", NULL, "delete the saved cache, keep the text; also /drop"},

@@ -127,6 +127,7 @@ enum request {
     REQ_REMOVE,
     REQ_FIND,
     REQ_RENAME,
+    REQ_TAG,
     REQ_RESTORE,
     REQ_DROP,
 };

@@ -359,6 +359,7 @@ static int on_library(struct plain *p, enum slash command, const char *name, str
         rc = library_rename(l, session_name(p->talk.session), name, e);
         if (!rc) rc = switch_to(p, name, NULL, e); /* the session knows its name from opening */
         return rc;
+    case SLASH_TAG: return library_retag(l, session_name(p->talk.session), name, e);
     case SLASH_DELETE:
         if (strcmp(name, session_name(p->talk.session)) == 0)
             return err_set(e, ERR_USAGE, "%s is open; open another one first", name);
@@ -493,6 +494,7 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     case SLASH_NEW: return switch_to(p, NULL, NULL, e);
     case SLASH_FIND:
     case SLASH_RENAME:
+    case SLASH_TAG:
     case SLASH_DELETE:
     case SLASH_RESTORE:
     case SLASH_DROP: return on_library(p, command, argument, e);

@@ -61,14 +61,14 @@ static void search(struct app *a, struct library *l, const char *text)
     if (l && text[0] && library_search(l, text, add_hit, list, &e) < 0) show_error(a, &e);
 }
 
-/* "name\nnew name" */
-static int rename_entry(struct library *l, const char *text, struct err *e)
+/* text: a name, newline, what becomes of it */
+static int change_entry(struct library *l, enum act act, const char *text, struct err *e)
 {
     char name[128];
     const char *end = strchr(text, '\n');
     if (!end) return 0;
     snprintf(name, sizeof name, "%.*s", (int)(end - text), text);
-    return library_rename(l, name, end + 1, e);
+    return (act == ACT_TAG ? library_retag : library_rename)(l, name, end + 1, e);
 }
 
 static int change(struct app *a, struct library *l, enum act act, const char *text, struct err *e)
@@ -95,7 +95,11 @@ static int change(struct app *a, struct library *l, enum act act, const char *te
             snprintf(list->said, sizeof list->said, "the cache of %.120s is gone, its text stays",
                      text);
         return rc;
-    default: return rename_entry(l, text, e);
+    case ACT_TAG:
+        rc = change_entry(l, act, text, e);
+        if (!rc) snprintf(list->said, sizeof list->said, "tags changed");
+        return rc;
+    default: return change_entry(l, act, text, e);
     }
 }
 
@@ -110,6 +114,7 @@ bool shelf_act(struct app *a, struct library *l, const struct act_row *row)
     case ACT_RESTORE:
     case ACT_DROP:
     case ACT_RENAME:
+    case ACT_TAG:
         a->list.said[0] = 0;
         if (l && change(a, l, row->act, text, &e))
             show_error(a, &e);

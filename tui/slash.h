@@ -35,6 +35,7 @@ enum slash {
     SLASH_OPEN,
     SLASH_NEW,
     SLASH_RENAME,
+    SLASH_TAG,
     SLASH_DELETE,
     SLASH_RESTORE,
     SLASH_DROP,

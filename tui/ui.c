@@ -207,7 +207,8 @@ static void carry_out(struct ui *u, const struct act_row *row)
     case ACT_DELETE:
     case ACT_RESTORE:
     case ACT_DROP:
-    case ACT_RENAME: break; /* shelf_act did it */
+    case ACT_RENAME:
+    case ACT_TAG: break; /* shelf_act did it */
     }
 }
 

@@ -19,9 +19,11 @@ static const struct list_hit *hit_of(const struct list_state *l, const char *nam
     return NULL;
 }
 
+/* "#tri" is for tags alone. */
 static bool passes(const struct list_state *l, const struct library_entry *c)
 {
     const char *text = str_get(&l->filter.text);
+    if (text[0] == '#') return strcasestr(c->tags, text);
     return !text[0] || strcasestr(c->name, text) || strcasestr(c->title, text) ||
            hit_of(l, c->name);
 }
@@ -85,7 +87,12 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     pane_printf(p, x + 6, y, attr, "%5lld %8s %9s", (long long)c->n_turns,
                 num_count(c->n_tokens, tokens),
                 c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    put_field(a, p, x + 32, y, p.w - x - 33, attr, hit ? hit->snippet : c->title);
+    x += 32;
+    if (c->tags[0] && x < p.w) {
+        put_field(a, p, x, y, p.w - x, selected ? ATTR_SELECT : ATTR_DIM, c->tags);
+        x += (int)utf8_columns(c->tags, strlen(c->tags)) + 1;
+    }
+    put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
 }
 
 /* A label and a field to type into, with the cursor in it. */
@@ -117,6 +124,8 @@ static void draw_bottom(struct app *a, struct pane p, int y)
         put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
     } else if (l->mode == LIST_RENAME) {
         draw_field(a, p, y, "new name: ", &l->field);
+    } else if (l->mode == LIST_TAG) {
+        draw_field(a, p, y, "tags: ", &l->field);
     } else if (l->mode == LIST_FIND || l->filter.text.n) {
         draw_field(a, p, y, "/", &l->filter);
         if (l->mode != LIST_FIND) pane_cursor(p, -1, -1);
@@ -222,13 +231,14 @@ static void act_on_chosen(struct app *a, enum act act)
     if (c) app_act(a, act, c->name, strlen(c->name));
 }
 
-static void begin_rename(struct app *a)
+static void begin_field(struct app *a, enum list_mode mode)
 {
     struct list_state *l = &a->list;
     const struct library_entry *c = chosen(l);
     if (!c) return;
-    edit_set(&l->field, c->name, strlen(c->name));
-    l->mode = LIST_RENAME;
+    const char *text = mode == LIST_TAG ? c->tags : c->name;
+    edit_set(&l->field, text, strlen(text));
+    l->mode = mode;
 }
 
 static void end_rename(struct app *a)
@@ -244,6 +254,42 @@ static void end_rename(struct app *a)
         str_printf(&text, "%s\n%s", c->name, l->field.text.data);
         app_act(a, ACT_RENAME, text.data, text.n);
     }
+    str_release(&text);
+}
+
+static bool has_word(const char *words, const char *word, size_t n)
+{
+    for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
+        size_t length = strcspn(words, " ,");
+        const char *bare = words + (*words == '#');
+        if (length - (size_t)(bare - words) == n && memcmp(bare, word, n) == 0) return true;
+        words += length;
+    }
+    return false;
+}
+
+/* Those of `words` that are not in `others`. */
+static void put_difference(const char *words, const char *others, const char *sign, struct str *out)
+{
+    for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
+        words += *words == '#';
+        size_t n = strcspn(words, " ,");
+        if (n > 0 && !has_word(others, words, n)) str_printf(out, "%s%.*s ", sign, (int)n, words);
+        words += n;
+    }
+}
+
+static void end_tags(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct library_entry *c = chosen(l);
+    struct str text = {0};
+    l->mode = LIST_BROWSE;
+    if (!c) return;
+    str_printf(&text, "%s\n", c->name);
+    put_difference(c->tags, str_get(&l->field.text), "-", &text);
+    put_difference(str_get(&l->field.text), c->tags, "", &text);
+    app_act(a, ACT_TAG, text.data, text.n);
     str_release(&text);
 }
 
@@ -285,7 +331,8 @@ static bool request(struct app *a, enum request r)
         else
             snprintf(l->said, sizeof l->said, "nothing was deleted in this run");
         break;
-    case REQ_RENAME: begin_rename(a); break;
+    case REQ_RENAME: begin_field(a, LIST_RENAME); break;
+    case REQ_TAG: begin_field(a, LIST_TAG); break;
     case REQ_FIND: l->mode = LIST_FIND; break;
     default: return false;
     }
@@ -338,8 +385,9 @@ static bool capture(struct app *a, const struct key_event *ev)
     switch (l->mode) {
     case LIST_FIND: return find_key(a, ev);
     case LIST_RENAME:
+    case LIST_TAG:
         if (ev->key == '\r')
-            end_rename(a);
+            (l->mode == LIST_TAG ? end_tags : end_rename)(a);
         else if (ev->key == '\033' || ev->key == CTRL('c'))
             l->mode = LIST_BROWSE;
         else

@@ -177,6 +177,22 @@ int library_tag(struct library *l, const char *name, const char *tag, struct err
     return l->private_mode || find(name) ? 0 : missing(name, e);
 }
 
+int library_retag(struct library *l, const char *name, const char *words, struct err *e)
+{
+    struct conversation *c = find(name);
+    (void)l;
+    if (!c) return missing(name, e);
+    c->entry.tags[0] = 0; /* only what is put on now */
+    for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
+        size_t n = strcspn(words, " "), at = strlen(c->entry.tags);
+        if (*words != '-')
+            snprintf(c->entry.tags + at, sizeof c->entry.tags - at, "%s#%.*s", at ? " " : "",
+                     (int)n, words);
+        words += n;
+    }
+    return 0;
+}
+
 int library_untag(struct library *l, const char *name, const char *tag, struct err *e)
 {
     return library_tag(l, name, tag, e);

@@ -4,6 +4,7 @@
 #define RETAIN_TESTS_TUI_STAGE_H
 
 #include <locale.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,6 +24,7 @@ struct stage {
     struct retention *map;
     bool answering, quit;
     struct str copied; /* to the clipboard */
+    char asked[256];   /* the last act's text */
     int64_t n_read;
     int stop_after; /* pieces of text; 0 = never */
     int n_pieces;
@@ -220,6 +222,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
 {
     const struct str *text = &row->text;
     struct err e = {0};
+    snprintf(s->asked, sizeof s->asked, "%s", str_get(text));
     if (shelf_act(&s->app, s->library, row)) return;
     switch (row->act) {
     case ACT_SAY: stage_turn(s, SLASH_SAY, str_get(text), text->n); break;

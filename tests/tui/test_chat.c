@@ -313,6 +313,35 @@ static void test_rename_and_undo(void **state)
     stage_release(&s);
 }
 
+static void test_tags(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, "rust-notes");
+    stage_key(&s, K_F1 + 1);
+    stage_key(&s, K_DOWN);
+    stage_type(&s, "tsecond #trip\r");
+    assert_string_equal(s.app.list.rows[1].tags, "#second #trip");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "#second #trip"));
+    stage_type(&s, "/#tri"); /* only what has such a tag */
+    stage_draw(&s, 80, 24, &out);
+    assert_int_equal(s.app.list.n_shown, 1);
+    assert_int_equal(s.app.list.shown[0], 1);
+    stage_key(&s, '\033');
+    stage_key(&s, K_DOWN);
+    stage_type(&s, "t");
+    assert_string_equal(str_get(&s.app.list.field.text), "#second #trip");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "#trip home\r"); /* one goes, one comes */
+    assert_string_equal(s.asked, "thesis-ch3\n-second home ");
+    stage_type(&s, "q/tag work -trip\r");
+    assert_string_equal(s.asked, "rust-notes\nwork -trip");
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 static void test_copy(void **state)
@@ -561,6 +590,7 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_rename_and_undo),
+        cmocka_unit_test(test_tags),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_osc52),
         cmocka_unit_test(test_history_search),

@@ -129,6 +129,30 @@ static void by_name(void **state)
     str_release(&s);
 }
 
+static int note_tags(void *ctx, const struct library_entry *c)
+{
+    str_printf(ctx, "%s;", c->tags);
+    return 0;
+}
+
+static void tags(void **state)
+{
+    struct fixture *f = *state;
+    struct str s = {0};
+    begin_named(f->l, "trip");
+    ok(library_retag(f->l, "trip", " work, #rome  late", &err));
+    ok(library_list(f->l, note_tags, &s, &err));
+    assert_string_equal(str_get(&s), "#late #rome #work;");
+    str_clear(&s);
+    ok(library_retag(f->l, "trip", "-#rome home -late", &err));
+    ok(library_list_tagged(f->l, "home", note_tags, &s, &err));
+    assert_string_equal(str_get(&s), "#home #work;");
+    refused(library_retag(f->l, "trip", "-rome", &err), ERR_FAIL, "no tag #rome");
+    refused(library_retag(f->l, "tripp", "x", &err), ERR_FAIL, "did you mean 'trip'?");
+    ok(library_retag(f->l, "trip", " , ", &err));
+    str_release(&s);
+}
+
 static void not_while_it_is_open_elsewhere(void **state)
 {
     struct fixture *f = *state;
@@ -167,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(lists_and_messages),
         TEST(by_name),
+        TEST(tags),
         TEST(not_while_it_is_open_elsewhere),
         cmocka_unit_test(private_mode_has_nothing),
     };

@@ -76,6 +76,10 @@ static int put_message(void *ctx, const struct store_message *m)
     }
     str_printf(w->out, ",\"created_ms\":%lld", (long long)m->created_ms);
     if (m->seq < 0) str_puts(w->out, ",\"partial\":true");
+    if (m->settings) {
+        str_puts(w->out, ",\"settings\":");
+        put_string(w->out, m->settings, strlen(m->settings));
+    }
     str_puts(w->out, ",\"tokens\":[");
     for (size_t i = 0; i < m->n_tokens; i++)
         str_printf(w->out, "%s%d", i ? "," : "", (int)m->tokens[i]);
@@ -268,6 +272,7 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
         rc = bad(im, "a message without its token ids");
     m.text = str_get(&text);
     m.n_text = text.n;
+    m.settings = get_string(j, "settings");
     m.tokens = (const int32_t *)(void *)tokens.data;
     m.n_tokens = tokens.n / sizeof *m.tokens;
     if (rc == 0)

@@ -225,7 +225,8 @@ static int message_one(void *ctx, const struct store_message *m)
                                   .n_text = m->n_text,
                                   .position = w->position,
                                   .n_tokens = (int64_t)m->n_tokens,
-                                  .partial = m->seq < 0};
+                                  .partial = m->seq < 0,
+                                  .settings = m->settings};
     w->position += out.n_tokens;
     return w->each(w->ctx, &out);
 }

@@ -70,7 +70,8 @@ struct library_message {
     size_t n_text;
     int64_t position; /* of its first token in the conversation */
     int64_t n_tokens;
-    int partial; /* 1: the answer was interrupted and not closed */
+    int partial;          /* 1: the answer was interrupted and not closed */
+    const char *settings; /* what an answer was drawn with, as options; NULL = not known */
 };
 
 /* ERR_FAIL with the names that come nearest when there is no conversation `name`. */

@@ -789,6 +789,21 @@ int options_get(const struct options *o, unsigned groups, const char *name, stru
     return 0;
 }
 
+void options_spell(const struct options *o, unsigned groups, struct str *out)
+{
+    struct option_fact f;
+    struct str value = {0};
+    struct err e;
+    for (int i = 0; options_fact(groups, i, &f); i++) {
+        str_clear(&value);
+        if (options_get(o, groups, f.name, &value, &e) || value.n == 0) continue;
+        if (strcmp(value.data, "no") == 0) continue;
+        str_printf(out, "%s--%s", out->n ? " " : "", f.name);
+        if (strcmp(value.data, "yes") != 0) str_printf(out, " %s", value.data);
+    }
+    str_release(&value);
+}
+
 bool options_fact(unsigned groups, int i, struct option_fact *out)
 {
     for (const struct option *d = table; d < table + N_OPTIONS; d++) {

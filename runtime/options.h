@@ -156,6 +156,8 @@ struct option_fact {
     unsigned groups;
 };
 /* The i-th option of `groups`; false past the end. */
+/* All of these groups that are set, as they are written on a command line. */
+void options_spell(const struct options *o, unsigned groups, struct str *out);
 bool options_fact(unsigned groups, int i, struct option_fact *out);
 
 /* The lines of `--help` for the options of `groups`. */

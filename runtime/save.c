@@ -279,12 +279,16 @@ static int end(struct save *s, int rc, struct err *e)
 }
 
 static int put_message(struct save *s, enum chat_role role, const char *text, size_t n,
-                       const int32_t *ids, size_t n_ids, struct err *e)
+                       const int32_t *ids, size_t n_ids, const char *settings, struct err *e)
 {
     static const enum store_role roles[] = {
         [CHAT_SYSTEM] = STORE_SYSTEM, [CHAT_USER] = STORE_USER, [CHAT_ASSISTANT] = STORE_ASSISTANT};
-    struct store_message m = {
-        .role = roles[role], .text = text, .n_text = n, .tokens = ids, .n_tokens = n_ids};
+    struct store_message m = {.role = roles[role],
+                              .text = text,
+                              .n_text = n,
+                              .tokens = ids,
+                              .n_tokens = n_ids,
+                              .settings = settings};
     return store_message_add(s->store, s->conversation, &m, e);
 }
 
@@ -292,7 +296,7 @@ int save_message(struct save *s, enum chat_role role, const char *text, size_t n
                  const int32_t *ids, size_t n_ids, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, role, text, n, ids, n_ids, e);
+    if (!rc) rc = put_message(s, role, text, n, ids, n_ids, NULL, e);
     return end(s, rc, e);
 }
 
@@ -465,7 +469,7 @@ int save_answer(struct save *s, const struct cache *c, const struct save_state *
                 void (*after)(void *ctx), void *ctx, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, CHAT_ASSISTANT, text, n, ids, n_ids, e);
+    if (!rc) rc = put_message(s, CHAT_ASSISTANT, text, n, ids, n_ids, now->settings, e);
     if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
     if (!rc)
         rc = put_log(s, c, after, ctx, e);

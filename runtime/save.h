@@ -39,10 +39,11 @@ struct save_state {
     char template_name[32];
     int budget;
     uint64_t seed;
-    uint64_t attempt; /* answers that were thrown away for another one: changes what is drawn */
-    int64_t n_run;    /* positions that are in the cache */
-    int64_t n_units;  /* alive, without those of the tail; -1 = not known */
-    char *system;     /* instructions for the model, or NULL; not owned */
+    uint64_t attempt;     /* answers that were thrown away for another one: changes what is drawn */
+    int64_t n_run;        /* positions that are in the cache */
+    int64_t n_units;      /* alive, without those of the tail; -1 = not known */
+    char *system;         /* instructions for the model, or NULL; not owned */
+    const char *settings; /* of the answer that save_answer saves, or NULL; not owned, not read */
 };
 
 /* Takes the conversation's lock. The store must outlive it. Checkpoints are kept while the units

@@ -272,6 +272,20 @@ static void finish_evict(void *ctx)
     f->rc = evict_now(f->s, f->sink, f->e);
 }
 
+/* With what it was drawn with at its end: that again draws it again. */
+static int save_with_settings(struct session *s, struct finish *f, struct err *e)
+{
+    struct str settings = {0};
+    options_spell(&s->options, OPTIONS_SAMPLING, &settings);
+    str_printf(&settings, " --policy %s --budget %d", s->state.policy, s->state.budget);
+    s->state.settings = settings.data;
+    int rc = save_answer(s->save, &s->ctx.cache, state_now(s), str_get(&s->answer), s->answer.n,
+                         s->answer_ids.ids, s->answer_ids.n, finish_evict, f, e);
+    s->state.settings = NULL;
+    str_release(&settings);
+    return rc;
+}
+
 /* The answer, whole or partial, becomes part of the transcript. */
 static int finish_answer(struct session *s, const struct session_sink *k, struct err *e)
 {
@@ -281,8 +295,7 @@ static int finish_answer(struct session *s, const struct session_sink *k, struct
     if (!s->answering) return 0;
     context_score(&s->ctx);
     if (s->save)
-        rc = save_answer(s->save, &s->ctx.cache, state_now(s), str_get(&s->answer), s->answer.n,
-                         s->answer_ids.ids, s->answer_ids.n, finish_evict, &f, e);
+        rc = save_with_settings(s, &f, e);
     else
         finish_evict(&f);
     if (rc) return rc;

@@ -51,7 +51,7 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns FROM conversation "
                           "WHERE id = ?1 AND deleted_ms IS NULL",
     [DB_MESSAGE_ADD] = "INSERT INTO message (conversation, seq, role, created_ms, text, tokens, "
-                       "digest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                       "digest, settings) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE conversation = ?1 AND seq = ?2",
     [DB_MESSAGE_CUT] = "DELETE FROM message WHERE conversation = ?1 AND seq >= ?2",
     [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(role = 1), 0), "

@@ -70,7 +70,7 @@ struct store {
     int64_t held[16];     /* conversations that are locked; 0 = none */
     bool in_transaction;  /* between store_begin and its end */
     uint8_t *key;         /* in locked memory; NULL = not encrypted */
-    struct str sealed[2]; /* columns on their way to the disk */
+    struct str sealed[3]; /* columns on their way to the disk */
     sqlite3_blob *blob;   /* what store_blob_read reads from; NULL = none is open */
     sqlite3_stmt *statements[DB_STATEMENTS];
 };

@@ -80,6 +80,8 @@ static const char *const migrations[] = {
     "CREATE INDEX segment_memory ON segment (conversation, seq) WHERE kind = 2;",
     /* to version 4: model files are compared part by part, by many threads */
     "ALTER TABLE model ADD COLUMN parts BLOB;",
+    /* to version 5: what an answer was drawn with; NULL = not known */
+    "ALTER TABLE message ADD COLUMN settings TEXT;",
 };
 
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))

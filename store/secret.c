@@ -235,7 +235,7 @@ void db_secret_close(struct store *s)
 {
     sodium_free(s->key);
     s->key = NULL;
-    for (int i = 0; i < 2; i++) str_release(&s->sealed[i]);
+    for (size_t i = 0; i < sizeof s->sealed / sizeof *s->sealed; i++) str_release(&s->sealed[i]);
 }
 
 bool store_is_encrypted(const struct store *s)

@@ -184,6 +184,7 @@ struct store_message {
     const int32_t *tokens; /* the ids this message added, template included */
     size_t n_tokens;
     int64_t created_ms;
+    const char *settings; /* what an answer was drawn with; NULL = not known */
 };
 
 /* Appends; m->seq is set by the store, and m->created_ms where it is 0. */

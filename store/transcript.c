@@ -17,11 +17,29 @@ static const char reading[] = "reading the conversation";
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Its key; what the digest covers is what is stored: text and token ids, sealed or not. */
+/* Its key; what the digest covers is what is stored: text, token ids and settings, sealed or not.
+ */
 static struct db_row message_row(int64_t conversation, const struct store_message *m)
 {
     return (struct db_row){.table = "message",
                            .key = {conversation, m->seq, m->role, m->created_ms}};
+}
+
+/* What stands behind a row's first part: the ids, and where there are settings, those and their
+ * length. Rows of before version 4 have none. */
+static void put_rest(struct str *out, struct db_part tokens, struct db_part settings,
+                     struct db_row *row)
+{
+    uint64_t n = settings.n;
+    row->more = tokens.p;
+    row->n_more = tokens.n;
+    if (!settings.p) return;
+    str_clear(out);
+    str_append(out, tokens.p, tokens.n);
+    str_append(out, settings.p, settings.n);
+    str_append(out, &n, sizeof n);
+    row->more = out->data;
+    row->n_more = out->n;
 }
 
 struct counts {
@@ -54,11 +72,14 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
     struct db_row row = message_row(conversation, m);
     struct db_part text = db_seal(s, &row, 0, m->text, m->n_text);
     struct db_part tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens);
+    struct db_part settings = {0};
+    struct str rest = {0};
+    if (m->settings) settings = db_seal(s, &row, 2, m->settings, strlen(m->settings));
     row.bytes = text.p;
     row.n_bytes = text.n;
-    row.more = tokens.p;
-    row.n_more = tokens.n;
+    put_rest(&rest, tokens, settings, &row);
     db_digest(digest, &row);
+    str_release(&rest);
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, m->seq);
     sqlite3_bind_int64(q, 3, m->role);
@@ -66,6 +87,10 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
     int rc = s->key ? db_bind_blob(q, 5, text.p, text.n) : db_bind_text(q, 5, text.p, text.n);
     if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, tokens.p, tokens.n);
     if (rc == SQLITE_OK) rc = db_bind_blob(q, 7, digest, sizeof digest);
+    if (rc == SQLITE_OK && !settings.p) rc = sqlite3_bind_null(q, 8);
+    if (rc == SQLITE_OK && settings.p)
+        rc = s->key ? db_bind_blob(q, 8, settings.p, settings.n)
+                    : db_bind_text(q, 8, settings.p, settings.n);
     if (rc == SQLITE_OK) return db_run(s, q, doing, e);
     rc = db_error(s, doing, e); /* larger than SQLite takes */
     db_reset(q);
@@ -142,23 +167,46 @@ struct walk {
     int64_t last_ms;   /* of the last message */
     struct str text;   /* opened, when it is sealed */
     struct str tokens; /* opened, and aligned for int32_t, which SQLite's blobs are not */
+    struct str settings, rest;
     struct err *err;
 };
 
-/* Columns 3 and 4, checked and opened. */
+/* Column 6, opened. */
+static bool open_settings(struct walk *w, const struct db_row *row, struct db_part sealed,
+                          struct store_message *m)
+{
+    struct db_part text;
+    struct str buffer = {0};
+    if (!sealed.p) return true;
+    bool good = db_open(w->store, row, 2, sealed.p, sealed.n, &buffer, &text);
+    str_clear(&w->settings);
+    if (good) str_append(&w->settings, text.p, text.n);
+    str_release(&buffer);
+    m->settings = str_get(&w->settings);
+    return good;
+}
+
+/* Columns 3, 4 and 6, checked and opened. */
 static bool open_message(struct walk *w, struct store_message *m)
 {
     sqlite3_stmt *q = w->messages;
     struct db_row row = message_row(w->conversation, m);
-    struct db_part text, tokens;
+    struct db_part text, tokens, settings = {0};
     row.bytes = w->store->key ? sqlite3_column_blob(q, 3) : (const void *)sqlite3_column_text(q, 3);
     row.n_bytes = (size_t)sqlite3_column_bytes(q, 3);
-    row.more = sqlite3_column_blob(q, 4);
-    row.n_more = (size_t)sqlite3_column_bytes(q, 4);
+    tokens.p = sqlite3_column_blob(q, 4);
+    tokens.n = (size_t)sqlite3_column_bytes(q, 4);
+    if (sqlite3_column_type(q, 6) != SQLITE_NULL) {
+        settings.p = sqlite3_column_blob(q, 6);
+        settings.n = (size_t)sqlite3_column_bytes(q, 6);
+        if (!settings.p) settings.p = "";
+    }
+    put_rest(&w->rest, tokens, settings, &row);
     if (!row.bytes || !db_digest_matches(q, 5, &row)) return false;
     if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
+    if (!open_settings(w, &row, settings, m)) return false;
     str_clear(&w->tokens);
-    str_append(&w->tokens, row.more, row.n_more);
+    str_append(&w->tokens, tokens.p, tokens.n);
     if (!db_unseal(w->store, &row, 1, w->tokens.data, w->tokens.n, &tokens)) return false;
     memmove(w->tokens.data, tokens.p, tokens.n); /* to where malloc aligned it */
     m->text = text.p;
@@ -262,7 +310,7 @@ int store_message_each(struct store *s, int64_t conversation,
 {
     struct walk w = {.store = s, .conversation = conversation, .each = each, .ctx = ctx, .err = e};
     int rc = db_prepare(s,
-                        "SELECT seq, role, created_ms, text, tokens, digest FROM message "
+                        "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
                         "WHERE conversation = ?1 ORDER BY seq",
                         &w.messages, reading, e);
     if (rc == 0)
@@ -283,6 +331,8 @@ int store_message_each(struct store *s, int64_t conversation,
     sqlite3_finalize(w.tail);
     str_release(&w.text);
     str_release(&w.tokens);
+    str_release(&w.settings);
+    str_release(&w.rest);
     return rc;
 }
 

@@ -21,11 +21,15 @@ static int is_dumb(void)
 int tui_chat(const struct options *o)
 {
     setlocale(LC_CTYPE, "");
-    if (o->plain || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || is_dumb())
-        return plain_run(o);
     struct options mine = *o;
     struct err e = {0};
     int status;
+    bool screen = !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_dumb();
+    if (!screen && o->record) {
+        err_set(&e, ERR_USAGE, "--record writes down what the screen shows, and here is none");
+        return talk_fail(&e);
+    }
+    if (!screen) return plain_run(o);
     if (secret_prepare(&mine, &e)) return talk_fail(&e); /* while the terminal is still plain */
     if (!ui_run(&mine, &status)) status = plain_run(&mine);
     secret_wipe(&mine);

@@ -502,6 +502,7 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     case SLASH_SAVE: return save(p, argument, e);
     case SLASH_HELP: print_help(); break;
     case SLASH_MAP: talk_print_map(p->talk.session); break;
+    case SLASH_TINT: return talk_print_tint(&p->talk, e);
     case SLASH_STATS: talk_print_stats(p->talk.session); break;
     default: break; /* for the screen only */
     }
@@ -530,7 +531,6 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     case SLASH_QUIT: return false;
     case SLASH_NOW:
     case SLASH_RAW:
-    case SLASH_TINT:
     case SLASH_LOG:
     case SLASH_UNKNOWN:
         if (on_screen_only(line))

@@ -103,13 +103,38 @@ static const char *role_word(enum chat_role role)
     return words[role];
 }
 
+/* A stopped answer that went on is saved in parts, and shown as one. */
+struct message_printer {
+    struct printer p;
+    int role;       /* of the message before, -1 = there is none */
+    char last;      /* byte that was printed */
+    char *settings; /* of the answer before */
+};
+
+static void print_heading(struct message_printer *mp, const struct library_message *m)
+{
+    struct printer *p = &mp->p;
+    bool known = mp->settings && m->settings && strcmp(mp->settings, m->settings) == 0;
+    if (mp->role >= 0) fputs(mp->last == '\n' ? "\n" : "\n\n", p->out);
+    fprintf(p->out, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
+    if (m->settings && !known) {
+        fputs("  ", p->out);
+        print_text(p, m->settings, strlen(m->settings), true, 0);
+        free(mp->settings);
+        mp->settings = strdup(m->settings);
+    }
+    fputs("\n\n", p->out);
+}
+
 static int print_message(void *ctx, const struct library_message *m)
 {
-    struct printer *p = ctx;
-    fprintf(p->out, "%s## %s%s\n\n", p->n++ ? "\n" : "", role_word(m->role),
-            m->partial ? " (stopped)" : "");
-    print_text(p, m->text, m->n_text, false, 0);
-    if (m->n_text == 0 || m->text[m->n_text - 1] != '\n') fputc('\n', p->out);
+    struct message_printer *mp = ctx;
+    bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
+    if (!goes_on) print_heading(mp, m);
+    print_text(&mp->p, m->text, m->n_text, false, 0);
+    if (goes_on && m->partial) fputs(" (stopped)", mp->p.out);
+    mp->role = m->role;
+    mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
     return 0;
 }
 
@@ -121,6 +146,7 @@ static int print_json_message(void *ctx, const struct library_message *m)
     cJSON_AddNumberToObject(j, "position", (double)m->position);
     cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
     cJSON_AddBoolToObject(j, "partial", m->partial);
+    if (m->settings) cJSON_AddStringToObject(j, "settings", m->settings);
     print_json(ctx, j);
     return 0;
 }
@@ -171,9 +197,13 @@ static int list_command(struct library *l, const struct options *o, struct err *
 
 static int show_command(struct library *l, const struct options *o, struct err *e)
 {
-    struct printer p;
-    printer_init(&p, stdout);
-    return library_messages(l, o->args[0], o->json ? print_json_message : print_message, &p, e);
+    struct message_printer mp = {.role = -1};
+    printer_init(&mp.p, stdout);
+    if (o->json) return library_messages(l, o->args[0], print_json_message, &mp.p, e);
+    int rc = library_messages(l, o->args[0], print_message, &mp, e);
+    if (mp.role >= 0 && mp.last != '\n') fputc('\n', stdout);
+    free(mp.settings);
+    return rc;
 }
 
 static int rename_command(struct library *l, const struct options *o, struct err *e)

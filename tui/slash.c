@@ -33,7 +33,7 @@ const struct slash_row slash_table[] = {
     {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", false},
     {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", true},
     {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", false},
-    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by what is left of it", true},
+    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by what is left of it", false},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", false},
     {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", true},
     {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", false},

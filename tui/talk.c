@@ -121,6 +121,55 @@ void talk_print_map(const struct session *s)
     str_release(&line);
 }
 
+struct tint {
+    const struct session *session;
+    int64_t n_heads;
+    bool ascii;
+};
+
+/* Share of the units of positions [from, end) that is left; -1 = none were run. */
+static int percent_kept(const struct tint *t, int64_t from, int64_t end)
+{
+    uint16_t kept[256];
+    int64_t sum = 0, n_pos = end - from;
+    for (int64_t at = from; at < end; at += 256) {
+        int n = end - at < 256 ? (int)(end - at) : 256;
+        session_kept(t->session, at, n, kept);
+        for (int i = 0; i < n; i++) sum += kept[i];
+    }
+    return n_pos > 0 ? (int)(100 * sum / (n_pos * t->n_heads)) : -1;
+}
+
+/* Which tokens a line has is taken from its share of the message's bytes. */
+static int print_tinted(void *ctx, const struct library_message *m)
+{
+    const struct tint *t = ctx;
+    struct str safe = {0};
+    static const char *const words[CHAT_ROLES] = {"sys", "you", "llm"};
+    for (size_t at = 0; at < m->n_text;) {
+        size_t n = strcspn(m->text + at, "\n"),
+               next = at + n + 1 < m->n_text ? at + n + 1 : m->n_text;
+        int64_t from = m->position + m->n_tokens * (int64_t)at / (int64_t)m->n_text;
+        int64_t end = m->position + m->n_tokens * (int64_t)next / (int64_t)m->n_text;
+        str_clear(&safe);
+        sanitize(m->text + at, n, t->ascii, true, &safe);
+        if (n > 0)
+            fprintf(stderr, "%3d %%  %s  %s\n", percent_kept(t, from, end > from ? end : from + 1),
+                    at == 0 ? words[m->role] : "   ", str_get(&safe));
+        at = next;
+    }
+    str_release(&safe);
+    return 0;
+}
+
+int talk_print_tint(const struct talk *t, struct err *e)
+{
+    struct session_stats st;
+    session_stats(t->session, &st);
+    struct tint tint = {t->session, (int64_t)st.n_layer * st.n_kv_head, !utf8_locale()};
+    return library_messages(t->library, session_name(t->session), print_tinted, &tint, e);
+}
+
 void talk_print_stats(const struct session *s)
 {
     struct session_stats st;

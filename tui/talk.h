@@ -33,6 +33,8 @@ void talk_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* A retention snapshot as lines of text: strip and numbers, for /map without a screen. */
 void talk_print_map(const struct session *s);
+/* Every line that was said, with the share of its units that is left. */
+int talk_print_tint(const struct talk *t, struct err *e);
 void talk_print_stats(const struct session *s);
 
 /* The last fenced code block of an answer; false: it has none. */

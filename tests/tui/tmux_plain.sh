@@ -35,7 +35,13 @@ check 'show: says why' grep -q '^retain: .*no-such-conversation' "$work/err"
 $program rename only-one 2>/dev/null
 check 'rename: status 2' same $? 2
 
+$program chat --plain --new --private --record "$work/record" </dev/null 2>"$work/err"
+check 'record without a screen: status 2' same $? 2
+check 'record without a screen: says why' grep -q 'here is none' "$work/err"
+
 if [ $fake = 1 ]; then
+    printf '/tint\n' | $program chat --plain -c rust-notes 2>"$work/tint"
+    check 'tint: every line with its share' grep -q '^[ 0-9]*%  you  What did we decide' "$work/tint"
     $program list >"$work/list"
     check 'list: a row' grep -q '^rust-notes  *[a-z0-9]*  *2  *324 ' "$work/list"
     check 'list: json' sh -c "$program list --json | grep -q '^{\"name\":\"thesis-ch3\",.*\"n_turns\":2,'"

@@ -91,6 +91,32 @@ static void version_3_is_brought_up_to_date(void **state)
     ok(store_check(f->s, &err));
 }
 
+static int note_settings(void *ctx, const struct store_message *m)
+{
+    str_printf(ctx, "%s;", m->settings ? m->settings : "-");
+    return 0;
+}
+
+/* Older messages have none; where they are, the digest covers them. */
+static void settings_of_an_answer(void **state)
+{
+    struct fixture *f = *state;
+    struct str s = {0};
+    open_older(f, 3);
+    struct store_conversation c = look(f, "talk");
+    struct store_message m = {
+        .role = STORE_ASSISTANT, .text = "new", .n_text = 3, .settings = "--temp 0.5"};
+    ok(store_message_add(f->s, c.id, &m, &err));
+    ok(store_message_each(f->s, c.id, note_settings, &s, &err));
+    assert_string_equal(str_get(&s), "-;-;--temp 0.5;");
+    ok(store_check(f->s, &err));
+    tamper(f, "UPDATE message SET settings = '--temp 0.6' WHERE seq = 2");
+    refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
+    tamper(f, "UPDATE message SET settings = NULL WHERE seq = 2");
+    refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
+    str_release(&s);
+}
+
 /* ---- files that are not ours, or no longer whole --------------------------------------------- */
 
 static void open_refused(const char *path, int code, const char *said)
@@ -143,8 +169,8 @@ static void newer_and_mutilated_schema(void **state)
     store_close(f->s);
     f->s = NULL;
     tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 4)");
-    tamper(f, "PRAGMA user_version = 4; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 5)");
+    tamper(f, "PRAGMA user_version = 5; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 
@@ -340,10 +366,15 @@ static void rows_that_were_tampered_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_1_is_brought_up_to_date), TEST(version_2_is_brought_up_to_date),
-        TEST(version_3_is_brought_up_to_date), TEST(files_that_are_not_ours),
-        TEST(newer_and_mutilated_schema),      TEST(modes_of_files),
-        TEST(what_may_not_be_written),         TEST(torn_files),
+        TEST(version_1_is_brought_up_to_date),
+        TEST(version_2_is_brought_up_to_date),
+        TEST(version_3_is_brought_up_to_date),
+        TEST(settings_of_an_answer),
+        TEST(files_that_are_not_ours),
+        TEST(newer_and_mutilated_schema),
+        TEST(modes_of_files),
+        TEST(what_may_not_be_written),
+        TEST(torn_files),
         TEST(rows_that_were_tampered_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

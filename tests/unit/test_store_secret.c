@@ -46,6 +46,13 @@ static int is_picnic(void *ctx, const char *tag)
     return 0;
 }
 
+static int is_mousse(void *ctx, const struct store_message *m)
+{
+    (void)ctx;
+    assert_string_equal(m->settings, "--mousse 2");
+    return 0;
+}
+
 static void encrypted(void **state)
 {
     int n_tagged = 0;
@@ -55,7 +62,7 @@ static void encrypted(void **state)
     struct store *none;
     static const char *const words[] = {"picnic",        "tulip",    "Café",     "oven",  "garden",
                                         "kitchen",       "treasure", "units of", "first", "opaque",
-                                        "correct horse", "question", NULL};
+                                        "correct horse", "question", "mousse",   NULL};
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
@@ -66,6 +73,10 @@ static void encrypted(void **state)
     int64_t id = begin_two_turns(f, "treasure trip");
     grow(f, id, 13, "cond", "units of a token");
     ok(store_tag_add(f->s, id, "picnic", &err));
+    int64_t other = begin_named(f, "drawn");
+    struct store_message m = {
+        .role = STORE_ASSISTANT, .text = "x", .n_text = 1, .settings = "--mousse 2"};
+    ok(store_message_add(f->s, other, &m, &err));
     assert_no_word(f->path, words);
     store_close(f->s);
     f->s = NULL;
@@ -82,6 +93,7 @@ static void encrypted(void **state)
     key.encrypt = false; /* it is, whatever is asked for */
     ok(store_open_key(&f->s, f->path, &key, &err));
     assert_int_equal(look(f, "treasure trip").id, id);
+    ok(store_message_each(f->s, other, is_mousse, NULL, &err));
     assert_string_equal(look(f, "treasure trip").title, "first question");
     ok(store_tagged_each(f->s, "picnic", count_conversation, &n_tagged, &err));
     assert_int_equal(n_tagged, 1);

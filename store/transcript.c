@@ -17,8 +17,7 @@ static const char reading[] = "reading the conversation";
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Its key; what the digest covers is what is stored: text, token ids and settings, sealed or not.
- */
+/* Its key; the digest covers what is stored: text, token ids and settings, sealed or not. */
 static struct db_row message_row(int64_t conversation, const struct store_message *m)
 {
     return (struct db_row){.table = "message",

@@ -530,7 +530,7 @@ static void tell_evictions(struct app *a)
 {
     char b[2][NUM_MAX];
     if (a->evicted == 0) return;
-    app_event(a, "evicted %s units at %s tok; kv bytes unchanged (budget full)  F3 shows where",
+    app_event(a, "evicted %s units at %s tok, kv bytes unchanged  F3: where",
               num_exact(a->evicted, b[0]), num_exact(a->evicted_at, b[1]));
     a->evicted = 0;
 }

@@ -36,7 +36,7 @@ conversation() {
     keys Enter
     check "$1x$2: it answers" wait_for 'Ctrl-C stop'
     check "$1x$2: the message is shown" wait_for 'you tell me about the sea'
-    check "$1x$2: event of an eviction" wait_for 'evicted [0-9,]* units.*kv bytes unchanged (budget full)'
+    check "$1x$2: event of an eviction" wait_for 'evicted [0-9,]* units.*kv bytes unchanged'
     check "$1x$2: strip shows it" wait_until kept_is_less
     keys F3
     check "$1x$2: map" wait_for 'LIVE'

@@ -123,7 +123,8 @@ static void encrypted(void **state)
     /* Rows may not change places. */
     tamper(f,
            "UPDATE message SET (text, tokens, digest) = (SELECT text, tokens, digest FROM message "
-           "AS o WHERE o.conversation = message.conversation AND o.seq = 1 - message.seq)");
+           "AS o WHERE o.conversation = message.conversation AND o.seq = 1 - message.seq) "
+           "WHERE conversation IN (SELECT conversation FROM message WHERE seq = 1)");
     struct str s = {0};
     refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
     str_release(&s);

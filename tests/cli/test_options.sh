@@ -28,8 +28,8 @@ done >"$T/rows"
 talk --conversation talk --system 'Be brief.' --template retain --color never --background dark --ascii \
     --reduced-motion --no-markdown --disk 1G --rewind 1M --db "$T/a.db"
 talk --new --encrypt --passphrase-file "$T/pass" --db "$T/sealed.db"
-talk --continue --record "$T/record" --passphrase-file "$T/pass" --db "$T/sealed.db"
-talk --private --no-packed
+talk --continue --passphrase-file "$T/pass" --db "$T/sealed.db"
+talk --private --no-packed --no-title --alert bell --progress
 talk --conversation talk
 echo /stats >"$T/hello"
 talk --read-only --conversation talk
@@ -74,6 +74,9 @@ run list --safe
 run list --print-config
 run list --print-paths
 run list --help
+
+echo --record >>"$T/used" # on a screen: tests/tui/tmux_first.sh
+holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'what the screen shows'
 
 for name in $(section COMMANDS) $(section OPTIONS); do
     if grep -qxF -- "$name" "$T/used"; then ok; else no "$name is in the manual page and not used here"; fi

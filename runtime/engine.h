@@ -23,8 +23,7 @@ struct engine {
     struct pool *pool;
     struct cuda *gpu; /* where the weights are and conversations run; NULL = this CPU */
     struct arena weights, heads_arena;
-    struct packed
-        packed; /* the copy that the weights are, or would be, mapped from; bytes 0 = none */
+    struct packed packed; /* what the weights are or would be mapped from; bytes 0 = none */
     struct packed_writer *packing; /* writes a copy of the weights; NULL = nobody does */
     char model_digest[65];         /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
     char heads_digest[65];         /* "" without heads */

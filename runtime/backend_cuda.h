@@ -106,8 +106,8 @@ int cuda_logits(struct cuda_context *x, float *out, struct err *e);
 int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
                     int *n, struct err *e);
 
-/* As evict, for heads on their own: cuts them to the rule's budget and brings the positions
- * and scores of what stays into the host's cache; *gone units went. */
+/* As evict, with the same survivors: cuts heads to the rule's budget, their own or the shared one,
+ * and brings positions and scores of what stays into the host's cache; *gone units went. */
 int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e);
 
 /* Sends all units of the host's cache, which were loaded from a disk, with scores and positions. */

@@ -78,7 +78,7 @@ int cuda_wait(struct cuda *g, struct err *e);
 
 /* Numbers that change with every step, sent in one piece: this, then the lengths of all heads, the
  * step's ids and its scores where no model is needed for them. */
-struct step {
+struct cuda_step {
     uint32_t pos; /* of the first token */
     uint32_t col_width;
     int32_t len[]; /* [n_layer * n_kv_head] */
@@ -109,7 +109,7 @@ struct cuda_context {
     size_t window;                /* bytes fetched since the window was emptied */
 
     /* on the device */
-    struct step *step;
+    struct cuda_step *step;
     float *cos, *sin;
     float *x, *qkv, *gate, *up, *logits, *score_part;
     float *new_scores; /* [n_layer * n_kv_head][n] of the step */
@@ -130,7 +130,7 @@ struct cuda_context {
 
     /* page-locked, on the host */
     void *locked;
-    struct step *step_host;
+    struct cuda_step *step_host;
     uint8_t *stage_host;
     float *scores_host;    /* as new_scores */
     int32_t *numbers_host; /* [3][n_heads] for an eviction */

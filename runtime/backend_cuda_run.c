@@ -447,7 +447,7 @@ static void run_layer(struct cuda_context *x, int i)
 static void write_step(struct cuda_context *x, const int32_t *ids, int n)
 {
     const struct cache *c = x->cache;
-    struct step *s = x->step_host;
+    struct cuda_step *s = x->step_host;
     s->pos = (uint32_t)c->n_pos;
     s->col_width = (uint32_t)c->col_width;
     for (int i = 0; i < x->n_heads; i++) s->len[i] = c->heads[i].len;

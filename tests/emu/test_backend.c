@@ -23,6 +23,7 @@
 #include "runtime/context.h"
 #include "runtime/engine.h"
 #include "runtime/options.h"
+#include "tests/emu/copy_cache.h"
 
 static emu_driver_fail_fn *driver_fail;
 static emu_driver_calls_fn *driver_calls;
@@ -282,21 +283,6 @@ static void forward(void **state)
         side_close(&gpu);
         assert_int_equal(driver_held(), 0);
     }
-}
-
-static void copy_cache(struct cache *to, const struct cache *from)
-{
-    for (int i = 0; i < from->shape.n_layer * from->shape.n_head; i++) {
-        const struct cache_head *a = &from->heads[i];
-        struct cache_head *b = &to->heads[i];
-        const size_t n = (size_t)a->len;
-        b->len = a->len;
-        memcpy(b->k, a->k, n * from->k_bytes);
-        memcpy(b->v, a->v, n * from->v_bytes);
-        memcpy(b->pos, a->pos, n * sizeof *b->pos);
-        memcpy(b->score, a->score, n * sizeof *b->score);
-    }
-    cache_imported(to, from->n_pos);
 }
 
 /* The first n[i] units of head i are the same. */

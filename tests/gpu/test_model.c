@@ -15,6 +15,7 @@
 #include "runtime/engine.h"
 #include "runtime/gpu_check.h"
 #include "runtime/options.h"
+#include "tests/emu/copy_cache.h"
 
 struct side {
     struct engine *engine;
@@ -85,17 +86,7 @@ static void same_survivors(void **state)
         run(&cpu, ids, 24);
         run(&cpu, ids + 24, 16);
         struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
-        for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-            const struct cache_head *from = &a->heads[i];
-            struct cache_head *to = &b->heads[i];
-            const size_t n = (size_t)from->len;
-            to->len = from->len;
-            memcpy(to->k, from->k, n * a->k_bytes);
-            memcpy(to->v, from->v, n * a->v_bytes);
-            memcpy(to->pos, from->pos, n * sizeof *to->pos);
-            memcpy(to->score, from->score, n * sizeof *to->score);
-        }
-        cache_imported(b, a->n_pos);
+        copy_cache(b, a);
         if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &gone[0], &e) ||
             context_evict(&gpu.x, &gone[1], &e) || cache_fetch(b, 16, &e))
             fail_msg("%s", e.text);

@@ -116,7 +116,7 @@ static int find_family(struct converter *c, struct err *e)
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", families[i].name);
     }
-    struct json_shown shown = json_show(name ? name : "");
+    struct utf8_shown shown = json_show(name ? name : "");
     return err_set(e, ERR_FORMAT,
                    "%s: model family \"%s\" (architectures) is not known; known are: "
                    "%s",
@@ -134,7 +134,7 @@ static int check_config(const struct converter *c, struct err *e)
                        "use the original one",
                        c->config_path);
     if (act && strcmp(act, "silu")) {
-        struct json_shown shown = json_show(act);
+        struct utf8_shown shown = json_show(act);
         return err_set(e, ERR_FORMAT, "%s: hidden_act is %s, only silu can be run", c->config_path,
                        shown.text);
     }
@@ -208,7 +208,7 @@ static int check_names(const struct converter *c, struct err *e)
     for (size_t i = 0; i < safetensors_n(c->s->weights); i++) {
         const char *name = safetensors_at(c->s->weights, i)->name;
         if (is_ignored(c, name) || is_known(c, name)) continue;
-        struct json_shown shown = json_show(name);
+        struct utf8_shown shown = json_show(name);
         return err_set(
             e, ERR_FORMAT,
             "%s: tensor '%s' is not known in a %s of %d layers; the model would be wrong "
@@ -225,7 +225,7 @@ static int check_shape(const struct converter *c, const struct row *r,
     bool vector = r->n_in == ONE;
     if (t->n_dims == (vector ? 1 : 2) && t->shape[0] == n_out && (vector || t->shape[1] == n_in))
         return 0;
-    struct json_shown shown = json_show(t->name);
+    struct utf8_shown shown = json_show(t->name);
     return err_set(e, ERR_FORMAT, "%s: tensor '%s' is %lld x %lld, config.json says %lld x %lld",
                    c->s->path, shown.text, (long long)(t->n_dims ? t->shape[0] : 0),
                    (long long)(t->n_dims > 1 ? t->shape[1] : 1), (long long)n_out, (long long)n_in);
@@ -393,7 +393,7 @@ static int take_rope(struct converter *c, struct err *e)
     if (!strcmp(type, "su") || !strcmp(type, "longrope")) return rope_long(c, e);
     bool yarn = !strcmp(type, "yarn");
     if (!yarn && strcmp(type, "linear")) {
-        struct json_shown shown = json_show(type);
+        struct utf8_shown shown = json_show(type);
         return err_set(e, ERR_FORMAT,
                        "%s: rope_scaling of type \"%s\" is not known; known are: "
                        "linear, llama3, yarn, longrope, su",

@@ -46,7 +46,7 @@ static void list_release(struct vocab_list *v)
 
 static int bad_id(const struct vocab_list *v, const char *text, struct err *e)
 {
-    struct json_shown shown = json_show(text);
+    struct utf8_shown shown = json_show(text);
     return err_set(e, ERR_FORMAT,
                    "%s: token '%s' has no id from 0 to %d, which is what the model has rows for",
                    v->name, shown.text, v->n - 1);
@@ -230,7 +230,7 @@ static int check_normalizer(const cJSON *tokenizer, const char *name, struct err
     const cJSON *o = json_member(tokenizer, "normalizer");
     const char *type = json_text(o, "type");
     if (!o || cJSON_IsNull(o) || (type && !strcmp(type, "NFC"))) return 0;
-    struct json_shown shown = json_show(type ? type : "?");
+    struct utf8_shown shown = json_show(type ? type : "?");
     return err_set(e, ERR_FORMAT,
                    "%s: its normalizer (%s) is not known for byte-level BPE; known: "
                    "none, NFC",
@@ -542,7 +542,7 @@ static int take_vocab(struct gguf_keys *k, const char *folder, const cJSON *toke
         return convert_vocab_bpe(k, tokenizer, n_vocab, path, e);
     }
     const char *type = json_text(json_member(tokenizer, "model"), "type");
-    struct json_shown shown = json_show(type ? type : "none");
+    struct utf8_shown shown = json_show(type ? type : "none");
     snprintf(path, sizeof path, "%s/tokenizer.model", folder);
     if (access(path, F_OK))
         return err_set(

@@ -149,6 +149,7 @@ int heads_import(const struct options *o)
     char hex[65];
     int rc = 0;
     alone.heads = "none";
+    alone.verify = "full"; /* the heads will be bound to what the file holds */
     if (o->n_args != 2 || !o->out)
         rc = err_set(&e, ERR_USAGE, "heads import takes one file, and --out FILE");
     else

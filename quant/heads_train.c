@@ -433,6 +433,7 @@ static int begin(struct train *t, struct err *e)
     bool found = false;
     struct options alone = *o;
     alone.heads = "none";
+    alone.verify = "full"; /* the heads will be bound to what the file holds */
     alone.policy = NULL;
     int rc = heads_data_open(&t->data, o->data, e);
     if (!rc) rc = engine_open(&t->engine, &alone, NULL, NULL, NULL, e);

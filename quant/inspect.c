@@ -58,16 +58,18 @@ static void plan_text(const struct plan *p, const struct model *m)
     if (*p->notice) report_note("%s", p->notice);
 }
 
-int quant_plan(const struct options *o)
+int quant_plan(const struct options *opts)
 {
+    struct options o = *opts;
     struct engine *g;
     struct plan p;
     struct err e;
-    int rc = engine_prepare(&g, o, NULL, &e);
+    o.verify = "off"; /* a plan needs shapes alone, and is there at once */
+    int rc = engine_prepare(&g, &o, NULL, &e);
     if (rc) return report_error(&e);
-    rc = engine_choose_device(g, o, &e);
-    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, o, 1, pool_n_threads(g->pool), &e);
-    if (!rc && o->json)
+    rc = engine_choose_device(g, &o, &e);
+    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, &o, 1, pool_n_threads(g->pool), &e);
+    if (!rc && o.json)
         plan_json(&p, g->model);
     else if (!rc)
         plan_text(&p, g->model);
@@ -253,9 +255,9 @@ static int verify_tensors(const struct gguf *g, struct err *e)
         if (!gguf_array_next_str(&digests, &cursor, &stored) || stored.n != sizeof hex - 1 ||
             memcmp(stored.data, hex, stored.n))
             return err_set(e, ERR_FORMAT,
-                           "%s: tensor %.*s has digest %s, another one than when the file was "
+                           "%s: tensor %s has digest %s, another one than when the file was "
                            "written: the file is damaged",
-                           gguf_name(g), (int)t->name.n, t->name.data, hex);
+                           gguf_name(g), gguf_show(t->name).text, hex);
     }
     report_note("the digests of all %zu tensors match", gguf_n_tensors(g));
     return 0;

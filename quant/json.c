@@ -80,10 +80,7 @@ bool json_number(const cJSON *o, const char *name, double *out)
     return true;
 }
 
-struct json_shown json_show(const char *name)
+struct utf8_shown json_show(const char *name)
 {
-    struct json_shown out = {{0}};
-    for (size_t i = 0; name[i] && i < sizeof out.text - 1; i++)
-        out.text[i] = name[i] >= 32 && name[i] < 127 ? name[i] : '?';
-    return out;
+    return utf8_show(name, strlen(name));
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/base/err.h"
+#include "runtime/base/utf8.h"
 
 /* *out is NULL or to be freed by cJSON_Delete. `name` is for messages. */
 int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct err *e);
@@ -23,10 +24,7 @@ bool json_number(const cJSON *o, const char *name, double *out);
 /* A whole number within the range that a double holds exactly. */
 bool json_is_int(const cJSON *v, int64_t min, int64_t max, int64_t *out);
 
-/* A name from a file, safe for a terminal. */
-struct json_shown {
-    char text[80];
-};
-struct json_shown json_show(const char *name);
+/* A name out of such a file, for messages. */
+struct utf8_shown json_show(const char *name);
 
 #endif

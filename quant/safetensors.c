@@ -51,7 +51,7 @@ static const struct {
 
 static int bad(const struct file *f, const char *name, const char *what, struct err *e)
 {
-    struct json_shown shown = json_show(name);
+    struct utf8_shown shown = json_show(name);
     return err_set(e, ERR_FORMAT, "%s: tensor '%s' %s: the file is damaged or not safetensors",
                    f->name, shown.text, what);
 }
@@ -67,7 +67,7 @@ static int read_dtype(const struct file *f, const cJSON *o, struct entry *t, siz
         *each = dtypes[i].bytes;
         return 0;
     }
-    struct json_shown shown = json_show(t->name), type = json_show(name);
+    struct utf8_shown shown = json_show(t->name), type = json_show(name);
     return err_set(e, ERR_FORMAT,
                    "%s: tensor '%s' has dtype %s; F32, F16 and BF16 can be read: use the original, "
                    "unquantized model",
@@ -103,7 +103,7 @@ static int read_offsets(const struct file *f, const cJSON *o, struct entry *t, s
         !json_is_int(cJSON_GetArrayItem(offsets, 1), 0, INT64_MAX, &end))
         return bad(f, t->name, "has no two data_offsets", e);
     if (begin > end || (uint64_t)end > data_bytes) {
-        struct json_shown shown = json_show(t->name);
+        struct utf8_shown shown = json_show(t->name);
         return err_set(e, ERR_FORMAT,
                        "%s: tensor '%s' is at bytes %" PRId64 " to %" PRId64 " of the data, which "
                        "has %zu: the file is damaged or not completely downloaded",
@@ -273,7 +273,7 @@ static int list_shards(struct safetensors *s, const char *folder, const char *pa
     {
         const char *name = cJSON_GetStringValue(o);
         if (!name || !*name || strchr(name, '/') || name[0] == '.') {
-            struct json_shown shown = json_show(name ? name : "?");
+            struct utf8_shown shown = json_show(name ? name : "?");
             return err_set(e, ERR_FORMAT,
                            "%s: weight_map names '%s', which is no file of the "
                            "folder",
@@ -298,7 +298,7 @@ static int check_index(const struct safetensors *s, const char *folder, const ch
         struct entry want = {.name = o->string};
         const struct entry *t = bsearch(&want, s->entries, s->n, sizeof *t, by_name);
         if (t && !strcmp(t->source + strlen(folder) + 1, o->valuestring)) continue;
-        struct json_shown shown = json_show(o->string), file = json_show(o->valuestring);
+        struct utf8_shown shown = json_show(o->string), file = json_show(o->valuestring);
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is not in %s: a file is missing or damaged",
                        path, shown.text, file.text);
     }
@@ -310,7 +310,7 @@ static int sort_entries(struct safetensors *s, struct err *e)
     qsort(s->entries, s->n, sizeof *s->entries, by_name);
     for (size_t i = 1; i < s->n; i++) {
         if (by_name(&s->entries[i - 1], &s->entries[i])) continue;
-        struct json_shown shown = json_show(s->entries[i].name);
+        struct utf8_shown shown = json_show(s->entries[i].name);
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is there twice", s->entries[i].source,
                        shown.text);
     }

@@ -71,8 +71,8 @@ static int check_gguf(const struct source *s, struct err *e)
     uint32_t parts;
     if (gguf_get_str(s->gguf, "general.type", &type) &&
         (type.n != 5 || memcmp(type.data, "model", 5)))
-        return err_set(e, ERR_FORMAT, "%s: is a GGUF file of type \"%.*s\", not a model", s->path,
-                       (int)(type.n < 40 ? type.n : 40), type.data);
+        return err_set(e, ERR_FORMAT, "%s: is a GGUF file of type \"%s\", not a model", s->path,
+                       gguf_show(type).text);
     if (gguf_get_u32(s->gguf, "split.count", &parts) && parts > 1)
         return err_set(e, ERR_FORMAT,
                        "%s: is one of %u parts of a model; merge them first (llama-gguf-split "

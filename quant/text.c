@@ -21,6 +21,13 @@ int text_encode(const struct engine *g, const struct str *text, bool plain, stru
     return tokenizer_encode(g->tokenizer, &span, 1, true, ids, e);
 }
 
+/* A control character, or the second byte of one from U+0080 on. */
+static bool obeyed(const char *bytes, size_t k)
+{
+    unsigned char c = (unsigned char)bytes[k];
+    return c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && k > 0 && bytes[k - 1] == '\xc2');
+}
+
 static void print_tokens(const struct engine *g, const struct tokens *ids, bool ids_only)
 {
     for (size_t i = 0; i < ids->n; i++) {
@@ -31,7 +38,7 @@ static void print_tokens(const struct engine *g, const struct tokens *ids, bool 
         else {
             printf("%6d  ", ids->ids[i]);
             for (size_t k = 0; k < n; k++)
-                if ((unsigned char)bytes[k] < 32 || bytes[k] == 127)
+                if (obeyed(bytes, k))
                     printf("\\x%02x", (unsigned char)bytes[k]);
                 else
                     putchar(bytes[k]);
@@ -41,16 +48,18 @@ static void print_tokens(const struct engine *g, const struct tokens *ids, bool 
     if (ids_only) putchar('\n');
 }
 
-int quant_tokenize(const struct options *o)
+int quant_tokenize(const struct options *opts)
 {
+    struct options o = *opts;
     struct engine *g = NULL;
     struct str text = {0};
     struct tokens ids = {0};
     struct err e;
-    int rc = report_text(o, &text, &e);
-    if (!rc) rc = engine_prepare(&g, o, NULL, &e);
-    if (!rc) rc = text_encode(g, &text, o->no_special, &ids, &e);
-    if (!rc) print_tokens(g, &ids, o->ids);
+    o.verify = "off"; /* the vocabulary is checked as it is read */
+    int rc = report_text(&o, &text, &e);
+    if (!rc) rc = engine_prepare(&g, &o, NULL, &e);
+    if (!rc) rc = text_encode(g, &text, o.no_special, &ids, &e);
+    if (!rc) print_tokens(g, &ids, o.ids);
     tokens_release(&ids);
     str_release(&text);
     engine_close(g);

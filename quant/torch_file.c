@@ -353,13 +353,11 @@ static int find_class(struct reader *r, const char *name, size_t n)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strlen(classes[i].name) == n && !memcmp(classes[i].name, name, n))
             return push(r, &r->stack, (struct value){.kind = CLASS, .number = classes[i].class});
-    char shown[72];
-    snprintf(shown, sizeof shown, "%.*s", (int)(n < 71 ? n : 71), name);
     return err_set(
         r->e, ERR_FORMAT,
         "%s: its pickle wants to use \"%s\", which is neither a tensor nor a dictionary; "
         "nothing of it was run",
-        r->file->name, json_show(shown).text);
+        r->file->name, utf8_show(name, n).text);
 }
 
 /* dict[key] = value: only named tensors matter. */

@@ -152,8 +152,8 @@ static int changed_since(const struct engine *g, const struct identity *id,
     if (bad)
         return err_set(e, ERR_FORMAT,
                        "%s has changed since it was first used: its digest was %s and is %s now; "
-                       "tensor %.*s is damaged",
-                       id->path, old, g->model_digest, (int)bad->name.n, bad->name.data);
+                       "tensor %s is damaged",
+                       id->path, old, g->model_digest, gguf_show(bad->name).text);
     return err_set(e, ERR_FORMAT,
                    "%s has changed since it was first used: its digest was %s and is %s now; if "
                    "you meant to replace it, say --accept-model",
@@ -171,9 +171,9 @@ static int check_digest(struct engine *g, struct identity *id, struct err *e)
     if (changed && !id->accept) return changed_since(g, id, bad, e);
     if (bad)
         return err_set(e, ERR_FORMAT,
-                       "%s is damaged: tensor %.*s does not have the digest it was written with; "
+                       "%s is damaged: tensor %s does not have the digest it was written with; "
                        "get the file again",
-                       gguf_name(g->model->file), (int)bad->name.n, bad->name.data);
+                       gguf_name(g->model->file), gguf_show(bad->name).text);
     return 0;
 }
 
@@ -279,12 +279,13 @@ static bool wants_heads(const struct options *o)
     return o->heads ? strcmp(o->heads, "none") != 0 : o->model == NULL;
 }
 
-static int open_heads(struct engine *g, const struct options *o, struct err *e)
+/* digest: the model's; NULL = not known */
+static int open_heads(struct engine *g, const struct options *o, const char *digest, struct err *e)
 {
     struct gguf *file;
     int rc = open_file(&file, o->heads, demo_heads, demo_heads_end, DEMO_HEADS_NAME, e);
     if (!rc) rc = heads_open(&g->heads, file, e);
-    if (!rc) rc = heads_check(g->heads, g->model, g->model_digest, e);
+    if (!rc) rc = heads_check(g->heads, g->model, digest, e);
     if (!rc) digest_of(g->heads->file, g->heads_digest);
     return rc;
 }
@@ -330,8 +331,9 @@ struct opening {
 };
 
 /* Everything but weights; digest and vocabulary are begun. Heads are bound to the model's digest,
- * so they wait for it; without any it can be read while the weights are loaded. *out may be set on
- * failure, too: finish() closes it. */
+ * so they wait for it; without any it can be read while the weights are loaded. With --verify off
+ * nobody knows it, and heads of the right shape are believed. *out may be set on failure, too:
+ * finish() closes it. */
 static int prepare(struct engine **out, struct opening *op, const struct options *o,
                    struct library *l, struct err *e)
 {
@@ -348,7 +350,7 @@ static int prepare(struct engine **out, struct opening *op, const struct options
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
     if (!rc) rc = digest_begin(g, &op->id, o, l, e);
     if (!rc && wants_heads(o)) rc = digest_end(g, &op->id, e);
-    if (!rc && wants_heads(o)) rc = open_heads(g, o, e);
+    if (!rc && wants_heads(o)) rc = open_heads(g, o, op->id.known ? g->model_digest : NULL, e);
     return rc;
 }
 

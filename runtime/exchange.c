@@ -11,7 +11,7 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/base/file.h"
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
 #include "store/store.h"
 
 #define FORMAT        "retain-conversation"

@@ -98,19 +98,9 @@ const struct gguf_tensor_type *gguf_tensor_type(uint32_t id)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Names come from the file: a terminal must not be made to obey them. */
-struct shown {
-    char text[NAME_MAX_BYTES + 1];
-};
-
-static struct shown show(struct gguf_str s)
+struct utf8_shown gguf_show(struct gguf_str s)
 {
-    struct shown out = {{0}};
-    for (size_t i = 0; i < s.n && i < NAME_MAX_BYTES; i++) {
-        unsigned char c = (unsigned char)s.data[i];
-        out.text[i] = c >= 32 && c < 127 ? (char)c : '?';
-    }
-    return out;
+    return utf8_show(s.data, s.n);
 }
 
 static int bad_type(const struct gguf *g, struct gguf_str tensor, uint32_t type, struct err *e)
@@ -119,7 +109,7 @@ static int bad_type(const struct gguf *g, struct gguf_str tensor, uint32_t type,
     for (size_t i = 0; i < N_TENSOR_TYPES; i++)
         str_printf(&known, "%s%s", i ? " " : "", tensor_types[i].name);
     int rc = err_set(e, ERR_FORMAT, "%s: tensor '%s' has unknown type %" PRIu32 "; known are %s",
-                     g->name, show(tensor).text, type, str_get(&known));
+                     g->name, gguf_show(tensor).text, type, str_get(&known));
     str_release(&known);
     return rc;
 }
@@ -172,8 +162,8 @@ static int take_values(struct cursor *c, struct gguf_str key, uint32_t type, uin
 {
     if (type >= GGUF_TYPES || type == GGUF_ARRAY)
         return err_set(c->e, ERR_FORMAT, "%s: key '%s' has %s type %" PRIu32, c->g->name,
-                       show(key).text, type == GGUF_ARRAY ? "elements of the array" : "unknown",
-                       type);
+                       gguf_show(key).text,
+                       type == GGUF_ARRAY ? "elements of the array" : "unknown", type);
     *out = (struct gguf_array){.type = (enum gguf_type)type, .data = c->g->bytes + c->at};
     size_t start = c->at;
     size_t each = type == GGUF_STRING ? 8 : value_bytes[type];
@@ -238,7 +228,7 @@ static int read_metadata(struct gguf *g, struct cursor *c, uint64_t n_kvs)
     for (size_t i = 1; i < g->n_kvs; i++)
         if (!compare_kv(&g->kvs[i - 1], &g->kvs[i]))
             return err_set(c->e, ERR_FORMAT, "%s: key '%s' is there twice", g->name,
-                           show(g->kvs[i].key).text);
+                           gguf_show(g->kvs[i].key).text);
     return 0;
 }
 
@@ -272,18 +262,18 @@ static int measure(const struct gguf *g, struct gguf_tensor *t, struct err *e)
     for (int i = 0; i < 4; i++) {
         if (t->ne[i] <= 0)
             return err_set(e, ERR_FORMAT, "%s: tensor '%s' has %" PRId64 " as dimension %d",
-                           g->name, show(t->name).text, t->ne[i], i);
+                           g->name, gguf_show(t->name).text, t->ne[i], i);
         if (!size_mul(n, (size_t)t->ne[i], &n) || n > INT64_MAX)
             return err_set(e, ERR_FORMAT, "%s: tensor '%s' is larger than any memory", g->name,
-                           show(t->name).text);
+                           gguf_show(t->name).text);
     }
     if (t->ne[0] % type->block)
         return err_set(e, ERR_FORMAT,
                        "%s: tensor '%s' has rows of %" PRId64 " weights, not a multiple of %s's %d",
-                       g->name, show(t->name).text, t->ne[0], type->name, type->block);
+                       g->name, gguf_show(t->name).text, t->ne[0], type->name, type->block);
     if (!size_mul(n / (size_t)type->block, (size_t)type->block_bytes, &t->bytes))
         return err_set(e, ERR_FORMAT, "%s: tensor '%s' is larger than any memory", g->name,
-                       show(t->name).text);
+                       gguf_show(t->name).text);
     return 0;
 }
 
@@ -294,7 +284,7 @@ static int take_tensor(struct cursor *c, struct gguf_tensor *t, uint64_t *offset
     if (t->name.n > NAME_MAX_BYTES)
         return err_set(c->e, ERR_FORMAT,
                        "%s: tensor name '%s…' has %zu bytes, at most %d are allowed", c->g->name,
-                       show(t->name).text, t->name.n, NAME_MAX_BYTES);
+                       gguf_show(t->name).text, t->name.n, NAME_MAX_BYTES);
     uint32_t n_dims = 0;
     rc = take(c, &n_dims, sizeof n_dims, "a tensor's description");
     if (rc) return rc;
@@ -302,7 +292,7 @@ static int take_tensor(struct cursor *c, struct gguf_tensor *t, uint64_t *offset
         return err_set(c->e, ERR_FORMAT,
                        "%s: tensor '%s' has %" PRIu32 " dimensions, at most 4 are "
                        "allowed",
-                       c->g->name, show(t->name).text, n_dims);
+                       c->g->name, gguf_show(t->name).text, n_dims);
     t->n_dims = (int)n_dims;
     for (int i = 0; i < 4; i++) t->ne[i] = 1;
     rc = take(c, t->ne, n_dims * sizeof *t->ne, "a tensor's description");
@@ -325,7 +315,7 @@ static int index_tensors(struct gguf *g, struct err *e)
     for (size_t i = 1; i < g->n_tensors; i++)
         if (!compare_tensor(&g->by_name[i - 1], &g->by_name[i]))
             return err_set(e, ERR_FORMAT, "%s: tensor '%s' is there twice", g->name,
-                           show(g->by_name[i]->name).text);
+                           gguf_show(g->by_name[i]->name).text);
     return 0;
 }
 
@@ -348,7 +338,7 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t n_tensors, si
         if (offset != expected)
             return err_set(c->e, ERR_FORMAT,
                            "%s: tensor '%s' starts at byte %" PRIu64 " of the data, expected %zu",
-                           g->name, show(t->name).text, offset, expected);
+                           g->name, gguf_show(t->name).text, offset, expected);
         if (!size_add(expected, t->bytes, &expected) ||
             !size_add(expected, g->alignment - 1, &expected))
             return err_set(c->e, ERR_FORMAT, "%s: its tensors are larger than any memory", g->name);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "runtime/base/err.h"
+#include "runtime/base/utf8.h"
 
 /* Value types, numbered as in the file. */
 enum gguf_type {
@@ -85,6 +86,7 @@ void gguf_close(struct gguf *g);
 
 const char *gguf_name(const struct gguf *g); /* path or name, for messages */
 const void *gguf_bytes(const struct gguf *g, size_t *n);
+struct utf8_shown gguf_show(struct gguf_str s); /* a name that stands in the file, for messages */
 
 /* Tells the system that the tensor data will not be read again (it was repacked). */
 void gguf_forget_data(struct gguf *g);

@@ -27,10 +27,11 @@ static int read_header(struct heads *h, struct err *e)
                        gguf_name(g));
     if (!gguf_get_str(g, "retain.heads.activation", &s) || s.n != 4 || memcmp(s.data, "silu", 4))
         return err_set(e, ERR_FORMAT, "%s: retain.heads.activation must be \"silu\"", gguf_name(g));
-    if (!gguf_get_str(g, "retain.heads.base_digest", &s) || s.n != sizeof h->base_digest - 1)
+    bool given = gguf_get_str(g, "retain.heads.base_digest", &s);
+    if (given && s.n == sizeof h->base_digest - 1) memcpy(h->base_digest, s.data, s.n);
+    if (strspn(h->base_digest, "0123456789abcdef") != sizeof h->base_digest - 1)
         return err_set(e, ERR_FORMAT, "%s: retain.heads.base_digest must be 64 hex digits",
                        gguf_name(g));
-    memcpy(h->base_digest, s.data, s.n);
     int rc = get(g, "retain.heads.block_count", MODEL_LAYERS_MAX, &h->n_layer, e);
     if (!rc) rc = get(g, "retain.heads.input_length", 1 << 20, &h->n_in, e);
     if (!rc) rc = get(g, "retain.heads.hidden_length", 1 << 20, &h->n_hidden, e);
@@ -134,7 +135,7 @@ int heads_check(const struct heads *h, const struct model *m, const char *digest
             "%s: these heads are for %d layers, input %d, %d KV heads; %s has %d, %d, %d",
             gguf_name(h->file), h->n_layer, h->n_in, h->n_head, m->name, m->n_layer, n_in,
             m->n_kv_head);
-    if (strcmp(h->base_digest, digest))
+    if (digest && strcmp(h->base_digest, digest))
         return err_set(e, ERR_FORMAT,
                        "%s: these heads were trained for another model (digest %.12s…, %s has "
                        "%.12s…); use --heads with the right file or --heads none",

@@ -36,7 +36,8 @@ struct heads {
 int heads_open(struct heads **out, struct gguf *file, struct err *e);
 void heads_close(struct heads *h);
 
-/* ERR_FORMAT unless they were made for this model: digest (hex) and shapes. */
+/* ERR_FORMAT unless they were made for this model: its shapes, and its digest in hex (NULL = not
+ * known). */
 int heads_check(const struct heads *h, const struct model *m, const char *digest, struct err *e);
 
 /* Do scores mean the same in every head and layer, so that all may share one budget? */

@@ -120,8 +120,8 @@ static const struct model_family *find_family(const struct gguf *file, struct er
 {
     struct gguf_str arch, type;
     if (gguf_get_str(file, "general.type", &type) && type.n != 5) {
-        err_set(e, ERR_FORMAT, "%s is a GGUF file of type \"%.*s\", not a model", gguf_name(file),
-                (int)(type.n < 40 ? type.n : 40), type.data);
+        err_set(e, ERR_FORMAT, "%s is a GGUF file of type \"%s\", not a model", gguf_name(file),
+                gguf_show(type).text);
         return NULL;
     }
     if (!gguf_get_str(file, "general.architecture", &arch)) {
@@ -136,8 +136,8 @@ static const struct model_family *find_family(const struct gguf *file, struct er
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
     }
-    err_set(e, ERR_FORMAT, "%s: model family \"%.*s\" is not known; known are: %s", gguf_name(file),
-            (int)(arch.n < 40 ? arch.n : 40), arch.data, known);
+    err_set(e, ERR_FORMAT, "%s: model family \"%s\" is not known; known are: %s", gguf_name(file),
+            gguf_show(arch).text, known);
     return NULL;
 }
 
@@ -147,7 +147,7 @@ static void set_name(struct model *m)
     const char *path = gguf_name(m->file);
     const char *slash = strrchr(path, '/');
     if (gguf_get_str(m->file, "general.name", &s) && s.n > 0)
-        snprintf(m->name, sizeof m->name, "%.*s", (int)(s.n < 95 ? s.n : 95), s.data);
+        snprintf(m->name, sizeof m->name, "%s", gguf_show(s).text);
     else
         snprintf(m->name, sizeof m->name, "%s", slash ? slash + 1 : path);
 }
@@ -271,10 +271,9 @@ static int refuse_unused(const struct model *m, struct err *e)
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
             return err_set(e, ERR_FORMAT,
-                           "%s: tensor %.*s is no part of a %s model as it is known here; the "
+                           "%s: tensor %s is no part of a %s model as it is known here; the "
                            "file is of a kind that cannot be run",
-                           gguf_name(m->file), (int)(t->name.n < 64 ? t->name.n : 64), t->name.data,
-                           m->family->arch);
+                           gguf_name(m->file), gguf_show(t->name).text, m->family->arch);
     }
     return 0;
 }

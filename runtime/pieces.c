@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/str.h"
+#include "runtime/base/utf8.h"
 
 static size_t trimmed(const char *s, size_t n)
 {

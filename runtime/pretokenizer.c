@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/base/str.h"
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
 
 #define PATTERNS_MAX 6
 
@@ -141,12 +141,8 @@ static int unknown(const char *name, size_t n, struct err *e)
 {
     struct str known = {0};
     for (size_t i = 0; i < N_ROWS; i++) str_printf(&known, "%s%s", i ? " " : "", rows[i].names);
-    char shown[64];
-    size_t m = n < sizeof shown - 1 ? n : sizeof shown - 1;
-    for (size_t i = 0; i < m; i++) shown[i] = name[i] >= 32 && name[i] < 127 ? name[i] : '?';
-    shown[m] = 0;
     int rc = err_set(e, ERR_FORMAT, "unknown pre-tokenizer '%s' (tokenizer.ggml.pre); known are %s",
-                     shown, str_get(&known));
+                     utf8_show(name, n).text, str_get(&known));
     str_release(&known);
     return rc;
 }

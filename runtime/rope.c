@@ -200,8 +200,8 @@ static const struct scaling *find_scaling(const struct source *s, struct err *e)
         if (strlen(name) == type.n && !memcmp(name, type.data, type.n)) return &scalings[i];
         snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
     }
-    err_set(e, ERR_FORMAT, "%s: %s \"%.*s\" is not known; known are: %s", gguf_name(s->file), key,
-            (int)(type.n < 40 ? type.n : 40), type.data, known);
+    err_set(e, ERR_FORMAT, "%s: %s \"%s\" is not known; known are: %s", gguf_name(s->file), key,
+            gguf_show(type).text, known);
     return NULL;
 }
 

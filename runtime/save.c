@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "runtime/base/utf8.h"
 #include "store/store.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)

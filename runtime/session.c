@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/system.h"
+#include "runtime/base/utf8.h"
 #include "runtime/context.h"
 #include "runtime/engine.h"
 #include "runtime/library.h"

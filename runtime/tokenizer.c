@@ -236,8 +236,8 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
     bool spm = model.n == 5 && !memcmp(model.data, "llama", 5);
     if (!spm && !(model.n == 4 && !memcmp(model.data, "gpt2", 4)))
         return err_set(e, ERR_FORMAT,
-                       "%s: unknown tokenizer '%.*s' (tokenizer.ggml.model); known are llama, gpt2",
-                       gguf_name(g), (int)(model.n < 40 ? model.n : 40), model.data);
+                       "%s: unknown tokenizer '%s' (tokenizer.ggml.model); known are llama, gpt2",
+                       gguf_name(g), gguf_show(model).text);
     t->kind = spm ? KIND_SPM : KIND_BPE;
     return 0;
 }

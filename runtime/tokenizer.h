@@ -53,20 +53,11 @@ int tokenizer_encode(const struct tokenizer *t, const struct tokenizer_span *spa
 int32_t tokenizer_special(const struct tokenizer *t, const char *text);
 
 /* Bytes that token `id` stands for, NUL-free length in *n; control tokens give none unless
- * `special`. Bytes of one token may be a part of a character: see tokenizer_utf8. Never fails: an
- * id outside the vocabulary gives none. The pointer lives as long as the tokenizer. */
+ * `special`. Bytes of one token may be a part of a character: utf8_join makes them whole. Never
+ * fails: an id outside the vocabulary gives none. The pointer lives as long as the tokenizer. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, bool special, size_t *n);
 
 /* Ends a turn: EOS, EOT, <|im_end|>, <|end|> and the like. */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
-
-/* Joins token bytes to whole characters while streaming: feed bytes, get the longest prefix that
- * ends at a character border. Invalid bytes come out as U+FFFD once they cannot become valid. */
-struct utf8_join {
-    char pending[4];
-    int n;
-};
-/* out must hold 3 * (n + 4) bytes; returns the bytes written. flush: nothing more will come. */
-size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, char *out);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "runtime/gguf.h"
 #include "runtime/merger.h"
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
 
 /* GPT-2's table: bytes that print stand for themselves, the others (0 to 32, 127 to 160, 173) are
  * U+0100 onwards, in order. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runtime/merger.h"
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
 
 #define BLANK       "\xE2\x96\x81" /* U+2581, how a space is written in the vocabulary */
 #define BLANK_BYTES 3

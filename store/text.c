@@ -3,28 +3,16 @@
 
 #include <string.h>
 
+#include "runtime/base/utf8.h"
+
 #define TITLE_COLUMNS 60
 
-/* One character of UTF-8: its bytes, 0 when it is none (overlong forms and surrogates included). */
 size_t db_character(const char *text, size_t n, uint32_t *out)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (n == 0) return 0;
-    if (p[0] < 0x80) {
-        *out = p[0];
-        return 1;
-    }
-    size_t len = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || len > n) return 0;
-    uint32_t c = p[0] & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-        c = c << 6 | (p[i] & 0x3f);
-    }
-    if (c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 0;
-    *out = c;
-    return len;
+    int length = n > 0 ? utf8_length(text, n) : 0;
+    if (length <= 0) return 0;
+    *out = utf8_decode(text, length);
+    return (size_t)length;
 }
 
 static bool is_control(uint32_t c)

@@ -185,7 +185,7 @@ static void dump_text(const struct grid *g, int y, struct str *out)
         const struct cell *c = &g->cells[y * g->w + x];
         for (size_t i = 0; c->text[i]; i++) {
             char bytes[4];
-            str_append(out, bytes, (size_t)utf8_put((uint32_t)c->text[i], bytes));
+            str_append(out, bytes, (size_t)utf8_encode((uint32_t)c->text[i], bytes));
         }
     }
     str_puts(out, "|\n");

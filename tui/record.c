@@ -97,7 +97,7 @@ static void put_cell(struct record *r, const struct cell *c)
     put_attr(r, c->attr);
     for (int i = 0; c->text[i]; i++) {
         char bytes[4];
-        str_append(&r->bytes, bytes, (size_t)utf8_put((uint32_t)c->text[i], bytes));
+        str_append(&r->bytes, bytes, (size_t)utf8_encode((uint32_t)c->text[i], bytes));
     }
 }
 

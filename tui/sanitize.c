@@ -30,7 +30,7 @@ static void mark_control(unsigned char c, bool ascii, struct str *out)
         return;
     }
     char picture[4];
-    int length = utf8_put(c == 0x7F ? 0x2421 : 0x2400u + c, picture);
+    int length = utf8_encode(c == 0x7F ? 0x2421 : 0x2400u + c, picture);
     str_append(out, picture, (size_t)length);
 }
 

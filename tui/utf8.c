@@ -11,37 +11,9 @@ static bool continuation(unsigned char c)
 
 int utf8_next(const char *s, size_t n, uint32_t *cp)
 {
-    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (n == 0) return 0;
-    unsigned char c = (unsigned char)s[0];
-    int length = c < 0x80 ? 1 : c < 0xC2 ? -1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : -1;
-    if (length < 0) return -1;
-    uint32_t value = length == 1 ? c : (uint32_t)(c & (0xFF >> (length + 1)));
-    for (int i = 1; i < length; i++) {
-        if ((size_t)i >= n) return 0;
-        unsigned char next = (unsigned char)s[i];
-        if (!continuation(next)) return -1;
-        value = value << 6 | (next & 0x3F);
-    }
-    if (value < smallest[length] || value > 0x10FFFF) return -1;
-    if (value >= 0xD800 && value <= 0xDFFF) return -1;
-    *cp = value;
-    return length;
-}
-
-int utf8_put(uint32_t cp, char *out)
-{
-    if (cp < 0x80) {
-        out[0] = (char)cp;
-        return 1;
-    }
-    int length = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
-    for (int i = length - 1; i > 0; i--) {
-        out[i] = (char)(0x80 | (cp & 0x3F));
-        cp >>= 6;
-    }
-    out[0] = (char)((0xF00 >> length & 0xFF) | cp);
-    return length;
+    int length = n > 0 ? utf8_length(s, n) : 0;
+    if (length > 0) *cp = utf8_decode(s, length);
+    return length < 0 ? -1 : length;
 }
 
 /* One character or one bad byte. */

@@ -1,4 +1,4 @@
-/* utf8: code points in and out of bytes, and how many columns one takes.
+/* utf8: characters on a screen: code points out of bytes, and how many columns one takes.
  *
  * Widths are libc's, because ncurses uses them: any other table would put the cursor elsewhere than
  * the terminal does. They depend on LC_CTYPE, so setlocale comes first. */
@@ -9,14 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/utf8.h"
+
 #define UTF8_REPLACEMENT 0xFFFDu
 
 /* Bytes of the first character of s[0, n): its length and *cp; 0 when more bytes are needed (or
  * n = 0); -1 when the first byte begins no valid character. */
 int utf8_next(const char *s, size_t n, uint32_t *cp);
-
-/* Writes cp to out (room for 4), returns the length. */
-int utf8_put(uint32_t cp, char *out);
 
 /* Start of the character before / after byte `at`; combining marks stay with their base. */
 size_t utf8_before(const char *s, size_t n, size_t at);

@@ -426,7 +426,7 @@ static bool search_key(struct app *a, const struct key_event *ev)
         search_end(a, true); /* any other key works on what was found */
         return false;
     }
-    str_append(&s->query, bytes, (size_t)utf8_put(ev->key, bytes));
+    str_append(&s->query, bytes, (size_t)utf8_encode(ev->key, bytes));
     search_from(a, a->history.n - 1 < s->at ? a->history.n - 1 : s->at);
     return true;
 }
@@ -585,7 +585,7 @@ static void key(struct app *a, const struct key_event *ev)
     if (ev->key == K_PASTE)
         edit_paste(&a->edit, ev->text, ev->n);
     else if (ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127)
-        edit_insert(&a->edit, bytes, (size_t)utf8_put(ev->key, bytes));
+        edit_insert(&a->edit, bytes, (size_t)utf8_encode(ev->key, bytes));
 }
 
 const struct view_ops view_chat = {

@@ -355,7 +355,7 @@ static bool field_key(struct edit *field, const struct key_event *ev)
     default: break;
     }
     if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
-    edit_insert(field, bytes, (size_t)utf8_put(ev->key, bytes));
+    edit_insert(field, bytes, (size_t)utf8_encode(ev->key, bytes));
     return true;
 }
 

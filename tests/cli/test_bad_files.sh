@@ -22,6 +22,27 @@ for f in text empty folder huge type truncated missing; do
 done
 holds "type: names the type" "$("$RETAIN" info -m "$T/type.gguf" 2>&1)" '99'
 
+# A file's names reach terminals in many lines: none may hold what a terminal obeys.
+escapes=$(printf '\033]2;x\007\302\23331m')
+LC_ALL=C sed "s/retain demo/$escapes/" quant/demo/retain-demo.gguf >"$T/name.gguf"
+LC_ALL=C sed "s/output_norm/\x1b[31m__norm/" quant/demo/retain-demo.gguf >"$T/tensor.gguf"
+LC_ALL=C sed "s/architecture\(.\{12\}\)llama/architecture\1\x1b[31m/" quant/demo/retain-demo.gguf \
+    >"$T/family.gguf"
+for f in name tensor family; do
+    for command in info plan "generate -n 1 -p hi"; do
+        # shellcheck disable=SC2086 # a command and its options
+        "$RETAIN" $command -m "$T/$f.gguf" >"$T/out" 2>&1
+        hits=$(LC_ALL=C tr -cd '\033\007\233' <"$T/out" | wc -c | tr -d ' ')
+        equal "$command, $f: nothing that a terminal obeys" 0 "$hits"
+    done
+done
+holds "name: is shown" "$("$RETAIN" info -m "$T/name.gguf" 2>&1)" 'model +\?]2;x\?\?31m,'
+holds "family: is shown" "$("$RETAIN" info -m "$T/family.gguf" 2>&1)" 'family "\?\[31m"'
+holds "tensor: is shown" "$("$RETAIN" info -m "$T/tensor.gguf" 2>&1)" 'output_norm'
+echo '/stats' | "$RETAIN" chat --plain --private -m "$T/name.gguf" >"$T/out" 2>&1
+equal "/stats, name: nothing that a terminal obeys" 0 \
+    "$(LC_ALL=C tr -cd '\033\007\233' <"$T/out" | wc -c | tr -d ' ')"
+
 "$RETAIN" info --heads "$T/text.gguf" >/dev/null 2>&1
 equal "bad heads: exit status" 3 $?
 "$RETAIN" nonsense >/dev/null 2>&1

@@ -82,4 +82,17 @@ check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.g
 "$RETAIN" generate -m "$T/other.gguf" --heads "$T/a.gguf" -p Hello >"$T/out" 2>&1
 equal "foreign heads: exit status" 3 $?
 holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
+
+# --verify off: nobody reads the model, so what heads were made for is not compared; what is made
+# knows its model nevertheless.
+check "unread model: import" "$RETAIN" heads import tests/golden/heads.bin -m "$T/other.gguf" \
+    --verify off --out "$T/unread.gguf"
+check "unread model: the heads are its own" "$RETAIN" generate -m "$T/other.gguf" \
+    --heads "$T/unread.gguf" -p Hello -n 1
+sed '$d' "$T/rows" >"$T/good"
+check "unread model: trained" train --data "$T/good" --steps 2 -m "$T/other.gguf" --verify off --force \
+    --out "$T/unread.gguf"
+check "unread model: trained for it" "$RETAIN" heads info -m "$T/other.gguf" --heads "$T/unread.gguf"
+check "unread model: heads are believed" "$RETAIN" generate -m "$T/other.gguf" \
+    --heads "$T/a.gguf" -p Hello -n 1 --verify off
 finish

@@ -75,6 +75,7 @@ flip "$T/made.gguf" $(($(wc -c <"$T/made.gguf") / 2))
 "$RETAIN" info -m "$T/made.gguf" --verify full >"$T/out" 2>&1
 equal "damaged tensor: exit status" 3 $?
 holds "damaged tensor: named" "$(cat "$T/out")" "tensor [a-z0-9_.]+ does not have the digest"
+check "damaged tensor: a plan looks at no weights" "$RETAIN" plan -m "$T/made.gguf"
 
 # A chat keeps a packed copy, the next start maps it; --no-packed and --private leave none.
 cp quant/demo/retain-demo.gguf "$T/packed.gguf"

@@ -408,6 +408,22 @@ static void joins_characters(void **state)
     assert_int_equal(utf8_join(&j, "\xAD", 1, false, out), 3);
 }
 
+static void shows_names(void **state)
+{
+    (void)state;
+    static const char bytes[] = "\033]2;\a\r\n\177 \xC2\x9B \xE2\x80\xAE \0 \xFF\xE4 \xE4\xB8\xAD.";
+    assert_string_equal(utf8_show(bytes, sizeof bytes - 1).text, "?]2;???? ? ? ? ?? \xE4\xB8\xAD.");
+    char many[300];
+    struct utf8_shown shown;
+    for (size_t i = 0; i < sizeof many; i += 3) memcpy(many + i, "\xE4\xB8\xAD", 3);
+    for (size_t n = 0; n < sizeof many; n++) {
+        shown = utf8_show(many, n);
+        size_t length = strlen(shown.text);
+        size_t expected = n < 96 ? n / 3 * 3 + (n % 3 > 0) : 93; /* whole characters alone */
+        if (length != expected) fail_msg("%zu bytes are shown as %zu", n, length);
+    }
+}
+
 /* ---- files that are not right ---------------------------------------------------------------- */
 
 static void refuse(struct maker *m, const char *says)
@@ -545,6 +561,7 @@ int main(void)
         cmocka_unit_test(loses_nothing),
         cmocka_unit_test(takes_long_words),
         cmocka_unit_test(joins_characters),
+        cmocka_unit_test(shows_names),
         cmocka_unit_test(refuses_bad_files),
         cmocka_unit_test(lives_with_odd_files),
         cmocka_unit_test(survives_damaged_vocabularies),

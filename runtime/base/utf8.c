@@ -1,9 +1,6 @@
-#include "runtime/utf8.h"
+#include "runtime/base/utf8.h"
 
-#include <stdbool.h>
 #include <string.h>
-
-#include "runtime/tokenizer.h"
 
 int utf8_length(const char *s, size_t n)
 {
@@ -68,4 +65,26 @@ size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, c
         j->n = 0;
     }
     return written;
+}
+
+/* Controls of both kinds, and what changes the direction in which others are shown. */
+static bool obeyed(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x200E && c <= 0x200F) ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+struct utf8_shown utf8_show(const char *s, size_t n)
+{
+    struct utf8_shown out = {{0}};
+    for (size_t at = 0, used = 0; at < n;) {
+        int length = utf8_length(s + at, n - at);
+        bool shown = length > 0 && !obeyed(utf8_decode(s + at, length));
+        size_t width = shown ? (size_t)length : 1;
+        if (used + width >= sizeof out.text) break;
+        memcpy(out.text + used, shown ? s + at : "?", width);
+        used += width;
+        at += length > 0 ? (size_t)length : length < 0 ? (size_t)-length : n - at;
+    }
+    return out;
 }

@@ -1,0 +1,36 @@
+/* utf8: where characters begin and end in bytes that may be anything. */
+#ifndef RETAIN_BASE_UTF8_H
+#define RETAIN_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The character at s, of which n > 0 bytes are there (Unicode 15, table 3-7):
+ *   1 … 4   its length
+ *   0       it is cut off by n, so far it is valid
+ *   -k      the first k bytes can't be part of any character */
+int utf8_length(const char *s, size_t n);
+
+/* The code point of a character of that length (1 … 4, valid). */
+uint32_t utf8_decode(const char *s, int length);
+
+/* Writes code point c < 0x110000 to out[4]; returns its length. */
+int utf8_encode(uint32_t c, char *out);
+
+/* Joins bytes to whole characters while streaming: feed bytes, get the longest prefix that ends at
+ * a character border. Invalid bytes come out as U+FFFD once they cannot become valid. */
+struct utf8_join {
+    char pending[4];
+    int n;
+};
+/* out must hold 3 * (n + 4) bytes; returns the bytes written. flush: nothing more will come. */
+size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, char *out);
+
+/* A name out of a file, for messages: as much of it as fits, and nothing that a terminal obeys. */
+struct utf8_shown {
+    char text[96];
+};
+struct utf8_shown utf8_show(const char *s, size_t n);
+
+#endif

@@ -112,6 +112,7 @@ struct list_state {
     struct list_hit *hits; /* of the full-text search for the filter */
     int n_hits;
     int selected, top, page; /* of shown */
+    char chosen[128];        /* name of the selected one */
     enum list_mode mode;
     struct edit filter, field; /* what is searched for; a new name, or tags */
     char deleted[128];         /* the last one, for undo */

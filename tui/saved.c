@@ -262,7 +262,7 @@ static void print_hit(struct printer *p, const struct library_hit *h)
         if (*s && p->tty) fputs(*s == '\2' ? "\033[1m" : "\033[22m", p->out);
         s += *s != 0;
     }
-    fputc('\n', p->out);
+    fputs(p->tty ? "\033[22m\n" : "\n", p->out); /* the text may have had such a byte, too */
 }
 
 static void print_json_hit(struct printer *p, const struct library_hit *h)

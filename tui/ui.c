@@ -148,12 +148,13 @@ static void save_text(struct ui *u, const char *text)
 {
     const char *body = strchr(text, '\n') + 1;
     struct err e = {0};
-    char path[512];
-    snprintf(path, sizeof path, "%.*s", (int)(body - 1 - text), text);
-    if (external_save(path, body, strlen(body), &e))
+    struct str path = {0};
+    str_append(&path, text, (size_t)(body - 1 - text));
+    if (external_save(path.data, body, strlen(body), &e))
         app_flash(&u->app, "%.150s", e.text);
     else
-        app_event(&u->app, "saved as %.200s", path);
+        app_event(&u->app, "saved as %.200s", path.data);
+    str_release(&path);
 }
 
 static void suspend(struct ui *u)

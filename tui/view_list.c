@@ -28,7 +28,16 @@ static bool passes(const struct list_state *l, const struct library_entry *c)
            hit_of(l, c->name);
 }
 
-/* Rows that pass the filter, after rows, hits or filter have changed. */
+/* Which conversation the cursor is on, and a question about: that stays about it when rows move. */
+static void remember_chosen(struct list_state *l)
+{
+    if (l->mode != LIST_BROWSE && l->mode != LIST_FIND) return;
+    const char *name = l->n_shown > 0 ? l->rows[l->shown[l->selected]].name : "";
+    snprintf(l->chosen, sizeof l->chosen, "%s", name);
+}
+
+/* Rows that pass the filter, after rows, hits or filter have changed. The cursor stays on its
+ * conversation, wherever that went. */
 static void refilter(struct list_state *l)
 {
     if (l->n_shown >= 0 && l->shown) return;
@@ -39,9 +48,13 @@ static void refilter(struct list_state *l)
         if (!l->shown) abort();
     }
     l->n_shown = 0;
-    for (int i = 0; i < l->n; i++)
-        if (passes(l, &l->rows[i])) l->shown[l->n_shown++] = i;
+    for (int i = 0; i < l->n; i++) {
+        if (!passes(l, &l->rows[i])) continue;
+        if (strcmp(l->rows[i].name, l->chosen) == 0) l->selected = l->n_shown;
+        l->shown[l->n_shown++] = i;
+    }
     if (l->selected >= l->n_shown) l->selected = l->n_shown > 0 ? l->n_shown - 1 : 0;
+    remember_chosen(l);
 }
 
 /* The row under the cursor; NULL when there is none. */
@@ -49,6 +62,17 @@ static const struct library_entry *chosen(struct list_state *l)
 {
     refilter(l);
     return l->n_shown > 0 ? &l->rows[l->shown[l->selected]] : NULL;
+}
+
+/* The row that a question was about, which is over now; NULL and said when it is gone. */
+static const struct library_entry *end_question(struct list_state *l)
+{
+    l->mode = LIST_BROWSE;
+    l->n_shown = -1;
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->rows[i].name, l->chosen) == 0) return &l->rows[i];
+    snprintf(l->error, sizeof l->error, "%s is not there any more", l->chosen);
+    return NULL;
 }
 
 static void open_view(struct app *a)
@@ -61,13 +85,15 @@ static void open_view(struct app *a)
     app_act(a, ACT_LIST, "", 0);
 }
 
-static void put_field(struct app *a, struct pane p, int x, int y, int w, enum attr attr,
-                      const char *text)
+/* Returns the columns it takes, or would in a wider field. */
+static int put_field(struct app *a, struct pane p, int x, int y, int w, enum attr attr,
+                     const char *text)
 {
     struct str safe = {0};
     sanitize(text, strlen(text), a->ascii, true, &safe);
-    pane_puts(pane_sub(p, x, y, w, 1), 0, 0, attr, str_get(&safe));
+    int columns = pane_puts(pane_sub(p, x, y, w, 1), 0, 0, attr, str_get(&safe));
     str_release(&safe);
+    return columns;
 }
 
 static void draw_row(struct app *a, struct pane p, int y, int index)
@@ -88,10 +114,8 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
                 num_count(c->n_tokens, tokens),
                 c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
     x += 32;
-    if (c->tags[0] && x < p.w) {
-        put_field(a, p, x, y, p.w - x, selected ? ATTR_SELECT : ATTR_DIM, c->tags);
-        x += (int)utf8_columns(c->tags, strlen(c->tags)) + 1;
-    }
+    if (c->tags[0])
+        x += put_field(a, p, x, y, p.w - x, selected ? ATTR_SELECT : ATTR_DIM, c->tags) + 1;
     put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
 }
 
@@ -115,12 +139,11 @@ static void draw_field(struct app *a, struct pane p, int y, const char *label, s
 static void draw_bottom(struct app *a, struct pane p, int y)
 {
     struct list_state *l = &a->list;
-    const struct library_entry *c = chosen(l);
     struct str question = {0};
-    if (l->mode == LIST_ASK && c) {
+    if (l->mode == LIST_ASK) {
         pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
         str_printf(&question, " delete %s?  u or /restore brings it back.  y yes, any other key no",
-                   c->name);
+                   l->chosen);
         put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
     } else if (l->mode == LIST_RENAME) {
         draw_field(a, p, y, "new name: ", &l->field);
@@ -191,6 +214,7 @@ static void move(struct app *a, int by)
     l->selected += by;
     if (l->selected >= l->n_shown) l->selected = l->n_shown - 1;
     if (l->selected < 0) l->selected = 0;
+    remember_chosen(l);
 }
 
 static bool is_open(struct app *a, const struct library_entry *c)
@@ -225,12 +249,6 @@ static bool may_change(struct app *a)
     return false;
 }
 
-static void act_on_chosen(struct app *a, enum act act)
-{
-    const struct library_entry *c = chosen(&a->list);
-    if (c) app_act(a, act, c->name, strlen(c->name));
-}
-
 static void begin_field(struct app *a, enum list_mode mode)
 {
     struct list_state *l = &a->list;
@@ -244,9 +262,8 @@ static void begin_field(struct app *a, enum list_mode mode)
 static void end_rename(struct app *a)
 {
     struct list_state *l = &a->list;
-    const struct library_entry *c = chosen(l);
+    const struct library_entry *c = end_question(l);
     struct str text = {0};
-    l->mode = LIST_BROWSE;
     if (!c || l->field.text.n == 0 || strcmp(str_get(&l->field.text), c->name) == 0) return;
     if (is_open(a, c)) {
         app_act(a, ACT_RENAME_OPEN, l->field.text.data, l->field.text.n);
@@ -254,6 +271,7 @@ static void end_rename(struct app *a)
         str_printf(&text, "%s\n%s", c->name, l->field.text.data);
         app_act(a, ACT_RENAME, text.data, text.n);
     }
+    snprintf(l->chosen, sizeof l->chosen, "%s", l->field.text.data); /* the cursor stays on it */
     str_release(&text);
 }
 
@@ -268,13 +286,15 @@ static bool has_word(const char *words, const char *word, size_t n)
     return false;
 }
 
-/* Those of `words` that are not in `others`. */
+/* Those of `words` that are not in `others`. A minus in front of a new one puts nothing on. */
 static void put_difference(const char *words, const char *others, const char *sign, struct str *out)
 {
     for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
         words += *words == '#';
         size_t n = strcspn(words, " ,");
-        if (n > 0 && !has_word(others, words, n)) str_printf(out, "%s%.*s ", sign, (int)n, words);
+        bool wanted = *sign || *words != '-';
+        if (n > 0 && wanted && !has_word(others, words, n))
+            str_printf(out, "%s%.*s ", sign, (int)n, words);
         words += n;
     }
 }
@@ -282,9 +302,8 @@ static void put_difference(const char *words, const char *others, const char *si
 static void end_tags(struct app *a)
 {
     struct list_state *l = &a->list;
-    const struct library_entry *c = chosen(l);
+    const struct library_entry *c = end_question(l);
     struct str text = {0};
-    l->mode = LIST_BROWSE;
     if (!c) return;
     str_printf(&text, "%s\n", c->name);
     put_difference(c->tags, str_get(&l->field.text), "-", &text);
@@ -298,6 +317,7 @@ static void show_found(struct app *a)
     struct list_state *l = &a->list;
     l->n_shown = -1;
     l->selected = l->top = 0;
+    l->chosen[0] = 0;
     app_act(a, ACT_SEARCH, str_get(&l->filter.text), l->filter.text.n);
 }
 
@@ -323,7 +343,7 @@ static bool request(struct app *a, enum request r)
         if (may_change(a)) l->mode = LIST_ASK;
         break;
     case REQ_DROP:
-        if (may_change(a)) act_on_chosen(a, ACT_DROP);
+        if (may_change(a)) app_act(a, ACT_DROP, l->chosen, strlen(l->chosen));
         break;
     case REQ_RESTORE:
         if (l->deleted[0])
@@ -368,6 +388,7 @@ static bool find_key(struct app *a, const struct key_event *ev)
         show_found(a);
     } else if (ev->key == '\r') {
         l->mode = LIST_BROWSE;
+        refilter(l);
         if (l->n_shown == 1) open_selected(a);
     } else if (ev->key == K_UP || ev->key == K_DOWN) {
         move(a, ev->key == K_UP ? -1 : 1);
@@ -382,6 +403,7 @@ static bool find_key(struct app *a, const struct key_event *ev)
 static bool capture(struct app *a, const struct key_event *ev)
 {
     struct list_state *l = &a->list;
+    const struct library_entry *c;
     switch (l->mode) {
     case LIST_FIND: return find_key(a, ev);
     case LIST_RENAME:
@@ -394,8 +416,8 @@ static bool capture(struct app *a, const struct key_event *ev)
             return field_key(&l->field, ev);
         return true;
     case LIST_ASK:
-        l->mode = LIST_BROWSE;
-        if (ev->key == 'y') act_on_chosen(a, ACT_DELETE);
+        c = end_question(l);
+        if (c && ev->key == 'y') app_act(a, ACT_DELETE, c->name, strlen(c->name));
         return ev->key < KEY_BASE;
     case LIST_BROWSE: break;
     }

@@ -336,9 +336,59 @@ static void test_tags(void **state)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "#trip home\r"); /* one goes, one comes */
     assert_string_equal(s.asked, "thesis-ch3\n-second home ");
+    stage_type(&s, "t");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "home -trip -none\r"); /* as /tag has it: no more than taken off */
+    assert_string_equal(s.asked, "thesis-ch3\n");
     stage_type(&s, "q/tag work -trip\r");
     assert_string_equal(s.asked, "rust-notes\nwork -trip");
     str_release(&out);
+    stage_release(&s);
+}
+
+static bool is_listed(const struct stage *s, const char *name)
+{
+    for (int i = 0; i < s->app.list.n; i++)
+        if (strcmp(s->app.list.rows[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Rows move while a question about one of them waits for its answer: it stays about that one. */
+static void test_rows_move(void **state)
+{
+    struct stage s;
+    struct err e;
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, "rust-notes");
+    stage_key(&s, K_F1 + 1);
+    stage_key(&s, K_DOWN);
+    assert_string_equal(s.app.list.rows[1].name, "thesis-ch3");
+    stage_type(&s, "d");
+    stage_branch(&s, "1 first"); /* it becomes the first row */
+    stage_list(&s);
+    assert_string_equal(s.app.list.rows[0].name, "first");
+    stage_type(&s, "y");
+    assert_false(is_listed(&s, "thesis-ch3"));
+    assert_true(is_listed(&s, "rust-notes"));
+    stage_key(&s, K_END);
+    assert_string_equal(s.app.list.rows[2].name, "tax-letter");
+    stage_type(&s, "r");
+    stage_branch(&s, "1 second");
+    stage_list(&s);
+    stage_type(&s, "2\r");
+    assert_true(is_listed(&s, "tax-letter2"));
+    /* a row that went takes its question along */
+    stage_type(&s, "r");
+    assert_int_equal(library_delete(s.library, "tax-letter2", &e), 0);
+    stage_list(&s);
+    stage_type(&s, "3\r");
+    assert_string_equal(s.app.list.error, "tax-letter2 is not there any more");
+    assert_int_equal(s.app.list.n, 3);
+    for (int i = 0; i < 3; i++) assert_null(strchr(s.app.list.rows[i].name, '3'));
+    /* Enter takes the only row that was found before it was ever drawn */
+    stage_type(&s, "/second\r");
+    assert_string_equal(s.app.name, "second");
     stage_release(&s);
 }
 
@@ -591,6 +641,7 @@ int main(void)
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_rename_and_undo),
         cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_rows_move),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_osc52),
         cmocka_unit_test(test_history_search),

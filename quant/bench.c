@@ -129,13 +129,13 @@ static int run_rival(const char *command, int64_t depth, struct speed *out, stru
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-#define REPEAT_MAX 99
-#define PREFILL    512 /* tokens, without --prefill and --decode */
-#define DECODE     64
+#define PREFILL 512 /* tokens, without --prefill and --decode */
+#define DECODE  64
+#define REPEAT  5
 
 /* One number of all repetitions. */
 struct series {
-    double v[REPEAT_MAX];
+    double v[OPTIONS_REPEAT_MAX];
 };
 
 /* Of a prompt, or of an answer. */
@@ -419,21 +419,22 @@ static int open_point(struct bench *b, struct engine *g, int64_t depth, struct e
 
 static int open_points(struct bench *b, struct engine *g, struct err *e)
 {
-    const char *depths = b->o->depth ? b->o->depth : "0";
-    char text[32];
-    int rc = 0;
-    for (int i = 0; !rc && options_list_item(depths, i, text, sizeof text); i++) {
-        if (i == DEPTHS_MAX)
-            return err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);
-        rc = open_point(b, g, strtoll(text, NULL, 10), e);
+    const char *depths = b->o->depth && *b->o->depth ? b->o->depth : "0";
+    int64_t depth;
+    for (int i = 0;; i++) {
+        int rc = report_number(depths, i, "--depth", 0, &depth, e);
+        if (rc > 0) return 0;
+        if (!rc && i == DEPTHS_MAX)
+            rc = err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);
+        if (!rc) rc = open_point(b, g, depth, e);
+        if (rc) return rc;
     }
-    return rc;
 }
 
 static int run_points(struct bench *b, struct err *e)
 {
     const struct options *o = b->o;
-    int repeat = o->repeat > 0 && o->repeat < REPEAT_MAX ? o->repeat : 5, rc = 0;
+    int repeat = o->repeat ? o->repeat : REPEAT, rc = 0;
     int64_t peak = 0;
     for (int i = 0; i < repeat; i++)
         for (int k = 0; k < b->n_points; k++) {

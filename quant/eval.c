@@ -138,17 +138,6 @@ struct sweep {
     bool printed;
 };
 
-/* Item i of a list of numbers: 0, 1 past the end, or ERR_USAGE naming the option. */
-static int item(const char *list, int i, const char *option, int64_t *out, struct err *e)
-{
-    char word[32], *end;
-    if (!options_list_item(list, i, word, sizeof word)) return 1;
-    *out = strtoll(word, &end, 10);
-    if (end == word || *end || *out < 1)
-        return err_set(e, ERR_USAGE, "%s: \"%s\" is not a positive number", option, word);
-    return 0;
-}
-
 static void print_row(struct sweep *w, const struct outcome *out)
 {
     const struct trial *t = &w->trial;
@@ -209,7 +198,8 @@ static int run_sizes(struct sweep *w, struct err *e)
     bool all = !strcmp(w->one.policy, "full");
     w->one.context = w->trial.length + 1024;
     for (int i = 0; !all || i < 1; i++) { /* policy full: once */
-        int rc = item(w->sizes, i, w->compressed ? "--compression" : "--budget", &size, e);
+        int rc =
+            report_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
         if (rc) return rc < 0 ? rc : 0;
         snprintf(w->budget, sizeof w->budget, "%" PRId64,
                  w->compressed ? w->trial.length / size : size);
@@ -223,7 +213,7 @@ static int run_sizes(struct sweep *w, struct err *e)
 static int run_lengths(struct sweep *w, struct err *e)
 {
     for (int i = 0;; i++) {
-        int rc = item(w->lengths, i, "--length", &w->trial.length, e);
+        int rc = report_number(w->lengths, i, "--length", 1, &w->trial.length, e);
         if (!rc) rc = run_sizes(w, e);
         if (rc) return rc < 0 ? rc : 0;
     }
@@ -264,11 +254,10 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
                                : o->budget    ? o->budget
                                               : "256",
                       .compressed = o->compression != NULL};
-    int64_t n_seeds = 3;
-    int rc = o->seeds ? item(o->seeds, 0, "--seeds", &n_seeds, e) : 0;
+    int rc = 0;
     w.one.sampling.temperature = 0;
-    w.trial =
-        (struct trial){.engine = g, .options = &w.one, .text = essay, .n_seeds = (int)n_seeds};
+    w.trial = (struct trial){
+        .engine = g, .options = &w.one, .text = essay, .n_seeds = o->seeds ? o->seeds : 3};
     for (int i = 0; !rc && i < o->n_args; i++)
         for (int k = 0; !rc && (w.trial.task = script_task_named(o->args[i], k)); k++)
             rc = run_policies(&w, policies, o->kv, e);

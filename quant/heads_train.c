@@ -415,10 +415,13 @@ static int choose_settings(struct train *t, struct err *e)
     t->hidden = o->hidden ? o->hidden : HIDDEN;
     t->rate = o->rate > 0 ? o->rate : RATE;
     t->smoothing = o->smoothing >= 0 ? o->smoothing : SMOOTHING;
-    t->length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
-    if (o->length) t->length = atoi(o->length);
-    if (t->length < 64 || t->length > m->n_ctx)
-        return err_set(e, ERR_USAGE, "--length %d: expected 64 to %d tokens", t->length, m->n_ctx);
+    int64_t length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
+    int rc = o->length ? report_number(o->length, 0, "--length", 1, &length, e) : 0;
+    if (rc) return rc;
+    if (length < 64 || length > m->n_ctx || (o->length && strchr(o->length, ',')))
+        return err_set(e, ERR_USAGE, "--length %s: expected one number of tokens, 64 to %d",
+                       o->length ? o->length : "", m->n_ctx);
+    t->length = (int)length;
     snprintf(t->settings, sizeof t->settings,
              "%s %s %zu %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu",
              t->engine->model_digest, t->data.name, t->data.text.n, labels_of(t), t->steps,

@@ -45,6 +45,18 @@ int report_text(const struct options *o, struct str *out, struct err *e)
     return file_read(o->file, out, e);
 }
 
+int report_number(const char *list, int i, const char *option, int64_t min, int64_t *out,
+                  struct err *e)
+{
+    char word[32], *end;
+    if (!options_list_item(list, i, word, sizeof word)) return 1;
+    *out = strtoll(word, &end, 10);
+    if (end == word || *end || *out < min || *out > UINT32_MAX) /* positions have 32 bits */
+        return err_set(e, ERR_USAGE, "%s: \"%s\" is not a whole number from %lld to %lld", option,
+                       word, (long long)min, (long long)UINT32_MAX);
+    return 0;
+}
+
 static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing else */
 
 static void on_interrupt(int sig)

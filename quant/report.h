@@ -22,6 +22,11 @@ void report_json(cJSON *o);
 /* The text of -p or -f; ERR_USAGE when neither was given. */
 int report_text(const struct options *o, struct str *out, struct err *e);
 
+/* Item i of a list of whole numbers from `min` on: 0, 1 past the end, or ERR_USAGE naming the
+ * option. */
+int report_number(const char *list, int i, const char *option, int64_t min, int64_t *out,
+                  struct err *e);
+
 /* A bar on stderr, where that is a terminal. */
 struct report_bar {
     const char *what;

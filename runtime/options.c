@@ -231,7 +231,8 @@ static const struct option table[] = {
 
     {.name = "Measuring"},
     {ROW("length", 0, length, EVAL | HEADS), .value = "N,…", .help = "tokens of the tasks"},
-    {ROW("seeds", 0, seeds, EVAL), .value = "N,…", .help = "seeds of the tasks"},
+    {ROW("seeds", 0, seeds, EVAL), .min = 1, .max = 10000, .value = "N",
+     .help = "runs of each task, with other things in other places; 3 by default"},
     {ROW("compression", 0, compression, EVAL), .value = "N,…",
      .help = "budgets as a part of the length: 8 keeps an eighth"},
     {ROW("facts", 0, facts, EVAL), .min = 1, .max = 64, .value = "N",
@@ -249,7 +250,7 @@ static const struct option table[] = {
      .help = "prompt tokens to time"},
     {ROW("decode", 0, decode, BENCH), .min = 1, .max = 1e9, .value = "N",
      .help = "generated tokens to time"},
-    {ROW("repeat", 0, repeat, BENCH), .min = 1, .max = 10000, .value = "N",
+    {ROW("repeat", 0, repeat, BENCH), .min = 1, .max = OPTIONS_REPEAT_MAX, .value = "N",
      .help = "runs of each measurement"},
     {ROW("vs", 0, vs, BENCH), .cli_only = true, .value = "CMD",
      .help = "run CMD in turns, $1 = the depth; it prints as llama-bench"},

@@ -107,10 +107,10 @@ struct options {
     int steps, batch, hidden;
     float rate, smoothing;
     /* eval, bench */
-    const char *length, *seeds, *depth, *compression;
+    const char *length, *depth, *compression;
     const char *vs;      /* a rival's command */
     const char *wording; /* demo, papers; NULL = demo */
-    int facts, depths;
+    int seeds, facts, depths;
     int64_t report;
     bool csv;
     int prefill, decode, repeat;
@@ -127,6 +127,7 @@ struct options {
 /* sampling.temperature is this until somebody sets it: the model file's own
  * (general.sampling.temp), or 0.8. */
 #define OPTIONS_TEMPERATURE_OF_MODEL (-1.0f)
+#define OPTIONS_REPEAT_MAX           99
 
 void options_init(struct options *o);
 

@@ -40,6 +40,15 @@ if "$RETAIN" bench --prefill 32 --decode 8 --repeat 1 --vs true >"$T/out" 2>&1; 
 else
     ok
 fi
+for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval recall --seeds 1,2" \
+    "eval recall --length 1e3" "eval recall --budget 0"; do
+    # shellcheck disable=SC2086 # a command and its options
+    timeout 60 "$RETAIN" $wrong >"$T/out" 2>&1
+    equal "$wrong: exit status" 2 $?
+done
+check "bench --depth with nothing: the default" "$RETAIN" bench --depth '' --prefill 8 --decode 2 \
+    --repeat 1
+
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['
 equal "tokenize --ids is one line" 1 "$("$RETAIN" tokenize --ids -p 'Hello world' | wc -l | tr -d ' ')"

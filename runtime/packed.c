@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #define SUFFIX ".packed"
+#define PART   SUFFIX ".part" /* being written, or left by who was killed while writing */
 
 /* The end of the file, behind the weights, which so begin at a page. Numbers are the machine's. */
 struct footer {
@@ -79,6 +81,18 @@ static int open_copy(struct packed *out)
     return -1;
 }
 
+static bool join(char out[4096], const char *dir, const char *name)
+{
+    int n = snprintf(out, 4096, "%s/%s", dir, name);
+    return n > 0 && n < 4096;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), n_end = strlen(end);
+    return n > n_end && !strcmp(name + n - n_end, end);
+}
+
 /* One model file has one copy: DIR/NAME-16 digits of its path.packed */
 static bool place_of(char out[4096], const char *dir, const char *model)
 {
@@ -110,10 +124,8 @@ int packed_list(const char *dir, int (*each)(void *ctx, const struct packed *p),
     if (!d) return 0;
     for (struct dirent *entry; !rc && (entry = readdir(d));) {
         struct packed p = {0};
-        size_t n = strlen(entry->d_name), end = strlen(SUFFIX);
-        if (n <= end || strcmp(entry->d_name + n - end, SUFFIX)) continue;
-        int length = snprintf(p.path, sizeof p.path, "%s/%s", dir, entry->d_name);
-        int fd = length > 0 && (size_t)length < sizeof p.path ? open_copy(&p) : -1;
+        if (!ends_with(entry->d_name, SUFFIX) || !join(p.path, dir, entry->d_name)) continue;
+        int fd = open_copy(&p);
         if (fd < 0) continue;
         close(fd);
         rc = each(ctx, &p);
@@ -235,7 +247,7 @@ static bool make_room(const char *dir, const char *place, size_t bytes)
 struct packed_writer {
     pthread_t thread;
     atomic_bool stop;
-    char dir[4096], place[4096];
+    char dir[4096], place[4096], part[4096 + sizeof PART]; /* the copy's folder, and names of it */
     const struct arena *weights;
     struct footer footer;
 };
@@ -263,17 +275,6 @@ static bool write_weights(struct packed_writer *w, int fd)
     return true;
 }
 
-/* Names the file; one of the same name is a copy that no longer fits, or another program's equal.
- */
-static void give_name(const struct packed_writer *w, int fd)
-{
-    char self[32];
-    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-    if (!linkat(AT_FDCWD, self, AT_FDCWD, w->place, AT_SYMLINK_FOLLOW) || errno != EEXIST) return;
-    unlink(w->place);
-    linkat(AT_FDCWD, self, AT_FDCWD, w->place, AT_SYMLINK_FOLLOW);
-}
-
 static void make_folders(char *dir)
 {
     for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -284,16 +285,55 @@ static void make_folders(char *dir)
     mkdir(dir, 0700);
 }
 
+/* The file to write to, emptied, that this program alone has now; -1: another one is writing. */
+static int open_part(const char *path)
+{
+    struct stat mine, named;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0) return -1;
+    /* Who had it until now may have given it another name, or none. */
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &named) &&
+        mine.st_dev == named.st_dev && mine.st_ino == named.st_ino && !ftruncate(fd, 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void remove_part(const char *path)
+{
+    int fd = open_part(path);
+    if (fd < 0) return;
+    unlink(path);
+    close(fd);
+}
+
+/* What programs that were killed have left. */
+static void remove_parts(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d) return;
+    for (struct dirent *entry; (entry = readdir(d));) {
+        char path[4096];
+        if (ends_with(entry->d_name, PART) && join(path, dir, entry->d_name)) remove_part(path);
+    }
+    closedir(d);
+}
+
 static void *write_copy(void *arg)
 {
     struct packed_writer *w = arg;
     setpriority(PRIO_PROCESS, 0, 10); /* of this thread: on Linux it has a number of its own */
     make_folders(w->dir);
+    remove_parts(w->dir);
     if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;
-    int fd = open(w->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0400);
+    int fd = open_part(w->part);
     if (fd < 0) return NULL;
-    bool ok = write_weights(w, fd) && write_bytes(fd, &w->footer, sizeof w->footer) && !fsync(fd);
-    if (ok) give_name(w, fd);
+    bool ok = write_weights(w, fd) && write_bytes(fd, &w->footer, sizeof w->footer) && !fsync(fd) &&
+              !rename(w->part, w->place);
+    if (ok)
+        fchmod(fd, 0400);
+    else
+        unlink(w->part);
     close(fd);
     return NULL;
 }
@@ -308,6 +348,7 @@ static struct packed_writer *writer_new(const char *dir, const struct store_mode
         free(w);
         return NULL;
     }
+    snprintf(w->part, sizeof w->part, "%s%s", w->place, PART + strlen(SUFFIX));
     w->weights = a;
     w->footer.version = VERSION;
     w->footer.bytes = a->bytes;

@@ -3,10 +3,10 @@
  * model share the memory.
  *
  * A copy belongs to a model file as it was: path, size, time and inode, which is what `--verify
- * sample` believes, too. It is written without a name, flushed, then named, so that a crash leaves
- * no part of one. Whether it holds what the file gives today is seen by packing samples again
- * (model_holds): no other layout passes. It may be removed at any time; whoever maps it keeps it.
- */
+ * sample` believes, too. It is written under another name, flushed, then renamed, so that there is
+ * never a part of one; what a crash leaves goes with the next writing. Whether it holds what the
+ * file gives today is seen by packing samples again (model_holds): no other layout passes. It may
+ * be removed at any time; whoever maps it keeps it. */
 #ifndef RETAIN_RUNTIME_PACKED_H
 #define RETAIN_RUNTIME_PACKED_H
 

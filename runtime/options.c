@@ -313,6 +313,19 @@ static bool decimal(const char *text, const char **end, double *out)
     return n_digits > 0;
 }
 
+/* As few digits as bring the same number back, for decimal(). */
+static void print_decimal(struct str *out, float x)
+{
+    char text[64];
+    for (int n = 0; n <= 14; n++) {
+        const char *end;
+        double again;
+        snprintf(text, sizeof text, "%.*f", n, (double)x);
+        if (!decimal(text, &end, &again) || (float)again == x) break;
+    }
+    str_puts(out, text);
+}
+
 bool options_size(const char *text, int64_t *bytes)
 {
     static const char units[] = "KMGT";
@@ -700,7 +713,7 @@ static void print_value(struct str *out, const struct option *d, const void *fie
     case INT: str_printf(out, "%d", *(const int *)field); break;
     case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
     case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    default: str_printf(out, "%.6g", (double)*(const float *)field);
+    default: print_decimal(out, *(const float *)field);
     }
 }
 
@@ -783,7 +796,7 @@ int options_get(const struct options *o, unsigned groups, const char *name, stru
         break;
     case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
     case DECIMAL:
-        if (*(const float *)field >= 0) str_printf(out, "%g", (double)*(const float *)field);
+        if (*(const float *)field >= 0) print_decimal(out, *(const float *)field);
         break;
     default: break;
     }

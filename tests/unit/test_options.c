@@ -241,6 +241,32 @@ static void configuration_errors(void **state)
     assert_config_refused("= 5", "unknown key ''");
 }
 
+/* What an answer is said to be drawn with, and what --print-config prints, is read back as the very
+ * same numbers. */
+static void numbers_come_back(void **state)
+{
+    static const char *const values[] = {"0.8",  "0.333333333", "0.00001", "0.1",
+                                         "0.95", "0.7500001",   "1",       "0.000000001"};
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct options o, again;
+        char line[256];
+        struct str text = {0}, config = {0};
+        snprintf(line, sizeof line, "--temp %s --min-p %s --top-p %s", values[i], values[i],
+                 values[i]);
+        assert_int_equal(parse(&o, CHAT, line), 0);
+        options_spell(&o, OPTIONS_SAMPLING, &text);
+        if (parse(&again, CHAT, text.data)) fail_msg("%s: %s", text.data, err.text);
+        assert_memory_equal(&again.sampling, &o.sampling, sizeof o.sampling);
+        options_print_config(&o, &config);
+        options_init(&again);
+        if (options_parse_config(&again, config.data, "config", &err)) fail_msg("%s", err.text);
+        assert_memory_equal(&again.sampling, &o.sampling, sizeof o.sampling);
+        str_release(&text);
+        str_release(&config);
+    }
+}
+
 static void help_fits_80_columns(void **state)
 {
     (void)state;
@@ -331,6 +357,7 @@ int main(void)
         cmocka_unit_test(contradictions),
         cmocka_unit_test(configuration),
         cmocka_unit_test(configuration_errors),
+        cmocka_unit_test(numbers_come_back),
         cmocka_unit_test(help_fits_80_columns),
         cmocka_unit_test(sizes),
         cmocka_unit_test(lists),

@@ -25,7 +25,7 @@ static struct db_row message_row(int64_t conversation, const struct store_messag
 }
 
 /* What stands behind a row's first part: the ids, and where there are settings, those and their
- * length. Rows of before version 4 have none. */
+ * length. Rows of before version 5 have none. */
 static void put_rest(struct str *out, struct db_part tokens, struct db_part settings,
                      struct db_row *row)
 {

@@ -91,6 +91,37 @@ static void version_3_is_brought_up_to_date(void **state)
     ok(store_check(f->s, &err));
 }
 
+static void version_4_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    struct store_model m;
+    uint8_t *parts, expected[2][STORE_DIGEST_BYTES];
+    size_t n_parts;
+    char *text;
+    open_older(f, 4);
+    memset(expected[0], 1, sizeof expected[0]);
+    memset(expected[1], 2, sizeof expected[1]);
+    assert_int_equal(store_model_find(f->s, "/m/demo.gguf", &m, &err), 1);
+    ok(store_model_parts(f->s, m.path, &parts, &n_parts, &err));
+    assert_int_equal(n_parts, 2);
+    assert_memory_equal(parts, expected, sizeof expected);
+    free(parts);
+    struct store_conversation c = look(f, "talk");
+    assert_messages(f, c.id, "0/1/Hello/1/-2/2147483647;1/2/Hi there./4/5;-1/2/And/7;");
+    assert_segments(f, c.id, "0/0/units;");
+    assert_checkpoints(f, c.id, "0/5;");
+    assert_tail(f, c.id, "5/7/And/u;");
+    ok(store_state_get(f->s, c.id, &text, &err));
+    assert_string_equal(text, "{\"policy\":\"keeper\"}");
+    free(text);
+    assert_true(c.has_tags);
+    assert_int_equal(count_hits(f, "there"), 1);
+    ok(store_check(f->s, &err));
+    say(f, c.id, STORE_USER, "and now?");
+    reopen(f);
+    assert_int_equal(look(f, "talk").n_turns, 2);
+}
+
 static int note_settings(void *ctx, const struct store_message *m)
 {
     str_printf(ctx, "%s;", m->settings ? m->settings : "-");
@@ -102,7 +133,8 @@ static void settings_of_an_answer(void **state)
 {
     struct fixture *f = *state;
     struct str s = {0};
-    open_older(f, 3);
+    open_older(f, 4);
+    ok(store_tail_clear(f->s, look(f, "talk").id, &err));
     struct store_conversation c = look(f, "talk");
     struct store_message m = {
         .role = STORE_ASSISTANT, .text = "new", .n_text = 3, .settings = "--temp 0.5"};
@@ -369,6 +401,7 @@ int main(void)
         TEST(version_1_is_brought_up_to_date),
         TEST(version_2_is_brought_up_to_date),
         TEST(version_3_is_brought_up_to_date),
+        TEST(version_4_is_brought_up_to_date),
         TEST(settings_of_an_answer),
         TEST(files_that_are_not_ours),
         TEST(newer_and_mutilated_schema),

@@ -29,6 +29,7 @@ const struct binding key_table[] = {
     {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "go on with the answer; also /continue"},
     {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "a branch made here; also /branch"},
     {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings; also /set"},
+    {CHAT, K_F1 + 7, REQ_STATS, "F8", NULL, "memory, cache and speed in numbers; also /stats"},
     {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
      "stop the answer and send what is queued; also /now"},
     {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},

@@ -106,6 +106,7 @@ enum request {
     REQ_CONTINUE,
     REQ_BRANCH,
     REQ_SETTINGS,
+    REQ_STATS,
     REQ_SEND_NOW,
     REQ_COPY,
     REQ_RAW,

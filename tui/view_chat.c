@@ -507,6 +507,7 @@ static bool command_request(struct app *a, enum request r)
         {REQ_CONTINUE, SLASH_CONTINUE},
         {REQ_BRANCH, SLASH_BRANCH},
         {REQ_SETTINGS, SLASH_SET},
+        {REQ_STATS, SLASH_STATS},
         {REQ_SEND_NOW, SLASH_NOW},
         {REQ_COPY, SLASH_COPY},
         {REQ_RAW, SLASH_RAW},

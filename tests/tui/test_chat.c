@@ -141,6 +141,31 @@ static void test_private_cannot_go_back(void **state)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
+/* The screen has them, too, but not all at 80 columns. */
+static void test_numbers(void **state)
+{
+    struct stage s;
+    char kept[64];
+    (void)state;
+    stage_init(&s, true, false);
+    stage_key(&s, K_F1 + 7);
+    assert_non_null(strstr(s.app.flash, "no numbers"));
+    stage_release(&s);
+    open_talk(&s, 3);
+    stage_key(&s, K_F1 + 7);
+    const struct session_stats *st = &s.app.stats;
+    const char *text = str_get(&message(&s, s.app.talk.n - 1)->text);
+    snprintf(kept, sizeof kept, "kept %lld of %lld units", (long long)st->units_kept,
+             (long long)st->units_seen);
+    char plain[512]; /* without the marks that group digits */
+    size_t n = 0;
+    for (; *text && n + 1 < sizeof plain; text++)
+        if (*text != ',') plain[n++] = *text;
+    plain[n] = 0;
+    assert_non_null(strstr(plain, kept));
+    stage_release(&s);
+}
+
 static void test_set(void **state)
 {
     struct stage s;
@@ -633,6 +658,7 @@ int main(void)
         cmocka_unit_test(test_answer_is_changed),
         cmocka_unit_test(test_rewind_keeps_a_branch),
         cmocka_unit_test(test_private_cannot_go_back),
+        cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_set_memory),
         cmocka_unit_test(test_completion),

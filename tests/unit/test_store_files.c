@@ -398,16 +398,11 @@ static void rows_that_were_tampered_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_1_is_brought_up_to_date),
-        TEST(version_2_is_brought_up_to_date),
-        TEST(version_3_is_brought_up_to_date),
-        TEST(version_4_is_brought_up_to_date),
-        TEST(settings_of_an_answer),
-        TEST(files_that_are_not_ours),
-        TEST(newer_and_mutilated_schema),
-        TEST(modes_of_files),
-        TEST(what_may_not_be_written),
-        TEST(torn_files),
+        TEST(version_1_is_brought_up_to_date), TEST(version_2_is_brought_up_to_date),
+        TEST(version_3_is_brought_up_to_date), TEST(version_4_is_brought_up_to_date),
+        TEST(settings_of_an_answer),           TEST(files_that_are_not_ours),
+        TEST(newer_and_mutilated_schema),      TEST(modes_of_files),
+        TEST(what_may_not_be_written),         TEST(torn_files),
         TEST(rows_that_were_tampered_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 
 #include "runtime/base/system.h"
 #include "tui/look.h"
+#include "tui/sanitize.h"
 #include "tui/utf8.h"
 
 struct record {
@@ -145,4 +146,30 @@ void record_frame(struct record *r, const struct grid *g)
 void record_input(struct record *r, const char *bytes, size_t n)
 {
     if (r && r->start_ns) put_event(r, 'i', bytes, n);
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+/* Bytes of the sequence that s begins with, ESC [ numbers and m, H or J, or the cursor's; 0 = it is
+ * another one. */
+static size_t known_sequence(const char *s)
+{
+    if (strncmp(s, "\033[?25h", 6) == 0 || strncmp(s, "\033[?25l", 6) == 0) return 6;
+    if (s[0] != '\033' || s[1] != '[') return 0;
+    size_t n = 2 + strspn(s + 2, "0123456789;");
+    return s[n] && strchr("mHJ", s[n]) ? n + 1 : 0;
+}
+
+void record_clean(const char *text, bool ascii, struct str *out)
+{
+    while (*text) {
+        size_t n = known_sequence(text);
+        if (n > 0) {
+            str_append(out, text, n);
+        } else {
+            n = 1 + strcspn(text + 1, "\033");
+            sanitize(text, n, ascii, true, out);
+        }
+        text += n;
+    }
 }

@@ -4,9 +4,11 @@
 #ifndef RETAIN_TUI_RECORD_H
 #define RETAIN_TUI_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "runtime/base/err.h"
+#include "runtime/base/str.h"
 #include "tui/grid.h"
 
 struct record;
@@ -16,5 +18,9 @@ void record_close(struct record *r);
 
 void record_frame(struct record *r, const struct grid *g);
 void record_input(struct record *r, const char *bytes, size_t n);
+
+/* Appends what a terminal may be sent of the text of an "o" line: a recording may be a stranger's,
+ * so only the escape sequences that are written here pass; others become visible marks. */
+void record_clean(const char *text, bool ascii, struct str *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* retain replay FILE: a recorded screen again, on this terminal. Long pauses are shortened; q, Esc
  * or Ctrl-C ends it. Into a file or a pipe it goes at once. */
 #include <errno.h>
+#include <locale.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,10 @@
 
 #include "runtime/options.h"
 #include "tui/commands.h"
+#include "tui/record.h"
 #include "tui/talk.h"
 #include "tui/term.h"
+#include "tui/utf8.h"
 
 static const double pause_max_s = 2;
 
@@ -23,7 +26,8 @@ struct replay {
     char *line;
     size_t cap;
     int n_lines, w, h;
-    bool live; /* on a terminal, in the recording's own time */
+    bool tty;
+    bool live; /* on a terminal that has keys, in the recording's own time */
     double at_s;
 };
 
@@ -71,6 +75,21 @@ static bool wait_s(double s)
     return n > 0;
 }
 
+/* A file gets what there is, a terminal what it may have. */
+static void put(const struct replay *r, const char *text)
+{
+    struct str safe = {0};
+    if (r->tty)
+        record_clean(text, !utf8_locale(), &safe);
+    else
+        str_puts(&safe, text);
+    if (r->live)
+        term_write(str_get(&safe), safe.n);
+    else
+        fputs(str_get(&safe), stdout);
+    str_release(&safe);
+}
+
 static int play(struct replay *r, struct err *e)
 {
     while (next_line(r)) {
@@ -82,10 +101,7 @@ static int play(struct replay *r, struct err *e)
         if (whole && strcmp(kind->valuestring, "o") == 0) {
             if (r->live) go_on = wait_s(s->valuedouble - r->at_s);
             r->at_s = s->valuedouble;
-            if (r->live)
-                term_write(text->valuestring, strlen(text->valuestring));
-            else
-                fputs(text->valuestring, stdout);
+            put(r, text->valuestring);
         }
         cJSON_Delete(event);
         if (!whole) return broken(r, e);
@@ -125,7 +141,9 @@ int tui_replay(const struct options *o)
     if (!rc && !(r.f = fopen(r.path, "re")))
         rc = err_set(&e, ERR_FAIL, "cannot read %s: %s", r.path, strerror(errno));
     if (!rc) rc = read_header(&r, &e);
-    r.live = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    setlocale(LC_CTYPE, "");
+    r.tty = isatty(STDOUT_FILENO);
+    r.live = r.tty && isatty(STDIN_FILENO);
     if (!rc) rc = r.live ? play_live(&r, &e) : play(&r, &e);
     if (r.f) fclose(r.f);
     free(r.line);

@@ -94,7 +94,13 @@ static void play(const char *path, struct terminal *t, int *n_inputs)
         before = cJSON_GetArrayItem(event, 0)->valuedouble;
         char kind = cJSON_GetArrayItem(event, 1)->valuestring[0];
         const char *text = cJSON_GetArrayItem(event, 2)->valuestring;
-        if (kind == 'o') feed(t, text);
+        if (kind == 'o') {
+            struct str clean = {0};
+            record_clean(text, false, &clean);
+            assert_string_equal(str_get(&clean), text);
+            feed(t, text);
+            str_release(&clean);
+        }
         if (kind == 'i') ++*n_inputs;
         if (kind == 'r' && sscanf(text, "%dx%d", &w, &h) == 2) clear(t, w, h);
         cJSON_Delete(event);
@@ -144,6 +150,26 @@ static void test_what_was_seen(void **state)
     stage_release(&s);
 }
 
+static void assert_clean(const char *text, const char *expected)
+{
+    struct str out = {0};
+    record_clean(text, true, &out);
+    assert_string_equal(str_get(&out), expected);
+    str_release(&out);
+}
+
+/* Of a stranger's recording only what moves, colours and clears reaches the terminal. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    assert_clean("\033[0m\033[2J\033[3;4Hab\033[0;1;38;5;7mc\033[?25l\033[1;1H\033[?25h",
+                 "\033[0m\033[2J\033[3;4Hab\033[0;1;38;5;7mc\033[?25l\033[1;1H\033[?25h");
+    assert_clean("\033]52;c;eA==\a", "^[]52;c;eA==^G");
+    assert_clean("\033]0;t\033\\x", "^[]0;t^[\\x");
+    assert_clean("\033[21t\033[6n\033[?1049l\033[?25", "^[[21t^[[6n^[[?1049l^[[?25");
+    assert_clean("\033P+q\033c\xC2\x9B\x31m\r\n\033", "^[P+q^[c<U+009B>1m^M^J^[");
+}
+
 static void test_errors(void **state)
 {
     struct record *r;
@@ -165,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_seen),
+        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

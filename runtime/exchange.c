@@ -173,10 +173,9 @@ int exchange_database(struct store *s, const struct store_conversation *c, const
 struct import {
     struct store *s;
     const char *path, *name;
-    int line; /* of the file, from 1 */
-    int n;    /* conversations so far */
-    void (*each)(void *ctx, const char *name);
-    void *ctx;
+    int line;         /* of the file, from 1 */
+    int n;            /* conversations so far */
+    struct str names; /* of them, each with its NUL: told when all are in */
     struct err *e;
 };
 
@@ -313,7 +312,7 @@ static int import_object(struct import *im, const cJSON *o)
     }
     if (rc == 0 && *state) rc = store_state_put(im->s, c.id, state, im->e);
     if (rc == 0) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);
-    if (rc == 0 && im->each) im->each(im->ctx, c.name);
+    str_append(&im->names, c.name, strlen(c.name) + 1);
     im->n++;
     return rc;
 }
@@ -374,7 +373,7 @@ static int import_one(void *ctx, const struct store_conversation *c)
     int rc = store_conversation_copy(d->from, c->id, INT64_MAX, INT64_MAX, im->s,
                                      im->name ? im->name : c->name, &made, im->e);
     im->n++;
-    if (rc == 0 && im->each) im->each(im->ctx, made.name);
+    if (rc == 0) str_append(&im->names, made.name, strlen(made.name) + 1);
     return rc;
 }
 
@@ -406,11 +405,14 @@ int exchange_import(struct store *s, const char *path, const char *name,
                     const struct store_key *key, void (*each)(void *ctx, const char *name),
                     void *ctx, struct err *e)
 {
-    struct import im = {.s = s, .path = path, .name = name, .each = each, .ctx = ctx, .e = e};
+    struct import im = {.s = s, .path = path, .name = name, .e = e};
     struct str text = {0};
-    if (is_database(path)) return import_database(&im, key);
-    int rc = file_read(path, &text, e);
-    if (rc == 0) rc = import_text(&im, &text);
+    bool database = is_database(path);
+    int rc = database ? import_database(&im, key) : file_read(path, &text, e);
+    if (rc == 0 && !database) rc = import_text(&im, &text);
+    const char *names = str_get(&im.names), *end = names + im.names.n;
+    for (; rc == 0 && each && names < end; names += strlen(names) + 1) each(ctx, names);
+    str_release(&im.names);
     str_release(&text);
     return rc;
 }

@@ -80,6 +80,11 @@ sed 's/"tokens":\[1/"tokens":[-1/' "$T/one.json" >"$T/bad.json"
 "$RETAIN" import "$T/bad.json" bad >/dev/null 2>"$T/err"
 holds "import: wrong ids" "$(cat "$T/err")" 'line 1: a message without its token ids'
 "$RETAIN" show bad >/dev/null 2>&1 && no "half an import"
+sed 's/"name":"chat-1"/"name":"good"/' "$T/one.json" | cat - "$T/bad.json" >"$T/two.json"
+"$RETAIN" import "$T/two.json" >"$T/out" 2>&1
+equal "import of two, one bad: nothing is said to be in" 1 "$(wc -l <"$T/out" | tr -d ' ')"
+holds "import of two, one bad: which" "$(cat "$T/out")" "'chat-1' already"
+"$RETAIN" show good >/dev/null 2>&1 && no "half an import of two"
 
 check "delete" "$RETAIN" delete copy
 "$RETAIN" show copy >/dev/null 2>&1 && no "deleted, but there"

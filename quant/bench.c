@@ -2,7 +2,9 @@
  * the same threads in the same run. Decoding one token must read all weights and every unit of the
  * cache once: bytes per token x tokens per second over measured bandwidth is how close it comes to
  * the limit. Machines are shared and their speed drifts, so everything is measured in turns:
- * repetition by repetition the depths, at each a prompt, the bandwidth, an answer, the rival. */
+ * when all depths have been reached, repetition by repetition the depths, every other time in
+ * reverse, at each a prompt, the bandwidth, an answer, the rival. Whether speed depends on depth is
+ * told by the ratios inside the turns, to the first depth. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +140,11 @@ struct series {
     double v[OPTIONS_REPEAT_MAX];
 };
 
+/* A median, and between which numbers it lies: see interval. */
+struct estimate {
+    double median, low, high;
+};
+
 /* Of a prompt, or of an answer. */
 struct timing {
     struct series speed;                    /* tokens per second */
@@ -145,6 +152,7 @@ struct timing {
     struct series rival;
     double cold, median, spread; /* speed: the first, the median, (max - min) / median */
     double score, evict, vs;     /* medians */
+    struct estimate ratio;       /* of the speed to that at the first depth, turn by turn */
 };
 
 /* A cache as it was. */
@@ -158,6 +166,7 @@ struct point {
     struct context x;
     int32_t *ids; /* [chunk] */
     struct past past;
+    struct report_bar *bar;   /* shows the way to the depth; NULL = not */
     _Atomic int64_t score_ns; /* of all threads, in the current run */
     struct timing prefill, decode;
     struct series bandwidth; /* bytes per second */
@@ -192,6 +201,7 @@ static int run_tokens(struct point *p, int64_t n, int chunk, struct cost *cost, 
         if (!rc) rc = context_run(x, p->ids, m, at + m == n || chunk == 1, e);
         if (rc) return rc;
         at += m;
+        if (p->bar) report_bar_show(p->bar, at, n);
     }
     context_score(x);
     cost->seconds = (double)(system_clock_ns() - t0) / 1e9;
@@ -242,26 +252,41 @@ static void return_to_past(struct point *p)
     p->x.cache = p->past.cache;
 }
 
-/* Makes the cache what `depth` tokens leave. Where all units stay and keys and values are packed
- * alike, they need not be run: no kernel's speed depends on what units hold. Otherwise they are run
- * once. */
+/* Where all units stay and keys and values are packed alike, the tokens before a depth need not be
+ * run: no kernel's speed depends on what units hold. */
+static bool can_fill(const struct context *x)
+{
+    const struct cache_shape *shape = &x->cache.shape;
+    return x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type && !x->gpu;
+}
+
+/* Makes the cache what `depth` tokens leave. */
 static int go_to(struct point *p, int64_t depth, struct err *e)
 {
     struct context *x = &p->x;
-    const struct cache_shape *shape = &x->cache.shape;
-    bool keeps = x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type;
     struct cost unused;
     if (p->past.bytes && p->past.cache.n_pos == depth) {
         return_to_past(p);
         return 0;
     }
     cache_clear(&x->cache);
-    if (keeps && !x->gpu) {
-        fill_units(x, (int)depth);
-        return 0;
-    }
-    int rc = run_tokens(p, depth, x->plan.chunk, &unused, e);
-    if (!rc && !x->gpu && depth && depth == p->depth && !report_interrupted()) keep_past(p);
+    if (!can_fill(x)) return run_tokens(p, depth, x->plan.chunk, &unused, e);
+    fill_units(x, (int)depth);
+    return 0;
+}
+
+/* Runs the tokens before a depth, once. */
+static int reach(struct point *p, struct err *e)
+{
+    char what[64];
+    if (!p->depth || p->x.gpu || can_fill(&p->x)) return 0;
+    snprintf(what, sizeof what, "to depth %lld", (long long)p->depth);
+    struct report_bar bar = report_bar(what);
+    p->bar = &bar;
+    int rc = go_to(p, p->depth, e);
+    report_bar_end(&bar);
+    p->bar = NULL;
+    if (!rc && !report_interrupted()) keep_past(p);
     return rc;
 }
 
@@ -276,6 +301,34 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
     t->evict_share.v[i] = c.evicting / c.seconds;
     t->score_share.v[i] = c.scoring / c.seconds;
     return rc;
+}
+
+/* The median of v, which becomes sorted, and the numbers of v that hold it in at least 95 of 100
+ * samples whatever the distribution: that fewer than k of n lie below the median has a probability
+ * of sum C(n, i) / 2^n, i < k, and the largest k is taken for which that is at most 2.5 %. With
+ * less than six the smallest and the largest. */
+static struct estimate interval(double *v, int n)
+{
+    double p = ldexp(1, -n), sum = p;
+    int k = 0;
+    struct estimate out = {median(v, n), 0, 0};
+    while (k < n && sum <= 0.025) {
+        k++;
+        p *= (double)(n - k + 1) / k;
+        sum += p;
+    }
+    if (k == 0) k = 1;
+    out.low = v[k - 1];
+    out.high = v[n - k];
+    return out;
+}
+
+/* Before summarize, which sorts. */
+static struct estimate ratio_of(const struct timing *t, const struct timing *to, int n)
+{
+    double v[OPTIONS_REPEAT_MAX];
+    for (int i = 0; i < n; i++) v[i] = t->speed.v[i] / to->speed.v[i];
+    return interval(v, n);
 }
 
 static void summarize(struct timing *t, int n)
@@ -308,7 +361,12 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     return 0;
 }
 
-static void add_timing(cJSON *o, const char *name, const struct timing *t, bool scores, bool vs)
+/* What a report of one depth holds. */
+struct shown {
+    bool scores, vs, ratio;
+};
+
+static void add_timing(cJSON *o, const char *name, const struct timing *t, struct shown s)
 {
     char key[64];
     const struct {
@@ -319,10 +377,13 @@ static void add_timing(cJSON *o, const char *name, const struct timing *t, bool 
         {"tok_s", t->median, true},
         {"spread", t->spread, true},
         {"cold_tok_s", t->cold, true},
-        {"score_share", t->score, scores},
+        {"score_share", t->score, s.scores},
         {"evict_share", t->evict, true},
-        {"vs_tok_s", t->vs, vs && t->vs > 0},
-        {"vs_ratio", t->median / t->vs, vs && t->vs > 0},
+        {"first_depth_ratio", t->ratio.median, s.ratio},
+        {"first_depth_ratio_low", t->ratio.low, s.ratio},
+        {"first_depth_ratio_high", t->ratio.high, s.ratio},
+        {"vs_tok_s", t->vs, s.vs && t->vs > 0},
+        {"vs_ratio", t->median / t->vs, s.vs && t->vs > 0},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         snprintf(key, sizeof key, "%s_%s", name, row[i].unit);
@@ -330,10 +391,9 @@ static void add_timing(cJSON *o, const char *name, const struct timing *t, bool 
     }
 }
 
-static void print_json(struct point *p, const struct options *opts, int n, int64_t peak)
+static void print_json(struct point *p, struct shown s, int n, int64_t peak)
 {
     const struct context *x = &p->x;
-    bool scores = x->forward.score_ns;
     cJSON *o = cJSON_CreateObject();
     char kv[16];
     plan_kv_text(&x->plan, kv);
@@ -348,8 +408,8 @@ static void print_json(struct point *p, const struct options *opts, int n, int64
     char device[96];
     engine_device_name(x->engine, device, sizeof device);
     cJSON_AddStringToObject(o, "device", device);
-    add_timing(o, "prefill", &p->prefill, scores, opts->vs);
-    add_timing(o, "decode", &p->decode, scores, opts->vs);
+    add_timing(o, "prefill", &p->prefill, s);
+    add_timing(o, "decode", &p->decode, s);
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
     cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
@@ -363,6 +423,12 @@ static void print_costs(const char *name, const struct timing *t)
 {
     printf("%9s %s: scoring %.1f %%, eviction %.1f %% of the time\n", "", name, 100 * t->score,
            100 * t->evict);
+}
+
+static void print_ratio(const char *name, const struct timing *t)
+{
+    printf("%9s %s: %.3fx of the first depth, turn by turn (%.3f to %.3f)\n", "", name,
+           t->ratio.median, t->ratio.low, t->ratio.high);
 }
 
 static void print_vs(const char *name, const struct timing *t)
@@ -379,17 +445,17 @@ static void print_head(const struct context *x)
            "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
 }
 
-static void print_row(struct point *p, int n)
+static void print_row(struct point *p, struct shown s, int n)
 {
     const struct timing *prefill = &p->prefill, *decode = &p->decode;
     printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f %5.1f%%\n", (long long)p->depth,
            prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
            p->bytes_per_token / 1e6, p->operations_per_token / 1e6, median(p->bandwidth.v, n) / 1e9,
            100 * median(p->share.v, n));
-    if (p->x.forward.score_ns) {
-        print_costs("prefill", prefill);
-        print_costs("decode", decode);
-    }
+    if (s.scores) print_costs("prefill", prefill);
+    if (s.scores) print_costs("decode", decode);
+    if (s.ratio) print_ratio("prefill", prefill);
+    if (s.ratio) print_ratio("decode", decode);
     print_vs("prefill", prefill);
     print_vs("decode", decode);
 }
@@ -431,26 +497,39 @@ static int open_points(struct bench *b, struct engine *g, struct err *e)
     }
 }
 
+static void print_points(struct bench *b, int repeat, int64_t peak)
+{
+    struct point *first = b->points, *end = first + b->n_points;
+    if (!b->o->json) print_head(&first->x);
+    for (struct point *p = first; p < end; p++) {
+        p->prefill.ratio = ratio_of(&p->prefill, &first->prefill, repeat);
+        p->decode.ratio = ratio_of(&p->decode, &first->decode, repeat);
+    }
+    for (struct point *p = first; p < end; p++) {
+        struct shown s = {p->x.forward.score_ns, b->o->vs, p > first};
+        summarize(&p->prefill, repeat);
+        summarize(&p->decode, repeat);
+        if (b->o->json)
+            print_json(p, s, repeat, peak);
+        else
+            print_row(p, s, repeat);
+    }
+}
+
 static int run_points(struct bench *b, struct err *e)
 {
     const struct options *o = b->o;
-    int repeat = o->repeat ? o->repeat : REPEAT, rc = 0;
+    int repeat = o->repeat ? o->repeat : REPEAT, n = b->n_points, rc = 0;
     int64_t peak = 0;
+    for (int k = 0; !rc && k < n && !report_interrupted(); k++) rc = reach(&b->points[k], e);
     for (int i = 0; i < repeat; i++)
-        for (int k = 0; k < b->n_points; k++) {
-            if (!rc && !report_interrupted()) rc = measure(&b->points[k], o, i, &peak, e);
+        for (int k = 0; k < n; k++) {
+            struct point *p = &b->points[i % 2 ? n - 1 - k : k];
+            if (!rc && !report_interrupted()) rc = measure(p, o, i, &peak, e);
         }
     if (rc || report_interrupted()) return rc;
     if (system_process_peak_bytes() > peak) peak = system_process_peak_bytes();
-    if (!o->json) print_head(&b->points[0].x);
-    for (struct point *p = b->points; p < b->points + b->n_points; p++) {
-        summarize(&p->prefill, repeat);
-        summarize(&p->decode, repeat);
-        if (o->json)
-            print_json(p, o, repeat, peak);
-        else
-            print_row(p, repeat);
-    }
+    print_points(b, repeat, peak);
     return 0;
 }
 

@@ -75,7 +75,7 @@ struct cache {
     int n_unscored;      /* the newest so many of them get their scores later, see forward_score */
     int64_t n_evicted;   /* units, since it was opened */
     int64_t n_evictions; /* times */
-    int64_t col_width;   /* positions per column of `kept` */
+    int64_t col_width;   /* positions per column of `kept`, a power of two */
     uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] units alive per column */
 };
 

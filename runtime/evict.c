@@ -52,25 +52,91 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-/* Radix selection over the units of heads [first, end): the n-th largest key (n >= 1), and in
- * *equal how many of the keys equal to it belong to the n largest. */
+#define BUCKETS 256
+#define FEW     32 /* keys that are sorted instead */
+
+/* Keys of units whose score decides. */
+struct keys {
+    uint32_t lowest, highest;
+    int64_t n, n_protected;
+};
+
+static struct keys survey_keys(const struct job *j, int first, int end)
+{
+    struct keys all = {UINT32_MAX, 0, 0, 0};
+    for (int i = first; i < end; i++) {
+        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
+        for (int k = 0; k < j->c->heads[i].len; k++) {
+            uint32_t key = s[k].key;
+            all.n_protected += key == KEY_PROTECTED;
+            if (key == KEY_PROTECTED || key == KEY_NEVER) continue;
+            all.n++;
+            all.lowest = key < all.lowest ? key : all.lowest;
+            all.highest = key > all.highest ? key : all.highest;
+        }
+    }
+    return all;
+}
+
+/* Keys in [lowest, lowest + range]: how many fall into each bucket of 1 << shift. */
+static void count_keys(const struct job *j, int first, int end, uint32_t lowest, uint32_t range,
+                       int shift, int32_t count[BUCKETS])
+{
+    memset(count, 0, BUCKETS * sizeof *count);
+    for (int i = first; i < end; i++) {
+        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
+        for (int k = 0; k < j->c->heads[i].len; k++) {
+            uint32_t above = s[k].key - lowest; /* beyond any range where the key is lower */
+            if (above <= range) count[above >> shift]++;
+        }
+    }
+}
+
+/* The n-th largest of the at most FEW keys in [lowest, lowest + range]. */
+static uint32_t select_of_few(const struct job *j, int first, int end, uint32_t lowest,
+                              uint32_t range, int64_t n, int64_t *equal)
+{
+    uint32_t few[FEW]; /* sorted, the largest first */
+    int m = 0, larger = (int)n - 1;
+    for (int i = first; i < end; i++) {
+        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
+        for (int k = 0; k < j->c->heads[i].len; k++) {
+            if (s[k].key - lowest > range) continue;
+            int at = m++;
+            for (; at > 0 && few[at - 1] < s[k].key; at--) few[at] = few[at - 1];
+            few[at] = s[k].key;
+        }
+    }
+    while (larger > 0 && few[larger - 1] == few[n - 1]) larger--;
+    *equal = n - larger;
+    return few[n - 1];
+}
+
+/* Over the units of heads [first, end): the n-th largest key (n >= 1), and in *equal how many of
+ * the keys equal to it belong to the n largest. What lies between the lowest and the highest is cut
+ * into buckets, the one that holds the n-th again, until few keys are left in it. */
 static uint32_t select_key(const struct job *j, int first, int end, int64_t n, int64_t *equal)
 {
-    uint32_t prefix = 0, mask = 0;
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        int64_t count[256] = {0};
-        int digit = 255;
-        for (int i = first; i < end; i++) {
-            const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-            for (int k = 0; k < j->c->heads[i].len; k++)
-                if ((s[k].key & mask) == prefix) count[s[k].key >> shift & 255]++;
-        }
-        while (count[digit] < n) n -= count[digit--];
-        prefix |= (uint32_t)digit << shift;
-        mask |= 255u << shift;
+    struct keys all = survey_keys(j, first, end);
+    uint32_t lowest = all.lowest, range = all.highest - all.lowest;
+    *equal = n;
+    if (n <= all.n_protected) return KEY_PROTECTED;
+    n -= all.n_protected;
+    *equal = n - all.n;
+    if (n > all.n) return KEY_NEVER;
+    for (int64_t left = all.n; left > FEW && range;) {
+        int32_t count[BUCKETS];
+        int shift = 0, b = BUCKETS - 1;
+        while (range >> shift >= BUCKETS) shift++;
+        count_keys(j, first, end, lowest, range, shift, count);
+        while (count[b] < n) n -= count[b--];
+        left = count[b];
+        lowest += (uint32_t)b << shift;
+        range -= (uint32_t)b << shift;
+        if (range >> shift) range = (1u << shift) - 1;
     }
     *equal = n;
-    return prefix;
+    return range ? select_of_few(j, first, end, lowest, range, n, equal) : lowest;
 }
 
 /* The keys of a head's n best units become *best, those of the others *rest; NULL = as they are. Of

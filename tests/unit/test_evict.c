@@ -14,7 +14,7 @@
 #include "runtime/segment.h"
 #include "runtime/sampler.h"
 
-enum { DIM = 32, CAPACITY = 64 };
+enum { DIM = 32, CAPACITY = 64, MANY = 900 };
 
 struct fixture {
     struct arena arena;
@@ -23,7 +23,7 @@ struct fixture {
     union evict_slot *slots;
 };
 
-static void setup(struct fixture *f, int n_layer, int n_head)
+static void setup_for(struct fixture *f, int n_layer, int n_head, int capacity)
 {
     struct err e;
     struct cache_shape shape = {.n_layer = n_layer,
@@ -31,7 +31,7 @@ static void setup(struct fixture *f, int n_layer, int n_head)
                                 .head_dim = DIM,
                                 .k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q8,
-                                .capacity = CAPACITY};
+                                .capacity = capacity};
     struct arena plan;
     arena_init_plan(&plan, "cache");
     cache_plan(&f->cache, &shape, &plan);
@@ -40,6 +40,11 @@ static void setup(struct fixture *f, int n_layer, int n_head)
     assert_int_equal(f->arena.used, plan.used);
     assert_int_equal(pool_open(&f->pool, 2, &e), 0);
     f->slots = calloc(cache_slots(&shape), sizeof *f->slots);
+}
+
+static void setup(struct fixture *f, int n_layer, int n_head)
+{
+    setup_for(f, n_layer, n_head, CAPACITY);
 }
 
 static void teardown(struct fixture *f)
@@ -137,6 +142,66 @@ static void test_nan_and_infinity(void **state)
     cut(&f, &rule);
     expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){1, 4, 5}, 3);
     teardown(&f);
+}
+
+/* Scores that are close, equal, of every size, both signs, and no numbers at all. */
+static float score_of(int kind, int i)
+{
+    float x = (float)random_at(11, (uint64_t)kind, (uint64_t)i);
+    switch (kind) {
+    case 0: return x;
+    case 1: return 1000.0f + 1e-3f * x;
+    case 2: return x < 0.7f ? 1.0f : 2.0f;
+    case 3: return 1.0f;
+    case 4: return ldexpf(x - 0.5f, (int)(250 * x) - 125);
+    case 5: return x < 0.1f ? NAN : x < 0.2f ? INFINITY : x < 0.3f ? -INFINITY : x - 0.6f;
+    default: return x < 0.99f ? -1e-42f * x : x;
+    }
+}
+
+struct ranked {
+    bool protected;
+    float score;
+    int pos;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->protected != y->protected) return x->protected ? -1 : 1;
+    if (isnan(x->score) != isnan(y->score)) return isnan(x->score) ? 1 : -1;
+    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    return x->pos - y->pos;
+}
+
+static void check_many(int kind, int budget)
+{
+    struct fixture f;
+    struct ranked units[MANY];
+    bool stays[MANY] = {false};
+    setup_for(&f, 1, 1, MANY);
+    struct evict_rule rule = {.budget = budget, .sinks = 4, .stabilizers = budget / 8};
+    for (int p = 0; p < MANY; p++) {
+        bool kept = p < rule.sinks || p >= MANY - rule.stabilizers;
+        units[p] = (struct ranked){kept, score_of(kind, p), p};
+        put(&f.cache, &f.cache.heads[0], (uint32_t)p, units[p].score);
+    }
+    cache_appended(&f.cache, MANY);
+    qsort(units, MANY, sizeof *units, by_rank);
+    for (int i = 0; i < budget; i++) stays[units[i].pos] = true;
+    cut(&f, &rule);
+    assert_int_equal(f.cache.heads[0].len, budget);
+    for (int p = 0, s = 0; p < MANY; p++)
+        if (stays[p]) assert_int_equal(f.cache.heads[0].pos[s++], p);
+    teardown(&f);
+}
+
+static void test_many_units_as_sorted(void **state)
+{
+    static const int budgets[] = {4, 5, 37, 300, 899};
+    (void)state;
+    for (int kind = 0; kind < 7; kind++)
+        for (int i = 0; i < 5; i++) check_many(kind, budgets[i]);
 }
 
 static void test_heads_of_different_length(void **state)
@@ -258,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_protected_units_count_inside_the_budget),
         cmocka_unit_test(test_ties_keep_the_older),
         cmocka_unit_test(test_nan_and_infinity),
+        cmocka_unit_test(test_many_units_as_sorted),
         cmocka_unit_test(test_heads_of_different_length),
         cmocka_unit_test(test_counters_after_1000_evictions),
         cmocka_unit_test(test_segments_bring_survivors_back),

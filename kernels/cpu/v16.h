@@ -10,6 +10,7 @@
  *   v16_fma(a, b, c) v16_fnma(a, b, c)       c + a b, c - a b, rounded once
  *   v16_max(a, b) v16_min(a, b)              b where either is not a number
  *   v16_sum v16_top v16_bottom               of all lanes, in a fixed order
+ *   v16_sum4 v16_top4(out, a, b, c, d)       of four at once
  *   v16_round v16_pow2                       nearest even; 2^n for an integral n in -126..127
  *   v16_zero_below(x, key, limit)            0 where key < limit, else x
  *   v16_load_half v16_store_half v16_load_bf16
@@ -35,7 +36,6 @@
  *   v16i_load_strided(base, stride)          dword i = the one at base + i stride
  *   v16_exponent(x)                          floor(log2 x) of a normal x > 0
  *   v16_scale2(x, n)                         x 2^n for an integral n in -126..0
- *   v16_sum4(out, a, b, c, d)                v16_sum of four
  *
  * and the shapes of its register tiles: V16_DOT_*, V16_QK_ROWS, V16_PV_WIDE, V16_FIXED_*. */
 #ifndef RETAIN_KERNELS_V16_H

@@ -7,26 +7,75 @@
 #include <math.h>
 #include <string.h>
 
+#define SCALE_TINY 1e-24f /* a reciprocal may be infinite, a remainder no float */
+
+/* x / d as the nearest float, given 1 / d as the nearest float: the product is off by a few units
+ * in its last place, the remainder x - q d is exact, and so the second q is right (Markstein).
+ * Three short instructions beat a division. */
+V16_INLINE v16 divide_again(v16 x, v16 d, v16 inverse)
+{
+    const v16 q = v16_mul(x, inverse);
+    return v16_fma(v16_fnma(q, d, x), inverse, q);
+}
+
+/* A group whose scale is tiny: zeros, or a d so coarse that max / d could be 190. */
+static inline void quantize_small(int8_t *q, int32_t *sum, const float *x, float d)
+{
+    *sum = 0;
+    memset(q, 0, KN_GROUP);
+    for (int k = 0; d > 0.0f && k < KN_GROUP; k++) {
+        q[k] = (int8_t)fmaxf(-127.0f, fminf(127.0f, rintf(x[k] / d)));
+        *sum += q[k];
+    }
+}
+
+/* G = 1 or 4 groups: four at once share what folds a register. */
+V16_INLINE void quantize_groups(int G, int8_t *q, float *d, int32_t *sum, const float *x)
+{
+    v16 v[2 * 4], top[4], all[4];
+    float tops[4], scale[4], inverse[4], sums[4];
+
+#pragma GCC unroll 4
+    for (int g = 0; g < G; g++) {
+        v[2 * g] = v16_load(x + g * KN_GROUP);
+        v[2 * g + 1] = v16_load(x + g * KN_GROUP + 16);
+        top[g] = v16_max(v16_abs(v[2 * g]), v16_abs(v[2 * g + 1]));
+    }
+    if (G == 4)
+        v16_top4(tops, top[0], top[1], top[2], top[3]);
+    else
+        tops[0] = v16_top(top[0]);
+    for (int g = 0; g < G; g++) scale[g] = tops[g] / 127.0f;
+    for (int g = 0; g < G; g++) inverse[g] = 1.0f / scale[g];
+    for (int g = 0; g < G; g++) d[g] = scale[g];
+#pragma GCC unroll 4
+    for (int g = 0; g < G; g++) {
+        const v16 div = v16_set1(scale[g]), inv = v16_set1(inverse[g]);
+        const v16 a = v16_round(divide_again(v[2 * g], div, inv));
+        const v16 b = v16_round(divide_again(v[2 * g + 1], div, inv));
+
+        v16_store_i8(q + g * KN_GROUP, a);
+        v16_store_i8(q + g * KN_GROUP + 16, b);
+        all[g] = v16_add(a, b); /* exact, and so are its sums */
+    }
+    if (G == 4)
+        v16_sum4(sums, all[0], all[1], all[2], all[3]);
+    else
+        sums[0] = v16_sum(all[0]);
+    for (int g = 0; g < G; g++) sum[g] = (int32_t)sums[g];
+    for (int g = 0; g < G; g++)
+        if (!(scale[g] > SCALE_TINY))
+            quantize_small(q + g * KN_GROUP, sum + g, x + g * KN_GROUP, scale[g]);
+}
+
 static inline void quantize_v16(int8_t *q, float *d, int32_t *sum, const float *x, int n)
 {
-    for (int g = 0; g < n / KN_GROUP; g++, x += KN_GROUP, q += KN_GROUP) {
-        const v16 a = v16_load(x), b = v16_load(x + 16);
+    const int n_group = n / KN_GROUP;
+    int g = 0;
 
-        d[g] = v16_top(v16_max(v16_abs(a), v16_abs(b))) / 127.0f;
-        sum[g] = 0;
-        if (!(d[g] > 0.0f)) {
-            memset(q, 0, KN_GROUP);
-            continue;
-        }
-        /* a denormal d is coarse: without the clamp max / d could reach 190 */
-        const v16 div = v16_set1(d[g]), top = v16_set1(127.0f), bottom = v16_set1(-127.0f);
-        const v16 qa = v16_max(bottom, v16_min(top, v16_round(v16_div(a, div))));
-        const v16 qb = v16_max(bottom, v16_min(top, v16_round(v16_div(b, div))));
-
-        v16_store_i8(q, qa);
-        v16_store_i8(q + 16, qb);
-        sum[g] = (int32_t)v16_sum(v16_add(qa, qb)); /* exact */
-    }
+    for (; g + 4 <= n_group; g += 4)
+        quantize_groups(4, q + g * KN_GROUP, d + g, sum + g, x + g * KN_GROUP);
+    for (; g < n_group; g++) quantize_groups(1, q + g * KN_GROUP, d + g, sum + g, x + g * KN_GROUP);
 }
 
 static inline void rmsnorm_v16(float *y, const float *x, const float *w, int n, float eps)

@@ -465,4 +465,15 @@ static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
                                _mm256_add_ps(c.a, c.b), _mm256_add_ps(d.a, d.b)));
 }
 
+static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
+{
+    const __m256 w = _mm256_max_ps(a.a, a.b), x = _mm256_max_ps(b.a, b.b);
+    const __m256 y = _mm256_max_ps(c.a, c.b), z = _mm256_max_ps(d.a, d.b);
+    const __m256 wx = _mm256_max_ps(_mm256_unpacklo_ps(w, x), _mm256_unpackhi_ps(w, x));
+    const __m256 yz = _mm256_max_ps(_mm256_unpacklo_ps(y, z), _mm256_unpackhi_ps(y, z));
+    const __m256 all =
+        _mm256_max_ps(_mm256_shuffle_ps(wx, yz, 0x44), _mm256_shuffle_ps(wx, yz, 0xee));
+    _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)));
+}
+
 #endif

@@ -129,6 +129,22 @@ static inline float v16_bottom(v16 x)
     return vgetq_lane_f32(v4_min(d, vextq_f32(d, d, 1)), 0);
 }
 
+static inline void v16_sum4(float out[4], v16 a, v16 b, v16 c, v16 d)
+{
+    out[0] = v16_sum(a);
+    out[1] = v16_sum(b);
+    out[2] = v16_sum(c);
+    out[3] = v16_sum(d);
+}
+
+static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
+{
+    out[0] = v16_top(a);
+    out[1] = v16_top(b);
+    out[2] = v16_top(c);
+    out[3] = v16_top(d);
+}
+
 /* NEON has no masked loads: a row's end goes through the stack. */
 static inline size_t v16_tail_bytes(int n)
 {

@@ -3,6 +3,36 @@
 
 static const float scales[] = {1.0f, 1e-3f, 1e4f, 1e-38f, 3e-44f, 1e38f, 0.0f};
 
+static void check_quantize(const float *x, size_t n)
+{
+    const size_t groups = n / KN_GROUP;
+
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        int8_t *q = guarded(n);
+        float *d = guarded(groups * sizeof *d);
+        int32_t *sum = guarded(groups * sizeof *sum);
+
+        kn_table(*isa)->quantize(q, d, sum, x, (int)n);
+        for (size_t g = 0; g < groups; g++) {
+            float max = 0;
+            int32_t total = 0;
+
+            for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++)
+                max = fmaxf(max, fabsf(x[k]));
+            assert_true(d[g] == max / 127.0f);
+            for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++) {
+                const float want = d[g] > 0 ? rintf(x[k] / d[g]) : 0;
+                assert_int_equal(q[k], (int)fmaxf(-127, fminf(127, want)));
+                total += q[k];
+            }
+            assert_int_equal(sum[g], total);
+        }
+        guarded_free(q, n);
+        guarded_free(d, groups * sizeof *d);
+        guarded_free(sum, groups * sizeof *sum);
+    }
+}
+
 static void test_quantize(void **state)
 {
     static const int sizes[] = {32, 64, 96, 4096};
@@ -10,39 +40,41 @@ static void test_quantize(void **state)
     (void)state;
     for (int i = 0; i < COUNT(sizes); i++)
         for (int s = 0; s < COUNT(scales); s++) {
-            const size_t n = (size_t)sizes[i], groups = n / KN_GROUP;
+            const size_t n = (size_t)sizes[i];
             struct rng rng = {(uint64_t)(i * 10 + s)};
             float *x = take(n * sizeof *x);
 
             rng_fill(&rng, x, n, scales[s]);
             memset(x, 0, 7 * sizeof *x);
             if (i == 3) memset(x + 64, 0, KN_GROUP * sizeof *x); /* a group of zeros */
-            for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-                int8_t *q = guarded(n);
-                float *d = guarded(groups * sizeof *d);
-                int32_t *sum = guarded(groups * sizeof *sum);
-
-                kn_table(*isa)->quantize(q, d, sum, x, (int)n);
-                for (size_t g = 0; g < groups; g++) {
-                    float max = 0;
-                    int32_t total = 0;
-
-                    for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++)
-                        max = fmaxf(max, fabsf(x[k]));
-                    assert_true(d[g] == max / 127.0f);
-                    for (size_t k = g * KN_GROUP; k < (g + 1) * KN_GROUP; k++) {
-                        const float want = d[g] > 0 ? rintf(x[k] / d[g]) : 0;
-                        assert_int_equal(q[k], (int)fmaxf(-127, fminf(127, want)));
-                        total += q[k];
-                    }
-                    assert_int_equal(sum[g], total);
-                }
-                guarded_free(q, n);
-                guarded_free(d, groups * sizeof *d);
-                guarded_free(sum, groups * sizeof *sum);
-            }
+            check_quantize(x, n);
             free(x);
         }
+}
+
+/* Numbers at, just below and just above k + 1/2 scales, which only an exact quotient rounds as a
+ * division does. */
+static void test_quantize_ties(void **state)
+{
+    enum { N = 64 * KN_GROUP };
+    struct rng rng = {77};
+    float *x = take(N * sizeof *x);
+
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        for (int i = 0; i < N; i++) {
+            if (i % KN_GROUP == 0) {
+                x[i] = ldexpf(1.5f + 0.5f * rng_float(&rng), rng_below(&rng, 140) - 70);
+                continue;
+            }
+            const float d = x[i - i % KN_GROUP] / 127.0f;
+            x[i] = d * ((float)rng_below(&rng, 253) - 126.0f + 0.5f);
+            for (int steps = rng_below(&rng, 4); steps > 0; steps--)
+                x[i] = nextafterf(x[i], i % 2 ? INFINITY : -INFINITY);
+        }
+        check_quantize(x, N);
+    }
+    free(x);
 }
 
 static void check_rmsnorm(const struct kernels *k, const float *x, const float *w, int n)
@@ -137,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantize),
+        cmocka_unit_test(test_quantize_ties),
         cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_nan_stays),
     };

@@ -1,6 +1,7 @@
 #include "runtime/save_parts.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,7 +231,8 @@ static void get_text(const cJSON *o, const char *key, char *out, size_t n)
 static int64_t get_int(const cJSON *o, const char *key)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    return cJSON_IsNumber(v) ? (int64_t)v->valuedouble : 0;
+    bool whole = cJSON_IsNumber(v) && fabs(v->valuedouble) < 9e15; /* which a double holds */
+    return whole ? (int64_t)v->valuedouble : 0;
 }
 
 int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)

@@ -355,7 +355,7 @@ static int load_log(struct load *job, const struct save_state *saved)
 /* Why a saved cache cannot serve, or NULL. */
 static const char *mismatch(const struct save_state *saved, const struct save_state *now)
 {
-    if (saved->n_run == 0) return "none was saved";
+    if (saved->n_run <= 0) return "none was saved";
     if (strcmp(saved->model, now->model)) return "it was made by another model";
     if (strcmp(saved->heads, now->heads)) return "it was scored by other retaining heads";
     if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";

@@ -172,7 +172,9 @@ static int hit(struct walk *w, int64_t seq, const char *snippet)
         int rc = db_step(w->s, q, searching, w->e);
         if (rc < 0) return rc;
         if (rc > 0) {
-            h.role = (enum store_role)sqlite3_column_int(q, 0);
+            int role = sqlite3_column_int(q, 0);
+            /* the row's checksum is not looked at here: that is `retain check`'s */
+            if (role >= STORE_SYSTEM && role <= STORE_ASSISTANT) h.role = (enum store_role)role;
             h.created_ms = sqlite3_column_int64(q, 1);
             db_reset(q);
         }

@@ -197,6 +197,7 @@ static inline int64_t count_rows(struct fixture *f, const char *table)
 static inline int count_hit(void *ctx, const struct store_hit *h)
 {
     ++*(int *)ctx;
+    assert_true(h->role <= STORE_ASSISTANT);
     return h->snippet ? 0 : 1;
 }
 

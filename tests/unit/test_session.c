@@ -18,6 +18,7 @@
 #include "runtime/library.h"
 #include "runtime/options.h"
 #include "runtime/session.h"
+#include "store/store.h"
 
 static struct engine *engine; /* loaded once: what is tested is the session */
 
@@ -731,12 +732,31 @@ static void test_other_format_is_replayed(void **state)
     remove_library(dir);
 }
 
+/* A state that says of the cache what cannot be, under a checksum that is right. */
+static void forge_n_run(struct library *l, const char *n_run)
+{
+    struct store *store = library_store(l);
+    struct store_conversation c;
+    struct str forged = {0};
+    struct err e;
+    char *text, *end;
+    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
+    assert_int_equal(store_state_get(store, c.id, &text, &e), 0);
+    char *number = strstr(text, "\"n_run\":") + strlen("\"n_run\":");
+    strtoll(number, &end, 10);
+    str_append(&forged, text, (size_t)(number - text));
+    str_printf(&forged, "%s%s", n_run, end);
+    assert_int_equal(store_state_put(store, c.id, forged.data, &e), 0);
+    free(text);
+    str_release(&forged);
+}
+
 /* Whatever is wrong with the saved cache: the text is read again, and the person told why. */
 static void test_damaged_caches_are_replayed(void **state)
 {
     (void)state;
     static const struct {
-        const char *sql, *why;
+        const char *sql, *why; /* or a number: positions that are said to be in the cache */
     } cases[] = {
         {"UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id = 2",
          "checksum"},
@@ -748,6 +768,9 @@ static void test_damaged_caches_are_replayed(void **state)
         {"DELETE FROM segment WHERE kind = 1", "could not be used"},
         {"DELETE FROM segment", "none was saved"},
         {"UPDATE checkpoint SET n_run = n_run + 1", "checkpoint"},
+        {"-5", "none was saved"},
+        {"1e300", "none was saved"},
+        {"4294967295", "parts of it are missing"},
     };
     struct options o = options_of("sink", "q4", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -761,7 +784,10 @@ static void test_damaged_caches_are_replayed(void **state)
         session_close(s);
         snprintf(path, sizeof path, "%s/retain.db", dir);
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db, cases[i].sql, NULL, NULL, NULL), SQLITE_OK);
+        if (strchr(cases[i].sql, ' '))
+            assert_int_equal(sqlite3_exec(db, cases[i].sql, NULL, NULL, NULL), SQLITE_OK);
+        else
+            forge_n_run(l, cases[i].sql);
         sqlite3_close(db);
         s = open_session(l, o, true);
         assert_true(reread(s) > 0);

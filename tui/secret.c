@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include "runtime/options.h"
 #include "tui/paths.h"
 
+/* The signal that came while somebody was asked; 0 = none. */
+static volatile sig_atomic_t caught;
+
 /* One line from fd, without its end; false when there is none. Read byte by byte: nothing of it
  * stays in a buffer of stdio's. */
 static bool read_line(int fd, char out[LIBRARY_PASSPHRASE_MAX])
@@ -20,7 +24,7 @@ static bool read_line(int fd, char out[LIBRARY_PASSPHRASE_MAX])
     char c;
     for (;;) {
         ssize_t got = read(fd, &c, 1);
-        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EINTR && !caught) continue;
         if (got <= 0 || c == '\n') {
             out[n] = 0;
             return got > 0 || n > 0;
@@ -38,8 +42,12 @@ static int from_file(const char *path, char out[LIBRARY_PASSPHRASE_MAX], struct 
     return got ? 0 : err_set(e, ERR_FAIL, "--passphrase-file %s is empty", path);
 }
 
-/* Asks without echo. */
-static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+static void on_signal(int sig)
+{
+    caught = sig;
+}
+
+static bool ask_silently(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
 {
     struct termios before, silent;
     if (tcgetattr(tty, &before)) return false;
@@ -50,6 +58,20 @@ static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHR
     bool got = read_line(tty, out);
     tcsetattr(tty, TCSAFLUSH, &before);
     return write(tty, "\n", 1) == 1 && got;
+}
+
+/* Asks without echo. A signal ends the question first, and then does what it would have done. */
+static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    enum { N = sizeof signals / sizeof signals[0] };
+    struct sigaction end = {.sa_handler = on_signal}, before[N]; /* no SA_RESTART: reading ends */
+    caught = 0;
+    for (int i = 0; i < N; i++) sigaction(signals[i], &end, &before[i]);
+    bool got = ask_silently(tty, question, out);
+    for (int i = 0; i < N; i++) sigaction(signals[i], &before[i], NULL);
+    if (caught) raise(caught);
+    return got && !caught;
 }
 
 static int from_terminal(bool fresh, char out[LIBRARY_PASSPHRASE_MAX], struct err *e)

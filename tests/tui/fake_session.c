@@ -444,7 +444,7 @@ static void tell_prompt(const struct session *s, const char *text, size_t n,
 {
     uint16_t n_bytes[4096] = {0};
     int at = 2;
-    for (size_t i = 0; i < n && at < 4095; i++) {
+    for (size_t i = 0; i < n && at < 4094; i++) {
         n_bytes[at]++;
         if (text[i] == ' ') at++;
     }

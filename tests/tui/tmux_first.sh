@@ -66,4 +66,12 @@ say 'My cousin lives in Ljubljana.'
 keys F10
 check 'left once more' wait_for '^rc=0'
 check 'what was typed stands nowhere in the clear' test -z "$(grep -rli ljubljana "$home")"
+# Who is asked for a passphrase and leaves gets the terminal back, too.
+start 80 24
+keys "stty -g >$home/before; $program list --db $home/sealed.db" Enter
+check 'the passphrase is asked for' wait_for '^passphrase:'
+keys C-c
+keys "stty -g >$home/after; echo 'ov'er" Enter
+check 'left at the question' wait_for '^over'
+check 'and the terminal is as before' cmp "$home/before" "$home/after"
 finish

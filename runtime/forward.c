@@ -204,7 +204,6 @@ struct linear {
     struct kn_matmul m[LINEAR_MAX];
     const float *bias[LINEAR_MAX]; /* [n_out] or NULL */
     int n_matrices;
-    int part_rows;
     float *add_to; /* [n][y_stride]: y is added here afterwards; NULL = not */
     bool swiglu;   /* matrix 0 is the gate, matrix 1 the value: y0 = silu(y0) * y1 */
 };
@@ -227,22 +226,30 @@ static void linear_rows(const struct linear *l, int i, int row0, int row1)
     }
 }
 
-static void linear_part(void *ctx, int part, int thread)
+/* Rows [row0, row1) of matrix i, and what is done with them. */
+static void linear_finish(const struct linear *l, int i, int row0, int row1)
 {
-    (void)thread;
-    const struct linear *l = ctx;
-    int i = 0;
-    for (; !l->swiglu && part >= parts_of(l->m[i].w->n_out, l->part_rows); i++)
-        part -= parts_of(l->m[i].w->n_out, l->part_rows);
     const struct kn_matmul *m = &l->m[i];
-    int row0 = part * l->part_rows, row1 = row0 + l->part_rows;
-    if (row1 > m->w->n_out) row1 = m->w->n_out;
     linear_rows(l, i, row0, row1);
     if (l->swiglu) linear_rows(l, 1, row0, row1);
     for (int t = 0; t < m->n_tok; t++) {
         size_t at = (size_t)t * m->y_stride + (size_t)row0;
         if (l->swiglu) l->f->kernels->silu_mul(m->y + at, m->y + at, l->m[1].y + at, row1 - row0);
         if (l->add_to) l->f->kernels->add(l->add_to + at, m->y + at, row1 - row0);
+    }
+}
+
+/* Panels [begin, end), counted through the matrices. */
+static void linear_panels(void *ctx, int begin, int end, int thread)
+{
+    const struct linear *l = ctx;
+    (void)thread;
+    for (int i = 0; i < l->n_matrices && end > 0; i++) {
+        int n_out = l->m[i].w->n_out, n = parts_of(n_out, KN_PANEL);
+        int row0 = begin * KN_PANEL, row1 = end < n ? end * KN_PANEL : n_out;
+        if (begin < n) linear_finish(l, i, row0, row1);
+        begin = begin > n ? begin - n : 0;
+        end -= n;
     }
 }
 
@@ -255,16 +262,16 @@ static void linear_add(struct linear *l, const struct kn_weight *w, const float 
         (struct kn_matmul){.w = w, .x = x, .n_tok = n, .y = y, .y_stride = (size_t)y_stride};
 }
 
-/* A part is large enough to be worth handing out and small enough that threads end together. */
+/* One token: as many panels together as kernels read at once. Many: more, since each span sorts the
+ * tokens' numbers for itself. */
+#define SPAN_ONE  8
+#define SPAN_MANY 16
+
 static void linear_run(struct linear *l)
 {
-    int rows = 0, parts = 0, n = l->swiglu ? 1 : l->n_matrices;
-    for (int i = 0; i < n; i++) rows += l->m[i].w->n_out;
-    l->part_rows = rows / (4 * l->f->n_threads) / KN_PANEL * KN_PANEL;
-    if (l->part_rows < 4 * KN_PANEL) l->part_rows = 4 * KN_PANEL;
-    if (l->part_rows > 16 * KN_PANEL) l->part_rows = 16 * KN_PANEL;
-    for (int i = 0; i < n; i++) parts += parts_of(l->m[i].w->n_out, l->part_rows);
-    pool_run(l->f->pool, parts, linear_part, l);
+    int panels = 0, n = l->swiglu ? 1 : l->n_matrices;
+    for (int i = 0; i < n; i++) panels += parts_of(l->m[i].w->n_out, KN_PANEL);
+    pool_run_spans(l->f->pool, panels, l->m[0].n_tok == 1 ? SPAN_ONE : SPAN_MANY, linear_panels, l);
 }
 
 static int64_t score_begins(const struct forward *f)

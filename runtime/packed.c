@@ -138,15 +138,15 @@ int packed_list(const char *dir, int (*each)(void *ctx, const struct packed *p),
 
 #define PART_BYTES ((size_t)64 << 20) /* between two looks at whether to stop */
 
-/* Kernels before 5.14 do not know MADV_POPULATE_READ: then pages come when they are first used. */
+/* Kernels before 5.14 do not know MADV_POPULATE_READ: then pages come when they are first used. For
+ * others MADV_WILLNEED would only be in the way: what it reads ahead comes in smaller pages. */
 static int bring_in(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
                     struct err *e)
 {
     madvise(a->base, a->bytes, MADV_HUGEPAGE);
     for (size_t at = 0; at < a->bytes; at += PART_BYTES) {
         size_t n = a->bytes - at < PART_BYTES ? a->bytes - at : PART_BYTES;
-        madvise(a->base + at, n, MADV_WILLNEED);
-        madvise(a->base + at, n, MADV_POPULATE_READ);
+        if (madvise(a->base + at, n, MADV_POPULATE_READ)) madvise(a->base + at, n, MADV_WILLNEED);
         if (progress && progress(ctx, (int64_t)(at + n), (int64_t)a->bytes))
             return err_set(e, ERR_STOP, "loading was interrupted");
     }

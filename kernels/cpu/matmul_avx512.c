@@ -7,7 +7,7 @@
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 8, PANEL_STREAMS = 4 };
+enum { PANEL_TOK = 8, PANEL_STREAMS = 8 };
 
 #include "kernels/cpu/v16_panels.h"
 
@@ -182,7 +182,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {
-            panel_prefetch(panels + (size_t)p * step + ahead, panel_bytes(type));
+            panel_prefetch_turn(type, P, p, panels + ahead, step);
             add_group(type, &acc[p], 1, panels + (size_t)p * step, at);
         }
     }

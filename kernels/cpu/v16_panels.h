@@ -115,7 +115,7 @@ V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int 
 
 V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, int t, float *y)
 {
-    enum { ROWS = PANEL_STREAMS * KN_PANEL };
+    enum { ROWS = PANEL_STREAMS * KN_PANEL, HALF = ROWS / 2 };
     const size_t n_group = (size_t)job->w->n_in / KN_GROUP, at = (size_t)t * n_group;
     const size_t step = n_group * panel_bytes(type);
     const struct kn_act x = {.n_in = job->x->n_in,
@@ -127,6 +127,9 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, in
     y += (size_t)t * job->y_stride;
     for (; r + ROWS <= job->row1; r += ROWS, y += ROWS)
         panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+                     KN_PANEL);
+    for (; PANEL_STREAMS > 4 && r + HALF <= job->row1; r += HALF, y += HALF)
+        panel_stream(type, PANEL_STREAMS / 2, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
                      KN_PANEL);
     for (; r < job->row1; r += KN_PANEL, y += KN_PANEL)
         panel_stream(type, 1, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
@@ -172,6 +175,19 @@ V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int 
 V16_INLINE void panel_prefetch(const uint8_t *panel, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(panel + i);
+}
+
+/* The same for P streams, a P-th of it with each of them, line by line through all: the more pages
+ * are read side by side, the more comes from memory. Two threads of a Xeon got 80 % of what 8
+ * streams bring from 2, 93 % from 4, and 93 % from 8 panel by panel. */
+V16_INLINE void panel_prefetch_turn(enum kn_type type, int P, int p, const uint8_t *panels,
+                                    size_t step)
+{
+    const int n_line = (int)(panel_bytes(type) + 63) / 64;
+
+#pragma GCC unroll 16
+    for (int i = p * n_line; i < (p + 1) * n_line; i++)
+        __builtin_prefetch(panels + (size_t)(i % P) * step + (size_t)(i / P) * 64);
 }
 
 #endif

@@ -18,12 +18,13 @@
 
 /* How a job ends safely
  *
- * `n_open` counts the parts nobody has taken. A part is taken by compare-and-swap from r to r - 1,
- * so whoever succeeds owns exactly one part of the job that is current at that moment, and that job
- * cannot end before the part is reported done: fn, ctx and n_parts may be read after the swap, and
- * only then. A worker that wakes late finds either n_open == 0 (it touches nothing) or the next job
- * (it helps with that one). So the caller waits for parts, never for workers, and no generation
- * counter has to be compared.
+ * A job's parts are split evenly into one share per thread, a word that holds where it begins and
+ * ends. Its thread takes spans of parts from the front, and who has nothing left from the back of
+ * others, by compare-and-swap: whoever succeeds owns parts of the job that is current at that
+ * moment, and that job cannot end before they are reported done, so fn and ctx may be read after
+ * the swap, and only then. A worker that wakes late finds either empty shares (it touches nothing)
+ * or the next job's (it helps with that one). So the caller waits for parts, never for workers, and
+ * no generation counter has to be compared.
  *
  * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
  * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,
@@ -42,21 +43,25 @@ struct worker {
     int thread;
 };
 
+struct share {
+    _Alignas(LINE) _Atomic uint64_t left; /* parts nobody has taken: begin | end << 32 */
+};
+
 struct pool {
     /* written by the caller for each job, read by whoever holds a part */
-    _Alignas(LINE) void (*fn)(void *ctx, int part, int thread);
+    _Alignas(LINE) void (*fn)(void *ctx, int begin, int end, int thread);
     void *ctx;
-    int n_parts;
+    _Atomic uint32_t span;                  /* read before a part is held: any value will do */
     _Alignas(LINE) _Atomic uint32_t n_jobs; /* futex of the workers */
     _Atomic uint32_t n_asleep;
     atomic_bool closing;
-    _Alignas(LINE) _Atomic uint32_t n_open;   /* parts nobody has taken */
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
     _Atomic uint32_t caller_asleep;
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
     int64_t spin_ns;
+    struct share *shares; /* [n_threads] */
     struct worker *workers;
 };
 
@@ -105,19 +110,39 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
     }
 }
 
+/* Takes a span of parts, about half of one where little is left: with short last spans threads end
+ * together, but each part of them may cost more. */
+static uint32_t take(_Atomic uint64_t *left, uint32_t span, bool front, uint32_t *first)
+{
+    uint64_t seen = atomic_load_explicit(left, memory_order_relaxed);
+    for (;;) {
+        uint32_t begin = (uint32_t)seen, end = (uint32_t)(seen >> 32), n = end - begin;
+        if (n == 0) return 0;
+        if (n >= 2 * span)
+            n = span;
+        else if (n > (span + 1) / 2)
+            n = (n + 1) / 2;
+        *first = front ? begin : end - n;
+        begin += front ? n : 0;
+        end -= front ? 0 : n;
+        if (atomic_compare_exchange_weak_explicit(left, &seen, begin | (uint64_t)end << 32,
+                                                  memory_order_acquire, memory_order_relaxed))
+            return n;
+    }
+}
+
 /* Takes and runs parts until none is left. */
 static void run_parts(struct pool *p, int thread)
 {
-    uint32_t r = atomic_load_explicit(&p->n_open, memory_order_relaxed);
-    while (r > 0) {
-        if (!atomic_compare_exchange_weak_explicit(&p->n_open, &r, r - 1, memory_order_acquire,
-                                                   memory_order_relaxed))
-            continue;
-        p->fn(p->ctx, p->n_parts - (int)r, thread);
-        /* From here on the job may be over and the next one begun. */
-        if (atomic_fetch_sub(&p->n_undone, 1) == 1 && atomic_load(&p->caller_asleep))
-            futex_wake(&p->n_undone, 1);
-        r = atomic_load_explicit(&p->n_open, memory_order_relaxed);
+    uint32_t first, n, span = atomic_load_explicit(&p->span, memory_order_relaxed);
+    for (int i = 0; i < p->n_threads; i++) {
+        struct share *s = &p->shares[(thread + i) % p->n_threads];
+        while ((n = take(&s->left, span, i == 0, &first))) {
+            p->fn(p->ctx, (int)first, (int)(first + n), thread);
+            /* From here on the job may be over and the next one begun. */
+            if (atomic_fetch_sub(&p->n_undone, n) == n && atomic_load(&p->caller_asleep))
+                futex_wake(&p->n_undone, 1);
+        }
     }
 }
 
@@ -151,22 +176,45 @@ static void wait_done(struct pool *p)
     }
 }
 
-void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx)
+void pool_run_spans(struct pool *p, int n_parts, int span,
+                    void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
 {
     if (p->n_threads == 1 || n_parts <= 1) {
-        for (int i = 0; i < n_parts; i++) fn(ctx, i, 0);
+        for (int i = 0; i < n_parts; i += span)
+            fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
         return;
     }
     p->fn = fn;
     p->ctx = ctx;
-    p->n_parts = n_parts;
+    atomic_store_explicit(&p->span, (uint32_t)span, memory_order_relaxed);
     atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
-    atomic_store_explicit(&p->n_open, (uint32_t)n_parts, memory_order_release);
+    for (int i = 0; i < p->n_threads; i++) {
+        uint64_t begin = (uint64_t)n_parts * (uint64_t)i / (uint64_t)p->n_threads;
+        uint64_t end = (uint64_t)n_parts * (uint64_t)(i + 1) / (uint64_t)p->n_threads;
+        atomic_store_explicit(&p->shares[i].left, begin | end << 32, memory_order_release);
+    }
     atomic_fetch_add(&p->n_jobs, 1);
     uint32_t n_asleep = atomic_load(&p->n_asleep);
     if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
     run_parts(p, 0);
     wait_done(p);
+}
+
+struct parts {
+    void (*fn)(void *ctx, int part, int thread);
+    void *ctx;
+};
+
+static void each_part(void *ctx, int begin, int end, int thread)
+{
+    const struct parts *p = ctx;
+    for (int i = begin; i < end; i++) p->fn(p->ctx, i, thread);
+}
+
+void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx)
+{
+    struct parts parts = {fn, ctx};
+    pool_run_spans(p, n_parts, 1, each_part, &parts);
 }
 
 int pool_n_threads(const struct pool *p)
@@ -293,11 +341,13 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     /* With more threads than cores, whoever spins keeps from running the thread it waits for. */
     p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
     if (n_threads > 1) {
+        p->shares = aligned_alloc(LINE, (size_t)n_threads * sizeof *p->shares);
         p->workers = calloc((size_t)n_threads - 1, sizeof *p->workers);
-        if (!p->workers) {
+        if (!p->workers || !p->shares) {
             rc = err_set(e, ERR_FIT, "out of memory for %d threads", n_threads);
             goto fail;
         }
+        memset(p->shares, 0, (size_t)n_threads * sizeof *p->shares);
         rc = start_workers(p, e);
         if (rc) goto fail;
     }
@@ -316,5 +366,6 @@ void pool_close(struct pool *p)
     futex_wake(&p->n_jobs, INT_MAX);
     for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].id, NULL);
     free(p->workers);
+    free(p->shares);
     free(p);
 }

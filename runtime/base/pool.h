@@ -2,8 +2,9 @@
  *
  * Between jobs a worker spins for some tens of microseconds, then sleeps on a futex: decoding has
  * about a hundred short jobs per token, and a pool that only spins collapses as soon as a foreign
- * thread wants one of its cores. Parts are handed out by an atomic counter, so which thread runs
- * which part changes from run to run; jobs must not let the result depend on it. */
+ * thread wants one of its cores. Every thread begins with a share of neighbouring parts, so that it
+ * reads memory onwards, and who is done takes from others. So which thread runs which part changes
+ * from run to run; jobs must not let the result depend on it. */
 #ifndef RETAIN_BASE_POOL_H
 #define RETAIN_BASE_POOL_H
 
@@ -20,5 +21,9 @@ int pool_n_threads(const struct pool *p);
 /* Runs fn(ctx, part, thread) for every part in [0, n_parts) and returns when all are done.
  * `thread` is in [0, pool_n_threads): an index into per-thread scratch. Not reentrant. */
 void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx);
+
+/* The same for parts that are cheaper together: fn runs [begin, end), at most `span` parts. */
+void pool_run_spans(struct pool *p, int n_parts, int span,
+                    void (*fn)(void *ctx, int begin, int end, int thread), void *ctx);
 
 #endif

@@ -281,8 +281,12 @@ static void test_quantized(void **state)
             for (int i = 0; i < COUNT(ins); i++)
                 for (int n_tok = 1; n_tok <= 33; n_tok += n_tok < 18 ? 1 : 5)
                     check_shape((enum kn_type)type, outs[o], ins[i], n_tok, ORDINARY);
-        for (int fill = 0; fill < FILLS; fill++)
+        for (int n_tok = 1; n_tok <= 9; n_tok += 4) /* so many rows that 8 panels go together */
+            check_shape((enum kn_type)type, 207, 576, n_tok, ORDINARY);
+        for (int fill = 0; fill < FILLS; fill++) {
             check_shape((enum kn_type)type, 35, 160, 11, (enum fill)fill);
+            check_shape((enum kn_type)type, 207, 160, 1, (enum fill)fill);
+        }
         check_shape((enum kn_type)type, 17, 16384, 33,
                     ORDINARY); /* more than one block of tokens */
     }

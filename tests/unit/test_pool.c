@@ -80,6 +80,47 @@ static void more_threads_than_cores(void **state)
     check_pool(48, 1500, 5);
 }
 
+struct spans {
+    struct count count;
+    int span, next; /* where the one thread's next span begins; -1: there are more threads */
+    atomic_int bad;
+};
+
+static void count_span(void *ctx, int begin, int end, int thread)
+{
+    struct spans *s = ctx;
+    bool whole = begin < end && end - begin <= s->span;
+    if (!whole || (s->next >= 0 && begin != s->next)) atomic_fetch_add(&s->bad, 1);
+    if (s->next >= 0) s->next = end;
+    for (int i = begin; i < end; i++) count_part(&s->count, i, thread);
+}
+
+static void spans_cover_all_parts_once(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 7; n_threads += 3) {
+        struct pool *p;
+        struct spans *s = calloc(1, sizeof *s);
+        int expected[PARTS_MAX] = {0};
+        assert_int_equal(pool_open(&p, n_threads, NULL), 0);
+        s->count.n_threads = n_threads;
+        s->count.work = 10;
+        for (int j = 0; j < 1200; j++) {
+            int n_parts = j % PARTS_MAX;
+            s->span = 1 + j % 17;
+            s->next = n_threads == 1 ? 0 : -1;
+            pool_run_spans(p, n_parts, s->span, count_span, s);
+            if (n_threads == 1) assert_int_equal(s->next, n_parts);
+            for (int i = 0; i < n_parts; i++) expected[i]++;
+        }
+        assert_memory_equal(s->count.runs, expected, sizeof expected);
+        assert_int_equal(atomic_load(&s->bad), 0);
+        assert_int_equal(atomic_load(&s->count.bad_thread), 0);
+        free(s);
+        pool_close(p);
+    }
+}
+
 /* The job's memory is the caller's stack: a worker that touches a finished job writes into the next
  * frame, and the poison shows it. */
 struct frame {
@@ -178,6 +219,7 @@ int main(void)
         cmocka_unit_test(many_tiny_jobs),
         cmocka_unit_test(sizes_and_threads),
         cmocka_unit_test(more_threads_than_cores),
+        cmocka_unit_test(spans_cover_all_parts_once),
         cmocka_unit_test(late_workers_touch_nothing),
         cmocka_unit_test(foreign_busy_threads),
     };

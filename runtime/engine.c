@@ -251,7 +251,9 @@ static int open_model(struct engine *g, const struct options *o, struct err *e)
     bool as_f32 = o->weights && !strcmp(o->weights, "f32");
     if (!rc) rc = model_open(&g->model, file, as_f32, e);
     g->temperature = sampling_default().temperature;
-    if (!rc) gguf_get_f32(g->model->file, "general.sampling.temp", &g->temperature);
+    float own;
+    bool has_own = !rc && gguf_get_f32(g->model->file, "general.sampling.temp", &own);
+    if (has_own && own >= 0 && own <= 100) g->temperature = own; /* as --temp takes it */
     return rc;
 }
 

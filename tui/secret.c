@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +17,21 @@
 /* The signal that came while somebody was asked; 0 = none. */
 static volatile sig_atomic_t caught;
 
-/* One line from fd, without its end; false when there is none. Read byte by byte: nothing of it
- * stays in a buffer of stdio's. */
-static bool read_line(int fd, char out[LIBRARY_PASSPHRASE_MAX])
+/* One line from fd, without its end; false when there is none, or a signal that only `mask` lets
+ * through is caught (NULL = none is). Read byte by byte: nothing of it stays in a buffer of
+ * stdio's. */
+static bool read_line(int fd, const sigset_t *mask, char out[LIBRARY_PASSPHRASE_MAX])
 {
+    struct pollfd input = {.fd = fd, .events = POLLIN};
     size_t n = 0;
     char c;
     for (;;) {
+        if (mask && ppoll(&input, 1, NULL, mask) < 0) {
+            if (caught) return false;
+            continue;
+        }
         ssize_t got = read(fd, &c, 1);
-        if (got < 0 && errno == EINTR && !caught) continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got <= 0 || c == '\n') {
             out[n] = 0;
             return got > 0 || n > 0;
@@ -37,7 +44,7 @@ static int from_file(const char *path, char out[LIBRARY_PASSPHRASE_MAX], struct 
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_set(e, ERR_FAIL, "--passphrase-file %s: %s", path, strerror(errno));
-    bool got = read_line(fd, out);
+    bool got = read_line(fd, NULL, out);
     close(fd);
     return got ? 0 : err_set(e, ERR_FAIL, "--passphrase-file %s is empty", path);
 }
@@ -47,7 +54,8 @@ static void on_signal(int sig)
     caught = sig;
 }
 
-static bool ask_silently(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+static bool ask_silently(int tty, const char *question, const sigset_t *mask,
+                         char out[LIBRARY_PASSPHRASE_MAX])
 {
     struct termios before, silent;
     if (tcgetattr(tty, &before)) return false;
@@ -55,7 +63,7 @@ static bool ask_silently(int tty, const char *question, char out[LIBRARY_PASSPHR
     silent.c_lflag &= ~(tcflag_t)ECHO;
     if (write(tty, question, strlen(question)) < 0 || tcsetattr(tty, TCSAFLUSH, &silent))
         return false;
-    bool got = read_line(tty, out);
+    bool got = read_line(tty, mask, out);
     tcsetattr(tty, TCSAFLUSH, &before);
     return write(tty, "\n", 1) == 1 && got;
 }
@@ -65,13 +73,18 @@ static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHR
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     enum { N = sizeof signals / sizeof signals[0] };
-    struct sigaction end = {.sa_handler = on_signal}, before[N]; /* no SA_RESTART: reading ends */
+    struct sigaction end = {.sa_handler = on_signal}, before[N];
+    sigset_t asking, mask;
+    sigemptyset(&asking);
+    for (int i = 0; i < N; i++) sigaddset(&asking, signals[i]);
+    sigprocmask(SIG_BLOCK, &asking, &mask); /* they come while it waits, and at no other moment */
     caught = 0;
     for (int i = 0; i < N; i++) sigaction(signals[i], &end, &before[i]);
-    bool got = ask_silently(tty, question, out);
+    bool got = ask_silently(tty, question, &mask, out);
     for (int i = 0; i < N; i++) sigaction(signals[i], &before[i], NULL);
     if (caught) raise(caught);
-    return got && !caught;
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return got;
 }
 
 static int from_terminal(bool fresh, char out[LIBRARY_PASSPHRASE_MAX], struct err *e)

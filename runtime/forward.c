@@ -10,6 +10,7 @@
 #include "runtime/score.h"
 
 #define TOKENS_PER_PART 16 /* of work that is cut by tokens */
+#define SCORE_TOKENS    64 /* of a chunk, per pass over a retaining head's first layer */
 #define ATTEND_TOKENS   FORWARD_ATTEND_TOKENS
 #define SURPRISE_ROWS   16 /* tokens whose logits are worked out together */
 /* Slots per part when one token attends: a fixed cut, so that the order of the sum does not depend
@@ -336,13 +337,13 @@ static void append_part(void *ctx, int part, int thread)
 
 /* ---- attention and scoring ------------------------------------------------------------------- */
 
-/* Parts of the job: first attention by (head, token block or slot split), then scoring by token
- * block; both read the projections, neither needs the other. */
+/* Parts of the job: first scoring by token block, the longest ones, then attention by (head, token
+ * block or slot split); both read the projections, neither needs the other. */
 struct attend_job {
     struct step *s;
+    int n_score;
     int n_splits; /* one token: parts per head */
     int n_blocks; /* many tokens: token blocks per head */
-    int n_attend; /* attention parts */
 };
 
 static struct kn_attend attend_args(const struct step *s, int head)
@@ -431,8 +432,7 @@ static void score_block(const struct step *s, int block)
 {
     const struct forward *f = s->f;
     const struct heads_layer *l = &f->heads->layers[s->index];
-    int t0 = block * TOKENS_PER_PART;
-    int n = s->n - t0 < TOKENS_PER_PART ? s->n - t0 : TOKENS_PER_PART;
+    int t0 = block * SCORE_TOKENS, n = s->n - t0 < SCORE_TOKENS ? s->n - t0 : SCORE_TOKENS;
     int64_t began_ns = score_begins(f);
     for (int t = t0; quantized(&l->w1) && t < t0 + n; t++) quantize_row(f, &f->act_qkv, f->qkv, t);
     size_t at = (size_t)t0 * (size_t)f->act_qkv.n_in, g = at / KN_GROUP;
@@ -447,15 +447,15 @@ static void score_block(const struct step *s, int block)
 static void attend_part(void *ctx, int part, int thread)
 {
     const struct attend_job *j = ctx;
-    int per_head = j->s->n == 1 ? j->n_splits : j->n_blocks;
-    if (part >= j->n_attend && j->s->n == 1)
+    int at = part - j->n_score;
+    if (at < 0 && j->s->n == 1)
         score_later(j->s);
-    else if (part >= j->n_attend)
-        score_block(j->s, part - j->n_attend);
+    else if (at < 0)
+        score_block(j->s, part);
     else if (j->s->n == 1)
-        attend_split(j, part / per_head, part % per_head);
+        attend_split(j, at / j->n_splits, at % j->n_splits);
     else
-        attend_block(j, part / per_head, part % per_head, thread);
+        attend_block(j, at / j->n_blocks, at % j->n_blocks, thread);
 }
 
 /* log of the softmax's sum over parts: M + log(sum_i e^(m_i - M) l_i). */
@@ -495,9 +495,9 @@ static void attend(struct step *s)
     struct attend_job j = {.s = s};
     j.n_splits = parts_of(longest + 1, ATTEND_SPLIT);
     j.n_blocks = parts_of(s->n, ATTEND_TOKENS);
-    j.n_attend = f->model->n_kv_head * (s->n == 1 ? j.n_splits : j.n_blocks);
-    int n_score = predicts(f) ? parts_of(s->n, TOKENS_PER_PART) : 0;
-    pool_run(f->pool, j.n_attend + n_score, attend_part, &j);
+    j.n_score = predicts(f) ? parts_of(s->n, SCORE_TOKENS) : 0;
+    int n_attend = f->model->n_kv_head * (s->n == 1 ? j.n_splits : j.n_blocks);
+    pool_run(f->pool, j.n_score + n_attend, attend_part, &j);
     if (s->n == 1) merge_splits(&j);
 }
 

@@ -204,9 +204,8 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++) acc[p][0] = acc[p][1] = _mm256_setzero_ps();
     for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
-        float total;
-        int32_t first;
-        const struct act_at at = act_of_token(x, g, &total, &first);
+        struct act_one one;
+        const struct act_at at = act_of_token(type, x, g, &one);
         const size_t ahead = panel_ahead(type, P, step, g, n_group);
 
 #pragma GCC unroll 4

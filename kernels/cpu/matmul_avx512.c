@@ -137,9 +137,7 @@ V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *
     unpack(type, w, panel);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
-        dot[t] = type == KN_Q4   ? dot_offset(8, x.sum[t])
-                 : type == KN_Q8 ? dot_offset(128, x.sum[t])
-                                 : _mm512_setzero_si512();
+        dot[t] = panel_offset(type) ? _mm512_set1_epi32(x.start[t]) : _mm512_setzero_si512();
     dot_tile_columns(dot, T, w, x.q, 0, 8);
     add_scaled(acc, T, dot, panel_scales(panel, 0), x.d);
     if (type != KN_Q4A && type != KN_Q5A) return;
@@ -159,7 +157,7 @@ V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahea
     for (int t = 0; t < PANEL_TOK; t++)
         acc[t] = v16_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
     for (int g = 0; g < n_group; g++, x++, panels += panel_bytes(type)) {
-        panel_prefetch(panels + ahead, panel_bytes(type));
+        if (ahead) panel_prefetch(panels + ahead, panel_bytes(type));
         add_group(type, acc, PANEL_TOK, panels, act_in_tile(x));
     }
 #pragma GCC unroll 8
@@ -175,9 +173,8 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 #pragma GCC unroll 8
     for (int p = 0; p < P; p++) acc[p] = _mm512_setzero_ps();
     for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
-        float total;
-        int32_t first;
-        const struct act_at at = act_of_token(x, g, &total, &first);
+        struct act_one one;
+        const struct act_at at = act_of_token(type, x, g, &one);
         const size_t ahead = panel_ahead(type, P, step, g, n_group);
 
 #pragma GCC unroll 8

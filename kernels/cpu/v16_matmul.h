@@ -122,7 +122,7 @@ static inline void matmul_bf16_v16(const struct kn_matmul *job, float *y)
 
 /* ---- retaining head ------------------------------------------------------------------------- */
 
-enum { SCORE_TOK = 16, SCORE_HIDDEN = 128 }; /* hidden tile: 8 KB of stack */
+enum { SCORE_TOK = 64, SCORE_HIDDEN = 128 }; /* hidden tile: 32 KB of stack */
 
 V16_INLINE float score_dot(const float *w2, const float *hidden, int n)
 {
@@ -152,7 +152,7 @@ static inline void score_v16(const struct kn_score *job, matmul_range *matmul_q8
 {
     const size_t n_in = (size_t)job->w1->n_in, n_group = n_in / KN_GROUP;
     matmul_range *const matmul = job->w1->type == KN_Q8 ? matmul_q8 : matmul_f32_v16;
-    _Alignas(64) float hidden[SCORE_TOK * SCORE_HIDDEN] = {0};
+    _Alignas(64) float hidden[SCORE_TOK * SCORE_HIDDEN];
 
     memset(job->out, 0, (size_t)job->n_tok * (size_t)job->n_head * sizeof *job->out);
     for (int t0 = 0; t0 < job->n_tok; t0 += SCORE_TOK) {
@@ -176,6 +176,7 @@ static inline void score_v16(const struct kn_score *job, matmul_range *matmul_q8
                 .row1 = j + n,
                 .y_stride = SCORE_HIDDEN,
             };
+            if (n % 16) memset(hidden, 0, sizeof hidden); /* behind the last unit */
             matmul(&layer1, hidden);
             score_tile(job, hidden, j, n, n_tok, job->out + t * (size_t)job->n_head);
         }

@@ -20,22 +20,23 @@
 
 enum {
     PANEL_BLOCK = 16,
-    PANEL_CHUNK = 64,
+    PANEL_CHUNK = 32,
     PANEL_AHEAD = 4096, /* bytes that a stream is prefetched, about */
 };
 
-/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x. */
+/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x, and what the
+ * weights' offset takes from every dot product. */
 struct act_group {
     int8_t q[PANEL_TOK][KN_GROUP];
     float d[PANEL_TOK], total[PANEL_TOK];
-    int32_t sum[PANEL_TOK], first[PANEL_TOK];
+    int32_t sum[PANEL_TOK], first[PANEL_TOK], start[PANEL_TOK];
 };
 
 /* Where the same numbers of T tokens stand: token t's q at q + t * KN_GROUP, the rest at [t]. */
 struct act_at {
     const int8_t *q;
     const float *d, *total;
-    const int32_t *sum, *first;
+    const int32_t *sum, *first, *start;
 };
 
 V16_INLINE size_t panel_bytes(enum kn_type type)
@@ -47,6 +48,12 @@ V16_INLINE size_t panel_bytes(enum kn_type type)
     case KN_Q5A: return sizeof(struct kn_q5a_panel);
     default: return sizeof(struct kn_q6_panel);
     }
+}
+
+/* What weights of one scale per group are stored with. */
+V16_INLINE int32_t panel_offset(enum kn_type type)
+{
+    return type == KN_Q4 ? 8 : type == KN_Q8 ? 128 : 0;
 }
 
 static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
@@ -65,8 +72,8 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
                              int n_group, const struct kn_act *x, float *y, int n_row);
 
 /* Tokens [t0, t0 + n_tok) of groups [g0, g0 + n_group); what is missing in a tile is zero. */
-static inline void pack_tile(struct act_group *out, const struct kn_act *x, int t0, int n_tok,
-                             int g0, int n_group)
+V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct kn_act *x, int t0,
+                          int n_tok, int g0, int n_group)
 {
     const size_t row = (size_t)x->n_in / KN_GROUP;
 
@@ -78,8 +85,10 @@ static inline void pack_tile(struct act_group *out, const struct kn_act *x, int 
             memcpy(out[g].q[t], x->q + (at + (size_t)g) * KN_GROUP, KN_GROUP);
             out[g].d[t] = x->d[at + (size_t)g];
             out[g].sum[t] = x->sum[at + (size_t)g];
-            out[g].first[t] = v16_sum_i8(out[g].q[t]);
-            out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
+            out[g].start[t] = -panel_offset(type) * out[g].sum[t];
+            if (type == KN_Q6) out[g].first[t] = v16_sum_i8(out[g].q[t]);
+            if (type == KN_Q4A || type == KN_Q5A)
+                out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
         }
     }
 }
@@ -94,7 +103,7 @@ V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int 
     for (int t = 0; t < n_tok; t += PANEL_TOK) {
         const int n = n_tok - t < PANEL_TOK ? n_tok - t : PANEL_TOK;
 
-        pack_tile(x, job->x, t, n, g0, n_group);
+        pack_tile(type, x, job->x, t, n, g0, n_group);
         for (int r = r0; r < r1; r += KN_PANEL)
             panel_tile(type, panel_at(job->w, r, g0), t == 0 && r + KN_PANEL < r1 ? row : 0,
                        n_group, x, n, y + (size_t)t * job->y_stride + (r - job->row0),
@@ -149,17 +158,26 @@ V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, fl
 
 V16_INLINE struct act_at act_in_tile(const struct act_group *x)
 {
-    const struct act_at at = {x->q[0], x->d, x->total, x->sum, x->first};
+    const struct act_at at = {x->q[0], x->d, x->total, x->sum, x->first, x->start};
     return at;
 }
 
-/* Group g of the first token of x. */
-V16_INLINE struct act_at act_of_token(const struct kn_act *x, int g, float *total, int32_t *first)
-{
-    const struct act_at at = {x->q + g * KN_GROUP, x->d + g, total, x->sum + g, first};
+/* What act_at needs beside a group of one token. */
+struct act_one {
+    float total;
+    int32_t first, start;
+};
 
-    *total = x->d[g] * (float)x->sum[g];
-    *first = v16_sum_i8(at.q);
+/* Group g of the first token of x. */
+V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x, int g,
+                                      struct act_one *one)
+{
+    const int8_t *q = x->q + g * KN_GROUP;
+    const struct act_at at = {q, x->d + g, &one->total, x->sum + g, &one->first, &one->start};
+
+    one->total = x->d[g] * (float)x->sum[g];
+    one->first = v16_sum_i8(q);
+    one->start = -panel_offset(type) * x->sum[g];
     return at;
 }
 

@@ -99,7 +99,7 @@ static void check(enum kn_type type, int n_in, int n_hidden, int n_head, int n_t
 
 static void test_score(void **state)
 {
-    static const int hidden[] = {1, 16, 40, 128, 129, 300}, toks[] = {1, 2, 7, 16, 33};
+    static const int hidden[] = {1, 16, 40, 128, 129, 300}, toks[] = {1, 2, 7, 16, 33, 65};
 
     (void)state;
     for (int j = 0; j < COUNT(hidden); j++)

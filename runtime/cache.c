@@ -231,7 +231,8 @@ void cache_recount(struct cache *c, int index)
     const struct cache_head *h = &c->heads[index];
     uint32_t *k = c->kept + (size_t)index * RETENTION_COLS;
     memset(k, 0, RETENTION_COLS * sizeof *k);
-    int shift = __builtin_ctzll((unsigned long long)c->col_width);
+    int shift = 0;
+    while (c->col_width >> shift > 1) shift++;
     for (int s = 0; s < h->len; s++) k[h->pos[s] >> shift]++;
 }
 

@@ -1,5 +1,6 @@
-/* bf16 SwiGLU and RMSNorm, forward and backward, for training on a CPU: PyTorch runs each as half a
- * dozen passes over memory. Built by model.py; all matrices row-major, n rows of d. */
+/* bf16 SwiGLU, RMSNorm and causal softmax, forward and backward, for training on a CPU: PyTorch
+ * runs each as half a dozen passes over memory. Built by model.py; all matrices row-major, n rows
+ * of d. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -72,5 +73,42 @@ void rms_backward(const bf16 *x, const bf16 *weight, const bf16 *d_out, const fl
         sum /= (float)d;
         for (long i = 0; i < d; i++)
             d_x[r * d + i] = round_bf16(k * (f32(gr[i]) * f32(weight[i]) - f32(xr[i]) * k * sum));
+    }
+}
+
+/* logits: [n, end], those of queries start, start + 1 … of m, again and again; in place. What
+ * stands behind a query gets the weight 0. */
+void softmax_forward(bf16 *logits, long n, long m, long start, long end)
+{
+#pragma omp parallel for
+    for (long r = 0; r < n; r++) {
+        bf16 *x = logits + r * end;
+        long seen = start + r % m + 1;
+        float most = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : most)
+        for (long i = 0; i < seen; i++) most = fmaxf(most, f32(x[i]));
+#pragma omp simd reduction(+ : sum)
+        for (long i = 0; i < seen; i++) sum += expf(f32(x[i]) - most);
+        float scale = 1 / sum;
+#pragma omp simd
+        for (long i = 0; i < seen; i++) x[i] = round_bf16(expf(f32(x[i]) - most) * scale);
+        memset(x + seen, 0, (size_t)(end - seen) * sizeof *x);
+    }
+}
+
+/* d_p becomes the gradient of the logits; p: what softmax_forward made */
+void softmax_backward(const bf16 *p, bf16 *d_p, long n, long m, long start, long end)
+{
+#pragma omp parallel for
+    for (long r = 0; r < n; r++) {
+        const bf16 *w = p + r * end;
+        bf16 *d = d_p + r * end;
+        long seen = start + r % m + 1;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (long i = 0; i < seen; i++) sum += f32(w[i]) * f32(d[i]);
+#pragma omp simd
+        for (long i = 0; i < seen; i++) d[i] = round_bf16(f32(w[i]) * (f32(d[i]) - sum));
+        memset(d + seen, 0, (size_t)(end - seen) * sizeof *d);
     }
 }

@@ -164,6 +164,19 @@ def digits(r, *lengths):
     return ''.join(r.choice('0123456789') for _ in range(r.choice(lengths)))
 
 
+def runs(r, n):
+    """Digits half of which repeat their neighbour: harder to copy (InfiniteBench's R.Number)."""
+    text = digits(r, n // 2)
+    while len(text) < n:
+        i = r.randrange(len(text))
+        text = text[:i] + text[i] + text[i:]
+    return text
+
+
+def sequence(r):
+    return runs(r, 10) if r.random() < .5 else digits(r, 10)
+
+
 def letters(r, n):
     return ''.join(r.choice('ABCDEFGHIJKLMNOPQRSTUVWXYZ') for _ in range(n))
 
@@ -782,7 +795,7 @@ class Conversation:
         n = r.randint(0, 3) if n_documents is None else n_documents
         kind = r.choice(SECRETS)
         value = self.learn(('the', kind), pseudo(r) if kind == 'code word' else
-                           digits(r, 10) if kind == 'sequence of digits' else
+                           sequence(r) if kind == 'sequence of digits' else
                            digits(r, 4, 5, 5, 5, 6))
         needle = r.choice((f'The {kind} is {value}. Remember it. {value} is the {kind}.',
                            f'The {kind} is {value}. Remember it.', f'The {kind} is {value}.'))
@@ -816,7 +829,7 @@ class Conversation:
         x = r.random()
         text = (' '.join(pseudo(r) if r.random() < .5 else r.choice(NOUNS + ADJECTIVES + VERBS)
                          for _ in range(r.randint(2, 10))) if x < .5 else
-                digits(r, *range(3, 13)) if x < .7 else self.sentence()[:-1])
+                digits(r, *range(3, 13)) if x < .6 else runs(r, 10) if x < .7 else self.sentence()[:-1])
         self.add(r.choice(REPEAT) + text, marked(text))
 
 
@@ -857,7 +870,7 @@ def grass(r, n_tokens, count):
     n = max(2, (n_tokens - 60) // count(' ' + GRASS))
     before = r.randrange(0, int(n * .95))
     kind = r.choice(('pass key', 'sequence of digits', 'secret number'))
-    value = digits(r, 10 if kind == 'sequence of digits' else 5)
+    value = sequence(r) if kind == 'sequence of digits' else digits(r, 5)
     needle = f'The {kind} is {value}. Remember it. {value} is the {kind}.'
     text = ' '.join([GRASS] * before + [needle] + [GRASS] * (n - before))
     return ([('user', IMPORTANT + text), ('assistant', 'Okay, I have read it.')],

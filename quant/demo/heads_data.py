@@ -1,6 +1,6 @@
 """Write what the demo model's retaining heads are trained on: JSON lines for `retain heads train`.
 
-    heads_data.py [--rows 4000] [--tokens 1024] [--seed 5] > rows.jsonl
+    heads_data.py [--rows 4000] [--seed 5] > rows.jsonl
 
 A row is a conversation with facts in filler, then questions about all of them with their answers.
 """
@@ -16,9 +16,11 @@ def count(text):
     return len(text) // 4 + 1
 
 
-def row(r, n_tokens):
+def row(r):
+    n_tokens = r.choice((1024, 1024, 2048, 4096))
+    most = 12 if n_tokens == 1024 else 24
     kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .15, .05))[0]
-    n_facts = {'chat': r.randint(2, 12), 'key': r.choice((8, 16, 24))}.get(kind, 1)
+    n_facts = {'chat': r.randint(2, most), 'key': 8 * r.randint(1, most // 4)}.get(kind, 1)
     turns, questions = generate.memory(r, r.randint(n_tokens * 35 // 100, n_tokens * 75 // 100),
                                        n_facts, count, kind)
     if r.random() < .1:
@@ -44,9 +46,8 @@ def merge(turns):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser()
     parser.add_argument('--rows', type=int, default=4000)
-    parser.add_argument('--tokens', type=int, default=1024)
     parser.add_argument('--seed', type=int, default=5)
     a = parser.parse_args()
     r = random.Random(a.seed)
     for _ in range(a.rows):
-        print(json.dumps(row(r, a.tokens), ensure_ascii=False))
+        print(json.dumps(row(r), ensure_ascii=False))

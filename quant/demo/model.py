@@ -24,9 +24,9 @@ class Config:
     n_kv: int = 2
     head_dim: int = 64
     ffn: int = 768
-    theta: float = 10000.0
+    theta: float = 50000.0
     eps: float = 1e-5
-    context: int = 1024      # the longest row trained on
+    context: int = 4608      # the longest row trained on: 4096 units, a chunk, a reserve
 
 
 # ------------------------------------------------------------------------------- fused operations
@@ -89,6 +89,42 @@ class FusedRMS(torch.autograd.Function):
         return d_x, d_weight.to(weight.dtype), None
 
 
+class FusedAttention(torch.autograd.Function):
+    """Causal attention of q [heads, group, n, head_dim] to k, v [heads, n, head_dim], QUERIES queries
+    at a time: none looks at keys that stand behind its block."""
+    QUERIES = 256
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        heads, group, n, d = q.shape
+        out, weights = torch.empty_like(q), []
+        for start in range(0, n, FusedAttention.QUERIES):
+            end = min(start + FusedAttention.QUERIES, n)
+            p = torch.bmm(q[:, :, start:end].reshape(heads, -1, d), k[:, :end].transpose(1, 2))
+            call('softmax_forward', p, p.shape[0] * p.shape[1], end - start, start, end)
+            out[:, :, start:end] = torch.bmm(p, v[:, :end]).view(heads, group, -1, d)
+            weights.append(p)
+        ctx.save_for_backward(q, k, v, *weights)
+        return out
+
+    @staticmethod
+    def backward(ctx, d_out):
+        q, k, v, *weights = ctx.saved_tensors
+        heads, group, n, d = q.shape
+        d_q = torch.empty_like(q)
+        d_k, d_v = (torch.zeros_like(x, dtype=torch.float) for x in (k, v))
+        for i, p in enumerate(weights):
+            start = i * FusedAttention.QUERIES
+            end = p.shape[2]
+            d_o = d_out[:, :, start:end].reshape(heads, -1, d)
+            d_v[:, :end] += torch.bmm(p.transpose(1, 2), d_o)
+            d_p = torch.bmm(d_o, v[:, :end].transpose(1, 2))
+            call('softmax_backward', p, d_p, p.shape[0] * p.shape[1], end - start, start, end)
+            d_q[:, :, start:end] = torch.bmm(d_p, k[:, :end]).view(heads, group, -1, d)
+            d_k[:, :end] += torch.bmm(d_p.transpose(1, 2), q[:, :, start:end].reshape(heads, -1, d))
+        return d_q, d_k.to(k.dtype), d_v.to(v.dtype)
+
+
 class WeightedCrossEntropy(torch.autograd.Function):
     """Of logits hidden · embᵀ: (weighted mean, loss of every token). Their gradient is
     made on the way forward, in place, so that the largest matrix exists once."""
@@ -120,6 +156,15 @@ def swiglu(gate, up):
     if FUSED and gate.dtype == torch.bfloat16:
         return FusedSwiGLU.apply(gate, up)
     return F.silu(gate) * up
+
+
+def attend(q, k, v):
+    """As FusedAttention, and the logits [heads, group, n, n]."""
+    heads, group, n, d = q.shape
+    logits = torch.bmm(q.reshape(heads, -1, d), k.transpose(1, 2)).view(heads, group, n, n)
+    mask = torch.full((n, n), float('-inf'), dtype=q.dtype).triu_(1)
+    p = torch.softmax(logits + mask, -1).view(heads, -1, n)
+    return torch.bmm(p, v).view(q.shape), logits
 
 
 # ------------------------------------------------------------------------------------------ model
@@ -169,7 +214,6 @@ class Llama(nn.Module):
         group = c.n_heads // c.n_kv
         x = F.embedding(ids, cast(self.emb)) * math.sqrt(c.d)
         cos, sin = (t.to(x.dtype) for t in rope_tables(n, c.head_dim, c.theta))
-        mask = torch.full((n, n), float('-inf'), dtype=x.dtype).triu_(1)
         for i, layer in enumerate(self.layers):
             h = rms(x, cast(layer.attn_norm), c.eps)
             q, k, v = (F.linear(h, cast(w)) for w in (layer.q, layer.k, layer.v))
@@ -177,14 +221,15 @@ class Llama(nn.Module):
             qh = qh * c.head_dim ** -.5
             kh = rope(k.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2), cos, sin)
             vh = v.view(rows, n, c.n_kv, c.head_dim).transpose(1, 2)
-            # one matrix product per KV head: the queries that share it stand below one another
-            logits = torch.bmm(qh.reshape(rows * c.n_kv, group * n, c.head_dim),
-                               kh.reshape(rows * c.n_kv, n, c.head_dim).transpose(1, 2))
-            logits = logits.view(rows * c.n_kv, group, n, n)
+            qkv = (qh.reshape(rows * c.n_kv, group, n, c.head_dim),
+                   kh.reshape(rows * c.n_kv, n, c.head_dim),
+                   vh.reshape(rows * c.n_kv, n, c.head_dim))
+            if FUSED and x.dtype == torch.bfloat16 and watch is None:
+                o = FusedAttention.apply(*qkv)
+            else:
+                o, logits = attend(*qkv)
             if watch is not None:
                 watch.append((q, k, v, logits.view(rows, c.n_kv, group, n, n)))
-            p = torch.softmax(logits + mask, -1).view(rows * c.n_kv, group * n, n)
-            o = torch.bmm(p, vh.reshape(rows * c.n_kv, n, c.head_dim))
             o = o.view(rows, c.n_heads, n, c.head_dim).transpose(1, 2).reshape(rows, n, -1)
             x = x + F.linear(o, cast(layer.out))
             h = rms(x, cast(layer.ffn_norm), c.eps)

@@ -3,7 +3,7 @@
 #
 #   quant/demo/recipe.sh [OUTDIR]        default build/demo
 #
-# MINUTES (50) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex;
+# MINUTES (90) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex;
 # RETAIN (build/retain) trains the heads.
 # Run again with the same OUTDIR it goes on where it stopped.
 set -eu
@@ -28,17 +28,17 @@ step() {
 
 [ -f "$out/tokenizer.json" ] || step tokenizer "$out/tokenizer.json"
 with="--model $out/model.pt --tokenizer $out/tokenizer.json"
-step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-50}"
+step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-90}"
 step export $with --out "$out"
 # retaining heads: the program's own trainer, on the model as it will run; goes on where it stopped
 model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
 echo "== heads"
 [ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" --labels both \
-    --hidden 128 --steps 250 --batch 4 --rate .002
-# the whole cache only within the length trained on; beyond it nothing but eviction makes sense
+    --hidden 128 --steps 150 --batch 4 --rate .002
 {
     step evaluate $with --policy full --length 900 --budget 0
     "$retain" eval recall $model --heads "$heads" --policy keeper,locret,sink,random --budget 64,256 \
         --length 2048,8192,32768
+    "$retain" eval recall $model --policy full --length 1000,2000,4000
 } | tee "$out/evaluation.txt"

@@ -17,7 +17,9 @@ from generate import MARK
 from model import Config, Llama, WeightedCrossEntropy
 from tokenizer import BOS, END, FIRST_BYTE, PAD, ROLES, Tokenizer
 
-PHASES = ((256, 16, 1600), (512, 8, 1200), (1024, 4, 5000))      # (row length, rows, steps)
+LONG = (1024, 4), (2048, 2), (Config.context, 1), (Config.context, 1)
+PHASES = ((((256, 16),), 1600), (((512, 8),), 1200), (((1024, 4),), 4500), (LONG, 800))
+#        ((row length, rows), … to choose from, steps)
 MEMORY_FROM = .35      # progress at which rows that are all about memory come in
 WARM_UP, DECAY = 80, .5      # steps; last share of the run
 ADAM_LR, MUON_LR, MUON_DECAY = 2e-3, .02, .05
@@ -59,13 +61,15 @@ def copy_row(r, n, vocab):
 
 
 def memory_turns(tokenizer, r, n):
-    """Facts scattered in filler, all the questions at the end, some of them again."""
+    """Facts scattered in filler, all the questions at the end. In short rows they are asked again and
+    again; in long ones that would teach to look at the answer before."""
+    long = n > 1024
     kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .1, .1))[0]
-    n_facts = {'chat': r.randint(2, 12), 'passkey': 2, 'key': r.choice((8, 16, 24)),
-               'grass': 1}[kind]
-    n_context = r.randint(int(n * .4), int(n * .8))
+    n_facts = {'chat': r.randint(2, 24 if long else 12), 'passkey': 2,
+               'key': 8 * r.randint(1, 12 if long else 6), 'grass': 1}[kind]
+    n_context = int(n * r.uniform(.6, .95) if long else n * r.uniform(.4, .8))
     turns, questions = generate.memory(r, n_context, n_facts, tokenizer.count, kind,
-                                       scatter=r.random() < .8)
+                                       scatter=r.random() < (.5 if long else .8))
     c = generate.Conversation(r)
     if r.random() < .08 and questions:
         turns = [('query', questions[0][0])] + turns
@@ -75,7 +79,8 @@ def memory_turns(tokenizer, r, n):
         if r.random() < .15:
             c.filler()
     while sum(tokenizer.count(text) + 2 for _, text in c.turns) < n - n_context:
-        c.filler() if not questions or r.random() < .3 else c.add(*r.choice(questions))
+        again = questions and not long and r.random() > .3
+        c.add(*r.choice(questions)) if again else c.filler()
     return turns + c.turns
 
 
@@ -198,14 +203,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--tokenizer', required=True)
     parser.add_argument('--out', required=True)
-    parser.add_argument('--minutes', type=float, default=50)
+    parser.add_argument('--minutes', type=float, default=90)
     parser.add_argument('--seed', type=int, default=1)
     a = parser.parse_args()
     tokenizer = Tokenizer.load(a.tokenizer)
     run = Run(tokenizer, a.seed)
     if os.path.exists(a.out):
         run.resume(a.out)
-    n_steps = sum(p[2] for p in PHASES)
+    n_steps = sum(steps for _, steps in PHASES)
     started, reported, tokens, sums = time.time() - run.seconds, time.time(), 0, {}
     while True:
         run.seconds = time.time() - started
@@ -213,10 +218,11 @@ def main():
         if progress >= 1:
             break
         done = 0
-        for n, rows, steps in PHASES:
+        for shapes, steps in PHASES:
             done += steps / n_steps
             if progress < done:
                 break
+        n, rows = run.random.choice(shapes)
         loss, weight = run.learn(*batch(tokenizer, run.random, rows, n, progress),
                                  learning_rate(run.step, progress))
         run.step += 1

@@ -219,7 +219,7 @@ static double logit(const struct heads_watch *w, int layer, int q, int t, int s)
     const float *key = x + s * row + (m->n_head + q / (m->n_head / m->n_kv_head)) * dim;
     double sum = 0;
     for (int i = 0; i < half; i++) {
-        double a = (t - s) * pow(10000, -2.0 * i / dim), x0 = (double)query[i];
+        double a = (t - s) * pow(50000, -2.0 * i / dim), x0 = (double)query[i];
         double x1 = (double)query[i + half], y0 = (double)key[i], y1 = (double)key[i + half];
         sum += (x0 * y0 + x1 * y1) * cos(a) + (x0 * y1 - x1 * y0) * sin(a);
     }
@@ -314,7 +314,7 @@ static void the_best_policy_is_the_default(void **state)
     o.budget = "4096";
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
-    assert_non_null(strstr(p.notice, "1024 positions"));
+    assert_non_null(strstr(p.notice, "4608 positions"));
     o.budget = NULL;
     g->heads->label_is_share = false;
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);

@@ -130,10 +130,11 @@ def table(columns, bytes_at, title):
 
 
 def tables():
-    table([(1000, b) for b in (500, 250, 125, 62, 31)], (1000, 125),
-          lambda n, b: f'{n / b:.0f}x, {b}')
-    table([(8192, 512), (8192, 256), (8192, 128), (32768, 512), (32768, 256), (131072, 256)],
-          (8192, 256), lambda n, b: f'{n // 1024}K, {n // b}x, {b}')
+    of = lambda n, b: f'{n / b:.0f}x, {b}'
+    table([(1000, b) for b in (500, 250, 125, 62, 31)], (1000, 125), of)
+    table([(8192, b) for b in (4096, 2048, 1024, 512, 256, 128)], (8192, 256), of)
+    table([(32768, b) for b in (4096, 2048, 1024, 512, 256)] + [(131072, b) for b in (4096, 256)],
+          (32768, 256), lambda n, b: f'{n // 1024}K, {of(n, b)}')
 
 
 ROWS = list(rows())

@@ -1,5 +1,6 @@
 #include "runtime/base/pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -43,15 +44,23 @@ struct worker {
     int thread;
 };
 
+/* Parts nobody has taken, and how many are taken at once: begin | end << 24 | span << 48. All in
+ * one word, so that whoever takes some knows the span of the job they belong to. */
 struct share {
-    _Alignas(LINE) _Atomic uint64_t left; /* parts nobody has taken: begin | end << 32 */
+    _Alignas(LINE) _Atomic uint64_t left;
 };
+
+enum { PARTS_BITS = 24, PARTS_MASK = (1 << PARTS_BITS) - 1 };
+
+static uint64_t share_word(uint64_t begin, uint64_t end, uint64_t span)
+{
+    return begin | end << PARTS_BITS | span << (2 * PARTS_BITS);
+}
 
 struct pool {
     /* written by the caller for each job, read by whoever holds a part */
     _Alignas(LINE) void (*fn)(void *ctx, int begin, int end, int thread);
     void *ctx;
-    _Atomic uint32_t span;                  /* read before a part is held: any value will do */
     _Alignas(LINE) _Atomic uint32_t n_jobs; /* futex of the workers */
     _Atomic uint32_t n_asleep;
     atomic_bool closing;
@@ -112,11 +121,12 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
 
 /* Takes a span of parts, about half of one where little is left: with short last spans threads end
  * together, but each part of them may cost more. */
-static uint32_t take(_Atomic uint64_t *left, uint32_t span, bool front, uint32_t *first)
+static uint32_t take(_Atomic uint64_t *left, bool front, uint32_t *first)
 {
     uint64_t seen = atomic_load_explicit(left, memory_order_relaxed);
     for (;;) {
-        uint32_t begin = (uint32_t)seen, end = (uint32_t)(seen >> 32), n = end - begin;
+        uint32_t begin = seen & PARTS_MASK, end = seen >> PARTS_BITS & PARTS_MASK, n = end - begin;
+        uint32_t span = (uint32_t)(seen >> (2 * PARTS_BITS));
         if (n == 0) return 0;
         if (n >= 2 * span)
             n = span;
@@ -125,7 +135,7 @@ static uint32_t take(_Atomic uint64_t *left, uint32_t span, bool front, uint32_t
         *first = front ? begin : end - n;
         begin += front ? n : 0;
         end -= front ? 0 : n;
-        if (atomic_compare_exchange_weak_explicit(left, &seen, begin | (uint64_t)end << 32,
+        if (atomic_compare_exchange_weak_explicit(left, &seen, share_word(begin, end, span),
                                                   memory_order_acquire, memory_order_relaxed))
             return n;
     }
@@ -134,10 +144,10 @@ static uint32_t take(_Atomic uint64_t *left, uint32_t span, bool front, uint32_t
 /* Takes and runs parts until none is left. */
 static void run_parts(struct pool *p, int thread)
 {
-    uint32_t first, n, span = atomic_load_explicit(&p->span, memory_order_relaxed);
+    uint32_t first, n;
     for (int i = 0; i < p->n_threads; i++) {
         struct share *s = &p->shares[(thread + i) % p->n_threads];
-        while ((n = take(&s->left, span, i == 0, &first))) {
+        while ((n = take(&s->left, i == 0, &first))) {
             p->fn(p->ctx, (int)first, (int)(first + n), thread);
             /* From here on the job may be over and the next one begun. */
             if (atomic_fetch_sub(&p->n_undone, n) == n && atomic_load(&p->caller_asleep))
@@ -179,6 +189,7 @@ static void wait_done(struct pool *p)
 void pool_run_spans(struct pool *p, int n_parts, int span,
                     void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
 {
+    assert(n_parts <= PARTS_MASK && span > 0 && span <= UINT16_MAX);
     if (p->n_threads == 1 || n_parts <= 1) {
         for (int i = 0; i < n_parts; i += span)
             fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
@@ -186,12 +197,12 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
     }
     p->fn = fn;
     p->ctx = ctx;
-    atomic_store_explicit(&p->span, (uint32_t)span, memory_order_relaxed);
     atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
     for (int i = 0; i < p->n_threads; i++) {
         uint64_t begin = (uint64_t)n_parts * (uint64_t)i / (uint64_t)p->n_threads;
         uint64_t end = (uint64_t)n_parts * (uint64_t)(i + 1) / (uint64_t)p->n_threads;
-        atomic_store_explicit(&p->shares[i].left, begin | end << 32, memory_order_release);
+        atomic_store_explicit(&p->shares[i].left, share_word(begin, end, (uint64_t)span),
+                              memory_order_release);
     }
     atomic_fetch_add(&p->n_jobs, 1);
     uint32_t n_asleep = atomic_load(&p->n_asleep);

@@ -71,6 +71,7 @@ start 80 24
 keys "stty -g >$home/before; $program list --db $home/sealed.db" Enter
 check 'the passphrase is asked for' wait_for '^passphrase:'
 keys C-c
+check 'the shell is back, what was typed before is dropped' wait_for '^\$ *$'
 keys "stty -g >$home/after; echo 'ov'er" Enter
 check 'left at the question' wait_for '^over'
 check 'and the terminal is as before' cmp "$home/before" "$home/after"

@@ -943,11 +943,9 @@ struct retention *retention_new(const struct session *s)
     size_t n = (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS;
     struct retention *r = calloc(1, sizeof *r);
     if (r) r->kept = calloc(n, sizeof *r->kept);
-    if (r && !r->kept) {
-        free(r);
-        r = NULL;
-    }
-    return r;
+    if (r && r->kept) return r;
+    free(r);
+    return NULL;
 }
 
 void retention_free(struct retention *r)

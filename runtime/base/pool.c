@@ -20,12 +20,12 @@
 /* How a job ends safely
  *
  * A job's parts are split evenly into one share per thread, a word that holds where it begins and
- * ends. Its thread takes spans of parts from the front, and who has nothing left from the back of
- * others, by compare-and-swap: whoever succeeds owns parts of the job that is current at that
- * moment, and that job cannot end before they are reported done, so fn and ctx may be read after
- * the swap, and only then. A worker that wakes late finds either empty shares (it touches nothing)
- * or the next job's (it helps with that one). So the caller waits for parts, never for workers, and
- * no generation counter has to be compared.
+ * ends, and the span. Its thread takes spans of parts from the front, and who has nothing left from
+ * the back of others, by compare-and-swap: whoever succeeds owns parts of the job that is current
+ * at that moment, and that job cannot end before they are reported done, so fn and ctx may be read
+ * after the swap, and only then. A worker that wakes late finds either empty shares (it touches
+ * nothing) or the next job's (it helps with that one). So the caller waits for parts, never for
+ * workers, and no generation counter has to be compared.
  *
  * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
  * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,

@@ -22,7 +22,8 @@ int pool_n_threads(const struct pool *p);
  * `thread` is in [0, pool_n_threads): an index into per-thread scratch. Not reentrant. */
 void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx);
 
-/* The same for parts that are cheaper together: fn runs [begin, end), at most `span` parts. */
+/* The same for parts that are cheaper together: fn runs [begin, end), at most `span` parts.
+ * n_parts: below 2^24; span: 1 … 65535. */
 void pool_run_spans(struct pool *p, int n_parts, int span,
                     void (*fn)(void *ctx, int begin, int end, int thread), void *ctx);
 

@@ -288,6 +288,12 @@ static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
     return true;
 }
 
+/* One unit of every head, at position n_pos: heads hold theirs in order, and none beyond n_pos. */
+static bool is_newest(const struct cache *c, const struct segment *g)
+{
+    return g->header.form == SEGMENT_DENSE && g->header.n == 1 && g->header.pos == c->n_pos;
+}
+
 /* Units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
 static int take_tail(void *ctx, const struct store_tail *t)
 {
@@ -299,7 +305,7 @@ static int take_tail(void *ctx, const struct store_tail *t)
     for (int i = 0; i < c->shape.n_layer; i++) {
         struct segment g;
         if (!segment_open(&g, (const uint8_t *)t->units + (size_t)i * one, one) ||
-            !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
+            !is_newest(c, &g) || !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
             return 1;
     }
     if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all)) return 1;

@@ -835,6 +835,75 @@ static void crash(const char *dir, struct options o)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+struct tail {
+    struct store_tail rows[CRASH_AFTER];
+    int n;
+};
+
+static void *copy_of(const void *bytes, size_t n)
+{
+    void *p = malloc(n + 1);
+    assert_non_null(p);
+    return memcpy(p, bytes, n);
+}
+
+static int keep_row(void *ctx, const struct store_tail *t)
+{
+    struct tail *tail = ctx;
+    struct store_tail *row = &tail->rows[tail->n++];
+    assert_in_range(tail->n, 1, CRASH_AFTER);
+    *row = *t;
+    row->text = copy_of(t->text, t->n_text);
+    row->units = t->n_units ? copy_of(t->units, t->n_units) : NULL;
+    return 0;
+}
+
+/* Units of the running answer that say of themselves to stand at `pos`, under checksums that are
+ * right. */
+static void forge_tail(const char *dir, uint32_t pos)
+{
+    struct library *l = open_library(dir);
+    struct store *store = library_store(l);
+    struct store_conversation c;
+    struct tail tail = {.n = 0};
+    struct err e;
+    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
+    assert_int_equal(store_tail_each(store, c.id, keep_row, &tail, &e), 0);
+    assert_int_equal(store_tail_clear(store, c.id, &e), 0);
+    for (int i = 0; i < tail.n; i++) {
+        struct store_tail *row = &tail.rows[i];
+        if (row->n_units) memcpy((char *)(uintptr_t)row->units + 4, &pos, sizeof pos);
+        assert_int_equal(store_tail_add(store, c.id, row, &e), 0);
+        free((void *)(uintptr_t)row->text);
+        free((void *)(uintptr_t)row->units);
+    }
+    library_close(l);
+}
+
+/* They are believed no more than other units. */
+static void test_forged_answer(void **state)
+{
+    (void)state;
+    static const uint32_t positions[] = {0, 1000, UINT32_MAX - 1};
+    struct options o = options_of("sink", "q4", 0);
+    o.n_predict = CRASH_AFTER + 1;
+    o.ignore_end = true;
+    for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
+        char *dir = temporary();
+        struct log log = {0};
+        crash(dir, o);
+        forge_tail(dir, positions[i]);
+        struct library *l = open_library(dir);
+        struct session *s = open_session(l, o, true);
+        assert_non_null(strstr(session_notice(s), "does not fit"));
+        say(s, said[5], &log);
+        session_close(s);
+        library_close(l);
+        str_release(&log.text);
+        remove_library(dir);
+    }
+}
+
 /* Generated tokens are scored in batches: what a crash finds without a score has 0, and nothing is
  * read again; the others have the scores that they would have had. */
 static void test_crash_keeps_scores(void **state)
@@ -928,6 +997,7 @@ int main(void)
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_other_format_is_replayed),
         cmocka_unit_test(test_damaged_caches_are_replayed),
+        cmocka_unit_test(test_forged_answer),
         cmocka_unit_test(test_crash_keeps_scores),
         cmocka_unit_test(test_policy_full_ends),
     };

@@ -414,8 +414,7 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
 
 /* The newest unit of every head, for the tail: a segment per layer. Units that were written before
  * they had their scores, up to this one, get them from the first that is written afterwards: behind
- * its segments, head by head. What a crash leaves without scores has 0, the score of an average
- * unit. */
+ * its segments, head by head. What a crash leaves without scores has 0 (save_load.c). */
 static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
                           struct err *e)
 {

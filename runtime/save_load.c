@@ -10,6 +10,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/pool.h"
 #include "runtime/forward.h"
+#include "runtime/policy.h"
 #include "store/store.h"
 
 /* Layers side by side. Reading takes as long as three threads need for what was read. */
@@ -313,6 +314,26 @@ static int take_tail(void *ctx, const struct store_tail *t)
     return 0;
 }
 
+/* The newest unit has no score in any head: it waited for one (forward_score) and never got it. */
+static bool newest_waits(const struct cache *c)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+        if (c->heads[i].score[c->heads[i].len - 1] != 0) return false;
+    return true;
+}
+
+/* What a crash found without scores is run again with what comes next: 0 is the score of an average
+ * unit, and those that were kept so far are better. */
+static void drop_unscored(const struct load *job, const struct save_state *now)
+{
+    struct cache *c = job->c;
+    const struct policy *p = policy_named(now->policy);
+    while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
+        for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->heads[i].len--;
+        c->n_pos--;
+    }
+}
+
 static int take_point(void *ctx, const struct store_checkpoint *p)
 {
     const struct load *job = ctx;
@@ -332,7 +353,7 @@ static void reverse_points(struct save *s)
 }
 
 /* Log and tail into the cache. 0, or 1 with job->reason, or an error. */
-static int load_log(struct load *job, const struct save_state *saved)
+static int load_log(struct load *job, const struct save_state *saved, const struct save_state *now)
 {
     struct save *s = job->s;
     struct cache *c = job->c;
@@ -353,6 +374,7 @@ static int load_log(struct load *job, const struct save_state *saved)
     save_know(s, c);
     rc = store_tail_each(s->store, s->conversation, take_tail, job, job->e);
     if (rc > 0) job->reason = "it does not fit this model or budget";
+    if (rc == 0) drop_unscored(job, now);
     return rc;
 }
 
@@ -408,7 +430,7 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
     rc = load_init(&job);
     if (!rc) {
         save_know_nothing(s, c);
-        rc = job.reason ? 1 : load_log(&job, &saved);
+        rc = job.reason ? 1 : load_log(&job, &saved, now);
     }
     load_release(&job);
     if (rc == ERR_FORMAT) job.reason = e->text;

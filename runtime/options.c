@@ -227,7 +227,7 @@ static const struct option table[] = {
      .help = "the same seed gives the same text"},
     {ROW("predict", 'n', n_predict, SAMPLING), .max = 1e9, .value = "N",
      .help = "most tokens per answer; 0 = until it ends"},
-    {ROW("ignore-end", 0, ignore_end, SAMPLING), .help = "go on when the model ends its answer"},
+    {ROW("ignore-end", 0, ignore_end, SAMPLING), .help = "go on when the model ends its answer or goes in a circle"},
 
     {.name = "Measuring"},
     {ROW("length", 0, length, EVAL | HEADS), .value = "N,…", .help = "tokens of the tasks"},

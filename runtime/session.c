@@ -8,6 +8,7 @@
 
 #include "runtime/base/system.h"
 #include "runtime/base/utf8.h"
+#include "runtime/circle.h"
 #include "runtime/context.h"
 #include "runtime/engine.h"
 #include "runtime/library.h"
@@ -310,6 +311,12 @@ static bool ends_turn(const struct session *s, int32_t id)
     return !s->options.ignore_end && tokenizer_is_end(s->engine->tokenizer, id);
 }
 
+static bool goes_in_a_circle(const struct session *s)
+{
+    const struct tokens *t = &s->answer_ids;
+    return !s->options.ignore_end && t->n % 64 == 0 && circle_found(t->ids, t->n);
+}
+
 static int generate(struct session *s, const struct session_sink *k, enum session_end *end,
                     struct err *e)
 {
@@ -327,6 +334,8 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         if (over) return 0;
         *end = SESSION_LENGTH;
         if (s->options.n_predict && n + 1 >= s->options.n_predict) return 0;
+        *end = SESSION_CIRCLE;
+        if (goes_in_a_circle(s)) return 0;
         *end = SESSION_STOPPED;
         if (stopped(k)) return 0;
         rc = make_room_to_answer(s, k, &room, e);

@@ -70,6 +70,7 @@ enum session_end {
     SESSION_STOPPED,  /* sink->stop said so; the partial answer is part of the conversation */
     SESSION_LENGTH,   /* n_predict was reached */
     SESSION_FULL,     /* policy full: no room left; nothing was lost */
+    SESSION_CIRCLE,   /* it went in a circle (runtime/circle.h), and ends of turns count */
 };
 
 /* One turn: the user's text in, the answer through the sink. ERR_* leaves the conversation as it

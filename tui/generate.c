@@ -69,7 +69,7 @@ static bool on_stop(void *ctx)
 
 static void print_json(struct generate *g, const struct session *s, enum session_end end)
 {
-    static const char *const ends[] = {"turn", "stopped", "length", "full"};
+    static const char *const ends[] = {"turn", "stopped", "length", "full", "circle"};
     struct session_stats st;
     session_stats(s, &st);
     cJSON *j = cJSON_CreateObject();
@@ -111,6 +111,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     if (!rc) rc = answer_check(&g->answer, e);
     if (!rc && interrupt_pending()) rc = err_set(e, ERR_STOP, "interrupted");
     if (!rc && end == SESSION_FULL) talk_note("the cache is full and policy full evicts nothing");
+    if (!rc && end == SESSION_CIRCLE) talk_note("the answer went in a circle and was stopped");
     talk_close(&talk);
     return rc;
 }

@@ -139,6 +139,7 @@ static const struct session_sink *sink_of(struct plain *p, struct session_sink *
 static void note_end(struct plain *p, enum session_end end)
 {
     if (end == SESSION_FULL) talk_note("the cache is full and policy full evicts nothing");
+    if (end == SESSION_CIRCLE) talk_note("the answer went in a circle and was stopped");
     if (!p->interactive) return;
     if (end == SESSION_STOPPED) talk_note("stopped; /continue goes on");
     if (end == SESSION_LENGTH) talk_note("cut at the token limit; /continue goes on");

@@ -968,6 +968,32 @@ static void test_policy_full_ends(void **state)
     str_release(&log.text);
 }
 
+/* A penalty far below 1 rewards what was just said, so that any model says it for ever. */
+static void test_a_circle_ends(void **state)
+{
+    (void)state;
+    static const char text[] = "Tell me a story.";
+    struct log log = {0};
+    struct options o = options_of("keeper", "q4", 0);
+    o.sampling.repeat_penalty = 0.01f;
+    o.sampling.repeat_last = 4;
+    o.n_predict = 5000;
+    struct session *s = open_session(NULL, o, false);
+    struct session_sink k = sink_of(&log);
+    enum session_end end;
+    struct err e;
+    assert_int_equal(session_say(s, text, strlen(text), &k, &end, &e), 0);
+    assert_int_equal(end, SESSION_CIRCLE);
+    assert_true(session_can_continue(s));
+    o.n_predict = 1000;
+    o.ignore_end = true;
+    session_set(s, &o);
+    assert_int_equal(session_continue(s, &k, &end, &e), 0);
+    assert_int_equal(end, SESSION_LENGTH);
+    session_close(s);
+    str_release(&log.text);
+}
+
 static int setup(void **state)
 {
     struct options o;
@@ -1011,6 +1037,7 @@ int main(void)
         cmocka_unit_test(test_forged_answer),
         cmocka_unit_test(test_crash_keeps_scores),
         cmocka_unit_test(test_policy_full_ends),
+        cmocka_unit_test(test_a_circle_ends),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -7,9 +7,8 @@
 
 #include "store/store.h"
 
-/* A layer is written anew when it has more dead bytes than living ones, and than this part of what
- * is kept for going back. */
-#define COMPACT_PART 64
+/* Free bytes in the file that the next turns will fill again. */
+#define GIVE_BACK_ABOVE ((int64_t)16 << 20)
 /* As many layers per call as stay below this. */
 #define COMPACT_BYTES_MAX ((int64_t)32 << 20)
 
@@ -55,14 +54,15 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
     return 0;
 }
 
-/* Units of a layer that nothing needs any more. */
+/* Units of a layer that nothing needs any more; 0 while they are fewer than those alive, or all
+ * layers' would be less than half of what is kept for going back. */
 static int64_t dead_units(const struct save *s, const struct cache *c, int layer)
 {
     int64_t alive = 0;
     for (int i = 0; i < c->shape.n_head; i++) alive += cache_head(c, layer, i)->len;
     int64_t kept = s->n_gone[layer] - s->n_gone_at[layer]; /* the oldest checkpoint needs them */
     int64_t dead = s->n_stored[layer] - alive - kept;
-    int64_t limit = larger(alive, s->rewind_bytes / COMPACT_PART / (int64_t)unit_bytes(c));
+    int64_t limit = larger(alive, s->rewind_bytes / 2 / s->n_layer / (int64_t)unit_bytes(c));
     return dead > limit ? dead : 0;
 }
 
@@ -156,4 +156,5 @@ void save_compact(struct save *s, const struct cache *c)
         bytes += (s->n_stored[i] - dead) * (int64_t)unit_bytes(c);
         if (compact_layer(s, c, i, &ignored)) return;
     }
+    store_give_back(s->store, GIVE_BACK_ABOVE);
 }

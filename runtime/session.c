@@ -121,7 +121,9 @@ static const struct save_state *state_now(struct session *s)
 static int save_now(struct session *s, const struct save_token *first, struct err *e)
 {
     context_score(&s->ctx);
-    return save_units(s->save, &s->ctx.cache, state_now(s), first, e);
+    int rc = save_units(s->save, &s->ctx.cache, state_now(s), first, e);
+    if (!rc && !first) save_compact(s->save, &s->ctx.cache); /* a turn may be very long */
+    return rc;
 }
 
 /* Tells which bytes of a message each of its tokens stands for. `first`: of the conversation. */

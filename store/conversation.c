@@ -375,7 +375,7 @@ int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
     }
     sqlite3_finalize(q);
     /* Gives the space back to the disk. They are gone either way. */
-    if (rc == 0 && own && *n) sqlite3_exec(s->db, "PRAGMA incremental_vacuum", NULL, NULL, NULL);
+    if (rc == 0 && own && *n) store_give_back(s, 0);
     return rc;
 }
 

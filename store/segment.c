@@ -101,11 +101,6 @@ int store_segment_delete(struct store *s, int64_t conversation, int layer, int64
     return db_leave(s, own, rc, doing, e);
 }
 
-static void give_back(struct store *s)
-{
-    sqlite3_exec(s->db, "PRAGMA incremental_vacuum", NULL, NULL, NULL);
-}
-
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
 {
     static const char doing[] = "dropping the saved cache";
@@ -121,7 +116,7 @@ int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
         rc = db_run(s, drops[i], doing, e);
     }
     rc = db_leave(s, own, rc, doing, e);
-    if (rc == 0 && own) give_back(s);
+    if (rc == 0 && own) store_give_back(s, 0);
     return rc;
 }
 

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -401,6 +402,29 @@ int store_compact(struct store *s, struct err *e)
     rc = db_leave(s, own, db_search_rebuild(s, e), doing, e);
     if (rc == 0) rc = db_exec(s, "VACUUM", doing, e);
     return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
+}
+
+/* Of one call: a moment, for who waits for it. */
+#define GIVE_BACK_PAGES 1024
+
+void store_give_back(struct store *s, int64_t above)
+{
+    static const char doing[] = "making the file smaller";
+    char some[64];
+    int64_t n = 0;
+    struct err ignored;
+    sqlite3_stmt *q;
+    int rc = db_prepare(s,
+                        "SELECT freelist_count - ?1 / page_size "
+                        "FROM pragma_freelist_count, pragma_page_size",
+                        &q, doing, &ignored);
+    if (rc == 0) sqlite3_bind_int64(q, 1, above);
+    if (rc == 0 && db_step(s, q, doing, &ignored) > 0) n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    if (n <= 0) return;
+    snprintf(some, sizeof some, "PRAGMA incremental_vacuum(%lld)",
+             (long long)(n < GIVE_BACK_PAGES ? n : GIVE_BACK_PAGES));
+    sqlite3_exec(s->db, some, NULL, NULL, NULL);
 }
 
 int store_close_single(struct store *s, struct err *e)

@@ -309,6 +309,9 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
 int store_check(struct store *s, struct err *e);
 /* Makes the file as small as its contents and the search index anew. */
 int store_compact(struct store *s, struct err *e);
+/* Gives some of what is free in the file back to the disk, while more than `above` bytes are: 4 MiB
+ * at most, so that nobody waits. Dropping and purging call it; trouble is none of theirs. */
+void store_give_back(struct store *s, int64_t above);
 /* Closes the store and leaves one file, without a log beside it, for carrying elsewhere. */
 int store_close_single(struct store *s, struct err *e);
 

@@ -633,18 +633,28 @@ static char *trim(char *text)
     return text;
 }
 
-/* Takes a comment off, or the quotes that keep blanks and '#'; NULL when a quote does not end. */
+/* What stands in quotes, where \", \\ and \n are what they are in C. NULL when they do not end, or
+ * something but a comment follows. */
+static char *quoted_value(char *text)
+{
+    char *p = text + 1, *to = text;
+    for (; *p && *p != '"'; p++) {
+        bool escaped = *p == '\\' && p[1] && strchr("\"\\n", p[1]);
+        if (escaped) p++;
+        *to++ = escaped && *p == 'n' ? '\n' : *p;
+    }
+    if (!*p) return NULL;
+    p += 1 + strspn(p + 1, " \t");
+    if (*p && *p != '#') return NULL;
+    *to = 0;
+    return text;
+}
+
+/* Takes a comment off, or the quotes; NULL when those are wrong. */
 static char *bare_value(char *text)
 {
     text = trim(text);
-    if (*text == '"') {
-        char *end = strchr(text + 1, '"');
-        if (!end) return NULL;
-        char *rest = end + 1 + strspn(end + 1, " \t");
-        if (*rest && *rest != '#') return NULL;
-        *end = 0;
-        return text + 1;
-    }
+    if (*text == '"') return quoted_value(text);
     for (char *p = text; *p; p++) {
         if (*p != '#' || (p > text && !isspace((unsigned char)p[-1]))) continue;
         *p = 0;
@@ -696,20 +706,26 @@ bool options_safe(int argc, char *const *argv)
     return false;
 }
 
+/* As bare_value reads it. What is not set is nothing, other than the empty text. */
 static void print_text(struct str *out, const char *text)
 {
-    bool quoted = !*text || isspace((unsigned char)*text) || strchr(text, '#') ||
-                  isspace((unsigned char)text[strlen(text) - 1]);
-    str_printf(out, quoted ? "\"%s\"" : "%s", text);
+    if (!text) return;
+    size_t n = strlen(text);
+    bool bare = n && *text != '"' && !strpbrk(text, "#\n") && !isspace((unsigned char)*text) &&
+                !isspace((unsigned char)text[n - 1]);
+    str_puts(out, bare ? text : "\"");
+    for (; !bare && *text; text++) {
+        if (strchr("\"\\\n", *text)) str_puts(out, "\\");
+        str_append(out, *text == '\n' ? "n" : text, 1);
+    }
+    if (!bare) str_puts(out, "\"");
 }
 
 static void print_value(struct str *out, const struct option *d, const void *field)
 {
     switch (d->kind) {
     case FLAG: str_puts(out, *(const bool *)field ? "yes" : "no"); break;
-    case TEXT:
-        print_text(out, *(const char *const *)field ? *(const char *const *)field : "");
-        break;
+    case TEXT: print_text(out, *(const char *const *)field); break;
     case INT: str_printf(out, "%d", *(const int *)field); break;
     case SIZE: str_printf(out, "%lld", (long long)*(const int64_t *)field); break;
     case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
@@ -731,9 +747,8 @@ void options_print_config(const struct options *o, struct str *out)
         print_value(&now, d, (const char *)o + d->offset);
         print_value(&before, d, (const char *)&fresh + d->offset);
         bool same = !strcmp(str_get(&now), str_get(&before));
-        /* What stands for "not set" is nothing that could be set: "", -1, 0 where 1 is the least.
-         */
-        bool unset = same && (strchr("-\"", *str_get(&now)) || (d->min > 0 && *now.data == '0'));
+        /* What stands for "not set" is nothing that could be set: -1, 0 where 1 is the least. */
+        bool unset = same && (now.n == 0 || *now.data == '-' || (d->min > 0 && *now.data == '0'));
         str_printf(out, "%s%s = %s\n", same ? "# " : "", d->name, unset ? "" : str_get(&now));
         str_release(&now);
         str_release(&before);

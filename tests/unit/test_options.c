@@ -215,6 +215,52 @@ static void configuration(void **state)
     assert_int_equal(o.threads, 1);
 }
 
+static void assert_comes_back(const char *value)
+{
+    struct options o, again;
+    struct str config = {0};
+    options_init(&o);
+    o.system = value;
+    options_print_config(&o, &config);
+    options_init(&again);
+    if (options_parse_config(&again, config.data, "config", &err))
+        fail_msg("%s:\n%s", err.text, config.data);
+    assert_non_null(again.system);
+    assert_string_equal(again.system, value);
+    str_release(&config);
+}
+
+/* Whatever text is set, what is printed says it again. */
+static void texts_come_back(void **state)
+{
+    static const char *const values[] = {
+        "",          " ",        "#",     "a # b",  "a#b",        "\"",     "\"a\"",
+        "say \"a\"", "\\",       "a\\n",  "\"\\\"", "two\nlines", "\n",     "\\\n\\",
+        "a\\",       " \\ ",     "tab\t", "a = b",  "\r",         "a\r\nb", "# no comment",
+        "\"# \\\"",  "\xff\xfe", "yes",
+    };
+    static const char letters[] = "ab \"\"\\\\\n\n##=\t\rn\x1b\xc3";
+    uint32_t random = 1;
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) assert_comes_back(values[i]);
+    for (int i = 0; i < 5000; i++) {
+        char value[12];
+        int n = 0;
+        for (; n < i % (int)sizeof value; n++) {
+            random = random * 1664525u + 1013904223u;
+            value[n] = letters[(random >> 16) % (sizeof letters - 1)];
+        }
+        value[n] = 0;
+        assert_comes_back(value);
+    }
+    struct options o;
+    struct str config = {0};
+    options_init(&o);
+    options_print_config(&o, &config);
+    assert_non_null(strstr(config.data, "\n# system = \n"));
+    str_release(&config);
+}
+
 static void assert_config_refused(const char *line, const char *said)
 {
     struct options o;
@@ -236,6 +282,7 @@ static void configuration_errors(void **state)
     assert_config_refused("threads =", "the value is missing");
     assert_config_refused("prompt = hi", "command line only");
     assert_config_refused("system = \"open", "quotes");
+    assert_config_refused("system = \"open\\\"", "quotes");
     assert_config_refused("system = \"a\" b", "quotes");
     assert_config_refused("plain = maybe", "yes or no");
     assert_config_refused("= 5", "unknown key ''");
@@ -356,6 +403,7 @@ int main(void)
         cmocka_unit_test(greedy_and_temperature),
         cmocka_unit_test(contradictions),
         cmocka_unit_test(configuration),
+        cmocka_unit_test(texts_come_back),
         cmocka_unit_test(configuration_errors),
         cmocka_unit_test(numbers_come_back),
         cmocka_unit_test(help_fits_80_columns),

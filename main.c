@@ -142,7 +142,7 @@ static int read_config(struct options *o, struct str *text, struct err *e)
     return rc;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct options o;
     struct str config = {0}, packed = {0};
@@ -170,4 +170,13 @@ int main(int argc, char **argv)
     str_release(&config);
     str_release(&packed);
     return status;
+}
+
+/* What was printed has to arrive: a full disk is no success. */
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status) return status;
+    fputs("retain: writing to standard output failed\n", stderr);
+    return 1;
 }

@@ -288,8 +288,6 @@ int tui_models(const struct options *o)
     int rc = path_database(o, &path, &e);
     if (!rc) rc = secret_open_library(&k.library, o, str_get(&path), &e);
     if (!rc) rc = run(&k, &e);
-    if (!rc && (fflush(stdout) != 0 || ferror(stdout)))
-        rc = err_set(&e, ERR_FAIL, "writing to standard output failed");
     library_close(k.library);
     free(k.standard);
     str_release(&path);

@@ -178,8 +178,6 @@ static int run(const struct options *o, int n_args, const char *usage, saved_com
     if (!rc) rc = path_database(o, &path, &e);
     if (!rc) rc = secret_open_library(&l, o, path.data, &e);
     if (!rc) rc = command(l, o, &e);
-    if (!rc && (fflush(stdout) != 0 || ferror(stdout)))
-        rc = err_set(&e, ERR_FAIL, "writing to standard output failed");
     library_close(l);
     str_release(&path);
     return rc ? talk_fail(&e) : 0;

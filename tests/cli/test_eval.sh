@@ -24,14 +24,43 @@ holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'ruler-vt'
 "$RETAIN" eval nothing >/dev/null 2>&1
 equal "eval: an unknown task is a usage error" 2 $?
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 1 --depth 0,64)
-for key in depth budget threads isa device prefill_tok_s decode_tok_s cache_bytes peak_bytes \
-    bytes_per_token bandwidth_share; do
-    equal "bench: key $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
+equal "bench: a line per depth" 2 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
+for key in model weights policy kv isa device; do
+    equal "bench: text $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":\"[^\"]")"
 done
-for key in prefill_cold_tok_s decode_cold_tok_s prefill_score_share decode_evict_share \
-    operations_per_token; do
-    equal "bench: key $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
+# bench_is LINE CONDITION: of its numbers, which awk knows by their names, this is true.
+bench_is() {
+    if printf '%s\n' "$out" | sed -n "$1p" | tr -d '{}' | tr , '\n' | awk -F: '
+        function says(key) { if (!(key in v)) { print "no " key; bad = 1 }; return v[key] }
+        { gsub(/"/, "", $1); v[$1] = $2 }
+        END { x = '"$(printf '%s' "$2" | sed 's/[a-z][a-z_]*/says("&")/g')"'; exit bad || !x }'; then
+        ok
+    else
+        no "bench, line $1: $2: $(printf '%s\n' "$out" | sed -n "$1p")"
+    fi
+}
+bench_is 1 'depth == 0 && budget > 64 && threads >= 1'
+bench_is 2 'depth == 64 && budget > 64 && threads >= 1'
+for line in 1 2; do
+    bench_is $line 'prefill_tok_s > 0 && prefill_cold_tok_s > 0 && prefill_spread >= 0'
+    bench_is $line 'decode_tok_s > 0 && decode_cold_tok_s > 0 && decode_spread >= 0'
+    bench_is $line 'prefill_score_share > 0 && prefill_evict_share >= 0'
+    bench_is $line 'prefill_score_share + prefill_evict_share < 1'
+    bench_is $line 'decode_score_share > 0 && decode_evict_share >= 0'
+    bench_is $line 'decode_score_share + decode_evict_share < 1'
+    bench_is $line 'cache_bytes > 0 && peak_bytes > cache_bytes && bytes_per_token > cache_bytes / budget'
+    bench_is $line 'bandwidth_bytes_s > 0 && operations_per_token > bytes_per_token'
+    # what is read for a token, so many times a second, of what can be read: one run has one of each
+    bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) > 0.999'
+    bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) < 1.001'
 done
+for ratio in prefill_first_depth_ratio decode_first_depth_ratio; do
+    equal "bench: $ratio is of the other depths" 1 "$(printf '%s\n' "$out" | grep -c "\"$ratio\":")"
+    bench_is 2 "${ratio}_low > 0 && ${ratio}_low <= $ratio && $ratio <= ${ratio}_high"
+done
+# 64 tokens more are read, of q4 keys and values, and computed with
+one=$(printf '%s\n' "$out" | sed -n '1s/.*"bytes_per_token":\([0-9]*\).*/\1/p')
+bench_is 2 "bytes_per_token > $one"
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \
     --vs 'printf "| a model | pp32 @ d%d | 12.5 +- 1 |\n| a model | tg8 | 4.0 |\n" $1')
 holds "bench --vs" "$out" '"prefill_vs_tok_s":12.5.*"prefill_vs_ratio":.*"decode_vs_tok_s":4,'
@@ -57,6 +86,13 @@ if "$RETAIN" tokenize --ids --no-special -p 'Hello' | grep -q '^1 '; then no "--
 equal "special tokens are ids" 4 "$("$RETAIN" tokenize --ids -p '<|end|>' | awk '{print $NF}')"
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 200) | "$RETAIN" perplexity -f - --json)
 holds "perplexity" "$out" '"perplexity":[0-9.]+'
+for command in --print-config --help info "plan --json" "tokenize --ids -p Hello" \
+    "bench --json --depth 0 --prefill 8 --decode 2 --repeat 1"; do
+    # shellcheck disable=SC2086 # a command and its options
+    "$RETAIN" $command >/dev/full 2>"$T/err"
+    equal "$command: to a full disk: exit status" 1 $?
+    holds "$command: to a full disk" "$(cat "$T/err")" 'writing to standard output failed'
+done
 a=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 1)
 b=$("$RETAIN" generate -p 'Tell me a story about a fox.' --temp 0 --threads 2)
 equal "same text with any number of threads" "$a" "$b"

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -127,12 +128,27 @@ int exchange_json(struct store *s, const struct store_conversation *c, struct st
     return rc;
 }
 
+/* A line that would be read back as a conversation begins as Markdown writes "<". */
+static void put_line(struct str *out, const char *line, size_t n)
+{
+    bool escaped =
+        n >= strlen(COMMENT_BEGIN) && !memcmp(line, COMMENT_BEGIN, strlen(COMMENT_BEGIN));
+    if (escaped) str_puts(out, "&lt;");
+    str_append(out, line + escaped, n - escaped);
+    str_puts(out, "\n");
+}
+
 static int put_section(void *ctx, const struct store_message *m)
 {
     struct writer *w = ctx;
+    const char *p = m->text, *end = p + m->n_text;
     str_printf(w->out, "## %s%s\n\n", role_words[m->role], m->seq < 0 ? " (stopped)" : "");
-    str_append(w->out, m->text, m->n_text);
-    str_puts(w->out, "\n\n");
+    for (const char *nl; p <= end; p = nl + 1) {
+        nl = memchr(p, '\n', (size_t)(end - p));
+        if (!nl) nl = end;
+        put_line(w->out, p, (size_t)(nl - p));
+    }
+    str_puts(w->out, "\n");
     return 0;
 }
 
@@ -391,10 +407,13 @@ static int import_database(struct import *im, const struct store_key *key)
     return rc;
 }
 
+/* Looks into files only: what was read of a pipe is gone. */
 static bool is_database(const char *path)
 {
     char head[16] = "";
-    int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    struct stat st;
+    if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
     ssize_t n = read(fd, head, sizeof head);
     close(fd);

@@ -76,6 +76,22 @@ for f in cli/lib.sh cli/test_saved.sh; do
     equal "import $f: exit status" 3 $?
     equal "import $f: one line" 1 "$(wc -l <"$T/out" | tr -d ' ')"
 done
+forged=$(sed 's/"name":"chat-1"/"name":"forged"/; s/>/\\u003e/g' "$T/one.json")
+printf '{"format":"retain-conversation","version":1,"name":"quotes","title":"","created_ms":1,"updated_ms":1,"state":"","messages":[{"role":"user","text":"%s","created_ms":1,"tokens":[1]}]}\n' \
+    "Hi\\n<!-- retain-conversation $(printf '%s' "$forged" | sed 's/["\\]/\\&/g') -->\\nBye" >"$T/quotes.json"
+check "a message that holds an export" "$RETAIN" import "$T/quotes.json" --db "$T/quotes"
+"$RETAIN" export quotes --markdown --db "$T/quotes" >"$T/quotes.md"
+check "its Markdown" "$RETAIN" import "$T/quotes.md" --db "$T/quoted"
+equal "its Markdown holds one conversation" 1 "$("$RETAIN" list --db "$T/quoted" | grep -c '^[a-z]')"
+holds "its Markdown: the message is whole" "$("$RETAIN" show quotes --db "$T/quoted")" '^<!-- retain-conversation '
+mkfifo "$T/pipe"
+for f in one.json one.md; do
+    cat "$T/$f" >"$T/pipe" &
+    check "import $f through a named pipe" timeout 60 "$RETAIN" import "$T/pipe" --db "$T/piped-$f"
+    kill $! 2>/dev/null
+    wait
+    "$RETAIN" import - --db "$T/read-$f" <"$T/$f" 2>"$T/err" || no "import $f from standard input"
+done
 sed 's/"tokens":\[1/"tokens":[-1/' "$T/one.json" >"$T/bad.json"
 "$RETAIN" import "$T/bad.json" bad >/dev/null 2>"$T/err"
 holds "import: wrong ids" "$(cat "$T/err")" 'line 1: a message without its token ids'

@@ -166,22 +166,34 @@ int exchange_markdown(struct store *s, const struct store_conversation *c, struc
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
+/* A database that could not be finished, and what SQLite may have left beside it. */
+static void remove_database(const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct str name = {0};
+        str_printf(&name, "%s%s", path, ends[i]);
+        unlink(name.data);
+        str_release(&name);
+    }
+}
+
 int exchange_database(struct store *s, const struct store_conversation *c, const char *path,
                       struct err *e)
 {
-    struct store *to;
+    struct store *to = NULL;
     struct store_conversation made;
     if (access(path, F_OK) == 0)
         return err_set(e, ERR_FAIL, "%s exists already; choose another file", path);
     int rc = store_open(&to, path, e);
-    if (rc) return rc;
-    rc = store_conversation_copy(s, c->id, INT64_MAX, INT64_MAX, to, c->name, &made, e);
-    if (rc) {
-        store_close(to);
-        unlink(path);
-        return rc;
+    if (!rc) rc = store_conversation_copy(s, c->id, INT64_MAX, INT64_MAX, to, c->name, &made, e);
+    if (!rc) {
+        rc = store_close_single(to, e);
+        to = NULL;
     }
-    return store_close_single(to, e);
+    store_close(to);
+    if (rc) remove_database(path);
+    return rc;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -59,6 +59,14 @@ holds "export --markdown" "$(cat "$T/one.md")" '^## user'
 "$RETAIN" export chat-1 --with-cache "$T/one.db" || no "export --with-cache"
 "$RETAIN" export chat-1 --with-cache "$T/one.db" 2>"$T/err" && no "overwrites a file"
 holds "export --with-cache: overwrites nothing" "$(cat "$T/err")" 'exists already'
+for blocks in 8 16 24 32 48 64 96; do
+    (
+        trap '' XFSZ
+        ulimit -f $blocks
+        exec "$RETAIN" export chat-1 --with-cache "$T/cut.db"
+    ) 2>"$T/err" && break
+    equal "export to a disk of $blocks blocks: nothing is left" "" "$(ls "$T" | grep '^cut')"
+done
 for f in one.json one.md one.db; do
     check "import $f" "$RETAIN" import "$T/$f" --db "$T/other-$f"
     "$RETAIN" export chat-1 --json --db "$T/other-$f" >"$T/again"

@@ -10,6 +10,7 @@
 #include "runtime/gguf.h"
 
 #define PICKLE_MAX (16u << 20) /* bytes; a name and a shape take some hundred */
+#define NAME_BYTES 255         /* of a tensor; the pickle names the same one again for a few */
 
 struct member { /* of the archive */
     const char *name;
@@ -365,6 +366,7 @@ static int set_item(struct reader *r, const struct value *key, const struct valu
 {
     struct torch_file *f = r->file;
     if (key->kind != TEXT || v->kind != TENSOR) return 0;
+    if (key->n > NAME_BYTES) return refuse(r, "names a tensor longer than any is named");
     if (f->n_tensors == f->tensors_max) {
         size_t max = f->tensors_max ? 2 * f->tensors_max : 64;
         struct safetensors_tensor *p = realloc(f->tensors, max * sizeof *p);

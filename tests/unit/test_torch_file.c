@@ -101,16 +101,22 @@ static void damaged_files_are_refused(void **state)
     }
 }
 
-/* The pickle replaced by another program. */
-static void expect_refusal(const char *program, size_t n, const char *message)
+/* With the pickle replaced by another program. */
+static int attempt_program(const char *program, size_t n, struct err *e)
 {
-    struct err e;
     char *copy = malloc(file.n);
     memcpy(copy, file.data, file.n);
     memcpy(copy + pickle_at(), program, n);
-    assert_int_equal(attempt(copy, file.n, &e), ERR_FORMAT);
-    if (!strstr(e.text, message)) fail_msg("\"%s\" is not in: %s", message, e.text);
+    int rc = attempt(copy, file.n, e);
     free(copy);
+    return rc;
+}
+
+static void expect_refusal(const char *program, size_t n, const char *message)
+{
+    struct err e;
+    assert_int_equal(attempt_program(program, n, &e), ERR_FORMAT);
+    if (!strstr(e.text, message)) fail_msg("\"%s\" is not in: %s", message, e.text);
 }
 
 #define REFUSED(program, message) expect_refusal(program, sizeof(program) - 1, message)
@@ -158,12 +164,34 @@ static void programs_are_not_run(void **state)
             "another size");
 }
 
+/* A name of 8 MB that five bytes use again, a million times, would take all memory there is. */
+static void long_names_are_refused(void **state)
+{
+    static const char tensor[] = STORAGE "K\0K\x02K\x02\x86K\x02K\x01\x86\x89}tRs.";
+    struct str program = {0};
+    (void)state;
+    for (int n = 255; n <= 256; n++) {
+        const char head[] = {'\x80', 2, '}', 'X', (char)(n & 255), (char)(n >> 8), 0, 0};
+        str_clear(&program);
+        str_append(&program, head, sizeof head);
+        for (int i = 0; i < n; i++) str_puts(&program, "x");
+        str_append(&program, tensor + 2, sizeof tensor - 3);
+        struct err e;
+        if (n > 255)
+            expect_refusal(program.data, program.n, "names a tensor longer than");
+        else
+            assert_int_equal(attempt_program(program.data, program.n, &e), 0);
+    }
+    str_release(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_what_was_written),
         cmocka_unit_test(damaged_files_are_refused),
         cmocka_unit_test(programs_are_not_run),
+        cmocka_unit_test(long_names_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -515,10 +515,11 @@ static cJSON *added_of_config(const cJSON *tokenizer_config)
     cJSON *list = cJSON_AddArrayToObject(tokenizer, "added_tokens");
     cJSON_ArrayForEach(o, json_member(tokenizer_config, "added_tokens_decoder"))
     {
+        const char *name = o->string ? o->string : ""; /* an array's members have none */
         char *end;
-        long id = strtol(o->string, &end, 10);
+        long id = strtol(name, &end, 10);
         cJSON *copy = cJSON_Duplicate(o, true);
-        cJSON_AddNumberToObject(copy, "id", *end ? -1 : (double)id);
+        cJSON_AddNumberToObject(copy, "id", *name && !*end ? (double)id : -1);
         cJSON_AddItemToArray(list, copy);
     }
     return tokenizer;

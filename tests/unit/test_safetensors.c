@@ -418,6 +418,18 @@ static void reads_shards(void **state)
     unlink(path);
 }
 
+static void put_piece(struct str *s, const char *text, float score, char type)
+{
+    size_t n = strlen(text);
+    char head[4] = {0x0a, (char)(2 + n + 5 + 2), 0x0a, (char)n};
+    str_append(s, head, 4);
+    str_append(s, text, n);
+    str_append(s, "\x15", 1);
+    str_append(s, &score, 4);
+    str_append(s, "\x18", 1);
+    str_append(s, &type, 1);
+}
+
 static void refuses_what_it_does_not_know(void **state)
 {
     const struct folder *f = *state;
@@ -448,6 +460,31 @@ static void refuses_what_it_does_not_know(void **state)
     assert_int_equal(run(f, "q8", false), 3);
 }
 
+/* Added tokens of a folder without tokenizer.json have their ids as names: none has an id here. */
+static void refuses_added_tokens_without_ids(void **state)
+{
+    static const char *const lists[] = {"[{\"content\":\"x\"}]", "{\"\":{\"content\":\"x\"}}",
+                                        "{\"1x\":{\"content\":\"x\"}}", "{\"1\":7}"};
+    const struct folder *f = *state;
+    struct str model = {0}, config = {0};
+    put_piece(&model, "<unk>", 0, 2);
+    put_piece(&model, "<s>", 0, 3);
+    str_append(&model, "\x12\x02\x18\x02", 4); /* trainer: BPE */
+    put_file(f, "tokenizer.model", model.data, model.n);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        struct gguf_keys k = {0};
+        struct err e;
+        str_clear(&config);
+        str_printf(&config, "{\"added_tokens_decoder\":%s}", lists[i]);
+        put_text_file(f, "tokenizer_config.json", config.data);
+        assert_int_equal(convert_vocab(&k, f->path, NULL, 5, &e), ERR_FORMAT);
+        assert_non_null(strstr(e.text, "has no id from 0 to 4"));
+        gguf_keys_release(&k);
+    }
+    str_release(&model);
+    str_release(&config);
+}
+
 /* Llama 3.1: divisors of the frequencies, by the formula of its reference code. */
 static void scales_rope(void **state)
 {
@@ -474,18 +511,6 @@ static void scales_rope(void **state)
 }
 
 /* ---- SentencePiece --------------------------------------------------------------------------- */
-
-static void put_piece(struct str *s, const char *text, float score, char type)
-{
-    size_t n = strlen(text);
-    char head[4] = {0x0a, (char)(2 + n + 5 + 2), 0x0a, (char)n};
-    str_append(s, head, 4);
-    str_append(s, text, n);
-    str_append(s, "\x15", 1);
-    str_append(s, &score, 4);
-    str_append(s, "\x18", 1);
-    str_append(s, &type, 1);
-}
 
 static void reads_sentencepiece(void **state)
 {
@@ -523,6 +548,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(refuses_added_tokens_without_ids, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(scales_rope, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

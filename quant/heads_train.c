@@ -47,7 +47,7 @@ struct train {
     float rate, smoothing;
     int step;           /* done */
     double loss;        /* of the last step */
-    char settings[512]; /* what must be the same for a run to go on */
+    char settings[512]; /* what must be the same for a run to go on; of a long path its beginning */
     char checkpoint[4096];
     int64_t saved_ns;
 };
@@ -423,10 +423,10 @@ static int choose_settings(struct train *t, struct err *e)
                        o->length ? o->length : "", m->n_ctx);
     t->length = (int)length;
     snprintf(t->settings, sizeof t->settings,
-             "%s %s %zu %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu",
-             t->engine->model_digest, t->data.name, t->data.text.n, labels_of(t), t->steps,
-             t->batch, t->hidden, t->length, (double)t->rate, (double)t->smoothing,
-             (unsigned long long)o->sampling.seed);
+             "%s %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu %zu %s",
+             t->engine->model_digest, labels_of(t), t->steps, t->batch, t->hidden, t->length,
+             (double)t->rate, (double)t->smoothing, (unsigned long long)o->sampling.seed,
+             t->data.text.n, t->data.name);
     return 0;
 }
 

@@ -12,7 +12,8 @@ for name in Milo Luna Rex Coco Kiki Oreo; do
     row cat $name
     row dog $name
 done >"$T/rows"
-train() { "$RETAIN" heads train --data "$T/rows" --length 128 --hidden 16 --rate .01 "$@"; }
+rows=$T/rows
+train() { "$RETAIN" heads train --data "$rows" --length 128 --hidden 16 --rate .01 "$@"; }
 
 check "train" train --steps 12 --out "$T/a.gguf" --threads 1
 check "train again" train --steps 12 --out "$T/b.gguf" --threads 2
@@ -28,7 +29,11 @@ holds "scores of one head" "$("$RETAIN" heads info --heads "$T/logit.gguf")" 'po
 # Interrupted wherever it was, a training goes on to the same file.
 many="--steps 1000 --seed 3"
 train $many --out "$T/whole.gguf" >/dev/null 2>&1 &
-"$RETAIN" heads train --data "$T/rows" --length 128 --hidden 16 --rate .01 $many \
+deep=$T/$(printf 'deep%.0s' $(seq 60))/$(printf 'deep%.0s' $(seq 60))
+mkdir -p "$deep"
+cp "$rows" "$deep/rows"
+rows=$deep/rows # a path longer than all settings
+"$RETAIN" heads train --data "$rows" --length 128 --hidden 16 --rate .01 $many \
     --out "$T/parts.gguf" >"$T/first" 2>&1 &
 pid=$!
 wait_for 60 grep -q 'step 100' "$T/first"
@@ -44,6 +49,7 @@ holds "it says so" "$(cat "$T/second")" 'going on after step [0-9]+ of 1000'
 wait
 check "interrupted and not, the same file" cmp "$T/whole.gguf" "$T/parts.gguf"
 if [ -e "$T/parts.gguf.part" ]; then no "the checkpoint stays"; else ok; fi
+rows=$T/rows
 
 train --steps 2 --out "$T/a.gguf" >"$T/out" 2>&1
 equal "OUT is there: exit status" 2 $?

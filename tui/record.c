@@ -1,9 +1,11 @@
 #include "tui/record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/base/system.h"
 #include "tui/look.h"
@@ -11,7 +13,9 @@
 #include "tui/utf8.h"
 
 struct record {
+    const char *path;
     FILE *f;
+    int failed;       /* errno of the first write that did; nothing is written after it */
     int64_t start_ns; /* of the first frame; 0 = none yet */
     struct grid shown;
     struct str bytes;
@@ -23,22 +27,30 @@ int record_open(struct record **out, const char *path, struct err *e)
     *out = NULL;
     struct record *r = calloc(1, sizeof *r);
     if (!r) return err_set(e, ERR_FAIL, "out of memory");
-    r->f = fopen(path, "we");
+    r->path = path;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    r->f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!r->f) {
+        int rc = err_set(e, ERR_FAIL, "cannot record to %s: %s", path, strerror(errno));
+        if (fd >= 0) close(fd);
         free(r);
-        return err_set(e, ERR_FAIL, "cannot record to %s: %s", path, strerror(errno));
+        return rc;
     }
     *out = r;
     return 0;
 }
 
-void record_close(struct record *r)
+int record_close(struct record *r, struct err *e)
 {
-    if (!r) return;
-    fclose(r->f);
+    if (!r) return 0;
+    if (fclose(r->f) && !r->failed) r->failed = errno;
+    int rc = r->failed ? err_set(e, ERR_FAIL, "the recording %s is not complete: %s", r->path,
+                                 strerror(r->failed))
+                       : 0;
     grid_release(&r->shown);
     str_release(&r->bytes);
     free(r);
+    return rc;
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -61,10 +73,13 @@ static void put_string(FILE *f, const char *s, size_t n)
 static void put_event(struct record *r, char kind, const char *text, size_t n)
 {
     double s = (double)(system_clock_ns() - r->start_ns) / 1e9;
+    if (r->failed) return;
     fprintf(r->f, "[%.3f, \"%c\", ", s, kind);
     put_string(r->f, text, n);
     fputs("]\n", r->f);
-    fflush(r->f); /* the last frame before a crash is the one that counts */
+    errno = 0;
+    /* the last frame before a crash is the one that counts */
+    if (fflush(r->f) || ferror(r->f)) r->failed = errno ? errno : EIO;
 }
 
 static void put_header(struct record *r, const struct grid *g)

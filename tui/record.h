@@ -13,8 +13,10 @@
 
 struct record;
 
+/* A file for its owner alone, as all that conversations are kept in. */
 int record_open(struct record **out, const char *path, struct err *e);
-void record_close(struct record *r);
+/* ERR_FAIL: it ends before the end, since the file could not be written. NULL is fine. */
+int record_close(struct record *r, struct err *e);
 
 void record_frame(struct record *r, const struct grid *g);
 void record_input(struct record *r, const char *bytes, size_t n);

@@ -434,7 +434,7 @@ bool ui_run(const struct options *o, int *status)
         return true;
     }
     if (screen_open(&u.screen, o, &e)) {
-        record_close(record);
+        record_close(record, NULL);
         talk_note("%s; going on without a screen", e.text);
         return false;
     }
@@ -457,7 +457,10 @@ bool ui_run(const struct options *o, int *status)
     show_log(&u);
     screen_close(&u.screen);
     desktop_release(&u.desktop);
-    record_close(record);
+    if (record_close(record, &e)) {
+        talk_note("%s", e.text);
+        u.status = 1;
+    }
     worker_close(u.worker);
     sensors_close(u.sensors);
     news_box_release(&u.box);

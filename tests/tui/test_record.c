@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -142,10 +143,41 @@ static void test_what_was_seen(void **state)
         shows(&t, &s.grid);
         assert_int_equal(n_inputs, i + 1);
     }
-    record_close(r);
-    record_close(NULL);
+    assert_int_equal(record_close(r, &e), 0);
+    assert_int_equal(record_close(NULL, &e), 0);
     record_frame(NULL, &s.grid);
     unlink(path);
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* It is as private as the conversation in it, and a part of one is said to be one. */
+static void test_files(void **state)
+{
+    char path[] = "/tmp/retain-test-XXXXXX";
+    struct stage s;
+    struct str out = {0};
+    struct stat st;
+    struct record *r;
+    struct err e;
+    mode_t before = umask(0);
+    (void)state;
+    assert_true(close(mkstemp(path)) == 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(record_open(&r, path, &e), 0);
+    umask(before);
+    assert_int_equal(record_close(r, &e), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    unlink(path);
+    stage_init(&s, false, false);
+    stage_open(&s, NULL);
+    stage_draw(&s, 80, 24, &out);
+    assert_int_equal(record_open(&r, "/dev/full", &e), 0);
+    record_frame(r, &s.grid);
+    record_input(r, "x", 1);
+    assert_int_equal(record_close(r, &e), ERR_FAIL);
+    assert_string_equal(e.text, "the recording /dev/full is not complete: No space left on device");
     str_release(&out);
     stage_release(&s);
 }
@@ -191,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_seen),
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_errors),
     };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -33,8 +34,9 @@ int external_save(const char *path, const char *text, size_t n, struct err *e)
     else
         str_puts(&full, path);
     int rc = 0, fd = open(str_get(&full), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int failed = fd < 0 || write_all(fd, text, n) || fsync(fd);
+    bool failed = fd < 0 || write_all(fd, text, n) || fsync(fd);
     if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
+    if (failed && fd >= 0) unlink(full.data); /* nobody takes a part for the whole */
     if (fd >= 0) close(fd);
     str_release(&full);
     return rc;
@@ -80,7 +82,9 @@ int external_edit(struct str *text, struct err *e)
     int rc = path_state("message-XXXXXX.md", &path, e);
     if (rc) return rc;
     int fd = mkostemps(path.data, 3, O_CLOEXEC); /* 0600 */
-    if (fd < 0 || write_all(fd, str_get(text), text->n) || close(fd))
+    if (fd < 0 || write_all(fd, str_get(text), text->n))
+        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
+    if (fd >= 0 && close(fd) && !rc)
         rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
     pid_t pid = rc ? -1 : fork();
     if (pid == 0) run_child(path.data);

@@ -49,9 +49,9 @@ struct cache_head { /* one KV head of one layer */
     uint32_t *pos;  /* [capacity] ascending: positions in the conversation */
     int len, capacity;
     int coming; /* units that are about to be loaded */
-    /* evict: units with a larger key stay, and the first so many of those with an equal one */
+    /* evict: units with a larger key stay, and up to a slot those with an equal one */
     uint32_t stay_key;
-    int stay_equal;
+    int stay_last;
     size_t slot0; /* its first slot, counted over the whole pool */
 };
 

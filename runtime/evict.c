@@ -18,10 +18,10 @@
 static uint32_t key_of(float score)
 {
     uint32_t u;
-    if (isnan(score)) return KEY_NAN;
     score += 0.0f;
     memcpy(&u, &score, sizeof u);
-    return u & 0x80000000u ? ~u : u | 0x80000000u;
+    u ^= -(u >> 31) | 0x80000000u;
+    return isnan(score) ? KEY_NAN : u;
 }
 
 /* The number a key was made of. */
@@ -52,107 +52,137 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-#define BUCKETS 256
-#define FEW     32 /* keys that are sorted instead */
+/* Loops over units do not branch by what a key is: no processor guesses that well, and without it
+ * several are compared at once. */
 
-/* Keys of units whose score decides. */
-struct keys {
-    uint32_t lowest, highest;
-    int64_t n, n_protected;
+#define SAMPLE 32
+#define FEW    128 /* keys that are copied */
+
+/* Where the n largest keys end: `equal` of the `all` keys like the last of them belong to them. */
+struct cut {
+    uint32_t key;
+    int64_t equal, all;
 };
 
-static struct keys survey_keys(const struct job *j, int first, int end)
+static int count_of(const union evict_slot *s, int n, uint32_t least)
 {
-    struct keys all = {UINT32_MAX, 0, 0, 0};
+    int count = 0;
+    for (int k = 0; k < n; k++) count += s[k].key >= least;
+    return count;
+}
+
+/* How many keys are at least `least`. */
+static int64_t count_keys(const struct job *j, int first, int end, uint32_t least)
+{
+    int64_t count = 0;
+    for (int i = first; i < end; i++)
+        count += count_of(j->slots + j->c->heads[i].slot0, j->c->heads[i].len, least);
+    return count;
+}
+
+/* Every so many-th key, the smallest first. Returns how many. */
+static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, uint32_t *out)
+{
+    int64_t step = n_keys / SAMPLE + 1, next = step / 2;
+    int n = 0;
+    for (int i = first; i < end; next -= j->c->heads[i++].len)
+        for (; next < j->c->heads[i].len; next += step) {
+            uint32_t key = j->slots[j->c->heads[i].slot0 + (size_t)next].key;
+            int at = n++;
+            for (; at > 0 && out[at - 1] > key; at--) out[at] = out[at - 1];
+            out[at] = key;
+        }
+    return n;
+}
+
+/* Copies the at most FEW keys in [low, high]. */
+static int copy_keys(const struct job *j, int first, int end, uint32_t low, uint32_t high,
+                     union evict_slot *out)
+{
+    int n = 0;
     for (int i = first; i < end; i++) {
         const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-        for (int k = 0; k < j->c->heads[i].len; k++) {
-            uint32_t key = s[k].key;
-            all.n_protected += key == KEY_PROTECTED;
-            if (key == KEY_PROTECTED || key == KEY_NEVER) continue;
-            all.n++;
-            all.lowest = key < all.lowest ? key : all.lowest;
-            all.highest = key > all.highest ? key : all.highest;
-        }
+        for (int k = 0; k < j->c->heads[i].len; k++)
+            if (s[k].key - low <= high - low) out[n++] = s[k];
     }
-    return all;
+    return n;
 }
 
-/* Keys in [lowest, lowest + range]: how many fall into each bucket of 1 << shift. */
-static void count_keys(const struct job *j, int first, int end, uint32_t lowest, uint32_t range,
-                       int shift, int32_t count[BUCKETS])
+/* Over the units of heads [first, end), at least n >= 1. The n-th largest key is in [low, high];
+ * how many are at least a key between them tells on which side of it. A sample says which key to
+ * ask for, until few are left. */
+static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
 {
-    memset(count, 0, BUCKETS * sizeof *count);
-    for (int i = first; i < end; i++) {
-        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-        for (int k = 0; k < j->c->heads[i].len; k++) {
-            uint32_t above = s[k].key - lowest; /* beyond any range where the key is lower */
-            if (above <= range) count[above >> shift]++;
+    union evict_slot few[FEW];
+    uint32_t sample[SAMPLE], low = 0, high = UINT32_MAX;
+    int64_t from_low = 0, above = 0, above_few = 0; /* keys >= low, > high, > all of the few */
+    int n_few = 0, a = 0, b;                        /* samples in (low, high]: [a, b) */
+    for (int i = first; i < end; i++) from_low += j->c->heads[i].len;
+    b = sample_keys(j, first, end, from_low, sample);
+    while (low < high) {
+        int64_t left = from_low - above, count;
+        if (!n_few && left <= FEW) {
+            n_few = copy_keys(j, first, end, low, high, few);
+            above_few = above;
         }
-    }
-}
-
-/* The n-th largest of the at most FEW keys in [lowest, lowest + range]. */
-static uint32_t select_of_few(const struct job *j, int first, int end, uint32_t lowest,
-                              uint32_t range, int64_t n, int64_t *equal)
-{
-    uint32_t few[FEW]; /* sorted, the largest first */
-    int m = 0, larger = (int)n - 1;
-    for (int i = first; i < end; i++) {
-        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-        for (int k = 0; k < j->c->heads[i].len; k++) {
-            if (s[k].key - lowest > range) continue;
-            int at = m++;
-            for (; at > 0 && few[at - 1] < s[k].key; at--) few[at] = few[at - 1];
-            few[at] = s[k].key;
+        uint32_t key = low + (high - low) / 2 + 1;
+        if (a < b && !n_few) key = sample[a + (int)((from_low - n) * (b - a) / left)];
+        count = n_few ? above_few + count_of(few, n_few, key) : count_keys(j, first, end, key);
+        if (count >= n) {
+            low = key;
+            from_low = count;
+        } else {
+            high = key - 1;
+            above = count;
         }
+        while (a < b && sample[a] <= low) a++;
+        while (a < b && sample[b - 1] > high) b--;
     }
-    while (larger > 0 && few[larger - 1] == few[n - 1]) larger--;
-    *equal = n - larger;
-    return few[n - 1];
+    return (struct cut){low, n - above, from_low - above};
 }
 
-/* Over the units of heads [first, end): the n-th largest key (n >= 1), and in *equal how many of
- * the keys equal to it belong to the n largest. What lies between the lowest and the highest is cut
- * into buckets, the one that holds the n-th again, until few keys are left in it. */
-static uint32_t select_key(const struct job *j, int first, int end, int64_t n, int64_t *equal)
+/* Units with a larger key are above it, and up to a slot those with an equal one. */
+struct line {
+    uint32_t key;
+    int last;
+};
+
+static bool is_above(struct line l, uint32_t key, int slot)
 {
-    struct keys all = survey_keys(j, first, end);
-    uint32_t lowest = all.lowest, range = all.highest - all.lowest;
-    *equal = n;
-    if (n <= all.n_protected) return KEY_PROTECTED;
-    n -= all.n_protected;
-    *equal = n - all.n;
-    if (n > all.n) return KEY_NEVER;
-    for (int64_t left = all.n; left > FEW && range;) {
-        int32_t count[BUCKETS];
-        int shift = 0, b = BUCKETS - 1;
-        while (range >> shift >= BUCKETS) shift++;
-        count_keys(j, first, end, lowest, range, shift, count);
-        while (count[b] < n) n -= count[b--];
-        left = count[b];
-        lowest += (uint32_t)b << shift;
-        range -= (uint32_t)b << shift;
-        if (range >> shift) range = (1u << shift) - 1;
-    }
-    *equal = n;
-    return range ? select_of_few(j, first, end, lowest, range, n, equal) : lowest;
+    return (key > l.key) | ((key == l.key) & (slot <= l.last));
 }
 
-/* The keys of a head's n best units become *best, those of the others *rest; NULL = as they are. Of
- * equal units the older is better. */
-static void mark_best(const struct job *j, int index, int n, const uint32_t *best,
-                      const uint32_t *rest)
+/* The slot of a head's *n-th unit with this key; where it has fewer, *n is how many are missing. */
+static int last_equal(const struct job *j, int index, uint32_t key, int64_t *n)
 {
     const struct cache_head *h = &j->c->heads[index];
-    union evict_slot *s = j->slots + h->slot0;
-    int64_t equal = 0;
-    uint32_t threshold = n > 0 && n < h->len ? select_key(j, index, index + 1, n, &equal) : 0;
-    for (int k = 0; k < h->len; k++) {
-        bool in = n >= h->len ||
-                  (n > 0 && (s[k].key > threshold || (s[k].key == threshold && equal-- > 0)));
-        if (in && best) s[k].key = *best;
-        if (!in && rest) s[k].key = *rest;
+    const union evict_slot *s = j->slots + h->slot0;
+    if (*n <= 0) return -1;
+    for (int k = 0; k < h->len; k++)
+        if (s[k].key == key && --*n == 0) return k;
+    return INT_MAX;
+}
+
+/* Above it are a head's n best units; of equal ones the older is better. */
+static struct line line_of(const struct job *j, int index, int n)
+{
+    if (n <= 0) return (struct line){KEY_PROTECTED, -1};
+    if (n >= j->c->heads[index].len) return (struct line){KEY_NEVER, INT_MAX};
+    struct cut cut = cut_keys(j, index, index + 1, n);
+    bool all = cut.equal == cut.all;
+    return (struct line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
+}
+
+/* A head's n best units are protected, if `protect`; the others never stay, if `drop`. */
+static void mark_best(const struct job *j, int index, int n, bool protect, bool drop)
+{
+    union evict_slot *s = j->slots + j->c->heads[index].slot0;
+    uint32_t best = protect ? KEY_PROTECTED : 0, rest = drop ? 0 : UINT32_MAX;
+    struct line l = line_of(j, index, n);
+    int len = j->c->heads[index].len;
+    for (int k = 0; k < len; k++) {
+        uint32_t in = -(uint32_t)is_above(l, s[k].key, k);
+        s[k].key = (s[k].key | (best & in)) & (rest | in);
     }
 }
 
@@ -165,19 +195,17 @@ static void make_keys(const struct job *j, int index, int budget)
     const struct cache_head *h = &j->c->heads[index];
     union evict_slot *s = j->slots + h->slot0;
     bool two = p && p->second != POLICY_NONE;
-    uint32_t threshold = 0;
-    int64_t equal = 0;
-    for (int k = 0; k < h->len; k++) {
-        bool protect = h->pos[k] < (uint32_t)r->sinks || k >= h->len - r->stabilizers;
-        s[k].key = protect ? KEY_PROTECTED : key_of(s[k].value);
+    int len = h->len, newest = len - r->stabilizers;
+    uint32_t sinks = (uint32_t)r->sinks;
+    for (int k = 0; k < len; k++) {
+        uint32_t protect = -(uint32_t)((h->pos[k] < sinks) | (k >= newest));
+        s[k].key = key_of(s[k].value) | (KEY_PROTECTED & protect);
     }
     int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
-    if (!two || n >= h->len) return;
-    if (n > 0) threshold = select_key(j, index, index + 1, n, &equal);
-    for (int k = 0; k < h->len; k++) {
-        bool in = n > 0 && (s[k].key > threshold || (s[k].key == threshold && equal-- > 0));
-        bool protect = s[k].key == KEY_PROTECTED;
-        if (!in && !protect)
+    if (!two || n >= len) return;
+    struct line l = line_of(j, index, n);
+    for (int k = 0; k < len; k++) {
+        if (!is_above(l, s[k].key, k) && s[k].key != KEY_PROTECTED)
             s[k].key = key_of(
                 policy_second(p, r->seed, index, h->pos[k], value_of(s[k].key), h->score[k]));
         else
@@ -187,49 +215,59 @@ static void make_keys(const struct job *j, int index, int budget)
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
+/* Units of `bytes`, a multiple of 4, to slots [begin, end). Moves of 16 bytes in line are faster
+ * than memmove, which has to find out how many there are. */
+static void gather_units(uint8_t *units, size_t bytes, const union evict_slot *from, int begin,
+                         int end)
 {
-    if (to == from || n == 0) return;
-    size_t t = (size_t)to, f = (size_t)from, m = (size_t)n;
-    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, m * c->k_bytes);
-    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, m * c->v_bytes);
-    memmove(h->score + t, h->score + f, m * sizeof *h->score);
-    memmove(h->pos + t, h->pos + f, m * sizeof *h->pos);
+    size_t rest = bytes % 16;
+    for (int t = begin; t < end; t++) {
+        uint8_t *to = units + (size_t)t * bytes;
+        const uint8_t *unit = units + from[t].key * bytes;
+        for (size_t i = 0; i < bytes - rest; i += 16) memcpy(to + i, unit + i, 16);
+        for (size_t i = bytes - rest; i < bytes; i += 4) memcpy(to + i, unit + i, 4);
+    }
 }
 
 static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     struct cache_head *h = &j->c->heads[index];
-    const union evict_slot *s = j->slots + h->slot0;
-    int to = 0, n = 0; /* units that stay: in their place; side by side before k */
+    struct line l = {h->stay_key, h->stay_last};
+    union evict_slot *from = j->slots + h->slot0; /* keys become the slots of those that stay */
+    int n = 0, first = 0;
     (void)thread;
     for (int k = 0; k < h->len; k++) {
-        if (s[k].key > h->stay_key || (s[k].key == h->stay_key && h->stay_equal-- > 0)) {
-            n++;
-            continue;
-        }
-        move_units(j->c, h, to, k - n, n);
-        to += n;
-        n = 0;
+        bool in = is_above(l, from[k].key, k);
+        from[n].key = (uint32_t)k;
+        n += in;
     }
-    move_units(j->c, h, to, h->len - n, n);
-    h->len = to + n;
+    while (first < n && from[first].key == (uint32_t)first) first++;
+    for (int t = first; t < n; t++) {
+        h->score[t] = h->score[from[t].key];
+        h->pos[t] = h->pos[from[t].key];
+    }
+    gather_units(h->k, j->c->k_bytes, from, first, n);
+    gather_units(h->v, j->c->v_bytes, from, first, n);
+    h->len = n;
     cache_recount(j->c, index);
 }
 
 /* ---- heads on their own ---------------------------------------------------------------------- */
 
+static void set_line(struct cache_head *h, struct line l)
+{
+    h->stay_key = l.key;
+    h->stay_last = l.last;
+}
+
 static void evict_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
-    int64_t equal;
     int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
     if (j->c->heads[index].len <= keep) return;
     make_keys(j, index, keep);
-    struct cache_head *h = &j->c->heads[index];
-    h->stay_key = select_key(j, index, index + 1, keep, &equal);
-    h->stay_equal = (int)equal;
+    set_line(&j->c->heads[index], line_of(j, index, keep));
     compact(ctx, index, thread);
 }
 
@@ -243,13 +281,12 @@ int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
 /* Keys, the safeguard and the limit of one head. */
 static void enter_head(void *ctx, int index, int thread)
 {
-    static const uint32_t always = KEY_PROTECTED, never = KEY_NEVER;
     const struct job *j = ctx;
     int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
     (void)thread;
     make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
-    mark_best(j, index, evict_safe(j->c, j->rule, layer), &always, NULL);
-    if (max) mark_best(j, index, max, NULL, &never);
+    mark_best(j, index, evict_safe(j->c, j->rule, layer), true, false);
+    if (max && max < j->c->heads[index].len) mark_best(j, index, max, false, true);
 }
 
 int evict_n_groups(const struct cache *c)
@@ -279,18 +316,12 @@ bool evict_group(const struct cache *c, const struct evict_rule *rule, int layer
 static void choose_in_group(const struct job *j, int layer)
 {
     struct evict_group g;
-    int64_t equal = INT64_MAX; /* nothing goes: all keys reach the lowest one */
-    uint32_t threshold = KEY_NEVER;
-    if (evict_group(j->c, j->rule, layer, &g))
-        threshold = select_key(j, g.first, g.end, g.keep, &equal);
+    struct cut cut = {KEY_NEVER, 0, 0}; /* nothing goes */
+    if (evict_group(j->c, j->rule, layer, &g)) cut = cut_keys(j, g.first, g.end, g.keep);
+    bool all = cut.equal == cut.all;
     for (int i = g.first; i < g.end; i++) {
-        struct cache_head *h = &j->c->heads[i];
-        const union evict_slot *s = j->slots + h->slot0;
-        int here = 0;
-        for (int k = 0; k < h->len; k++) here += s[k].key == threshold;
-        h->stay_key = threshold;
-        h->stay_equal = here < equal ? here : (int)equal;
-        equal -= h->stay_equal;
+        int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
+        set_line(&j->c->heads[i], (struct line){cut.key, last});
     }
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/session.h"
+#include "runtime/session_parts.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,53 +7,14 @@
 #include <string.h>
 
 #include "runtime/base/system.h"
-#include "runtime/base/utf8.h"
 #include "runtime/circle.h"
-#include "runtime/context.h"
 #include "runtime/engine.h"
 #include "runtime/library.h"
-#include "runtime/options.h"
 #include "runtime/pieces.h"
-#include "runtime/save.h"
-#include "store/store.h"
 
 /* Tokens of a prompt that are run after the last eviction (Locret's n_loc): the question itself
  * must not be evicted before it is answered. */
 #define LOCAL_TOKENS 100
-
-struct session {
-    struct engine *engine;
-    struct save *save; /* NULL = private */
-    struct options options;
-    struct context ctx;
-    struct sampler_entry *candidates; /* [n_vocab] */
-    struct save_state state;
-    int64_t id; /* of the conversation in the store */
-    char name[STORE_NAME_MAX];
-    char notice[1024];
-    char *system; /* goes with the first user message; NULL = none */
-
-    struct tokens pending; /* said, but not run yet */
-    int64_t n_tokens;      /* positions said: n_run + pending */
-    int64_t n_turns, n_reread;
-    int32_t recent[SAMPLER_HISTORY]; /* the last n_recent ids of the transcript */
-    int n_recent;
-    struct session_message {
-        enum chat_role role;
-        int64_t end; /* n_tokens after it */
-    } * messages;    /* of the transcript */
-    size_t n_messages, messages_max;
-
-    /* the running answer */
-    bool answering; /* it is not stored as a message yet */
-    struct tokens answer_ids;
-    struct str answer;
-    struct utf8_join join;
-
-    int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
-    int64_t n_read, n_decoded;
-    double first_token_ms;
-};
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
@@ -67,7 +28,7 @@ static void remember(struct session *s, int32_t id)
     s->n_tokens++;
 }
 
-static void push(struct session *s, int32_t id)
+void session_push(struct session *s, int32_t id)
 {
     tokens_push(&s->pending, id);
     remember(s, id);
@@ -95,13 +56,7 @@ static int add_message(struct session *s, enum chat_role role, int64_t end, stru
     return 0;
 }
 
-static bool last_is(const struct session *s, enum chat_role role)
-{
-    return s->n_messages && s->messages[s->n_messages - 1].role == role;
-}
-
-/* What is drawn changes with each attempt at an answer; how units are scored does not. */
-static void use_attempt(struct session *s, uint64_t attempt)
+void session_use_attempt(struct session *s, uint64_t attempt)
 {
     s->state.attempt = attempt;
     s->options.sampling.seed = s->state.seed + attempt * 0x9e3779b97f4a7c15u;
@@ -250,12 +205,12 @@ static int choose_token(struct session *s, bool first, struct save_token *t, str
                           (uint64_t)s->n_tokens, s->candidates, &t->id, e);
     if (rc) return rc;
     t->bytes = tokenizer_bytes(g->tokenizer, t->id, false, &t->n);
-    bool begins = first && !s->options.raw && last_is(s, CHAT_USER);
+    bool begins = first && !s->options.raw && session_last_is(s, CHAT_USER);
     if (begins && t->n && t->bytes[0] == ' ') {
         t->bytes++;
         t->n--;
     }
-    push(s, t->id);
+    session_push(s, t->id);
     tokens_push(&s->answer_ids, t->id);
     s->answering = true;
     if (!s->save) return 0;
@@ -290,8 +245,7 @@ static int save_with_settings(struct session *s, struct finish *f, struct err *e
     return rc;
 }
 
-/* The answer, whole or partial, becomes part of the transcript. */
-static int finish_answer(struct session *s, const struct session_sink *k, struct err *e)
+int session_finish_answer(struct session *s, const struct session_sink *k, struct err *e)
 {
     struct err why = {0};
     struct finish f = {s, k, &why, 0};
@@ -352,9 +306,8 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
     }
 }
 
-/* Reads what is pending and answers it. */
-static int run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
-                    struct err *e)
+int session_run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
+                     struct err *e)
 {
     s->turn_ns = system_clock_ns();
     s->read_ns = s->decode_ns = 0;
@@ -374,16 +327,15 @@ static int run_turn(struct session *s, const struct session_sink *k, enum sessio
     rc = generate(s, k, end, e);
     emit(s, "", 0, true, k);
     struct err ignored;
-    int rc2 = finish_answer(s, k, rc ? &ignored : e);
+    int rc2 = session_finish_answer(s, k, rc ? &ignored : e);
     if (!rc && !rc2 && s->save) save_compact(s->save, &s->ctx.cache);
     return rc ? rc : rc2;
 }
 
 /* ---- saying ---------------------------------------------------------------------------------- */
 
-/* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
-static int take_message(struct session *s, enum chat_role role, const char *text, size_t n,
-                        const struct session_sink *k, struct err *e)
+int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
+                         const struct session_sink *k, struct err *e)
 {
     const struct engine *g = s->engine;
     struct tokens ids = {0};
@@ -407,12 +359,12 @@ static int take_message(struct session *s, enum chat_role role, const char *text
     if (!rc)
         report_tokens(s, &(struct save_message){role, text, n, ids.ids, ids.n}, s->n_tokens, first,
                       k);
-    for (size_t i = 0; !rc && i < ids.n; i++) push(s, ids.ids[i]);
+    for (size_t i = 0; !rc && i < ids.n; i++) session_push(s, ids.ids[i]);
     tokens_release(&ids);
     return rc ? rc : add_message(s, role, s->n_tokens, e);
 }
 
-static int check_writable(const struct session *s, struct err *e)
+int session_check_writable(const struct session *s, struct err *e)
 {
     if (!s->options.read_only) return 0;
     return err_set(e, ERR_USAGE, "%s is open for reading only; a branch of it can go on", s->name);
@@ -421,10 +373,10 @@ static int check_writable(const struct session *s, struct err *e)
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                 enum session_end *end, struct err *e)
 {
-    int rc = check_writable(s, e);
-    if (!rc) rc = finish_answer(s, sink, e);
-    if (!rc) rc = take_message(s, CHAT_USER, text, n, sink, e);
-    if (!rc) rc = run_turn(s, sink, end, e);
+    int rc = session_check_writable(s, e);
+    if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
+    if (!rc) rc = session_run_turn(s, sink, end, e);
     return rc;
 }
 
@@ -435,28 +387,26 @@ void session_set(struct session *s, const struct options *o)
     if (o->sampling.seed) s->state.seed = o->sampling.seed;
     s->options.n_predict = o->n_predict;
     s->options.ignore_end = o->ignore_end;
-    use_attempt(s, s->state.attempt);
+    session_use_attempt(s, s->state.attempt);
 }
 
 bool session_can_continue(const struct session *s)
 {
     if (s->n_tokens == 0) return false;
-    return last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
+    return session_last_is(s, CHAT_USER) || !ends_turn(s, s->recent[s->n_recent - 1]);
 }
 
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e)
 {
-    int rc = check_writable(s, e);
+    int rc = session_check_writable(s, e);
     if (!rc && !session_can_continue(s))
         rc = err_set(e, ERR_USAGE, "there is no interrupted answer to continue");
-    if (!rc) rc = finish_answer(s, sink, e);
-    return rc ? rc : run_turn(s, sink, end, e);
+    if (!rc) rc = session_finish_answer(s, sink, e);
+    return rc ? rc : session_run_turn(s, sink, end, e);
 }
 
-/* Runs what was taken, all but its last token: that stays pending, as after an answer, and is run
- * with whatever comes next. */
-static int read_taken(struct session *s, const struct session_sink *sink, struct err *e)
+int session_read_taken(struct session *s, const struct session_sink *sink, struct err *e)
 {
     enum session_end end;
     struct tokens last = {0};
@@ -478,12 +428,12 @@ static int read_taken(struct session *s, const struct session_sink *sink, struct
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e)
 {
-    int rc = check_writable(s, e);
+    int rc = session_check_writable(s, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct chat_message *m = &messages[i];
-        rc = take_message(s, m->role, m->text, strlen(m->text), sink, e);
+        rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);
     }
-    return rc ? rc : read_taken(s, sink, e);
+    return rc ? rc : session_read_taken(s, sink, e);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -632,6 +582,18 @@ static int resume(struct session *s, const struct session_sink *k, struct err *e
     return rc < 0 ? rc : 0;
 }
 
+int session_reload(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct str why = {0};
+    int64_t n_run = 0;
+    int rc = load_cache(s, &n_run, &why, e);
+    drop_pending(s, (size_t)n_run);
+    if (rc == 0) rc = save_drop(s->save, e);
+    if (rc >= 0) rc = replay(s, k, e);
+    str_release(&why);
+    return rc;
+}
+
 /* The same for looking, as it is at this moment: another retain may be writing it. */
 static int view(struct session *s, struct store *store, const struct session_sink *k, struct err *e)
 {
@@ -697,7 +659,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     notice(s, s->ctx.plan.notice);
     advise_heads(s);
     describe(s);
-    use_attempt(s, s->state.attempt);
+    session_use_attempt(s, s->state.attempt);
     if (!created)
         rc = o->read_only ? view(s, store, sink ? sink : &silent, e)
                           : resume(s, sink ? sink : &silent, e);
@@ -731,168 +693,6 @@ void session_close(struct session *s)
     tokens_release(&s->answer_ids);
     str_release(&s->answer);
     free(s);
-}
-
-/* ---- going back ------------------------------------------------------------------------------ */
-
-/* Where the transcript is cut to end with `turn`. */
-struct cut {
-    size_t n_messages;
-    int64_t n_tokens;
-    bool has_point;
-    struct save_point point;
-};
-
-static struct cut cut_messages(const struct session *s, size_t n_messages)
-{
-    struct cut c = {.n_messages = n_messages};
-    if (n_messages) c.n_tokens = s->messages[n_messages - 1].end;
-    c.has_point = c.n_tokens > 0 && s->save && save_point(s->save, c.n_tokens, &c.point);
-    return c;
-}
-
-static struct cut cut_turn(const struct session *s, int64_t turn)
-{
-    size_t i = 0;
-    int64_t n_turns = 0;
-    for (; i < s->n_messages; i++)
-        if (s->messages[i].role == CHAT_USER && n_turns++ == turn) break;
-    return cut_messages(s, i);
-}
-
-static int64_t cost_of(const struct cut *c)
-{
-    /* The last token stays pending: it is run with whatever comes next. */
-    int64_t n = c->n_tokens - 1 - (c->has_point ? c->point.n_run : 0);
-    return n > 0 ? n : 0;
-}
-
-int64_t session_rewind_cost(const struct session *s, int64_t turn)
-{
-    struct cut c = cut_turn(s, turn);
-    return cost_of(&c);
-}
-
-/* The transcript as it was before the last answer. */
-static struct cut cut_answer(const struct session *s)
-{
-    size_t n = s->n_messages;
-    while (n > 0 && s->messages[n - 1].role != CHAT_USER) n--;
-    return cut_messages(s, n);
-}
-
-int64_t session_regenerate_cost(const struct session *s)
-{
-    struct cut c = cut_answer(s);
-    return cost_of(&c);
-}
-
-static int check_turn(const struct session *s, int64_t turn, struct err *e)
-{
-    if (!s->save)
-        return err_set(e, ERR_USAGE, "a private conversation is not kept, so it can't go back");
-    if (turn >= 0 && turn <= s->n_turns) return 0;
-    return err_set(e, ERR_USAGE, "there is no turn %lld; %s has %lld", (long long)turn, s->name,
-                   (long long)s->n_turns);
-}
-
-static void ignore_message(void *ctx, const struct save_message *m)
-{
-    (void)ctx;
-    (void)m;
-}
-
-/* The session's own numbers after a cut; everything is pending until a cache says otherwise. */
-static void forget_after(struct session *s, const struct cut *c, const struct tokens *ids)
-{
-    s->n_messages = c->n_messages;
-    s->n_turns = 0;
-    for (size_t i = 0; i < s->n_messages; i++) s->n_turns += s->messages[i].role == CHAT_USER;
-    s->n_tokens = s->n_recent = 0;
-    s->pending.n = 0;
-    for (int64_t i = 0; i < c->n_tokens; i++) push(s, ids->ids[i]);
-    cache_clear(&s->ctx.cache);
-}
-
-/* Cuts what is stored, then makes the session what is left. */
-static int go_back(struct session *s, const struct cut *c, const struct session_sink *k,
-                   struct err *e)
-{
-    struct tokens ids = {0};
-    struct str why = {0};
-    int64_t n_run = 0;
-    int rc = save_transcript(s->save, &ids, ignore_message, NULL, e);
-    if (!rc && (int64_t)ids.n < c->n_tokens)
-        rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
-    if (!rc)
-        rc = save_rewind(s->save, state_now(s), c->has_point ? &c->point : NULL,
-                         (int64_t)c->n_messages, e);
-    if (!rc) {
-        forget_after(s, c, &ids);
-        rc = load_cache(s, &n_run, &why, e);
-        drop_pending(s, (size_t)n_run);
-        if (rc == 0) rc = save_drop(s->save, e);
-        if (rc >= 0) rc = replay(s, k, e);
-    }
-    str_release(&why);
-    tokens_release(&ids);
-    return rc;
-}
-
-int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
-{
-    const struct session_sink silent = {0};
-    int rc = check_turn(s, turn, e);
-    if (!rc) rc = check_writable(s, e);
-    if (!rc) rc = finish_answer(s, sink ? sink : &silent, e);
-    if (rc) return rc;
-    struct cut c = cut_turn(s, turn);
-    if (c.n_messages == s->n_messages) return 0;
-    return go_back(s, &c, sink ? sink : &silent, e);
-}
-
-int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
-                       struct err *e)
-{
-    int rc = check_turn(s, 0, e);
-    if (!rc) rc = check_writable(s, e);
-    if (!rc && s->n_turns == 0)
-        rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
-    if (!rc) rc = finish_answer(s, sink, e);
-    if (rc) return rc;
-    struct cut c = cut_answer(s);
-    if (c.n_messages < s->n_messages) rc = go_back(s, &c, sink, e);
-    if (rc) return rc;
-    use_attempt(s, s->state.attempt + 1);
-    return run_turn(s, sink, end, e);
-}
-
-int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
-                  struct err *e)
-{
-    int rc = check_turn(s, 0, e);
-    if (!rc) rc = check_writable(s, e);
-    if (!rc) rc = finish_answer(s, sink, e);
-    if (!rc && (n == 0 || !last_is(s, CHAT_ASSISTANT)))
-        rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
-    if (rc) return rc;
-    struct cut c = cut_answer(s);
-    rc = go_back(s, &c, sink, e);
-    if (!rc) rc = take_message(s, CHAT_ASSISTANT, text, n, sink, e);
-    return rc ? rc : read_taken(s, sink, e);
-}
-
-int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
-{
-    const struct session_sink silent = {0};
-    struct store_conversation made;
-    int rc = check_turn(s, turn, e);
-    if (!rc) rc = finish_answer(s, &silent, e);
-    if (rc) return rc;
-    struct cut c = cut_turn(s, turn);
-    rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, (int64_t)c.n_messages, &made, e);
-    if (!rc) snprintf(out, STORE_NAME_MAX, "%s", made.name);
-    return rc;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -166,6 +166,7 @@ static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
 {
     edit_set(&a->edit, "", 0);
+    a->chat.held = false; /* what it says comes at the end */
     if (command_run(a, command, argument, n))
         history_add(&a->history, line->data, line->n);
     else
@@ -183,10 +184,11 @@ void app_send(struct app *a)
     if (strspn(str_get(&text), " \t\n") == text.n) {
         send_next(a);
     } else if (command == SLASH_UNKNOWN) {
-        app_flash(a, "no such command; nearest: /%s  (// sends a slash)",
-                  slash_nearest(text.data, text.n));
+        app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
+    } else if (a->o->read_only) {
+        app_flash(a, "open for reading only; /branch makes one that can go on");
     } else if (a->n_queue == QUEUE_MAX) {
         app_flash(a, "the queue is full; your text stays here");
     } else {

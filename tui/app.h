@@ -102,7 +102,7 @@ struct list_hit {
     char name[128], snippet[160]; /* of the newest message that was found */
 };
 
-enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_ASK /* delete? */ };
+enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIST_DROP /* y? */ };
 
 struct list_state {
     struct library_entry *rows;

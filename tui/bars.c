@@ -117,7 +117,10 @@ static void put_speed(const struct app *a, bool narrow, struct str *out)
 
 static void put_status(const struct app *a, bool narrow, struct str *out)
 {
-    bool flash = a->flash[0] && a->now_ms < a->flash_until_ms;
+    if (a->flash[0] && a->now_ms < a->flash_until_ms) {
+        str_puts(out, a->flash); /* has the line for itself: most say what to do */
+        return;
+    }
     switch (a->phase) {
     case PHASE_LOADING: put_progress(a, "loading", true, out); break;
     case PHASE_OPENING:
@@ -127,9 +130,7 @@ static void put_status(const struct app *a, bool narrow, struct str *out)
     case PHASE_ANSWERING:
     case PHASE_READY: put_speed(a, narrow, out); break;
     }
-    if (flash)
-        str_printf(out, "  %s", a->flash);
-    else if (a->stopping)
+    if (a->stopping)
         str_puts(out, "  stopping");
     else if (app_busy(a))
         str_puts(out, "  Ctrl-C stop");

@@ -73,7 +73,8 @@ const struct binding key_table[] = {
      "change its tags; / and #TAG shows those that have one; also /tag"},
     {LIST, 'd', REQ_REMOVE, "d", "delete", "delete the conversation, after a question"},
     {LIST, 'u', REQ_RESTORE, "u", "undo", "bring back what was deleted last; also /restore"},
-    {LIST, 'x', REQ_DROP, "x", NULL, "delete the saved cache, keep the text; also /drop"},
+    {LIST, 'x', REQ_DROP, "x", NULL,
+     "delete the saved cache, keep the text, after a question; also /drop"},
 
     {PAGES, K_UP, REQ_UP, "arrows", "scroll", "scroll"},
     {PAGES, K_DOWN, REQ_DOWN, NULL, NULL, NULL},

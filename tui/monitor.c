@@ -1,4 +1,5 @@
-/* monitor: memory, speed and the machine's sensors. What is not known is n/a, never 0. */
+/* monitor: memory, speed and the machine's sensors. What is not known is n/a, never 0; a
+ * temperature or a power that is not known is left out, as nobody could tell whose n/a it is. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,8 @@
 #include "tui/app.h"
 #include "tui/bars.h"
 #include "tui/num.h"
+
+enum { WIDE = 56 }; /* columns of a pane that has room for all there is to say */
 
 static const struct sensor_part *part_in_use(const struct app *a, const char **name)
 {
@@ -77,6 +80,7 @@ void bar_sensors(struct app *a, struct pane p, int y)
     };
     int x = pane_printf(p, 0, y, ATTR_DIM, "%s  ", name);
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        if (!cells[i].label[0] && i > 0 && !strcmp(cells[i].value, "n/a")) continue;
         int width = (int)(strlen(cells[i].label) + strlen(cells[i].value));
         if (x + width > p.w) break;
         x = pane_puts(p, x, y, ATTR_DIM, cells[i].label);
@@ -92,9 +96,10 @@ void monitor_draw_pane(struct app *a, struct pane p)
     const struct sensor_part *part = part_in_use(a, &name);
     char b[4][NUM_MAX];
     pane_puts(p, 0, 0, ATTR_BOLD, "MEMORY");
-    pane_printf(p, 8, 0, ATTR_TEXT, "process %s  peak %s  of %s",
-                num_bytes(st->process_bytes, b[0]), num_bytes(st->process_peak_bytes, b[1]),
-                num_bytes(st->machine_bytes, b[2]));
+    int x =
+        pane_printf(p, 8, 0, ATTR_TEXT, "process %s  peak %s", num_bytes(st->process_bytes, b[0]),
+                    num_bytes(st->process_peak_bytes, b[1]));
+    if (p.w >= WIDE) pane_printf(p, x, 0, ATTR_TEXT, "  of %s", num_bytes(st->machine_bytes, b[2]));
     pane_printf(p, 2, 1, ATTR_TEXT, "weights %s  scratch %s", num_bytes(st->weights_bytes, b[0]),
                 num_bytes(st->scratch_bytes, b[1]));
     pane_printf(p, 2, 2, ATTR_TEXT, "kv %s of %s in use", num_bytes(st->cache_used_bytes, b[0]),
@@ -103,15 +108,17 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 3, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
                 num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
     pane_puts(p, 0, 4, ATTR_BOLD, name[0] == 'g' ? "GPU" : "CPU");
-    int x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s  %s  %s",
-                        put_number(part->load, "%", b[0]), put_bandwidth(st, b[1]),
-                        put_number(part->celsius, "C", b[2]), put_power(part, b[3]));
+    x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s", put_number(part->load, "%", b[0]),
+                    put_bandwidth(st, b[1]));
+    if (!isnan(part->celsius))
+        x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_number(part->celsius, "C", b[2]));
+    if (!isnan(part->watt)) x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_power(part, b[3]));
     if (!isnan(part->memory_bytes)) /* of all that use the device */
         pane_printf(p, x, 4, ATTR_TEXT, "  mem %s", num_bytes((int64_t)part->memory_bytes, b[0]));
     pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
-    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %s", st->policy, st->budget,
-                st->device);
+    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
+                (int)strcspn(st->device, " "), st->device);
     pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone since the start",
-                put_evictions(a, b[0]), num_exact(st->units_evicted, b[1]));
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone%s", put_evictions(a, b[0]),
+                num_exact(st->units_evicted, b[1]), p.w >= WIDE ? " since the start" : "");
 }

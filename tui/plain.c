@@ -537,9 +537,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
         if (on_screen_only(line))
             talk_note("that is for the screen; --plain has none");
         else
-            talk_note("no command %.*s; nearest: /%s (//… sends a slash)",
-                      (int)(line->n < 40 ? line->n : 40), str_get(line),
-                      slash_nearest(str_get(line), line->n));
+            talk_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
         return true;
     default: break;
     }

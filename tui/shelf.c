@@ -87,6 +87,7 @@ static int change(struct app *a, struct library *l, enum act act, const char *te
         rc = library_restore(l, text, NULL, e);
         if (rc) return rc;
         snprintf(list->said, sizeof list->said, "%.120s is back", text);
+        snprintf(list->chosen, sizeof list->chosen, "%s", text); /* the cursor goes there */
         list->deleted[0] = 0;
         return 0;
     case ACT_DROP:

@@ -81,11 +81,12 @@ const char *slash_nearest(const char *line, size_t n)
 {
     size_t length = n > 0 ? word_length(line + 1, n - 1) : 0;
     if (length > NEAREST_BYTES_MAX) length = NEAREST_BYTES_MAX;
-    const char *best = slash_table[0].name;
-    int best_distance = INT_MAX;
+    const char *best = NULL;
+    int best_distance = 3; /* one wrong, missing or swapped letter, or two */
     for (const struct slash_row *row = slash_table; row->name; row++) {
         size_t n_name = strlen(row->name);
         int d = nearest_distance(line + 1, length, row->name);
+        if (d >= (int)length) d = INT_MAX; /* nothing of it is right */
         if (length > 0 && length < n_name && memcmp(line + 1, row->name, length) == 0) d = 0;
         if (d < best_distance) {
             best_distance = d;
@@ -93,6 +94,17 @@ const char *slash_nearest(const char *line, size_t n)
         }
     }
     return best;
+}
+
+const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
+{
+    const char *near = slash_nearest(line, n);
+    if (near)
+        snprintf(out, SLASH_ADVICE_MAX, "no such command; did you mean /%s? (// sends a slash)",
+                 near);
+    else
+        snprintf(out, SLASH_ADVICE_MAX, "no such command; /help lists all (// sends a slash)");
+    return out;
 }
 
 bool slash_setting(const char *name, struct option_fact *out, struct err *e)

@@ -67,8 +67,13 @@ enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_
 /* A setting of /set by its name. false: there is none, and `e` names the nearest. */
 bool slash_setting(const char *name, struct option_fact *out, struct err *e);
 
-/* The command that comes nearest to the line's first word, without the slash. */
+/* The command that comes nearest to the line's first word, without the slash; NULL when none is
+ * near.
+ */
 const char *slash_nearest(const char *line, size_t n);
+/* What to say of a line that is SLASH_UNKNOWN. */
+enum { SLASH_ADVICE_MAX = 80 };
+const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX]);
 
 /* A turn from a command's argument: "" and "last" are n_turns, "-1" the one before; *rest = what
  * follows it. false: there is no such turn, or it is no number. */

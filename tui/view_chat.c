@@ -181,11 +181,12 @@ static void draw_queue(struct app *a, struct pane p)
         bool more = i == p.h - 1 && a->n_queue > p.h;
         str_clear(&safe);
         sanitize(str_get(&a->queue[i]), a->queue[i].n, a->ascii, true, &safe);
-        int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
-        if (more)
-            pane_printf(p, x, i, ATTR_DIM, "and %d more", a->n_queue - i);
-        else
+        if (more) {
+            pane_printf(p, 0, i, ATTR_DIM, "and %d more queued", a->n_queue - i);
+        } else {
+            int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
             pane_puts(p, x, i, ATTR_TEXT, str_get(&safe));
+        }
     }
     str_release(&safe);
 }
@@ -214,7 +215,19 @@ static void put_question(const struct app *a, struct str *out)
                    (long long)lost, lost == 1 ? "" : "s");
     if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " cut off for good; ");
     put_cost(a, q->cost, out);
-    str_puts(out, q->may_branch ? ".  y yes  b yes, and keep a branch  n no" : ".  y yes  n no");
+}
+
+/* Where the message else stands, so that no long question hides them. */
+static void draw_choices(const struct app *a, struct pane p)
+{
+    static const struct {
+        const char *key, *meaning;
+    } choices[] = {{"y", "yes"}, {"n", "no"}, {"b", "yes, and keep a branch"}};
+    int x = 2;
+    for (int i = 0; i < (a->question.may_branch ? 3 : 2); i++) {
+        x = pane_puts(p, x, 0, ATTR_KEY, choices[i].key);
+        x = pane_printf(p, x, 0, ATTR_TEXT, " %s  ", choices[i].meaning);
+    }
 }
 
 /* The line above the message: what it is, or what is asked about it. */
@@ -342,7 +355,10 @@ static void draw(struct app *a, struct pane p)
     if (l.status) bar_status(a, p, l.below - 1, below);
     y = p.h - l.hints - l.input;
     if (l.rule || a->question.open || a->search.open) draw_rule(a, p, y - 1);
-    draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
+    if (a->question.open)
+        draw_choices(a, pane_sub(p, 0, y, p.w, l.input));
+    else
+        draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */

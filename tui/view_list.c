@@ -140,10 +140,13 @@ static void draw_bottom(struct app *a, struct pane p, int y)
 {
     struct list_state *l = &a->list;
     struct str question = {0};
-    if (l->mode == LIST_ASK) {
+    if (l->mode == LIST_DELETE || l->mode == LIST_DROP) {
         pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
-        str_printf(&question, " delete %s?  u or /restore brings it back.  y yes, any other key no",
+        str_printf(&question,
+                   l->mode == LIST_DELETE ? " delete %s? (u brings it back)"
+                                          : " %s: drop its cache, to be read again?",
                    l->chosen);
+        str_puts(&question, "  y yes, any other key no");
         put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
     } else if (l->mode == LIST_RENAME) {
         draw_field(a, p, y, "new name: ", &l->field);
@@ -186,7 +189,12 @@ static void draw(struct app *a, struct pane p)
                                      : "no saved conversations");
     if (p.h < 4) return;
     draw_bottom(a, p, p.h - 2);
-    bar_hints(a, p, p.h - 1);
+    if (l->mode == LIST_FIND)
+        pane_puts(p, 1, p.h - 1, ATTR_DIM, "#TAG tags  arrows move  Enter open, or keep  Esc all");
+    else if (l->mode == LIST_RENAME || l->mode == LIST_TAG)
+        pane_puts(p, 1, p.h - 1, ATTR_DIM, "Enter done  Esc as it was");
+    else
+        bar_hints(a, p, p.h - 1);
 }
 
 void list_draw_pane(struct app *a, struct pane p)
@@ -340,10 +348,10 @@ static bool request(struct app *a, enum request r)
         }
         break;
     case REQ_REMOVE:
-        if (may_change(a)) l->mode = LIST_ASK;
+        if (may_change(a)) l->mode = LIST_DELETE;
         break;
     case REQ_DROP:
-        if (may_change(a)) app_act(a, ACT_DROP, l->chosen, strlen(l->chosen));
+        if (may_change(a)) l->mode = LIST_DROP;
         break;
     case REQ_RESTORE:
         if (l->deleted[0])
@@ -404,6 +412,7 @@ static bool capture(struct app *a, const struct key_event *ev)
 {
     struct list_state *l = &a->list;
     const struct library_entry *c;
+    enum act act;
     switch (l->mode) {
     case LIST_FIND: return find_key(a, ev);
     case LIST_RENAME:
@@ -415,9 +424,11 @@ static bool capture(struct app *a, const struct key_event *ev)
         else
             return field_key(&l->field, ev);
         return true;
-    case LIST_ASK:
+    case LIST_DELETE:
+    case LIST_DROP:
+        act = l->mode == LIST_DELETE ? ACT_DELETE : ACT_DROP;
         c = end_question(l);
-        if (c && ev->key == 'y') app_act(a, ACT_DELETE, c->name, strlen(c->name));
+        if (c && ev->key == 'y') app_act(a, act, c->name, strlen(c->name));
         return ev->key < KEY_BASE;
     case LIST_BROWSE: break;
     }

@@ -62,6 +62,7 @@ static void test_edit_a_turn(void **state)
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out),
                            "change turn 4: its answer cut off for good; "
                            "0 tokens to read again"));
+    assert_non_null(strstr(out.data, "  y yes  n no  b yes, and keep a branch"));
     stage_type(&s, "x"); /* anything but y: nothing happens */
     assert_false(s.app.question.open);
     assert_int_equal(s.app.talk.n, 8);
@@ -326,6 +327,11 @@ static void test_rename_and_undo(void **state)
     assert_int_equal(s.app.list.n, 2);
     stage_type(&s, "u");
     assert_int_equal(s.app.list.n, 3);
+    assert_string_equal(s.app.list.chosen, "new name"); /* the cursor is on what came back */
+    stage_type(&s, "xn");
+    assert_string_equal(s.app.list.said, "");
+    stage_type(&s, "xy"); /* a cache cannot be brought back: it asks */
+    assert_non_null(strstr(s.app.list.said, "the cache of new name is gone"));
     stage_key(&s, K_HOME);
     stage_type(&s, "r2\r"); /* the open one */
     assert_string_equal(s.app.name, "rust-notes2");
@@ -335,6 +341,42 @@ static void test_rename_and_undo(void **state)
     assert_int_equal(s.app.list.n, 3);
     stage_type(&s, "/open rust\r");
     assert_non_null(strstr(s.app.flash, "no conversation rust"));
+    stage_release(&s);
+}
+
+/* What cannot be said stays where it was typed. */
+static void test_read_only(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, 1);
+    s.app.options.read_only = true;
+    stage_type(&s, "hello\r");
+    assert_string_equal(str_get(&s.app.edit.text), "hello");
+    assert_non_null(strstr(s.app.flash, "reading only"));
+    stage_release(&s);
+}
+
+/* A word to the person is not cut off by the numbers that stand there else, and what a command says
+ * is seen by who had scrolled up. */
+static void test_words_are_seen(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 4);
+    stage_draw(&s, 80, 12, &out);
+    stage_key(&s, K_PAGE_UP);
+    stage_draw(&s, 80, 12, &out);
+    assert_true(s.app.chat.held);
+    stage_type(&s, "/edit 99\r");
+    assert_non_null(strstr(stage_draw(&s, 60, 12, &out), "no such turn; this conversation has 4"));
+    stage_key(&s, CTRL('u'));
+    stage_key(&s, K_PAGE_UP);
+    stage_draw(&s, 80, 12, &out);
+    stage_type(&s, "/stats\r");
+    assert_non_null(strstr(stage_draw(&s, 80, 12, &out), "first token"));
+    str_release(&out);
     stage_release(&s);
 }
 
@@ -666,6 +708,8 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_rename_and_undo),
+        cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_words_are_seen),
         cmocka_unit_test(test_tags),
         cmocka_unit_test(test_rows_move),
         cmocka_unit_test(test_copy),

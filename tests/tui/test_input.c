@@ -464,6 +464,11 @@ static void test_slash(void **state)
     assert_string_equal(slash_nearest("/mapp", 5), "map");
     assert_string_equal(slash_nearest("/hlep", 5), "help");
     assert_string_equal(slash_nearest("/con", 4), "continue");
+    assert_null(slash_nearest("/?", 2));
+    assert_null(slash_nearest("/nonsense", 9));
+    char advice[SLASH_ADVICE_MAX];
+    assert_non_null(strstr(slash_advice("/mapp", 5, advice), "did you mean /map?"));
+    assert_non_null(strstr(slash_advice("/?", 2, advice), "/help lists all"));
 }
 
 /* ---- the chat's keys ------------------------------------------------------------------------ */

@@ -68,9 +68,11 @@ static int fail(const struct err *e)
 
 static int help(void)
 {
-    puts("usage: retain [COMMAND] [OPTION...]      retain COMMAND --help\n");
+    puts("usage: retain [COMMAND] [OPTION...]\n");
     for (const struct command *c = commands; c->name; c++)
         printf("  %-11s %-11s %s\n", c->name, c->args, c->about);
+    puts("\nretain COMMAND --help lists a command's options; retain --version; man retain, or\n"
+         "retain manual | man -l -");
     return 0;
 }
 
@@ -115,6 +117,24 @@ static const struct command *find(int argc, char **argv, int *n_used)
     return NULL;
 }
 
+/* "retain help chat" is "retain chat --help". */
+static int help_for(const char *name)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(name, c->name)) return command_help(c);
+    return unknown_command(name);
+}
+
+/* A command that takes no names was given one. */
+static int check_names(const struct command *c, const struct options *o, struct err *e)
+{
+    if (*c->args || o->n_args == 0) return 0;
+    const char *instead = (c->groups & OPTIONS_CHAT)   ? "; a conversation is named by -c NAME"
+                          : (c->groups & OPTIONS_TEXT) ? "; a text is given by -p TEXT or -f FILE"
+                                                       : "";
+    return err_set(e, ERR_USAGE, "%s takes no \"%.60s\"%s", c->name, o->args[0], instead);
+}
+
 static int print_config(const struct options *o)
 {
     struct str text = {0};
@@ -156,11 +176,13 @@ static int run(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "manual")) return manual_print(commands, stdout), 0;
     if (argc >= 2 && !strcmp(argv[1], "complete"))
         return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;
+    if (argc == 3 && !strcmp(argv[1], "help")) return help_for(argv[2]);
     const struct command *c = find(argc, argv, &n_used);
     if (!c) return unknown_command(argv[1]);
     options_init(&o);
     int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
+    if (!rc) rc = check_names(c, &o, &e);
     if (!rc && !o.no_packed && !path_packed(&packed, NULL)) o.packed = packed.data;
     int status = rc               ? fail(&e)
                  : o.help         ? command_help(c)

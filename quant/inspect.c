@@ -211,7 +211,7 @@ static void info_text(struct engine *g, const struct options *o, const struct co
     for (const char *const *isa = kn_isa_list(); *isa; isa++) printf(" %s", *isa);
     printf("\nmemory   %.1f GiB\nmodel    %s, family %s, %s\n",
            (double)system_memory_bytes() / (1 << 30), m->name, m->family->arch, m->type);
-    printf("shape    %d layers, width %d, %d heads, %d KV heads x %d, %d tokens, trained on %d "
+    printf("shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "
            "positions\n",
            m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     conversion_lines(c, n);

@@ -61,6 +61,12 @@ void save_close(struct save *s)
     free(s);
 }
 
+void save_forget_empty(struct save *s, const char *name)
+{
+    struct err ignored; /* it stays in the list, empty */
+    store_conversation_forget(s->store, s->conversation, name, &ignored);
+}
+
 int save_out_of_memory(struct err *e)
 {
     return err_set(e, ERR_FAIL, "out of memory while saving; nothing already saved was lost");

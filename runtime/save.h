@@ -53,6 +53,8 @@ int save_open(struct save **out, struct store *store, int64_t conversation, int6
 /* Without the lock, for looking: only the reading functions and save_branch may be called. */
 int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e);
 void save_close(struct save *s);
+/* Takes the conversation away if nothing was said in it and it still has the name it was given. */
+void save_forget_empty(struct save *s, const char *name);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -489,6 +489,7 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
     int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
     if (rc) return rc;
     *created = !found;
+    s->begun = !found && !o->conversation;
     s->id = c.id;
     snprintf(s->name, sizeof s->name, "%s", c.name);
     return o->read_only ? save_view(&s->save, store, c.id, e)
@@ -684,6 +685,7 @@ fail:
 void session_close(struct session *s)
 {
     if (!s) return;
+    if (s->begun && s->save && s->n_turns == 0) save_forget_empty(s->save, s->name);
     save_close(s->save);
     context_release(&s->ctx);
     free(s->candidates);

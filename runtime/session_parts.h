@@ -19,6 +19,7 @@ struct session {
     int64_t id; /* of the conversation in the store */
     char name[STORE_NAME_MAX];
     char notice[1024];
+    bool begun;   /* by this session, with a name that nobody chose */
     char *system; /* goes with the first user message; NULL = none */
 
     struct tokens pending; /* said, but not run yet */

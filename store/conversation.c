@@ -352,6 +352,19 @@ static int purge_one(struct store *s, int64_t id, const char *doing, struct err 
     return run_on_one(s, q, id, doing, e); /* the rows of all other tables go with it */
 }
 
+int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e)
+{
+    static const char doing[] = "removing an empty conversation";
+    struct store_conversation c;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    rc = db_conversation_by_id(s, id, &c, doing, e);
+    if (rc > 0)
+        rc = c.n_turns || c.n_tokens || strcmp(c.name, name) ? 0 : purge_one(s, id, doing, e);
+    return db_leave(s, own, rc, doing, e);
+}
+
 int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
 {
     static const char doing[] = "removing deleted conversations";

@@ -126,6 +126,8 @@ int store_conversation_list(struct store *s,
                             int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                             struct err *e);
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e);
+/* Takes a conversation away for good in which nothing was ever said, if it still has that name. */
+int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e);
 /* Out of sight, its name free again, until it is restored or purged. */
 int store_conversation_delete(struct store *s, int64_t id, struct err *e);
 /* The latest deleted one of that name comes back, as new_name if that is not NULL. ERR_USAGE when

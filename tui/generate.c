@@ -30,7 +30,7 @@ static int read_stream(FILE *f, const char *name, struct str *out, struct err *e
 
 static int read_prompt(const struct options *o, struct str *out, struct err *e)
 {
-    const char *file = o->file ? o->file : o->n_args > 0 ? o->args[0] : "-";
+    const char *file = o->file ? o->file : "-";
     if (o->prompt && o->file)
         return err_set(e, ERR_USAGE, "give the prompt by -p or by -f, not by both");
     if (o->prompt) {
@@ -124,6 +124,8 @@ int tui_generate(const struct options *o)
     setlocale(LC_CTYPE, "");
     answer_init(&g.answer, STDOUT_FILENO);
     int rc = read_prompt(o, &prompt, &e);
+    if (!rc && !prompt.n && !o->raw)
+        rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it by -p, -f or standard input");
     if (!rc) {
         interrupt_init();
         rc = generate_run(&g, &prompt, &e);

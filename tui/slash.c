@@ -1,5 +1,6 @@
 #include "tui/slash.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +100,11 @@ const char *slash_nearest(const char *line, size_t n)
 const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
 {
     const char *near = slash_nearest(line, n);
-    if (near)
-        snprintf(out, SLASH_ADVICE_MAX, "no such command; did you mean /%s? (// sends a slash)",
-                 near);
-    else
-        snprintf(out, SLASH_ADVICE_MAX, "no such command; /help lists all (// sends a slash)");
+    int length = 0; /* of what can be shown as it is */
+    while (length < 20 && 1 + (size_t)length < n && isalnum((unsigned char)line[1 + length]))
+        length++;
+    snprintf(out, SLASH_ADVICE_MAX, "no command /%.*s; %s%s (// sends a slash)", length, line + 1,
+             near ? "did you mean /" : "/help lists all", near ? near : "");
     return out;
 }
 

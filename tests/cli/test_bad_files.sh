@@ -50,6 +50,13 @@ equal "unknown command: exit status" 2 $?
 "$RETAIN" generate --bugdet 12 >"$T/out" 2>&1
 equal "misspelt option: exit status" 2 $?
 holds "misspelt option: nearest" "$(cat "$T/out")" 'budget'
+"$RETAIN" chat talk </dev/null >"$T/out" 2>&1
+equal "a name that chat does not take: exit status" 2 $?
+holds "a name that chat does not take: what to do" "$(cat "$T/out")" '"talk"; .* -c NAME'
+holds "a text that generate does not take" "$("$RETAIN" generate hello 2>&1)" '"hello"; .* -p TEXT'
+holds "nothing to answer" "$("$RETAIN" generate </dev/null 2>&1)" 'prompt is empty'
+holds "help COMMAND" "$("$RETAIN" help list 2>&1)" '^usage: retain list'
+holds "help of what is none" "$("$RETAIN" help lisp 2>&1)" 'did you mean "retain list"'
 "$RETAIN" generate -p hi --memory 1M >"$T/out" 2>&1
 equal "does not fit: exit status" 4 $?
 holds "does not fit: numbers" "$(cat "$T/out")" 'needs [0-9.]+ MiB.*may be used'

@@ -19,6 +19,8 @@ holds "continue: still known after a restart" "$out" '48213'
 out=$(say '/stats' | "$RETAIN" chat --plain --continue 2>&1)
 holds "continue: nothing is read again" "$out" '(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
 
+"$RETAIN" chat --plain --new </dev/null >/dev/null 2>&1
+holds "nothing said, nothing left: it goes on where something was" "$("$RETAIN" list | sed -n 2p)" '^chat-1 '
 "$RETAIN" chat --plain -c 'no such' </dev/null >/dev/null 2>&1
 equal "named conversation is made when it is new" 0 $?
 "$RETAIN" rename chat-1 locker && holds "rename" "$("$RETAIN" list)" '^locker '

@@ -25,7 +25,7 @@ holds "set: budget" "$err" '64 per head'
 holds "set: misspelt" "$err" 'no setting tmep; did you mean temp'
 holds "set: wrong value" "$err" 'temp hot: expected a number'
 holds "set: unknown policy" "$err" 'nonsense is not known'
-holds "unknown command" "$err" 'nearest: /map'
+holds "unknown command" "$err" 'did you mean /map'
 holds "screen only" "$err" '/raw|for the screen'
 holds "list: still there" "$err" '^early '
 

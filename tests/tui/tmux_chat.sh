@@ -62,7 +62,7 @@ conversation() {
     fi
     type_text '/mpa'
     keys Enter
-    check "$1x$2: unknown command" wait_for 'did you mean /map?'
+    check "$1x$2: unknown command" wait_for 'did you mean /map '
     keys C-u
     type_text '/quit'
     keys Enter

@@ -40,6 +40,23 @@ static void conversations_come_and_go(void **state)
     assert_true(begin_named(f, "trip") > id); /* an id is not used twice */
 }
 
+static void what_is_empty_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    struct store_conversation c;
+    int64_t empty = begin_named(f, "empty"), full = begin_named(f, "full");
+    say(f, full, STORE_USER, "a");
+    ok(store_conversation_forget(f->s, empty, "as it was called before", &err));
+    assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 1);
+    ok(store_conversation_forget(f->s, empty, "empty", &err));
+    assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 0);
+    refused(store_conversation_restore(f->s, "empty", NULL, &err), ERR_FAIL, "no deleted");
+    ok(store_conversation_forget(f->s, empty, "empty", &err)); /* gone already */
+    ok(store_conversation_forget(f->s, full, "full", &err));
+    assert_int_equal(store_conversation_find(f->s, "full", &c, &err), 1);
+    ok(store_check(f->s, &err));
+}
+
 static void bad_names(void **state)
 {
     struct fixture *f = *state;
@@ -800,6 +817,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(conversations_come_and_go),
+        TEST(what_is_empty_is_forgotten),
         TEST(bad_names),
         TEST(list_is_newest_first),
         TEST(clocks_jump),

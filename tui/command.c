@@ -139,12 +139,31 @@ static bool send_now(struct app *a)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
+/* Columns of the help of settings: all of it fits into the narrowest pane of a screen of 80. */
+enum { HELP_FROM = 26, HELP_WIDE = 40 };
+
+/* The text of the command line's help, as far as it is of a chat, in lines under each other. */
+static void put_help(const char *text, struct str *out)
+{
+    const char *others = strstr(text, "; eval"), *end = others ? others : strchr(text, 0);
+    while (end - text > HELP_WIDE) {
+        int n = HELP_WIDE;
+        while (n > 0 && text[n] != ' ') n--;
+        if (n == 0) break; /* a word as long as a line */
+        str_printf(out, "%.*s\n%*s", n, text, HELP_FROM, "");
+        text += n + 1;
+    }
+    str_printf(out, "%.*s\n", (int)(end - text), text);
+}
+
 static void put_setting(const struct app *a, const struct option_fact *f, struct str *out)
 {
     struct str value = {0};
     struct err e;
-    if (options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e) == 0)
-        str_printf(out, "%-15s %-10s %s\n", f->name, value.n ? value.data : "default", f->help);
+    if (options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e) == 0) {
+        str_printf(out, "%-15s %-9s ", f->name, value.n ? value.data : "default");
+        put_help(f->help, out);
+    }
     str_release(&value);
 }
 

@@ -1,5 +1,5 @@
 /* view_help: all keys and commands, from the tables that make them work. */
-#include <string.h>
+#include <stdio.h>
 
 #include "tui/app.h"
 #include "tui/bars.h"
@@ -16,6 +16,15 @@ static void put_row(struct app *a, struct pane p, int *y, const char *left, cons
     pane_puts(p, x < 14 ? 14 : x + 1, at, ATTR_TEXT, right);
 }
 
+static void put_command(struct app *a, struct pane p, int *y, const struct slash_row *row)
+{
+    char left[48];
+    int column = p.w < 80 ? 14 : 24; /* with what it takes */
+    snprintf(left, sizeof left, "/%s %s%*s", row->name, p.w < 80 ? "" : row->usage, column, "");
+    left[column - 2] = 0;
+    put_row(a, p, y, left, row->help);
+}
+
 static void put_keys(struct app *a, struct pane p, int *y, const char *title, unsigned views)
 {
     put_row(a, p, y, title, "");
@@ -27,14 +36,10 @@ static void put_keys(struct app *a, struct pane p, int *y, const char *title, un
 static void draw(struct app *a, struct pane p)
 {
     int y = 0;
-    char name[32] = "/";
     bar_title(a, p, 0);
     put_keys(a, p, &y, "Everywhere", IN_ALL);
     put_row(a, p, &y, "Commands, typed as a message", "");
-    for (const struct slash_row *row = slash_table; row->name; row++) {
-        strncpy(name + 1, row->name, sizeof name - 2);
-        put_row(a, p, &y, name, row->help);
-    }
+    for (const struct slash_row *row = slash_table; row->name; row++) put_command(a, p, &y, row);
     put_row(a, p, &y, "//text", "sends /text");
     put_row(a, p, &y, "", "");
     put_keys(a, p, &y, "Chat", IN(VIEW_CHAT));
@@ -51,6 +56,8 @@ static void draw(struct app *a, struct pane p)
     put_row(a, p, &y, "same", "how much a layer's heads agree on what to keep, in columns");
     put_row(a, p, &y, "gone", "no head has it any more; later states may still know of it");
     put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");
+    put_row(a, p, &y, "calc", "bytes that the answer's arithmetic read in a second");
+    put_row(a, p, &y, "evict", "units that each head lost in a second");
     a->help.rows = y;
     a->help.page = p.h - 2 > 1 ? p.h - 2 : 1;
     if (p.h > 2) bar_hints(a, p, p.h - 1);

@@ -374,6 +374,12 @@ static void test_words_are_seen(void **state)
     stage_key(&s, CTRL('u'));
     stage_key(&s, K_PAGE_UP);
     stage_draw(&s, 80, 12, &out);
+    stage_type(&s, "/set\r"); /* under each other; what is of eval is not said in a chat */
+    stage_draw(&s, 80, 80, &out);
+    assert_non_null(
+        strstr(out.data, "\n                                wanted as much: the width"));
+    assert_non_null(strstr(out.data, "cache units per head "));
+    assert_null(strstr(out.data, "eval"));
     stage_type(&s, "/stats\r");
     assert_non_null(strstr(stage_draw(&s, 80, 12, &out), "first token"));
     str_release(&out);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/base/system.h"
+#include "runtime/base/utf8.h"
 #include "tui/look.h"
 #include "tui/sanitize.h"
 #include "tui/utf8.h"
@@ -20,6 +21,7 @@ struct record {
     struct grid shown;
     struct str bytes;
     int attr; /* that the bytes so far end with */
+    struct utf8_join typed;
 };
 
 int record_open(struct record **out, const char *path, struct err *e)
@@ -160,7 +162,14 @@ void record_frame(struct record *r, const struct grid *g)
 
 void record_input(struct record *r, const char *bytes, size_t n)
 {
-    if (r && r->start_ns) put_event(r, 'i', bytes, n);
+    char out[512];
+    if (!r || !r->start_ns) return;
+    /* A character may come in parts; a line of half of one would be no JSON. */
+    for (size_t part; n > 0; bytes += part, n -= part) {
+        part = n < 128 ? n : 128;
+        size_t m = utf8_join(&r->typed, bytes, part, false, out);
+        if (m > 0) put_event(r, 'i', out, m);
+    }
 }
 
 /* ---- back ------------------------------------------------------------------------------------ */

@@ -12,6 +12,8 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
+#include "runtime/base/file.h"
+#include "runtime/base/utf8.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/commands.h"
 #include "tui/record.h"
@@ -151,6 +153,48 @@ static void test_what_was_seen(void **state)
     stage_release(&s);
 }
 
+/* What is typed comes in pieces of any size, and need not be UTF-8. */
+static void test_typed(void **state)
+{
+    char path[] = "/tmp/retain-test-XXXXXX";
+    struct stage s;
+    struct str out = {0}, found = {0}, typed = {0};
+    struct record *r;
+    struct err e;
+    (void)state;
+    assert_int_equal(close(mkstemp(path)), 0);
+    stage_init(&s, false, false);
+    stage_open(&s, NULL);
+    stage_draw(&s, 80, 24, &out);
+    assert_int_equal(record_open(&r, path, &e), 0);
+    record_frame(r, &s.grid);
+    record_input(r, "a\xe6", 2);
+    record_input(r,
+                 "\xbc\xa2\xff"
+                 "b\xe6",
+                 5);
+    record_input(r, "c", 1);
+    for (int i = 0; i < 100; i++) str_puts(&typed, "\xe6\xbc\xa2");
+    record_input(r, typed.data, typed.n);
+    assert_int_equal(record_close(r, &e), 0);
+    assert_int_equal(file_read(path, &found, &e), 0);
+    assert_non_null(strstr(found.data, "\"i\", \"a\"]\n"));
+    assert_non_null(strstr(found.data, "\"i\", \"漢\xef\xbf\xbd"
+                                       "b\"]\n"));
+    assert_non_null(strstr(found.data, "\"i\", \"\xef\xbf\xbd"
+                                       "c\"]\n"));
+    for (size_t at = 0; at < found.n;) {
+        int length = utf8_length(found.data + at, found.n - at);
+        assert_true(length > 0);
+        at += (size_t)length;
+    }
+    unlink(path);
+    str_release(&out);
+    str_release(&found);
+    str_release(&typed);
+    stage_release(&s);
+}
+
 /* It is as private as the conversation in it, and a part of one is said to be one. */
 static void test_files(void **state)
 {
@@ -222,9 +266,8 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_seen),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_what_was_seen), cmocka_unit_test(test_typed),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

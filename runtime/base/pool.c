@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +30,15 @@
  *
  * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
  * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,
- * both sequentially consistent, so one of the two always sees the other. */
+ * both sequentially consistent, so one of the two always sees the other.
+ *
+ * Beside foreign threads
+ *
+ * A worker that the scheduler put on the caller's core moves away: both would wait for each other
+ * there. One that has to share its own core is taken off it wherever it stands, and the caller
+ * waits for the parts it holds until it comes back, for milliseconds. Once that happened several
+ * times, it goes by itself, between parts and before its time slice is over, and comes back when
+ * the other thread has used up its own; the caller takes all parts meanwhile. */
 
 #define LINE \
     64 /* bytes of a cache line: what one side writes must not share one with what it reads */
@@ -38,10 +47,22 @@
  * a foreign thread that needs this core loses at most this much. */
 #define SPIN_NS 30000
 
+#define HELD_UP_NS 500000   /* so long the caller sleeps for a worker that was taken off its core */
+#define SOON_NS    20000000 /* several times in a row, none later than this after the last … */
+#define IN_A_ROW   4
+#define CROWDED_NS 100000000 /* … and the core is crowded for so long */
+#define RUN_NS     1000000   /* there: time slices of Linux take 0.7 ms and more */
+#define REST_NS    1500000
+
 struct worker {
     struct pool *pool;
     pthread_t id;
     int thread;
+    long n_taken_off;   /* how often it had been when it looked last */
+    int64_t held_up_ns; /* when it held the caller up last, and how often in a row */
+    int n_held_up;
+    int64_t crowded_ns; /* its core is crowded until then; 0 = it is not */
+    int64_t running_ns; /* since when it runs, while crowded */
 };
 
 /* Parts nobody has taken, and how many are taken at once: begin | end << 24 | span << 48. All in
@@ -61,11 +82,12 @@ struct pool {
     /* written by the caller for each job, read by whoever holds a part */
     _Alignas(LINE) void (*fn)(void *ctx, int begin, int end, int thread);
     void *ctx;
+    atomic_int caller_cpu;
     _Alignas(LINE) _Atomic uint32_t n_jobs; /* futex of the workers */
     _Atomic uint32_t n_asleep;
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
-    _Atomic uint32_t caller_asleep;
+    _Atomic int64_t caller_asleep;            /* since then; 0 = it is awake */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
@@ -141,8 +163,42 @@ static uint32_t take(_Atomic uint64_t *left, bool front, uint32_t *first)
     }
 }
 
-/* Takes and runs parts until none is left. */
-static void run_parts(struct pool *p, int thread)
+/* The caller slept until this worker's parts were done. */
+static void held_up(struct worker *w, int64_t since_ns)
+{
+    struct rusage u;
+    int64_t now = now_ns();
+    if (!w->pool->spin_ns || now - since_ns < HELD_UP_NS || getrusage(RUSAGE_THREAD, &u)) return;
+    if (u.ru_nivcsw == w->n_taken_off) return;
+    w->n_taken_off = u.ru_nivcsw;
+    w->n_held_up = now - w->held_up_ns < SOON_NS ? w->n_held_up + 1 : 1;
+    w->held_up_ns = w->running_ns = now;
+    if (w->n_held_up >= IN_A_ROW) w->crowded_ns = now + CROWDED_NS;
+}
+
+/* On a crowded core: leaves it for a while when it is time. */
+static void make_way(struct worker *w)
+{
+    int64_t now = now_ns();
+    if (now - w->running_ns < RUN_NS) return;
+    if (now > w->crowded_ns) w->crowded_ns = 0;
+    nanosleep(&(struct timespec){0, REST_NS}, NULL);
+    w->running_ns = now_ns();
+}
+
+/* From the caller's core to another this thread may use. */
+static void move_away(int cpu)
+{
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    others = all;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others)) return;
+    sched_setaffinity(0, sizeof all, &all);
+}
+
+/* Takes and runs parts until none is left. w: NULL for the caller. */
+static void run_parts(struct pool *p, int thread, struct worker *w)
 {
     uint32_t first, n;
     for (int i = 0; i < p->n_threads; i++) {
@@ -150,8 +206,11 @@ static void run_parts(struct pool *p, int thread)
         while ((n = take(&s->left, i == 0, &first))) {
             p->fn(p->ctx, (int)first, (int)(first + n), thread);
             /* From here on the job may be over and the next one begun. */
-            if (atomic_fetch_sub(&p->n_undone, n) == n && atomic_load(&p->caller_asleep))
-                futex_wake(&p->n_undone, 1);
+            bool last = atomic_fetch_sub(&p->n_undone, n) == n;
+            int64_t since_ns = last ? atomic_load(&p->caller_asleep) : 0;
+            if (since_ns) futex_wake(&p->n_undone, 1);
+            if (w && since_ns) held_up(w, since_ns);
+            if (w && w->crowded_ns) make_way(w);
         }
     }
 }
@@ -163,7 +222,9 @@ static void *worker_main(void *arg)
     for (;;) {
         uint32_t seen = atomic_load_explicit(&p->n_jobs, memory_order_acquire);
         if (atomic_load(&p->closing)) return NULL;
-        run_parts(p, w->thread);
+        int cpu = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+        if (p->spin_ns && cpu >= 0 && sched_getcpu() == cpu) move_away(cpu);
+        run_parts(p, w->thread, w);
         if (spin_while(&p->n_jobs, seen, p->spin_ns)) continue;
         atomic_fetch_add(&p->n_asleep, 1);
         while (atomic_load(&p->n_jobs) == seen) futex_wait(&p->n_jobs, seen);
@@ -180,7 +241,7 @@ static void wait_done(struct pool *p)
         /* Every part that ends starts the wait again, so it is bounded by parts, not by one part.
          */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
-        atomic_store(&p->caller_asleep, 1);
+        atomic_store(&p->caller_asleep, now_ns());
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
         atomic_store(&p->caller_asleep, 0);
     }
@@ -197,6 +258,7 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
     }
     p->fn = fn;
     p->ctx = ctx;
+    atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
     atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
     for (int i = 0; i < p->n_threads; i++) {
         uint64_t begin = (uint64_t)n_parts * (uint64_t)i / (uint64_t)p->n_threads;
@@ -207,7 +269,7 @@ void pool_run_spans(struct pool *p, int n_parts, int span,
     atomic_fetch_add(&p->n_jobs, 1);
     uint32_t n_asleep = atomic_load(&p->n_asleep);
     if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
-    run_parts(p, 0);
+    run_parts(p, 0, NULL);
     wait_done(p);
 }
 
@@ -349,6 +411,7 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     if (!p) return err_set(e, ERR_FIT, "out of memory for a pool of %d threads", n_threads);
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
+    p->caller_cpu = -1;
     /* With more threads than cores, whoever spins keeps from running the thread it waits for. */
     p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
     if (n_threads > 1) {

@@ -386,7 +386,10 @@ static void on_end(struct app *a, const struct news *n)
     if (n->a == SESSION_STOPPED && !a->send_now) app_flash(a, "stopped and kept%s", how);
     a->send_now = false;
     if (n->a == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
-    if (n->a == SESSION_CIRCLE) app_event(a, "the answer went in a circle and was stopped%s", how);
+    if (n->a == SESSION_CIRCLE) {
+        static const char why[] = "the answer went in a circle and was stopped; /continue goes on";
+        app_note(a, why, sizeof why - 1);
+    }
     if (n->a == SESSION_FULL)
         app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
     send_next(a);

@@ -46,10 +46,14 @@ static int path_in(const char *variable, const char *below_home, const char *nam
 
 int path_database(const struct options *o, struct str *out, struct err *e)
 {
-    if (!o->db) return path_in("XDG_DATA_HOME", ".local/share", "retain.db", out, e);
-    str_clear(out);
-    str_puts(out, o->db);
-    return 0;
+    struct err why;
+    if (o->db) {
+        str_clear(out);
+        str_puts(out, o->db);
+        return 0;
+    }
+    int rc = path_in("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
+    return rc ? err_set(e, rc, "%s; choose another file with --db FILE", why.text) : 0;
 }
 
 int path_config(struct str *out, struct err *e)

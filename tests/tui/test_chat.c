@@ -344,6 +344,20 @@ static void test_rename_and_undo(void **state)
     stage_release(&s);
 }
 
+/* Why an answer broke off stays to be read, and it can go on. */
+static void test_circle(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 1);
+    stage_news(&s, NEWS_END, SESSION_CIRCLE, 20, "partial");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "went in a circle and was stopped"));
+    assert_true(s.app.can_continue);
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* What cannot be said stays where it was typed. */
 static void test_read_only(void **state)
 {
@@ -714,6 +728,7 @@ int main(void)
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_rename_and_undo),
+        cmocka_unit_test(test_circle),
         cmocka_unit_test(test_read_only),
         cmocka_unit_test(test_words_are_seen),
         cmocka_unit_test(test_tags),

@@ -297,6 +297,8 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
         rc = bad(im, "a message without role, text or created_ms");
     else if (!get_tokens(j, &tokens))
         rc = bad(im, "a message without its token ids");
+    else if (partial && (j->next || role != STORE_ASSISTANT))
+        rc = bad(im, "a partial message that is not the last answer");
     m.text = str_get(&text);
     m.n_text = text.n;
     m.settings = get_string(j, "settings");

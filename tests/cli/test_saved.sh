@@ -103,6 +103,11 @@ done
 sed 's/"tokens":\[1/"tokens":[-1/' "$T/one.json" >"$T/bad.json"
 "$RETAIN" import "$T/bad.json" bad >/dev/null 2>"$T/err"
 holds "import: wrong ids" "$(cat "$T/err")" 'line 1: a message without its token ids'
+for role in user assistant; do
+    sed "s/\"role\":\"$role\",/&\"partial\":true,/" "$T/one.json" >"$T/bad.json"
+    "$RETAIN" import "$T/bad.json" bad >/dev/null 2>"$T/err"
+    holds "import: partial in the middle, $role" "$(cat "$T/err")" 'partial message that is not the last'
+done
 "$RETAIN" show bad >/dev/null 2>&1 && no "half an import"
 sed 's/"name":"chat-1"/"name":"good"/' "$T/one.json" | cat - "$T/bad.json" >"$T/two.json"
 "$RETAIN" import "$T/two.json" >"$T/out" 2>&1

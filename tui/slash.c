@@ -26,7 +26,7 @@ const struct slash_row slash_table[] = {
     {"open", SLASH_OPEN, SLASH_NAME, "NAME", "go on with another conversation", false},
     {"new", SLASH_NEW, SLASH_NONE, "", "begin a new conversation", false},
     {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "give this conversation another name", false},
-    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "put tags on this conversation, or with - take them off", false},
+    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "put tags on this conversation; - takes one off", false},
     {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore brings it back", false},
     {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "bring a deleted conversation back", false},
     {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", false},

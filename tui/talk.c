@@ -177,8 +177,8 @@ void talk_print_stats(const struct session *s)
     session_stats(s, &st);
     fprintf(stderr, "model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights,
             st.kv, st.policy, st.device);
-    fprintf(stderr, "talk    %s tokens  %lld turns  %s re-read\n", num_exact(st.n_tokens, a),
-            (long long)st.n_turns, num_exact(st.n_reread, b));
+    fprintf(stderr, "talk    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
+            (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
     fprintf(stderr, "cache   kept %s of %s units (%s)  evicted %s  %lld per head\n",
             num_exact(st.units_kept, a), num_exact(st.units_seen, b),
             num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),

@@ -145,6 +145,10 @@ static void label_part(void *ctx, int part, int thread)
                    x + (size_t)t * (size_t)row + (head * group + g) * dim, &f->rope, t);
         at[n_rows++] = t;
     }
+    for (int s = 0; w->kind == HEADS_SHARE && s < j->n_context; s++) {
+        float *y = label + s * m->n_kv_head;
+        *y = logf(expf(*y) + HEADS_SHARE_NOISE);
+    }
 }
 
 /* ---- a text ---------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
  *   label  [n][n_kv_head]  how much later queries look at the token's unit: the largest, over the
  *                          tokens that ask and the query heads of the group, of
  *                            LOGIT  the scaled logit q · k (Locret's CIS)
- *                            SHARE  the logarithm of the softmax's weight (KVzip's score), which
- *                                   means the same in every head and layer
+ *                            SHARE  the softmax's weight (KVzip's score) + HEADS_SHARE_NOISE,
+ *                                   as a logarithm: it means the same in every head and layer
  *
  * Contexts are kept one behind the other until heads_watch_clear, so that several make a batch. */
 #ifndef RETAIN_QUANT_HEADS_WATCH_H
@@ -17,6 +17,11 @@
 #include "runtime/context.h"
 
 enum heads_label { HEADS_LOGIT, HEADS_SHARE };
+
+/* What every unit may get by chance. Without it a unit that few questions ask for, but those with
+ * all their weight, would be taught as the mean of 0 and of logarithms like -15, less than a unit
+ * that all look at by the way. */
+#define HEADS_SHARE_NOISE (1.0f / 128)
 
 struct heads_watch {
     struct engine *engine;

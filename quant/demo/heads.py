@@ -19,7 +19,7 @@ import model as llama
 from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, SPECIALS, USER, Tokenizer
 
 LENGTH, STATISTICS, VALIDATION = 1024, 64, 32
-SMOOTHING, CLIP = .0025, .5
+SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 128
 
 
 class Heads(nn.Module):
@@ -197,7 +197,8 @@ def watch(model, weights, sample):
     layers = []
     for q, k, v, logits in seen:
         share = logits[0][:, :, asks].float().masked_fill(future, -torch.inf).log_softmax(-1)
-        layers.append(((q[0, :n], k[0, :n], v[0, :n]), share[..., :n].amax((1, 2)).T))
+        label = share[..., :n].amax((1, 2)).exp().add(NOISE).log()
+        layers.append(((q[0, :n], k[0, :n], v[0, :n]), label.T))
     return layers
 
 

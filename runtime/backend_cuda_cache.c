@@ -268,8 +268,8 @@ static void put_numbers(struct cuda_context *x, const void *to, const int32_t *f
     if (!x->rc) x->rc = cuda_put(x->g, to, from, (size_t)x->n_heads * sizeof *from, x->e);
 }
 
-/* Scores become keys. */
-static void rank(struct cuda_context *x, const struct evict_rule *rule)
+/* Scores become keys; safe[i] of each head's are protected (NULL where heads do not share). */
+static void rank(struct cuda_context *x, const struct evict_rule *rule, const int32_t *safe)
 {
     const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
     struct cuda_rank job = {
@@ -282,10 +282,7 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     if (job.valued)
         LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
                CUDA_VALUES_SHARED(x->all.head_dim), &values);
-    if (shares(x)) {
-        int32_t *safe = x->numbers_host;
-        for (int i = 0; i < x->n_heads; i++)
-            safe[i] = evict_safe(x->cache, rule, i / x->cache->shape.n_head);
+    if (safe) {
         put_numbers(x, x->evict.safe, safe);
         job.safe = x->evict.safe;
         job.most = rule->head_budget_max;
@@ -302,7 +299,7 @@ static int64_t with_digit(const struct evict_group *g, const uint32_t *count, in
     return n;
 }
 
-/* The next digit of a group's selection, as evict.c's select_key. Keys above it stay, and are
+/* The next digit of a group's selection, as evict.c's cut_keys. Keys above it stay, and are
  * counted in keep[]; g->keep says how many more do. */
 static void choose_digit(struct evict_group *g, const uint32_t *count, int shift, int32_t *keep,
                          uint32_t *prefix)
@@ -327,16 +324,12 @@ static void choose_equal(struct evict_group *g, const uint32_t *count, const uin
     }
 }
 
-/* How many units of each head stay where heads share: the device counts digits of keys, the host
- * selects. A head's best keep[i] are then the group's. */
-static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
+/* How many units of each head n groups keep: the device counts digits of keys, the host selects. A
+ * head's best keep[i] are then the group's. */
+static void choose_in_groups(struct cuda_context *x, struct evict_group *g, int n, int32_t *keep)
 {
-    const struct cache *c = x->cache;
     uint32_t *prefix = (uint32_t *)keep + x->n_heads;
     const uint32_t *count = (const uint32_t *)(const void *)x->stage_host;
-    struct evict_group g[MODEL_LAYERS_MAX];
-    bool over[MODEL_LAYERS_MAX];
-    for (int i = 0; i < evict_n_groups(c); i++) over[i] = evict_group(c, rule, i, &g[i]);
     memset(keep, 0, 2 * (size_t)x->n_heads * sizeof *keep);
     for (int shift = 24; shift >= 0; shift -= 8) {
         const struct cuda_digits job = {x->all, x->evict.key, x->evict.prefix, shift,
@@ -344,14 +337,27 @@ static void share_out(struct cuda_context *x, const struct evict_rule *rule, int
         put_numbers(x, x->evict.prefix, (const int32_t *)prefix);
         LAUNCH(x, cache_digits, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
         if (cuda_get_now(x, x->stage_host, x->evict.count, (size_t)x->n_heads * 256 * 4)) return;
-        for (int i = 0; i < evict_n_groups(c); i++)
-            if (over[i]) choose_digit(&g[i], count, shift, keep, prefix);
+        for (int i = 0; i < n; i++) choose_digit(&g[i], count, shift, keep, prefix);
     }
-    for (int i = 0; i < evict_n_groups(c); i++)
-        if (over[i])
-            choose_equal(&g[i], count, prefix, keep);
-        else
-            for (int k = g[i].first; k < g[i].end; k++) keep[k] = c->heads[k].len;
+    for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
+}
+
+/* How many units of each head stay where heads share, as evict.c: what is safe first. */
+static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
+{
+    const struct cache *c = x->cache;
+    struct evict_group g[MODEL_LAYERS_MAX];
+    int32_t *safe = x->numbers_host;
+    for (int i = 0; i < x->n_heads; i++) safe[i] = evict_safe(c, rule, i / c->shape.n_head);
+    rank(x, rule, safe);
+    if (c->shape.share == CACHE_MODEL) {
+        for (int i = 0; i < c->shape.n_layer; i++) g[i] = evict_floor(c, rule, i);
+        choose_in_groups(x, g, c->shape.n_layer, keep);
+        memcpy(safe, keep, (size_t)x->n_heads * sizeof *safe);
+        rank(x, rule, safe);
+    }
+    for (int i = 0; i < evict_n_groups(c); i++) g[i] = evict_group(c, rule, i);
+    choose_in_groups(x, g, evict_n_groups(c), keep);
 }
 
 /* Positions, scores and counters of what stayed. */
@@ -376,12 +382,13 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *g
                                    x->evict.count, RETENTION_COLS, &x->step->col_width};
     *gone = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
-    rank(x, rule);
-    if (shares(x))
+    if (shares(x)) {
         share_out(x, rule, keep);
-    else
+    } else {
+        rank(x, rule, NULL);
         for (int i = 0; i < x->n_heads; i++)
             keep[i] = evict_layer_budget(c, rule, i / c->shape.n_head);
+    }
     put_numbers(x, x->evict.keep, keep);
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED((size_t)(x->all.k_bytes + x->all.v_bytes)), &job);

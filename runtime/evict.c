@@ -7,8 +7,10 @@
 #include "runtime/base/pool.h"
 #include "runtime/policy.h"
 
-/* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
-#define SAFEGUARD_PCT 20
+/* What stays whatever others have, in percent of a budget: of each head where those of a layer
+ * share (kvpress's alpha_safeguard), of each layer where all do. */
+#define HEAD_SAFE_PCT  20
+#define LAYER_SAFE_PCT 50
 
 #define KEY_PROTECTED UINT32_MAX
 #define KEY_NAN       1 /* below every number */
@@ -173,12 +175,22 @@ static struct line line_of(const struct job *j, int index, int n)
     return (struct line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
 }
 
-/* A head's n best units are protected, if `protect`; the others never stay, if `drop`. */
-static void mark_best(const struct job *j, int index, int n, bool protect, bool drop)
+static void set_line(struct cache_head *h, struct line l)
+{
+    h->stay_key = l.key;
+    h->stay_last = l.last;
+}
+
+static struct line line_in(const struct cache_head *h)
+{
+    return (struct line){h->stay_key, h->stay_last};
+}
+
+/* Units of a head above its line: protected, if `protect`; those below never stay, if `drop`. */
+static void mark(const struct job *j, int index, struct line l, bool protect, bool drop)
 {
     union evict_slot *s = j->slots + j->c->heads[index].slot0;
     uint32_t best = protect ? KEY_PROTECTED : 0, rest = drop ? 0 : UINT32_MAX;
-    struct line l = line_of(j, index, n);
     int len = j->c->heads[index].len;
     for (int k = 0; k < len; k++) {
         uint32_t in = -(uint32_t)is_above(l, s[k].key, k);
@@ -233,7 +245,7 @@ static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     struct cache_head *h = &j->c->heads[index];
-    struct line l = {h->stay_key, h->stay_last};
+    struct line l = line_in(h);
     union evict_slot *from = j->slots + h->slot0; /* keys become the slots of those that stay */
     int n = 0, first = 0;
     (void)thread;
@@ -255,12 +267,6 @@ static void compact(void *ctx, int index, int thread)
 
 /* ---- heads on their own ---------------------------------------------------------------------- */
 
-static void set_line(struct cache_head *h, struct line l)
-{
-    h->stay_key = l.key;
-    h->stay_last = l.last;
-}
-
 static void evict_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
@@ -275,7 +281,8 @@ static void evict_head(void *ctx, int index, int thread)
 
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
 {
-    return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
+    if (c->shape.share != CACHE_LAYER) return 0;
+    return (int)((int64_t)evict_layer_budget(c, rule, layer) * HEAD_SAFE_PCT / 100);
 }
 
 /* Keys, the safeguard and the limit of one head. */
@@ -285,8 +292,9 @@ static void enter_head(void *ctx, int index, int thread)
     int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
     (void)thread;
     make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
-    mark_best(j, index, evict_safe(j->c, j->rule, layer), true, false);
-    if (max && max < j->c->heads[index].len) mark_best(j, index, max, false, true);
+    int safe = evict_safe(j->c, j->rule, layer);
+    if (safe) mark(j, index, line_of(j, index, safe), true, false);
+    if (max && max < j->c->heads[index].len) mark(j, index, line_of(j, index, max), false, true);
 }
 
 int evict_n_groups(const struct cache *c)
@@ -294,30 +302,42 @@ int evict_n_groups(const struct cache *c)
     return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
 }
 
-bool evict_group(const struct cache *c, const struct evict_rule *rule, int layer,
-                 struct evict_group *g)
+/* Heads [first, end) as a group that keeps so many percent of its budget. */
+static struct evict_group group_of(const struct cache *c, const struct evict_rule *rule, int first,
+                                   int end, int pct)
 {
-    bool all = c->shape.share == CACHE_MODEL;
-    int64_t budget = 0, units = 0, may_stay = 0;
+    int64_t budget = 0, may_stay = 0;
     int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
-    g->first = all ? 0 : layer * c->shape.n_head;
-    g->end = all ? n_heads(c) : g->first + c->shape.n_head;
-    for (int i = g->first; i < g->end; i++) {
+    struct evict_group g = {first, end, 0, 0};
+    for (int i = first; i < end; i++) {
         int len = c->heads[i].len;
         budget += evict_layer_budget(c, rule, i / c->shape.n_head);
-        units += len;
+        g.units += len;
         may_stay += len < max ? len : max;
     }
-    g->keep = budget < may_stay ? budget : may_stay;
-    return units > budget;
+    budget = budget * pct / 100;
+    g.keep = budget < may_stay ? budget : may_stay;
+    return g;
 }
 
-/* Chooses what stays of a group's heads. */
-static void choose_in_group(const struct job *j, int layer)
+struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
 {
-    struct evict_group g;
+    int n = c->shape.n_head;
+    if (c->shape.share == CACHE_MODEL) return group_of(c, rule, 0, n_heads(c), 100);
+    return group_of(c, rule, layer * n, (layer + 1) * n, 100);
+}
+
+struct evict_group evict_floor(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    int n = c->shape.n_head;
+    return group_of(c, rule, layer * n, (layer + 1) * n, LAYER_SAFE_PCT);
+}
+
+/* Draws the lines of a group's heads: what it keeps is above them. */
+static void choose_in_group(const struct job *j, struct evict_group g)
+{
     struct cut cut = {KEY_NEVER, 0, 0}; /* nothing goes */
-    if (evict_group(j->c, j->rule, layer, &g)) cut = cut_keys(j, g.first, g.end, g.keep);
+    if (g.units > g.keep) cut = cut_keys(j, g.first, g.end, g.keep);
     bool all = cut.equal == cut.all;
     for (int i = g.first; i < g.end; i++) {
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
@@ -325,14 +345,26 @@ static void choose_in_group(const struct job *j, int layer)
     }
 }
 
+/* The floor of one layer. */
+static void enter_layer(void *ctx, int layer, int thread)
+{
+    const struct job *j = ctx;
+    struct evict_group g = evict_floor(j->c, j->rule, layer);
+    (void)thread;
+    if (!g.keep) return;
+    choose_in_group(j, g);
+    for (int i = g.first; i < g.end; i++) mark(j, i, line_in(&j->c->heads[i]), true, false);
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {
-    struct evict_group g;
     if (c->shape.share != CACHE_HEAD) {
-        for (int i = 0; i < evict_n_groups(c); i++)
-            if (evict_group(c, rule, i, &g)) return true;
+        for (int i = 0; i < evict_n_groups(c); i++) {
+            struct evict_group g = evict_group(c, rule, i);
+            if (g.units > g.keep) return true;
+        }
         return false;
     }
     for (int i = 0; i < n_heads(c); i++)
@@ -356,7 +388,8 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         pool_run(p, n_heads(c), evict_head, &job);
     } else {
         pool_run(p, n_heads(c), enter_head, &job);
-        for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, i);
+        if (c->shape.share == CACHE_MODEL) pool_run(p, c->shape.n_layer, enter_layer, &job);
+        for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
         pool_run(p, n_heads(c), compact, &job);
         cache_layout(c, true);
     }

@@ -5,8 +5,9 @@
  * the lower head, then of the older unit, so that a run repeats. Survivors keep their order: slot
  * order is position order.
  *
- * Heads that share a region of the pool (cache.h) share its budget: their units compete, except
- * that each head keeps its own best fifth of a budget, and none gets more than `head_budget_max`.
+ * Heads that share a region of the pool (cache.h) share its budget: their units compete, but none
+ * gets more than `head_budget_max`, and part of it is safe from the others: where a layer's heads
+ * share, each keeps its own best fifth of a budget; where all do, each layer its best half.
  */
 #ifndef RETAIN_RUNTIME_EVICT_H
 #define RETAIN_RUNTIME_EVICT_H
@@ -39,18 +40,19 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule);
 /* Units per head of a layer that stay, on average over its heads. */
 int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer);
 
-/* Where heads share: those that share with a layer's, [first, end), and how many of their units
- * stay. False when they hold no more than that. */
+/* Heads [first, end) that share, and how many of the units they hold stay. */
 struct evict_group {
     int first, end;
-    int64_t keep;
+    int64_t units, keep;
 };
-bool evict_group(const struct cache *c, const struct evict_rule *rule, int layer,
-                 struct evict_group *g);
-int evict_n_groups(const struct cache *c); /* the i-th is that of layer i */
+int evict_n_groups(const struct cache *c);
+/* The i-th group: layer i's, or all heads. */
+struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int i);
 
-/* A head's best units that stay whatever the others have. */
+/* Best units that stay whatever others have: of a head where a layer's share (otherwise 0), … */
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
+/* … of a layer where all share: as a group that keeps them. */
+struct evict_group evict_floor(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* The stored scores as values. */
 void evict_values(const struct cache *c, union evict_slot *slots);

@@ -7,8 +7,8 @@
  *   retain.heads.base_digest   hex BLAKE2b-256 of the model file
  *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}, .activation = "silu"
  *   retain.heads.label = "share" or "logit": what it was trained to predict, the largest softmax
- *                        weight that a query will give the unit, as a logarithm, or the largest
- *                        logit; optional
+ *                        weight that a query will give the unit (and a little noise), as a
+ *                        logarithm, or the largest logit; optional
  *   retain.heads.label_mean, .label_std [layer][kv]  label = score * std + mean; optional
  *   blk.N.retain_1.weight [hidden][input] Q8_0 or float, blk.N.retain_2.weight [kv][hidden] float
  */

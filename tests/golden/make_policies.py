@@ -167,16 +167,16 @@ def survivors(units, scores, budget, sinks, stabilizers, second=None, second_pct
     return [units[i] for i in sorted(safe + chosen)]
 
 
-def share(scores, budget, sinks, stabilizers, most):
+def share(scores, budget, sinks, stabilizers, most, safe_part=5):
     """Ada-KV: the layer's units compete. Each head keeps its best fifth of a budget, and has at most
-    `most`. Ties go to the lower head, then to the older unit."""
+    `most`. Ties go to the lower head, then to the older unit. safe_part: N, without the fifth."""
     ranked, keep = [], [set() for _ in range(KV)]
     for h in range(KV):
         safe = protected(UNITS[h], sinks, stabilizers)
         order = safe + best(scores[h], N, [i for i in range(len(UNITS[h])) if i not in safe])
         order = sorted(order, key=lambda i: (i not in safe, -scores[h][i], i))[:most]
         for rank, i in enumerate(order):
-            if i in safe or rank < budget // 5:
+            if i in safe or rank < budget // safe_part:
                 keep[h].add(i)
             else:
                 ranked.append((-scores[h][i], h, i))
@@ -196,11 +196,11 @@ def gumbel(kv, scores):
 
 
 # ---- allocators ------------------------------------------------------------------------------------
-# 3 layers of 2 heads with 8, 11, ... 23 units; scores with many ties.
+# 3 layers of 2 heads with 8, 11, ... 23 units; scores with many ties, the lower layers' lower.
 
 LAYERS = 3
 LENGTHS = [8 + 3 * i for i in range(LAYERS * KV)]
-GIVEN = [[round(number(77777 + 64 * i + p) * 4) / 4 for p in range(n)]
+GIVEN = [[round(number(77777 + 64 * i + p) * 4) / 4 + i // KV for p in range(n)]
          for i, n in enumerate(LENGTHS)]
 
 
@@ -212,7 +212,8 @@ def pyramid(budget, kept):
 
 
 def allocate(groups, budgets, sinks, stabilizers, most):
-    """groups: heads that compete; budgets: of each head, a group has their sum."""
+    """groups: heads that compete; budgets: of each head, a group has their sum. A head's best fifth
+    is safe from the others of its layer, a layer's best half from other layers."""
     out = [[] for _ in LENGTHS]
     for group in groups:
         total, keep, ranked = sum(budgets[h] for h in group), {h: set() for h in group}, []
@@ -220,12 +221,20 @@ def allocate(groups, budgets, sinks, stabilizers, most):
             units = list(range(LENGTHS[h]))
             safe = protected(units, sinks, stabilizers)
             order = sorted(units, key=lambda i: (i not in safe, -GIVEN[h][i], i))
-            fifth = budgets[h] // 5 if len(group) > 1 else 0
+            fifth = budgets[h] // 5 if len(group) == KV else 0
             for rank, i in enumerate(order[:most]):
                 if i in safe or rank < fifth:
                     keep[h].add(i)
                 else:
                     ranked.append((-GIVEN[h][i], h, i))
+        if len(group) > KV:
+            for layer in range(LAYERS):
+                heads = [layer * KV, layer * KV + 1]
+                half = sum(budgets[h] for h in heads) // 2 - sum(len(keep[h]) for h in heads)
+                own = sorted(r for r in ranked if r[1] in heads)
+                for r in own[:max(half, 0)]:
+                    keep[r[1]].add(r[2])
+                    ranked.remove(r)
         for _, h, i in sorted(ranked)[:total - sum(map(len, keep.values()))]:
             keep[h].add(i)
         for h in group:
@@ -269,7 +278,7 @@ def main():
         for h in range(KV)])
     write('scissorhands', B, 0, 6, 6, each(lambda h: scissorhands(h, 6), B, 0, 6))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
-    both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
+    both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24, N)
     write('keydiff+global', B, 4, 5, 0, both)
     write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
@@ -278,7 +287,7 @@ def main():
     write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
-    write('keeper', B, 4, 3, 0, share(shares, B, 4, 3, 24))         # one layer is the whole model
+    write('keeper', B, 4, 3, 0, share(shares, B, 4, 3, 24, N))      # one layer is the whole model
     write('infinipot', B, 0, 6, 6, [
         survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))

@@ -256,7 +256,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
         struct cache_head *h = &c.heads[i];
         for (int p = 0; p < 8 + 3 * i; p++) {
             h->pos[p] = (uint32_t)p;
-            h->score[p] = roundf(number((uint32_t)(77777 + 64 * i + p)) * 4) / 4;
+            h->score[p] = roundf(number((uint32_t)(77777 + 64 * i + p)) * 4) / 4 + (float)(i / KV);
         }
         h->len = 8 + 3 * i;
     }

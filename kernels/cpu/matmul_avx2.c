@@ -9,7 +9,7 @@
 #include "kernels/cpu/v16_avx2.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 4, PANEL_STREAMS = 2 };
+enum { PANEL_TOK = 4, PANEL_STREAMS = 4 };
 
 #include "kernels/cpu/v16_panels.h"
 

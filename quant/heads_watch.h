@@ -21,7 +21,7 @@ enum heads_label { HEADS_LOGIT, HEADS_SHARE };
 /* What every unit may get by chance. Without it a unit that few questions ask for, but those with
  * all their weight, would be taught as the mean of 0 and of logarithms like -15, less than a unit
  * that all look at by the way. */
-#define HEADS_SHARE_NOISE (1.0f / 128)
+#define HEADS_SHARE_NOISE (1.0f / 1024)
 
 struct heads_watch {
     struct engine *engine;

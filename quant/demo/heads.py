@@ -19,7 +19,7 @@ import model as llama
 from tokenizer import ASSISTANT, BOS, END, FIRST_BYTE, SPECIALS, USER, Tokenizer
 
 LENGTH, STATISTICS, VALIDATION = 1024, 64, 32
-SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 128
+SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 1024
 
 
 class Heads(nn.Module):

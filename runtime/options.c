@@ -293,31 +293,34 @@ void options_init(struct options *o)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Digits with at most one point, up to 15 of them: exact in a double. Not strtod, which reads a
- * comma for the point once the screens have set the person's locale. *end: what follows. */
+/* Digits with at most one point, up to 15 from the first that is no zero: exact in a double. Not
+ * strtod, which reads a comma for the point once the screens have set the person's locale. *end:
+ * what follows. */
 static bool decimal(const char *text, const char **end, double *out)
 {
     double n = 0, scale = 1;
     int n_digits = 0, n_points = 0;
+    bool any = false;
     for (; isdigit((unsigned char)*text) || (*text == '.' && n_points == 0); text++) {
         if (*text == '.') {
             n_points++;
             continue;
         }
+        any = true;
         n = n * 10 + (*text - '0');
         if (n_points) scale *= 10;
-        if (++n_digits > 15) return false;
+        if (n > 0 && ++n_digits > 15) return false;
     }
     *end = text;
     *out = n / scale;
-    return n_digits > 0;
+    return any;
 }
 
 /* As few digits as bring the same number back, for decimal(). */
 static void print_decimal(struct str *out, float x)
 {
     char text[64];
-    for (int n = 0; n <= 14; n++) {
+    for (int n = 0; n <= 54; n++) { /* the least float has its first digit at the 45th place */
         const char *end;
         double again;
         snprintf(text, sizeof text, "%.*f", n, (double)x);

@@ -292,8 +292,9 @@ static void configuration_errors(void **state)
  * same numbers. */
 static void numbers_come_back(void **state)
 {
-    static const char *const values[] = {"0.8",  "0.333333333", "0.00001", "0.1",
-                                         "0.95", "0.7500001",   "1",       "0.000000001"};
+    static const char *const values[] = {
+        "0.8",         "0.333333333",      "0.00001",           "0.1", "0.95", "0.7500001", "1",
+        "0.000000001", ".000000000000015", "0.0000000000123456"};
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct options o, again;

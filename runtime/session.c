@@ -646,6 +646,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
     if (!s) return err_set(e, ERR_FAIL, "out of memory for a conversation");
     s->engine = g;
     s->options = *o;
+    snprintf(s->name, sizeof s->name, "private");
     int rc = store ? find_conversation(s, store, &created, e) : 0;
     if (!rc && !created) rc = adopt_settings(s, policy, budget, e);
     if (s->options.sampling.temperature < 0) s->options.sampling.temperature = g->temperature;

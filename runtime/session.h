@@ -62,7 +62,7 @@ int session_open(struct session **out, struct engine *g, struct library *l, cons
                  const struct session_sink *sink, struct err *e);
 void session_close(struct session *s);
 
-const char *session_name(const struct session *s);   /* of the conversation */
+const char *session_name(const struct session *s);   /* "private" when nothing is saved */
 const char *session_notice(const struct session *s); /* what the person should know, or "" */
 
 enum session_end {

@@ -68,10 +68,10 @@ static bool ask_silently(int tty, const char *question, const sigset_t *mask,
     return write(tty, "\n", 1) == 1 && got;
 }
 
-/* Asks without echo. A signal ends the question first, and then does what it would have done. */
-static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+/* A signal ends the question first, and then does what it would have done. */
+static bool ask_once(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
     enum { N = sizeof signals / sizeof signals[0] };
     struct sigaction end = {.sa_handler = on_signal}, before[N];
     sigset_t asking, mask;
@@ -84,6 +84,15 @@ static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHR
     for (int i = 0; i < N; i++) sigaction(signals[i], &before[i], NULL);
     if (caught) raise(caught);
     sigprocmask(SIG_SETMASK, &mask, NULL);
+    return got;
+}
+
+/* Asks without echo; again when it was stopped (Ctrl-Z) and goes on. */
+static bool ask_terminal(int tty, const char *question, char out[LIBRARY_PASSPHRASE_MAX])
+{
+    bool got;
+    do got = ask_once(tty, question, out);
+    while (caught == SIGTSTP);
     return got;
 }
 
@@ -123,6 +132,12 @@ int secret_open_library(struct library **out, const struct options *o, const cha
 {
     struct library_key key = {ask, (void *)(uintptr_t)o, o->encrypt};
     return library_open_key(out, path, &key, e);
+}
+
+int secret_open_reading(struct library **out, const struct options *o, const char *path,
+                        struct err *e)
+{
+    return secret_open_library(out, o, path_is_missing(path) ? NULL : path, e);
 }
 
 int secret_prepare(struct options *o, struct err *e)

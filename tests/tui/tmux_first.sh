@@ -75,4 +75,25 @@ check 'the shell is back, what was typed before is dropped' wait_for '^\$ *$'
 keys "stty -g >$home/after; echo 'ov'er" Enter
 check 'left at the question' wait_for '^over'
 check 'and the terminal is as before' cmp "$home/before" "$home/after"
+start 80 24
+run chat --private
+check 'a private chat' wait_for 'ready'
+check "is told by the window's title" wait_until titled 'retain: private'
+check 'and on the screen' wait_for '^ private .*| private'
+keys F10
+# Ctrl-Z gives the terminal back as well; fg asks again, and what is typed then is not shown.
+keys 'clear; set -m' Enter
+keys "$program list --db $home/sealed.db" Enter
+check 'asked again' wait_for '^passphrase:'
+keys C-z
+check 'stopped' wait_for 'Stopped\|Suspended'
+keys "stty -g >$home/stopped; echo 'stop'ped" Enter
+check 'in the shell' wait_for '^stopped'
+check 'the terminal of a stopped question is as before' cmp "$home/before" "$home/stopped"
+keys 'clear; fg' Enter
+check 'fg asks again' wait_for '^passphrase:'
+type_text "$(cat "$home/pass")"
+keys Enter
+check 'the passphrase is taken' wait_for '^sealed '
+check 'and was not shown' test -z "$(screen | grep sesame)"
 finish

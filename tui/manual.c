@@ -113,7 +113,7 @@ static const struct {
     const char *about;
 } exits[] = {
     {0, "done"},
-    {ERR_FAIL, "could not be done"},
+    {ERR_FAIL, "could not be done; search: nothing was found"},
     {ERR_USAGE, "asked for in a way that makes no sense"},
     {ERR_FORMAT, "a bad, damaged or unsupported file"},
     {ERR_FIT, "does not fit into the memory allowed"},

@@ -286,7 +286,10 @@ int tui_models(const struct options *o)
     setlocale(LC_CTYPE, "");
     if (o->model) k.standard = realpath(o->model, NULL);
     int rc = path_database(o, &path, &e);
-    if (!rc) rc = secret_open_library(&k.library, o, str_get(&path), &e);
+    bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0; /* so that it is registered */
+    if (!rc)
+        rc =
+            (checks ? secret_open_library : secret_open_reading)(&k.library, o, str_get(&path), &e);
     if (!rc) rc = run(&k, &e);
     library_close(k.library);
     free(k.standard);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/options.h"
 
@@ -52,8 +53,13 @@ int path_database(const struct options *o, struct str *out, struct err *e)
         str_puts(out, o->db);
         return 0;
     }
-    int rc = path_in("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
+    int rc = path_below("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
     return rc ? err_set(e, rc, "%s; choose another file with --db FILE", why.text) : 0;
+}
+
+bool path_is_missing(const char *path)
+{
+    return *path && access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR);
 }
 
 int path_config(struct str *out, struct err *e)

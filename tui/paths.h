@@ -2,6 +2,7 @@
 #ifndef RETAIN_TUI_PATHS_H
 #define RETAIN_TUI_PATHS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "runtime/base/err.h"
@@ -9,8 +10,11 @@
 
 struct options;
 
-/* The database: o->db, or $XDG_DATA_HOME/retain/retain.db, whose folder is made (0700). */
+/* The database: o->db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
+
+/* There is nothing of this name: neither a file nor something that hides it. */
+bool path_is_missing(const char *path);
 
 /* $XDG_CONFIG_HOME/retain/config; its folder is made. */
 int path_config(struct str *out, struct err *e);

@@ -165,8 +165,22 @@ enum { MANY = 1000 };
 /* What a command does with the open library. */
 typedef int saved_command(struct library *l, const struct options *o, struct err *e);
 
+/* What a command makes of a database that is not there: an empty one on the disk, an empty one in
+ * mind, or an error. */
+enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
+
+static int open_library(struct library **out, const struct options *o, const char *path,
+                        enum missing missing, struct err *e)
+{
+    if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
+    if (missing == MISSING_ERROR && path_is_missing(path))
+        return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
+    return secret_open_reading(out, o, path, e);
+}
+
 /* n_args < 0: one argument or more, at most -n_args. */
-static int run(const struct options *o, int n_args, const char *usage, saved_command *command)
+static int run(const struct options *o, int n_args, const char *usage, enum missing missing,
+               saved_command *command)
 {
     struct str path = {0};
     struct library *l = NULL;
@@ -176,7 +190,7 @@ static int run(const struct options *o, int n_args, const char *usage, saved_com
     if (n_args >= 0 ? o->n_args != n_args : o->n_args == 0 || o->n_args > -n_args)
         rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
     if (!rc) rc = path_database(o, &path, &e);
-    if (!rc) rc = secret_open_library(&l, o, path.data, &e);
+    if (!rc) rc = open_library(&l, o, path.data, missing, &e);
     if (!rc) rc = command(l, o, &e);
     library_close(l);
     str_release(&path);
@@ -296,7 +310,7 @@ static int search_command(struct library *l, const struct options *o, struct err
     printer_init(&s.p, stdout);
     for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
     int rc = library_search(l, text.data, print_found, &s, e);
-    if (!rc && s.p.n == 0 && !o->json) talk_note("nothing found");
+    if (!rc && s.p.n == 0) rc = err_set(e, ERR_FAIL, "nothing found"); /* as grep does */
     str_release(&text);
     return rc == ENOUGH ? 0 : rc;
 }
@@ -354,55 +368,56 @@ static int compact_command(struct library *l, const struct options *o, struct er
 
 int tui_list(const struct options *o)
 {
-    return run(o, 0, "list [--json]", list_command);
+    return run(o, 0, "list [--json]", MISSING_EMPTY, list_command);
 }
 
 int tui_show(const struct options *o)
 {
-    return run(o, 1, "show NAME [--json]", show_command);
+    return run(o, 1, "show NAME [--json]", MISSING_ERROR, show_command);
 }
 
 int tui_tag(const struct options *o)
 {
-    return run(o, -MANY, "tag NAME TAG...", tag_command);
+    return run(o, -MANY, "tag NAME TAG...", MISSING_ERROR, tag_command);
 }
 
 int tui_rename(const struct options *o)
 {
-    return run(o, 2, "rename NAME NEW-NAME", rename_command);
+    return run(o, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
 }
 
 int tui_delete(const struct options *o)
 {
-    return run(o, -MANY, "delete [--cache-only] NAME…", delete_command);
+    return run(o, -MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
 }
 
 int tui_restore(const struct options *o)
 {
-    return run(o, -2, "restore NAME [NEW-NAME]", restore_command);
+    return run(o, -2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
 }
 
 int tui_search(const struct options *o)
 {
-    return run(o, -MANY, "search TEXT… [--json]", search_command);
+    return run(o, -MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
 }
 
 int tui_export(const struct options *o)
 {
-    return run(o, -MANY, "export NAME… [--json|--markdown|--with-cache FILE]", export_command);
+    return run(o, -MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
+               export_command);
 }
 
 int tui_import(const struct options *o)
 {
-    return run(o, -2, "import FILE [NEW-NAME]", import_command);
+    return run(o, -2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
 }
 
 int tui_check(const struct options *o)
 {
-    return run(o, 0, "check", check_command);
+    return run(o, 0, "check", MISSING_ERROR, check_command);
 }
 
 int tui_compact(const struct options *o)
 {
-    return run(o, 0, "compact", compact_command);
+    return run(o, 0, "compact", MISSING_ERROR, compact_command);
 }

@@ -12,6 +12,10 @@ struct options;
 int secret_open_library(struct library **out, const struct options *o, const char *path,
                         struct err *e);
 
+/* The same for what only reads: a file that is not there is an empty library, and is not made. */
+int secret_open_reading(struct library **out, const struct options *o, const char *path,
+                        struct err *e);
+
 /* Before a screen is opened: asks now if anything will, and sets o->passphrase. The caller ends
  * with secret_wipe. */
 int secret_prepare(struct options *o, struct err *e);

@@ -7,13 +7,28 @@ talk() { said=$1; shift; printf '%s\n' "$said" | "$RETAIN" chat --plain --seed 1
 reread() { printf '/stats\n' | "$RETAIN" chat --plain "$@" 2>&1; }
 ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
 
+# Nothing is made by who only looks.
+for c in list 'list --json' 'models list' 'models unpack' 'search dog' 'show chat-1' 'export chat-1' check compact 'tag chat-1 a' \
+    'rename chat-1 a' 'delete chat-1' 'restore chat-1' 'list --print-paths' 'complete show'; do
+    "$RETAIN" $c >"$T/out" 2>"$T/err"
+    equal "retain $c: nothing is made" "" "$(ls "$T" | grep -v '^out$\|^err$')"
+    "$RETAIN" $c --db "$T/a/b.db" >"$T/out" 2>"$T/err"
+    equal "retain $c --db: nothing is made" "" "$(ls "$T" | grep -v '^out$\|^err$')"
+done
+holds "list without a database" "$("$RETAIN" list --db "$T/a/b.db" 2>&1)" 'no saved conversations'
+holds "show without a database" "$("$RETAIN" show chat-1 --db "$T/a/b.db" 2>&1)" "no saved conversations: there is no $T/a/b.db"
+"$RETAIN" check --db "$T/a/b.db" 2>/dev/null
+equal "check without a database: exit status" 1 $?
+
 talk 'My dog is called Biscuit.' --new
 talk 'How are you?' --continue
 talk 'Tell me about cats.' --new
 equal "search: one line" 1 "$("$RETAIN" search my dog is called biscuit | wc -l | tr -d ' ')"
 holds "search: name and snippet" "$("$RETAIN" search called biscu)" '^chat-1 .*user .*My dog is called Biscuit'
 holds "search --json" "$("$RETAIN" search biscuit --json)" '"name":"chat-1".*"message":0.*"role":"user".*"snippet":"My dog'
-holds "search: nothing" "$("$RETAIN" search zebrafish 2>&1)" 'nothing found'
+"$RETAIN" search zebrafish >"$T/out" 2>&1
+equal "search: nothing, as grep says it" 1 $?
+holds "search: nothing" "$(cat "$T/out")" 'nothing found'
 equal "search --limit" 1 "$("$RETAIN" search a --limit 1 | wc -l | tr -d ' ')"
 
 check "tag" "$RETAIN" tag chat-1 dogs home

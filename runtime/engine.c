@@ -106,10 +106,11 @@ static int reading_begin(struct engine *g, struct identity *id, struct err *e)
 }
 
 /* Fills g->model_digest if it need not be read: for a file whose size, time and inode are those of
- * the registered one, or of the one that g->packed was made of, or when nothing is to be verified.
- * Else reading begins, and what is read is packed, not an older copy. */
+ * the registered one, or of the one that g->packed was made of, or when nothing is to be verified,
+ * or not wanted and no registry waits for it: then the tensors' own digests are all that is held
+ * against the file. Else reading begins, and what is read is packed, not an older copy. */
 static int digest_begin(struct engine *g, struct identity *id, const struct options *o,
-                        struct library *l, struct err *e)
+                        struct library *l, bool wanted, struct err *e)
 {
     *id = (struct identity){.path = o->model,
                             .store = o->model && l ? library_store(l) : NULL,
@@ -134,7 +135,9 @@ static int digest_begin(struct engine *g, struct identity *id, const struct opti
         return 0;
     }
     g->packed.bytes = 0;
-    if (id->path && verify == VERIFY_OFF) {
+    wanted = wanted || id->store || verify == VERIFY_FULL;
+    if (id->path && (verify == VERIFY_OFF || !wanted)) {
+        id->pending = verify != VERIFY_OFF;
         /* No digest, but a name for saved caches to belong to. */
         snprintf(g->model_digest, sizeof g->model_digest, "unread-%llx-%llx-%llx",
                  (unsigned long long)id->now.size, (unsigned long long)id->now.mtime_ns,
@@ -193,6 +196,7 @@ static int digest_end(struct engine *g, struct identity *id, struct err *e)
     size_t n = checksum_n_parts(g->model->file);
     if (!id->pending) return 0;
     id->pending = false;
+    if (!id->parts) return check_digest(g, id, e);
     int rc = id->store ? checksum_parts(g->model->file, g->pool, id->parts, e) : 0;
     if (!rc && id->seen_parts && !memcmp(id->parts, id->seen_parts, n * sizeof *id->parts))
         know_digest(g, id, id->seen.digest);
@@ -332,12 +336,12 @@ struct opening {
     struct vocabulary vocabulary;
 };
 
-/* Everything but weights; digest and vocabulary are begun. Heads are bound to the model's digest,
- * so they wait for it; without any it can be read while the weights are loaded. With --verify off
- * nobody knows it, and heads of the right shape are believed. *out may be set on failure, too:
- * finish() closes it. */
+/* Everything but weights; digest and vocabulary are begun. told: the caller shows the digest. Heads
+ * are bound to the model's digest, so they wait for it; without any it can be read while the
+ * weights are loaded. With --verify off nobody knows it, and heads of the right shape are believed.
+ * *out may be set on failure, too: finish() closes it. */
 static int prepare(struct engine **out, struct opening *op, const struct options *o,
-                   struct library *l, struct err *e)
+                   struct library *l, bool told, struct err *e)
 {
     struct engine *g = calloc(1, sizeof *g);
     *out = g;
@@ -350,7 +354,7 @@ static int prepare(struct engine **out, struct opening *op, const struct options
     vocabulary_begin(&op->vocabulary, g->model->file);
     rc = choose_template(g, o, e);
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
-    if (!rc) rc = digest_begin(g, &op->id, o, l, e);
+    if (!rc) rc = digest_begin(g, &op->id, o, l, told || wants_heads(o), e);
     if (!rc && wants_heads(o)) rc = digest_end(g, &op->id, e);
     if (!rc && wants_heads(o)) rc = open_heads(g, o, op->id.known ? g->model_digest : NULL, e);
     return rc;
@@ -372,7 +376,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
 int engine_prepare(struct engine **out, const struct options *o, struct library *l, struct err *e)
 {
     struct opening op;
-    int rc = prepare(out, &op, o, l, e);
+    int rc = prepare(out, &op, o, l, true, e);
     return finish(out, &op, rc, e);
 }
 
@@ -514,7 +518,7 @@ int engine_open(struct engine **out, const struct options *o, struct library *l,
 {
     struct plan plan;
     struct opening op;
-    int rc = prepare(out, &op, o, l, e);
+    int rc = prepare(out, &op, o, l, false, e);
     struct engine *g = *out;
     if (!rc) rc = engine_choose_device(g, o, e);
     /* Refuse what does not fit before the first weight is read. */

@@ -75,6 +75,9 @@ flip "$T/made.gguf" $(($(wc -c <"$T/made.gguf") / 2))
 "$RETAIN" info -m "$T/made.gguf" --verify full >"$T/out" 2>&1
 equal "damaged tensor: exit status" 3 $?
 holds "damaged tensor: named" "$(cat "$T/out")" "tensor [a-z0-9_.]+ does not have the digest"
+"$RETAIN" generate -m "$T/made.gguf" --heads none -p Hello -n 1 >"$T/out" 2>&1
+equal "damaged tensor: not generated with" 3 $?
+holds "damaged tensor: named there, too" "$(cat "$T/out")" "tensor [a-z0-9_.]+ does not have the digest"
 check "damaged tensor: a plan looks at no weights" "$RETAIN" plan -m "$T/made.gguf"
 
 # A chat keeps a packed copy, the next start maps it; --no-packed and --private leave none.

@@ -148,6 +148,30 @@ static void test_maps_what_was_packed(void **state)
     }
 }
 
+/* A whole file is read for its digest where something is held against it: a registry, heads. */
+static void test_digest_that_nobody_wants(void **state)
+{
+    static const char *const verify[] = {"sample", "full"};
+    (void)state;
+    copy_file(MODEL, model);
+    for (int i = 0; i < 2; i++) {
+        struct options o;
+        struct engine *g;
+        struct err e;
+        options_init(&o);
+        o.model = model;
+        o.heads = "none";
+        o.device = "cpu";
+        o.verify = verify[i];
+        if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+        assert_int_equal(!strncmp(g->model_digest, "unread-", 7), i == 0);
+        engine_close(g);
+        if (engine_prepare(&g, &o, NULL, &e)) fail_msg("%s", e.text);
+        assert_int_equal(strlen(g->model_digest), 64);
+        engine_close(g);
+    }
+}
+
 /* A process that maps a copy keeps it, whatever happens to the file's name. */
 static void test_removed_while_mapped(void **state)
 {
@@ -463,6 +487,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_maps_what_was_packed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_digest_that_nobody_wants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_removed_while_mapped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_weights, set_up, tear_down),

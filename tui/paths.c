@@ -59,7 +59,7 @@ int path_database(const struct options *o, struct str *out, struct err *e)
 
 bool path_is_missing(const char *path)
 {
-    return *path && access(path, F_OK) && (errno == ENOENT || errno == ENOTDIR);
+    return *path && access(path, F_OK) && errno == ENOENT;
 }
 
 int path_config(struct str *out, struct err *e)

@@ -13,7 +13,7 @@ struct options;
 /* The database: o->db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
 
-/* There is nothing of this name: neither a file nor something that hides it. */
+/* Nothing of this name is there, and nothing keeps it from being made. */
 bool path_is_missing(const char *path);
 
 /* $XDG_CONFIG_HOME/retain/config; its folder is made. */

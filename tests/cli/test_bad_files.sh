@@ -55,7 +55,7 @@ equal "a name that chat does not take: exit status" 2 $?
 holds "a name that chat does not take: what to do" "$(cat "$T/out")" '"talk"; .* -c NAME'
 holds "a text that generate does not take" "$("$RETAIN" generate hello 2>&1)" '"hello"; .* -p TEXT'
 holds "nothing to answer" "$("$RETAIN" generate </dev/null 2>&1)" 'prompt is empty'
-holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x?: .*; choose .* --db FILE'
+holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x .*: Not a directory; choose .* --db FILE'
 holds "help COMMAND" "$("$RETAIN" help list 2>&1)" '^usage: retain list'
 holds "help of what is none" "$("$RETAIN" help lisp 2>&1)" 'did you mean "retain list"'
 "$RETAIN" generate -p hi --memory 1M >"$T/out" 2>&1

@@ -1,36 +1,9 @@
 /* Reference attention: one unit at a time, online softmax (Milakov and Gimelshein,
  * arXiv 1805.02867). */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/ref_rows.h"
 
 #include <assert.h>
 #include <math.h>
-
-static void unpack(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim)
-{
-    const uint8_t *src = (const uint8_t *)rows + (size_t)slot * kn_kv_bytes(type, head_dim);
-
-    switch (type) {
-    case KN_KV_F16: kn_kv_unpack_f16_ref(dst, src, head_dim); break;
-    case KN_KV_F32: kn_kv_unpack_f32_ref(dst, src, head_dim); break;
-    case KN_KV_Q8: kn_kv_unpack_q8_ref(dst, src, head_dim); break;
-    case KN_KV_Q4: kn_kv_unpack_q4_ref(dst, src, head_dim); break;
-    case KN_KV_TYPES: assert(0 && "no such cache type");
-    }
-}
-
-/* dst may be x. */
-static void rotate(float *dst, const float *x, const struct kn_rope *rope, int pos)
-{
-    const int half = rope->head_dim / 2;
-    const float *cos = rope->cos + (size_t)pos * (size_t)half;
-    const float *sin = rope->sin + (size_t)pos * (size_t)half;
-
-    for (int i = 0; i < half; i++) {
-        const float a = x[i], b = x[i + half];
-        dst[i] = a * cos[i] - b * sin[i];
-        dst[i + half] = b * cos[i] + a * sin[i];
-    }
-}
 
 /* Adds one slot to the running softmax of one query. */
 static void online_step(float *m, float *l, float *acc, float logit, const float *v, int head_dim)
@@ -57,13 +30,13 @@ static void attend_token(const struct kn_attend *job, int t)
         *m = -INFINITY;
         *l = 0.0f;
         for (int i = 0; i < dim; i++) acc[i] = 0.0f;
-        rotate(q, job->q + (size_t)t * job->q_stride + (size_t)(g * dim), job->rope, pos);
+        ref_rotate(q, job->q + (size_t)t * job->q_stride + (size_t)(g * dim), job->rope, pos);
         for (int s = job->slot0; s < end; s++) {
             float dot = 0.0f;
 
-            unpack(k, job->k_type, job->k, s, dim);
-            unpack(v, job->v_type, job->v, s, dim);
-            rotate(k, k, job->rope, s);
+            ref_unpack(k, job->k_type, job->k, s, dim);
+            ref_unpack(v, job->v_type, job->v, s, dim);
+            ref_rotate(k, k, job->rope, s);
             for (int i = 0; i < dim; i++) dot += q[i] * k[i];
             online_step(m, l, acc, dot * job->scale, v, dim);
         }

@@ -179,12 +179,11 @@ static inline struct store_conversation look(struct fixture *f, const char *name
     return c;
 }
 
-static inline int64_t count_rows(struct fixture *f, const char *table)
+/* What a query of one number says, on a connection of its own. */
+static inline int64_t query_number(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
     sqlite3_stmt *q;
-    char sql[64];
-    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(q), SQLITE_ROW);
@@ -192,6 +191,13 @@ static inline int64_t count_rows(struct fixture *f, const char *table)
     sqlite3_finalize(q);
     sqlite3_close(db);
     return n;
+}
+
+static inline int64_t count_rows(struct fixture *f, const char *table)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    return query_number(f, sql);
 }
 
 static inline int count_hit(void *ctx, const struct store_hit *h)

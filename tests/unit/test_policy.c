@@ -11,42 +11,17 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/pool.h"
 #include "runtime/context.h"
 #include "runtime/engine.h"
-#include "runtime/evict.h"
-#include "runtime/forward.h"
 #include "runtime/options.h"
 #include "runtime/sampler.h"
-#include "runtime/score.h"
 #include "runtime/segment.h"
+#include "tests/unit/engine_kit.h"
+#include "tests/unit/layer_kit.h"
 
-/* ---- a layer by hand ------------------------------------------------------------------------- */
-
-enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, N = 48, ROW = 8 * DIM };
-
-static struct engine *engine;
 static struct pool *pool;
 
-struct layer {
-    struct model model;
-    struct policy policy;
-    struct forward f;
-    struct cache c;
-    struct arena scratch, units;
-    float freq[HALF];
-    float qkv[N][ROW];     /* q of 4 heads, k of 2, v of 2 */
-    double p[HEADS][N][N]; /* attention of query t to slot s */
-};
-
-static void turn(double *out, const float *x, const float *freq, double pos)
-{
-    for (int i = 0; i < HALF; i++) {
-        double c = cos(pos * (double)freq[i]), s = sin(pos * (double)freq[i]);
-        out[i] = x[i] * c - x[i + HALF] * s;
-        out[i + HALF] = x[i + HALF] * c + x[i] * s;
-    }
-}
+/* ---- a layer by hand ------------------------------------------------------------------------- */
 
 static void attention(struct layer *l)
 {
@@ -54,10 +29,10 @@ static void attention(struct layer *l)
     for (int h = 0; h < HEADS; h++)
         for (int t = 0; t < N; t++) {
             double sum = 0;
-            turn(q, l->qkv[t] + h * DIM, l->freq, t);
+            layer_turn(l, q, l->qkv[t] + h * DIM, t);
             for (int s = 0; s <= t; s++) {
                 double dot = 0;
-                turn(k, l->qkv[s] + (HEADS + h / GROUP) * DIM, l->freq, s);
+                layer_turn(l, k, l->qkv[s] + (HEADS + h / GROUP) * DIM, s);
                 for (int i = 0; i < DIM; i++) dot += q[i] * k[i];
                 sum += l->p[h][t][s] = exp(dot * (double)l->model.attn_scale);
             }
@@ -66,77 +41,19 @@ static void attention(struct layer *l)
         }
 }
 
-static void append(struct layer *l)
-{
-    for (int i = 0; i < KV; i++)
-        for (int t = 0; t < N; t++) {
-            struct cache_head *h = &l->c.heads[i];
-            size_t s = (size_t)h->len++;
-            l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, l->qkv[t] + (HEADS + i) * DIM,
-                                             DIM);
-            l->f.kernels->kv_pack[KN_KV_F32](h->v + s * l->c.v_bytes,
-                                             l->qkv[t] + (HEADS + KV + i) * DIM, DIM);
-            h->score[s] = 0;
-            h->pos[s] = (uint32_t)t;
-        }
-}
-
 /* N tokens have gone through the layer under this policy. */
-static struct layer *layer_new(const char *policy, int window)
+static struct layer *layer_of(const char *policy, int window)
 {
-    struct layer *l = calloc(1, sizeof *l);
-    struct arena plan;
-    struct err e;
-    l->policy = *policy_named(policy);
-    l->policy.window = window;
-    for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
-    l->model = (struct model){.n_layer = 1,
-                              .n_head = HEADS,
-                              .n_kv_head = KV,
-                              .head_dim = DIM,
-                              .n_embd = 32,
-                              .n_ff = 32,
-                              .n_vocab = 32,
-                              .attn_scale = 0.5f,
-                              .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
-    struct cache_shape shape = {.n_layer = 1,
-                                .n_head = KV,
-                                .head_dim = DIM,
-                                .k_type = KN_KV_F32,
-                                .v_type = KN_KV_F32,
-                                .capacity = N,
-                                .n_state = score_state_floats(&l->policy, &l->model)};
-    struct forward_opts o = {.model = &l->model,
-                             .kernels = kn_table(NULL),
-                             .pool = pool,
-                             .policy = &l->policy,
-                             .shape = &shape,
-                             .chunk = N,
-                             .n_logits = 1,
-                             .n_threads = 2};
-    arena_init_plan(&plan, "scratch");
-    forward_plan(&l->f, &o, &plan);
-    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
-    forward_plan(&l->f, &o, &l->scratch);
-    arena_init_plan(&plan, "cache");
-    cache_plan(&l->c, &shape, &plan);
-    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
-    cache_plan(&l->c, &shape, &l->units);
+    struct layer *l = layer_new(policy, window, CACHE_HEAD, 0, pool);
     for (int i = 0; i < N * ROW; i++)
         l->qkv[i / ROW][i % ROW] = 0.3f + 2 * (float)random_at(5, 1, (uint64_t)i) - 1;
     memcpy(l->f.qkv, l->qkv, sizeof l->qkv);
     attention(l);
-    append(l);
+    for (int i = 0; i < KV; i++)
+        for (int t = 0; t < N; t++) layer_append(l, i, t, 0);
     score_observe(&l->f, &l->c, 0, N);
     cache_appended(&l->c, N);
     return l;
-}
-
-static void layer_free(struct layer *l)
-{
-    arena_release(&l->scratch);
-    arena_release(&l->units);
-    free(l);
 }
 
 static void check_head(struct layer *l, int head, const double *want)
@@ -191,7 +108,7 @@ static void column_sums(const struct layer *l, int first, double want[KV][N])
 static void test_h2o(void **state)
 {
     (void)state;
-    struct layer *l = layer_new("h2o", POLICY_WINDOW_ALL);
+    struct layer *l = layer_of("h2o", POLICY_WINDOW_ALL);
     double want[KV][N];
     column_sums(l, 0, want);
     check(l, want, 8);
@@ -202,7 +119,7 @@ static void test_snapkv(void **state)
 {
     (void)state;
     enum { W = 8 };
-    struct layer *l = layer_new("snapkv", W);
+    struct layer *l = layer_of("snapkv", W);
     double sums[KV][N], want[KV][N];
     column_sums(l, N - W, sums);
     memcpy(want, sums, sizeof want);
@@ -217,7 +134,7 @@ static void test_snapkv(void **state)
 static void test_tova(void **state)
 {
     (void)state;
-    struct layer *l = layer_new("tova", 1);
+    struct layer *l = layer_of("tova", 1);
     double sums[KV][N], want[KV][N];
     column_sums(l, N - 1, sums);
     for (int s = 0; s < N; s++) want[0][s] = want[1][s] = (sums[0][s] + sums[1][s]) / 2;
@@ -230,7 +147,7 @@ static void test_scissorhands(void **state)
 {
     (void)state;
     enum { W = 9 };
-    struct layer *l = layer_new("scissorhands", W);
+    struct layer *l = layer_of("scissorhands", W);
     double want[KV][N] = {0};
     for (int i = 0; i < KV; i++)
         for (int t = N - W; t < N; t++)
@@ -243,7 +160,7 @@ static void test_scissorhands(void **state)
 static void test_keydiff(void **state)
 {
     (void)state;
-    struct layer *l = layer_new("keydiff", 0);
+    struct layer *l = layer_of("keydiff", 0);
     double want[KV][N];
     for (int i = 0; i < KV; i++) {
         double mean[DIM] = {0}, norm[N], mean_norm = 0;
@@ -294,7 +211,7 @@ static void expected_head(const struct layer *l, int head, double out[N])
         double vxx = m00 * c - m01 * z, vxy = m00 * z + m01 * c, vyy = m10 * z + m11 * c;
         for (int s = 0; s < N; s++) {
             double k[DIM], scale = (double)l->model.attn_scale;
-            turn(k, l->qkv[s] + (HEADS + head / GROUP) * DIM, l->freq, s);
+            layer_turn(l, k, l->qkv[s] + (HEADS + head / GROUP) * DIM, s);
             double x = k[i], y = k[i + HALF];
             logit[s] += (mx * x + my * y) * scale +
                         (vxx * x * x + 2 * vxy * x * y + vyy * y * y) * scale * scale / 2;
@@ -307,7 +224,7 @@ static void expected_head(const struct layer *l, int head, double out[N])
 static void test_expected(void **state)
 {
     (void)state;
-    struct layer *l = layer_new("expected", 0);
+    struct layer *l = layer_of("expected", 0);
     double want[KV][N], a[N], b[N];
     for (int i = 0; i < KV; i++) {
         expected_head(l, 2 * i, a);
@@ -330,7 +247,7 @@ static void test_sink_after_four_billion(void **state)
 {
     (void)state;
     static const uint32_t LATE = 4000000001u;
-    struct layer *l = layer_new("sink", 0);
+    struct layer *l = layer_of("sink", 0);
     struct evict_rule rule = {.budget = 16, .sinks = 4};
     for (int i = 0; i < KV; i++)
         for (uint32_t s = 4; s < N; s++) l->c.heads[i].pos[s] = LATE + s;
@@ -699,22 +616,17 @@ static void test_every_row_runs(void **state)
 
 static int setup(void **state)
 {
-    struct options o;
     struct err e;
-    (void)state;
-    options_init(&o);
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0 && pool_open(&pool, 2, &e) == 0)
-        return 0;
+    if (engine_set_up(state)) return -1;
+    if (pool_open(&pool, 2, &e) == 0) return 0;
     printf("%s\n", e.text);
     return -1;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
-    engine_close(engine);
     pool_close(pool);
-    return 0;
+    return engine_tear_down(state);
 }
 
 int main(void)

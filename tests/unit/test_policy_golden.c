@@ -12,14 +12,9 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/pool.h"
-#include "runtime/evict.h"
-#include "runtime/forward.h"
-#include "runtime/heads.h"
-#include "runtime/score.h"
+#include "tests/unit/layer_kit.h"
 
-enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, OLD = 24, N = 48 };
-enum { ROW = 8 * DIM, SEED = 7, MANY = 64 };
+enum { OLD = 24, SEED = 7, MANY = 64 };
 
 static struct pool *pool;
 
@@ -62,28 +57,6 @@ static void check_head(const struct cache *c, const struct expected *x)
     fail_msg("%s", "another choice was expected");
 }
 
-/* ---- one layer --------------------------------------------------------------------------------
- */
-
-struct layer {
-    struct model model;
-    struct policy policy;
-    struct heads heads;
-    struct forward f;
-    struct cache c;
-    struct arena scratch, units;
-    float freq[HALF], qkv[N][ROW]; /* q of 4 heads, k of 2, v of 2 */
-};
-
-static void turn(double *out, const float *x, const float *freq, int pos)
-{
-    for (int i = 0; i < HALF; i++) {
-        double c = cos(pos * (double)freq[i]), s = sin(pos * (double)freq[i]);
-        out[i] = (double)x[i] * c - (double)x[i + HALF] * s;
-        out[i + HALF] = (double)x[i + HALF] * c + (double)x[i] * s;
-    }
-}
-
 /* What attention leaves for the scorer: log of each softmax's sum, of tokens [first, first + n). */
 static void attend(struct layer *l, int first, int n)
 {
@@ -93,10 +66,10 @@ static void attend(struct layer *l, int first, int n)
             const struct cache_head *h = &l->c.heads[i / GROUP];
             int slot = h->len - n + t;
             double sum = 0;
-            turn(q, l->qkv[first + t] + i * DIM, l->freq, slot);
+            layer_turn(l, q, l->qkv[first + t] + i * DIM, slot);
             for (int s = 0; s <= slot; s++) {
                 double dot = 0;
-                turn(k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, l->freq, s);
+                layer_turn(l, k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, s);
                 for (int d = 0; d < DIM; d++) dot += q[d] * k[d];
                 sum += exp(dot * (double)l->model.attn_scale);
             }
@@ -107,19 +80,12 @@ static void attend(struct layer *l, int first, int n)
 /* Tokens [first, first + n) go through the layer. */
 static void run(struct layer *l, int first, int n)
 {
+    bool sums = policy_accumulates(&l->policy);
     for (int i = 0; i < KV; i++)
         for (int t = first; t < first + n; t++) {
-            struct cache_head *h = &l->c.heads[i];
-            size_t s = (size_t)h->len++;
-            const float *row = l->qkv[t];
-            l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, row + (HEADS + i) * DIM, DIM);
-            l->f.kernels->kv_pack[KN_KV_F32](h->v + s * l->c.v_bytes, row + (HEADS + KV + i) * DIM,
-                                             DIM);
-            bool sums = policy_accumulates(&l->policy);
-            h->score[s] = sums ? 0 : roundf(number((uint32_t)(99991 + i * N + t)) * 8) / 8;
-            if (l->policy.scorer == POLICY_RANDOM)
-                h->score[s] = policy_score(&l->policy, SEED, i, t);
-            h->pos[s] = (uint32_t)t;
+            float score = sums ? 0 : roundf(number((uint32_t)(99991 + i * N + t)) * 8) / 8;
+            if (l->policy.scorer == POLICY_RANDOM) score = policy_score(&l->policy, SEED, i, t);
+            layer_append(l, i, t, score);
         }
     memcpy(l->f.qkv, l->qkv[first], (size_t)n * sizeof l->qkv[0]);
     attend(l, first, n);
@@ -146,56 +112,16 @@ static void drop_some(struct layer *l)
     cache_imported(&l->c, OLD);
 }
 
-static struct layer *layer_new(const struct expected *x)
+static struct layer *layer_of(const struct expected *x)
 {
     static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
-    struct layer *l = calloc(1, sizeof *l);
-    struct arena plan;
-    struct err e;
-    l->policy = *policy_named(x->policy);
-    l->policy.window = x->window;
+    enum policy_allocator a = policy_named(x->policy)->allocator; /* one layer is the whole model */
+    enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL
+                             : a == POLICY_ADA  ? CACHE_LAYER
+                                                : CACHE_HEAD;
+    struct layer *l = layer_new(x->policy, x->window, share, SEED, pool);
     l->heads = (struct heads){.label_is_share = true, .label_mean = mean, .label_std = std};
-    for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
-    l->model = (struct model){.n_layer = 1,
-                              .n_head = HEADS,
-                              .n_kv_head = KV,
-                              .head_dim = DIM,
-                              .n_embd = 32,
-                              .n_ff = 32,
-                              .n_vocab = 32,
-                              .attn_scale = 0.5f,
-                              .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
-    enum policy_allocator a = l->policy.allocator; /* one layer is the whole model */
-    bool shares = a == POLICY_ADA || a == POLICY_GLOBAL;
-    struct cache_shape shape = {.n_layer = 1,
-                                .n_head = KV,
-                                .head_dim = DIM,
-                                .k_type = KN_KV_F32,
-                                .v_type = KN_KV_F32,
-                                .capacity = N,
-                                .head_max = shares ? N : 0,
-                                .share = a == POLICY_GLOBAL ? CACHE_MODEL
-                                         : shares           ? CACHE_LAYER
-                                                            : CACHE_HEAD,
-                                .n_state = score_state_floats(&l->policy, &l->model)};
-    struct forward_opts o = {.model = &l->model,
-                             .kernels = kn_table(NULL),
-                             .pool = pool,
-                             .policy = &l->policy,
-                             .seed = SEED,
-                             .shape = &shape,
-                             .chunk = N,
-                             .n_logits = 1,
-                             .n_threads = 2};
-    arena_init_plan(&plan, "scratch");
-    forward_plan(&l->f, &o, &plan);
-    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
-    forward_plan(&l->f, &o, &l->scratch);
     l->f.heads = &l->heads;
-    arena_init_plan(&plan, "cache");
-    cache_plan(&l->c, &shape, &plan);
-    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
-    cache_plan(&l->c, &shape, &l->units);
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
     return l;
 }
@@ -203,7 +129,7 @@ static struct layer *layer_new(const struct expected *x)
 /* The two lines of a policy. `most`: of a head where heads share, as the script says. */
 static void check_policy(const struct expected x[KV], int most)
 {
-    struct layer *l = layer_new(&x[0]);
+    struct layer *l = layer_of(&x[0]);
     struct evict_rule rule = {.budget = x->budget,
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
@@ -217,9 +143,7 @@ static void check_policy(const struct expected x[KV], int most)
     score_values(&l->f, &l->c);
     evict(&l->c, &rule, pool, l->f.slots);
     for (int i = 0; i < KV; i++) check_head(&l->c, &x[i]);
-    arena_release(&l->scratch);
-    arena_release(&l->units);
-    free(l);
+    layer_free(l);
 }
 
 /* ---- allocators -------------------------------------------------------------------------------

@@ -17,8 +17,7 @@
 #include "runtime/library.h"
 #include "runtime/options.h"
 #include "runtime/session.h"
-
-static struct engine *engine;
+#include "tests/unit/engine_kit.h"
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
@@ -246,29 +245,11 @@ static void test_tokens_spell_the_text(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static int setup(void **state)
-{
-    struct options o;
-    struct err e;
-    (void)state;
-    options_init(&o);
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
-    return -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    engine_close(engine);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_evictions),
         cmocka_unit_test(test_tokens_spell_the_text),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
 }

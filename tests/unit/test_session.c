@@ -20,8 +20,7 @@
 #include "runtime/options.h"
 #include "runtime/session.h"
 #include "store/store.h"
-
-static struct engine *engine; /* loaded once: what is tested is the session */
+#include "tests/unit/engine_kit.h"
 
 static const char *const said[] = {
     "My locker code is 48213.",  "Tell me about cats.",    "Tell me a story about a fox.",
@@ -994,24 +993,6 @@ static void test_a_circle_ends(void **state)
     str_release(&log.text);
 }
 
-static int setup(void **state)
-{
-    struct options o;
-    struct err e;
-    (void)state;
-    options_init(&o);
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
-    printf("%s\n", e.text);
-    return -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    engine_close(engine);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1039,5 +1020,5 @@ int main(void)
         cmocka_unit_test(test_policy_full_ends),
         cmocka_unit_test(test_a_circle_ends),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
 }

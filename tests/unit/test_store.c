@@ -358,21 +358,6 @@ static void segments_round_trip(void **state)
     assert_int_equal(count_rows(f, "blob"), 0);
 }
 
-static int64_t pages(struct fixture *f, const char *pragma)
-{
-    char sql[64];
-    sqlite3 *db;
-    sqlite3_stmt *q;
-    snprintf(sql, sizeof sql, "PRAGMA %s", pragma);
-    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(q), SQLITE_ROW);
-    int64_t n = sqlite3_column_int64(q, 0);
-    sqlite3_finalize(q);
-    sqlite3_close(db);
-    return n;
-}
-
 /* A dropped cache leaves room in the file, which goes back to the disk 4 MiB at a time. */
 static void space_is_given_back_in_parts(void **state)
 {
@@ -384,17 +369,18 @@ static void space_is_given_back_in_parts(void **state)
     memset(mib, 'u', MIB * 4096);
     for (int i = 0; i < 10; i++) keep(f, id, 0, i, mib);
     free(mib);
-    int64_t full = pages(f, "page_count");
+    int64_t full = query_number(f, "PRAGMA page_count");
     ok(store_cache_drop(f->s, id, &err));
-    assert_in_range(full - pages(f, "page_count"), 4 * MIB, 4 * MIB + 3); /* and their map */
-    assert_in_range(pages(f, "freelist_count"), 6 * MIB, 7 * MIB);
+    assert_in_range(full - query_number(f, "PRAGMA page_count"), 4 * MIB,
+                    4 * MIB + 3); /* and their map */
+    assert_in_range(query_number(f, "PRAGMA freelist_count"), 6 * MIB, 7 * MIB);
     store_give_back(f->s, 5 * MIB * 4096);
-    assert_int_equal(pages(f, "freelist_count"), 5 * MIB);
+    assert_int_equal(query_number(f, "PRAGMA freelist_count"), 5 * MIB);
     store_give_back(f->s, 5 * MIB * 4096);
-    assert_int_equal(pages(f, "freelist_count"), 5 * MIB);
+    assert_int_equal(query_number(f, "PRAGMA freelist_count"), 5 * MIB);
     store_give_back(f->s, 0);
     store_give_back(f->s, 0);
-    assert_int_equal(pages(f, "freelist_count"), 0);
+    assert_int_equal(query_number(f, "PRAGMA freelist_count"), 0);
     ok(store_check(f->s, &err));
 }
 

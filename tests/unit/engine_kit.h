@@ -1,0 +1,30 @@
+/* engine_kit: the demo model, opened once for all tests of a program. */
+#ifndef RETAIN_TESTS_ENGINE_KIT_H
+#define RETAIN_TESTS_ENGINE_KIT_H
+
+#include <stdio.h>
+
+#include "runtime/engine.h"
+#include "runtime/options.h"
+
+static struct engine *engine;
+
+static inline int engine_set_up(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static inline int engine_tear_down(void **state)
+{
+    (void)state;
+    engine_close(engine);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* layer_kit: one attention layer by hand, for tests of what a policy makes of it: 4 query heads over
+ * 2 KV heads, a cache of floats, and RoPE in double precision. */
+#ifndef RETAIN_TESTS_LAYER_KIT_H
+#define RETAIN_TESTS_LAYER_KIT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "runtime/base/pool.h"
+#include "runtime/evict.h"
+#include "runtime/forward.h"
+#include "runtime/heads.h"
+#include "runtime/score.h"
+
+enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, N = 48, ROW = 8 * DIM };
+
+struct layer {
+    struct model model;
+    struct policy policy;
+    struct heads heads;
+    struct forward f;
+    struct cache c;
+    struct arena scratch, units;
+    float freq[HALF];
+    float qkv[N][ROW];     /* q of 4 heads, k of 2, v of 2 */
+    double p[HEADS][N][N]; /* attention of query t to slot s */
+};
+
+/* An empty cache under this policy, and what one chunk of N tokens needs. */
+static inline struct layer *layer_new(const char *policy, int window, enum cache_share share,
+                                      uint64_t seed, struct pool *pool)
+{
+    struct layer *l = calloc(1, sizeof *l);
+    struct arena plan;
+    struct err e;
+    l->policy = *policy_named(policy);
+    l->policy.window = window;
+    for (int i = 0; i < HALF; i++) l->freq[i] = (float)pow(10000, -(double)i / HALF);
+    l->model = (struct model){.n_layer = 1,
+                              .n_head = HEADS,
+                              .n_kv_head = KV,
+                              .head_dim = DIM,
+                              .n_embd = 32,
+                              .n_ff = 32,
+                              .n_vocab = 32,
+                              .attn_scale = 0.5f,
+                              .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
+    struct cache_shape shape = {.n_layer = 1,
+                                .n_head = KV,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_F32,
+                                .v_type = KN_KV_F32,
+                                .capacity = N,
+                                .head_max = share == CACHE_HEAD ? 0 : N,
+                                .share = share,
+                                .n_state = score_state_floats(&l->policy, &l->model)};
+    struct forward_opts o = {.model = &l->model,
+                             .kernels = kn_table(NULL),
+                             .pool = pool,
+                             .policy = &l->policy,
+                             .seed = seed,
+                             .shape = &shape,
+                             .chunk = N,
+                             .n_logits = 1,
+                             .n_threads = 2};
+    arena_init_plan(&plan, "scratch");
+    forward_plan(&l->f, &o, &plan);
+    assert_int_equal(arena_init(&l->scratch, "scratch", plan.used, &e), 0);
+    forward_plan(&l->f, &o, &l->scratch);
+    arena_init_plan(&plan, "cache");
+    cache_plan(&l->c, &shape, &plan);
+    assert_int_equal(arena_init(&l->units, "cache", plan.used, &e), 0);
+    cache_plan(&l->c, &shape, &l->units);
+    return l;
+}
+
+static inline void layer_free(struct layer *l)
+{
+    arena_release(&l->scratch);
+    arena_release(&l->units);
+    free(l);
+}
+
+/* RoPE of x [DIM] at a position. */
+static inline void layer_turn(const struct layer *l, double *out, const float *x, double pos)
+{
+    for (int i = 0; i < HALF; i++) {
+        double c = cos(pos * (double)l->freq[i]), s = sin(pos * (double)l->freq[i]);
+        out[i] = (double)x[i] * c - (double)x[i + HALF] * s;
+        out[i + HALF] = (double)x[i + HALF] * c + (double)x[i] * s;
+    }
+}
+
+/* Token t's unit goes into the next slot of a KV head. */
+static inline void layer_append(struct layer *l, int head, int t, float score)
+{
+    struct cache_head *h = &l->c.heads[head];
+    size_t s = (size_t)h->len++;
+    const float *k = l->qkv[t] + (HEADS + head) * DIM, *v = k + KV * DIM;
+    l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, k, DIM);
+    l->f.kernels->kv_pack[KN_KV_F32](h->v + s * l->c.v_bytes, v, DIM);
+    h->score[s] = score;
+    h->pos[s] = (uint32_t)t;
+}
+
+#endif

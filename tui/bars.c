@@ -238,13 +238,27 @@ void bar_event(struct app *a, struct pane p, int y)
     put_clean(a, p, 5, y, ATTR_TEXT, a->event);
 }
 
+static bool has_hint(const struct app *a, const struct binding *b)
+{
+    return b->views & IN(a->view) && b->hint && b->label;
+}
+
+static int hint_columns(const struct binding *b)
+{
+    return (int)(strlen(b->label) + strlen(b->hint) + 1);
+}
+
+/* As many as fit, and the way back to the chat in any case. */
 void bar_hints(struct app *a, struct pane p, int y)
 {
-    int x = 1;
+    const struct binding *back = key_table;
+    while (back->views && !(has_hint(a, back) && back->request == REQ_BACK)) back++;
+    int x = 1, room = back->views ? hint_columns(back) + 2 : 0;
     for (const struct binding *b = key_table; b->views; b++) {
-        if (!(b->views & IN(a->view)) || !b->hint || !b->label) continue;
-        int width = (int)(strlen(b->label) + strlen(b->hint) + 1);
-        if (x + width > p.w) break;
+        if (!has_hint(a, b)) continue;
+        if (room > 0 && x + hint_columns(b) + room > p.w) b = back;
+        if (b == back) room = 0;
+        if (x + hint_columns(b) > p.w) break;
         x = pane_puts(p, x, y, ATTR_KEY, b->label);
         x = pane_printf(p, x, y, ATTR_DIM, " %s  ", b->hint);
     }

@@ -730,17 +730,6 @@ void session_scores(const struct session *s, int64_t pos, float *out)
     }
 }
 
-/* For links without runtime/sampler.o: options_init asks for it. */
-__attribute__((weak)) struct sampling sampling_default(void)
-{
-    return (struct sampling){.temperature = 0.8f,
-                             .top_k = 40,
-                             .top_p = 0.95f,
-                             .min_p = 0.05f,
-                             .repeat_penalty = 1,
-                             .repeat_last = 64};
-}
-
 /* ---- what the fake library has not ----------------------------------------------------------- */
 
 static int not_here(struct err *e)

@@ -25,7 +25,7 @@ static bool show_stats(struct app *a)
                st->kv, st->policy, st->device);
     str_printf(&s, "%s tokens, %lld turn%s, %s re-read\n", num_exact(st->n_tokens, b[0]),
                (long long)st->n_turns, st->n_turns == 1 ? "" : "s", num_exact(st->n_reread, b[1]));
-    str_printf(&s, "kept %s of %s units (%s), evicted %s, budget %d per head\n",
+    str_printf(&s, "kept %s of %s units (%s), evicted %s since opened, budget %d per head\n",
                num_exact(st->units_kept, b[0]), num_exact(st->units_seen, b[1]),
                num_share(st->units_kept, st->units_seen, b[2]), num_exact(st->units_evicted, b[3]),
                st->budget);

@@ -104,6 +104,9 @@ static const char after[] =
     "Conversations, their caches and what is known of model files. Usually ~/.local/share/retain.\n"
     ".TP\n.I $XDG_STATE_HOME/retain/\n"
     "What was typed. Usually ~/.local/state/retain.\n"
+    ".TP\n.I $XDG_CACHE_HOME/retain/packed/\n"
+    "Weights as they lie in memory, so that a model starts at once; may be deleted at any time.\n"
+    "Usually ~/.cache/retain/packed.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B NO_COLOR\nNo colours on the screen.\n"
     ".TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in ASCII.\n";
@@ -140,7 +143,8 @@ void manual_print(const struct command *commands, FILE *out)
     fputs(".SH COMMANDS\n", out);
     for (const struct command *c = commands; c->name; c++) item(out, c->name, c->args, c->about);
     fputs(".SH OPTIONS\nEach command takes those that concern it; \\fBretain\\fR \\fICOMMAND\\fR\n"
-          "\\fB\\-\\-help\\fR lists them.\n",
+          "\\fB\\-\\-help\\fR lists them; \\fBretain \\-\\-print\\-config\\fR prints their "
+          "defaults.\n",
           out);
     put_options(out);
     fputs(".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n",

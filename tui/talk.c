@@ -179,7 +179,7 @@ void talk_print_stats(const struct session *s)
             st.kv, st.policy, st.device);
     fprintf(stderr, "talk    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
             (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
-    fprintf(stderr, "cache   kept %s of %s units (%s)  evicted %s  %lld per head\n",
+    fprintf(stderr, "cache   kept %s of %s units (%s)  evicted %s since opened  %lld per head\n",
             num_exact(st.units_kept, a), num_exact(st.units_seen, b),
             num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
             (long long)st.budget);

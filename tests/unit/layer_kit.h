@@ -1,5 +1,5 @@
-/* layer_kit: one attention layer by hand, for tests of what a policy makes of it: 4 query heads over
- * 2 KV heads, a cache of floats, and RoPE in double precision. */
+/* layer_kit: one attention layer by hand, for tests of what a policy makes of it: 4 query heads
+ * over 2 KV heads, a cache of floats, and RoPE in double precision. */
 #ifndef RETAIN_TESTS_LAYER_KIT_H
 #define RETAIN_TESTS_LAYER_KIT_H
 

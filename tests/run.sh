@@ -2,6 +2,8 @@
 # Runs test programs (cmocka) and test scripts one after the other, shows what failed and ends with
 # one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
 set -u
+# With SAN=1 undefined behaviour ends a program, as a wrong address does.
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 skipped=0

@@ -28,11 +28,10 @@ enum {
 
 /* What a call keeps on the stack: 220 KB, of which head_dim 128 touches 90 KB. */
 struct attend_tile {
-    _Alignas(
-        64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32 slots], turned in the strip */
-    float v[KN_TILE * DIM_MAX];                /* [slot][v_stride] */
-    float v_scale[2][KN_TILE * GROUPS_MAX];    /* Q4: d and m of [slot][group] */
-    float cos[DIM_MAX / 2 * STRIP];            /* [dim / 2][32]: of the places in a strip */
+    _Alignas(64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32], turned in the strip */
+    float v[KN_TILE * DIM_MAX];                     /* [slot][v_stride] */
+    float v_scale[2][KN_TILE * GROUPS_MAX];         /* Q4: d and m of [slot][group] */
+    float cos[DIM_MAX / 2 * STRIP];                 /* [dim / 2][32]: of the places in a strip */
     float sin[DIM_MAX / 2 * STRIP];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
     float base[ROWS * DIM_MAX];     /* [row][dim]: queries turned to the tile's first slot */

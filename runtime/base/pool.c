@@ -40,8 +40,7 @@
  * times, it goes by itself, between parts and before its time slice is over, and comes back when
  * the other thread has used up its own; the caller takes all parts meanwhile. */
 
-#define LINE \
-    64 /* bytes of a cache line: what one side writes must not share one with what it reads */
+#define LINE        64 /* bytes of a cache line: who writes one must not slow down readers of it */
 #define THREADS_MAX 1024
 /* Longer than the gaps between the kernels of one token, far shorter than a scheduler's time slice:
  * a foreign thread that needs this core loses at most this much. */
@@ -238,8 +237,7 @@ static void wait_done(struct pool *p)
     for (;;) {
         uint32_t left = atomic_load_explicit(&p->n_undone, memory_order_acquire);
         if (left == 0) return;
-        /* Every part that ends starts the wait again, so it is bounded by parts, not by one part.
-         */
+        /* Every part that ends starts the time to spin again. */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
         atomic_store(&p->caller_asleep, now_ns());
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
@@ -299,8 +297,8 @@ int pool_n_threads(const struct pool *p)
 
 static int affinity_cpus(void)
 {
-    for (size_t n = 1024; n <= 1u << 20;
-         n *= 2) { /* EINVAL: the kernel's set is larger than ours */
+    /* EINVAL: the kernel's set is larger than ours. */
+    for (size_t n = 1024; n <= 1u << 20; n *= 2) {
         cpu_set_t *set = CPU_ALLOC(n);
         if (!set) break;
         int rc = sched_getaffinity(0, CPU_ALLOC_SIZE(n), set);

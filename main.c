@@ -117,7 +117,7 @@ static const struct command *find(int argc, char **argv, int *n_used)
     return NULL;
 }
 
-/* "retain help chat" is "retain chat --help". */
+/* "retain help chat" and "retain --help chat" are "retain chat --help". */
 static int help_for(const char *name)
 {
     for (const struct command *c = commands; c->name; c++)
@@ -162,21 +162,25 @@ static int read_config(struct options *o, struct str *text, struct err *e)
     return rc;
 }
 
+static bool asks_help(const char *word)
+{
+    return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static int run(int argc, char **argv)
 {
     struct options o;
     struct str config = {0}, packed = {0};
     struct err e = {0};
     int n_used;
-    if (argc == 2 &&
-        (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")))
-        return help();
+    if (argc == 2 && asks_help(argv[1])) return help();
     if (argc == 2 && !strcmp(argv[1], "--version"))
         return puts("retain " RETAIN_VERSION "\n" RETAIN_FACTS), 0;
     if (argc == 2 && !strcmp(argv[1], "manual")) return manual_print(commands, stdout), 0;
     if (argc >= 2 && !strcmp(argv[1], "complete"))
         return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;
-    if (argc == 3 && !strcmp(argv[1], "help")) return help_for(argv[2]);
+    if (argc == 3 && asks_help(argv[1]) && (argv[1][0] != '-' || argv[2][0] != '-'))
+        return help_for(argv[2]);
     const struct command *c = find(argc, argv, &n_used);
     if (!c) return unknown_command(argv[1]);
     options_init(&o);

@@ -592,8 +592,9 @@ static bool given(const struct scan *s, const char *name)
 /* What can't be meant together. A default from the configuration file gives way silently. */
 static int settle(struct options *o, const struct scan *s, struct err *e)
 {
-    static const char *const pairs[][2] = {
-        {"new", "continue"}, {"conversation", "continue"}, {"prompt", "file"}};
+    static const char *const pairs[][2] = {{"new", "continue"},     {"conversation", "continue"},
+                                           {"prompt", "file"},      {"private", "conversation"},
+                                           {"private", "continue"}, {"private", "read-only"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (given(s, pairs[i][0]) && given(s, pairs[i][1]))
             return err_set(e, ERR_USAGE, "--%s and --%s can't both be meant; give one of them",

@@ -178,16 +178,15 @@ static int open_library(struct library **out, const struct options *o, const cha
     return secret_open_reading(out, o, path, e);
 }
 
-/* n_args < 0: one argument or more, at most -n_args. */
-static int run(const struct options *o, int n_args, const char *usage, enum missing missing,
-               saved_command *command)
+static int run(const struct options *o, int n_min, int n_max, const char *usage,
+               enum missing missing, saved_command *command)
 {
     struct str path = {0};
     struct library *l = NULL;
     struct err e = {0};
     setlocale(LC_CTYPE, "");
     int rc = 0;
-    if (n_args >= 0 ? o->n_args != n_args : o->n_args == 0 || o->n_args > -n_args)
+    if (o->n_args < n_min || o->n_args > n_max)
         rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
     if (!rc) rc = path_database(o, &path, &e);
     if (!rc) rc = open_library(&l, o, path.data, missing, &e);
@@ -368,56 +367,56 @@ static int compact_command(struct library *l, const struct options *o, struct er
 
 int tui_list(const struct options *o)
 {
-    return run(o, 0, "list [--json]", MISSING_EMPTY, list_command);
+    return run(o, 0, 0, "list [--json]", MISSING_EMPTY, list_command);
 }
 
 int tui_show(const struct options *o)
 {
-    return run(o, 1, "show NAME [--json]", MISSING_ERROR, show_command);
+    return run(o, 1, 1, "show NAME [--json]", MISSING_ERROR, show_command);
 }
 
 int tui_tag(const struct options *o)
 {
-    return run(o, -MANY, "tag NAME TAG...", MISSING_ERROR, tag_command);
+    return run(o, 2, MANY, "tag NAME TAG... [--remove]", MISSING_ERROR, tag_command);
 }
 
 int tui_rename(const struct options *o)
 {
-    return run(o, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
+    return run(o, 2, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
 }
 
 int tui_delete(const struct options *o)
 {
-    return run(o, -MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
+    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
 }
 
 int tui_restore(const struct options *o)
 {
-    return run(o, -2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
+    return run(o, 1, 2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
 }
 
 int tui_search(const struct options *o)
 {
-    return run(o, -MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
+    return run(o, 1, MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
 }
 
 int tui_export(const struct options *o)
 {
-    return run(o, -MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
+    return run(o, 1, MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
                export_command);
 }
 
 int tui_import(const struct options *o)
 {
-    return run(o, -2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
+    return run(o, 1, 2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
 }
 
 int tui_check(const struct options *o)
 {
-    return run(o, 0, "check", MISSING_ERROR, check_command);
+    return run(o, 0, 0, "check", MISSING_ERROR, check_command);
 }
 
 int tui_compact(const struct options *o)
 {
-    return run(o, 0, "compact", MISSING_ERROR, compact_command);
+    return run(o, 0, 0, "compact", MISSING_ERROR, compact_command);
 }

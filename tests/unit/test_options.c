@@ -184,6 +184,7 @@ static void contradictions(void **state)
     (void)state;
     assert_refused(CHAT, "--new --continue", "--new and --continue");
     assert_refused(CHAT, "-c work --continue", "--conversation and --continue");
+    assert_refused(CHAT, "-c work --private", "--private and --conversation");
     assert_refused(GENERATE, "-p hi -f x", "--prompt and --file");
 }
 

@@ -1,11 +1,13 @@
 #include "runtime/library.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/base/str.h"
 #include "runtime/exchange.h"
@@ -63,6 +65,11 @@ _Static_assert(LIBRARY_PASSPHRASE_MAX == STORE_PASSPHRASE_MAX, "passphrases are 
 bool library_probe(const char *path, bool *fresh)
 {
     return store_probe(path, fresh);
+}
+
+bool library_is_missing(const char *path)
+{
+    return *path && access(path, F_OK) && errno == ENOENT;
 }
 
 char *library_secret_new(void)

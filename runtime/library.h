@@ -31,6 +31,8 @@ bool library_is_encrypted(const struct library *l);
 
 /* Is the file there an encrypted one? *fresh: there is none yet, or nothing is in it. */
 bool library_probe(const char *path, bool *fresh);
+/* Nothing of this name is there, and nothing keeps it from being made. */
+bool library_is_missing(const char *path);
 /* LIBRARY_PASSPHRASE_MAX bytes of locked memory, wiped when they are freed. NULL = none left. */
 #define LIBRARY_PASSPHRASE_MAX 1024
 char *library_secret_new(void);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/options.h"
 
@@ -55,11 +54,6 @@ int path_database(const struct options *o, struct str *out, struct err *e)
     }
     int rc = path_below("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
     return rc ? err_set(e, rc, "%s; choose another file with --db FILE", why.text) : 0;
-}
-
-bool path_is_missing(const char *path)
-{
-    return *path && access(path, F_OK) && errno == ENOENT;
 }
 
 int path_config(struct str *out, struct err *e)

@@ -2,7 +2,6 @@
 #ifndef RETAIN_TUI_PATHS_H
 #define RETAIN_TUI_PATHS_H
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "runtime/base/err.h"
@@ -12,9 +11,6 @@ struct options;
 
 /* The database: o->db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
-
-/* Nothing of this name is there, and nothing keeps it from being made. */
-bool path_is_missing(const char *path);
 
 /* $XDG_CONFIG_HOME/retain/config; its folder is made. */
 int path_config(struct str *out, struct err *e);

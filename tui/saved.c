@@ -173,7 +173,7 @@ static int open_library(struct library **out, const struct options *o, const cha
                         enum missing missing, struct err *e)
 {
     if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
-    if (missing == MISSING_ERROR && path_is_missing(path))
+    if (missing == MISSING_ERROR && library_is_missing(path))
         return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
     return secret_open_reading(out, o, path, e);
 }

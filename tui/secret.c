@@ -137,7 +137,7 @@ int secret_open_library(struct library **out, const struct options *o, const cha
 int secret_open_reading(struct library **out, const struct options *o, const char *path,
                         struct err *e)
 {
-    return secret_open_library(out, o, path_is_missing(path) ? NULL : path, e);
+    return secret_open_library(out, o, library_is_missing(path) ? NULL : path, e);
 }
 
 int secret_prepare(struct options *o, struct err *e)

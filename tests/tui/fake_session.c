@@ -823,6 +823,12 @@ bool library_is_encrypted(const struct library *l)
     return false;
 }
 
+bool library_is_missing(const char *path)
+{
+    (void)path;
+    return false;
+}
+
 bool library_probe(const char *path, bool *fresh)
 {
     (void)path;

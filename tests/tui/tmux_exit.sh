@@ -3,22 +3,12 @@
 # loaded. Usage: tmux_exit.sh [PROGRAM]
 . tests/tui/tmux.inc
 
-# From /proc, because a small system has no pgrep.
-pid_of() {
-    for p in /proc/[0-9]*; do
-        if tr '\0' ' ' 2>/dev/null <"$p/cmdline" | grep -q "^$program.* --seed 7$1 "; then
-            echo "${p#/proc/}"
-            return
-        fi
-    done 2>/dev/null
-}
-
 # by_signal NAME STATUS
 by_signal() {
     start 80 24
     run chat --new --private --seed "7$2"
     check "$1: ready" wait_for 'ready'
-    kill -s "$1" "$(pid_of "$2")"
+    kill -s "$1" "$(pid_of "7$2")"
     check "$1: status $2" wait_for "^rc=$2"
     check "$1: terminal as before" terminal_is_sane
 }
@@ -35,7 +25,7 @@ check 'TERM while answering: ready' wait_for 'ready'
 type_text 'hello'
 keys Enter
 check 'TERM while answering: answering' wait_for 'Ctrl-C stop'
-kill -s TERM "$(pid_of 143)"
+kill -s TERM "$(pid_of 7143)"
 check 'TERM while answering: status' wait_for '^rc=143'
 check 'TERM while answering: terminal as before' terminal_is_sane
 

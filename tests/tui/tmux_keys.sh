@@ -3,15 +3,6 @@
 # Usage: tmux_keys.sh [PROGRAM]
 . tests/tui/tmux.inc
 
-pid_of() {
-    for p in /proc/[0-9]*; do
-        if tr '\0' ' ' 2>/dev/null <"$p/cmdline" | grep -q "^$program.* --seed 9$1 "; then
-            echo "${p#/proc/}"
-            return
-        fi
-    done 2>/dev/null
-}
-
 drafts() { cat "$home"/retain/draft-* 2>/dev/null | tr '\0' '\n'; }
 holds() { drafts | grep -q "$1"; }
 is_gone() { [ -z "$(pid_of "$1")" ]; }
@@ -23,8 +14,8 @@ type_text 'half a thought'
 check 'draft: shown' wait_for '> half a thought'
 check 'draft: on the disk' wait_until holds 'half a thought'
 check 'draft: for its owner only' [ "$(stat -c %a "$home"/retain/draft-*)" = 600 ]
-kill -s KILL "$(pid_of 01)"
-wait_until is_gone 01
+kill -s KILL "$(pid_of 901)"
+wait_until is_gone 901
 start 80 24
 run chat --new --seed 902
 check 'draft: brought back' wait_for '> half a thought'
@@ -48,8 +39,8 @@ if [ $fake = 1 ]; then
     done
     check 'queue: three' wait_for 'queued 3 .*message 3'
     check 'queue: on the disk' wait_until holds 'message 3'
-    kill -s KILL "$(pid_of 03)"
-    wait_until is_gone 03
+    kill -s KILL "$(pid_of 903)"
+    wait_until is_gone 903
     start 80 24
     run chat --new --seed 904
     check 'queue: brought back' wait_for 'queued 3 .*message 3'

@@ -118,7 +118,7 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
 # loops over keys: gcc 12 compares several at once from here on
-$(B)/runtime/evict.o: private CFLAGS += -O3
+$(B)/runtime/evict.o $(B)/runtime/score.o: private CFLAGS += -O3
 
 $(B)/runtime/demo.o: $(DEMO)
 

@@ -256,6 +256,13 @@ void kn_attend_merge(float *out, const float *m, const float *l, const float *ac
 #define KN_PLACES(head_dim) ((size_t)(head_dim) / 2 * KN_TILE)
 void kn_rope_places(uint32_t *out, const struct kn_rope *rope);
 
+/* Which numbers of a key are larger than others: bits that keys alike have in common (SimHash,
+ * Charikar 2002, along differences of two numbers, so that a key's length does not matter). Of a
+ * key's last 2 h numbers x, those that RoPE turns least, h = min(16, head_dim / 2):
+ *   bit i = x[i % h] >= x[h + i % h],    i = 0..15
+ * k: n keys as in kn_attend; out: [n]. */
+void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, int n);
+
 /* Packs row r of a matrix into its panels at dst (zeroed before the first row) from n_in / 32
  * blocks, one per group: GGUF's Q4_0 (18 bytes) for Q4, Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1
  * (24) for Q5A, and for Q6 the blocks below. Lossless. */

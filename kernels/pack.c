@@ -214,6 +214,50 @@ void kn_rope_places(uint32_t *out, const struct kn_rope *rope)
             }
 }
 
+/* Bit i: the low nibble of byte i is at least its high nibble. */
+static uint32_t low_at_least_high(uint64_t bytes)
+{
+    const uint64_t nibbles = 0x0f0f0f0f0f0f0f0fu, high = 0x8080808080808080u;
+    const uint64_t flags = (((bytes & nibbles) | high) - (bytes >> 4 & nibbles)) & high;
+    return (uint32_t)((flags >> 7) * 0x0102040810204080u >> 56);
+}
+
+static uint16_t signs_q4(const uint8_t *nibbles)
+{
+    uint64_t a, b;
+    memcpy(&a, nibbles, 8);
+    memcpy(&b, nibbles + 8, 8);
+    return (uint16_t)(low_at_least_high(a) | low_at_least_high(b) << 8);
+}
+
+static float key_number(const void *key, enum kn_kv type, int i)
+{
+    const uint16_t *halves = key;
+    const int8_t *group = (const int8_t *)key + i / KN_GROUP * 34;
+    if (type == KN_KV_F32) return ((const float *)key)[i];
+    return type == KN_KV_F16 ? kn_float_from_half(halves[i]) : (float)group[2 + i % KN_GROUP];
+}
+
+static uint16_t signs(const void *key, enum kn_kv type, int head_dim)
+{
+    const int half = head_dim < KN_GROUP ? head_dim / 2 : KN_GROUP / 2;
+    uint32_t bits = 0;
+    for (int i = 0; i < 16; i++) {
+        const int at = head_dim - 2 * half + i % half;
+        bits |= (uint32_t)(key_number(key, type, at) >= key_number(key, type, at + half)) << i;
+    }
+    return (uint16_t)bits;
+}
+
+void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, int n)
+{
+    const size_t bytes = kn_kv_bytes(type, head_dim);
+    const uint8_t *key = k;
+    for (int i = 0; i < n; i++, key += bytes)
+        out[i] =
+            type == KN_KV_Q4 ? signs_q4(key + bytes - KN_GROUP / 2) : signs(key, type, head_dim);
+}
+
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
                      int rows, int head_dim)
 {

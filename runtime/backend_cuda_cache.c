@@ -268,26 +268,33 @@ static void put_numbers(struct cuda_context *x, const void *to, const int32_t *f
     if (!x->rc) x->rc = cuda_put(x->g, to, from, (size_t)x->n_heads * sizeof *from, x->e);
 }
 
-/* Scores become keys; safe[i] of each head's are protected (NULL where heads do not share). */
-static void rank(struct cuda_context *x, const struct evict_rule *rule, const int32_t *safe)
+/* Scores become keys. */
+static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
     const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
+    const bool comparable = shares(x) && x->heads && heads_comparable(x->heads);
+    const bool alike = comparable && x->policy->alike;
     struct cuda_rank job = {
         .cache = x->all,
         .sinks = rule->sinks,
         .stabilizers = rule->stabilizers,
-        .valued = x->policy->scorer == POLICY_KEYS,
+        .scored = x->policy->scorer != POLICY_KEYS,
+        .valued = x->policy->scorer == POLICY_KEYS || alike,
         .key = x->evict.key,
     };
-    if (job.valued)
+    if (!job.scored)
         LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
                CUDA_VALUES_SHARED(x->all.head_dim), &values);
-    if (safe) {
+    else if (alike)
+        LAUNCH(x, key_alike, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_ALIKE_SHARED, &values);
+    if (shares(x)) {
+        int32_t *safe = x->numbers_host;
+        for (int i = 0; i < x->n_heads; i++)
+            safe[i] = evict_safe(x->cache, rule, i / x->cache->shape.n_head);
         put_numbers(x, x->evict.safe, safe);
         job.safe = x->evict.safe;
         job.most = rule->head_budget_max;
-        if (x->heads && heads_comparable(x->heads))
-            job.std = x->evict.std, job.mean = x->evict.mean;
+        if (comparable) job.std = x->evict.std, job.mean = x->evict.mean;
     }
     LAUNCH(x, cache_rank, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
 }
@@ -324,12 +331,15 @@ static void choose_equal(struct evict_group *g, const uint32_t *count, const uin
     }
 }
 
-/* How many units of each head n groups keep: the device counts digits of keys, the host selects. A
- * head's best keep[i] are then the group's. */
-static void choose_in_groups(struct cuda_context *x, struct evict_group *g, int n, int32_t *keep)
+/* How many units of each head stay where heads share: the device counts digits of keys, the host
+ * selects. A head's best keep[i] are then the group's. */
+static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
 {
+    const int n = evict_n_groups(x->cache);
+    struct evict_group g[MODEL_LAYERS_MAX];
     uint32_t *prefix = (uint32_t *)keep + x->n_heads;
     const uint32_t *count = (const uint32_t *)(const void *)x->stage_host;
+    for (int i = 0; i < n; i++) g[i] = evict_group(x->cache, rule, i);
     memset(keep, 0, 2 * (size_t)x->n_heads * sizeof *keep);
     for (int shift = 24; shift >= 0; shift -= 8) {
         const struct cuda_digits job = {x->all, x->evict.key, x->evict.prefix, shift,
@@ -340,24 +350,6 @@ static void choose_in_groups(struct cuda_context *x, struct evict_group *g, int 
         for (int i = 0; i < n; i++) choose_digit(&g[i], count, shift, keep, prefix);
     }
     for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
-}
-
-/* How many units of each head stay where heads share, as evict.c: what is safe first. */
-static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
-{
-    const struct cache *c = x->cache;
-    struct evict_group g[MODEL_LAYERS_MAX];
-    int32_t *safe = x->numbers_host;
-    for (int i = 0; i < x->n_heads; i++) safe[i] = evict_safe(c, rule, i / c->shape.n_head);
-    rank(x, rule, safe);
-    if (c->shape.share == CACHE_MODEL) {
-        for (int i = 0; i < c->shape.n_layer; i++) g[i] = evict_floor(c, rule, i);
-        choose_in_groups(x, g, c->shape.n_layer, keep);
-        memcpy(safe, keep, (size_t)x->n_heads * sizeof *safe);
-        rank(x, rule, safe);
-    }
-    for (int i = 0; i < evict_n_groups(c); i++) g[i] = evict_group(c, rule, i);
-    choose_in_groups(x, g, evict_n_groups(c), keep);
 }
 
 /* Positions, scores and counters of what stayed. */
@@ -382,13 +374,12 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *g
                                    x->evict.count, RETENTION_COLS, &x->step->col_width};
     *gone = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
-    if (shares(x)) {
+    rank(x, rule);
+    if (shares(x))
         share_out(x, rule, keep);
-    } else {
-        rank(x, rule, NULL);
+    else
         for (int i = 0; i < x->n_heads; i++)
             keep[i] = evict_layer_budget(c, rule, i / c->shape.n_head);
-    }
     put_numbers(x, x->evict.keep, keep);
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
            CUDA_EVICT_SHARED((size_t)(x->all.k_bytes + x->all.v_bytes)), &job);

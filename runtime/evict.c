@@ -7,10 +7,8 @@
 #include "runtime/base/pool.h"
 #include "runtime/policy.h"
 
-/* What stays whatever others have, in percent of a budget: of each head where those of a layer
- * share (kvpress's alpha_safeguard), of each layer where all do. */
-#define HEAD_SAFE_PCT  20
-#define LAYER_SAFE_PCT 50
+/* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
+#define SAFEGUARD_PCT 20
 
 #define KEY_PROTECTED UINT32_MAX
 #define KEY_NAN       1 /* below every number */
@@ -281,8 +279,7 @@ static void evict_head(void *ctx, int index, int thread)
 
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
 {
-    if (c->shape.share != CACHE_LAYER) return 0;
-    return (int)((int64_t)evict_layer_budget(c, rule, layer) * HEAD_SAFE_PCT / 100);
+    return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
 }
 
 /* Keys, the safeguard and the limit of one head. */
@@ -302,35 +299,21 @@ int evict_n_groups(const struct cache *c)
     return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
 }
 
-/* Heads [first, end) as a group that keeps so many percent of its budget. */
-static struct evict_group group_of(const struct cache *c, const struct evict_rule *rule, int first,
-                                   int end, int pct)
+struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
 {
+    bool all = c->shape.share == CACHE_MODEL;
     int64_t budget = 0, may_stay = 0;
     int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
-    struct evict_group g = {first, end, 0, 0};
-    for (int i = first; i < end; i++) {
+    struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
+    g.end = all ? n_heads(c) : g.first + c->shape.n_head;
+    for (int i = g.first; i < g.end; i++) {
         int len = c->heads[i].len;
         budget += evict_layer_budget(c, rule, i / c->shape.n_head);
         g.units += len;
         may_stay += len < max ? len : max;
     }
-    budget = budget * pct / 100;
     g.keep = budget < may_stay ? budget : may_stay;
     return g;
-}
-
-struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
-{
-    int n = c->shape.n_head;
-    if (c->shape.share == CACHE_MODEL) return group_of(c, rule, 0, n_heads(c), 100);
-    return group_of(c, rule, layer * n, (layer + 1) * n, 100);
-}
-
-struct evict_group evict_floor(const struct cache *c, const struct evict_rule *rule, int layer)
-{
-    int n = c->shape.n_head;
-    return group_of(c, rule, layer * n, (layer + 1) * n, LAYER_SAFE_PCT);
 }
 
 /* Draws the lines of a group's heads: what it keeps is above them. */
@@ -343,17 +326,6 @@ static void choose_in_group(const struct job *j, struct evict_group g)
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
         set_line(&j->c->heads[i], (struct line){cut.key, last});
     }
-}
-
-/* The floor of one layer. */
-static void enter_layer(void *ctx, int layer, int thread)
-{
-    const struct job *j = ctx;
-    struct evict_group g = evict_floor(j->c, j->rule, layer);
-    (void)thread;
-    if (!g.keep) return;
-    choose_in_group(j, g);
-    for (int i = g.first; i < g.end; i++) mark(j, i, line_in(&j->c->heads[i]), true, false);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -388,7 +360,6 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         pool_run(p, n_heads(c), evict_head, &job);
     } else {
         pool_run(p, n_heads(c), enter_head, &job);
-        if (c->shape.share == CACHE_MODEL) pool_run(p, c->shape.n_layer, enter_layer, &job);
         for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
         pool_run(p, n_heads(c), compact, &job);
         cache_layout(c, true);

@@ -5,9 +5,8 @@
  * the lower head, then of the older unit, so that a run repeats. Survivors keep their order: slot
  * order is position order.
  *
- * Heads that share a region of the pool (cache.h) share its budget: their units compete, but none
- * gets more than `head_budget_max`, and part of it is safe from the others: where a layer's heads
- * share, each keeps its own best fifth of a budget; where all do, each layer its best half.
+ * Heads that share a region of the pool (cache.h) share its budget: their units compete, except
+ * that each head keeps its own best fifth of a budget, and none gets more than `head_budget_max`.
  */
 #ifndef RETAIN_RUNTIME_EVICT_H
 #define RETAIN_RUNTIME_EVICT_H
@@ -49,10 +48,8 @@ int evict_n_groups(const struct cache *c);
 /* The i-th group: layer i's, or all heads. */
 struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int i);
 
-/* Best units that stay whatever others have: of a head where a layer's share (otherwise 0), … */
+/* Where heads share: a head's best units that stay whatever the others have. */
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
-/* … of a layer where all share: as a group that keeps them. */
-struct evict_group evict_floor(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* The stored scores as values. */
 void evict_values(const struct cache *c, union evict_slot *slots);

@@ -131,7 +131,7 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
     if (p->scorer != POLICY_KEEP_ALL)
         f->slots = arena_take(a, cache_slots(shape), sizeof *f->slots);
     if (policy_accumulates(p)) f->lse = arena_take(a, chunk * (size_t)m->n_head, sizeof(float));
-    if (p->scorer == POLICY_EXPECTED)
+    if (p->scorer == POLICY_EXPECTED || p->alike)
         f->derive = arena_take(a, (size_t)o->n_threads * (size_t)longest, sizeof(float));
     if (policy_uses(p, POLICY_SURPRISAL))
         f->surprise = arena_take(a, SURPRISE_ROWS * (size_t)m->n_vocab, sizeof(float));

@@ -51,7 +51,7 @@ struct forward {
     /* for the policy; NULL where it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
     float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
-    float *derive;           /* [n_threads][slots of the longest head] */
+    void *derive;            /* [n_threads][slots of the longest head] floats or signs */
     float *surprise;         /* [16][n_vocab] logits */
 };
 

@@ -40,6 +40,7 @@ struct policy {
     int window;         /* queries that observe; those of the newest units, which are kept */
     int pooling;        /* width of the maximum taken over neighbours; 0 = none */
     bool same_heads;    /* scores are averaged over a layer's heads: they keep the same tokens */
+    bool alike;         /* units with keys alike share what one of them is worth (score.h) */
     bool query_first;   /* meant for questions that are known before the text (evaluation) */
     /* Part of the budget, in percent, that is filled by a second scorer after the first. */
     enum policy_scorer second;

@@ -250,6 +250,40 @@ static void key_values(const struct job *j, int index, float *out)
     }
 }
 
+/* ---- units alike ----------------------------------------------------------------------------- */
+
+enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
+
+/* 2^23 log2 n, by Mitchell's line between powers of two (1962), 0.09 too small at most: a float's
+ * bits. n >= 1. */
+static int32_t log_bits(int32_t n)
+{
+    float x = (float)n;
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits - 0x3f800000;
+}
+
+/* Subtracts half the logarithm of how many units of the head have the same eight signs as this one,
+ * the mean of two tables. */
+static void share_alike(const struct job *j, int index, float *x, int thread)
+{
+    const float nat = 0.693147181f / (float)(2 * SIGN_TABLES << 23);
+    const struct cache_head *h = &j->c->heads[index];
+    uint16_t *signs = (uint16_t *)j->f->derive + (size_t)thread * (size_t)j->f->rope.n_pos;
+    int32_t count[SIGN_TABLES][SIGN_CELLS] = {0};
+    kn_key_signs(signs, h->k, j->c->shape.k_type, j->c->shape.head_dim, h->len);
+    for (int s = 0; s < h->len; s++)
+        for (int t = 0; t < SIGN_TABLES; t++) count[t][signs[s] >> 8 * t & 255]++;
+    for (int t = 0; t < SIGN_TABLES; t++)
+        for (int i = 0; i < SIGN_CELLS; i++) count[t][i] = log_bits(count[t][i]);
+    for (int s = 0; s < h->len; s++) {
+        int32_t sum = 0;
+        for (int t = 0; t < SIGN_TABLES; t++) sum += count[t][signs[s] >> 8 * t & 255];
+        x[s] -= (float)sum * nat;
+    }
+}
+
 /* ---- expected attention ---------------------------------------------------------------------- */
 
 /* What a query head will ask of keys: mean [dim] and 2x2 variances [dim / 2][3], turned. */
@@ -304,7 +338,8 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     const struct cache *c = j->c;
     const struct cache_head *h = &c->heads[index];
     int dim = c->shape.head_dim, group = f->model->n_head / f->model->n_kv_head;
-    float *logits = f->derive + (size_t)thread * (size_t)f->rope.n_pos, x[KN_HEAD_DIM_MAX];
+    float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
+    float x[KN_HEAD_DIM_MAX];
     struct future u;
     memset(out, 0, (size_t)h->len * sizeof *out);
     for (int g = 0; g < group; g++) {
@@ -352,7 +387,6 @@ static void pool_values(float *x, int n, int width)
  * something else in each head, and compete standardised. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
-    if (!heads_comparable(f->heads)) return;
     float mean = f->heads->label_mean[index], std = f->heads->label_std[index];
     for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
 }
@@ -373,8 +407,11 @@ static void values_part(void *ctx, int index, int thread)
         for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
     else
         memcpy(out, h->score, (size_t)h->len * sizeof *out);
-    if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD)
+    if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD &&
+        heads_comparable(j->f->heads)) {
         calibrate(j->f, index, out, h->len);
+        if (p->alike) share_alike(j, index, out, thread);
+    }
     if (p->pooling > 1) {
         int n = has_window(p) && p->window > 1 ? h->len - p->window : h->len;
         pool_values(out, n, p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX);

@@ -8,6 +8,13 @@
  * - expected: running mean and variance of queries, before RoPE;
  * - keys, position: from the cache alone.
  *
+ * Where a policy says so, a unit is worth less the more of its head are like it: a predicted share
+ * of attention is divided by the square root of how many units have the key's signs (kernels.h),
+ * since they share what queries give to one; a whole share each or a single one for all kept less
+ * (docs/memory.md). Scores are logarithms of shares: half the mean of log(count) over two tables of
+ * eight signs each is subtracted. A text that comes again and again cannot crowd out what was said
+ * once.
+ *
  * What is remembered lies in the cache's state, so that it is saved with the units. */
 #ifndef RETAIN_RUNTIME_SCORE_H
 #define RETAIN_RUNTIME_SCORE_H

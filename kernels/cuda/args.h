@@ -302,6 +302,10 @@ struct cuda_values {
     float *value; /* [pages * 64] */
 };
 
+/* key_alike: what is subtracted for units that are alike (score.h), less than nothing, to the same
+ * place. Arguments: struct cuda_values. Shared: CUDA_ALIKE_SHARED. */
+#define CUDA_ALIKE_SHARED 2048
+
 /* cache_rank: values become unsigned numbers in the same order; those of protected units and of
  * each head's `safe` best are the highest, those of units beyond its `most` best the lowest.
  * Shared: CUDA_RANK_SHARED. */
@@ -309,8 +313,8 @@ struct cuda_values {
 struct cuda_rank {
     struct cuda_cache cache;
     int sinks, stabilizers;
-    int valued;              /* values lie in `key`; otherwise they are the scores … */
-    const float *std, *mean; /* … of head h times std[h] plus mean[h]; NULL: as they are */
+    int scored, valued;      /* values are the scores, what lies in `key`, or their sum */
+    const float *std, *mean; /* scores of head h times std[h] plus mean[h]; NULL: as they are */
     const int32_t *safe;     /* [n_head] or NULL */
     int most;                /* 0 = no limit */
     uint32_t *key;           /* [pages * 64] */

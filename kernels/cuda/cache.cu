@@ -96,6 +96,47 @@ KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 1)
     }
 }
 
+/* kn_key_signs: four numbers of each half at a time. */
+DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
+{
+    const uint8_t *key = c.k + place * c.k_bytes;
+    const int first = c.head_dim - 32;
+    uint32_t bits = 0;
+
+    for (int r = 0; r < 16; r += 4) {
+        float a[4], b[4];
+        unit_numbers(a, key, c.k_type, first + r);
+        unit_numbers(b, key, c.k_type, first + 16 + r);
+        UNROLL
+        for (int i = 0; i < 4; i++) bits |= (a[i] >= b[i] ? 1u : 0u) << (r + i);
+    }
+    return bits;
+}
+
+KERNEL(key_alike, struct cuda_values, CUDA_EVICT_THREADS, 1)
+{
+    const int head = block_x(), len = a.cache.len[head];
+    uint32_t *low = (uint32_t *)shared_memory(), *high = low + 256; /* units by half their signs */
+
+    low[thread_id()] = high[thread_id()] = 0;
+    barrier();
+    for (int s = thread_id(); s < len; s += THREADS) {
+        const int64_t at = place_of(a.cache, head, s);
+        const uint32_t signs = key_signs(a.cache, at);
+        atomic_add(&low[signs & 255], 1);
+        atomic_add(&high[signs >> 8], 1);
+        a.value[at] = bits_float(signs);
+    }
+    barrier();
+    for (int s = thread_id(); s < len; s += THREADS) {
+        const int64_t at = place_of(a.cache, head, s);
+        const uint32_t signs = float_bits(a.value[at]);
+        const uint32_t logs = float_bits((float)low[signs & 255]) - 0x3f800000u +
+                              float_bits((float)high[signs >> 8]) - 0x3f800000u; /* 2^23 log2 */
+        a.value[at] = -(float)(int)logs * (0.693147181f / (4 << 23));
+    }
+}
+
 /* ---- selection ------------------------------------------------------------------------------- */
 
 enum : uint32_t { KEY_NEVER = 0, KEY_NAN = 1, KEY_PROTECTED = 0xffffffffu };
@@ -200,8 +241,9 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
     for (int s = thread_id(); s < h.len; s += THREADS) {
         const int64_t at = place_of(h.c, h.index, s);
         const bool protect = h.c.pos[at] < (uint32_t)a.sinks || s >= h.len - a.stabilizers;
-        float x = a.valued ? bits_float(a.key[at]) : h.c.score[at];
+        float x = a.scored ? h.c.score[at] : 0.0f;
         if (a.std) x = x * a.std[h.index] + a.mean[h.index];
+        if (a.valued) x += bits_float(a.key[at]);
         a.key[at] = protect ? KEY_PROTECTED : key_of(x);
     }
     barrier();

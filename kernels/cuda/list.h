@@ -33,6 +33,7 @@
     X(kv_append, cuda_append)            \
     X(cache_copy, cuda_copy)             \
     X(key_values, cuda_values)           \
+    X(key_alike, cuda_values)            \
     X(cache_rank, cuda_rank)             \
     X(cache_digits, cuda_digits)         \
     X(cache_evict, cuda_evict)           \

@@ -8,6 +8,7 @@
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(cache_copy, cuda_copy);
 DECLARE_KERNEL(key_values, cuda_values);
+DECLARE_KERNEL(key_alike, cuda_values);
 DECLARE_KERNEL(cache_rank, cuda_rank);
 DECLARE_KERNEL(cache_digits, cuda_digits);
 DECLARE_KERNEL(cache_evict, cuda_evict);
@@ -162,6 +163,51 @@ static void values(void **state)
     check_values(128, (const int[]){3, 66}, 2, CUDA_KV_F16);
 }
 
+/* Signs by kn_key_signs, logarithms as Mitchell's: exponent plus mantissa. */
+static void check_alike(int dim, const int *len, int n_head, enum cuda_kv type)
+{
+    struct rng rng = {(uint64_t)dim};
+    struct cuda_cache c = cuda_cache_new(dim, n_head, 400, type, CUDA_KV_Q4);
+    const size_t bytes = cuda_cache_slots(&c) * sizeof(float);
+    const struct cuda_values job = {c, guarded(bytes)};
+    float x[8][KN_HEAD_DIM_MAX];
+    uint16_t signs[400];
+
+    for (int i = 0; i < 8; i++) rng_fill(&rng, x[i], (size_t)dim, 1.0f);
+    for (int h = 0; h < n_head; h++) {
+        c.len[h] = len[h];
+        for (int s = 0; s < len[h]; s++) { /* eight kinds of units, each with a little noise */
+            x[s % 8][rng_below(&rng, dim)] += 0.3f;
+            kn_table("ref")->kv_pack[kn_kv_of(type)](cuda_key(&c, h, s), x[s % 8], dim);
+        }
+    }
+    LAUNCH(key_alike, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_ALIKE_SHARED, 5);
+    for (int h = 0; h < n_head; h++) {
+        for (int s = 0; s < len[h]; s++)
+            kn_key_signs(&signs[s], cuda_key(&c, h, s), kn_kv_of(type), dim, 1);
+        for (int s = 0; s < len[h]; s++) {
+            double want = 0;
+            for (int shift = 0; shift < 16; shift += 8) {
+                int n = 0, exponent;
+                for (int i = 0; i < len[h]; i++) n += ((signs[i] ^ signs[s]) >> shift & 255) == 0;
+                double mantissa = frexp(n, &exponent); /* in [0.5, 1) */
+                want -= log(2) / 4 * (exponent - 1 + 2 * mantissa - 1);
+            }
+            assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "units alike");
+        }
+    }
+    guarded_free(job.value, bytes);
+    cuda_cache_free(&c);
+}
+
+static void alike(void **state)
+{
+    (void)state;
+    check_alike(64, (const int[]){330, 1, 0}, 3, CUDA_KV_Q4);
+    check_alike(96, (const int[]){270}, 1, CUDA_KV_Q8);
+    check_alike(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
+}
+
 /* A unit comes before another: a larger key, or the same and older. */
 static bool before(const uint32_t *key, int a, int b)
 {
@@ -184,7 +230,7 @@ static void ranks(void **state)
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float std[2] = {1.5f, -0.5f}, mean[2] = {-3.0f, 0.25f};
     int32_t safe[2] = {0, SAFE};
-    struct cuda_rank job = {c, 4, 10, 0, std, mean, NULL, 0, guarded(bytes)};
+    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, NULL, 0, guarded(bytes)};
     uint32_t plain[LEN];
     (void)state;
 
@@ -350,7 +396,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
     uint32_t *kept = guarded(kept_bytes), *width = take(sizeof *width);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
-    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  0, NULL, NULL,
+    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  1, 0, NULL, NULL,
                              NULL,  0,          guarded(key_bytes)};
 
     pair_fill(&p, &rng, len, n_distinct);
@@ -392,8 +438,8 @@ static void eviction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append), cmocka_unit_test(values),   cmocka_unit_test(ranks),
-        cmocka_unit_test(digits), cmocka_unit_test(eviction),
+        cmocka_unit_test(append), cmocka_unit_test(values), cmocka_unit_test(alike),
+        cmocka_unit_test(ranks),  cmocka_unit_test(digits), cmocka_unit_test(eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

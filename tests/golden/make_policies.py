@@ -113,6 +113,20 @@ def keydiff(kv):
     return -(k @ mean) / np.linalg.norm(k, axis=1) / np.linalg.norm(mean)
 
 
+def alike(kv):
+    """Half the logarithm of how many units have a unit's signs: mean over two tables of eight signs,
+    by Mitchell's log2, exponent plus mantissa."""
+    x = np.array([K[t, kv] for t in UNITS[kv]])
+    signs = (x[:, :16] >= x[:, 16:]).reshape(-1, 2, 8)
+    out = np.zeros(len(x))
+    for table in range(2):
+        for i, own in enumerate(signs[:, table]):
+            n = sum((own == other).all() for other in signs[:, table])
+            exponent = int(n).bit_length() - 1
+            out[i] += (exponent + n / 2**exponent - 1) * np.log(2) / 4
+    return out
+
+
 def expected(kv):
     """softmax(mu k s + k Sigma k s^2 / 2), mean and 2x2 covariances per RoPE pair of all queries
     behind the first 4, turned by the mean rotation over the next 512 positions; group mean times
@@ -167,16 +181,16 @@ def survivors(units, scores, budget, sinks, stabilizers, second=None, second_pct
     return [units[i] for i in sorted(safe + chosen)]
 
 
-def share(scores, budget, sinks, stabilizers, most, safe_part=5):
+def share(scores, budget, sinks, stabilizers, most):
     """Ada-KV: the layer's units compete. Each head keeps its best fifth of a budget, and has at most
-    `most`. Ties go to the lower head, then to the older unit. safe_part: N, without the fifth."""
+    `most`. Ties go to the lower head, then to the older unit."""
     ranked, keep = [], [set() for _ in range(KV)]
     for h in range(KV):
         safe = protected(UNITS[h], sinks, stabilizers)
         order = safe + best(scores[h], N, [i for i in range(len(UNITS[h])) if i not in safe])
         order = sorted(order, key=lambda i: (i not in safe, -scores[h][i], i))[:most]
         for rank, i in enumerate(order):
-            if i in safe or rank < budget // safe_part:
+            if i in safe or rank < budget // 5:
                 keep[h].add(i)
             else:
                 ranked.append((-scores[h][i], h, i))
@@ -213,7 +227,7 @@ def pyramid(budget, kept):
 
 def allocate(groups, budgets, sinks, stabilizers, most):
     """groups: heads that compete; budgets: of each head, a group has their sum. A head's best fifth
-    is safe from the others of its layer, a layer's best half from other layers."""
+    is safe from the others."""
     out = [[] for _ in LENGTHS]
     for group in groups:
         total, keep, ranked = sum(budgets[h] for h in group), {h: set() for h in group}, []
@@ -221,20 +235,12 @@ def allocate(groups, budgets, sinks, stabilizers, most):
             units = list(range(LENGTHS[h]))
             safe = protected(units, sinks, stabilizers)
             order = sorted(units, key=lambda i: (i not in safe, -GIVEN[h][i], i))
-            fifth = budgets[h] // 5 if len(group) == KV else 0
+            fifth = budgets[h] // 5 if len(group) > 1 else 0
             for rank, i in enumerate(order[:most]):
                 if i in safe or rank < fifth:
                     keep[h].add(i)
                 else:
                     ranked.append((-GIVEN[h][i], h, i))
-        if len(group) > KV:
-            for layer in range(LAYERS):
-                heads = [layer * KV, layer * KV + 1]
-                half = sum(budgets[h] for h in heads) // 2 - sum(len(keep[h]) for h in heads)
-                own = sorted(r for r in ranked if r[1] in heads)
-                for r in own[:max(half, 0)]:
-                    keep[r[1]].add(r[2])
-                    ranked.remove(r)
         for _, h, i in sorted(ranked)[:total - sum(map(len, keep.values()))]:
             keep[h].add(i)
         for h in group:
@@ -278,7 +284,7 @@ def main():
         for h in range(KV)])
     write('scissorhands', B, 0, 6, 6, each(lambda h: scissorhands(h, 6), B, 0, 6))
     write('keydiff', B, 4, 2, 0, each(keydiff, B, 4, 2))
-    both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24, N)
+    both = share([keydiff(h) for h in range(KV)], B, 4, 5, 24)
     write('keydiff+global', B, 4, 5, 0, both)
     write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
@@ -287,7 +293,9 @@ def main():
     write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
-    write('keeper', B, 4, 3, 0, share(shares, B, 4, 3, 24, N))      # one layer is the whole model
+    apart = [shares[h] - alike(h) for h in range(KV)]
+    assert max(alike(0)) > 0 and max(alike(1)) > 0
+    write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24))          # one layer is the whole model
     write('infinipot', B, 0, 6, 6, [
         survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))

@@ -132,11 +132,43 @@ static void test_any_even(void **state)
     }
 }
 
+/* Signs of packed keys are those of the numbers that they unpack to. */
+static void test_signs(void **state)
+{
+    static const int small[] = {8, 12, 32, 64, 128};
+    (void)state;
+    for (int type = 0; type < KN_KV_TYPES; type++)
+        for (int d = type < KN_KV_Q8 ? 0 : 2; d < COUNT(small); d++)
+            for (int round = 0; round < 50; round++) {
+                const int dim = small[d], half = dim < 32 ? dim / 2 : 16;
+                const size_t bytes = kn_kv_bytes(type, dim);
+                struct rng rng = {(uint64_t)((type * 10 + d) * 100 + round)};
+                uint8_t *keys = guarded(2 * bytes);
+                uint16_t got[2];
+                float x[KN_HEAD_DIM_MAX];
+
+                for (int i = 0; i < 2; i++) {
+                    rng_fill(&rng, x, (size_t)dim, 1.0f);
+                    kn_table("ref")->kv_pack[type](keys + (size_t)i * bytes, x, dim);
+                }
+                kn_key_signs(got, keys, type, dim, 2);
+                for (int k = 0; k < 2; k++) {
+                    kn_table("ref")->kv_unpack[type](x, keys + (size_t)k * bytes, dim);
+                    const float *a = x + dim - 2 * half, *b = x + dim - half;
+                    unsigned want = 0;
+                    for (int i = 0; i < 16; i++) want |= (a[i % half] >= b[i % half]) * 1u << i;
+                    assert_int_equal(got[k], want);
+                }
+                guarded_free(keys, 2 * bytes);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formula),
         cmocka_unit_test(test_any_even),
+        cmocka_unit_test(test_signs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

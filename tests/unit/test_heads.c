@@ -283,7 +283,8 @@ static void shares_compete_as_shares(void **state)
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
     options_init(&o);
-    o.policy = "keeper";
+    o.policy = "locret";
+    o.allocator = "global";
     o.budget = "64";
     if (context_open(&c, g, &o, 1, &e)) fail_msg("%s", e.text);
     forward_run(&c.forward, &c.cache, ids, 60, 1);

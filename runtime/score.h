@@ -8,14 +8,13 @@
  * - expected: running mean and variance of queries, before RoPE;
  * - keys, position: from the cache alone.
  *
- * Where a policy says so, a unit is worth less the more of its head are like it: a predicted share
- * of attention is divided by the square root of how many units have the key's signs (kernels.h),
- * since they share what queries give to one; a whole share each or a single one for all kept less
- * (docs/memory.md). Scores are logarithms of shares: half the mean of log(count) over two tables of
- * eight signs each is subtracted. A text that comes again and again cannot crowd out what was said
- * once.
+ * What is remembered lies in the cache's state, so that it is saved with the units.
  *
- * What is remembered lies in the cache's state, so that it is saved with the units. */
+ * Units with keys alike share what queries would give to one of them. Where a policy says so, a
+ * score, the logarithm of a predicted share, is lowered by half the logarithm of how many units of
+ * the head have the key's signs (kernels.h), the mean of two tables of eight signs; the whole
+ * logarithm kept less (docs/memory.md). So what comes again and again cannot crowd out what was
+ * said once. */
 #ifndef RETAIN_RUNTIME_SCORE_H
 #define RETAIN_RUNTIME_SCORE_H
 

@@ -81,17 +81,21 @@ check 'a private chat' wait_for 'ready'
 check "is told by the window's title" wait_until titled 'retain: private'
 check 'and on the screen' wait_for '^ private .*| private'
 keys F10
+check 'the shell is back after the chat' wait_for '^\$ *$'
 # Ctrl-Z gives the terminal back as well; fg asks again, and what is typed then is not shown.
-keys 'clear; set -m' Enter
+keys "clear; set -m; echo 'un'sealed" Enter
+check 'a clean screen' wait_for '^unsealed'
 keys "$program list --db $home/sealed.db" Enter
-check 'asked again' wait_for '^passphrase:'
+check 'asked again' wait_for 'passphrase:'
 keys C-z
 check 'stopped' wait_for 'Stopped\|Suspended'
 keys "stty -g >$home/stopped; echo 'stop'ped" Enter
 check 'in the shell' wait_for '^stopped'
 check 'the terminal of a stopped question is as before' cmp "$home/before" "$home/stopped"
-keys 'clear; fg' Enter
-check 'fg asks again' wait_for '^passphrase:'
+keys "clear; echo 'clean'ed" Enter
+check 'the first question is gone' wait_for '^cleaned'
+keys fg Enter
+check 'fg asks again' wait_for 'passphrase:'
 type_text "$(cat "$home/pass")"
 keys Enter
 check 'the passphrase is taken' wait_for '^sealed '

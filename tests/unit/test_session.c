@@ -1,5 +1,7 @@
 /* A conversation that is closed and opened again must go on as if it had never stopped: the same
- * text and the same cache, to the bit, after evictions too. Run on the demo model. */
+ * text and the same cache, to the bit, after evictions too. Run on the demo model. Long on purpose:
+ * every test is a few turns of the same talk, told, saved and compared by the helpers at the top.
+ */
 #include <malloc.h>
 #include <math.h>
 #include <setjmp.h>

@@ -179,10 +179,14 @@ struct kn_attend {
 
 /* What observing queries look at, given the logarithm of each softmax's sum: a second pass over the
  * keys, without values. With p(t, g, s) = e^(logit(t, g, s) - lse[t][g]), 0 for slots that t does
- * not see, and p(t, s) its mean over the group, slots [slot0, slot1) get SUM   out[s] += sum_t p(t,
- * s) MAX   out[s] = max(out[s], max over t and g of p(t, g, s)) LOW   out[s] += how many t that see
- * s have p(t, s) < 1 / (pos0 + t + 1), less than average Each out[s] is a sum in the order of t,
- * whatever the range. Fields as in kn_attend, except that slot0 may be any slot. */
+ * not see, and p(t, s) its mean over the group, slots [slot0, slot1) get
+ *
+ *   SUM   out[s] += sum_t p(t, s)
+ *   MAX   out[s] = max(out[s], max over t and g of p(t, g, s))
+ *   LOW   out[s] += how many t that see s have p(t, s) < 1 / (pos0 + t + 1), less than average
+ *
+ * Each out[s] is a sum in the order of t, whatever the range. Fields as in kn_attend, except that
+ * slot0 may be any slot. */
 enum kn_stat { KN_STAT_SUM, KN_STAT_MAX, KN_STAT_LOW };
 
 struct kn_stats {

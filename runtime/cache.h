@@ -50,7 +50,7 @@ struct cache_head { /* one KV head of one layer */
     int len, capacity;
     int coming; /* units that are about to be loaded */
     /* evict: units with a larger key stay, and up to a slot those with an equal one */
-    uint32_t stay_key;
+    int32_t stay_key;
     int stay_last;
     size_t slot0; /* its first slot, counted over the whole pool */
 };

@@ -10,27 +10,27 @@
 /* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
 #define SAFEGUARD_PCT 20
 
-#define KEY_PROTECTED UINT32_MAX
-#define KEY_NAN       1 /* below every number */
-#define KEY_NEVER     0
+#define KEY_PROTECTED INT32_MAX
+#define KEY_NAN       (INT32_MIN + 1) /* below every number */
+#define KEY_NEVER     INT32_MIN
 
-/* Scores as unsigned numbers in the same order; -0 and 0 are the same. */
-static uint32_t key_of(float score)
+/* Scores as integers in the same order; -0 and 0 are the same. */
+static int32_t key_of(float score)
 {
-    uint32_t u;
+    int32_t i;
     score += 0.0f;
-    memcpy(&u, &score, sizeof u);
-    u ^= -(u >> 31) | 0x80000000u;
-    return isnan(score) ? KEY_NAN : u;
+    memcpy(&i, &score, sizeof i);
+    i ^= i >> 31 & INT32_MAX;
+    return isnan(score) ? KEY_NAN : i;
 }
 
 /* The number a key was made of. */
-static float value_of(uint32_t key)
+static float value_of(int32_t key)
 {
     float v;
-    uint32_t u = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+    int32_t i = key ^ (key >> 31 & INT32_MAX);
     if (key == KEY_NAN) return NAN;
-    memcpy(&v, &u, sizeof v);
+    memcpy(&v, &i, sizeof v);
     return v;
 }
 
@@ -60,11 +60,11 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
 
 /* Where the n largest keys end: `equal` of the `all` keys like the last of them belong to them. */
 struct cut {
-    uint32_t key;
+    int32_t key;
     int64_t equal, all;
 };
 
-static int count_of(const union evict_slot *s, int n, uint32_t least)
+static int count_of(const union evict_slot *s, int n, int32_t least)
 {
     int count = 0;
     for (int k = 0; k < n; k++) count += s[k].key >= least;
@@ -72,7 +72,7 @@ static int count_of(const union evict_slot *s, int n, uint32_t least)
 }
 
 /* How many keys are at least `least`. */
-static int64_t count_keys(const struct job *j, int first, int end, uint32_t least)
+static int64_t count_keys(const struct job *j, int first, int end, int32_t least)
 {
     int64_t count = 0;
     for (int i = first; i < end; i++)
@@ -81,13 +81,13 @@ static int64_t count_keys(const struct job *j, int first, int end, uint32_t leas
 }
 
 /* Every so many-th key, the smallest first. Returns how many. */
-static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, uint32_t *out)
+static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, int32_t *out)
 {
     int64_t step = n_keys / SAMPLE + 1, next = step / 2;
     int n = 0;
     for (int i = first; i < end; next -= j->c->heads[i++].len)
         for (; next < j->c->heads[i].len; next += step) {
-            uint32_t key = j->slots[j->c->heads[i].slot0 + (size_t)next].key;
+            int32_t key = j->slots[j->c->heads[i].slot0 + (size_t)next].key;
             int at = n++;
             for (; at > 0 && out[at - 1] > key; at--) out[at] = out[at - 1];
             out[at] = key;
@@ -95,15 +95,18 @@ static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, 
     return n;
 }
 
-/* Copies the at most FEW keys in [low, high]. */
-static int copy_keys(const struct job *j, int first, int end, uint32_t low, uint32_t high,
+/* Copies the at most FEW keys in [low, high] to out [FEW + 1]. */
+static int copy_keys(const struct job *j, int first, int end, int32_t low, int32_t high,
                      union evict_slot *out)
 {
+    uint32_t range = (uint32_t)high - (uint32_t)low;
     int n = 0;
     for (int i = first; i < end; i++) {
         const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-        for (int k = 0; k < j->c->heads[i].len; k++)
-            if (s[k].key - low <= high - low) out[n++] = s[k];
+        for (int k = 0; k < j->c->heads[i].len; k++) {
+            out[n] = s[k];
+            n += (uint32_t)s[k].key - (uint32_t)low <= range;
+        }
     }
     return n;
 }
@@ -113,8 +116,8 @@ static int copy_keys(const struct job *j, int first, int end, uint32_t low, uint
  * ask for, until few are left. */
 static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
 {
-    union evict_slot few[FEW];
-    uint32_t sample[SAMPLE], low = 0, high = UINT32_MAX;
+    union evict_slot few[FEW + 1];
+    int32_t sample[SAMPLE], low = INT32_MIN, high = INT32_MAX;
     int64_t from_low = 0, above = 0, above_few = 0; /* keys >= low, > high, > all of the few */
     int n_few = 0, a = 0, b;                        /* samples in (low, high]: [a, b) */
     for (int i = first; i < end; i++) from_low += j->c->heads[i].len;
@@ -125,7 +128,7 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
             n_few = copy_keys(j, first, end, low, high, few);
             above_few = above;
         }
-        uint32_t key = low + (high - low) / 2 + 1;
+        int32_t key = (int32_t)(((int64_t)low + high + 1) >> 1);
         if (a < b && !n_few) key = sample[a + (int)((from_low - n) * (b - a) / left)];
         count = n_few ? above_few + count_of(few, n_few, key) : count_keys(j, first, end, key);
         if (count >= n) {
@@ -143,17 +146,17 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
 
 /* Units with a larger key are above it, and up to a slot those with an equal one. */
 struct line {
-    uint32_t key;
+    int32_t key;
     int last;
 };
 
-static bool is_above(struct line l, uint32_t key, int slot)
+static bool is_above(struct line l, int32_t key, int slot)
 {
     return (key > l.key) | ((key == l.key) & (slot <= l.last));
 }
 
 /* The slot of a head's *n-th unit with this key; where it has fewer, *n is how many are missing. */
-static int last_equal(const struct job *j, int index, uint32_t key, int64_t *n)
+static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
 {
     const struct cache_head *h = &j->c->heads[index];
     const union evict_slot *s = j->slots + h->slot0;
@@ -184,16 +187,20 @@ static struct line line_in(const struct cache_head *h)
     return (struct line){h->stay_key, h->stay_last};
 }
 
-/* Units of a head above its line: protected, if `protect`; those below never stay, if `drop`. */
-static void mark(const struct job *j, int index, struct line l, bool protect, bool drop)
+/* Units of a head above its line stay whatever the others have. */
+static void protect_above(const struct job *j, int index, struct line l)
 {
     union evict_slot *s = j->slots + j->c->heads[index].slot0;
-    uint32_t best = protect ? KEY_PROTECTED : 0, rest = drop ? 0 : UINT32_MAX;
     int len = j->c->heads[index].len;
-    for (int k = 0; k < len; k++) {
-        uint32_t in = -(uint32_t)is_above(l, s[k].key, k);
-        s[k].key = (s[k].key | (best & in)) & (rest | in);
-    }
+    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? KEY_PROTECTED : s[k].key;
+}
+
+/* Those below never do. */
+static void drop_below(const struct job *j, int index, struct line l)
+{
+    union evict_slot *s = j->slots + j->c->heads[index].slot0;
+    int len = j->c->heads[index].len;
+    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
 }
 
 /* Values become keys. Where there is a second scorer, the first one's choice is protected, and it
@@ -205,12 +212,10 @@ static void make_keys(const struct job *j, int index, int budget)
     const struct cache_head *h = &j->c->heads[index];
     union evict_slot *s = j->slots + h->slot0;
     bool two = p && p->second != POLICY_NONE;
-    int len = h->len, newest = len - r->stabilizers;
-    uint32_t sinks = (uint32_t)r->sinks;
-    for (int k = 0; k < len; k++) {
-        uint32_t protect = -(uint32_t)((h->pos[k] < sinks) | (k >= newest));
-        s[k].key = key_of(s[k].value) | (KEY_PROTECTED & protect);
-    }
+    int len = h->len, newest = len > r->stabilizers ? len - r->stabilizers : 0;
+    for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
+    for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
+    for (int k = newest; k < len; k++) s[k].key = KEY_PROTECTED;
     int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
     if (!two || n >= len) return;
     struct line l = line_of(j, index, n);
@@ -225,41 +230,37 @@ static void make_keys(const struct job *j, int index, int budget)
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* Units of `bytes`, a multiple of 4, to slots [begin, end). Moves of 16 bytes in line are faster
- * than memmove, which has to find out how many there are. */
-static void gather_units(uint8_t *units, size_t bytes, const union evict_slot *from, int begin,
-                         int end)
+/* n units from slot `from` down to slot `to`. */
+static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
 {
-    size_t rest = bytes % 16;
-    for (int t = begin; t < end; t++) {
-        uint8_t *to = units + (size_t)t * bytes;
-        const uint8_t *unit = units + from[t].key * bytes;
-        for (size_t i = 0; i < bytes - rest; i += 16) memcpy(to + i, unit + i, 16);
-        for (size_t i = bytes - rest; i < bytes; i += 4) memcpy(to + i, unit + i, 4);
-    }
+    size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
+    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, count * c->k_bytes);
+    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, count * c->v_bytes);
+    memmove(h->score + t, h->score + f, count * sizeof *h->score);
+    memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
 }
 
+/* Most neighbours of units that stay do so too: what moves is what stands between two that go. */
 static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     struct cache_head *h = &j->c->heads[index];
     struct line l = line_in(h);
-    union evict_slot *from = j->slots + h->slot0; /* keys become the slots of those that stay */
-    int n = 0, first = 0;
+    union evict_slot *gone = j->slots + h->slot0; /* keys become the slots of those that go */
+    int n_gone = 0;
     (void)thread;
     for (int k = 0; k < h->len; k++) {
-        bool in = is_above(l, from[k].key, k);
-        from[n].key = (uint32_t)k;
-        n += in;
+        bool in = is_above(l, gone[k].key, k);
+        gone[n_gone].key = (uint32_t)k;
+        n_gone += !in;
     }
-    while (first < n && from[first].key == (uint32_t)first) first++;
-    for (int t = first; t < n; t++) {
-        h->score[t] = h->score[from[t].key];
-        h->pos[t] = h->pos[from[t].key];
+    int to = n_gone ? (int)gone[0].key : h->len;
+    for (int i = 0; i < n_gone; i++) {
+        int from = (int)gone[i].key + 1, end = i + 1 < n_gone ? (int)gone[i + 1].key : h->len;
+        if (from < end) move_units(j->c, h, to, from, end - from);
+        to += end - from;
     }
-    gather_units(h->k, j->c->k_bytes, from, first, n);
-    gather_units(h->v, j->c->v_bytes, from, first, n);
-    h->len = n;
+    h->len = to;
     cache_recount(j->c, index);
 }
 
@@ -290,8 +291,8 @@ static void enter_head(void *ctx, int index, int thread)
     (void)thread;
     make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
     int safe = evict_safe(j->c, j->rule, layer);
-    if (safe) mark(j, index, line_of(j, index, safe), true, false);
-    if (max && max < j->c->heads[index].len) mark(j, index, line_of(j, index, max), false, true);
+    if (safe) protect_above(j, index, line_of(j, index, safe));
+    if (max && max < j->c->heads[index].len) drop_below(j, index, line_of(j, index, max));
 }
 
 int evict_n_groups(const struct cache *c)

@@ -30,7 +30,7 @@ struct evict_rule {
 /* A number per slot of the pool, at cache_head.slot0 + slot: the scorer's opinion on the way in. */
 union evict_slot {
     float value;
-    uint32_t key;
+    int32_t key;
 };
 
 /* Is any head, or group of heads that share, over its budget? */

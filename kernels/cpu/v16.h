@@ -15,6 +15,7 @@
  *   v16_zero_below(x, key, limit)            0 where key < limit, else x
  *   v16_load_half v16_store_half v16_load_bf16
  *   v16_store_i8, v16_store_nibbles          round and narrow; low and high nibbles of 16 bytes
+ *   v16_store_groups(q, sum, x[8])           four times 32 of them, and what each 32 add up to
  *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats
  *   v16_unpack_q8(group, out)
  *   v16_load_columns(out, base, stride)      out[i] lane r = dword i of row r, for 4 x 16
@@ -29,8 +30,8 @@
  *   v16i_add_words v16i_sub_words
  *   v16i_mul_words(a, b)                     (a b + 2^14) / 2^15, rounded down
  *   v16i_dot_words(sum, a, b)                sum + the two products of each dword's words
- *   v16i_top_nibbles(x, left)                of each word << left, bits 12 to 15 minus 8, times
- * 2^12 v16i_low_nibbles(x, right)               bits right to right + 3 of each word
+ *   v16i_top_nibbles(x, left)                of each word << left, 2^12 (bits 12 to 15 minus 8)
+ *   v16i_low_nibbles(x, right)               bits right to right + 3 of each word
  *   v16_store_words(p, x)                    rounded to words; of each four the middle two swapped
  *   v16i_load_quads(a, b, c, d)              dword i = byte i of each
  *   v16i_load_strided(base, stride)          dword i = the one at base + i stride

@@ -32,8 +32,8 @@ static inline void quantize_small(int8_t *q, int32_t *sum, const float *x, float
 /* G = 1 or 4 groups: four at once share what folds a register. */
 V16_INLINE void quantize_groups(int G, int8_t *q, float *d, int32_t *sum, const float *x)
 {
-    v16 v[2 * 4], top[4], all[4];
-    float tops[4], scale[4], inverse[4], sums[4];
+    v16 v[2 * 4], top[4];
+    float tops[4], scale[4], inverse[4];
 
 #pragma GCC unroll 4
     for (int g = 0; g < G; g++) {
@@ -51,18 +51,16 @@ V16_INLINE void quantize_groups(int G, int8_t *q, float *d, int32_t *sum, const 
 #pragma GCC unroll 4
     for (int g = 0; g < G; g++) {
         const v16 div = v16_set1(scale[g]), inv = v16_set1(inverse[g]);
-        const v16 a = v16_round(divide_again(v[2 * g], div, inv));
-        const v16 b = v16_round(divide_again(v[2 * g + 1], div, inv));
-
-        v16_store_i8(q + g * KN_GROUP, a);
-        v16_store_i8(q + g * KN_GROUP + 16, b);
-        all[g] = v16_add(a, b); /* exact, and so are its sums */
+        v[2 * g] = divide_again(v[2 * g], div, inv);
+        v[2 * g + 1] = divide_again(v[2 * g + 1], div, inv);
     }
     if (G == 4)
-        v16_sum4(sums, all[0], all[1], all[2], all[3]);
-    else
-        sums[0] = v16_sum(all[0]);
-    for (int g = 0; g < G; g++) sum[g] = (int32_t)sums[g];
+        v16_store_groups(q, sum, v);
+    else {
+        v16_store_i8(q, v[0]);
+        v16_store_i8(q + 16, v[1]);
+        *sum = v16_sum_i8(q) + v16_sum_i8(q + 16);
+    }
     for (int g = 0; g < G; g++)
         if (!(scale[g] > SCALE_TINY))
             quantize_small(q + g * KN_GROUP, sum + g, x + g * KN_GROUP, scale[g]);

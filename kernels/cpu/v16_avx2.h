@@ -215,6 +215,28 @@ static inline void v16_store_i8(int8_t *p, v16 x)
     _mm_storeu_si128((__m128i *)p, q);
 }
 
+static inline void v16_store_groups(int8_t q[4 * KN_GROUP], int32_t sum[4], const v16 x[8])
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i bytes = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
+    __m256i sums[4];
+
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) {
+        const v16 lo = x[2 * g], hi = x[2 * g + 1];
+        const __m256i a = _mm256_packs_epi32(_mm256_cvtps_epi32(lo.a), _mm256_cvtps_epi32(lo.b));
+        const __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(hi.a), _mm256_cvtps_epi32(hi.b));
+        const __m256i all = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order);
+        _mm256_storeu_si256((__m256i *)(q + g * KN_GROUP), all);
+        sums[g] = _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, all), words);
+    }
+    const __m256i ab = _mm256_hadd_epi32(sums[0], sums[1]);
+    const __m256i cd = _mm256_hadd_epi32(sums[2], sums[3]);
+    const __m256i abcd = _mm256_hadd_epi32(ab, cd);
+    _mm_storeu_si128((__m128i *)sum, _mm_add_epi32(_mm256_castsi256_si128(abcd),
+                                                   _mm256_extracti128_si256(abcd, 1)));
+}
+
 static inline void v16_store_nibbles(uint8_t *p, v16 lo, v16 hi)
 {
     const __m128i low = v16_narrow(_mm256_cvtps_epi32(lo.a), _mm256_cvtps_epi32(lo.b));

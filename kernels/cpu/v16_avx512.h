@@ -143,6 +143,34 @@ static inline void v16_store_i8(int8_t *p, v16 x)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }
 
+/* 64 dwords that fit a byte, narrowed in order. */
+static inline __m512i v16_narrow4(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i ab = _mm512_packs_epi32(a, b), cd = _mm512_packs_epi32(c, d);
+    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(ab, cd));
+}
+
+static inline void v16_store_groups(int8_t q[4 * KN_GROUP], int32_t sum[4], const v16 x[8])
+{
+    const __m512i one = _mm512_set1_epi8(1), zero = _mm512_setzero_si512();
+    __m512i i[8];
+
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) i[k] = _mm512_cvtps_epi32(x[k]);
+    const __m512i a = v16_narrow4(i[0], i[1], i[2], i[3]), b = v16_narrow4(i[4], i[5], i[6], i[7]);
+    const __m512i as = _mm512_dpbusd_epi32(zero, one, a), bs = _mm512_dpbusd_epi32(zero, one, b);
+    const __m512i pairs =
+        _mm512_add_epi32(_mm512_unpacklo_epi64(as, bs), _mm512_unpackhi_epi64(as, bs));
+    const __m512i lanes = _mm512_add_epi32(pairs, _mm512_shuffle_epi32(pairs, 0xb1));
+    const __m512i all = _mm512_add_epi32(lanes, _mm512_shuffle_i64x2(lanes, lanes, 0xb1));
+
+    _mm512_storeu_si512(q, a);
+    _mm512_storeu_si512(q + 64, b);
+    _mm_storeu_si128((__m128i *)sum, _mm_blend_epi32(_mm512_castsi512_si128(all),
+                                                     _mm512_extracti32x4_epi32(all, 2), 0xa));
+}
+
 static inline void v16_store_nibbles(uint8_t *p, v16 lo, v16 hi)
 {
     const __m512i high = _mm512_slli_epi32(_mm512_cvtps_epi32(hi), 4);

@@ -234,6 +234,16 @@ static inline void v16_store_i8(int8_t *p, v16 x)
     vst1q_s8(p, v16_narrow(x));
 }
 
+static inline void v16_store_groups(int8_t q[4 * KN_GROUP], int32_t sum[4], const v16 x[8])
+{
+    for (int g = 0; g < 4; g++, q += KN_GROUP) {
+        const int8x16_t lo = v16_narrow(x[2 * g]), hi = v16_narrow(x[2 * g + 1]);
+        vst1q_s8(q, lo);
+        vst1q_s8(q + 16, hi);
+        sum[g] = vaddlvq_s8(lo) + vaddlvq_s8(hi);
+    }
+}
+
 static inline void v16_store_nibbles(uint8_t *p, v16 lo, v16 hi)
 {
     const uint8x16_t low = vreinterpretq_u8_s8(v16_narrow(lo));

@@ -18,6 +18,7 @@
 #define FORMAT        "retain-conversation"
 #define COMMENT_BEGIN "<!-- " FORMAT " "
 #define COMMENT_END   " -->"
+#define DAMAGED       "[this message is damaged]"
 
 static const char *const role_words[] = {
     [STORE_SYSTEM] = "system", [STORE_USER] = "user", [STORE_ASSISTANT] = "assistant"};
@@ -70,7 +71,12 @@ static int put_message(void *ctx, const struct store_message *m)
 {
     struct writer *w = ctx;
     str_printf(w->out, "%s{\"role\":\"%s\",\"text\":", w->n++ ? "," : "", role_words[m->role]);
-    if (!put_string(w->out, m->text, m->n_text)) {
+    if (m->damaged) {
+        struct str text = {0};
+        str_printf(&text, DAMAGED "%s%s", m->n_text ? "\n\n" : "", m->text);
+        put_string(w->out, text.data, text.n);
+        str_release(&text);
+    } else if (!put_string(w->out, m->text, m->n_text)) {
         str_puts(w->out, ",\"text_hex\":\"");
         for (size_t i = 0; i < m->n_text; i++) str_printf(w->out, "%02x", (uint8_t)m->text[i]);
         str_puts(w->out, "\"");
@@ -96,12 +102,20 @@ static int put_tag(void *ctx, const char *tag)
     return 0;
 }
 
+/* Is that all, for now? A damaged part is counted instead, where it may be. */
+static int forgive(int rc, int64_t *n_damaged)
+{
+    if (rc != ERR_FORMAT || !n_damaged) return rc;
+    ++*n_damaged;
+    return 0;
+}
+
 static int put_object(struct store *s, const struct store_conversation *c, struct str *out,
-                      struct err *e)
+                      int64_t *n_damaged, struct err *e)
 {
     struct writer w = {.out = out};
     char *state = NULL;
-    int rc = store_state_get(s, c->id, &state, e);
+    int rc = forgive(store_state_get(s, c->id, &state, e), n_damaged);
     if (rc) return rc;
     str_puts(out, "{\"format\":\"" FORMAT "\",\"version\":1,\"name\":");
     put_string(out, c->name, strlen(c->name));
@@ -109,21 +123,21 @@ static int put_object(struct store *s, const struct store_conversation *c, struc
     put_string(out, c->title, strlen(c->title));
     str_printf(out, ",\"created_ms\":%lld,\"updated_ms\":%lld,\"state\":", (long long)c->created_ms,
                (long long)c->updated_ms);
-    put_string(out, state, strlen(state));
+    put_string(out, state ? state : "", state ? strlen(state) : 0);
     struct writer tags = {.out = out};
-    rc = store_tag_each(s, c->id, put_tag, &tags, e);
+    rc = forgive(store_tag_each(s, c->id, put_tag, &tags, e), n_damaged);
     if (tags.n) str_puts(out, "]");
     str_puts(out, ",\"messages\":[");
-    if (rc == 0) rc = store_message_each(s, c->id, put_message, &w, e);
+    if (rc == 0) rc = store_message_rescue(s, c->id, put_message, &w, n_damaged, e);
     str_puts(out, "]}");
     free(state);
     return rc;
 }
 
 int exchange_json(struct store *s, const struct store_conversation *c, struct str *out,
-                  struct err *e)
+                  int64_t *n_damaged, struct err *e)
 {
-    int rc = put_object(s, c, out, e);
+    int rc = put_object(s, c, out, n_damaged, e);
     str_puts(out, "\n");
     return rc;
 }
@@ -143,6 +157,7 @@ static int put_section(void *ctx, const struct store_message *m)
     struct writer *w = ctx;
     const char *p = m->text, *end = p + m->n_text;
     str_printf(w->out, "## %s%s\n\n", role_words[m->role], m->seq < 0 ? " (stopped)" : "");
+    if (m->damaged) str_puts(w->out, DAMAGED "\n\n");
     for (const char *nl; p <= end; p = nl + 1) {
         nl = memchr(p, '\n', (size_t)(end - p));
         if (!nl) nl = end;
@@ -153,13 +168,14 @@ static int put_section(void *ctx, const struct store_message *m)
 }
 
 int exchange_markdown(struct store *s, const struct store_conversation *c, struct str *out,
-                      struct err *e)
+                      int64_t *n_damaged, struct err *e)
 {
     struct writer w = {.out = out};
+    int64_t again = 0; /* the same parts */
     str_printf(out, "# %s\n\n", c->title[0] ? c->title : c->name);
-    int rc = store_message_each(s, c->id, put_section, &w, e);
+    int rc = store_message_rescue(s, c->id, put_section, &w, n_damaged ? &again : NULL, e);
     str_puts(out, COMMENT_BEGIN);
-    if (rc == 0) rc = put_object(s, c, out, e);
+    if (rc == 0) rc = put_object(s, c, out, n_damaged, e);
     str_puts(out, COMMENT_END "\n");
     return rc;
 }

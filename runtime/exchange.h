@@ -6,11 +6,13 @@
  *   Markdown   for reading; the same object stands in a comment at its end, and is what is imported
  *   database   a store with that one conversation and its saved cache
  *
- * What was imported and exported again is the same, byte for byte. */
+ * What was imported and exported again is the same, byte for byte. Of a damaged conversation text
+ * formats take what is left: a message says so where one is missing or not what was written. */
 #ifndef RETAIN_RUNTIME_EXCHANGE_H
 #define RETAIN_RUNTIME_EXCHANGE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "runtime/base/err.h"
 #include "runtime/base/str.h"
@@ -19,10 +21,11 @@ struct store;
 struct store_conversation;
 struct store_key;
 
+/* *n_damaged: how many of its parts; NULL = fails then. */
 int exchange_json(struct store *s, const struct store_conversation *c, struct str *out,
-                  struct err *e);
+                  int64_t *n_damaged, struct err *e);
 int exchange_markdown(struct store *s, const struct store_conversation *c, struct str *out,
-                      struct err *e);
+                      int64_t *n_damaged, struct err *e);
 /* Makes `path`, which must not exist. */
 int exchange_database(struct store *s, const struct store_conversation *c, const char *path,
                       struct err *e);

@@ -365,12 +365,12 @@ int library_search(struct library *l, const char *text,
 /* ---- files ----------------------------------------------------------------------------------- */
 
 int library_export(struct library *l, const char *name, bool markdown, struct str *out,
-                   struct err *e)
+                   int64_t *n_damaged, struct err *e)
 {
     struct store_conversation c;
     int rc = find(l, name, &c, e);
     if (rc) return rc;
-    return markdown ? exchange_markdown(l->store, &c, out, e) : exchange_json(l->store, &c, out, e);
+    return (markdown ? exchange_markdown : exchange_json)(l->store, &c, out, n_damaged, e);
 }
 
 int library_export_cache(struct library *l, const char *name, const char *path, struct err *e)

@@ -105,8 +105,9 @@ int library_search(struct library *l, const char *text,
 
 /* ---- files (exchange.h) ---------------------------------------------------------------------- */
 
+/* *n_damaged: how many parts of it are damaged and told of in their place; NULL = fails then. */
 int library_export(struct library *l, const char *name, bool markdown, struct str *out,
-                   struct err *e);
+                   int64_t *n_damaged, struct err *e);
 /* One file with the saved cache in it. It must not exist yet. */
 int library_export_cache(struct library *l, const char *name, const char *path, struct err *e);
 /* Any file that was exported; new_name NULL: its own. `each` is told the names, may be NULL. */

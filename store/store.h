@@ -187,6 +187,7 @@ struct store_message {
     size_t n_tokens;
     int64_t created_ms;
     const char *settings; /* what an answer was drawn with; NULL = not known */
+    bool damaged;         /* see store_message_rescue */
 };
 
 /* Appends; m->seq is set by the store, and m->created_ms where it is 0. */
@@ -197,6 +198,13 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
 int store_message_each(struct store *s, int64_t conversation,
                        int (*each)(void *ctx, const struct store_message *m), void *ctx,
                        struct err *e);
+
+/* What is left of a damaged conversation. One message that is marked stands where messages are
+ * missing or are not what was written: without ids, its text as it is found, "" where that is
+ * unreadable. *n_damaged grows with each, and with an answer in the tail that breaks off. */
+int store_message_rescue(struct store *s, int64_t conversation,
+                         int (*each)(void *ctx, const struct store_message *m), void *ctx,
+                         int64_t *n_damaged, struct err *e);
 
 /* ---- the running answer --------------------------------------------------------------------- */
 

@@ -150,8 +150,8 @@ static int damaged(struct store *s, const char *what, int64_t seq, int64_t conve
     return err_set(
         e, ERR_FORMAT,
         "%s %lld of conversation '%s' in %s is damaged (missing, or its checksum is wrong); "
-        "keep a copy of the file",
-        what, (long long)seq, name, s->shown);
+        "`retain export %s` saves the rest; keep a copy of the file",
+        what, (long long)seq, name, s->shown, name);
 }
 
 /* ---- walking --------------------------------------------------------------------------------- */
@@ -161,6 +161,7 @@ struct walk {
     int64_t conversation;
     int (*each)(void *ctx, const struct store_message *m);
     void *ctx;
+    int64_t *n_damaged; /* NULL: damage ends the walk */
     sqlite3_stmt *messages, *tail;
     int tail_rc;       /* of the tail's next row */
     int64_t last_ms;   /* of the last message */
@@ -215,15 +216,37 @@ static bool open_message(struct walk *w, struct store_message *m)
     return tokens.n % sizeof *m->tokens == 0;
 }
 
-static int walk_message(struct walk *w, int64_t expected)
+/* What stands for message `seq`. */
+static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)
+{
+    struct store_message m = {.seq = seq,
+                              .role = role,
+                              .text = text ? text : "",
+                              .n_text = text ? strlen(text) : 0,
+                              .created_ms = w->last_ms,
+                              .damaged = true};
+    if (!w->n_damaged) return damaged(w->store, "message", seq, w->conversation, w->err);
+    ++*w->n_damaged;
+    return w->each(w->ctx, &m);
+}
+
+/* *expected: the number of this one, then of the next. */
+static int walk_message(struct walk *w, int64_t *expected)
 {
     sqlite3_stmt *q = w->messages;
     struct store_message m = {.seq = sqlite3_column_int64(q, 0),
                               .role = (enum store_role)sqlite3_column_int(q, 1),
                               .created_ms = sqlite3_column_int64(q, 2)};
     bool known = m.role >= STORE_SYSTEM && m.role <= STORE_ASSISTANT;
-    if (!known || m.seq != expected || !open_message(w, &m))
-        return damaged(w->store, "message", expected, w->conversation, w->err);
+    if (m.seq > *expected) {
+        int rc = pass_damaged(w, *expected, STORE_USER, NULL);
+        if (rc) return rc;
+        *expected = m.seq;
+    }
+    if (!known || m.seq != *expected || !open_message(w, &m))
+        return pass_damaged(w, (*expected)++, known ? m.role : STORE_USER,
+                            w->store->key ? NULL : (const char *)sqlite3_column_text(q, 3));
+    ++*expected;
     w->last_ms = m.created_ms;
     return w->each(w->ctx, &m);
 }
@@ -233,16 +256,14 @@ static int walk_messages(struct walk *w)
     int64_t n = 0;
     int rc;
     while ((rc = db_step(w->store, w->messages, reading, w->err)) > 0) {
-        rc = walk_message(w, n++);
+        rc = walk_message(w, &n);
         if (rc) return rc;
     }
     if (rc) return rc;
     /* The count is kept apart, so a message that went missing at the end is noticed too. */
     struct counts counts;
     rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
-    if (rc == 0 && counts.n_messages > n)
-        return damaged(w->store, "message", n, w->conversation, w->err);
-    return rc;
+    return rc == 0 && counts.n_messages > n ? pass_damaged(w, n, STORE_USER, NULL) : rc;
 }
 
 /* In an encrypted store the id stands sealed before the text, and the column holds 0. */
@@ -288,6 +309,10 @@ static int walk_tail(struct walk *w)
         str_append(&w->tokens, &t.token, sizeof t.token);
         rc = db_step(w->store, w->tail, reading, w->err);
     }
+    if (rc == ERR_FORMAT && w->n_damaged) {
+        ++*w->n_damaged;
+        rc = 0;
+    }
     if (rc == 0 && w->tokens.n > 0) {
         struct store_message m = {.seq = -1,
                                   .role = STORE_ASSISTANT,
@@ -307,7 +332,19 @@ int store_message_each(struct store *s, int64_t conversation,
                        int (*each)(void *ctx, const struct store_message *m), void *ctx,
                        struct err *e)
 {
-    struct walk w = {.store = s, .conversation = conversation, .each = each, .ctx = ctx, .err = e};
+    return store_message_rescue(s, conversation, each, ctx, NULL, e);
+}
+
+int store_message_rescue(struct store *s, int64_t conversation,
+                         int (*each)(void *ctx, const struct store_message *m), void *ctx,
+                         int64_t *n_damaged, struct err *e)
+{
+    struct walk w = {.store = s,
+                     .conversation = conversation,
+                     .each = each,
+                     .ctx = ctx,
+                     .n_damaged = n_damaged,
+                     .err = e};
     int rc = db_prepare(s,
                         "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
                         "WHERE conversation = ?1 ORDER BY seq",

@@ -441,7 +441,7 @@ static int copy(struct plain *p, const char *what, struct err *e)
     size_t from = 0, n = p->last.n;
     int rc = 0;
     if (strcmp(what, "all") == 0)
-        rc = library_export(p->talk.library, session_name(p->talk.session), true, &text, e);
+        rc = library_export(p->talk.library, session_name(p->talk.session), true, &text, NULL, e);
     else if (strcmp(what, "code") == 0 && !talk_code(&p->last, &from, &n))
         rc = err_set(e, ERR_FAIL, "the last answer has no code block");
     else if (n == 0)
@@ -458,7 +458,7 @@ static int save(struct plain *p, const char *path, struct err *e)
 {
     struct str text = {0};
     if (!path[0]) return err_set(e, ERR_USAGE, "/save FILE");
-    int rc = library_export(p->talk.library, session_name(p->talk.session), true, &text, e);
+    int rc = library_export(p->talk.library, session_name(p->talk.session), true, &text, NULL, e);
     if (!rc) rc = external_save(path, str_get(&text), text.n, e);
     if (!rc) talk_note("saved as %s", path);
     str_release(&text);

@@ -319,16 +319,22 @@ static int search_command(struct library *l, const struct options *o, struct err
 static int export_command(struct library *l, const struct options *o, struct err *e)
 {
     int rc = 0;
+    int64_t n_damaged = 0;
     if (o->with_cache && o->n_args > 1)
         return err_set(e, ERR_USAGE, "--with-cache makes a file of one conversation");
     if (o->with_cache) return library_export_cache(l, o->args[0], o->with_cache, e);
     for (int i = 0; i < o->n_args && !rc; i++) {
         struct str text = {0};
-        rc = library_export(l, o->args[i], o->markdown && !o->json, &text, e);
+        rc = library_export(l, o->args[i], o->markdown && !o->json, &text, &n_damaged, e);
         if (!rc) fwrite(str_get(&text), 1, text.n, stdout);
         str_release(&text);
     }
-    return rc;
+    if (rc || !n_damaged) return rc;
+    return err_set(
+        e, ERR_FORMAT,
+        "the rest was written: %lld damaged part%s, marked where a message is concerned; "
+        "`retain import` makes a conversation of it that goes on",
+        (long long)n_damaged, n_damaged == 1 ? "" : "s");
 }
 
 static void tell_imported(void *ctx, const char *name)

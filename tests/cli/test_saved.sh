@@ -91,6 +91,19 @@ for f in one.json one.md one.db; do
 done
 holds "imported with its cache: nothing is read again" "$(reread --continue --db "$T/other-one.db")" "$ZERO"
 holds "imported text goes on" "$(reread --continue --db "$T/other-one.json")" 're-?read'
+
+# A damaged message costs that message, not the conversation.
+LC_ALL=C sed 's/My dog is called Biscuit/My cog is called Biscuit/' "$T/other-one.json" >"$T/hurt.db"
+"$RETAIN" chat --plain --continue --db "$T/hurt.db" </dev/null >"$T/out" 2>&1
+equal "a damaged message: not opened" 3 $?
+holds "a damaged message: which, and what to do" "$(cat "$T/out")" "message 0 of conversation 'chat-1' .*export chat-1. saves the rest"
+"$RETAIN" export chat-1 --db "$T/hurt.db" >"$T/left.json" 2>"$T/err"
+equal "a damaged message: exported with a status" 3 $?
+holds "a damaged message: how many" "$(cat "$T/err")" ' 1 damaged part,'
+holds "a damaged message: as it was found" "$(cat "$T/left.json")" '"text":"\[this message is damaged\]\\n\\nMy cog is called'
+check "a damaged message: the rest is whole" test "$(sed 's/^.*"messages":\[{[^}]*}//' "$T/left.json")" = "$(sed 's/^.*"messages":\[{[^}]*}//' "$T/one.json")"
+check "a damaged message: imported" "$RETAIN" import "$T/left.json" --db "$T/left"
+holds "a damaged message: the rest goes on" "$(reread --continue --db "$T/left")" 're-?read'
 "$RETAIN" import "$T/one.json" 2>"$T/err" && no "import over a conversation"
 holds "import: a name that is taken" "$(cat "$T/err")" "'chat-1' already"
 check "import under another name" "$RETAIN" import "$T/one.json" copy

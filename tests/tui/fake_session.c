@@ -776,9 +776,9 @@ int library_search(struct library *l, const char *text,
 }
 
 int library_export(struct library *l, const char *name, bool markdown, struct str *out,
-                   struct err *e)
+                   int64_t *n_damaged, struct err *e)
 {
-    (void)markdown;
+    (void)markdown, (void)n_damaged;
     struct conversation *c = l->private_mode ? NULL : find(name);
     if (!c) return missing(name, e);
     for (int i = 0; i < c->n_messages; i++) str_printf(out, "%s\n", c->messages[i].text);

@@ -328,6 +328,13 @@ static void torn_files(void **state)
     free(bytes);
 }
 
+static int note_left(void *ctx, const struct store_message *m)
+{
+    str_printf(ctx, "%s%s;", m->damaged ? "!" : "", m->text);
+    assert_int_equal(m->damaged, m->n_tokens == 0);
+    return 0;
+}
+
 /* Every kind of row, changed behind the digest's back: found, and what is whole stays readable. */
 static void rows_that_were_tampered_with(void **state)
 {
@@ -336,30 +343,35 @@ static void rows_that_were_tampered_with(void **state)
         const char *sql;
         int messages, tail, segments;
         const char *said;
+        const char *left; /* of "a;b;xy;" */
     } cases[] = {
-        {"UPDATE message SET text = 'A' WHERE seq = 0", 1, 0, 0, "message 0 of conversation 'v'"},
-        {"UPDATE message SET tokens = x'01000000' WHERE seq = 1", 1, 0, 0, "message 1"},
-        {"UPDATE message SET tokens = x'010203' WHERE seq = 1", 1, 0, 0, "message 1"},
-        {"UPDATE message SET role = 2 WHERE seq = 0", 1, 0, 0, "message 0"},
-        {"UPDATE message SET role = 123456789 WHERE seq = 0", 1, 0, 0, "message 0"},
-        {"UPDATE message SET digest = x'00' WHERE seq = 0", 1, 0, 0, "message 0"},
-        {"DELETE FROM message WHERE seq = 0", 1, 0, 0, "message 0"},
-        {"DELETE FROM message WHERE seq = 1", 1, 0, 0, "message 1"},
-        {"UPDATE message SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1"},
-        {"UPDATE tail SET text = 'z' WHERE position = 10", 1, 1, 0, "token at position 10"},
-        {"UPDATE tail SET token = token + 1 WHERE position = 11", 1, 1, 0, "position 11"},
-        {"UPDATE tail SET units = x'00' WHERE position = 11", 0, 1, 0, "cache at position 11"},
-        {"UPDATE blob SET bytes = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1"},
-        {"UPDATE blob SET digest = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1"},
-        {"UPDATE segment SET layer = 3 WHERE layer = 1", 0, 0, 1, "layer 3"},
-        {"UPDATE segment SET seq = 9 WHERE layer = 1", 0, 0, 1, "segment 9"},
-        {"UPDATE segment SET kind = 1 WHERE layer = 1", 0, 0, 1, "layer 1"},
-        {"UPDATE segment SET origin = 7 WHERE layer = 1", 0, 0, 1, "layer 1"},
-        {"UPDATE segment SET blob = 999 WHERE layer = 1", 0, 0, 1, "layer 1"},
+        {"UPDATE message SET text = 'A' WHERE seq = 0", 1, 0, 0, "message 0 of conversation 'v'",
+         "!A;b;xy;"},
+        {"UPDATE message SET tokens = x'01000000' WHERE seq = 1", 1, 0, 0, "message 1", "a;!b;xy;"},
+        {"UPDATE message SET tokens = x'010203' WHERE seq = 1", 1, 0, 0, "message 1", "a;!b;xy;"},
+        {"UPDATE message SET role = 2 WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"UPDATE message SET role = 123456789 WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"UPDATE message SET digest = x'00' WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"DELETE FROM message WHERE seq = 0", 1, 0, 0, "message 0", "!;b;xy;"},
+        {"DELETE FROM message WHERE seq = 1", 1, 0, 0, "message 1", "a;!;xy;"},
+        {"UPDATE message SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1", "a;!;!b;xy;"},
+        {"UPDATE tail SET text = 'z' WHERE position = 10", 1, 1, 0, "token at position 10", "a;b;"},
+        {"UPDATE tail SET token = token + 1 WHERE position = 11", 1, 1, 0, "position 11", "a;b;x;"},
+        {"UPDATE tail SET units = x'00' WHERE position = 11", 0, 1, 0, "cache at position 11",
+         NULL},
+        {"UPDATE blob SET bytes = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1",
+         NULL},
+        {"UPDATE blob SET digest = x'00' WHERE bytes = x'4235'", 0, 0, 1, "segment 5 of layer 1",
+         NULL},
+        {"UPDATE segment SET layer = 3 WHERE layer = 1", 0, 0, 1, "layer 3", NULL},
+        {"UPDATE segment SET seq = 9 WHERE layer = 1", 0, 0, 1, "segment 9", NULL},
+        {"UPDATE segment SET kind = 1 WHERE layer = 1", 0, 0, 1, "layer 1", NULL},
+        {"UPDATE segment SET origin = 7 WHERE layer = 1", 0, 0, 1, "layer 1", NULL},
+        {"UPDATE segment SET blob = 999 WHERE layer = 1", 0, 0, 1, "layer 1", NULL},
         {"UPDATE segment SET blob = (SELECT blob FROM segment WHERE seq = 6) WHERE seq = 5 AND "
          "layer = 0",
-         0, 0, 1, "segment 5 of layer 0"},
-        {"UPDATE checkpoint SET n_run = 3", 0, 0, 0, "checkpoint of conversation 'v'"},
+         0, 0, 1, "segment 5 of layer 0", NULL},
+        {"UPDATE checkpoint SET n_run = 3", 0, 0, 0, "checkpoint of conversation 'v'", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t id = begin_named(f, "v");
@@ -378,6 +390,11 @@ static void rows_that_were_tampered_with(void **state)
         int rc = store_message_each(f->s, id, note_message, &s, &err);
         assert_int_equal(rc, cases[i].messages ? ERR_FORMAT : 0);
         if (rc) refused(rc, ERR_FORMAT, cases[i].said);
+        int64_t n_damaged = 0;
+        str_clear(&s);
+        ok(store_message_rescue(f->s, id, note_left, &s, &n_damaged, &err));
+        assert_string_equal(str_get(&s), cases[i].left ? cases[i].left : "a;b;xy;");
+        assert_int_equal(n_damaged > 0, cases[i].messages);
         rc = store_tail_each(f->s, id, note_tail, &s, &err);
         assert_int_equal(rc, cases[i].tail ? ERR_FORMAT : 0);
         rc = store_segment_each(f->s, id, -1, note_segment, &s, &err);

@@ -251,12 +251,12 @@ static void compact(void *ctx, int index, int thread)
     (void)thread;
     for (int k = 0; k < h->len; k++) {
         bool in = is_above(l, gone[k].key, k);
-        gone[n_gone].key = (uint32_t)k;
+        gone[n_gone].key = k;
         n_gone += !in;
     }
-    int to = n_gone ? (int)gone[0].key : h->len;
+    int to = n_gone ? gone[0].key : h->len;
     for (int i = 0; i < n_gone; i++) {
-        int from = (int)gone[i].key + 1, end = i + 1 < n_gone ? (int)gone[i + 1].key : h->len;
+        int from = gone[i].key + 1, end = i + 1 < n_gone ? gone[i + 1].key : h->len;
         if (from < end) move_units(j->c, h, to, from, end - from);
         to += end - from;
     }

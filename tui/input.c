@@ -5,7 +5,8 @@
 
 #include "tui/utf8.h"
 
-#define PASTE_END "\033[201~"
+#define PASTE_END   "\033[201~"
+#define WHEEL_LEAST 3 /* equal arrows at once: fingers and a slow line send two at most */
 
 void input_release(struct input *in)
 {
@@ -233,6 +234,20 @@ void input_end_paste(struct input *in)
     if (in->in_paste) input_feed(in, PASTE_END, strlen(PASTE_END));
 }
 
+/* Sees whether an arrow, whose sequence of `length` bytes s begins with, is of a wheel. */
+static void find_wheel(struct input *in, const char *s, size_t n, size_t length,
+                       struct key_event *ev)
+{
+    int equal = 0;
+    if (in->n_wheel == 0) {
+        for (size_t at = 0; at + length <= n && !memcmp(s + at, s, length); at += length) equal++;
+        if (equal >= WHEEL_LEAST) in->n_wheel = equal;
+    }
+    if (in->n_wheel == 0) return;
+    in->n_wheel--;
+    ev->key = ev->key == K_UP ? K_WHEEL_UP : K_WHEEL_DOWN;
+}
+
 bool input_next(struct input *in, bool late, struct key_event *ev)
 {
     for (;;) {
@@ -245,6 +260,7 @@ bool input_next(struct input *in, bool late, struct key_event *ev)
             s[0] == '\033' ? take_escape(in, s, n, late, ev) : take_character(s, n, late, ev);
         if (used == 0) return false;
         in->at += used;
+        if (ev->key == K_UP || ev->key == K_DOWN) find_wheel(in, s, n, used, ev);
         if (ev->key) return true;
     }
 }

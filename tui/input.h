@@ -2,7 +2,9 @@
  *
  * It knows xterm's sequences (and all terminals that follow them), and is told others from
  * terminfo. A paste (mode 2004) is one event, ESC inside it is data. Sequences nobody knows are
- * eaten, so that a terminal's late reply is never typed into a message. */
+ * eaten, so that a terminal's late reply is never typed into a message. Three and more equal arrows
+ * up or down that come at once are a wheel: most terminals send them for it where the mouse is left
+ * alone (mode 1007). */
 #ifndef RETAIN_TUI_INPUT_H
 #define RETAIN_TUI_INPUT_H
 
@@ -19,6 +21,7 @@ struct input {
     struct str paste;
     bool in_paste;
     char text[64]; /* of a reply */
+    int n_wheel;   /* arrows to come that are of a wheel */
     struct {
         char sequence[16];
         uint32_t key;

@@ -93,6 +93,8 @@ const struct binding key_table[] = {
 
     {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays where it is"},
     {IN_ALL, K_PAGE_DOWN, REQ_PAGE_DOWN, "PgDn", NULL, "a page down"},
+    {IN_ALL, K_WHEEL_UP, REQ_UP, NULL, NULL, NULL},
+    {IN_ALL, K_WHEEL_DOWN, REQ_DOWN, NULL, NULL, NULL},
     {CHAT, 'v' | K_ALT, REQ_PAGE_UP, NULL, NULL, NULL},
     {CHAT, CTRL('v'), REQ_PAGE_DOWN, NULL, NULL, NULL},
     {CHAT, K_UP | K_SHIFT, REQ_UP, "Shift-Up", NULL, "a line up"},

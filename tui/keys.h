@@ -23,6 +23,8 @@ enum {
     K_BACK_TAB,
     K_F1,
     K_F12 = K_F1 + 11,
+    K_WHEEL_UP, /* see input.h */
+    K_WHEEL_DOWN,
     K_PASTE,            /* text comes with it */
     K_REPLY_SYNC,       /* the terminal knows synchronized output (mode 2026) */
     K_REPLY_STATUS,     /* it has read everything up to the question */

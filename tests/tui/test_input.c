@@ -292,6 +292,35 @@ static void test_sequences(void **state)
     }
 }
 
+/* Three arrows at once are a wheel's, and so are all that came with them. */
+static void test_wheel(void **state)
+{
+    static const struct {
+        const char *bytes;
+        uint32_t keys[6];
+    } rows[] = {
+        {"\033[A\033[A", {K_UP, K_UP}},
+        {"\033[A\033[A\033[A", {K_WHEEL_UP, K_WHEEL_UP, K_WHEEL_UP}},
+        {"\033OB\033OB\033OB\033OBx",
+         {K_WHEEL_DOWN, K_WHEEL_DOWN, K_WHEEL_DOWN, K_WHEEL_DOWN, 'x'}},
+        {"\033[A\033[A\033[B\033[A", {K_UP, K_UP, K_DOWN, K_UP}},
+        {"\033[A\033[A\033[A\033[B", {K_WHEEL_UP, K_WHEEL_UP, K_WHEEL_UP, K_DOWN}},
+        {"\033[C\033[C\033[C", {K_RIGHT, K_RIGHT, K_RIGHT}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct input in = {0};
+        struct key_event ev;
+        input_feed(&in, rows[i].bytes, strlen(rows[i].bytes));
+        for (const uint32_t *key = rows[i].keys; *key; key++) {
+            assert_true(input_next(&in, false, &ev));
+            assert_int_equal(ev.key, *key);
+        }
+        assert_false(input_next(&in, false, &ev));
+        input_release(&in);
+    }
+}
+
 static void test_escape_alone(void **state)
 {
     struct input in = {0};
@@ -584,6 +613,7 @@ int main(void)
         cmocka_unit_test(test_paste),
         cmocka_unit_test(test_history),
         cmocka_unit_test(test_sequences),
+        cmocka_unit_test(test_wheel),
         cmocka_unit_test(test_escape_alone),
         cmocka_unit_test(test_paste_is_one_event),
         cmocka_unit_test(test_random_input),

@@ -238,7 +238,7 @@ static int walk_message(struct walk *w, int64_t *expected)
                               .role = (enum store_role)sqlite3_column_int(q, 1),
                               .created_ms = sqlite3_column_int64(q, 2)};
     bool known = m.role >= STORE_SYSTEM && m.role <= STORE_ASSISTANT;
-    if (m.seq > *expected) {
+    if (m.seq > *expected && m.seq < INT64_MAX) {
         int rc = pass_damaged(w, *expected, STORE_USER, NULL);
         if (rc) return rc;
         *expected = m.seq;

@@ -355,6 +355,8 @@ static void rows_that_were_tampered_with(void **state)
         {"DELETE FROM message WHERE seq = 0", 1, 0, 0, "message 0", "!;b;xy;"},
         {"DELETE FROM message WHERE seq = 1", 1, 0, 0, "message 1", "a;!;xy;"},
         {"UPDATE message SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1", "a;!;!b;xy;"},
+        {"UPDATE message SET seq = 9223372036854775807 WHERE seq = 1", 1, 0, 0, "message 1",
+         "a;!b;xy;"},
         {"UPDATE tail SET text = 'z' WHERE position = 10", 1, 1, 0, "token at position 10", "a;b;"},
         {"UPDATE tail SET token = token + 1 WHERE position = 11", 1, 1, 0, "position 11", "a;b;x;"},
         {"UPDATE tail SET units = x'00' WHERE position = 11", 0, 1, 0, "cache at position 11",

@@ -46,6 +46,12 @@ static int is_picnic(void *ctx, const char *tag)
     return 0;
 }
 
+static int count_damaged(void *ctx, const struct store_message *m)
+{
+    if (m->damaged) *(int64_t *)ctx += (int64_t)m->n_text;
+    return 0;
+}
+
 static int is_mousse(void *ctx, const struct store_message *m)
 {
     (void)ctx;
@@ -127,6 +133,10 @@ static void encrypted(void **state)
            "WHERE conversation IN (SELECT conversation FROM message WHERE seq = 1)");
     struct str s = {0};
     refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
+    int64_t n_damaged = 0, n_bytes = 0;
+    ok(store_message_rescue(f->s, id, count_damaged, &n_bytes, &n_damaged, &err));
+    assert_int_equal(n_damaged, 1); /* the second got its own text back */
+    assert_int_equal(n_bytes, 0); /* sealed, and nothing to be read of it */
     str_release(&s);
 }
 

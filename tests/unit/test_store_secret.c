@@ -136,7 +136,7 @@ static void encrypted(void **state)
     int64_t n_damaged = 0, n_bytes = 0;
     ok(store_message_rescue(f->s, id, count_damaged, &n_bytes, &n_damaged, &err));
     assert_int_equal(n_damaged, 1); /* the second got its own text back */
-    assert_int_equal(n_bytes, 0); /* sealed, and nothing to be read of it */
+    assert_int_equal(n_bytes, 0);   /* sealed, and nothing to be read of it */
     str_release(&s);
 }
 

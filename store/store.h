@@ -201,7 +201,8 @@ int store_message_each(struct store *s, int64_t conversation,
 
 /* What is left of a damaged conversation. One message that is marked stands where messages are
  * missing or are not what was written: without ids, its text as it is found, "" where that is
- * unreadable. *n_damaged grows with each, and with an answer in the tail that breaks off. */
+ * unreadable. *n_damaged grows with each, and with an answer in the tail that breaks off; NULL:
+ * damage is ERR_FORMAT, as in store_message_each. */
 int store_message_rescue(struct store *s, int64_t conversation,
                          int (*each)(void *ctx, const struct store_message *m), void *ctx,
                          int64_t *n_damaged, struct err *e);

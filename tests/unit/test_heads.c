@@ -317,6 +317,16 @@ static void the_best_policy_is_the_default(void **state)
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     assert_non_null(strstr(p.notice, "4608 positions"));
+    assert_int_equal(p.budget_max, p.budget);
+    const struct {
+        const char *budget;
+        int most;
+    } heads[] = {{"512", 2048}, {"1024", 3072}, {"3072", 3072}, {"3200", 3200}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        o.budget = heads[i].budget; /* four of it, within two thirds of what the model knows */
+        assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+        assert_int_equal(p.budget_max, heads[i].most);
+    }
     o.budget = NULL;
     g->heads->label_is_share = false;
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);

@@ -198,8 +198,8 @@ static int check_protection(const struct plan *p, struct err *e)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Where heads share, one may have up to this many budgets, and up to this part of the positions that
- * the model was trained on: near their end it finds less among more (docs/memory.md). */
+/* Where heads share, one may have up to this many budgets, and up to this part of the positions
+ * that the model was trained on: near their end it finds less among more (docs/memory.md). */
 #define HEAD_BUDGETS_MAX 4
 #define HEAD_PART(n_ctx) ((n_ctx) / 3 * 2)
 

@@ -264,11 +264,11 @@ static int32_t log_bits(int32_t n)
     return bits - 0x3f800000;
 }
 
-/* Subtracts half the logarithm of how many units of the head have the same eight signs as this one,
- * the mean of two tables. */
+/* Subtracts a quarter of the logarithm of how many units of the head have the same eight signs as
+ * this one, the mean of two tables. */
 static void share_alike(const struct job *j, int index, float *x, int thread)
 {
-    const float nat = 0.693147181f / (float)(2 * SIGN_TABLES << 23);
+    const float nat = 0.693147181f / (float)(4 * SIGN_TABLES << 23);
     const struct cache_head *h = &j->c->heads[index];
     uint16_t *signs = (uint16_t *)j->f->derive + (size_t)thread * (size_t)j->f->rope.n_pos;
     int32_t count[SIGN_TABLES][SIGN_CELLS] = {0};

@@ -11,10 +11,10 @@
  * What is remembered lies in the cache's state, so that it is saved with the units.
  *
  * Units with keys alike share what queries would give to one of them. Where a policy says so, a
- * score, the logarithm of a predicted share, is lowered by half the logarithm of how many units of
- * the head have the key's signs (kernels.h), the mean of two tables of eight signs; the whole
- * logarithm kept less (docs/memory.md). So what comes again and again cannot crowd out what was
- * said once. */
+ * score, the logarithm of a predicted share, is lowered by a quarter of the logarithm of how many
+ * units of the head have the key's signs (kernels.h), the mean of two tables of eight signs; half
+ * of it and the whole kept less (docs/memory.md). So what comes again and again cannot crowd out
+ * what was said once. */
 #ifndef RETAIN_RUNTIME_SCORE_H
 #define RETAIN_RUNTIME_SCORE_H
 

@@ -133,7 +133,7 @@ KERNEL(key_alike, struct cuda_values, CUDA_EVICT_THREADS, 1)
         const uint32_t signs = float_bits(a.value[at]);
         const uint32_t logs = float_bits((float)low[signs & 255]) - 0x3f800000u +
                               float_bits((float)high[signs >> 8]) - 0x3f800000u; /* 2^23 log2 */
-        a.value[at] = -(float)(int)logs * (0.693147181f / (4 << 23));
+        a.value[at] = -(float)(int)logs * (0.693147181f / (8 << 23));
     }
 }
 

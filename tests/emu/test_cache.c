@@ -191,7 +191,7 @@ static void check_alike(int dim, const int *len, int n_head, enum cuda_kv type)
                 int n = 0, exponent;
                 for (int i = 0; i < len[h]; i++) n += ((signs[i] ^ signs[s]) >> shift & 255) == 0;
                 double mantissa = frexp(n, &exponent); /* in [0.5, 1) */
-                want -= log(2) / 4 * (exponent - 1 + 2 * mantissa - 1);
+                want -= log(2) / 8 * (exponent - 1 + 2 * mantissa - 1);
             }
             assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "units alike");
         }

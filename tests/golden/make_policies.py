@@ -114,7 +114,7 @@ def keydiff(kv):
 
 
 def alike(kv):
-    """Half the logarithm of how many units have a unit's signs: mean over two tables of eight signs,
+    """A quarter of the logarithm of how many units have a unit's signs: mean over two tables of eight signs,
     by Mitchell's log2, exponent plus mantissa."""
     x = np.array([K[t, kv] for t in UNITS[kv]])
     signs = (x[:, :16] >= x[:, 16:]).reshape(-1, 2, 8)
@@ -123,7 +123,7 @@ def alike(kv):
         for i, own in enumerate(signs[:, table]):
             n = sum((own == other).all() for other in signs[:, table])
             exponent = int(n).bit_length() - 1
-            out[i] += (exponent + n / 2**exponent - 1) * np.log(2) / 4
+            out[i] += (exponent + n / 2**exponent - 1) * np.log(2) / 8
     return out
 
 

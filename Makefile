@@ -258,7 +258,7 @@ test-cross:
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
 run_tests = CUDA_VISIBLE_DEVICES= RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' EMU='$(B)/tests/emu' \
-  tests/run.sh
+  FAKE='$(B)/tests/tui_fake' tests/run.sh
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.

@@ -142,10 +142,10 @@ static void fiber_main(void)
 static void fiber_prepare(struct fiber *f)
 {
     if (!f->stack) {
-        f->stack =
-            mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        f->copies = malloc(COPIES_MAX * sizeof *f->copies);
-        if (f->stack == MAP_FAILED || !f->copies) abort();
+        f->stack = mmap(NULL, STACK_BYTES + COPIES_MAX * sizeof *f->copies, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (f->stack == MAP_FAILED) abort();
+        f->copies = (struct copy *)(void *)(f->stack + STACK_BYTES);
     }
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(f->stack, STACK_BYTES); /* an abandoned fiber's frames */

@@ -198,24 +198,23 @@ static int check_protection(const struct plan *p, struct err *e)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Where heads share, one may have up to this many budgets, and up to this part of the positions
- * that the model was trained on: near their end it finds less among more (docs/memory.md). */
-#define HEAD_BUDGETS_MAX 4
-#define HEAD_PART(n_ctx) ((n_ctx) / 3 * 2)
+/* Where budgets differ, a head's is at most this many means, and beyond the mean at most this part
+ * of the positions that the model was trained on: near their end it finds less among more
+ * (docs/memory.md). */
+#define HEAD_BUDGETS_MAX          4
+#define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
 static void set_budget(struct plan *p, const struct model *m, const struct options *o, int budget)
 {
     int room = m->n_ctx - p->chunk - p->reserve;
-    int most = smaller(HEAD_BUDGETS_MAX * budget, HEAD_PART(m->n_ctx));
     /* A head that may take from others stays within the positions the model knows; so does their
      * mean then. */
     if (shares(&p->rules) && budget > room && room >= 16) budget = room;
     p->budget = budget;
     set_protection(p, o);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
-    if (most > room) most = room;
-    if (most < budget) most = budget;
-    p->budget_max = p->rules.allocator == POLICY_UNIFORM ? budget : most;
+    int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
+    p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
 }
 
 struct cache_shape plan_shape(const struct plan *p, const struct model *m)

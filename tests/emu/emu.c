@@ -32,7 +32,7 @@ struct fiber {
     char *stack;
     enum state state;
     struct emu_place at;
-    struct copy *copies; /* [COPIES_MAX] */
+    struct copy *copies; /* [COPIES_MAX], behind the stack */
     int n_copies, group; /* group: the one being filled */
     void *fake_stack;    /* of the address sanitizer */
 };

@@ -114,8 +114,8 @@ def keydiff(kv):
 
 
 def alike(kv):
-    """A quarter of the logarithm of how many units have a unit's signs: mean over two tables of eight signs,
-    by Mitchell's log2, exponent plus mantissa."""
+    """A quarter of the logarithm of how many units have a unit's signs: mean over two tables of eight
+    signs, by Mitchell's log2, exponent plus mantissa."""
     x = np.array([K[t, kv] for t in UNITS[kv]])
     signs = (x[:, :16] >= x[:, 16:]).reshape(-1, 2, 8)
     out = np.zeros(len(x))

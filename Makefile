@@ -76,7 +76,8 @@ isa_flags = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
 # ---- sources -------------------------------------------------------------------------------------
 
-ROOMS := runtime runtime/base kernels kernels/cpu kernels/cuda store tui quant
+ROOMS := base $(addprefix runtime/,model token cache cuda forward session) kernels kernels/cpu kernels/cuda store cli \
+  $(addprefix quant/,convert heads eval) $(addprefix tui/,term chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
 OBJ := $(SRC:%.c=$(B)/%.o)
 DEMO := quant/demo/retain-demo.gguf quant/demo/retain-demo-heads.gguf
@@ -118,9 +119,9 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
 # loops over keys: gcc 12 compares several at once from here on
-$(B)/runtime/evict.o $(B)/runtime/score.o: private CFLAGS += -O3
+$(B)/runtime/cache/evict.o $(B)/runtime/forward/score.o: private CFLAGS += -O3
 
-$(B)/runtime/demo.o: $(DEMO)
+$(B)/runtime/model/demo.o: $(DEMO)
 
 # Device code: PTX of each file, joined and lowered for CUDA 12 drivers, then a cubin per target.
 # Not per build folder: it is the same for all flags.

@@ -4,59 +4,57 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/edit_distance.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/manual.h"
+#include "cli/options.h"
+#include "cli/paths.h"
 #include "facts.h" /* made by the Makefile */
-#include "quant/commands.h"
-#include "runtime/base/file.h"
-#include "runtime/base/nearest.h"
-#include "runtime/options.h"
-#include "tui/commands.h"
-#include "tui/manual.h"
-#include "tui/paths.h"
 
 enum {
     RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
 };
 
 static const struct command commands[] = {
-    {"chat", tui_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
+    {"chat", cmd_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "talk with a model (the default command)"},
-    {"generate", tui_generate,
+    {"generate", cmd_generate,
      RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
-    {"list", tui_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
-    {"show", tui_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
-    {"rename", tui_rename, OPTIONS_STORE, "NAME NEW", "give a conversation another name"},
-    {"tag", tui_tag, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "put tags on a conversation"},
-    {"delete", tui_delete, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
-    {"restore", tui_restore, OPTIONS_STORE, "NAME [NEW]", "bring a deleted conversation back"},
-    {"search", tui_search, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
+    {"list", cmd_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
+    {"show", cmd_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
+    {"rename", cmd_rename, OPTIONS_STORE, "NAME NEW", "give a conversation another name"},
+    {"tag", cmd_tag, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "put tags on a conversation"},
+    {"delete", cmd_delete, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
+    {"restore", cmd_restore, OPTIONS_STORE, "NAME [NEW]", "bring a deleted conversation back"},
+    {"search", cmd_search, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
      "find what was said"},
-    {"export", tui_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
+    {"export", cmd_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
      "conversations as text, or with their cache"},
-    {"import", tui_import, OPTIONS_STORE, "FILE [NEW]", "bring in what was exported"},
-    {"check", tui_check, OPTIONS_STORE, "", "check every saved byte"},
-    {"compact", tui_compact, OPTIONS_STORE, "",
+    {"import", cmd_import, OPTIONS_STORE, "FILE [NEW]", "bring in what was exported"},
+    {"check", cmd_check, OPTIONS_STORE, "", "check every saved byte"},
+    {"compact", cmd_compact, OPTIONS_STORE, "",
      "make the database small; what was deleted goes for good"},
-    {"replay", tui_replay, OPTIONS_OF_ALL, "FILE", "show a recorded chat (chat --record) again"},
-    {"models", tui_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
+    {"replay", cmd_replay, OPTIONS_OF_ALL, "FILE", "show a recorded chat (chat --record) again"},
+    {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
      "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
-    {"plan", quant_plan, RUN | OPTIONS_JSON, "",
-     "the memory a model would take, without taking it"},
-    {"info", quant_info, OPTIONS_MODEL | OPTIONS_JSON, "",
+    {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "the memory a model would take, without taking it"},
+    {"info", cmd_info, OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
-    {"verify", quant_verify, OPTIONS_MODEL, "",
+    {"verify", cmd_verify, OPTIONS_MODEL, "",
      "read a model file from end to end and print its digest"},
-    {"tokenize", quant_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
+    {"tokenize", cmd_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
      "text to token ids"},
-    {"perplexity", quant_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
+    {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
-    {"eval", quant_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON,
+    {"eval", cmd_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON,
      "TASK...", "what a policy still remembers"},
-    {"quantize", quant_quantize, OPTIONS_QUANTIZE, "IN OUT",
+    {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
-    {"heads", quant_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
+    {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
      "retaining heads: train, import FILE, info FILE"},
-    {"bench", quant_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
+    {"bench", cmd_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},
 };
 
@@ -79,7 +77,7 @@ static int help(void)
 static int command_help(const struct command *c)
 {
     struct str text = {0};
-    if (c->run == quant_eval) quant_eval_help(&text);
+    if (c->run == cmd_eval) cmd_eval_help(&text);
     options_help(c->groups, &text);
     printf("usage: retain %s [OPTION...] %s\n%s\n\n", c->name, c->args, c->about);
     fputs(str_get(&text), stdout);
@@ -93,7 +91,7 @@ static int unknown_command(const char *name)
     const char *near = NULL;
     int best = 3; /* one wrong, missing or swapped letter, or two */
     for (const struct command *c = commands; c->name; c++) {
-        int d = nearest_distance(name, strlen(name), c->name);
+        int d = edit_distance(name, strlen(name), c->name);
         if (d >= best) continue;
         best = d;
         near = c->name;

@@ -11,8 +11,8 @@
  *
  * Alignment: every base pointer is 64-byte aligned unless said otherwise.
  * Floats are IEEE binary32; `half` means the bits of an IEEE binary16 in a uint16_t. */
-#ifndef RETAIN_KERNELS_H
-#define RETAIN_KERNELS_H
+#ifndef RETAIN_KERNELS_KERNELS_H
+#define RETAIN_KERNELS_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>

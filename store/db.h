@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/base/err.h"
-#include "runtime/base/str.h"
+#include "base/err.h"
+#include "base/str.h"
 #include "store/store.h"
 
 /* Statements that are prepared once, when the store is opened. Walks prepare their own, so that a

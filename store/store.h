@@ -16,14 +16,14 @@
  * Everything a turn changes is written in one transaction (store_begin … store_commit). Several
  * programs may use one file; a conversation has one writer (store_lock). Not thread-safe: one
  * struct store per thread. The schema's version is PRAGMA user_version. */
-#ifndef RETAIN_STORE_H
-#define RETAIN_STORE_H
+#ifndef RETAIN_STORE_STORE_H
+#define RETAIN_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/base/err.h"
+#include "base/err.h"
 
 #define STORE_DIGEST_BYTES 32
 #define STORE_NAME_MAX     128 /* bytes of a conversation's name, with the NUL */
@@ -89,7 +89,7 @@ struct store_model {
 
 /* 1 = found, 0 = never seen, negative = error. */
 int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e);
-/* parts: digests of the file's parts (runtime/checksum.h), one behind the other. */
+/* parts: digests of the file's parts (runtime/model/checksum.h), one behind the other. */
 int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
                     struct err *e);
 /* The parts of a model that was found; free() them. NULL and 0: none are known. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "runtime/base/utf8.h"
+#include "base/utf8.h"
 
 #define TITLE_COLUMNS 60
 

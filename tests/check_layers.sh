@@ -1,30 +1,47 @@
 #!/bin/sh
-# The arrows of the house, as #includes: which room may include which. Fails on any other.
+# The arrows of the house (docs/DESIGN.md, "Rooms"), as #includes: which room may include which. Fails on any other.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 awk_rules='
+# The room of a path: the last folder, "kernels" for kernels/cpu and kernels/cuda.
 function room(path) {
-    if (path ~ /^runtime\/base\//) return "base"
     if (path !~ /\//) return "main"
-    sub(/\/.*/, "", path)
+    sub(/\/[^\/]*$/, "", path)
+    if (path ~ /^kernels/) return "kernels"
+    sub(/^(runtime|quant|tui)\//, "", path)
     return path
 }
 BEGIN {
-    allowed["main"] = " main tui quant runtime base "
-    allowed["tui"] = " tui runtime base "
-    allowed["quant"] = " quant runtime kernels base "
-    allowed["runtime"] = " runtime kernels store base "
-    allowed["store"] = " store base "
+    allowed["base"]    = " base "
     allowed["kernels"] = " kernels "
-    allowed["base"] = " base "
+    allowed["store"]   = " store base "
+    allowed["model"]   = " model kernels base "
+    allowed["token"]   = " token model base "
+    allowed["cache"]   = " cache model kernels base "
+    allowed["cuda"]    = " cuda cache token model kernels base "
+    allowed["forward"] = " forward cuda cache token model kernels base "
+    allowed["session"] = " session forward cache token model store base "
+    allowed["cli"]     = " cli session forward cuda cache token model base "
+    allowed["term"]    = " term cli base "
+    allowed["chat"]    = " chat term cli session cache token base "
+    allowed["view"]    = " view chat term cli session cache token base "
+    allowed["convert"] = " convert cli forward token model kernels base "
+    allowed["heads"]   = " heads convert cli forward cache token model kernels base "
+    allowed["eval"]    = " eval convert cli session forward cache token model kernels base "
+    allowed["main"]    = " chat term eval heads convert cli base "
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\"")
+    if (part[2] == "facts.h") next # made by the Makefile
     from = room(FILENAME); to = room(part[2])
-    if (!(from in allowed) || index(allowed[from], " " to " ")) next
-    printf "%s:%d: %s may not include %s\n", FILENAME, FNR, from, part[2]
-    bad++
+    if (!(from in allowed)) {
+        printf "%s: no room of that name in tests/check_layers.sh\n", FILENAME
+        bad++
+    } else if (!(to in allowed) || !index(allowed[from], " " to " ")) {
+        printf "%s:%d: %s may not include %s\n", FILENAME, FNR, from, part[2]
+        bad++
+    }
 }
 END { if (!bad) print "layers: ok"; exit bad > 0 }'
-find main.c runtime kernels store tui quant \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) \
-    -exec awk "$awk_rules" {} +
+find main.c base runtime kernels store cli tui quant \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) \
+    ! -path 'quant/demo/*' -exec awk "$awk_rules" {} +

@@ -1,8 +1,8 @@
 /* kernels/cpu: what the CPU files show to table.c, and the few helpers they share.
  *
  * Names are kn_<op>_<format>_<isa>. A function's contract stands at its entry in kernels.h. */
-#ifndef RETAIN_KERNELS_CPU_H
-#define RETAIN_KERNELS_CPU_H
+#ifndef RETAIN_KERNELS_CPU_CPU_H
+#define RETAIN_KERNELS_CPU_CPU_H
 
 #include "kernels/kernels.h"
 

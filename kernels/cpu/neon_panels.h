@@ -6,8 +6,8 @@
  * Weights become signed bytes; what is left of their offset (8 of Q4, 32 of Q6) is paid with the
  * sum of the activations. Integer sums are exact, and the float sum of a row runs over its groups
  * in order, so tiles of any height give the same bits. */
-#ifndef RETAIN_KERNELS_NEON_PANELS_H
-#define RETAIN_KERNELS_NEON_PANELS_H
+#ifndef RETAIN_KERNELS_CPU_NEON_PANELS_H
+#define RETAIN_KERNELS_CPU_NEON_PANELS_H
 
 #include <arm_neon.h>
 

@@ -1,6 +1,6 @@
 /* dot_half of neon_panels.h with sdot: 4 products of signed bytes added to a row. */
-#ifndef RETAIN_KERNELS_NEON_SDOT_H
-#define RETAIN_KERNELS_NEON_SDOT_H
+#ifndef RETAIN_KERNELS_CPU_NEON_SDOT_H
+#define RETAIN_KERNELS_CPU_NEON_SDOT_H
 
 #include "kernels/cpu/neon_panels.h"
 

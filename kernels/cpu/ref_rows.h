@@ -1,6 +1,6 @@
 /* What the reference attention and its statistics read of a cache: one row as floats, and RoPE. */
-#ifndef RETAIN_KERNELS_REF_ROWS_H
-#define RETAIN_KERNELS_REF_ROWS_H
+#ifndef RETAIN_KERNELS_CPU_REF_ROWS_H
+#define RETAIN_KERNELS_CPU_REF_ROWS_H
 
 #include "kernels/cpu/cpu.h"
 

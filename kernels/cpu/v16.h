@@ -39,8 +39,8 @@
  *   v16_scale2(x, n)                         x 2^n for an integral n in -126..0
  *
  * and the shapes of its register tiles: V16_DOT_*, V16_QK_ROWS, V16_PV_WIDE, V16_FIXED_*. */
-#ifndef RETAIN_KERNELS_V16_H
-#define RETAIN_KERNELS_V16_H
+#ifndef RETAIN_KERNELS_CPU_V16_H
+#define RETAIN_KERNELS_CPU_V16_H
 
 #define V16_INLINE static inline __attribute__((always_inline))
 #define V16_APART  static __attribute__((noinline)) /* registers of its own */

@@ -1,6 +1,6 @@
 /* Activations and cache units over v16, see v16.h. */
-#ifndef RETAIN_KERNELS_V16_ACT_H
-#define RETAIN_KERNELS_V16_ACT_H
+#ifndef RETAIN_KERNELS_CPU_V16_ACT_H
+#define RETAIN_KERNELS_CPU_V16_ACT_H
 
 #include "kernels/cpu/v16.h"
 

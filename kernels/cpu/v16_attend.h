@@ -9,8 +9,8 @@
  *
  * Each number is a chain of operations that is the same for every n_tok and slot1: slots that a
  * token does not see add exact zeros. */
-#ifndef RETAIN_KERNELS_V16_ATTEND_H
-#define RETAIN_KERNELS_V16_ATTEND_H
+#ifndef RETAIN_KERNELS_CPU_V16_ATTEND_H
+#define RETAIN_KERNELS_CPU_V16_ATTEND_H
 
 #include "kernels/cpu/v16.h"
 

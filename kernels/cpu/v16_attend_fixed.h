@@ -18,8 +18,8 @@
  * 2^-5.
  *
  * A row's numbers depend on the slots that it sees, never on the other rows or on n_tok. */
-#ifndef RETAIN_KERNELS_V16_ATTEND_FIXED_H
-#define RETAIN_KERNELS_V16_ATTEND_FIXED_H
+#ifndef RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
+#define RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
 
 #include "kernels/cpu/v16.h"
 

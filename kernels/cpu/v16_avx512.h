@@ -1,6 +1,6 @@
 /* v16: sixteen floats, here in one 512-bit register. See v16.h for what each function means. */
-#ifndef RETAIN_KERNELS_V16_AVX512_H
-#define RETAIN_KERNELS_V16_AVX512_H
+#ifndef RETAIN_KERNELS_CPU_V16_AVX512_H
+#define RETAIN_KERNELS_CPU_V16_AVX512_H
 
 #include "kernels/cpu/cpu.h"
 

@@ -2,8 +2,8 @@
  *
  * Every sum over columns is one v16 of partial sums, 16 columns apart, folded at the end: the
  * shape of the register tile never shows in the result. */
-#ifndef RETAIN_KERNELS_V16_MATMUL_H
-#define RETAIN_KERNELS_V16_MATMUL_H
+#ifndef RETAIN_KERNELS_CPU_V16_MATMUL_H
+#define RETAIN_KERNELS_CPU_V16_MATMUL_H
 
 #include "kernels/cpu/v16.h"
 

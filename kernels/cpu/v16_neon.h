@@ -1,6 +1,6 @@
 /* v16: sixteen floats, here in four 128-bit registers. See v16.h for what each function means. */
-#ifndef RETAIN_KERNELS_V16_NEON_H
-#define RETAIN_KERNELS_V16_NEON_H
+#ifndef RETAIN_KERNELS_CPU_V16_NEON_H
+#define RETAIN_KERNELS_CPU_V16_NEON_H
 
 #include "kernels/cpu/cpu.h"
 

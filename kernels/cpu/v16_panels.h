@@ -11,8 +11,8 @@
  * panel rows of these groups stays in the second-level cache while all tokens pass over it, and one
  * panel row stays in the first-level cache with the tile. Sums continue in y, which costs no bit:
  * the order of the groups is the same as without blocks. */
-#ifndef RETAIN_KERNELS_V16_PANELS_H
-#define RETAIN_KERNELS_V16_PANELS_H
+#ifndef RETAIN_KERNELS_CPU_V16_PANELS_H
+#define RETAIN_KERNELS_CPU_V16_PANELS_H
 
 #include "kernels/cpu/v16.h"
 

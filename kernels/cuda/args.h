@@ -291,7 +291,8 @@ struct cuda_colsum {
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* In three steps, with the same survivors as runtime/evict.c. grid of each: n_head; 256 threads.
+/* In three steps, with the same survivors as runtime/cache/evict.c. grid of each: n_head; 256
+ * threads.
  *
  * key_values: KeyDiff's value of every unit (score.h), into the place of its key.
  * Shared: CUDA_VALUES_SHARED(head_dim). */
@@ -353,7 +354,7 @@ struct cuda_argmax {
     int32_t *id;
 };
 
-/* The k largest logits, largest first, of equals the lower id: what runtime/sampler.c's chain
+/* The k largest logits, largest first, of equals the lower id: what runtime/token/sampler.c's chain
  * begins with, so that only they come back. NaN and -inf are left out; *n_out may then be less than
  * k. grid: 1; 1024 threads; shared CUDA_TOP_SHARED. */
 #define CUDA_TOP_MAX    256

@@ -24,7 +24,7 @@ SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 1024
 
 class Heads(nn.Module):
     def __init__(self, c, seed, hidden=128):
-        """With the numbers that quant/heads_net.c begins with."""
+        """With the numbers that quant/heads/heads_net.c begins with."""
         super().__init__()
         n_in = (c.n_heads + 2 * c.n_kv) * c.head_dim
         self.first, self.second = nn.ParameterList(), nn.ParameterList()
@@ -144,7 +144,7 @@ def read_tokenizer(keys):
 
 # --------------------------------------------------------------------------------------------- rows
 def random_at(seed, stream, index):
-    """runtime/sampler.c"""
+    """runtime/token/sampler.c"""
     mask = (1 << 64) - 1
 
     def mix(z):
@@ -156,7 +156,7 @@ def random_at(seed, stream, index):
 
 
 def normal(seed, stream, n):
-    """Box-Muller, as quant/heads_net.c"""
+    """Box-Muller, as quant/heads/heads_net.c"""
     i = np.arange(n, dtype=np.uint64)
     u, v = 1 - random_at(seed, stream, 2 * i), random_at(seed, stream, 2 * i + 1)
     return torch.tensor(np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v), dtype=torch.float)
@@ -171,7 +171,7 @@ def shuffled(rows, seed, stream):
 
 
 def encode(tokenizer, row):
-    """(ids, who asks, context) as quant/heads_sample.c makes them; None when nothing fits."""
+    """(ids, who asks, context) as quant/heads/heads_sample.c makes them; None when nothing fits."""
     ids = [BOS]
     for i, text in enumerate(row['document']):
         ids += [ASSISTANT if i % 2 else USER] + tokenizer.encode(' ' + text) + [END]

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/cache.h"
+#include "runtime/cache/cache.h"
 
 /* Units, positions and scores of all heads; the counters follow. */
 static inline void copy_cache(struct cache *to, const struct cache *from)

@@ -20,7 +20,7 @@
         if (wrong_) fail_msg("%s: %s", #name, wrong_);                       \
     } while (0)
 
-/* Angles of theta 10000, as runtime/rope.c makes them. */
+/* Angles of theta 10000, as runtime/model/rope.c makes them. */
 static inline struct kn_rope rope_new(int n_pos, int head_dim)
 {
     const size_t half = (size_t)head_dim / 2, n = (size_t)n_pos * half;

@@ -17,12 +17,12 @@
 
 #include <cmocka.h>
 
+#include "cli/options.h"
 #include "driver.h"
 #include "kernels/cuda/args.h"
-#include "runtime/backend_cuda.h"
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/options.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
 #include "tests/emu/copy_cache.h"
 
 static emu_driver_fail_fn *driver_fail;
@@ -69,7 +69,7 @@ static void side_open_plain(struct side *s, const char *device, const char *poli
     struct options o = demo_options(device, policy);
     *s = (struct side){0};
     if (engine_open(&s->engine, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    const struct heads *h = s->engine->heads;
+    const struct retaining *h = s->engine->heads;
     for (int i = 0; i < h->n_layer * h->n_head; i++) h->label_std[i] = 1, h->label_mean[i] = 0;
     if (context_open(&s->x, s->engine, &o, 1, &e)) fail_msg("%s", e.text);
 }

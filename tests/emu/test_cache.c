@@ -2,8 +2,8 @@
  * counters. */
 #include "tests/emu/kit.h"
 
-#include "runtime/base/pool.h"
-#include "runtime/evict.h"
+#include "base/pool.h"
+#include "runtime/cache/evict.h"
 
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(cache_copy, cuda_copy);

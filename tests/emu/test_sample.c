@@ -1,7 +1,7 @@
 /* The likeliest tokens of a row of logits, against the CPU's sampler. */
 #include "tests/emu/kit.h"
 
-#include "runtime/sampler.h"
+#include "runtime/token/sampler.h"
 
 DECLARE_KERNEL(argmax, cuda_argmax);
 DECLARE_KERNEL(top_k, cuda_top);

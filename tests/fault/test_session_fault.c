@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/library.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "cli/options.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
 #include "tests/fault/disk.h"
 
 static struct engine *engine;
@@ -87,14 +87,14 @@ static int say(struct session *s)
 }
 
 struct life {
-    struct library *l;
+    struct conversations *l;
     struct session *s;
 };
 
 static void life_end(struct life *x)
 {
     session_close(x->s);
-    library_close(x->l);
+    conversations_close(x->l);
     *x = (struct life){0};
 }
 
@@ -102,11 +102,11 @@ static int life_begin(struct life *x)
 {
     struct options o = options();
     *x = (struct life){0};
-    int rc = library_open(&x->l, path, &err);
+    int rc = conversations_open(&x->l, path, &err);
     return rc ? rc : session_open(&x->s, engine, x->l, &o, NULL, &err);
 }
 
-static int note_message(void *ctx, const struct library_message *m)
+static int note_message(void *ctx, const struct conversations_message *m)
 {
     str_append(ctx, m->text, m->n_text);
     str_puts(ctx, "\n");
@@ -114,10 +114,10 @@ static int note_message(void *ctx, const struct library_message *m)
 }
 
 /* All that was said, in order. */
-static void read_text(struct library *l, struct str *out)
+static void read_text(struct conversations *l, struct str *out)
 {
     str_clear(out);
-    assert_int_equal(library_messages(l, "life", note_message, out, &err), 0);
+    assert_int_equal(conversations_messages(l, "life", note_message, out, &err), 0);
 }
 
 static void assert_clear(const char *what, int n)
@@ -132,7 +132,7 @@ static void assert_goes_on(const char *what, int n, const struct str *before)
     struct life x;
     struct str text = {0};
     if (life_begin(&x)) fail_msg("%s %d: %s", what, n, err.text);
-    if (library_check(x.l, &err)) fail_msg("%s %d: %s", what, n, err.text);
+    if (conversations_check(x.l, &err)) fail_msg("%s %d: %s", what, n, err.text);
     read_text(x.l, &text);
     if (text.n < before->n || memcmp(text.data, before->data, before->n))
         fail_msg("%s %d: \"%s\" does not begin with \"%s\"", what, n, str_get(&text), before->data);

@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/library.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "cli/options.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
 #include "store/db.h"
 
 enum phase { IDLE, READING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
@@ -148,11 +148,12 @@ static void live(void)
 {
     struct options o = options();
     struct engine *engine;
-    struct library *l;
+    struct conversations *l;
     struct session *s;
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &err) || library_open(&l, path, &err)) _exit(1);
+    if (engine_open(&engine, &o, NULL, NULL, NULL, &err) || conversations_open(&l, path, &err))
+        _exit(1);
     if (session_open(&s, engine, l, &o, NULL, &err)) _exit(2);
-    sqlite3 *db = library_store(l)->db;
+    sqlite3 *db = conversations_store(l)->db;
     sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, NULL);
     sqlite3_progress_handler(db, 50, on_step, NULL);
     talk(s);
@@ -167,7 +168,7 @@ struct found {
     int n_answers;
 };
 
-static int take_message(void *ctx, const struct library_message *m)
+static int take_message(void *ctx, const struct conversations_message *m)
 {
     struct found *f = ctx;
     if (m->partial) {
@@ -180,10 +181,10 @@ static int take_message(void *ctx, const struct library_message *m)
     return 0;
 }
 
-static void look(struct library *l, struct found *f)
+static void look(struct conversations *l, struct found *f)
 {
     *f = (struct found){0};
-    ok(library_messages(l, "life", take_message, f, &err));
+    ok(conversations_messages(l, "life", take_message, f, &err));
 }
 
 static void found_release(struct found *f)
@@ -193,10 +194,10 @@ static void found_release(struct found *f)
 }
 
 /* What was finished is there as it was, and of what was on the screen all of it. */
-static void assert_nothing_lost(struct library *l, const struct str *before, int n_before)
+static void assert_nothing_lost(struct conversations *l, const struct str *before, int n_before)
 {
     struct found f;
-    ok(library_check(l, &err));
+    ok(conversations_check(l, &err));
     look(l, &f);
     if (before->n) assert_memory_equal(str_get(&f.text), before->data, before->n);
     assert_true(f.n_answers >= n_before + shared->n_done);
@@ -208,7 +209,7 @@ static void assert_nothing_lost(struct library *l, const struct str *before, int
 }
 
 /* It goes on: with the answer that was cut off, or else with a word. */
-static void go_on(struct engine *engine, struct library *l)
+static void go_on(struct engine *engine, struct conversations *l)
 {
     const struct session_sink k = {.ctx = NULL};
     struct options o = options();
@@ -222,7 +223,7 @@ static void go_on(struct engine *engine, struct library *l)
     ok(session_can_continue(s) ? session_continue(s, &k, &end, &err)
                                : session_say(s, "And?", 4, &k, &end, &err));
     session_close(s);
-    ok(library_check(l, &err));
+    ok(conversations_check(l, &err));
 }
 
 static void run_child(int i)
@@ -247,7 +248,7 @@ static void killed_in_the_middle(void **state)
     int n_kills = kills ? atoi(kills) : 30, n_in[PHASES] = {0};
     struct options o = options();
     struct engine *engine;
-    struct library *l;
+    struct conversations *l;
     struct found f = {0};
     (void)state;
     srand(7);
@@ -255,12 +256,12 @@ static void killed_in_the_middle(void **state)
     for (int i = 0; i < n_kills; i++) {
         run_child(i);
         n_in[shared->phase]++;
-        ok(library_open(&l, path, &err));
+        ok(conversations_open(&l, path, &err));
         if (i > 0 || shared->n_done > 0) assert_nothing_lost(l, &f.text, f.n_answers);
         go_on(engine, l);
         found_release(&f);
         look(l, &f);
-        library_close(l);
+        conversations_close(l);
     }
     for (int i = 0; i < PHASES; i++) print_message("%s: %d kills\n", phase_names[i], n_in[i]);
     for (int i = READING; i < PHASES; i++) assert_true(n_in[i] > 0);

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/base/str.h"
+#include "base/str.h"
 #include "store/store.h"
 #include "tests/fault/disk.h"
 

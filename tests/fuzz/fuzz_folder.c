@@ -3,9 +3,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quant/convert_vocab.h"
-#include "quant/json.h"
-#include "quant/safetensors.h"
+#include "quant/convert/convert_vocab.h"
+#include "quant/convert/json.h"
+#include "quant/convert/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -3,10 +3,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/blocks.h"
-#include "runtime/gguf.h"
-#include "runtime/model.h"
-#include "runtime/tokenizer.h"
+#include "runtime/model/blocks.h"
+#include "runtime/model/gguf.h"
+#include "runtime/model/model.h"
+#include "runtime/token/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "runtime/tokenizer.h"
+#include "runtime/token/tokenizer.h"
 #include "tests/unit/make_vocab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);

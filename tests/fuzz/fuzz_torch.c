@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quant/torch_file.h"
+#include "quant/heads/torch_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

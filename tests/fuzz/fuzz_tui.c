@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "tests/tui/fake_stage.h"
-#include "tui/input.h"
+#include "tui/term/input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "runtime/base/file.h"
+#include "base/file.h"
 #include "tests/unit/make_vocab.h"
 
 static const char *out;

@@ -2,7 +2,7 @@
 """Writes policies.txt: which cache units survive under every row of the policy table.
 
 An implementation of its own, in double precision, straight from the papers' formulas (and, where a
-released code differs, from what runtime/policy.c says is followed); it shares nothing with the C
+released code differs, from what runtime/cache/policy.c says is followed); it shares nothing with the C
 code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens have gone by, of which the
 heads kept different ones (10 and 17), then 24 more. Budgets, protections and windows are given with
 each line. Needs NumPy.

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/backend_cuda_parts.h"
+#include "runtime/cuda/parts.h"
 #include "tests/emu/launch.h"
 
 static struct cuda *gpu;

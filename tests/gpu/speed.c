@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system.h"
 #include "kernels/cuda/pack.h"
-#include "runtime/backend_cuda_parts.h"
-#include "runtime/base/system.h"
+#include "runtime/cuda/parts.h"
 #include "tests/gpu/rate.h"
 
 enum { EMBD = 4096, FF = 14336, HEADS = 8, GROUP = 4, DIM = 128, UNITS = 16384, CHUNK = 1024 };

@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "runtime/backend_cuda.h"
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/gpu_check.h"
-#include "runtime/options.h"
+#include "cli/options.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/gpu_check.h"
 #include "tests/emu/copy_cache.h"
 
 struct side {

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/library.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "cli/options.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
 
 struct fake fake = {.n_layer = 8, .n_head = 4, .budget = 128, .reserve = 32};
 
@@ -24,7 +24,7 @@ struct message {
 };
 
 struct conversation {
-    struct library_entry entry;
+    struct conversations_entry entry;
     struct message messages[MESSAGES_MAX];
     int n_messages;
 };
@@ -33,7 +33,7 @@ static struct conversation *saved[SAVED_MAX];
 static int n_saved;
 static int made;
 
-struct library {
+struct conversations {
     int private_mode;
 };
 
@@ -134,7 +134,7 @@ static int missing(const char *name, struct err *e)
                    n_saved ? saved[0]->entry.name : "none");
 }
 
-int library_open(struct library **out, const char *path, struct err *e)
+int conversations_open(struct conversations **out, const char *path, struct err *e)
 {
     *out = calloc(1, sizeof **out);
     if (!*out) return err_set(e, ERR_FAIL, "out of memory");
@@ -143,19 +143,20 @@ int library_open(struct library **out, const char *path, struct err *e)
     return 0;
 }
 
-void library_close(struct library *l)
+void conversations_close(struct conversations *l)
 {
     free(l);
 }
 
-struct store *library_store(struct library *l)
+struct store *conversations_store(struct conversations *l)
 {
     (void)l;
     return NULL;
 }
 
-int library_list(struct library *l, int (*each)(void *ctx, const struct library_entry *c),
-                 void *ctx, struct err *e)
+int conversations_list(struct conversations *l,
+                       int (*each)(void *ctx, const struct conversations_entry *c), void *ctx,
+                       struct err *e)
 {
     (void)e;
     int rc = 0;
@@ -163,21 +164,21 @@ int library_list(struct library *l, int (*each)(void *ctx, const struct library_
     return rc;
 }
 
-int library_list_tagged(struct library *l, const char *tag,
-                        int (*each)(void *ctx, const struct library_entry *c), void *ctx,
-                        struct err *e)
+int conversations_list_tagged(struct conversations *l, const char *tag,
+                              int (*each)(void *ctx, const struct conversations_entry *c),
+                              void *ctx, struct err *e)
 {
     (void)tag;
-    return library_list(l, each, ctx, e);
+    return conversations_list(l, each, ctx, e);
 }
 
-int library_tag(struct library *l, const char *name, const char *tag, struct err *e)
+int conversations_tag(struct conversations *l, const char *name, const char *tag, struct err *e)
 {
     (void)tag;
     return l->private_mode || find(name) ? 0 : missing(name, e);
 }
 
-int library_retag(struct library *l, const char *name, const char *words, struct err *e)
+int conversations_retag(struct conversations *l, const char *name, const char *words, struct err *e)
 {
     struct conversation *c = find(name);
     (void)l;
@@ -193,32 +194,33 @@ int library_retag(struct library *l, const char *name, const char *words, struct
     return 0;
 }
 
-int library_untag(struct library *l, const char *name, const char *tag, struct err *e)
+int conversations_untag(struct conversations *l, const char *name, const char *tag, struct err *e)
 {
-    return library_tag(l, name, tag, e);
+    return conversations_tag(l, name, tag, e);
 }
 
-int library_messages(struct library *l, const char *name,
-                     int (*each)(void *ctx, const struct library_message *m), void *ctx,
-                     struct err *e)
+int conversations_messages(struct conversations *l, const char *name,
+                           int (*each)(void *ctx, const struct conversations_message *m), void *ctx,
+                           struct err *e)
 {
     struct conversation *c = l->private_mode ? NULL : find(name);
     if (!c) return missing(name, e);
     int rc = 0;
     for (int i = 0; i < c->n_messages && !rc; i++) {
         const struct message *m = &c->messages[i];
-        struct library_message copy = {.role = m->role,
-                                       .text = m->text,
-                                       .n_text = strlen(m->text),
-                                       .position = m->position,
-                                       .n_tokens = m->n_tokens,
-                                       .partial = m->partial};
+        struct conversations_message copy = {.role = m->role,
+                                             .text = m->text,
+                                             .n_text = strlen(m->text),
+                                             .position = m->position,
+                                             .n_tokens = m->n_tokens,
+                                             .partial = m->partial};
         rc = each(ctx, &copy);
     }
     return rc;
 }
 
-int library_rename(struct library *l, const char *name, const char *new_name, struct err *e)
+int conversations_rename(struct conversations *l, const char *name, const char *new_name,
+                         struct err *e)
 {
     (void)l;
     struct conversation *c = find(name);
@@ -230,7 +232,7 @@ int library_rename(struct library *l, const char *name, const char *new_name, st
 
 static struct conversation *deleted; /* the last one */
 
-int library_delete(struct library *l, const char *name, struct err *e)
+int conversations_delete(struct conversations *l, const char *name, struct err *e)
 {
     (void)l;
     for (int i = 0; i < n_saved; i++) {
@@ -257,7 +259,7 @@ static void sleep_s(double s)
     if (s > 0) nanosleep(&t, NULL);
 }
 
-int engine_open(struct engine **out, const struct options *o, struct library *l,
+int engine_open(struct engine **out, const struct options *o, struct conversations *l,
                 engine_progress *progress, void *ctx, struct err *e)
 {
     (void)o;
@@ -381,8 +383,8 @@ static int read_prompt(struct session *s, int64_t n, const struct session_sink *
     return 0;
 }
 
-int session_open(struct session **out, struct engine *g, struct library *l, const struct options *o,
-                 const struct session_sink *sink, struct err *e)
+int session_open(struct session **out, struct engine *g, struct conversations *l,
+                 const struct options *o, const struct session_sink *sink, struct err *e)
 {
     (void)g;
     *out = NULL;
@@ -737,7 +739,8 @@ static int not_here(struct err *e)
     return err_set(e, ERR_FAIL, "the fake library cannot do that");
 }
 
-int library_restore(struct library *l, const char *name, const char *new_name, struct err *e)
+int conversations_restore(struct conversations *l, const char *name, const char *new_name,
+                          struct err *e)
 {
     (void)l, (void)new_name;
     if (!deleted || strcmp(deleted->entry.name, name) != 0) return missing(name, e);
@@ -747,7 +750,7 @@ int library_restore(struct library *l, const char *name, const char *new_name, s
     return 0;
 }
 
-int library_drop_cache(struct library *l, const char *name, struct err *e)
+int conversations_drop_cache(struct conversations *l, const char *name, struct err *e)
 {
     (void)l;
     struct conversation *c = find(name);
@@ -756,27 +759,28 @@ int library_drop_cache(struct library *l, const char *name, struct err *e)
     return 0;
 }
 
-int library_search(struct library *l, const char *text,
-                   int (*each)(void *ctx, const struct library_hit *h), void *ctx, struct err *e)
+int conversations_search(struct conversations *l, const char *text,
+                         int (*each)(void *ctx, const struct conversations_hit *h), void *ctx,
+                         struct err *e)
 {
     (void)e;
     for (int i = 0; !l->private_mode && i < n_saved; i++)
         for (int k = 0; k < saved[i]->n_messages; k++) {
             const struct message *m = &saved[i]->messages[k];
             if (!strcasestr(m->text, text)) continue;
-            struct library_hit h = {.name = saved[i]->entry.name,
-                                    .title = saved[i]->entry.title,
-                                    .message = k,
-                                    .role = m->role,
-                                    .snippet = m->text};
+            struct conversations_hit h = {.name = saved[i]->entry.name,
+                                          .title = saved[i]->entry.title,
+                                          .message = k,
+                                          .role = m->role,
+                                          .snippet = m->text};
             int rc = each(ctx, &h);
             if (rc) return rc;
         }
     return 0;
 }
 
-int library_export(struct library *l, const char *name, bool markdown, struct str *out,
-                   int64_t *n_damaged, struct err *e)
+int conversations_export(struct conversations *l, const char *name, bool markdown, struct str *out,
+                         int64_t *n_damaged, struct err *e)
 {
     (void)markdown, (void)n_damaged;
     struct conversation *c = l->private_mode ? NULL : find(name);
@@ -785,63 +789,64 @@ int library_export(struct library *l, const char *name, bool markdown, struct st
     return 0;
 }
 
-int library_export_cache(struct library *l, const char *name, const char *path, struct err *e)
+int conversations_export_cache(struct conversations *l, const char *name, const char *path,
+                               struct err *e)
 {
     (void)l, (void)name, (void)path;
     return not_here(e);
 }
 
-int library_import(struct library *l, const char *path, const char *new_name,
-                   void (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+int conversations_import(struct conversations *l, const char *path, const char *new_name,
+                         void (*each)(void *ctx, const char *name), void *ctx, struct err *e)
 {
     (void)l, (void)path, (void)new_name, (void)each, (void)ctx;
     return not_here(e);
 }
 
-int library_check(struct library *l, struct err *e)
+int conversations_check(struct conversations *l, struct err *e)
 {
     (void)l;
     return not_here(e);
 }
 
-int library_compact(struct library *l, struct library_size *out, struct err *e)
+int conversations_compact(struct conversations *l, struct conversations_size *out, struct err *e)
 {
     (void)l, (void)out;
     return not_here(e);
 }
 
-int library_open_key(struct library **out, const char *path, const struct library_key *k,
-                     struct err *e)
+int conversations_open_key(struct conversations **out, const char *path,
+                           const struct conversations_key *k, struct err *e)
 {
     (void)k;
-    return library_open(out, path, e);
+    return conversations_open(out, path, e);
 }
 
-bool library_is_encrypted(const struct library *l)
+bool conversations_is_encrypted(const struct conversations *l)
 {
     (void)l;
     return false;
 }
 
-bool library_is_missing(const char *path)
+bool conversations_is_missing(const char *path)
 {
     (void)path;
     return false;
 }
 
-bool library_probe(const char *path, bool *fresh)
+bool conversations_probe(const char *path, bool *fresh)
 {
     (void)path;
     *fresh = false;
     return false;
 }
 
-char *library_secret_new(void)
+char *conversations_secret_new(void)
 {
-    return calloc(1, LIBRARY_PASSPHRASE_MAX);
+    return calloc(1, CONVERSATIONS_PASSPHRASE_MAX);
 }
 
-void library_secret_free(char *secret)
+void conversations_secret_free(char *secret)
 {
     free(secret);
 }

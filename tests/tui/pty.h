@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/str.h"
+#include "base/str.h"
 
 struct pty {
     int fd;

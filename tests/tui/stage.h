@@ -9,16 +9,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/options.h"
-#include "tui/app.h"
-#include "tui/shelf.h"
-#include "tui/utf8.h"
+#include "base/utf8_width.h"
+#include "cli/options.h"
+#include "tui/chat/app.h"
+#include "tui/chat/list_actions.h"
 
 struct stage {
     struct options o;
     struct app app;
     struct grid grid;
-    struct library *library;
+    struct conversations *library;
     struct engine *engine;
     struct session *session;
     struct retention *map;
@@ -43,7 +43,7 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     options_init(&s->o);
     s->o.private_mode = library == NULL;
     struct err e;
-    if (library_open(&s->library, library, &e)) abort();
+    if (conversations_open(&s->library, library, &e)) abort();
     app_init(&s->app, &s->o, ascii, NULL);
     s->app.now_ms = 100000;
     s->app.wall_ms = INT64_C(1767362533000);
@@ -62,7 +62,7 @@ static inline void stage_release(struct stage *s)
 {
     stage_close_session(s);
     engine_close(s->engine);
-    library_close(s->library);
+    conversations_close(s->library);
     grid_release(&s->grid);
     str_release(&s->copied);
     app_release(&s->app);
@@ -176,7 +176,7 @@ static inline void stage_turn(struct stage *s, enum slash how, const char *text,
 
 static inline void stage_list(struct stage *s)
 {
-    shelf_list(&s->app, s->library);
+    list_fill(&s->app, s->library);
 }
 
 static inline void stage_branch(struct stage *s, const char *text)
@@ -223,7 +223,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
     const struct str *text = &row->text;
     struct err e = {0};
     snprintf(s->asked, sizeof s->asked, "%s", str_get(text));
-    if (shelf_act(&s->app, s->library, row)) return;
+    if (list_act(&s->app, s->library, row)) return;
     switch (row->act) {
     case ACT_SAY: stage_turn(s, SLASH_SAY, str_get(text), text->n); break;
     case ACT_CONTINUE: stage_turn(s, SLASH_CONTINUE, "", 0); break;
@@ -242,7 +242,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
         if (s->session) session_set(s->session, &s->app.options);
         break;
     case ACT_RENAME_OPEN:
-        if (library_rename(s->library, session_name(s->session), str_get(text), &e))
+        if (conversations_rename(s->library, session_name(s->session), str_get(text), &e))
             stage_news(s, NEWS_FAILED, e.code, 0, e.text);
         else
             stage_news(s, NEWS_RENAMED, 0, 0, str_get(text));

@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "cli/clipboard.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/clipboard.h"
-#include "tui/draft.h"
-#include "tui/text.h"
+#include "tui/chat/draft.h"
+#include "tui/term/text.h"
 
 static void open_talk(struct stage *s, int turns)
 {
@@ -351,7 +351,7 @@ static void test_circle(void **state)
     struct str out = {0};
     (void)state;
     open_talk(&s, 1);
-    stage_news(&s, NEWS_END, SESSION_CIRCLE, 20, "partial");
+    stage_news(&s, NEWS_END, SESSION_REPETITION, 20, "partial");
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "went in a circle and was stopped"));
     assert_true(s.app.can_continue);
     str_release(&out);
@@ -467,7 +467,7 @@ static void test_rows_move(void **state)
     assert_true(is_listed(&s, "tax-letter2"));
     /* a row that went takes its question along */
     stage_type(&s, "r");
-    assert_int_equal(library_delete(s.library, "tax-letter2", &e), 0);
+    assert_int_equal(conversations_delete(s.library, "tax-letter2", &e), 0);
     stage_list(&s);
     stage_type(&s, "3\r");
     assert_string_equal(s.app.list.error, "tax-letter2 is not there any more");

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/tui/fake_stage.h"
-#include "tui/desktop.h"
+#include "tui/chat/desktop.h"
 
 static const char *update(struct desktop *d, struct stage *s, struct str *out)
 {

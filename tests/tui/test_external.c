@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/base/file.h"
-#include "tui/external.h"
+#include "base/file.h"
+#include "cli/external.h"
 
 static void test_save(void **state)
 {

@@ -10,9 +10,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "cli/slash.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/input.h"
-#include "tui/slash.h"
+#include "tui/term/input.h"
 
 /* ---- editor --------------------------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "tests/tui/fake_stage.h"
-#include "tui/markdown.h"
-#include "tui/text.h"
+#include "tui/chat/markdown.h"
+#include "tui/term/text.h"
 
 /* Lines as they are seen, each with the bytes it covers. */
 struct page {

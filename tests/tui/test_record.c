@@ -12,11 +12,11 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "runtime/base/file.h"
-#include "runtime/base/utf8.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "cli/commands.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/commands.h"
-#include "tui/record.h"
+#include "tui/term/record.h"
 
 enum { W_MAX = 200, H_MAX = 60 };
 
@@ -256,11 +256,11 @@ static void test_errors(void **state)
     assert_null(r);
     assert_non_null(strstr(e.text, "/no/such/folder/file"));
     options_init(&o);
-    assert_int_equal(tui_replay(&o), 2);
+    assert_int_equal(cmd_replay(&o), 2);
     o.args[o.n_args++] = "/no/such/file";
-    assert_int_equal(tui_replay(&o), 1);
+    assert_int_equal(cmd_replay(&o), 1);
     o.args[0] = "README.md";
-    assert_int_equal(tui_replay(&o), 3);
+    assert_int_equal(cmd_replay(&o), 3);
 }
 
 int main(void)

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "cli/ramp.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/ramp.h"
 
 static bool update;
 

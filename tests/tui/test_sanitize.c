@@ -7,9 +7,9 @@
 #include <locale.h>
 #include <cmocka.h>
 
-#include "tui/sanitize.h"
-#include "tui/text.h"
-#include "tui/utf8.h"
+#include "base/utf8_width.h"
+#include "cli/sanitize.h"
+#include "tui/term/text.h"
 
 static const char *const attacks[] = {
     "\033]0;title\007",

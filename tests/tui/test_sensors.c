@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "tests/tui/fake_stage.h"
-#include "tui/bars.h"
-#include "tui/probe.h"
+#include "tui/term/sensors_linux.h"
+#include "tui/view/bars.h"
 
 static char root[64];
 
@@ -55,7 +55,7 @@ static int remove_tree(void **state)
 
 static void test_cpu(void **state)
 {
-    struct probe_cpu p;
+    struct sensors_cpu p;
     struct sensor_reading r = sensor_nothing();
     (void)state;
     put("proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n");
@@ -65,8 +65,8 @@ static void test_cpu(void **state)
     put("sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
     put("sys/class/thermal/thermal_zone1/temp", "47500\n");
     put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "3\n");
-    probe_cpu_open(&p, root);
-    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    sensors_cpu_open(&p, root);
+    sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
     assert_true(isnan(r.cpu.load)); /* a mean needs two looks */
     NEAR(r.cpu.celsius, 47.5);
     assert_true(isnan(r.cpu.watt));
@@ -74,26 +74,26 @@ static void test_cpu(void **state)
     assert_string_equal(r.cpu.throttle, "");
     put("proc/stat", "cpu  150 0 125 750 175 0 0 0 0 0\n"); /* 75 of 200 ticks */
     put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "3\n");
-    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
     NEAR(r.cpu.load, 37.5);
     assert_string_equal(r.cpu.throttle, "none");
     put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "4\n");
-    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
     assert_string_equal(r.cpu.throttle, "thermal");
 }
 
 static void test_nothing_is_known(void **state)
 {
-    struct probe_cpu p;
-    struct probe_jetson board;
+    struct sensors_cpu p;
+    struct sensors_jetson board;
     struct sensor_reading r = sensor_nothing();
     (void)state;
-    probe_cpu_open(&p, root);
-    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
-    probe_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    sensors_cpu_open(&p, root);
+    sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
+    sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
     assert_true(isnan(r.cpu.load) && isnan(r.cpu.celsius) && isnan(r.cpu.watt));
     assert_true(isnan(r.swap_bytes));
-    assert_false(probe_jetson_open(&board, root));
+    assert_false(sensors_jetson_open(&board, root));
 }
 
 /* ---- Jetson ---------------------------------------------------------------------------------- */
@@ -127,7 +127,7 @@ static void put_board(void)
 /* AGX Orin: rails of two monitors add up. */
 static void test_jetson_rails(void **state)
 {
-    struct probe_jetson p;
+    struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
     (void)state;
     put_board();
@@ -138,32 +138,32 @@ static void test_jetson_rails(void **state)
     put("sys/class/hwmon/hwmon3/name", "soctherm_oc\n");
     put("sys/class/hwmon/hwmon3/oc1_event_cnt", "2\n");
     put("sys/class/hwmon/hwmon3/oc2_event_cnt", "0\n");
-    assert_true(probe_jetson_open(&p, root));
-    probe_jetson_read(&p, &out);
+    assert_true(sensors_jetson_open(&p, root));
+    sensors_jetson_read(&p, &out);
     NEAR(out.load, 91.3);
     NEAR(out.celsius, 51);
     NEAR(out.watt, 19.8 + 9.9 + 10);
     assert_true(isnan(out.memory_bytes)); /* the machine's memory is its own */
     assert_string_equal(out.throttle, "");
-    probe_jetson_read(&p, &out);
+    sensors_jetson_read(&p, &out);
     assert_string_equal(out.throttle, "none");
     put("sys/class/hwmon/hwmon3/oc2_event_cnt", "1\n");
-    probe_jetson_read(&p, &out);
+    sensors_jetson_read(&p, &out);
     assert_string_equal(out.throttle, "over-current");
 }
 
 /* Orin NX and Nano: VDD_IN is the whole board's. */
 static void test_jetson_total(void **state)
 {
-    struct probe_jetson p;
+    struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
     (void)state;
     put_board();
     put("sys/devices/platform/gpu.0/load", "7\n");
     put_monitor("sys/class/hwmon/hwmon1", 1, "VDD_IN\n", "5000\n", "1600\n");
     put_monitor("sys/class/hwmon/hwmon1", 2, "VDD_CPU_GPU_CV\n", "5000\n", "400\n");
-    assert_true(probe_jetson_open(&p, root));
-    probe_jetson_read(&p, &out);
+    assert_true(sensors_jetson_open(&p, root));
+    sensors_jetson_read(&p, &out);
     NEAR(out.load, 0.7);
     NEAR(out.watt, 8);
     assert_string_equal(out.throttle, "");
@@ -172,13 +172,13 @@ static void test_jetson_total(void **state)
 /* Without the load's file, as on some kernels: the rest is there, the load is not 0. */
 static void test_jetson_without_load(void **state)
 {
-    struct probe_jetson p;
+    struct sensors_jetson p;
     struct sensor_part out = sensor_nothing().gpu;
     (void)state;
     put_board();
     put_monitor("sys/class/hwmon/hwmon0", 1, "VDD_GPU\n", "5000\n", "1000\n");
-    assert_true(probe_jetson_open(&p, root));
-    probe_jetson_read(&p, &out);
+    assert_true(sensors_jetson_open(&p, root));
+    sensors_jetson_read(&p, &out);
     assert_true(isnan(out.load));
     NEAR(out.watt, 5);
 }
@@ -197,11 +197,11 @@ static const char *nvml_path(const char *which)
 
 static void test_nvml(void **state)
 {
-    struct probe_nvml p;
+    struct sensors_nvml p;
     struct sensor_part out = sensor_nothing().gpu;
     (void)state;
-    assert_true(probe_nvml_open(&p, nvml_path("fake_nvml.so")));
-    probe_nvml_read(&p, &out);
+    assert_true(sensors_nvml_open(&p, nvml_path("fake_nvml.so")));
+    sensors_nvml_read(&p, &out);
     NEAR(out.load, 91);
     NEAR(out.celsius, 71);
     NEAR(out.watt, 298.4);
@@ -209,24 +209,24 @@ static void test_nvml(void **state)
     NEAR(out.memory_bytes, 3e9);
     NEAR(out.memory_max_bytes, 24e9);
     assert_string_equal(out.throttle, "power");
-    probe_nvml_close(&p);
+    sensors_nvml_close(&p);
 }
 
 /* A driver that supports next to nothing. */
 static void test_nvml_poor(void **state)
 {
-    struct probe_nvml p;
+    struct sensors_nvml p;
     struct sensor_part out = sensor_nothing().gpu;
     (void)state;
     setenv("FAKE_NVML", "poor", 1);
-    assert_true(probe_nvml_open(&p, nvml_path("fake_nvml.so")));
-    probe_nvml_read(&p, &out);
+    assert_true(sensors_nvml_open(&p, nvml_path("fake_nvml.so")));
+    sensors_nvml_read(&p, &out);
     unsetenv("FAKE_NVML");
     NEAR(out.load, 91);
     assert_true(isnan(out.celsius) && isnan(out.watt) && isnan(out.memory_bytes));
     assert_string_equal(out.throttle, "");
-    probe_nvml_close(&p);
-    assert_false(probe_nvml_open(&p, "libretain-has-no-such-library.so"));
+    sensors_nvml_close(&p);
+    assert_false(sensors_nvml_open(&p, "libretain-has-no-such-library.so"));
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */

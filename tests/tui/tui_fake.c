@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/options.h"
+#include "cli/commands.h"
+#include "cli/options.h"
 #include "tests/tui/fake_session.h"
-#include "tui/commands.h"
 
 static const struct {
     const char *name;
     int (*run)(const struct options *o);
 } commands[] = {
-    {"chat", tui_chat}, {"generate", tui_generate}, {"list", tui_list},     {"replay", tui_replay},
-    {"show", tui_show}, {"rename", tui_rename},     {"delete", tui_delete},
+    {"chat", cmd_chat}, {"generate", cmd_generate}, {"list", cmd_list},     {"replay", cmd_replay},
+    {"show", cmd_show}, {"rename", cmd_rename},     {"delete", cmd_delete},
 };
 
 static int take_fake_option(const char *name, const char *value)

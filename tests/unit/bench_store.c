@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/arena.h"
-#include "runtime/base/pool.h"
-#include "runtime/evict.h"
-#include "runtime/save.h"
+#include "base/arena.h"
+#include "base/pool.h"
+#include "runtime/cache/evict.h"
+#include "runtime/session/save.h"
 #include "store/store.h"
 
 static struct err err;

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "runtime/engine.h"
-#include "runtime/options.h"
+#include "cli/options.h"
+#include "runtime/forward/engine.h"
 
 static struct engine *engine;
 

@@ -12,18 +12,18 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/pool.h"
-#include "runtime/evict.h"
-#include "runtime/forward.h"
-#include "runtime/heads.h"
-#include "runtime/score.h"
+#include "base/pool.h"
+#include "runtime/cache/evict.h"
+#include "runtime/forward/forward.h"
+#include "runtime/forward/score.h"
+#include "runtime/model/retaining.h"
 
 enum { DIM = 32, HALF = DIM / 2, KV = 2, GROUP = 2, HEADS = KV * GROUP, N = 48, ROW = 8 * DIM };
 
 struct layer {
     struct model model;
     struct policy policy;
-    struct heads heads;
+    struct retaining heads;
     struct forward f;
     struct cache c;
     struct arena scratch, units;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/str.h"
-#include "runtime/gguf.h"
+#include "base/str.h"
+#include "runtime/model/gguf.h"
 
 struct maker {
     struct str keys, tensors, file;

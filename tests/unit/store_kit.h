@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/base/str.h"
+#include "base/str.h"
 #include "store/store.h"
 
 struct fixture {

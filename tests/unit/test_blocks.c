@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/blocks.h"
-#include "runtime/gguf.h"
+#include "runtime/model/blocks.h"
+#include "runtime/model/gguf.h"
 #include "tests/unit/data.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -8,7 +8,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "runtime/chat.h"
+#include "runtime/token/chat_template.h"
 #include "tests/unit/make_vocab.h"
 
 /* ---- rendering ------------------------------------------------------------------------------- */

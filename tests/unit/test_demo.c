@@ -12,10 +12,10 @@
 
 #include <cjson/cJSON.h>
 
-#include "runtime/base/file.h"
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/options.h"
+#include "base/file.h"
+#include "cli/options.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
 
 static const cJSON *get(const cJSON *o, const char *key)
 {

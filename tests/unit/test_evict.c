@@ -9,10 +9,11 @@
 
 #include <cmocka.h>
 
-#include "runtime/base/pool.h"
-#include "runtime/evict.h"
-#include "runtime/segment.h"
-#include "runtime/sampler.h"
+#include "base/pool.h"
+#include "base/random.h"
+#include "runtime/cache/evict.h"
+#include "runtime/cache/segment.h"
+#include "runtime/token/sampler.h"
 
 enum { DIM = 32, CAPACITY = 64, MANY = 900 };
 

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/options.h"
+#include "cli/options.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
 
 #define FOLDER "tests/golden/families/"
 

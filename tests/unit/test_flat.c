@@ -11,13 +11,13 @@
 
 #include <cmocka.h>
 
-#include "quant/recall.h"
-#include "runtime/base/str.h"
-#include "runtime/base/system.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "base/str.h"
+#include "base/system.h"
+#include "cli/options.h"
+#include "quant/eval/task_words.h"
+#include "runtime/session/session.h"
 
-static void feed(struct session *s, const struct recall_turn *t)
+static void feed(struct session *s, const struct words_turn *t)
 {
     const struct chat_message m[] = {{CHAT_USER, t->user}, {CHAT_ASSISTANT, t->assistant}};
     const struct session_sink silent = {0};
@@ -29,7 +29,7 @@ static struct session_stats grow_to(struct session *s, struct recall *r, int64_t
 {
     struct session_stats st;
     for (session_stats(s, &st); st.n_tokens < n_tokens; session_stats(s, &st))
-        feed(s, recall_filler(r));
+        feed(s, words_filler(r));
     return st;
 }
 
@@ -53,8 +53,8 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     o.sampling.temperature = 0;
     if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
     if (session_open(&s, g, NULL, &o, NULL, &e)) fail_msg("%s", e.text);
-    assert_int_equal(recall_open(&r, 1, 1), 0);
-    feed(s, recall_fact(r, 0));
+    assert_int_equal(words_open(&r, 1, 1), 0);
+    feed(s, words_fact(r, 0));
 
     struct session_stats early = grow_to(s, r, 4000);
     size_t heap = mallinfo2().uordblks;
@@ -75,12 +75,12 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     struct str text = {0};
     struct session_sink k = {.ctx = &text, .text = take_text};
     enum session_end end;
-    recall_question(r, 0, &question, &answer, &value);
+    words_question(r, 0, &question, &answer, &value);
     assert_int_equal(session_say(s, question, strlen(question), &k, &end, &e), 0);
     printf("%s -> %s (%s)\n", question, str_get(&text), value);
     assert_non_null(strstr(str_get(&text), value));
     str_release(&text);
-    recall_close(r);
+    words_close(r);
     session_close(s);
     engine_close(g);
 }

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/options.h"
+#include "cli/options.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
 #include "tests/unit/data.h"
 
 enum { N_POS = 96, N_VOCAB = 4096 };

@@ -14,17 +14,17 @@
 
 #include <cjson/cJSON.h>
 
+#include "base/file.h"
+#include "base/pool.h"
+#include "cli/options.h"
 #include "kernels/kernels.h"
-#include "quant/heads_net.h"
-#include "quant/heads_sample.h"
-#include "quant/heads_watch.h"
-#include "runtime/base/file.h"
-#include "runtime/base/pool.h"
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/evict.h"
-#include "runtime/options.h"
-#include "runtime/score.h"
+#include "quant/heads/heads_net.h"
+#include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_watch.h"
+#include "runtime/cache/evict.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/score.h"
 
 /* ---- the network ----------------------------------------------------------------------------- */
 

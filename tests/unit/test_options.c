@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/options.h"
+#include "cli/options.h"
 
 #define CHAT (OPTIONS_MODEL | OPTIONS_MEMORY | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT)
 #define GENERATE                                                                           \

@@ -11,11 +11,12 @@
 
 #include <cmocka.h>
 
-#include "runtime/context.h"
-#include "runtime/engine.h"
-#include "runtime/options.h"
-#include "runtime/sampler.h"
-#include "runtime/segment.h"
+#include "base/random.h"
+#include "cli/options.h"
+#include "runtime/cache/segment.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+#include "runtime/token/sampler.h"
 #include "tests/unit/engine_kit.h"
 #include "tests/unit/layer_kit.h"
 

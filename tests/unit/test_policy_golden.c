@@ -120,7 +120,7 @@ static struct layer *layer_of(const struct expected *x)
                              : a == POLICY_ADA  ? CACHE_LAYER
                                                 : CACHE_HEAD;
     struct layer *l = layer_new(x->policy, x->window, share, SEED, pool);
-    l->heads = (struct heads){.label_is_share = true, .label_mean = mean, .label_std = std};
+    l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
     l->f.heads = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
     return l;

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/pool.h"
+#include "base/pool.h"
 
 #define PARTS_MAX 600
 

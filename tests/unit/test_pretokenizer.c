@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/str.h"
-#include "runtime/pretokenizer.h"
+#include "base/str.h"
+#include "runtime/token/pretokenizer.h"
 
 #define PIECES_MAX 16
 

@@ -15,14 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "quant/commands.h"
-#include "quant/encode.h"
-#include "quant/gguf_write.h"
-#include "quant/source.h"
-#include "runtime/base/file.h"
-#include "runtime/blocks.h"
-#include "runtime/gguf.h"
-#include "runtime/options.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "quant/convert/encode.h"
+#include "quant/convert/gguf_write.h"
+#include "quant/convert/source.h"
+#include "runtime/model/blocks.h"
+#include "runtime/model/gguf.h"
 #include "tests/unit/data.h"
 #include "tests/unit/make_gguf.h"
 
@@ -223,7 +223,7 @@ static int run(const struct folder *f, const char *type, bool force)
     o.type = type;
     o.force = force;
     o.threads = 2;
-    return quant_quantize(&o);
+    return cmd_quantize(&o);
 }
 
 static void check_digests(const struct gguf *g)

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "runtime/cache.h"
-#include "runtime/library.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "cli/options.h"
+#include "runtime/cache/cache.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
 #include "tests/unit/engine_kit.h"
 
 /* ---- the picture ----------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ struct compare {
     int n;
 };
 
-static int compare_message(void *ctx, const struct library_message *m)
+static int compare_message(void *ctx, const struct conversations_message *m)
 {
     struct compare *c = ctx;
     c->n++;
@@ -198,7 +198,7 @@ static void test_tokens_spell_the_text(void **state)
     char dir[] = "/tmp/retain-test-XXXXXX", path[64], command[64];
     struct spelled live = {0}, again = {0};
     struct session_sink k = {.ctx = &live, .tokens = on_tokens, .text = on_text};
-    struct library *l;
+    struct conversations *l;
     struct session *s;
     struct options o;
     struct err e;
@@ -212,7 +212,7 @@ static void test_tokens_spell_the_text(void **state)
     o.new_conversation = true;
     o.system = "You are asked: What is my locker code?";
     o.sampling.temperature = 0;
-    if (library_open(&l, path, &e)) fail_msg("%s", e.text);
+    if (conversations_open(&l, path, &e)) fail_msg("%s", e.text);
     if (session_open(&s, engine, l, &o, &k, &e)) fail_msg("%s", e.text);
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         enum session_end end;
@@ -229,7 +229,7 @@ static void test_tokens_spell_the_text(void **state)
         assert_int_equal(n, live.answer.n);
     }
     struct compare compare = {&live, 0};
-    assert_int_equal(library_messages(l, session_name(s), compare_message, &compare, &e), 0);
+    assert_int_equal(conversations_messages(l, session_name(s), compare_message, &compare, &e), 0);
     assert_int_equal(compare.n, 2 * sizeof said / sizeof *said);
     session_close(s);
     o.new_conversation = false;
@@ -239,7 +239,7 @@ static void test_tokens_spell_the_text(void **state)
     assert_int_equal(again.n, live.n);
     assert_memory_equal(again.bytes, live.bytes, sizeof *live.bytes * (size_t)live.n);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&live.answer);
     snprintf(command, sizeof command, "rm -r '%s'", dir);
     assert_int_equal(system(command), 0);

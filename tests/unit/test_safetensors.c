@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "quant/commands.h"
-#include "quant/convert_vocab.h"
-#include "quant/json.h"
-#include "quant/safetensors.h"
-#include "runtime/engine.h"
-#include "runtime/gguf.h"
-#include "runtime/options.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "quant/convert/convert_vocab.h"
+#include "quant/convert/json.h"
+#include "quant/convert/safetensors.h"
+#include "runtime/forward/engine.h"
+#include "runtime/model/gguf.h"
 #include "tests/unit/make_gguf.h"
 #include "tests/unit/make_vocab.h"
 
@@ -342,7 +342,7 @@ static int run(const struct folder *f, const char *type, bool calibrated)
     o.force = true;
     o.threads = 1;
     o.calibrate = calibrated ? text : NULL;
-    return quant_quantize(&o);
+    return cmd_quantize(&o);
 }
 
 static void check_tokenizer(const struct engine *g)

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sampler.h"
+#include "base/random.h"
+#include "runtime/token/sampler.h"
 
 #define N_MAX 64
 

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "runtime/cache.h"
+#include "cli/ramp.h"
+#include "runtime/cache/cache.h"
 #include "tests/tui/stage.h"
-#include "tui/bars.h"
-#include "tui/ramp.h"
+#include "tui/view/bars.h"
 
 static FILE *dumps;
 static struct stage s;

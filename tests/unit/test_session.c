@@ -17,10 +17,10 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "runtime/cache.h"
-#include "runtime/library.h"
-#include "runtime/options.h"
-#include "runtime/session.h"
+#include "cli/options.h"
+#include "runtime/cache/cache.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
 #include "store/store.h"
 #include "tests/unit/engine_kit.h"
 
@@ -85,13 +85,13 @@ static char *temporary(void)
     return path;
 }
 
-static struct library *open_library(const char *dir)
+static struct conversations *open_library(const char *dir)
 {
     char path[128];
-    struct library *l;
+    struct conversations *l;
     struct err e;
     snprintf(path, sizeof path, "%s/retain.db", dir);
-    if (library_open(&l, path, &e)) fail_msg("%s", e.text);
+    if (conversations_open(&l, path, &e)) fail_msg("%s", e.text);
     return l;
 }
 
@@ -118,7 +118,7 @@ static struct options options_of(const char *policy, const char *kv, float tempe
     return o;
 }
 
-static struct session *open_session(struct library *l, struct options o, bool again)
+static struct session *open_session(struct conversations *l, struct options o, bool again)
 {
     struct session *s;
     struct err e;
@@ -162,14 +162,14 @@ static void resume_equals_never_stopped(struct options o)
 {
     struct log once = {0}, often = {0};
     char *dir_a = temporary(), *dir_b = temporary();
-    struct library *a = open_library(dir_a), *b = open_library(dir_b);
+    struct conversations *a = open_library(dir_a), *b = open_library(dir_b);
     struct session *x = open_session(a, o, false), *y = open_session(b, o, false);
     struct session_stats st;
     for (int i = 0; i < N_SAID; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);
         session_close(y);
-        library_close(b);
+        conversations_close(b);
         b = open_library(dir_b);
         y = open_session(b, o, true);
         session_stats(y, &st);
@@ -182,8 +182,8 @@ static void resume_equals_never_stopped(struct options o)
     assert_true(once.n_evicted > 0);
     session_close(x);
     session_close(y);
-    library_close(a);
-    library_close(b);
+    conversations_close(a);
+    conversations_close(b);
     str_release(&once.text);
     str_release(&often.text);
     remove_library(dir_a);
@@ -208,18 +208,18 @@ static void test_resume_sink(void **state)
     resume_equals_never_stopped(options_of("sink", "f16", 0.7f));
 }
 
-static int take_bytes(void *ctx, const struct library_entry *c)
+static int take_bytes(void *ctx, const struct conversations_entry *c)
 {
     *(int64_t *)ctx = c->cache_bytes;
     return 0;
 }
 
 /* Of the only conversation. */
-static int64_t cache_bytes(struct library *l)
+static int64_t cache_bytes(struct conversations *l)
 {
     int64_t bytes = -1;
     struct err e;
-    assert_int_equal(library_list(l, take_bytes, &bytes, &e), 0);
+    assert_int_equal(conversations_list(l, take_bytes, &bytes, &e), 0);
     return bytes;
 }
 
@@ -287,7 +287,7 @@ static void test_twenty_random_conversations(void **state)
         random_state = (uint64_t)i + 1;
         random_options(&p);
         char *dir = temporary();
-        struct library *l = open_library(dir);
+        struct conversations *l = open_library(dir);
         struct session *x = open_session(NULL, p.o, false), *y = open_session(l, p.o, false);
         for (int turn = 0; turn < 6; turn++) {
             struct session_stats st;
@@ -309,7 +309,7 @@ static void test_twenty_random_conversations(void **state)
         n_evicted += once.n_evicted;
         session_close(x);
         session_close(y);
-        library_close(l);
+        conversations_close(l);
         str_release(&once.text);
         str_release(&often.text);
         remove_library(dir);
@@ -345,7 +345,7 @@ static void rewind_to(struct session *s, int64_t turn)
 static void rewind_is_exact(struct options o)
 {
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct session *y = open_session(l, o, false);
     struct log all = {0};
     for (int i = 0; i < N_SAID; i++) say(y, said[i], &all);
@@ -373,7 +373,7 @@ static void rewind_is_exact(struct options o)
         rewind_to(y, k);
     }
     session_close(y);
-    library_close(l);
+    conversations_close(l);
     str_release(&all.text);
     remove_library(dir);
 }
@@ -408,7 +408,7 @@ static void test_regenerate_policies_with_memory(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct options o = options_of(names[i], "q8", 0);
         char *dir = temporary();
-        struct library *l = open_library(dir);
+        struct conversations *l = open_library(dir);
         struct log once = {0}, again = {0};
         struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         struct session_sink k = sink_of(&again);
@@ -433,7 +433,7 @@ static void test_regenerate_policies_with_memory(void **state)
         assert_true(once.n_evicted > 0);
         session_close(x);
         session_close(y);
-        library_close(l);
+        conversations_close(l);
         str_release(&once.text);
         str_release(&again.text);
         remove_library(dir);
@@ -446,7 +446,7 @@ static void test_rewind_beyond_the_log(void **state)
     (void)state;
     struct options o = options_of("sink", "q4", 0);
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct log log = {0};
     o.rewind = 1;
     o.budget = "20";
@@ -471,7 +471,7 @@ static void test_rewind_beyond_the_log(void **state)
     s = open_session(NULL, o, false);
     assert_int_equal(session_rewind(s, 0, NULL, &e), ERR_USAGE);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
@@ -481,7 +481,7 @@ static void test_regenerate(void **state)
     (void)state;
     struct options o = options_of("locret", "q4", 4.0f);
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct log first = {0}, log = {0};
     struct session *s = open_session(l, o, false);
     struct session_sink k = sink_of(&log);
@@ -508,7 +508,7 @@ static void test_regenerate(void **state)
     rewind_to(s, 2);
     assert_int_equal(reread(s), 0);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&first.text);
     str_release(&log.text);
     remove_library(dir);
@@ -519,7 +519,7 @@ static void test_branch(void **state)
     (void)state;
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct log log = {0};
     struct session *x = open_session(NULL, o, false), *s = open_session(l, o, false), *b;
     struct err e;
@@ -541,8 +541,8 @@ static void test_branch(void **state)
     session_close(x);
     session_close(s);
     session_close(b);
-    assert_int_equal(library_check(l, &e), 0);
-    library_close(l);
+    assert_int_equal(conversations_check(l, &e), 0);
+    conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
@@ -553,7 +553,7 @@ static void test_read_only(void **state)
     (void)state;
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary(), name[128];
-    struct library *a = open_library(dir), *b = open_library(dir);
+    struct conversations *a = open_library(dir), *b = open_library(dir);
     struct log log = {0};
     struct session *s = open_session(a, o, false), *v;
     struct session_sink k = sink_of(&log);
@@ -589,8 +589,8 @@ static void test_read_only(void **state)
     o.read_only = true;
     assert_int_equal(session_open(&v, engine, b, &o, NULL, &e), ERR_USAGE);
     session_close(s);
-    library_close(a);
-    library_close(b);
+    conversations_close(a);
+    conversations_close(b);
     str_release(&log.text);
     remove_library(dir);
 }
@@ -602,7 +602,7 @@ static void test_switching(void **state)
     (void)state;
     struct options o = options_of("h2o", "q4", 0);
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct log log = {0};
     size_t used[2] = {0};
     for (int i = 0; i < 24; i++) {
@@ -617,7 +617,7 @@ static void test_switching(void **state)
         used[i >= 12] = mallinfo2().uordblks;
     }
     assert_true(used[1] <= used[0] + 16384); /* the text in `log` aside, nothing stays */
-    library_close(l);
+    conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
@@ -628,7 +628,7 @@ static void test_the_file_stays_small(void **state)
     (void)state;
     struct options o = options_of("random", "q4", 0.8f);
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct log log = {0};
     o.budget = "24";
     o.reserve = 8;
@@ -652,7 +652,7 @@ static void test_the_file_stays_small(void **state)
     same_cache(x, s);
     session_close(x);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
@@ -682,7 +682,7 @@ static void test_stop_and_continue(void **state)
     struct log whole = {0}, parts = {.stop_after = 5};
     struct options o = options_of("locret", "q4", 0);
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&parts);
     enum session_end end;
@@ -700,7 +700,7 @@ static void test_stop_and_continue(void **state)
     /* The second part may be longer: each answer has its own limit of tokens. */
     assert_memory_equal(whole.text.data, parts.text.data, whole.text.n - 1);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&whole.text);
     str_release(&parts.text);
     remove_library(dir);
@@ -712,7 +712,7 @@ static void test_other_format_is_replayed(void **state)
     (void)state;
     struct log log = {0};
     char *dir = temporary();
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     struct session *s = open_session(l, options_of("sink", "q4", 0), false);
     struct session_stats st;
     say(s, said[0], &log);
@@ -729,15 +729,15 @@ static void test_other_format_is_replayed(void **state)
     session_stats(s, &st);
     assert_int_equal(st.n_reread, 0);
     session_close(s);
-    library_close(l);
+    conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
 
 /* A state that says of the cache what cannot be, under a checksum that is right. */
-static void forge_n_run(struct library *l, const char *n_run)
+static void forge_n_run(struct conversations *l, const char *n_run)
 {
-    struct store *store = library_store(l);
+    struct store *store = conversations_store(l);
     struct store_conversation c;
     struct str forged = {0};
     struct err e;
@@ -777,7 +777,7 @@ static void test_damaged_caches_are_replayed(void **state)
     struct options o = options_of("sink", "q4", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *dir = temporary(), path[128];
-        struct library *l = open_library(dir);
+        struct conversations *l = open_library(dir);
         struct session *s = open_session(l, o, false);
         struct log log = {0};
         sqlite3 *db;
@@ -800,7 +800,7 @@ static void test_damaged_caches_are_replayed(void **state)
         s = open_session(l, o, true);
         assert_int_equal(reread(s), 0);
         session_close(s);
-        library_close(l);
+        conversations_close(l);
         str_release(&log.text);
         remove_library(dir);
     }
@@ -864,8 +864,8 @@ static int keep_row(void *ctx, const struct store_tail *t)
  * right. */
 static void forge_tail(const char *dir, uint32_t pos)
 {
-    struct library *l = open_library(dir);
-    struct store *store = library_store(l);
+    struct conversations *l = open_library(dir);
+    struct store *store = conversations_store(l);
     struct store_conversation c;
     struct tail tail = {.n = 0};
     struct err e;
@@ -879,7 +879,7 @@ static void forge_tail(const char *dir, uint32_t pos)
         free((void *)(uintptr_t)row->text);
         free((void *)(uintptr_t)row->units);
     }
-    library_close(l);
+    conversations_close(l);
 }
 
 /* They are believed no more than other units. */
@@ -895,12 +895,12 @@ static void test_forged_answer(void **state)
         struct log log = {0};
         crash(dir, o);
         forge_tail(dir, positions[i]);
-        struct library *l = open_library(dir);
+        struct conversations *l = open_library(dir);
         struct session *s = open_session(l, o, true);
         assert_non_null(strstr(session_notice(s), "does not fit"));
         say(s, said[5], &log);
         session_close(s);
-        library_close(l);
+        conversations_close(l);
         str_release(&log.text);
         remove_library(dir);
     }
@@ -922,7 +922,7 @@ static void test_crash_keeps_scores(void **state)
     o.n_predict = CRASH_AFTER + 1;
     o.ignore_end = true;
     crash(dir, o);
-    struct library *l = open_library(dir);
+    struct conversations *l = open_library(dir);
     o.n_predict = 1;
     struct session *cut = open_session(l, o, true);
     o.n_predict = CRASH_AFTER + 1;
@@ -945,7 +945,7 @@ static void test_crash_keeps_scores(void **state)
         }
     session_close(cut);
     session_close(whole);
-    library_close(l);
+    conversations_close(l);
     str_release(&log.text);
     str_release(&rest.text);
     remove_library(dir);
@@ -984,7 +984,7 @@ static void test_a_circle_ends(void **state)
     enum session_end end;
     struct err e;
     assert_int_equal(session_say(s, text, strlen(text), &k, &end, &e), 0);
-    assert_int_equal(end, SESSION_CIRCLE);
+    assert_int_equal(end, SESSION_REPETITION);
     assert_true(session_can_continue(s));
     o.n_predict = 1000;
     o.ignore_end = true;

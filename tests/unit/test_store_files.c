@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/base/file.h"
+#include "base/file.h"
 
 /* ---- older files ----------------------------------------------------------------------------- */
 

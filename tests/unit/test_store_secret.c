@@ -4,7 +4,7 @@
 
 #include <sodium.h>
 
-#include "runtime/base/file.h"
+#include "base/file.h"
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "runtime/sampler.h"
-#include "runtime/tokenizer.h"
+#include "base/random.h"
+#include "runtime/token/tokenizer.h"
 #include "tests/unit/make_vocab.h"
 
 static struct tokenizer *open_made(struct maker *m)

@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "kernels/kernels.h"
-#include "quant/torch_file.h"
-#include "runtime/base/file.h"
-#include "runtime/gguf.h"
+#include "quant/heads/torch_file.h"
+#include "runtime/model/gguf.h"
 
 static struct str file;
 

@@ -1,0 +1,45 @@
+#include "base/arena.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "base/size.h"
+
+void arena_init_plan(struct arena *a, const char *tag)
+{
+    *a = (struct arena){.tag = tag};
+}
+
+int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
+{
+    *a = (struct arena){.tag = tag};
+    if (bytes == 0) return 0;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return err_set(e, ERR_FIT,
+                       "the system has no %zu bytes for %s; use a smaller --budget or model", bytes,
+                       tag);
+    /* Weights and cache are read from end to end: fewer, larger pages spare address lookups. */
+    madvise(p, bytes, MADV_HUGEPAGE);
+    a->base = p;
+    a->bytes = bytes;
+    return 0;
+}
+
+void arena_release(struct arena *a)
+{
+    if (a->base) munmap(a->base, a->bytes);
+    *a = (struct arena){.tag = a->tag};
+}
+
+void *arena_take(struct arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    bool ok = size_mul(n, size, &bytes);
+    assert(ok);
+    bytes = size_align(bytes, ARENA_ALIGN);
+    char *p = a->base ? a->base + a->used : NULL;
+    ok = ok && size_add(a->used, bytes, &a->used);
+    assert(ok && (!a->base || a->used <= a->bytes));
+    return p;
+}

@@ -1,0 +1,443 @@
+#include "base/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How a job ends safely
+ *
+ * A job's parts are split evenly into one share per thread, a word that holds where it begins and
+ * ends, and the span. Its thread takes spans of parts from the front, and who has nothing left from
+ * the back of others, by compare-and-swap: whoever succeeds owns parts of the job that is current
+ * at that moment, and that job cannot end before they are reported done, so fn and ctx may be read
+ * after the swap, and only then. A worker that wakes late finds either empty shares (it touches
+ * nothing) or the next job's (it helps with that one). So the caller waits for parts, never for
+ * workers, and no generation counter has to be compared.
+ *
+ * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
+ * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,
+ * both sequentially consistent, so one of the two always sees the other.
+ *
+ * Beside foreign threads
+ *
+ * A worker that the scheduler put on the caller's core moves away: both would wait for each other
+ * there. One that has to share its own core is taken off it wherever it stands, and the caller
+ * waits for the parts it holds until it comes back, for milliseconds. Once that happened several
+ * times, it goes by itself, between parts and before its time slice is over, and comes back when
+ * the other thread has used up its own; the caller takes all parts meanwhile. */
+
+#define LINE        64 /* bytes of a cache line: who writes one must not slow down readers of it */
+#define THREADS_MAX 1024
+/* Longer than the gaps between the kernels of one token, far shorter than a scheduler's time slice:
+ * a foreign thread that needs this core loses at most this much. */
+#define SPIN_NS 30000
+
+#define HELD_UP_NS 500000   /* so long the caller sleeps for a worker that was taken off its core */
+#define SOON_NS    20000000 /* several times in a row, none later than this after the last … */
+#define IN_A_ROW   4
+#define CROWDED_NS 100000000 /* … and the core is crowded for so long */
+#define RUN_NS     1000000   /* there: time slices of Linux take 0.7 ms and more */
+#define REST_NS    1500000
+
+struct worker {
+    struct pool *pool;
+    pthread_t id;
+    int thread;
+    long n_taken_off;   /* how often it had been when it looked last */
+    int64_t held_up_ns; /* when it held the caller up last, and how often in a row */
+    int n_held_up;
+    int64_t crowded_ns; /* its core is crowded until then; 0 = it is not */
+    int64_t running_ns; /* since when it runs, while crowded */
+};
+
+/* Parts nobody has taken, and how many are taken at once: begin | end << 24 | span << 48. All in
+ * one word, so that whoever takes some knows the span of the job they belong to. */
+struct share {
+    _Alignas(LINE) _Atomic uint64_t left;
+};
+
+enum { PARTS_BITS = 24, PARTS_MASK = (1 << PARTS_BITS) - 1 };
+
+static uint64_t share_word(uint64_t begin, uint64_t end, uint64_t span)
+{
+    return begin | end << PARTS_BITS | span << (2 * PARTS_BITS);
+}
+
+struct pool {
+    /* written by the caller for each job, read by whoever holds a part */
+    _Alignas(LINE) void (*fn)(void *ctx, int begin, int end, int thread);
+    void *ctx;
+    atomic_int caller_cpu;
+    _Alignas(LINE) _Atomic uint32_t n_jobs; /* futex of the workers */
+    _Atomic uint32_t n_asleep;
+    atomic_bool closing;
+    _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
+    _Atomic int64_t caller_asleep;            /* since then; 0 = it is awake */
+    /* fixed after pool_open */
+    _Alignas(LINE) int n_threads;
+    int n_started; /* workers that run */
+    int64_t spin_ns;
+    struct share *shares; /* [n_threads] */
+    struct worker *workers;
+};
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("pause" ::: "memory");
+#elif defined(__aarch64__)
+    /* `yield` is a no-op on most cores; isb waits about as long as pause does */
+    __asm__ volatile("isb" ::: "memory");
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* Waits until *word is not `seen`; false when the time to spin is over and it still is. */
+static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
+{
+    if (spin_ns == 0) return atomic_load_explicit(word, memory_order_acquire) != seen;
+    for (int64_t end = 0;;) {
+        /* Pauses take 1 to 140 cycles depending on the core, so the clock decides, rarely asked. */
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
+            cpu_relax();
+        }
+        int64_t now = now_ns();
+        if (end == 0) end = now + spin_ns;
+        if (now >= end) return false;
+    }
+}
+
+/* Takes a span of parts, about half of one where little is left: with short last spans threads end
+ * together, but each part of them may cost more. */
+static uint32_t take(_Atomic uint64_t *left, bool front, uint32_t *first)
+{
+    uint64_t seen = atomic_load_explicit(left, memory_order_relaxed);
+    for (;;) {
+        uint32_t begin = seen & PARTS_MASK, end = seen >> PARTS_BITS & PARTS_MASK, n = end - begin;
+        uint32_t span = (uint32_t)(seen >> (2 * PARTS_BITS));
+        if (n == 0) return 0;
+        if (n >= 2 * span)
+            n = span;
+        else if (n > (span + 1) / 2)
+            n = (n + 1) / 2;
+        *first = front ? begin : end - n;
+        begin += front ? n : 0;
+        end -= front ? 0 : n;
+        if (atomic_compare_exchange_weak_explicit(left, &seen, share_word(begin, end, span),
+                                                  memory_order_acquire, memory_order_relaxed))
+            return n;
+    }
+}
+
+/* The caller slept until this worker's parts were done. */
+static void held_up(struct worker *w, int64_t since_ns)
+{
+    struct rusage u;
+    int64_t now = now_ns();
+    if (!w->pool->spin_ns || now - since_ns < HELD_UP_NS || getrusage(RUSAGE_THREAD, &u)) return;
+    if (u.ru_nivcsw == w->n_taken_off) return;
+    w->n_taken_off = u.ru_nivcsw;
+    w->n_held_up = now - w->held_up_ns < SOON_NS ? w->n_held_up + 1 : 1;
+    w->held_up_ns = w->running_ns = now;
+    if (w->n_held_up >= IN_A_ROW) w->crowded_ns = now + CROWDED_NS;
+}
+
+/* On a crowded core: leaves it for a while when it is time. */
+static void make_way(struct worker *w)
+{
+    int64_t now = now_ns();
+    if (now - w->running_ns < RUN_NS) return;
+    if (now > w->crowded_ns) w->crowded_ns = 0;
+    nanosleep(&(struct timespec){0, REST_NS}, NULL);
+    w->running_ns = now_ns();
+}
+
+/* From the caller's core to another this thread may use. */
+static void move_away(int cpu)
+{
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    others = all;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others)) return;
+    sched_setaffinity(0, sizeof all, &all);
+}
+
+/* Takes and runs parts until none is left. w: NULL for the caller. */
+static void run_parts(struct pool *p, int thread, struct worker *w)
+{
+    uint32_t first, n;
+    for (int i = 0; i < p->n_threads; i++) {
+        struct share *s = &p->shares[(thread + i) % p->n_threads];
+        while ((n = take(&s->left, i == 0, &first))) {
+            p->fn(p->ctx, (int)first, (int)(first + n), thread);
+            /* From here on the job may be over and the next one begun. */
+            bool last = atomic_fetch_sub(&p->n_undone, n) == n;
+            int64_t since_ns = last ? atomic_load(&p->caller_asleep) : 0;
+            if (since_ns) futex_wake(&p->n_undone, 1);
+            if (w && since_ns) held_up(w, since_ns);
+            if (w && w->crowded_ns) make_way(w);
+        }
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct pool *p = w->pool;
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(&p->n_jobs, memory_order_acquire);
+        if (atomic_load(&p->closing)) return NULL;
+        int cpu = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+        if (p->spin_ns && cpu >= 0 && sched_getcpu() == cpu) move_away(cpu);
+        run_parts(p, w->thread, w);
+        if (spin_while(&p->n_jobs, seen, p->spin_ns)) continue;
+        atomic_fetch_add(&p->n_asleep, 1);
+        while (atomic_load(&p->n_jobs) == seen) futex_wait(&p->n_jobs, seen);
+        atomic_fetch_sub(&p->n_asleep, 1);
+    }
+}
+
+static void wait_done(struct pool *p)
+{
+    int64_t spin_ns = p->spin_ns;
+    for (;;) {
+        uint32_t left = atomic_load_explicit(&p->n_undone, memory_order_acquire);
+        if (left == 0) return;
+        /* Every part that ends starts the time to spin again. */
+        if (spin_while(&p->n_undone, left, spin_ns)) continue;
+        atomic_store(&p->caller_asleep, now_ns());
+        while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
+        atomic_store(&p->caller_asleep, 0);
+    }
+}
+
+void pool_run_spans(struct pool *p, int n_parts, int span,
+                    void (*fn)(void *ctx, int begin, int end, int thread), void *ctx)
+{
+    assert(n_parts <= PARTS_MASK && span > 0 && span <= UINT16_MAX);
+    if (p->n_threads == 1 || n_parts <= 1) {
+        for (int i = 0; i < n_parts; i += span)
+            fn(ctx, i, n_parts - i < span ? n_parts : i + span, 0);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
+    atomic_store_explicit(&p->n_undone, (uint32_t)n_parts, memory_order_relaxed);
+    for (int i = 0; i < p->n_threads; i++) {
+        uint64_t begin = (uint64_t)n_parts * (uint64_t)i / (uint64_t)p->n_threads;
+        uint64_t end = (uint64_t)n_parts * (uint64_t)(i + 1) / (uint64_t)p->n_threads;
+        atomic_store_explicit(&p->shares[i].left, share_word(begin, end, (uint64_t)span),
+                              memory_order_release);
+    }
+    atomic_fetch_add(&p->n_jobs, 1);
+    uint32_t n_asleep = atomic_load(&p->n_asleep);
+    if (n_asleep) futex_wake(&p->n_jobs, n_parts - 1);
+    run_parts(p, 0, NULL);
+    wait_done(p);
+}
+
+struct parts {
+    void (*fn)(void *ctx, int part, int thread);
+    void *ctx;
+};
+
+static void each_part(void *ctx, int begin, int end, int thread)
+{
+    const struct parts *p = ctx;
+    for (int i = begin; i < end; i++) p->fn(p->ctx, i, thread);
+}
+
+void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx)
+{
+    struct parts parts = {fn, ctx};
+    pool_run_spans(p, n_parts, 1, each_part, &parts);
+}
+
+int pool_n_threads(const struct pool *p)
+{
+    return p->n_threads;
+}
+
+/* ---- how many cores -------------------------------------------------------------------------- */
+
+static int affinity_cpus(void)
+{
+    /* EINVAL: the kernel's set is larger than ours. */
+    for (size_t n = 1024; n <= 1u << 20; n *= 2) {
+        cpu_set_t *set = CPU_ALLOC(n);
+        if (!set) break;
+        int rc = sched_getaffinity(0, CPU_ALLOC_SIZE(n), set);
+        int count = rc == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE(n), set) : 0;
+        CPU_FREE(set);
+        if (rc == 0 && count > 0) return count;
+        if (errno != EINVAL) break;
+    }
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < INT_MAX ? (int)n : 1;
+}
+
+/* The first `n` integers of a file; false when it is missing or holds something else ("max"). */
+static bool read_numbers(const char *path, long long *out, int n)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) ok = fscanf(f, "%lld", &out[i]) == 1;
+    fclose(f);
+    return ok;
+}
+
+/* Cores a control group grants, 0 = no limit. v2: cpu.max "QUOTA PERIOD"; v1: two files. */
+static long long group_quota(const char *mount, const char *group)
+{
+    char path[4352];
+    long long v[2];
+    snprintf(path, sizeof path, "%s%s/cpu.max", mount, group);
+    if (!read_numbers(path, v, 2)) {
+        snprintf(path, sizeof path, "%s%s/cpu.cfs_quota_us", mount, group);
+        if (!read_numbers(path, &v[0], 1)) return 0;
+        snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, group);
+        if (!read_numbers(path, &v[1], 1)) return 0;
+    }
+    if (v[0] <= 0 || v[1] <= 0) return 0;
+    return v[0] / v[1] + (v[0] % v[1] != 0);
+}
+
+/* The tightest quota of the group and all groups above it. A path of the host that is not mounted
+ * here (cgroup v1 in a container) is skipped, and its mount's root is what counts. */
+static int group_cpus(int n_cpus, const char *mount, char *group)
+{
+    for (;;) {
+        if (!strcmp(group, "/")) *group = 0;
+        long long n = group_quota(mount, group);
+        if (n > 0 && n < n_cpus) n_cpus = (int)n;
+        char *slash = strrchr(group, '/');
+        if (!slash) return n_cpus;
+        *slash = 0;
+    }
+}
+
+/* Cores this process may use. */
+static int usable_cpus(void)
+{
+    int n_cpus = affinity_cpus();
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (!f) return n_cpus;
+    char line[4096];
+    while (fgets(line, sizeof line, f)) { /* "0::/path" or "4:cpu,cpuacct:/path" */
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(++controllers, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        if (!*controllers)
+            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup", group);
+        else if (!strcmp(controllers, "cpu") || !strcmp(controllers, "cpu,cpuacct"))
+            n_cpus = group_cpus(n_cpus, "/sys/fs/cgroup/cpu", group);
+    }
+    fclose(f);
+    return n_cpus;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int start_workers(struct pool *p, struct err *e)
+{
+    /* Ctrl-C and window changes are the caller's business: workers inherit a full mask. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < p->n_threads - 1; i++) {
+        struct worker *w = &p->workers[i];
+        *w = (struct worker){.pool = p, .thread = i + 1};
+        rc = pthread_create(&w->id, NULL, worker_main, w);
+        if (rc == 0) p->n_started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0) return 0;
+    return err_set(e, ERR_FAIL, "could not start thread %d of %d: %s; use fewer with --threads",
+                   p->n_started + 2, p->n_threads, strerror(rc));
+}
+
+int pool_open(struct pool **out, int n_threads, struct err *e)
+{
+    int rc = 0;
+    *out = NULL;
+    if (n_threads < 0 || n_threads > THREADS_MAX)
+        return err_set(e, ERR_USAGE, "--threads %d: expected 1 to %d, or 0 for all cores",
+                       n_threads, THREADS_MAX);
+    int n_cpus = usable_cpus();
+    if (n_threads == 0) n_threads = n_cpus < THREADS_MAX ? n_cpus : THREADS_MAX;
+
+    struct pool *p = aligned_alloc(LINE, sizeof *p);
+    if (!p) return err_set(e, ERR_FIT, "out of memory for a pool of %d threads", n_threads);
+    memset(p, 0, sizeof *p);
+    p->n_threads = n_threads;
+    p->caller_cpu = -1;
+    /* With more threads than cores, whoever spins keeps from running the thread it waits for. */
+    p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
+    if (n_threads > 1) {
+        p->shares = aligned_alloc(LINE, (size_t)n_threads * sizeof *p->shares);
+        p->workers = calloc((size_t)n_threads - 1, sizeof *p->workers);
+        if (!p->workers || !p->shares) {
+            rc = err_set(e, ERR_FIT, "out of memory for %d threads", n_threads);
+            goto fail;
+        }
+        memset(p->shares, 0, (size_t)n_threads * sizeof *p->shares);
+        rc = start_workers(p, e);
+        if (rc) goto fail;
+    }
+    *out = p;
+    return 0;
+fail:
+    pool_close(p);
+    return rc;
+}
+
+void pool_close(struct pool *p)
+{
+    if (!p) return;
+    atomic_store(&p->closing, true);
+    atomic_fetch_add(&p->n_jobs, 1);
+    futex_wake(&p->n_jobs, INT_MAX);
+    for (int i = 0; i < p->n_started; i++) pthread_join(p->workers[i].id, NULL);
+    free(p->workers);
+    free(p->shares);
+    free(p);
+}

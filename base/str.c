@@ -1,0 +1,62 @@
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reserve(struct str *s, size_t n)
+{
+    if (s->n + n + 1 <= s->cap) return;
+    size_t cap = s->cap ? s->cap : 64;
+    while (cap < s->n + n + 1) cap *= 2;
+    char *p = realloc(s->data, cap);
+    if (!p) abort();
+    s->data = p;
+    s->cap = cap;
+}
+
+void str_release(struct str *s)
+{
+    free(s->data);
+    *s = (struct str){0};
+}
+
+void str_clear(struct str *s)
+{
+    s->n = 0;
+    if (s->data) s->data[0] = 0;
+}
+
+void str_append(struct str *s, const void *bytes, size_t n)
+{
+    reserve(s, n);
+    if (n) memcpy(s->data + s->n, bytes, n);
+    s->n += n;
+    s->data[s->n] = 0;
+}
+
+void str_puts(struct str *s, const char *text)
+{
+    str_append(s, text, strlen(text));
+}
+
+void str_printf(struct str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        reserve(s, (size_t)n);
+        vsnprintf(s->data + s->n, (size_t)n + 1, fmt, again);
+        s->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+const char *str_get(const struct str *s)
+{
+    return s->data ? s->data : "";
+}

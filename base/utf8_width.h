@@ -1,0 +1,35 @@
+/* utf8: characters on a screen: code points out of bytes, and how many columns one takes.
+ *
+ * Widths are libc's, because ncurses uses them: any other table would put the cursor elsewhere than
+ * the terminal does. They depend on LC_CTYPE, so setlocale comes first. */
+#ifndef RETAIN_BASE_UTF8_WIDTH_H
+#define RETAIN_BASE_UTF8_WIDTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/utf8.h"
+
+#define UTF8_REPLACEMENT 0xFFFDu
+
+/* Bytes of the first character of s[0, n): its length and *cp; 0 when more bytes are needed (or
+ * n = 0); -1 when the first byte begins no valid character. */
+int utf8_next(const char *s, size_t n, uint32_t *cp);
+
+/* Start of the character before / after byte `at`; combining marks stay with their base. */
+size_t utf8_before(const char *s, size_t n, size_t at);
+size_t utf8_after(const char *s, size_t n, size_t at);
+
+/* Columns: 0 for marks that join the character before them, 1, or 2. What libc does not know is 1:
+ * it is drawn as a replacement. */
+int utf8_width(uint32_t cp);
+bool utf8_known(uint32_t cp); /* libc has a width for it */
+
+/* Columns of a string without control characters. */
+int utf8_columns(const char *s, size_t n);
+
+/* The locale's character set is UTF-8. */
+bool utf8_locale(void);
+
+#endif

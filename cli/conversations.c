@@ -1,0 +1,429 @@
+#include "cli/conversations.h"
+
+#include <cjson/cJSON.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/utf8_width.h"
+#include "cli/cli_session.h"
+#include "cli/commands.h"
+#include "cli/num.h"
+#include "cli/options.h"
+#include "cli/paths.h"
+#include "cli/sanitize.h"
+#include "cli/secret.h"
+#include "runtime/session/conversations.h"
+
+struct printer {
+    FILE *out;
+    bool tty;
+    int64_t now_ms;
+    int64_t n;
+};
+
+static void printer_init(struct printer *p, FILE *out)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    *p = (struct printer){.out = out,
+                          .tty = isatty(fileno(out)) != 0,
+                          .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
+}
+
+/* Text that may hold anything, padded to `columns` (0 = as long as it is). */
+static void print_text(struct printer *p, const char *text, size_t n, bool one_line, int columns)
+{
+    struct str safe = {0};
+    if (p->tty || one_line)
+        sanitize(text, n, !utf8_locale(), one_line, &safe);
+    else
+        str_append(&safe, text, n);
+    fwrite(str_get(&safe), 1, safe.n, p->out);
+    for (int at = columns ? utf8_columns(str_get(&safe), safe.n) : 0; at < columns; at++)
+        fputc(' ', p->out);
+    str_release(&safe);
+}
+
+static int print_row(void *ctx, const struct conversations_entry *c)
+{
+    struct printer *p = ctx;
+    char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
+    if (p->n++ == 0)
+        fprintf(p->out, "%-24s %5s %6s %8s %10s  %s\n", "NAME", "AGE", "TURNS", "TOKENS", "CACHE",
+                "TITLE");
+    print_text(p, c->name, strlen(c->name), true, 24);
+    fprintf(p->out, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
+            (long long)c->n_turns, num_count(c->n_tokens, tokens),
+            c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    if (c->tags[0]) {
+        print_text(p, c->tags, strlen(c->tags), true, 0);
+        fputs("  ", p->out);
+    }
+    print_text(p, c->title, strlen(c->title), true, 0);
+    fputc('\n', p->out);
+    return 0;
+}
+
+static void print_json(struct printer *p, cJSON *j)
+{
+    char *line = cJSON_PrintUnformatted(j);
+    fprintf(p->out, "%s\n", line ? line : "");
+    free(line);
+    cJSON_Delete(j);
+}
+
+static int print_json_row(void *ctx, const struct conversations_entry *c)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "name", c->name);
+    cJSON_AddStringToObject(j, "title", c->title);
+    cJSON_AddNumberToObject(j, "updated_ms", (double)c->updated_ms);
+    cJSON_AddNumberToObject(j, "n_turns", (double)c->n_turns);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)c->n_tokens);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)c->cache_bytes);
+    cJSON *tags = cJSON_AddArrayToObject(j, "tags");
+    for (const char *p = c->tags; *p; p += strspn(p, " ")) {
+        char tag[sizeof c->tags];
+        size_t n = strcspn(++p, " "); /* behind its # */
+        snprintf(tag, sizeof tag, "%.*s", (int)n, p);
+        cJSON_AddItemToArray(tags, cJSON_CreateString(tag));
+        p += n;
+    }
+    print_json(ctx, j);
+    return 0;
+}
+
+static const char *role_word(enum chat_role role)
+{
+    static const char *const words[CHAT_ROLES] = {"system", "user", "assistant"};
+    return words[role];
+}
+
+/* A stopped answer that went on is saved in parts, and shown as one. */
+struct message_printer {
+    struct printer p;
+    int role;       /* of the message before, -1 = there is none */
+    char last;      /* byte that was printed */
+    char *settings; /* of the answer before */
+};
+
+static void print_heading(struct message_printer *mp, const struct conversations_message *m)
+{
+    struct printer *p = &mp->p;
+    bool known = mp->settings && m->settings && strcmp(mp->settings, m->settings) == 0;
+    if (mp->role >= 0) fputs(mp->last == '\n' ? "\n" : "\n\n", p->out);
+    fprintf(p->out, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
+    if (m->settings && !known) {
+        fputs("  ", p->out);
+        print_text(p, m->settings, strlen(m->settings), true, 0);
+        free(mp->settings);
+        mp->settings = strdup(m->settings);
+    }
+    fputs("\n\n", p->out);
+}
+
+static int print_message(void *ctx, const struct conversations_message *m)
+{
+    struct message_printer *mp = ctx;
+    bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
+    if (!goes_on) print_heading(mp, m);
+    print_text(&mp->p, m->text, m->n_text, false, 0);
+    if (goes_on && m->partial) fputs(" (stopped)", mp->p.out);
+    mp->role = m->role;
+    mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
+    return 0;
+}
+
+static int print_json_message(void *ctx, const struct conversations_message *m)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "role", role_word(m->role));
+    cJSON_AddStringToObject(j, "text", m->text);
+    cJSON_AddNumberToObject(j, "position", (double)m->position);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
+    cJSON_AddBoolToObject(j, "partial", m->partial);
+    if (m->settings) cJSON_AddStringToObject(j, "settings", m->settings);
+    print_json(ctx, j);
+    return 0;
+}
+
+int conversations_print(struct conversations *l, FILE *out, struct err *e)
+{
+    struct printer p;
+    printer_init(&p, out);
+    int rc = conversations_list(l, print_row, &p, e);
+    if (!rc && p.n == 0) fputs("no saved conversations\n", out);
+    return rc;
+}
+
+enum { MANY = 1000 };
+
+/* What a command does with the open library. */
+typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
+
+/* What a command makes of a database that is not there: an empty one on the disk, an empty one in
+ * mind, or an error. */
+enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
+
+static int open_library(struct conversations **out, const struct options *o, const char *path,
+                        enum missing missing, struct err *e)
+{
+    if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
+    if (missing == MISSING_ERROR && conversations_is_missing(path))
+        return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
+    return secret_open_reading(out, o, path, e);
+}
+
+static int run(const struct options *o, int n_min, int n_max, const char *usage,
+               enum missing missing, saved_command *command)
+{
+    struct str path = {0};
+    struct conversations *l = NULL;
+    struct err e = {0};
+    setlocale(LC_CTYPE, "");
+    int rc = 0;
+    if (o->n_args < n_min || o->n_args > n_max)
+        rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
+    if (!rc) rc = path_database(o, &path, &e);
+    if (!rc) rc = open_library(&l, o, path.data, missing, &e);
+    if (!rc) rc = command(l, o, &e);
+    conversations_close(l);
+    str_release(&path);
+    return rc ? talk_fail(&e) : 0;
+}
+
+static int list_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct printer p;
+    printer_init(&p, stdout);
+    int rc = conversations_list_tagged(l, o->tag, o->json ? print_json_row : print_row, &p, e);
+    if (!rc && p.n == 0 && !o->json)
+        talk_note(o->tag ? "no conversation has this tag" : "no saved conversations");
+    return rc;
+}
+
+static int show_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct message_printer mp = {.role = -1};
+    printer_init(&mp.p, stdout);
+    if (o->json) return conversations_messages(l, o->args[0], print_json_message, &mp.p, e);
+    int rc = conversations_messages(l, o->args[0], print_message, &mp, e);
+    if (mp.role >= 0 && mp.last != '\n') fputc('\n', stdout);
+    free(mp.settings);
+    return rc;
+}
+
+static int rename_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_rename(l, o->args[0], o->args[1], e);
+}
+
+static int tag_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 1; i < o->n_args && !rc; i++)
+        rc = (o->remove ? conversations_untag : conversations_tag)(l, o->args[0], o->args[i], e);
+    return rc;
+}
+
+static int delete_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        if (o->cache_only)
+            rc = conversations_drop_cache(l, o->args[i], e);
+        else
+            rc = conversations_delete(l, o->args[i], e);
+        if (!rc && !o->cache_only)
+            talk_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
+                      CONVERSATIONS_UNDO_DAYS);
+    }
+    return rc;
+}
+
+static int restore_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_restore(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, e);
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search_printer {
+    struct printer p;
+    bool json;
+    int limit;
+};
+
+#define ENOUGH 1 /* ends a walk; no error */
+
+static void print_hit(struct printer *p, const struct conversations_hit *h)
+{
+    char age[NUM_MAX];
+    print_text(p, h->name, strlen(h->name), true, 24);
+    fprintf(p->out, " %5s %-9s  ", num_age(p->now_ms - h->created_ms, age),
+            h->message < 0 ? "name" : role_word(h->role));
+    for (const char *s = h->snippet; *s;) {
+        size_t n = strcspn(s, "\2\3");
+        print_text(p, s, n, true, 0);
+        s += n;
+        if (*s && p->tty) fputs(*s == '\2' ? "\033[1m" : "\033[22m", p->out);
+        s += *s != 0;
+    }
+    fputs(p->tty ? "\033[22m\n" : "\n", p->out); /* the text may have had such a byte, too */
+}
+
+static void print_json_hit(struct printer *p, const struct conversations_hit *h)
+{
+    struct str plain = {0};
+    cJSON *j = cJSON_CreateObject();
+    for (const char *s = h->snippet; *s; s++)
+        if (*s != '\2' && *s != '\3') str_append(&plain, s, 1);
+    cJSON_AddStringToObject(j, "name", h->name);
+    cJSON_AddStringToObject(j, "title", h->title);
+    cJSON_AddNumberToObject(j, "message", (double)h->message);
+    cJSON_AddStringToObject(j, "role", h->message < 0 ? "name" : role_word(h->role));
+    cJSON_AddNumberToObject(j, "created_ms", (double)h->created_ms);
+    cJSON_AddStringToObject(j, "snippet", str_get(&plain));
+    print_json(p, j);
+    str_release(&plain);
+}
+
+static int print_found(void *ctx, const struct conversations_hit *h)
+{
+    struct search_printer *s = ctx;
+    if (s->json)
+        print_json_hit(&s->p, h);
+    else
+        print_hit(&s->p, h);
+    return ++s->p.n == s->limit ? ENOUGH : 0;
+}
+
+static int search_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct search_printer s = {.json = o->json, .limit = o->limit};
+    struct str text = {0};
+    printer_init(&s.p, stdout);
+    for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
+    int rc = conversations_search(l, text.data, print_found, &s, e);
+    if (!rc && s.p.n == 0) rc = err_set(e, ERR_FAIL, "nothing found"); /* as grep does */
+    str_release(&text);
+    return rc == ENOUGH ? 0 : rc;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int export_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    int64_t n_damaged = 0;
+    if (o->with_cache && o->n_args > 1)
+        return err_set(e, ERR_USAGE, "--with-cache makes a file of one conversation");
+    if (o->with_cache) return conversations_export_cache(l, o->args[0], o->with_cache, e);
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        struct str text = {0};
+        rc = conversations_export(l, o->args[i], o->markdown && !o->json, &text, &n_damaged, e);
+        if (!rc) fwrite(str_get(&text), 1, text.n, stdout);
+        str_release(&text);
+    }
+    if (rc || !n_damaged) return rc;
+    return err_set(
+        e, ERR_FORMAT,
+        "the rest was written: %lld damaged part%s, marked where a message is concerned; "
+        "`retain import` makes a conversation of it that goes on",
+        (long long)n_damaged, n_damaged == 1 ? "" : "s");
+}
+
+static void tell_imported(void *ctx, const char *name)
+{
+    (void)ctx;
+    talk_note("imported '%s'", name);
+}
+
+static int import_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_import(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, tell_imported,
+                                NULL, e);
+}
+
+/* ---- care ------------------------------------------------------------------------------------ */
+
+static int check_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    (void)o;
+    int rc = conversations_check(l, e);
+    if (!rc) talk_note("every checksum is right");
+    return rc;
+}
+
+static int compact_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct conversations_size size;
+    char before[NUM_MAX], after[NUM_MAX];
+    (void)o;
+    int rc = conversations_compact(l, &size, e);
+    if (!rc)
+        talk_note("%s before, %s now; %lld deleted conversations are gone for good",
+                  num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
+                  (long long)size.n_purged);
+    return rc;
+}
+
+int cmd_list(const struct options *o)
+{
+    return run(o, 0, 0, "list [--json]", MISSING_EMPTY, list_command);
+}
+
+int cmd_show(const struct options *o)
+{
+    return run(o, 1, 1, "show NAME [--json]", MISSING_ERROR, show_command);
+}
+
+int cmd_tag(const struct options *o)
+{
+    return run(o, 2, MANY, "tag NAME TAG... [--remove]", MISSING_ERROR, tag_command);
+}
+
+int cmd_rename(const struct options *o)
+{
+    return run(o, 2, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
+}
+
+int cmd_delete(const struct options *o)
+{
+    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
+}
+
+int cmd_restore(const struct options *o)
+{
+    return run(o, 1, 2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
+}
+
+int cmd_search(const struct options *o)
+{
+    return run(o, 1, MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
+}
+
+int cmd_export(const struct options *o)
+{
+    return run(o, 1, MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
+               export_command);
+}
+
+int cmd_import(const struct options *o)
+{
+    return run(o, 1, 2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
+}
+
+int cmd_check(const struct options *o)
+{
+    return run(o, 0, 0, "check", MISSING_ERROR, check_command);
+}
+
+int cmd_compact(const struct options *o)
+{
+    return run(o, 0, 0, "compact", MISSING_ERROR, compact_command);
+}

@@ -1,0 +1,103 @@
+#include "cli/external.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/paths.h"
+
+int external_write(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(fd, text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return -1;
+        text += written;
+        n -= (size_t)written;
+    }
+    return 0;
+}
+
+int external_save(const char *path, const char *text, size_t n, struct err *e)
+{
+    struct str full = {0};
+    const char *home = getenv("HOME");
+    if (strncmp(path, "~/", 2) == 0 && home)
+        str_printf(&full, "%s%s", home, path + 1);
+    else
+        str_puts(&full, path);
+    int rc = 0, fd = open(str_get(&full), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool failed = fd < 0 || external_write(fd, text, n) || fsync(fd);
+    if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
+    if (failed && fd >= 0) unlink(full.data); /* nobody takes a part for the whole */
+    if (fd >= 0) close(fd);
+    str_release(&full);
+    return rc;
+}
+
+static void run_child(const char *path, int in, int out)
+{
+    struct str command = {0};
+    const char *editor = getenv("VISUAL");
+    sigset_t none;
+    if (!editor || !*editor) editor = getenv("EDITOR");
+    if (!editor || !*editor) editor = "vi";
+    /* the variable may hold options, so a shell splits it; the path is an argument of its own */
+    str_printf(&command, "%s \"$1\"", editor);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGTTOU, SIG_DFL);
+    if (in >= 0) {
+        dup2(in, STDIN_FILENO);
+        dup2(out, STDOUT_FILENO);
+        dup2(out, STDERR_FILENO);
+    }
+    execl("/bin/sh", "sh", "-c", command.data, "sh", path, (char *)NULL);
+    _exit(127);
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+    for (;;) {
+        pid_t got = waitpid(pid, &status, WUNTRACED);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (!WIFSTOPPED(status)) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        kill(pid, SIGCONT); /* we cannot stop with it: the answer may be running */
+    }
+}
+
+int external_edit(struct str *text, int in, int out, struct err *e)
+{
+    struct str path = {0}, edited = {0};
+    int rc = path_state("message-XXXXXX.md", &path, e);
+    if (rc) return rc;
+    int fd = mkostemps(path.data, 3, O_CLOEXEC); /* 0600 */
+    if (fd < 0 || external_write(fd, str_get(text), text->n))
+        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
+    if (fd >= 0 && close(fd) && !rc)
+        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
+    pid_t pid = rc ? -1 : fork();
+    if (pid == 0) run_child(path.data, in, out);
+    int status = pid > 0 ? wait_for(pid) : -1;
+    if (!rc && status != 0)
+        rc = err_set(e, ERR_FAIL, "the editor ended with status %d; set VISUAL or EDITOR", status);
+    if (!rc) rc = file_read(path.data, &edited, e);
+    if (!rc) {
+        while (edited.n > 0 && edited.data[edited.n - 1] == '\n') edited.n--;
+        str_clear(text);
+        str_append(text, str_get(&edited), edited.n);
+    }
+    unlink(path.data);
+    str_release(&edited);
+    str_release(&path);
+    return rc;
+}

@@ -1,0 +1,258 @@
+#include "cli/manual.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/keys.h"
+#include "cli/options.h"
+#include "cli/paths.h"
+#include "cli/slash.h"
+#include "runtime/cache/policy.h"
+#include "runtime/session/conversations.h"
+
+/* ---- the manual page ------------------------------------------------------------------------- */
+
+/* Text for man(7): what begins a macro or an escape does not. */
+static void put(FILE *out, const char *text)
+{
+    if (*text == '.' || *text == '\'') fputs("\\&", out);
+    for (; *text; text++) {
+        if (*text == '\\')
+            fputs("\\e", out);
+        else if (*text == '-')
+            fputs("\\-", out);
+        else if (*text == '^')
+            fputs("\\(ha", out);
+        else
+            fputc(*text, out);
+    }
+}
+
+static void item(FILE *out, const char *name, const char *args, const char *about)
+{
+    fputs(".TP\n\\fB", out);
+    put(out, name);
+    fputs("\\fR", out);
+    if (args && *args) {
+        fputs(" \\fI", out);
+        put(out, args);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+    put(out, about);
+    fputc('\n', out);
+}
+
+static void put_options(FILE *out)
+{
+    struct options_row row;
+    for (size_t i = 0; options_row(i, &row); i++) {
+        char name[64];
+        if (row.heading) {
+            fprintf(out, ".SS %s\n", row.heading);
+            continue;
+        }
+        if (row.letter)
+            snprintf(name, sizeof name, "-%c, --%s", row.letter, row.name);
+        else
+            snprintf(name, sizeof name, "--%s", row.name);
+        item(out, name, row.value, row.help);
+    }
+}
+
+static void put_keys(FILE *out)
+{
+    static const char *const titles[VIEWS] = {[VIEW_CHAT] = "In the chat",
+                                              [VIEW_MAP] = "In the map",
+                                              [VIEW_TINT] = "In the tint",
+                                              [VIEW_LIST] = "In the list",
+                                              [VIEW_HELP] = "In help and in log"};
+    fputs(".SS Everywhere\n", out);
+    for (const struct binding *b = key_table; b->views; b++)
+        if (b->label && b->views == IN_ALL) item(out, b->label, NULL, b->help);
+    for (int view = 0; view < VIEWS; view++) {
+        if (!titles[view]) continue;
+        fprintf(out, ".SS %s\n", titles[view]);
+        for (const struct binding *b = key_table; b->views; b++)
+            if (b->label && b->views != IN_ALL && (b->views & IN(view)))
+                item(out, b->label, NULL, b->help);
+    }
+}
+
+static const char before[] =
+    ".SH NAME\n"
+    "retain \\- chat with a language model inside a fixed memory budget\n"
+    ".SH SYNOPSIS\n"
+    ".B retain\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n"
+    ".SH DESCRIPTION\n"
+    "A conversation with a language model in the terminal that never ends, never slows down and "
+    "never\n"
+    "grows: a quantized model runs with a 4\\-bit KV cache of fixed size, and what a trained "
+    "retaining\n"
+    "head finds least worth keeping is evicted for ever. Conversations are saved token by token "
+    "and\n"
+    "resume without reading anything again; a map shows live which tokens are still retained.\n"
+    "Without a command it chats; without a model, with the small demo model that is part of it.\n";
+
+static const char after[] =
+    ".SH FILES\n"
+    ".TP\n.I $XDG_CONFIG_HOME/retain/config\n"
+    "Defaults for options, a line each: \\fIname\\fR = \\fIvalue\\fR, # begins a comment. Usually\n"
+    "~/.config/retain/config. \\fBretain \\-\\-print\\-config\\fR prints one to begin with.\n"
+    ".TP\n.I $XDG_DATA_HOME/retain/retain.db\n"
+    "Conversations, their caches and what is known of model files. Usually ~/.local/share/retain.\n"
+    ".TP\n.I $XDG_STATE_HOME/retain/\n"
+    "What was typed. Usually ~/.local/state/retain.\n"
+    ".TP\n.I $XDG_CACHE_HOME/retain/packed/\n"
+    "Weights as they lie in memory, so that a model starts at once; may be deleted at any time.\n"
+    "Usually ~/.cache/retain/packed.\n"
+    ".SH ENVIRONMENT\n"
+    ".TP\n.B NO_COLOR\nNo colours on the screen.\n"
+    ".TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in ASCII.\n";
+
+static const struct {
+    int code; /* of struct err */
+    const char *about;
+} exits[] = {
+    {0, "done"},
+    {ERR_FAIL, "could not be done; search: nothing was found"},
+    {ERR_USAGE, "asked for in a way that makes no sense"},
+    {ERR_FORMAT, "a bad, damaged or unsupported file"},
+    {ERR_FIT, "does not fit into the memory allowed"},
+    {ERR_STOP, "interrupted"},
+};
+
+static const char examples[] =
+    ".SH EXAMPLES\n"
+    ".nf\n"
+    "retain                                        # the demo model\n"
+    "retain chat \\-m model.gguf \\-\\-memory 6G         # the largest cache that fits\n"
+    "retain chat \\-\\-continue                        # the latest conversation again\n"
+    "retain generate \\-p 'Why is the sky blue?'      # one answer to standard output\n"
+    "retain search locker                          # where was that said?\n"
+    "retain plan \\-m model.gguf                      # the memory it would take\n"
+    ".fi\n"
+    ".SH SEE ALSO\n"
+    "Locret, arXiv 2410.01805, where retaining heads come from.\n";
+
+void manual_print(const struct command *commands, FILE *out)
+{
+    fputs(".TH RETAIN 1 \"\" \"retain " RETAIN_VERSION "\"\n", out);
+    fputs(before, out);
+    fputs(".SH COMMANDS\n", out);
+    for (const struct command *c = commands; c->name; c++) item(out, c->name, c->args, c->about);
+    fputs(".SH OPTIONS\nEach command takes those that concern it; \\fBretain\\fR \\fICOMMAND\\fR\n"
+          "\\fB\\-\\-help\\fR lists them; \\fBretain \\-\\-print\\-config\\fR prints their "
+          "defaults.\n",
+          out);
+    put_options(out);
+    fputs(".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n",
+          out);
+    for (int i = 0; policy_at(i); i++) item(out, policy_at(i)->name, NULL, policy_at(i)->about);
+    fputs(".SH KEYS\n", out);
+    put_keys(out);
+    fputs(".SH WORDS IN THE CHAT\nA line that begins with one of these is not sent to the model.\n",
+          out);
+    for (const struct slash_row *row = slash_table; row->name; row++) {
+        char name[32];
+        snprintf(name, sizeof name, "/%s", row->name);
+        item(out, name, row->usage[0] ? row->usage : NULL, row->help);
+    }
+    item(out, "//", "text", "sends /text");
+    fputs(after, out);
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++) {
+        char status[8];
+        snprintf(status, sizeof status, "%d", err_exit_status(exits[i].code));
+        item(out, status, NULL, exits[i].about);
+    }
+    fputs(examples, out);
+}
+
+/* ---- completion ------------------------------------------------------------------------------ */
+
+struct complete {
+    FILE *out;
+    const char *start; /* what was typed of the word */
+};
+
+static void offer(const struct complete *c, const char *dashes, const char *word, const char *about)
+{
+    size_t n = strlen(dashes);
+    size_t typed = strlen(c->start);
+    if (strncmp(c->start, dashes, typed < n ? typed : n)) return;
+    if (typed > n && strncmp(c->start + n, word, typed - n)) return;
+    fprintf(c->out, "%s%s\t%s\n", dashes, word, about);
+}
+
+static int offer_conversation(void *ctx, const struct conversations_entry *entry)
+{
+    offer(ctx, "", entry->name, "");
+    return 0;
+}
+
+/* Nothing is asked for and nothing is made: an encrypted or missing database offers no names. */
+static void offer_conversations(struct complete *c)
+{
+    struct options o;
+    struct str path = {0};
+    struct conversations *l = NULL;
+    struct err ignored;
+    options_init(&o);
+    if (!path_database(&o, &path, &ignored) && !access(str_get(&path), R_OK) &&
+        !conversations_open(&l, str_get(&path), &ignored))
+        conversations_list(l, offer_conversation, c, &ignored);
+    conversations_close(l);
+    str_release(&path);
+}
+
+static const struct command *find_command(const struct command *commands, const char *name)
+{
+    for (const struct command *c = commands; c->name; c++)
+        if (!strcmp(c->name, name)) return c;
+    return NULL;
+}
+
+/* The option that takes `word` as its value, if it is one that does. */
+static bool wants_value(const char *option, struct options_row *row)
+{
+    for (size_t i = 0; options_row(i, row); i++) {
+        if (row->heading || !row->value) continue;
+        if (option[0] == '-' && option[1] == '-' && !strcmp(option + 2, row->name)) return true;
+        if (option[0] == '-' && row->letter && option[1] == row->letter && !option[2]) return true;
+    }
+    return false;
+}
+
+static bool offer_values(struct complete *c, const struct options_row *row)
+{
+    char word[32];
+    if (!strcmp(row->name, "conversation")) return offer_conversations(c), true;
+    if (!strcmp(row->name, "policy"))
+        for (int i = 0; policy_at(i); i++) offer(c, "", policy_at(i)->name, policy_at(i)->about);
+    for (int i = 0; options_list_item(row->choices, i, word, sizeof word); i++)
+        offer(c, "", word, "");
+    return row->choices || !strcmp(row->name, "policy");
+}
+
+bool manual_complete(const struct command *commands, int n, char *const *words, FILE *out)
+{
+    struct options_row row;
+    const struct command *command = n > 1 ? find_command(commands, words[0]) : NULL;
+    struct complete c = {out, n > 0 ? words[n - 1] : ""};
+    if (n > 1 && wants_value(words[n - 2], &row)) return offer_values(&c, &row);
+    if (c.start[0] == '-') {
+        for (size_t i = 0; options_row(i, &row); i++)
+            if (!row.heading && row.groups & (command ? command : commands)->groups)
+                offer(&c, "--", row.name, row.help);
+        return true;
+    }
+    if (n <= 1) {
+        for (const struct command *k = commands; k->name; k++) offer(&c, "", k->name, k->about);
+        return true;
+    }
+    if (!command || strncmp(command->args, "NAME", 4)) return false;
+    offer_conversations(&c);
+    return true;
+}

@@ -1,0 +1,27 @@
+/* manual: what the program says of itself, from the tables that make it work: commands, options,
+ * policies, keys. Nothing that can be used stays undocumented. */
+#ifndef RETAIN_CLI_MANUAL_H
+#define RETAIN_CLI_MANUAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct options;
+
+/* main.c's table, which ends with name NULL. */
+struct command {
+    const char *name;
+    int (*run)(const struct options *o);
+    unsigned groups; /* options it takes */
+    const char *args;
+    const char *about;
+};
+
+/* retain(1) in man(7) macros: docs/retain.1. */
+void manual_print(const struct command *commands, FILE *out);
+
+/* Completions for shells, one "word<TAB>description" a line: what words[n - 1] can become after the
+ * words before it, the program's name not among them. Returns false where a file is expected. */
+bool manual_complete(const struct command *commands, int n, char *const *words, FILE *out);
+
+#endif

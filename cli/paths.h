@@ -1,0 +1,27 @@
+/* paths: where things are kept, by XDG. */
+#ifndef RETAIN_CLI_PATHS_H
+#define RETAIN_CLI_PATHS_H
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct options;
+
+/* The database: o->db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its folders. */
+int path_database(const struct options *o, struct str *out, struct err *e);
+
+/* $XDG_CONFIG_HOME/retain/config; its folder is made. */
+int path_config(struct str *out, struct err *e);
+
+/* $XDG_STATE_HOME/retain/NAME, as "history"; its folders are made. */
+int path_state(const char *name, struct str *out, struct err *e);
+
+/* The folder $XDG_CACHE_HOME/retain/packed, which is not made. */
+int path_packed(struct str *out, struct err *e);
+
+/* All of them, a line each; no folder is made. */
+void paths_print(const struct options *o, FILE *out);
+
+#endif

@@ -1,0 +1,86 @@
+#include "quant/convert/json.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+
+#define VALUES_MAX \
+    (8u << 20) /* about 64 bytes each once parsed; the largest tokenizers have 2.5 M */
+
+/* More than this a text can't hold: every value but the first follows one of these. */
+static size_t values_at_most(const char *text, size_t n)
+{
+    size_t count = 1;
+    for (size_t i = 0; i < n; i++) count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    return count;
+}
+
+int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct err *e)
+{
+    const char *end = NULL;
+    *out = NULL;
+    if (values_at_most(text, n) > VALUES_MAX)
+        return err_set(e, ERR_FORMAT, "%s: holds more values than any model's description", name);
+    *out = cJSON_ParseWithLengthOpts(text, n, &end, false);
+    if (*out) return 0;
+    size_t at = end && end >= text && (size_t)(end - text) <= n ? (size_t)(end - text) : 0;
+    return err_set(e, ERR_FORMAT, "%s: is no valid JSON from byte %zu on: the file is damaged",
+                   name, at);
+}
+
+int json_read(cJSON **out, const char *path, struct err *e)
+{
+    struct str text = {0};
+    *out = NULL;
+    int rc = file_read(path, &text, e);
+    if (rc && e) e->code = ERR_FORMAT; /* a part of a model that can't be read */
+    rc = rc ? ERR_FORMAT : json_parse(out, str_get(&text), text.n, path, e);
+    str_release(&text);
+    return rc;
+}
+
+const cJSON *json_member(const cJSON *o, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+const char *json_text(const cJSON *o, const char *name)
+{
+    return cJSON_GetStringValue(json_member(o, name));
+}
+
+bool json_bool(const cJSON *o, const char *name, bool otherwise)
+{
+    const cJSON *v = json_member(o, name);
+    return cJSON_IsBool(v) ? cJSON_IsTrue(v) : otherwise;
+}
+
+bool json_is_int(const cJSON *v, int64_t min, int64_t max, int64_t *out)
+{
+    const double exact = 9007199254740992.0; /* 2^53 */
+    if (!cJSON_IsNumber(v)) return false;
+    double d = v->valuedouble;
+    if (!(fabs(d) < exact) || d != trunc(d)) return false;
+    if ((int64_t)d < min || (int64_t)d > max) return false;
+    *out = (int64_t)d;
+    return true;
+}
+
+bool json_int(const cJSON *o, const char *name, int64_t min, int64_t max, int64_t *out)
+{
+    return json_is_int(json_member(o, name), min, max, out);
+}
+
+bool json_number(const cJSON *o, const char *name, double *out)
+{
+    const cJSON *v = json_member(o, name);
+    if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble)) return false;
+    *out = v->valuedouble;
+    return true;
+}
+
+struct utf8_shown json_show(const char *name)
+{
+    return utf8_show(name, strlen(name));
+}

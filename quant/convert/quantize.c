@@ -1,0 +1,326 @@
+/* quantize: a model in F32, F16 or BF16, from a GGUF file or a Hugging Face folder, to a GGUF file
+ * in int4 (Q4_0) or int8 (Q8_0) that this program and llama.cpp load.
+ *
+ *   matrices          the type asked for; F16 where the row length is no multiple of 32
+ *   output matrix     Q8_0 in either type: a rounding error there goes straight into the
+ *                     probabilities. That is output.weight, or token_embd.weight where the output
+ * is tied to it vectors, norms    F32
+ *
+ * Read and written tensor by tensor in blocks of rows, so memory stays below some tens of MiB
+ * whatever the size of the model (--calibrate runs the model, which takes what running takes). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pool.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "quant/convert/calibrate.h"
+#include "quant/convert/encode.h"
+#include "quant/convert/gguf_write.h"
+#include "quant/convert/source.h"
+#include "runtime/model/blocks.h"
+#include "runtime/model/gguf.h"
+
+#define BATCH_FLOATS  (4 << 20) /* 16 MiB of floats at once */
+#define ROWS_PER_PART 8
+
+enum { FILE_TYPE_Q4_0 = 2, FILE_TYPE_Q8_0 = 7, QUANTIZATION_VERSION = 2 };
+
+/* ---- which type ------------------------------------------------------------------------------ */
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && !strcmp(name + n - m, end);
+}
+
+static bool is_matrix(const struct source_tensor *t)
+{
+    return t->n_dims >= 2 && ends_with(t->name, ".weight") && !ends_with(t->name, "_norm.weight") &&
+           !ends_with(t->name, "ffn_gate_inp.weight");
+}
+
+static bool has_output(const struct source *s)
+{
+    for (size_t i = 0; i < s->n_tensors; i++)
+        if (!strcmp(s->tensors[i].name, "output.weight")) return true;
+    return false;
+}
+
+static uint32_t choose_type(const struct source *s, const struct source_tensor *t, uint32_t wanted)
+{
+    const char *output = has_output(s) ? "output.weight" : "token_embd.weight";
+    if (!is_matrix(t)) return GGUF_T_F32;
+    if (t->ne[0] % ENCODE_BLOCK) return GGUF_T_F16;
+    return strcmp(t->name, output) ? wanted : GGUF_T_Q8_0;
+}
+
+/* ---- one tensor ------------------------------------------------------------------------------ */
+
+struct job {
+    struct gguf_writer *out;
+    struct source *source;
+    const struct calibration *calibration;
+    struct pool *pool;
+    uint32_t wanted;
+    struct report_bar progress;
+    int64_t done, total; /* numbers */
+    float *floats;       /* [batch rows][row] */
+    uint8_t *blocks;
+    double error, energy; /* of quantized matrices: squared rounding error, and squares */
+    int n_half;           /* matrices that had to be F16 */
+};
+
+/* Rows [first, first + n) of one tensor. */
+struct batch {
+    const struct job *job;
+    const struct source_tensor *tensor;
+    const float *importance;
+    uint32_t type;
+    size_t row_bytes; /* of the output */
+    int64_t first, n;
+    double *error, *energy; /* [n] by row: summed in order afterwards */
+    int64_t *bad;           /* [n] the column that can't be stored, or -1 */
+};
+
+static void encode_row(const struct batch *b, void *out, const float *x)
+{
+    size_t n = (size_t)b->tensor->ne[0];
+    switch (b->type) {
+    case GGUF_T_Q4_0: encode_q4_0(out, x, b->importance, n); break;
+    case GGUF_T_Q8_0: encode_q8_0(out, x, n); break;
+    case GGUF_T_F16: encode_f16(out, x, n); break;
+    default: memcpy(out, x, n * sizeof *x); break;
+    }
+}
+
+/* Rows that have the type already are not rounded again. A vector in pair order is one row whose
+ * numbers move. */
+static bool is_copy(const struct batch *b)
+{
+    return b->type == b->tensor->type && !(b->tensor->pair_heads && b->tensor->n_dims == 1);
+}
+
+static void measure_row(const struct batch *b, int64_t i, const void *blocks, float *x)
+{
+    float decoded[ENCODE_BLOCK];
+    const struct gguf_tensor_type *type = gguf_tensor_type(b->type);
+    if (type->block != ENCODE_BLOCK) return;
+    for (int64_t at = 0; at < b->tensor->ne[0]; at += ENCODE_BLOCK) {
+        const uint8_t *block = (const uint8_t *)blocks + at / ENCODE_BLOCK * type->block_bytes;
+        blocks_to_float(decoded, b->type, block, ENCODE_BLOCK);
+        for (int j = 0; j < ENCODE_BLOCK; j++) {
+            double miss = (double)x[at + j] - decoded[j];
+            b->error[i] += miss * miss;
+            b->energy[i] += (double)x[at + j] * x[at + j];
+        }
+    }
+}
+
+static void batch_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct batch *b = ctx;
+    size_t n = (size_t)b->tensor->ne[0];
+    int64_t end = (int64_t)(part + 1) * ROWS_PER_PART;
+    for (int64_t i = (int64_t)part * ROWS_PER_PART; i < end && i < b->n; i++) {
+        uint8_t *out = b->job->blocks + (size_t)i * b->row_bytes;
+        float *x = b->job->floats + (size_t)i * n;
+        b->bad[i] = -1;
+        b->error[i] = b->energy[i] = 0;
+        if (is_copy(b)) {
+            memcpy(out, source_row(b->tensor, b->first + i), b->row_bytes);
+            continue;
+        }
+        source_row_floats(b->tensor, b->first + i, x);
+        size_t bad = b->type == GGUF_T_F32 ? n : encode_check(x, n);
+        if (bad < n)
+            b->bad[i] = (int64_t)bad;
+        else
+            encode_row(b, out, x);
+        if (bad == n) measure_row(b, i, out, x);
+    }
+}
+
+static int check_batch(struct job *j, const struct batch *b, struct err *e)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        j->error += b->error[i];
+        j->energy += b->energy[i];
+        if (b->bad[i] < 0) continue;
+        float x = j->floats[i * b->tensor->ne[0] + b->bad[i]];
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor %s has %g in row %" PRId64 ", column %" PRId64 "; numbers up to "
+                       "65504 can be quantized: the model is damaged",
+                       j->source->path, b->tensor->name, (double)x, b->first + i, b->bad[i]);
+    }
+    return 0;
+}
+
+static int64_t batch_rows(const struct source_tensor *t)
+{
+    int64_t rows = BATCH_FLOATS / t->ne[0], all = source_rows(t);
+    if (rows < ROWS_PER_PART) rows = ROWS_PER_PART;
+    return rows < all ? rows : all;
+}
+
+static int run_batch(struct job *j, struct batch *b, struct err *e)
+{
+    int parts = (int)((b->n + ROWS_PER_PART - 1) / ROWS_PER_PART);
+    pool_run(j->pool, parts, batch_part, b);
+    int rc = check_batch(j, b, e);
+    if (!rc) rc = gguf_write_data(j->out, j->blocks, (size_t)b->n * b->row_bytes, e);
+    j->done += b->n * b->tensor->ne[0];
+    if (!rc && report_bar_show(&j->progress, j->done, j->total))
+        rc = err_set(e, ERR_STOP, "interrupted; nothing was written");
+    return rc;
+}
+
+static int write_tensor(struct job *j, const struct source_tensor *t, struct err *e)
+{
+    int64_t all = source_rows(t), rows = batch_rows(t);
+    uint32_t type = choose_type(j->source, t, j->wanted);
+    const struct gguf_tensor_type *known = gguf_tensor_type(type);
+    struct batch b = {
+        .job = j,
+        .tensor = t,
+        .type = type,
+        .importance = calibration_find(j->calibration, t->name, t->ne[0]),
+        .row_bytes = (size_t)t->ne[0] / (size_t)known->block * (size_t)known->block_bytes,
+        .error = calloc((size_t)rows, sizeof *b.error),
+        .energy = calloc((size_t)rows, sizeof *b.energy),
+        .bad = calloc((size_t)rows, sizeof *b.bad),
+    };
+    j->floats = malloc((size_t)rows * (size_t)t->ne[0] * sizeof *j->floats);
+    j->blocks = malloc((size_t)rows * b.row_bytes);
+    j->n_half += type == GGUF_T_F16 && t->type != GGUF_T_F16;
+    int rc = j->floats && j->blocks && b.error && b.energy && b.bad
+                 ? 0
+                 : err_set(e, ERR_FAIL, "out of memory for tensor %s", t->name);
+    for (b.first = 0; !rc && b.first < all; b.first += rows) {
+        b.n = all - b.first < rows ? all - b.first : rows;
+        rc = run_batch(j, &b, e);
+    }
+    source_forget(j->source, t);
+    free(b.error);
+    free(b.energy);
+    free(b.bad);
+    free(j->floats);
+    free(j->blocks);
+    j->floats = NULL;
+    j->blocks = NULL;
+    return rc;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static int describe(struct job *j, struct err *e)
+{
+    struct source *s = j->source;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < s->n_tensors; i++) {
+        const struct source_tensor *t = &s->tensors[i];
+        rc = gguf_write_tensor(j->out, t->name, choose_type(s, t, j->wanted), t->n_dims, t->ne, e);
+        j->total += source_rows(t) * t->ne[0];
+    }
+    gguf_keys_u32(&s->keys, "general.file_type",
+                  j->wanted == GGUF_T_Q4_0 ? FILE_TYPE_Q4_0 : FILE_TYPE_Q8_0);
+    gguf_keys_u32(&s->keys, "general.quantization_version", QUANTIZATION_VERSION);
+    if (j->calibration)
+        gguf_keys_u32(&s->keys, "retain.calibration.token_count",
+                      (uint32_t)calibration_n_tokens(j->calibration));
+    if (!rc) rc = gguf_write_begin(j->out, &s->keys, e);
+    return rc;
+}
+
+/* Writes `path` from `in`; hex: its digest. */
+static int write_file(struct job *j, const char *in, const char *path, bool force, char hex[65],
+                      struct err *e)
+{
+    j->progress = report_bar("quantizing");
+    int rc = gguf_write_open(&j->out, path, force, e);
+    if (!rc) rc = source_open(&j->source, in, e);
+    if (!rc && *j->source->notice) report_note("%s", j->source->notice);
+    if (!rc) rc = describe(j, e);
+    for (size_t i = 0; !rc && i < j->source->n_tensors; i++)
+        rc = write_tensor(j, &j->source->tensors[i], e);
+    report_bar_end(&j->progress);
+    if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted; nothing was written");
+    if (!rc) rc = gguf_write_commit(j->out, hex, e);
+    gguf_write_close(j->out);
+    source_close(j->source);
+    return rc;
+}
+
+static bool is_folder_model(const char *path)
+{
+    struct str config = {0};
+    str_printf(&config, "%s/config.json", path);
+    bool folder = access(str_get(&config), F_OK) == 0;
+    str_release(&config);
+    return folder;
+}
+
+/* A folder can't be run: its int8 form stands in for it, written beside OUT for the time. */
+static int run_calibration(struct calibration **out, const struct options *o, struct pool *pool,
+                           struct err *e)
+{
+    struct report_bar p = report_bar("calibrating");
+    struct str stand_in = {0};
+    const char *model = o->args[0];
+    char hex[65];
+    int rc = 0;
+    if (is_folder_model(model)) {
+        struct job j = {.wanted = GGUF_T_Q8_0, .pool = pool};
+        str_printf(&stand_in, "%s.calibrate", o->args[1]);
+        rc = write_file(&j, model, str_get(&stand_in), true, hex, e);
+        model = str_get(&stand_in);
+    }
+    if (!rc) rc = calibrate(out, model, o->calibrate, o, report_bar_show, &p, e);
+    report_bar_end(&p);
+    if (stand_in.n) unlink(str_get(&stand_in));
+    str_release(&stand_in);
+    return rc;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void print_summary(const struct job *j, const struct options *o, const char *hex)
+{
+    if (j->n_half)
+        report_note("%d matrices have rows that are no multiple of %d and became F16", j->n_half,
+                    ENCODE_BLOCK);
+    if (j->energy > 0)
+        report_note("%s: %" PRId64 " numbers, relative rounding error %.3g (squared)%s", o->args[1],
+                    j->total, j->error / j->energy,
+                    j->calibration ? ", weighted by calibration" : "");
+    printf("%s  %s\n", hex, o->args[1]);
+}
+
+int cmd_quantize(const struct options *o)
+{
+    struct job j = {.wanted = o->type && !strcmp(o->type, "q8") ? GGUF_T_Q8_0 : GGUF_T_Q4_0};
+    struct calibration *c = NULL;
+    struct err e;
+    char hex[65];
+    int rc = 0;
+    if (o->n_args != 2)
+        rc = err_set(&e, ERR_USAGE,
+                     "quantize takes two names: the model (a GGUF file or a folder "
+                     "with safetensors) and the file to write");
+    report_catch_interrupt();
+    if (!rc && !o->force && access(o->args[1], F_OK) == 0)
+        rc = err_set(&e, ERR_USAGE, "%s is already there; --force replaces it", o->args[1]);
+    if (!rc) rc = pool_open(&j.pool, o->threads, &e);
+    if (!rc && o->calibrate) rc = run_calibration(&c, o, j.pool, &e);
+    j.calibration = c;
+    if (!rc) rc = write_file(&j, o->args[0], o->args[1], o->force, hex, &e);
+    if (!rc) print_summary(&j, o, hex);
+    calibration_close(c);
+    pool_close(j.pool);
+    return rc ? report_error(&e) : 0;
+}

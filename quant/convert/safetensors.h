@@ -1,0 +1,43 @@
+/* safetensors: the weights of a Hugging Face folder, memory-mapped and checked before anything
+ * trusts them.
+ *
+ * A file is a length, a JSON header and the tensors' bytes. As with gguf, the bytes that are there
+ * decide: every length, offset and product is checked against them; tensors may neither overlap nor
+ * leave holes, as the format demands. Tensor data points into the mappings and lives until
+ * safetensors_close. Format: https://github.com/huggingface/safetensors#format */
+#ifndef RETAIN_QUANT_CONVERT_SAFETENSORS_H
+#define RETAIN_QUANT_CONVERT_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define SAFETENSORS_DIMS_MAX 4
+
+struct safetensors_tensor {
+    const char *name;
+    uint32_t type; /* a gguf_tensor_id: F32, F16 or BF16 */
+    int n_dims;
+    int64_t shape[SAFETENSORS_DIMS_MAX]; /* outermost first: [n_out][n_in] */
+    const void *data;                    /* not aligned */
+    size_t bytes;
+};
+
+struct safetensors;
+
+/* Opens the folder's weights: model.safetensors, or the shards model.safetensors.index.json names,
+ * each of which must hold what the index says. */
+int safetensors_open(struct safetensors **out, const char *folder, struct err *e);
+
+/* One file over bytes the caller keeps (fuzzing, tests). `name` is for messages. */
+int safetensors_open_bytes(struct safetensors **out, const void *bytes, size_t n, const char *name,
+                           struct err *e);
+void safetensors_close(struct safetensors *s);
+
+/* Tensors in order of name. */
+size_t safetensors_n(const struct safetensors *s);
+const struct safetensors_tensor *safetensors_at(const struct safetensors *s, size_t i);
+const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name);
+
+#endif

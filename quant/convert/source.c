@@ -1,0 +1,222 @@
+#include "quant/convert/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "quant/convert/convert.h"
+#include "quant/convert/safetensors.h"
+#include "runtime/model/blocks.h"
+#include "runtime/model/gguf.h"
+
+struct source_tensor *source_add(struct source *s, const char *name)
+{
+    if (s->n_tensors == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 256;
+        struct source_tensor *p = reallocarray(s->tensors, cap, sizeof *p);
+        if (!p) return NULL;
+        s->tensors = p;
+        s->cap = cap;
+    }
+    struct source_tensor *t = &s->tensors[s->n_tensors++];
+    *t = (struct source_tensor){.n_dims = 1, .ne = {1, 1, 1, 1}};
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return t;
+}
+
+float *source_add_vector(struct source *s, const char *name, int n)
+{
+    float **made = reallocarray(s->made, s->n_made + 1, sizeof *made);
+    if (!made) return NULL;
+    s->made = made;
+    float *data = calloc((size_t)n, sizeof *data);
+    struct source_tensor *t = data ? source_add(s, name) : NULL;
+    if (!t) {
+        free(data);
+        return NULL;
+    }
+    made[s->n_made++] = data;
+    t->type = GGUF_T_F32;
+    t->ne[0] = n;
+    t->data = data;
+    return data;
+}
+
+/* ---- a GGUF file ----------------------------------------------------------------------------- */
+
+/* Keys that describe the file instead of the model: the output has its own. */
+static bool is_about_file(struct gguf_str key)
+{
+    static const char *const names[] = {
+        "general.file_type",   "general.quantization_version",
+        "general.alignment",   "split.",
+        "quantize.imatrix.",   "retain.digest.",
+        "retain.calibration.",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t n = strlen(names[i]);
+        bool whole = names[i][n - 1] != '.';
+        if (whole ? key.n != n : key.n < n) continue;
+        if (!memcmp(key.data, names[i], n)) return true;
+    }
+    return false;
+}
+
+static int check_gguf(const struct source *s, struct err *e)
+{
+    struct gguf_str type;
+    uint32_t parts;
+    if (gguf_get_str(s->gguf, "general.type", &type) &&
+        (type.n != 5 || memcmp(type.data, "model", 5)))
+        return err_set(e, ERR_FORMAT, "%s: is a GGUF file of type \"%s\", not a model", s->path,
+                       gguf_show(type).text);
+    if (gguf_get_u32(s->gguf, "split.count", &parts) && parts > 1)
+        return err_set(e, ERR_FORMAT,
+                       "%s: is one of %u parts of a model; merge them first (llama-gguf-split "
+                       "--merge)",
+                       s->path, parts);
+    if (gguf_n_tensors(s->gguf) == 0)
+        return err_set(e, ERR_FORMAT, "%s: holds no tensors", s->path);
+    return 0;
+}
+
+static int take_gguf_tensor(struct source *s, const struct gguf_tensor *from, struct err *e)
+{
+    char name[64] = "";
+    memcpy(name, from->name.data, from->name.n); /* gguf allows 63 bytes */
+    const struct gguf_tensor_type *type = gguf_tensor_type(from->type);
+    if (!from->data)
+        return err_set(e, ERR_FORMAT, "%s: the file ends before its tensors; download it again",
+                       s->path);
+    if (!blocks_readable(from->type))
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor %s has type %s, which cannot be read yet; start from the "
+                       "model's F16, BF16 or F32 file",
+                       s->path, name, type ? type->name : "?");
+    struct source_tensor *t = source_add(s, name);
+    if (!t) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
+    t->type = from->type;
+    t->n_dims = from->n_dims;
+    memcpy(t->ne, from->ne, sizeof t->ne);
+    t->data = from->data;
+    if (type->block > 1 && !*s->notice)
+        snprintf(
+            s->notice, sizeof s->notice,
+            "%s is quantized already (%s): its F16, BF16 or F32 form would give a better model",
+            s->path, type->name);
+    return 0;
+}
+
+static int open_gguf(struct source *s, struct err *e)
+{
+    struct gguf_str key;
+    struct gguf_array value;
+    bool is_array;
+    int rc = gguf_open(&s->gguf, s->path, e);
+    if (!rc) rc = check_gguf(s, e);
+    if (rc) return rc;
+    for (size_t i = 0; gguf_key_at(s->gguf, i, &key, &value, &is_array); i++)
+        if (!is_about_file(key)) gguf_keys_copy(&s->keys, key, &value, is_array);
+    for (size_t i = 0; !rc && i < gguf_n_tensors(s->gguf); i++)
+        rc = take_gguf_tensor(s, gguf_tensor_at(s->gguf, i), e);
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+int source_open(struct source **out, const char *path, struct err *e)
+{
+    struct stat st;
+    struct source *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s) s->path = strdup(path);
+    if (!s || !s->path) {
+        source_close(s);
+        return err_set(e, ERR_FAIL, "out of memory");
+    }
+    size_t n = strlen(path);
+    while (n > 1 && s->path[n - 1] == '/') s->path[--n] = 0;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    int rc;
+    if (!folder && n > 12 && !strcmp(s->path + n - 12, ".safetensors"))
+        rc = err_set(e, ERR_FORMAT,
+                     "%s: name the folder it is in, which also has config.json and "
+                     "the tokenizer",
+                     path);
+    else
+        rc = folder ? convert_open(s, e) : open_gguf(s, e);
+    if (rc)
+        source_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+void source_close(struct source *s)
+{
+    if (!s) return;
+    gguf_close(s->gguf);
+    safetensors_close(s->weights);
+    gguf_keys_release(&s->keys);
+    for (size_t i = 0; i < s->n_made; i++) free(s->made[i]);
+    free(s->made);
+    free(s->tensors);
+    free(s->path);
+    free(s);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+int64_t source_rows(const struct source_tensor *t)
+{
+    return t->ne[1] * t->ne[2] * t->ne[3];
+}
+
+size_t source_row_bytes(const struct source_tensor *t)
+{
+    const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
+    return (size_t)t->ne[0] / (size_t)type->block * (size_t)type->block_bytes;
+}
+
+const void *source_row(const struct source_tensor *t, int64_t r)
+{
+    if (t->pair_heads) {
+        int64_t dim = t->ne[1] / t->pair_heads, i = r % dim;
+        r += i / 2 + i % 2 * (dim / 2) - i;
+    }
+    return (const char *)t->data + (size_t)r * source_row_bytes(t);
+}
+
+/* A vector in pair order (the bias of Q or K) is one row, so its numbers move instead. */
+static void vector_floats(const struct source_tensor *t, float *out)
+{
+    const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
+    int64_t dim = t->ne[0] / t->pair_heads;
+    for (int64_t r = 0; r < t->ne[0]; r++) {
+        int64_t i = r % dim, from = r + i / 2 + i % 2 * (dim / 2) - i;
+        blocks_to_float(out + r, t->type, (const char *)t->data + from * type->block_bytes, 1);
+    }
+}
+
+void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
+{
+    if (t->pair_heads && t->n_dims == 1)
+        vector_floats(t, out);
+    else
+        blocks_to_float(out, t->type, source_row(t, r), (size_t)t->ne[0]);
+}
+
+void source_forget(const struct source *s, const struct source_tensor *t)
+{
+    for (size_t i = 0; i < s->n_made; i++)
+        if (t->data == s->made[i]) return;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)t->data;
+    uintptr_t end = start + source_row_bytes(t) * (size_t)source_rows(t);
+    start -= start % page; /* a page that is shared with a neighbour is read again, no more */
+    end -= end % page;
+    if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
+}

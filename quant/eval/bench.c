@@ -1,0 +1,561 @@
+/* bench: speed by depth, with the share of the memory bandwidth that this very program reaches on
+ * the same threads in the same run. Decoding one token must read all weights and every unit of the
+ * cache once: bytes per token x tokens per second over measured bandwidth is how close it comes to
+ * the limit. Machines are shared and their speed drifts, so everything is measured in turns:
+ * when all depths have been reached, repetition by repetition the depths, every other time in
+ * reverse, at each a prompt, the bandwidth, an answer, the rival. Whether speed depends on depth is
+ * told by the ratios inside the turns, to the first depth. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/random.h"
+#include "base/system.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+
+/* ---- bandwidth ------------------------------------------------------------------------------- */
+
+#define SWEEP_BYTES ((size_t)512 << 20) /* larger than most last-level caches */
+#define SWEEP_PARTS 64
+
+/* Eight prefetched streams a little over 32 KiB apart: the most that was seen to come from memory
+ * with plain loads. */
+enum { STREAMS = 8, STREAM_WORDS = (32 << 10) / 8 + 256, BLOCK_WORDS = STREAMS * STREAM_WORDS };
+
+struct sweep {
+    const uint64_t *data;
+    uint64_t sums[SWEEP_PARTS][8]; /* one cache line each */
+};
+
+static void sweep_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    struct sweep *s = ctx;
+    size_t n = SWEEP_BYTES / sizeof *s->data / SWEEP_PARTS;
+    const uint64_t *p = s->data + (size_t)part * n, *end = p + n;
+    uint64_t x = 0, y = 0;
+    for (; p + BLOCK_WORDS <= end; p += BLOCK_WORDS)
+        for (size_t i = 0; i < STREAM_WORDS; i += 8)
+            for (size_t k = 0; k < STREAMS; k++) {
+                const uint64_t *line = p + k * STREAM_WORDS + i;
+                __builtin_prefetch(line + 64);
+                x += line[0] + line[1] + line[2] + line[3];
+                y += line[4] + line[5] + line[6] + line[7];
+            }
+    s->sums[part][0] = x + y;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, compare_doubles);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* Sets *out to the bytes per second that all threads together read from memory, the median of
+ * seven sweeps. The memory is returned, and what it adds to the process's peak forgotten. */
+static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err *e)
+{
+    enum { SWEEPS = 7 };
+    const size_t block = BLOCK_WORDS * sizeof(uint64_t);
+    const size_t read = SWEEP_BYTES / SWEEP_PARTS / block * block * SWEEP_PARTS;
+    struct arena a;
+    struct sweep s = {0};
+    double rate[SWEEPS];
+    if (system_process_peak_bytes() > *peak) *peak = system_process_peak_bytes();
+    if (arena_init(&a, "bandwidth test", SWEEP_BYTES, e)) return e->code;
+    memset(a.base, 1, SWEEP_BYTES);
+    s.data = (const uint64_t *)(const void *)a.base;
+    for (int i = 0; i < SWEEPS; i++) {
+        int64_t t0 = system_clock_ns();
+        pool_run(p, SWEEP_PARTS, sweep_part, &s);
+        rate[i] = (double)read * 1e9 / (double)(system_clock_ns() - t0);
+    }
+    *out = median(rate, SWEEPS);
+    arena_release(&a);
+    system_process_peak_reset();
+    return 0;
+}
+
+/* ---- a rival --------------------------------------------------------------------------------- */
+
+/* Tokens per second; 0 = not measured. */
+struct speed {
+    double prefill, decode;
+};
+
+/* The number after column NAMEdigits… of a table row such as llama-bench prints: "| pp512 @ d4096
+ * | 78.98 +- 3.68 |"; 0 when the row has no such column. */
+static double column_after(const char *row, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = strchr(row, '|'); p; p = strchr(p, '|')) {
+        p += 1 + strspn(p + 1, " ");
+        const char *end = strchr(p, '|');
+        if (end && !strncmp(p, name, n) && p[n] >= '0' && p[n] <= '9') return strtod(end + 1, NULL);
+    }
+    return 0;
+}
+
+/* Runs --vs's command in a shell, with the depth as $1, and reads the speeds it prints. */
+static int run_rival(const char *command, int64_t depth, struct speed *out, struct err *e)
+{
+    struct str line = {0};
+    char row[1024];
+    *out = (struct speed){0};
+    str_printf(&line, "set -- %lld\n%s", (long long)depth, command);
+    fflush(stdout);
+    FILE *f = popen(str_get(&line), "r");
+    str_release(&line);
+    if (!f) return err_set(e, ERR_FAIL, "--vs: no shell could be started");
+    while (fgets(row, sizeof row, f)) {
+        double prefill = column_after(row, "pp"), decode = column_after(row, "tg");
+        if (prefill > 0) out->prefill = prefill;
+        if (decode > 0) out->decode = decode;
+    }
+    if (pclose(f) == 0 && (out->prefill > 0 || out->decode > 0)) return 0;
+    return err_set(e, ERR_FAIL,
+                   "--vs: the command failed or printed no speed; expected rows such as "
+                   "\"| pp512 | 78.98 |\" and \"| tg64 | 21.50 |\", as llama-bench prints them");
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+#define PREFILL 512 /* tokens, without --prefill and --decode */
+#define DECODE  64
+#define REPEAT  5
+
+/* One number of all repetitions. */
+struct series {
+    double v[OPTIONS_REPEAT_MAX];
+};
+
+/* A median, and between which numbers it lies: see interval. */
+struct estimate {
+    double median, low, high;
+};
+
+/* Of a prompt, or of an answer. */
+struct timing {
+    struct series speed;                    /* tokens per second */
+    struct series score_share, evict_share; /* of the time */
+    struct series rival;
+    double cold, median, spread; /* speed: the first, the median, (max - min) / median */
+    double score, evict, vs;     /* medians */
+    struct estimate ratio;       /* of the speed to that at the first depth, turn by turn */
+};
+
+/* A cache as it was. */
+struct past {
+    struct cache cache;
+    void *bytes; /* of the arena; NULL = nothing was kept */
+};
+
+struct point {
+    int64_t depth;
+    struct context x;
+    int32_t *ids; /* [chunk] */
+    struct past past;
+    struct report_bar *bar;   /* shows the way to the depth; NULL = not */
+    _Atomic int64_t score_ns; /* of all threads, in the current run */
+    struct timing prefill, decode;
+    struct series bandwidth; /* bytes per second */
+    struct series share;     /* of it, that decoding reads */
+    double bytes_per_token, operations_per_token;
+};
+
+/* What one run took. */
+struct cost {
+    double seconds, evicting, scoring;
+};
+
+/* Ids that look like text to the machine: a fixed pseudo-random walk over the vocabulary. */
+static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
+{
+    for (int i = 0; i < n; i++)
+        ids[i] = (int32_t)(random_at(1, 2, (uint64_t)(position + i)) * n_vocab);
+}
+
+/* Runs n tokens in chunks. */
+static int run_tokens(struct point *p, int64_t n, int chunk, struct cost *cost, struct err *e)
+{
+    struct context *x = &p->x;
+    int64_t t0 = system_clock_ns(), gone, evict_ns = 0;
+    p->score_ns = 0;
+    for (int64_t at = 0; at < n && !report_interrupted();) {
+        int m = n - at < chunk ? (int)(n - at) : chunk, rc = 0;
+        int64_t t1 = system_clock_ns();
+        if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &gone, e);
+        evict_ns += system_clock_ns() - t1;
+        fill_ids(p->ids, m, x->engine->model->n_vocab, x->cache.n_pos);
+        if (!rc) rc = context_run(x, p->ids, m, at + m == n || chunk == 1, e);
+        if (rc) return rc;
+        at += m;
+        if (p->bar) report_bar_show(p->bar, at, n);
+    }
+    context_score(x);
+    cost->seconds = (double)(system_clock_ns() - t0) / 1e9;
+    cost->evicting = (double)evict_ns / 1e9;
+    cost->scoring = (double)p->score_ns / 1e9 / x->plan.n_threads;
+    return 0;
+}
+
+#define UNIT_SAMPLES 64
+
+/* Puts n tokens' units of random numbers into every head. */
+static void fill_units(struct context *x, int n)
+{
+    struct cache *c = &x->cache;
+    uint8_t unit[UNIT_SAMPLES][KN_HEAD_DIM_MAX * sizeof(float)];
+    float number[KN_HEAD_DIM_MAX];
+    int dim = c->shape.head_dim;
+    for (int i = 0; i < UNIT_SAMPLES; i++) {
+        for (int d = 0; d < dim; d++)
+            number[d] = (float)random_at(3, 4, (uint64_t)(i * dim + d)) - 0.5f;
+        x->engine->kernels->kv_pack[c->shape.k_type](unit[i], number, dim);
+    }
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        struct cache_head *h = &c->heads[i];
+        for (int s = 0; s < n; s++) {
+            memcpy(h->k + (size_t)s * c->k_bytes, unit[s % UNIT_SAMPLES], c->k_bytes);
+            memcpy(h->v + (size_t)s * c->v_bytes, unit[(s + i) % UNIT_SAMPLES], c->v_bytes);
+            h->score[s] = 0;
+            h->pos[s] = (uint32_t)s;
+        }
+        h->len = n;
+    }
+    cache_appended(c, n);
+}
+
+static void keep_past(struct point *p)
+{
+    const struct arena *a = &p->x.cache_arena;
+    p->past.bytes = malloc(a->used);
+    if (!p->past.bytes) return;
+    memcpy(p->past.bytes, a->base, a->used);
+    p->past.cache = p->x.cache;
+}
+
+static void return_to_past(struct point *p)
+{
+    memcpy(p->x.cache_arena.base, p->past.bytes, p->x.cache_arena.used);
+    p->x.cache = p->past.cache;
+}
+
+/* Where all units stay and keys and values are packed alike, the tokens before a depth need not be
+ * run: no kernel's speed depends on what units hold. */
+static bool can_fill(const struct context *x)
+{
+    const struct cache_shape *shape = &x->cache.shape;
+    return x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type && !x->gpu;
+}
+
+/* Makes the cache what `depth` tokens leave. */
+static int go_to(struct point *p, int64_t depth, struct err *e)
+{
+    struct context *x = &p->x;
+    struct cost unused;
+    if (p->past.bytes && p->past.cache.n_pos == depth) {
+        return_to_past(p);
+        return 0;
+    }
+    cache_clear(&x->cache);
+    if (!can_fill(x)) return run_tokens(p, depth, x->plan.chunk, &unused, e);
+    fill_units(x, (int)depth);
+    return 0;
+}
+
+/* Runs the tokens before a depth, once. */
+static int reach(struct point *p, struct err *e)
+{
+    char what[64];
+    if (!p->depth || p->x.gpu || can_fill(&p->x)) return 0;
+    snprintf(what, sizeof what, "to depth %lld", (long long)p->depth);
+    struct report_bar bar = report_bar(what);
+    p->bar = &bar;
+    int rc = go_to(p, p->depth, e);
+    report_bar_end(&bar);
+    p->bar = NULL;
+    if (!rc && !report_interrupted()) keep_past(p);
+    return rc;
+}
+
+/* Repetition i of n tokens, `chunk` at a time. */
+static int time_once(struct point *p, int64_t depth, int n, int chunk, struct timing *t, int i,
+                     struct err *e)
+{
+    struct cost c = {1, 0, 0};
+    int rc = go_to(p, depth, e);
+    if (!rc) rc = run_tokens(p, n, chunk, &c, e);
+    t->speed.v[i] = n / c.seconds;
+    t->evict_share.v[i] = c.evicting / c.seconds;
+    t->score_share.v[i] = c.scoring / c.seconds;
+    return rc;
+}
+
+/* The median of v, which becomes sorted, and the numbers of v that hold it in at least 95 of 100
+ * samples whatever the distribution: that fewer than k of n lie below the median has a probability
+ * of sum C(n, i) / 2^n, i < k, and the largest k is taken for which that is at most 2.5 %. With
+ * less than six the smallest and the largest. */
+static struct estimate interval(double *v, int n)
+{
+    double p = ldexp(1, -n), sum = p;
+    int k = 0;
+    struct estimate out = {median(v, n), 0, 0};
+    while (k < n && sum <= 0.025) {
+        k++;
+        p *= (double)(n - k + 1) / k;
+        sum += p;
+    }
+    if (k == 0) k = 1;
+    out.low = v[k - 1];
+    out.high = v[n - k];
+    return out;
+}
+
+/* Before summarize, which sorts. */
+static struct estimate ratio_of(const struct timing *t, const struct timing *to, int n)
+{
+    double v[OPTIONS_REPEAT_MAX];
+    for (int i = 0; i < n; i++) v[i] = t->speed.v[i] / to->speed.v[i];
+    return interval(v, n);
+}
+
+static void summarize(struct timing *t, int n)
+{
+    t->cold = t->speed.v[0];
+    t->median = median(t->speed.v, n);
+    t->spread = (t->speed.v[n - 1] - t->speed.v[0]) / t->median;
+    t->score = median(t->score_share.v, n);
+    t->evict = median(t->evict_share.v, n);
+    t->vs = median(t->rival.v, n);
+}
+
+/* Repetition i at one depth. */
+static int measure(struct point *p, const struct options *o, int i, int64_t *peak, struct err *e)
+{
+    struct context *x = &p->x;
+    int n_prefill = o->prefill ? o->prefill : PREFILL, n_decode = o->decode ? o->decode : DECODE;
+    double *bandwidth = &p->bandwidth.v[i];
+    struct speed vs = {0};
+    int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
+    if (!rc) rc = read_bandwidth(x->engine->pool, peak, bandwidth, e);
+    if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
+    if (!rc && o->vs) rc = run_rival(o->vs, p->depth, &vs, e);
+    if (rc) return rc;
+    p->prefill.rival.v[i] = vs.prefill;
+    p->decode.rival.v[i] = vs.decode;
+    p->bytes_per_token = context_bytes_per_token(x);
+    p->operations_per_token = context_operations_per_token(x);
+    p->share.v[i] = p->bytes_per_token * p->decode.speed.v[i] / *bandwidth;
+    return 0;
+}
+
+/* What a report of one depth holds. */
+struct shown {
+    bool scores, vs, ratio;
+};
+
+static void add_timing(cJSON *o, const char *name, const struct timing *t, struct shown s)
+{
+    char key[64];
+    const struct {
+        const char *unit;
+        double value;
+        bool has;
+    } row[] = {
+        {"tok_s", t->median, true},
+        {"spread", t->spread, true},
+        {"cold_tok_s", t->cold, true},
+        {"score_share", t->score, s.scores},
+        {"evict_share", t->evict, true},
+        {"first_depth_ratio", t->ratio.median, s.ratio},
+        {"first_depth_ratio_low", t->ratio.low, s.ratio},
+        {"first_depth_ratio_high", t->ratio.high, s.ratio},
+        {"vs_tok_s", t->vs, s.vs && t->vs > 0},
+        {"vs_ratio", t->median / t->vs, s.vs && t->vs > 0},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        snprintf(key, sizeof key, "%s_%s", name, row[i].unit);
+        if (row[i].has) cJSON_AddNumberToObject(o, key, row[i].value);
+    }
+}
+
+static void print_json(struct point *p, struct shown s, int n, int64_t peak)
+{
+    const struct context *x = &p->x;
+    cJSON *o = cJSON_CreateObject();
+    char kv[16];
+    plan_kv_text(&x->plan, kv);
+    cJSON_AddStringToObject(o, "model", x->engine->model->name);
+    cJSON_AddStringToObject(o, "weights", x->engine->model->type);
+    cJSON_AddStringToObject(o, "policy", x->plan.policy->name);
+    cJSON_AddStringToObject(o, "kv", kv);
+    cJSON_AddNumberToObject(o, "depth", (double)p->depth);
+    cJSON_AddNumberToObject(o, "budget", x->plan.budget);
+    cJSON_AddNumberToObject(o, "threads", x->plan.n_threads);
+    cJSON_AddStringToObject(o, "isa", x->engine->kernels->isa);
+    char device[96];
+    engine_device_name(x->engine, device, sizeof device);
+    cJSON_AddStringToObject(o, "device", device);
+    add_timing(o, "prefill", &p->prefill, s);
+    add_timing(o, "decode", &p->decode, s);
+    cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
+    cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
+    cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
+    cJSON_AddNumberToObject(o, "operations_per_token", p->operations_per_token);
+    cJSON_AddNumberToObject(o, "bandwidth_bytes_s", median(p->bandwidth.v, n));
+    cJSON_AddNumberToObject(o, "bandwidth_share", median(p->share.v, n));
+    report_json(o);
+}
+
+static void print_costs(const char *name, const struct timing *t)
+{
+    printf("%9s %s: scoring %.1f %%, eviction %.1f %% of the time\n", "", name, 100 * t->score,
+           100 * t->evict);
+}
+
+static void print_ratio(const char *name, const struct timing *t)
+{
+    printf("%9s %s: %.3fx of the first depth, turn by turn (%.3f to %.3f)\n", "", name,
+           t->ratio.median, t->ratio.low, t->ratio.high);
+}
+
+static void print_vs(const char *name, const struct timing *t)
+{
+    if (t->vs > 0)
+        printf("%9s %s: the other %.1f tok/s, %.2fx\n", "", name, t->vs, t->median / t->vs);
+}
+
+static void print_head(const struct context *x)
+{
+    printf("%s, %s, policy %s, budget %d, %s, %d threads\n%9s %13s %6s %13s %6s %9s %9s %9s %6s\n",
+           x->engine->model->name, x->engine->model->type, x->plan.policy->name, x->plan.budget,
+           x->engine->kernels->isa, x->plan.n_threads, "depth", "prefill tok/s", "+/-%",
+           "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
+}
+
+static void print_row(struct point *p, struct shown s, int n)
+{
+    const struct timing *prefill = &p->prefill, *decode = &p->decode;
+    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f %5.1f%%\n", (long long)p->depth,
+           prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
+           p->bytes_per_token / 1e6, p->operations_per_token / 1e6, median(p->bandwidth.v, n) / 1e9,
+           100 * median(p->share.v, n));
+    if (s.scores) print_costs("prefill", prefill);
+    if (s.scores) print_costs("decode", decode);
+    if (s.ratio) print_ratio("prefill", prefill);
+    if (s.ratio) print_ratio("decode", decode);
+    print_vs("prefill", prefill);
+    print_vs("decode", decode);
+}
+
+#define DEPTHS_MAX 32
+
+struct bench {
+    const struct options *o;
+    struct point points[DEPTHS_MAX];
+    int n_points;
+};
+
+static int open_point(struct bench *b, struct engine *g, int64_t depth, struct err *e)
+{
+    const struct options *o = b->o;
+    struct options one = *o;
+    struct point *p = &b->points[b->n_points++];
+    p->depth = depth;
+    one.context = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
+    int rc = context_open(&p->x, g, &one, 1, e);
+    if (rc) return rc;
+    if (!g->gpu && p->x.plan.policy->scorer != POLICY_KEEP_ALL)
+        p->x.forward.score_ns = &p->score_ns;
+    p->ids = calloc((size_t)p->x.plan.chunk, sizeof *p->ids);
+    return p->ids ? 0 : err_set(e, ERR_FAIL, "out of memory for ids");
+}
+
+static int open_points(struct bench *b, struct engine *g, struct err *e)
+{
+    const char *depths = b->o->depth && *b->o->depth ? b->o->depth : "0";
+    int64_t depth;
+    for (int i = 0;; i++) {
+        int rc = report_number(depths, i, "--depth", 0, &depth, e);
+        if (rc > 0) return 0;
+        if (!rc && i == DEPTHS_MAX)
+            rc = err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);
+        if (!rc) rc = open_point(b, g, depth, e);
+        if (rc) return rc;
+    }
+}
+
+static void print_points(struct bench *b, int repeat, int64_t peak)
+{
+    struct point *first = b->points, *end = first + b->n_points;
+    if (!b->o->json) print_head(&first->x);
+    for (struct point *p = first; p < end; p++) {
+        p->prefill.ratio = ratio_of(&p->prefill, &first->prefill, repeat);
+        p->decode.ratio = ratio_of(&p->decode, &first->decode, repeat);
+    }
+    for (struct point *p = first; p < end; p++) {
+        struct shown s = {p->x.forward.score_ns, b->o->vs, p > first};
+        summarize(&p->prefill, repeat);
+        summarize(&p->decode, repeat);
+        if (b->o->json)
+            print_json(p, s, repeat, peak);
+        else
+            print_row(p, s, repeat);
+    }
+}
+
+static int run_points(struct bench *b, struct err *e)
+{
+    const struct options *o = b->o;
+    int repeat = o->repeat ? o->repeat : REPEAT, n = b->n_points, rc = 0;
+    int64_t peak = 0;
+    for (int k = 0; !rc && k < n && !report_interrupted(); k++) rc = reach(&b->points[k], e);
+    for (int i = 0; i < repeat; i++)
+        for (int k = 0; k < n; k++) {
+            struct point *p = &b->points[i % 2 ? n - 1 - k : k];
+            if (!rc && !report_interrupted()) rc = measure(p, o, i, &peak, e);
+        }
+    if (rc || report_interrupted()) return rc;
+    if (system_process_peak_bytes() > peak) peak = system_process_peak_bytes();
+    print_points(b, repeat, peak);
+    return 0;
+}
+
+static void release_points(struct bench *b)
+{
+    for (int i = 0; i < b->n_points; i++) {
+        context_release(&b->points[i].x);
+        free(b->points[i].past.bytes);
+        free(b->points[i].ids);
+    }
+}
+
+int cmd_bench(const struct options *o)
+{
+    struct engine *g = NULL;
+    struct err e;
+    struct bench *b = calloc(1, sizeof *b);
+    int rc = b ? 0 : err_set(&e, ERR_FAIL, "out of memory for the measurements");
+    report_catch_interrupt();
+    if (!rc) rc = engine_open(&g, b->o = o, NULL, NULL, NULL, &e);
+    if (!rc) rc = open_points(b, g, &e);
+    if (!rc) rc = run_points(b, &e);
+    if (b) release_points(b);
+    free(b);
+    engine_close(g);
+    if (rc) return report_error(&e);
+    return report_interrupted() ? 130 : 0;
+}

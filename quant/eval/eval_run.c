@@ -1,0 +1,240 @@
+#include "quant/eval/eval_run.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "quant/eval/perplexity.h"
+#include "quant/eval/task.h"
+#include "runtime/cache/policy.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+
+/* One seed of a trial. */
+struct run {
+    const struct eval_run *trial;
+    struct session *session;
+    struct task_run *script;
+    struct str answer;
+    double right;
+    int64_t n_asked;
+    int64_t n_read, read_ns, n_decoded, decode_ns; /* tokens and time of telling and of answering */
+    int64_t reported, reported_ns;                 /* tokens and clock at the last report */
+};
+
+static void take_text(void *ctx, const char *utf8, size_t n)
+{
+    struct run *r = ctx;
+    str_append(&r->answer, utf8, n);
+}
+
+static bool stop(void *ctx)
+{
+    (void)ctx;
+    return report_interrupted();
+}
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+/* Where `value` stands in `text` as whole words: 48213 is not in 148213. NULL = nowhere. */
+static const char *find(const char *text, const char *value)
+{
+    size_t n = strlen(value);
+    for (const char *at = strstr(text, value); at; at = strstr(at + 1, value)) {
+        unsigned char before = at > text ? (unsigned char)at[-1] : ' ';
+        if (!isalnum(before) && !isalnum((unsigned char)at[n])) return at;
+    }
+    return NULL;
+}
+
+/* The share of the values that the answer holds (RULER's string_match_all). */
+static double judge(const char *answer, const struct task_step *q)
+{
+    int n = 0;
+    for (int i = 0; i < q->n_values; i++) n += find(answer, q->values[i]) != NULL;
+    for (int i = 0; q->choices && q->choices[i]; i++) {
+        const char *other = find(answer, q->choices[i]), *right = find(answer, q->values[0]);
+        if (other && right && other < right) return 0;
+    }
+    return (double)n / q->n_values;
+}
+
+/* ---- talking --------------------------------------------------------------------------------- */
+
+static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
+{
+    const struct session_sink k = {.stop = stop};
+    struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
+    int64_t t0 = system_clock_ns();
+    int rc = session_feed(r->session, m, 2, &k, e);
+    r->read_ns += system_clock_ns() - t0;
+    return rc;
+}
+
+static int ask(struct run *r, const struct task_step *q, struct err *e)
+{
+    const struct session_sink k = {.ctx = r, .text = take_text, .stop = stop};
+    struct session_stats st;
+    enum session_end end;
+    str_clear(&r->answer);
+    int rc = session_say(r->session, q->user, strlen(q->user), &k, &end, e);
+    if (rc) return rc;
+    if (end == SESSION_STOPPED) return err_set(e, ERR_STOP, "interrupted");
+    r->right += judge(str_get(&r->answer), q);
+    r->n_asked++;
+    session_stats(r->session, &st);
+    r->n_decoded++;
+    if (st.decode_tok_s > 0) r->decode_ns += (int64_t)(1e9 / st.decode_tok_s);
+    return 0;
+}
+
+/* What a policy that knows its questions beforehand is shown of them. */
+static int show_questions(struct run *r, struct err *e)
+{
+    struct task_step q;
+    int rc = 0;
+    for (int i = 0; !rc && task_question(r->script, i, &q); i++)
+        rc = feed(r, q.user, "You haven't told me.", e);
+    return rc;
+}
+
+/* --report: a line whenever so many more tokens were told, for runs that take hours. */
+static void report_progress(struct run *r)
+{
+    struct session_stats st;
+    int64_t every = r->trial->options->report, now = system_clock_ns();
+    session_stats(r->session, &st);
+    if (!every || st.n_tokens / every == r->reported / every) return;
+    report_note("%lld tokens, %.0f tok/s, cache %lld bytes, process %lld bytes",
+                (long long)st.n_tokens,
+                (double)(st.n_tokens - r->reported) * 1e9 / (double)(now - r->reported_ns),
+                (long long)st.cache_bytes, (long long)st.process_bytes);
+    r->reported = st.n_tokens;
+    r->reported_ns = now;
+}
+
+static int talk(struct run *r, struct err *e)
+{
+    const struct policy *p = policy_named(r->trial->options->policy);
+    struct session_stats st;
+    struct task_step step;
+    int rc = p && p->query_first ? show_questions(r, e) : 0;
+    r->reported_ns = system_clock_ns();
+    for (session_stats(r->session, &st); !rc && task_next(r->script, st.n_tokens, &step);) {
+        rc = step.assistant ? feed(r, step.user, step.assistant, e) : ask(r, &step, e);
+        int64_t before = st.n_tokens;
+        session_stats(r->session, &st);
+        if (step.assistant) r->n_read += st.n_tokens - before;
+        report_progress(r);
+    }
+    return rc;
+}
+
+static int run_script(struct run *r, uint64_t seed, struct eval_result *out, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    struct options o = *t->options;
+    struct session_stats st;
+    struct task_args args = {
+        .seed = seed,
+        .length = t->length,
+        .n_facts = o.facts > 0 ? o.facts : t->task->n_facts,
+        .depth = t->depth >= 0 ? t->depth : ((double)seed - 0.5) / t->n_seeds,
+        .papers = o.wording && !strcmp(o.wording, "papers"),
+        .essay = t->text,
+    };
+    o.sampling.seed = seed;
+    o.private_mode = true;
+    if (!o.n_predict) o.n_predict = t->task->n_predict;
+    r->script = task_open(t->task, &args);
+    int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
+    if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
+    if (!rc) rc = talk(r, e);
+    if (rc) return rc;
+    session_stats(r->session, &st);
+    out->cache_bytes = st.cache_bytes;
+    out->peak_bytes = st.process_peak_bytes;
+    out->budget = st.budget;
+    snprintf(out->kv, sizeof out->kv, "%s", st.kv);
+    return 0;
+}
+
+/* ---- predicting ------------------------------------------------------------------------------ */
+
+/* `length` ids of the text, seed by seed further on, as one conversation. */
+static int predict(struct run *r, uint64_t seed, struct eval_result *out, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    struct context x = {0};
+    struct tokens ids = {0};
+    struct text_tally tally = {0};
+    struct str text = {0};
+    if (!t->text) return err_set(e, ERR_USAGE, "eval perplexity needs a text: give -f FILE");
+    str_puts(&text, t->text);
+    int rc = text_encode(t->engine, &text, false, &ids, e);
+    size_t length = (size_t)t->length, first = (seed - 1) * length;
+    if (!rc && first + length > ids.n)
+        rc = err_set(e, ERR_USAGE,
+                     "the text has %zu tokens, seed %llu needs %zu: give more text, a smaller "
+                     "--length or fewer --seeds",
+                     ids.n, (unsigned long long)seed, first + length);
+    if (!rc) rc = context_open(&x, t->engine, t->options, TEXT_LOGIT_ROWS, e);
+    if (!rc) {
+        int64_t t0 = system_clock_ns();
+        if (tokenizer_add_bos(t->engine->tokenizer))
+            ids.ids[first] = tokenizer_bos(t->engine->tokenizer);
+        rc = text_predict(&x, ids.ids + first, length, 1, &tally, e);
+        r->read_ns = system_clock_ns() - t0;
+        r->n_read = t->length;
+        r->right = (double)tally.n_right;
+        r->n_asked = tally.n;
+        out->perplexity += tally.nats / (double)tally.n / t->n_seeds;
+        out->cache_bytes = (int64_t)x.plan.cache_bytes;
+        out->peak_bytes = system_process_peak_bytes();
+        out->budget = x.plan.budget;
+        plan_kv_text(&x.plan, out->kv);
+        if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+    }
+    context_release(&x);
+    tokens_release(&ids);
+    str_release(&text);
+    return rc;
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+static double per_second(int64_t n, int64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
+}
+
+int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
+{
+    double sum = 0, squares = 0, n = t->n_seeds;
+    *out = (struct eval_result){0};
+    for (int seed = 1; seed <= t->n_seeds; seed++) {
+        struct run r = {.trial = t};
+        int rc = t->task->write ? run_script(&r, (uint64_t)seed, out, e)
+                                : predict(&r, (uint64_t)seed, out, e);
+        session_close(r.session);
+        task_close(r.script);
+        str_release(&r.answer);
+        if (rc) return rc;
+        double accuracy = r.n_asked ? r.right / (double)r.n_asked : 0;
+        sum += accuracy;
+        squares += accuracy * accuracy;
+        out->right += r.right;
+        out->n_asked += r.n_asked;
+        out->prefill_tok_s += per_second(r.n_read, r.read_ns) / n;
+        out->decode_tok_s += per_second(r.n_decoded, r.decode_ns) / n;
+    }
+    double var = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0;
+    out->accuracy = sum / n;
+    out->accuracy_spread = sqrt(var > 0 ? var : 0);
+    if (out->perplexity > 0) out->perplexity = exp(out->perplexity);
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* trial: one combination of `retain eval`'s lists, run: a task's script is told to a session seed
+ * by seed, greedily, and what the answers hold is counted. */
+#ifndef RETAIN_QUANT_EVAL_EVAL_RUN_H
+#define RETAIN_QUANT_EVAL_EVAL_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct engine;
+struct options;
+struct task;
+
+struct eval_run {
+    struct engine *engine;
+    const struct task *task;
+    const struct options *options; /* of this combination: single policy, budget and kv */
+    const char *text;              /* an essay, or the text to predict; NULL = none */
+    int64_t length;                /* tokens before the questions */
+    double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
+    int n_seeds;
+};
+
+struct eval_result {
+    double accuracy, accuracy_spread; /* mean over seeds and their standard deviation */
+    double perplexity;                /* 0 = not measured */
+    double right;                     /* questions, each by the share of its values */
+    int64_t n_asked;
+    int64_t cache_bytes, peak_bytes;
+    int budget;
+    char kv[16];
+    double prefill_tok_s, decode_tok_s;
+};
+
+/* ERR_STOP when interrupted. */
+int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e);
+
+#endif

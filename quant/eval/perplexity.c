@@ -1,0 +1,192 @@
+/* Commands on text: tokenize, perplexity. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "quant/eval/perplexity.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+
+/* ---- tokenize -------------------------------------------------------------------------------- */
+
+int text_encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
+                struct err *e)
+{
+    struct tokenizer_span span = {str_get(text), text->n, !plain};
+    if (!plain && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
+    return tokenizer_encode(g->tokenizer, &span, 1, true, ids, e);
+}
+
+/* A control character, or the second byte of one from U+0080 on. */
+static bool obeyed(const char *bytes, size_t k)
+{
+    unsigned char c = (unsigned char)bytes[k];
+    return c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && k > 0 && bytes[k - 1] == '\xc2');
+}
+
+static void print_tokens(const struct engine *g, const struct tokens *ids, bool ids_only)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t n;
+        const char *bytes = tokenizer_bytes(g->tokenizer, ids->ids[i], true, &n);
+        if (ids_only)
+            printf("%s%d", i ? " " : "", ids->ids[i]);
+        else {
+            printf("%6d  ", ids->ids[i]);
+            for (size_t k = 0; k < n; k++)
+                if (obeyed(bytes, k))
+                    printf("\\x%02x", (unsigned char)bytes[k]);
+                else
+                    putchar(bytes[k]);
+            putchar('\n');
+        }
+    }
+    if (ids_only) putchar('\n');
+}
+
+int cmd_tokenize(const struct options *opts)
+{
+    struct options o = *opts;
+    struct engine *g = NULL;
+    struct str text = {0};
+    struct tokens ids = {0};
+    struct err e;
+    o.verify = "off"; /* the vocabulary is checked as it is read */
+    int rc = report_text(&o, &text, &e);
+    if (!rc) rc = engine_prepare(&g, &o, NULL, &e);
+    if (!rc) rc = text_encode(g, &text, o.no_special, &ids, &e);
+    if (!rc) print_tokens(g, &ids, o.ids);
+    tokens_release(&ids);
+    str_release(&text);
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}
+
+/* ---- perplexity ------------------------------------------------------------------------------ */
+
+/* Counts -log p(id) under one row of logits. */
+static void count(struct text_tally *t, const float *logits, int n, int32_t id)
+{
+    double max = logits[0], sum = 0;
+    for (int i = 1; i < n; i++)
+        if (logits[i] > max) max = logits[i];
+    for (int i = 0; i < n; i++) sum += exp(logits[i] - max);
+    double nats = max + log(sum) - logits[id];
+    t->nats += nats;
+    t->nats_squared += nats * nats;
+    t->n_right += logits[id] >= (float)max;
+    t->n++;
+}
+
+int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
+                 struct text_tally *t, struct err *e)
+{
+    int n_vocab = x->engine->model->n_vocab;
+    for (size_t at = 0; at < n && !report_interrupted();) {
+        int m = x->plan.n_logits < (int)(n - at) ? x->plan.n_logits : (int)(n - at);
+        float *logits;
+        int64_t gone;
+        int rc = context_evict(x, &gone, e);
+        if (!rc) rc = context_run(x, ids + at, m, m, e);
+        if (!rc) rc = context_logits(x, &logits, e);
+        if (rc) return rc;
+        for (int i = 0; i < m; i++) {
+            size_t next = at + (size_t)i + 1;
+            if (next >= first && next < n)
+                count(t, logits + (size_t)i * (size_t)n_vocab, n_vocab, ids[next]);
+        }
+        at += (size_t)m;
+    }
+    return 0;
+}
+
+/* Windows of `length` tokens, each with BOS in front and its second half counted: the measure of
+ * llama.cpp's llama-perplexity, comparable number by number. */
+static int run_windows(struct context *x, struct tokens *ids, size_t length, struct text_tally *t,
+                       struct err *e)
+{
+    size_t n_windows = ids->n / length;
+    int32_t bos = tokenizer_bos(x->engine->tokenizer);
+    if (!n_windows)
+        return err_set(e, ERR_USAGE,
+                       "the text has %zu tokens, one window needs %zu; give more text "
+                       "or a smaller --length",
+                       ids->n, length);
+    for (size_t w = 0; w < n_windows && !report_interrupted(); w++) {
+        int32_t *window = ids->ids + w * length;
+        if (tokenizer_add_bos(x->engine->tokenizer)) window[0] = bos;
+        cache_clear(&x->cache);
+        int rc = text_predict(x, window, length, length / 2 + 1, t, e);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+static void print_perplexity(const struct context *x, const struct options *o,
+                             const struct text_tally *t, size_t length)
+{
+    double n = (double)t->n, mean = t->nats / n;
+    double var = n > 1 ? (t->nats_squared / n - mean * mean) / (n - 1) : 0;
+    double ppl = exp(mean), error = ppl * sqrt(var > 0 ? var : 0);
+    char kv[16];
+    plan_kv_text(&x->plan, kv);
+    if (!o->json) {
+        printf("perplexity %.4f +/- %.4f  (%lld tokens, policy %s, kv %s)\n", ppl, error,
+               (long long)t->n, x->plan.policy->name, kv);
+        return;
+    }
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "task", "perplexity");
+    cJSON_AddStringToObject(j, "model", x->engine->model->name);
+    cJSON_AddStringToObject(j, "policy", x->plan.policy->name);
+    cJSON_AddStringToObject(j, "kv", kv);
+    cJSON_AddNumberToObject(j, "budget", x->plan.budget);
+    cJSON_AddNumberToObject(j, "length", (double)length);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)t->n);
+    cJSON_AddNumberToObject(j, "perplexity", ppl);
+    cJSON_AddNumberToObject(j, "perplexity_error", error);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)x->plan.cache_bytes);
+    report_json(j);
+}
+
+/* Without --policy: windows under the full cache. With one: the whole text as one conversation, so
+ * that what was evicted is missed. */
+int cmd_perplexity(const struct options *o)
+{
+    struct options opts = *o;
+    struct engine *g = NULL;
+    struct context x = {0};
+    struct str text = {0};
+    struct tokens ids = {0};
+    struct text_tally t = {0};
+    struct err e;
+    bool windows = !o->policy || !strcmp(o->policy, "full");
+    size_t length = o->length ? strtoul(o->length, NULL, 10) : 512;
+    if (windows) {
+        opts.policy = "full";
+        opts.context = (int64_t)length;
+    }
+    report_catch_interrupt();
+    int rc = report_text(o, &text, &e);
+    if (!rc && length < 4)
+        rc = err_set(&e, ERR_USAGE, "--length %s: expected 4 or more", o->length);
+    if (!rc) rc = engine_open(&g, &opts, NULL, NULL, NULL, &e);
+    if (!rc) rc = text_encode(g, &text, false, &ids, &e);
+    if (!rc) rc = context_open(&x, g, &opts, TEXT_LOGIT_ROWS, &e);
+    if (!rc && windows)
+        rc = run_windows(&x, &ids, length, &t, &e);
+    else if (!rc)
+        rc = text_predict(&x, ids.ids, ids.n, 1, &t, &e);
+    if (!rc && t.n == 0) rc = err_set(&e, ERR_USAGE, "the text is too short to predict anything");
+    if (!rc) print_perplexity(&x, o, &t, windows ? length : ids.n);
+    context_release(&x);
+    tokens_release(&ids);
+    str_release(&text);
+    engine_close(g);
+    if (rc) return report_error(&e);
+    return report_interrupted() ? 130 : 0;
+}

@@ -1,0 +1,32 @@
+/* text: ids of a text, and how well they are predicted. Behind `retain tokenize`, `retain
+ * perplexity` and `retain eval perplexity`. */
+#ifndef RETAIN_QUANT_EVAL_PERPLEXITY_H
+#define RETAIN_QUANT_EVAL_PERPLEXITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "runtime/token/tokenizer.h"
+
+struct context;
+struct engine;
+
+#define TEXT_LOGIT_ROWS 64 /* rows of logits at once: 32 MiB for a vocabulary of 128K */
+
+struct text_tally {
+    double nats, nats_squared; /* -log p, and its square, over n ids */
+    int64_t n, n_right;        /* n_right: the most likely id was the right one */
+};
+
+/* The ids of a whole text, with BOS and special tokens as for a prompt unless `plain`. */
+int text_encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
+                struct err *e);
+
+/* Runs n ids; the prediction of every id from `first` on is counted. Evicts between chunks. */
+int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
+                 struct text_tally *t, struct err *e);
+
+#endif

@@ -1,0 +1,279 @@
+#include "quant/eval/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "quant/eval/task_words.h"
+
+static const struct task table[] = {
+    {"recall", 8, 0, 64, task_write_recall,
+     "facts told at the start of a conversation, small talk, questions"},
+    {"scatter", 10, 0, 64, task_write_scatter, "facts told at even depths of a repetitive text"},
+    {"updates", 8, 0, 64, task_write_updates,
+     "the same; asked at a third, half of them changed at two thirds, asked again"},
+    {"passkey", 1, 0, 32, task_write_passkey,
+     "a number in a repetitive text (InfiniteBench); with --facts N so many, at even depths"},
+    {"number", 1, 0, 48, task_write_number,
+     "ten digits, some of them repeated, in a repetitive text (InfiniteBench)"},
+    {"kv", 8, 0, 64, task_write_kv, "values of keys in a long list (InfiniteBench)"},
+    {"niah", 1, 5, 32, task_write_niah,
+     "a needle in an essay, depth by depth: -f FILE, or made-up sentences"},
+    {"game", 1, 0, 16, task_write_game,
+     "rock, paper, scissors against somebody who prefers one of them (SirLLM)"},
+    {"ruler-single-1", 1, 0, 48, task_write_single_1, "RULER: a number in noise"},
+    {"ruler-single-2", 1, 0, 48, task_write_single_2, "RULER: a number in an essay"},
+    {"ruler-single-3", 1, 0, 64, task_write_single_3, "RULER: a UUID in an essay"},
+    {"ruler-multikey-1", 4, 0, 48, task_write_multikey_1, "RULER: one of four numbers in an essay"},
+    {"ruler-multikey-2", 1, 0, 48, task_write_multikey_2,
+     "RULER: one number among nothing but numbers"},
+    {"ruler-multikey-3", 1, 0, 64, task_write_multikey_3, "RULER: the same with UUIDs"},
+    {"ruler-multivalue", 4, 0, 96, task_write_multivalue,
+     "RULER: four numbers under one name in an essay"},
+    {"ruler-multiquery", 4, 0, 128, task_write_multiquery,
+     "RULER: four numbers in an essay, asked for at once"},
+    {"ruler-vt", 5, 0, 48, task_write_vt, "RULER: variables that have a value, by assignments"},
+    {"ruler-cwe", 10, 0, 120, task_write_cwe, "RULER: the ten most common words of a list"},
+    {"ruler-fwe", 3, 0, 50, task_write_fwe, "RULER: the three most frequent made-up words"},
+    {"ruler-qa-1", 1, 0, 32, task_write_qa_1, "RULER: a question on one of many made-up documents"},
+    {"ruler-qa-2", 1, 0, 32, task_write_qa_2, "RULER: a question on two of them together"},
+    {"perplexity", 0, 0, 0, NULL,
+     "how well a long text (-f FILE) is predicted, as one conversation"},
+};
+
+const struct task *task_at(int i)
+{
+    return i >= 0 && i < (int)(sizeof table / sizeof *table) ? &table[i] : NULL;
+}
+
+const struct task *task_named(const char *name, int i)
+{
+    size_t n = strlen(name);
+    bool family = !strcmp(name, "ruler");
+    for (int k = 0; task_at(k); k++) {
+        const char *own = table[k].name;
+        bool is = family ? !strncmp(own, name, n) && own[n] == '-' : !strcmp(own, name);
+        if (is && i-- == 0) return &table[k];
+    }
+    return NULL;
+}
+
+/* ---- chance -----------------------------------------------------------------------------------
+ */
+
+double task_uniform(struct task_run *s)
+{
+    return random_at(s->args.seed, 77, s->n_random++);
+}
+
+size_t task_below(struct task_run *s, size_t n)
+{
+    return (size_t)(task_uniform(s) * (double)n);
+}
+
+void task_digits(struct task_run *s, int n, struct str *out)
+{
+    for (int i = 0; i < n; i++) str_printf(out, "%zu", task_below(s, 10));
+}
+
+void task_word(struct task_run *s, struct str *out)
+{
+    for (int i = 0; i < 3; i++) {
+        char c = "bdfgklmnprstvz"[task_below(s, 14)], v = "aeiou"[task_below(s, 5)];
+        str_printf(out, "%c%c", c, v);
+    }
+}
+
+void task_uuid(struct task_run *s, struct str *out)
+{
+    for (int i = 0; i < 32; i++) {
+        if (i == 8 || i == 12 || i == 16 || i == 20) str_puts(out, "-");
+        str_printf(out, "%zx", task_below(s, 16));
+    }
+}
+
+/* ---- turns and questions ----------------------------------------------------------------------
+ */
+
+double task_depth(const struct task_run *s, int i)
+{
+    if (s->args.n_facts == 1) return s->args.depth;
+    return (i + 0.5) / s->args.n_facts;
+}
+
+struct task_turn *task_tell(struct task_run *s, double depth, const char *assistant)
+{
+    struct task_turn *t = &s->turns[s->n_turns++];
+    t->depth = depth;
+    t->question = -1;
+    str_puts(&t->assistant, assistant);
+    return t;
+}
+
+struct task_question *task_ask(struct task_run *s)
+{
+    return &s->questions[s->n_questions++];
+}
+
+struct task_question *task_ask_early(struct task_run *s, double depth)
+{
+    task_tell(s, depth, "")->question = s->n_questions;
+    s->n_early = s->n_questions + 1;
+    return task_ask(s);
+}
+
+struct str *task_value(struct task_question *q)
+{
+    return &q->values[q->n_values++];
+}
+
+static void question_step(const struct task_run *s, int i, struct task_step *out)
+{
+    const struct task_question *q = &s->questions[i];
+    *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values, NULL};
+}
+
+bool task_question(const struct task_run *s, int i, struct task_step *out)
+{
+    if (i < 0 || s->n_early + i >= s->n_questions) return false;
+    question_step(s, s->n_early + i, out);
+    return true;
+}
+
+bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
+{
+    const struct task_turn *t = s->n_told < s->n_turns ? &s->turns[s->n_told] : NULL;
+    if (t &&
+        (n_tokens >= s->args.length || (double)n_tokens >= t->depth * (double)s->args.length)) {
+        s->n_told++;
+        if (t->question >= 0)
+            question_step(s, t->question, out);
+        else
+            *out = (struct task_step){str_get(&t->user), str_get(&t->assistant), NULL, 0, NULL};
+        return true;
+    }
+    if (n_tokens < s->args.length) {
+        str_clear(&s->user);
+        str_clear(&s->assistant);
+        *out = (struct task_step){0};
+        s->filler(s, out);
+        return true;
+    }
+    return task_question(s, s->n_asked++, out);
+}
+
+/* ---- documents --------------------------------------------------------------------------------
+ */
+
+/* InfiniteBench's and RULER's noise, about 25 tokens. */
+static const char noise[] =
+    "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
+
+enum { LINE_TOKENS = 25, SENTENCE_TOKENS = 12, DOCUMENT_TOKENS = 400 };
+
+/* Lines of so many tokens that make a document: a sixteenth of the length, 400 tokens at most. */
+static int n_lines(const struct task_run *s, int line_tokens)
+{
+    int64_t n = s->args.length / 16;
+    if (n > DOCUMENT_TOKENS) n = DOCUMENT_TOKENS;
+    return n < 2 * line_tokens ? 2 : (int)(n / line_tokens);
+}
+
+static void add_line(struct str *out, const char *line)
+{
+    str_printf(out, " %s", line);
+}
+
+void task_noise(struct task_run *s, const char *needle, struct str *out)
+{
+    int n = n_lines(s, LINE_TOKENS);
+    str_puts(out, "Read this text:");
+    for (int i = 0; i < n; i++) {
+        if (needle && i == n / 2) add_line(out, needle);
+        add_line(out, noise);
+    }
+}
+
+/* The essay's next sentence, from the beginning again when it ends. */
+static void essay_sentence(struct task_run *s, struct str *out)
+{
+    const char *text = s->args.essay;
+    size_t at = s->essay_at + strspn(text + s->essay_at, " \t\r\n");
+    if (!text[at]) at = strspn(text, " \t\r\n");
+    str_puts(out, " ");
+    for (bool end = false; text[at] && !end; at++) {
+        char c = text[at] == '\n' || text[at] == '\r' ? ' ' : text[at];
+        str_append(out, &c, 1);
+        end = strchr(".!?", text[at]) && (!text[at + 1] || strchr(" \n\r", text[at + 1]));
+    }
+    s->essay_at = at;
+}
+
+void task_essay(struct task_run *s, const char *needle, struct str *out)
+{
+    int n = n_lines(s, SENTENCE_TOKENS);
+    str_puts(out, "Read this text:");
+    for (int i = 0; i < n; i++) {
+        if (needle && i == n / 2) add_line(out, needle);
+        if (s->args.essay && s->args.essay[strspn(s->args.essay, " \t\r\n")])
+            essay_sentence(s, out);
+        else
+            add_line(out, words_sentence(s->recall));
+    }
+}
+
+void task_fill_noise(struct task_run *s, struct task_step *out)
+{
+    task_noise(s, NULL, &s->user);
+    out->user = str_get(&s->user);
+    out->assistant = "Okay, I have read it.";
+}
+
+void task_fill_essay(struct task_run *s, struct task_step *out)
+{
+    task_essay(s, NULL, &s->user);
+    out->user = str_get(&s->user);
+    out->assistant = "Okay, I have read it.";
+}
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+struct task_run *task_open(const struct task *t, const struct task_args *args)
+{
+    struct task_run *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->args = *args;
+    if (words_open(&s->recall, args->seed, args->n_facts)) {
+        free(s);
+        return NULL;
+    }
+    if (args->essay) { /* seeds start at different places */
+        size_t n = strlen(args->essay);
+        s->essay_at = n ? (size_t)(task_uniform(s) * (double)n) : 0;
+        s->essay_at += strcspn(args->essay + s->essay_at, ".");
+        s->essay_at += args->essay[s->essay_at] == '.';
+    }
+    t->write(s);
+    for (int q = 0; q < s->n_questions; q++)
+        for (int i = 0; i < s->questions[q].n_values; i++)
+            s->questions[q].list[i] = str_get(&s->questions[q].values[i]);
+    return s;
+}
+
+void task_close(struct task_run *s)
+{
+    if (!s) return;
+    for (int i = 0; i < s->n_turns; i++) {
+        str_release(&s->turns[i].user);
+        str_release(&s->turns[i].assistant);
+    }
+    for (int q = 0; q < s->n_questions; q++) {
+        str_release(&s->questions[q].text);
+        for (int i = 0; i < s->questions[q].n_values; i++) str_release(&s->questions[q].values[i]);
+    }
+    str_release(&s->user);
+    str_release(&s->assistant);
+    words_close(s->recall);
+    free(s);
+}

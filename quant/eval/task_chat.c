@@ -1,0 +1,81 @@
+/* Conversations: recall, updates, and a game. */
+#include "quant/eval/task.h"
+#include "quant/eval/task_words.h"
+
+static void fill_small_talk(struct task_run *s, struct task_step *out)
+{
+    const struct words_turn *t = words_filler(s->recall);
+    out->user = t->user;
+    out->assistant = t->assistant;
+}
+
+static void tell(struct task_run *s, double depth, const struct words_turn *t)
+{
+    str_puts(&task_tell(s, depth, t->assistant)->user, t->user);
+}
+
+static void ask(struct task_run *s, struct task_question *q, int i)
+{
+    const char *question, *answer, *value;
+    words_question(s->recall, i, &question, &answer, &value);
+    str_puts(&q->text, question);
+    str_puts(task_value(q), value);
+}
+
+void task_write_recall(struct task_run *s)
+{
+    s->filler = fill_small_talk;
+    for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
+    for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
+}
+
+void task_write_scatter(struct task_run *s)
+{
+    s->filler = task_fill_noise;
+    for (int i = 0; i < s->args.n_facts; i++) {
+        tell(s, task_depth(s, i), words_fact(s->recall, i));
+        ask(s, task_ask(s), i);
+    }
+}
+
+void task_write_updates(struct task_run *s)
+{
+    s->filler = fill_small_talk;
+    if (s->args.n_facts > TASK_QUESTIONS_MAX / 2) s->args.n_facts = TASK_QUESTIONS_MAX / 2;
+    for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
+    for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask_early(s, 1 / 3.0), i);
+    for (int i = 0; i < s->args.n_facts; i += 2) tell(s, 2 / 3.0, words_update(s->recall, i));
+    for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
+}
+
+/* ---- rock, paper, scissors ---------------------------------------------------------------------
+ */
+
+/* Moves are drawn anew each time: rock .50, paper .31, scissors .19, turned by the seed, as in
+ * SirLLM's data. Answering the preferred one always wins half the rounds; chance wins a third. */
+static void fill_round(struct task_run *s, struct task_step *out)
+{
+    static const char *const moves[] = {"rock", "paper", "scissors", NULL};
+    static const char *const beaten_by[] = {"paper", "scissors", "rock"};
+    double x = task_uniform(s);
+    int kind = (x >= .50) + (x >= .81), next = (kind + (int)(s->args.seed % 3)) % 3;
+    if (s->n_told++ == 0)
+        str_puts(&s->user, "Let's play a game of rock, paper, scissors.");
+    else
+        str_printf(
+            &s->user,
+            "I chose %s. Analyze my preferences to maximize your winning rate and proceed to "
+            "the next round.",
+            moves[s->last]);
+    str_puts(&s->user, " You choose: rock, paper or scissors?");
+    s->last = next;
+    out->user = str_get(&s->user);
+    out->values = &beaten_by[next];
+    out->n_values = 1;
+    out->choices = moves;
+}
+
+void task_write_game(struct task_run *s)
+{
+    s->filler = fill_round;
+}

@@ -1,0 +1,139 @@
+/* Something to find in a long text: InfiniteBench's passkey, number and key-value retrieval, and
+ * the needle in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
+#include <stdio.h>
+
+#include "quant/eval/task.h"
+#include "quant/eval/task_words.h"
+
+static const char have_read[] = "Okay, I have read it.";
+
+/* One thing in a document, as the papers have it. */
+static void hide(struct task_run *s, const char *what, const struct str *value)
+{
+    struct str needle = {0};
+    struct task_question *q = task_ask(s);
+    str_printf(&needle, "The %s is %s. Remember it. %s is the %s.", what, str_get(value),
+               str_get(value), what);
+    task_noise(s, str_get(&needle), &task_tell(s, task_depth(s, 0), have_read)->user);
+    str_printf(&q->text, "What is the %s?", what);
+    str_puts(task_value(q), str_get(value));
+    str_release(&needle);
+}
+
+/* Several, each under a name of its own and in a turn of its own. */
+static void tell_codes(struct task_run *s)
+{
+    static const struct {
+        const char *name;
+        int digits;
+    } codes[] = {{"locker code", 5},    {"phone number", 6},   {"pin code", 4},
+                 {"ticket number", 6},  {"room number", 3},    {"zip code", 5},
+                 {"account number", 8}, {"door code", 6},      {"order number", 6},
+                 {"alarm code", 4},     {"booking number", 6}, {"safe code", 5}};
+    enum { MANY = sizeof codes / sizeof *codes };
+    for (int i = 0; i < s->args.n_facts; i++) {
+        struct task_question *q = task_ask(s);
+        struct str *value = task_value(q), *user;
+        char owner[32] = "my";
+        if (i >= MANY)
+            snprintf(owner, sizeof owner, "my %s friend's", i < 2 * MANY ? "best" : "old");
+        task_digits(s, codes[i % MANY].digits, value);
+        user = &task_tell(s, task_depth(s, i), "Okay, I will remember that.")->user;
+        str_printf(user, "M%s %s is %s.", owner + 1, codes[i % MANY].name, str_get(value));
+        str_printf(&q->text, "What is %s %s?", owner, codes[i % MANY].name);
+    }
+}
+
+void task_write_passkey(struct task_run *s)
+{
+    struct str value = {0};
+    s->filler = task_fill_noise;
+    if (s->args.n_facts > 1) {
+        tell_codes(s);
+        return;
+    }
+    task_digits(s, 5, &value);
+    hide(s, "pass key", &value);
+    str_release(&value);
+}
+
+/* Five digits, then five times one of them is doubled: runs, which are harder to copy. */
+void task_write_number(struct task_run *s)
+{
+    char digits[11];
+    struct str value = {0};
+    s->filler = task_fill_noise;
+    s->args.n_facts = 1;
+    for (int i = 0; i < 5; i++) digits[i] = (char)('0' + task_below(s, 10));
+    for (int n = 5; n < 10; n++) {
+        int at = (int)task_below(s, (size_t)n);
+        for (int i = n; i > at; i--) digits[i] = digits[i - 1];
+    }
+    digits[10] = 0;
+    str_puts(&value, digits);
+    hide(s, "sequence of digits", &value);
+    str_release(&value);
+}
+
+/* ---- keys and values ---------------------------------------------------------------------------
+ */
+
+enum { PAIRS = 8 }; /* of a list in one turn */
+
+static void add_pair(struct task_run *s, int i, const char *key, const char *value, struct str *out)
+{
+    if (s->args.papers)
+        str_printf(out, "%s\"%s\": \"%s\"%s", i ? ", " : "JSON data: {", key, value,
+                   i == PAIRS - 1 ? "}" : "");
+    else
+        str_printf(out, "%s%s: %s", i ? ", " : "Here is a list: ", key, value);
+}
+
+static void make_pair(struct task_run *s, struct str *key, struct str *value)
+{
+    if (s->args.papers) {
+        task_uuid(s, key);
+        task_uuid(s, value);
+    } else {
+        task_word(s, key);
+        task_digits(s, 4, value);
+    }
+}
+
+/* A list of pairs; the one in question, if any, is its middle. */
+static void list(struct task_run *s, const char *key, const char *value, struct str *out)
+{
+    for (int i = 0; i < PAIRS; i++) {
+        struct str k = {0}, v = {0};
+        make_pair(s, &k, &v);
+        if (key && i == PAIRS / 2)
+            add_pair(s, i, key, value, out);
+        else
+            add_pair(s, i, str_get(&k), str_get(&v), out);
+        str_release(&k);
+        str_release(&v);
+    }
+}
+
+static void fill_list(struct task_run *s, struct task_step *out)
+{
+    list(s, NULL, NULL, &s->user);
+    out->user = str_get(&s->user);
+    out->assistant = "Noted.";
+}
+
+void task_write_kv(struct task_run *s)
+{
+    s->filler = fill_list;
+    for (int i = 0; i < s->args.n_facts; i++) {
+        struct task_question *q = task_ask(s);
+        struct str key = {0}, *value = task_value(q);
+        make_pair(s, &key, value);
+        list(s, str_get(&key), str_get(value), &task_tell(s, task_depth(s, i), "Noted.")->user);
+        str_printf(&q->text,
+                   s->args.papers ? "Key: \"%s\"\nThe value associated with the specified key is:"
+                                  : "What is the value of %s?",
+                   str_get(&key));
+        str_release(&key);
+    }
+}

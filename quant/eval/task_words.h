@@ -1,0 +1,45 @@
+/* Recall conversations: the text behind `retain eval recall`.
+ *
+ * A deterministic generator of small talk in the style that the demo model was trained on
+ * (quant/demo/generate.py): facts to be told, endless filler, and one question about each fact with
+ * the answer expected. It owns every string it hands out, knows nothing of tokens or models, and
+ * the same seed gives the same conversation everywhere.
+ */
+#ifndef RETAIN_QUANT_EVAL_TASK_WORDS_H
+#define RETAIN_QUANT_EVAL_TASK_WORDS_H
+
+#include <stdint.h>
+
+#define WORDS_FACTS_MAX 64
+
+struct recall; /* one conversation being generated */
+
+struct words_turn {
+    const char *user;
+    const char *assistant;
+};
+
+/* n_facts: 1 .. WORDS_FACTS_MAX, all about different things. 0, or -1 when out of memory or range.
+ */
+int words_open(struct recall **out, uint64_t seed, int n_facts);
+void words_close(struct recall *self);
+
+/* The turn that tells fact i; valid until words_close. */
+const struct words_turn *words_fact(const struct recall *self, int i);
+
+/* Fact i changes: the turn that tells its new value, which holds from now on; valid until
+ * words_close. */
+const struct words_turn *words_update(struct recall *self, int i);
+
+/* The next turn of filler, without end; valid until the next call. */
+const struct words_turn *words_filler(struct recall *self);
+
+/* A sentence about nothing in particular; valid until the next call. */
+const char *words_sentence(struct recall *self);
+
+/* The question about fact i. answer: the full expected reply; value: the part that must appear in
+ * it. 0, or -1 when there is no such fact. */
+int words_question(const struct recall *self, int i, const char **question, const char **answer,
+                   const char **value);
+
+#endif

@@ -1,0 +1,45 @@
+/* heads: retaining heads as files: train, import, info. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/report.h"
+#include "quant/heads/heads_import.h"
+#include "quant/heads/heads_train.h"
+#include "runtime/forward/engine.h"
+
+/* The heads that --heads names, or that belong to the model; they were checked against it. */
+static int info(const struct options *o)
+{
+    struct engine *g;
+    struct err e;
+    int rc = engine_prepare(&g, o, NULL, &e);
+    if (rc) return report_error(&e);
+    const struct retaining *h = g->heads;
+    if (!h) {
+        report_note("%s has no heads; give them with --heads FILE", g->model->name);
+    } else {
+        printf("heads    %s\nmodel    %s\nshape    %d layers, %d -> %d -> %d\n", gguf_name(h->file),
+               g->model->name, h->n_layer, h->n_in, h->n_hidden, h->n_head);
+        printf("scores   %s\ndigest   %s\n",
+               retaining_comparable(h) ? "mean the same in every head: --policy keeper"
+                                       : "compare within a head: --policy locret",
+               g->heads_digest);
+    }
+    engine_close(g);
+    return h ? 0 : 1;
+}
+
+int cmd_heads(const struct options *o)
+{
+    static const struct {
+        const char *name;
+        int (*run)(const struct options *o);
+    } commands[] = {{"train", heads_train}, {"import", heads_import}, {"info", info}};
+    struct err e;
+    for (size_t i = 0; o->n_args > 0 && i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(o->args[0], commands[i].name)) return commands[i].run(o);
+    err_set(&e, ERR_USAGE, "heads takes one of: train, import FILE, info");
+    return report_error(&e);
+}

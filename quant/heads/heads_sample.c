@@ -1,0 +1,205 @@
+#include "quant/heads/heads_sample.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "quant/convert/json.h"
+#include "runtime/forward/engine.h"
+
+#define REPEAT_PROMPT "Repeat the previous context exactly." /* KVzip's */
+#define CONTEXT_MIN   16                                     /* tokens that are worth a row */
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+int heads_data_open(struct heads_data *d, const char *path, struct err *e)
+{
+    size_t n_max = 0;
+    *d = (struct heads_data){.name = path};
+    int rc = file_read(path, &d->text, e);
+    for (size_t at = 0; !rc && at < d->text.n;) {
+        const char *line = d->text.data + at, *end = memchr(line, '\n', d->text.n - at);
+        size_t n = end ? (size_t)(end - line) : d->text.n - at;
+        if ((size_t)d->n + 2 > n_max) {
+            n_max = n_max ? 2 * n_max : 256;
+            size_t *lines = realloc(d->lines, n_max * sizeof *lines);
+            if (!lines) return err_set(e, ERR_FAIL, "out of memory for %s", path);
+            d->lines = lines;
+        }
+        if (n) d->lines[d->n++] = at;
+        at += n + (end != NULL);
+        d->lines[d->n] = at;
+    }
+    if (!rc && d->n < 2)
+        rc = err_set(e, ERR_FORMAT, "%s has %d rows; training and validation need 2 or more", path,
+                     d->n);
+    return rc;
+}
+
+void heads_data_close(struct heads_data *d)
+{
+    str_release(&d->text);
+    free(d->lines);
+}
+
+/* ---- a row ----------------------------------------------------------------------------------- */
+
+void heads_sample_release(struct heads_sample *s)
+{
+    tokens_release(&s->ids);
+    free(s->asks);
+}
+
+/* A conversation being written down. */
+struct writer {
+    const struct engine *engine;
+    struct heads_sample *s;
+    bool first;
+};
+
+static int write(struct writer *w, enum chat_role role, const char *text, size_t n, struct err *e)
+{
+    const struct engine *g = w->engine;
+    struct tokens *ids = &w->s->ids;
+    int rc = 0;
+    if (role == CHAT_USER && !w->first)
+        rc = chat_close(g->template, g->tokenizer, ids->ids[ids->n - 1], ids, e);
+    if (!rc) rc = chat_encode(g->template, g->tokenizer, role, text, n, NULL, w->first, ids, e);
+    w->first = false;
+    return rc;
+}
+
+/* Tokens that were written since `from` - 1 ask. */
+static int ask_from(struct heads_sample *s, size_t from, struct err *e)
+{
+    if (s->ids.n > s->asks_max) {
+        uint8_t *asks = realloc(s->asks, 2 * s->ids.n);
+        if (!asks) return err_set(e, ERR_FAIL, "out of memory for a row");
+        memset(asks + s->asks_max, 0, 2 * s->ids.n - s->asks_max);
+        s->asks = asks;
+        s->asks_max = 2 * s->ids.n;
+    }
+    memset(s->asks + from - 1, 1, s->ids.n - from + 1);
+    return 0;
+}
+
+/* Strings of `v`, which is one or an array of them; -1 when it is neither. */
+static int n_texts(const cJSON *v)
+{
+    const cJSON *item;
+    if (cJSON_IsString(v)) return 1;
+    if (!cJSON_IsArray(v)) return -1;
+    cJSON_ArrayForEach(item, v) if (!cJSON_IsString(item)) return -1;
+    return cJSON_GetArraySize(v);
+}
+
+static const char *text_at(const cJSON *v, int i)
+{
+    return cJSON_GetStringValue(cJSON_IsArray(v) ? cJSON_GetArrayItem(v, i) : v);
+}
+
+struct row {
+    const cJSON *document, *question, *answer;
+    int n_document, n_questions;
+};
+
+static int read_row(struct row *r, const cJSON *o, const struct heads_data *d, int i, struct err *e)
+{
+    r->document = json_member(o, "document");
+    r->question = json_member(o, "question");
+    r->answer = json_member(o, "answer");
+    r->n_document = n_texts(r->document);
+    r->n_questions = n_texts(r->question);
+    bool talk = cJSON_IsArray(r->document);
+    if (r->n_document < 1 || (talk && r->n_document % 2) || r->n_questions < 1 ||
+        n_texts(r->answer) != r->n_questions)
+        return err_set(e, ERR_FORMAT,
+                       "%s: row %d is none: expected {\"document\": text or an even number of "
+                       "messages, \"question\": text, \"answer\": text}",
+                       d->name, i + 1);
+    return 0;
+}
+
+/* The document up to `n` bytes of it, with the question below unless that is NULL. */
+static int write_document(struct writer *w, const struct row *r, const char *question, size_t n,
+                          struct err *e)
+{
+    struct str text = {0};
+    int rc = 0;
+    if (cJSON_IsArray(r->document)) {
+        for (int i = 0; !rc && i < r->n_document; i++) {
+            const char *message = text_at(r->document, i);
+            rc = write(w, i % 2 ? CHAT_ASSISTANT : CHAT_USER, message, strlen(message), e);
+        }
+        return rc || !question ? rc : write(w, CHAT_USER, question, strlen(question), e);
+    }
+    str_append(&text, text_at(r->document, 0), n);
+    if (question) str_printf(&text, "\n\n%s", question);
+    rc = write(w, CHAT_USER, str_get(&text), text.n, e);
+    str_release(&text);
+    return rc;
+}
+
+/* Questions and answers as long as they fit. A document that leaves no room for the first is cut
+ * and tried again. */
+static int write_answers(struct writer *w, const struct row *r, int n_max, struct err *e)
+{
+    struct heads_sample *s = w->s;
+    size_t n = strlen(text_at(r->document, 0));
+    for (int i = 0; i < r->n_questions; i++) {
+        const char *question = text_at(r->question, i), *answer = text_at(r->answer, i);
+        size_t before = s->ids.n;
+        int rc = i ? write(w, CHAT_USER, question, strlen(question), e)
+                   : write_document(w, r, question, n, e);
+        size_t from = s->ids.n;
+        if (!rc) rc = write(w, CHAT_ASSISTANT, answer, strlen(answer), e);
+        if (rc) return rc;
+        if ((int)s->ids.n > n_max) {
+            n = n * (size_t)n_max / s->ids.n * 15 / 16;
+            s->ids.n = before;
+            if (i || cJSON_IsArray(r->document) || n < CONTEXT_MIN) return 0;
+            w->first = true;
+            i--;
+            continue;
+        }
+        if (i == 0) s->n_context = (int)from;
+        rc = ask_from(s, from, e);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+/* The context, as much of it as fits twice, and once more. */
+static int write_repeat(struct writer *w, const struct row *r, int n_max, struct err *e)
+{
+    struct heads_sample *s = w->s;
+    int rc = write_document(w, r, NULL, strlen(text_at(r->document, 0)), e);
+    size_t n = s->ids.n, half = (size_t)(n_max - 2 * CONTEXT_MIN) / 2;
+    bool bos = n && s->ids.ids[0] == tokenizer_bos(w->engine->tokenizer);
+    if (n > half) n = s->ids.n = half;
+    s->n_context = (int)n;
+    if (!rc) rc = write(w, CHAT_USER, REPEAT_PROMPT, strlen(REPEAT_PROMPT), e);
+    if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* a long template */
+    if (rc || !s->n_context) return rc;
+    size_t from = s->ids.n;
+    for (size_t i = bos; i < n; i++) tokens_push(&s->ids, s->ids.ids[i]);
+    return ask_from(s, from, e);
+}
+
+int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
+                      const struct engine *g, int n_max, struct err *e)
+{
+    struct writer w = {g, s, true};
+    struct row r;
+    cJSON *o;
+    s->ids.n = 0;
+    s->n_context = 0;
+    if (s->asks) memset(s->asks, 0, s->asks_max);
+    int rc = json_parse(&o, d->text.data + d->lines[i], d->lines[i + 1] - d->lines[i], d->name, e);
+    if (rc) return err_prefix(e, "row %d", i + 1);
+    rc = read_row(&r, o, d, i, e);
+    if (!rc) rc = repeat ? write_repeat(&w, &r, n_max, e) : write_answers(&w, &r, n_max, e);
+    cJSON_Delete(o);
+    if (!rc && s->n_context < CONTEXT_MIN) s->ids.n = 0;
+    return rc;
+}

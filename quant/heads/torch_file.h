@@ -1,0 +1,28 @@
+/* torch_file: the tensors of a file that PyTorch's torch.save wrote: a zip archive, uncompressed,
+ * with a pickle (data.pkl) that names the tensors and one member per storage (data/KEY).
+ *
+ * A pickle is a program. This reader knows the few instructions that a dictionary of tensors takes
+ * and runs nothing: names of classes are compared with a list, calls only describe tensors, all
+ * else is refused with its name. Every length and offset is checked against the bytes that are
+ * there. Formats: PKWARE APPNOTE 6.3, Python's pickletools, torch/serialization.py. */
+#ifndef RETAIN_QUANT_HEADS_TORCH_FILE_H
+#define RETAIN_QUANT_HEADS_TORCH_FILE_H
+
+#include <stdbool.h>
+
+#include "quant/convert/safetensors.h"
+
+struct torch_file;
+
+/* Does it begin as such a file does? */
+bool torch_file_is(const void *bytes, size_t n);
+
+/* Bytes that the caller keeps; tensors point into them. `name` is for messages. */
+int torch_file_open(struct torch_file **out, const void *bytes, size_t n, const char *name,
+                    struct err *e);
+void torch_file_close(struct torch_file *f);
+
+size_t torch_file_n(const struct torch_file *f);
+const struct safetensors_tensor *torch_file_find(const struct torch_file *f, const char *name);
+
+#endif

@@ -1,0 +1,271 @@
+#include "runtime/cache/cache.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+size_t cache_unit_bytes(const struct cache_shape *s)
+{
+    return kn_kv_bytes(s->k_type, s->head_dim) + kn_kv_bytes(s->v_type, s->head_dim) +
+           sizeof(float) + sizeof(uint32_t);
+}
+
+/* Slots fall in a straight line from the first layer to the last; rounding down keeps the sum. */
+int cache_layer_capacity(const struct cache_shape *s, int layer)
+{
+    int last = s->n_layer - 1;
+    if (!s->tilt || !last) return s->capacity;
+    return s->capacity - s->tilt + (int)((int64_t)2 * s->tilt * (last - layer) / last);
+}
+
+int cache_head_max(const struct cache_shape *s)
+{
+    return s->head_max ? s->head_max : cache_layer_capacity(s, 0);
+}
+
+size_t cache_slots(const struct cache_shape *s)
+{
+    size_t n = 0;
+    for (int i = 0; i < s->n_layer; i++)
+        n += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
+    return n;
+}
+
+void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a)
+{
+    int n = shape->n_layer * shape->n_head;
+    size_t slots = cache_slots(shape);
+    *c = (struct cache){.shape = *shape, .col_width = 1};
+    c->k_bytes = kn_kv_bytes(shape->k_type, shape->head_dim);
+    c->v_bytes = kn_kv_bytes(shape->v_type, shape->head_dim);
+    c->heads = arena_take(a, (size_t)n, sizeof *c->heads);
+    c->kept = arena_take(a, (size_t)n * RETENTION_COLS, sizeof *c->kept);
+    c->k = arena_take(a, slots, c->k_bytes);
+    c->v = arena_take(a, slots, c->v_bytes);
+    c->score = arena_take(a, slots, sizeof(float));
+    c->pos = arena_take(a, slots, sizeof(uint32_t));
+    c->state = arena_take(a, (size_t)shape->n_layer * (size_t)shape->n_state, sizeof(float));
+    if (c->heads) cache_clear(c);
+}
+
+int cache_fetch(const struct cache *c, int n, struct err *e)
+{
+    return c->source.fetch ? c->source.fetch(c->source.ctx, n, e) : 0;
+}
+
+static int n_heads(const struct cache *c)
+{
+    return c->shape.n_layer * c->shape.n_head;
+}
+
+static void place(struct cache *c, struct cache_head *h, size_t slot0, int capacity)
+{
+    int max = c->shape.head_max;
+    h->slot0 = slot0;
+    h->capacity = max && capacity > max ? max : capacity;
+    h->k = c->k + slot0 * c->k_bytes;
+    h->v = c->v + slot0 * c->v_bytes;
+    h->score = c->score + slot0;
+    h->pos = c->pos + slot0;
+}
+
+void cache_clear(struct cache *c)
+{
+    size_t slot0 = 0;
+    for (int i = 0; i < n_heads(c); i++) {
+        int capacity = cache_layer_capacity(&c->shape, i / c->shape.n_head);
+        place(c, &c->heads[i], slot0, capacity);
+        c->heads[i].len = c->heads[i].coming = 0;
+        slot0 += (size_t)capacity;
+    }
+    c->n_unscored = 0;
+    memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
+    if (c->shape.n_state)
+        memset(c->state, 0, (size_t)(c->shape.n_layer * c->shape.n_state) * sizeof *c->state);
+    c->n_pos = 0;
+    c->col_width = 1;
+}
+
+/* ---- shared regions -------------------------------------------------------------------------- */
+
+struct region {
+    int first, end; /* heads */
+    size_t slot0, n_slots;
+};
+
+/* The region of a layer; with CACHE_MODEL there is only that of layer 0. */
+static struct region region_of(const struct cache *c, int layer)
+{
+    const struct cache_shape *s = &c->shape;
+    if (s->share == CACHE_MODEL) return (struct region){0, n_heads(c), 0, cache_slots(s)};
+    struct region r = {layer * s->n_head, (layer + 1) * s->n_head, 0, 0};
+    for (int i = 0; i < layer; i++)
+        r.slot0 += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
+    r.n_slots = (size_t)s->n_head * (size_t)cache_layer_capacity(s, layer);
+    return r;
+}
+
+static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int capacity, bool units)
+{
+    struct cache_head old = *h;
+    size_t n = (size_t)h->len;
+    place(c, h, slot0, capacity);
+    if (units) memmove(h->k, old.k, n * c->k_bytes);
+    if (units) memmove(h->v, old.v, n * c->v_bytes);
+    memmove(h->score, old.score, n * sizeof *h->score);
+    memmove(h->pos, old.pos, n * sizeof *h->pos);
+}
+
+/* Heads keep their order in the region. Those that move down go first, from the bottom, then those
+ * that move up, from the top: nobody lands on units that have yet to move. false = no room for what
+ * is coming. */
+static bool lay_out(struct cache *c, const struct region *r, bool units)
+{
+    size_t used = 0, to = r->slot0;
+    for (int i = r->first; i < r->end; i++) used += (size_t)(c->heads[i].len + c->heads[i].coming);
+    if (used > r->n_slots) return false;
+    int free_each = (int)((r->n_slots - used) / (size_t)(r->end - r->first));
+    for (int i = r->first; i < r->end; i++) {
+        struct cache_head *h = &c->heads[i];
+        int capacity = h->len + h->coming + free_each;
+        if (to <= h->slot0) move_head(c, h, to, capacity, units);
+        to += (size_t)capacity;
+    }
+    for (int i = r->end; i-- > r->first;) {
+        struct cache_head *h = &c->heads[i];
+        int capacity = h->len + h->coming + free_each;
+        to -= (size_t)capacity;
+        if (to > h->slot0) move_head(c, h, to, capacity, units);
+    }
+    return true;
+}
+
+void cache_layout(struct cache *c, bool units)
+{
+    int n = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
+    for (int i = 0; c->shape.share != CACHE_HEAD && i < n; i++) {
+        struct region r = region_of(c, i);
+        lay_out(c, &r, units);
+    }
+}
+
+bool cache_make_room(struct cache *c, int layer)
+{
+    struct region r = region_of(c, layer);
+    bool ok = true, possible = c->shape.share != CACHE_HEAD;
+    for (int i = 0; i < c->shape.n_head; i++) {
+        const struct cache_head *h = cache_head(c, layer, i);
+        ok = ok && h->coming <= h->capacity - h->len;
+        possible = possible && h->len + h->coming <= cache_head_max(&c->shape);
+    }
+    if (!ok && possible) ok = lay_out(c, &r, true);
+    for (int i = 0; i < c->shape.n_head; i++) cache_head(c, layer, i)->coming = 0;
+    return ok;
+}
+
+int cache_room(const struct cache *c)
+{
+    int room = INT_MAX;
+    for (int i = 0; i < n_heads(c); i++) {
+        int n = c->heads[i].capacity - c->heads[i].len;
+        if (n < room) room = n;
+    }
+    return room;
+}
+
+int cache_len_max(const struct cache *c)
+{
+    int max = 0;
+    for (int i = 0; i < n_heads(c); i++)
+        if (c->heads[i].len > max) max = c->heads[i].len;
+    return max;
+}
+
+int64_t cache_units(const struct cache *c)
+{
+    int64_t n = 0;
+    for (int i = 0; i < n_heads(c); i++) n += c->heads[i].len;
+    return n;
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* Doubles the columns' width until `n_pos` positions fit, adding neighbours. */
+static void widen(struct cache *c, int64_t n_pos)
+{
+    while (n_pos > c->col_width * RETENTION_COLS) {
+        for (int i = 0; i < n_heads(c); i++) {
+            uint32_t *k = c->kept + (size_t)i * RETENTION_COLS;
+            for (int j = 0; j < RETENTION_COLS / 2; j++) k[j] = k[2 * j] + k[2 * j + 1];
+            memset(k + RETENTION_COLS / 2, 0, RETENTION_COLS / 2 * sizeof *k);
+        }
+        c->col_width *= 2;
+    }
+}
+
+void cache_appended(struct cache *c, int n)
+{
+    widen(c, c->n_pos + n);
+    for (int i = 0; i < n_heads(c); i++) {
+        uint32_t *k = c->kept + (size_t)i * RETENTION_COLS;
+        for (int64_t p = c->n_pos; p < c->n_pos + n; p++) k[p / c->col_width]++;
+    }
+    c->n_pos += n;
+}
+
+void cache_take_back(struct cache *c)
+{
+    c->n_pos--;
+    for (int i = 0; i < n_heads(c); i++) {
+        struct cache_head *h = &c->heads[i];
+        assert(h->len > 0 && h->pos[h->len - 1] == (uint32_t)c->n_pos);
+        h->len--;
+        c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
+    }
+}
+
+void cache_recount(struct cache *c, int index)
+{
+    const struct cache_head *h = &c->heads[index];
+    uint32_t *k = c->kept + (size_t)index * RETENTION_COLS;
+    memset(k, 0, RETENTION_COLS * sizeof *k);
+    int shift = 0;
+    while (c->col_width >> shift > 1) shift++;
+    for (int s = 0; s < h->len; s++) k[h->pos[s] >> shift]++;
+}
+
+void cache_imported(struct cache *c, int64_t n_pos)
+{
+    c->n_pos = n_pos;
+    cache_layout(c, true);
+    widen(c, n_pos);
+    for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
+}
+
+/* First slot whose position is at least `pos`. */
+static int lower_bound(const struct cache_head *h, uint32_t pos)
+{
+    int lo = 0, hi = h->len;
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2;
+        if (h->pos[mid] < pos)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out)
+{
+    for (int s = lower_bound(h, (uint32_t)pos); s < h->len && h->pos[s] < pos + n; s++)
+        out[h->pos[s] - pos]++;
+}
+
+int cache_find(const struct cache_head *h, int64_t pos)
+{
+    int s = lower_bound(h, (uint32_t)pos);
+    return s < h->len && h->pos[s] == pos ? s : -1;
+}

@@ -1,0 +1,372 @@
+#include "runtime/cache/evict.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "runtime/cache/policy.h"
+
+/* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
+#define SAFEGUARD_PCT 20
+
+#define KEY_PROTECTED INT32_MAX
+#define KEY_NAN       (INT32_MIN + 1) /* below every number */
+#define KEY_NEVER     INT32_MIN
+
+/* Scores as integers in the same order; -0 and 0 are the same. */
+static int32_t key_of(float score)
+{
+    int32_t i;
+    score += 0.0f;
+    memcpy(&i, &score, sizeof i);
+    i ^= i >> 31 & INT32_MAX;
+    return isnan(score) ? KEY_NAN : i;
+}
+
+/* The number a key was made of. */
+static float value_of(int32_t key)
+{
+    float v;
+    int32_t i = key ^ (key >> 31 & INT32_MAX);
+    if (key == KEY_NAN) return NAN;
+    memcpy(&v, &i, sizeof v);
+    return v;
+}
+
+struct job {
+    struct cache *c;
+    const struct evict_rule *rule;
+    union evict_slot *slots;
+};
+
+static int n_heads(const struct cache *c)
+{
+    return c->shape.n_layer * c->shape.n_head;
+}
+
+int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
+}
+
+/* ---- selection ------------------------------------------------------------------------------- */
+
+/* Loops over units do not branch by what a key is: no processor guesses that well, and without it
+ * several are compared at once. */
+
+#define SAMPLE 32
+#define FEW    128 /* keys that are copied */
+
+/* Where the n largest keys end: `equal` of the `all` keys like the last of them belong to them. */
+struct cut {
+    int32_t key;
+    int64_t equal, all;
+};
+
+static int count_of(const union evict_slot *s, int n, int32_t least)
+{
+    int count = 0;
+    for (int k = 0; k < n; k++) count += s[k].key >= least;
+    return count;
+}
+
+/* How many keys are at least `least`. */
+static int64_t count_keys(const struct job *j, int first, int end, int32_t least)
+{
+    int64_t count = 0;
+    for (int i = first; i < end; i++)
+        count += count_of(j->slots + j->c->heads[i].slot0, j->c->heads[i].len, least);
+    return count;
+}
+
+/* Every so many-th key, the smallest first. Returns how many. */
+static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, int32_t *out)
+{
+    int64_t step = n_keys / SAMPLE + 1, next = step / 2;
+    int n = 0;
+    for (int i = first; i < end; next -= j->c->heads[i++].len)
+        for (; next < j->c->heads[i].len; next += step) {
+            int32_t key = j->slots[j->c->heads[i].slot0 + (size_t)next].key;
+            int at = n++;
+            for (; at > 0 && out[at - 1] > key; at--) out[at] = out[at - 1];
+            out[at] = key;
+        }
+    return n;
+}
+
+/* Copies the at most FEW keys in [low, high] to out [FEW + 1]. */
+static int copy_keys(const struct job *j, int first, int end, int32_t low, int32_t high,
+                     union evict_slot *out)
+{
+    uint32_t range = (uint32_t)high - (uint32_t)low;
+    int n = 0;
+    for (int i = first; i < end; i++) {
+        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
+        for (int k = 0; k < j->c->heads[i].len; k++) {
+            out[n] = s[k];
+            n += (uint32_t)s[k].key - (uint32_t)low <= range;
+        }
+    }
+    return n;
+}
+
+/* Over the units of heads [first, end), at least n >= 1. The n-th largest key is in [low, high];
+ * how many are at least a key between them tells on which side of it. A sample says which key to
+ * ask for, until few are left. */
+static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
+{
+    union evict_slot few[FEW + 1];
+    int32_t sample[SAMPLE], low = INT32_MIN, high = INT32_MAX;
+    int64_t from_low = 0, above = 0, above_few = 0; /* keys >= low, > high, > all of the few */
+    int n_few = 0, a = 0, b;                        /* samples in (low, high]: [a, b) */
+    for (int i = first; i < end; i++) from_low += j->c->heads[i].len;
+    b = sample_keys(j, first, end, from_low, sample);
+    while (low < high) {
+        int64_t left = from_low - above, count;
+        if (!n_few && left <= FEW) {
+            n_few = copy_keys(j, first, end, low, high, few);
+            above_few = above;
+        }
+        int32_t key = (int32_t)(((int64_t)low + high + 1) >> 1);
+        if (a < b && !n_few) key = sample[a + (int)((from_low - n) * (b - a) / left)];
+        count = n_few ? above_few + count_of(few, n_few, key) : count_keys(j, first, end, key);
+        if (count >= n) {
+            low = key;
+            from_low = count;
+        } else {
+            high = key - 1;
+            above = count;
+        }
+        while (a < b && sample[a] <= low) a++;
+        while (a < b && sample[b - 1] > high) b--;
+    }
+    return (struct cut){low, n - above, from_low - above};
+}
+
+/* Units with a larger key are above it, and up to a slot those with an equal one. */
+struct line {
+    int32_t key;
+    int last;
+};
+
+static bool is_above(struct line l, int32_t key, int slot)
+{
+    return (key > l.key) | ((key == l.key) & (slot <= l.last));
+}
+
+/* The slot of a head's *n-th unit with this key; where it has fewer, *n is how many are missing. */
+static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
+{
+    const struct cache_head *h = &j->c->heads[index];
+    const union evict_slot *s = j->slots + h->slot0;
+    if (*n <= 0) return -1;
+    for (int k = 0; k < h->len; k++)
+        if (s[k].key == key && --*n == 0) return k;
+    return INT_MAX;
+}
+
+/* Above it are a head's n best units; of equal ones the older is better. */
+static struct line line_of(const struct job *j, int index, int n)
+{
+    if (n <= 0) return (struct line){KEY_PROTECTED, -1};
+    if (n >= j->c->heads[index].len) return (struct line){KEY_NEVER, INT_MAX};
+    struct cut cut = cut_keys(j, index, index + 1, n);
+    bool all = cut.equal == cut.all;
+    return (struct line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
+}
+
+static void set_line(struct cache_head *h, struct line l)
+{
+    h->stay_key = l.key;
+    h->stay_last = l.last;
+}
+
+static struct line line_in(const struct cache_head *h)
+{
+    return (struct line){h->stay_key, h->stay_last};
+}
+
+/* Units of a head above its line stay whatever the others have. */
+static void protect_above(const struct job *j, int index, struct line l)
+{
+    union evict_slot *s = j->slots + j->c->heads[index].slot0;
+    int len = j->c->heads[index].len;
+    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? KEY_PROTECTED : s[k].key;
+}
+
+/* Those below never do. */
+static void drop_below(const struct job *j, int index, struct line l)
+{
+    union evict_slot *s = j->slots + j->c->heads[index].slot0;
+    int len = j->c->heads[index].len;
+    for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
+}
+
+/* Values become keys. Where there is a second scorer, the first one's choice is protected, and it
+ * is asked about the others. */
+static void make_keys(const struct job *j, int index, int budget)
+{
+    const struct evict_rule *r = j->rule;
+    const struct policy *p = r->policy;
+    const struct cache_head *h = &j->c->heads[index];
+    union evict_slot *s = j->slots + h->slot0;
+    bool two = p && p->second != POLICY_NONE;
+    int len = h->len, newest = len > r->stabilizers ? len - r->stabilizers : 0;
+    for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
+    for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
+    for (int k = newest; k < len; k++) s[k].key = KEY_PROTECTED;
+    int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
+    if (!two || n >= len) return;
+    struct line l = line_of(j, index, n);
+    for (int k = 0; k < len; k++) {
+        if (!is_above(l, s[k].key, k) && s[k].key != KEY_PROTECTED)
+            s[k].key = key_of(
+                policy_second(p, r->seed, index, h->pos[k], value_of(s[k].key), h->score[k]));
+        else
+            s[k].key = KEY_PROTECTED;
+    }
+}
+
+/* ---- compaction ------------------------------------------------------------------------------ */
+
+/* n units from slot `from` down to slot `to`. */
+static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
+{
+    size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
+    memmove(h->k + t * c->k_bytes, h->k + f * c->k_bytes, count * c->k_bytes);
+    memmove(h->v + t * c->v_bytes, h->v + f * c->v_bytes, count * c->v_bytes);
+    memmove(h->score + t, h->score + f, count * sizeof *h->score);
+    memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
+}
+
+/* Most neighbours of units that stay do so too: what moves is what stands between two that go. */
+static void compact(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    struct cache_head *h = &j->c->heads[index];
+    struct line l = line_in(h);
+    union evict_slot *gone = j->slots + h->slot0; /* keys become the slots of those that go */
+    int n_gone = 0;
+    (void)thread;
+    for (int k = 0; k < h->len; k++) {
+        bool in = is_above(l, gone[k].key, k);
+        gone[n_gone].key = k;
+        n_gone += !in;
+    }
+    int to = n_gone ? gone[0].key : h->len;
+    for (int i = 0; i < n_gone; i++) {
+        int from = gone[i].key + 1, end = i + 1 < n_gone ? gone[i + 1].key : h->len;
+        if (from < end) move_units(j->c, h, to, from, end - from);
+        to += end - from;
+    }
+    h->len = to;
+    cache_recount(j->c, index);
+}
+
+/* ---- heads on their own ---------------------------------------------------------------------- */
+
+static void evict_head(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
+    if (j->c->heads[index].len <= keep) return;
+    make_keys(j, index, keep);
+    set_line(&j->c->heads[index], line_of(j, index, keep));
+    compact(ctx, index, thread);
+}
+
+/* ---- heads that share ------------------------------------------------------------------------ */
+
+int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
+}
+
+/* Keys, the safeguard and the limit of one head. */
+static void enter_head(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    int layer = index / j->c->shape.n_head, max = j->rule->head_budget_max;
+    (void)thread;
+    make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
+    int safe = evict_safe(j->c, j->rule, layer);
+    if (safe) protect_above(j, index, line_of(j, index, safe));
+    if (max && max < j->c->heads[index].len) drop_below(j, index, line_of(j, index, max));
+}
+
+int evict_n_groups(const struct cache *c)
+{
+    return c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
+}
+
+struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer)
+{
+    bool all = c->shape.share == CACHE_MODEL;
+    int64_t budget = 0, may_stay = 0;
+    int max = rule->head_budget_max ? rule->head_budget_max : INT_MAX;
+    struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
+    g.end = all ? n_heads(c) : g.first + c->shape.n_head;
+    for (int i = g.first; i < g.end; i++) {
+        int len = c->heads[i].len;
+        budget += evict_layer_budget(c, rule, i / c->shape.n_head);
+        g.units += len;
+        may_stay += len < max ? len : max;
+    }
+    g.keep = budget < may_stay ? budget : may_stay;
+    return g;
+}
+
+/* Draws the lines of a group's heads: what it keeps is above them. */
+static void choose_in_group(const struct job *j, struct evict_group g)
+{
+    struct cut cut = {KEY_NEVER, 0, 0}; /* nothing goes */
+    if (g.units > g.keep) cut = cut_keys(j, g.first, g.end, g.keep);
+    bool all = cut.equal == cut.all;
+    for (int i = g.first; i < g.end; i++) {
+        int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
+        set_line(&j->c->heads[i], (struct line){cut.key, last});
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+bool evict_needed(const struct cache *c, const struct evict_rule *rule)
+{
+    if (c->shape.share != CACHE_HEAD) {
+        for (int i = 0; i < evict_n_groups(c); i++) {
+            struct evict_group g = evict_group(c, rule, i);
+            if (g.units > g.keep) return true;
+        }
+        return false;
+    }
+    for (int i = 0; i < n_heads(c); i++)
+        if (c->heads[i].len > evict_layer_budget(c, rule, i / c->shape.n_head)) return true;
+    return false;
+}
+
+void evict_values(const struct cache *c, union evict_slot *slots)
+{
+    for (int i = 0; i < n_heads(c); i++)
+        for (int k = 0; k < c->heads[i].len; k++)
+            slots[c->heads[i].slot0 + (size_t)k].value = c->heads[i].score[k];
+}
+
+int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
+              union evict_slot *slots)
+{
+    struct job job = {c, rule, slots};
+    int64_t before = cache_units(c);
+    if (c->shape.share == CACHE_HEAD) {
+        pool_run(p, n_heads(c), evict_head, &job);
+    } else {
+        pool_run(p, n_heads(c), enter_head, &job);
+        for (int i = 0; i < evict_n_groups(c); i++) choose_in_group(&job, evict_group(c, rule, i));
+        pool_run(p, n_heads(c), compact, &job);
+        cache_layout(c, true);
+    }
+    int64_t gone = before - cache_units(c);
+    c->n_evicted += gone;
+    c->n_evictions += gone > 0;
+    return gone;
+}

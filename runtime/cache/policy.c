@@ -1,0 +1,245 @@
+#include "runtime/cache/policy.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/random.h"
+
+/* Sinks: StreamingLLM keeps 4. Locret's code forces none, because its heads learn them; four cost
+ * nothing measurable and protect against a head that did not.
+ * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); on the demo model 32 of 256 did
+ * best (quant/demo/README.md), so an eighth. Expected Attention and KeyDiff have none because they
+ * evict once, behind the whole prompt; between chunks the newest units must be protected.
+ *
+ * Where papers and their code differ, and where a conversation is not a prompt:
+ *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
+ *              forgets (docs/memory.md).
+ *   h2o        half heavy hitters, half recent, as its scripts (.1 and .1 of the prompt).
+ *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
+ *              ones before an eviction, in the prompt or in an answer; a group's mean, as Ada-KV.
+ *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
+ *   ada-…      the safeguard is kvpress's, a fifth of the budget per head; Ada-KV's own code mixes
+ *              half the uniform split into the result.
+ *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, kept 20 %, become 5 % proxy
+ *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget; it evicts
+ *              whenever others do, as the paper says (its code evicts once).
+ *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected.
+ *   scissorhands  the window and the recent units are the newest eighth (the paper gives no
+ *              numbers); all layers alike.
+ *   sirllm     recent 1000 of 7004, as Locret ran it; surprisal of the token itself (the released
+ *              code is off by one); no decay, as for its memory task.
+ *   infinipot  half by attention, half by surprisal; the newest 16 queries take the place of the
+ *              appended "catalyst" prompt, which a running conversation has no room for. */
+static const struct policy table[] = {
+    {.name = "full",
+     .scorer = POLICY_KEEP_ALL,
+     .about = "keep everything until the context is full"},
+    {.name = "locret",
+     .scorer = POLICY_CIS,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "trained retaining heads (Locret)"},
+    {.name = "keeper",
+     .scorer = POLICY_CIS,
+     .allocator = POLICY_GLOBAL,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .alike = true,
+     .about = "retaining heads; all heads share one budget, units alike their worth (ours)"},
+    {.name = "locret-q",
+     .scorer = POLICY_CIS,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .query_first = true,
+     .about = "retaining heads that saw the question first (Locret-Q)"},
+    {.name = "expected",
+     .scorer = POLICY_EXPECTED,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "attention expected of queries to come (Expected Attention)"},
+    {.name = "keydiff",
+     .scorer = POLICY_KEYS,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "keys unlike the others (KeyDiff)"},
+    {.name = "keydiff+global",
+     .scorer = POLICY_KEYS,
+     .allocator = POLICY_GLOBAL,
+     .sinks = 4,
+     .stabilizer_pct = 25,
+     .about = "the same, all heads of the model share one budget"},
+    {.name = "sink",
+     .scorer = POLICY_POSITION,
+     .sinks = 4,
+     .about = "first and newest units (StreamingLLM)"},
+    {.name = "h2o",
+     .scorer = POLICY_ATTENTION,
+     .stabilizer_pct = 50,
+     .about = "what was looked at most so far (H2O)"},
+    {.name = "snapkv",
+     .scorer = POLICY_ATTENTION,
+     .window = 32,
+     .pooling = 7,
+     .about = "what the last 32 queries look at (SnapKV)"},
+    {.name = "pyramidkv",
+     .scorer = POLICY_ATTENTION,
+     .allocator = POLICY_PYRAMID,
+     .window = 32,
+     .pooling = 7,
+     .about = "the same, lower layers keep more (PyramidKV)"},
+    {.name = "ada-snapkv",
+     .scorer = POLICY_ATTENTION,
+     .allocator = POLICY_ADA,
+     .window = 32,
+     .pooling = 7,
+     .about = "the same, a layer's heads share its budget (Ada-KV)"},
+    {.name = "ada-pyramid",
+     .scorer = POLICY_ATTENTION,
+     .allocator = POLICY_ADA_PYRAMID,
+     .window = 32,
+     .pooling = 7,
+     .about = "the same, both (Ada-KV)"},
+    {.name = "nacl",
+     .scorer = POLICY_ATTENTION,
+     .sinks = 4,
+     .stabilizer_pct = 5,
+     .window = POLICY_WINDOW_NEWEST,
+     .second = POLICY_RANDOM,
+     .second_pct = 35,
+     .about = "what proxy tokens look at, and random units (NACL)"},
+    {.name = "tova",
+     .scorer = POLICY_ATTENTION,
+     .window = 1,
+     .same_heads = true,
+     .about = "what the last query looks at (TOVA)"},
+    {.name = "scissorhands",
+     .scorer = POLICY_COUNTS,
+     .stabilizer_pct = 12,
+     .window = POLICY_WINDOW_NEWEST,
+     .about = "what is rarely looked at less than average (Scissorhands)"},
+    {.name = "sirllm",
+     .scorer = POLICY_SURPRISAL,
+     .sinks = 4,
+     .stabilizer_pct = 14,
+     .about = "tokens that were least expected (SirLLM)"},
+    {.name = "infinipot",
+     .scorer = POLICY_ATTENTION,
+     .window = 16,
+     .pooling = 7,
+     .second = POLICY_SURPRISAL,
+     .second_pct = 50,
+     .about = "half looked at, half unexpected (InfiniPot)"},
+    {.name = "random",
+     .scorer = POLICY_RANDOM,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "random units: the floor"},
+    {.name = "locret+pyramid",
+     .scorer = POLICY_CIS,
+     .allocator = POLICY_PYRAMID,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "retaining heads, lower layers keep more"},
+    {.name = "locret+ada",
+     .scorer = POLICY_CIS,
+     .allocator = POLICY_ADA,
+     .sinks = 4,
+     .stabilizer_pct = 12,
+     .about = "retaining heads, a layer's heads share its budget"},
+};
+
+enum { N_POLICIES = sizeof table / sizeof *table };
+
+const struct policy *policy_at(int i)
+{
+    return i >= 0 && i < N_POLICIES ? &table[i] : NULL;
+}
+
+const struct policy *policy_named(const char *name)
+{
+    for (int i = 0; i < N_POLICIES; i++)
+        if (!strcmp(table[i].name, name)) return &table[i];
+    return NULL;
+}
+
+const char *policy_names(void)
+{
+    return "full, locret, keeper, locret-q, expected, keydiff, keydiff+global, sink, h2o, snapkv, "
+           "pyramidkv, "
+           "ada-snapkv, ada-pyramid, nacl, tova, scissorhands, sirllm, infinipot, random, "
+           "locret+pyramid, "
+           "locret+ada";
+}
+
+const char *policy_default(bool has_heads, bool comparable)
+{
+    if (has_heads) return comparable ? "keeper" : "locret";
+    return "keydiff+global";
+}
+
+static const char *const allocators[] = {"uniform", "pyramid", "ada", "ada-pyramid", "global"};
+
+const char *policy_allocator_name(enum policy_allocator a)
+{
+    return allocators[a];
+}
+
+bool policy_allocator_named(const char *name, enum policy_allocator *out)
+{
+    for (int i = 0; i < (int)(sizeof allocators / sizeof *allocators); i++)
+        if (!strcmp(name, allocators[i])) {
+            *out = (enum policy_allocator)i;
+            return true;
+        }
+    return false;
+}
+
+bool policy_uses(const struct policy *p, enum policy_scorer s)
+{
+    return p->scorer == s || p->second == s;
+}
+
+bool policy_accumulates(const struct policy *p)
+{
+    return p->scorer == POLICY_ATTENTION && p->window == POLICY_WINDOW_ALL;
+}
+
+float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position)
+{
+    switch (p->scorer) {
+    case POLICY_POSITION: return (float)position;
+    case POLICY_RANDOM: return (float)random_at(seed, (uint64_t)head + 1, (uint64_t)position);
+    default: return 0.0f;
+    }
+}
+
+/* Sampling without replacement with probabilities softmax(first): the largest first + Gumbel noise
+ * (Gumbel-top-k, arXiv 1903.06059). A unit keeps its luck from one eviction to the next, so that
+ * what remains is a sample of all that was ever there. */
+static float lucky(uint64_t seed, int head, int64_t position, float first)
+{
+    double u = random_at(seed, (uint64_t)head + 1, (uint64_t)position);
+    return (float)(first - log(-log(u + 0x1p-54)));
+}
+
+float policy_second(const struct policy *p, uint64_t seed, int head, int64_t position, float first,
+                    float stored)
+{
+    switch (p->second) {
+    case POLICY_RANDOM: return lucky(seed, head, position, first);
+    default: return stored;
+    }
+}
+
+/* PyramidKV and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first
+ * 2 B - B / beta, the others lie between. When the first would have more than there is, both ends
+ * move in. Their n, the prompt's length, has no end here; `most` takes its place. */
+int policy_tilt(enum policy_allocator a, int budget, int kept, int most)
+{
+    enum { BETA = 20 };
+    int b = budget - kept, tilt = b - b / BETA;
+    if (a != POLICY_PYRAMID && a != POLICY_ADA_PYRAMID) return 0;
+    if (budget + tilt > most) tilt = most - budget;
+    return tilt > 0 ? tilt : 0;
+}

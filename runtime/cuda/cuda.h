@@ -1,0 +1,116 @@
+/* backend_cuda: a model on a GPU. forward.c, evict.c and the sampler's first step, done by the
+ * kernels of kernels/cuda; only context.c knows whether a conversation runs here or on the CPU.
+ *
+ *   cuda          a device with a model's weights and retaining heads
+ *   cuda_context  a conversation's memory there: units, scores, positions, scratch
+ *
+ * Weights are packed and sent matrix by matrix: no second copy stays in this process. The host's
+ * struct cache keeps lengths, positions, scores and counters, and decides what fits; units live on
+ * the device. Those that are to be saved come into the host's cache (cache_fetch), whose pages
+ * are only a window on them; those that were loaded go back by cuda_upload.
+ *
+ * Device memory is planned with the arenas of the CPU, whose pieces are then device addresses: such
+ * pointers are never followed here. */
+#ifndef RETAIN_RUNTIME_CUDA_CUDA_H
+#define RETAIN_RUNTIME_CUDA_CUDA_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "runtime/cache/cache.h"
+#include "runtime/cache/policy.h"
+#include "runtime/model/model.h"
+#include "runtime/model/retaining.h"
+#include "runtime/token/sampler.h"
+
+struct cuda;
+struct cuda_context;
+struct pool;
+struct evict_rule;
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+struct cuda_device {
+    int ordinal, arch; /* 89 = sm_89 */
+    int driver;        /* 13000 = CUDA 13.0 */
+    int n_sm;
+    bool integrated;
+    size_t bytes;
+    char name[64];
+    const char *image; /* of kernels/cuda/images.h that it would run, or NULL */
+};
+
+/* Up to `max` devices; their number, or ERR_FAIL with the reason why there is none. */
+int cuda_devices(struct cuda_device *out, int max, struct err *e);
+
+/* Device code in this program, "sm_89" and so on; NULL past the end. */
+const char *cuda_image_name(int i);
+
+int cuda_open(struct cuda **out, int ordinal, struct err *e);
+void cuda_close(struct cuda *g);
+const struct cuda_device *cuda_device(const struct cuda *g);
+
+bool cuda_has_model(const struct cuda *g); /* is one loaded? */
+
+/* Bytes that can still be taken there. */
+int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e);
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+/* Can it be run? ERR_USAGE names the first thing that cannot. */
+struct cuda_choice {
+    const struct model *model;
+    const struct retaining *heads; /* or NULL */
+    const struct policy *policy;
+    enum kn_kv k_type, v_type;
+};
+int cuda_supports(const struct cuda_choice *c, struct err *e);
+
+/* Device bytes of a model's weights and of its heads. */
+size_t cuda_weights_bytes(const struct model *m);
+size_t cuda_heads_bytes(const struct retaining *h);
+
+/* Loads the weights from the model's file; h, loaded, or NULL. progress as in engine_open. */
+int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool *p,
+              int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e);
+
+/* ---- a conversation -------------------------------------------------------------------------- */
+
+struct cuda_context_opts {
+    const struct model *model;
+    const struct retaining *heads;
+    const struct policy *policy;
+    const struct cache_shape *shape;
+    uint64_t seed;
+    int chunk, n_logits;
+};
+
+/* Device bytes of the cache and of everything else. g gives the number of processors. */
+void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, size_t *cache_bytes,
+                       size_t *scratch_bytes);
+
+/* c: the host's cache, whose source of units the context becomes. Both stay where they are. */
+int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cuda_context_opts *o,
+                      struct cache *c, struct err *e);
+void cuda_context_close(struct cuda_context *x);
+
+/* Runs n tokens, as forward_run. */
+int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);
+
+/* Logits of the last run, [n_logits][n_vocab]. */
+int cuda_logits(struct cuda_context *x, float *out, struct err *e);
+
+/* The first step of sampler_draw on the last run's last logits: the candidates that are enough for
+ * the rest (sampler.h), sorted; *n = how many, 0 = all logits are needed. */
+int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
+                    int *n, struct err *e);
+
+/* As evict, with the same survivors: cuts heads to the rule's budget, their own or the shared one,
+ * and brings positions and scores of what stays into the host's cache; *gone units went. */
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e);
+
+/* Sends all units of the host's cache, which were loaded from a disk, with scores and positions. */
+int cuda_upload(struct cuda_context *x, struct err *e);
+
+#endif

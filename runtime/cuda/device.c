@@ -1,0 +1,214 @@
+#include "runtime/cuda/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "kernels/cuda/images.h"
+
+/* Cubins come from a CUDA 13 compiler; older drivers do not read them. */
+#define CUBIN_DRIVER 13000
+
+/* ---- device code ----------------------------------------------------------------------------- */
+
+const char *cuda_image_name(int i)
+{
+    for (int k = 0; k < i; k++)
+        if (!cuda_images[k].name) return NULL;
+    return cuda_images[i].name;
+}
+
+/* A cubin for exactly this architecture, else the PTX; the driver compiles that. Cubins of a lower
+ * minor number would run too, but not from desktop to Jetson (sm_80 on sm_87). */
+static const struct cuda_image *choose_image(const struct cuda_device *d)
+{
+    const struct cuda_image *ptx = NULL;
+    for (const struct cuda_image *i = cuda_images; i->name; i++) {
+        if (i->arch && i->arch == d->arch && d->driver >= CUBIN_DRIVER) return i;
+        if (!i->arch && d->arch >= 80) ptx = i;
+    }
+    return ptx;
+}
+
+static int load_image(struct cuda *g, struct err *e)
+{
+    static const char *const names[] = {
+#define ENTRY(name, args) #name,
+        CUDA_KERNELS(ENTRY)
+#undef ENTRY
+    };
+    const struct cuda_image *image = choose_image(&g->device);
+    if (!image)
+        return err_set(e, ERR_FAIL, "cuda:%d (%s, sm_%d) is older than sm_80 and cannot be used",
+                       g->device.ordinal, g->device.name, g->device.arch);
+    int rc = CUDA_DO(g, e, cuModuleLoadDataEx, &g->module, image->data, 0, NULL, NULL);
+    for (int i = 0; !rc && i < CUDA_N_KERNELS; i++) {
+        rc = CUDA_DO(g, e, cuModuleGetFunction, &g->kernels[i], g->module, names[i]);
+        if (rc) err_prefix(e, "kernel %s", names[i]);
+    }
+    /* wide units take more than the 48 KB that need no permission */
+    for (int i = CUDA_KERNEL_attend_chunk_64; !rc && i <= CUDA_KERNEL_attend_chunk_128; i++)
+        rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
+                     CUDA_CHUNK_SHARED_MAX);
+    return rc;
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static int describe(const struct cuda_driver *d, int handle, struct cuda_device *out, struct err *e)
+{
+    int major = 0, minor = 0, integrated = 0, n = out->ordinal;
+    int rc = CUDA_CALL(d, n, e, cuDeviceGetName, out->name, sizeof out->name, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &major, CUDA_CC_MAJOR, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &minor, CUDA_CC_MINOR, handle);
+    if (!rc)
+        rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &out->n_sm, CUDA_MULTIPROCESSORS, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceGetAttribute, &integrated, CUDA_INTEGRATED, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceTotalMem, &out->bytes, handle);
+    if (!rc) rc = CUDA_CALL(d, n, e, cuDriverGetVersion, &out->driver);
+    if (rc) return rc;
+    out->name[sizeof out->name - 1] = '\0';
+    out->arch = 10 * major + minor;
+    out->integrated = integrated != 0;
+    const struct cuda_image *image = choose_image(out);
+    out->image = image ? image->name : NULL;
+    return 0;
+}
+
+static int start_driver(struct cuda_driver *d, int *n_devices, struct err *e)
+{
+    if (!cuda_images[0].name)
+        return err_set(e, ERR_FAIL, "this program was built without device code (make needs nvcc)");
+    int rc = cuda_driver_open(d, e);
+    if (!rc) rc = CUDA_CALL(d, -1, e, cuDeviceGetCount, n_devices);
+    if (!rc && *n_devices == 0) rc = err_set(e, ERR_FAIL, "the CUDA driver finds no device");
+    if (rc) cuda_driver_close(d);
+    return rc;
+}
+
+int cuda_devices(struct cuda_device *out, int max, struct err *e)
+{
+    struct cuda_driver d = {0};
+    int n, handle, rc = start_driver(&d, &n, e);
+    if (rc) return rc;
+    if (n > max) n = max;
+    for (int i = 0; !rc && i < n; i++) {
+        out[i] = (struct cuda_device){.ordinal = i};
+        rc = CUDA_CALL(&d, i, e, cuDeviceGet, &handle, i);
+        if (!rc) rc = describe(&d, handle, &out[i], e);
+    }
+    cuda_driver_close(&d);
+    return rc ? rc : n;
+}
+
+static int start_device(struct cuda *g, int ordinal, struct err *e)
+{
+    int n, rc = start_driver(&g->driver, &n, e);
+    if (rc) return rc;
+    g->device.ordinal = ordinal;
+    if (ordinal >= n)
+        return err_set(e, ERR_USAGE, "--device cuda:%d: there are %d devices, numbered from 0",
+                       ordinal, n);
+    rc = CUDA_DO(g, e, cuDeviceGet, &g->handle, ordinal);
+    if (!rc) rc = describe(&g->driver, g->handle, &g->device, e);
+    if (!rc) rc = CUDA_DO(g, e, cuDevicePrimaryCtxRetain, &g->context, g->handle);
+    if (!rc) rc = cuda_enter(g, e);
+    if (!rc) rc = CUDA_DO(g, e, cuStreamCreate, &g->stream, 1 /* ignores the default stream */);
+    return rc ? rc : load_image(g, e);
+}
+
+int cuda_open(struct cuda **out, int ordinal, struct err *e)
+{
+    struct cuda *g = calloc(1, sizeof *g);
+    *out = NULL;
+    if (!g) return err_set(e, ERR_FAIL, "out of memory for a device");
+    int rc = start_device(g, ordinal, e);
+    if (rc)
+        cuda_close(g);
+    else
+        *out = g;
+    return rc;
+}
+
+void cuda_close(struct cuda *g)
+{
+    if (!g) return;
+    if (g->context) {
+        g->driver.cuCtxSetCurrent(g->context);
+        cuda_arena_release(g, &g->weights);
+        cuda_arena_release(g, &g->heads);
+        if (g->module) g->driver.cuModuleUnload(g->module);
+        if (g->stream) g->driver.cuStreamDestroy(g->stream);
+        g->driver.cuDevicePrimaryCtxRelease(g->handle);
+    }
+    cuda_driver_close(&g->driver);
+    free(g->model.matrices);
+    free(g->model.vectors);
+    free(g->model.layers);
+    free(g);
+}
+
+const struct cuda_device *cuda_device(const struct cuda *g)
+{
+    return &g->device;
+}
+
+bool cuda_has_model(const struct cuda *g)
+{
+    return g->weights.base != NULL;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int cuda_enter(struct cuda *g, struct err *e)
+{
+    return CUDA_DO(g, e, cuCtxSetCurrent, g->context);
+}
+
+/* Where memory is shared with the CPU, what the driver calls free may hold the system's files. */
+int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e)
+{
+    size_t free_bytes = 0, total = 0;
+    int64_t available = system_available_bytes();
+    int rc = cuda_enter(g, e);
+    if (!rc) rc = CUDA_DO(g, e, cuMemGetInfo, &free_bytes, &total);
+    *out = (int64_t)free_bytes;
+    if (g->device.integrated && available >= 0 && available < *out) *out = available;
+    return rc;
+}
+
+int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t bytes, struct err *e)
+{
+    uint64_t address = 0;
+    arena_init_plan(a, tag);
+    if (bytes == 0) return 0;
+    int rc = CUDA_DO(g, e, cuMemAlloc, &address, bytes);
+    if (rc) return err_prefix(e, "%zu bytes for %s", bytes, tag);
+    a->base = (char *)(uintptr_t)address;
+    a->bytes = bytes;
+    rc = CUDA_DO(g, e, cuMemsetD8Async, address, 0, bytes, g->stream);
+    return rc;
+}
+
+void cuda_arena_release(struct cuda *g, struct arena *a)
+{
+    if (a->base) g->driver.cuMemFree((uint64_t)(uintptr_t)a->base);
+    *a = (struct arena){.tag = a->tag};
+}
+
+int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, struct err *e)
+{
+    if (!bytes) return 0;
+    return CUDA_DO(g, e, cuMemcpyHtoDAsync, (uint64_t)(uintptr_t)to, from, bytes, g->stream);
+}
+
+int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e)
+{
+    if (!bytes) return 0;
+    return CUDA_DO(g, e, cuMemcpyDtoHAsync, to, (uint64_t)(uintptr_t)from, bytes, g->stream);
+}
+
+int cuda_wait(struct cuda *g, struct err *e)
+{
+    return CUDA_DO(g, e, cuStreamSynchronize, g->stream);
+}

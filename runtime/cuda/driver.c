@@ -1,0 +1,96 @@
+#include "runtime/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define LIBRARY "libcuda.so.1"
+
+#define SYMBOL(field, name)                       \
+    {                                             \
+        name, offsetof(struct cuda_driver, field) \
+    }
+
+static const struct {
+    const char *name;
+    size_t at;
+} symbols[] = {
+    SYMBOL(cuInit, "cuInit"),
+    SYMBOL(cuDriverGetVersion, "cuDriverGetVersion"),
+    SYMBOL(cuGetErrorName, "cuGetErrorName"),
+    SYMBOL(cuGetErrorString, "cuGetErrorString"),
+    SYMBOL(cuDeviceGetCount, "cuDeviceGetCount"),
+    SYMBOL(cuDeviceGet, "cuDeviceGet"),
+    SYMBOL(cuDeviceGetName, "cuDeviceGetName"),
+    SYMBOL(cuDeviceGetAttribute, "cuDeviceGetAttribute"),
+    SYMBOL(cuDeviceTotalMem, "cuDeviceTotalMem_v2"),
+    SYMBOL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain"),
+    SYMBOL(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2"),
+    SYMBOL(cuCtxSetCurrent, "cuCtxSetCurrent"),
+    SYMBOL(cuModuleLoadDataEx, "cuModuleLoadDataEx"),
+    SYMBOL(cuModuleUnload, "cuModuleUnload"),
+    SYMBOL(cuModuleGetFunction, "cuModuleGetFunction"),
+    SYMBOL(cuFuncSetAttribute, "cuFuncSetAttribute"),
+    SYMBOL(cuMemGetInfo, "cuMemGetInfo_v2"),
+    SYMBOL(cuMemAlloc, "cuMemAlloc_v2"),
+    SYMBOL(cuMemFree, "cuMemFree_v2"),
+    SYMBOL(cuMemHostAlloc, "cuMemHostAlloc"),
+    SYMBOL(cuMemFreeHost, "cuMemFreeHost"),
+    SYMBOL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"),
+    SYMBOL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"),
+    SYMBOL(cuMemsetD8Async, "cuMemsetD8Async"),
+    SYMBOL(cuStreamCreate, "cuStreamCreate"),
+    SYMBOL(cuStreamDestroy, "cuStreamDestroy_v2"),
+    SYMBOL(cuStreamSynchronize, "cuStreamSynchronize"),
+    SYMBOL(cuStreamBeginCapture, "cuStreamBeginCapture_v2"),
+    SYMBOL(cuStreamEndCapture, "cuStreamEndCapture"),
+    SYMBOL(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags"),
+    SYMBOL(cuGraphDestroy, "cuGraphDestroy"),
+    SYMBOL(cuGraphExecDestroy, "cuGraphExecDestroy"),
+    SYMBOL(cuGraphLaunch, "cuGraphLaunch"),
+    SYMBOL(cuLaunchKernel, "cuLaunchKernel"),
+};
+
+static int find_symbols(struct cuda_driver *d, struct err *e)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        void *p = dlsym(d->library, symbols[i].name);
+        if (!p)
+            return err_set(e, ERR_FAIL, "the CUDA driver (" LIBRARY ") is too old: it has no %s",
+                           symbols[i].name);
+        memcpy((char *)d + symbols[i].at, &p, sizeof p);
+    }
+    return 0;
+}
+
+int cuda_driver_open(struct cuda_driver *d, struct err *e)
+{
+    *d = (struct cuda_driver){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    if (!d->library)
+        return err_set(e, ERR_FAIL, "there is no CUDA driver: " LIBRARY " was not found");
+    int rc = find_symbols(d, e);
+    if (!rc) rc = CUDA_CALL(d, -1, e, cuInit, 0);
+    if (rc) cuda_driver_close(d);
+    return rc;
+}
+
+void cuda_driver_close(struct cuda_driver *d)
+{
+    if (d->library) dlclose(d->library);
+    d->library = NULL;
+}
+
+int cuda_check(const struct cuda_driver *d, int result, const char *call, const char *file,
+               int line, int device, struct err *e)
+{
+    const char *name = NULL, *text = NULL, *slash = strrchr(file, '/');
+    if (!result) return 0;
+    if (d->cuGetErrorName(result, &name) || !name) name = "an unknown error";
+    if (d->cuGetErrorString(result, &text) || !text) text = "no text";
+    if (slash) file = slash + 1;
+    int code = result == CUDA_OUT_OF_MEMORY ? ERR_FIT : ERR_FAIL;
+    if (device < 0)
+        return err_set(e, code, "CUDA: %s failed: %s (%d: %s), at %s:%d", call, name, result, text,
+                       file, line);
+    return err_set(e, code, "cuda:%d: %s failed: %s (%d: %s), at %s:%d", device, call, name, result,
+                   text, file, line);
+}

@@ -1,0 +1,91 @@
+/* cuda_driver: the CUDA driver's functions, found at run time in libcuda.so.1. Neither a header nor
+ * a library of CUDA is needed to build this program or to start it.
+ *
+ * Names are those of CUDA 11 and 12, which 13 still has; a later version's suffix (_v2) is part of
+ * the name, because plain names mean the oldest version. */
+#ifndef RETAIN_RUNTIME_CUDA_DRIVER_H
+#define RETAIN_RUNTIME_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUstream_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+
+enum { /* results */
+       CUDA_OUT_OF_MEMORY = 2,
+       CUDA_NO_BINARY = 209,
+       CUDA_NOT_FOUND = 500,
+};
+
+enum { /* device attributes */
+       CUDA_MULTIPROCESSORS = 16,
+       CUDA_INTEGRATED = 18,
+       CUDA_CC_MAJOR = 75,
+       CUDA_CC_MINOR = 76,
+};
+
+enum { CUDA_MAX_DYNAMIC_SHARED = 8 };   /* function attribute */
+enum { CUDA_CAPTURE_THREAD_LOCAL = 1 }; /* mode of a stream's capture */
+
+struct cuda_driver {
+    void *library;
+    int (*cuInit)(unsigned flags);
+    int (*cuDriverGetVersion)(int *version);
+    int (*cuGetErrorName)(int error, const char **name);
+    int (*cuGetErrorString)(int error, const char **text);
+    int (*cuDeviceGetCount)(int *n);
+    int (*cuDeviceGet)(int *device, int ordinal);
+    int (*cuDeviceGetName)(char *name, int bytes, int device);
+    int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
+    int (*cuDeviceTotalMem)(size_t *bytes, int device);
+    int (*cuDevicePrimaryCtxRetain)(struct CUctx_st **context, int device);
+    int (*cuDevicePrimaryCtxRelease)(int device);
+    int (*cuCtxSetCurrent)(struct CUctx_st *context);
+    int (*cuModuleLoadDataEx)(struct CUmod_st **module, const void *image, unsigned n_options,
+                              int *options, void **values);
+    int (*cuModuleUnload)(struct CUmod_st *module);
+    int (*cuModuleGetFunction)(struct CUfunc_st **f, struct CUmod_st *module, const char *name);
+    int (*cuFuncSetAttribute)(struct CUfunc_st *f, int attribute, int value);
+    int (*cuMemGetInfo)(size_t *free, size_t *total);
+    int (*cuMemAlloc)(uint64_t *address, size_t bytes);
+    int (*cuMemFree)(uint64_t address);
+    int (*cuMemHostAlloc)(void **p, size_t bytes, unsigned flags);
+    int (*cuMemFreeHost)(void *p);
+    int (*cuMemcpyHtoDAsync)(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s);
+    int (*cuMemcpyDtoHAsync)(void *to, uint64_t from, size_t bytes, struct CUstream_st *s);
+    int (*cuMemsetD8Async)(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s);
+    int (*cuStreamCreate)(struct CUstream_st **s, unsigned flags);
+    int (*cuStreamDestroy)(struct CUstream_st *s);
+    int (*cuStreamSynchronize)(struct CUstream_st *s);
+    int (*cuStreamBeginCapture)(struct CUstream_st *s, int mode);
+    int (*cuStreamEndCapture)(struct CUstream_st *s, struct CUgraph_st **graph);
+    int (*cuGraphInstantiateWithFlags)(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                       unsigned long long flags);
+    int (*cuGraphDestroy)(struct CUgraph_st *graph);
+    int (*cuGraphExecDestroy)(struct CUgraphExec_st *exec);
+    int (*cuGraphLaunch)(struct CUgraphExec_st *exec, struct CUstream_st *s);
+    int (*cuLaunchKernel)(struct CUfunc_st *f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, struct CUstream_st *s, void **args, void **extra);
+};
+
+/* Finds and starts the driver; ERR_FAIL says what is missing. */
+int cuda_driver_open(struct cuda_driver *d, struct err *e);
+void cuda_driver_close(struct cuda_driver *d);
+
+/* What a call returned: 0, or an error that names the call, where it was made, and the device's
+ * ordinal (-1 = none yet). ERR_FIT when memory is what lacks. */
+int cuda_check(const struct cuda_driver *d, int result, const char *call, const char *file,
+               int line, int device, struct err *e);
+
+#define CUDA_CALL(d, device, e, function, ...) \
+    cuda_check(d, (d)->function(__VA_ARGS__), #function, __FILE__, __LINE__, device, e)
+
+#endif

@@ -1,0 +1,167 @@
+/* backend_cuda_parts: what the files of backend_cuda share. */
+#ifndef RETAIN_RUNTIME_CUDA_PARTS_H
+#define RETAIN_RUNTIME_CUDA_PARTS_H
+
+#include "kernels/cuda/args.h"
+#include "kernels/cuda/list.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver.h"
+
+enum cuda_kernel {
+#define ENTRY(name, args) CUDA_KERNEL_##name,
+    CUDA_KERNELS(ENTRY)
+#undef ENTRY
+        CUDA_N_KERNELS
+};
+
+struct cuda_matrix {
+    enum kn_type type;
+    struct cuda_weight w;
+};
+
+/* Matrices with one input and one output row: q, k and v are one where they lie together. */
+#define CUDA_LINEAR_MAX 3
+struct cuda_linear {
+    int n;
+    struct cuda_linear_part {
+        struct cuda_matrix m;
+        const float *bias; /* or NULL */
+        int row0;          /* where its output begins */
+    } part[CUDA_LINEAR_MAX];
+};
+
+struct cuda_layer {
+    const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
+    struct cuda_linear qkv, o, gate, up, down;
+    struct cuda_matrix w1; /* of the retaining head */
+    const float *w2;
+};
+
+struct cuda_model {
+    struct cuda_matrix *matrices; /* [n_items] of struct model */
+    const float **vectors;        /* [n_items] */
+    struct cuda_layer *layers;    /* [n_layer] */
+    struct cuda_matrix embedding;
+    struct cuda_linear output;
+    const float *output_norm;
+};
+
+struct cuda {
+    struct cuda_driver driver;
+    struct cuda_device device;
+    int handle; /* the driver's name of the device */
+    struct CUctx_st *context;
+    struct CUmod_st *module;
+    struct CUstream_st *stream;
+    struct CUfunc_st *kernels[CUDA_N_KERNELS];
+    struct arena weights, heads; /* on the device */
+    struct cuda_model model;
+};
+
+/* A driver's call on g, checked; fills *e and returns its code. */
+#define CUDA_DO(g, e, function, ...) \
+    CUDA_CALL(&(g)->driver, (g)->device.ordinal, e, function, __VA_ARGS__)
+
+/* Makes the device's context the calling thread's. */
+int cuda_enter(struct cuda *g, struct err *e);
+
+/* Device memory as an arena; `tag` says in messages what it is for. */
+int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t bytes, struct err *e);
+void cuda_arena_release(struct cuda *g, struct arena *a);
+
+/* In the stream's order. From and to page-locked memory these return at once. */
+int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, struct err *e);
+int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e);
+int cuda_wait(struct cuda *g, struct err *e);
+
+/* ---- a conversation -------------------------------------------------------------------------- */
+
+/* Numbers that change with every step, sent in one piece: this, then the lengths of all heads, the
+ * step's ids and its scores where no model is needed for them. */
+struct cuda_step {
+    uint32_t pos; /* of the first token */
+    uint32_t col_width;
+    int32_t len[]; /* [n_layer * n_kv_head] */
+};
+
+/* Which pages of the pool each head has. The host deals them out, the device has a copy. */
+struct cuda_pages {
+    int32_t *table; /* [n_heads][per_head] */
+    int32_t *n;     /* [n_heads] */
+    int32_t *spare; /* [n_spare], a stack */
+    int per_head, n_spare;
+};
+
+struct cuda_context {
+    struct cuda *g;
+    const struct model *m;
+    const struct retaining *heads; /* NULL = no scoring */
+    const struct policy *policy;
+    struct cache *cache; /* the host's */
+    uint64_t seed;
+    int chunk, n_logits, n_heads, n_split;
+    bool broken; /* host and device do not agree any more */
+    struct arena cache_arena, scratch;
+    struct cuda_cache all;     /* heads of all layers */
+    struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
+    struct cuda_pages pages;
+    struct CUgraphExec_st *graph; /* of one token */
+    size_t window;                /* bytes fetched since the window was emptied */
+
+    /* on the device */
+    struct cuda_step *step;
+    float *cos, *sin;
+    float *x, *qkv, *gate, *up, *logits, *score_part;
+    float *new_scores; /* [n_layer * n_kv_head][n] of the step */
+    float *m_part, *l_part, *acc_part;
+    size_t n_partial; /* rows of the three */
+    struct cuda_act act, wide;
+    uint32_t *tickets; /* zeros between launches */
+    struct {
+        uint32_t *key;     /* [slots] what units are worth */
+        float *std, *mean; /* [n_heads] of the retaining heads' labels */
+        int32_t *safe, *keep;
+        uint32_t *prefix; /* [n_heads], as those two */
+        uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */
+    } evict;
+    int32_t *best, *top_id, *n_top;
+    float *top_logit;
+    uint8_t *stage;
+
+    /* page-locked, on the host */
+    void *locked;
+    struct cuda_step *step_host;
+    uint8_t *stage_host;
+    float *scores_host;    /* as new_scores */
+    int32_t *numbers_host; /* [3][n_heads] for an eviction */
+    size_t step_bytes, stage_bytes;
+
+    /* the running step: launches after a failed one do nothing */
+    int n, rows; /* tokens; rows of logits */
+    struct err *e;
+    int rc;
+};
+
+/* backend_cuda_run.c: launches, and what comes back at once. After a failed one they do nothing. */
+int cuda_begin(struct cuda_context *x, struct err *e);
+void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
+                 int threads, size_t shared_bytes, const void *args);
+int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
+int cuda_put_lengths(struct cuda_context *x); /* of the host's cache */
+
+#define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
+    cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
+
+/* backend_cuda_cache.c: the units of all heads in one pool, evicted there. */
+void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
+                     struct arena *scratch);
+size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s);
+int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e);
+void cuda_cache_close(struct cuda_context *x);
+
+int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
+
+/* Before n tokens are appended, or units of the host's cache sent: every head gets its pages. */
+int cuda_cache_room(struct cuda_context *x, int n);
+
+#endif

@@ -1,0 +1,393 @@
+#include "runtime/cuda/parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/cache/evict.h"
+
+/* What the host's window on the units may hold before its pages are let go. */
+#define WINDOW_BYTES ((size_t)64 << 20)
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int pages_of(int n)
+{
+    return (n + CUDA_TILE - 1) / CUDA_TILE;
+}
+
+/* Whatever the heads' lengths, as long as they fit the host's cache. */
+static int n_pages(const struct cache_shape *s)
+{
+    return (int)(cache_slots(s) / CUDA_TILE) + s->n_layer * s->n_head;
+}
+
+static enum cuda_kv kv_of(enum kn_kv type)
+{
+    return type == KN_KV_Q4 ? CUDA_KV_Q4 : type == KN_KV_Q8 ? CUDA_KV_Q8 : CUDA_KV_F16;
+}
+
+void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
+                     struct arena *scratch)
+{
+    const size_t slots = (size_t)n_pages(s) * CUDA_TILE, heads = (size_t)x->n_heads;
+    const int per_head = pages_of(cache_head_max(s));
+    const bool evicts = x->policy->scorer != POLICY_KEEP_ALL;
+    x->all = (struct cuda_cache){
+        .n_pages = per_head,
+        .n_head = x->n_heads,
+        .head_dim = s->head_dim,
+        .k_bytes = (int)kn_kv_bytes(s->k_type, s->head_dim),
+        .v_bytes = (int)kn_kv_bytes(s->v_type, s->head_dim),
+        .k_type = kv_of(s->k_type),
+        .v_type = kv_of(s->v_type),
+    };
+    x->all.k = arena_take(cache, slots, (size_t)x->all.k_bytes);
+    x->all.v = arena_take(cache, slots, (size_t)x->all.v_bytes);
+    x->all.pos = arena_take(cache, slots, sizeof *x->all.pos);
+    x->all.score = arena_take(cache, slots, sizeof *x->all.score);
+    x->all.pages = arena_take(cache, heads * (size_t)per_head, sizeof *x->all.pages);
+    x->evict.count = arena_take(scratch, heads * RETENTION_COLS, sizeof *x->evict.count);
+    x->evict.safe = arena_take(scratch, heads, sizeof *x->evict.safe);
+    x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
+    x->evict.prefix = arena_take(scratch, heads, sizeof *x->evict.prefix);
+    x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
+    x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
+    if (evicts) x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
+}
+
+/* Of the stage: one token of all layers, a chunk of one layer, all heads' counters. */
+size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s)
+{
+    const size_t unit = cache_unit_bytes(s), heads = (size_t)x->n_heads;
+    const size_t token = heads * unit, chunk = (size_t)x->chunk * (size_t)s->n_head * unit;
+    const size_t counts = heads * RETENTION_COLS * sizeof(uint32_t);
+    const size_t n = token > chunk ? token : chunk;
+    return n > counts ? n : counts;
+}
+
+static int open_pages(struct cuda_context *x, const struct cache_shape *s, struct err *e)
+{
+    struct cuda_pages *p = &x->pages;
+    p->per_head = x->all.n_pages;
+    p->table = calloc((size_t)x->n_heads * (size_t)p->per_head, sizeof *p->table);
+    p->n = calloc((size_t)x->n_heads, sizeof *p->n);
+    p->spare = malloc((size_t)n_pages(s) * sizeof *p->spare);
+    x->layers = malloc((size_t)s->n_layer * sizeof *x->layers);
+    if (!p->table || !p->n || !p->spare || !x->layers)
+        return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    for (int i = n_pages(s); i-- > 0;) p->spare[p->n_spare++] = i;
+    return 0;
+}
+
+int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e)
+{
+    const size_t n = (size_t)x->n_heads * sizeof(float);
+    int rc = open_pages(x, s, e);
+    x->all.len = x->step->len;
+    for (int i = 0; !rc && i < s->n_layer; i++) {
+        x->layers[i] = x->all;
+        x->layers[i].n_head = s->n_head;
+        x->layers[i].len += i * s->n_head;
+        x->layers[i].pages += (int64_t)i * s->n_head * x->all.n_pages;
+    }
+    if (rc || !x->heads || !retaining_comparable(x->heads)) return rc;
+    rc = cuda_put(x->g, x->evict.std, x->heads->label_std, n, e);
+    if (!rc) rc = cuda_put(x->g, x->evict.mean, x->heads->label_mean, n, e);
+    return rc ? rc : cuda_wait(x->g, e);
+}
+
+void cuda_cache_close(struct cuda_context *x)
+{
+    free(x->pages.table);
+    free(x->pages.n);
+    free(x->pages.spare);
+    free(x->layers);
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+/* A head's pages follow its capacity. Those it has too many come from its end, behind its units. */
+static int deal(struct cuda_context *x)
+{
+    struct cuda_pages *p = &x->pages;
+    const struct cache *c = x->cache;
+    for (int i = 0; i < x->n_heads; i++)
+        while (p->n[i] > pages_of(c->heads[i].capacity))
+            p->spare[p->n_spare++] = p->table[i * p->per_head + --p->n[i]];
+    for (int i = 0; i < x->n_heads; i++)
+        while (p->n[i] < pages_of(c->heads[i].capacity)) {
+            assert(p->n_spare > 0);
+            p->table[i * p->per_head + p->n[i]++] = p->spare[--p->n_spare];
+        }
+    const size_t bytes = (size_t)x->n_heads * (size_t)p->per_head * sizeof *p->table;
+    if (!x->rc) x->rc = cuda_put(x->g, x->all.pages, p->table, bytes, x->e);
+    if (!x->rc) x->rc = cuda_wait(x->g, x->e);
+    return x->rc;
+}
+
+int cuda_cache_room(struct cuda_context *x, int n)
+{
+    for (int i = 0; i < x->n_heads; i++)
+        if (x->pages.n[i] < pages_of(x->cache->heads[i].len + n)) return deal(x);
+    return x->rc;
+}
+
+/* ---- between host and device ----------------------------------------------------------------- */
+
+enum { UNITS = 1, WORDS = 2 }; /* keys and values; positions and scores */
+
+static uint8_t *copy_array(bool in, uint8_t *stage, void *host, size_t bytes, int skip, int n)
+{
+    uint8_t *from = stage + (size_t)skip * bytes;
+    const size_t size = (size_t)(n - skip) * bytes;
+    if (in)
+        memcpy(from, host, size);
+    else
+        memcpy(host, from, size);
+    return stage + (size_t)n * bytes;
+}
+
+/* What the stage says of a head, as struct cuda_copy lays it out, into the host's cache or from it.
+ */
+static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *job, int index,
+                          uint8_t *stage)
+{
+    const struct cache *c = x->cache;
+    const struct cache_head *h = &c->heads[index];
+    const int missing = job->back > h->len ? job->back - h->len : 0;
+    const int skip = missing < job->n ? missing : job->n;
+    const size_t slot = (size_t)(h->len - job->back + skip);
+    if (job->units) {
+        stage = copy_array(job->in, stage, h->k + slot * c->k_bytes, c->k_bytes, skip, job->n);
+        stage = copy_array(job->in, stage, h->v + slot * c->v_bytes, c->v_bytes, skip, job->n);
+    }
+    if (job->words) {
+        stage = copy_array(job->in, stage, h->pos + slot, sizeof *h->pos, skip, job->n);
+        stage = copy_array(job->in, stage, h->score + slot, sizeof *h->score, skip, job->n);
+    }
+    return stage;
+}
+
+/* As many layers at a time as the stage holds. */
+static void copy_part(struct cuda_context *x, struct cuda_copy job, size_t unit)
+{
+    const struct cache_shape *s = &x->cache->shape;
+    const size_t layer_bytes = (size_t)s->n_head * (size_t)job.n * unit;
+    const int at_once = (int)(x->stage_bytes / layer_bytes);
+    for (int first = 0; !x->rc && first < s->n_layer; first += at_once) {
+        const int end = first + at_once < s->n_layer ? first + at_once : s->n_layer;
+        const int heads = (end - first) * s->n_head;
+        const size_t bytes = (size_t)(end - first) * layer_bytes;
+        uint8_t *p = x->stage_host;
+        job.cache = x->layers[first];
+        if (job.in) {
+            for (int i = 0; i < heads; i++) p = copy_head(x, &job, first * s->n_head + i, p);
+            x->rc = cuda_put(x->g, x->stage, x->stage_host, bytes, x->e);
+            LAUNCH(x, cache_copy, heads, 1, 1, 256, 0, &job);
+            if (!x->rc) x->rc = cuda_wait(x->g, x->e);
+        } else {
+            LAUNCH(x, cache_copy, heads, 1, 1, 256, 0, &job);
+            if (cuda_get_now(x, x->stage_host, x->stage, bytes)) return;
+            for (int i = 0; i < heads; i++) p = copy_head(x, &job, first * s->n_head + i, p);
+        }
+    }
+}
+
+/* What the newest n slots of every head hold. Lengths are known on both sides. */
+static int copy_newest(struct cuda_context *x, int what, bool in, int n)
+{
+    const struct cache *c = x->cache;
+    const size_t unit = (what & UNITS ? c->k_bytes + c->v_bytes : 0) + (what & WORDS ? 8 : 0);
+    const int most = (int)(x->stage_bytes / ((size_t)c->shape.n_head * unit));
+    for (int back = n; !x->rc && back > 0; back -= most) {
+        const struct cuda_copy job = {
+            .back = back,
+            .n = back < most ? back : most,
+            .units = what & UNITS,
+            .words = what & WORDS,
+            .in = in,
+            .stage = x->stage,
+        };
+        copy_part(x, job, unit);
+    }
+    return x->rc;
+}
+
+/* Whole pages inside [p, p + n) become empty, and cost nothing. */
+static void let_go(void *p, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)p + page - 1) & ~(page - 1),
+              end = ((uintptr_t)p + n) & ~(page - 1);
+    if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+static void empty_window(struct cuda_context *x)
+{
+    const struct cache *c = x->cache;
+    const size_t slots = cache_slots(&c->shape);
+    let_go(c->k, slots * c->k_bytes);
+    let_go(c->v, slots * c->v_bytes);
+    x->window = 0;
+}
+
+int cuda_fetch(void *ctx, int n, struct err *e)
+{
+    struct cuda_context *x = ctx;
+    const struct cache *c = x->cache;
+    if (cuda_begin(x, e)) return x->rc;
+    if (x->window > WINDOW_BYTES) empty_window(x);
+    cuda_put_lengths(x);
+    copy_newest(x, UNITS, false, n);
+    /* each run of units touches a page more than it fills */
+    x->window += (size_t)x->n_heads * ((size_t)n * (c->k_bytes + c->v_bytes) + 2 * 4096);
+    return x->rc;
+}
+
+int cuda_upload(struct cuda_context *x, struct err *e)
+{
+    if (cuda_begin(x, e) || cuda_cache_room(x, 0) || cuda_put_lengths(x)) return x->rc;
+    copy_newest(x, UNITS | WORDS, true, cache_len_max(x->cache));
+    empty_window(x);
+    return x->rc;
+}
+
+/* ---- eviction -------------------------------------------------------------------------------- */
+
+static bool shares(const struct cuda_context *x)
+{
+    return x->cache->shape.share != CACHE_HEAD;
+}
+
+/* A number per head; `from` is page-locked and must stay until the device has read it. */
+static void put_numbers(struct cuda_context *x, const void *to, const int32_t *from)
+{
+    if (!x->rc) x->rc = cuda_put(x->g, to, from, (size_t)x->n_heads * sizeof *from, x->e);
+}
+
+/* Scores become keys. */
+static void rank(struct cuda_context *x, const struct evict_rule *rule)
+{
+    const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
+    const bool comparable = shares(x) && x->heads && retaining_comparable(x->heads);
+    const bool alike = comparable && x->policy->alike;
+    struct cuda_rank job = {
+        .cache = x->all,
+        .sinks = rule->sinks,
+        .stabilizers = rule->stabilizers,
+        .scored = x->policy->scorer != POLICY_KEYS,
+        .valued = x->policy->scorer == POLICY_KEYS || alike,
+        .key = x->evict.key,
+    };
+    if (!job.scored)
+        LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
+               CUDA_VALUES_SHARED(x->all.head_dim), &values);
+    else if (alike)
+        LAUNCH(x, key_alike, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_ALIKE_SHARED, &values);
+    if (shares(x)) {
+        int32_t *safe = x->numbers_host;
+        for (int i = 0; i < x->n_heads; i++)
+            safe[i] = evict_safe(x->cache, rule, i / x->cache->shape.n_head);
+        put_numbers(x, x->evict.safe, safe);
+        job.safe = x->evict.safe;
+        job.most = rule->head_budget_max;
+        if (comparable) job.std = x->evict.std, job.mean = x->evict.mean;
+    }
+    LAUNCH(x, cache_rank, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
+}
+
+static int64_t with_digit(const struct evict_group *g, const uint32_t *count, int digit)
+{
+    int64_t n = 0;
+    for (int i = g->first; i < g->end; i++) n += count[i * 256 + digit];
+    return n;
+}
+
+/* The next digit of a group's selection, as evict.c's cut_keys. Keys above it stay, and are
+ * counted in keep[]; g->keep says how many more do. */
+static void choose_digit(struct evict_group *g, const uint32_t *count, int shift, int32_t *keep,
+                         uint32_t *prefix)
+{
+    int digit = 255;
+    for (int64_t n; (n = with_digit(g, count, digit)) < g->keep; digit--) {
+        for (int i = g->first; i < g->end; i++) keep[i] += (int32_t)count[i * 256 + digit];
+        g->keep -= n;
+    }
+    for (int i = g->first; i < g->end; i++) prefix[i] |= (uint32_t)digit << shift;
+}
+
+/* Of keys that are equal to the last one that stays, lower heads go first. */
+static void choose_equal(struct evict_group *g, const uint32_t *count, const uint32_t *prefix,
+                         int32_t *keep)
+{
+    for (int i = g->first; i < g->end; i++) {
+        const int64_t equal = count[i * 256 + (int)(prefix[i] & 255)];
+        const int64_t n = equal < g->keep ? equal : g->keep;
+        keep[i] += (int32_t)n;
+        g->keep -= n;
+    }
+}
+
+/* How many units of each head stay where heads share: the device counts digits of keys, the host
+ * selects. A head's best keep[i] are then the group's. */
+static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
+{
+    const int n = evict_n_groups(x->cache);
+    struct evict_group g[MODEL_LAYERS_MAX];
+    uint32_t *prefix = (uint32_t *)keep + x->n_heads;
+    const uint32_t *count = (const uint32_t *)(const void *)x->stage_host;
+    for (int i = 0; i < n; i++) g[i] = evict_group(x->cache, rule, i);
+    memset(keep, 0, 2 * (size_t)x->n_heads * sizeof *keep);
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        const struct cuda_digits job = {x->all, x->evict.key, x->evict.prefix, shift,
+                                        x->evict.count};
+        put_numbers(x, x->evict.prefix, (const int32_t *)prefix);
+        LAUNCH(x, cache_digits, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
+        if (cuda_get_now(x, x->stage_host, x->evict.count, (size_t)x->n_heads * 256 * 4)) return;
+        for (int i = 0; i < n; i++) choose_digit(&g[i], count, shift, keep, prefix);
+    }
+    for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
+}
+
+/* Positions, scores and counters of what stayed. */
+static void take_survivors(struct cuda_context *x, const int32_t *keep)
+{
+    struct cache *c = x->cache;
+    const size_t bytes = (size_t)x->n_heads * RETENTION_COLS * sizeof *c->kept;
+    if (cuda_get_now(x, x->stage_host, x->evict.count, bytes)) return;
+    memcpy(c->kept, x->stage_host, bytes);
+    for (int i = 0; i < x->n_heads; i++)
+        if (c->heads[i].len > keep[i]) c->heads[i].len = keep[i];
+    copy_newest(x, WORDS, false, cache_len_max(c));
+    cache_layout(c, false);
+}
+
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e)
+{
+    struct cache *c = x->cache;
+    const int64_t before = cache_units(c);
+    int32_t *keep = x->numbers_host + x->n_heads;
+    const struct cuda_evict job = {x->all,         x->evict.key,   x->evict.keep,
+                                   x->evict.count, RETENTION_COLS, &x->step->col_width};
+    *gone = 0;
+    if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
+    rank(x, rule);
+    if (shares(x))
+        share_out(x, rule, keep);
+    else
+        for (int i = 0; i < x->n_heads; i++)
+            keep[i] = evict_layer_budget(c, rule, i / c->shape.n_head);
+    put_numbers(x, x->evict.keep, keep);
+    LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
+           CUDA_EVICT_SHARED((size_t)(x->all.k_bytes + x->all.v_bytes)), &job);
+    take_survivors(x, keep);
+    x->broken = x->rc != 0;
+    if (x->rc) return x->rc;
+    *gone = before - cache_units(c);
+    c->n_evicted += *gone;
+    c->n_evictions += *gone > 0;
+    return 0;
+}

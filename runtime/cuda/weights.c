@@ -1,0 +1,294 @@
+#include "runtime/cuda/parts.h"
+
+#include <stdlib.h>
+
+#include "base/pool.h"
+#include "kernels/cuda/pack.h"
+
+/* ---- what can be run ------------------------------------------------------------------------- */
+
+static const char *type_name(enum kn_type type)
+{
+    static const char *const names[KN_TYPES] = {"f32", "f16", "bf16", "q4",
+                                                "q8",  "q4a", "q5a",  "q6"};
+    return names[type];
+}
+
+static int supports_model(const struct model *m, struct err *e)
+{
+    if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
+        return err_set(e, ERR_USAGE, "%s has head size %d; the GPU's kernels know 64, 96 and 128",
+                       m->name, m->head_dim);
+    for (int i = 0; i < m->n_items; i++) {
+        const struct kn_weight *w = m->items[i].weight;
+        if (w && !cuda_packs(w->type))
+            return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU's kernels do not know",
+                           m->name, type_name(w->type));
+    }
+    return 0;
+}
+
+/* Scores that come with a token, and those that follow from the keys. */
+static bool scorer_known(enum policy_scorer s)
+{
+    return s == POLICY_KEEP_ALL || s == POLICY_CIS || s == POLICY_POSITION || s == POLICY_RANDOM ||
+           s == POLICY_KEYS;
+}
+
+int cuda_supports(const struct cuda_choice *c, struct err *e)
+{
+    int rc = supports_model(c->model, e);
+    if (rc) return rc;
+    if (!scorer_known(c->policy->scorer) || c->policy->second != POLICY_NONE ||
+        c->policy->same_heads || c->policy->pooling > 1)
+        return err_set(
+            e, ERR_USAGE,
+            "policy %s does not run on the GPU; full, sink, random and those of retaining "
+            "heads (keeper, locret) and of keys (keydiff) do",
+            c->policy->name);
+    if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
+        return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
+    if (c->policy->scorer == POLICY_CIS && c->heads->layers[0].w1.type != KN_Q8)
+        return err_set(e, ERR_USAGE, "retaining heads of float weights do not run on the GPU");
+    return 0;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static size_t quant_bytes(const struct kn_weight *w)
+{
+    return (size_t)cuda_panels(w->n_out) * cuda_panel_bytes(w->type, w->n_in);
+}
+
+static size_t scale_bytes(const struct kn_weight *w)
+{
+    return (size_t)cuda_panels(w->n_out) * cuda_panel_scale_bytes(w->type, w->n_in);
+}
+
+/* Quants of all matrices, then scales of all, then vectors: so q, k and v of one type, which follow
+ * each other in the list, are one matrix. cm NULL: only counts. */
+static void plan_model(const struct model *m, struct cuda_model *cm, struct arena *a)
+{
+    for (int pass = 0; pass < 3; pass++)
+        for (int i = 0; i < m->n_items; i++) {
+            const struct kn_weight *w = m->items[i].weight;
+            if ((w != NULL) != (pass < 2)) continue;
+            void *p = arena_take(a, 1,
+                                 pass == 0   ? quant_bytes(w)
+                                 : pass == 1 ? scale_bytes(w)
+                                             : (size_t)m->items[i].n * sizeof(float));
+            if (!cm) continue;
+            if (pass == 0)
+                cm->matrices[i] = (struct cuda_matrix){w->type, {p, NULL, w->n_out, w->n_in}};
+            else if (pass == 1)
+                cm->matrices[i].w.d = p;
+            else
+                cm->vectors[i] = p;
+        }
+}
+
+static void plan_heads(const struct retaining *h, struct cuda_model *cm, struct arena *a)
+{
+    for (int i = 0; h && i < h->n_layer; i++) {
+        const struct kn_weight *w = &h->layers[i].w1;
+        void *q = arena_take(a, 1, quant_bytes(w)), *d = arena_take(a, 1, scale_bytes(w));
+        void *w2 = arena_take(a, (size_t)h->n_head * (size_t)h->n_hidden, sizeof(float));
+        if (!cm) continue;
+        cm->layers[i].w1 = (struct cuda_matrix){w->type, {q, d, w->n_out, w->n_in}};
+        cm->layers[i].w2 = w2;
+    }
+}
+
+size_t cuda_weights_bytes(const struct model *m)
+{
+    struct arena a;
+    arena_init_plan(&a, "weights");
+    plan_model(m, NULL, &a);
+    return a.used;
+}
+
+size_t cuda_heads_bytes(const struct retaining *h)
+{
+    struct arena a;
+    arena_init_plan(&a, "heads");
+    plan_heads(h, NULL, &a);
+    return a.used;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static struct cuda_matrix find_matrix(const struct cuda_model *cm, const struct model *m,
+                                      const struct kn_weight *w)
+{
+    for (int i = 0; i < m->n_items; i++)
+        if (m->items[i].weight == w) return cm->matrices[i];
+    return (struct cuda_matrix){0};
+}
+
+static const float *find_vector(const struct cuda_model *cm, const struct model *m,
+                                const float *const *v)
+{
+    for (int i = 0; i < m->n_items; i++)
+        if (m->items[i].vector == v) return cm->vectors[i];
+    return NULL;
+}
+
+/* Does `next` continue the rows of `part`, in memory? */
+static bool continues(const struct cuda_linear_part *part, const struct cuda_linear_part *next)
+{
+    const struct cuda_weight *w = &part->m.w;
+    const struct kn_weight size = {part->m.type, w->n_out, w->n_in, NULL};
+    bool bias = part->bias ? next->bias == part->bias + w->n_out : !next->bias;
+    return part->m.type == next->m.type && w->n_out % KN_PANEL == 0 && bias &&
+           (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&
+           (const char *)w->d + scale_bytes(&size) == (const char *)next->m.w.d;
+}
+
+static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const struct model *m,
+                     const struct kn_weight *w, const float *const *bias)
+{
+    struct cuda_linear_part *last = l->n ? &l->part[l->n - 1] : NULL;
+    struct cuda_linear_part next = {find_matrix(cm, m, w), find_vector(cm, m, bias),
+                                    last ? last->row0 + last->m.w.n_out : 0};
+    if (last && continues(last, &next))
+        last->m.w.n_out += next.m.w.n_out;
+    else
+        l->part[l->n++] = next;
+}
+
+static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
+                       const struct model_layer *l)
+{
+    out->attn_norm = find_vector(cm, m, &l->attn_norm);
+    out->ffn_norm = find_vector(cm, m, &l->ffn_norm);
+    out->q_norm = find_vector(cm, m, &l->q_norm);
+    out->k_norm = find_vector(cm, m, &l->k_norm);
+    add_part(&out->qkv, cm, m, &l->q, &l->q_bias);
+    add_part(&out->qkv, cm, m, &l->k, &l->k_bias);
+    add_part(&out->qkv, cm, m, &l->v, &l->v_bias);
+    add_part(&out->o, cm, m, &l->o, &l->o_bias);
+    add_part(&out->gate, cm, m, &l->gate, &l->gate_bias);
+    add_part(&out->up, cm, m, &l->up, &l->up_bias);
+    add_part(&out->down, cm, m, &l->down, &l->down_bias);
+}
+
+static void name_all(struct cuda_model *cm, const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++) name_layer(&cm->layers[i], cm, m, &m->layers[i]);
+    cm->embedding = find_matrix(cm, m, &m->embedding);
+    cm->output_norm = find_vector(cm, m, &m->output_norm);
+    add_part(&cm->output, cm, m, m->tied ? &m->embedding : &m->output, &m->output_bias);
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+#define PANELS_PER_PART 8
+
+struct pack_job {
+    const struct kn_weight *w;
+    char *q, *d;
+};
+
+static void pack_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct pack_job *j = ctx;
+    int first = part * PANELS_PER_PART, n = cuda_panels(j->w->n_out) - first;
+    if (n > PANELS_PER_PART) n = PANELS_PER_PART;
+    cuda_pack(j->q + (size_t)first * cuda_panel_bytes(j->w->type, j->w->n_in),
+              j->d + (size_t)first * cuda_panel_scale_bytes(j->w->type, j->w->n_in), j->w, first,
+              n);
+}
+
+/* Packs a matrix into memory of its own and sends it. */
+static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struct kn_weight *w,
+                       struct pool *p, struct err *e)
+{
+    struct arena a;
+    size_t q_bytes = quant_bytes(w), d_bytes = scale_bytes(w);
+    int rc = arena_init(&a, "packing a matrix", q_bytes + d_bytes, e);
+    if (rc) return rc;
+    struct pack_job job = {w, a.base, a.base + q_bytes};
+    pool_run(p, (cuda_panels(w->n_out) + PANELS_PER_PART - 1) / PANELS_PER_PART, pack_part, &job);
+    rc = cuda_put(g, to->w.q, job.q, q_bytes, e);
+    if (!rc) rc = cuda_put(g, to->w.d, job.d, d_bytes, e);
+    if (!rc) rc = cuda_wait(g, e);
+    arena_release(&a);
+    return rc;
+}
+
+/* Loads item i of the model into memory that lasts until it is sent. */
+static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, struct err *e)
+{
+    struct model_load_item *it = &m->items[i];
+    struct kn_weight *w = it->weight;
+    struct arena a;
+    size_t bytes = w ? kn_weight_bytes(w->type, w->n_out, w->n_in) : (size_t)it->n * sizeof(float);
+    int rc = arena_init(&a, "loading a matrix", bytes, e);
+    if (rc) return rc;
+    if (w)
+        w->data = a.base;
+    else
+        *it->vector = (const float *)(const void *)a.base;
+    model_load_item(m, i, p);
+    if (w)
+        rc = send_matrix(g, &g->model.matrices[i], w, p, e);
+    else
+        rc = cuda_put(g, g->model.vectors[i], a.base, bytes, e);
+    if (!rc && !w) rc = cuda_wait(g, e);
+    if (w)
+        w->data = NULL;
+    else
+        *it->vector = NULL;
+    arena_release(&a);
+    return rc;
+}
+
+static int send_heads(struct cuda *g, const struct retaining *h, struct pool *p, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < h->n_layer; i++) {
+        const struct retaining_layer *l = &h->layers[i];
+        rc = send_matrix(g, &g->model.layers[i].w1, &l->w1, p, e);
+        if (!rc)
+            rc = cuda_put(g, g->model.layers[i].w2, l->w2,
+                          (size_t)h->n_head * (size_t)h->n_hidden * sizeof(float), e);
+    }
+    return rc ? rc : cuda_wait(g, e);
+}
+
+static int take_memory(struct cuda *g, const struct model *m, const struct retaining *h,
+                       struct err *e)
+{
+    struct cuda_model *cm = &g->model;
+    cm->matrices = calloc((size_t)m->n_items, sizeof *cm->matrices);
+    cm->vectors = calloc((size_t)m->n_items, sizeof *cm->vectors);
+    cm->layers = calloc((size_t)m->n_layer, sizeof *cm->layers);
+    if (!cm->matrices || !cm->vectors || !cm->layers)
+        return err_set(e, ERR_FAIL, "out of memory for a model's description");
+    int rc = cuda_arena_init(g, &g->weights, "weights", cuda_weights_bytes(m), e);
+    if (!rc) rc = cuda_arena_init(g, &g->heads, "heads", cuda_heads_bytes(h), e);
+    if (rc) return rc;
+    plan_model(m, cm, &g->weights);
+    plan_heads(h, cm, &g->heads);
+    name_all(cm, m);
+    return 0;
+}
+
+int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool *p,
+              int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e)
+{
+    int64_t done = 0, total = 0;
+    int rc = cuda_enter(g, e);
+    if (!rc) rc = take_memory(g, m, h, e);
+    for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
+    for (int i = 0; !rc && i < m->n_items; i++) {
+        rc = send_item(g, m, i, p, e);
+        done += model_item_bytes(&m->items[i]);
+        if (!rc && progress && progress(ctx, done, total))
+            rc = err_set(e, ERR_STOP, "loading was interrupted");
+    }
+    if (!rc) gguf_forget_data(m->file);
+    if (!rc && h) rc = send_heads(g, h, p, e);
+    return rc;
+}

@@ -1,0 +1,199 @@
+#include "runtime/forward/context.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/pool.h"
+#include "cli/options.h"
+#include "runtime/cache/evict.h"
+#include "runtime/cache/segment.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/score.h"
+
+static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    int rc = arena_init(&x->scratch, "scratch", x->plan.scratch_bytes, e);
+    if (!rc) forward_plan(&x->forward, fo, &x->scratch);
+    return rc;
+}
+
+/* The host's units are a window (backend_cuda.h): pages of it come and go, so they are small. */
+static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    const struct model *m = fo->model;
+    const struct cuda_context_opts o = {
+        .model = m,
+        .heads = fo->heads,
+        .policy = fo->policy,
+        .shape = fo->shape,
+        .seed = fo->seed,
+        .chunk = fo->chunk,
+        .n_logits = fo->n_logits,
+    };
+    size_t row = (size_t)m->n_vocab * sizeof(float);
+    int rc = arena_init(&x->scratch, "logits", (size_t)o.n_logits * row, e);
+    if (rc) return rc;
+    madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
+    x->forward = (struct forward){.model = m, .policy = fo->policy, .seed = fo->seed};
+    x->forward.logits = arena_take(&x->scratch, (size_t)o.n_logits, row);
+    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+}
+
+int context_open(struct context *x, struct engine *g, const struct options *o, int n_logits,
+                 struct err *e)
+{
+    struct plan *p = &x->plan;
+    *x = (struct context){.engine = g};
+    int rc = plan_make(p, g->model, g->heads, g->gpu, o, n_logits, pool_n_threads(g->pool), e);
+    if (rc) return rc;
+    struct cache_shape shape = plan_shape(p, g->model);
+    struct forward_opts fo = {
+        .model = g->model,
+        .heads = g->heads,
+        .kernels = g->kernels,
+        .pool = g->pool,
+        .policy = &p->rules,
+        .seed = o->sampling.seed,
+        .shape = &shape,
+        .chunk = p->chunk,
+        .n_logits = p->n_logits,
+        .n_threads = p->n_threads,
+    };
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&x->cache, &shape, &a);
+    rc = arena_init(&x->cache_arena, "cache", a.used, e);
+    if (!rc) {
+        cache_plan(&x->cache, &shape, &x->cache_arena);
+        rc = g->gpu ? open_gpu(x, &fo, e) : open_cpu(x, &fo, e);
+    }
+    if (rc) context_release(x);
+    return rc;
+}
+
+void context_release(struct context *x)
+{
+    cuda_context_close(x->gpu);
+    arena_release(&x->cache_arena);
+    arena_release(&x->scratch);
+    x->gpu = NULL;
+}
+
+int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+{
+    if (x->gpu) return cuda_run(x->gpu, ids, n, n_logits, e);
+    forward_run(&x->forward, &x->cache, ids, n, n_logits);
+    return 0;
+}
+
+int context_logits(struct context *x, float **out, struct err *e)
+{
+    *out = x->forward.logits;
+    return x->gpu ? cuda_logits(x->gpu, *out, e) : 0;
+}
+
+int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
+                 uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e)
+{
+    float *logits;
+    int n = 0, rc = x->gpu ? cuda_candidates(x->gpu, s, scratch, &n, e) : 0;
+    if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
+    if (rc || n) return rc;
+    rc = context_logits(x, &logits, e);
+    if (!rc)
+        *id =
+            sampler_draw(s, logits, x->engine->model->n_vocab, recent, n_recent, position, scratch);
+    return rc;
+}
+
+int context_run_again(struct context *x, int32_t id, struct err *e)
+{
+    struct cache *c = &x->cache;
+    int n_heads = c->shape.n_layer * c->shape.n_head, rc = 0;
+    struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
+    float *scores = malloc((size_t)n_heads * sizeof *scores);
+    if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) memory_write(c, i, &memory[i]);
+    if (!rc) {
+        context_score(x);
+        for (int i = 0; i < n_heads; i++) scores[i] = c->heads[i].score[c->heads[i].len - 1];
+        cache_take_back(c);
+        rc = context_run(x, &id, 1, 1, e);
+        context_score(x);
+    }
+    if (!rc) {
+        for (int i = 0; i < n_heads; i++) c->heads[i].score[c->heads[i].len - 1] = scores[i];
+    }
+    for (int i = 0; memory && i < c->shape.n_layer; i++) {
+        bool fits = rc || memory_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
+        assert(fits);
+        (void)fits;
+        str_release(&memory[i]);
+    }
+    free(memory);
+    free(scores);
+    return rc;
+}
+
+void context_score(struct context *x)
+{
+    if (!x->gpu) forward_score(&x->forward, &x->cache);
+}
+
+int context_evict(struct context *x, int64_t *gone, struct err *e)
+{
+    const struct plan *p = &x->plan;
+    struct forward *f = &x->forward;
+    struct evict_rule rule = {
+        .budget = p->budget,
+        .sinks = p->sinks,
+        .stabilizers = p->stabilizers,
+        .head_budget_max = p->budget_max,
+        .policy = &p->rules,
+        .seed = f->seed,
+    };
+    *gone = 0;
+    if (p->policy->scorer == POLICY_KEEP_ALL || !evict_needed(&x->cache, &rule)) return 0;
+    if (x->gpu) return cuda_evict(x->gpu, &rule, gone, e);
+    context_score(x);
+    score_values(f, &x->cache);
+    *gone = evict(&x->cache, &rule, x->engine->pool, f->slots);
+    return 0;
+}
+
+int context_loaded(struct context *x, struct err *e)
+{
+    return x->gpu ? cuda_upload(x->gpu, e) : 0;
+}
+
+double context_bytes_per_token(const struct context *x)
+{
+    const struct model *m = x->engine->model;
+    double bytes = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct kn_weight *w = m->items[i].weight;
+        if (w && (w != &m->embedding || m->tied))
+            bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
+    }
+    const struct retaining *h = x->engine->heads;
+    int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
+    for (int i = 0; h && i < h->n_layer; i++)
+        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
+    return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
+}
+
+double context_operations_per_token(const struct context *x)
+{
+    const struct model *m = x->engine->model;
+    const struct retaining *h = x->engine->heads;
+    double n = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct kn_weight *w = m->items[i].weight;
+        if (w && (w != &m->embedding || m->tied)) n += 2.0 * w->n_out * w->n_in;
+    }
+    for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
+    /* a unit: its key and its value with each query head of its group */
+    return n + (double)cache_units(&x->cache) * 4.0 * m->head_dim * (m->n_head / m->n_kv_head);
+}

@@ -1,0 +1,86 @@
+/* forward: runs tokens through the model, one chunk at a time, appending to the cache.
+ *
+ * Per layer: norm → q, k, v → units are packed into the cache → attention over the packed units,
+ * with the retaining head scoring [q, k, v] beside it → output → feed-forward. The chunk attends to
+ * its own units as they are stored, so the result does not depend on how a text is cut into chunks.
+ *
+ * q, k and v are taken as attention uses them, just before RoPE: with biases added and, in families
+ * that do so, each head normed. That is what the cache keeps and what retaining heads read. Where
+ * only a part of a head turns and turning magnifies (Phi-4-mini), the rest of q is divided by the
+ * magnitude's square. */
+#ifndef RETAIN_RUNTIME_FORWARD_FORWARD_H
+#define RETAIN_RUNTIME_FORWARD_FORWARD_H
+
+#include "runtime/cache/cache.h"
+#include "runtime/cache/policy.h"
+#include "runtime/model/model.h"
+#include "runtime/model/retaining.h"
+
+struct pool;
+union evict_slot;
+
+#define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
+#define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
+
+struct forward {
+    const struct model *model;
+    const struct retaining *heads; /* NULL = no CIS */
+    const struct kernels *kernels;
+    struct pool *pool;
+    const struct policy *policy;
+    uint64_t seed;
+    int chunk, n_logits, n_threads;
+    struct kn_rope rope;
+    /* Sees the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = nobody looks. */
+    void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
+    void *watch_ctx;
+    _Atomic int64_t *score_ns; /* adds up what scoring takes of all threads; NULL = not counted */
+    /* scratch, [chunk] rows each */
+    float *x;      /* [n_embd] residual stream */
+    float *norm;   /* [n_embd] */
+    float *qkv;    /* [n_q + 2 n_kv] queries, keys, values before RoPE */
+    float *att;    /* [n_q] */
+    float *gate;   /* [n_ff] */
+    float *up;     /* [n_ff] */
+    float *tmp;    /* [n_embd] */
+    float *scores; /* [n_kv_head] */
+    struct kn_act act, act_qkv;
+    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: as act_qkv */
+    float *partial;          /* attention before merging: see forward.c */
+    float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
+    /* for the policy; NULL where it needs none */
+    union evict_slot *slots; /* [slots of the pool] for score_values and evict */
+    float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
+    void *derive;            /* [n_threads][slots of the longest head] floats or signs */
+    float *surprise;         /* [16][n_vocab] logits */
+};
+
+struct forward_opts {
+    const struct model *model;
+    const struct retaining *heads;
+    const struct kernels *kernels; /* may be NULL while planning */
+    struct pool *pool;             /* may be NULL while planning */
+    const struct policy *policy;
+    uint64_t seed;
+    const struct cache_shape *shape;
+    int chunk;    /* tokens per forward_run at most */
+    int n_logits; /* rows of logits at most */
+    int n_threads;
+};
+
+/* Takes the scratch from `a`, backed or only planned; fills the rotary table when backed. */
+void forward_plan(struct forward *f, const struct forward_opts *o, struct arena *a);
+
+/* Runs n (1 … chunk) tokens; every head of the cache must have room for them. Logits of the last
+ * n_logits tokens are in f->logits afterwards, row by row. */
+void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
+
+/* Scores the newest units that have none yet. A retaining head's weights are read whole however few
+ * tokens it scores, so generated tokens wait for FORWARD_SCORE_BATCH of them, with the score 0; who
+ * needs scores earlier calls this. */
+void forward_score(struct forward *f, struct cache *c);
+
+/* Scratch of one thread for attention of FORWARD_ATTEND_TOKENS queries: m, l and acc. */
+float *forward_partial(const struct forward *f, int thread);
+
+#endif

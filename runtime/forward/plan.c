@@ -1,0 +1,406 @@
+#include "runtime/forward/plan.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "cli/options.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/forward.h"
+#include "runtime/forward/score.h"
+
+#define CHUNK_DEFAULT   256  /* weights are read once per chunk; larger gains little on a CPU */
+#define CHUNK_GPU       1024 /* a GPU has more rows to keep busy */
+#define RESERVE_DEFAULT 1024 /* an answer of this length is never evicted into */
+#define BUDGET_DEFAULT  8192
+
+size_t plan_total_bytes(const struct plan *p)
+{
+    return p->weights_bytes + p->heads_bytes + p->cache_bytes + p->scratch_bytes;
+}
+
+/* What a plan is asked for. */
+struct asked {
+    struct model *m;
+    struct retaining *h; /* or NULL */
+    struct cuda *gpu;    /* or NULL */
+    const struct options *o;
+};
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    enum kn_kv type;
+} kv_names[] = {{"q4", KN_KV_Q4}, {"q8", KN_KV_Q8}, {"f16", KN_KV_F16}, {"f32", KN_KV_F32}};
+
+const char *plan_kv_name(enum kn_kv type)
+{
+    for (size_t i = 0; i < sizeof kv_names / sizeof *kv_names; i++)
+        if (kv_names[i].type == type) return kv_names[i].name;
+    return "?";
+}
+
+void plan_kv_text(const struct plan *p, char out[16])
+{
+    snprintf(out, 16, p->k_type == p->v_type ? "%s" : "%s:%s", plan_kv_name(p->k_type),
+             plan_kv_name(p->v_type));
+}
+
+static bool kv_named(const char *name, size_t n, enum kn_kv *out)
+{
+    for (size_t i = 0; i < sizeof kv_names / sizeof *kv_names; i++)
+        if (strlen(kv_names[i].name) == n && !memcmp(kv_names[i].name, name, n)) {
+            *out = kv_names[i].type;
+            return true;
+        }
+    return false;
+}
+
+static bool in_groups(enum kn_kv type)
+{
+    return type == KN_KV_Q4 || type == KN_KV_Q8;
+}
+
+static int choose_kv(struct plan *p, const struct model *m, const char *kv, struct err *e)
+{
+    bool groups = m->head_dim % KN_GROUP == 0;
+    if (!kv) {
+        p->k_type = p->v_type = groups ? KN_KV_Q4 : KN_KV_F16;
+        if (!groups)
+            snprintf(p->notice, sizeof p->notice,
+                     "cache units are kept as f16: head size %d is no multiple of %d", m->head_dim,
+                     KN_GROUP);
+        return 0;
+    }
+    const char *colon = strchr(kv, ':');
+    size_t n = colon ? (size_t)(colon - kv) : strlen(kv);
+    const char *v = colon ? colon + 1 : kv;
+    if (!kv_named(kv, n, &p->k_type) || !kv_named(v, colon ? strlen(v) : n, &p->v_type))
+        return err_set(e, ERR_USAGE, "--kv %s: expected q4, q8, f16, f32, or K:V such as q8:q4",
+                       kv);
+    if (!groups && (in_groups(p->k_type) || in_groups(p->v_type)))
+        return err_set(e, ERR_USAGE,
+                       "--kv %s: %s has head size %d, no multiple of %d; only f16 and f32 fit it",
+                       kv, m->name, m->head_dim, KN_GROUP);
+    return 0;
+}
+
+/* The row as the options change it. */
+static int change_rules(struct policy *r, const struct options *o, struct err *e)
+{
+    if (o->allocator && !policy_allocator_named(o->allocator, &r->allocator))
+        return err_set(e, ERR_USAGE,
+                       "--allocator %s is not known; known are: uniform, pyramid, ada, "
+                       "ada-pyramid, global",
+                       o->allocator);
+    if (o->window >= 0) r->window = o->window;
+    if (o->pooling >= 0) r->pooling = o->pooling;
+    if (r->same_heads && r->allocator != POLICY_UNIFORM)
+        return err_set(e, ERR_USAGE,
+                       "--policy %s keeps the same tokens in all heads; it goes with "
+                       "--allocator uniform only",
+                       r->name);
+    return 0;
+}
+
+static bool shares(const struct policy *p)
+{
+    return p->allocator != POLICY_UNIFORM && p->allocator != POLICY_PYRAMID;
+}
+
+static const char *default_policy(const struct asked *q)
+{
+    return policy_default(q->h != NULL, q->h && retaining_comparable(q->h));
+}
+
+static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
+{
+    const struct retaining *h = q->h;
+    const struct options *o = q->o;
+    const char *name = o->policy ? o->policy : default_policy(q);
+    p->policy = policy_named(name);
+    if (!p->policy)
+        return err_set(e, ERR_USAGE, "--policy %s is not known; known are: %s", name,
+                       policy_names());
+    p->rules = *p->policy;
+    int rc = change_rules(&p->rules, o, e);
+    if (rc) return rc;
+    if (p->policy->scorer == POLICY_CIS && !h)
+        return err_set(e, ERR_USAGE,
+                       "--policy %s needs retaining heads for this model; give them with --heads "
+                       "FILE, or choose --policy %s",
+                       name, policy_default(false, false));
+    bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
+    if (compares && !retaining_comparable(h))
+        return err_set(e, ERR_USAGE,
+                       "--policy %s needs retaining heads whose scores mean the same in every "
+                       "head, as `retain heads train` makes them; choose --policy locret",
+                       name);
+    if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
+        return err_set(e, ERR_USAGE,
+                       "these retaining heads cannot share a budget: their file has no "
+                       "retain.heads.label_mean and label_std; choose --policy locret");
+    return 0;
+}
+
+static int parse_budget(const char *text, int *out, struct err *e)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    if (*end || end == text || v < 16 || v > INT_MAX / 4)
+        return err_set(e, ERR_USAGE, "--budget %s: expected a number of units per head, 16 or more",
+                       text);
+    *out = (int)v;
+    return 0;
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Chunk and reserve: fixed numbers, cut down for models that were trained on little context. */
+static void choose_steps(struct plan *p, const struct asked *a)
+{
+    const struct options *o = a->o;
+    int quarter = a->m->n_ctx / 4 < 16 ? 16 : a->m->n_ctx / 4;
+    p->chunk = o->chunk ? o->chunk : smaller(a->gpu ? CHUNK_GPU : CHUNK_DEFAULT, quarter);
+    p->reserve = o->reserve >= 0 ? o->reserve : smaller(RESERVE_DEFAULT, quarter);
+}
+
+/* Protections follow from the budget; the units of observing queries are protected, since a query
+ * that lost its unit has no place any more. */
+static void set_protection(struct plan *p, const struct options *o)
+{
+    struct policy *r = &p->rules;
+    int window = p->policy->window;
+    p->sinks = o->sinks >= 0 ? o->sinks : r->sinks;
+    p->stabilizers =
+        o->stabilizers >= 0 ? o->stabilizers : (int)((int64_t)p->budget * r->stabilizer_pct / 100);
+    if (o->window >= 0) window = o->window;
+    if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
+    if (window > p->budget / 2) window = p->budget / 2;
+    if (window > 1 && p->stabilizers < window) p->stabilizers = window;
+    r->window = window;
+}
+
+static int check_protection(const struct plan *p, struct err *e)
+{
+    if (p->sinks + p->stabilizers > p->budget)
+        return err_set(e, ERR_USAGE,
+                       "%d sinks and %d stabilizers do not fit into a budget of %d units per head",
+                       p->sinks, p->stabilizers, p->budget);
+    return 0;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Where budgets differ, a head's is at most this many means, and beyond the mean at most this part
+ * of the positions that the model was trained on: near their end it finds less among more
+ * (docs/memory.md). */
+#define HEAD_BUDGETS_MAX          4
+#define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
+
+static void set_budget(struct plan *p, const struct model *m, const struct options *o, int budget)
+{
+    int room = m->n_ctx - p->chunk - p->reserve;
+    /* A head that may take from others stays within the positions the model knows; so does their
+     * mean then. */
+    if (shares(&p->rules) && budget > room && room >= 16) budget = room;
+    p->budget = budget;
+    set_protection(p, o);
+    p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
+    int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
+    p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
+}
+
+struct cache_shape plan_shape(const struct plan *p, const struct model *m)
+{
+    enum policy_allocator a = p->rules.allocator;
+    return (struct cache_shape){
+        .n_layer = m->n_layer,
+        .n_head = m->n_kv_head,
+        .head_dim = m->head_dim,
+        .k_type = p->k_type,
+        .v_type = p->v_type,
+        .capacity = p->capacity,
+        .tilt = policy_tilt(a, p->budget, p->sinks + p->stabilizers, p->budget_max),
+        .head_max = shares(&p->rules) ? p->budget_max + p->capacity - p->budget : 0,
+        .share = a == POLICY_GLOBAL  ? CACHE_MODEL
+                 : shares(&p->rules) ? CACHE_LAYER
+                                     : CACHE_HEAD,
+        .n_state = score_state_floats(&p->rules, m),
+        .scores_change = policy_accumulates(&p->rules),
+    };
+}
+
+/* Counts with the very calls that will take the memory. */
+static void count(struct plan *p, const struct asked *q)
+{
+    struct arena a;
+    struct cache cache;
+    struct forward forward;
+    struct cache_shape shape = plan_shape(p, q->m);
+    p->unit_bytes = cache_unit_bytes(&shape);
+    if (q->gpu) {
+        struct cuda_context_opts co = {.model = q->m,
+                                       .heads = q->h,
+                                       .policy = &p->rules,
+                                       .shape = &shape,
+                                       .chunk = p->chunk,
+                                       .n_logits = p->n_logits};
+        cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
+        return;
+    }
+    arena_init_plan(&a, "cache");
+    cache_plan(&cache, &shape, &a);
+    p->cache_bytes = a.used;
+    struct forward_opts fo = {.model = q->m,
+                              .heads = q->h,
+                              .policy = &p->rules,
+                              .shape = &shape,
+                              .chunk = p->chunk,
+                              .n_logits = p->n_logits,
+                              .n_threads = p->n_threads};
+    arena_init_plan(&a, "scratch");
+    forward_plan(&forward, &fo, &a);
+    p->scratch_bytes = a.used;
+}
+
+/* Memory that may be used in all: --memory, or what the machine or the device has left and a little
+ * air. Weights that are loaded already are not available any more, but part of the sum. */
+static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit, struct err *e)
+{
+    int64_t available = q->o->memory;
+    bool loaded = q->gpu ? cuda_has_model(q->gpu) : q->m->embedding.data != NULL;
+    *limit = available;
+    if (available > 0) return 0;
+    int rc = 0;
+    if (q->gpu)
+        rc = cuda_free_bytes(q->gpu, &available, e);
+    else
+        available = system_available_bytes();
+    *limit = available - available / 16;
+    if (available < 0) *limit = INT64_MAX;
+    if (available >= 0 && loaded) *limit += (int64_t)(p->weights_bytes + p->heads_bytes);
+    return rc;
+}
+
+/* The largest budget up to `max` whose total fits; 0 = none. Cost grows with the budget. */
+static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, int max)
+{
+    int lo = 0, hi = max;
+    while (lo < hi) {
+        int mid = lo + (hi - lo + 1) / 2;
+        set_budget(p, q->m, q->o, mid);
+        count(p, q);
+        if ((int64_t)plan_total_bytes(p) <= limit)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+#define MIB(n) ((double)(n) / (1 << 20))
+
+static int refuse(const struct plan *p, const struct asked *q, int64_t limit, struct err *e)
+{
+    struct plan best = *p;
+    int budget = largest_budget(&best, q, limit, p->budget);
+    char advice[96] = "use a smaller model";
+    if (budget >= 16) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
+    return err_set(e, ERR_FIT,
+                   "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
+                   "scratch %.1f), %.1f MiB may be used%s; %s",
+                   q->m->name, MIB(plan_total_bytes(p)), MIB(p->weights_bytes), MIB(p->heads_bytes),
+                   MIB(p->cache_bytes), p->budget, MIB(p->scratch_bytes), MIB(limit),
+                   q->gpu ? " of the GPU's memory" : "", advice);
+}
+
+static void count_weights(struct plan *p, const struct asked *q)
+{
+    struct arena a;
+    if (q->gpu) {
+        p->weights_bytes = cuda_weights_bytes(q->m);
+        p->heads_bytes = cuda_heads_bytes(q->h);
+        return;
+    }
+    arena_init_plan(&a, "weights");
+    model_plan(q->m, &a);
+    p->weights_bytes = a.used;
+    arena_init_plan(&a, "heads");
+    if (q->h) retaining_plan(q->h, &a);
+    p->heads_bytes = a.used;
+}
+
+/* What the budget is at most when nobody says: all of the context for policy full; otherwise what
+ * the model's trained positions allow, and without --memory no more than is read quickly for each
+ * token. */
+static int default_budget(const struct plan *p, const struct model *m, const struct options *o)
+{
+    if (p->policy->scorer == POLICY_KEEP_ALL)
+        return o->context > 0 ? (int)(o->context < INT_MAX / 4 ? o->context : INT_MAX / 4)
+                              : m->n_ctx;
+    int room = m->n_ctx - p->chunk - p->reserve;
+    if (o->memory == 0) room = smaller(room, BUDGET_DEFAULT);
+    return room < 16 ? 16 : room;
+}
+
+static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
+{
+    const struct cuda_choice c = {q->m, q->h, &p->rules, p->k_type, p->v_type};
+    return q->gpu ? cuda_supports(&c, e) : 0;
+}
+
+static void note_positions(struct plan *p, const struct model *m)
+{
+    int longest = p->capacity - p->budget + p->budget_max;
+    if (longest > m->n_ctx)
+        snprintf(p->notice, sizeof p->notice,
+                 "%s was trained on %d positions, this plan reaches %d: expect weaker answers",
+                 m->name, m->n_ctx, longest);
+}
+
+int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
+              const struct options *o, int n_logits, int n_threads, struct err *e)
+{
+    const struct asked q = {m, h, gpu, o};
+    int64_t limit;
+    *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads};
+    int rc = choose_policy(p, &q, e);
+    if (!rc) rc = choose_kv(p, m, o->kv, e);
+    if (!rc) rc = check_gpu(p, &q, e);
+    if (rc) return rc;
+    choose_steps(p, &q);
+    if (p->n_logits > p->chunk) p->n_logits = p->chunk;
+    int budget = 0;
+    bool chosen = !o->budget || p->policy->scorer == POLICY_KEEP_ALL;
+    if (chosen)
+        budget = default_budget(p, m, o);
+    else
+        rc = parse_budget(o->budget, &budget, e);
+    if (rc) return rc;
+    count_weights(p, &q);
+    rc = limit_of(p, &q, &limit, e);
+    if (rc) return rc;
+    if (chosen && p->policy->scorer != POLICY_KEEP_ALL) {
+        int fits = largest_budget(p, &q, limit, budget);
+        if (fits >= 16) budget = fits;
+    }
+    set_budget(p, m, o, budget);
+    rc = check_protection(p, e);
+    if (rc) return rc;
+    count(p, &q);
+    if ((int64_t)plan_total_bytes(p) > limit) return refuse(p, &q, limit, e);
+    if (p->budget < budget)
+        snprintf(p->notice, sizeof p->notice,
+                 "%s was trained on %d positions: %d units per head are all that fit beside chunk "
+                 "and reserve",
+                 m->name, m->n_ctx, p->budget);
+    note_positions(p, m);
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* plan: every byte a conversation will need, computed from the model's shape and the options before
+ * anything is allocated. What does not fit is refused here, with the numbers and the largest budget
+ * that would fit. */
+#ifndef RETAIN_RUNTIME_FORWARD_PLAN_H
+#define RETAIN_RUNTIME_FORWARD_PLAN_H
+
+#include "runtime/cache/cache.h"
+#include "runtime/cache/policy.h"
+#include "runtime/model/model.h"
+#include "runtime/model/retaining.h"
+
+struct cuda;
+struct options;
+
+struct plan {
+    /* what was chosen */
+    const struct policy *policy; /* the row of the table */
+    struct policy rules;         /* the row as the options change it, numbers resolved */
+    int budget;                  /* units per head that survive an eviction */
+    int chunk;                   /* tokens per prefill step */
+    int reserve;                 /* units an answer may use before eviction starts inside it */
+    int capacity;   /* slots per head: budget + chunk + reserve, or the context of policy full */
+    int budget_max; /* of one head, where heads or layers get different budgets */
+    int sinks, stabilizers;
+    enum kn_kv k_type, v_type;
+    int n_logits; /* rows */
+    int n_threads;
+    char notice[256]; /* a choice that deserves a word, or "" */
+    /* what it costs, bytes */
+    size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
+    size_t unit_bytes;
+};
+
+/* h may be NULL; gpu: where it will run, or NULL for this CPU: then the bytes are the device's, and
+ * what may be used is what is free there. n_logits: rows of logits needed at once (1 for chat).
+ * n_threads >= 1. Errors: ERR_USAGE for options that contradict, ERR_FIT for what does not fit into
+ * options.memory or the memory available now. */
+int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
+              const struct options *o, int n_logits, int n_threads, struct err *e);
+
+/* Of the cache that was planned. */
+struct cache_shape plan_shape(const struct plan *p, const struct model *m);
+
+size_t plan_total_bytes(const struct plan *p);
+
+const char *plan_kv_name(enum kn_kv type);             /* "q4" */
+void plan_kv_text(const struct plan *p, char out[16]); /* "q4", or "q8:q4" when K and V differ */
+
+#endif

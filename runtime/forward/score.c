@@ -1,0 +1,441 @@
+#include "runtime/forward/score.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "runtime/cache/evict.h"
+#include "runtime/forward/forward.h"
+
+#define OBSERVE_SPLIT  1024 /* slots per part */
+#define QUERIES_AHEAD  512  /* Expected Attention's n_future_positions */
+#define QUERIES_SKIP   4    /* its n_sink: the first queries are unlike all others */
+#define QUERIES_MEMORY 4096 /* queries that mean and variance reach back, about */
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static bool has_window(const struct policy *p)
+{
+    return (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window > 0;
+}
+
+static int n_q(const struct model *m)
+{
+    return m->n_head * m->head_dim;
+}
+
+/* Per query head: mean [dim], then per RoPE pair its two variances and its covariance. */
+static int moment_floats(const struct model *m)
+{
+    return m->head_dim + 3 * (m->head_dim / 2);
+}
+
+int score_state_floats(const struct policy *p, const struct model *m)
+{
+    int n = has_window(p) ? p->window * n_q(m) : 0;
+    if (p->scorer == POLICY_EXPECTED) n += m->n_head * moment_floats(m);
+    if (policy_uses(p, POLICY_SURPRISAL)) n += m->n_embd;
+    return n;
+}
+
+float *score_hidden(const struct forward *f, const struct cache *c)
+{
+    return cache_state(c, 0) + c->shape.n_state - f->model->n_embd;
+}
+
+struct job {
+    struct forward *f;
+    struct cache *c;
+    int layer; /* observing */
+    int n, n_splits;
+};
+
+static const float *query(const struct forward *f, int t)
+{
+    const struct model *m = f->model;
+    return f->qkv + (size_t)t * (size_t)(n_q(m) + 2 * m->n_kv_head * m->head_dim);
+}
+
+static struct kn_stats stats_args(const struct forward *f, const struct cache *c, int index)
+{
+    const struct model *m = f->model;
+    return (struct kn_stats){
+        .stat = f->policy->scorer == POLICY_COUNTS ? KN_STAT_LOW : KN_STAT_SUM,
+        .k_type = c->shape.k_type,
+        .head_dim = m->head_dim,
+        .n_group = m->n_head / m->n_kv_head,
+        .k = c->heads[index].k,
+        .rope = &f->rope,
+        .scale = m->attn_scale,
+    };
+}
+
+/* ---- observing ------------------------------------------------------------------------------- */
+
+/* H2O: every query of the chunk adds its attention to the scores of all it sees. */
+static void accumulate_part(void *ctx, int part, int thread)
+{
+    const struct job *j = ctx;
+    const struct forward *f = j->f;
+    int head = part / j->n_splits, slot0 = part % j->n_splits * OBSERVE_SPLIT;
+    int index = j->layer * j->c->shape.n_head + head;
+    const struct cache_head *h = &j->c->heads[index];
+    struct kn_stats s = stats_args(f, j->c, index);
+    (void)thread;
+    if (slot0 >= h->len) return;
+    s.slot0 = slot0;
+    s.slot1 = slot0 + OBSERVE_SPLIT < h->len ? slot0 + OBSERVE_SPLIT : h->len;
+    s.n_tok = j->n;
+    s.pos0 = h->len - j->n;
+    s.q = query(f, 0) + head * s.n_group * s.head_dim;
+    s.q_stride = (size_t)(query(f, 1) - query(f, 0));
+    s.lse = f->lse + head * s.n_group;
+    s.lse_stride = (size_t)f->model->n_head;
+    s.out = h->score;
+    f->kernels->attend_stats(&s);
+}
+
+/* Running mean and variance (Welford), of a query at a time, so that chunks do not matter:
+ *   d = x - mean, mean += d / k, var_ab += (d_a (x_b - mean_b) - var_ab) / k
+ * with k = the queries so far, at most QUERIES_MEMORY: old ones are forgotten. */
+static void add_moments(float *moments, const float *x, int dim, int64_t n_before)
+{
+    int half = dim / 2;
+    float *var = moments + dim;
+    float rate = 1.0f / (float)(n_before < QUERIES_MEMORY ? n_before + 1 : QUERIES_MEMORY);
+    for (int i = 0; i < half; i++, var += 3) {
+        float a = x[i] - moments[i], b = x[i + half] - moments[i + half];
+        moments[i] += a * rate;
+        moments[i + half] += b * rate;
+        float a2 = x[i] - moments[i], b2 = x[i + half] - moments[i + half];
+        var[0] += (a * a2 - var[0]) * rate;
+        var[1] += (b * b2 - var[1]) * rate;
+        var[2] += (a * b2 - var[2]) * rate;
+    }
+}
+
+static void moments_part(void *ctx, int head, int thread)
+{
+    const struct job *j = ctx;
+    const struct model *m = j->f->model;
+    float *moments = cache_state(j->c, j->layer) + (size_t)head * (size_t)moment_floats(m);
+    (void)thread;
+    for (int t = 0; t < j->n; t++) {
+        int64_t before = j->c->n_pos + t - QUERIES_SKIP;
+        if (before >= 0)
+            add_moments(moments, query(j->f, t) + head * m->head_dim, m->head_dim, before);
+    }
+}
+
+/* The query of position p stands in row p % window. */
+static void remember(const struct job *j)
+{
+    int window = j->f->policy->window;
+    size_t row = (size_t)n_q(j->f->model);
+    float *ring = cache_state(j->c, j->layer);
+    for (int t = j->n > window ? j->n - window : 0; t < j->n; t++)
+        memcpy(ring + (size_t)((j->c->n_pos + t) % window) * row, query(j->f, t),
+               row * sizeof *ring);
+}
+
+void score_observe(struct forward *f, struct cache *c, int layer, int n)
+{
+    const struct policy *p = f->policy;
+    struct job j = {f, c, layer, n, 0};
+    if (has_window(p)) remember(&j);
+    if (p->scorer == POLICY_EXPECTED) pool_run(f->pool, f->model->n_head, moments_part, &j);
+    if (!policy_accumulates(p)) return;
+    for (int i = 0; i < c->shape.n_head; i++) {
+        int parts = (cache_head(c, layer, i)->len + OBSERVE_SPLIT - 1) / OBSERVE_SPLIT;
+        if (parts > j.n_splits) j.n_splits = parts;
+    }
+    pool_run(f->pool, c->shape.n_head * j.n_splits, accumulate_part, &j);
+}
+
+/* ---- the window ------------------------------------------------------------------------------ */
+
+/* Queries of rows [row, row + n) of the ring, the first of which stands at slot pos0. */
+static void ask(const struct job *j, int index, int row, int pos0, int n, float *out, int thread)
+{
+    const struct forward *f = j->f;
+    const struct cache *c = j->c;
+    struct kn_stats s = stats_args(f, c, index);
+    size_t rows = (size_t)n * (size_t)s.n_group;
+    float *lse = forward_partial(f, thread), *l = lse + rows;
+    s.q_stride = (size_t)n_q(f->model);
+    s.q = cache_state(c, index / c->shape.n_head) + (size_t)row * s.q_stride +
+          index % c->shape.n_head * s.n_group * s.head_dim;
+    s.n_tok = n;
+    s.pos0 = pos0;
+    s.slot1 = pos0 + n;
+    struct kn_attend a = {
+        .k_type = s.k_type,
+        .v_type = c->shape.v_type,
+        .head_dim = s.head_dim,
+        .n_group = s.n_group,
+        .k = s.k,
+        .v = c->heads[index].v,
+        .slot1 = s.slot1,
+        .n_tok = n,
+        .pos0 = pos0,
+        .q = s.q,
+        .q_stride = s.q_stride,
+        .rope = s.rope,
+        .scale = s.scale,
+        .m = lse,
+        .l = l,
+        .acc = l + rows,
+    };
+    f->kernels->attend(&a);
+    for (size_t i = 0; i < rows; i++) lse[i] += logf(l[i]);
+    s.lse = lse;
+    s.lse_stride = (size_t)s.n_group;
+    s.out = out;
+    f->kernels->attend_stats(&s);
+}
+
+/* The newest units are protected, so the query of position p still has its unit, at slot
+ * len - (n_pos - p). */
+static void window_values(const struct job *j, int index, float *out, int thread)
+{
+    const struct cache_head *h = &j->c->heads[index];
+    int window = j->f->policy->window;
+    int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
+    if (n > h->len) n = h->len;
+    memset(out, 0, (size_t)h->len * sizeof *out);
+    for (int64_t p = j->c->n_pos - n; p < j->c->n_pos;) {
+        int row = (int)(p % window), part = window - row;
+        if (part > FORWARD_ATTEND_TOKENS) part = FORWARD_ATTEND_TOKENS;
+        if (part > j->c->n_pos - p) part = (int)(j->c->n_pos - p);
+        ask(j, index, row, h->len - (int)(j->c->n_pos - p), part, out, thread);
+        p += part;
+    }
+    if (j->f->policy->scorer == POLICY_COUNTS)
+        for (int s = 0; s < h->len; s++) out[s] = -out[s];
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void unpack_key(const struct job *j, const struct cache_head *h, int s, float *k)
+{
+    const struct cache *c = j->c;
+    j->f->kernels->kv_unpack[c->shape.k_type](k, h->k + (size_t)s * c->k_bytes, c->shape.head_dim);
+}
+
+static float norm_of(const float *x, int n)
+{
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
+    return sqrtf(sum);
+}
+
+/* KeyDiff, eq. 4: -cos(k, mean of k / |k|). Keys before RoPE. */
+static void key_values(const struct job *j, int index, float *out)
+{
+    const struct cache_head *h = &j->c->heads[index];
+    int dim = j->c->shape.head_dim;
+    float k[KN_HEAD_DIM_MAX], mean[KN_HEAD_DIM_MAX] = {0};
+    for (int s = 0; s < h->len; s++) {
+        unpack_key(j, h, s, k);
+        float norm = norm_of(k, dim) + 1e-20f;
+        for (int i = 0; i < dim; i++) mean[i] += k[i] / norm;
+    }
+    float mean_norm = norm_of(mean, dim) + 1e-20f; /* the cosine does not care for the count */
+    for (int s = 0; s < h->len; s++) {
+        float dot = 0;
+        unpack_key(j, h, s, k);
+        for (int i = 0; i < dim; i++) dot += k[i] * mean[i];
+        out[s] = -dot / (mean_norm * (norm_of(k, dim) + 1e-20f));
+    }
+}
+
+/* ---- units alike ----------------------------------------------------------------------------- */
+
+enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
+
+/* 2^23 log2 n, by Mitchell's line between powers of two (1962), 0.09 too small at most: a float's
+ * bits. n >= 1. */
+static int32_t log_bits(int32_t n)
+{
+    float x = (float)n;
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits - 0x3f800000;
+}
+
+/* Subtracts a quarter of the logarithm of how many units of the head have the same eight signs as
+ * this one, the mean of two tables. */
+static void share_alike(const struct job *j, int index, float *x, int thread)
+{
+    const float nat = 0.693147181f / (float)(4 * SIGN_TABLES << 23);
+    const struct cache_head *h = &j->c->heads[index];
+    uint16_t *signs = (uint16_t *)j->f->derive + (size_t)thread * (size_t)j->f->rope.n_pos;
+    int32_t count[SIGN_TABLES][SIGN_CELLS] = {0};
+    kn_key_signs(signs, h->k, j->c->shape.k_type, j->c->shape.head_dim, h->len);
+    for (int s = 0; s < h->len; s++)
+        for (int t = 0; t < SIGN_TABLES; t++) count[t][signs[s] >> 8 * t & 255]++;
+    for (int t = 0; t < SIGN_TABLES; t++)
+        for (int i = 0; i < SIGN_CELLS; i++) count[t][i] = log_bits(count[t][i]);
+    for (int s = 0; s < h->len; s++) {
+        int32_t sum = 0;
+        for (int t = 0; t < SIGN_TABLES; t++) sum += count[t][signs[s] >> 8 * t & 255];
+        x[s] -= (float)sum * nat;
+    }
+}
+
+/* ---- expected attention ---------------------------------------------------------------------- */
+
+/* What a query head will ask of keys: mean [dim] and 2x2 variances [dim / 2][3], turned. */
+struct future {
+    float mean[KN_HEAD_DIM_MAX];
+    float var[KN_HEAD_DIM_MAX / 2][3];
+};
+
+/* The rotation of a pair, averaged over the next N positions behind `len`, is a rotation times a
+ * factor: mean of e^(i f (len + j)), j = 1 … N  =  e^(i f (len + (N + 1) / 2)) * D,
+ * D = sin(N f / 2) / (N sin(f / 2)). So with R = D * rotation: mean' = R mean, var' = R var R^T.
+ * kvpress keeps the whole covariance of a head; here only what RoPE mixes, the 2x2 blocks of pairs,
+ * is kept: 5 numbers per pair instead of head_dim^2, which can be saved with each turn. */
+static void look_ahead(const struct forward *f, const float *moments, int len, struct future *out)
+{
+    const int dim = f->model->head_dim, half = dim / 2;
+    const float *freq = rope_freq(&f->model->rope, f->rope.n_pos), *var = moments + dim;
+    for (int i = 0; i < half; i++, var += 3) {
+        double w = freq[i], bottom = QUERIES_AHEAD * sin(w / 2);
+        double d = fabs(bottom) < 1e-12 ? 1 : sin(QUERIES_AHEAD * w / 2) / bottom;
+        double angle = w * (len - 1 + (QUERIES_AHEAD + 1) / 2.0);
+        float c = (float)(d * cos(angle)), s = (float)(d * sin(angle));
+        float x = moments[i], y = moments[i + half];
+        out->mean[i] = c * x - s * y;
+        out->mean[i + half] = s * x + c * y;
+        out->var[i][0] = c * c * var[0] - 2 * c * s * var[2] + s * s * var[1];
+        out->var[i][1] = s * s * var[0] + 2 * c * s * var[2] + c * c * var[1];
+        out->var[i][2] = c * s * (var[0] - var[1]) + (c * c - s * s) * var[2];
+    }
+}
+
+/* log E[e^(q k scale)] = mean k scale + k var k scale^2 / 2, for a key that stands at slot s. */
+static float expected_logit(const struct forward *f, const struct future *u, const float *k, int s)
+{
+    const int half = f->model->head_dim / 2;
+    const float *cos = f->rope.cos + (size_t)s * (size_t)half;
+    const float *sin = f->rope.sin + (size_t)s * (size_t)half;
+    float linear = 0, square = 0, scale = f->model->attn_scale;
+    for (int i = 0; i < half; i++) {
+        float x = k[i] * cos[i] - k[i + half] * sin[i], y = k[i + half] * cos[i] + k[i] * sin[i];
+        linear += u->mean[i] * x + u->mean[i + half] * y;
+        square += u->var[i][0] * x * x + u->var[i][1] * y * y + 2 * u->var[i][2] * x * y;
+    }
+    return linear * scale + square * scale * scale / 2;
+}
+
+/* Expected Attention (kvpress, epsilon 0): the mean over the group's query heads of the softmax of
+ * expected logits, times the value's norm. */
+static void expected_values(const struct job *j, int index, float *out, int thread)
+{
+    const struct forward *f = j->f;
+    const struct cache *c = j->c;
+    const struct cache_head *h = &c->heads[index];
+    int dim = c->shape.head_dim, group = f->model->n_head / f->model->n_kv_head;
+    float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
+    float x[KN_HEAD_DIM_MAX];
+    struct future u;
+    memset(out, 0, (size_t)h->len * sizeof *out);
+    for (int g = 0; g < group; g++) {
+        int head = index % c->shape.n_head * group + g;
+        float max = -INFINITY, sum = 0;
+        look_ahead(f, cache_state(c, index / c->shape.n_head) + head * moment_floats(f->model),
+                   h->len, &u);
+        for (int s = 0; s < h->len; s++) {
+            unpack_key(j, h, s, x);
+            logits[s] = expected_logit(f, &u, x, s);
+            if (logits[s] > max) max = logits[s];
+        }
+        for (int s = 0; s < h->len; s++) sum += logits[s] = expf(logits[s] - max);
+        for (int s = 0; s < h->len; s++) out[s] += logits[s] / (sum * (float)group);
+    }
+    for (int s = 0; s < h->len; s++) {
+        f->kernels->kv_unpack[c->shape.v_type](x, h->v + (size_t)s * c->v_bytes, dim);
+        out[s] *= norm_of(x, dim);
+    }
+}
+
+/* ---- all together ---------------------------------------------------------------------------- */
+
+#define POOLING_MAX 63
+
+/* SnapKV: the maximum over `width` neighbours, of all units but those of the window, which are kept
+ * anyway. */
+static void pool_values(float *x, int n, int width)
+{
+    float before[POOLING_MAX / 2]; /* the last half-width of values that were overwritten */
+    int half = width / 2;
+    for (int s = 0; s < n; s++) {
+        float own = x[s], max = own;
+        for (int i = 1; i <= half && i <= s; i++)
+            if (before[(s - i) % half] > max) max = before[(s - i) % half];
+        for (int i = 1; i <= half && s + i < n; i++)
+            if (x[s + i] > max) max = x[s + i];
+        before[s % half] = own;
+        x[s] = max;
+    }
+}
+
+/* Predictions compete with those of other heads as logarithms of the share of attention that a unit
+ * will get: heads predict labels that were standardised, head by head. Labels of another kind mean
+ * something else in each head, and compete standardised. */
+static void calibrate(const struct forward *f, int index, float *x, int n)
+{
+    float mean = f->heads->label_mean[index], std = f->heads->label_std[index];
+    for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
+}
+
+static void values_part(void *ctx, int index, int thread)
+{
+    const struct job *j = ctx;
+    const struct policy *p = j->f->policy;
+    const struct cache_head *h = &j->c->heads[index];
+    float *out = &j->f->slots[h->slot0].value;
+    if (has_window(p))
+        window_values(j, index, out, thread);
+    else if (p->scorer == POLICY_KEYS)
+        key_values(j, index, out);
+    else if (p->scorer == POLICY_EXPECTED)
+        expected_values(j, index, out, thread);
+    else if (p->scorer == POLICY_POSITION) /* ages: beyond 2^24 positions are no floats any more */
+        for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
+    else
+        memcpy(out, h->score, (size_t)h->len * sizeof *out);
+    if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD &&
+        retaining_comparable(j->f->heads)) {
+        calibrate(j->f, index, out, h->len);
+        if (p->alike) share_alike(j, index, out, thread);
+    }
+    if (p->pooling > 1) {
+        int n = has_window(p) && p->window > 1 ? h->len - p->window : h->len;
+        pool_values(out, n, p->pooling < POOLING_MAX ? p->pooling : POOLING_MAX);
+    }
+}
+
+/* All heads of a layer hold the same tokens: so do their slots. */
+static void average_heads(const struct job *j)
+{
+    const struct cache *c = j->c;
+    for (int l = 0; l < c->shape.n_layer; l++)
+        for (int s = 0; s < cache_head(c, l, 0)->len; s++) {
+            float sum = 0;
+            for (int i = 0; i < c->shape.n_head; i++)
+                sum += j->f->slots[cache_head(c, l, i)->slot0 + (size_t)s].value;
+            for (int i = 0; i < c->shape.n_head; i++)
+                j->f->slots[cache_head(c, l, i)->slot0 + (size_t)s].value =
+                    sum / (float)c->shape.n_head;
+        }
+}
+
+void score_values(struct forward *f, struct cache *c)
+{
+    struct job j = {.f = f, .c = c};
+    pool_run(f->pool, c->shape.n_layer * c->shape.n_head, values_part, &j);
+    if (f->policy->same_heads) average_heads(&j);
+}

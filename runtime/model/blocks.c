@@ -1,0 +1,466 @@
+#include "runtime/model/blocks.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/model/gguf.h"
+
+static uint16_t read_u16(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static uint32_t read_u32(const uint8_t *p)
+{
+    return read_u16(p) | (uint32_t)read_u16(p + 2) << 16;
+}
+
+static float read_half(const uint8_t *p)
+{
+    return kn_float_from_half(read_u16(p));
+}
+
+/* ---- fields of the formats, shared by both ways ---------------------------------------------- */
+
+enum { SUPER = 256 }; /* numbers of a k-block: sub-blocks of 32 or 16 */
+
+/* Q4_K, Q5_K: 6-bit scale and minimum of sub-block j of 8, from 12 bytes */
+static void k_scale(const uint8_t *s, int j, int *scale, int *min)
+{
+    if (j < 4) {
+        *scale = s[j] & 63;
+        *min = s[j + 4] & 63;
+    } else {
+        *scale = (s[j + 4] & 15) | s[j - 4] >> 6 << 4;
+        *min = s[j + 4] >> 4 | s[j] >> 6 << 4;
+    }
+}
+
+/* Bits from `shift` up of 32 bytes, as many as the mask of a byte has, moved to bit `to` of q.
+ * Eight bytes at a time: the mask keeps the bits that a shift brings from the next byte out. */
+static void or_bits(uint8_t q[32], const uint8_t *p, int shift, uint8_t mask, int to)
+{
+    for (int l = 0; l < 32; l += 8) {
+        uint64_t x, out;
+        memcpy(&x, p + l, sizeof x);
+        memcpy(&out, q + l, sizeof out);
+        out |= (x >> shift & mask * 0x0101010101010101u) << to;
+        memcpy(q + l, &out, sizeof out);
+    }
+}
+
+/* Q4_K: the 32 numbers of sub-block j, 0..15 */
+static void q4_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+{
+    memset(q, 0, 32);
+    or_bits(q, block + 16 + j / 2 * 32, j % 2 * 4, 15, 0);
+}
+
+/* Q5_K: the 32 numbers of sub-block j, 0..31 */
+static void q5_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+{
+    memset(q, 0, 32);
+    or_bits(q, block + 48 + j / 2 * 32, j % 2 * 4, 15, 0);
+    or_bits(q, block + 16, j, 1, 4);
+}
+
+/* Q6_K: 32 numbers of eighth j, 0..63, offset 32; ql[128], qh[64], int8 scales[16], half d */
+static void q6_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+{
+    const int in_half = j % 4, half = j / 4;
+    memset(q, 0, 32);
+    or_bits(q, block + half * 64 + in_half % 2 * 32, in_half / 2 * 4, 15, 0);
+    or_bits(q, block + 128 + half * 32, in_half * 2, 3, 4);
+}
+
+/* Q3_K: 32 numbers of eighth j, 0..7, offset 4; hmask[32], qs[64], scales[12], half d */
+static void q3_k_numbers(uint8_t q[32], const uint8_t *block, int j)
+{
+    memset(q, 0, 32);
+    or_bits(q, block + 32 + j / 4 * 32, j % 4 * 2, 3, 0);
+    or_bits(q, block, j, 1, 2);
+}
+
+/* Q3_K: 6-bit scale of sub-block i of 16, -32..31 */
+static int q3_k_scale(const uint8_t *block, int i)
+{
+    const uint8_t *s = block + 96;
+    const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+    return (low | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
+}
+
+/* Q5_0, Q5_1: number j of 32, 0..31; high[4] holds the fifth bits */
+static int q5_number(const uint8_t *qs, uint32_t high, int j)
+{
+    const int low = j < 16 ? qs[j] & 15 : qs[j - 16] >> 4;
+    return low | (int)(high >> j & 1) << 4;
+}
+
+/* IQ4_NL, IQ4_XS: what a nibble stands for */
+static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113};
+
+static void iq4_numbers(int8_t q[32], const uint8_t *qs)
+{
+    for (int j = 0; j < 16; j++) {
+        q[j] = iq4_values[qs[j] & 15];
+        q[j + 16] = iq4_values[qs[j] >> 4];
+    }
+}
+
+/* IQ4_XS: half d, u16 high bits, low[4], qs[128]; 6-bit scale of sub-block j, -32..31 */
+static int iq4_xs_scale(const uint8_t *block, int j)
+{
+    const int low = block[4 + j / 2] >> j % 2 * 4 & 15;
+    return (low | (read_u16(block + 2) >> 2 * j & 3) << 4) - 32;
+}
+
+/* ---- one block to floats --------------------------------------------------------------------- */
+
+/* half d, nibbles[16], low ones first; w = d (q - 8) */
+static void q4_0_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    for (int j = 0; j < 16; j++) {
+        out[j] = d * (float)((p[2 + j] & 15) - 8);
+        out[j + 16] = d * (float)((p[2 + j] >> 4) - 8);
+    }
+}
+
+/* half d, half m, nibbles[16]; w = d q + m */
+static void q4_1_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p), m = read_half(p + 2);
+    for (int j = 0; j < 16; j++) {
+        out[j] = d * (float)(p[4 + j] & 15) + m;
+        out[j + 16] = d * (float)(p[4 + j] >> 4) + m;
+    }
+}
+
+/* half d, high[4], nibbles[16]; w = d (q - 16) */
+static void q5_0_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    const uint32_t high = read_u32(p + 2);
+    for (int j = 0; j < 32; j++) out[j] = d * (float)(q5_number(p + 6, high, j) - 16);
+}
+
+/* half d, half m, high[4], nibbles[16]; w = d q + m */
+static void q5_1_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p), m = read_half(p + 2);
+    const uint32_t high = read_u32(p + 4);
+    for (int j = 0; j < 32; j++) out[j] = d * (float)q5_number(p + 8, high, j) + m;
+}
+
+/* half d, int8[32]; w = d q */
+static void q8_0_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    for (int j = 0; j < 32; j++) out[j] = d * (float)(int8_t)p[2 + j];
+}
+
+/* scales[16] (low nibble scale, high nibble minimum), qs[64], half d, half dmin;
+ * w = d scale q - dmin min, q of 2 bits, sub-blocks of 16 */
+static void q2_k_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p + 80), dmin = read_half(p + 82);
+    for (int i = 0; i < SUPER / 16; i++) {
+        const float scale = d * (float)(p[i] & 15), min = dmin * (float)(p[i] >> 4);
+        const uint8_t *qs = p + 16 + i / 8 * 32 + i % 2 * 16;
+        const int shift = i % 8 / 2 * 2;
+        for (int l = 0; l < 16; l++) *out++ = scale * (float)(qs[l] >> shift & 3) - min;
+    }
+}
+
+/* w = d scale q */
+static void q3_k_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p + 108);
+    uint8_t q[32];
+    for (int j = 0; j < 8; j++, out += 32) {
+        const float d1[2] = {d * (float)q3_k_scale(p, 2 * j), d * (float)q3_k_scale(p, 2 * j + 1)};
+        q3_k_numbers(q, p, j);
+        for (int l = 0; l < 32; l++) out[l] = d1[l / 16] * (float)(q[l] - 4);
+    }
+}
+
+/* half d, half dmin, scales[12], qs[128]; w = d scale q - dmin min */
+static void q4_k_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p), dmin = read_half(p + 2);
+    uint8_t q[32];
+    int scale, min;
+    for (int j = 0; j < 8; j++, out += 32) {
+        k_scale(p + 4, j, &scale, &min);
+        q4_k_numbers(q, p, j);
+        const float d1 = d * (float)scale, m1 = dmin * (float)min;
+        for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l] - m1;
+    }
+}
+
+/* half d, half dmin, scales[12], qh[32], qs[128]; w = d scale q - dmin min */
+static void q5_k_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p), dmin = read_half(p + 2);
+    uint8_t q[32];
+    int scale, min;
+    for (int j = 0; j < 8; j++, out += 32) {
+        k_scale(p + 4, j, &scale, &min);
+        q5_k_numbers(q, p, j);
+        const float d1 = d * (float)scale, m1 = dmin * (float)min;
+        for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l] - m1;
+    }
+}
+
+/* w = d scale q */
+static void q6_k_to_float(float *out, const uint8_t *p)
+{
+    const int8_t *scales = (const int8_t *)p + 192;
+    const float d = read_half(p + 208);
+    uint8_t q[32];
+    for (int j = 0; j < 8; j++, out += 32) {
+        const float d1[2] = {d * (float)scales[2 * j], d * (float)scales[2 * j + 1]};
+        q6_k_numbers(q, p, j);
+        for (int l = 0; l < 32; l++) out[l] = d1[l / 16] * (float)(q[l] - 32);
+    }
+}
+
+/* half d, nibbles[16]; w = d value[q] */
+static void iq4_nl_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    int8_t q[32];
+    iq4_numbers(q, p + 2);
+    for (int l = 0; l < 32; l++) out[l] = d * (float)q[l];
+}
+
+/* w = d scale value[q] */
+static void iq4_xs_to_float(float *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    int8_t q[32];
+    for (int j = 0; j < 8; j++, out += 32) {
+        const float d1 = d * (float)iq4_xs_scale(p, j);
+        iq4_numbers(q, p + 8 + 16 * j);
+        for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l];
+    }
+}
+
+/* ---- one block to the blocks that the kernels pack ------------------------------------------- */
+
+/* Rounded to half; a file's nonsense may not turn into an infinity. */
+static void write_half(uint8_t *p, float x)
+{
+    const uint16_t h = kn_half_from_float(x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x);
+    p[0] = (uint8_t)h;
+    p[1] = (uint8_t)(h >> 8);
+}
+
+/* 32 numbers 0..15 as nibbles[16] */
+static void write_nibbles(uint8_t *p, const uint8_t q[32])
+{
+    for (int j = 0; j < 16; j++) p[j] = (uint8_t)((q[j] & 15) | q[j + 16] << 4);
+}
+
+/* Q4_1 blocks */
+static void q4_k_recode(uint8_t *out, const uint8_t *p)
+{
+    const float d = read_half(p), dmin = read_half(p + 2);
+    uint8_t q[32];
+    int scale, min;
+    for (int j = 0; j < 8; j++, out += 20) {
+        k_scale(p + 4, j, &scale, &min);
+        q4_k_numbers(q, p, j);
+        write_half(out, d * (float)scale);
+        write_half(out + 2, -dmin * (float)min);
+        write_nibbles(out + 4, q);
+    }
+}
+
+/* Bit 4 of eight numbers: the product moves bit 8i to 56 + i and nothing else above. */
+static uint8_t fifth_bits(const uint8_t q[8])
+{
+    uint64_t x;
+    memcpy(&x, q, sizeof x);
+    return (uint8_t)((x >> 4 & 0x0101010101010101u) * 0x0102040810204080u >> 56);
+}
+
+/* Q5_1 blocks */
+static void q5_k_recode(uint8_t *out, const uint8_t *p)
+{
+    const float d = read_half(p), dmin = read_half(p + 2);
+    uint8_t q[32];
+    int scale, min;
+    for (int j = 0; j < 8; j++, out += 24) {
+        k_scale(p + 4, j, &scale, &min);
+        q5_k_numbers(q, p, j);
+        write_half(out, d * (float)scale);
+        write_half(out + 2, -dmin * (float)min);
+        for (int i = 0; i < 4; i++) out[4 + i] = fifth_bits(q + 8 * i);
+        write_nibbles(out + 8, q);
+    }
+}
+
+/* struct kn_q6_block */
+static void q6_k_recode(uint8_t *out, const uint8_t *p)
+{
+    const int8_t *scales = (const int8_t *)p + 192;
+    const float d = read_half(p + 208);
+    for (int j = 0; j < 8; j++, out += 36) {
+        write_half(out, d * (float)scales[2 * j]);
+        write_half(out + 2, d * (float)scales[2 * j + 1]);
+        q6_k_numbers(out + 4, p, j);
+    }
+}
+
+static void q3_k_recode(uint8_t *out, const uint8_t *p)
+{
+    const float d = read_half(p + 108);
+    for (int j = 0; j < 8; j++, out += 36) {
+        write_half(out, d * (float)q3_k_scale(p, 2 * j));
+        write_half(out + 2, d * (float)q3_k_scale(p, 2 * j + 1));
+        q3_k_numbers(out + 4, p, j);
+        for (int l = 0; l < 32; l++) out[4 + l] = (uint8_t)(out[4 + l] + 32 - 4);
+    }
+}
+
+static void q5_0_recode(uint8_t *out, const uint8_t *p)
+{
+    const uint32_t high = read_u32(p + 2);
+    memcpy(out, p, 2);
+    memcpy(out + 2, p, 2);
+    for (int j = 0; j < 32; j++) out[4 + j] = (uint8_t)(q5_number(p + 6, high, j) - 16 + 32);
+}
+
+/* Q8_0 blocks */
+static void iq4_nl_recode(uint8_t *out, const uint8_t *p)
+{
+    memcpy(out, p, 2);
+    iq4_numbers((int8_t *)out + 2, p + 2);
+}
+
+static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
+{
+    const float d = read_half(p);
+    for (int j = 0; j < 8; j++, out += 34) {
+        write_half(out, d * (float)iq4_xs_scale(p, j));
+        iq4_numbers((int8_t *)out + 2, p + 8 + 16 * j);
+    }
+}
+
+/* Two sub-blocks with minima of their own do not share a scale: quantized anew. */
+static void q2_k_recode(uint8_t *out, const uint8_t *p)
+{
+    float w[SUPER];
+    q2_k_to_float(w, p);
+    for (int j = 0; j < 8; j++, out += 34) {
+        const float *x = w + 32 * j;
+        float max = 0.0f;
+        for (int l = 0; l < 32; l++) max = fabsf(x[l]) > max ? fabsf(x[l]) : max;
+        write_half(out, max / 127.0f);
+        const float d = read_half(out), scale = d > 0.0f ? 1.0f / d : 0.0f;
+        for (int l = 0; l < 32; l++) {
+            const long q = lrintf(x[l] * scale);
+            out[2 + l] = (uint8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
+        }
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* A type is kept in the layout `kernel`, whose packer reads the file's own blocks, or what recode
+ * makes of one. */
+static const struct reader {
+    uint32_t type;
+    enum kn_type kernel;
+    void (*to_float)(float *out, const uint8_t *block);
+    void (*recode)(uint8_t *out, const uint8_t *block);
+} readers[] = {
+    {GGUF_T_Q4_0, KN_Q4, q4_0_to_float, NULL},
+    {GGUF_T_Q4_1, KN_Q4A, q4_1_to_float, NULL},
+    {GGUF_T_Q5_0, KN_Q6, q5_0_to_float, q5_0_recode},
+    {GGUF_T_Q5_1, KN_Q5A, q5_1_to_float, NULL},
+    {GGUF_T_Q8_0, KN_Q8, q8_0_to_float, NULL},
+    {GGUF_T_Q2_K, KN_Q8, q2_k_to_float, q2_k_recode},
+    {GGUF_T_Q3_K, KN_Q6, q3_k_to_float, q3_k_recode},
+    {GGUF_T_Q4_K, KN_Q4A, q4_k_to_float, q4_k_recode},
+    {GGUF_T_Q5_K, KN_Q5A, q5_k_to_float, q5_k_recode},
+    {GGUF_T_Q6_K, KN_Q6, q6_k_to_float, q6_k_recode},
+    {GGUF_T_IQ4_NL, KN_Q8, iq4_nl_to_float, iq4_nl_recode},
+    {GGUF_T_IQ4_XS, KN_Q8, iq4_xs_to_float, iq4_xs_recode},
+};
+
+static const struct reader *find_reader(uint32_t type)
+{
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (readers[i].type == type) return &readers[i];
+    return NULL;
+}
+
+bool blocks_readable(uint32_t type)
+{
+    return type == GGUF_T_F32 || type == GGUF_T_F16 || type == GGUF_T_BF16 || find_reader(type);
+}
+
+enum kn_type blocks_kernel_type(uint32_t type)
+{
+    const struct reader *reader = find_reader(type);
+    if (reader) return reader->kernel;
+    return type == GGUF_T_F16 ? KN_F16 : type == GGUF_T_BF16 ? KN_BF16 : KN_F32;
+}
+
+void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(type);
+    const struct reader *reader = find_reader(type);
+    const uint8_t *p = blocks;
+
+    if (reader)
+        for (size_t i = 0; i < n; i += (size_t)t->block, p += t->block_bytes)
+            reader->to_float(out + i, p);
+    else if (type == GGUF_T_F32)
+        memcpy(out, p, n * sizeof *out);
+    else if (type == GGUF_T_F16)
+        for (size_t i = 0; i < n; i++) out[i] = read_half(p + 2 * i);
+    else if (type == GGUF_T_BF16)
+        for (size_t i = 0; i < n; i++) out[i] = kn_float_from_bf16(read_u16(p + 2 * i));
+}
+
+/* `blocks` as row `lane` of the panels at `data`, n_in numbers wide */
+static void pack(enum kn_type type, void *data, int lane, int n_in, const void *blocks)
+{
+    switch (type) {
+    case KN_Q4: kn_pack_q4(data, lane, n_in, blocks); break;
+    case KN_Q8: kn_pack_q8(data, lane, n_in, blocks); break;
+    case KN_Q4A: kn_pack_q4a(data, lane, n_in, blocks); break;
+    case KN_Q5A: kn_pack_q5a(data, lane, n_in, blocks); break;
+    case KN_Q6: kn_pack_q6(data, lane, n_in, blocks); break;
+    default: break;
+    }
+}
+
+void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *row)
+{
+    const struct gguf_tensor_type *t = gguf_tensor_type(type);
+    const struct reader *reader = find_reader(type);
+    const size_t panels_bytes = kn_weight_bytes(w->type, KN_PANEL, w->n_in);
+    uint8_t *data = (uint8_t *)w->data + (size_t)(r / KN_PANEL) * panels_bytes;
+    const uint8_t *p = row;
+    uint8_t blocks[SUPER / KN_GROUP * sizeof(struct kn_q6_block)];
+
+    if (w->type == KN_F32) {
+        blocks_to_float((float *)w->data + (size_t)r * (size_t)w->n_in, type, row, (size_t)w->n_in);
+    } else if (!reader) {
+        const size_t bytes = (size_t)w->n_in * (size_t)t->block_bytes;
+        memcpy((uint8_t *)w->data + (size_t)r * bytes, row, bytes);
+    } else if (!reader->recode) {
+        pack(w->type, data, r % KN_PANEL, w->n_in, row);
+    } else {
+        const size_t step = kn_weight_bytes(w->type, KN_PANEL, t->block);
+        for (int i = 0; i < w->n_in; i += t->block, p += t->block_bytes, data += step) {
+            reader->recode(blocks, p);
+            pack(w->type, data, r % KN_PANEL, t->block, blocks);
+        }
+    }
+}

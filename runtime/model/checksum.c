@@ -1,0 +1,159 @@
+#include "runtime/model/checksum.h"
+
+#include <pthread.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "runtime/model/gguf.h"
+
+#define HEX (2 * CHECKSUM_BYTES)
+
+struct checksum {
+    pthread_t thread;
+    bool joined;
+    atomic_bool stop;
+    const uint8_t *bytes;
+    size_t n;
+    uint8_t digest[CHECKSUM_BYTES];
+};
+
+static void *read_all(void *arg)
+{
+    struct checksum *c = arg;
+    crypto_generichash_state hash;
+    crypto_generichash_init(&hash, NULL, 0, CHECKSUM_BYTES);
+    for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += CHECKSUM_PART_BYTES) {
+        size_t n = c->n - at < CHECKSUM_PART_BYTES ? c->n - at : CHECKSUM_PART_BYTES;
+        crypto_generichash_update(&hash, c->bytes + at, n);
+    }
+    crypto_generichash_final(&hash, c->digest, CHECKSUM_BYTES);
+    return NULL;
+}
+
+static int sodium_ready(struct err *e)
+{
+    return sodium_init() < 0 ? err_set(e, ERR_FAIL, "libsodium cannot start") : 0;
+}
+
+int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e)
+{
+    *out = NULL;
+    int rc = sodium_ready(e);
+    if (rc) return rc;
+    struct checksum *c = calloc(1, sizeof *c);
+    if (!c) return err_set(e, ERR_FAIL, "out of memory for the model's digest");
+    c->bytes = gguf_bytes(g, &c->n);
+    if (pthread_create(&c->thread, NULL, read_all, c)) {
+        free(c);
+        return err_set(e, ERR_FAIL, "no thread to read the model's digest with");
+    }
+    *out = c;
+    return 0;
+}
+
+static void join(struct checksum *c)
+{
+    if (!c->joined) pthread_join(c->thread, NULL);
+    c->joined = true;
+}
+
+void checksum_end(struct checksum *c, uint8_t digest[CHECKSUM_BYTES])
+{
+    join(c);
+    memcpy(digest, c->digest, CHECKSUM_BYTES);
+}
+
+void checksum_close(struct checksum *c)
+{
+    if (!c) return;
+    atomic_store(&c->stop, true);
+    join(c);
+    free(c);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+struct parts {
+    const uint8_t *bytes;
+    size_t n;
+    uint8_t (*out)[CHECKSUM_BYTES];
+};
+
+static void hash_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct parts *k = ctx;
+    size_t at = (size_t)part * CHECKSUM_PART_BYTES;
+    size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
+    crypto_generichash(k->out[part], CHECKSUM_BYTES, k->bytes + at, n, NULL, 0);
+}
+
+size_t checksum_n_parts(const struct gguf *g)
+{
+    size_t n;
+    gguf_bytes(g, &n);
+    return (n + CHECKSUM_PART_BYTES - 1) / CHECKSUM_PART_BYTES;
+}
+
+int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[CHECKSUM_BYTES],
+                   struct err *e)
+{
+    struct parts k = {.out = out};
+    k.bytes = gguf_bytes(g, &k.n);
+    int rc = sodium_ready(e);
+    if (!rc) pool_run(p, (int)checksum_n_parts(g), hash_part, &k);
+    return rc;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+struct tensors {
+    const struct gguf *file;
+    struct gguf_str *expected; /* [gguf_n_tensors] */
+    atomic_size_t bad;         /* the first damaged one */
+};
+
+static bool is_whole(const struct gguf_tensor *t, const struct gguf_str *expected)
+{
+    uint8_t digest[CHECKSUM_BYTES];
+    char hex[HEX + 1];
+    crypto_generichash(digest, sizeof digest, t->data, t->data ? t->bytes : 0, NULL, 0);
+    sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+    return expected->n == HEX && !memcmp(expected->data, hex, HEX);
+}
+
+static void check_tensor(void *ctx, int part, int thread)
+{
+    (void)thread;
+    struct tensors *k = ctx;
+    size_t i = (size_t)part, bad = atomic_load(&k->bad);
+    if (i > bad || is_whole(gguf_tensor_at(k->file, i), &k->expected[i])) return;
+    while (i < bad && !atomic_compare_exchange_weak(&k->bad, &bad, i)) continue;
+}
+
+int checksum_tensors(const struct gguf *g, struct pool *p, const struct gguf_tensor **damaged,
+                     struct err *e)
+{
+    struct gguf_array list;
+    size_t n = gguf_n_tensors(g), cursor = 0;
+    *damaged = NULL;
+    if (!gguf_get_array(g, "retain.digest.tensors", &list) || n == 0) return 0;
+    if (list.type != GGUF_STRING || list.n != n)
+        return err_set(e, ERR_FORMAT, "%s: retain.digest.tensors has %zu digests for %zu tensors",
+                       gguf_name(g), list.type == GGUF_STRING ? list.n : 0, n);
+    int rc = sodium_ready(e);
+    if (rc) return rc;
+    struct tensors k = {.file = g, .expected = calloc(n, sizeof *k.expected)};
+    if (!k.expected) return err_set(e, ERR_FAIL, "out of memory for %zu digests", n);
+    atomic_init(&k.bad, n);
+    for (size_t i = 0; i < n; i++) gguf_array_next_str(&list, &cursor, &k.expected[i]);
+    pool_run(p, (int)n, check_tensor, &k);
+    size_t bad = atomic_load(&k.bad);
+    if (bad < n) *damaged = gguf_tensor_at(g, bad);
+    free(k.expected);
+    return 0;
+}

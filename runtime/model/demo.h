@@ -1,0 +1,14 @@
+/* demo: the small model that is part of the program, and its retaining heads, so that `retain`
+ * chats at once. Made by quant/demo; GGUF bytes, aligned to 64. */
+#ifndef RETAIN_RUNTIME_MODEL_DEMO_H
+#define RETAIN_RUNTIME_MODEL_DEMO_H
+
+#include <stddef.h>
+
+extern const unsigned char demo_model[], demo_model_end[];
+extern const unsigned char demo_heads[], demo_heads_end[];
+
+#define DEMO_MODEL_NAME "the demo model"
+#define DEMO_HEADS_NAME "the demo model's heads"
+
+#endif

@@ -1,0 +1,124 @@
+#include "runtime/model/family.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 64
+
+static bool layer_has(const struct model *m, char name[NAME_MAX_BYTES], int layer,
+                      const char *tensor, const char *kind)
+{
+    snprintf(name, NAME_MAX_BYTES, "blk.%d.%s.%s", layer, tensor, kind);
+    return gguf_tensor_find(m->file, name) != NULL;
+}
+
+/* A matrix and its bias, if there is one. */
+struct part {
+    struct kn_weight *w;
+    const float **bias;
+    const char *tensor;
+    int n_out, n_in;
+    int row0, n_rows; /* as in struct model_source */
+    bool rotated;
+};
+
+static int bind_part(struct model *m, int layer, const struct part *p, struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    struct model_source s = {name, p->row0, p->n_rows, p->rotated};
+    bool bias = layer_has(m, name, layer, p->tensor, "bias");
+    int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
+    layer_has(m, name, layer, p->tensor, "weight");
+    return rc ? rc : model_bind_matrix(m, p->w, &s, p->n_out, p->n_in, e);
+}
+
+static int bind_parts(struct model *m, int layer, const struct part *p, size_t n, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; !rc && i < n; i++) rc = bind_part(m, layer, &p[i], e);
+    return rc;
+}
+
+static int bind_attention(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    char name[NAME_MAX_BYTES];
+    int q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim, all = q + 2 * kv;
+    bool turned = m->family->rope_pairs || m->rope.n_rot < m->head_dim;
+    const struct part parts[] = {
+        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, 0, 0, turned},
+        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, 0, 0, turned},
+        {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, 0, 0, false},
+    };
+    const struct part fused[] = {
+        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, turned},
+        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, turned},
+        {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, q + kv, all, false},
+    };
+    const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, 0, 0, false};
+    bool one = layer_has(m, name, layer, "attn_qkv", "weight");
+    int rc =
+        family_bind_layer_vector(m, &l->attn_norm, layer, "attn_norm.weight", m->n_embd, false, e);
+    if (!rc) rc = bind_parts(m, layer, one ? fused : parts, 3, e);
+    return rc ? rc : bind_part(m, layer, &out, e);
+}
+
+/* Fused, the gate comes before the values. */
+static int bind_feed_forward(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    char name[NAME_MAX_BYTES];
+    int embd = m->n_embd, ff = m->n_ff;
+    const struct part parts[] = {
+        {&l->gate, &l->gate_bias, "ffn_gate", ff, embd, 0, 0, false},
+        {&l->up, &l->up_bias, "ffn_up", ff, embd, 0, 0, false},
+    };
+    const struct part fused[] = {
+        {&l->gate, &l->gate_bias, "ffn_up", ff, embd, 0, 2 * ff, false},
+        {&l->up, &l->up_bias, "ffn_up", ff, embd, ff, 2 * ff, false},
+    };
+    const struct part down = {&l->down, &l->down_bias, "ffn_down", embd, ff, 0, 0, false};
+    bool two = layer_has(m, name, layer, "ffn_gate", "weight");
+    int rc = family_bind_layer_vector(m, &l->ffn_norm, layer, "ffn_norm.weight", embd, false, e);
+    if (!rc) rc = bind_parts(m, layer, two ? parts : fused, 2, e);
+    return rc ? rc : bind_part(m, layer, &down, e);
+}
+
+int family_bind(struct model *m, struct err *e)
+{
+    static const struct model_source embedding = {.name = "token_embd.weight"},
+                                     norm = {.name = "output_norm.weight"},
+                                     output = {.name = "output.weight"},
+                                     bias = {.name = "output.bias"};
+    int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
+    for (int i = 0; !rc && i < m->n_layer; i++) {
+        rc = bind_attention(m, i, e);
+        if (!rc) rc = bind_feed_forward(m, i, e);
+    }
+    if (!rc) rc = model_bind_vector(m, &m->output_norm, &norm, m->n_embd, e);
+    m->tied = !gguf_tensor_find(m->file, output.name);
+    if (!rc && !m->tied) rc = model_bind_matrix(m, &m->output, &output, m->n_vocab, m->n_embd, e);
+    if (!rc && gguf_tensor_find(m->file, bias.name))
+        rc = model_bind_vector(m, &m->output_bias, &bias, m->n_vocab, e);
+    return rc;
+}
+
+int family_bind_layer_vector(struct model *m, const float **v, int layer, const char *suffix, int n,
+                             bool rotated, struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    const struct model_source s = {.name = name, .rotated = rotated};
+    snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
+    return model_bind_vector(m, v, &s, n, e);
+}
+
+int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)
+{
+    float v;
+    if (!model_get_float(m, suffix, &v)) return 0;
+    if (!isfinite(v) || v <= 0.0f)
+        return err_set(e, ERR_FORMAT, "%s: %s.%s is %g, expected a number above 0",
+                       gguf_name(m->file), m->family->arch, suffix, (double)v);
+    *out = v;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* Family "minicpm" (arXiv 2404.06395): a Llama with three scales, which keep widths and depths
+ * comparable: embeddings, what each layer adds, logits. Files of early 2024 don't hold them; those
+ * of MiniCPM-1B and 2B, all there were then, follow from the shape. */
+#include <math.h>
+
+#include "runtime/model/family.h"
+
+#define EMBED_SCALE 12.0f  /* scale_emb */
+#define DEPTH_SCALE 1.4f   /* scale_depth */
+#define BASE_WIDTH  256.0f /* dim_model_base */
+
+static int bind(struct model *m, struct err *e)
+{
+    float divisor = (float)m->n_embd / BASE_WIDTH;
+    m->embed_scale = EMBED_SCALE;
+    m->residual_scale = DEPTH_SCALE / sqrtf((float)m->n_layer);
+    int rc = family_get_scale(m, "embedding_scale", &m->embed_scale, e);
+    if (!rc) rc = family_get_scale(m, "residual_scale", &m->residual_scale, e);
+    if (!rc) rc = family_get_scale(m, "logit_scale", &divisor, e);
+    m->logit_scale = 1.0f / divisor;
+    return rc ? rc : family_bind(m, e);
+}
+
+const struct model_family family_minicpm = {"minicpm", true, bind};

@@ -1,0 +1,130 @@
+/* gguf: a GGUF v2/v3 file, memory-mapped and checked from end to end before anything trusts it.
+ *
+ * The file is the authority on nothing: every count, length, offset and product is bounded by the
+ * bytes that are really there, so a hostile file costs an error line, never memory or a crash.
+ * Strings and tensor data point into the mapping and live until gguf_close.
+ * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
+#ifndef RETAIN_RUNTIME_MODEL_GGUF_H
+#define RETAIN_RUNTIME_MODEL_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+
+/* Value types, numbered as in the file. */
+enum gguf_type {
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64,
+    GGUF_TYPES,
+};
+
+/* Tensor types with a name of their own here, numbered as in the file; all are in
+ * gguf_tensor_type(). */
+enum gguf_tensor_id {
+    GGUF_T_F32 = 0,
+    GGUF_T_F16 = 1,
+    GGUF_T_Q4_0 = 2,
+    GGUF_T_Q4_1 = 3,
+    GGUF_T_Q5_0 = 6,
+    GGUF_T_Q5_1 = 7,
+    GGUF_T_Q8_0 = 8,
+    GGUF_T_Q2_K = 10,
+    GGUF_T_Q3_K = 11,
+    GGUF_T_Q4_K = 12,
+    GGUF_T_Q5_K = 13,
+    GGUF_T_Q6_K = 14,
+    GGUF_T_IQ4_NL = 20,
+    GGUF_T_IQ4_XS = 23,
+    GGUF_T_BF16 = 30,
+};
+
+struct gguf_str { /* bytes in the file: not NUL-terminated, any content */
+    const char *data;
+    size_t n;
+};
+
+struct gguf_array {
+    enum gguf_type type; /* of the elements; never GGUF_ARRAY */
+    size_t n;
+    const void *data; /* packed, unaligned; for strings use gguf_array_next_str */
+    size_t bytes;     /* of data */
+};
+
+struct gguf_tensor {
+    struct gguf_str name;
+    uint32_t type;
+    int n_dims;
+    int64_t ne[4];    /* ne[0] is the row length; unused dimensions are 1 */
+    const void *data; /* at a multiple of general.alignment in the file, which may be 1; NULL in a
+                       * file that ends with its descriptions */
+    size_t bytes;
+};
+
+struct gguf;
+
+int gguf_open(struct gguf **out, const char *path, struct err *e);
+
+/* The same over bytes the caller owns and keeps (the embedded demo model, fuzzing). `name` is for
+ * messages. */
+int gguf_open_bytes(struct gguf **out, const void *bytes, size_t n, const char *name,
+                    struct err *e);
+void gguf_close(struct gguf *g);
+
+const char *gguf_name(const struct gguf *g); /* path or name, for messages */
+const void *gguf_bytes(const struct gguf *g, size_t *n);
+struct utf8_shown gguf_show(struct gguf_str s); /* a name that stands in the file, for messages */
+
+/* Tells the system that the tensor data will not be read again (it was repacked). */
+void gguf_forget_data(struct gguf *g);
+
+/* Metadata. Each returns false when the key is absent or of another kind; integers of every width
+ * are taken when the value fits. */
+bool gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
+bool gguf_get_f32(const struct gguf *g, const char *key, float *out);
+bool gguf_get_bool(const struct gguf *g, const char *key, bool *out);
+bool gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
+bool gguf_get_array(const struct gguf *g, const char *key, struct gguf_array *out);
+
+/* Element i of an array: 0 / an empty string when i or the type does not fit. Random access to
+ * strings is linear; use the cursor for whole arrays. */
+float gguf_array_f32(const struct gguf_array *a, size_t i);
+int32_t gguf_array_i32(const struct gguf_array *a, size_t i);
+
+/* Walks an array of strings: *cursor starts at 0; false at the end. */
+bool gguf_array_next_str(const struct gguf_array *a, size_t *cursor, struct gguf_str *out);
+
+/* The i-th key, in the order of names, as the file has it; a scalar is an array of one. False
+ * behind the last. */
+bool gguf_key_at(const struct gguf *g, size_t i, struct gguf_str *key, struct gguf_array *value,
+                 bool *is_array);
+
+/* Tensors. */
+size_t gguf_n_tensors(const struct gguf *g);
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
+
+/* What is known about a tensor type: weights and bytes per block; NULL for an unknown id. Every
+ * type of the format is here; which of them have a kernel is the model's question. */
+struct gguf_tensor_type {
+    uint32_t id;
+    const char *name;
+    int block; /* weights per block */
+    int block_bytes;
+};
+const struct gguf_tensor_type *gguf_tensor_type(uint32_t id);
+
+#endif

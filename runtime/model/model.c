@@ -1,0 +1,493 @@
+#include "runtime/model/model.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/size.h"
+#include "runtime/model/blocks.h"
+
+static const struct model_family *const families[] = {
+    &family_llama, &family_phi3, &family_qwen2, &family_qwen3, &family_minicpm,
+};
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+static void key_of(char *out, size_t n, const struct model *m, const char *suffix)
+{
+    snprintf(out, n, "%s.%s", m->family->arch, suffix);
+}
+
+int model_get_int(const struct model *m, const char *suffix, int min, int max, int *out,
+                  struct err *e)
+{
+    char key[128];
+    uint32_t v;
+    key_of(key, sizeof key, m, suffix);
+    if (!gguf_get_u32(m->file, key, &v))
+        return err_set(e, ERR_FORMAT, "%s: metadata %s is missing; this is no complete %s model",
+                       gguf_name(m->file), key, m->family->arch);
+    if (v > INT_MAX || (int)v < min || (int)v > max)
+        return err_set(e, ERR_FORMAT, "%s: %s is %u, expected %d to %d", gguf_name(m->file), key, v,
+                       min, max);
+    *out = (int)v;
+    return 0;
+}
+
+bool model_get_float(const struct model *m, const char *suffix, float *out)
+{
+    char key[128];
+    key_of(key, sizeof key, m, suffix);
+    return gguf_get_f32(m->file, key, out);
+}
+
+/* ---- binding --------------------------------------------------------------------------------- */
+
+static int find(struct model *m, const char *name, int64_t n_in, int64_t n_out,
+                const struct gguf_tensor **out, struct err *e)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(m->file, name);
+    if (!t)
+        return err_set(e, ERR_FORMAT, "%s: tensor %s is missing; the file is incomplete",
+                       gguf_name(m->file), name);
+    if (t->ne[0] != n_in || t->ne[1] != n_out || t->ne[2] != 1 || t->ne[3] != 1)
+        return err_set(e, ERR_FORMAT, "%s: tensor %s is %lld x %lld, its metadata says %lld x %lld",
+                       gguf_name(m->file), name, (long long)t->ne[0], (long long)t->ne[1],
+                       (long long)n_in, (long long)n_out);
+    if (!t->data)
+        return err_set(e, ERR_FORMAT, "%s: the file ends before its tensors; download it again",
+                       gguf_name(m->file));
+    *out = t;
+    return 0;
+}
+
+static int add_item(struct model *m, struct model_load_item item, struct err *e)
+{
+    if (m->n_items == m->items_max) {
+        int max = m->items_max ? 2 * m->items_max : 64;
+        struct model_load_item *p = realloc(m->items, (size_t)max * sizeof *p);
+        if (!p) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
+        m->items = p;
+        m->items_max = max;
+    }
+    m->items[m->n_items++] = item;
+    return 0;
+}
+
+int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_source *s, int n_out,
+                      int n_in, struct err *e)
+{
+    const struct gguf_tensor *t;
+    int rc = find(m, s->name, n_in, s->n_rows ? s->n_rows : n_out, &t, e);
+    if (rc) return rc;
+    if (!blocks_readable(t->type)) {
+        const struct gguf_tensor_type *known = gguf_tensor_type(t->type);
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor %s has type %s, which cannot be run; "
+                       "use a file in Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 or F16",
+                       gguf_name(m->file), s->name, known ? known->name : "?");
+    }
+    const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type);
+    *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
+    return add_item(
+        m,
+        (struct model_load_item){.weight = w, .tensor = t, .row0 = s->row0, .rotated = s->rotated},
+        e);
+}
+
+int model_bind_vector(struct model *m, const float **v, const struct model_source *s, int n,
+                      struct err *e)
+{
+    const struct gguf_tensor *t;
+    int rc = find(m, s->name, s->n_rows ? s->n_rows : n, 1, &t, e);
+    if (rc) return rc;
+    if (!blocks_readable(t->type) || gguf_tensor_type(t->type)->block != 1)
+        return err_set(e, ERR_FORMAT, "%s: tensor %s is a vector, expected F32, F16 or BF16",
+                       gguf_name(m->file), s->name);
+    return add_item(m,
+                    (struct model_load_item){
+                        .vector = v, .tensor = t, .row0 = s->row0, .n = n, .rotated = s->rotated},
+                    e);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static const struct model_family *find_family(const struct gguf *file, struct err *e)
+{
+    struct gguf_str arch, type;
+    if (gguf_get_str(file, "general.type", &type) && type.n != 5) {
+        err_set(e, ERR_FORMAT, "%s is a GGUF file of type \"%s\", not a model", gguf_name(file),
+                gguf_show(type).text);
+        return NULL;
+    }
+    if (!gguf_get_str(file, "general.architecture", &arch)) {
+        err_set(e, ERR_FORMAT, "%s: general.architecture is missing; this is no model",
+                gguf_name(file));
+        return NULL;
+    }
+    char known[256] = "";
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const char *name = families[i]->arch;
+        if (strlen(name) == arch.n && !memcmp(name, arch.data, arch.n)) return families[i];
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", name);
+    }
+    err_set(e, ERR_FORMAT, "%s: model family \"%s\" is not known; known are: %s", gguf_name(file),
+            gguf_show(arch).text, known);
+    return NULL;
+}
+
+static void set_name(struct model *m)
+{
+    struct gguf_str s;
+    const char *path = gguf_name(m->file);
+    const char *slash = strrchr(path, '/');
+    if (gguf_get_str(m->file, "general.name", &s) && s.n > 0)
+        snprintf(m->name, sizeof m->name, "%s", gguf_show(s).text);
+    else
+        snprintf(m->name, sizeof m->name, "%s", slash ? slash + 1 : path);
+}
+
+static int read_head_dim(struct model *m, struct err *e)
+{
+    char key[128];
+    uint32_t k, v;
+    m->head_dim = m->n_embd / m->n_head;
+    key_of(key, sizeof key, m, "attention.key_length");
+    if (gguf_get_u32(m->file, key, &k)) {
+        int rc = model_get_int(m, "attention.key_length", 2, 1024, &m->head_dim, e);
+        if (rc) return rc;
+    }
+    key_of(key, sizeof key, m, "attention.value_length");
+    if (gguf_get_u32(m->file, key, &v) && v != (uint32_t)m->head_dim)
+        return err_set(e, ERR_FORMAT, "%s: keys of %d numbers but values of %u cannot be run yet",
+                       gguf_name(m->file), m->head_dim, v);
+    if (m->n_head % m->n_kv_head || m->head_dim % 2 || m->head_dim < 2)
+        return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
+                       gguf_name(m->file), m->n_head, m->n_kv_head, m->head_dim);
+    if (m->head_dim > KN_HEAD_DIM_MAX)
+        return err_set(e, ERR_FORMAT, "%s: heads of %d numbers cannot be run, %d at most",
+                       gguf_name(m->file), m->head_dim, KN_HEAD_DIM_MAX);
+    return 0;
+}
+
+/* They share a family's name with dense models (Mixtral is a "llama"), but not the tensors. */
+static int refuse_experts(const struct model *m, struct err *e)
+{
+    char key[128];
+    uint32_t v;
+    key_of(key, sizeof key, m, "expert_count");
+    if (!gguf_get_u32(m->file, key, &v) || v == 0) return 0;
+    return err_set(e, ERR_FORMAT, "%s: a mixture of %u experts cannot be run, only dense models",
+                   gguf_name(m->file), v);
+}
+
+static int refuse_parts(const struct model *m, struct err *e)
+{
+    uint32_t n;
+    if (!gguf_get_u32(m->file, "split.count", &n) || n < 2) return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s is one of %u parts of a model; join them first (llama-gguf-split --merge)",
+                   gguf_name(m->file), n);
+}
+
+static int read_vocabulary(struct model *m, struct err *e)
+{
+    struct gguf_array tokens;
+    if (!gguf_get_array(m->file, "tokenizer.ggml.tokens", &tokens) || tokens.n == 0 ||
+        tokens.n > 1 << 24)
+        return err_set(e, ERR_FORMAT, "%s: the file has no vocabulary (tokenizer.ggml.tokens)",
+                       gguf_name(m->file));
+    m->n_vocab = (int)tokens.n;
+    return 0;
+}
+
+static int read_hparams(struct model *m, struct err *e)
+{
+    const int big = 1 << 24;
+    int rc = model_get_int(m, "embedding_length", 1, big, &m->n_embd, e);
+    if (!rc) rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
+    if (!rc) rc = model_get_int(m, "attention.head_count", 1, 4096, &m->n_head, e);
+    if (!rc) rc = model_get_int(m, "feed_forward_length", 1, big, &m->n_ff, e);
+    if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
+    if (rc) return rc;
+    m->n_kv_head = m->n_head;
+    uint32_t v;
+    char key[128];
+    key_of(key, sizeof key, m, "attention.head_count_kv");
+    if (gguf_get_u32(m->file, key, &v)) {
+        rc = model_get_int(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
+        if (rc) return rc;
+    }
+    if (!model_get_float(m, "attention.layer_norm_rms_epsilon", &m->norm_eps)) m->norm_eps = 1e-5f;
+    m->embed_scale = m->residual_scale = m->logit_scale = 1.0f;
+    rc = read_head_dim(m, e);
+    if (!rc) rc = refuse_experts(m, e);
+    if (!rc) rc = refuse_parts(m, e);
+    return rc ? rc : read_vocabulary(m, e);
+}
+
+/* After the other numbers: how heads turn, and with that how large their products are. */
+static int read_rope(struct model *m, struct err *e)
+{
+    int rc = rope_init(&m->rope, m->file, m->family->arch, m->head_dim, m->n_ctx, e);
+    m->attn_scale = m->rope.magnitude * m->rope.magnitude / sqrtf((float)m->head_dim);
+    return rc;
+}
+
+static size_t bytes_of_type(const struct model *m, uint32_t type)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < m->n_items; i++)
+        if (m->items[i].weight && m->items[i].tensor->type == type)
+            bytes += m->items[i].tensor->bytes;
+    return bytes;
+}
+
+static void set_type(struct model *m)
+{
+    size_t best = 0;
+    for (int i = 0; i < m->n_items; i++) {
+        const struct gguf_tensor *t = m->items[i].tensor;
+        size_t bytes = m->items[i].weight ? bytes_of_type(m, t->type) : 0;
+        if (bytes <= best) continue;
+        best = bytes;
+        snprintf(m->type, sizeof m->type, "%s",
+                 m->as_f32 ? "F32" : gguf_tensor_type(t->type)->name);
+    }
+}
+
+/* A tensor that nobody asked for is a part of the model that would be left out of its arithmetic.
+ */
+static int refuse_unused(const struct model *m, struct err *e)
+{
+    for (size_t k = 0; k < gguf_n_tensors(m->file); k++) {
+        const struct gguf_tensor *t = gguf_tensor_at(m->file, k);
+        bool used = t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6); /* rope.c reads those */
+        for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
+        if (!used)
+            return err_set(e, ERR_FORMAT,
+                           "%s: tensor %s is no part of a %s model as it is known here; the "
+                           "file is of a kind that cannot be run",
+                           gguf_name(m->file), gguf_show(t->name).text, m->family->arch);
+    }
+    return 0;
+}
+
+int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e)
+{
+    struct model *m = calloc(1, sizeof *m);
+    int rc;
+    *out = NULL;
+    if (!m) {
+        gguf_close(file);
+        return err_set(e, ERR_FAIL, "out of memory for a model's description");
+    }
+    m->file = file;
+    m->as_f32 = as_f32;
+    rc = ERR_FORMAT;
+    m->family = find_family(file, e);
+    if (!m->family) goto fail;
+    set_name(m);
+    rc = read_hparams(m, e);
+    if (!rc) rc = read_rope(m, e);
+    if (rc) goto fail;
+    rc = ERR_FAIL;
+    m->layers = calloc((size_t)m->n_layer, sizeof *m->layers);
+    if (!m->layers) {
+        err_set(e, rc, "out of memory for a model's description");
+        goto fail;
+    }
+    rc = m->family->bind(m, e);
+    if (!rc) rc = refuse_unused(m, e);
+    if (rc) goto fail;
+    set_type(m);
+    *out = m;
+    return 0;
+fail:
+    model_close(m);
+    return rc;
+}
+
+void model_close(struct model *m)
+{
+    if (!m) return;
+    gguf_close(m->file);
+    rope_release(&m->rope);
+    free(m->layers);
+    free(m->items);
+    free(m);
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+void model_plan(struct model *m, struct arena *a)
+{
+    for (int i = 0; i < m->n_items; i++) {
+        struct model_load_item *it = &m->items[i];
+        struct kn_weight *w = it->weight;
+        void *p = w ? arena_take(a, 1, kn_weight_bytes(w->type, w->n_out, w->n_in))
+                    : arena_take(a, (size_t)it->n, sizeof(float));
+        if (!a->base) continue;
+        if (w)
+            w->data = p;
+        else
+            *it->vector = p;
+    }
+    if (m->tied) m->output = m->embedding;
+}
+
+#define ROWS_PER_PART 64 /* a multiple of KN_PANEL */
+
+/* Number r of rotated heads, as it is numbered in the file: there the n_rot numbers of a head that
+ * turn come first, pairs either side by side or half of n_rot apart; the kernels' pairs are half a
+ * head apart and those that stand still are the last of each half. */
+static int rotated_row(const struct model *m, int r)
+{
+    int half = m->head_dim / 2, n_pairs = m->rope.n_rot / 2;
+    int head = r / m->head_dim * m->head_dim, i = r % half, second = r % m->head_dim / half;
+    if (i >= n_pairs) return head + m->rope.n_rot + i - n_pairs + second * (half - n_pairs);
+    return head + (m->family->rope_pairs ? 2 * i + second : i + second * n_pairs);
+}
+
+static int source_row(const struct model *m, const struct model_load_item *it, int r)
+{
+    return it->row0 + (it->rotated ? rotated_row(m, r) : r);
+}
+
+struct load_job {
+    const struct model *m;
+    const struct model_load_item *it;
+};
+
+/* Rows [r0, end) of the item's matrix, as rows 0, 1, … of w. */
+static void load_range(const struct kn_weight *w, const struct model *m,
+                       const struct model_load_item *it, int r0, int end)
+{
+    const struct gguf_tensor_type *type = gguf_tensor_type(it->tensor->type);
+    size_t row_bytes = (size_t)w->n_in / (size_t)type->block * (size_t)type->block_bytes;
+    for (int r = r0; r < end; r++) {
+        size_t row = (size_t)source_row(m, it, r);
+        const char *src = (const char *)it->tensor->data + row * row_bytes;
+        blocks_pack(w, r - r0, type->id, src);
+    }
+}
+
+/* The same rows as a matrix of their own. r0 is a multiple of KN_PANEL. */
+static struct kn_weight range_of(const struct kn_weight *w, int r0, int end)
+{
+    size_t before = kn_weight_bytes(w->type, r0, w->n_in);
+    return (struct kn_weight){w->type, end - r0, w->n_in, (const char *)w->data + before};
+}
+
+static void load_rows(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct load_job *job = ctx;
+    const struct kn_weight *w = job->it->weight;
+    int r0 = part * ROWS_PER_PART;
+    int end = w->n_out - r0 < ROWS_PER_PART ? w->n_out : r0 + ROWS_PER_PART;
+    struct kn_weight rows = range_of(w, r0, end);
+    load_range(&rows, job->m, job->it, r0, end);
+}
+
+static void load_vector(float *out, const struct model *m, const struct model_load_item *it)
+{
+    const struct gguf_tensor *t = it->tensor;
+    size_t bytes = (size_t)gguf_tensor_type(t->type)->block_bytes;
+    for (int i = 0; i < it->n; i++)
+        blocks_to_float(out + i, t->type,
+                        (const char *)t->data + (size_t)source_row(m, it, i) * bytes, 1);
+}
+
+int64_t model_item_bytes(const struct model_load_item *it)
+{
+    int64_t rows = it->weight ? it->weight->n_out : it->n;
+    return (int64_t)it->tensor->bytes / (it->weight ? it->tensor->ne[1] : it->tensor->ne[0]) * rows;
+}
+
+void model_load_item(const struct model *m, int i, struct pool *p)
+{
+    const struct model_load_item *it = &m->items[i];
+    struct load_job job = {m, it};
+    if (it->weight)
+        pool_run(p, (it->weight->n_out + ROWS_PER_PART - 1) / ROWS_PER_PART, load_rows, &job);
+    else
+        load_vector((float *)*it->vector, m, it);
+}
+
+int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
+               void *ctx, struct err *e)
+{
+    int64_t done = 0, total = 0;
+    for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
+    for (int i = 0; i < m->n_items; i++) {
+        model_load_item(m, i, p);
+        done += model_item_bytes(&m->items[i]);
+        if (progress && progress(ctx, done, total))
+            return err_set(e, ERR_STOP, "loading was interrupted");
+    }
+    gguf_forget_data(m->file);
+    return 0;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+struct hold_job {
+    const struct model *m;
+    const struct model_load_item *it; /* NULL: part i is item i, and one panel is enough */
+    atomic_bool differs;
+};
+
+static bool holds_panel(const struct model *m, const struct model_load_item *it, int panel)
+{
+    const struct kn_weight *w = it->weight;
+    int r0 = panel * KN_PANEL;
+    int end = w->n_out - r0 < KN_PANEL ? w->n_out : r0 + KN_PANEL;
+    struct kn_weight held = range_of(w, r0, end), now = held;
+    size_t bytes = kn_weight_bytes(w->type, end - r0, w->n_in);
+    void *p = calloc(1, bytes);
+    if (!p) return false;
+    now.data = p;
+    load_range(&now, m, it, r0, end);
+    bool same = !memcmp(held.data, p, bytes);
+    free(p);
+    return same;
+}
+
+static bool holds_vector(const struct model *m, const struct model_load_item *it)
+{
+    float *now = calloc((size_t)it->n, sizeof *now);
+    if (!now) return false;
+    load_vector(now, m, it);
+    bool same = !memcmp(*it->vector, now, (size_t)it->n * sizeof *now);
+    free(now);
+    return same;
+}
+
+static void compare(void *ctx, int part, int thread)
+{
+    (void)thread;
+    struct hold_job *job = ctx;
+    const struct model_load_item *it = job->it ? job->it : &job->m->items[part];
+    int n_panels = it->weight ? (it->weight->n_out + KN_PANEL - 1) / KN_PANEL : 1;
+    int panel = job->it ? part : (int)((int64_t)part * 7919 % n_panels); /* here and there */
+    bool same = it->weight ? holds_panel(job->m, it, panel) : holds_vector(job->m, it);
+    if (!same) atomic_store(&job->differs, true);
+}
+
+bool model_holds(const struct model *m, struct pool *p, bool all)
+{
+    struct hold_job job = {.m = m};
+    if (!all) pool_run(p, m->n_items, compare, &job);
+    for (int i = 0; all && i < m->n_items; i++) {
+        job.it = &m->items[i];
+        const struct kn_weight *w = job.it->weight;
+        pool_run(p, w ? (w->n_out + KN_PANEL - 1) / KN_PANEL : 1, compare, &job);
+    }
+    return !atomic_load(&job.differs);
+}

@@ -1,0 +1,125 @@
+/* model: hyper-parameters and weights of one transformer, bound by name and checked once.
+ *
+ * model_open reads metadata, lets the family bind its tensors and checks every shape; no weight is
+ * read. model_plan then counts the bytes, model_load copies the weights into the layout the kernels
+ * read (kernels.h), after which the file's pages are let go: weights are in memory once.
+ *
+ * Rows of Q and K are put into the kernels' rotate-half order, in which number i of a head turns
+ * with i + head_dim / 2: families that rotate neighbouring pairs (GGUF "llama") or only the first
+ * n_rot numbers of a head need nothing more. It is also the order retaining heads are trained in.
+ *
+ * What only some families have is a pointer that is NULL, or a number that changes nothing, in all
+ * others: forward.c asks for the part, never for the family. */
+#ifndef RETAIN_RUNTIME_MODEL_MODEL_H
+#define RETAIN_RUNTIME_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "kernels/kernels.h"
+#include "runtime/model/gguf.h"
+#include "runtime/model/rope.h"
+
+struct pool;
+
+#define MODEL_LAYERS_MAX 256
+
+struct model_layer {
+    const float *attn_norm, *ffn_norm; /* [n_embd] */
+    struct kn_weight q, k, v;          /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
+    struct kn_weight o;                /* [n_embd][n_head * head_dim] */
+    struct kn_weight gate, up;         /* [n_ff][n_embd] */
+    struct kn_weight down;             /* [n_embd][n_ff] */
+    /* Optional. Biases are added to a matrix's output. */
+    const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
+    const float *q_norm, *k_norm; /* [head_dim] RMSNorm of every head, before RoPE */
+};
+
+/* Where a matrix or vector comes from: a tensor, or a range of its rows. */
+struct model_source {
+    const char *name;
+    int row0, n_rows; /* of n_rows rows, those from row0 on; n_rows 0: all there are */
+    bool rotated;     /* rows of heads that are rotated, to be put into the kernels' order */
+};
+
+/* One matrix or vector to be loaded from the file. */
+struct model_load_item {
+    struct kn_weight *weight; /* a matrix, or NULL for */
+    const float **vector;     /* a vector of floats */
+    const struct gguf_tensor *tensor;
+    int row0, n; /* rows of the tensor; numbers of a vector */
+    bool rotated;
+};
+
+struct model {
+    struct gguf *file;
+    const struct model_family *family;
+    bool as_f32; /* matrices are expanded to float32 */
+    char name[96];
+    char type[16]; /* of most weights: "Q4_0" */
+    int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
+    int n_ctx; /* positions it was trained on */
+    float norm_eps;
+    struct rope rope;
+    float attn_scale;     /* of the products of queries and keys; usually 1 / sqrt(head_dim) */
+    float embed_scale;    /* of embeddings; usually 1, like the next two */
+    float residual_scale; /* of what attention and feed-forward add to the residual stream */
+    float logit_scale;
+    struct kn_weight embedding; /* [n_vocab][n_embd] */
+    struct kn_weight output;    /* [n_vocab][n_embd] */
+    bool tied;                  /* output is the embedding */
+    const float *output_norm;
+    const float *output_bias; /* or NULL */
+    struct model_layer *layers;
+    struct model_load_item *items;
+    int n_items, items_max;
+};
+
+/* A family of models: the value of general.architecture and how its tensors are bound. */
+struct model_family {
+    const char *arch;
+    bool rope_pairs; /* its files keep rows that turn together side by side */
+    int (*bind)(struct model *m, struct err *e);
+};
+
+/* Takes ownership of `file` in every case. ERR_FORMAT for what is not understood. as_f32: matrices
+ * are expanded to float32, exactly (option --weights f32). */
+int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
+void model_close(struct model *m);
+
+/* Takes the weights' memory from `a`; on an arena that only plans, weights already loaded stay. */
+void model_plan(struct model *m, struct arena *a);
+
+/* After model_plan on a backed arena: fills it, in parallel. progress as in engine_open. */
+int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
+               void *ctx, struct err *e);
+
+/* Are the weights in memory those that model_load would put there? Looks at the vectors and at one
+ * panel of every matrix, or at all of them. */
+bool model_holds(const struct model *m, struct pool *p, bool all);
+
+/* The parts of model_load: fills one item, whose memory was set; and how much of the file that
+ * reads.
+ */
+void model_load_item(const struct model *m, int i, struct pool *p);
+int64_t model_item_bytes(const struct model_load_item *it);
+
+/* ---- for families --------------------------------------------------------------------------- */
+
+/* Binds a matrix [n_out][n_in], or a vector of n numbers. */
+int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_source *s, int n_out,
+                      int n_in, struct err *e);
+int model_bind_vector(struct model *m, const float **v, const struct model_source *s, int n,
+                      struct err *e);
+
+/* Metadata "ARCH.suffix"; ERR_FORMAT when it is missing or outside [min, max]. */
+int model_get_int(const struct model *m, const char *suffix, int min, int max, int *out,
+                  struct err *e);
+bool model_get_float(const struct model *m, const char *suffix, float *out);
+
+extern const struct model_family family_llama, family_minicpm, family_phi3, family_qwen2,
+    family_qwen3;
+
+#endif

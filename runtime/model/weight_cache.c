@@ -1,0 +1,384 @@
+#include "runtime/model/weight_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SUFFIX ".packed"
+#define PART   SUFFIX ".part" /* being written, or left by who was killed while writing */
+
+/* The end of the file, behind the weights, which so begin at a page. Numbers are the machine's. */
+struct footer {
+    char magic[8];
+    uint64_t version;
+    uint64_t bytes; /* of weights */
+    struct store_model model;
+    uint8_t digest[STORE_DIGEST_BYTES]; /* of all above */
+};
+
+_Static_assert(sizeof(struct footer) == 24 + sizeof(struct store_model) + STORE_DIGEST_BYTES,
+               "no byte of it is undefined");
+
+static const char magic[8] = "retainpk";
+/* Of the footer: whether the weights' layout is today's is seen by model_holds. */
+#define VERSION 1
+
+static void footer_digest(const struct footer *f, uint8_t out[STORE_DIGEST_BYTES])
+{
+    store_digest(out, f, offsetof(struct footer, digest));
+}
+
+static bool footer_is_whole(const struct footer *f)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    footer_digest(f, digest);
+    return !memcmp(f->magic, magic, sizeof magic) && f->version == VERSION &&
+           !memcmp(f->digest, digest, sizeof digest) && f->bytes > 0 &&
+           memchr(f->model.path, 0, sizeof f->model.path);
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static int64_t ns_of(struct timespec t)
+{
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* A file of this user's that says of itself what is true. */
+static bool read_copy(struct weight_cache *out, int fd)
+{
+    struct footer f;
+    struct stat st;
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
+    off_t bytes = st.st_size - (off_t)sizeof f;
+    if (bytes <= 0 || pread(fd, &f, sizeof f, bytes) != (ssize_t)sizeof f) return false;
+    if (!footer_is_whole(&f) || f.bytes != (uint64_t)bytes) return false;
+    out->model = f.model;
+    out->bytes = (size_t)f.bytes;
+    out->used_ns = ns_of(st.st_mtim);
+    return true;
+}
+
+static int open_copy(struct weight_cache *out)
+{
+    int fd = open(out->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || read_copy(out, fd)) return fd;
+    close(fd);
+    return -1;
+}
+
+static bool join(char out[4096], const char *dir, const char *name)
+{
+    int n = snprintf(out, 4096, "%s/%s", dir, name);
+    return n > 0 && n < 4096;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), n_end = strlen(end);
+    return n > n_end && !strcmp(name + n - n_end, end);
+}
+
+/* One model file has one copy: DIR/NAME-16 digits of its path.packed */
+static bool place_of(char out[4096], const char *dir, const char *model)
+{
+    uint8_t digest[STORE_DIGEST_BYTES];
+    char hex[2 * STORE_DIGEST_BYTES + 1];
+    const char *slash = strrchr(model, '/');
+    store_digest(digest, model, strlen(model));
+    store_digest_hex(hex, digest);
+    int n = snprintf(out, 4096, "%s/%.100s-%.16s" SUFFIX, dir, slash ? slash + 1 : model, hex);
+    return n > 0 && n < 4096;
+}
+
+bool weight_cache_find(struct weight_cache *out, const char *dir, const struct store_model *now)
+{
+    *out = (struct weight_cache){0};
+    if (!place_of(out->path, dir, now->path)) return false;
+    int fd = open_copy(out);
+    if (fd >= 0) close(fd);
+    bool same = fd >= 0 && !strcmp(out->model.path, now->path) && out->model.size == now->size &&
+                out->model.mtime_ns == now->mtime_ns && out->model.inode == now->inode;
+    if (!same) out->bytes = 0;
+    return same;
+}
+
+int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weight_cache *p),
+                      void *ctx)
+{
+    DIR *d = opendir(dir);
+    int rc = 0;
+    if (!d) return 0;
+    for (struct dirent *entry; !rc && (entry = readdir(d));) {
+        struct weight_cache p = {0};
+        if (!ends_with(entry->d_name, SUFFIX) || !join(p.path, dir, entry->d_name)) continue;
+        int fd = open_copy(&p);
+        if (fd < 0) continue;
+        close(fd);
+        rc = each(ctx, &p);
+    }
+    closedir(d);
+    return rc;
+}
+
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+#define PART_BYTES ((size_t)64 << 20) /* between two looks at whether to stop */
+
+/* Kernels before 5.14 do not know MADV_POPULATE_READ: then pages come when they are first used. For
+ * others MADV_WILLNEED would only be in the way: what it reads ahead comes in smaller pages. */
+static int bring_in(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
+                    struct err *e)
+{
+    madvise(a->base, a->bytes, MADV_HUGEPAGE);
+    for (size_t at = 0; at < a->bytes; at += PART_BYTES) {
+        size_t n = a->bytes - at < PART_BYTES ? a->bytes - at : PART_BYTES;
+        if (madvise(a->base + at, n, MADV_POPULATE_READ)) madvise(a->base + at, n, MADV_WILLNEED);
+        if (progress && progress(ctx, (int64_t)(at + n), (int64_t)a->bytes))
+            return err_set(e, ERR_STOP, "loading was interrupted");
+    }
+    return 0;
+}
+
+int weight_cache_map(const struct weight_cache *p, struct arena *a, size_t bytes,
+                     int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e)
+{
+    struct weight_cache now = *p;
+    *a = (struct arena){.tag = a->tag};
+    int fd = open_copy(&now);
+    if (fd < 0) return 0;
+    void *base = MAP_FAILED;
+    if (now.bytes == bytes) base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    futimens(fd, NULL);
+    close(fd);
+    if (base == MAP_FAILED) return 0;
+    a->base = base;
+    a->bytes = bytes;
+    int rc = bring_in(a, progress, ctx, e);
+    if (rc) arena_release(a);
+    return rc;
+}
+
+void weight_cache_remove(const struct weight_cache *p)
+{
+    unlink(p->path);
+}
+
+/* ---- room ------------------------------------------------------------------------------------ */
+
+struct room {
+    uint64_t used;              /* by all copies */
+    struct weight_cache oldest; /* of them */
+    const char *but;            /* path of the copy that does not count */
+};
+
+static int count_copy(void *ctx, const struct weight_cache *p)
+{
+    struct room *r = ctx;
+    if (!strcmp(p->path, r->but)) return 0;
+    r->used += p->bytes;
+    if (r->oldest.bytes == 0 || p->used_ns < r->oldest.used_ns) r->oldest = *p;
+    return 0;
+}
+
+/* The folder, or the nearest one above it that is there. */
+static void nearest_folder(char out[4096], const char *dir)
+{
+    snprintf(out, 4096, "%s", dir);
+    for (char *slash; access(out, F_OK) && (slash = strrchr(out, '/')) && slash > out;) *slash = 0;
+}
+
+/* Bytes that copies may take; *used: those they do, without the one at `but`. */
+static int allowed_bytes(const char *dir, struct room *r, uint64_t *allowed, struct err *e)
+{
+    char folder[4096];
+    struct statvfs fs;
+    struct stat st;
+    nearest_folder(folder, dir);
+    errno = ENOTDIR;
+    if (stat(folder, &st) || !S_ISDIR(st.st_mode) || access(folder, W_OK) || statvfs(folder, &fs))
+        return err_set(e, ERR_FAIL, "%s cannot be written: %s", folder, strerror(errno));
+    weight_cache_list(dir, count_copy, r);
+    *allowed = ((uint64_t)fs.f_bavail * fs.f_frsize + r->used) / 4;
+    return 0;
+}
+
+int weight_cache_room(const char *dir, size_t bytes, struct err *e)
+{
+    struct room r = {.but = ""};
+    uint64_t allowed;
+    int rc = allowed_bytes(dir, &r, &allowed, e);
+    if (rc || bytes <= allowed) return rc;
+    return err_set(e, ERR_FAIL,
+                   "%zu bytes of weights, and %s has room for %llu (a quarter of what is free)",
+                   bytes, dir, (unsigned long long)allowed);
+}
+
+/* Removes what was not used for the longest time until `bytes` more may be kept beside the rest. */
+static bool make_room(const char *dir, const char *place, size_t bytes)
+{
+    for (;;) {
+        struct room r = {.but = place};
+        uint64_t allowed;
+        if (allowed_bytes(dir, &r, &allowed, NULL) || bytes > allowed) return false;
+        if (r.used + bytes <= allowed) return true;
+        if (unlink(r.oldest.path)) return false;
+    }
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* At the disk before more is written, so that giving up is prompt. */
+#define WRITE_BYTES ((size_t)16 << 20)
+
+struct weight_cache_writer {
+    pthread_t thread;
+    atomic_bool stop;
+    char dir[4096], place[4096], part[4096 + sizeof PART]; /* the copy's folder, and names of it */
+    const struct arena *weights;
+    struct footer footer;
+};
+
+static bool write_bytes(int fd, const void *bytes, size_t n)
+{
+    for (const char *p = bytes; n > 0;) {
+        ssize_t done = write(fd, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+static bool write_weights(struct weight_cache_writer *w, int fd)
+{
+    const struct arena *a = w->weights;
+    for (size_t at = 0; at < a->bytes; at += WRITE_BYTES) {
+        size_t n = a->bytes - at < WRITE_BYTES ? a->bytes - at : WRITE_BYTES;
+        if (atomic_load(&w->stop) || !write_bytes(fd, a->base + at, n) || fdatasync(fd))
+            return false;
+    }
+    return true;
+}
+
+static void make_folders(char *dir)
+{
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(dir, 0700);
+        *slash = '/';
+    }
+    mkdir(dir, 0700);
+}
+
+/* The file to write to, emptied, that this program alone has now; -1: another one is writing. */
+static int open_part(const char *path)
+{
+    struct stat mine, named;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0) return -1;
+    /* Who had it until now may have given it another name, or none. */
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &named) &&
+        mine.st_dev == named.st_dev && mine.st_ino == named.st_ino && !ftruncate(fd, 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void remove_part(const char *path)
+{
+    int fd = open_part(path);
+    if (fd < 0) return;
+    unlink(path);
+    close(fd);
+}
+
+/* What programs that were killed have left. */
+static void remove_parts(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d) return;
+    for (struct dirent *entry; (entry = readdir(d));) {
+        char path[4096];
+        if (ends_with(entry->d_name, PART) && join(path, dir, entry->d_name)) remove_part(path);
+    }
+    closedir(d);
+}
+
+static void *write_copy(void *arg)
+{
+    struct weight_cache_writer *w = arg;
+    setpriority(PRIO_PROCESS, 0, 10); /* of this thread: on Linux it has a number of its own */
+    make_folders(w->dir);
+    remove_parts(w->dir);
+    if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;
+    int fd = open_part(w->part);
+    if (fd < 0) return NULL;
+    bool ok = write_weights(w, fd) && write_bytes(fd, &w->footer, sizeof w->footer) && !fsync(fd) &&
+              !rename(w->part, w->place);
+    if (ok)
+        fchmod(fd, 0400);
+    else
+        unlink(w->part);
+    close(fd);
+    return NULL;
+}
+
+static struct weight_cache_writer *writer_new(const char *dir, const struct store_model *model,
+                                              const struct arena *a)
+{
+    struct weight_cache_writer *w = calloc(1, sizeof *w);
+    if (!w) return NULL;
+    int n = snprintf(w->dir, sizeof w->dir, "%s", dir);
+    if (n < 0 || (size_t)n >= sizeof w->dir || !place_of(w->place, dir, model->path)) {
+        free(w);
+        return NULL;
+    }
+    snprintf(w->part, sizeof w->part, "%s%s", w->place, PART + strlen(SUFFIX));
+    w->weights = a;
+    w->footer.version = VERSION;
+    w->footer.bytes = a->bytes;
+    w->footer.model = *model;
+    memcpy(w->footer.magic, magic, sizeof magic);
+    footer_digest(&w->footer, w->footer.digest);
+    return w;
+}
+
+struct weight_cache_writer *weight_cache_write_begin(const char *dir,
+                                                     const struct store_model *model,
+                                                     const struct arena *a)
+{
+    struct weight_cache_writer *w = writer_new(dir, model, a);
+    sigset_t all, before;
+    if (!w) return NULL;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&w->thread, NULL, write_copy, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!failed) return w;
+    free(w);
+    return NULL;
+}
+
+void weight_cache_write_end(struct weight_cache_writer *w)
+{
+    if (!w) return;
+    atomic_store(&w->stop, true);
+    pthread_join(w->thread, NULL);
+    free(w);
+}

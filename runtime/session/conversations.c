@@ -1,0 +1,455 @@
+#include "runtime/session/conversations.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "runtime/model/weight_cache.h"
+#include "runtime/session/transfer.h"
+#include "store/store.h"
+
+struct conversations {
+    struct store *store; /* NULL in private mode */
+    char *path;
+    struct store_key key; /* .ask NULL = nobody can be asked */
+};
+
+_Static_assert(sizeof((struct conversations_entry *)0)->name == STORE_NAME_MAX,
+               "names are copied whole");
+
+int conversations_open(struct conversations **out, const char *path, struct err *e)
+{
+    return conversations_open_key(out, path, NULL, e);
+}
+
+int conversations_open_key(struct conversations **out, const char *path,
+                           const struct conversations_key *k, struct err *e)
+{
+    int rc = 0;
+    *out = NULL;
+    struct conversations *l = calloc(1, sizeof *l);
+    if (!l) return err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
+    if (k) l->key = (struct store_key){k->ask, k->ctx, k->encrypt};
+    if (path) l->path = strdup(path);
+    if (path && !l->path)
+        rc = err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
+    if (path && !rc) rc = store_open_key(&l->store, path, k ? &l->key : NULL, e);
+    if (rc) goto fail;
+    *out = l;
+    return 0;
+fail:
+    conversations_close(l);
+    return rc;
+}
+
+void conversations_close(struct conversations *l)
+{
+    if (!l) return;
+    store_close(l->store);
+    free(l->path);
+    free(l);
+}
+
+bool conversations_is_encrypted(const struct conversations *l)
+{
+    return l->store && store_is_encrypted(l->store);
+}
+
+_Static_assert(CONVERSATIONS_PASSPHRASE_MAX == STORE_PASSPHRASE_MAX,
+               "passphrases are copied whole");
+
+bool conversations_probe(const char *path, bool *fresh)
+{
+    return store_probe(path, fresh);
+}
+
+bool conversations_is_missing(const char *path)
+{
+    return *path && access(path, F_OK) && errno == ENOENT;
+}
+
+char *conversations_secret_new(void)
+{
+    return store_secret_new();
+}
+
+void conversations_secret_free(char *secret)
+{
+    store_secret_free(secret);
+}
+
+struct store *conversations_store(struct conversations *l)
+{
+    return l->store;
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+struct list_walk {
+    struct store *store;
+    int (*each)(void *ctx, const struct conversations_entry *c);
+    void *ctx;
+    struct err *e;
+};
+
+static int add_tag(void *ctx, const char *tag)
+{
+    struct conversations_entry *entry = ctx;
+    size_t n = strlen(entry->tags);
+    if (n + strlen(tag) + 3 > sizeof entry->tags) return 0;
+    snprintf(entry->tags + n, sizeof entry->tags - n, "%s#%s", n ? " " : "", tag);
+    return 0;
+}
+
+static int list_one(void *ctx, const struct store_conversation *c)
+{
+    const struct list_walk *w = ctx;
+    struct conversations_entry entry = {.updated_ms = c->updated_ms,
+                                        .n_turns = c->n_turns,
+                                        .n_tokens = c->n_tokens,
+                                        .cache_bytes = c->cache_bytes};
+    memcpy(entry.name, c->name, sizeof entry.name);
+    memcpy(entry.title, c->title, sizeof entry.title);
+    int rc = c->has_tags ? store_tag_each(w->store, c->id, add_tag, &entry, w->e) : 0;
+    return rc ? rc : w->each(w->ctx, &entry);
+}
+
+int conversations_list(struct conversations *l,
+                       int (*each)(void *ctx, const struct conversations_entry *c), void *ctx,
+                       struct err *e)
+{
+    return conversations_list_tagged(l, NULL, each, ctx, e);
+}
+
+int conversations_list_tagged(struct conversations *l, const char *tag,
+                              int (*each)(void *ctx, const struct conversations_entry *c),
+                              void *ctx, struct err *e)
+{
+    struct list_walk w = {l->store, each, ctx, e};
+    if (!l->store) return 0;
+    return tag ? store_tagged_each(l->store, tag, list_one, &w, e)
+               : store_conversation_list(l->store, list_one, &w, e);
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+
+#define N_NEAREST 3
+
+struct nearest {
+    const char *name;
+    int n;
+    struct {
+        char name[STORE_NAME_MAX];
+        int distance;
+    } best[N_NEAREST];
+};
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Levenshtein distance over bytes, upper and lower case alike. */
+static int distance(const char *a, const char *b)
+{
+    int row[STORE_NAME_MAX];
+    int n_b = (int)strnlen(b, STORE_NAME_MAX - 1);
+    for (int j = 0; j <= n_b; j++) row[j] = j;
+    for (int i = 1; a[i - 1] && i < STORE_NAME_MAX; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n_b; j++) {
+            int best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n_b];
+}
+
+static int keep_near(void *ctx, const struct store_conversation *c)
+{
+    struct nearest *k = ctx;
+    int d = distance(k->name, c->name);
+    size_t n = strlen(k->name), most = n > strlen(c->name) ? n : strlen(c->name);
+    bool begins = n > 0 && !strncmp(c->name, k->name, n); /* "holi" for "holiday plans" */
+    if (begins) d = 1;
+    if ((size_t)d * 2 > most + 1) return 0;
+    int at = k->n;
+    while (at > 0 && k->best[at - 1].distance > d) at--;
+    if (at == N_NEAREST) return 0;
+    if (k->n < N_NEAREST) k->n++;
+    memmove(&k->best[at + 1], &k->best[at], (size_t)(k->n - 1 - at) * sizeof k->best[0]);
+    memcpy(k->best[at].name, c->name, sizeof c->name);
+    k->best[at].distance = d;
+    return 0;
+}
+
+static int no_such(struct conversations *l, const char *name, struct err *e)
+{
+    struct nearest k = {.name = name};
+    struct str names = {0};
+    if (l->store) store_conversation_list(l->store, keep_near, &k, NULL);
+    for (int i = 0; i < k.n; i++)
+        str_printf(&names, "%s'%s'", i == 0 ? "; did you mean " : " or ", k.best[i].name);
+    if (k.n == 0)
+        str_puts(&names,
+                 l->store ? "; `retain list` shows all" : "; nothing is saved with --private");
+    int rc = err_set(e, ERR_FAIL, "there is no conversation '%.*s'%s%s", STORE_NAME_MAX, name,
+                     str_get(&names), k.n ? "?" : "");
+    str_release(&names);
+    return rc;
+}
+
+static int find(struct conversations *l, const char *name, struct store_conversation *out,
+                struct err *e)
+{
+    int rc = l->store ? store_conversation_find(l->store, name, out, e) : 0;
+    if (rc == 0) return no_such(l, name, e);
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+struct message_walk {
+    int (*each)(void *ctx, const struct conversations_message *m);
+    void *ctx;
+    int64_t position;
+};
+
+static const enum chat_role roles[] = {
+    [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
+
+static int message_one(void *ctx, const struct store_message *m)
+{
+    struct message_walk *w = ctx;
+    struct conversations_message out = {.role = roles[m->role],
+                                        .text = m->text,
+                                        .n_text = m->n_text,
+                                        .position = w->position,
+                                        .n_tokens = (int64_t)m->n_tokens,
+                                        .partial = m->seq < 0,
+                                        .settings = m->settings};
+    w->position += out.n_tokens;
+    return w->each(w->ctx, &out);
+}
+
+int conversations_messages(struct conversations *l, const char *name,
+                           int (*each)(void *ctx, const struct conversations_message *m), void *ctx,
+                           struct err *e)
+{
+    struct message_walk w = {each, ctx, 0};
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_message_each(l->store, c.id, message_one, &w, e);
+}
+
+int conversations_rename(struct conversations *l, const char *name, const char *new_name,
+                         struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_conversation_rename(l->store, c.id, new_name, e);
+}
+
+int conversations_tag(struct conversations *l, const char *name, const char *tag, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : store_tag_add(l->store, c.id, tag, e);
+}
+
+int conversations_untag(struct conversations *l, const char *name, const char *tag, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    rc = store_tag_remove(l->store, c.id, tag, e);
+    return rc == 0 ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
+}
+
+int conversations_retag(struct conversations *l, const char *name, const char *words, struct err *e)
+{
+    int rc = 0;
+    for (words += strspn(words, " ,"); *words && !rc; words += strspn(words, " ,")) {
+        char tag[STORE_TAG_MAX + 1];
+        bool off = *words == '-';
+        words += off;
+        words += *words == '#';
+        size_t n = strcspn(words, " ,");
+        snprintf(tag, sizeof tag, "%.*s", (int)(n < sizeof tag ? n : sizeof tag - 1), words);
+        rc = (off ? conversations_untag : conversations_tag)(l, name, tag, e);
+        words += n;
+    }
+    return rc;
+}
+
+static int nothing_saved(struct err *e)
+{
+    return err_set(e, ERR_FAIL, "nothing is saved with --private");
+}
+
+/* ---- deleting -------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Runs a change of a conversation that nobody else has open. */
+static int alone(struct conversations *l, const char *name,
+                 int (*change)(struct store *s, int64_t id, struct err *e), struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    bool had = store_holds(l->store, c.id); /* the conversation on this program's screen */
+    rc = had ? 0 : store_lock(l->store, c.id, e);
+    if (rc) return rc;
+    rc = change(l->store, c.id, e);
+    if (!had) store_unlock(l->store, c.id);
+    return rc;
+}
+
+int conversations_delete(struct conversations *l, const char *name, struct err *e)
+{
+    struct err ignored;
+    int64_t n;
+    int rc = alone(l, name, store_conversation_delete, e);
+    if (rc == 0)
+        store_purge(l->store, now_ms() - (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n,
+                    &ignored);
+    return rc;
+}
+
+int conversations_restore(struct conversations *l, const char *name, const char *new_name,
+                          struct err *e)
+{
+    return l->store ? store_conversation_restore(l->store, name, new_name, e) : nothing_saved(e);
+}
+
+int conversations_drop_cache(struct conversations *l, const char *name, struct err *e)
+{
+    return alone(l, name, store_cache_drop, e);
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search_walk {
+    int (*each)(void *ctx, const struct conversations_hit *h);
+    void *ctx;
+};
+
+static int search_one(void *ctx, const struct store_hit *h)
+{
+    const struct search_walk *w = ctx;
+    struct conversations_hit out = {.name = h->conversation->name,
+                                    .title = h->conversation->title,
+                                    .message = h->seq,
+                                    .role = roles[h->role],
+                                    .created_ms = h->created_ms,
+                                    .snippet = h->snippet};
+    return w->each(w->ctx, &out);
+}
+
+int conversations_search(struct conversations *l, const char *text,
+                         int (*each)(void *ctx, const struct conversations_hit *h), void *ctx,
+                         struct err *e)
+{
+    struct search_walk w = {each, ctx};
+    return l->store ? store_search(l->store, text, search_one, &w, e) : 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int conversations_export(struct conversations *l, const char *name, bool markdown, struct str *out,
+                         int64_t *n_damaged, struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    if (rc) return rc;
+    return (markdown ? transfer_markdown : transfer_json)(l->store, &c, out, n_damaged, e);
+}
+
+int conversations_export_cache(struct conversations *l, const char *name, const char *path,
+                               struct err *e)
+{
+    struct store_conversation c;
+    int rc = find(l, name, &c, e);
+    return rc ? rc : transfer_database(l->store, &c, path, e);
+}
+
+int conversations_import(struct conversations *l, const char *path, const char *new_name,
+                         void (*each)(void *ctx, const char *name), void *ctx, struct err *e)
+{
+    struct store_key key = l->key;
+    key.encrypt = false;
+    if (!l->store) return nothing_saved(e);
+    return transfer_import(l->store, path, new_name, key.ask ? &key : NULL, each, ctx, e);
+}
+
+/* ---- care ------------------------------------------------------------------------------------ */
+
+int conversations_check(struct conversations *l, struct err *e)
+{
+    return l->store ? store_check(l->store, e) : 0;
+}
+
+static int64_t file_bytes(const struct conversations *l)
+{
+    struct stat st;
+    return stat(l->path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+int conversations_compact(struct conversations *l, struct conversations_size *out, struct err *e)
+{
+    *out = (struct conversations_size){0};
+    if (!l->store) return 0;
+    out->bytes_before = file_bytes(l);
+    int rc = store_purge(l->store, INT64_MAX, &out->n_purged, e);
+    if (rc == 0) rc = store_compact(l->store, e);
+    out->bytes_after = file_bytes(l);
+    return rc;
+}
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+struct model_walk {
+    const char *packed;
+    int (*each)(void *ctx, const struct conversations_model *m);
+    void *ctx;
+};
+
+static int model_one(void *ctx, const struct store_model *m)
+{
+    struct model_walk *w = ctx;
+    struct conversations_model out = {.path = m->path, .size = m->size};
+    struct stat st;
+    store_digest_hex(out.digest, m->digest);
+    if (stat(m->path, &st))
+        out.state = CONVERSATIONS_MODEL_MISSING;
+    else if (st.st_size != m->size || (int64_t)st.st_ino != m->inode ||
+             st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec != m->mtime_ns)
+        out.state = CONVERSATIONS_MODEL_TOUCHED;
+    struct weight_cache copy;
+    if (w->packed && weight_cache_find(&copy, w->packed, m)) out.packed_bytes = (int64_t)copy.bytes;
+    return w->each(w->ctx, &out);
+}
+
+int conversations_models(struct conversations *l, const char *packed,
+                         int (*each)(void *ctx, const struct conversations_model *m), void *ctx,
+                         struct err *e)
+{
+    struct model_walk w = {packed, each, ctx};
+    return l->store ? store_model_list(l->store, model_one, &w, e) : 0;
+}

@@ -1,0 +1,159 @@
+/* Going back: to the end of a turn, to another answer, to a branch. What is stored is cut first;
+ * then the session becomes what is left of it. */
+#include "runtime/session/session_parts.h"
+
+#include <stdio.h>
+
+/* Where the transcript is cut to end with `turn`. */
+struct cut {
+    size_t n_messages;
+    int64_t n_tokens;
+    bool has_point;
+    struct save_point point;
+};
+
+static struct cut cut_messages(const struct session *s, size_t n_messages)
+{
+    struct cut c = {.n_messages = n_messages};
+    if (n_messages) c.n_tokens = s->messages[n_messages - 1].end;
+    c.has_point = c.n_tokens > 0 && s->save && save_point(s->save, c.n_tokens, &c.point);
+    return c;
+}
+
+static struct cut cut_turn(const struct session *s, int64_t turn)
+{
+    size_t i = 0;
+    int64_t n_turns = 0;
+    for (; i < s->n_messages; i++)
+        if (s->messages[i].role == CHAT_USER && n_turns++ == turn) break;
+    return cut_messages(s, i);
+}
+
+static int64_t cost_of(const struct cut *c)
+{
+    /* The last token stays pending: it is run with whatever comes next. */
+    int64_t n = c->n_tokens - 1 - (c->has_point ? c->point.n_run : 0);
+    return n > 0 ? n : 0;
+}
+
+int64_t session_rewind_cost(const struct session *s, int64_t turn)
+{
+    struct cut c = cut_turn(s, turn);
+    return cost_of(&c);
+}
+
+/* The transcript as it was before the last answer. */
+static struct cut cut_answer(const struct session *s)
+{
+    size_t n = s->n_messages;
+    while (n > 0 && s->messages[n - 1].role != CHAT_USER) n--;
+    return cut_messages(s, n);
+}
+
+int64_t session_regenerate_cost(const struct session *s)
+{
+    struct cut c = cut_answer(s);
+    return cost_of(&c);
+}
+
+static int check_turn(const struct session *s, int64_t turn, struct err *e)
+{
+    if (!s->save)
+        return err_set(e, ERR_USAGE, "a private conversation is not kept, so it can't go back");
+    if (turn >= 0 && turn <= s->n_turns) return 0;
+    return err_set(e, ERR_USAGE, "there is no turn %lld; %s has %lld", (long long)turn, s->name,
+                   (long long)s->n_turns);
+}
+
+static void ignore_message(void *ctx, const struct save_message *m)
+{
+    (void)ctx;
+    (void)m;
+}
+
+/* The session's own numbers after a cut; everything is pending until a cache says otherwise. */
+static void forget_after(struct session *s, const struct cut *c, const struct tokens *ids)
+{
+    s->n_messages = c->n_messages;
+    s->n_turns = 0;
+    for (size_t i = 0; i < s->n_messages; i++) s->n_turns += s->messages[i].role == CHAT_USER;
+    s->n_tokens = s->n_recent = 0;
+    s->pending.n = 0;
+    for (int64_t i = 0; i < c->n_tokens; i++) session_push(s, ids->ids[i]);
+    cache_clear(&s->ctx.cache);
+}
+
+/* Cuts what is stored, then makes the session what is left. */
+static int go_back(struct session *s, const struct cut *c, const struct session_sink *k,
+                   struct err *e)
+{
+    struct tokens ids = {0};
+    int rc = save_transcript(s->save, &ids, ignore_message, NULL, e);
+    if (!rc && (int64_t)ids.n < c->n_tokens)
+        rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
+    if (!rc)
+        rc = save_rewind(s->save, &s->state, c->has_point ? &c->point : NULL,
+                         (int64_t)c->n_messages, e);
+    if (!rc) {
+        forget_after(s, c, &ids);
+        rc = session_reload(s, k, e);
+    }
+    tokens_release(&ids);
+    return rc;
+}
+
+int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink silent = {0};
+    int rc = check_turn(s, turn, e);
+    if (!rc) rc = session_check_writable(s, e);
+    if (!rc) rc = session_finish_answer(s, sink ? sink : &silent, e);
+    if (rc) return rc;
+    struct cut c = cut_turn(s, turn);
+    if (c.n_messages == s->n_messages) return 0;
+    return go_back(s, &c, sink ? sink : &silent, e);
+}
+
+int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
+                       struct err *e)
+{
+    int rc = check_turn(s, 0, e);
+    if (!rc) rc = session_check_writable(s, e);
+    if (!rc && s->n_turns == 0)
+        rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
+    if (!rc) rc = session_finish_answer(s, sink, e);
+    if (rc) return rc;
+    struct cut c = cut_answer(s);
+    if (c.n_messages < s->n_messages) rc = go_back(s, &c, sink, e);
+    if (rc) return rc;
+    session_use_attempt(s, s->state.attempt + 1);
+    return session_run_turn(s, sink, end, e);
+}
+
+int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                  struct err *e)
+{
+    int rc = check_turn(s, 0, e);
+    if (!rc) rc = session_check_writable(s, e);
+    if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!rc && (n == 0 || !session_last_is(s, CHAT_ASSISTANT)))
+        rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
+    if (rc) return rc;
+    struct cut c = cut_answer(s);
+    rc = go_back(s, &c, sink, e);
+    if (!rc) rc = session_take_message(s, CHAT_ASSISTANT, text, n, sink, e);
+    return rc ? rc : session_read_taken(s, sink, e);
+}
+
+int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
+{
+    const struct session_sink silent = {0};
+    struct store_conversation made;
+    int rc = check_turn(s, turn, e);
+    if (!rc) rc = session_finish_answer(s, &silent, e);
+    if (rc) return rc;
+    struct cut c = cut_turn(s, turn);
+    rc = save_branch(s->save, name, c.has_point ? &c.point : NULL, (int64_t)c.n_messages, &made, e);
+    if (!rc) snprintf(out, STORE_NAME_MAX, "%s", made.name);
+    return rc;
+}

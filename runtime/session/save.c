@@ -1,0 +1,539 @@
+#include "runtime/session/save_parts.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/utf8.h"
+#include "store/store.h"
+
+static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
+{
+    struct save *s = calloc(1, sizeof *s);
+    if (!s) err_set(e, ERR_FAIL, "out of memory for saving");
+    if (!s) return NULL;
+    s->store = store;
+    s->conversation = conversation;
+    return s;
+}
+
+int save_open(struct save **out, struct store *store, int64_t conversation, int64_t rewind_bytes,
+              struct err *e)
+{
+    *out = NULL;
+    struct save *s = new_save(store, conversation, e);
+    if (!s) return ERR_FAIL;
+    s->rewind_bytes = rewind_bytes;
+    int rc = store_lock(store, conversation, e);
+    if (rc)
+        free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+int save_view(struct save **out, struct store *store, int64_t conversation, struct err *e)
+{
+    *out = new_save(store, conversation, e);
+    if (!*out) return ERR_FAIL;
+    (*out)->reads_only = true;
+    return 0;
+}
+
+void save_close(struct save *s)
+{
+    if (!s) return;
+    if (!s->reads_only) store_unlock(s->store, s->conversation);
+    gone_release(&s->gone);
+    free(s->points);
+    free(s->n_gone_at);
+    free(s->known);
+    free(s->n_known);
+    free(s->n_stored);
+    free(s->n_gone);
+    free(s->bytes);
+    str_release(&s->crash_text);
+    tokens_release(&s->crash_ids);
+    free(s);
+}
+
+void save_forget_empty(struct save *s, const char *name)
+{
+    struct err ignored; /* it stays in the list, empty */
+    store_conversation_forget(s->store, s->conversation, name, &ignored);
+}
+
+int save_out_of_memory(struct err *e)
+{
+    return err_set(e, ERR_FAIL, "out of memory while saving; nothing already saved was lost");
+}
+
+static int reserve(struct save *s, size_t n, struct err *e)
+{
+    if (n <= s->bytes_max) return 0;
+    uint8_t *p = realloc(s->bytes, n);
+    if (!p) return save_out_of_memory(e);
+    s->bytes = p;
+    s->bytes_max = n;
+    return 0;
+}
+
+static int n_heads(const struct cache *c)
+{
+    return c->shape.n_layer * c->shape.n_head;
+}
+
+/* ---- what the log knows ---------------------------------------------------------------------- */
+
+int save_make_known(struct save *s, const struct cache *c, struct err *e)
+{
+    size_t n = (size_t)n_heads(c);
+    if (s->known) return 0;
+    s->n_known = calloc(n, sizeof *s->n_known);
+    s->n_layer = c->shape.n_layer;
+    s->n_stored = calloc((size_t)s->n_layer, sizeof *s->n_stored);
+    s->n_gone = calloc((size_t)s->n_layer, sizeof *s->n_gone);
+    s->known = calloc(n * (size_t)cache_head_max(&c->shape), sizeof *s->known);
+    if (s->n_known && s->n_stored && s->n_gone && s->known && gone_init(&s->gone, c->shape.n_head))
+        return 0;
+    free(s->known);
+    free(s->n_known);
+    free(s->n_stored);
+    free(s->n_gone);
+    s->known = NULL;
+    s->n_known = NULL;
+    s->n_stored = s->n_gone = NULL;
+    return save_out_of_memory(e);
+}
+
+static uint32_t *known_of(const struct save *s, const struct cache *c, int head)
+{
+    return s->known + (size_t)head * (size_t)cache_head_max(&c->shape);
+}
+
+void save_know(struct save *s, const struct cache *c)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        const struct cache_head *h = &c->heads[i];
+        int n = h->len;
+        while (n > 0 && h->pos[n - 1] >= s->saved_pos) n--;
+        if (n > 0) memcpy(known_of(s, c, i), h->pos, (size_t)n * sizeof *h->pos);
+        s->n_known[i] = n;
+    }
+    s->n_evictions = c->n_evictions;
+}
+
+void save_know_nothing(struct save *s, const struct cache *c)
+{
+    s->n_points = 0;
+    s->saved_pos = 0;
+    s->memory_seq = 0;
+    if (!s->known) return;
+    memset(s->n_gone, 0, (size_t)s->n_layer * sizeof *s->n_gone);
+    memset(s->n_known, 0, (size_t)n_heads(c) * sizeof *s->n_known);
+    memset(s->n_stored, 0, (size_t)c->shape.n_layer * sizeof *s->n_stored);
+}
+
+/* Into s->gone: what one layer of the cache has no longer. */
+static bool find_gone(struct save *s, const struct cache *c, int layer)
+{
+    gone_clear(&s->gone);
+    for (int i = 0; i < c->shape.n_head; i++) {
+        const struct cache_head *h = cache_head(c, layer, i);
+        const int index = layer * c->shape.n_head + i;
+        const uint32_t *known = known_of(s, c, index);
+        for (int k = 0, j = 0; k < s->n_known[index]; k++) {
+            if (j < h->len && h->pos[j] == known[k])
+                j++;
+            else if (!gone_push(&s->gone, i, known[k]))
+                return false;
+        }
+    }
+    return true;
+}
+
+int save_note_point(struct save *s, const struct save_point *p, struct err *e)
+{
+    size_t row = (size_t)s->n_layer;
+    if (s->n_points == s->points_max) {
+        size_t max = s->points_max ? 2 * s->points_max : 64;
+        struct save_point *points = realloc(s->points, max * sizeof *points);
+        if (points) s->points = points;
+        int64_t *n_gone_at = realloc(s->n_gone_at, max * row * sizeof *n_gone_at);
+        if (n_gone_at) s->n_gone_at = n_gone_at;
+        if (!points || !n_gone_at) return save_out_of_memory(e);
+        s->points_max = max;
+    }
+    memcpy(s->n_gone_at + s->n_points * row, s->n_gone, row * sizeof *s->n_gone);
+    s->points[s->n_points++] = *p;
+    return 0;
+}
+
+bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
+{
+    bool found = false;
+    for (size_t i = 0; i < s->n_points && !s->broken; i++) {
+        const struct save_point *p = &s->points[i];
+        if (p->n_run > n_tokens || (found && p->n_run < out->n_run)) continue;
+        if (p->seq < s->memory_seq) continue; /* what the policy remembered then is not kept */
+        *out = *p;
+        found = true;
+    }
+    return found;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static char *state_text(const struct save_state *now)
+{
+    char number[32];
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "model", now->model);
+    cJSON_AddStringToObject(o, "heads", now->heads);
+    cJSON_AddStringToObject(o, "kv", now->kv);
+    cJSON_AddStringToObject(o, "policy", now->policy);
+    cJSON_AddStringToObject(o, "template", now->template_name);
+    cJSON_AddNumberToObject(o, "budget", now->budget);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)now->seed);
+    cJSON_AddStringToObject(o, "seed", number); /* more than a double holds */
+    cJSON_AddNumberToObject(o, "attempt", (double)now->attempt);
+    cJSON_AddNumberToObject(o, "n_run", (double)now->n_run);
+    cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
+    if (now->system) cJSON_AddStringToObject(o, "system", now->system);
+    char *text = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    return text;
+}
+
+static int put_state_of(struct save *s, int64_t conversation, const struct save_state *now,
+                        struct err *e)
+{
+    char *text = state_text(now);
+    if (!text) return save_out_of_memory(e);
+    int rc = store_state_put(s->store, conversation, text, e);
+    free(text);
+    return rc;
+}
+
+static int put_state(struct save *s, const struct cache *c, const struct save_state *now,
+                     struct err *e)
+{
+    struct save_state put = *now;
+    put.n_run = s->broken ? 0 : s->saved_pos;
+    put.n_units = cache_units(c) - (now->n_run - s->saved_pos) * n_heads(c);
+    return put_state_of(s, s->conversation, &put, e);
+}
+
+static void get_text(const cJSON *o, const char *key, char *out, size_t n)
+{
+    const char *v = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+    snprintf(out, n, "%s", v ? v : "");
+}
+
+static int64_t get_int(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    bool whole = cJSON_IsNumber(v) && fabs(v->valuedouble) < 9e15; /* which a double holds */
+    return whole ? (int64_t)v->valuedouble : 0;
+}
+
+int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
+{
+    char *text, seed[32];
+    *out = (struct save_state){0};
+    *found = false;
+    int rc = store_state_get(s->store, s->conversation, &text, e);
+    if (rc) return rc;
+    cJSON *o = *text ? cJSON_Parse(text) : NULL;
+    free(text);
+    if (!o) return 0;
+    get_text(o, "model", out->model, sizeof out->model);
+    get_text(o, "heads", out->heads, sizeof out->heads);
+    get_text(o, "kv", out->kv, sizeof out->kv);
+    get_text(o, "policy", out->policy, sizeof out->policy);
+    get_text(o, "template", out->template_name, sizeof out->template_name);
+    get_text(o, "seed", seed, sizeof seed);
+    out->seed = strtoull(seed, NULL, 10);
+    out->budget = (int)get_int(o, "budget");
+    out->attempt = (uint64_t)get_int(o, "attempt");
+    out->n_run = get_int(o, "n_run");
+    out->n_units = cJSON_HasObjectItem(o, "n_units") ? get_int(o, "n_units") : -1;
+    const char *system = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "system"));
+    if (system) out->system = strdup(system);
+    cJSON_Delete(o);
+    *found = true;
+    return 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+int save_drop(struct save *s, struct err *e)
+{
+    return store_cache_drop(s->store, s->conversation, e);
+}
+
+/* Ends a transaction: commits, or rolls back when rc says that something in it failed. */
+static int end(struct save *s, int rc, struct err *e)
+{
+    if (!rc) rc = store_commit(s->store, e);
+    if (rc) {
+        store_rollback(s->store);
+        s->broken = true;
+    }
+    return rc;
+}
+
+static int put_message(struct save *s, enum chat_role role, const char *text, size_t n,
+                       const int32_t *ids, size_t n_ids, const char *settings, struct err *e)
+{
+    static const enum store_role roles[] = {
+        [CHAT_SYSTEM] = STORE_SYSTEM, [CHAT_USER] = STORE_USER, [CHAT_ASSISTANT] = STORE_ASSISTANT};
+    struct store_message m = {.role = roles[role],
+                              .text = text,
+                              .n_text = n,
+                              .tokens = ids,
+                              .n_tokens = n_ids,
+                              .settings = settings};
+    return store_message_add(s->store, s->conversation, &m, e);
+}
+
+int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
+                 const int32_t *ids, size_t n_ids, struct err *e)
+{
+    int rc = store_begin(s->store, e);
+    if (!rc) rc = put_message(s, role, text, n, ids, n_ids, NULL, e);
+    return end(s, rc, e);
+}
+
+/* Positions [saved_pos, n_pos) become a segment. */
+static int put_units(struct save *s, const struct cache *c, struct err *e)
+{
+    int n = (int)(c->n_pos - s->saved_pos);
+    assert(c->n_unscored == 0);
+    s->n_unscored = 0;
+    if (s->broken) return store_cache_drop(s->store, s->conversation, e);
+    if (n <= 0) return 0;
+    size_t bytes = segment_bytes(c, n);
+    int rc = reserve(s, bytes, e);
+    if (!rc) rc = cache_fetch(c, n, e);
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) {
+        segment_pack(c, i, s->saved_pos, n, s->bytes);
+        struct store_segment row = {.seq = s->next_seq,
+                                    .layer = i,
+                                    .kind = STORE_UNITS,
+                                    .bytes = s->bytes,
+                                    .n_bytes = bytes};
+        rc = store_segment_put(s->store, s->conversation, &row, e);
+        s->n_stored[i] += (int64_t)c->shape.n_head * n;
+    }
+    /* What is new is known from now on, so that it can go in the same save. */
+    for (int i = 0; i < n_heads(c); i++) {
+        const struct cache_head *h = &c->heads[i];
+        memcpy(known_of(s, c, i) + s->n_known[i], h->pos + (h->len - n),
+               (size_t)n * sizeof *h->pos);
+        s->n_known[i] += n;
+    }
+    s->saved_pos = c->n_pos;
+    s->next_seq++;
+    return rc;
+}
+
+/* What was evicted since the last save. */
+static int put_gone(struct save *s, const struct cache *c, struct err *e)
+{
+    struct str bytes = {0};
+    int rc = 0;
+    if (s->broken || c->n_evictions == s->n_evictions) return 0;
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) {
+        if (!find_gone(s, c, i)) rc = save_out_of_memory(e);
+        int64_t n = gone_count(&s->gone);
+        if (rc || n == 0) continue;
+        str_clear(&bytes);
+        gone_write(&s->gone, &bytes);
+        struct store_segment row = {.seq = s->next_seq,
+                                    .layer = i,
+                                    .kind = STORE_GONE,
+                                    .bytes = bytes.data,
+                                    .n_bytes = bytes.n};
+        rc = store_segment_put(s->store, s->conversation, &row, e);
+        s->n_gone[i] += n;
+    }
+    str_release(&bytes);
+    if (rc) return rc;
+    save_know(s, c);
+    s->next_seq++;
+    return 0;
+}
+
+/* What the policy remembers, for the checkpoint that follows. While an answer runs it is not
+ * written: a crash loses what the tokens since then looked at, which only later evictions would
+ * have used. */
+static int put_memory(struct save *s, const struct cache *c, struct err *e)
+{
+    struct str bytes = {0};
+    int rc = 0;
+    if (s->broken || !memory_needed(c)) return 0;
+    s->memory_bytes = 0;
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) {
+        str_clear(&bytes);
+        memory_write(c, i, &bytes);
+        struct store_segment row = {.seq = s->next_seq,
+                                    .layer = i,
+                                    .kind = STORE_MEMORY,
+                                    .bytes = bytes.data,
+                                    .n_bytes = bytes.n};
+        rc = store_segment_put(s->store, s->conversation, &row, e);
+        s->memory_bytes += (int64_t)bytes.n;
+    }
+    str_release(&bytes);
+    if (s->memory_seq == 0) s->memory_seq = s->next_seq;
+    s->next_seq++;
+    return rc;
+}
+
+/* What came, then what went; `after` evicts in between. Each entry has a number of its own. */
+static int put_log(struct save *s, const struct cache *c, void (*after)(void *ctx), void *ctx,
+                   struct err *e)
+{
+    int rc = s->broken ? 0 : save_make_known(s, c, e);
+    /* What went before the newest came must be found while only the older are known. */
+    if (!rc) rc = put_gone(s, c, e);
+    if (!rc) rc = put_units(s, c, e);
+    if (after) after(ctx);
+    if (!rc) rc = put_gone(s, c, e);
+    return rc ? rc : put_memory(s, c, e);
+}
+
+static int put_point(struct save *s, const struct cache *c, struct err *e)
+{
+    struct save_point p = {s->next_seq, c->n_pos};
+    struct store_checkpoint row = {p.seq, p.n_run};
+    if (s->broken) return 0;
+    s->next_seq++;
+    int rc = store_checkpoint_put(s->store, s->conversation, &row, e);
+    return rc ? rc : save_note_point(s, &p, e);
+}
+
+/* The newest unit of every head, for the tail: a segment per layer. Units that were written before
+ * they had their scores, up to this one, get them from the first that is written afterwards: behind
+ * its segments, head by head. What a crash leaves without scores has 0 (save_load.c). */
+static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
+                          struct err *e)
+{
+    size_t one = segment_bytes(c, 1), n_layer = (size_t)c->shape.n_layer;
+    int late = c->n_unscored || !s->n_unscored ? 0 : s->n_unscored + 1;
+    size_t late_bytes = (size_t)late * sizeof(float);
+    size_t bytes = n_layer * one + (size_t)n_heads(c) * late_bytes;
+    int rc = reserve(s, bytes, e);
+    if (!rc) rc = cache_fetch(c, 1, e);
+    if (rc) return rc;
+    for (int i = 0; i < c->shape.n_layer; i++)
+        segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
+    for (int i = 0; late && i < n_heads(c); i++)
+        memcpy(s->bytes + n_layer * one + (size_t)i * late_bytes,
+               c->heads[i].score + c->heads[i].len - late, late_bytes);
+    s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;
+    row->units = s->bytes;
+    row->n_units = bytes;
+    return 0;
+}
+
+static int put_token(struct save *s, const struct cache *c, const struct save_token *t,
+                     struct err *e)
+{
+    struct store_tail row = {
+        .position = t->position, .token = t->id, .text = t->bytes, .n_text = t->n};
+    int rc = 0;
+    if (c->n_pos > s->saved_pos && !s->broken) rc = put_tail_units(s, c, &row, e);
+    return rc ? rc : store_tail_add(s->store, s->conversation, &row, e);
+}
+
+int save_units(struct save *s, const struct cache *c, const struct save_state *now,
+               const struct save_token *first, struct err *e)
+{
+    int rc = store_begin(s->store, e);
+    if (!rc) rc = put_log(s, c, NULL, NULL, e);
+    if (!rc) rc = put_point(s, c, e);
+    if (!rc) rc = save_forget_points(s, c, e);
+    if (!rc) rc = put_state(s, c, now, e);
+    if (!rc && first) rc = put_token(s, c, first, e);
+    return end(s, rc, e);
+}
+
+int save_answer_token(struct save *s, const struct cache *c, const struct save_token *t,
+                      struct err *e)
+{
+    int rc = put_token(s, c, t, e);
+    if (rc) s->broken = true;
+    return rc;
+}
+
+int save_answer(struct save *s, const struct cache *c, const struct save_state *now,
+                const char *text, size_t n, const int32_t *ids, size_t n_ids,
+                void (*after)(void *ctx), void *ctx, struct err *e)
+{
+    int rc = store_begin(s->store, e);
+    if (!rc) rc = put_message(s, CHAT_ASSISTANT, text, n, ids, n_ids, now->settings, e);
+    if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
+    if (!rc)
+        rc = put_log(s, c, after, ctx, e);
+    else if (after)
+        after(ctx);
+    if (!rc) rc = put_point(s, c, e);
+    if (!rc) rc = put_state(s, c, now, e);
+    return end(s, rc, e);
+}
+
+int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
+                int64_t n_messages, struct err *e)
+{
+    struct save_state then = *now;
+    then.n_run = point ? point->n_run : 0;
+    then.n_units = -1;
+    int rc = store_begin(s->store, e);
+    if (!rc) rc = store_rewind(s->store, s->conversation, n_messages, point ? point->seq : -1, e);
+    if (!rc) rc = put_state_of(s, s->conversation, &then, e);
+    if (!rc) rc = store_commit(s->store, e);
+    store_rollback(s->store);
+    return rc;
+}
+
+int save_branch(struct save *s, const char *name, const struct save_point *point,
+                int64_t n_messages, struct store_conversation *out, struct err *e)
+{
+    struct save_state state;
+    bool found;
+    int rc = save_state(s, &state, &found, e);
+    if (rc) return rc;
+    state.n_run = point ? point->n_run : 0;
+    state.n_units = -1;
+    rc = store_begin(s->store, e);
+    if (!rc)
+        rc = store_conversation_copy(s->store, s->conversation, n_messages, point ? point->seq : -1,
+                                     s->store, name, out, e);
+    if (!rc && found) rc = put_state_of(s, out->id, &state, e);
+    if (!rc) rc = store_commit(s->store, e);
+    store_rollback(s->store);
+    free(state.system);
+    return rc;
+}
+
+/* ---- after a crash --------------------------------------------------------------------------- */
+
+int save_recover(struct save *s, const struct cache *c, const struct save_state *now, struct err *e)
+{
+    struct utf8_join join = {0};
+    if (s->crash_ids.n == 0) return 0;
+    char *out = malloc(3 * (s->crash_text.n + 4));
+    if (!out) return save_out_of_memory(e);
+    size_t n = utf8_join(&join, str_get(&s->crash_text), s->crash_text.n, true, out);
+    int rc = save_answer(s, c, now, out, n, s->crash_ids.ids, s->crash_ids.n, NULL, NULL, e);
+    free(out);
+    str_release(&s->crash_text);
+    tokens_release(&s->crash_ids);
+    return rc;
+}

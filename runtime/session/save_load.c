@@ -1,0 +1,447 @@
+/* A saved conversation's way back: the transcript, then the cache.
+ *
+ * Reading the file and making units of it run side by side: while some of the pool's threads check
+ * and unpack a few layers, one reads the next few. */
+#include "runtime/session/save_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "runtime/cache/policy.h"
+#include "runtime/forward/forward.h"
+#include "store/store.h"
+
+/* Layers side by side. Reading takes as long as three threads need for what was read. */
+#define LOAD_LAYERS 4
+
+/* ---- transcript ------------------------------------------------------------------------------ */
+
+struct transcript_job {
+    struct save *s;
+    struct tokens *ids;
+    void (*each)(void *ctx, const struct save_message *m);
+    void *ctx;
+};
+
+static const enum chat_role role_of[] = {
+    [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
+
+static int take_message(void *ctx, const struct store_message *m)
+{
+    const struct transcript_job *j = ctx;
+    for (size_t i = 0; i < m->n_tokens; i++) tokens_push(j->ids, m->tokens[i]);
+    if (m->seq < 0) {
+        str_append(&j->s->crash_text, m->text, m->n_text);
+        for (size_t i = 0; i < m->n_tokens; i++) tokens_push(&j->s->crash_ids, m->tokens[i]);
+    }
+    struct save_message out = {role_of[m->role], m->text, m->n_text, m->tokens, m->n_tokens};
+    j->each(j->ctx, &out);
+    return 0;
+}
+
+int save_transcript(struct save *s, struct tokens *ids,
+                    void (*each)(void *ctx, const struct save_message *m), void *ctx, struct err *e)
+{
+    struct transcript_job job = {s, ids, each, ctx};
+    str_clear(&s->crash_text);
+    s->crash_ids.n = 0;
+    return store_message_each(s->store, s->conversation, take_message, &job, e);
+}
+
+/* ---- one layer ------------------------------------------------------------------------------- */
+
+struct layer {
+    int index;
+    size_t first, n;    /* its entries: job->blobs[first …] */
+    struct arena bytes; /* theirs, one after the other */
+    struct gone gone;
+    int64_t end;     /* positions that it covers */
+    int64_t n_units; /* stored */
+    int64_t
+        memory_seq; /* of what the policy remembers, where version 2 put it; 0 = there is none */
+    const struct store_segment *damaged;
+    bool fits;
+};
+
+struct batch {
+    struct layer layers[LOAD_LAYERS];
+    int n;
+};
+
+struct load {
+    struct save *s;
+    struct cache *c;
+    struct pool *pool;
+    uint32_t end;             /* positions from here on do not count */
+    struct store_blob *blobs; /* by layer and age */
+    int64_t *n_gone;          /* [n_blobs] positions that each says are gone */
+    size_t n_blobs, blobs_max;
+    size_t memory; /* index of the layer's newest memory; SIZE_MAX = none yet */
+    size_t n_read; /* blobs */
+    struct batch batches[2], *reading, *checking;
+    int read_rc;        /* of the batch that was read */
+    int64_t end_of_all; /* positions covered by every layer */
+    int n_loaded;
+    const char *reason;
+    struct err *e;
+};
+
+/* Takes one entry of the log: what came, what went, or what was remembered. */
+static bool take_entry(struct layer *l, const struct store_segment *g, struct segment *segments,
+                       size_t *n, struct store_segment *memory)
+{
+    if (g->kind == STORE_GONE) return gone_read(&l->gone, g->bytes, g->n_bytes);
+    if (memory_is(g->bytes, g->n_bytes)) {
+        if (g->kind == STORE_UNITS) l->memory_seq = g->seq;
+        *memory = *g;
+        return true;
+    }
+    if (!segment_open(&segments[*n], g->bytes, g->n_bytes)) return false;
+    l->n_units += segments[(*n)++].n_units;
+    return true;
+}
+
+/* Checks a layer's entries, opens them, fills the cache's layer. */
+static void load_layer(const struct load *job, struct layer *l)
+{
+    struct segment *segments = malloc(l->n * sizeof *segments);
+    struct store_segment memory = {.n_bytes = 0}, g;
+    uint8_t *bytes = (uint8_t *)l->bytes.base;
+    size_t n = 0;
+    l->fits = segments != NULL;
+    for (size_t i = l->first; i < l->first + l->n && l->fits; i++) {
+        const struct store_blob *b = &job->blobs[i];
+        int64_t before = gone_count(&l->gone);
+        if (!store_blob_open(job->s->store, b, bytes, &g)) {
+            l->damaged = &b->segment;
+            break;
+        }
+        l->fits = take_entry(l, &g, segments, &n, &memory);
+        job->n_gone[i] = gone_count(&l->gone) - before;
+        bytes += b->segment.n_bytes;
+    }
+    if (l->fits && !l->damaged) {
+        gone_sort(&l->gone);
+        l->fits = segments_join(segments, n, &l->end) &&
+                  segments_load(job->c, l->index, segments, n, &l->gone, job->end);
+        if (l->fits && memory_needed(job->c))
+            l->fits = memory_read(job->c, l->index, memory.bytes, memory.n_bytes, job->end);
+    }
+    free(segments);
+}
+
+/* How many units each checkpoint had lost: its share of the entries before it. */
+static void count_gone(const struct load *job, const struct layer *l)
+{
+    struct save *s = job->s;
+    for (size_t i = l->first; i < l->first + l->n; i++) {
+        if (job->n_gone[i] == 0) continue;
+        s->n_gone[l->index] += job->n_gone[i];
+        for (size_t j = 0; j < s->n_points; j++)
+            if (s->points[j].seq >= job->blobs[i].segment.seq)
+                s->n_gone_at[j * (size_t)s->n_layer + (size_t)l->index] += job->n_gone[i];
+    }
+}
+
+/* ---- a few layers ---------------------------------------------------------------------------- */
+
+/* The layer whose entries begin at job->n_read, into l. */
+static int read_layer(struct load *job, struct layer *l)
+{
+    size_t n_bytes = 0, end = job->n_read;
+    int rc = 0;
+    l->first = job->n_read;
+    l->index = job->blobs[l->first].segment.layer;
+    for (; end < job->n_blobs && job->blobs[end].segment.layer == l->index; end++)
+        n_bytes += job->blobs[end].segment.n_bytes;
+    l->n = end - l->first;
+    if (n_bytes > l->bytes.bytes) {
+        arena_release(&l->bytes);
+        rc = arena_init(&l->bytes, "loading", n_bytes, job->e);
+    }
+    uint8_t *out = (uint8_t *)l->bytes.base;
+    for (; rc == 0 && job->n_read < end; job->n_read++) {
+        const struct store_blob *b = &job->blobs[job->n_read];
+        rc = store_blob_read(job->s->store, job->s->conversation, b, out, job->e);
+        out += b->segment.n_bytes;
+    }
+    return rc;
+}
+
+static void read_batch(struct load *job)
+{
+    struct batch *b = job->reading;
+    /* With one budget for all, a layer's units move the others'. */
+    int n_max = job->c->shape.share == CACHE_MODEL ? 1 : pool_n_threads(job->pool);
+    if (n_max > LOAD_LAYERS) n_max = LOAD_LAYERS;
+    job->read_rc = 0;
+    for (b->n = 0; b->n < n_max && job->n_read < job->n_blobs && job->read_rc == 0; b->n++) {
+        struct layer *l = &b->layers[b->n];
+        gone_clear(&l->gone);
+        l->n_units = l->end = l->memory_seq = 0;
+        l->damaged = NULL;
+        job->read_rc = read_layer(job, l);
+    }
+}
+
+static void load_part(void *ctx, int part, int thread)
+{
+    struct load *job = ctx;
+    (void)thread;
+    if (part == 0)
+        read_batch(job);
+    else
+        load_layer(job, &job->checking->layers[part - 1]);
+}
+
+/* What came of a layer, into what is known of the log. */
+static int finish_layer(struct load *job, const struct layer *l)
+{
+    struct save *s = job->s;
+    if (l->damaged) return store_segment_damaged(s->store, s->conversation, l->damaged, job->e);
+    if (!l->fits) job->reason = "it does not fit this model, budget or policy";
+    if (l->fits && job->n_loaded > 0 && l->end != job->end_of_all)
+        job->reason = "parts of it are missing";
+    if (job->reason) return 1;
+    job->end_of_all = l->end;
+    job->n_loaded++;
+    s->n_stored[l->index] = l->n_units;
+    if (l->memory_seq) s->memory_seq = l->memory_seq;
+    count_gone(job, l);
+    return 0;
+}
+
+static void swap_batches(struct load *job)
+{
+    struct batch *b = job->reading;
+    job->reading = job->checking;
+    job->checking = b;
+}
+
+static int load_layers(struct load *job)
+{
+    int rc = 0;
+    read_batch(job);
+    while (rc == 0 && job->reading->n > 0 && job->read_rc == 0) {
+        swap_batches(job);
+        pool_run(job->pool, job->checking->n + 1, load_part, job);
+        for (int i = 0; rc == 0 && i < job->checking->n; i++)
+            rc = finish_layer(job, &job->checking->layers[i]);
+    }
+    store_blob_done(job->s->store);
+    return rc ? rc : job->read_rc;
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
+
+static int make_blob_room(struct load *job)
+{
+    if (job->n_blobs < job->blobs_max) return 0;
+    size_t max = job->blobs_max ? 2 * job->blobs_max : 256;
+    struct store_blob *blobs = realloc(job->blobs, max * sizeof *blobs);
+    if (blobs) job->blobs = blobs;
+    int64_t *n_gone = realloc(job->n_gone, max * sizeof *n_gone);
+    if (n_gone) job->n_gone = n_gone;
+    if (!blobs || !n_gone) return save_out_of_memory(job->e);
+    job->blobs_max = max;
+    return 0;
+}
+
+/* Of what the policy remembers, only each layer's newest is read. */
+static int take_blob(void *ctx, const struct store_blob *b)
+{
+    struct load *job = ctx;
+    struct save *s = job->s;
+    const struct store_segment *g = &b->segment;
+    if (g->layer < 0 || g->layer >= job->c->shape.n_layer) {
+        job->reason = "it does not fit this model or budget";
+        return 1;
+    }
+    if (g->seq >= s->next_seq) s->next_seq = g->seq + 1;
+    if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
+        job->memory = SIZE_MAX;
+    if (g->kind == STORE_MEMORY && s->memory_seq == 0) s->memory_seq = g->seq;
+    if (g->kind == STORE_MEMORY && job->memory != SIZE_MAX) {
+        job->blobs[job->memory] = *b;
+        return 0;
+    }
+    int rc = make_blob_room(job);
+    if (rc) return rc;
+    if (g->kind == STORE_MEMORY) job->memory = job->n_blobs;
+    job->n_gone[job->n_blobs] = 0;
+    job->blobs[job->n_blobs++] = *b;
+    return 0;
+}
+
+/* Scores of every head's newest units, which were written without. */
+static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
+{
+    size_t n_heads = (size_t)(c->shape.n_layer * c->shape.n_head), each = bytes / n_heads;
+    int n = (int)(each / sizeof(float));
+    if (bytes % (n_heads * sizeof(float)) || n > FORWARD_SCORE_BATCH) return false;
+    for (size_t i = 0; i < n_heads; i++, scores += each) {
+        struct cache_head *h = &c->heads[i];
+        if (h->len < n) return false;
+        memcpy(h->score + h->len - n, scores, each);
+    }
+    return true;
+}
+
+/* One unit of every head, at position n_pos: heads hold theirs in order, and none beyond n_pos. */
+static bool is_newest(const struct cache *c, const struct segment *g)
+{
+    return g->header.form == SEGMENT_DENSE && g->header.n == 1 && g->header.pos == c->n_pos;
+}
+
+/* Units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
+static int take_tail(void *ctx, const struct store_tail *t)
+{
+    struct load *job = ctx;
+    struct cache *c = job->c;
+    size_t one = segment_bytes(c, 1), all = one * (size_t)c->shape.n_layer;
+    if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* in the log already */
+    if (t->n_units < all) return 1;
+    for (int i = 0; i < c->shape.n_layer; i++) {
+        struct segment g;
+        if (!segment_open(&g, (const uint8_t *)t->units + (size_t)i * one, one) ||
+            !is_newest(c, &g) || !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
+            return 1;
+    }
+    if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all)) return 1;
+    c->n_pos++;
+    return 0;
+}
+
+/* The newest unit has no score in any head: it waited for one (forward_score) and never got it. */
+static bool newest_waits(const struct cache *c)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+        if (c->heads[i].score[c->heads[i].len - 1] != 0) return false;
+    return true;
+}
+
+/* What a crash found without scores is run again with what comes next: 0 is the score of an average
+ * unit, and those that were kept so far are better. */
+static void drop_unscored(const struct load *job, const struct save_state *now)
+{
+    struct cache *c = job->c;
+    const struct policy *p = policy_named(now->policy);
+    while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
+        for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->heads[i].len--;
+        c->n_pos--;
+    }
+}
+
+static int take_point(void *ctx, const struct store_checkpoint *p)
+{
+    const struct load *job = ctx;
+    struct save *s = job->s;
+    struct save_point point = {p->seq, p->n_run};
+    if (p->seq >= s->next_seq) s->next_seq = p->seq + 1;
+    return save_note_point(s, &point, job->e);
+}
+
+static void reverse_points(struct save *s)
+{
+    for (size_t i = 0, j = s->n_points; i + 1 < j; i++) {
+        struct save_point p = s->points[i];
+        s->points[i] = s->points[--j];
+        s->points[j] = p;
+    }
+}
+
+/* Log and tail into the cache. 0, or 1 with job->reason, or an error. */
+static int load_log(struct load *job, const struct save_state *saved, const struct save_state *now)
+{
+    struct save *s = job->s;
+    struct cache *c = job->c;
+    int64_t n_run = saved->n_run;
+    int rc = store_checkpoint_each(s->store, s->conversation, take_point, job, job->e);
+    if (rc) return rc;
+    reverse_points(s);
+    rc = store_blob_each(s->store, s->conversation, -1, take_blob, job, job->e);
+    if (rc == 0) rc = load_layers(job);
+    if (rc) return rc;
+    if (job->n_loaded == 0)
+        job->reason = "none was saved";
+    else if (job->n_loaded != c->shape.n_layer || job->end_of_all < n_run ||
+             (saved->n_units >= 0 && cache_units(c) != saved->n_units))
+        job->reason = "parts of it are missing";
+    if (job->reason) return 1;
+    s->saved_pos = c->n_pos = n_run;
+    save_know(s, c);
+    rc = store_tail_each(s->store, s->conversation, take_tail, job, job->e);
+    if (rc > 0) job->reason = "it does not fit this model or budget";
+    if (rc == 0) drop_unscored(job, now);
+    return rc;
+}
+
+/* ---- all together ---------------------------------------------------------------------------- */
+
+/* Why a saved cache cannot serve, or NULL. */
+static const char *mismatch(const struct save_state *saved, const struct save_state *now)
+{
+    if (saved->n_run <= 0) return "none was saved";
+    if (strcmp(saved->model, now->model)) return "it was made by another model";
+    if (strcmp(saved->heads, now->heads)) return "it was scored by other retaining heads";
+    if (strcmp(saved->kv, now->kv)) return "its units have another format (--kv)";
+    if (strcmp(saved->policy, now->policy)) return "its units were chosen by another --policy";
+    return NULL;
+}
+
+static int load_init(struct load *job)
+{
+    job->reading = &job->batches[0];
+    job->checking = &job->batches[1];
+    int rc = save_make_known(job->s, job->c, job->e);
+    for (int i = 0; rc == 0 && i < 2 * LOAD_LAYERS; i++) {
+        struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
+        if (!gone_init(&l->gone, job->c->shape.n_head)) rc = save_out_of_memory(job->e);
+    }
+    return rc;
+}
+
+static void load_release(struct load *job)
+{
+    for (int i = 0; i < 2 * LOAD_LAYERS; i++) {
+        struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
+        gone_release(&l->gone);
+        arena_release(&l->bytes);
+    }
+    free(job->blobs);
+    free(job->n_gone);
+}
+
+int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
+              int64_t *n_run, struct str *why, struct err *e)
+{
+    struct save_state saved;
+    struct load job = {.s = s, .c = c, .pool = pool, .e = e};
+    bool found;
+    int rc = save_state(s, &saved, &found, e);
+    if (rc) return rc;
+    *n_run = 0;
+    free(saved.system);
+    job.end = (uint32_t)saved.n_run;
+    cache_clear(c);
+    job.reason = found ? mismatch(&saved, now) : "none was saved";
+    rc = load_init(&job);
+    if (!rc) {
+        save_know_nothing(s, c);
+        rc = job.reason ? 1 : load_log(&job, &saved, now);
+    }
+    load_release(&job);
+    if (rc == ERR_FORMAT) job.reason = e->text;
+    if (rc < 0 && rc != ERR_FORMAT) return rc;
+    if (!job.reason) {
+        cache_imported(c, c->n_pos);
+        *n_run = c->n_pos;
+        return 1;
+    }
+    str_printf(why, "%s", job.reason);
+    cache_clear(c);
+    save_know_nothing(s, c);
+    return 0;
+}

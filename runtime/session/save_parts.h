@@ -1,0 +1,57 @@
+/* save_parts: what save.c, save_load.c and save_compact.c share. For nobody else. */
+#ifndef RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
+#define RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
+
+#include "runtime/cache/segment.h"
+#include "runtime/session/save.h"
+
+struct save {
+    struct store *store;
+    int64_t conversation;
+    bool reads_only; /* it is not locked for us */
+    int64_t rewind_bytes;
+    int64_t next_seq;
+    int64_t saved_pos; /* positions below are in the log */
+    int n_unscored;    /* newest units of the tail that were written without their scores */
+    int n_layer;
+    int64_t *n_gone;           /* [n_layer] units that the log says are gone */
+    struct save_point *points; /* oldest first */
+    int64_t *n_gone_at;        /* [n_points][n_layer] n_gone at each of them */
+    size_t n_points, points_max;
+    /* What the policy remembers is in the log from this entry on, so that checkpoints before it
+     * can't be gone back to; 0 = there is nothing to remember, or all of it. */
+    int64_t memory_seq;
+    int64_t memory_bytes; /* of the newest, all layers */
+
+    /* What the log says is alive: [n_layer * n_head][slots] positions. What it lacks of the
+     * cache is new, what it has more is gone. */
+    uint32_t *known;
+    int *n_known;
+    int64_t n_evictions; /* of the cache, when `known` was made */
+    int64_t *n_stored;   /* [n_layer] units in the log, dead ones included */
+    struct gone gone;    /* of one layer, on its way */
+
+    uint8_t *bytes; /* a segment on its way */
+    size_t bytes_max;
+    /* A write failed: what is on disk no longer follows the cache. From then on the text alone is
+     * saved, and the next opening reads it again. */
+    bool broken;
+    struct str crash_text; /* of an answer that a crash cut off, until save_recover */
+    struct tokens crash_ids;
+};
+
+int save_out_of_memory(struct err *e);
+
+/* Room for what the log says, once the cache's shape is known: 4 bytes per slot. */
+int save_make_known(struct save *s, const struct cache *c, struct err *e);
+/* The log now says what the cache holds below saved_pos. */
+void save_know(struct save *s, const struct cache *c);
+/* The log is empty. */
+void save_know_nothing(struct save *s, const struct cache *c);
+
+int save_note_point(struct save *s, const struct save_point *p, struct err *e);
+/* Forgets checkpoints that need more than they are worth. The newest always stays. Inside a
+ * transaction, or in one of its own. */
+int save_forget_points(struct save *s, const struct cache *c, struct err *e);
+
+#endif

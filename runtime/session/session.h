@@ -1,0 +1,175 @@
+/* session: one conversation with one model, inside a fixed memory budget. The only door for tui.
+ *
+ *   engine   a loaded model: weights, retaining heads, tokenizer, kernels, threads. Shared by all.
+ *   session  one conversation: cache, transcript, sampler. Owned by the thread that runs it.
+ *
+ * A turn runs inside session_say and reports through callbacks on the same thread; a screen that
+ * wants to stay alive runs it on another thread and copies. After session_open nothing allocates
+ * on the token path. What was said is stored before the model sees it. */
+#ifndef RETAIN_RUNTIME_SESSION_SESSION_H
+#define RETAIN_RUNTIME_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/cache/retention.h"
+#include "runtime/token/chat_template.h"
+
+struct engine;
+struct session;
+struct conversations;
+struct options;
+
+/* ---- engine --------------------------------------------------------------------------------- */
+
+/* done of total bytes were loaded; called from the opening thread. A non-zero return cancels
+ * (ERR_STOP). NULL = no report. */
+typedef int engine_progress(void *ctx, int64_t done, int64_t total);
+
+/* Loads o->model and its heads. `l` (may be NULL) is where the model's digest is registered and
+ * checked. */
+int engine_open(struct engine **out, const struct options *o, struct conversations *l,
+                engine_progress *progress, void *ctx, struct err *e);
+void engine_close(struct engine *g);
+
+/* ---- session -------------------------------------------------------------------------------- */
+
+/* Callbacks of a running turn; each may be NULL. */
+struct session_sink {
+    void *ctx;
+    /* tokens of the prompt (or of a replay) that were read, of all that will be */
+    void (*progress)(void *ctx, int64_t done, int64_t total);
+    /* a piece of the answer: whole UTF-8 characters, control bytes included as the model made them
+     */
+    void (*text)(void *ctx, const char *utf8, size_t n);
+    /* n tokens from `position` on are in the conversation now. Token i stands for n_bytes[i] bytes
+     * of its message's text, the tokens of a message for its bytes in order; 0 for what only the
+     * template says, and for a message whose text its tokens do not spell */
+    void (*tokens)(void *ctx, int64_t position, int n, const uint16_t *n_bytes);
+    /* units were evicted: `n` over all heads, the conversation has n_tokens now */
+    void (*evicted)(void *ctx, int64_t n, int64_t n_tokens);
+    /* asked between tokens and chunks; true stops, and what was generated is kept */
+    bool (*stop)(void *ctx);
+};
+
+/* Opens o->conversation, the latest one (o->continue_latest), or a new one; a saved cache that
+ * fits is loaded and nothing is re-read, otherwise the transcript is replayed (through
+ * sink->progress) and session_notice says why; sink may be NULL. o->private_mode or l == NULL:
+ * nothing is saved. ERR_FAIL when another program has it open; o->read_only opens it nevertheless,
+ * as it is at that moment: then nothing can be said (ERR_USAGE), but session_branch works. */
+int session_open(struct session **out, struct engine *g, struct conversations *l,
+                 const struct options *o, const struct session_sink *sink, struct err *e);
+void session_close(struct session *s);
+
+const char *session_name(const struct session *s);   /* "private" when nothing is saved */
+const char *session_notice(const struct session *s); /* what the person should know, or "" */
+
+enum session_end {
+    SESSION_TURN_END,   /* the model ended its turn */
+    SESSION_STOPPED,    /* sink->stop said so; the partial answer is part of the conversation */
+    SESSION_LENGTH,     /* n_predict was reached */
+    SESSION_FULL,       /* policy full: no room left; nothing was lost */
+    SESSION_REPETITION, /* it went in a circle (runtime/session/repetition.h), and ends of turns
+                           count */
+};
+
+/* One turn: the user's text in, the answer through the sink. ERR_* leaves the conversation as it
+ * was stored, and usable. */
+int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                enum session_end *end, struct err *e);
+
+/* Goes on with an answer that was stopped or cut short. ERR_USAGE when there is none. */
+int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
+                     struct err *e);
+bool session_can_continue(const struct session *s);
+
+/* Sampling and the length of answers as `o` has them, from the next token on; call on the session's
+ * thread (from a callback too). For what `o` says about memory the session must be opened again. */
+void session_set(struct session *s, const struct options *o);
+
+/* Reads turns that took place elsewhere (evaluation, import): stored and run, nothing is generated.
+ */
+int session_feed(struct session *s, const struct chat_message *messages, size_t n,
+                 const struct session_sink *sink, struct err *e);
+
+/* ---- going back ------------------------------------------------------------------------------
+ *
+ * Turns count from 1; turn 0 is the beginning. What follows the turn is cut off for good: branch
+ * first to keep it. While the cache's log reaches back that far, nothing is read again; otherwise
+ * session_rewind_cost says how many tokens will be, before anything is done. All of it ends a
+ * running answer first, and is refused (ERR_USAGE) for private conversations, whose past is not
+ * kept. To edit a message: session_rewind to the turn before, then session_say. */
+
+/* Tokens that going back to the end of `turn`, or opening a branch made there, would read again. */
+int64_t session_rewind_cost(const struct session *s, int64_t turn);
+
+/* The same for session_regenerate. */
+int64_t session_regenerate_cost(const struct session *s);
+
+/* Goes back to the end of `turn`. The sink reports progress when something must be read again.
+ * ERR_* leaves the conversation as it was, but for ERR_STOP: then reading goes on with the next
+ * message.
+ */
+int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+
+/* Throws the last answer away and draws another one; the prompt's last token is run again for its
+ * logits alone. With temperature 0 the answer is the same. */
+int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
+                       struct err *e);
+
+/* Puts another text in the place of the last answer, not closed: session_continue goes on at its
+ * end. Only that text is read. */
+int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
+                  struct err *e);
+
+/* A new conversation with the turns up to and including `turn`; this one stays open and as it is.
+ * Its saved cache is shared, not copied. name NULL or "": a new one; out: the name it got. */
+int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e);
+
+/* ---- numbers, for the strip, the memory line and --json -------------------------------------- */
+
+struct session_stats {
+    char model[96];   /* general.name or file name */
+    char weights[16]; /* "q4", "q8", … */
+    char kv[16];      /* "q4", "q8:q4", … */
+    char policy[32];
+    char device[64];
+    int n_layer, n_kv_head;
+    int budget;       /* units per head on average */
+    int64_t n_tokens; /* positions so far */
+    int64_t n_turns;
+    int64_t n_reread; /* tokens that were run again because no saved cache could be used */
+    int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
+    int64_t units_evicted;          /* since the session was opened */
+    int64_t unit_bytes;
+    /* memory by tag, bytes; -1 = not known */
+    int64_t weights_bytes, cache_bytes, cache_used_bytes, scratch_bytes;
+    int64_t process_bytes, process_peak_bytes, machine_bytes;
+    /* speed of the running or last turn; 0 = none yet */
+    double prefill_tok_s, decode_tok_s, first_token_ms;
+    /* calculated: bytes of weights and cache that one more token reads */
+    double bytes_per_token;
+};
+void session_stats(const struct session *s, struct session_stats *out);
+
+/* A retention with room for this session's shape; the caller frees it with retention_free. */
+struct retention *retention_new(const struct session *s);
+void retention_free(struct retention *r);
+/* Copies the engine's counters; call on the session's thread (from a callback, or between turns).
+ */
+void session_retention(const struct session *s, struct retention *out);
+
+/* The engine's own tables, for tests that compare them with the picture. */
+struct cache;
+const struct cache *session_cache(const struct session *s);
+/* What the newest token was drawn from: [*n_vocab]; valid in the text callback and after a turn. */
+const float *session_logits(const struct session *s, int *n_vocab);
+
+/* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
+void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);
+/* Which heads hold a position, and how they score it: out[n_layer * n_kv_head], NAN = gone. */
+void session_scores(const struct session *s, int64_t pos, float *out);
+
+#endif

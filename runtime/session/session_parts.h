@@ -1,0 +1,77 @@
+/* session_parts: what session.c and session_back.c share. For nobody else. */
+#ifndef RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
+#define RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
+
+#include "base/utf8.h"
+#include "cli/options.h"
+#include "runtime/forward/context.h"
+#include "runtime/session/save.h"
+#include "runtime/session/session.h"
+#include "store/store.h"
+
+struct session {
+    struct engine *engine;
+    struct save *save; /* NULL = private */
+    struct options options;
+    struct context ctx;
+    struct sampler_entry *candidates; /* [n_vocab] */
+    struct save_state state;
+    int64_t id; /* of the conversation in the store */
+    char name[STORE_NAME_MAX];
+    char notice[1024];
+    bool begun;   /* by this session, with a name that nobody chose */
+    char *system; /* goes with the first user message; NULL = none */
+
+    struct tokens pending; /* said, but not run yet */
+    int64_t n_tokens;      /* positions said: n_run + pending */
+    int64_t n_turns, n_reread;
+    int32_t recent[SAMPLER_HISTORY]; /* the last n_recent ids of the transcript */
+    int n_recent;
+    struct session_message {
+        enum chat_role role;
+        int64_t end; /* n_tokens after it */
+    } * messages;    /* of the transcript */
+    size_t n_messages, messages_max;
+
+    /* the running answer */
+    bool answering; /* it is not stored as a message yet */
+    struct tokens answer_ids;
+    struct str answer;
+    struct utf8_join join;
+
+    int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
+    int64_t n_read, n_decoded;
+    double first_token_ms;
+};
+
+static inline bool session_last_is(const struct session *s, enum chat_role role)
+{
+    return s->n_messages && s->messages[s->n_messages - 1].role == role;
+}
+
+/* ERR_USAGE: the session is open for reading only. */
+int session_check_writable(const struct session *s, struct err *e);
+
+/* A token more of the transcript, to be run. */
+void session_push(struct session *s, int32_t id);
+
+/* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
+int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
+                         const struct session_sink *k, struct err *e);
+/* Runs what was taken, all but its last token: that stays pending, as after an answer, and is run
+ * with whatever comes next. */
+int session_read_taken(struct session *s, const struct session_sink *sink, struct err *e);
+
+/* What is drawn changes with each attempt at an answer; how units are scored does not. */
+void session_use_attempt(struct session *s, uint64_t attempt);
+/* Reads what is pending and answers it. */
+int session_run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
+                     struct err *e);
+/* The answer, whole or partial, becomes part of the transcript. */
+int session_finish_answer(struct session *s, const struct session_sink *k, struct err *e);
+
+/* All of the transcript is pending: what the saved cache has of it is loaded, or else read again.
+ */
+int session_reload(struct session *s, const struct session_sink *k, struct err *e);
+
+#endif

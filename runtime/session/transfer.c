@@ -1,0 +1,467 @@
+#include "runtime/session/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "store/store.h"
+
+#define FORMAT        "retain-conversation"
+#define COMMENT_BEGIN "<!-- " FORMAT " "
+#define COMMENT_END   " -->"
+#define DAMAGED       "[this message is damaged]"
+
+static const char *const role_words[] = {
+    [STORE_SYSTEM] = "system", [STORE_USER] = "user", [STORE_ASSISTANT] = "assistant"};
+
+/* ---- JSON, written --------------------------------------------------------------------------- */
+
+/* ">" is escaped too, so that the text may stand in a comment. */
+static void put_character(struct str *out, const char *p, size_t n)
+{
+    unsigned char c = (unsigned char)*p;
+    if (n > 1)
+        str_append(out, p, n);
+    else if (c == '"' || c == '\\')
+        str_printf(out, "\\%c", c);
+    else if (c == '\n')
+        str_puts(out, "\\n");
+    else if (c < 0x20 || c == 0x7f || c == '>')
+        str_printf(out, "\\u%04x", c);
+    else
+        str_append(out, p, 1);
+}
+
+/* A JSON string; false when bytes that are no UTF-8 had to be replaced. */
+static bool put_string(struct str *out, const char *text, size_t n)
+{
+    bool whole = true;
+    str_puts(out, "\"");
+    while (n > 0) {
+        int length = utf8_length(text, n);
+        size_t used = length > 0 ? (size_t)length : length == 0 ? n : (size_t)-length;
+        if (length > 0)
+            put_character(out, text, used);
+        else
+            str_puts(out, "\xef\xbf\xbd");
+        whole = whole && length > 0;
+        text += used;
+        n -= used;
+    }
+    str_puts(out, "\"");
+    return whole;
+}
+
+struct writer {
+    struct str *out;
+    int64_t n;
+    bool markdown;
+};
+
+static int put_message(void *ctx, const struct store_message *m)
+{
+    struct writer *w = ctx;
+    str_printf(w->out, "%s{\"role\":\"%s\",\"text\":", w->n++ ? "," : "", role_words[m->role]);
+    if (m->damaged) {
+        struct str text = {0};
+        str_printf(&text, DAMAGED "%s%s", m->n_text ? "\n\n" : "", m->text);
+        put_string(w->out, text.data, text.n);
+        str_release(&text);
+    } else if (!put_string(w->out, m->text, m->n_text)) {
+        str_puts(w->out, ",\"text_hex\":\"");
+        for (size_t i = 0; i < m->n_text; i++) str_printf(w->out, "%02x", (uint8_t)m->text[i]);
+        str_puts(w->out, "\"");
+    }
+    str_printf(w->out, ",\"created_ms\":%lld", (long long)m->created_ms);
+    if (m->seq < 0) str_puts(w->out, ",\"partial\":true");
+    if (m->settings) {
+        str_puts(w->out, ",\"settings\":");
+        put_string(w->out, m->settings, strlen(m->settings));
+    }
+    str_puts(w->out, ",\"tokens\":[");
+    for (size_t i = 0; i < m->n_tokens; i++)
+        str_printf(w->out, "%s%d", i ? "," : "", (int)m->tokens[i]);
+    str_puts(w->out, "]}");
+    return 0;
+}
+
+static int put_tag(void *ctx, const char *tag)
+{
+    struct writer *w = ctx;
+    str_puts(w->out, w->n++ ? "," : ",\"tags\":[");
+    put_string(w->out, tag, strlen(tag));
+    return 0;
+}
+
+/* Is that all, for now? A damaged part is counted instead, where it may be. */
+static int forgive(int rc, int64_t *n_damaged)
+{
+    if (rc != ERR_FORMAT || !n_damaged) return rc;
+    ++*n_damaged;
+    return 0;
+}
+
+static int put_object(struct store *s, const struct store_conversation *c, struct str *out,
+                      int64_t *n_damaged, struct err *e)
+{
+    struct writer w = {.out = out};
+    char *state = NULL;
+    int rc = forgive(store_state_get(s, c->id, &state, e), n_damaged);
+    if (rc) return rc;
+    str_puts(out, "{\"format\":\"" FORMAT "\",\"version\":1,\"name\":");
+    put_string(out, c->name, strlen(c->name));
+    str_puts(out, ",\"title\":");
+    put_string(out, c->title, strlen(c->title));
+    str_printf(out, ",\"created_ms\":%lld,\"updated_ms\":%lld,\"state\":", (long long)c->created_ms,
+               (long long)c->updated_ms);
+    put_string(out, state ? state : "", state ? strlen(state) : 0);
+    struct writer tags = {.out = out};
+    rc = forgive(store_tag_each(s, c->id, put_tag, &tags, e), n_damaged);
+    if (tags.n) str_puts(out, "]");
+    str_puts(out, ",\"messages\":[");
+    if (rc == 0) rc = store_message_rescue(s, c->id, put_message, &w, n_damaged, e);
+    str_puts(out, "]}");
+    free(state);
+    return rc;
+}
+
+int transfer_json(struct store *s, const struct store_conversation *c, struct str *out,
+                  int64_t *n_damaged, struct err *e)
+{
+    int rc = put_object(s, c, out, n_damaged, e);
+    str_puts(out, "\n");
+    return rc;
+}
+
+/* A line that would be read back as a conversation begins as Markdown writes "<". */
+static void put_line(struct str *out, const char *line, size_t n)
+{
+    bool escaped =
+        n >= strlen(COMMENT_BEGIN) && !memcmp(line, COMMENT_BEGIN, strlen(COMMENT_BEGIN));
+    if (escaped) str_puts(out, "&lt;");
+    str_append(out, line + escaped, n - escaped);
+    str_puts(out, "\n");
+}
+
+static int put_section(void *ctx, const struct store_message *m)
+{
+    struct writer *w = ctx;
+    const char *p = m->text, *end = p + m->n_text;
+    str_printf(w->out, "## %s%s\n\n", role_words[m->role], m->seq < 0 ? " (stopped)" : "");
+    if (m->damaged) str_puts(w->out, DAMAGED "\n\n");
+    for (const char *nl; p <= end; p = nl + 1) {
+        nl = memchr(p, '\n', (size_t)(end - p));
+        if (!nl) nl = end;
+        put_line(w->out, p, (size_t)(nl - p));
+    }
+    str_puts(w->out, "\n");
+    return 0;
+}
+
+int transfer_markdown(struct store *s, const struct store_conversation *c, struct str *out,
+                      int64_t *n_damaged, struct err *e)
+{
+    struct writer w = {.out = out};
+    int64_t again = 0; /* the same parts */
+    str_printf(out, "# %s\n\n", c->title[0] ? c->title : c->name);
+    int rc = store_message_rescue(s, c->id, put_section, &w, n_damaged ? &again : NULL, e);
+    str_puts(out, COMMENT_BEGIN);
+    if (rc == 0) rc = put_object(s, c, out, n_damaged, e);
+    str_puts(out, COMMENT_END "\n");
+    return rc;
+}
+
+/* ---- databases ------------------------------------------------------------------------------- */
+
+/* A database that could not be finished, and what SQLite may have left beside it. */
+static void remove_database(const char *path)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct str name = {0};
+        str_printf(&name, "%s%s", path, ends[i]);
+        unlink(name.data);
+        str_release(&name);
+    }
+}
+
+int transfer_database(struct store *s, const struct store_conversation *c, const char *path,
+                      struct err *e)
+{
+    struct store *to = NULL;
+    struct store_conversation made;
+    if (access(path, F_OK) == 0)
+        return err_set(e, ERR_FAIL, "%s exists already; choose another file", path);
+    int rc = store_open(&to, path, e);
+    if (!rc) rc = store_conversation_copy(s, c->id, INT64_MAX, INT64_MAX, to, c->name, &made, e);
+    if (!rc) {
+        rc = store_close_single(to, e);
+        to = NULL;
+    }
+    store_close(to);
+    if (rc) remove_database(path);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+struct import {
+    struct store *s;
+    const char *path, *name;
+    int line;         /* of the file, from 1 */
+    int n;            /* conversations so far */
+    struct str names; /* of them, each with its NUL: told when all are in */
+    struct err *e;
+};
+
+static int bad(const struct import *im, const char *what)
+{
+    return err_set(im->e, ERR_FORMAT,
+                   "%s, line %d: %s; only what `retain export` wrote can be imported", im->path,
+                   im->line, what);
+}
+
+static const char *get_string(const cJSON *o, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+static bool get_ms(const cJSON *o, const char *key, int64_t *out)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0) || v->valuedouble > 1e15) return false;
+    *out = (int64_t)v->valuedouble;
+    return true;
+}
+
+static int get_role(const cJSON *m)
+{
+    const char *word = get_string(m, "role");
+    for (int i = STORE_SYSTEM; word && i <= STORE_ASSISTANT; i++)
+        if (!strcmp(word, role_words[i])) return i;
+    return -1;
+}
+
+static bool get_tokens(const cJSON *m, struct str *out)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(m, "tokens"), *v;
+    if (!cJSON_IsArray(list)) return false;
+    cJSON_ArrayForEach(v, list)
+    {
+        if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0) || v->valuedouble > INT32_MAX)
+            return false;
+        int32_t id = (int32_t)v->valuedouble;
+        if (id != v->valuedouble) return false;
+        str_append(out, &id, sizeof id);
+    }
+    return true;
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool get_text(const cJSON *m, struct str *out)
+{
+    const char *text = get_string(m, "text"), *hex = get_string(m, "text_hex");
+    if (!text) return false;
+    if (!hex) {
+        str_puts(out, text);
+        return true;
+    }
+    for (; hex[0]; hex += 2) {
+        if (digit(hex[0]) < 0 || digit(hex[1]) < 0) return false;
+        char byte = (char)(digit(hex[0]) * 16 + digit(hex[1]));
+        if (!byte) return false;
+        str_append(out, &byte, 1);
+    }
+    return true;
+}
+
+/* An answer that was not closed goes back into the tail: all text with its first token. */
+static int import_tail(struct import *im, int64_t id, const struct store_message *m,
+                       int64_t position)
+{
+    int rc = m->n_tokens ? 0 : bad(im, "an unfinished answer without token ids");
+    for (size_t i = 0; rc == 0 && i < m->n_tokens; i++) {
+        struct store_tail t = {.position = position + (int64_t)i,
+                               .token = m->tokens[i],
+                               .text = m->text,
+                               .n_text = i == 0 ? m->n_text : 0};
+        rc = store_tail_add(im->s, id, &t, im->e);
+    }
+    return rc;
+}
+
+static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t *position)
+{
+    struct str text = {0}, tokens = {0};
+    int role = get_role(j), rc = 0;
+    struct store_message m = {.role = (enum store_role)role};
+    bool partial = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "partial"));
+    if (role < 0 || !get_text(j, &text) || !get_ms(j, "created_ms", &m.created_ms))
+        rc = bad(im, "a message without role, text or created_ms");
+    else if (!get_tokens(j, &tokens))
+        rc = bad(im, "a message without its token ids");
+    else if (partial && (j->next || role != STORE_ASSISTANT))
+        rc = bad(im, "a partial message that is not the last answer");
+    m.text = str_get(&text);
+    m.n_text = text.n;
+    m.settings = get_string(j, "settings");
+    m.tokens = (const int32_t *)(void *)tokens.data;
+    m.n_tokens = tokens.n / sizeof *m.tokens;
+    if (rc == 0)
+        rc = partial ? import_tail(im, id, &m, *position) : store_message_add(im->s, id, &m, im->e);
+    *position += (int64_t)m.n_tokens;
+    str_release(&text);
+    str_release(&tokens);
+    return rc;
+}
+
+static int import_object(struct import *im, const cJSON *o)
+{
+    struct store_conversation c;
+    int64_t created_ms, updated_ms, position = 0;
+    const cJSON *messages = cJSON_GetObjectItemCaseSensitive(o, "messages"), *m;
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(o, "version");
+    const char *format = get_string(o, "format"), *name = get_string(o, "name");
+    const char *state = get_string(o, "state");
+    if (!format || strcmp(format, FORMAT) || !cJSON_IsArray(messages) || !name || !*name ||
+        !state || !get_ms(o, "created_ms", &created_ms) || !get_ms(o, "updated_ms", &updated_ms))
+        return bad(im, "not a conversation");
+    if (!cJSON_IsNumber(version) || version->valuedouble != 1)
+        return bad(im, "a conversation of a newer version");
+    if (im->name && im->n > 0) return bad(im, "a second conversation, but one name for all");
+    int rc = store_conversation_create(im->s, im->name ? im->name : name, &c, im->e);
+    if (rc == ERR_USAGE && !im->name) err_prefix(im->e, "%s", im->path);
+    if (rc) return rc;
+    cJSON_ArrayForEach(m, messages)
+    {
+        if (rc == 0) rc = import_message(im, c.id, m, &position);
+    }
+    const cJSON *tags = cJSON_GetObjectItemCaseSensitive(o, "tags"), *tag;
+    cJSON_ArrayForEach(tag, tags)
+    {
+        const char *text = cJSON_GetStringValue(tag);
+        if (rc == 0)
+            rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "a tag that is none");
+    }
+    if (rc == 0 && *state) rc = store_state_put(im->s, c.id, state, im->e);
+    if (rc == 0) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);
+    str_append(&im->names, c.name, strlen(c.name) + 1);
+    im->n++;
+    return rc;
+}
+
+static int import_json(struct import *im, const char *text, size_t n)
+{
+    cJSON *o = cJSON_ParseWithLength(text, n);
+    int rc = o ? import_object(im, o) : bad(im, "not JSON");
+    cJSON_Delete(o);
+    return rc;
+}
+
+/* One line: an object, a comment with one, or (in Markdown) something for people. */
+static int import_line(struct import *im, const char *line, size_t n, bool markdown)
+{
+    const size_t begin = strlen(COMMENT_BEGIN), end = strlen(COMMENT_END);
+    im->line++;
+    while (n > 0 && strchr(" \t\r", line[n - 1])) n--;
+    if (n == 0) return 0;
+    if (!markdown) return import_json(im, line, n);
+    if (n < begin + end || memcmp(line, COMMENT_BEGIN, begin)) return 0;
+    if (memcmp(line + n - end, COMMENT_END, end)) return bad(im, "the comment has no end");
+    return import_json(im, line + begin, n - begin - end);
+}
+
+static int import_text(struct import *im, const struct str *text)
+{
+    const char *p = str_get(text), *end = p + text->n;
+    bool markdown = *p != '{';
+    int rc = store_begin(im->s, im->e);
+    while (rc == 0 && p < end) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        size_t n = (size_t)((nl ? nl : end) - p);
+        rc = import_line(im, p, n, markdown);
+        p += n + 1;
+    }
+    if (rc == 0 && im->n == 0) rc = bad(im, "no conversation");
+    if (rc == 0) rc = store_commit(im->s, im->e);
+    store_rollback(im->s);
+    return rc;
+}
+
+struct database_import {
+    struct import *im;
+    struct store *from;
+};
+
+static int import_one(void *ctx, const struct store_conversation *c)
+{
+    struct database_import *d = ctx;
+    struct import *im = d->im;
+    struct store_conversation made;
+    if (im->name && im->n > 0)
+        return err_set(im->e, ERR_FORMAT,
+                       "%s holds more than one conversation, but there is one "
+                       "name for all",
+                       im->path);
+    int rc = store_conversation_copy(d->from, c->id, INT64_MAX, INT64_MAX, im->s,
+                                     im->name ? im->name : c->name, &made, im->e);
+    im->n++;
+    if (rc == 0) str_append(&im->names, made.name, strlen(made.name) + 1);
+    return rc;
+}
+
+static int import_database(struct import *im, const struct store_key *key)
+{
+    struct database_import d = {im, NULL};
+    int rc = store_open_key(&d.from, im->path, key, im->e);
+    if (rc == 0) rc = store_begin(im->s, im->e);
+    if (rc == 0) rc = store_conversation_list(d.from, import_one, &d, im->e);
+    if (rc == 0 && im->n == 0)
+        rc = err_set(im->e, ERR_FORMAT, "%s holds no conversation", im->path);
+    if (rc == 0) rc = store_commit(im->s, im->e);
+    store_rollback(im->s);
+    store_close(d.from);
+    return rc;
+}
+
+/* Looks into files only: what was read of a pipe is gone. */
+static bool is_database(const char *path)
+{
+    char head[16] = "";
+    struct stat st;
+    if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode)) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, head, sizeof head);
+    close(fd);
+    return n == sizeof head && !memcmp(head, "SQLite format 3", sizeof head);
+}
+
+int transfer_import(struct store *s, const char *path, const char *name,
+                    const struct store_key *key, void (*each)(void *ctx, const char *name),
+                    void *ctx, struct err *e)
+{
+    struct import im = {.s = s, .path = path, .name = name, .e = e};
+    struct str text = {0};
+    bool database = is_database(path);
+    int rc = database ? import_database(&im, key) : file_read(path, &text, e);
+    if (rc == 0 && !database) rc = import_text(&im, &text);
+    const char *names = str_get(&im.names), *end = names + im.names.n;
+    for (; rc == 0 && each && names < end; names += strlen(names) + 1) each(ctx, names);
+    str_release(&im.names);
+    str_release(&text);
+    return rc;
+}

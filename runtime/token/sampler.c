@@ -1,0 +1,210 @@
+/* Candidates are always a beginning of the list sorted by logit, so top-k, top-p and min-p only
+ * decide how long it is. With top-k (the default) k of n are selected by a heap of k: nearly every
+ * logit costs one comparison. Without it, what min-p drops is never sorted. */
+#include "base/random.h"
+#include "runtime/token/sampler.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define STREAM_DRAW 1 /* of random_at */
+
+struct sampling sampling_default(void)
+{
+    return (struct sampling){.temperature = 0.8f,
+                             .top_k = 40,
+                             .top_p = 0.95f,
+                             .min_p = 0.05f,
+                             .repeat_penalty = 1,
+                             .repeat_last = 64};
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Among equals the lower id goes first, so the order is one and the same everywhere. */
+static bool above(struct sampler_entry a, struct sampler_entry b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct sampler_entry *x = a, *y = b;
+    return above(*x, *y) ? -1 : above(*y, *x);
+}
+
+/* Restores the heap, lowest on top, after its top was replaced. */
+static void sift(struct sampler_entry *heap, int n, int i)
+{
+    struct sampler_entry moving = heap[i];
+    for (int child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && above(heap[child], heap[child + 1])) child++;
+        if (!above(moving, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = moving;
+}
+
+/* ---- the chain ------------------------------------------------------------------------------- */
+
+static bool seen_before(const int32_t *ids, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (ids[k] == ids[i]) return true;
+    return false;
+}
+
+static void penalize(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                     int n_recent)
+{
+    int n = s->repeat_last < SAMPLER_HISTORY ? s->repeat_last : SAMPLER_HISTORY;
+    if (n > n_recent) n = n_recent;
+    if (s->repeat_penalty == 1 || n <= 0) return;
+    const int32_t *ids = recent + (n_recent - n);
+    for (int i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] >= n_vocab || seen_before(ids, i)) continue;
+        float *l = &logits[ids[i]];
+        *l = *l > 0 ? *l / s->repeat_penalty : *l * s->repeat_penalty;
+    }
+}
+
+/* The first of the largest; NaN is never larger. Eight maxima side by side, or each comparison
+ * would wait for the one before. */
+static struct sampler_entry largest(const float *logits, int n)
+{
+    float max[8];
+    for (int k = 0; k < 8; k++) max[k] = -INFINITY;
+    int i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++) max[k] = logits[i + k] > max[k] ? logits[i + k] : max[k];
+    for (; i < n; i++) max[0] = logits[i] > max[0] ? logits[i] : max[0];
+    for (int k = 1; k < 8; k++) max[0] = max[k] > max[0] ? max[k] : max[0];
+    for (i = 0; i < n && logits[i] != max[0]; i++) {
+    }
+    return (struct sampler_entry){max[0], i < n ? i : 0};
+}
+
+/* The k largest of the logits that are at least `floor` and not -inf, unordered; returns how many.
+ */
+static int select_top(const float *logits, int n, int k, float floor, struct sampler_entry *out)
+{
+    int n_out = 0, i = 0;
+    for (; i < n && n_out < k; i++)
+        if (logits[i] >= floor && logits[i] != -INFINITY)
+            out[n_out++] = (struct sampler_entry){logits[i], i};
+    if (i == n) return n_out;
+    for (int j = k / 2 - 1; j >= 0; j--) sift(out, k, j);
+    for (; i < n; i++) {
+        if (!(logits[i] > out[0].logit)) continue; /* an equal one stands behind */
+        out[0] = (struct sampler_entry){logits[i], i};
+        sift(out, k, 0);
+    }
+    return n_out;
+}
+
+/* Sum of exp(logit - max) over what top-k leaves: what top-p's share refers to. */
+static double total(const struct sampling *s, const float *logits, int n_vocab, float max,
+                    const struct sampler_entry *kept, int n)
+{
+    double sum = 0;
+    if (s->top_k > 0)
+        for (int i = 0; i < n; i++) sum += exp((double)(kept[i].logit - max));
+    else
+        for (int i = 0; i < n_vocab; i++)
+            if (logits[i] == logits[i]) sum += exp((double)(logits[i] - max));
+    return sum;
+}
+
+/* How many of the sorted candidates make up the share top_p; at least one. */
+static int cut_top_p(const struct sampling *s, double sum, const struct sampler_entry *sorted,
+                     int n)
+{
+    if (s->top_p >= 1) return n;
+    double share = 0;
+    for (int i = 0; i < n; i++) {
+        share += exp((double)(sorted[i].logit - sorted[0].logit)) / sum;
+        if (share >= (double)s->top_p) return i + 1;
+    }
+    return n;
+}
+
+static int cut_min_p(float floor, const struct sampler_entry *sorted, int n)
+{
+    while (n > 1 && sorted[n - 1].logit < floor) n--;
+    return n;
+}
+
+static void to_probabilities(float temperature, struct sampler_entry *sorted, int n)
+{
+    double sum = 0;
+    float max = sorted[0].logit;
+    for (int i = 0; i < n; i++) {
+        double p = exp((double)(sorted[i].logit - max) / (double)temperature);
+        sum += p;
+        sorted[i].logit = (float)p;
+    }
+    for (int i = 0; i < n; i++) sorted[i].logit = (float)(sorted[i].logit / sum);
+}
+
+static float floor_of(const struct sampling *s, float best)
+{
+    return s->min_p > 0 ? best + logf(s->min_p < 1 ? s->min_p : 1) : -INFINITY;
+}
+
+/* What top-p and min-p leave of sorted candidates; sum as in total(). */
+static int cut(const struct sampling *s, double sum, struct sampler_entry *sorted, int n)
+{
+    float floor = floor_of(s, sorted[0].logit);
+    n = cut_top_p(s, sum, sorted, n);
+    n = cut_min_p(floor, sorted, n);
+    to_probabilities(s->temperature, sorted, n);
+    return n;
+}
+
+int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                       int n_recent, struct sampler_entry *scratch)
+{
+    penalize(s, logits, n_vocab, recent, n_recent);
+    struct sampler_entry best = largest(logits, n_vocab);
+    if (s->temperature <= 0 || !isfinite(best.logit)) {
+        scratch[0] = (struct sampler_entry){1, best.id};
+        return 1;
+    }
+    /* min-p comes after top-p, whose share refers to all that top-k left: with top-k on, nothing
+     * may be dropped early. */
+    float floor = s->top_k > 0 ? -INFINITY : floor_of(s, best.logit);
+    int k = s->top_k > 0 && s->top_k < n_vocab ? s->top_k : n_vocab;
+    int n = select_top(logits, n_vocab, k, floor, scratch);
+    qsort(scratch, (size_t)n, sizeof *scratch, compare);
+    double sum = s->top_p < 1 ? total(s, logits, n_vocab, best.logit, scratch, n) : 0;
+    return cut(s, sum, scratch, n);
+}
+
+static int32_t draw(const struct sampling *s, const struct sampler_entry *candidates, int n,
+                    uint64_t position)
+{
+    double u = random_at(s->seed, STREAM_DRAW, position), sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += (double)candidates[i].logit;
+        if (u < sum) return candidates[i].id;
+    }
+    return candidates[0].id; /* probabilities add up to a little less than 1 */
+}
+
+int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                     int n_recent, uint64_t position, struct sampler_entry *scratch)
+{
+    int n = sampler_candidates(s, logits, n_vocab, recent, n_recent, scratch);
+    return draw(s, scratch, n, position);
+}
+
+int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
+                            uint64_t position)
+{
+    if (s->temperature <= 0 || !isfinite(sorted[0].logit)) return sorted[0].id;
+    double sum = s->top_p < 1 ? total(s, NULL, 0, sorted[0].logit, sorted, n) : 0;
+    n = cut(s, sum, sorted, n);
+    return draw(s, sorted, n, position);
+}

@@ -1,0 +1,48 @@
+/* sampler: logits to the next token.
+ *
+ * The chain is llama.cpp's in its usual order: repetition penalty, top-k, top-p, min-p,
+ * temperature, then one draw. The draw's random number is a hash of (seed, position): nothing has
+ * to be saved, and a resumed conversation draws what it would have drawn. */
+#ifndef RETAIN_RUNTIME_TOKEN_SAMPLER_H
+#define RETAIN_RUNTIME_TOKEN_SAMPLER_H
+
+#include <stdint.h>
+
+struct sampling {
+    float temperature;    /* 0 = greedy: the first of the largest logits */
+    int top_k;            /* 0 = off */
+    float top_p;          /* 1 = off */
+    float min_p;          /* 0 = off */
+    float repeat_penalty; /* 1 = off (CTRL, arXiv 1909.05858: logits > 0 are divided, others
+                             multiplied) */
+    int repeat_last;      /* tokens looked back at; at most SAMPLER_HISTORY */
+    uint64_t seed;
+};
+
+#define SAMPLER_HISTORY 256
+
+/* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repeat_penalty 1, repeat_last 64, seed 0. */
+struct sampling sampling_default(void);
+
+/* Scratch the caller owns: n_vocab entries. */
+struct sampler_entry {
+    float logit; /* a probability after the chain */
+    int32_t id;
+};
+
+/* Applies the chain to logits (modified by the penalty) and returns how many candidates are left in
+ * `scratch`, most likely first, with their probabilities in `logit`. `recent`: the last n_recent
+ * ids. Greedy gives one candidate. */
+int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                       int n_recent, struct sampler_entry *scratch);
+
+/* The token for `position` of the conversation. */
+int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
+                     int n_recent, uint64_t position, struct sampler_entry *scratch);
+
+/* The same from the s->top_k candidates that the chain begins with, largest logit first, of equals
+ * the lower id; or, where s is greedy, from the best one. n >= 1; sorted is used up. */
+int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
+                            uint64_t position);
+
+#endif

@@ -1,0 +1,50 @@
+/* tokenizer_parts: what tokenizer.c and its two kinds share. For nobody else. */
+#ifndef RETAIN_RUNTIME_TOKEN_TOKENIZER_PARTS_H
+#define RETAIN_RUNTIME_TOKEN_TOKENIZER_PARTS_H
+
+#include "base/arena.h"
+#include "runtime/token/pretokenizer.h"
+#include "runtime/token/tokenizer.h"
+#include "runtime/token/vocab.h"
+
+/* ---- SentencePiece-style, by score ----------------------------------------------------------- */
+
+struct spm {
+    int32_t byte_id[256]; /* <0x00> … <0xFF>, or what stands in; -1 = none */
+    bool splits;          /* no token has a ▁ behind another character, so words merge alone */
+};
+
+void spm_init(struct spm *s, const struct vocab *v, int32_t unknown);
+
+/* add_prefix: as if the text began with a space. */
+void spm_encode(const struct spm *s, const struct vocab *v, const char *text, size_t n,
+                bool add_prefix, struct tokens *out);
+
+/* Appends the bytes that a token stands for. */
+void spm_piece(const struct vocab *v, int32_t id, struct str *out);
+
+/* ---- byte-level, by merge rank --------------------------------------------------------------- */
+
+struct bpe_merge { /* open addressing; left < 0 = free */
+    int32_t left, right;
+    int32_t rank;
+    int32_t joined;
+};
+
+struct bpe {
+    struct pretokenizer *pre;
+    int32_t byte_id[256];
+    struct bpe_merge *merges; /* in large pages: they are found all over the table */
+    size_t n_slots;           /* a power of two */
+    struct arena table;
+};
+
+int bpe_init(struct bpe *b, struct vocab *v, const struct gguf *g, struct err *e);
+void bpe_release(struct bpe *b);
+
+int bpe_encode(const struct bpe *b, const struct vocab *v, const char *text, size_t n,
+               struct tokens *out, struct err *e);
+
+void bpe_piece(const struct vocab *v, int32_t id, struct str *out);
+
+#endif

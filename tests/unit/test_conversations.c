@@ -1,0 +1,201 @@
+/* library: saved conversations as the screens see them, and nothing at all in private mode. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "runtime/session/conversations.h"
+#include "store/store.h"
+
+struct fixture {
+    char folder[64], path[128];
+    struct conversations *l;
+};
+
+static struct err err;
+
+static void ok(int rc)
+{
+    if (rc < 0) fail_msg("%d: %s", rc, err.text);
+}
+
+static void refused(int rc, int code, const char *said)
+{
+    if (rc != code || !strstr(err.text, said))
+        fail_msg("%d \"%s\", expected %d \"%s\"", rc, err.text, code, said);
+}
+
+static int64_t begin_named(struct conversations *l, const char *name)
+{
+    struct store_conversation c;
+    ok(store_conversation_create(conversations_store(l), name, &c, &err));
+    return c.id;
+}
+
+static void say(struct conversations *l, int64_t id, enum store_role role, const char *text,
+                size_t n)
+{
+    int32_t tokens[16] = {0};
+    struct store_message m = {
+        .role = role, .text = text, .n_text = strlen(text), .tokens = tokens, .n_tokens = n};
+    ok(store_message_add(conversations_store(l), id, &m, &err));
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    if (!f) return -1;
+    snprintf(f->folder, sizeof f->folder, "/tmp/retain_library_XXXXXX");
+    if (!mkdtemp(f->folder)) return -1;
+    snprintf(f->path, sizeof f->path, "%s/retain.db", f->folder);
+    *state = f;
+    return conversations_open(&f->l, f->path, &err);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[128];
+    conversations_close(f->l);
+    snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    int rc = system(command);
+    free(f);
+    return rc;
+}
+
+static int note_entry(void *ctx, const struct conversations_entry *c)
+{
+    str_printf(ctx, "%s|%s|%lld|%lld|%lld;", c->name, c->title, (long long)c->n_turns,
+               (long long)c->n_tokens, (long long)c->cache_bytes);
+    return 0;
+}
+
+static int note_message(void *ctx, const struct conversations_message *m)
+{
+    str_printf(ctx, "%d|%s|%lld+%lld%s;", (int)m->role, m->text, (long long)m->position,
+               (long long)m->n_tokens, m->partial ? "…" : "");
+    return 0;
+}
+
+static int stop(void *ctx, const struct conversations_entry *c)
+{
+    (void)ctx;
+    (void)c;
+    return 5;
+}
+
+static void lists_and_messages(void **state)
+{
+    struct fixture *f = *state;
+    struct str s = {0};
+    int64_t id = begin_named(f->l, "trip");
+    say(f->l, id, STORE_SYSTEM, "be kind", 4);
+    say(f->l, id, STORE_USER, "where to?", 5);
+    struct store_tail t = {.position = 9, .token = 3, .text = "Ro", .n_text = 2};
+    ok(store_tail_add(conversations_store(f->l), id, &t, &err));
+    ok(conversations_list(f->l, note_entry, &s, &err));
+    assert_string_equal(str_get(&s), "trip|where to?|1|9|0;");
+    str_clear(&s);
+    ok(conversations_messages(f->l, "trip", note_message, &s, &err));
+    assert_string_equal(str_get(&s), "0|be kind|0+4;1|where to?|4+5;2|Ro|9+1…;");
+    str_release(&s);
+    assert_int_equal(conversations_list(f->l, stop, NULL, &err), 5);
+}
+
+static void by_name(void **state)
+{
+    struct fixture *f = *state;
+    struct str s = {0};
+    begin_named(f->l, "holiday plans");
+    begin_named(f->l, "tax");
+    begin_named(f->l, "chat-1");
+    begin_named(f->l, "chat-2");
+    refused(conversations_messages(f->l, "chat-3", note_message, &s, &err), ERR_FAIL,
+            "there is no conversation 'chat-3'; did you mean 'chat-2' or 'chat-1'?");
+    refused(conversations_rename(f->l, "holi", "x", &err), ERR_FAIL,
+            "did you mean 'holiday plans'?");
+    refused(conversations_delete(f->l, "Tax", &err), ERR_FAIL, "did you mean 'tax'?");
+    refused(conversations_delete(f->l, "xylophone", &err), ERR_FAIL, "`retain list` shows all");
+    refused(conversations_rename(f->l, "tax", "chat-1", &err), ERR_USAGE, "already");
+    ok(conversations_rename(f->l, "tax", "money", &err));
+    ok(conversations_delete(f->l, "money", &err));
+    refused(conversations_delete(f->l, "money", &err), ERR_FAIL, "no conversation 'money'");
+    str_release(&s);
+}
+
+static int note_tags(void *ctx, const struct conversations_entry *c)
+{
+    str_printf(ctx, "%s;", c->tags);
+    return 0;
+}
+
+static void tags(void **state)
+{
+    struct fixture *f = *state;
+    struct str s = {0};
+    begin_named(f->l, "trip");
+    ok(conversations_retag(f->l, "trip", " work, #rome  late", &err));
+    ok(conversations_list(f->l, note_tags, &s, &err));
+    assert_string_equal(str_get(&s), "#late #rome #work;");
+    str_clear(&s);
+    ok(conversations_retag(f->l, "trip", "-#rome home -late", &err));
+    ok(conversations_list_tagged(f->l, "home", note_tags, &s, &err));
+    assert_string_equal(str_get(&s), "#home #work;");
+    refused(conversations_retag(f->l, "trip", "-rome", &err), ERR_FAIL, "no tag #rome");
+    refused(conversations_retag(f->l, "tripp", "x", &err), ERR_FAIL, "did you mean 'trip'?");
+    ok(conversations_retag(f->l, "trip", " , ", &err));
+    str_release(&s);
+}
+
+static void not_while_it_is_open_elsewhere(void **state)
+{
+    struct fixture *f = *state;
+    struct store *other;
+    int64_t id = begin_named(f->l, "shared");
+    ok(store_open(&other, f->path, &err));
+    ok(store_lock(other, id, &err));
+    refused(conversations_delete(f->l, "shared", &err), ERR_FAIL, "open in another retain");
+    store_close(other);
+    ok(conversations_delete(f->l, "shared", &err));
+}
+
+static void private_mode_has_nothing(void **state)
+{
+    (void)state;
+    struct conversations *l;
+    struct str s = {0};
+    ok(conversations_open(&l, NULL, &err));
+    assert_null(conversations_store(l));
+    assert_int_equal(conversations_list(l, note_entry, &s, &err), 0);
+    assert_int_equal(s.n, 0);
+    refused(conversations_messages(l, "a", note_message, &s, &err), ERR_FAIL, "nothing is saved");
+    refused(conversations_rename(l, "a", "b", &err), ERR_FAIL, "nothing is saved");
+    refused(conversations_delete(l, "a", &err), ERR_FAIL, "nothing is saved");
+    str_release(&s);
+    conversations_close(l);
+    conversations_close(NULL);
+    refused(conversations_open(&l, "/dev/null", &err), ERR_FAIL, "not a regular file");
+    assert_null(l);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lists_and_messages),
+        TEST(by_name),
+        TEST(tags),
+        TEST(not_while_it_is_open_elsewhere),
+        cmocka_unit_test(private_mode_has_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/* runtime/circle: what counts as an answer that goes in a circle. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/session/repetition.h"
+
+enum { N = 2000 };
+
+/* n tokens that do not repeat, then a piece of them over and over, in which every `wrong`-th is
+ * another; wrong 0: none. */
+static void make(int32_t *ids, int n, int piece, int wrong)
+{
+    for (int i = 0; i < n; i++) ids[i] = 1000 + i;
+    for (int i = n; i < N; i++) ids[i] = wrong && i % wrong == 0 ? 5000 + i : ids[i - piece];
+}
+
+static void test_pieces(void **state)
+{
+    int32_t ids[N];
+    (void)state;
+    for (int piece = 1; piece <= REPETITION_PIECE; piece++) {
+        make(ids, 300, piece, 0);
+        assert_true(repetition_found(ids, N));
+        assert_true(repetition_found(ids, 300 + REPETITION_TOKENS));
+        assert_false(repetition_found(ids, 300 + REPETITION_TOKENS - REPETITION_OTHERS - 1));
+    }
+    make(ids, 300, REPETITION_PIECE + 1, 0);
+    assert_false(repetition_found(ids, N));
+}
+
+static void test_short_ones(void **state)
+{
+    int32_t ids[N] = {0};
+    (void)state;
+    assert_false(repetition_found(ids, 0));
+    assert_false(repetition_found(ids, REPETITION_TOKENS)); /* nothing before them to say again */
+    assert_true(repetition_found(ids, REPETITION_TOKENS + 1));
+}
+
+/* A list counts its lines: a token in twenty is another. One in a hundred is chance. */
+static void test_lists_are_none(void **state)
+{
+    int32_t ids[N];
+    (void)state;
+    for (int i = 0; i < N; i++) ids[i] = i % 20 == 0 ? 100 + i : i % 20;
+    assert_false(repetition_found(ids, N));
+    make(ids, 300, 7, 100);
+    assert_true(repetition_found(ids, N));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_short_ones),
+        cmocka_unit_test(test_lists_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

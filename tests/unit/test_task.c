@@ -1,0 +1,242 @@
+/* The tasks of `retain eval`, as text: what is asked for was told, where it should be, and a seed
+ * always tells the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "quant/eval/task.h"
+
+enum { LENGTH = 4000 };
+
+/* A script played to the end. Tokens are words here. */
+struct play {
+    struct str told;   /* all that is told */
+    size_t ends[4096]; /* of turns in it */
+    double depths[4096];
+    int n_turns;
+    int n_questions, n_missing; /* values that were not told before */
+    char last_value[64];
+};
+
+static int64_t count_words(const char *text)
+{
+    int64_t n = 0;
+    for (; *text; text++) n += *text == ' ';
+    return n + 3;
+}
+
+static void play(const char *task, const struct task_args *args, struct play *p)
+{
+    const struct task *t = task_named(task, 0);
+    struct task_run *s = task_open(t, args);
+    struct task_step step;
+    int64_t n = 0;
+    assert_non_null(s);
+    *p = (struct play){0};
+    while (task_next(s, n, &step)) {
+        n += count_words(step.user);
+        if (!step.assistant) {
+            p->n_questions++;
+            assert_true(step.n_values > 0);
+            for (int i = 0; i < step.n_values; i++)
+                p->n_missing += !strstr(str_get(&p->told), step.values[i]);
+            snprintf(p->last_value, sizeof p->last_value, "%s", step.values[0]);
+            continue;
+        }
+        assert_true(p->n_turns < 4096);
+        p->depths[p->n_turns] = (double)(n - count_words(step.user)) / (double)args->length;
+        n += count_words(step.assistant);
+        str_printf(&p->told, "%s\n%s\n", step.user, step.assistant);
+        p->ends[p->n_turns++] = p->told.n;
+    }
+    assert_false(task_next(s, n, &step));
+    task_close(s);
+}
+
+static struct task_args args_of(const struct task *t, uint64_t seed)
+{
+    return (struct task_args){.seed = seed, .length = LENGTH, .n_facts = t->n_facts, .depth = 0.5};
+}
+
+static void test_what_is_asked_was_told(void **state)
+{
+    (void)state;
+    const struct task *t;
+    for (int i = 0; (t = task_at(i)); i++)
+        for (uint64_t seed = 1; t->write && seed <= 10; seed++)
+            for (int papers = 0; papers < 2; papers++) {
+                struct task_args a = args_of(t, seed);
+                struct play p;
+                a.papers = papers;
+                play(t->name, &a, &p);
+                if (!strcmp(t->name, "game"))
+                    assert_true(p.n_questions > 100);
+                else if (p.n_missing || !p.n_questions)
+                    fail_msg("%s, seed %d: %d values were never told", t->name, (int)seed,
+                             p.n_missing);
+                str_release(&p.told);
+            }
+}
+
+static void test_seeds(void **state)
+{
+    (void)state;
+    const struct task *t;
+    for (int i = 0; (t = task_at(i)); i++) {
+        if (!t->write || !strcmp(t->name, "game")) continue;
+        struct task_args one = args_of(t, 1), two = args_of(t, 2);
+        struct play a, b, c;
+        play(t->name, &one, &a);
+        play(t->name, &one, &b);
+        play(t->name, &two, &c);
+        assert_string_equal(str_get(&a.told), str_get(&b.told));
+        assert_string_not_equal(str_get(&a.told), str_get(&c.told));
+        str_release(&a.told);
+        str_release(&b.told);
+        str_release(&c.told);
+    }
+}
+
+/* The needle stands where it should, give or take the turn around it (a sixteenth). */
+static void test_depth(void **state)
+{
+    (void)state;
+    static const char *const tasks[] = {"passkey", "number", "niah", "ruler-multikey-2"};
+    for (int i = 0; i < 4; i++)
+        for (int d = 0; d <= 4; d++) {
+            struct task_args a = args_of(task_named(tasks[i], 0), 3);
+            struct play p;
+            int turn = 0;
+            a.depth = d / 4.0;
+            play(tasks[i], &a, &p);
+            size_t at = (size_t)(strstr(str_get(&p.told), p.last_value) - str_get(&p.told));
+            while (p.ends[turn] < at) turn++;
+            assert_float_equal(p.depths[turn], a.depth, 0.1);
+            str_release(&p.told);
+        }
+}
+
+/* Ten things at ten depths: one in each tenth. */
+static void test_spread(void **state)
+{
+    (void)state;
+    const struct task *t = task_named("passkey", 0);
+    struct task_args a = {.seed = 1, .length = LENGTH, .n_facts = 10};
+    struct task_run *s = task_open(t, &a);
+    struct task_step q;
+    struct play p;
+    play("passkey", &a, &p);
+    assert_int_equal(p.n_questions, 10);
+    for (int i = 0; task_question(s, i, &q); i++) {
+        int turn = 0;
+        size_t at = (size_t)(strstr(str_get(&p.told), q.values[0]) - str_get(&p.told));
+        while (p.ends[turn] < at) turn++;
+        assert_int_equal((int)(p.depths[turn] * 10), i);
+    }
+    str_release(&p.told);
+    task_close(s);
+}
+
+/* Asked before the change: the old value; at the end: the new one, and the old one where nothing
+ * changed. */
+static void test_updates(void **state)
+{
+    (void)state;
+    struct task_args a = args_of(task_named("updates", 0), 4);
+    struct task_run *s = task_open(task_named("updates", 0), &a);
+    assert_int_equal(s->n_early, 8);
+    assert_int_equal(s->n_questions, 16);
+    for (int i = 0; i < 8; i++) {
+        const struct task_question *before = &s->questions[i], *after = &s->questions[8 + i];
+        assert_string_equal(str_get(&before->text), str_get(&after->text));
+        if (i % 2)
+            assert_string_equal(before->list[0], after->list[0]);
+        else
+            assert_string_not_equal(before->list[0], after->list[0]);
+    }
+    task_close(s);
+}
+
+/* InfiniteBench: 10 digits of which 5 are a neighbour's double. */
+static void test_number(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct task_args a = args_of(task_named("number", 0), seed);
+        struct task_run *s = task_open(task_named("number", 0), &a);
+        struct task_step q;
+        int same = 0;
+        assert_true(task_question(s, 0, &q));
+        assert_int_equal(strlen(q.values[0]), 10);
+        for (int i = 1; i < 10; i++) same += q.values[0][i] == q.values[0][i - 1];
+        assert_true(same >= 5);
+        assert_false(task_question(s, 1, &q));
+        task_close(s);
+    }
+}
+
+/* SirLLM's shares of moves: one half, .31, .19. */
+static void test_game(void **state)
+{
+    (void)state;
+    struct task_args a = {.seed = 3, .length = INT64_MAX, .n_facts = 1};
+    struct task_run *s = task_open(task_named("game", 0), &a);
+    struct task_step q;
+    int paper = 0, scissors = 0, rock = 0;
+    for (int i = 0; i < 10000; i++) {
+        assert_true(task_next(s, i, &q));
+        paper += !strcmp(q.values[0], "paper");
+        scissors += !strcmp(q.values[0], "scissors");
+        rock += !strcmp(q.values[0], "rock");
+    }
+    /* seed 3: rock preferred; 5 standard deviations are 250 */
+    assert_in_range(paper, 4750, 5250);
+    assert_in_range(scissors, 2850, 3350);
+    assert_in_range(rock, 1650, 2150);
+    task_close(s);
+}
+
+static void test_essay(void **state)
+{
+    (void)state;
+    struct task_args a = args_of(task_named("niah", 0), 2);
+    struct play p;
+    a.essay = "It was a dark night.\nNobody was there! Or was there?";
+    play("niah", &a, &p);
+    assert_non_null(
+        strstr(str_get(&p.told), " Nobody was there! Or was there? It was a dark night."));
+    str_release(&p.told);
+}
+
+static void test_ruler_is_thirteen(void **state)
+{
+    (void)state;
+    int n = 0;
+    while (task_named("ruler", n)) n++;
+    assert_int_equal(n, 13);
+    assert_ptr_equal(task_named("recall", 0), task_at(0));
+    assert_null(task_named("recall", 1));
+    assert_null(task_named("rule", 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_asked_was_told),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_updates),
+        cmocka_unit_test(test_number),
+        cmocka_unit_test(test_game),
+        cmocka_unit_test(test_essay),
+        cmocka_unit_test(test_ruler_is_thirteen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

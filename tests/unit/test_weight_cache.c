@@ -1,0 +1,503 @@
+/* Packed copies of the weights: what is mapped is what the model file gives, and whatever else may
+ * lie in the folder is not believed. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/options.h"
+#include "runtime/forward/engine.h"
+#include "runtime/model/weight_cache.h"
+
+#define MODEL "quant/demo/retain-demo.gguf"
+
+static char folder[64], dir[80], model[80]; /* dir is made by who writes the first copy */
+
+static void copy_file(const char *from, const char *to)
+{
+    char command[256];
+    snprintf(command, sizeof command, "cp %s %s", from, to);
+    assert_int_equal(system(command), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/retain-packed-XXXXXX");
+    if (!mkdtemp(folder)) return -1;
+    snprintf(dir, sizeof dir, "%s/a/packed", folder);
+    snprintf(model, sizeof model, "%s/model.gguf", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[96];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static struct engine *open_engine(const char *path, const char *packed)
+{
+    struct options o;
+    struct engine *g;
+    struct err e;
+    options_init(&o);
+    o.model = path;
+    o.packed = packed;
+    o.heads = "none";
+    o.device = "cpu";
+    o.verify = "off";
+    o.threads = 2;
+    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    return g;
+}
+
+static struct store_model identity(const char *path)
+{
+    struct store_model m = {0};
+    struct stat st;
+    char *real = realpath(path, NULL);
+    assert_non_null(real);
+    assert_int_equal(stat(real, &st), 0);
+    snprintf(m.path, sizeof m.path, "%s", real);
+    free(real);
+    m.size = st.st_size;
+    m.mtime_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+    m.inode = (int64_t)st.st_ino;
+    memset(m.digest, 7, sizeof m.digest);
+    return m;
+}
+
+static struct weight_cache wait_for_copy(const struct store_model *m)
+{
+    struct weight_cache p;
+    for (int i = 0; i < 6000; i++) {
+        if (weight_cache_find(&p, dir, m)) return p;
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+    }
+    fail_msg("no copy after a minute");
+    return p;
+}
+
+/* The copy of what an engine loaded. */
+static struct weight_cache write_copy(const struct engine *g, const char *path)
+{
+    struct store_model m = identity(path);
+    struct weight_cache_writer *w = weight_cache_write_begin(dir, &m, &g->weights);
+    assert_non_null(w);
+    struct weight_cache p = wait_for_copy(&m);
+    weight_cache_write_end(w);
+    assert_int_equal(p.bytes, g->weights.bytes);
+    return p;
+}
+
+static void flip(const char *path, off_t at)
+{
+    uint8_t byte;
+    assert_int_equal(chmod(path, 0600), 0);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 16;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void same_weights(const struct engine *a, const struct engine *b)
+{
+    assert_int_equal(a->weights.bytes, b->weights.bytes);
+    assert_memory_equal(a->weights.base, b->weights.base, a->weights.bytes);
+}
+
+/* ---- what is mapped -------------------------------------------------------------------------- */
+
+static void test_maps_what_was_packed(void **state)
+{
+    static const char *const files[] = {
+        MODEL,
+        "tests/golden/families/llama.gguf",
+        "tests/golden/families/phi3-partial.gguf",
+        "tests/golden/families/qwen3.gguf",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        copy_file(files[i], model);
+        struct engine *packed = open_engine(model, dir);
+        assert_int_equal(packed->packed.bytes, 0);
+        write_copy(packed, model);
+        struct engine *mapped = open_engine(model, dir);
+        assert_int_equal(mapped->packed.bytes, mapped->weights.bytes);
+        same_weights(packed, mapped);
+        assert_string_equal(mapped->model_digest, "070707070707070707070707070707070707070707070707"
+                                                  "0707070707070707");
+        engine_close(mapped);
+        engine_close(packed);
+    }
+}
+
+/* A whole file is read for its digest where something is held against it: a registry, heads. */
+static void test_digest_that_nobody_wants(void **state)
+{
+    static const char *const verify[] = {"sample", "full"};
+    (void)state;
+    copy_file(MODEL, model);
+    for (int i = 0; i < 2; i++) {
+        struct options o;
+        struct engine *g;
+        struct err e;
+        options_init(&o);
+        o.model = model;
+        o.heads = "none";
+        o.device = "cpu";
+        o.verify = verify[i];
+        if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+        assert_int_equal(!strncmp(g->model_digest, "unread-", 7), i == 0);
+        engine_close(g);
+        if (engine_prepare(&g, &o, NULL, &e)) fail_msg("%s", e.text);
+        assert_int_equal(strlen(g->model_digest), 64);
+        engine_close(g);
+    }
+}
+
+/* A process that maps a copy keeps it, whatever happens to the file's name. */
+static void test_removed_while_mapped(void **state)
+{
+    (void)state;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    struct weight_cache p = write_copy(packed, model);
+    struct engine *mapped = open_engine(model, dir);
+    weight_cache_remove(&p);
+    same_weights(packed, mapped);
+    struct engine *again = open_engine(model, dir);
+    assert_int_equal(again->packed.bytes, 0);
+    same_weights(packed, again);
+    engine_close(again);
+    engine_close(mapped);
+    engine_close(packed);
+}
+
+/* ---- what is not believed -------------------------------------------------------------------- */
+
+/* Loads with the copy as it is now: it must be refused and removed. */
+static void refused(const struct engine *packed, const struct weight_cache *p)
+{
+    struct engine *g = open_engine(model, dir);
+    assert_int_equal(g->packed.bytes, 0);
+    same_weights(packed, g);
+    engine_close(g);
+    assert_int_not_equal(access(p->path, F_OK), 0);
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    struct weight_cache p = write_copy(packed, model);
+    const off_t bytes = (off_t)p.bytes;
+    struct stat st;
+    assert_int_equal(stat(p.path, &st), 0);
+    /* what the copy says of itself: no byte of it may change */
+    for (off_t at = bytes; at < st.st_size; at += 97) {
+        flip(p.path, at);
+        struct weight_cache none;
+        struct store_model m = identity(model);
+        assert_false(weight_cache_find(&none, dir, &m));
+        flip(p.path, at);
+    }
+    struct engine *mapped = open_engine(model, dir);
+    assert_int_equal(mapped->packed.bytes, p.bytes);
+    engine_close(mapped);
+    engine_close(packed);
+}
+
+/* The first panel of the first matrix is always looked at, and so are vectors. */
+static void test_other_weights(void **state)
+{
+    (void)state;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    const struct model_layer *layer = &packed->model->layers[0];
+    const off_t places[] = {0, (const char *)layer->attn_norm - packed->weights.base};
+    for (int i = 0; i < 2; i++) {
+        struct weight_cache p = write_copy(packed, model);
+        flip(p.path, places[i]);
+        refused(packed, &p);
+    }
+    engine_close(packed);
+}
+
+static void test_every_byte_is_checked(void **state)
+{
+    (void)state;
+    struct options o;
+    struct engine *g;
+    struct err e;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    struct weight_cache p = write_copy(packed, model);
+    options_init(&o);
+    o.model = model;
+    o.packed = dir;
+    o.heads = "none";
+    assert_int_equal(engine_prepare(&g, &o, NULL, &e), 0);
+    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_SAME);
+    const struct kn_weight *down = &packed->model->layers[packed->model->n_layer - 1].down;
+    flip(p.path, (const char *)down->data - packed->weights.base + 1001);
+    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_REMOVED);
+    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_NONE);
+    engine_close(g);
+    engine_close(packed);
+}
+
+static void test_torn(void **state)
+{
+    (void)state;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    struct weight_cache p = write_copy(packed, model), none;
+    struct store_model m = identity(model);
+    struct stat st;
+    assert_int_equal(stat(p.path, &st), 0);
+    assert_int_equal(chmod(p.path, 0600), 0);
+    const off_t lengths[] = {st.st_size - 1, (off_t)p.bytes, 4096, 1, 0};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        assert_int_equal(truncate(p.path, lengths[i]), 0);
+        assert_false(weight_cache_find(&none, dir, &m));
+    }
+    /* a new one takes its place */
+    write_copy(packed, model);
+    engine_close(packed);
+}
+
+static void test_another_model(void **state)
+{
+    (void)state;
+    struct weight_cache none;
+    copy_file(MODEL, model);
+    struct engine *packed = open_engine(model, dir);
+    struct weight_cache p = write_copy(packed, model);
+    struct store_model m = identity(model), other = m;
+    other.mtime_ns++;
+    assert_false(weight_cache_find(&none, dir, &other));
+    other = m;
+    other.inode++;
+    assert_false(weight_cache_find(&none, dir, &other));
+    other = m;
+    other.size++;
+    assert_false(weight_cache_find(&none, dir, &other));
+    other = m;
+    other.path[strlen(other.path) - 1] = 'x';
+    assert_false(weight_cache_find(&none, dir, &other));
+    /* another file with all the first one's marks, but other weights */
+    flip(model, m.size - 5);
+    struct stat st;
+    assert_int_equal(stat(p.path, &st), 0);
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                {m.mtime_ns / 1000000000, m.mtime_ns % 1000000000}};
+    assert_int_equal(utimensat(AT_FDCWD, model, times, 0), 0);
+    assert_true(weight_cache_find(&none, dir, &m));
+    struct options o;
+    struct engine *g;
+    struct err e;
+    options_init(&o);
+    o.model = model;
+    o.packed = dir;
+    o.heads = "none";
+    assert_int_equal(engine_prepare(&g, &o, NULL, &e), 0);
+    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_REMOVED);
+    engine_close(g);
+    engine_close(packed);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int count(void *ctx, const struct weight_cache *p)
+{
+    (void)p;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int n_files(void)
+{
+    char command[128];
+    int n = -1;
+    snprintf(command, sizeof command, "ls -A %s 2>/dev/null | wc -l", dir);
+    FILE *f = popen(command, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &n), 1);
+    pclose(f);
+    return n;
+}
+
+/* One that is given up leaves nothing; two at once leave one. */
+static void test_writers(void **state)
+{
+    (void)state;
+    int n = 0;
+    copy_file(MODEL, model);
+    struct engine *g = open_engine(model, dir);
+    struct store_model m = identity(model);
+    weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
+    weight_cache_list(dir, count, &n);
+    assert_int_equal(n_files(), n); /* it may have been done already */
+    struct weight_cache_writer *a = weight_cache_write_begin(dir, &m, &g->weights);
+    struct weight_cache_writer *b = weight_cache_write_begin(dir, &m, &g->weights);
+    wait_for_copy(&m);
+    weight_cache_write_end(a);
+    weight_cache_write_end(b);
+    wait_for_copy(&m);
+    assert_int_equal(n_files(), 1);
+    engine_close(g);
+}
+
+/* A file that is being written is its writer's; one that nobody writes was left by a crash. */
+static void test_parts(void **state)
+{
+    (void)state;
+    char path[128], other[128], mine[4200];
+    copy_file(MODEL, model);
+    struct engine *g = open_engine(model, dir);
+    struct store_model m = identity(model);
+    struct weight_cache p = write_copy(g, model);
+    snprintf(path, sizeof path, "%s/dead.packed.part", dir);
+    snprintf(other, sizeof other, "%s/alive.packed.part", dir);
+    snprintf(mine, sizeof mine, "%s.part", p.path);
+    int left = open(path, O_WRONLY | O_CREAT, 0600), held = open(other, O_WRONLY | O_CREAT, 0600);
+    assert_true(left >= 0 && held >= 0);
+    assert_int_equal(write(held, "units", 5), 5);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    close(left);
+    weight_cache_remove(&p);
+    write_copy(g, model);
+    assert_int_not_equal(access(path, F_OK), 0);
+    struct stat st;
+    assert_int_equal(stat(other, &st), 0);
+    assert_int_equal(st.st_size, 5);
+    assert_int_equal(n_files(), 2);
+    /* while somebody writes the very same copy, a second writer gives up */
+    weight_cache_remove(&p);
+    int theirs = open(mine, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(theirs, "units", 5), 5);
+    assert_int_equal(flock(theirs, LOCK_EX), 0);
+    weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
+    assert_false(weight_cache_find(&p, dir, &m));
+    assert_int_equal(stat(mine, &st), 0);
+    assert_int_equal(st.st_size, 5);
+    close(theirs);
+    write_copy(g, model);
+    assert_int_not_equal(access(mine, F_OK), 0);
+    close(held);
+    engine_close(g);
+}
+
+/* A copy of so many bytes of weights, none of them on the disk, last used at that time. Only what
+ * its end says of it counts. */
+static void make_copy(const struct weight_cache *like, const char *name, off_t bytes, time_t used)
+{
+    enum { BYTES = 16, DIGEST = STORE_DIGEST_BYTES }; /* of the footer: where bytes is; its end */
+    char path[128];
+    uint8_t footer[8192];
+    struct stat st;
+    assert_int_equal(stat(like->path, &st), 0);
+    size_t n = (size_t)(st.st_size - (off_t)like->bytes);
+    assert_true(n < sizeof footer);
+    int fd = open(like->path, O_RDONLY);
+    assert_int_equal(pread(fd, footer, n, (off_t)like->bytes), (ssize_t)n);
+    close(fd);
+    memcpy(footer + BYTES, &bytes, sizeof bytes);
+    store_digest(footer + n - DIGEST, footer, n - DIGEST);
+    snprintf(path, sizeof path, "%s/%s.packed", dir, name);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(pwrite(fd, footer, n, bytes), (ssize_t)n);
+    assert_int_equal(futimens(fd, (struct timespec[2]){{used, 0}, {used, 0}}), 0);
+    close(fd);
+}
+
+static bool there(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s.packed", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+static off_t free_bytes(void)
+{
+    struct statvfs fs;
+    assert_int_equal(statvfs(folder, &fs), 0);
+    return (off_t)fs.f_bavail * (off_t)fs.f_frsize;
+}
+
+/* Three copies take more than a quarter of what is free, two do not: the oldest goes. Anew while
+ * somebody else fills or clears the disk. */
+static void test_oldest_first(void **state)
+{
+    (void)state;
+    off_t before, after;
+    copy_file(MODEL, model);
+    struct engine *g = open_engine(model, dir);
+    do {
+        struct weight_cache p = write_copy(g, model);
+        before = free_bytes();
+        make_copy(&p, "newest", before * 10 / 73, 3000);
+        make_copy(&p, "oldest", before * 10 / 73, 1000);
+        make_copy(&p, "middle", before * 10 / 73, 2000);
+        weight_cache_remove(&p);
+        write_copy(g, model);
+        after = free_bytes();
+    } while (after < before - before / 20 || after > before + before / 20);
+    assert_true(there("newest") && there("middle"));
+    assert_false(there("oldest"));
+    engine_close(g);
+}
+
+static void test_room(void **state)
+{
+    (void)state;
+    struct err e;
+    char path[128];
+    assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 8, &e), 0);
+    assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 2, &e), ERR_FAIL);
+    /* a folder that cannot be: nothing is written, and nothing fails */
+    copy_file(MODEL, model);
+    snprintf(path, sizeof path, "%s/below", model);
+    assert_int_equal(weight_cache_room(path, 1, &e), ERR_FAIL);
+    struct engine *g = open_engine(model, path);
+    struct store_model m = identity(model);
+    weight_cache_write_end(weight_cache_write_begin(path, &m, &g->weights));
+    engine_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_maps_what_was_packed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_digest_that_nobody_wants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_removed_while_mapped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_weights, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_every_byte_is_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_torn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_another_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_writers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_oldest_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

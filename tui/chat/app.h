@@ -1,0 +1,252 @@
+/* app: everything the screen knows, without a terminal, a thread or a clock of its own.
+ *
+ * Keys and news go in, a grid and acts come out: ui.c carries the acts out, tests look at them. */
+#ifndef RETAIN_TUI_CHAT_APP_H
+#define RETAIN_TUI_CHAT_APP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/options.h"
+#include "cli/slash.h"
+#include "runtime/session/conversations.h"
+#include "runtime/session/session.h"
+#include "tui/chat/edit.h"
+#include "tui/chat/history.h"
+#include "tui/chat/picture.h"
+#include "tui/chat/transcript.h"
+#include "tui/chat/view.h"
+#include "tui/chat/worker.h"
+#include "tui/term/sensors.h"
+
+enum phase { PHASE_LOADING, PHASE_OPENING, PHASE_READY, PHASE_READING, PHASE_ANSWERING };
+
+enum act {
+    /* for the session */
+    ACT_SAY, /* text */
+    ACT_CONTINUE,
+    ACT_REGENERATE,
+    ACT_AMEND,  /* text = the last answer's new text */
+    ACT_REWIND, /* text = turn */
+    ACT_BRANCH, /* text = turn, blank, name or "" */
+    ACT_COST,   /* text = turn, "" = regenerate: answered by NEWS_COST */
+    ACT_SET,    /* app.options count from now on */
+    ACT_STOP,
+    ACT_OPEN,        /* text = conversation, "" = new */
+    ACT_RENAME_OPEN, /* text = new name of the open conversation */
+    /* for the library: shelf.h */
+    ACT_LIST,    /* fill app.list */
+    ACT_SEARCH,  /* text: fill app.list.hits */
+    ACT_DELETE,  /* text = conversation */
+    ACT_RESTORE, /* the same */
+    ACT_DROP,    /* its saved cache */
+    ACT_RENAME,  /* text = name, newline, new name */
+    ACT_TAG,     /* text = name, newline, as conversations_retag takes them */
+    /* for the terminal */
+    ACT_COPY,   /* text, to the clipboard */
+    ACT_SAVE,   /* text = path, newline, what to write there */
+    ACT_EDITOR, /* the draft into $EDITOR and back */
+    ACT_LOG,    /* fill app.log */
+    ACT_REDRAW,
+    ACT_SUSPEND,
+    ACT_QUIT,
+};
+
+struct act_row {
+    enum act act;
+    struct str text;
+};
+
+enum { ACTS_MAX = 32, QUEUE_MAX = 32 };
+
+struct chat_state {
+    bool held; /* the person scrolled up: new text does not move the view */
+    int top_message;
+    size_t top_byte;
+    int rows, top_row, page; /* as last drawn */
+    /* Text that streams in scrolls by `lead` rows more than it needs, so that it stands still for a
+     * while. */
+    int lead, rows_before; /* rows when it scrolled last, at scrolled_ms */
+    int64_t scrolled_ms;
+};
+
+/* What stands around the text of the chat: where and when it was drawn. */
+struct around {
+    const struct grid *grid; /* NULL: it must be drawn */
+    int w, h, talk, below;   /* the layout then */
+    int n_queue;
+    int64_t drawn_ms;
+};
+
+struct map_state {
+    enum map_mode mode, before; /* before MAP_HISTORY */
+    int64_t position;           /* under the cursor */
+    int layer, head;            /* the same */
+    int history_layer;          /* -1 = all */
+    int zoom;                   /* of 2^zoom parts of the conversation one is shown */
+    bool tall;                  /* a line for each row */
+    struct retention *frozen;   /* a copy while paused, else NULL */
+    int cells, each;            /* as last drawn */
+};
+
+struct tint_state {
+    int64_t position; /* of the token under the cursor */
+    bool placed;      /* it is where somebody wants to look */
+    int top_message;
+    size_t top_byte;
+    int page, width;    /* as last drawn */
+    int64_t first, end; /* positions of the page */
+};
+
+struct list_hit {
+    char name[128], snippet[160]; /* of the newest message that was found */
+};
+
+enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIST_DROP /* y? */ };
+
+struct list_state {
+    struct conversations_entry *rows;
+    int n, cap;
+    int *shown; /* [n_shown] indices of the rows that pass the filter */
+    int n_shown, cap_shown;
+    struct list_hit *hits; /* of the full-text search for the filter */
+    int n_hits;
+    int selected, top, page; /* of shown */
+    char chosen[128];        /* name of the selected one */
+    enum list_mode mode;
+    struct edit filter, field; /* what is searched for; a new name, or tags */
+    char deleted[128];         /* the last one, for undo */
+    char error[256], said[256];
+};
+
+/* A question in the chat: y does it, b keeps a branch first, anything else does nothing. */
+struct question {
+    bool open, may_branch;
+    enum slash what; /* SLASH_REGENERATE, SLASH_EDIT or SLASH_REWIND */
+    int64_t turn, cost;
+};
+
+/* Ctrl-R: looking for an earlier message. */
+struct search {
+    bool open, failed;
+    struct str query, draft;
+    int at; /* in the history */
+};
+
+/* Tab: what the word was, and which completion stands there now. */
+struct completion {
+    bool open;
+    struct str line; /* as it was typed */
+    int next;
+};
+
+struct scroll_state {
+    int top, rows, page;
+};
+
+struct app {
+    struct options options;  /* of the open conversation, changed by /set */
+    const struct options *o; /* = &options */
+    struct str *settings;    /* texts that options points to */
+    int n_settings;
+    bool reopening; /* to make settings count: if that fails, options_before do again */
+    struct options options_before;
+    bool ascii;
+    bool halves;     /* half blocks in two colours can be drawn */
+    int64_t now_ms;  /* monotonic, set by the caller before keys, news and drawing */
+    int64_t wall_ms; /* the same moment, for ages and times of day */
+    enum view view;
+    enum phase phase;
+    bool leaving;        /* ACT_QUIT was given */
+    int64_t done, total; /* of loading or reading */
+    int64_t since_ms;    /* that began */
+    char name[128];      /* of the conversation; "" = not known yet */
+    bool can_continue, stopping;
+
+    struct transcript talk;
+    struct edit edit;
+    struct history history;
+    struct str queue[QUEUE_MAX];
+    int n_queue;
+    bool queue_held; /* it was brought back: Enter sends it */
+    bool send_now;   /* the answer was stopped for what is queued */
+    bool prefix;     /* Ctrl-X was pressed */
+    struct question question;
+    struct search search;
+    struct completion completion;
+
+    bool have_stats;
+    struct session_stats stats;
+    const struct retention *map; /* the newest snapshot, the caller's; NULL = none yet */
+    int64_t col_kept[RETENTION_COLS], col_width, n_evictions;
+    bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
+    int64_t lost_until_ms;
+    struct waterfall past;
+    struct sight sight; /* what app_focus asked for */
+    struct sensor_reading sensors;
+    double evict_rate;             /* units per head and second; NAN = not known yet */
+    int64_t rate_ms, rate_evicted; /* when and where its measuring began */
+    int64_t evicted, evicted_at;   /* units not told of yet, and the token of the last ones */
+
+    char event[256]; /* the last thing that happened, with its time of day */
+    char flash[160]; /* a word to the person, in the status line until flash_until_ms */
+    int64_t flash_until_ms;
+    int64_t interrupt_ms; /* of the last Ctrl-C that had nothing to stop */
+
+    struct chat_state chat;
+    struct around around;
+    struct map_state mapped;
+    struct tint_state tint;
+    struct list_state list;
+    struct scroll_state help, log_scroll;
+    struct str log;
+
+    struct act_row acts[ACTS_MAX];
+    int n_acts;
+};
+
+void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path);
+void app_release(struct app *a);
+
+void app_key(struct app *a, const struct key_event *ev);
+void app_news(struct app *a, const struct news *n, const char *text);
+/* A snapshot came: stats, and what changed since the one before. */
+void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
+/* The retention class of all heads together, from sums that the snapshot brought: of its columns
+ * [col, col_end), and of positions, widened to whole columns. */
+int app_class(const struct app *a, int col, int col_end);
+int app_class_at(const struct app *a, int64_t pos, int64_t pos_end);
+/* What the view wants to see of single tokens; nothing when it is not asked for. */
+struct focus app_focus(const struct app *a);
+/* The transcript of the conversation that is (or will be) open. */
+int app_load(struct app *a, struct conversations *l, const char *name, struct err *e);
+void app_draw(struct app *a, struct grid *g, int w, int h);
+/* Milliseconds until the picture changes by itself; -1 = never. */
+int app_timeout(const struct app *a);
+
+/* The n-th turn's message; NULL when there are not that many. n_turns counts those on screen. */
+struct message *app_turn(struct app *a, int64_t turn);
+int64_t app_turns(const struct app *a);
+
+/* The message being written, whole: for the draft's file and other editors. */
+void app_draft(const struct app *a, struct str *out);
+void app_set_draft(struct app *a, const char *text, size_t n);
+uint64_t app_draft_version(const struct app *a); /* differs when draft or queue do */
+/* What a program that died had not sent. */
+void app_bring_back(struct app *a, const char *text, size_t n, bool queued);
+
+/* For views. */
+void app_act(struct app *a, enum act act, const char *text, size_t n);
+void app_show(struct app *a, enum view view);
+void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void app_send(struct app *a);      /* what stands in the editor */
+void app_interrupt(struct app *a); /* Ctrl-C */
+bool app_busy(const struct app *a);
+void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
+void app_wait(struct app *a, enum phase phase); /* something was ordered: the phase until news */
+void app_amend(struct app *a, const char *text, size_t n); /* another last answer */
+void app_take_turn_back(struct app *a); /* what the question asked: carried out */
+bool app_ready(struct app *a);          /* or says why not */
+
+#endif

@@ -1,0 +1,132 @@
+#include "tui/chat/draft.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The file: texts that end in a NUL each, queued ones first, the draft last. */
+
+static bool lock_file(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+static void give(const struct str *content, draft_found *found, void *ctx)
+{
+    const char *s = str_get(content);
+    for (size_t at = 0; at < content->n;) {
+        size_t n = strnlen(s + at, content->n - at);
+        bool queued = at + n + 1 < content->n;
+        if (n > 0) found(ctx, s + at, n, queued);
+        at += n + 1;
+    }
+}
+
+static void read_all(int fd, struct str *out)
+{
+    char buffer[65536];
+    ssize_t n;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0) str_append(out, buffer, (size_t)n);
+}
+
+static int is_draft(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "draft-", 6) == 0 && !strchr(entry->d_name, '~');
+}
+
+/* A living program holds the lock of the file that has the name now. */
+static bool is_abandoned(int fd, const char *path)
+{
+    struct stat opened, named;
+    return lock_file(fd) && fstat(fd, &opened) == 0 && stat(path, &named) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+/* Takes what dead programs left. */
+static void adopt(const char *folder, draft_found *found, void *ctx)
+{
+    struct dirent **names;
+    int n = scandir(folder, &names, is_draft, alphasort);
+    for (int i = 0; i < n; i++) {
+        struct str path = {0}, content = {0};
+        str_printf(&path, "%s/%s", folder, names[i]->d_name);
+        int fd = open(path.data, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd >= 0 && is_abandoned(fd, path.data)) {
+            read_all(fd, &content);
+            unlink(path.data);
+            str_puts(&path, "~");
+            unlink(path.data); /* it may have been killed while it saved */
+            give(&content, found, ctx);
+        }
+        if (fd >= 0) close(fd);
+        str_release(&content);
+        str_release(&path);
+        free(names[i]);
+    }
+    if (n >= 0) free(names);
+}
+
+void draft_open(struct draft *d, const char *folder, draft_found *found, void *ctx)
+{
+    struct str path = {0};
+    *d = (struct draft){.fd = -1};
+    if (!folder) return;
+    adopt(folder, found, ctx);
+    str_printf(&path, "%s/draft-%ld", folder, (long)getpid());
+    d->fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (d->fd < 0) {
+        str_release(&path);
+        return;
+    }
+    lock_file(d->fd);
+    d->path = path.data;
+}
+
+/* A killed program must leave either text, not half of one: the new content replaces the file as a
+ * whole, and its lock is taken before it has the name. */
+static int replace(struct draft *d, const struct str *content)
+{
+    struct str path = {0};
+    str_printf(&path, "%s~", d->path);
+    int fd = open(path.data, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = fd >= 0 && lock_file(fd);
+    for (size_t at = 0; ok && at < content->n;) {
+        ssize_t n = write(fd, content->data + at, content->n - at);
+        if (n < 0 && errno == EINTR) continue;
+        ok = n > 0;
+        at += ok ? (size_t)n : 0;
+    }
+    ok = ok && rename(path.data, d->path) == 0;
+    if (!ok) unlink(path.data);
+    if (!ok && fd >= 0) close(fd);
+    str_release(&path);
+    if (!ok) return -1;
+    close(d->fd); /* the lock of the old file goes with it */
+    d->fd = fd;
+    return 0;
+}
+
+void draft_save(struct draft *d, uint64_t version, const struct str *queue, int n_queue,
+                const struct str *text)
+{
+    struct str content = {0};
+    if (!d->path || version == d->version) return;
+    for (int i = 0; i < n_queue; i++) str_append(&content, str_get(&queue[i]), queue[i].n + 1);
+    str_append(&content, str_get(text), text->n + 1);
+    if (replace(d, &content) == 0) d->version = version;
+    str_release(&content);
+}
+
+void draft_close(struct draft *d, bool keep)
+{
+    if (d->path && !keep) unlink(d->path);
+    if (d->fd >= 0) close(d->fd);
+    free(d->path);
+    *d = (struct draft){.fd = -1};
+}

@@ -1,0 +1,14 @@
+/* shelf: what the screen asks of the library, carried out: lists, searches, renaming, deleting. */
+#ifndef RETAIN_TUI_CHAT_LIST_ACTIONS_H
+#define RETAIN_TUI_CHAT_LIST_ACTIONS_H
+
+#include <stdbool.h>
+
+#include "tui/chat/app.h"
+
+/* false: the act is not one for the library. l NULL: nothing is saved. */
+bool list_act(struct app *a, struct conversations *l, const struct act_row *row);
+
+void list_fill(struct app *a, struct conversations *l); /* fills app.list */
+
+#endif

@@ -1,0 +1,37 @@
+/* markdown: an answer as styled screen lines, while it streams.
+ *
+ * What is drawn are bytes of the text itself, without the marks that md4c (CommonMark and tables)
+ * explained, so a screen line still knows which part of the text it shows. Links and pictures stay
+ * as they were written: nothing is hidden that could mislead, nothing is opened or run. The text is
+ * cut into blocks that are laid out one by one; a block that another follows never changes again.
+ */
+#ifndef RETAIN_TUI_CHAT_MARKDOWN_H
+#define RETAIN_TUI_CHAT_MARKDOWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of span.from that stand for a glyph of ours; n = columns of a rule. */
+enum { SPAN_GLYPHS = 4, SPAN_BULLET = 0, SPAN_BAR, SPAN_RULE };
+#define SPAN_GLYPH(g) (UINT32_MAX - (uint32_t)(g))
+
+struct span {
+    uint32_t from, n; /* bytes of the text */
+    uint16_t x;       /* column they begin at */
+    uint8_t attr;     /* enum attr */
+};
+
+/* One line: text[from, from + n) is what it covers. Spans are in the order of their columns. */
+typedef void markdown_line(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans);
+
+/* Lays out the block that begins at byte `at` of clean text (sanitize.h) and returns its end.
+ * ends: nothing will be added to the text. */
+size_t markdown_block(const char *text, size_t n, size_t at, bool ends, int width,
+                      markdown_line *line, void *ctx);
+
+/* What a span shows: bytes of the text, or a glyph in `glyph` (room for a rule of 256 columns). */
+const char *span_text(const struct span *s, const char *text, bool ascii, char glyph[1024],
+                      size_t *n);
+
+#endif

@@ -1,0 +1,164 @@
+#include "tui/chat/picture.h"
+
+#include "runtime/session/session.h"
+
+struct picture picture_make(const struct retention *r, const struct waterfall *past,
+                            enum map_mode mode, int layer, int cells, int zoom, int64_t position)
+{
+    struct picture p = {r, past, mode, layer, cells < 1 ? 1 : cells, 0, r->n_cols};
+    p.n_cols = r->n_cols >> zoom;
+    if (p.n_cols < 1) p.n_cols = 1;
+    p.col = (int)(position / r->col_width) - p.n_cols / 2;
+    if (p.col + p.n_cols > r->n_cols) p.col = r->n_cols - p.n_cols;
+    if (p.col < 0) p.col = 0;
+    return p;
+}
+
+/* Without one that was taken at the snapshot's own time. */
+static int past_rows(const struct picture *p)
+{
+    int n = p->past->n;
+    return n > 0 && p->past->rows[n - 1].n_pos == p->r->n_pos ? n - 1 : n;
+}
+
+const struct waterfall_row *picture_past(const struct picture *p, int row)
+{
+    return &p->past->rows[past_rows(p) - row];
+}
+
+int picture_rows(const struct picture *p)
+{
+    switch (p->mode) {
+    case MAP_HEADS: return p->r->n_head;
+    case MAP_HISTORY: return 1 + past_rows(p);
+    default: return p->r->n_layer;
+    }
+}
+
+int picture_slices(const struct picture *p)
+{
+    int n = p->mode == MAP_GRID ? p->cells / p->r->n_head : p->cells;
+    return n < 1 ? 1 : n;
+}
+
+/* Heads stand apart where there is room for a blank between them. */
+static int slices_drawn(const struct picture *p)
+{
+    int n = picture_slices(p);
+    return p->mode == MAP_GRID && n >= 4 ? n - 1 : n;
+}
+
+int picture_head(const struct picture *p, int x)
+{
+    int head = p->mode == MAP_GRID ? x / picture_slices(p) : 0;
+    return head < p->r->n_head ? head : p->r->n_head - 1;
+}
+
+/* Snapshot columns [*col, *end) of cell x; false for a blank between heads. */
+static bool columns(const struct picture *p, int x, int *col, int *end)
+{
+    int n = slices_drawn(p);
+    if (p->mode == MAP_GRID) {
+        if (x / picture_slices(p) >= p->r->n_head) return false;
+        x %= picture_slices(p);
+    }
+    if (x >= n) return false;
+    int per = ramp_per_cell(p->n_cols, n), last = p->col + p->n_cols;
+    *col = p->col + x * per;
+    *end = *col + per < last ? *col + per : last;
+    return *col < last;
+}
+
+static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
+{
+    struct ramp_part part = ramp_all(p->r);
+    if (p->mode == MAP_HEADS)
+        part = (struct ramp_part){p->layer, 1, row, n};
+    else if (p->mode == MAP_GRID)
+        part = (struct ramp_part){row, n, picture_head(p, x), 1};
+    else if (p->mode == MAP_LAYERS)
+        part = (struct ramp_part){row, n, 0, p->r->n_head};
+    else if (p->layer >= 0)
+        part = (struct ramp_part){p->layer, 1, 0, p->r->n_head};
+    return part;
+}
+
+static void sum(const struct picture *p, int row, struct ramp_part part, int col, int end,
+                int64_t *kept, int64_t *seen)
+{
+    if (p->mode == MAP_HISTORY && row > 0)
+        waterfall_sum(p->past, past_rows(p) - row, part, ramp_position(p->r, col),
+                      ramp_position(p->r, end), kept, seen);
+    else
+        ramp_sum(p->r, part, col, end, kept, seen);
+}
+
+bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen)
+{
+    int col, end;
+    if (!columns(p, x, &col, &end)) return false;
+    sum(p, row, part_of(p, row, n, x), col, end, kept, seen);
+    return *seen > 0;
+}
+
+void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)
+{
+    struct ramp_part part = part_of(p, row, n, 0);
+    if (p->mode == MAP_GRID) part = (struct ramp_part){row, n, 0, p->r->n_head};
+    sum(p, row, part, p->col, p->col + p->n_cols, kept, seen);
+}
+
+bool picture_is_flat(const struct picture *p)
+{
+    int64_t least = INT64_MAX, most = 0;
+    for (int layer = 0; layer < p->r->n_layer; layer++) {
+        int64_t kept, seen;
+        ramp_sum(p->r, (struct ramp_part){layer, 1, 0, p->r->n_head}, 0, p->r->n_cols, &kept,
+                 &seen);
+        least = kept < least ? kept : least;
+        most = kept > most ? kept : most;
+    }
+    return most - least <= most / 100;
+}
+
+double picture_agreement(const struct picture *p, int layer)
+{
+    const struct retention *r = p->r;
+    double sum = 0;
+    int n = 0;
+    for (int a = 0; a < r->n_head; a++)
+        for (int b = 0; b < a; b++) {
+            const uint32_t *x = r->kept + (layer * r->n_head + a) * RETENTION_COLS;
+            const uint32_t *y = r->kept + (layer * r->n_head + b) * RETENTION_COLS;
+            int64_t both = 0, all = 0;
+            for (int c = 0; c < r->n_cols; c++) {
+                both += x[c] < y[c] ? x[c] : y[c];
+                all += (int64_t)x[c] + y[c];
+            }
+            if (all == 0) continue;
+            sum += 2 * (double)both / (double)all;
+            n++;
+        }
+    return n > 0 ? sum / n : -1;
+}
+
+int64_t picture_per_cell(const struct picture *p)
+{
+    return ramp_per_cell(p->n_cols, slices_drawn(p)) * p->r->col_width;
+}
+
+void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end)
+{
+    int col, last;
+    if (!columns(p, x, &col, &last)) col = last = p->col + p->n_cols;
+    *from = ramp_position(p->r, col);
+    *end = ramp_position(p->r, last);
+    if (*end > p->r->n_pos) *end = p->r->n_pos;
+}
+
+int picture_x(const struct picture *p, int64_t position, int head)
+{
+    int n = slices_drawn(p), base = p->mode == MAP_GRID ? head * picture_slices(p) : 0;
+    int x = ((int)(position / p->r->col_width) - p->col) / ramp_per_cell(p->n_cols, n);
+    return base + (x < 0 ? 0 : x >= n ? n - 1 : x);
+}

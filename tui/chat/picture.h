@@ -1,0 +1,58 @@
+/* picture: which units each cell of the map stands for. Cells are made of whole snapshot columns,
+ * so that a row adds up to what the engine counted. */
+#ifndef RETAIN_TUI_CHAT_PICTURE_H
+#define RETAIN_TUI_CHAT_PICTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tui/chat/waterfall.h"
+
+struct retention;
+
+enum map_mode {
+    MAP_LAYERS,  /* rows = layers, all heads together */
+    MAP_HEADS,   /* rows = the heads of a layer */
+    MAP_GRID,    /* rows = layers; heads side by side, each a picture of its own */
+    MAP_HISTORY, /* rows = the same picture at earlier times, newest first */
+};
+
+struct picture {
+    const struct retention *r;
+    const struct waterfall *past; /* of MAP_HISTORY */
+    enum map_mode mode;
+    int layer;       /* of MAP_HEADS; of MAP_HISTORY, where -1 = all */
+    int cells;       /* columns on the screen */
+    int col, n_cols; /* of the snapshot: what they show */
+};
+
+/* All layers keep the same share: then it says nothing about them. */
+bool picture_is_flat(const struct picture *p);
+/* How much the heads of a layer agree on what to keep, 0 to 1: of two heads the units in the same
+ * columns, mean of all pairs. -1 = there is one head, or nothing kept. */
+double picture_agreement(const struct picture *p, int layer);
+
+/* Shows 1 / 2^zoom of the snapshot's columns, around a position. */
+struct picture picture_make(const struct retention *r, const struct waterfall *past,
+                            enum map_mode mode, int layer, int cells, int zoom, int64_t position);
+
+int picture_rows(const struct picture *p);
+/* What row >= 1 of MAP_HISTORY shows; row 0 is the snapshot itself. */
+const struct waterfall_row *picture_past(const struct picture *p, int row);
+
+/* Units kept and seen in cell x of rows [row, row + n). false: the cell stands for nothing. */
+bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen);
+/* The same in all shown columns of these rows. */
+void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen);
+
+/* Positions [*from, *end) of cell x; and the cell of a position (in MAP_GRID: of a head). */
+void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end);
+int picture_x(const struct picture *p, int64_t position, int head);
+
+int64_t picture_per_cell(const struct picture *p); /* positions */
+
+/* In MAP_GRID: cells of each head, and the head of cell x. */
+int picture_slices(const struct picture *p);
+int picture_head(const struct picture *p, int x);
+
+#endif

@@ -1,0 +1,307 @@
+#include "tui/chat/transcript.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/term/text.h"
+
+void transcript_cut(struct transcript *t, int n)
+{
+    for (int i = n; i < t->n; i++) {
+        str_release(&t->messages[i].raw);
+        str_release(&t->messages[i].text);
+        free(t->messages[i].lines);
+        free(t->messages[i].spans);
+        free(t->messages[i].shifts);
+        free(t->messages[i].ends);
+    }
+    if (n < t->n) t->n = n;
+}
+
+void transcript_clear(struct transcript *t)
+{
+    transcript_cut(t, 0);
+    free(t->messages);
+    free(t->pieces);
+    *t = (struct transcript){.ascii = t->ascii, .raw = t->raw};
+}
+
+struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n)
+{
+    if (t->n == t->cap) {
+        t->cap = t->cap ? 2 * t->cap : 64;
+        t->messages = realloc(t->messages, sizeof *t->messages * (size_t)t->cap);
+        if (!t->messages) abort();
+    }
+    struct message *m = &t->messages[t->n++];
+    *m = (struct message){.role = role, .gate = {.ascii = t->ascii}, .position = -1};
+    transcript_append(m, text, n);
+    return m;
+}
+
+static bool idle(const struct sanitizer *z)
+{
+    return !z->cr && z->n_pending == 0;
+}
+
+/* Bytes at the start of s that come out as they are. */
+static size_t plain_run(const char *s, size_t n)
+{
+    size_t run = 0;
+    while (run < n && ((s[run] >= 0x20 && s[run] < 0x7F) || s[run] == '\n' || s[run] == '\t'))
+        run++;
+    return run;
+}
+
+static void note_shift(struct message *m)
+{
+    int32_t delta = (int32_t)((int64_t)m->text.n - (int64_t)m->raw.n);
+    if (delta == (m->n_shifts > 0 ? m->shifts[m->n_shifts - 1].delta : 0)) return;
+    if (m->n_shifts == m->cap_shifts) {
+        m->cap_shifts = m->cap_shifts ? 2 * m->cap_shifts : 8;
+        m->shifts = realloc(m->shifts, sizeof *m->shifts * (size_t)m->cap_shifts);
+        if (!m->shifts) abort();
+    }
+    m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->raw.n, delta};
+}
+
+void transcript_append(struct message *m, const char *text, size_t n)
+{
+    m->closed = false; /* an answer may go on */
+    for (size_t at = 0; at < n;) {
+        size_t run = idle(&m->gate) ? plain_run(text + at, n - at) : 0;
+        if (run == 0) run = 1;
+        sanitize_feed(&m->gate, text + at, run, &m->text);
+        str_append(&m->raw, text + at, run);
+        at += run;
+        if (idle(&m->gate)) note_shift(m);
+    }
+}
+
+void transcript_close(struct message *m)
+{
+    sanitize_end(&m->gate, &m->text);
+    m->closed = m->changed = true;
+}
+
+static void push_line(struct message *m, size_t from, size_t n)
+{
+    if (m->n_lines == m->cap_lines) {
+        m->cap_lines = m->cap_lines ? 2 * m->cap_lines : 8;
+        m->lines = realloc(m->lines, sizeof *m->lines * (size_t)m->cap_lines);
+        if (!m->lines) abort();
+    }
+    m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0};
+}
+
+static void cut_text(struct message *m, int width, bool again)
+{
+    const char *s = str_get(&m->text);
+    size_t n = m->text.n, at = 0;
+    if (again || m->n_lines == 0)
+        m->n_lines = 0;
+    else
+        at = m->lines[--m->n_lines].from; /* text grew: only the last line can change */
+    while (at < n) {
+        size_t shown;
+        size_t taken = text_line(s + at, n - at, width, &shown);
+        push_line(m, at, shown);
+        at += taken;
+    }
+}
+
+static void push_markdown(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans)
+{
+    struct message *m = ctx;
+    push_line(m, from, n);
+    m->lines[m->n_lines - 1].span = m->n_spans;
+    m->lines[m->n_lines - 1].n_spans = n_spans;
+    while (m->n_spans + n_spans > m->cap_spans) {
+        m->cap_spans = m->cap_spans ? 2 * m->cap_spans : 64;
+        m->spans = realloc(m->spans, sizeof *m->spans * (size_t)m->cap_spans);
+        if (!m->spans) abort();
+    }
+    if (n_spans) memcpy(m->spans + m->n_spans, spans, sizeof *spans * (size_t)n_spans);
+    m->n_spans += n_spans;
+}
+
+/* Blocks that another block follows stay as they are. */
+static void cut_markdown(struct message *m, int width, bool again)
+{
+    if (again) memset(&m->settled, 0, sizeof m->settled);
+    m->n_lines = m->settled.n_lines;
+    m->n_spans = m->settled.n_spans;
+    for (size_t at = m->settled.at; at < m->text.n;) {
+        at = markdown_block(m->text.data, m->text.n, at, m->closed, width, push_markdown, m);
+        if (at == m->text.n) break;
+        m->settled.at = at;
+        m->settled.n_lines = m->n_lines;
+        m->settled.n_spans = m->n_spans;
+    }
+}
+
+static void cut(struct message *m, int width, bool markdown)
+{
+    bool again = m->width != width || m->markdown != markdown;
+    if (!again && m->cut_n == m->text.n && m->n_lines > 0 && !m->changed) return;
+    if (markdown)
+        cut_markdown(m, width, again);
+    else
+        cut_text(m, width, again);
+    if (m->n_lines == 0) push_line(m, 0, 0);
+    m->width = width;
+    m->markdown = markdown;
+    m->cut_n = m->text.n;
+    m->changed = false;
+}
+
+int message_lead(const struct transcript *t, int index)
+{
+    return index > 0 && t->messages[index].role == CHAT_USER;
+}
+
+int message_rows(const struct transcript *t, int index)
+{
+    return message_lead(t, index) + t->messages[index].n_lines;
+}
+
+int transcript_layout(struct transcript *t, int width)
+{
+    int rows = 0;
+    for (int i = 0; i < t->n; i++) {
+        bool markdown = t->messages[i].role == CHAT_ASSISTANT && !t->raw;
+        cut(&t->messages[i], width, markdown);
+        rows += message_rows(t, i);
+    }
+    return rows;
+}
+
+int transcript_row(const struct transcript *t, int index, size_t byte)
+{
+    int row = 0;
+    if (index >= t->n) return 0;
+    for (int i = 0; i < index; i++) row += message_rows(t, i);
+    const struct message *m = &t->messages[index];
+    int line = 0;
+    while (line + 1 < m->n_lines && m->lines[line + 1].from <= byte) line++;
+    return row + message_lead(t, index) + line;
+}
+
+void transcript_at_row(const struct transcript *t, int row, int *index, int *line)
+{
+    *index = *line = 0;
+    for (int i = 0; i < t->n; i++) {
+        int rows = message_rows(t, i);
+        *index = i;
+        *line = row - message_lead(t, i);
+        if (row < rows) return;
+        row -= rows;
+    }
+}
+
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
+{
+    if (position < 0) return;
+    if (position >= t->cap_pieces) {
+        int64_t cap = t->cap_pieces ? 2 * t->cap_pieces : 1024;
+        while (cap <= position) cap *= 2;
+        t->pieces = realloc(t->pieces, sizeof *t->pieces * (size_t)cap);
+        if (!t->pieces) abort();
+        t->cap_pieces = cap;
+    }
+    while (t->n_pieces < position) t->pieces[t->n_pieces++] = 0;
+    if (position < t->n_pieces) { /* the conversation went back: what followed is gone */
+        t->n_pieces = position;
+        for (int i = 0; i < t->n; i++) {
+            struct message *m = &t->messages[i];
+            if (m->n_ends > 0 && m->position + m->n_ends > position) m->n_ends = 0, m->raw_end = 0;
+        }
+    }
+    t->pieces[t->n_pieces++] = n_bytes;
+}
+
+static uint32_t clean_byte(const struct message *m, size_t raw)
+{
+    int lo = 0, hi = m->n_shifts;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (m->shifts[mid].raw <= raw)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    int64_t byte = (int64_t)raw + (lo > 0 ? m->shifts[lo - 1].delta : 0);
+    return byte < (int64_t)m->text.n ? (uint32_t)byte : (uint32_t)m->text.n;
+}
+
+/* Extends the ends of a message's tokens by those whose text has come since. */
+static void find_ends(const struct transcript *t, struct message *m)
+{
+    if (m->position < 0) return;
+    while (m->n_ends < m->n_tokens && m->position + m->n_ends < t->n_pieces) {
+        size_t raw = m->raw_end + t->pieces[m->position + m->n_ends];
+        if (raw > m->raw.n) break;
+        if (m->n_ends == m->cap_ends) {
+            m->cap_ends = m->cap_ends ? 2 * m->cap_ends : 32;
+            m->ends = realloc(m->ends, sizeof *m->ends * (size_t)m->cap_ends);
+            if (!m->ends) abort();
+        }
+        m->ends[m->n_ends++] = clean_byte(m, raw);
+        m->raw_end = raw;
+    }
+}
+
+static size_t token_start(const struct message *m, int i)
+{
+    return i > 0 ? m->ends[i - 1] : 0;
+}
+
+int transcript_find(struct transcript *t, int64_t position, size_t *byte, size_t *end)
+{
+    for (int i = 0; i < t->n; i++) {
+        struct message *m = &t->messages[i];
+        int64_t n = position - m->position;
+        if (m->position < 0 || n < 0 || n >= m->n_tokens) continue;
+        find_ends(t, m);
+        if (m->raw_end > 0 && n >= m->n_ends) {
+            *byte = *end = m->text.n;
+        } else if (m->raw_end > 0) {
+            *byte = token_start(m, (int)n);
+            *end = m->ends[n];
+        } else {
+            double per_token = (double)m->text.n / (double)m->n_tokens;
+            *byte = (size_t)((double)n * per_token);
+            *end = (size_t)((double)(n + 1) * per_token);
+        }
+        return i;
+    }
+    return -1;
+}
+
+int64_t transcript_position(struct transcript *t, int index, size_t byte)
+{
+    struct message *m = &t->messages[index];
+    find_ends(t, m);
+    if (m->raw_end == 0)
+        return m->position +
+               (m->text.n ? (int64_t)((double)byte * (double)m->n_tokens / (double)m->text.n) : 0);
+    int lo = 0, hi = m->n_ends - 1;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (m->ends[mid] > byte)
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return m->position + lo;
+}
+
+void transcript_positions(struct transcript *t, int index, size_t byte, size_t n, int64_t *from,
+                          int64_t *end)
+{
+    *from = transcript_position(t, index, byte);
+    *end = transcript_position(t, index, byte + (n > 0 ? n - 1 : 0)) + 1;
+}

@@ -1,0 +1,475 @@
+#include "tui/chat/ui.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/utf8_width.h"
+#include "cli/terminal.h"
+#include "cli/cli_session.h"
+#include "cli/clipboard.h"
+#include "cli/external.h"
+#include "cli/options.h"
+#include "cli/paths.h"
+#include "cli/secret.h"
+#include "tui/chat/app.h"
+#include "tui/chat/desktop.h"
+#include "tui/chat/draft.h"
+#include "tui/chat/list_actions.h"
+#include "tui/term/record.h"
+#include "tui/term/screen.h"
+#include "tui/term/term.h"
+
+enum {
+    FRAME_MS = 50, /* 20 frames a second: what flows is read, and looks, no better at 30 */
+    SLOW_FRAME_MS =
+        250,          /* where the answer's text is not shown, only snapshots change the picture */
+    KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
+    LINK_MS = 20,     /* looking again whether a slow terminal has come along */
+    ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
+    TYPED_MS = 5,     /* keys that are typed are further apart */
+    PASTE_MS = 10000, /* a paste whose end never came */
+    DRAFT_MS = 500,   /* what is typed is on the disk after this */
+    LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
+};
+
+struct ui {
+    const struct options *o;
+    struct screen screen;
+    struct desktop desktop;
+    struct app app;
+    struct grid grid;
+    struct worker *worker;
+    struct news_box box;
+    struct sensors *sensors;
+    struct draft draft;
+    bool draft_dirty;
+    int64_t draft_ms;              /* it was saved */
+    struct conversations *library; /* of this thread: for lists and transcripts */
+    bool dirty, key_dirty, gone, hung_up;
+    int64_t frame_ms, input_ms, leave_ms;
+    int status;
+    struct err error; /* why the screen ended, code 0 = because it should */
+};
+
+static int64_t clock_ms(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void set_clock(struct ui *u)
+{
+    u->app.now_ms = clock_ms(CLOCK_MONOTONIC);
+    u->app.wall_ms = clock_ms(CLOCK_REALTIME);
+}
+
+/* ---- library -------------------------------------------------------------------------------- */
+
+static void load_transcript(struct ui *u, const char *name)
+{
+    struct err e = {0};
+    if (u->library && app_load(&u->app, u->library, name, &e)) app_event(&u->app, "%s", e.text);
+}
+
+/* What can be shown before the model is loaded; what fails here fails in the worker too, and is
+ * said there. */
+static void open_library(struct ui *u)
+{
+    struct str path = {0};
+    struct err e = {0};
+    if (!u->o->private_mode && path_database(u->o, &path, &e) == 0)
+        secret_open_library(&u->library, u->o, path.data, &e);
+    str_release(&path);
+    list_fill(&u->app, u->library);
+    const struct list_state *l = &u->app.list;
+    if (u->o->new_conversation || !u->library) return;
+    const char *name = u->o->conversation;
+    if (!name && u->o->continue_latest && l->n > 0) name = l->rows[0].name;
+    for (int i = 0; name && i < l->n; i++) /* -c with a new name begins a conversation */
+        if (strcmp(l->rows[i].name, name) == 0) load_transcript(u, name);
+}
+
+/* ---- acts ----------------------------------------------------------------------------------- */
+
+static void save_draft(struct ui *u)
+{
+    struct str text = {0};
+    uint64_t version = app_draft_version(&u->app);
+    if (version != u->draft.version) app_draft(&u->app, &text);
+    draft_save(&u->draft, version, u->app.queue, u->app.n_queue, &text);
+    str_release(&text);
+    u->draft_dirty = false;
+    u->draft_ms = u->app.now_ms;
+}
+
+static void leave(struct ui *u, int status)
+{
+    if (u->app.leaving && u->app.now_ms - u->leave_ms > LEAVE_MS) {
+        screen_close(&u->screen);
+        _exit(status ? status : 130);
+    }
+    if (u->app.leaving) return;
+    u->app.leaving = true;
+    u->leave_ms = u->app.now_ms;
+    if (!u->status) u->status = status;
+    save_draft(u);
+    app_flash(&u->app, "leaving");
+    worker_leave(u->worker);
+}
+
+static void show_log(struct ui *u)
+{
+    struct str raw = {0};
+    term_log(&raw);
+    str_clear(&u->app.log);
+    sanitize(str_get(&raw), raw.n, u->app.ascii, false, &u->app.log);
+    str_release(&raw);
+}
+
+static void copy_text(struct ui *u, const char *text, size_t n)
+{
+    char how[256];
+    struct err e = {0};
+    if (clipboard_copy(text, n, term_out(), how, &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_flash(&u->app, "copied %zu bytes %.100s", n, how);
+}
+
+/* text = path, newline, what to write there */
+static void save_text(struct ui *u, const char *text)
+{
+    const char *body = strchr(text, '\n') + 1;
+    struct err e = {0};
+    struct str path = {0};
+    str_append(&path, text, (size_t)(body - 1 - text));
+    if (external_save(path.data, body, strlen(body), &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_event(&u->app, "saved as %.200s", path.data);
+    str_release(&path);
+}
+
+static void suspend(struct ui *u)
+{
+    screen_suspend(&u->screen);
+    desktop_forget(&u->desktop);
+}
+
+static void edit_outside(struct ui *u)
+{
+    struct str text = {0};
+    struct err e = {0};
+    app_draft(&u->app, &text);
+    screen_leave(&u->screen);
+    int rc = external_edit(&text, term_in(), term_out(), &e);
+    screen_return(&u->screen);
+    desktop_forget(&u->desktop);
+    if (rc)
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_set_draft(&u->app, str_get(&text), text.n);
+    str_release(&text);
+}
+
+static void carry_out(struct ui *u, const struct act_row *row)
+{
+    const char *text = str_get(&row->text);
+    size_t n = row->text.n;
+    if (list_act(&u->app, u->library, row)) return;
+    switch (row->act) {
+    case ACT_SAY: worker_order(u->worker, ORDER_SAY, text, n); break;
+    case ACT_CONTINUE: worker_order(u->worker, ORDER_CONTINUE, "", 0); break;
+    case ACT_OPEN: worker_order(u->worker, ORDER_OPEN, text, n); break;
+    case ACT_STOP: worker_stop(u->worker); break;
+    case ACT_REGENERATE: worker_order(u->worker, ORDER_REGENERATE, text, n); break;
+    case ACT_AMEND: worker_order(u->worker, ORDER_AMEND, text, n); break;
+    case ACT_REWIND: worker_order(u->worker, ORDER_REWIND, text, n); break;
+    case ACT_BRANCH: worker_order(u->worker, ORDER_BRANCH, text, n); break;
+    case ACT_COST: worker_order(u->worker, ORDER_COST, text, n); break;
+    case ACT_RENAME_OPEN: worker_order(u->worker, ORDER_RENAME, text, n); break;
+    case ACT_SET: worker_set(u->worker, &u->app.options); break;
+    case ACT_COPY: copy_text(u, text, n); break;
+    case ACT_SAVE: save_text(u, text); break;
+    case ACT_EDITOR: edit_outside(u); break;
+    case ACT_LOG: show_log(u); break;
+    case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
+    case ACT_SUSPEND: suspend(u); break;
+    case ACT_QUIT: leave(u, 0); break;
+    case ACT_LIST:
+    case ACT_SEARCH:
+    case ACT_DELETE:
+    case ACT_RESTORE:
+    case ACT_DROP:
+    case ACT_RENAME:
+    case ACT_TAG: break; /* list_act did it */
+    }
+}
+
+static void carry_out_all(struct ui *u)
+{
+    for (int i = 0; i < u->app.n_acts; i++) {
+        carry_out(u, &u->app.acts[i]);
+        str_release(&u->app.acts[i].text);
+    }
+    u->app.n_acts = 0;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void take_news(struct ui *u)
+{
+    worker_take(u->worker, &u->box);
+    for (int i = 0; i < u->box.n; i++) {
+        const struct news *n = &u->box.rows[i];
+        const char *text = str_get(&u->box.text) + n->text;
+        app_news(&u->app, n, text);
+        if (n->kind == NEWS_OPENING) {
+            char name[128];
+            snprintf(name, sizeof name, "%.*s", (int)n->n_text, text);
+            load_transcript(u, name);
+        }
+        if (n->kind == NEWS_OPENED || n->kind == NEWS_END || n->kind == NEWS_BRANCHED ||
+            n->kind == NEWS_RENAMED)
+            list_fill(&u->app, u->library);
+        if (n->kind == NEWS_FATAL && !u->app.leaving) {
+            err_set(&u->error, (int)n->a, "%.*s", (int)n->n_text, text);
+            leave(u, err_exit_status((int)n->a));
+        }
+        if (n->kind == NEWS_GONE) u->gone = true;
+    }
+    if (u->box.fresh) {
+        app_snapshot(&u->app, &u->box.stats, u->box.map);
+        worker_sight(u->worker, &u->app.sight);
+    }
+    u->box.n = 0;
+    u->box.fresh = false;
+    u->dirty = u->draft_dirty = true; /* a queued message may have been sent */
+}
+
+/* A terminal that does not mark pastes: an Enter that bytes follow at once ends a pasted line,
+ * because nobody types that fast. */
+static bool is_pasted(struct ui *u, const struct key_event *ev)
+{
+    struct pollfd fd = {.fd = term_in(), .events = POLLIN};
+    if (ev->key != '\r' || u->screen.polite) return false;
+    return input_waiting(&u->screen.input) || poll(&fd, 1, TYPED_MS) > 0;
+}
+
+static void take_keys(struct ui *u, bool late)
+{
+    struct key_event ev;
+    u->draft_dirty = true;
+    while (input_next(&u->screen.input, late, &ev)) {
+        if (desktop_key(&u->desktop, &ev)) continue;
+        if (screen_reply(&u->screen, &ev)) {
+            u->dirty = u->dirty || u->screen.repaint;
+            continue; /* else a frame would ask, and the answer would make a frame */
+        }
+        u->dirty = u->key_dirty = true;
+        if (is_pasted(u, &ev)) ev.key = '\n';
+        app_key(&u->app, &ev);
+        carry_out_all(u);
+    }
+}
+
+static void take_signals(struct ui *u)
+{
+    struct signalfd_siginfo info;
+    while (read(term_signal_fd(), &info, sizeof info) == sizeof info) {
+        int sig = (int)info.ssi_signo;
+        u->dirty = u->key_dirty = true;
+        if (sig == SIGWINCH)
+            screen_fit(&u->screen);
+        else if (sig == SIGTSTP)
+            suspend(u);
+        else if (sig == SIGINT)
+            app_interrupt(&u->app);
+        else
+            leave(u, 128 + sig);
+    }
+    carry_out_all(u);
+}
+
+static void update_desktop(struct ui *u)
+{
+    struct str bytes = {0};
+    desktop_update(&u->desktop, &u->app, &bytes);
+    if (bytes.n) term_write(bytes.data, bytes.n);
+    str_release(&bytes);
+}
+
+static void frame(struct ui *u)
+{
+    u->app.halves = !u->app.ascii && u->screen.colors == 256;
+    if (!u->hung_up) {
+        app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
+        screen_paint(&u->screen, &u->grid);
+        update_desktop(u);
+        struct focus focus = app_focus(&u->app);
+        worker_focus(u->worker, &focus);
+    }
+    u->frame_ms = u->app.now_ms;
+    u->dirty = u->key_dirty = false;
+}
+
+/* Between frames. */
+static int frame_gap(const struct ui *u)
+{
+    if (u->key_dirty) return KEY_FRAME_MS;
+    return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
+}
+
+/* News wait for the frame that can show them: thousands of tokens a second are 20 wakes. */
+static int64_t news_wait(const struct ui *u)
+{
+    return frame_gap(u) - (u->app.now_ms - u->frame_ms);
+}
+
+/* ms < 0: no limit yet. */
+static int64_t sooner(int64_t ms, int64_t wait)
+{
+    wait = wait < 0 ? 0 : wait;
+    return ms < 0 || wait < ms ? wait : ms;
+}
+
+/* Milliseconds to sleep at most; -1 = until something happens. */
+static int patience(const struct ui *u)
+{
+    int64_t ms = app_timeout(&u->app);
+    int64_t wait = news_wait(u);
+    if (!u->dirty && wait > 0) ms = sooner(ms, wait);
+    if (u->dirty) {
+        bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
+        if (!ready && wait < LINK_MS) wait = LINK_MS;
+        ms = sooner(ms, wait);
+    }
+    if (u->draft_dirty) ms = sooner(ms, DRAFT_MS - (u->app.now_ms - u->draft_ms));
+    if (input_waiting(&u->screen.input)) {
+        int limit = u->screen.input.in_paste ? PASTE_MS : ESCAPE_MS;
+        ms = sooner(ms, limit - (u->app.now_ms - u->input_ms));
+    }
+    return (int)ms;
+}
+
+static void wait_for_events(struct ui *u)
+{
+    struct pollfd fds[] = {
+        {.fd = u->dirty || news_wait(u) > 0 ? -1 : worker_fd(u->worker), .events = POLLIN},
+        {.fd = term_signal_fd(), .events = POLLIN},
+        {.fd = u->hung_up ? -1 : term_in(), .events = POLLIN},
+        {.fd = u->dirty ? -1 : sensors_fd(u->sensors), .events = POLLIN},
+    };
+    int timed = app_timeout(&u->app);
+    int n = poll(fds, 4, patience(u));
+    set_clock(u);
+    if (n < 0) return;
+    if (timed >= 0 && app_timeout(&u->app) < 0) u->dirty = true;
+    if (fds[1].revents) take_signals(u);
+    if (fds[2].revents) {
+        u->input_ms = u->app.now_ms;
+        if (screen_read(&u->screen) < 0) {
+            u->hung_up = true;
+            leave(u, 128 + SIGHUP);
+        }
+        take_keys(u, false);
+    } else if (input_waiting(&u->screen.input)) {
+        int64_t quiet = u->app.now_ms - u->input_ms;
+        if (u->screen.input.in_paste && quiet >= PASTE_MS) input_end_paste(&u->screen.input);
+        if (quiet >= ESCAPE_MS) take_keys(u, true);
+    }
+    if (fds[0].revents) {
+        take_news(u);
+        carry_out_all(u);
+    }
+    if (fds[3].revents) {
+        sensors_read(u->sensors, &u->app.sensors);
+        u->dirty = true;
+    }
+}
+
+static void loop(struct ui *u)
+{
+    while (!u->gone) {
+        set_clock(u);
+        int64_t since = u->app.now_ms - u->frame_ms;
+        if (u->dirty && since >= frame_gap(u) &&
+            screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
+            take_news(u);
+            carry_out_all(u);
+            sensors_read(u->sensors, &u->app.sensors);
+            frame(u);
+        }
+        if (u->draft_dirty && u->app.now_ms - u->draft_ms >= DRAFT_MS) save_draft(u);
+        wait_for_events(u);
+    }
+}
+
+/* What drivers printed while the screen hid it. */
+static void print_log(const struct str *log)
+{
+    if (log->n) fprintf(stderr, "%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
+}
+
+static void bring_back(void *app, const char *text, size_t n, bool queued)
+{
+    app_bring_back(app, text, n, queued);
+}
+
+bool ui_run(const struct options *o, int *status)
+{
+    struct ui u = {.o = o, .dirty = true};
+    struct str path = {0};
+    struct err e = {0};
+    struct record *record = NULL;
+    if (o->record && record_open(&record, o->record, &e)) {
+        *status = talk_fail(&e);
+        return true;
+    }
+    if (screen_open(&u.screen, o, &e)) {
+        record_close(record, NULL);
+        talk_note("%s; going on without a screen", e.text);
+        return false;
+    }
+    u.screen.record = record;
+    desktop_init(&u.desktop, o, terminal_is_polite());
+    term_add_modes(u.desktop.on, u.desktop.off);
+    /* What was typed into an encrypted conversation is not kept beside it in the clear. */
+    bool remember = !o->private_mode && !o->passphrase && path_state("history", &path, &e) == 0;
+    app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
+    set_clock(&u);
+    u.sensors = sensors_open("", "libnvidia-ml.so.1");
+    if (remember) path.data[path.n - strlen("/history")] = 0;
+    draft_open(&u.draft, remember ? path.data : NULL, bring_back, &u.app);
+    str_release(&path);
+    open_library(&u);
+    if (worker_open(&u.worker, o, &u.error) == 0)
+        loop(&u);
+    else
+        u.status = 1;
+    show_log(&u);
+    screen_close(&u.screen);
+    desktop_release(&u.desktop);
+    if (record_close(record, &e)) {
+        talk_note("%s", e.text);
+        u.status = 1;
+    }
+    worker_close(u.worker);
+    sensors_close(u.sensors);
+    news_box_release(&u.box);
+    conversations_close(u.library);
+    grid_release(&u.grid);
+    draft_close(&u.draft, u.app.edit.text.n > 0 || u.app.n_queue > 0);
+    print_log(&u.app.log);
+    app_release(&u.app);
+    *status = u.error.code ? talk_fail(&u.error) : u.status;
+    return true;
+}

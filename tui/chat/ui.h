@@ -1,0 +1,13 @@
+/* ui: the loop of the screen: the terminal, the worker's news, signals and the clock in; frames and
+ * orders out. The main thread runs it, and all drawing happens there. */
+#ifndef RETAIN_TUI_CHAT_UI_H
+#define RETAIN_TUI_CHAT_UI_H
+
+#include <stdbool.h>
+
+struct options;
+
+/* The exit status in *status; false: this terminal has no screen, nothing was done. */
+bool ui_run(const struct options *o, int *status);
+
+#endif

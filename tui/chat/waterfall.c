@@ -1,0 +1,79 @@
+#include "tui/chat/waterfall.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/session.h"
+
+enum { FIRST_STEP = 8 };
+
+void waterfall_clear(struct waterfall *w)
+{
+    for (int i = 0; i < w->n; i++) free(w->rows[i].kept);
+    memset(w, 0, sizeof *w);
+}
+
+static void drop_every_second(struct waterfall *w)
+{
+    int n = 0;
+    for (int i = 0; i < w->n; i++) {
+        if (i % 2)
+            w->rows[n++] = w->rows[i];
+        else
+            free(w->rows[i].kept);
+    }
+    w->n = n;
+    w->step *= 2;
+}
+
+void waterfall_add(struct waterfall *w, const struct retention *r)
+{
+    if (w->n_layer != r->n_layer || w->n_head != r->n_head) {
+        waterfall_clear(w);
+        w->n_layer = r->n_layer;
+        w->n_head = r->n_head;
+        w->step = FIRST_STEP;
+    }
+    while (w->n > 0 && w->rows[w->n - 1].n_pos > r->n_pos) free(w->rows[--w->n].kept);
+    if (r->n_cols == 0 || (w->n > 0 && r->n_pos - w->rows[w->n - 1].n_pos < w->step)) return;
+    if (w->n == WATERFALL_ROWS) drop_every_second(w);
+    int heads = r->n_layer * r->n_head;
+    struct waterfall_row *row = &w->rows[w->n];
+    *row = (struct waterfall_row){r->n_pos, r->col_width, r->n_cols, NULL};
+    row->kept = malloc(sizeof *row->kept * (size_t)heads * (size_t)r->n_cols);
+    if (!row->kept) abort();
+    for (int i = 0; i < heads; i++)
+        for (int c = 0; c < r->n_cols; c++) {
+            uint32_t n = r->kept[i * RETENTION_COLS + c];
+            row->kept[i * r->n_cols + c] = (uint16_t)(n < UINT16_MAX ? n : UINT16_MAX);
+        }
+    w->n++;
+}
+
+void waterfall_sum(const struct waterfall *w, int row, struct ramp_part part, int64_t pos,
+                   int64_t pos_end, int64_t *kept, int64_t *seen)
+{
+    const struct waterfall_row *r = &w->rows[row];
+    int64_t from = pos / r->col_width, end = (pos_end + r->col_width - 1) / r->col_width;
+    if (end > r->n_cols) end = r->n_cols;
+    *kept = 0;
+    for (int layer = part.layer; layer < part.layer + part.n_layer; layer++)
+        for (int head = part.head; head < part.head + part.n_head; head++)
+            for (int64_t c = from; c < end; c++)
+                *kept += r->kept[(layer * w->n_head + head) * r->n_cols + c];
+    int64_t last = end * r->col_width < r->n_pos ? end * r->col_width : r->n_pos;
+    int64_t positions = last - from * r->col_width;
+    *seen = positions > 0 ? positions * part.n_layer * part.n_head : 0;
+}
+
+int64_t waterfall_first_loss(const struct waterfall *w, int layer, int head, int64_t pos,
+                             int64_t pos_end)
+{
+    for (int i = 0; i < w->n; i++) {
+        int64_t kept, seen;
+        if (w->rows[i].n_pos < pos_end) continue;
+        waterfall_sum(w, i, (struct ramp_part){layer, 1, head, 1}, pos, pos_end, &kept, &seen);
+        if (kept < seen) return w->rows[i].n_pos;
+    }
+    return -1;
+}

@@ -1,0 +1,40 @@
+/* waterfall: how the picture came to be. Snapshots of what was retained, taken as the conversation
+ * grows; when there are too many, every second one goes, so that the rows always reach back to the
+ * beginning. */
+#ifndef RETAIN_TUI_CHAT_WATERFALL_H
+#define RETAIN_TUI_CHAT_WATERFALL_H
+
+#include <stdint.h>
+
+#include "cli/ramp.h"
+
+#define WATERFALL_ROWS 64
+
+struct waterfall_row {
+    int64_t n_pos, col_width;
+    int n_cols;
+    uint16_t *kept; /* [n_layer * n_head][n_cols] units, as in retention */
+};
+
+struct waterfall {
+    int n_layer, n_head;
+    int64_t step;                              /* positions between rows */
+    struct waterfall_row rows[WATERFALL_ROWS]; /* oldest first */
+    int n;
+};
+
+void waterfall_clear(struct waterfall *w);
+/* Takes a snapshot when the conversation has grown by a step, or forgets what lies ahead of it. */
+void waterfall_add(struct waterfall *w, const struct retention *r);
+
+/* Units of a part that were kept of the positions [pos, pos_end) when the row was taken, and those
+ * that had been seen then. */
+void waterfall_sum(const struct waterfall *w, int row, struct ramp_part part, int64_t pos,
+                   int64_t pos_end, int64_t *kept, int64_t *seen);
+
+/* Positions the conversation had when a head was first seen without all units of the columns that
+ * hold [pos, pos_end); -1 = it was never seen like that. */
+int64_t waterfall_first_loss(const struct waterfall *w, int layer, int head, int64_t pos,
+                             int64_t pos_end);
+
+#endif

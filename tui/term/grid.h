@@ -1,0 +1,96 @@
+/* grid: the screen as data. Views draw into it, tests compare it, and screen.c alone turns it into
+ * ncurses calls; so no view needs a terminal.
+ *
+ * A cell holds one column: a character with its combining marks, or nothing when it is the right
+ * half of a wide one. No cell ever holds half a wide character: what is cut becomes a blank. */
+#ifndef RETAIN_TUI_TERM_GRID_H
+#define RETAIN_TUI_TERM_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+
+#include "base/str.h"
+
+/* What a cell means; screen.c decides how that looks on this terminal. */
+enum attr {
+    ATTR_TEXT,
+    ATTR_DIM, /* labels, rules, what is secondary */
+    ATTR_BOLD,
+    ATTR_TITLE, /* the line at the top */
+    ATTR_YOU,   /* role words */
+    ATTR_LLM,
+    ATTR_KEY,    /* a key in the hint bar */
+    ATTR_SELECT, /* the row or column under the cursor */
+    ATTR_ERROR,
+    ATTR_CODE,
+    ATTR_EMPHASIS,
+    ATTR_RAMP0, /* five retention classes */
+    ATTR_RAMP1,
+    ATTR_RAMP2,
+    ATTR_RAMP3,
+    ATTR_RAMP4,
+    ATTR_MARK,    /* reverse video: just changed */
+    ATTR_WEIGHTS, /* parts of the memory bar */
+    ATTR_CACHE,
+    ATTR_SCRATCH,
+    ATTR_GONE,  /* text of which no unit is left */
+    ATTR_THIN,  /* few are */
+    ATTR_HALF0, /* two cells above each other, see attr_half */
+    ATTR_HALF_LAST = ATTR_HALF0 + 35,
+    ATTRS
+};
+
+/* Upper and lower class of a half block: 0 to 4, -1 = nothing. */
+static inline enum attr attr_half(int up, int down)
+{
+    return (enum attr)(ATTR_HALF0 + 6 * (up + 1) + down + 1);
+}
+
+enum { CELL_POINTS = 4 };
+
+struct cell {
+    wchar_t text[CELL_POINTS + 1]; /* NUL-terminated; empty = right half of a wide character */
+    uint8_t width;                 /* 0 for that half, else 1 or 2 */
+    uint8_t attr;
+};
+
+struct grid {
+    int w, h;
+    bool ascii;             /* nothing beyond ASCII is drawn */
+    struct cell *cells;     /* [h][w] */
+    int cursor_x, cursor_y; /* -1: hidden */
+};
+
+/* w x h (at least 1 x 1), showing what it did if it was as large. */
+void grid_fit(struct grid *g, int w, int h, bool ascii);
+/* Blank, w x h (at least 1 x 1). Keeps its memory when it is large enough. */
+void grid_init(struct grid *g, int w, int h, bool ascii);
+void grid_release(struct grid *g);
+
+/* A rectangle of a grid: coordinates inside are its own, and nothing is drawn outside. */
+struct pane {
+    struct grid *g;
+    int x, y, w, h;
+};
+
+struct pane grid_pane(struct grid *g);
+struct pane pane_sub(struct pane p, int x, int y, int w, int h); /* clipped to p */
+
+/* Draws clean UTF-8 (see sanitize.h) from column x; tabs stop every 4 columns counted from x.
+ * Returns the column after it, also when that was cut. */
+int pane_put(struct pane p, int x, int y, enum attr attr, const char *text, size_t n);
+int pane_puts(struct pane p, int x, int y, enum attr attr, const char *text);
+int pane_printf(struct pane p, int x, int y, enum attr attr, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+
+void pane_fill(struct pane p, int x, int y, int w, enum attr attr, char c);
+void pane_attr(struct pane p, int x, int y, int w, enum attr attr); /* keeps the text */
+void pane_cursor(struct pane p, int x, int y);
+void pane_clear(struct pane p);
+
+/* The grid as lines of text, trailing blanks kept, then its attribute runs, then the cursor. */
+void grid_dump(const struct grid *g, struct str *out);
+
+#endif

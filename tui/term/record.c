@@ -1,0 +1,199 @@
+#include "tui/term/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/system.h"
+#include "base/utf8.h"
+#include "base/utf8_width.h"
+#include "cli/sanitize.h"
+#include "tui/term/colors.h"
+
+struct record {
+    const char *path;
+    FILE *f;
+    int failed;       /* errno of the first write that did; nothing is written after it */
+    int64_t start_ns; /* of the first frame; 0 = none yet */
+    struct grid shown;
+    struct str bytes;
+    int attr; /* that the bytes so far end with */
+    struct utf8_join typed;
+};
+
+int record_open(struct record **out, const char *path, struct err *e)
+{
+    *out = NULL;
+    struct record *r = calloc(1, sizeof *r);
+    if (!r) return err_set(e, ERR_FAIL, "out of memory");
+    r->path = path;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    r->f = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!r->f) {
+        int rc = err_set(e, ERR_FAIL, "cannot record to %s: %s", path, strerror(errno));
+        if (fd >= 0) close(fd);
+        free(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+int record_close(struct record *r, struct err *e)
+{
+    if (!r) return 0;
+    if (fclose(r->f) && !r->failed) r->failed = errno;
+    int rc = r->failed ? err_set(e, ERR_FAIL, "the recording %s is not complete: %s", r->path,
+                                 strerror(r->failed))
+                       : 0;
+    grid_release(&r->shown);
+    str_release(&r->bytes);
+    free(r);
+    return rc;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void put_string(FILE *f, const char *s, size_t n)
+{
+    putc('"', f);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c < 0x20 || c == 0x7F)
+            fprintf(f, "\\u%04x", c);
+        else if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else
+            putc(c, f);
+    }
+    putc('"', f);
+}
+
+static void put_event(struct record *r, char kind, const char *text, size_t n)
+{
+    double s = (double)(system_clock_ns() - r->start_ns) / 1e9;
+    if (r->failed) return;
+    fprintf(r->f, "[%.3f, \"%c\", ", s, kind);
+    put_string(r->f, text, n);
+    fputs("]\n", r->f);
+    errno = 0;
+    /* the last frame before a crash is the one that counts */
+    if (fflush(r->f) || ferror(r->f)) r->failed = errno ? errno : EIO;
+}
+
+static void put_header(struct record *r, const struct grid *g)
+{
+    fprintf(r->f,
+            "{\"version\": 2, \"width\": %d, \"height\": %d, \"timestamp\": %lld, "
+            "\"title\": \"retain\", \"env\": {\"TERM\": \"xterm-256color\"}}\n",
+            g->w, g->h, (long long)(system_unix_ms() / 1000));
+    r->start_ns = system_clock_ns();
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static void put_attr(struct record *r, int attr)
+{
+    struct cell_style l = cell_style_of(attr, 256, false);
+    if (attr == r->attr) return;
+    r->attr = attr;
+    str_puts(&r->bytes, "\033[0");
+    if (l.style & STYLE_BOLD) str_puts(&r->bytes, ";1");
+    if (l.style & STYLE_DIM) str_puts(&r->bytes, ";2");
+    if (l.style & STYLE_UNDERLINE) str_puts(&r->bytes, ";4");
+    if (l.style & STYLE_REVERSE) str_puts(&r->bytes, ";7");
+    if (l.color >= 0) str_printf(&r->bytes, ";38;5;%d", l.color);
+    if (l.background >= 0) str_printf(&r->bytes, ";48;5;%d", l.background);
+    str_puts(&r->bytes, "m");
+}
+
+static void put_cell(struct record *r, const struct cell *c)
+{
+    put_attr(r, c->attr);
+    for (int i = 0; c->text[i]; i++) {
+        char bytes[4];
+        str_append(&r->bytes, bytes, (size_t)utf8_encode((uint32_t)c->text[i], bytes));
+    }
+}
+
+static void put_row(struct record *r, const struct grid *g, int y)
+{
+    const struct cell *now = &g->cells[y * g->w], *before = &r->shown.cells[y * g->w];
+    int at = -1; /* where the terminal's cursor stands */
+    for (int x = 0; x < g->w; x++) {
+        if (now[x].width == 0 || memcmp(&now[x], &before[x], sizeof now[x]) == 0) continue;
+        if (x != at) str_printf(&r->bytes, "\033[%d;%dH", y + 1, x + 1);
+        put_cell(r, &now[x]);
+        at = x + now[x].width;
+    }
+}
+
+void record_frame(struct record *r, const struct grid *g)
+{
+    if (!r) return;
+    bool first = r->start_ns == 0, resized = r->shown.w != g->w || r->shown.h != g->h;
+    str_clear(&r->bytes);
+    if (first) put_header(r, g);
+    if (resized && !first) {
+        char size[32];
+        int n = snprintf(size, sizeof size, "%dx%d", g->w, g->h);
+        put_event(r, 'r', size, (size_t)n);
+    }
+    if (resized) {
+        grid_init(&r->shown, g->w, g->h, g->ascii);
+        str_puts(&r->bytes, "\033[0m\033[2J");
+        r->attr = ATTR_TEXT;
+    }
+    for (int y = 0; y < g->h; y++) put_row(r, g, y);
+    bool moved = g->cursor_x != r->shown.cursor_x || g->cursor_y != r->shown.cursor_y;
+    if (r->bytes.n == 0 && !moved) return;
+    if (g->cursor_x >= 0)
+        str_printf(&r->bytes, "\033[%d;%dH\033[?25h", g->cursor_y + 1, g->cursor_x + 1);
+    else
+        str_puts(&r->bytes, "\033[?25l");
+    put_event(r, 'o', str_get(&r->bytes), r->bytes.n);
+    memcpy(r->shown.cells, g->cells, sizeof *g->cells * (size_t)g->w * (size_t)g->h);
+    r->shown.cursor_x = g->cursor_x;
+    r->shown.cursor_y = g->cursor_y;
+}
+
+void record_input(struct record *r, const char *bytes, size_t n)
+{
+    char out[512];
+    if (!r || !r->start_ns) return;
+    /* A character may come in parts; a line of half of one would be no JSON. */
+    for (size_t part; n > 0; bytes += part, n -= part) {
+        part = n < 128 ? n : 128;
+        size_t m = utf8_join(&r->typed, bytes, part, false, out);
+        if (m > 0) put_event(r, 'i', out, m);
+    }
+}
+
+/* ---- back ------------------------------------------------------------------------------------ */
+
+/* Bytes of the sequence that s begins with, ESC [ numbers and m, H or J, or the cursor's; 0 = it is
+ * another one. */
+static size_t known_sequence(const char *s)
+{
+    if (strncmp(s, "\033[?25h", 6) == 0 || strncmp(s, "\033[?25l", 6) == 0) return 6;
+    if (s[0] != '\033' || s[1] != '[') return 0;
+    size_t n = 2 + strspn(s + 2, "0123456789;");
+    return s[n] && strchr("mHJ", s[n]) ? n + 1 : 0;
+}
+
+void record_clean(const char *text, bool ascii, struct str *out)
+{
+    while (*text) {
+        size_t n = known_sequence(text);
+        if (n > 0) {
+            str_append(out, text, n);
+        } else {
+            n = 1 + strcspn(text + 1, "\033");
+            sanitize(text, n, ascii, true, out);
+        }
+        text += n;
+    }
+}

@@ -1,0 +1,303 @@
+#include "tui/term/screen.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <term.h>
+#include <unistd.h>
+
+#include "base/system.h"
+#include "cli/terminal.h"
+#include "cli/options.h"
+#include "tui/term/colors.h"
+#include "tui/term/record.h"
+#include "tui/term/term.h"
+
+enum {
+    FRAMES_AHEAD = 3,  /* of the terminal's answers, when a key is echoed; others wait for each */
+    SILENT_MS = 1000,  /* a terminal that has not answered by then does not know the question */
+    ANSWER_MS = 10000, /* one that did is only slow, but answers get lost, too */
+    FAREWELL_MS = 500,
+    AT_ONCE = 200, /* cells: so few are sent by one write, which is seen whole without marks */
+};
+
+/* ---- looks ---------------------------------------------------------------------------------- */
+
+/* Pair i + 1 is attribute i. */
+static void init_looks(struct screen *s)
+{
+    for (int i = 0; i < ATTRS && s->colors; i++) {
+        struct cell_style l = cell_style_of(i, s->colors, s->light);
+        init_extended_pair(i + 1, l.color, l.background);
+    }
+    s->repaint = true;
+}
+
+/* What the person said goes before what the terminal says. */
+static void init_colors(struct screen *s, const struct options *o)
+{
+    const char *no = getenv("NO_COLOR"), *background = getenv("COLORFGBG");
+    const char *last = background ? strrchr(background, ';') : NULL;
+    if (last) s->light = atoi(last + 1) == 7 || atoi(last + 1) > 8;
+    s->told = strcmp(o->background, "auto") != 0;
+    if (s->told) s->light = strcmp(o->background, "light") == 0;
+    bool automatic = strcmp(o->color, "auto") == 0;
+    if (strcmp(o->color, "never") == 0 || (automatic && no && no[0])) return;
+    if (!has_colors() || start_color() == ERR) return;
+    use_default_colors();
+    s->colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    if (strcmp(o->color, "16") == 0 && s->colors == 256) s->colors = 16;
+    init_looks(s);
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static void add_terminfo_keys(struct input *in)
+{
+    static const struct {
+        const char *name;
+        uint32_t key;
+    } rows[] = {
+        {"kcuu1", K_UP},     {"kcud1", K_DOWN},   {"kcuf1", K_RIGHT}, {"kcub1", K_LEFT},
+        {"khome", K_HOME},   {"kend", K_END},     {"kpp", K_PAGE_UP}, {"knp", K_PAGE_DOWN},
+        {"kdch1", K_DELETE}, {"kich1", K_INSERT}, {"kf1", K_F1},      {"kf2", K_F1 + 1},
+        {"kf3", K_F1 + 2},   {"kf4", K_F1 + 3},   {"kf5", K_F1 + 4},  {"kf6", K_F1 + 5},
+        {"kf7", K_F1 + 6},   {"kf8", K_F1 + 7},   {"kf9", K_F1 + 8},  {"kf10", K_F1 + 9},
+        {"kf11", K_F1 + 10}, {"kf12", K_F1 + 11},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *sequence = tigetstr(rows[i].name);
+        if (sequence && sequence != (char *)-1 && sequence[0] == '\033')
+            input_add(in, sequence, rows[i].key);
+    }
+}
+
+static void ask_terminal(struct screen *s)
+{
+    static const char questions[] = "\033[?2026$p\033]11;?\033\\";
+    s->polite = terminal_is_polite();
+    if (s->polite) term_write(questions, sizeof questions - 1);
+}
+
+int screen_open(struct screen *s, const struct options *o, struct err *e)
+{
+    memset(s, 0, sizeof *s);
+    int rc = term_open(e);
+    if (rc) return rc;
+    unsetenv("LINES"); /* set, they would hide every resize */
+    unsetenv("COLUMNS");
+    FILE *out = fdopen(dup(term_out()), "w"), *in = fdopen(dup(term_in()), "r");
+    s->curses = out && in ? newterm(NULL, out, in) : NULL;
+    if (!s->curses) {
+        if (out) fclose(out);
+        if (in) fclose(in);
+        term_close();
+        return err_set(e, ERR_FAIL, "no terminal description for TERM=%s", getenv("TERM"));
+    }
+    raw();
+    nonl();
+    noecho();
+    intrflush(stdscr, FALSE);
+    typeahead(-1); /* a waiting key must not stop a frame in its middle */
+    init_colors(s, o);
+    add_terminfo_keys(&s->input);
+    term_modes(true);
+    ask_terminal(s);
+    s->repaint = true;
+    screen_fit(s);
+    return 0;
+}
+
+/* Answers that are under way must not become the shell's input. */
+static void await_answers(struct screen *s)
+{
+    struct pollfd fd = {.fd = term_in(), .events = POLLIN};
+    struct key_event ev;
+    while (s->unanswered > 0 && poll(&fd, 1, FAREWELL_MS) > 0 && screen_read(s) == 0)
+        while (input_next(&s->input, false, &ev)) screen_reply(s, &ev);
+    s->unanswered = 0;
+}
+
+void screen_close(struct screen *s)
+{
+    if (!s->curses) return;
+    await_answers(s);
+    endwin();
+    term_close();
+    delscreen(s->curses);
+    input_release(&s->input);
+    grid_release(&s->shown);
+    s->curses = NULL;
+}
+
+void screen_fit(struct screen *s)
+{
+    int w, h;
+    if (term_size(&w, &h) && (w != COLS || h != LINES)) {
+        resizeterm(h, w);
+        s->repaint = true;
+    }
+    s->w = COLS;
+    s->h = LINES;
+}
+
+void screen_suspend(struct screen *s)
+{
+    await_answers(s);
+    endwin();
+    term_stop();
+    screen_fit(s);
+    s->repaint = s->clear = true;
+}
+
+void screen_leave(struct screen *s)
+{
+    (void)s;
+    endwin();
+    term_lend(true);
+}
+
+void screen_return(struct screen *s)
+{
+    term_lend(false);
+    screen_fit(s);
+    s->repaint = s->clear = true;
+}
+
+int screen_read(struct screen *s)
+{
+    char bytes[4096];
+    ssize_t n = read(term_in(), bytes, sizeof bytes);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return 0;
+    if (n <= 0) return -1;
+    record_input(s->record, bytes, (size_t)n);
+    input_feed(&s->input, bytes, (size_t)n);
+    return 0;
+}
+
+/* "rgb:RRRR/GGGG/BBBB", 1 to 4 digits each. */
+static bool is_light(const char *text)
+{
+    double sum = 0;
+    static const double weights[] = {0.299, 0.587, 0.114};
+    if (strncmp(text, "rgb:", 4) != 0) return false;
+    text += 4;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        unsigned long value = strtoul(text, &end, 16);
+        int digits = (int)(end - text);
+        if (digits < 1 || digits > 4) return false;
+        sum += weights[i] * (double)value / (double)((1ul << 4 * digits) - 1);
+        text = *end ? end + 1 : end;
+    }
+    return sum > 0.5;
+}
+
+bool screen_reply(struct screen *s, const struct key_event *ev)
+{
+    if (ev->key == K_REPLY_SYNC) {
+        s->sync = true;
+    } else if (ev->key == K_REPLY_BACKGROUND) {
+        bool light = is_light(ev->text);
+        if (light != s->light && !s->told) {
+            s->light = light;
+            init_looks(s);
+        }
+    } else if (ev->key == K_REPLY_STATUS) {
+        s->answers = true;
+        if (s->unanswered > 0) s->unanswered--;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool given_up(const struct screen *s, int64_t now_ms)
+{
+    return now_ms - s->asked_ms > (s->answers ? ANSWER_MS : SILENT_MS);
+}
+
+bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
+{
+    int waiting = 0; /* bytes: a serial line tells, a pseudo-terminal says 0 */
+    if (ioctl(term_out(), TIOCOUTQ, &waiting) == 0 && waiting > (key ? 1024 : 256)) return false;
+    if (s->unanswered < (key ? FRAMES_AHEAD : 1)) return true;
+    return given_up(s, now_ms);
+}
+
+/* And the terminal says when it has come as far as this. */
+static void end_frame(struct screen *s, bool sync)
+{
+    char bytes[16] = "";
+    int64_t now_ms = system_clock_ns() / 1000000;
+    if (s->unanswered > 0 && given_up(s, now_ms)) {
+        s->unanswered = 0;
+        s->polite = s->answers;
+    }
+    if (sync) strcat(bytes, "\033[?2026l");
+    if (s->polite || s->answers) {
+        strcat(bytes, "\033[5n");
+        s->unanswered++;
+        s->asked_ms = now_ms;
+    }
+    term_write(bytes, strlen(bytes));
+}
+
+/* ---- painting ------------------------------------------------------------------------------- */
+
+static void paint_cell(const struct screen *s, int x, int y, const struct cell *c)
+{
+    cchar_t out;
+    int pair = s->colors ? c->attr + 1 : 0;
+    if (c->width == 0) return; /* drawn with its left half */
+    struct cell_style look = cell_style_of(c->attr, s->colors, s->light);
+    attr_t attrs = (look.style & STYLE_BOLD ? A_BOLD : 0) | (look.style & STYLE_DIM ? A_DIM : 0) |
+                   (look.style & STYLE_REVERSE ? A_REVERSE : 0) |
+                   (look.style & STYLE_UNDERLINE ? A_UNDERLINE : 0);
+    setcchar(&out, c->text, attrs, 0, &pair);
+    mvadd_wch(y, x, &out);
+}
+
+/* Changed cells of one row, and how many they are; a wide character is always written with both
+ * halves. */
+static int paint_row(const struct screen *s, const struct grid *g, int y)
+{
+    struct cell *before = &s->shown.cells[y * g->w];
+    const struct cell *now = &g->cells[y * g->w];
+    size_t bytes = sizeof *now * (size_t)g->w;
+    int n = 0;
+    if (!s->repaint && memcmp(now, before, bytes) == 0) return 0;
+    for (int x = 0; x < g->w; x++) {
+        bool same = !s->repaint && memcmp(&now[x], &before[x], sizeof now[x]) == 0;
+        if (!same && now[x].width == 0 && x > 0) paint_cell(s, x - 1, y, &now[x - 1]);
+        if (!same) paint_cell(s, x, y, &now[x]);
+        n += !same;
+    }
+    memcpy(before, now, bytes);
+    return n;
+}
+
+void screen_paint(struct screen *s, const struct grid *g)
+{
+    if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
+    if (s->clear) clearok(curscr, TRUE);
+    s->clear = false;
+    if (s->repaint) {
+        grid_init(&s->shown, g->w, g->h, g->ascii);
+        erase();
+    }
+    int n = 0;
+    for (int y = 0; y < g->h; y++) n += paint_row(s, g, y);
+    s->repaint = false;
+    curs_set(g->cursor_x >= 0);
+    if (g->cursor_x >= 0) move(g->cursor_y, g->cursor_x);
+    bool sync = s->sync && n > AT_ONCE;
+    if (sync) term_write("\033[?2026h", 8);
+    refresh();
+    end_frame(s, sync);
+    record_frame(s->record, g);
+}

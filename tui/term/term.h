@@ -1,0 +1,32 @@
+/* term: the terminal's state: taken over, and given back on every way out.
+ *
+ * Descriptors 1 and 2 point at a log while the screen is up: drivers print there, and would spoil
+ * it. A crash writes fixed bytes and puts the terminal's settings back before the process ends. */
+#ifndef RETAIN_TUI_TERM_TERM_H
+#define RETAIN_TUI_TERM_TERM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* One per process. Duplicates the terminal, redirects 1 and 2, installs the crash handlers and
+ * blocks the signals that term_signal_fd delivers. */
+int term_open(struct err *e);
+void term_close(void); /* everything as it was. Twice is once. */
+
+int term_in(void); /* descriptors of the terminal */
+int term_out(void);
+int term_signal_fd(void); /* SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP */
+
+void term_write(const char *bytes, size_t n); /* straight to the terminal */
+void term_modes(bool on);                     /* bracketed paste */
+/* Bytes that go with them from now on, in a crash too. They must stay until term_close. */
+void term_add_modes(const char *on, const char *off);
+bool term_size(int *w, int *h);
+void term_lend(bool on);        /* its settings as they were before us, for another program */
+void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it goes on */
+void term_log(struct str *out); /* the log's last 64 KiB */
+
+#endif

@@ -1,0 +1,265 @@
+#include "tui/view/bars.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/num.h"
+#include "cli/options.h"
+#include "cli/ramp.h"
+#include "tui/chat/app.h"
+
+static const char *rule_glyph(const struct pane *p)
+{
+    return p->g->ascii ? "-" : "─";
+}
+
+static void fill_rule(struct pane p, int x, int y, int end)
+{
+    while (x < end) x = pane_puts(p, x, y, ATTR_DIM, rule_glyph(&p));
+}
+
+void bar_rule(struct pane p, int y, const char *label)
+{
+    fill_rule(p, 0, y, 2);
+    int x = 2;
+    if (label[0]) x = pane_printf(p, x, y, ATTR_DIM, " %s ", label);
+    fill_rule(p, x, y, p.w);
+}
+
+void pane_separator(struct pane p, int x, int y, int h)
+{
+    for (int i = 0; i < h; i++) pane_puts(p, x, y + i, ATTR_DIM, p.g->ascii ? "|" : "│");
+}
+
+void pane_ramp(struct pane p, int x, int y, int cls)
+{
+    pane_puts(p, x, y, (enum attr)(ATTR_RAMP0 + cls), ramp_glyph(cls, p.g->ascii));
+}
+
+void pane_half(struct pane p, int x, int y, int up, int down)
+{
+    if (up < 0 && down < 0) return;
+    pane_puts(p, x, y, attr_half(up, down), up < 0 ? "▄" : "▀");
+}
+
+int bar_legend(struct pane p, int x, int y)
+{
+    static const char *const words[RAMP_CLASSES] = {"", ">0 %", "25+ ", "50+ ", "75+ "};
+    for (int cls = RAMP_CLASSES - 1; cls > 0; cls--) {
+        pane_ramp(p, x++, y, cls);
+        x = pane_puts(p, x, y, ATTR_TEXT, words[cls]);
+    }
+    return x;
+}
+
+static void put_model(const struct app *a, struct str *out)
+{
+    char tokens[NUM_MAX];
+    const struct session_stats *st = &a->stats;
+    if (a->have_stats)
+        str_printf(out, "%s %s kv %s | %s tok | turn %lld", st->model, st->weights, st->kv,
+                   num_count(st->n_tokens, tokens), (long long)st->n_turns);
+    else
+        str_puts(out, a->phase == PHASE_LOADING ? "loading the model" : "opening");
+    if (a->o->private_mode) str_puts(out, " | private");
+    if (a->n_queue > 0) str_printf(out, " | %d queued", a->n_queue);
+}
+
+static int put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), a->ascii, true, &safe);
+    x = pane_puts(p, x, y, attr, str_get(&safe));
+    str_release(&safe);
+    return x;
+}
+
+void bar_title(struct app *a, struct pane p, int y)
+{
+    struct str model = {0};
+    put_model(a, &model);
+    int at = p.w - (int)model.n - 1;
+    if (a->view != VIEW_CHAT && at < 40) at = 0; /* the view's name matters more */
+    pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
+    struct pane left = at > 12 ? pane_sub(p, 0, 0, at - 1, p.h) : p;
+    int x = put_clean(a, left, 1, y, ATTR_TITLE, a->name[0] ? a->name : "new conversation");
+    if (a->view != VIEW_CHAT)
+        pane_printf(left, x, y, ATTR_TITLE, " > %s", view_table[a->view]->name);
+    if (at > 12) put_clean(a, p, at, y, ATTR_TITLE, str_get(&model));
+    str_release(&model);
+}
+
+/* "45%  1.0/2.2 GiB  3s left" of loading, "45%  1,400/3,200 tok  3s left" of reading. */
+static void put_progress(const struct app *a, const char *what, bool bytes, struct str *out)
+{
+    char done[NUM_MAX], total[NUM_MAX];
+    str_printf(out, "%s", what);
+    if (a->total <= 0) return;
+    str_printf(out, "  %d%%  ", (int)(100 * a->done / a->total));
+    if (bytes)
+        str_printf(out, "%s of %s", num_bytes(a->done, done), num_bytes(a->total, total));
+    else
+        str_printf(out, "%s/%s tok", num_exact(a->done, done), num_exact(a->total, total));
+    int64_t spent = a->now_ms - a->since_ms;
+    if (a->done > 0 && spent > 500)
+        str_printf(out, "  %llds left",
+                   (long long)((a->total - a->done) * spent / a->done + 999) / 1000);
+}
+
+static void put_speed(const struct app *a, bool narrow, struct str *out)
+{
+    char rate[NUM_MAX];
+    const struct session_stats *st = &a->stats;
+    str_printf(out, "turn %lld", (long long)st->n_turns);
+    if (st->decode_tok_s > 0) str_printf(out, "  %s tok/s", num_rate(st->decode_tok_s, rate));
+    if (st->first_token_ms > 0 && !narrow) str_printf(out, "  first %.0f ms", st->first_token_ms);
+}
+
+static void put_status(const struct app *a, bool narrow, struct str *out)
+{
+    if (a->flash[0] && a->now_ms < a->flash_until_ms) {
+        str_puts(out, a->flash); /* has the line for itself: most say what to do */
+        return;
+    }
+    switch (a->phase) {
+    case PHASE_LOADING: put_progress(a, "loading", true, out); break;
+    case PHASE_OPENING:
+        put_progress(a, a->total > 0 ? "reading again" : "opening", false, out);
+        break;
+    case PHASE_READING: put_progress(a, "reading", false, out); break;
+    case PHASE_ANSWERING:
+    case PHASE_READY: put_speed(a, narrow, out); break;
+    }
+    if (a->stopping)
+        str_puts(out, "  stopping");
+    else if (app_busy(a))
+        str_puts(out, "  Ctrl-C stop");
+    else if (a->phase == PHASE_READY)
+        str_puts(out, "  ready");
+}
+
+void bar_status(struct app *a, struct pane p, int y, int rows_below)
+{
+    struct str s = {0};
+    put_status(a, p.w < 60, &s);
+    bar_rule(p, y, str_get(&s));
+    if (rows_below > 0) {
+        char more[48];
+        int n =
+            snprintf(more, sizeof more, " v %d line%s more", rows_below, rows_below > 1 ? "s" : "");
+        pane_puts(p, p.w - n - 1, y, ATTR_BOLD, more);
+        pane_puts(p, p.w - 1, y, ATTR_DIM, " ");
+    }
+    str_release(&s);
+}
+
+enum { NUMBERS_COLUMNS = 20 }; /* the strip does not jump when a digit is added */
+
+/* From the sums per column that app_snapshot made: the strip is drawn in every frame. */
+static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width)
+{
+    const struct retention *r = a->map;
+    int col, end;
+    bool lost = false;
+    ramp_columns(r, width, x, &col, &end);
+    if (end <= col) return;
+    for (int c = col; c < end; c++) lost = lost || a->col_lost[c];
+    pane_ramp(p, 6 + x, y, app_class(a, col, end));
+    if (lost && a->now_ms < a->lost_until_ms) pane_attr(p, 6 + x, y, 1, ATTR_MARK);
+}
+
+void bar_strip(struct app *a, struct pane p, int y)
+{
+    struct str numbers = {0};
+    ramp_numbers(&a->stats, &numbers);
+    int reserve = (int)numbers.n > NUMBERS_COLUMNS ? (int)numbers.n : NUMBERS_COLUMNS;
+    int width = p.w - 6 - 2 - reserve;
+    if (width < 8) width = p.w - 6 - 2 - (int)numbers.n;
+    if (width < 1) width = 1;
+    pane_puts(p, 0, y, ATTR_DIM, "KV   |");
+    for (int x = 0; a->map && a->map->n_cols > 0 && x < width; x++)
+        put_strip_cell(a, p, x, y, width);
+    int x = pane_puts(p, 6 + width, y, ATTR_DIM, "| ");
+    pane_puts(p, x, y, ATTR_TEXT, str_get(&numbers));
+    str_release(&numbers);
+}
+
+/* Columns of a part of the memory bar: what is there at all is seen. */
+static int part_columns(int64_t bytes, int64_t whole, int width)
+{
+    if (bytes <= 0 || whole <= 0) return 0;
+    int columns = (int)((double)bytes / (double)whole * width + 0.5);
+    return columns < 1 ? 1 : columns;
+}
+
+void bar_memory(struct app *a, struct pane p, int y)
+{
+    const struct session_stats *st = &a->stats;
+    const struct {
+        int64_t bytes;
+        char letter;
+        enum attr attr;
+    } parts[] = {
+        {st->weights_bytes, 'w', ATTR_WEIGHTS},
+        {st->cache_bytes, 'k', ATTR_CACHE},
+        {st->scratch_bytes, 's', ATTR_SCRATCH},
+    };
+    double divisor, whole_divisor;
+    char text[160] = "n/a";
+    int64_t sum = 0;
+    for (int i = 0; i < 3; i++) sum += parts[i].bytes > 0 ? parts[i].bytes : 0;
+    const char *unit = num_unit(sum, &divisor);
+    int64_t whole = st->machine_bytes > 0 ? st->machine_bytes : sum;
+    const char *whole_unit = num_unit(whole, &whole_divisor);
+    bool same = unit == whole_unit;
+    if (a->have_stats)
+        snprintf(text, sizeof text, "%.2f%s%s/%.1f %s w%.2f k%.2f s%.2f", (double)sum / divisor,
+                 same ? "" : " ", same ? "" : unit, (double)whole / whole_divisor,
+                 st->machine_bytes > 0 ? whole_unit : "n/a", (double)st->weights_bytes / divisor,
+                 (double)st->cache_bytes / divisor, (double)st->scratch_bytes / divisor);
+    int width = p.w - 8 - (int)strlen(text);
+    int x = pane_puts(p, 0, y, ATTR_DIM, "mem  ");
+    if (width >= 6) {
+        pane_puts(p, x++, y, ATTR_DIM, "[");
+        pane_fill(p, x, y, width, ATTR_DIM, '.');
+        for (int i = 0, at = x; i < 3; i++) {
+            int n = part_columns(parts[i].bytes, whole, width);
+            for (int k = 0; k < n && at < x + width; k++)
+                pane_fill(p, at++, y, 1, parts[i].attr, parts[i].letter);
+        }
+        x = pane_puts(p, x + width, y, ATTR_DIM, "] ");
+    }
+    pane_puts(p, x, y, ATTR_TEXT, text);
+}
+
+void bar_event(struct app *a, struct pane p, int y)
+{
+    pane_puts(p, 0, y, ATTR_DIM, "evt  ");
+    put_clean(a, p, 5, y, ATTR_TEXT, a->event);
+}
+
+static bool has_hint(const struct app *a, const struct binding *b)
+{
+    return b->views & IN(a->view) && b->hint && b->label;
+}
+
+static int hint_columns(const struct binding *b)
+{
+    return (int)(strlen(b->label) + strlen(b->hint) + 1);
+}
+
+/* As many as fit, and the way back to the chat in any case. */
+void bar_hints(struct app *a, struct pane p, int y)
+{
+    const struct binding *back = key_table;
+    while (back->views && !(has_hint(a, back) && back->request == REQ_BACK)) back++;
+    int x = 1, room = back->views ? hint_columns(back) + 2 : 0;
+    for (const struct binding *b = key_table; b->views; b++) {
+        if (!has_hint(a, b)) continue;
+        if (room > 0 && x + hint_columns(b) + room > p.w) b = back;
+        if (b == back) room = 0;
+        if (x + hint_columns(b) > p.w) break;
+        x = pane_puts(p, x, y, ATTR_KEY, b->label);
+        x = pane_printf(p, x, y, ATTR_DIM, " %s  ", b->hint);
+    }
+}

@@ -1,0 +1,26 @@
+/* bars: the lines that several views share. Each draws row y of a pane. */
+#ifndef RETAIN_TUI_VIEW_BARS_H
+#define RETAIN_TUI_VIEW_BARS_H
+
+#include "tui/term/grid.h"
+
+struct app;
+
+void bar_title(struct app *a, struct pane p, int y);
+void bar_status(struct app *a, struct pane p, int y, int rows_below);
+void bar_strip(struct app *a, struct pane p, int y);  /* "KV   |…| kept/seen share" */
+void bar_memory(struct app *a, struct pane p, int y); /* "mem  […] …" */
+void bar_event(struct app *a, struct pane p, int y);
+void bar_hints(struct app *a, struct pane p, int y); /* from the key table */
+void bar_rule(struct pane p, int y, const char *label);
+void pane_separator(struct pane p, int x, int y, int h); /* a vertical line */
+
+void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, power, evictions */
+
+/* A ramp cell, and one that holds two above each other: classes, -1 = nothing. */
+void pane_ramp(struct pane p, int x, int y, int cls);
+void pane_half(struct pane p, int x, int y, int up, int down);
+/* "#75+ =50+ :25+ .>0 %", returns the column after it. */
+int bar_legend(struct pane p, int x, int y);
+
+#endif

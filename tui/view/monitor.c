@@ -1,0 +1,124 @@
+/* monitor: memory, speed and the machine's sensors. What is not known is n/a, never 0; a
+ * temperature or a power that is not known is left out, as nobody could tell whose n/a it is. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/num.h"
+#include "tui/chat/app.h"
+#include "tui/view/bars.h"
+
+enum { WIDE = 56 }; /* columns of a pane that has room for all there is to say */
+
+static const struct sensor_part *part_in_use(const struct app *a, const char **name)
+{
+    bool gpu = a->sensors.has_gpu && a->have_stats && strncmp(a->stats.device, "cpu", 3) != 0;
+    *name = gpu ? "gpu" : "cpu";
+    return gpu ? &a->sensors.gpu : &a->sensors.cpu;
+}
+
+static const char *put_number(double value, const char *unit, char out[NUM_MAX])
+{
+    if (isnan(value))
+        snprintf(out, NUM_MAX, "n/a");
+    else
+        snprintf(out, NUM_MAX, "%.0f%s", value, unit);
+    return out;
+}
+
+/* Of the running or last answer: bytes the engine must read, not bytes that were counted. */
+static const char *put_bandwidth(const struct session_stats *st, char out[NUM_MAX])
+{
+    double rate = st->bytes_per_token * st->decode_tok_s;
+    if (!(rate > 0))
+        snprintf(out, NUM_MAX, "n/a");
+    else if (rate < 1e12)
+        snprintf(out, NUM_MAX, "%.1f GB/s", rate / 1e9);
+    else
+        snprintf(out, NUM_MAX, "%.2f TB/s", rate / 1e12);
+    return out;
+}
+
+static const char *put_power(const struct sensor_part *p, char out[NUM_MAX])
+{
+    if (isnan(p->watt) || isnan(p->watt_max)) return put_number(p->watt, "W", out);
+    snprintf(out, NUM_MAX, "%.0f/%.0fW", p->watt, p->watt_max);
+    return out;
+}
+
+static const char *put_evictions(const struct app *a, char out[NUM_MAX])
+{
+    if (!a->have_stats || isnan(a->evict_rate))
+        snprintf(out, NUM_MAX, "n/a");
+    else
+        snprintf(out, NUM_MAX, "%.0f/s", a->evict_rate);
+    return out;
+}
+
+static const char *put_swap(const struct app *a, char out[NUM_MAX])
+{
+    double bytes = a->sensors.swap_bytes;
+    if (bytes == 0) return "0";
+    return num_bytes(isnan(bytes) ? -1 : (int64_t)bytes, out);
+}
+
+void bar_sensors(struct app *a, struct pane p, int y)
+{
+    const char *name;
+    char b[6][NUM_MAX];
+    const struct sensor_part *part = part_in_use(a, &name);
+    const struct {
+        const char *label, *value;
+    } cells[] = {
+        {"", put_number(part->load, "%", b[0])},
+        {"calc ", put_bandwidth(&a->stats, b[1])},
+        {"", put_number(part->celsius, "C", b[2])},
+        {"", put_power(part, b[3])},
+        {"evict ", put_evictions(a, b[4])},
+        {"swap ", put_swap(a, b[5])},
+        {"throttle ", part->throttle[0] ? part->throttle : "n/a"},
+    };
+    int x = pane_printf(p, 0, y, ATTR_DIM, "%s  ", name);
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        if (!cells[i].label[0] && i > 0 && !strcmp(cells[i].value, "n/a")) continue;
+        int width = (int)(strlen(cells[i].label) + strlen(cells[i].value));
+        if (x + width > p.w) break;
+        x = pane_puts(p, x, y, ATTR_DIM, cells[i].label);
+        x = pane_puts(p, x, y, ATTR_TEXT, cells[i].value);
+        x += 3;
+    }
+}
+
+void monitor_draw_pane(struct app *a, struct pane p)
+{
+    const struct session_stats *st = &a->stats;
+    const char *name;
+    const struct sensor_part *part = part_in_use(a, &name);
+    char b[4][NUM_MAX];
+    pane_puts(p, 0, 0, ATTR_BOLD, "MEMORY");
+    int x =
+        pane_printf(p, 8, 0, ATTR_TEXT, "process %s  peak %s", num_bytes(st->process_bytes, b[0]),
+                    num_bytes(st->process_peak_bytes, b[1]));
+    if (p.w >= WIDE) pane_printf(p, x, 0, ATTR_TEXT, "  of %s", num_bytes(st->machine_bytes, b[2]));
+    pane_printf(p, 2, 1, ATTR_TEXT, "weights %s  scratch %s", num_bytes(st->weights_bytes, b[0]),
+                num_bytes(st->scratch_bytes, b[1]));
+    pane_printf(p, 2, 2, ATTR_TEXT, "kv %s of %s in use", num_bytes(st->cache_used_bytes, b[0]),
+                num_bytes(st->cache_bytes, b[1]));
+    pane_puts(p, 0, 3, ATTR_BOLD, "SPEED");
+    pane_printf(p, 8, 3, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
+                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
+    pane_puts(p, 0, 4, ATTR_BOLD, name[0] == 'g' ? "GPU" : "CPU");
+    x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s", put_number(part->load, "%", b[0]),
+                    put_bandwidth(st, b[1]));
+    if (!isnan(part->celsius))
+        x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_number(part->celsius, "C", b[2]));
+    if (!isnan(part->watt)) x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_power(part, b[3]));
+    if (!isnan(part->memory_bytes)) /* of all that use the device */
+        pane_printf(p, x, 4, ATTR_TEXT, "  mem %s", num_bytes((int64_t)part->memory_bytes, b[0]));
+    pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
+    pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
+                (int)strcspn(st->device, " "), st->device);
+    pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone%s", put_evictions(a, b[0]),
+                num_exact(st->units_evicted, b[1]), p.w >= WIDE ? " since the start" : "");
+}

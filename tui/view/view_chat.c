@@ -1,0 +1,614 @@
+/* view_chat: the conversation, the message being written, and the lines that are always on. */
+#include <string.h>
+
+#include "base/utf8_width.h"
+#include "cli/num.h"
+#include "cli/ramp.h"
+#include "tui/chat/app.h"
+#include "tui/chat/command.h"
+#include "tui/term/text.h"
+#include "tui/view/bars.h"
+
+/* ---- transcript ----------------------------------------------------------------------------- */
+
+/* Columns: retention gutter, blank, role, text. Narrow screens have no room for role words. */
+enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
+/* While an answer streams. */
+enum { STILL_MS = 500, AROUND_MS = 500 };
+
+static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
+                                         [CHAT_USER] = "you",
+                                         [CHAT_ASSISTANT] = "llm",
+                                         [TRANSCRIPT_NOTE] = "***"};
+
+static enum attr role_attr(int role)
+{
+    return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
+}
+
+/* Returns the column after it. */
+static int put_text(struct pane p, int x, int y, enum attr attr, const struct message *m,
+                    const struct line *l)
+{
+    int end = x;
+    char glyph[1024];
+    if (l->n_spans == 0) return pane_put(p, x, y, attr, str_get(&m->text) + l->from, l->n);
+    for (int i = 0; i < l->n_spans; i++) {
+        const struct span *s = &m->spans[l->span + i];
+        size_t n;
+        const char *text = span_text(s, str_get(&m->text), p.g->ascii, glyph, &n);
+        end = pane_put(p, x + s->x, y, (enum attr)s->attr, text, n);
+    }
+    return end;
+}
+
+static void draw_line(struct app *a, struct pane p, int y, int index, int line)
+{
+    const struct message *m = &a->talk.messages[index];
+    const struct line *l = &m->lines[line];
+    bool narrow = p.w < NARROW;
+    int x = narrow ? TEXT_NARROW : TEXT_WIDE;
+    enum attr attr = m->role == CHAT_USER         ? ATTR_BOLD
+                     : m->role == TRANSCRIPT_NOTE ? ATTR_DIM
+                                                  : ATTR_TEXT;
+    if (m->position >= 0 && m->n_tokens > 0 && a->map) {
+        int64_t from, end;
+        transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
+        pane_ramp(p, 0, y, app_class_at(a, from, end));
+    }
+    if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
+    if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
+        pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
+    x = put_text(p, x, y, attr, m, l);
+    if (!m->partial || line != m->n_lines - 1) return;
+    const char *mark = p.g->ascii ? " [stopped]" : " ⏹ stopped";
+    bool fits = x + 10 <= p.w; /* one column is always left for the short one */
+    pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "⏹");
+}
+
+/* First row to show of a view that follows the text. Text that fills a row in less than STILL_MS
+ * moves up by as many rows as it fills in that time: what stands still can be read, and a terminal
+ * is sent the new words alone. */
+static int follow(struct app *a, int rows, int page, int last)
+{
+    struct chat_state *c = &a->chat;
+    int64_t ms = a->now_ms - c->scrolled_ms;
+    if (c->top_row >= last && c->top_row <= last + c->lead) return c->top_row;
+    bool streams = a->phase == PHASE_ANSWERING && page == c->page && ms > 0;
+    c->lead = streams ? (int)((rows - c->rows_before) * STILL_MS / ms) : 0;
+    if (c->lead > page / 2) c->lead = page / 2;
+    if (c->lead < 0) c->lead = 0;
+    c->rows_before = rows;
+    c->scrolled_ms = a->now_ms;
+    return last + c->lead;
+}
+
+/* First row to show, kept inside the conversation; a view that reached the end follows again. */
+static int settle(struct app *a, int rows, int page)
+{
+    struct chat_state *c = &a->chat;
+    int last = rows > page ? rows - page : 0, top = last;
+    if (c->held) {
+        top = transcript_row(&a->talk, c->top_message, c->top_byte);
+        if (top >= last) c->held = false;
+        if (top > last) top = last;
+    }
+    if (!c->held && last > 0) top = follow(a, rows, page, last);
+    c->rows = rows;
+    c->page = page;
+    c->top_row = top;
+    return top;
+}
+
+static void draw_welcome(struct app *a, struct pane p)
+{
+    static const char *const lines[] = {
+        "A conversation with a memory of fixed size: it never ends, never grows,",
+        "and the KV line below shows what the model still remembers.",
+        "",
+        "Type a message and press Enter. F1 shows all keys.",
+    };
+    (void)a;
+    int x = p.w < NARROW ? 1 : TEXT_WIDE;
+    for (int i = 0; i < 4 && p.w >= 40; i++) pane_puts(p, x, i + 1, ATTR_DIM, lines[i]);
+}
+
+static int draw_transcript(struct app *a, struct pane p)
+{
+    int text_x = p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
+    int rows = transcript_layout(&a->talk, p.w - text_x - 1);
+    int top = settle(a, rows, p.h), index, line;
+    if (a->talk.n == 0) draw_welcome(a, p);
+    transcript_at_row(&a->talk, top, &index, &line);
+    for (int y = 0; y < p.h && index < a->talk.n; y++) {
+        const struct message *m = &a->talk.messages[index];
+        if (line >= 0) draw_line(a, p, y, index, line);
+        if (++line < m->n_lines) continue;
+        index++;
+        line = index < a->talk.n ? -message_lead(&a->talk, index) : 0;
+    }
+    int below = rows - top - p.h;
+    return below > 0 ? below : 0;
+}
+
+static void scroll(struct app *a, int by)
+{
+    struct chat_state *c = &a->chat;
+    int index, line, last = c->rows > c->page ? c->rows - c->page : 0;
+    int top = (c->top_row < last ? c->top_row : last) + by;
+    if (top < 0) top = 0;
+    c->held = top < last;
+    if (!c->held) return;
+    transcript_at_row(&a->talk, top, &index, &line);
+    if (index >= a->talk.n) return;
+    c->top_message = index;
+    c->top_byte = line > 0 ? a->talk.messages[index].lines[line].from : 0;
+    c->top_row = top;
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+/* The lines of the draft around its cursor; the real cursor follows it, because input methods do.
+ */
+static void draw_input(struct app *a, struct pane p, const char *prompt)
+{
+    struct str safe = {0};
+    int prompt_width = (int)strlen(prompt);
+    int width = p.w - prompt_width - 1, cursor_line, cursor_column;
+    if (width < 1) width = 1;
+    a->edit.width = width;
+    edit_lines(&a->edit, width, &cursor_line, &cursor_column);
+    int top = cursor_line >= p.h ? cursor_line - p.h + 1 : 0;
+    const char *s = str_get(&a->edit.text);
+    size_t n = a->edit.text.n, at = edit_line_start(&a->edit, top), shown = 0;
+    pane_puts(p, 0, 0, ATTR_KEY, prompt);
+    for (int line = top; line < top + p.h && at < n; line++) {
+        size_t taken = text_line(s + at, n - at, width, &shown);
+        str_clear(&safe);
+        sanitize(s + at, shown, a->ascii, false, &safe);
+        pane_put(p, prompt_width, line - top, ATTR_TEXT, str_get(&safe), safe.n);
+        at += taken;
+    }
+    int x = prompt_width + cursor_column;
+    pane_cursor(p, x < p.w ? x : p.w - 1, cursor_line - top);
+    str_release(&safe);
+}
+
+static void draw_queue(struct app *a, struct pane p)
+{
+    struct str safe = {0};
+    for (int i = 0; i < p.h; i++) {
+        bool more = i == p.h - 1 && a->n_queue > p.h;
+        str_clear(&safe);
+        sanitize(str_get(&a->queue[i]), a->queue[i].n, a->ascii, true, &safe);
+        if (more) {
+            pane_printf(p, 0, i, ATTR_DIM, "and %d more queued", a->n_queue - i);
+        } else {
+            int x = pane_printf(p, 0, i, ATTR_DIM, "queued %d  ", i + 1);
+            pane_puts(p, x, i, ATTR_TEXT, str_get(&safe));
+        }
+    }
+    str_release(&safe);
+}
+
+/* "4,210 tokens to read again, about 0.8 s" */
+static void put_cost(const struct app *a, int64_t cost, struct str *out)
+{
+    char count[NUM_MAX];
+    str_printf(out, "%s token%s to read again", num_exact(cost, count), cost == 1 ? "" : "s");
+    if (cost > 0 && a->stats.prefill_tok_s > 0)
+        str_printf(out, ", about %.1f s", (double)cost / a->stats.prefill_tok_s);
+}
+
+static void put_question(const struct app *a, struct str *out)
+{
+    const struct question *q = &a->question;
+    int64_t lost = app_turns(a) - q->turn;
+    if (q->what == SLASH_REGENERATE)
+        str_puts(out, "another answer: ");
+    else
+        str_printf(out, "%s turn %lld: ", q->what == SLASH_EDIT ? "change" : "back to",
+                   (long long)q->turn);
+    if (q->what == SLASH_EDIT) str_puts(out, "its answer");
+    if (lost > 0)
+        str_printf(out, "%s%lld turn%s after it", q->what == SLASH_EDIT ? " and " : "",
+                   (long long)lost, lost == 1 ? "" : "s");
+    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " cut off for good; ");
+    put_cost(a, q->cost, out);
+}
+
+/* Where the message else stands, so that no long question hides them. */
+static void draw_choices(const struct app *a, struct pane p)
+{
+    static const struct {
+        const char *key, *meaning;
+    } choices[] = {{"y", "yes"}, {"n", "no"}, {"b", "yes, and keep a branch"}};
+    int x = 2;
+    for (int i = 0; i < (a->question.may_branch ? 3 : 2); i++) {
+        x = pane_puts(p, x, 0, ATTR_KEY, choices[i].key);
+        x = pane_printf(p, x, 0, ATTR_TEXT, " %s  ", choices[i].meaning);
+    }
+}
+
+/* The line above the message: what it is, or what is asked about it. */
+static void draw_rule(struct app *a, struct pane p, int y)
+{
+    struct str s = {0}, safe = {0};
+    if (a->question.open)
+        put_question(a, &s);
+    else if (a->search.open)
+        str_printf(&s, "%s: %s", a->search.failed ? "no earlier message with" : "earlier message",
+                   str_get(&a->search.query));
+    else if (a->prefix)
+        str_puts(&s, "^X");
+    else if (a->queue_held)
+        str_puts(&s, "queued messages are held: Enter sends them, Up changes them");
+    else
+        str_puts(&s, a->phase == PHASE_READY ? "message" : "message, sent when it can be");
+    sanitize(str_get(&s), s.n, a->ascii, true, &safe);
+    bar_rule(p, y, str_get(&safe));
+    if (a->question.open) pane_attr(p, 0, y, p.w, ATTR_ERROR);
+    str_release(&s);
+    str_release(&safe);
+}
+
+/* ---- layout --------------------------------------------------------------------------------- */
+
+/* Rows of each part for a screen of w x h; a part with 0 rows is left out. */
+struct layout {
+    int title, talk, queue, status, strip, memory, sensors, event, rule, input, hints;
+    int below;          /* first row under the status */
+    int list_w, side_w; /* panes left and right of the transcript */
+};
+
+static struct layout layout_of(struct app *a, int w, int h)
+{
+    struct layout l = {.title = h >= 10,
+                       .status = h >= 2,
+                       .strip = h >= 6,
+                       .memory = h >= 8,
+                       .sensors = h >= 24,
+                       .event = h >= 20,
+                       .rule = h >= 16,
+                       .hints = h >= 10 && w >= 40};
+    int cursor_line, cursor_column;
+    int lines = edit_lines(&a->edit, w > 4 ? w - 3 : 1, &cursor_line, &cursor_column);
+    int least = h >= 24 ? 2 : 1, most = h >= 20 ? h / 3 : h >= 10 ? 3 : 1;
+    l.input = lines < least ? least : lines > most ? most : lines;
+    l.queue = h < 16 ? 0 : a->n_queue < 3 ? a->n_queue : 3;
+    l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.sensors - l.event - l.rule -
+             l.input - l.hints;
+    l.below = l.title + l.talk + l.queue + l.status;
+    if (w >= 120 && l.talk >= 12) l.side_w = w >= 160 ? 58 : 48;
+    if (w >= 160 && h >= 40) l.list_w = 26;
+    return l;
+}
+
+/* Too small for anything but the line being written and one word. */
+static void draw_tiny(struct app *a, struct pane p)
+{
+    static const char *const words[] = {"load", "open", "ready", "read", "busy"};
+    draw_input(a, pane_sub(p, 0, p.h - 1, p.w, 1), p.w > 4 ? "> " : "");
+    if (p.h > 1) pane_puts(p, 0, 0, ATTR_DIM, words[a->phase]);
+}
+
+static void draw_panes(struct app *a, struct pane body, const struct layout *l)
+{
+    int right = body.w - l->side_w;
+    if (l->list_w > 0) {
+        list_draw_pane(a, pane_sub(body, 0, 0, l->list_w - 1, body.h));
+        pane_separator(body, l->list_w - 1, 0, body.h);
+    }
+    if (l->side_w == 0) return;
+    struct pane side = pane_sub(body, right + 2, 0, l->side_w - 2, body.h);
+    pane_separator(body, right, 0, body.h);
+    if (!a->have_stats) return;
+    bool memory = body.h >= 24;
+    if (memory) monitor_draw_pane(a, side);
+    map_draw_pane(a, pane_sub(side, 0, memory ? 8 : 0, side.w, side.h));
+}
+
+static void draw_around(struct app *a, struct pane p, const struct layout *l)
+{
+    int y = l->below;
+    if (l->title) bar_title(a, p, 0);
+    draw_panes(a, pane_sub(p, 0, l->title, p.w, l->talk), l);
+    if (l->strip) bar_strip(a, p, y++);
+    if (l->memory) bar_memory(a, p, y++);
+    if (l->sensors) bar_sensors(a, p, y++);
+    if (l->event) bar_event(a, p, y++);
+    if (l->hints) bar_hints(a, p, p.h - 1);
+}
+
+/* What stands around the text costs more than the text: while that streams, it is drawn anew twice
+ * a second, and else left as it is. */
+static void put_around(struct app *a, struct pane p, const struct layout *l)
+{
+    struct around *r = &a->around;
+    bool stands = r->grid == p.g && r->w == p.w && r->h == p.h && r->talk == l->talk &&
+                  r->below == l->below && r->n_queue == a->n_queue && l->rule;
+    if (!stands || a->phase != PHASE_ANSWERING || a->now_ms - r->drawn_ms >= AROUND_MS) {
+        pane_clear(p);
+        draw_around(a, p, l);
+        *r = (struct around){p.g, p.w, p.h, l->talk, l->below, a->n_queue, a->now_ms};
+        return;
+    }
+    int after = l->title + l->talk, bars = l->strip + l->memory + l->sensors + l->event;
+    pane_clear(pane_sub(p, l->list_w, l->title, p.w - l->list_w - l->side_w, l->talk));
+    pane_clear(pane_sub(p, 0, after, p.w, l->below - after));
+    pane_clear(pane_sub(p, 0, l->below + bars, p.w, l->rule + l->input));
+}
+
+static void draw(struct app *a, struct pane p)
+{
+    if (p.h < 5 || p.w < 20) {
+        a->around.grid = NULL;
+        pane_clear(p);
+        draw_tiny(a, p);
+        return;
+    }
+    struct layout l = layout_of(a, p.w, p.h);
+    put_around(a, p, &l);
+    int talk_w = p.w - l.list_w - l.side_w, y = l.title + l.talk;
+    int below = draw_transcript(a, pane_sub(p, l.list_w, l.title, talk_w, l.talk));
+    draw_queue(a, pane_sub(p, 0, y, p.w, l.queue));
+    if (l.status) bar_status(a, p, l.below - 1, below);
+    y = p.h - l.hints - l.input;
+    if (l.rule || a->question.open || a->search.open) draw_rule(a, p, y - 1);
+    if (a->question.open)
+        draw_choices(a, pane_sub(p, 0, y, p.w, l.input));
+    else
+        draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void older(struct app *a)
+{
+    if (edit_move(&a->edit, EDIT_UP)) return;
+    if (a->n_queue > 0 && a->edit.text.n == 0) { /* the last that waits, to be changed */
+        struct str *last = &a->queue[--a->n_queue];
+        edit_set(&a->edit, str_get(last), last->n);
+        str_release(last);
+        return;
+    }
+    struct str draft = {0};
+    app_draft(a, &draft);
+    const struct str *text = history_older(&a->history, &draft);
+    if (text) edit_set(&a->edit, str_get(text), text->n);
+    str_release(&draft);
+}
+
+static void newer(struct app *a)
+{
+    if (edit_move(&a->edit, EDIT_DOWN)) return;
+    const struct str *text = history_newer(&a->history);
+    if (text) edit_set(&a->edit, str_get(text), text->n);
+}
+
+/* ---- Ctrl-R --------------------------------------------------------------------------------- */
+
+static void search_begin(struct app *a)
+{
+    struct search *s = &a->search;
+    s->open = true;
+    s->failed = false;
+    s->at = a->history.n;
+    str_clear(&s->query);
+    str_clear(&s->draft);
+    app_draft(a, &s->draft);
+}
+
+static void search_end(struct app *a, bool keep)
+{
+    struct search *s = &a->search;
+    if (!keep) edit_set(&a->edit, str_get(&s->draft), s->draft.n);
+    s->open = false;
+}
+
+/* The next message from `at` back that holds what was typed. */
+static void search_from(struct app *a, int at)
+{
+    struct search *s = &a->search;
+    int found = history_find(&a->history, &s->query, at);
+    s->failed = found < 0;
+    if (found < 0) return;
+    s->at = found;
+    const struct str *text = &a->history.rows[found];
+    edit_set(&a->edit, str_get(text), text->n);
+}
+
+static bool search_key(struct app *a, const struct key_event *ev)
+{
+    struct search *s = &a->search;
+    char bytes[4];
+    switch (ev->key) {
+    case CTRL('r'):
+        if (s->query.n) search_from(a, s->at - 1);
+        return true;
+    case 127:
+    case CTRL('h'):
+        s->query.n = utf8_before(str_get(&s->query), s->query.n, s->query.n);
+        if (s->query.data) s->query.data[s->query.n] = 0;
+        search_from(a, a->history.n - 1);
+        return true;
+    case '\033':
+    case CTRL('g'):
+    case CTRL('c'): search_end(a, false); return true;
+    case '\r': search_end(a, true); return true;
+    default: break;
+    }
+    if (ev->key < 0x20 || ev->key >= KEY_BASE) {
+        search_end(a, true); /* any other key works on what was found */
+        return false;
+    }
+    str_append(&s->query, bytes, (size_t)utf8_encode(ev->key, bytes));
+    search_from(a, a->history.n - 1 < s->at ? a->history.n - 1 : s->at);
+    return true;
+}
+
+/* ---- Tab ------------------------------------------------------------------------------------ */
+
+static const char *saved_name(void *ctx, int i)
+{
+    const struct app *a = ctx;
+    return i < a->list.n ? a->list.rows[i].name : NULL;
+}
+
+/* The next completion of what was typed; after the last one, that itself. */
+static void complete(struct app *a)
+{
+    struct completion *c = &a->completion;
+    char word[128];
+    size_t from;
+    if (!c->open) {
+        str_clear(&c->line);
+        str_append(&c->line, str_get(&a->edit.text), a->edit.cursor);
+        c->next = 0;
+    }
+    bool tail = a->edit.cursor < a->edit.text.n;
+    const char *line = str_get(&c->line);
+    if (tail || c->line.n == 0 || line[0] != '/' || memchr(line, '\n', c->line.n)) {
+        edit_insert(&a->edit, "\t", 1);
+        return;
+    }
+    c->open = slash_complete(line, c->line.n, saved_name, a, c->next, &from, word);
+    bool only = c->open && c->next == 0 &&
+                !slash_complete(line, c->line.n, saved_name, a, 1, &(size_t){0}, (char[128]){0});
+    edit_set(&a->edit, line, c->line.n);
+    if (!c->open) {
+        if (c->next == 0) app_flash(a, "nothing completes this");
+        return;
+    }
+    edit_set(&a->edit, line, from);
+    edit_insert(&a->edit, word, strlen(word));
+    c->next++;
+    c->open = !only; /* a single one is taken, and the next Tab completes what follows */
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static bool question_key(struct app *a, const struct key_event *ev)
+{
+    struct question *q = &a->question;
+    bool branch = q->may_branch && ev->key == 'b';
+    q->open = false;
+    if (ev->key == K_PASTE) return true;
+    if (branch) {
+        struct str turns = {0};
+        str_printf(&turns, "%lld ", (long long)app_turns(a));
+        app_act(a, ACT_BRANCH, turns.data, turns.n);
+        str_release(&turns);
+    }
+    if (branch || ev->key == 'y') app_take_turn_back(a);
+    return true;
+}
+
+static bool capture(struct app *a, const struct key_event *ev)
+{
+    if (ev->key != '\t') a->completion.open = false;
+    if (a->question.open) return question_key(a, ev);
+    return a->search.open && search_key(a, ev);
+}
+
+static bool command_request(struct app *a, enum request r)
+{
+    static const struct {
+        enum request request;
+        enum slash command;
+    } rows[] = {
+        {REQ_REGENERATE, SLASH_REGENERATE},
+        {REQ_EDIT_TURN, SLASH_EDIT},
+        {REQ_EDIT_ANSWER, SLASH_ANSWER},
+        {REQ_CONTINUE, SLASH_CONTINUE},
+        {REQ_BRANCH, SLASH_BRANCH},
+        {REQ_SETTINGS, SLASH_SET},
+        {REQ_STATS, SLASH_STATS},
+        {REQ_SEND_NOW, SLASH_NOW},
+        {REQ_COPY, SLASH_COPY},
+        {REQ_RAW, SLASH_RAW},
+        {REQ_EDITOR, SLASH_EDITOR},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].request == r) {
+            command_run(a, rows[i].command, "", 0);
+            return true;
+        }
+    return false;
+}
+
+static bool edit_request(struct edit *e, enum request r)
+{
+    switch (r) {
+    case REQ_UNFOLD: edit_unfold(e); break;
+    case REQ_NEWLINE: edit_insert(e, "\n", 1); break;
+    case REQ_CHAR_LEFT: edit_move(e, EDIT_LEFT); break;
+    case REQ_CHAR_RIGHT: edit_move(e, EDIT_RIGHT); break;
+    case REQ_WORD_LEFT: edit_move(e, EDIT_WORD_LEFT); break;
+    case REQ_WORD_RIGHT: edit_move(e, EDIT_WORD_RIGHT); break;
+    case REQ_LINE_START: edit_move(e, EDIT_LINE_START); break;
+    case REQ_LINE_END: edit_move(e, EDIT_LINE_END); break;
+    case REQ_TEXT_START: edit_move(e, EDIT_START); break;
+    case REQ_TEXT_END: edit_move(e, EDIT_END); break;
+    case REQ_RUBOUT: edit_erase(e, EDIT_LEFT); break;
+    case REQ_DELETE: edit_erase(e, EDIT_RIGHT); break;
+    case REQ_KILL_WORD_LEFT: edit_kill(e, EDIT_WORD_LEFT); break;
+    case REQ_KILL_WORD_RIGHT: edit_kill(e, EDIT_WORD_RIGHT); break;
+    case REQ_KILL_LINE_LEFT: edit_kill(e, EDIT_LINE_START); break;
+    case REQ_KILL_LINE_RIGHT: edit_kill(e, EDIT_LINE_END); break;
+    case REQ_YANK: edit_yank(e); break;
+    case REQ_TRANSPOSE: edit_transpose(e); break;
+    case REQ_UNDO: edit_undo(e); break;
+    case REQ_REDO: edit_redo(e); break;
+    default: return false;
+    }
+    return true;
+}
+
+static bool request(struct app *a, enum request r)
+{
+    int page = a->chat.page > 2 ? a->chat.page - 1 : 1;
+    switch (r) {
+    case REQ_SEND: app_send(a); break;
+    case REQ_INTERRUPT: app_interrupt(a); break;
+    case REQ_EOF:
+        if (a->edit.text.n == 0)
+            app_act(a, ACT_QUIT, "", 0);
+        else
+            edit_erase(&a->edit, EDIT_RIGHT);
+        break;
+    case REQ_PAGE_UP: scroll(a, -page); break;
+    case REQ_PAGE_DOWN: scroll(a, page); break;
+    case REQ_UP: scroll(a, -1); break;
+    case REQ_DOWN: scroll(a, 1); break;
+    case REQ_LAST:
+        if (a->chat.held)
+            a->chat.held = false;
+        else
+            edit_move(&a->edit, EDIT_LINE_END);
+        break;
+    case REQ_HISTORY_OLDER: older(a); break;
+    case REQ_HISTORY_NEWER: newer(a); break;
+    case REQ_HISTORY_SEARCH: search_begin(a); break;
+    case REQ_COMPLETE: complete(a); break;
+    default: return edit_request(&a->edit, r) || command_request(a, r);
+    }
+    return true;
+}
+
+static void key(struct app *a, const struct key_event *ev)
+{
+    char bytes[4];
+    if (ev->key == K_PASTE)
+        edit_paste(&a->edit, ev->text, ev->n);
+    else if (ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127)
+        edit_insert(&a->edit, bytes, (size_t)utf8_encode(ev->key, bytes));
+}
+
+const struct view_ops view_chat = {
+    .name = "chat",
+    .draw = draw,
+    .request = request,
+    .key = key,
+    .capture = capture,
+};

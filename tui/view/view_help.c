@@ -1,0 +1,122 @@
+/* view_help: all keys and commands, from the tables that make them work. */
+#include <stdio.h>
+
+#include "cli/slash.h"
+#include "tui/chat/app.h"
+#include "tui/term/text.h"
+#include "tui/view/bars.h"
+
+/* Row `y` counts all rows; only those on the page are drawn. */
+static void put_row(struct app *a, struct pane p, int *y, const char *left, const char *right)
+{
+    int at = 1 + *y - a->help.top;
+    ++*y;
+    if (at < 1 || at >= p.h - 1) return;
+    int x = pane_puts(p, 2, at, right[0] ? ATTR_KEY : ATTR_BOLD, left);
+    pane_puts(p, x < 14 ? 14 : x + 1, at, ATTR_TEXT, right);
+}
+
+static void put_command(struct app *a, struct pane p, int *y, const struct slash_row *row)
+{
+    char left[48];
+    int column = p.w < 80 ? 14 : 24; /* with what it takes */
+    snprintf(left, sizeof left, "/%s %s%*s", row->name, p.w < 80 ? "" : row->usage, column, "");
+    left[column - 2] = 0;
+    put_row(a, p, y, left, row->help);
+}
+
+static void put_keys(struct app *a, struct pane p, int *y, const char *title, unsigned views)
+{
+    put_row(a, p, y, title, "");
+    for (const struct binding *b = key_table; b->views; b++)
+        if (b->label && b->help && b->views == views) put_row(a, p, y, b->label, b->help);
+    put_row(a, p, y, "", "");
+}
+
+static void draw(struct app *a, struct pane p)
+{
+    int y = 0;
+    bar_title(a, p, 0);
+    put_keys(a, p, &y, "Everywhere", IN_ALL);
+    put_row(a, p, &y, "Commands, typed as a message", "");
+    for (const struct slash_row *row = slash_table; row->name; row++) put_command(a, p, &y, row);
+    put_row(a, p, &y, "//text", "sends /text");
+    put_row(a, p, &y, "", "");
+    put_keys(a, p, &y, "Chat", IN(VIEW_CHAT));
+    put_keys(a, p, &y, "Map (F3)", IN(VIEW_MAP));
+    put_keys(a, p, &y, "Tint (F4)", IN(VIEW_TINT));
+    put_keys(a, p, &y, "Map and tint", IN(VIEW_MAP) | IN(VIEW_TINT));
+    put_keys(a, p, &y, "Conversations (F2)", IN(VIEW_LIST));
+    put_keys(a, p, &y, "Help and log", IN_PAGES);
+    put_keys(a, p, &y, "Everywhere but in the chat", IN_OVERLAYS);
+    put_row(a, p, &y, "Words", "");
+    put_row(a, p, &y, "unit", "the key and value of one token in one head of one layer");
+    put_row(a, p, &y, "KV",
+            "the whole conversation; a cell shows the share of its units still kept");
+    put_row(a, p, &y, "same", "how much a layer's heads agree on what to keep, in columns");
+    put_row(a, p, &y, "gone", "no head has it any more; later states may still know of it");
+    put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");
+    put_row(a, p, &y, "calc", "bytes that the answer's arithmetic read in a second");
+    put_row(a, p, &y, "evict", "units that each head lost in a second");
+    a->help.rows = y;
+    a->help.page = p.h - 2 > 1 ? p.h - 2 : 1;
+    if (p.h > 2) bar_hints(a, p, p.h - 1);
+}
+
+static bool scroll(struct scroll_state *s, enum request r)
+{
+    int last = s->rows > s->page ? s->rows - s->page : 0;
+    switch (r) {
+    case REQ_UP: s->top--; break;
+    case REQ_DOWN: s->top++; break;
+    case REQ_PAGE_UP: s->top -= s->page; break;
+    case REQ_PAGE_DOWN: s->top += s->page; break;
+    case REQ_FIRST: s->top = 0; break;
+    case REQ_LAST: s->top = last; break;
+    default: return false;
+    }
+    if (s->top > last) s->top = last;
+    if (s->top < 0) s->top = 0;
+    return true;
+}
+
+static bool request(struct app *a, enum request r)
+{
+    return scroll(&a->help, r);
+}
+
+const struct view_ops view_help = {.name = "help", .draw = draw, .request = request};
+
+/* ---- log: what libraries and drivers wrote to stdout and stderr -------------------------------
+ */
+
+static void log_open(struct app *a)
+{
+    app_act(a, ACT_LOG, "", 0);
+}
+
+static void log_draw(struct app *a, struct pane p)
+{
+    const char *s = str_get(&a->log);
+    size_t at = 0, n = a->log.n, shown;
+    int rows = 0;
+    bar_title(a, p, 0);
+    while (at < n) {
+        size_t taken = text_line(s + at, n - at, p.w, &shown);
+        int y = 1 + rows++ - a->log_scroll.top;
+        if (y >= 1 && y < p.h - 1) pane_put(p, 0, y, ATTR_TEXT, s + at, shown);
+        at += taken;
+    }
+    if (n == 0) pane_puts(p, 2, 1, ATTR_DIM, "nothing was printed");
+    a->log_scroll.rows = rows;
+    a->log_scroll.page = p.h - 2 > 1 ? p.h - 2 : 1;
+    if (p.h > 2) bar_hints(a, p, p.h - 1);
+}
+
+static bool log_request(struct app *a, enum request r)
+{
+    return scroll(&a->log_scroll, r);
+}
+
+const struct view_ops view_log = {
+    .name = "log", .open = log_open, .draw = log_draw, .request = log_request};

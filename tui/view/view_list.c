@@ -1,0 +1,444 @@
+/* view_list: the saved conversations. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8_width.h"
+#include "cli/num.h"
+#include "cli/options.h"
+#include "tui/chat/app.h"
+#include "tui/term/text.h"
+#include "tui/view/bars.h"
+
+/* ---- what is shown -------------------------------------------------------------------------- */
+
+static const struct list_hit *hit_of(const struct list_state *l, const char *name)
+{
+    for (int i = 0; i < l->n_hits; i++)
+        if (strcmp(l->hits[i].name, name) == 0) return &l->hits[i];
+    return NULL;
+}
+
+/* "#tri" is for tags alone. */
+static bool passes(const struct list_state *l, const struct conversations_entry *c)
+{
+    const char *text = str_get(&l->filter.text);
+    if (text[0] == '#') return strcasestr(c->tags, text);
+    return !text[0] || strcasestr(c->name, text) || strcasestr(c->title, text) ||
+           hit_of(l, c->name);
+}
+
+/* Which conversation the cursor is on, and a question about: that stays about it when rows move. */
+static void remember_chosen(struct list_state *l)
+{
+    if (l->mode != LIST_BROWSE && l->mode != LIST_FIND) return;
+    const char *name = l->n_shown > 0 ? l->rows[l->shown[l->selected]].name : "";
+    snprintf(l->chosen, sizeof l->chosen, "%s", name);
+}
+
+/* Rows that pass the filter, after rows, hits or filter have changed. The cursor stays on its
+ * conversation, wherever that went. */
+static void refilter(struct list_state *l)
+{
+    if (l->n_shown >= 0 && l->shown) return;
+    if (l->cap_shown < l->n || !l->shown) {
+        l->cap_shown = l->n + 1;
+        free(l->shown);
+        l->shown = malloc(sizeof *l->shown * (size_t)l->cap_shown);
+        if (!l->shown) abort();
+    }
+    l->n_shown = 0;
+    for (int i = 0; i < l->n; i++) {
+        if (!passes(l, &l->rows[i])) continue;
+        if (strcmp(l->rows[i].name, l->chosen) == 0) l->selected = l->n_shown;
+        l->shown[l->n_shown++] = i;
+    }
+    if (l->selected >= l->n_shown) l->selected = l->n_shown > 0 ? l->n_shown - 1 : 0;
+    remember_chosen(l);
+}
+
+/* The row under the cursor; NULL when there is none. */
+static const struct conversations_entry *chosen(struct list_state *l)
+{
+    refilter(l);
+    return l->n_shown > 0 ? &l->rows[l->shown[l->selected]] : NULL;
+}
+
+/* The row that a question was about, which is over now; NULL and said when it is gone. */
+static const struct conversations_entry *end_question(struct list_state *l)
+{
+    l->mode = LIST_BROWSE;
+    l->n_shown = -1;
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->rows[i].name, l->chosen) == 0) return &l->rows[i];
+    snprintf(l->error, sizeof l->error, "%s is not there any more", l->chosen);
+    return NULL;
+}
+
+static void open_view(struct app *a)
+{
+    struct list_state *l = &a->list;
+    l->mode = LIST_BROWSE;
+    l->error[0] = l->said[0] = 0;
+    edit_set(&l->filter, "", 0);
+    l->n_hits = 0;
+    app_act(a, ACT_LIST, "", 0);
+}
+
+/* Returns the columns it takes, or would in a wider field. */
+static int put_field(struct app *a, struct pane p, int x, int y, int w, enum attr attr,
+                     const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), a->ascii, true, &safe);
+    int columns = pane_puts(pane_sub(p, x, y, w, 1), 0, 0, attr, str_get(&safe));
+    str_release(&safe);
+    return columns;
+}
+
+static void draw_row(struct app *a, struct pane p, int y, int index)
+{
+    const struct conversations_entry *c = &a->list.rows[a->list.shown[index]];
+    const struct list_hit *hit = hit_of(&a->list, c->name);
+    bool selected = index == a->list.selected;
+    char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
+    int name_w = p.w >= 80 ? 22 : p.w / 2 - 6 > 8 ? p.w / 2 - 6 : p.w;
+    if (selected) pane_fill(p, 0, y, p.w, ATTR_SELECT, ' ');
+    enum attr attr = selected ? ATTR_SELECT : ATTR_TEXT;
+    pane_puts(p, 0, y, attr, strcmp(c->name, a->name) == 0 ? "*" : " ");
+    put_field(a, p, 2, y, name_w, selected ? ATTR_SELECT : ATTR_BOLD, c->name);
+    int x = 3 + name_w;
+    pane_printf(p, x, y, attr, "%5s", num_age(a->wall_ms - c->updated_ms, age));
+    if (p.w < 60) return;
+    pane_printf(p, x + 6, y, attr, "%5lld %8s %9s", (long long)c->n_turns,
+                num_count(c->n_tokens, tokens),
+                c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    x += 32;
+    if (c->tags[0])
+        x += put_field(a, p, x, y, p.w - x, selected ? ATTR_SELECT : ATTR_DIM, c->tags) + 1;
+    put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
+}
+
+/* A label and a field to type into, with the cursor in it. */
+static void draw_field(struct app *a, struct pane p, int y, const char *label, struct edit *field)
+{
+    struct str safe = {0};
+    int line, column;
+    int x = pane_puts(p, 1, y, ATTR_KEY, label);
+    int width = p.w - x - 1 > 1 ? p.w - x - 1 : 1;
+    edit_lines(field, 1 << 20, &line, &column);
+    const char *s = str_get(&field->text);
+    size_t from = column > width ? text_at_column(s, field->text.n, column - width) : 0;
+    sanitize(s + from, field->text.n - from, a->ascii, true, &safe);
+    pane_puts(p, x, y, ATTR_TEXT, str_get(&safe));
+    pane_cursor(p, x + (column > width ? width : column), y);
+    str_release(&safe);
+}
+
+/* The line above the hints: a question, a field, what went wrong, or how much more there is. */
+static void draw_bottom(struct app *a, struct pane p, int y)
+{
+    struct list_state *l = &a->list;
+    struct str question = {0};
+    if (l->mode == LIST_DELETE || l->mode == LIST_DROP) {
+        pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
+        str_printf(&question,
+                   l->mode == LIST_DELETE ? " delete %s? (u brings it back)"
+                                          : " %s: drop its cache, to be read again?",
+                   l->chosen);
+        str_puts(&question, "  y yes, any other key no");
+        put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
+    } else if (l->mode == LIST_RENAME) {
+        draw_field(a, p, y, "new name: ", &l->field);
+    } else if (l->mode == LIST_TAG) {
+        draw_field(a, p, y, "tags: ", &l->field);
+    } else if (l->mode == LIST_FIND || l->filter.text.n) {
+        draw_field(a, p, y, "/", &l->filter);
+        if (l->mode != LIST_FIND) pane_cursor(p, -1, -1);
+    } else if (l->error[0]) {
+        put_field(a, p, 1, y, p.w - 2, ATTR_ERROR, l->error);
+    } else if (l->said[0]) {
+        put_field(a, p, 1, y, p.w - 2, ATTR_TEXT, l->said);
+    } else if (l->top + l->page < l->n_shown) {
+        pane_printf(p, 1, y, ATTR_DIM, "%d more", l->n_shown - l->top - l->page);
+    }
+    str_release(&question);
+}
+
+static void draw(struct app *a, struct pane p)
+{
+    struct list_state *l = &a->list;
+    int page = p.h - 4;
+    if (page < 1) page = 1;
+    l->page = page;
+    refilter(l);
+    if (l->top > l->n_shown - page) l->top = l->n_shown > page ? l->n_shown - page : 0;
+    if (l->selected < l->top) l->top = l->selected;
+    if (l->selected >= l->top + page) l->top = l->selected - page + 1;
+    bar_title(a, p, 0);
+    int name_w = p.w >= 80 ? 22 : 0;
+    if (name_w)
+        pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s %9s  %s", "name", "age", "turns",
+                    "tokens", "cache", "title");
+    int first = p.h >= 5 ? 2 : 1;
+    for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);
+    if (l->n_shown == 0)
+        pane_puts(p, 2, first, ATTR_DIM,
+                  a->o->private_mode ? "private: nothing is saved"
+                  : l->n > 0         ? "nothing was found"
+                                     : "no saved conversations");
+    if (p.h < 4) return;
+    draw_bottom(a, p, p.h - 2);
+    if (l->mode == LIST_FIND)
+        pane_puts(p, 1, p.h - 1, ATTR_DIM, "#TAG tags  arrows move  Enter open, or keep  Esc all");
+    else if (l->mode == LIST_RENAME || l->mode == LIST_TAG)
+        pane_puts(p, 1, p.h - 1, ATTR_DIM, "Enter done  Esc as it was");
+    else
+        bar_hints(a, p, p.h - 1);
+}
+
+void list_draw_pane(struct app *a, struct pane p)
+{
+    char age[NUM_MAX], tokens[NUM_MAX];
+    pane_puts(p, 1, 0, ATTR_BOLD, "CONVERSATIONS");
+    for (int i = 0; i < a->list.n && 3 * i + 3 < p.h; i++) {
+        const struct conversations_entry *c = &a->list.rows[i];
+        bool open = strcmp(c->name, a->name) == 0;
+        int y = 2 + 3 * i;
+        pane_puts(p, 0, y, ATTR_KEY, open ? ">" : " ");
+        put_field(a, p, 2, y, p.w - 8, open ? ATTR_BOLD : ATTR_TEXT, c->name);
+        pane_printf(p, p.w - 5, y, ATTR_DIM, "%4s", num_age(a->wall_ms - c->updated_ms, age));
+        pane_printf(p, 4, y + 1, ATTR_DIM, "%lld turn%s  %s", (long long)c->n_turns,
+                    c->n_turns == 1 ? "" : "s", num_count(c->n_tokens, tokens));
+    }
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void move(struct app *a, int by)
+{
+    struct list_state *l = &a->list;
+    refilter(l);
+    l->selected += by;
+    if (l->selected >= l->n_shown) l->selected = l->n_shown - 1;
+    if (l->selected < 0) l->selected = 0;
+    remember_chosen(l);
+}
+
+static bool is_open(struct app *a, const struct conversations_entry *c)
+{
+    return strcmp(c->name, a->name) == 0;
+}
+
+static void open_selected(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c = chosen(l);
+    if (!c) return;
+    if (is_open(a, c)) {
+        app_show(a, VIEW_CHAT);
+    } else if (a->phase != PHASE_READY) {
+        snprintf(l->error, sizeof l->error, "not while it %s; Ctrl-C in the chat stops it",
+                 app_busy(a) ? "answers" : "loads");
+    } else {
+        app_act(a, ACT_OPEN, c->name, strlen(c->name));
+        app_show(a, VIEW_CHAT);
+    }
+}
+
+/* Deleting and dropping are for conversations that nobody uses now. */
+static bool may_change(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c = chosen(l);
+    if (!c) return false;
+    if (!is_open(a, c)) return true;
+    snprintf(l->error, sizeof l->error, "this conversation is open; open another one first");
+    return false;
+}
+
+static void begin_field(struct app *a, enum list_mode mode)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c = chosen(l);
+    if (!c) return;
+    const char *text = mode == LIST_TAG ? c->tags : c->name;
+    edit_set(&l->field, text, strlen(text));
+    l->mode = mode;
+}
+
+static void end_rename(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c = end_question(l);
+    struct str text = {0};
+    if (!c || l->field.text.n == 0 || strcmp(str_get(&l->field.text), c->name) == 0) return;
+    if (is_open(a, c)) {
+        app_act(a, ACT_RENAME_OPEN, l->field.text.data, l->field.text.n);
+    } else {
+        str_printf(&text, "%s\n%s", c->name, l->field.text.data);
+        app_act(a, ACT_RENAME, text.data, text.n);
+    }
+    snprintf(l->chosen, sizeof l->chosen, "%s", l->field.text.data); /* the cursor stays on it */
+    str_release(&text);
+}
+
+static bool has_word(const char *words, const char *word, size_t n)
+{
+    for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
+        size_t length = strcspn(words, " ,");
+        const char *bare = words + (*words == '#');
+        if (length - (size_t)(bare - words) == n && memcmp(bare, word, n) == 0) return true;
+        words += length;
+    }
+    return false;
+}
+
+/* Those of `words` that are not in `others`. A minus in front of a new one puts nothing on. */
+static void put_difference(const char *words, const char *others, const char *sign, struct str *out)
+{
+    for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
+        words += *words == '#';
+        size_t n = strcspn(words, " ,");
+        bool wanted = *sign || *words != '-';
+        if (n > 0 && wanted && !has_word(others, words, n))
+            str_printf(out, "%s%.*s ", sign, (int)n, words);
+        words += n;
+    }
+}
+
+static void end_tags(struct app *a)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c = end_question(l);
+    struct str text = {0};
+    if (!c) return;
+    str_printf(&text, "%s\n", c->name);
+    put_difference(c->tags, str_get(&l->field.text), "-", &text);
+    put_difference(str_get(&l->field.text), c->tags, "", &text);
+    app_act(a, ACT_TAG, text.data, text.n);
+    str_release(&text);
+}
+
+static void show_found(struct app *a)
+{
+    struct list_state *l = &a->list;
+    l->n_shown = -1;
+    l->selected = l->top = 0;
+    l->chosen[0] = 0;
+    app_act(a, ACT_SEARCH, str_get(&l->filter.text), l->filter.text.n);
+}
+
+static bool request(struct app *a, enum request r)
+{
+    struct list_state *l = &a->list;
+    l->error[0] = l->said[0] = 0;
+    switch (r) {
+    case REQ_UP: move(a, -1); break;
+    case REQ_DOWN: move(a, 1); break;
+    case REQ_PAGE_UP: move(a, -l->page); break;
+    case REQ_PAGE_DOWN: move(a, l->page); break;
+    case REQ_FIRST: move(a, -l->n); break;
+    case REQ_LAST: move(a, l->n); break;
+    case REQ_OPEN: open_selected(a); break;
+    case REQ_NEW:
+        if (a->phase == PHASE_READY) {
+            app_act(a, ACT_OPEN, "", 0);
+            app_show(a, VIEW_CHAT);
+        }
+        break;
+    case REQ_REMOVE:
+        if (may_change(a)) l->mode = LIST_DELETE;
+        break;
+    case REQ_DROP:
+        if (may_change(a)) l->mode = LIST_DROP;
+        break;
+    case REQ_RESTORE:
+        if (l->deleted[0])
+            app_act(a, ACT_RESTORE, l->deleted, strlen(l->deleted));
+        else
+            snprintf(l->said, sizeof l->said, "nothing was deleted in this run");
+        break;
+    case REQ_RENAME: begin_field(a, LIST_RENAME); break;
+    case REQ_TAG: begin_field(a, LIST_TAG); break;
+    case REQ_FIND: l->mode = LIST_FIND; break;
+    default: return false;
+    }
+    return true;
+}
+
+/* One line of text: what is typed, Backspace, ^U, ^W and the arrows left and right. */
+static bool field_key(struct edit *field, const struct key_event *ev)
+{
+    char bytes[4];
+    switch (ev->key) {
+    case 127:
+    case CTRL('h'): edit_erase(field, EDIT_LEFT); return true;
+    case K_DELETE: edit_erase(field, EDIT_RIGHT); return true;
+    case CTRL('u'): edit_kill(field, EDIT_LINE_START); return true;
+    case CTRL('w'): edit_kill(field, EDIT_WORD_LEFT); return true;
+    case K_LEFT: edit_move(field, EDIT_LEFT); return true;
+    case K_RIGHT: edit_move(field, EDIT_RIGHT); return true;
+    case K_PASTE: edit_insert(field, ev->text, strcspn(ev->text, "\r\n")); return true;
+    default: break;
+    }
+    if (ev->key < 0x20 || ev->key >= KEY_BASE) return false;
+    edit_insert(field, bytes, (size_t)utf8_encode(ev->key, bytes));
+    return true;
+}
+
+static bool find_key(struct app *a, const struct key_event *ev)
+{
+    struct list_state *l = &a->list;
+    if (ev->key == '\033' || ev->key == CTRL('c')) {
+        edit_set(&l->filter, "", 0);
+        l->mode = LIST_BROWSE;
+        show_found(a);
+    } else if (ev->key == '\r') {
+        l->mode = LIST_BROWSE;
+        refilter(l);
+        if (l->n_shown == 1) open_selected(a);
+    } else if (ev->key == K_UP || ev->key == K_DOWN) {
+        move(a, ev->key == K_UP ? -1 : 1);
+    } else if (field_key(&l->filter, ev)) {
+        show_found(a);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool capture(struct app *a, const struct key_event *ev)
+{
+    struct list_state *l = &a->list;
+    const struct conversations_entry *c;
+    enum act act;
+    switch (l->mode) {
+    case LIST_FIND: return find_key(a, ev);
+    case LIST_RENAME:
+    case LIST_TAG:
+        if (ev->key == '\r')
+            (l->mode == LIST_TAG ? end_tags : end_rename)(a);
+        else if (ev->key == '\033' || ev->key == CTRL('c'))
+            l->mode = LIST_BROWSE;
+        else
+            return field_key(&l->field, ev);
+        return true;
+    case LIST_DELETE:
+    case LIST_DROP:
+        act = l->mode == LIST_DELETE ? ACT_DELETE : ACT_DROP;
+        c = end_question(l);
+        if (c && ev->key == 'y') app_act(a, act, c->name, strlen(c->name));
+        return ev->key < KEY_BASE;
+    case LIST_BROWSE: break;
+    }
+    return false;
+}
+
+const struct view_ops view_list = {
+    .name = "conversations",
+    .open = open_view,
+    .draw = draw,
+    .request = request,
+    .capture = capture,
+};

@@ -1,4 +1,4 @@
-/* backend_cuda: a model on a GPU. forward.c, evict.c and the sampler's first step, done by the
+/* cuda: a model on a GPU. forward.c, evict.c and the sampler's first step, done by the
  * kernels of kernels/cuda; only context.c knows whether a conversation runs here or on the CPU.
  *
  *   cuda          a device with a model's weights and retaining heads

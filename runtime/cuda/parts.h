@@ -1,4 +1,4 @@
-/* backend_cuda_parts: what the files of backend_cuda share. */
+/* parts: what the files of runtime/cuda share. For nobody else. */
 #ifndef RETAIN_RUNTIME_CUDA_PARTS_H
 #define RETAIN_RUNTIME_CUDA_PARTS_H
 
@@ -142,7 +142,7 @@ struct cuda_context {
     int rc;
 };
 
-/* backend_cuda_run.c: launches, and what comes back at once. After a failed one they do nothing. */
+/* run.c: launches, and what comes back at once. After a failed one they do nothing. */
 int cuda_begin(struct cuda_context *x, struct err *e);
 void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
                  int threads, size_t shared_bytes, const void *args);
@@ -152,7 +152,7 @@ int cuda_put_lengths(struct cuda_context *x); /* of the host's cache */
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
     cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
 
-/* backend_cuda_cache.c: the units of all heads in one pool, evicted there. */
+/* units.c: the units of all heads in one pool, evicted there. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
                      struct arena *scratch);
 size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s);

@@ -19,7 +19,7 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
     return rc;
 }
 
-/* The host's units are a window (backend_cuda.h): pages of it come and go, so they are small. */
+/* The host's units are a window (cuda.h): pages of it come and go, so they are small. */
 static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     const struct model *m = fo->model;

@@ -40,7 +40,8 @@ completed() {
 }
 
 # ---- the examples: FILE, tab, command
-# Blocks are fenced or indented by four; a block with "$ " has commands there, output elsewhere.
+# Blocks are fenced or indented by four; a block with "$ " has commands there, output elsewhere; one
+# marked ```text has none.
 examples() {
     awk -v file="$1" '
         function emit(c, n, i, part) {
@@ -61,8 +62,8 @@ examples() {
             emit(held line)
             held = ""
         }
-        /^```/ { inside = !inside; dollars = 0; next }
-        inside { block($0); next }
+        /^```/ { inside = !inside; drawing = /^```text/; dollars = 0; next }
+        inside { if (!drawing) block($0); next }
         /^    / && (blank || indented) { sub(/^    /, ""); indented = 1; block($0); next }
         { blank = $0 == ""; indented = 0; text = text $0 "\n" }
         END {
@@ -114,7 +115,7 @@ for c in $("$RETAIN" complete "" | cut -f 1); do
 done >"$T/bare"
 
 (cd "$T/work" && retain chat --plain --new <said >/dev/null 2>&1)
-pages="README.md CONTRIBUTING.md quant/demo/README.md cross/boards.md $(echo docs/*.md)"
+pages="README.md CONTRIBUTING.md quant/demo/README.md cross/boards.md $(echo docs/*.md quant/eval/notes/*.md)"
 for page in $pages; do examples "$page"; done >"$T/examples"
 page_examples >>"$T/examples"
 sort -u -k 2 -t "$(printf '\t')" "$T/examples" | sort -s -k 1,1 -t "$(printf '\t')" >"$T/each"
@@ -123,7 +124,7 @@ while IFS="$(printf '\t')" read -r page command; do run_one "$page" "$command"; 
 
 # ---- files named in `…`, and links; NAME and x stand for any
 for page in $pages; do
-    tr '\n' ' ' <"$page" | awk 'BEGIN { RS = "`" } NR % 2 == 0 && /^(cross|docs|kernels|quant|runtime|store|tests|tui)\/[^ ]+$/' |
+    tr '\n' ' ' <"$page" | awk 'BEGIN { RS = "`" } NR % 2 == 0 && /^(base|cli|cross|docs|kernels|quant|runtime|store|tests|tui)\/[^ ]+$/' |
         sed 's/NAME/*/; s/_x\./_*./' | sort -u >"$T/paths"
     while read -r path; do
         # shellcheck disable=SC2086

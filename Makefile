@@ -65,14 +65,14 @@ PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
 
-# The instruction set is the file name's suffix.
+# The instruction set is the file's name (kernels/cpu).
 ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
-FOREIGN := $(if $(filter x86_64,$(ARCH)),,%_avx2.c %_avx512.c) \
-  $(if $(filter aarch64,$(ARCH)),,%_neon.c %_dotprod.c %_i8mm.c)
-isa_flags = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
+FOREIGN := $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avx512.c) \
+  $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
+isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1))))
 
 # ---- sources -------------------------------------------------------------------------------------
 

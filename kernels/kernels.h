@@ -1,9 +1,9 @@
 /* kernels: the arithmetic of a transformer on raw pointers, behind one table.
  *
- * The readable C reference (cpu/ref_*.c) fills the table first; each instruction set (cpu/…_avx2.c,
- * cpu/…_avx512.c) overrides the entries it is faster at. Nothing here allocates, spawns threads,
- * knows files, models or policies. The caller splits the work: every entry computes a range and is
- * safe to run at once on disjoint ranges.
+ * Each instruction set has a file, cpu/avx2.c and so on, that exports one complete table; cpu/ref.c
+ * is the readable reference of all entries. Nothing here allocates, spawns threads, knows files,
+ * models or policies. The caller splits the work: every entry computes a range and is safe to run
+ * at once on disjoint ranges.
  *
  * Determinism: each output number is a sum in a fixed order that depends on the shapes alone, never
  * on how ranges were cut or on the number of threads. Different instruction sets may differ in

@@ -1,7 +1,8 @@
 /* v16: sixteen floats at a time, the same algorithm for every instruction set.
  *
- * A file <op>_<isa>.c includes v16_<isa>.h (types and operations), then a body: v16_act.h,
- * v16_matmul.h, v16_attend.h. What an instruction set has to offer:
+ * The file of an instruction set includes v16_<isa>.h (types and operations), then the bodies:
+ * v16_act.h, v16_matmul.h, v16_attend.h and so on, whose functions are entries of its table. What
+ * an instruction set has to offer:
  *
  *   v16_zero v16_set1 v16_load v16_store     the last two need no alignment
  *   v16_load_n v16_store_n                   only the first n lanes; the others load as zero

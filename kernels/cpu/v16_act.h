@@ -121,8 +121,9 @@ static inline void add_v16(float *y, const float *x, int n)
         v16_store_n(y + i, v16_add(v16_load_n(y + i, n - i), v16_load_n(x + i, n - i)), n - i);
 }
 
-static inline void kv_pack_f16_v16(uint16_t *out, const float *x, int head_dim)
+static inline void kv_pack_f16_v16(void *dst, const float *x, int head_dim)
 {
+    uint16_t *out = dst;
     const v16 top = v16_set1(65504.0f), bottom = v16_set1(-65504.0f);
     int i = 0;
 
@@ -153,9 +154,10 @@ static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
     memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
 }
 
-static inline void kv_pack_q4_v16(struct kn_kv_q4 *out, const float *x, int head_dim)
+static inline void kv_pack_q4_v16(void *dst, const float *x, int head_dim)
 {
     const v16 top = v16_set1(15.0f), bottom = v16_zero();
+    struct kn_kv_q4 *out = dst;
 
     for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
         const v16 a = v16_load(x), b = v16_load(x + 16);
@@ -176,21 +178,26 @@ static inline void kv_pack_q4_v16(struct kn_kv_q4 *out, const float *x, int head
     }
 }
 
-static inline void kv_unpack_f16_v16(float *dst, const uint16_t *in, int head_dim)
+static inline void kv_unpack_f16_v16(float *dst, const void *src, int head_dim)
 {
+    const uint16_t *in = src;
     int i = 0;
 
     for (; i + 16 <= head_dim; i += 16) v16_store(dst + i, v16_load_half(in + i));
     for (; i < head_dim; i++) dst[i] = kn_float_from_half(in[i]);
 }
 
-static inline void kv_unpack_q8_v16(float *dst, const struct kn_kv_q8 *in, int head_dim)
+static inline void kv_unpack_q8_v16(float *dst, const void *src, int head_dim)
 {
+    const struct kn_kv_q8 *in = src;
+
     for (int i = 0; i < head_dim; i += KN_GROUP, in++) v16_unpack_q8(in, dst + i);
 }
 
-static inline void kv_unpack_q4_v16(float *dst, const struct kn_kv_q4 *in, int head_dim)
+static inline void kv_unpack_q4_v16(float *dst, const void *src, int head_dim)
 {
+    const struct kn_kv_q4 *in = src;
+
     for (int i = 0; i < head_dim; i += KN_GROUP, in++)
         v16_unpack_q4(in->q, v16_set1(kn_float_from_half(in->d)),
                       v16_set1(kn_float_from_half(in->m)), dst + i);

@@ -487,7 +487,7 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
     values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, n_slot, dim);
 }
 
-static inline void attend_v16(const struct kn_attend *job)
+static inline void attend_tiles(const struct kn_attend *job)
 {
     const int rows = job->n_tok * job->n_group, last = job->pos0 + job->n_tok;
     const int end = last < job->slot1 ? last : job->slot1;
@@ -504,6 +504,14 @@ static inline void attend_v16(const struct kn_attend *job)
         for (int r = 0; r < rows; r += ROWS)
             attend_rows(&tile, job, r, rows - r < ROWS ? rows - r : ROWS, p0, rows > ROWS);
     }
+}
+
+static inline void attend_float_v16(const struct kn_attend *job)
+{
+    if (job->head_dim < 8) /* a row is shorter than the 16 bytes that a load takes */
+        kn_attend_ref(job);
+    else
+        attend_tiles(job);
 }
 
 #endif

@@ -21,7 +21,7 @@
 #ifndef RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
 #define RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
 
-#include "kernels/cpu/v16.h"
+#include "kernels/cpu/v16_attend.h"
 
 #include <assert.h>
 #include <math.h>
@@ -534,7 +534,7 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
     }
 }
 
-static inline void attend_fixed_v16(const struct kn_attend *job)
+static inline void attend_fixed(const struct kn_attend *job)
 {
     const int rows = job->n_tok * job->n_group, dim = job->head_dim;
     struct fixed_tile tile;
@@ -547,6 +547,15 @@ static inline void attend_fixed_v16(const struct kn_attend *job)
     memset(job->acc, 0, (size_t)rows * (size_t)dim * sizeof *job->acc);
     for (int r = 0; r < rows; r += FIXED_SPAN)
         fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
+}
+
+/* 4-bit units in fixed point, all others in float. */
+static inline void attend_v16(const struct kn_attend *job)
+{
+    if (job->k_type == KN_KV_Q4 && job->v_type == KN_KV_Q4)
+        attend_fixed(job);
+    else
+        attend_float_v16(job);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Products with float weights, and the retaining head, over v16, see v16.h.
+/* Products with float weights over v16, see v16.h.
  *
  * Every sum over columns is one v16 of partial sums, 16 columns apart, folded at the end: the
  * shape of the register tile never shows in the result. */
@@ -12,9 +12,6 @@
 /* Tokens of which x takes at most this much run against all rows before the next ones, so that
  * they stay in the second-level cache. */
 #define ACT_BLOCK_BYTES (256 << 10)
-
-/* A product of the rows [row0, row1) with its results at y[t * y_stride + r - row0]. */
-typedef void matmul_range(const struct kn_matmul *job, float *y);
 
 V16_INLINE v16 weight_load(enum kn_type type, const void *row, size_t k)
 {
@@ -105,82 +102,20 @@ V16_INLINE void matmul_float(enum kn_type type, const struct kn_matmul *job, flo
     }
 }
 
-static inline void matmul_f32_v16(const struct kn_matmul *job, float *y)
+/* Entries of the table. */
+static inline void matmul_f32_v16(const struct kn_matmul *job)
 {
-    matmul_float(KN_F32, job, y);
+    matmul_float(KN_F32, job, job->y + job->row0);
 }
 
-static inline void matmul_f16_v16(const struct kn_matmul *job, float *y)
+static inline void matmul_f16_v16(const struct kn_matmul *job)
 {
-    matmul_float(KN_F16, job, y);
+    matmul_float(KN_F16, job, job->y + job->row0);
 }
 
-static inline void matmul_bf16_v16(const struct kn_matmul *job, float *y)
+static inline void matmul_bf16_v16(const struct kn_matmul *job)
 {
-    matmul_float(KN_BF16, job, y);
-}
-
-/* ---- retaining head ------------------------------------------------------------------------- */
-
-enum { SCORE_TOK = 64, SCORE_HIDDEN = 128 }; /* hidden tile: 32 KB of stack */
-
-V16_INLINE float score_dot(const float *w2, const float *hidden, int n)
-{
-    v16 acc = v16_zero();
-    int j = 0;
-
-    for (; j + 16 <= n; j += 16) acc = v16_fma(v16_load(w2 + j), v16_load(hidden + j), acc);
-    if (j < n) acc = v16_fma(v16_load_n(w2 + j, n - j), v16_load_n(hidden + j, n - j), acc);
-    return v16_sum(acc);
-}
-
-/* Second layer: adds what the hidden units [j0, j0 + n) say about n_tok tokens to out. */
-static inline void score_tile(const struct kn_score *job, float *hidden, int j0, int n, int n_tok,
-                              float *out)
-{
-    const size_t n_hidden = (size_t)job->w1->n_out;
-
-    for (int t = 0; t < n_tok; t++, hidden += SCORE_HIDDEN, out += job->n_head) {
-        for (int j = 0; j < n; j += 16) /* the tile is a multiple of 16 wide */
-            v16_store(hidden + j, v16_silu(v16_load(hidden + j)));
-        for (int h = 0; h < job->n_head; h++)
-            out[h] += score_dot(job->w2 + (size_t)h * n_hidden + (size_t)j0, hidden, n);
-    }
-}
-
-static inline void score_v16(const struct kn_score *job, matmul_range *matmul_q8)
-{
-    const size_t n_in = (size_t)job->w1->n_in, n_group = n_in / KN_GROUP;
-    matmul_range *const matmul = job->w1->type == KN_Q8 ? matmul_q8 : matmul_f32_v16;
-    _Alignas(64) float hidden[SCORE_TOK * SCORE_HIDDEN];
-
-    memset(job->out, 0, (size_t)job->n_tok * (size_t)job->n_head * sizeof *job->out);
-    for (int t0 = 0; t0 < job->n_tok; t0 += SCORE_TOK) {
-        const size_t t = (size_t)t0;
-        const struct kn_act x = {
-            .n_in = job->x->n_in,
-            .x = job->x->x ? job->x->x + t * n_in : NULL,
-            .q = job->x->q ? job->x->q + t * n_in : NULL,
-            .d = job->x->d ? job->x->d + t * n_group : NULL,
-            .sum = job->x->sum ? job->x->sum + t * n_group : NULL,
-        };
-        const int n_tok = job->n_tok - t0 < SCORE_TOK ? job->n_tok - t0 : SCORE_TOK;
-
-        for (int j = 0; j < job->w1->n_out; j += SCORE_HIDDEN) {
-            const int left = job->w1->n_out - j, n = left < SCORE_HIDDEN ? left : SCORE_HIDDEN;
-            const struct kn_matmul layer1 = {
-                .w = job->w1,
-                .x = &x,
-                .n_tok = n_tok,
-                .row0 = j,
-                .row1 = j + n,
-                .y_stride = SCORE_HIDDEN,
-            };
-            if (n % 16) memset(hidden, 0, sizeof hidden); /* behind the last unit */
-            matmul(&layer1, hidden);
-            score_tile(job, hidden, j, n, n_tok, job->out + t * (size_t)job->n_head);
-        }
-    }
+    matmul_float(KN_BF16, job, job->y + job->row0);
 }
 
 #endif

@@ -113,18 +113,18 @@ V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int 
 
 V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int n_tok, float *y)
 {
-    enum { ROWS = PANEL_BLOCK * KN_PANEL };
+    enum { BLOCK_ROWS = PANEL_BLOCK * KN_PANEL };
     const int n_group = job->w->n_in / KN_GROUP, row1 = job->row1;
 
-    for (int r = job->row0; r < row1; r += ROWS)
+    for (int r = job->row0; r < row1; r += BLOCK_ROWS)
         for (int g = 0; g < n_group; g += PANEL_CHUNK)
-            panel_block(type, job, n_tok, r, row1 - r < ROWS ? row1 : r + ROWS, g,
+            panel_block(type, job, n_tok, r, row1 - r < BLOCK_ROWS ? row1 : r + BLOCK_ROWS, g,
                         n_group - g < PANEL_CHUNK ? n_group - g : PANEL_CHUNK, y);
 }
 
 V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, int t, float *y)
 {
-    enum { ROWS = PANEL_STREAMS * KN_PANEL, HALF = ROWS / 2 };
+    enum { STREAM_ROWS = PANEL_STREAMS * KN_PANEL, HALF = STREAM_ROWS / 2 };
     const size_t n_group = (size_t)job->w->n_in / KN_GROUP, at = (size_t)t * n_group;
     const size_t step = n_group * panel_bytes(type);
     const struct kn_act x = {.n_in = job->x->n_in,
@@ -134,7 +134,7 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, in
     int r = job->row0;
 
     y += (size_t)t * job->y_stride;
-    for (; r + ROWS <= job->row1; r += ROWS, y += ROWS)
+    for (; r + STREAM_ROWS <= job->row1; r += STREAM_ROWS, y += STREAM_ROWS)
         panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
                      KN_PANEL);
     for (; PANEL_STREAMS > 4 && r + HALF <= job->row1; r += HALF, y += HALF)
@@ -206,6 +206,39 @@ V16_INLINE void panel_prefetch_turn(enum kn_type type, int P, int p, const uint8
 #pragma GCC unroll 16
     for (int i = p * n_line; i < (p + 1) * n_line; i++)
         __builtin_prefetch(panels + (size_t)(i % P) * step + (size_t)(i / P) * 64);
+}
+
+/* ---- entries of the table ------------------------------------------------------------------- */
+
+static inline void matmul_q4_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4, job, job->y + job->row0);
+}
+
+/* Results at y[t * y_stride + r - row0]. */
+static inline void matmul_q8_range(const struct kn_matmul *job, float *y)
+{
+    matmul_panels(KN_Q8, job, y);
+}
+
+static inline void matmul_q8_v16(const struct kn_matmul *job)
+{
+    matmul_q8_range(job, job->y + job->row0);
+}
+
+static inline void matmul_q4a_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4A, job, job->y + job->row0);
+}
+
+static inline void matmul_q5a_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q5A, job, job->y + job->row0);
+}
+
+static inline void matmul_q6_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q6, job, job->y + job->row0);
 }
 
 #endif

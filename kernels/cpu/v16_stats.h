@@ -6,7 +6,7 @@
 #ifndef RETAIN_KERNELS_CPU_V16_STATS_H
 #define RETAIN_KERNELS_CPU_V16_STATS_H
 
-#include "kernels/cpu/v16.h"
+#include "kernels/cpu/v16_act.h"
 
 #include <assert.h>
 #include <string.h>
@@ -19,8 +19,6 @@ struct stats_tile {
     float sum[STATS_TILE]; /* over the group, of one token */
     float out[STATS_TILE];
 };
-
-typedef void stats_unpack(float *dst, const void *src, int head_dim);
 
 /* x may be the result. */
 static inline void stats_turn(float *dst, size_t step, const float *x, const struct kn_rope *rope,
@@ -37,14 +35,24 @@ static inline void stats_turn(float *dst, size_t step, const float *x, const str
     }
 }
 
-static inline void stats_keys(struct stats_tile *tile, const struct kn_stats *job,
-                              stats_unpack *unpack, int s0, int n)
+static inline void stats_unpack(float *dst, const void *src, enum kn_kv type, int head_dim)
+{
+    switch (type) {
+    case KN_KV_F16: kv_unpack_f16_v16(dst, src, head_dim); break;
+    case KN_KV_Q8: kv_unpack_q8_v16(dst, src, head_dim); break;
+    case KN_KV_Q4: kv_unpack_q4_v16(dst, src, head_dim); break;
+    default: kn_kv_unpack_f32_ref(dst, src, head_dim);
+    }
+}
+
+static inline void stats_keys(struct stats_tile *tile, const struct kn_stats *job, int s0, int n)
 {
     const size_t bytes = kn_kv_bytes(job->k_type, job->head_dim);
     float k[STATS_DIM];
 
     for (int s = 0; s < n; s++) {
-        unpack(k, (const uint8_t *)job->k + (size_t)(s0 + s) * bytes, job->head_dim);
+        stats_unpack(k, (const uint8_t *)job->k + (size_t)(s0 + s) * bytes, job->k_type,
+                     job->head_dim);
         stats_turn(tile->k + s, STATS_TILE, k, job->rope, s0 + s);
     }
 }
@@ -85,7 +93,7 @@ static inline void stats_add(struct stats_tile *tile, const struct kn_stats *job
     }
 }
 
-static inline void attend_stats_v16(const struct kn_stats *job, stats_unpack *unpack)
+static inline void attend_stats_v16(const struct kn_stats *job)
 {
     struct stats_tile tile;
 
@@ -95,7 +103,7 @@ static inline void attend_stats_v16(const struct kn_stats *job, stats_unpack *un
         const int n = job->slot1 - s0 < STATS_TILE ? job->slot1 - s0 : STATS_TILE;
         const int t0 = s0 > job->pos0 ? s0 - job->pos0 : 0;
 
-        stats_keys(&tile, job, unpack, s0, n);
+        stats_keys(&tile, job, s0, n);
         memset(tile.out, 0, sizeof tile.out);
         memcpy(tile.out, job->out + s0, (size_t)n * sizeof(float));
         for (int t = t0; t < job->n_tok; t++) {

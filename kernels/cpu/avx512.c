@@ -1,15 +1,21 @@
-/* Matrix products on AVX-512 with VNNI.
+/* avx512: the kernels of AVX-512 F, BW, VL, DQ and VNNI. Everything is v16's (v16.h) but the
+ * products with quantized weights.
  *
  * A panel is 16 rows, one lane each. vpdpbusd multiplies 4 unsigned weights with 4 signed
  * activations per lane; the weights' offset (8, 32 or 128) is paid by one more dot product, of the
  * offset with the sum of the activations. Integer sums are exact, and the float sum of a row runs
  * over its groups in order, so tiles of any height give the same bits. */
 #include "kernels/cpu/v16_avx512.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_attend_fixed.h"
+#include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
 enum { PANEL_TOK = 8, PANEL_STREAMS = 8 };
 
 #include "kernels/cpu/v16_panels.h"
+#include "kernels/cpu/v16_score.h"
 
 /* -offset * sum as a product of 16-bit halves: |sum| is at most 32 * 127. */
 V16_INLINE __m512i dot_offset(int offset, int32_t sum)
@@ -187,52 +193,51 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
     for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, acc[p], n_row);
 }
 
-static void matmul_q8(const struct kn_matmul *job, float *y)
-{
-    matmul_panels(KN_Q8, job, y);
-}
+/* ---- the table ------------------------------------------------------------------------------- */
 
-void kn_matmul_q4_avx512(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4, job, job->y + job->row0);
-}
-
-void kn_matmul_q8_avx512(const struct kn_matmul *job)
-{
-    matmul_q8(job, job->y + job->row0);
-}
-
-void kn_matmul_q4a_avx512(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4A, job, job->y + job->row0);
-}
-
-void kn_matmul_q5a_avx512(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q5A, job, job->y + job->row0);
-}
-
-void kn_matmul_q6_avx512(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q6, job, job->y + job->row0);
-}
-
-void kn_matmul_f32_avx512(const struct kn_matmul *job)
-{
-    matmul_f32_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_f16_avx512(const struct kn_matmul *job)
-{
-    matmul_f16_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_bf16_avx512(const struct kn_matmul *job)
-{
-    matmul_bf16_v16(job, job->y + job->row0);
-}
-
-void kn_score_avx512(const struct kn_score *job)
-{
-    score_v16(job, matmul_q8);
-}
+const struct kernels kn_avx512 = {
+    .isa = "avx512",
+    .matmul =
+        {
+            [KN_F32] = matmul_f32_v16,
+            [KN_F16] = matmul_f16_v16,
+            [KN_BF16] = matmul_bf16_v16,
+            [KN_Q4] = matmul_q4_v16,
+            [KN_Q8] = matmul_q8_v16,
+            [KN_Q4A] = matmul_q4a_v16,
+            [KN_Q5A] = matmul_q5a_v16,
+            [KN_Q6] = matmul_q6_v16,
+        },
+    .score = score_v16,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = quantize_v16,
+    .rmsnorm = rmsnorm_v16,
+    .silu_mul = silu_mul_v16,
+    .add = add_v16,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kv_pack_f16_v16,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kv_pack_q8_v16,
+            [KN_KV_Q4] = kv_pack_q4_v16,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kv_unpack_f16_v16,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kv_unpack_q8_v16,
+            [KN_KV_Q4] = kv_unpack_q4_v16,
+        },
+    .attend = attend_v16,
+    .attend_stats = attend_stats_v16,
+};

@@ -1,4 +1,5 @@
-/* Matrix products on AVX2: half a panel, 8 rows, per register.
+/* avx2: the kernels of AVX2, FMA and F16C. Everything is v16's (v16.h) but the products with
+ * quantized weights: half a panel, 8 rows, per register.
  *
  * vpmaddubsw multiplies unsigned with signed bytes and adds pairs, saturating at 16 bits.
  * Q4: a pair is at most 2 * 15 * 127, so that all 8 pairs of a group fit 16 bits together.
@@ -7,11 +8,16 @@
  * Integer sums are exact, and the float sum of a row runs over its groups in order, so tiles of
  * any height give the same bits. */
 #include "kernels/cpu/v16_avx2.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_attend_fixed.h"
+#include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
 enum { PANEL_TOK = 4, PANEL_STREAMS = 4 };
 
 #include "kernels/cpu/v16_panels.h"
+#include "kernels/cpu/v16_score.h"
 
 V16_INLINE __m256i four_columns(const int8_t *q)
 {
@@ -222,52 +228,51 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
         v16_store_n(y + p * KN_PANEL, v16_pair(acc[p][0], acc[p][1]), n_row);
 }
 
-static void matmul_q8(const struct kn_matmul *job, float *y)
-{
-    matmul_panels(KN_Q8, job, y);
-}
+/* ---- the table ------------------------------------------------------------------------------- */
 
-void kn_matmul_q4_avx2(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4, job, job->y + job->row0);
-}
-
-void kn_matmul_q8_avx2(const struct kn_matmul *job)
-{
-    matmul_q8(job, job->y + job->row0);
-}
-
-void kn_matmul_q4a_avx2(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4A, job, job->y + job->row0);
-}
-
-void kn_matmul_q5a_avx2(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q5A, job, job->y + job->row0);
-}
-
-void kn_matmul_q6_avx2(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q6, job, job->y + job->row0);
-}
-
-void kn_matmul_f32_avx2(const struct kn_matmul *job)
-{
-    matmul_f32_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_f16_avx2(const struct kn_matmul *job)
-{
-    matmul_f16_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_bf16_avx2(const struct kn_matmul *job)
-{
-    matmul_bf16_v16(job, job->y + job->row0);
-}
-
-void kn_score_avx2(const struct kn_score *job)
-{
-    score_v16(job, matmul_q8);
-}
+const struct kernels kn_avx2 = {
+    .isa = "avx2",
+    .matmul =
+        {
+            [KN_F32] = matmul_f32_v16,
+            [KN_F16] = matmul_f16_v16,
+            [KN_BF16] = matmul_bf16_v16,
+            [KN_Q4] = matmul_q4_v16,
+            [KN_Q8] = matmul_q8_v16,
+            [KN_Q4A] = matmul_q4a_v16,
+            [KN_Q5A] = matmul_q5a_v16,
+            [KN_Q6] = matmul_q6_v16,
+        },
+    .score = score_v16,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = quantize_v16,
+    .rmsnorm = rmsnorm_v16,
+    .silu_mul = silu_mul_v16,
+    .add = add_v16,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kv_pack_f16_v16,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kv_pack_q8_v16,
+            [KN_KV_Q4] = kv_pack_q4_v16,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kv_unpack_f16_v16,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kv_unpack_q8_v16,
+            [KN_KV_Q4] = kv_unpack_q4_v16,
+        },
+    .attend = attend_v16,
+    .attend_stats = attend_stats_v16,
+};

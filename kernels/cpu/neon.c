@@ -1,13 +1,18 @@
-/* Matrix products on NEON, ARMv8.0.
+/* neon: the kernels of ARMv8.0. Everything is v16's (v16.h) but the products with quantized
+ * weights.
  *
  * smull and smlal multiply bytes into 16 bits, where 2 products of Q8 (128 * 127 each) or 4 of the
  * other types (63 * 127) fit, before pairs of columns are added in 32 bits. */
 #include "kernels/cpu/v16_neon.h"
+#include "kernels/cpu/v16_act.h"
+#include "kernels/cpu/v16_attend.h"
+#include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
 enum { PANEL_TOK = 4, PANEL_STREAMS = 1 };
 
 #include "kernels/cpu/v16_panels.h"
+#include "kernels/cpu/v16_score.h"
 
 #include "kernels/cpu/neon_panels.h"
 
@@ -53,52 +58,51 @@ V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahea
     tile_by_quarters(type, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
 }
 
-static void matmul_q8(const struct kn_matmul *job, float *y)
-{
-    matmul_panels(KN_Q8, job, y);
-}
+/* ---- the table ------------------------------------------------------------------------------- */
 
-void kn_matmul_q4_neon(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4, job, job->y + job->row0);
-}
-
-void kn_matmul_q8_neon(const struct kn_matmul *job)
-{
-    matmul_q8(job, job->y + job->row0);
-}
-
-void kn_matmul_q4a_neon(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q4A, job, job->y + job->row0);
-}
-
-void kn_matmul_q5a_neon(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q5A, job, job->y + job->row0);
-}
-
-void kn_matmul_q6_neon(const struct kn_matmul *job)
-{
-    matmul_panels(KN_Q6, job, job->y + job->row0);
-}
-
-void kn_matmul_f32_neon(const struct kn_matmul *job)
-{
-    matmul_f32_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_f16_neon(const struct kn_matmul *job)
-{
-    matmul_f16_v16(job, job->y + job->row0);
-}
-
-void kn_matmul_bf16_neon(const struct kn_matmul *job)
-{
-    matmul_bf16_v16(job, job->y + job->row0);
-}
-
-void kn_score_neon(const struct kn_score *job)
-{
-    score_v16(job, matmul_q8);
-}
+const struct kernels kn_neon = {
+    .isa = "neon",
+    .matmul =
+        {
+            [KN_F32] = matmul_f32_v16,
+            [KN_F16] = matmul_f16_v16,
+            [KN_BF16] = matmul_bf16_v16,
+            [KN_Q4] = matmul_q4_v16,
+            [KN_Q8] = matmul_q8_v16,
+            [KN_Q4A] = matmul_q4a_v16,
+            [KN_Q5A] = matmul_q5a_v16,
+            [KN_Q6] = matmul_q6_v16,
+        },
+    .score = score_v16,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = quantize_v16,
+    .rmsnorm = rmsnorm_v16,
+    .silu_mul = silu_mul_v16,
+    .add = add_v16,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kv_pack_f16_v16,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kv_pack_q8_v16,
+            [KN_KV_Q4] = kv_pack_q4_v16,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kv_unpack_f16_v16,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kv_unpack_q8_v16,
+            [KN_KV_Q4] = kv_unpack_q4_v16,
+        },
+    .attend = attend_float_v16,
+    .attend_stats = attend_stats_v16,
+};

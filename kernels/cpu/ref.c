@@ -1,0 +1,657 @@
+/* ref: the readable reference of every kernel, that every instruction set is tested against, and
+ * the only version of those that take no time. */
+#include "kernels/cpu/cpu.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+static void quantize_ref(int8_t *q, float *d, int32_t *sum, const float *x, int n)
+{
+    for (int g = 0; g < n / KN_GROUP; g++, x += KN_GROUP, q += KN_GROUP) {
+        float max = 0.0f;
+        int32_t total = 0;
+
+        for (int i = 0; i < KN_GROUP; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+        d[g] = max / 127.0f;
+        for (int i = 0; i < KN_GROUP; i++) {
+            /* a denormal d is coarse: without the clamp max / d could reach 190 */
+            const float v = d[g] > 0.0f ? rintf(x[i] / d[g]) : 0.0f;
+            q[i] = (int8_t)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+            total += q[i];
+        }
+        sum[g] = total;
+    }
+}
+
+static void rmsnorm_ref(float *y, const float *x, const float *w, int n, float eps)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+
+    const float inv = (float)(1.0 / sqrt(sum / n + (double)eps));
+    for (int i = 0; i < n; i++) y[i] = x[i] * inv * w[i];
+}
+
+static void silu_mul_ref(float *y, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+}
+
+static void add_ref(float *y, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] += x[i];
+}
+
+/* ---- rows of the embedding ------------------------------------------------------------------- */
+
+void kn_row_f32_ref(float *out, const struct kn_weight *w, int r)
+{
+    const size_t n = (size_t)w->n_in;
+    memcpy(out, (const float *)w->data + (size_t)r * n, n * sizeof *out);
+}
+
+void kn_row_f16_ref(float *out, const struct kn_weight *w, int r)
+{
+    const uint16_t *row = (const uint16_t *)w->data + (size_t)r * (size_t)w->n_in;
+    for (int i = 0; i < w->n_in; i++) out[i] = kn_float_from_half(row[i]);
+}
+
+void kn_row_bf16_ref(float *out, const struct kn_weight *w, int r)
+{
+    const uint16_t *row = (const uint16_t *)w->data + (size_t)r * (size_t)w->n_in;
+    for (int i = 0; i < w->n_in; i++) out[i] = kn_float_from_bf16(row[i]);
+}
+
+void kn_row_q4_ref(float *out, const struct kn_weight *w, int r)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const struct kn_q4_panel *panel = w->data;
+
+    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
+    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
+        const float d = kn_float_from_half(panel->d[lane]);
+        for (int i = 0; i < 16; i++) {
+            const int byte = panel->qs[i / 4][lane][i % 4];
+            out[i] = d * (float)((byte & 15) - 8);
+            out[i + 16] = d * (float)((byte >> 4) - 8);
+        }
+    }
+}
+
+void kn_row_q8_ref(float *out, const struct kn_weight *w, int r)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const struct kn_q8_panel *panel = w->data;
+
+    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
+    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
+        const float d = kn_float_from_half(panel->d[lane]);
+        for (int i = 0; i < KN_GROUP; i++)
+            out[i] = d * (float)(panel->qs[i / 4][lane][i % 4] - 128);
+    }
+}
+
+void kn_row_q4a_ref(float *out, const struct kn_weight *w, int r)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const struct kn_q4a_panel *panel = w->data;
+
+    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
+    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
+        const float d = kn_float_from_half(panel->d[lane]), m = kn_float_from_half(panel->m[lane]);
+        for (int i = 0; i < 16; i++) {
+            const int byte = panel->qs[i / 4][lane][i % 4];
+            out[i] = d * (float)(byte & 15) + m;
+            out[i + 16] = d * (float)(byte >> 4) + m;
+        }
+    }
+}
+
+void kn_row_q5a_ref(float *out, const struct kn_weight *w, int r)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const struct kn_q5a_panel *panel = w->data;
+
+    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
+    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP) {
+        const float d = kn_float_from_half(panel->d[lane]), m = kn_float_from_half(panel->m[lane]);
+        for (int i = 0; i < 16; i++) {
+            const int byte = panel->qs[i / 4][lane][i % 4];
+            const int high = panel->qh[lane][i % 4] >> i / 4;
+            out[i] = d * (float)((byte & 15) | (high & 1) << 4) + m;
+            out[i + 16] = d * (float)(byte >> 4 | (high & 16)) + m;
+        }
+    }
+}
+
+void kn_row_q6_ref(float *out, const struct kn_weight *w, int r)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const struct kn_q6_panel *panel = w->data;
+
+    panel += (size_t)(r / KN_PANEL) * (size_t)n_group;
+    for (int g = 0; g < n_group; g++, panel++, out += KN_GROUP)
+        for (int k = 0; k < KN_GROUP; k++) {
+            const int h = k / 16, j = k % 16 / 4, i = k % 4;
+            const int low = panel->qs[j][lane][i] >> 4 * h & 15;
+            const int high = panel->qh[h][lane][i] >> 2 * j & 3;
+            out[k] = kn_float_from_half(panel->d[h][lane]) * (float)((low | high << 4) - 32);
+        }
+}
+
+/* ---- matrix products ------------------------------------------------------------------------- */
+
+static float dot_f32(const float *w, const float *x, int n)
+{
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++) sum += w[k] * x[k];
+    return sum;
+}
+
+static float dot_f16(const uint16_t *w, const float *x, int n)
+{
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++) sum += kn_float_from_half(w[k]) * x[k];
+    return sum;
+}
+
+static float dot_bf16(const uint16_t *w, const float *x, int n)
+{
+    float sum = 0.0f;
+    for (int k = 0; k < n; k++) sum += kn_float_from_bf16(w[k]) * x[k];
+    return sum;
+}
+
+static void matmul_f32_ref(const struct kn_matmul *job)
+{
+    const size_t n = (size_t)job->w->n_in;
+    const float *w = job->w->data;
+
+    for (int t = 0; t < job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[(size_t)t * job->y_stride + (size_t)r] =
+                dot_f32(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
+}
+
+static void matmul_f16_ref(const struct kn_matmul *job)
+{
+    const size_t n = (size_t)job->w->n_in;
+    const uint16_t *w = job->w->data;
+
+    for (int t = 0; t < job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[(size_t)t * job->y_stride + (size_t)r] =
+                dot_f16(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
+}
+
+static void matmul_bf16_ref(const struct kn_matmul *job)
+{
+    const size_t n = (size_t)job->w->n_in;
+    const uint16_t *w = job->w->data;
+
+    for (int t = 0; t < job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[(size_t)t * job->y_stride + (size_t)r] =
+                dot_bf16(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
+}
+
+/* sum_k (w_k - 8) x_k over the 32 columns of one row; the offset is paid with sum = sum_k x_k. */
+static int32_t dot_q4_group(const struct kn_q4_panel *p, int lane, const int8_t *x, int32_t sum)
+{
+    int32_t dot = 0;
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 4; i++) {
+            const int byte = p->qs[j][lane][i];
+            dot += (byte & 15) * x[4 * j + i] + (byte >> 4) * x[16 + 4 * j + i];
+        }
+    return dot - 8 * sum;
+}
+
+static int32_t dot_q8_group(const struct kn_q8_panel *p, int lane, const int8_t *x, int32_t sum)
+{
+    int32_t dot = 0;
+    for (int k = 0; k < KN_GROUP; k++) dot += p->qs[k / 4][lane][k % 4] * x[k];
+    return dot - 128 * sum;
+}
+
+static float dot_q4(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const struct kn_q4_panel *panel = w->data;
+    const int lane = r % KN_PANEL;
+    float y = 0.0f;
+
+    panel += (size_t)(r / KN_PANEL) * n_group;
+    for (size_t g = 0; g < n_group; g++) {
+        const size_t at = t * n_group + g;
+        const int32_t dot = dot_q4_group(&panel[g], lane, x->q + at * KN_GROUP, x->sum[at]);
+        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
+    }
+    return y;
+}
+
+static float dot_q8(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const struct kn_q8_panel *panel = w->data;
+    const int lane = r % KN_PANEL;
+    float y = 0.0f;
+
+    panel += (size_t)(r / KN_PANEL) * n_group;
+    for (size_t g = 0; g < n_group; g++) {
+        const size_t at = t * n_group + g;
+        const int32_t dot = dot_q8_group(&panel[g], lane, x->q + at * KN_GROUP, x->sum[at]);
+        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
+    }
+    return y;
+}
+
+/* Bit 4 of column 4j+i, in place. */
+static int fifth_bit(const struct kn_q5a_panel *p, int lane, int i, int j)
+{
+    return (p->qh[lane][i] >> j & 1) << 4;
+}
+
+static int32_t dot_q4a_group(const struct kn_q4a_panel *p, int lane, const int8_t *x)
+{
+    int32_t dot = 0;
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 4; i++) {
+            const int byte = p->qs[j][lane][i];
+            dot += (byte & 15) * x[4 * j + i] + (byte >> 4) * x[16 + 4 * j + i];
+        }
+    return dot;
+}
+
+static int32_t dot_q5a_group(const struct kn_q5a_panel *p, int lane, const int8_t *x)
+{
+    int32_t dot = 0;
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 4; i++) {
+            const int byte = p->qs[j][lane][i];
+            dot += ((byte & 15) | fifth_bit(p, lane, i, j)) * x[4 * j + i];
+            dot += (byte >> 4 | fifth_bit(p, lane, i, j + 4)) * x[16 + 4 * j + i];
+        }
+    return dot;
+}
+
+/* Half h of a group, whose 16 activations x points at. */
+static int32_t dot_q6_half(const struct kn_q6_panel *p, int lane, int h, const int8_t *x)
+{
+    int32_t dot = 0;
+    for (int k = 0; k < 16; k++) {
+        const int low = p->qs[k / 4][lane][k % 4] >> 4 * h & 15;
+        const int high = p->qh[h][lane][k % 4] >> k / 4 * 2 & 3;
+        dot += ((low | high << 4) - 32) * x[k];
+    }
+    return dot;
+}
+
+/* sum_k (d q_k + m) x_k: the minimum is multiplied with the sum of the activations. */
+static float dot_q4a(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const struct kn_q4a_panel *panel = w->data;
+    const int lane = r % KN_PANEL;
+    float y = 0.0f;
+
+    panel += (size_t)(r / KN_PANEL) * n_group;
+    for (size_t g = 0; g < n_group; g++) {
+        const size_t at = t * n_group + g;
+        const int32_t dot = dot_q4a_group(&panel[g], lane, x->q + at * KN_GROUP);
+        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
+        y += kn_float_from_half(panel[g].m[lane]) * (x->d[at] * (float)x->sum[at]);
+    }
+    return y;
+}
+
+static float dot_q5a(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const struct kn_q5a_panel *panel = w->data;
+    const int lane = r % KN_PANEL;
+    float y = 0.0f;
+
+    panel += (size_t)(r / KN_PANEL) * n_group;
+    for (size_t g = 0; g < n_group; g++) {
+        const size_t at = t * n_group + g;
+        const int32_t dot = dot_q5a_group(&panel[g], lane, x->q + at * KN_GROUP);
+        y += (float)dot * (kn_float_from_half(panel[g].d[lane]) * x->d[at]);
+        y += kn_float_from_half(panel[g].m[lane]) * (x->d[at] * (float)x->sum[at]);
+    }
+    return y;
+}
+
+static float dot_q6(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    const struct kn_q6_panel *panel = w->data;
+    const int lane = r % KN_PANEL;
+    float y = 0.0f;
+
+    panel += (size_t)(r / KN_PANEL) * n_group;
+    for (size_t g = 0; g < n_group; g++) {
+        const size_t at = t * n_group + g;
+        for (int h = 0; h < 2; h++) {
+            const int32_t dot = dot_q6_half(&panel[g], lane, h, x->q + at * KN_GROUP + 16 * h);
+            y += (float)dot * (kn_float_from_half(panel[g].d[h][lane]) * x->d[at]);
+        }
+    }
+    return y;
+}
+
+static void matmul_q4_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_q4(job->w, r, job->x, t);
+}
+
+static void matmul_q8_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_q8(job->w, r, job->x, t);
+}
+
+static void matmul_q4a_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_q4a(job->w, r, job->x, t);
+}
+
+static void matmul_q5a_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_q5a(job->w, r, job->x, t);
+}
+
+static void matmul_q6_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_q6(job->w, r, job->x, t);
+}
+
+/* ---- retaining heads ------------------------------------------------------------------------- */
+
+/* Hidden layer of the retaining head. */
+static float hidden(const struct kn_score *job, int j, size_t t)
+{
+    const struct kn_weight *w = job->w1;
+    const size_t n = (size_t)w->n_in;
+
+    if (w->type == KN_Q8) return dot_q8(w, j, job->x, t);
+    return dot_f32((const float *)w->data + (size_t)j * n, job->x->x + t * n, w->n_in);
+}
+
+static void score_ref(const struct kn_score *job)
+{
+    const size_t n_head = (size_t)job->n_head, n_hidden = (size_t)job->w1->n_out;
+
+    for (size_t t = 0; t < (size_t)job->n_tok; t++) {
+        float *out = job->out + t * n_head;
+
+        for (size_t h = 0; h < n_head; h++) out[h] = 0.0f;
+        for (size_t j = 0; j < n_hidden; j++) {
+            const float x = hidden(job, (int)j, t), act = x / (1.0f + expf(-x));
+            for (size_t h = 0; h < n_head; h++) out[h] += job->w2[h * n_hidden + j] * act;
+        }
+    }
+}
+
+/* ---- cache units ----------------------------------------------------------------------------- */
+
+static void kv_pack_f16_ref(void *dst, const float *x, int head_dim)
+{
+    uint16_t *out = dst;
+    for (int i = 0; i < head_dim; i++) out[i] = kn_half_saturated(x[i]);
+}
+
+void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim)
+{
+    memcpy(dst, x, (size_t)head_dim * sizeof *x);
+}
+
+static void kv_pack_q8_ref(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_q8 *out = dst;
+    const size_t used = (size_t)(head_dim / KN_GROUP) * sizeof *out;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        float max = 0.0f;
+
+        for (int i = 0; i < KN_GROUP; i++) max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+        out->d = kn_half_saturated(max / 127.0f);
+
+        const float d = kn_float_from_half(out->d);
+        for (int i = 0; i < KN_GROUP; i++) {
+            const float v = d > 0.0f ? rintf(x[i] / d) : 0.0f;
+            out->q[i] = (int8_t)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+        }
+    }
+    /* rows end on 4 bytes, and equal units must be equal bytes */
+    memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
+}
+
+static void kv_pack_q4_ref(void *dst, const float *x, int head_dim)
+{
+    struct kn_kv_q4 *out = dst;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, out++, x += KN_GROUP) {
+        float min = x[0], max = x[0];
+
+        for (int i = 1; i < KN_GROUP; i++) {
+            min = x[i] < min ? x[i] : min;
+            max = x[i] > max ? x[i] : max;
+        }
+        out->d = kn_half_saturated((max - min) / 15.0f + 0.0f); /* -0 is 0 */
+        out->m = kn_half_saturated(min + 0.0f);
+
+        const float d = kn_float_from_half(out->d), m = kn_float_from_half(out->m);
+        unsigned q[KN_GROUP];
+        for (int i = 0; i < KN_GROUP; i++) {
+            const float v = d > 0.0f ? rintf((x[i] - m) / d) : 0.0f;
+            q[i] = (unsigned)(v > 15.0f ? 15.0f : v > 0.0f ? v : 0.0f);
+        }
+        for (int i = 0; i < KN_GROUP / 2; i++) out->q[i] = (uint8_t)(q[i] | q[i + 16] << 4);
+    }
+}
+
+static void kv_unpack_f16_ref(float *dst, const void *src, int head_dim)
+{
+    const uint16_t *in = src;
+    for (int i = 0; i < head_dim; i++) dst[i] = kn_float_from_half(in[i]);
+}
+
+void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim)
+{
+    memcpy(dst, src, (size_t)head_dim * sizeof *dst);
+}
+
+static void kv_unpack_q8_ref(float *dst, const void *src, int head_dim)
+{
+    const struct kn_kv_q8 *in = src;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, in++, dst += KN_GROUP) {
+        const float d = kn_float_from_half(in->d);
+        for (int i = 0; i < KN_GROUP; i++) dst[i] = d * (float)in->q[i];
+    }
+}
+
+static void kv_unpack_q4_ref(float *dst, const void *src, int head_dim)
+{
+    const struct kn_kv_q4 *in = src;
+
+    for (int g = 0; g < head_dim / KN_GROUP; g++, in++, dst += KN_GROUP) {
+        const float d = kn_float_from_half(in->d), m = kn_float_from_half(in->m);
+        for (int i = 0; i < KN_GROUP / 2; i++) {
+            dst[i] = d * (float)(in->q[i] & 15) + m;
+            dst[i + 16] = d * (float)(in->q[i] >> 4) + m;
+        }
+    }
+}
+
+/* Row `slot` of a head's keys or values to dst[head_dim]. */
+static inline void unpack_row(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim)
+{
+    const uint8_t *src = (const uint8_t *)rows + (size_t)slot * kn_kv_bytes(type, head_dim);
+
+    switch (type) {
+    case KN_KV_F16: kv_unpack_f16_ref(dst, src, head_dim); break;
+    case KN_KV_F32: kn_kv_unpack_f32_ref(dst, src, head_dim); break;
+    case KN_KV_Q8: kv_unpack_q8_ref(dst, src, head_dim); break;
+    case KN_KV_Q4: kv_unpack_q4_ref(dst, src, head_dim); break;
+    case KN_KV_TYPES: assert(0 && "no such cache type");
+    }
+}
+
+/* dst may be x. */
+static inline void rotate_row(float *dst, const float *x, const struct kn_rope *rope, int pos)
+{
+    const int half = rope->head_dim / 2;
+    const float *cos = rope->cos + (size_t)pos * (size_t)half;
+    const float *sin = rope->sin + (size_t)pos * (size_t)half;
+
+    for (int i = 0; i < half; i++) {
+        const float a = x[i], b = x[i + half];
+        dst[i] = a * cos[i] - b * sin[i];
+        dst[i + half] = b * cos[i] + a * sin[i];
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* One unit at a time, online softmax (Milakov and Gimelshein, arXiv 1805.02867). */
+
+/* Adds one slot to the running softmax of one query. */
+static void online_step(float *m, float *l, float *acc, float logit, const float *v, int head_dim)
+{
+    const float max = logit > *m ? logit : *m;
+    const float keep = *m == -INFINITY ? 0.0f : expf(*m - max), p = expf(logit - max);
+
+    *m = max;
+    *l = *l * keep + p;
+    for (int i = 0; i < head_dim; i++) acc[i] = acc[i] * keep + p * v[i];
+}
+
+static void attend_token(const struct kn_attend *job, int t)
+{
+    const int dim = job->head_dim, n_group = job->n_group, pos = job->pos0 + t;
+    const int end = pos + 1 < job->slot1 ? pos + 1 : job->slot1;
+    const size_t row = (size_t)t * (size_t)n_group;
+    float k[KN_HEAD_DIM_MAX], v[KN_HEAD_DIM_MAX], q[KN_HEAD_DIM_MAX];
+
+    for (int g = 0; g < n_group; g++) {
+        float *m = job->m + row + g, *l = job->l + row + g;
+        float *acc = job->acc + (row + (size_t)g) * (size_t)dim;
+
+        *m = -INFINITY;
+        *l = 0.0f;
+        for (int i = 0; i < dim; i++) acc[i] = 0.0f;
+        rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * dim), job->rope, pos);
+        for (int s = job->slot0; s < end; s++) {
+            float dot = 0.0f;
+
+            unpack_row(k, job->k_type, job->k, s, dim);
+            unpack_row(v, job->v_type, job->v, s, dim);
+            rotate_row(k, k, job->rope, s);
+            for (int i = 0; i < dim; i++) dot += q[i] * k[i];
+            online_step(m, l, acc, dot * job->scale, v, dim);
+        }
+    }
+}
+
+void kn_attend_ref(const struct kn_attend *job)
+{
+    assert(job->head_dim <= KN_HEAD_DIM_MAX && job->slot0 % KN_TILE == 0);
+    for (int t = 0; t < job->n_tok; t++) attend_token(job, t);
+}
+
+static float share(const struct kn_stats *job, const float *k, int t, int g)
+{
+    float q[KN_HEAD_DIM_MAX], dot = 0.0f;
+
+    rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim), job->rope,
+               job->pos0 + t);
+    for (int i = 0; i < job->head_dim; i++) dot += q[i] * k[i];
+    return expf(dot * job->scale - job->lse[(size_t)t * job->lse_stride + (size_t)g]);
+}
+
+static void attend_stats_ref(const struct kn_stats *job)
+{
+    float k[KN_HEAD_DIM_MAX];
+
+    assert(job->head_dim <= KN_HEAD_DIM_MAX);
+    for (int s = job->slot0; s < job->slot1; s++) {
+        unpack_row(k, job->k_type, job->k, s, job->head_dim);
+        rotate_row(k, k, job->rope, s);
+        for (int t = s > job->pos0 ? s - job->pos0 : 0; t < job->n_tok; t++) {
+            float mean = 0.0f, max = job->stat == KN_STAT_MAX ? job->out[s] : 0.0f;
+
+            for (int g = 0; g < job->n_group; g++) {
+                const float p = share(job, k, t, g);
+                mean += p;
+                max = p > max ? p : max;
+            }
+            mean /= (float)job->n_group;
+            if (job->stat == KN_STAT_SUM) job->out[s] += mean;
+            if (job->stat == KN_STAT_MAX) job->out[s] = max;
+            if (job->stat == KN_STAT_LOW) job->out[s] += mean < 1.0f / (float)(job->pos0 + t + 1);
+        }
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+const struct kernels kn_ref = {
+    .isa = "ref",
+    .matmul =
+        {
+            [KN_F32] = matmul_f32_ref,
+            [KN_F16] = matmul_f16_ref,
+            [KN_BF16] = matmul_bf16_ref,
+            [KN_Q4] = matmul_q4_ref,
+            [KN_Q8] = matmul_q8_ref,
+            [KN_Q4A] = matmul_q4a_ref,
+            [KN_Q5A] = matmul_q5a_ref,
+            [KN_Q6] = matmul_q6_ref,
+        },
+    .score = score_ref,
+    .row =
+        {
+            [KN_F32] = kn_row_f32_ref,
+            [KN_F16] = kn_row_f16_ref,
+            [KN_BF16] = kn_row_bf16_ref,
+            [KN_Q4] = kn_row_q4_ref,
+            [KN_Q8] = kn_row_q8_ref,
+            [KN_Q4A] = kn_row_q4a_ref,
+            [KN_Q5A] = kn_row_q5a_ref,
+            [KN_Q6] = kn_row_q6_ref,
+        },
+    .quantize = quantize_ref,
+    .rmsnorm = rmsnorm_ref,
+    .silu_mul = silu_mul_ref,
+    .add = add_ref,
+    .kv_pack =
+        {
+            [KN_KV_F16] = kv_pack_f16_ref,
+            [KN_KV_F32] = kn_kv_pack_f32_ref,
+            [KN_KV_Q8] = kv_pack_q8_ref,
+            [KN_KV_Q4] = kv_pack_q4_ref,
+        },
+    .kv_unpack =
+        {
+            [KN_KV_F16] = kv_unpack_f16_ref,
+            [KN_KV_F32] = kn_kv_unpack_f32_ref,
+            [KN_KV_Q8] = kv_unpack_q8_ref,
+            [KN_KV_Q4] = kv_unpack_q4_ref,
+        },
+    .attend = kn_attend_ref,
+    .attend_stats = attend_stats_ref,
+};

@@ -131,6 +131,25 @@ static void test_undo(void **state)
     edit_release(&e);
 }
 
+/* The cursor is where it was before the change, not at the end of the text that comes back. */
+static void test_undo_moves_the_cursor_back(void **state)
+{
+    struct edit e;
+    (void)state;
+    edit_init(&e);
+    put(&e, "one two three");
+    edit_move(&e, EDIT_WORD_LEFT);
+    edit_move(&e, EDIT_WORD_LEFT);
+    edit_kill(&e, EDIT_LINE_END);
+    assert_edit(&e, "one ", "");
+    edit_undo(&e);
+    assert_edit(&e, "one ", "two three");
+    edit_erase(&e, EDIT_RIGHT);
+    edit_undo(&e);
+    assert_edit(&e, "one ", "two three");
+    edit_release(&e);
+}
+
 /* Random edits: undoing all gives nothing, redoing all gives the text again. */
 static void test_undo_random(void **state)
 {
@@ -609,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_characters),
         cmocka_unit_test(test_kill_and_yank),
         cmocka_unit_test(test_undo),
+        cmocka_unit_test(test_undo_moves_the_cursor_back),
         cmocka_unit_test(test_undo_random),
         cmocka_unit_test(test_paste),
         cmocka_unit_test(test_history),

@@ -67,6 +67,9 @@ static const struct {
     {"<b>x</b> &amp; \\*y\\*", "<b>x</b> &amp; *y*\n"},
     {"| a | bb |\n|---|---:|\n| ccc | d |", "a   | bb\n--------\nccc |  d\n"},
     {"```c\n**x**\n\n\ty\n```\nz", "```c\n**x**\n\n\ty\n```\nz\n"},
+    /* CommonMark 4.5: only a fence of the same character closes a block */
+    {"```\n~~~\n**a**\n~~~ ```\n**b**\n```\n**c**", "```\n~~~\n**a**\n~~~ ```\n**b**\n```\nc\n"},
+    {"~~~\na\n```\n**b**\n~~~\n**c**", "~~~\na\n```\n**b**\n~~~\nc\n"},
     {"text\n---\nmore",
      "text\n----------------------------------------\nmore\n"}, /* no heading after the fact */
     {"5 * 3 * 2", "5 * 3 * 2\n"},

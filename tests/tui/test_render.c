@@ -300,6 +300,25 @@ static void test_classes(void **state)
     assert_int_equal(ramp_class(100, 100), 4);
 }
 
+/* Columns of 10 tokens, # = alive: ##..#...#. A jump lands where a gap begins, from either side. */
+static void test_jumps_to_the_beginning_of_gaps(void **state)
+{
+    enum { NONE = -1 };
+    static const int64_t kept[] = {4, 4, 0, 0, 4, 0, 0, 0, 4};
+    static const struct {
+        int64_t from, before, after;
+    } jumps[] = {{5, NONE, 20}, {20, NONE, 50}, {35, NONE, 50},
+                 {45, 20, 50},  {55, 20, NONE}, {85, 50, NONE}};
+    struct retention r = {.n_layer = 1, .n_head = 1, .col_width = 10, .n_cols = 9, .n_pos = 90};
+    struct app a = {.map = &r};
+    (void)state;
+    for (int i = 0; i < 9; i++) a.col_kept[i] = kept[i];
+    for (size_t i = 0; i < sizeof jumps / sizeof *jumps; i++) {
+        assert_int_equal(map_next_gone(&a, jumps[i].from, false), jumps[i].before);
+        assert_int_equal(map_next_gone(&a, jumps[i].from, true), jumps[i].after);
+    }
+}
+
 /* New text does not move a view that was scrolled up; resizing keeps its first line. */
 static void test_scroll_is_held(void **state)
 {
@@ -416,6 +435,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_map_layer),
         cmocka_unit_test(test_map_modes),
         cmocka_unit_test(test_map_halves),
+        cmocka_unit_test(test_jumps_to_the_beginning_of_gaps),
         cmocka_unit_test(test_tint),
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_help),

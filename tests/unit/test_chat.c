@@ -105,6 +105,19 @@ static void renders_the_others(void **state)
                                        "### Instruction:\nWho are you\n### Response:\n");
 }
 
+/* Mistral's v3 tokenizer strips what the assistant said, and only that. */
+static void mistral_v3_strips_answers(void **state)
+{
+    static const struct chat_message turns[] = {
+        {CHAT_USER, "  Hello "}, {CHAT_ASSISTANT, "   I am an assistant   "}, {CHAT_USER, "Bye"}};
+    struct str got = {0};
+    (void)state;
+    chat_render(chat_template_named("mistral-v3"), turns, 3, true, &got);
+    assert_string_equal(str_get(&got),
+                        "[INST]   Hello [/INST] I am an assistant</s>[INST] Bye[/INST]");
+    str_release(&got);
+}
+
 static void names_all_rows(void **state)
 {
     (void)state;
@@ -353,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renders_the_templates),
         cmocka_unit_test(renders_the_others),
+        cmocka_unit_test(mistral_v3_strips_answers),
         cmocka_unit_test(names_all_rows),
         cmocka_unit_test(recognizes_templates),
         cmocka_unit_test(encodes_what_it_renders),

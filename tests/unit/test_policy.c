@@ -482,6 +482,33 @@ static void test_nacl(void **state)
     assert_string_not_equal(alive[0], alive[1]);
 }
 
+/* Heads that share 2 x 8 units, none of which may hold more than 10: a head with 20 keeps its best
+ * 10, one with 2 keeps both, and the other 4 units of the budget are not used. */
+static void test_no_head_exceeds_its_limit(void **state)
+{
+    (void)state;
+    enum { MANY = 20, FEW = 2, MAX = 10 };
+    static const enum cache_share shares[] = {CACHE_LAYER, CACHE_MODEL};
+    float scores[2 * MANY];
+    for (int i = 0; i < 2 * MANY; i++) scores[i] = (float)(i % MANY);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        struct units u;
+        struct evict_rule rule = {.budget = 8, .head_budget_max = MAX};
+        units_init(&u,
+                   (struct cache_shape){.n_layer = 1,
+                                        .n_head = 2,
+                                        .capacity = MANY,
+                                        .head_max = 2 * MANY,
+                                        .share = shares[i]},
+                   scores, MANY);
+        u.c.heads[1].len = FEW;
+        cut(&u, &rule);
+        expect(&u, 0, "00000000001111111111");
+        expect(&u, 1, "11000000000000000000");
+        units_release(&u);
+    }
+}
+
 /* ---- saving heads of different length -------------------------------------------------------- */
 
 /* Heads of 12, 2 and 1 units, to which 6 come: 18 are more than a head's even part of the region,
@@ -634,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_pyramid),
         cmocka_unit_test(test_infinipot),
         cmocka_unit_test(test_nacl),
+        cmocka_unit_test(test_no_head_exceeds_its_limit),
         cmocka_unit_test(test_ragged_heads_come_back),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_every_row_runs),

@@ -951,6 +951,76 @@ static void test_crash_keeps_scores(void **state)
     remove_library(dir);
 }
 
+/* ---- the end of a prompt --------------------------------------------------------------------- */
+
+struct reading {
+    int64_t done, total, evicted_at; /* tokens of the prompt: run, all, run at the last eviction */
+    bool answering;
+};
+
+static void on_reading(void *ctx, int64_t done, int64_t total)
+{
+    struct reading *r = ctx;
+    r->done = done;
+    r->total = total;
+}
+
+static void on_reading_evicted(void *ctx, int64_t n, int64_t n_tokens)
+{
+    struct reading *r = ctx;
+    (void)n;
+    (void)n_tokens;
+    if (!r->answering) r->evicted_at = r->done;
+}
+
+/* Of the message, before it is read, and of the answer. */
+static void on_reading_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    struct reading *r = ctx;
+    (void)position;
+    (void)n;
+    (void)n_bytes;
+    r->answering = r->total > 0 && r->done == r->total;
+}
+
+/* Prompts of one to two chunks and a little more: no eviction happens in or after their last
+ * `local` tokens, which hold the question. */
+static void ends_of_prompts_follow_evictions(int chunk, int local)
+{
+    struct options o = options_of("locret", "q4", 0);
+    o.chunk = chunk;
+    o.n_predict = 1;
+    struct session *s = open_session(NULL, o, false);
+    struct str text = {0};
+    int64_t least = INT64_MAX; /* tokens between the last eviction and the answer */
+    for (int n = chunk; n < 2 * chunk + local; n += local / 4 + 1) {
+        struct reading r = {.evicted_at = -1};
+        struct session_sink k = {.ctx = &r,
+                                 .progress = on_reading,
+                                 .evicted = on_reading_evicted,
+                                 .tokens = on_reading_tokens};
+        enum session_end end;
+        struct err e;
+        str_clear(&text);
+        for (int i = 0; i < n; i++) str_puts(&text, " the");
+        if (session_say(s, str_get(&text), text.n, &k, &end, &e)) fail_msg("%s", e.text);
+        assert_int_equal(r.done, r.total);
+        assert_in_range(r.total, n, n + 16);
+        if (r.evicted_at > 0 && r.total - r.evicted_at < least) least = r.total - r.evicted_at;
+    }
+    if (least != local) fail_msg("%d tokens after an eviction, not %d", (int)least, local);
+    str_release(&text);
+    session_close(s);
+}
+
+/* Locret's n_loc = 100; half of a chunk where chunks are small. */
+static void test_the_question_is_run_after_the_last_eviction(void **state)
+{
+    (void)state;
+    ends_of_prompts_follow_evictions(256, 100);
+    ends_of_prompts_follow_evictions(64, 32);
+}
+
 /* A full cache without eviction ends with a word, not with an answer from nowhere. */
 static void test_policy_full_ends(void **state)
 {
@@ -1019,6 +1089,7 @@ int main(void)
         cmocka_unit_test(test_damaged_caches_are_replayed),
         cmocka_unit_test(test_forged_answer),
         cmocka_unit_test(test_crash_keeps_scores),
+        cmocka_unit_test(test_the_question_is_run_after_the_last_eviction),
         cmocka_unit_test(test_policy_full_ends),
         cmocka_unit_test(test_a_circle_ends),
     };

@@ -19,7 +19,7 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
         return err_set(e, ERR_FIT,
                        "the system has no %zu bytes for %s; use a smaller --budget or model", bytes,
                        tag);
-    /* Weights and cache are read from end to end: fewer, larger pages spare address lookups. */
+    /* Weights and cache are read from end to end; fewer, larger pages save TLB misses. */
     madvise(p, bytes, MADV_HUGEPAGE);
     a->base = p;
     a->bytes = bytes;

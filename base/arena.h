@@ -16,7 +16,7 @@ struct arena {
     const char *tag; /* "weights", "cache", "scratch": how memory is reported */
     char *base;      /* NULL while planning */
     size_t bytes;    /* capacity; 0 while planning */
-    size_t used;     /* high-water mark of what was taken */
+    size_t used;     /* high-water mark of the bytes taken */
 };
 
 /* An arena without memory: arena_take only counts, and returns NULL. */

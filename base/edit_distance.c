@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* One row of the table at a time. */
+/* The table is kept one row at a time. */
 int edit_distance(const char *a, size_t n_a, const char *b)
 {
     int row[EDIT_DISTANCE_BYTES_MAX + 1];

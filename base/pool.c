@@ -20,52 +20,57 @@
 
 /* How a job ends safely
  *
- * A job's parts are split evenly into one share per thread, a word that holds where it begins and
- * ends, and the span. Its thread takes spans of parts from the front, and who has nothing left from
- * the back of others, by compare-and-swap: whoever succeeds owns parts of the job that is current
- * at that moment, and that job cannot end before they are reported done, so fn and ctx may be read
- * after the swap, and only then. A worker that wakes late finds either empty shares (it touches
- * nothing) or the next job's (it helps with that one). So the caller waits for parts, never for
- * workers, and no generation counter has to be compared.
+ * A job's parts are split evenly into one share per thread: a word that holds the share's begin,
+ * its end and the span. A thread takes spans of parts from the front of its own share; when that is
+ * empty, it takes from the back of other shares. Both use compare-and-swap: a thread whose swap
+ * succeeds owns parts of the job that is current at that moment, and that job cannot end before
+ * they are reported done. So fn and ctx may be read after the swap, and only then. A worker that
+ * wakes late finds either empty shares (it touches nothing) or the next job's (it helps with that
+ * one). So the caller waits for parts, never for workers, and no generation counter has to be
+ * compared.
  *
  * Sleeping: a worker sleeps on `n_jobs`, which every job changes; the caller sleeps on `n_undone`.
- * Who sleeps says so first (n_asleep, caller_asleep) and who changes the word looks afterwards,
- * both sequentially consistent, so one of the two always sees the other.
+ * The sleeper first announces that it sleeps (n_asleep, caller_asleep); the thread that changes the
+ * word checks for sleepers afterwards. Both are sequentially consistent, so one of the two always
+ * sees the other.
  *
- * Beside foreign threads
+ * Sharing cores with other processes
  *
- * A worker that the scheduler put on the caller's core moves away: both would wait for each other
- * there. One that has to share its own core is taken off it wherever it stands, and the caller
- * waits for the parts it holds until it comes back, for milliseconds. Once that happened several
- * times, it goes by itself, between parts and before its time slice is over, and comes back when
- * the other thread has used up its own; the caller takes all parts meanwhile. */
+ * A worker that the scheduler put on the caller's core moves to another core: there, each would
+ * wait for the other. A worker that shares its own core with a foreign thread can be preempted at
+ * any point, and the caller then waits milliseconds for the parts it holds. After this has happened
+ * several times, the worker yields voluntarily, between parts and before its time slice is over,
+ * and returns when the other thread has used up its own slice; the caller takes all parts
+ * meanwhile. */
 
-#define LINE        64 /* bytes of a cache line: who writes one must not slow down readers of it */
+#define LINE        64 /* bytes of a cache line, to keep a word that is often written apart */
 #define THREADS_MAX 1024
 /* Longer than the gaps between the kernels of one token, far shorter than a scheduler's time slice:
  * a foreign thread that needs this core loses at most this much. */
 #define SPIN_NS 30000
 
-#define HELD_UP_NS 500000   /* so long the caller sleeps for a worker that was taken off its core */
-#define SOON_NS    20000000 /* several times in a row, none later than this after the last … */
+#define HELD_UP_NS 500000   /* a wait longer than this means that the worker was preempted */
+#define SOON_NS    20000000 /* hold-ups no further apart than this count as "in a row" … */
 #define IN_A_ROW   4
-#define CROWDED_NS 100000000 /* … and the core is crowded for so long */
-#define RUN_NS     1000000   /* there: time slices of Linux take 0.7 ms and more */
-#define REST_NS    1500000
+#define CROWDED_NS 100000000 /* … and several of them mark the core as crowded for this long */
+/* run time before it yields there: Linux time slices take 0.7 ms and more */
+#define RUN_NS  1000000
+#define REST_NS 1500000
 
 struct worker {
     struct pool *pool;
     pthread_t id;
     int thread;
-    long n_taken_off;   /* how often it had been when it looked last */
-    int64_t held_up_ns; /* when it held the caller up last, and how often in a row */
+    long n_taken_off;   /* involuntary context switches of the thread at its last check */
+    int64_t held_up_ns; /* when it last held the caller up, and how often in a row */
     int n_held_up;
     int64_t crowded_ns; /* its core is crowded until then; 0 = it is not */
-    int64_t running_ns; /* since when it runs, while crowded */
+    int64_t running_ns; /* start of its current run, while crowded */
 };
 
-/* Parts nobody has taken, and how many are taken at once: begin | end << 24 | span << 48. All in
- * one word, so that whoever takes some knows the span of the job they belong to. */
+/* Parts that no thread has taken, and how many to take at once: begin | end << 24 | span << 48.
+ * They share one word, so that a thread that takes some parts knows the span of the job they belong
+ * to. */
 struct share {
     _Alignas(LINE) _Atomic uint64_t left;
 };
@@ -78,7 +83,7 @@ static uint64_t share_word(uint64_t begin, uint64_t end, uint64_t span)
 }
 
 struct pool {
-    /* written by the caller for each job, read by whoever holds a part */
+    /* written by the caller for each job, read by threads that hold a part */
     _Alignas(LINE) void (*fn)(void *ctx, int begin, int end, int thread);
     void *ctx;
     atomic_int caller_cpu;
@@ -86,7 +91,7 @@ struct pool {
     _Atomic uint32_t n_asleep;
     atomic_bool closing;
     _Alignas(LINE) _Atomic uint32_t n_undone; /* parts not reported done; futex of the caller */
-    _Atomic int64_t caller_asleep;            /* since then; 0 = it is awake */
+    _Atomic int64_t caller_asleep;            /* since when the caller sleeps; 0 = it is awake */
     /* fixed after pool_open */
     _Alignas(LINE) int n_threads;
     int n_started; /* workers that run */
@@ -124,12 +129,13 @@ static void futex_wake(_Atomic uint32_t *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Waits until *word is not `seen`; false when the time to spin is over and it still is. */
+/* Waits until *word is not `seen`; false when spin_ns is over and it has not changed. */
 static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
 {
     if (spin_ns == 0) return atomic_load_explicit(word, memory_order_acquire) != seen;
     for (int64_t end = 0;;) {
-        /* Pauses take 1 to 140 cycles depending on the core, so the clock decides, rarely asked. */
+        /* A pause takes 1 to 140 cycles depending on the core, so the clock limits the spin;
+         * reading it is slow, so it is read rarely. */
         for (int i = 0; i < 32; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
             cpu_relax();
@@ -140,8 +146,8 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
     }
 }
 
-/* Takes a span of parts, about half of one where little is left: with short last spans threads end
- * together, but each part of them may cost more. */
+/* Takes a span of parts, or about half a span where few parts are left: short last spans let the
+ * threads end together, but each part of them may cost more. */
 static uint32_t take(_Atomic uint64_t *left, bool front, uint32_t *first)
 {
     uint64_t seen = atomic_load_explicit(left, memory_order_relaxed);
@@ -175,7 +181,7 @@ static void held_up(struct worker *w, int64_t since_ns)
     if (w->n_held_up >= IN_A_ROW) w->crowded_ns = now + CROWDED_NS;
 }
 
-/* On a crowded core: leaves it for a while when it is time. */
+/* On a crowded core: yields it for a while when it is time. */
 static void make_way(struct worker *w)
 {
     int64_t now = now_ns();
@@ -185,7 +191,7 @@ static void make_way(struct worker *w)
     w->running_ns = now_ns();
 }
 
-/* From the caller's core to another this thread may use. */
+/* Moves from the caller's core to another one that this thread may use. */
 static void move_away(int cpu)
 {
     cpu_set_t all, others;
@@ -204,7 +210,7 @@ static void run_parts(struct pool *p, int thread, struct worker *w)
         struct share *s = &p->shares[(thread + i) % p->n_threads];
         while ((n = take(&s->left, i == 0, &first))) {
             p->fn(p->ctx, (int)first, (int)(first + n), thread);
-            /* From here on the job may be over and the next one begun. */
+            /* The job may be over and the next one begun from here on. */
             bool last = atomic_fetch_sub(&p->n_undone, n) == n;
             int64_t since_ns = last ? atomic_load(&p->caller_asleep) : 0;
             if (since_ns) futex_wake(&p->n_undone, 1);
@@ -237,7 +243,7 @@ static void wait_done(struct pool *p)
     for (;;) {
         uint32_t left = atomic_load_explicit(&p->n_undone, memory_order_acquire);
         if (left == 0) return;
-        /* Every part that ends starts the time to spin again. */
+        /* Each part that ends restarts the spin time. */
         if (spin_while(&p->n_undone, left, spin_ns)) continue;
         atomic_store(&p->caller_asleep, now_ns());
         while ((left = atomic_load(&p->n_undone)) != 0) futex_wait(&p->n_undone, left);
@@ -297,7 +303,7 @@ int pool_n_threads(const struct pool *p)
 
 static int affinity_cpus(void)
 {
-    /* EINVAL: the kernel's set is larger than ours. */
+    /* EINVAL: the kernel's CPU set is larger than ours. */
     for (size_t n = 1024; n <= 1u << 20; n *= 2) {
         cpu_set_t *set = CPU_ALLOC(n);
         if (!set) break;
@@ -338,8 +344,8 @@ static long long group_quota(const char *mount, const char *group)
     return v[0] / v[1] + (v[0] % v[1] != 0);
 }
 
-/* The tightest quota of the group and all groups above it. A path of the host that is not mounted
- * here (cgroup v1 in a container) is skipped, and its mount's root is what counts. */
+/* The tightest quota of the group and its ancestors. A host path that is not mounted here (cgroup
+ * v1 in a container) is skipped, and the root of its mount applies. */
 static int group_cpus(int n_cpus, const char *mount, char *group)
 {
     for (;;) {
@@ -378,7 +384,7 @@ static int usable_cpus(void)
 
 static int start_workers(struct pool *p, struct err *e)
 {
-    /* Ctrl-C and window changes are the caller's business: workers inherit a full mask. */
+    /* Workers inherit a full signal mask: the caller handles Ctrl-C and window changes. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -410,7 +416,7 @@ int pool_open(struct pool **out, int n_threads, struct err *e)
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
     p->caller_cpu = -1;
-    /* With more threads than cores, whoever spins keeps from running the thread it waits for. */
+    /* With more threads than cores, a spinning thread blocks the thread that it waits for. */
     p->spin_ns = n_threads <= n_cpus ? SPIN_NS : 0;
     if (n_threads > 1) {
         p->shares = aligned_alloc(LINE, (size_t)n_threads * sizeof *p->shares);

@@ -3,8 +3,8 @@
  * Between jobs a worker spins for some tens of microseconds, then sleeps on a futex: decoding has
  * about a hundred short jobs per token, and a pool that only spins collapses as soon as a foreign
  * thread wants one of its cores. Every thread begins with a share of neighbouring parts, so that it
- * reads memory onwards, and who is done takes from others. So which thread runs which part changes
- * from run to run; jobs must not let the result depend on it. */
+ * reads memory sequentially; a thread that finishes early takes parts from others. So the thread
+ * that runs a part changes from run to run, and a job's result must not depend on it. */
 #ifndef RETAIN_BASE_POOL_H
 #define RETAIN_BASE_POOL_H
 
@@ -12,7 +12,7 @@
 
 struct pool;
 
-/* n_threads counts the caller, which works too; 0 = one per core this process may use. */
+/* n_threads counts the caller, which works too; 0 = one per core that this process may use. */
 int pool_open(struct pool **out, int n_threads, struct err *e);
 void pool_close(struct pool *p);
 
@@ -22,8 +22,8 @@ int pool_n_threads(const struct pool *p);
  * `thread` is in [0, pool_n_threads): an index into per-thread scratch. Not reentrant. */
 void pool_run(struct pool *p, int n_parts, void (*fn)(void *ctx, int part, int thread), void *ctx);
 
-/* The same for parts that are cheaper together: fn runs [begin, end), at most `span` parts.
- * n_parts: below 2^24; span: 1 … 65535. */
+/* The same for parts that are cheaper when run together: fn runs [begin, end), at most `span`
+ * parts. n_parts: below 2^24; span: 1 … 65535. */
 void pool_run_spans(struct pool *p, int n_parts, int span,
                     void (*fn)(void *ctx, int begin, int end, int thread), void *ctx);
 

@@ -1,5 +1,5 @@
-/* random: the project's one generator of random numbers, a hash (splitmix64): nothing has to be
- * kept or saved, and a resumed conversation draws the numbers it would have drawn. */
+/* random: the project's only random number generator, a hash (splitmix64). It has no state to keep
+ * or save, so a resumed conversation draws the same numbers as an uninterrupted one. */
 #ifndef RETAIN_BASE_RANDOM_H
 #define RETAIN_BASE_RANDOM_H
 

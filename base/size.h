@@ -1,4 +1,4 @@
-/* size: arithmetic on byte counts that may come from a file or a person. */
+/* size: arithmetic on byte counts that come from a file or the user. */
 #ifndef RETAIN_BASE_SIZE_H
 #define RETAIN_BASE_SIZE_H
 
@@ -21,7 +21,7 @@ static inline bool size_add(size_t a, size_t b, size_t *out)
     return false;
 }
 
-/* The next multiple of `align` (a power of two). Only for sizes that were checked before. */
+/* The next multiple of `align` (a power of two). Only for sizes that are already checked. */
 static inline size_t size_align(size_t n, size_t align)
 {
     return (n + align - 1) & ~(align - 1);

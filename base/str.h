@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL.
- * Running out of memory for a string ends in abort(): there is nothing a caller could do better. */
+/* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL. A
+ * string that runs out of memory calls abort(): no caller could recover. */
 struct str {
     char *data;
     size_t n;

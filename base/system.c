@@ -23,7 +23,8 @@ static int64_t read_number(const char *path)
     FILE *f = fopen(path, "re");
     if (!f) return -1;
     long long v = -1;
-    if (fscanf(f, "%lld", &v) != 1) v = -1; /* "max" in a cgroup without limit */
+    /* the file contains "max" when the cgroup has no limit */
+    if (fscanf(f, "%lld", &v) != 1) v = -1;
     fclose(f);
     return v;
 }

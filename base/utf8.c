@@ -8,7 +8,8 @@ int utf8_length(const char *s, size_t n)
     if (b[0] < 0x80) return 1;
     if (b[0] < 0xC2 || b[0] > 0xF4) return -1;
     int length = b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
-    /* The second byte's range excludes overlong forms, surrogates and what is beyond U+10FFFF. */
+    /* The second byte's range excludes overlong forms, surrogates and code points beyond
+     * U+10FFFF. */
     unsigned char low = b[0] == 0xE0 ? 0xA0 : b[0] == 0xF0 ? 0x90 : 0x80;
     unsigned char high = b[0] == 0xED ? 0x9F : b[0] == 0xF4 ? 0x8F : 0xBF;
     for (int i = 1; i < length; i++, low = 0x80, high = 0xBF) {
@@ -67,7 +68,7 @@ size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, c
     return written;
 }
 
-/* Controls of both kinds, and what changes the direction in which others are shown. */
+/* Characters that a terminal acts on: C0 and C1 controls, and controls of the text direction. */
 static bool obeyed(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x200E && c <= 0x200F) ||

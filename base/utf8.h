@@ -1,4 +1,4 @@
-/* utf8: where characters begin and end in bytes that may be anything. */
+/* utf8: finds characters in arbitrary bytes. */
 #ifndef RETAIN_BASE_UTF8_H
 #define RETAIN_BASE_UTF8_H
 
@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character at s, of which n > 0 bytes are there (Unicode 15, table 3-7):
+/* The character at s, of which n > 0 bytes are available (Unicode 15, table 3-7):
  *   1 … 4   its length
- *   0       it is cut off by n, so far it is valid
+ *   0       it is cut off after n bytes, valid so far
  *   -k      the first k bytes can't be part of any character */
 int utf8_length(const char *s, size_t n);
 
@@ -19,15 +19,16 @@ uint32_t utf8_decode(const char *s, int length);
 int utf8_encode(uint32_t c, char *out);
 
 /* Joins bytes to whole characters while streaming: feed bytes, get the longest prefix that ends at
- * a character border. Invalid bytes come out as U+FFFD once they cannot become valid. */
+ * a character border. Invalid bytes are replaced by U+FFFD as soon as they cannot become valid. */
 struct utf8_join {
     char pending[4];
     int n;
 };
-/* out must hold 3 * (n + 4) bytes; returns the bytes written. flush: nothing more will come. */
+/* out must hold 3 * (n + 4) bytes; returns the bytes written. flush: no more bytes will follow. */
 size_t utf8_join(struct utf8_join *j, const char *bytes, size_t n, bool flush, char *out);
 
-/* A name out of a file, for messages: as much of it as fits, and nothing that a terminal obeys. */
+/* A name from a file, for use in messages: truncated to fit, with no character that a terminal acts
+ * on. */
 struct utf8_shown {
     char text[96];
 };

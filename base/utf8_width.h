@@ -1,7 +1,7 @@
-/* utf8: characters on a screen: code points out of bytes, and how many columns one takes.
+/* utf8_width: characters on a screen: code points, and how many columns each takes.
  *
- * Widths are libc's, because ncurses uses them: any other table would put the cursor elsewhere than
- * the terminal does. They depend on LC_CTYPE, so setlocale comes first. */
+ * The widths are libc's, because ncurses uses them: with any other table the cursor would be in a
+ * different column than on the terminal. They depend on LC_CTYPE, so call setlocale first. */
 #ifndef RETAIN_BASE_UTF8_WIDTH_H
 #define RETAIN_BASE_UTF8_WIDTH_H
 
@@ -21,8 +21,8 @@ int utf8_next(const char *s, size_t n, uint32_t *cp);
 size_t utf8_before(const char *s, size_t n, size_t at);
 size_t utf8_after(const char *s, size_t n, size_t at);
 
-/* Columns: 0 for marks that join the character before them, 1, or 2. What libc does not know is 1:
- * it is drawn as a replacement. */
+/* Columns: 0 for marks that join the character before them, 1, or 2. Characters unknown to libc
+ * have width 1: they are drawn as a replacement. */
 int utf8_width(uint32_t cp);
 bool utf8_known(uint32_t cp); /* libc has a width for it */
 

@@ -1,4 +1,4 @@
-/* Conversations: their names, their list, their state. */
+/* Conversations: their names, list and state. */
 #include "store/store.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static struct db_row title_row(int64_t id)
     return (struct db_row){.table = "conversation", .key = {id}};
 }
 
-/* A sealed title column holds name, NUL, title. A damaged one hides no conversation. */
+/* A sealed title column holds name, NUL, title. A damaged label must not hide the conversation. */
 static void open_label(struct store *s, sqlite3_stmt *q, struct store_conversation *c)
 {
     struct str buffer = {0};
@@ -42,7 +42,7 @@ void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_convers
         open_label(s, q, c);
     } else {
         copy_column(q, 1, c->name);
-        c->name[strcspn(c->name, "\n")] = 0; /* of a deleted one */
+        c->name[strcspn(c->name, "\n")] = 0; /* the name of a deleted one */
         copy_column(q, 2, c->title);
     }
     c->created_ms = sqlite3_column_int64(q, 3);
@@ -54,7 +54,7 @@ void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_convers
     c->has_tags = sqlite3_column_int(q, 9);
 }
 
-/* 1 = a row, which is read; 0 = none. */
+/* 1 = a row, read into *out; 0 = none. */
 static int read_one(struct store *s, sqlite3_stmt *q, struct store_conversation *out,
                     const char *doing, struct err *e)
 {
@@ -117,8 +117,8 @@ static int taken(const char *name, struct err *e)
     return err_set(e, ERR_USAGE, "there is a conversation '%s' already; choose another name", name);
 }
 
-/* Where names cannot be compared: doubles the number until one is free, then looks for the lowest
- * between that and the last that was taken. */
+/* For stores where names cannot be compared: doubles the number until one is free, then searches
+ * for the lowest free one above the last number taken. */
 static int new_sealed_name(struct store *s, char out[STORE_NAME_MAX], struct err *e)
 {
     struct store_conversation c;
@@ -242,7 +242,7 @@ int store_conversation_list(struct store *s,
     return rc;
 }
 
-/* Changes one conversation's row; none changed = there is no such conversation. */
+/* Changes one conversation's row; no changed row = the conversation does not exist. */
 static int run_on_one(struct store *s, sqlite3_stmt *q, int64_t id, const char *doing,
                       struct err *e)
 {
@@ -254,7 +254,7 @@ static int run_on_one(struct store *s, sqlite3_stmt *q, int64_t id, const char *
                    doing, (long long)id);
 }
 
-/* Inside a transaction: another name, in the column that is looked up, the label and the index. */
+/* Inside a transaction: sets the name in the lookup column, the label and the index. */
 static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *name,
                     const char *doing, struct err *e)
 {
@@ -332,7 +332,7 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
     return db_leave(s, own, rc, doing, e);
 }
 
-/* The longest deleted one; 0 = none before that time. */
+/* The conversation that was deleted first; 0 = none before that time. */
 static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t before_ms, int64_t *id,
                          const char *doing, struct err *e)
 {
@@ -349,7 +349,7 @@ static int purge_one(struct store *s, int64_t id, const char *doing, struct err 
     int rc = db_search_cut(s, id, 0, DB_SEARCH_NAME, doing, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, id);
-    return run_on_one(s, q, id, doing, e); /* the rows of all other tables go with it */
+    return run_on_one(s, q, id, doing, e); /* the rows of all other tables are deleted with it */
 }
 
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e)
@@ -387,7 +387,7 @@ int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
         rc = db_leave(s, own, rc, doing, e);
     }
     sqlite3_finalize(q);
-    /* Gives the space back to the disk. They are gone either way. */
+    /* Returns the space to the disk; the rows are deleted even if that fails. */
     if (rc == 0 && own && *n) store_give_back(s, 0);
     return rc;
 }
@@ -423,7 +423,7 @@ int store_state_get(struct store *s, int64_t conversation, char **out, struct er
         db_conversation_name(s, conversation, name);
         return err_set(e, ERR_FORMAT,
                        "the saved state of conversation '%s' in %s is damaged (its checksum is "
-                       "wrong); the text is kept apart from it",
+                       "wrong); its text is stored separately",
                        name, s->shown);
     }
     return *out ? 0 : err_set(e, ERR_FAIL, "%s: out of memory", doing);

@@ -14,7 +14,7 @@ static const char *const statements[DB_STATEMENTS] = {
                      "size = ?2, mtime_ns = ?3, inode = ?4, digest = ?5, parts = ?6",
     [DB_CONVERSATION_ADD] = "INSERT INTO conversation (name, created_ms, updated_ms) "
                             "VALUES (?1, ?2, ?2)",
-    /* Longer ones are not ours: their number may not fit. */
+    /* Longer names are not generated ones: their number may not fit. */
     [DB_CONVERSATION_NUMBER] = "SELECT max(CAST(substr(name, 6) AS INTEGER)) FROM conversation "
                                "WHERE name >= 'chat-' AND name < 'chat.' AND length(name) <= 14",
     [DB_CONVERSATION_BY_ID] = DB_CONVERSATION_COLUMNS "WHERE id = ?1",
@@ -22,7 +22,7 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_CONVERSATION_LATEST] = DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL "
                                                        "ORDER BY updated_ms DESC, id DESC LIMIT 1",
     [DB_CONVERSATION_RENAME] = "UPDATE conversation SET name = ?2 WHERE id = ?1",
-    /* A deleted one's name is free again: its own gets what no name may hold. */
+    /* Deleting frees the name: the deleted row gets a name that no conversation may have. */
     [DB_CONVERSATION_DELETE] = "UPDATE conversation SET deleted_ms = ?2, "
                                "name = name || char(10) || id WHERE id = ?1 AND deleted_ms IS NULL",
     [DB_CONVERSATION_DELETED] = DB_CONVERSATION_COLUMNS
@@ -35,7 +35,8 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_CONVERSATION_TITLE] = "UPDATE conversation SET title = ?2 WHERE id = ?1",
     [DB_CONVERSATION_RECOUNT] = "UPDATE conversation SET n_messages = ?2, n_turns = ?3, "
                                 "n_tokens = ?4 WHERE id = ?1",
-    /* What was said last is the latest, even when the clock was put back since the one before. */
+    /* The conversation that was spoken in last is the newest, even when the clock was set back in
+     * between. */
     [DB_CONVERSATION_SPOKEN] =
         "UPDATE conversation SET n_messages = n_messages + 1, n_turns = n_turns + ?2, "
         "n_tokens = n_tokens + ?3, updated_ms = max(?4, CASE WHEN ?5 THEN 1 + coalesce((SELECT "
@@ -73,7 +74,7 @@ static const char *const statements[DB_STATEMENTS] = {
                           "VALUES (?1, ?2, ?3, ?4) ON CONFLICT (conversation, seq) "
                           "DO UPDATE SET n_run = ?3, digest = ?4",
     [DB_CHECKPOINT_FORGET] = "DELETE FROM checkpoint WHERE conversation = ?1 AND seq < ?2",
-    /* What the policy remembered is needed from the oldest checkpoint on. */
+    /* The policy's state is needed from the oldest checkpoint on. */
     [DB_MEMORY_FORGET] = "DELETE FROM segment WHERE conversation = ?1 AND kind = 2 AND seq < "
                          "(SELECT max(seq) FROM segment WHERE conversation = ?1 AND kind = 2 AND "
                          "seq <= ?2)",
@@ -95,23 +96,23 @@ int db_error(struct store *s, const char *doing, struct err *e)
     int code = sqlite3_extended_errcode(s->db);
     int system = sqlite3_system_errno(s->db);
     int kind = code & 0xff;
-    /* A full disk shows as an I/O error where SQLite extends its shared-memory file or syncs. */
+    /* A full disk appears as an I/O error when SQLite extends its shared-memory file or syncs. */
     if (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)) kind = SQLITE_FULL;
     switch (kind) {
     case SQLITE_FULL:
         return err_set(e, ERR_FAIL,
-                       "%s: the disk is full (%s); nothing already saved was lost; free some space "
-                       "and say it again",
+                       "%s: the disk is full (%s); everything saved so far is safe; free some "
+                       "space and send it again",
                        doing, s->shown);
     case SQLITE_IOERR:
         return err_set(e, ERR_FAIL,
-                       "%s: reading or writing %s failed: %s (SQLite code %d); nothing already "
-                       "saved was given up; check the disk and try again",
+                       "%s: reading or writing %s failed: %s (SQLite code %d); everything saved so "
+                       "far was kept; check the disk and try again",
                        doing, s->shown, system ? strerror(system) : "I/O error", code);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return err_set(e, ERR_FAIL,
-                       "%s: another program has kept %s busy for 5 seconds; close it and try again",
+                       "%s: another program has locked %s for 5 seconds; close it and try again",
                        doing, s->shown);
     case SQLITE_NOTADB:
         return err_set(e, ERR_FORMAT,
@@ -135,7 +136,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
                        "with --db FILE",
                        doing, s->shown, system ? strerror(system) : sqlite3_errmsg(s->db));
     case SQLITE_TOOBIG:
-        return err_set(e, ERR_FAIL, "%s: one item is larger than SQLite takes (%d bytes)", doing,
+        return err_set(e, ERR_FAIL, "%s: one item exceeds SQLite's limit (%d bytes)", doing,
                        sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1));
     case SQLITE_NOMEM: return err_set(e, ERR_FAIL, "%s: out of memory", doing);
     default: break;
@@ -145,7 +146,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
                        "%s: the conversation does not exist; was it deleted in another window?",
                        doing);
     if (kind == SQLITE_CONSTRAINT)
-        return err_set(e, ERR_FAIL, "%s: it is saved already (%s)", doing, sqlite3_errmsg(s->db));
+        return err_set(e, ERR_FAIL, "%s: already saved (%s)", doing, sqlite3_errmsg(s->db));
     return err_set(e, ERR_FAIL, "%s: %s: %s (SQLite code %d)", doing, s->shown,
                    sqlite3_errmsg(s->db), code);
 }
@@ -170,7 +171,8 @@ int db_prepare_all(struct store *s, struct err *e)
         int rc = sqlite3_prepare_v3(s->db, statements[i], -1, SQLITE_PREPARE_PERSISTENT,
                                     &s->statements[i], NULL);
         if (rc == SQLITE_OK) continue;
-        if ((rc & 0xff) == SQLITE_ERROR) /* "no such table": our mark, but not our tables */
+        /* "no such table": our application id, but not our tables */
+        if ((rc & 0xff) == SQLITE_ERROR)
             return err_set(e, ERR_FORMAT, "%s is damaged: %s; choose another with --db FILE",
                            s->shown, sqlite3_errmsg(s->db));
         return db_error(s, "opening the saved conversations", e);
@@ -216,10 +218,10 @@ int db_enter(struct store *s, bool *own, const char *doing, struct err *e)
 {
     bool open = !sqlite3_get_autocommit(s->db);
     *own = false;
-    /* After some errors SQLite ends the transaction itself. What the caller still adds must not be
-     * kept then: it would be half a turn. */
+    /* After some errors SQLite ends the transaction itself. Later writes of the same turn must then
+     * fail: half a turn would be kept otherwise. */
     if (s->in_transaction && !open)
-        return err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+        return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     if (open) return 0;
     int rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
     *own = rc == 0;
@@ -270,9 +272,9 @@ void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row)
     crypto_generichash_final(&h, out, STORE_DIGEST_BYTES);
 }
 
-/* Words of a block are folded into eight numbers: each is added to another's, so that a change of
- * one always shows, and its halves are multiplied under a key of its own place, so that other
- * changes go unnoticed about once in 2^64 (XXH3's step). Words past the end count as 0. */
+/* The words of a block are folded into eight numbers. Each word is added to another's number, so
+ * that a single change always shows; its halves are multiplied under a key of its place, so that
+ * other changes are missed about once in 2^64 (XXH3's step). Words past the end count as 0. */
 #define SUM_BLOCK 4096
 #define SUM_KEY   0x9e3779b97f4a7c15u
 

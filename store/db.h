@@ -1,6 +1,6 @@
-/* db: what the store's own files share: the connection, its statements, errors and row digests.
+/* db: what the store's files share: the connection, its statements, errors and row digests.
  *
- * Errors are made from SQLite's code at once, before a reset forgets it; `doing` names the action
+ * Errors are made from SQLite's code at once, because a reset clears it; `doing` names the action
  * ("saving the message"). Only store/ includes this. */
 #ifndef RETAIN_STORE_DB_H
 #define RETAIN_STORE_DB_H
@@ -14,8 +14,8 @@
 #include "base/str.h"
 #include "store/store.h"
 
-/* Statements that are prepared once, when the store is opened. Walks prepare their own, so that a
- * callback may call any function of the store. */
+/* Statements that are prepared once, when the store is opened. Walks prepare a separate statement
+ * each, so that a callback may call any function of the store. */
 enum db_statement {
     DB_MODEL_FIND,
     DB_MODEL_PARTS,
@@ -65,32 +65,32 @@ enum db_statement {
 struct store {
     sqlite3 *db;
     char *path;
-    const char *shown;    /* into path: its end, as much as fits into an error line */
+    const char *shown;    /* points into path: its end, short enough for an error line */
     int lock_fd;          /* of "FILE.lock"; -1 until the first store_lock */
-    int64_t held[16];     /* conversations that are locked; 0 = none */
-    bool in_transaction;  /* between store_begin and its end */
+    int64_t held[16];     /* conversations that this store has locked; 0 = none */
+    bool in_transaction;  /* between store_begin and store_commit or store_rollback */
     uint8_t *key;         /* in locked memory; NULL = not encrypted */
-    struct str sealed[3]; /* columns on their way to the disk */
-    sqlite3_blob *blob;   /* what store_blob_read reads from; NULL = none is open */
+    struct str sealed[3]; /* sealed columns, waiting to be written */
+    sqlite3_blob *blob;   /* the blob that store_blob_read reads from; NULL = none is open */
     sqlite3_stmt *statements[DB_STATEMENTS];
 };
 
 /* ---- schema (schema.c) ----------------------------------------------------------------------- */
 
-/* Checks whose file it is, then brings it to the newest version. */
+/* Checks that the file is ours, then migrates it to the newest version. */
 int db_schema_open(struct store *s, struct err *e);
 
 /* ---- statements (db.c) ----------------------------------------------------------------------- */
 
 int db_exec(struct store *s, const char *sql, const char *doing, struct err *e);
 int db_prepare_all(struct store *s, struct err *e);
-/* A statement of its own for a walk; end it with sqlite3_finalize. */
+/* A separate statement for a walk; end it with sqlite3_finalize. */
 int db_prepare(struct store *s, const char *sql, sqlite3_stmt **out, const char *doing,
                struct err *e);
 
 /* 1 = a row, 0 = done (and reset), negative = error (and reset). */
 int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
-/* Steps a statement that gives no rows; bound pointers are let go. */
+/* Steps a statement that gives no rows; releases bound pointers. */
 int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 void db_reset(sqlite3_stmt *q);
 
@@ -99,11 +99,11 @@ void db_reset(sqlite3_stmt *q);
 int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n);
 int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n);
 
-/* What SQLite just answered, as one line for a person. */
+/* SQLite's last error as one line for the user. */
 int db_error(struct store *s, const char *doing, struct err *e);
 
-/* Functions that change several rows: all or nothing, inside the caller's transaction or in one of
- * their own. */
+/* For functions that change several rows: all or nothing, inside the caller's transaction or in a
+ * new one (*own). */
 int db_enter(struct store *s, bool *own, const char *doing, struct err *e);
 int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e);
 
@@ -111,7 +111,8 @@ int64_t db_now_ms(void);
 
 /* ---- row digests (db.c) ---------------------------------------------------------------------- */
 
-/* What a row's digest covers: its table and key too, so that a row in the wrong place is found. */
+/* What a row's digest covers. The table and the key are included, so that a row in the wrong place
+ * is found. */
 struct db_row {
     const char *table;
     int64_t key[4]; /* conversation first; unused ones 0 */
@@ -119,53 +120,56 @@ struct db_row {
     size_t n_bytes, n_more;
 };
 
-/* The table's name, the keys and two lengths: what digest and sealing begin with. */
+/* The table's name, the keys and two lengths: both digests and sealing begin with these. */
 #define DB_HEAD_BYTES (16 + 4 * 8 + 2 * 8)
 void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row);
 void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row);
 /* Whether column i of the current row of q is this digest. */
 bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row);
 
-/* The same for bytes by the hundred megabytes, five times as fast: finds accidents, not forgers. */
+/* The same for hundreds of megabytes, five times as fast: detects accidents, not forgery. */
 #define DB_SUM_BYTES 24
 void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row);
 
-/* The name for messages, or the number when it can't be read (conversation.c). */
+/* The name for messages, or the number when the name can't be read (conversation.c). */
 void db_conversation_name(struct store *s, int64_t conversation, char out[STORE_NAME_MAX]);
 
 /* ---- encryption (secret.c) ------------------------------------------------------------------- */
 
-/* After the schema: makes, asks for or does without a key. */
+/* Call after db_schema_open: makes a key, asks for the passphrase, or does nothing when no
+ * encryption is used. */
 int db_secret_open(struct store *s, const struct store_key *k, struct err *e);
 void db_secret_close(struct store *s);
 
-/* What is written in place of n bytes: themselves, or sealed and kept in s->sealed[column] until
- * the next call. The row's key is part of what is authenticated, its bytes are not looked at. */
+/* The bytes to write in place of n bytes: the bytes themselves, or sealed ones that are kept in
+ * s->sealed[column] until the next call. The row's table and key are authenticated too; its bytes
+ * are not read. */
 struct db_part {
     const void *p;
     size_t n;
 };
 struct db_part db_seal(struct store *s, const struct db_row *row, int column, const void *bytes,
                        size_t n);
-/* The other way, in place; n_out <= n. false = damaged. On any thread. */
+/* The reverse, in place; n_out <= n. false = damaged. Callable from any thread. */
 bool db_unseal(const struct store *s, const struct db_row *row, int column, void *bytes, size_t n,
                struct db_part *out);
-/* The same for bytes that may not be changed: opened in `buffer`, or as they are. */
+/* The same for read-only bytes: opened into `buffer`, or returned as they are. */
 bool db_open(const struct store *s, const struct db_row *row, int column, const void *bytes,
              size_t n, struct str *buffer, struct db_part *out);
 size_t db_sealed_extra(const struct store *s); /* bytes that sealing adds */
 
-/* The column that a name is looked up by: itself, or its keyed hash. */
+/* The value that a name is looked up by: the name itself, or its keyed hash. */
 void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MAX]);
 
 /* ---- search (search.c) ----------------------------------------------------------------------- */
 
 #define DB_SEARCH_NAME UINT32_MAX /* the "seq" of a conversation's name */
 
-/* Adds to the index. A damaged index is no reason not to save a message: compact makes it anew. */
+/* Adds to the index. A damaged index must not prevent saving a message: compact rebuilds the
+ * index. */
 int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char *text, size_t n,
                   const char *doing, struct err *e);
-/* Takes out what has seq_min <= seq <= seq_max. */
+/* Removes entries with seq_min <= seq <= seq_max. */
 int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
                   const char *doing, struct err *e);
 int db_search_check(struct store *s, struct err *e);
@@ -176,15 +180,15 @@ int db_search_rebuild(struct store *s, struct err *e);
 #define DB_CONVERSATION_COLUMNS                                                        \
     "SELECT id, name, title, created_ms, updated_ms, n_turns, n_tokens, cache_bytes, " \
     "deleted_ms, EXISTS (SELECT 1 FROM tag WHERE conversation = id) FROM conversation "
-/* Name and title of a row of those, and the rest. */
+/* Fills c from a row of DB_CONVERSATION_COLUMNS, with its name and title. */
 void db_conversation_read(struct store *s, sqlite3_stmt *q, struct store_conversation *c);
 int db_conversation_by_id(struct store *s, int64_t id, struct store_conversation *out,
                           const char *doing, struct err *e);
-/* All rows of such a statement; the callback as in store_conversation_list. */
+/* Walks all rows of such a statement; the callback is as in store_conversation_list. */
 int db_conversation_walk(struct store *s, sqlite3_stmt *q,
                          int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                          const char *doing, struct err *e);
-/* Name or title changed. */
+/* Updates the label after the name or title changed. */
 int db_conversation_label(struct store *s, int64_t id, const char *name, const char *title,
                           const char *doing, struct err *e);
 
@@ -192,9 +196,9 @@ int db_conversation_label(struct store *s, int64_t id, const char *name, const c
 
 /* 1 to STORE_NAME_MAX - 1 bytes of UTF-8 without control characters. */
 bool db_name_valid(const char *name);
-/* The first line with something on it, without control characters, at most about 60 columns. */
+/* The first line that is not blank, without control characters, at most about 60 columns. */
 void db_title(char out[STORE_NAME_MAX], const char *text, size_t n);
-/* One character of UTF-8: its bytes, 0 when it is none. */
+/* One UTF-8 character: its bytes, 0 when it is invalid. */
 size_t db_character(const char *text, size_t n, uint32_t *out);
 
 #endif

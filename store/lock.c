@@ -1,8 +1,8 @@
 /* One writer per conversation: an open-file-description lock on byte `id` of "FILE.lock".
  *
- * Such a lock belongs to the descriptor, so it ends with the process however that ends, and two
- * stores in one process exclude each other as well. The file is empty and stays: removing it would
- * let two processes lock two different files of the same name. */
+ * Such a lock belongs to the descriptor, so it ends with the process however the process ends, and
+ * two stores in one process exclude each other as well. The file is empty and is never removed:
+ * otherwise two processes could lock two different files of the same name. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -65,11 +65,10 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
     int why = errno;
     db_conversation_name(s, conversation, name);
     if (why == EAGAIN || why == EACCES)
-        return err_set(
-            e, ERR_FAIL,
-            "conversation '%s' is open in another retain; close it there, look at it with "
-            "--read-only, or go on in a new one with --new",
-            name);
+        return err_set(e, ERR_FAIL,
+                       "conversation '%s' is open in another retain; close it there, view it with "
+                       "--read-only, or start a new one with --new",
+                       name);
     return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s", name, s->shown,
                    strerror(why));
 }

@@ -1,9 +1,9 @@
-/* The tables, and how an older file becomes a newer one.
+/* The tables, and the migrations of older files.
  *
- * Digests come before the large column, so that reading them never follows an overflow chain.
- * Nothing of the saved cache is ever rewritten: `segment` is a log of what came and what went, and
- * its bytes are in `blob`, so that branches of a conversation share them; the trigger is their
- * reference count. Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
+ * Digests come before the large column, so that reading them never follows an overflow chain. The
+ * saved cache is never rewritten: `segment` is a log of units added and units evicted. The bytes
+ * are in `blob`, so that branches of a conversation share them; a trigger counts the references.
+ * Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
 #include "store/db.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static const char *const migrations[] = {
     "CREATE TABLE model ("
     " path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,"
     " inode INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID;"
-    /* AUTOINCREMENT: an id is in lock bytes and digests and must not be used twice. */
+    /* AUTOINCREMENT: an id is used in lock bytes and digests and must not be reused. */
     "CREATE TABLE conversation ("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " title TEXT NOT NULL DEFAULT '', created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"
@@ -39,13 +39,13 @@ static const char *const migrations[] = {
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, units BLOB NOT NULL,"
     " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;"
-    /* One row for each segment; a NULL bitmap means that everything is alive. */
+    /* One row for each segment; a NULL bitmap means that all units are alive. */
     "CREATE TABLE retained ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " layer INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL, bitmap BLOB,"
     " PRIMARY KEY (conversation, layer, seq)) WITHOUT ROWID;",
-    /* to version 2: a log instead of bitmaps (caches are dropped: the text is read again once),
-     * checkpoints, deleting that can be undone, full-text search, a key */
+    /* to version 2: a log instead of bitmaps (saved caches are dropped: the text is replayed once),
+     * checkpoints, deletion that can be undone, full-text search, a key */
     "DROP TABLE retained; DROP TABLE segment;"
     "UPDATE tail SET units = NULL, units_digest = NULL;"
     "UPDATE conversation SET cache_bytes = 0;"
@@ -71,7 +71,7 @@ static const char *const migrations[] = {
     " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
     "INSERT INTO search (rowid, text) SELECT conversation << 32 | seq, text FROM message;"
     "INSERT INTO search (rowid, text) SELECT id << 32 | 4294967295, name FROM conversation;",
-    /* to version 3: tags; what the policy remembered is kept for every checkpoint (kind 2) */
+    /* to version 3: tags; the policy's state is kept for every checkpoint (kind 2) */
     "CREATE TABLE tag ("
     " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
     " name TEXT NOT NULL, label BLOB NOT NULL, digest BLOB NOT NULL,"
@@ -80,7 +80,7 @@ static const char *const migrations[] = {
     "CREATE INDEX segment_memory ON segment (conversation, seq) WHERE kind = 2;",
     /* to version 4: model files are compared part by part, by many threads */
     "ALTER TABLE model ADD COLUMN parts BLOB;",
-    /* to version 5: what an answer was drawn with; NULL = not known */
+    /* to version 5: the sampling settings of an answer; NULL = not known */
     "ALTER TABLE message ADD COLUMN settings TEXT;",
 };
 
@@ -100,7 +100,7 @@ static int query_int(struct store *s, const char *sql, int *out, struct err *e)
     return rc;
 }
 
-/* Ours, or so new that it has nothing in it. */
+/* The file is ours, or new and empty. */
 static int check_owner(struct store *s, int *version, struct err *e)
 {
     int id, n_tables = 0;
@@ -128,7 +128,7 @@ static int migrate(struct store *s, struct err *e)
     int version;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    rc = check_owner(s, &version, e); /* again: another process may have been faster */
+    rc = check_owner(s, &version, e); /* again: another process may have migrated it meanwhile */
     for (int i = version; rc == 0 && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
     if (rc == 0) {
         char sql[128];
@@ -139,7 +139,7 @@ static int migrate(struct store *s, struct err *e)
     return db_leave(s, own, rc, doing, e);
 }
 
-/* journal_mode answers with the mode that it then is. */
+/* journal_mode returns the resulting mode. */
 static int use_wal(struct store *s, struct err *e)
 {
     static const char doing[] = "opening the saved conversations";
@@ -163,7 +163,7 @@ int db_schema_open(struct store *s, struct err *e)
 {
     int version;
     int rc = check_owner(s, &version, e);
-    /* Only a file without tables can be told to give space back; on others this does nothing. */
+    /* auto_vacuum can only be set on a file without tables; on others this has no effect. */
     if (rc == 0)
         rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "opening the saved conversations", e);
     if (rc == 0) rc = use_wal(s, e);

@@ -1,8 +1,9 @@
-/* Search: an FTS5 index over messages and names. It is made from them and never the truth: when it
- * is damaged, what was said is still saved, and compact makes it anew.
+/* Search: an FTS5 index over messages and names. It is derived from them and never the truth: when
+ * it is damaged, the messages are still saved, and compact rebuilds it.
  *
- * Encrypted stores have no index, since it would hold every word. They are read through, as is
- * every store for a text that the index has no words for: scripts without spaces, signs. */
+ * Encrypted stores have no index, since it would hold every word: their messages are read one by
+ * one. So is every store for a query that the index cannot answer: scripts without spaces,
+ * punctuation. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #define WORDS_MAX   16
 #define STX         "\x02"
 #define ETX         "\x03"
-#define SNIPPET_MAX 120 /* bytes around what was found, when reading through */
+#define SNIPPET_MAX 120 /* bytes of context around a match, when messages are read one by one */
 
 static const char searching[] = "searching the conversations";
 
@@ -24,7 +25,7 @@ static int64_t rowid(int64_t conversation, int64_t seq)
     return (int64_t)((uint64_t)conversation << 32 | (uint64_t)seq);
 }
 
-/* Runs a change of the index; its own damage is let pass. */
+/* Runs a change of the index; ignores damage of the index itself. */
 static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
 {
     struct err ignored;
@@ -46,7 +47,7 @@ int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char
     sqlite3_bind_int64(q, 1, rowid(conversation, seq));
     if (db_bind_text(q, 2, text, n) == SQLITE_OK) return change(s, q, doing, e);
     db_reset(q);
-    return 0; /* longer than SQLite takes: the message itself will say so */
+    return 0; /* longer than SQLite accepts: saving the message will report it */
 }
 
 int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
@@ -70,14 +71,13 @@ int db_search_check(struct store *s, struct err *e)
     }
     return err_set(
         e, ERR_FORMAT,
-        "the search index of %s is damaged; `retain compact` makes it anew, nothing that "
-        "was said is lost",
+        "the search index of %s is damaged; `retain compact` rebuilds it; no message is lost",
         s->shown);
 }
 
 int db_search_rebuild(struct store *s, struct err *e)
 {
-    static const char doing[] = "making the search index anew";
+    static const char doing[] = "rebuilding the search index";
     if (s->key) return 0;
     return db_exec(s,
                    "DROP TABLE IF EXISTS search;"
@@ -99,10 +99,10 @@ struct words {
         size_t n;
     } at[WORDS_MAX];
     int n;
-    bool indexed; /* the index knows such words */
+    bool indexed; /* the index contains such words */
 };
 
-/* Words of letters and digits of alphabets; others are found by reading. */
+/* Words of letters and digits of alphabets; others are found by reading the messages. */
 static bool is_indexed(const char *text, size_t n)
 {
     bool any = false;
@@ -151,7 +151,7 @@ struct walk {
     struct err *e;
 };
 
-/* 1 = w->conversation is number `id` and can be shown. */
+/* 1 = w->conversation is now number `id` and may be shown. */
 static int turn_to(struct walk *w, int64_t id)
 {
     if (w->conversation.id == id) return w->conversation.deleted_ms == 0;
@@ -173,7 +173,7 @@ static int hit(struct walk *w, int64_t seq, const char *snippet)
         if (rc < 0) return rc;
         if (rc > 0) {
             int role = sqlite3_column_int(q, 0);
-            /* the row's checksum is not looked at here: that is `retain check`'s */
+            /* the row's checksum is not checked here: `retain check` does that */
             if (role >= STORE_SYSTEM && role <= STORE_ASSISTANT) h.role = (enum store_role)role;
             h.created_ms = sqlite3_column_int64(q, 1);
             db_reset(q);
@@ -204,7 +204,7 @@ static int search_index(struct walk *w, const struct words *words)
     return rc;
 }
 
-/* ---- reading through ------------------------------------------------------------------------- */
+/* ---- reading all messages -------------------------------------------------------------------- */
 
 struct scan {
     struct walk *w;
@@ -217,7 +217,7 @@ static unsigned char lower(char c)
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Where a word stands in a text, small and capital letters alike; SIZE_MAX = nowhere. */
+/* The offset of a word in a text, ignoring case; SIZE_MAX = not found. */
 static size_t find(const char *text, size_t n, const char *word, size_t n_word)
 {
     for (size_t i = 0; i + n_word <= n; i++) {
@@ -249,7 +249,7 @@ static void cut_snippet(const char *text, size_t n, size_t at, size_t n_word, st
     if (to < n) str_puts(out, "…");
 }
 
-/* Does the text hold all words? Then the snippet is of the first. */
+/* Does the text contain all words? If so, makes the snippet around the first word. */
 static bool holds(struct scan *scan, const char *text, size_t n)
 {
     size_t first = SIZE_MAX;
@@ -284,7 +284,7 @@ int store_search(struct store *s, const char *text,
     struct words words;
     struct walk w = {.s = s, .each = each, .ctx = ctx, .e = e};
     split(text, &words);
-    if (words.n == 0) return err_set(e, ERR_USAGE, "there is nothing to search for");
+    if (words.n == 0) return err_set(e, ERR_USAGE, "nothing to search for: the query has no words");
     if (words.indexed && !s->key) return search_index(&w, &words);
     struct scan scan = {&w, &words, {0}};
     int rc = store_conversation_list(s, scan_conversation, &scan, e);

@@ -1,9 +1,9 @@
-/* Encryption at rest. A random key seals what is written; the passphrase only seals that key, so
- * that it can be changed without touching anything else. Digests are made of what is on the disk:
- * damage is found without the passphrase, and no digest tells anything of a text.
+/* Encryption at rest. A random key seals the data; the passphrase only seals that key, so that the
+ * passphrase can be changed without rewriting anything. Digests are made of the bytes on the disk:
+ * damage is found without the passphrase, and no digest reveals anything about a text.
  *
- * A sealed column is nonce, ciphertext, tag. Nonces are random (24 bytes: no collisions to fear);
- * table, keys and column are authenticated with it, so that rows cannot be exchanged. */
+ * A sealed column is nonce, ciphertext, tag. Nonces are random (24 bytes: collisions are not a
+ * concern); table, keys and column are authenticated too, so that rows cannot be exchanged. */
 #include "store/db.h"
 
 #include <sodium.h>
@@ -13,7 +13,7 @@
 #define NONCE_BYTES crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
 #define TAG_BYTES   crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define SALT_BYTES  crypto_pwhash_SALTBYTES
-/* What libsodium advises for keys that guard files: a quarter of a second and 256 MiB. */
+/* libsodium's recommendation for keys that guard files: a quarter of a second and 256 MiB. */
 #define OPS    crypto_pwhash_OPSLIMIT_MODERATE
 #define MEMORY crypto_pwhash_MEMLIMIT_MODERATE
 
@@ -33,7 +33,7 @@ size_t db_sealed_extra(const struct store *s)
 static void authenticated(uint8_t out[DB_HEAD_BYTES + 1], const struct db_row *row, int column)
 {
     struct db_row key = *row;
-    key.n_bytes = key.n_more = 0; /* not known before it is sealed */
+    key.n_bytes = key.n_more = 0; /* the lengths are not known before sealing */
     db_head(out, &key);
     out[DB_HEAD_BYTES] = (uint8_t)column;
 }
@@ -46,7 +46,8 @@ struct db_part db_seal(struct store *s, const struct db_row *row, int column, co
     uint8_t ad[DB_HEAD_BYTES + 1];
     authenticated(ad, row, column);
     str_clear(out);
-    if (out->cap < n + NONCE_BYTES + TAG_BYTES + 1) { /* str grows by appending only */
+    /* str grows only when something is appended */
+    if (out->cap < n + NONCE_BYTES + TAG_BYTES + 1) {
         static const char zeros[4096];
         for (size_t left = n + NONCE_BYTES + TAG_BYTES; left > 0;) {
             size_t part = left < sizeof zeros ? left : sizeof zeros;
@@ -84,7 +85,8 @@ bool db_open(const struct store *s, const struct db_row *row, int column, const 
     str_clear(buffer);
     str_append(buffer, bytes, n);
     if (!db_unseal(s, row, column, buffer->data, n, out)) return false;
-    ((char *)buffer->data)[NONCE_BYTES + out->n] = 0; /* where the tag was: texts end in a NUL */
+    /* at the former place of the tag: texts end in a NUL */
+    ((char *)buffer->data)[NONCE_BYTES + out->n] = 0;
     return true;
 }
 
@@ -113,7 +115,7 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
         const void *salt = sqlite3_column_blob(q, 0), *key = sqlite3_column_blob(q, 3);
         out->ops = (uint64_t)sqlite3_column_int64(q, 1);
         out->memory = (uint64_t)sqlite3_column_int64(q, 2);
-        /* Limits of a damaged row must not ask for all memory there is. */
+        /* A damaged row must not request unlimited memory. */
         if (salt && sqlite3_column_bytes(q, 0) == SALT_BYTES && key &&
             sqlite3_column_bytes(q, 3) == sizeof out->key && out->ops <= 64 &&
             out->memory <= (uint64_t)4 << 30) {
@@ -142,7 +144,7 @@ static int write_secret(struct store *s, const struct secret *k, struct err *e)
     return rc;
 }
 
-/* The key that the passphrase gives; `out` in locked memory. */
+/* Derives a key from the passphrase; `out` in locked memory. */
 static int derive(struct store *s, const struct store_key *k, bool fresh, const struct secret *from,
                   uint8_t *out, struct err *e)
 {
@@ -161,7 +163,7 @@ static int derive(struct store *s, const struct store_key *k, bool fresh, const 
     return rc;
 }
 
-/* The name that is authenticated with the sealed key. */
+/* The row name that is authenticated with the sealed key. */
 static const struct db_row key_row = {.table = "secret", .key = {1}};
 
 static int unlock(struct store *s, const struct store_key *k, struct secret *from, struct err *e)
@@ -170,9 +172,9 @@ static int unlock(struct store *s, const struct store_key *k, struct secret *fro
     struct db_part opened;
     if (!passphrase_key) return err_set(e, ERR_FAIL, "%s: no locked memory for the key", opening);
     int rc = derive(s, k, false, from, passphrase_key, e);
-    s->key = passphrase_key; /* for one moment: what it opens is the key */
+    s->key = passphrase_key; /* temporarily: it opens the sealed key */
     if (rc == 0 && !db_unseal(s, &key_row, 0, from->key, sizeof from->key, &opened))
-        rc = err_set(e, ERR_FAIL, "wrong passphrase: %s stays closed", s->shown);
+        rc = err_set(e, ERR_FAIL, "wrong passphrase: %s was not opened", s->shown);
     if (rc == 0) memcpy(passphrase_key, opened.p, KEY_BYTES);
     sodium_memzero(from, sizeof *from);
     return rc;
@@ -192,7 +194,7 @@ static int make_key(struct store *s, const struct store_key *k, struct err *e)
         s->key = passphrase_key;
         memcpy(made.key, db_seal(s, &key_row, 0, key, KEY_BYTES).p, sizeof made.key);
         memcpy(passphrase_key, key, KEY_BYTES);
-        passphrase_key = NULL; /* it is the store's now */
+        passphrase_key = NULL; /* the store owns it now */
         rc = write_secret(s, &made, e);
     }
     sodium_free(key);
@@ -218,8 +220,7 @@ int db_secret_open(struct store *s, const struct store_key *k, struct err *e)
     int rc = read_secret(s, &found, e);
     if (rc < 0) return rc;
     if (rc == 1 && !k)
-        return err_set(e, ERR_FAIL, "%s is encrypted and nobody can be asked for its passphrase",
-                       s->shown);
+        return err_set(e, ERR_FAIL, "%s is encrypted, and no passphrase was given", s->shown);
     if (rc == 1) return unlock(s, k, &found, e);
     if (!k || !k->encrypt) return 0;
     rc = is_empty(s, &empty, e);
@@ -243,9 +244,9 @@ bool store_is_encrypted(const struct store *s)
     return s->key != NULL;
 }
 
-/* ---- for the person's side ------------------------------------------------------------------- */
+/* ---- for the command line -------------------------------------------------------------------- */
 
-/* What a query of one number says; -1 = nothing. */
+/* The result of a query for one number; -1 = none. */
 static int query_number(sqlite3 *db, const char *sql)
 {
     sqlite3_stmt *q = NULL;

@@ -1,5 +1,5 @@
-/* The saved cache: a log per layer of units that came and of which ones went. Entries never change;
- * their bytes are apart, so that conversations that branched off share them. */
+/* The saved cache: per layer a log of units added and units evicted. Entries never change; their
+ * bytes are stored separately, so that branches of a conversation share them. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 static const char reading[] = "reading the saved cache";
 
-/* What digest and sealing cover. `origin` is the conversation that the bytes were written for. */
+/* Fields that digest and sealing cover. `origin` is the conversation that the bytes were written
+ * for. */
 static struct db_row blob_row(int64_t origin, const struct store_segment *g)
 {
     return (struct db_row){.table = "segment",
@@ -33,7 +34,7 @@ static int put_blob(struct store *s, int64_t conversation, const struct store_se
     *stored_bytes = (int64_t)stored.n;
     db_bind_blob(q, 1, digest, sizeof digest);
     if (db_bind_blob(q, 2, stored.p, stored.n) == SQLITE_OK) return db_run(s, q, doing, e);
-    int rc = db_error(s, doing, e); /* larger than SQLite takes */
+    int rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
     return rc;
 }
@@ -159,7 +160,7 @@ int store_segment_damaged(struct store *s, int64_t conversation, const struct st
                    name, s->shown, (long long)g->seq, g->layer);
 }
 
-/* Files of version 2 have a BLAKE2b of everything. */
+/* Files of version 2 have a BLAKE2b of all bytes. */
 static bool digest_is_right(const struct store_blob *b, const struct db_row *row)
 {
     uint8_t digest[STORE_DIGEST_BYTES];
@@ -235,7 +236,7 @@ int store_blob_read(struct store *s, int64_t conversation, const struct store_bl
     if (rc == SQLITE_OK && b->segment.n_bytes)
         rc = sqlite3_blob_read(s->blob, out, (int)b->segment.n_bytes, 0);
     if (rc == SQLITE_OK) return 0;
-    /* The row went, or is no blob: SQLite has no other word for it. */
+    /* The row was deleted, or is not a blob: SQLite has no more specific code. */
     int kind = rc & 0xff;
     bool damaged = kind == SQLITE_ERROR || kind == SQLITE_ABORT;
     rc = damaged ? store_segment_damaged(s, conversation, &b->segment, e) : db_error(s, reading, e);
@@ -270,7 +271,7 @@ static int open_blob(void *ctx, const struct store_blob *b)
         if (!w->bytes) return err_set(w->e, ERR_FAIL, "%s: out of memory", reading);
     }
     int rc = store_blob_read(w->s, w->conversation, b, w->bytes, w->e);
-    /* The callback may write; an open blob would keep an old state of the file. */
+    /* The callback may write; an open blob would pin an old state of the file. */
     store_blob_done(w->s);
     if (rc) return rc;
     if (!store_blob_open(w->s, b, w->bytes, &g))
@@ -292,7 +293,7 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 
 static struct db_row checkpoint_row(const struct store_checkpoint *c)
 {
-    /* Not of one conversation: branches copy the row as it is. */
+    /* The conversation is not part of the key: branches copy the row as it is. */
     return (struct db_row){.table = "checkpoint", .key = {0, c->seq, c->n_run}};
 }
 

@@ -1,16 +1,17 @@
 /* Opening, transactions and the full check.
  *
- * What is promised, and what makes it so:
+ * The guarantees, and how they are met:
  *
- * - kill -9: WAL. What a commit wrote is the system's by then; a half-written commit is not found
- * by the next reader. Nothing committed is lost, with or without sync.
- * - a power cut: synchronous=NORMAL syncs only when the log is carried over into the file. The file
- *   never tears, but the last commits may be gone, back to some earlier whole commit. That is right
- *   for the tail, a commit per token. A turn must not vanish: commits that the caller brackets
- *   (store_begin … store_commit) run with synchronous=FULL, one fsync of the log each.
+ * - kill -9: WAL. By the end of a commit the operating system holds its bytes; the next reader
+ * ignores a half-written commit. Nothing committed is lost, with or without sync.
+ * - a power cut: synchronous=NORMAL syncs only when the log is copied into the file (a "checkpoint"
+ * of SQLite). The file never tears, but the last commits may be lost, back to some earlier whole
+ * commit. That is right for the tail, which commits once per token. A turn must not be lost:
+ * commits between store_begin and store_commit run with synchronous=FULL, one fsync of the log
+ * each.
  *
- * The log is carried over ("checkpoint") after a bracketed commit, between turns; only a very long
- * answer does it in the middle. */
+ * SQLite's checkpoint runs after such a commit, between turns; only a very long answer causes one
+ * in the middle. */
 #include "store/store.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 
 #define BUSY_MS              5000
 #define CHECKPOINT_PAGES     1000  /* 4 MB: after a turn */
-#define CHECKPOINT_PAGES_MAX 16000 /* 64 MB: whenever it happens */
+#define CHECKPOINT_PAGES_MAX 16000 /* 64 MB: at any time */
 #define SHOWN_MAX            200   /* bytes of a path in an error line */
 
 static const char opening[] = "opening the saved conversations";
@@ -41,7 +42,8 @@ static int make_folders(struct store *s, struct err *e)
         if (rc && errno != EEXIST) {
             int why = errno;
             struct stat st;
-            if (stat(s->path, &st) == 0) why = EEXIST; /* EROFS or EACCES although it is there */
+            /* EROFS or EACCES although the file exists */
+            if (stat(s->path, &st) == 0) why = EEXIST;
             if (why != EEXIST) {
                 err_set(e, ERR_FAIL,
                         "can't make the folder %.*s for saved conversations: %s; choose another "
@@ -56,8 +58,9 @@ static int make_folders(struct store *s, struct err *e)
     return 0;
 }
 
-/* Makes the file for its owner alone; SQLite gives its log the same mode. A file that exists is not
- * opened here: closing it again would drop the locks of another connection of this process. */
+/* Creates the file with access for its owner only; SQLite gives its log the same mode. An existing
+ * file is not opened here: closing it again would drop the locks of another connection of this
+ * process. */
 static int make_file(struct store *s, struct err *e)
 {
     struct stat st;
@@ -80,8 +83,8 @@ static int make_file(struct store *s, struct err *e)
                    s->shown, strerror(why));
 }
 
-/* After a commit that left n_pages in the log. Trouble here is no trouble of the commit's: the log
- * stays, and the next try or the next start carries it over. */
+/* Runs after a commit that left n_pages in the log. A failed WAL checkpoint does not fail the
+ * commit; it is retried later. */
 static int after_commit(void *ctx, sqlite3 *db, const char *name, int n_pages)
 {
     const struct store *s = ctx;
@@ -97,7 +100,7 @@ static int connect(struct store *s, struct err *e)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
     sqlite3_busy_timeout(s->db, BUSY_MS);
-    /* The file may come from anywhere: no functions or tricks from its schema. */
+    /* The file may be untrusted: no functions or tricks from its schema. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_db_readonly(s->db, "main") == 1)
         return err_set(e, ERR_FAIL,
@@ -105,7 +108,7 @@ static int connect(struct store *s, struct err *e)
                        "--db FILE",
                        s->shown, strerror(EACCES));
     sqlite3_wal_hook(s->db, after_commit, s);
-    /* secure_delete=FAST: what was deleted is overwritten where that costs no extra write. */
+    /* secure_delete=FAST: deleted data is overwritten where that costs no extra write. */
     return db_exec(s,
                    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
                    "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
@@ -182,7 +185,7 @@ int store_commit(struct store *s, struct err *e)
     int rc;
     if (!s->in_transaction) return err_set(e, ERR_FAIL, "%s: no transaction is open", doing);
     if (sqlite3_get_autocommit(s->db))
-        rc = err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+        rc = err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     else
         rc = db_exec(s, "COMMIT", doing, e);
     store_rollback(s);
@@ -211,7 +214,7 @@ void store_end_reading(struct store *s)
 
 void store_digest(uint8_t out[STORE_DIGEST_BYTES], const void *bytes, size_t n)
 {
-    /* Picks the fast implementation; without it the slow one answers the same. */
+    /* Selects the fast implementation; without it the slow one gives the same results. */
     if (sodium_init() < 0) errno = 0;
     crypto_generichash(out, STORE_DIGEST_BYTES, bytes, n, NULL, 0);
 }
@@ -237,7 +240,7 @@ int store_model_find(struct store *s, const char *path, struct store_model *out,
                                 .inode = sqlite3_column_int64(q, 2)};
     memcpy(out->path, path, n + 1);
     const void *digest = sqlite3_column_blob(q, 3);
-    /* A row that was tampered with counts as never seen: the file is read and checked again. */
+    /* A row that was tampered with counts as missing: the file is read and checked again. */
     rc = digest && sqlite3_column_bytes(q, 3) == STORE_DIGEST_BYTES;
     if (rc) memcpy(out->digest, digest, STORE_DIGEST_BYTES);
     db_reset(q);
@@ -275,7 +278,7 @@ int store_model_put(struct store *s, const struct store_model *m, const void *pa
     sqlite3_bind_int64(q, 4, m->inode);
     db_bind_blob(q, 5, m->digest, STORE_DIGEST_BYTES);
     db_bind_blob(q, 6, parts, n_parts * STORE_DIGEST_BYTES);
-    return db_run(s, q, "saving what is known of the model", e);
+    return db_run(s, q, "saving the facts about the model", e);
 }
 
 int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_model *m),
@@ -292,7 +295,7 @@ int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_
         const void *digest = sqlite3_column_blob(q, 4);
         if (!path || strlen(path) >= sizeof m.path || !digest ||
             sqlite3_column_bytes(q, 4) != STORE_DIGEST_BYTES)
-            continue; /* tampered with: counts as never seen */
+            continue; /* tampered with: counts as missing */
         m = (struct store_model){.size = sqlite3_column_int64(q, 1),
                                  .mtime_ns = sqlite3_column_int64(q, 2),
                                  .inode = sqlite3_column_int64(q, 3)};
@@ -362,7 +365,7 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     return rc;
 }
 
-/* Runs a check of SQLite's; `good` is what its first row says when all is well (NULL = no row). */
+/* Runs one of SQLite's checks; `good` is its first row when the file is intact (NULL = no row). */
 static int check_pragma(struct store *s, const char *sql, const char *good, struct err *e)
 {
     static const char doing[] = "checking the saved conversations";
@@ -376,7 +379,7 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
             rc = err_set(e, ERR_FORMAT,
                          "%s is damaged: %.200s; keep a copy and save what `sqlite3 FILE .recover` "
                          "finds",
-                         s->shown, said ? said : "a row that nothing refers to");
+                         s->shown, said ? said : "a row that no other row refers to");
     }
     sqlite3_finalize(q);
     return rc;
@@ -391,7 +394,7 @@ int store_check(struct store *s, struct err *e)
     return rc ? rc : db_search_check(s, e);
 }
 
-/* ---- making it small ------------------------------------------------------------------------- */
+/* ---- compacting ------------------------------------------------------------------------------ */
 
 int store_compact(struct store *s, struct err *e)
 {
@@ -404,7 +407,7 @@ int store_compact(struct store *s, struct err *e)
     return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
 }
 
-/* Of one call: a moment, for who waits for it. */
+/* A small part per call, because the user waits for it. */
 #define GIVE_BACK_PAGES 1024
 
 void store_give_back(struct store *s, int64_t above)

@@ -1,19 +1,19 @@
 /* store: conversations on disk. One SQLite file in WAL mode, checksums by libsodium.
  *
- * The transcript (what was said, and the token ids that were run) is the truth and is always
- * complete; the saved cache only spares re-reading it. What is inside a segment's bytes is the
- * runtime's business: the store keeps them, numbered, with a BLAKE2b checksum each.
+ * The transcript (the messages, and the token ids that were run) is the truth and is always
+ * complete; the saved cache only avoids running it again. The store does not interpret a segment's
+ * bytes: it keeps them, numbered, with a BLAKE2b checksum each.
  *
  *   model         files seen: path, size, time, digest
- *   conversation  name, times, an opaque `state` text (what the cache is valid for, settings)
+ *   conversation  name, times, an opaque `state` text (settings, what the cache is valid for)
  *   message       one per turn and role: text, token ids
- *   segment       the saved cache as a log: what came, what went, one blob per layer and save
- *   checkpoint    moments that the log can go back to
- *   tag           words put on conversations
+ *   segment       the saved cache as a log: units added, units evicted, one blob per layer and save
+ *   checkpoint    states that the log can go back to
+ *   tag           words attached to conversations
  *   tail          the running answer, token by token, until it becomes a message and a segment
- *   search        full-text index over messages and names; made from them, never the truth
+ *   search        full-text index over messages and names; derived from them, never the truth
  *
- * Everything a turn changes is written in one transaction (store_begin … store_commit). Several
+ * All changes of a turn are written in one transaction (store_begin … store_commit). Several
  * programs may use one file; a conversation has one writer (store_lock). Not thread-safe: one
  * struct store per thread. The schema's version is PRAGMA user_version. */
 #ifndef RETAIN_STORE_STORE_H
@@ -30,8 +30,9 @@
 
 struct store;
 
-/* Creates the file (0600) and its folders when missing. ERR_FORMAT when it is not ours, damaged or
- * made by a newer retain; ERR_FAIL when it can't be written (said with the path and the reason). */
+/* Creates the file (0600) and its folders when missing. ERR_FORMAT when the file is not ours, is
+ * damaged or was made by a newer retain; ERR_FAIL, with path and reason, when it can't be
+ * written. */
 int store_open(struct store **out, const char *path, struct err *e);
 void store_close(struct store *s);
 
@@ -39,9 +40,9 @@ void store_close(struct store *s);
 
 #define STORE_PASSPHRASE_MAX 1024
 
-/* With a key, texts, token ids, names, titles, states and units are sealed (XChaCha20-Poly1305) by
- * a random key, and that by a passphrase (Argon2id). What stays readable: how many rows there are,
- * how long, when they were made, and files of models. */
+/* With a key, texts, token ids, names, titles, states and units are sealed (XChaCha20-Poly1305)
+ * with a random key, which is itself sealed with a passphrase (Argon2id). Still readable: the
+ * number of rows, their lengths, their times, and model files. */
 struct store_key {
     /* Asks for the passphrase: NUL-terminated, at most STORE_PASSPHRASE_MAX bytes with the NUL.
      * fresh: for a new database, so ask twice. `out` is locked memory and wiped afterwards. */
@@ -53,8 +54,8 @@ struct store_key {
 /* Like store_open; k NULL: an encrypted database is refused. Wrong passphrase: ERR_FAIL. */
 int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e);
 bool store_is_encrypted(const struct store *s);
-/* Is the file there an encrypted store? Nothing is made or changed. *fresh: there is none, or it
- * has no conversations. */
+/* Whether the file is an encrypted store; creates and changes nothing. *fresh: the file does not
+ * exist, or it has no conversations. */
 bool store_probe(const char *path, bool *fresh);
 /* STORE_PASSPHRASE_MAX zeros in locked memory; NULL = none left. */
 char *store_secret_new(void);
@@ -62,14 +63,15 @@ void store_secret_free(char *secret);
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-/* What is bracketed is on the disk when store_commit returns, even if the power goes. Single calls
- * outside survive kill -9, but a power cut may take the last of them. After an error: roll back. */
+/* Writes between begin and commit are durable once store_commit returns, even after a power cut.
+ * Single calls outside survive kill -9, but a power cut may lose the last of them. After an error:
+ * roll back. */
 int store_begin(struct store *s, struct err *e);
 int store_commit(struct store *s, struct err *e);
 void store_rollback(struct store *s); /* harmless without a transaction */
 
-/* Between them the file stands still for this store, whatever others write; nothing may be written.
- */
+/* Between them this store sees one unchanging state of the file, whatever others write; it must not
+ * write. */
 int store_begin_reading(struct store *s, struct err *e);
 void store_end_reading(struct store *s);
 
@@ -87,12 +89,12 @@ struct store_model {
     uint8_t digest[STORE_DIGEST_BYTES];
 };
 
-/* 1 = found, 0 = never seen, negative = error. */
+/* 1 = found, 0 = not in the table, negative = error. */
 int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e);
-/* parts: digests of the file's parts (runtime/model/checksum.h), one behind the other. */
+/* parts: digests of the file's parts (runtime/model/checksum.h), concatenated. */
 int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
                     struct err *e);
-/* The parts of a model that was found; free() them. NULL and 0: none are known. */
+/* The parts of a model that was found; the caller frees them. NULL and 0: none are known. */
 int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
                       struct err *e);
 /* By path. A callback that returns non-zero ends the walk; that value is returned. */
@@ -107,14 +109,14 @@ struct store_conversation {
     char title[STORE_NAME_MAX];     /* the first user message, shortened; may be empty */
     int64_t created_ms, updated_ms; /* Unix time */
     int64_t n_turns;                /* user messages */
-    int64_t n_tokens;               /* in the transcript */
-    int64_t cache_bytes;            /* of the saved cache; branches count what they share */
-    int64_t deleted_ms;             /* 0 = it is not */
+    int64_t n_tokens;               /* tokens in the transcript */
+    int64_t cache_bytes;            /* of the saved cache; each branch counts the bytes it shares */
+    int64_t deleted_ms;             /* 0 = not deleted */
     bool has_tags;
 };
 
-/* name NULL or "": a new unused one is made ("chat-7"). ERR_USAGE when the name is taken or not a
- * valid name (1 to STORE_NAME_MAX - 1 bytes of UTF-8 without control characters). */
+/* name NULL or "": creates a new, unused one ("chat-7"). ERR_USAGE when the name is taken or
+ * invalid (valid: 1 to STORE_NAME_MAX - 1 bytes of UTF-8 without control characters). */
 int store_conversation_create(struct store *s, const char *name, struct store_conversation *out,
                               struct err *e);
 /* 1 = found, 0 = none. */
@@ -126,23 +128,23 @@ int store_conversation_list(struct store *s,
                             int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                             struct err *e);
 int store_conversation_rename(struct store *s, int64_t id, const char *name, struct err *e);
-/* Takes a conversation away for good in which nothing was ever said, if it still has that name. */
+/* Permanently removes a conversation that has no messages, if it still has that name. */
 int store_conversation_forget(struct store *s, int64_t id, const char *name, struct err *e);
-/* Out of sight, its name free again, until it is restored or purged. */
+/* Hides it and frees its name, until it is restored or purged. */
 int store_conversation_delete(struct store *s, int64_t id, struct err *e);
-/* The latest deleted one of that name comes back, as new_name if that is not NULL. ERR_USAGE when
- * the name is taken. */
+/* Restores the conversation of that name that was deleted last, as new_name if that is not NULL.
+ * ERR_USAGE when the name is taken. */
 int store_conversation_restore(struct store *s, const char *name, const char *new_name,
                                struct err *e);
-/* Removes for good what was deleted before this time; the number of conversations in *n. */
+/* Permanently removes conversations deleted before this time; their number in *n. */
 int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e);
 
 /* A new conversation (name as in create) with the first n_messages of another one and its cache up
- * to log number seq (-1 = none of it). Inside one store the cache's bytes are shared. */
+ * to log number seq (-1 = no cache). Inside one store the cache's bytes are shared. */
 int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
                             struct store *to, const char *name, struct store_conversation *out,
                             struct err *e);
-/* The times of an imported one. */
+/* Sets the times of an imported conversation. */
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e);
 
@@ -152,11 +154,11 @@ int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, in
 #define STORE_TAG_MAX 64 /* bytes of a tag, with the NUL: one word without comma and # */
 
 int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct err *e);
-/* 1 = it is off, 0 = it was not on. */
+/* 1 = removed, 0 = the conversation did not have it. */
 int store_tag_remove(struct store *s, int64_t conversation, const char *tag, struct err *e);
 int store_tag_each(struct store *s, int64_t conversation, int (*each)(void *ctx, const char *tag),
                    void *ctx, struct err *e);
-/* The conversations that have it, newest first. */
+/* The conversations with this tag, newest first. */
 int store_tagged_each(struct store *s, const char *tag,
                       int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                       struct err *e);
@@ -164,13 +166,14 @@ int store_tagged_each(struct store *s, const char *tag,
 /* ---- one writer -------------------------------------------------------------------------------
  */
 
-/* Makes this process the only writer of a conversation until store_unlock, store_close or death
- * (an OFD lock on one byte of "FILE.lock"). ERR_FAIL "… is open in another retain". */
+/* Makes this process the only writer of a conversation until store_unlock, store_close or the end
+ * of the process (an OFD lock on one byte of "FILE.lock"). ERR_FAIL "… is open in another
+ * retain". */
 int store_lock(struct store *s, int64_t conversation, struct err *e);
 void store_unlock(struct store *s, int64_t conversation);
 bool store_holds(const struct store *s, int64_t conversation); /* this store has locked it */
 
-/* The opaque state text; *out is malloc'ed and NUL-terminated, "" when none was put. */
+/* The opaque state text; *out is malloc'ed and NUL-terminated, "" when none is saved. */
 int store_state_get(struct store *s, int64_t conversation, char **out, struct err *e);
 int store_state_put(struct store *s, int64_t conversation, const char *state, struct err *e);
 
@@ -186,23 +189,23 @@ struct store_message {
     const int32_t *tokens; /* the ids this message added, template included */
     size_t n_tokens;
     int64_t created_ms;
-    const char *settings; /* what an answer was drawn with; NULL = not known */
+    const char *settings; /* the sampling settings of an answer; NULL = not known */
     bool damaged;         /* see store_message_rescue */
 };
 
-/* Appends; m->seq is set by the store, and m->created_ms where it is 0. */
+/* Appends; the store sets m->seq, and m->created_ms when it is 0. */
 int store_message_add(struct store *s, int64_t conversation, struct store_message *m,
                       struct err *e);
-/* In order. The callback's pointers live until it returns. The running answer in the tail comes
- * last, as an assistant's message with seq -1. */
+/* In order. The callback's pointers are valid until it returns. The running answer in the tail
+ * comes last, as an assistant's message with seq -1. */
 int store_message_each(struct store *s, int64_t conversation,
                        int (*each)(void *ctx, const struct store_message *m), void *ctx,
                        struct err *e);
 
-/* What is left of a damaged conversation. One message that is marked stands where messages are
- * missing or are not what was written: without ids, its text as it is found, "" where that is
- * unreadable. *n_damaged grows with each, and with an answer in the tail that breaks off; NULL:
- * damage is ERR_FORMAT, as in store_message_each. */
+/* Reads the intact part of a damaged conversation. Where messages are missing or damaged, one
+ * marked message is returned: without ids, with its text if it is readable and "" otherwise.
+ * *n_damaged counts these, and a truncated answer in the tail; NULL: damage is ERR_FORMAT, as in
+ * store_message_each. */
 int store_message_rescue(struct store *s, int64_t conversation,
                          int (*each)(void *ctx, const struct store_message *m), void *ctx,
                          int64_t *n_damaged, struct err *e);
@@ -214,8 +217,8 @@ struct store_tail {
     int32_t token;
     const void *text; /* bytes the token adds to the text (may be part of a character) */
     size_t n_text;
-    const void *units; /* cache units of the token BEFORE this one (it was run to get this one);
-                          n_units = 0 when they are in a segment already */
+    const void *units; /* cache units of the token BEFORE this one (running it produced this one);
+                        * n_units = 0 when a segment already has them */
     size_t n_units;
 };
 
@@ -232,11 +235,11 @@ struct store_hit {
     int64_t seq; /* of the message; -1 = the conversation's name */
     enum store_role role;
     int64_t created_ms;
-    const char *snippet; /* NUL-terminated; what was found stands between STX (2) and ETX (3) */
+    const char *snippet; /* NUL-terminated; the match is between STX (2) and ETX (3) */
 };
 
-/* Messages and names that hold all words of `text` (the last one may be unfinished), newest
- * conversation and message first. Encrypted stores are read through. */
+/* Messages and names that contain all words of `text` (the last one may be a prefix), newest
+ * conversation and message first. In encrypted stores all messages are read. */
 int store_search(struct store *s, const char *text,
                  int (*each)(void *ctx, const struct store_hit *h), void *ctx, struct err *e);
 
@@ -244,20 +247,19 @@ int store_search(struct store *s, const char *text,
 
 enum store_kind { STORE_UNITS, STORE_GONE, STORE_MEMORY };
 
-/* One entry of a layer's log: units that came, which ones went, or what the policy remembered at
- * that moment. */
+/* One entry of a layer's log: units added, units evicted, or the policy's state at that moment. */
 struct store_segment {
-    int64_t seq; /* ascending in a conversation, chosen by the caller */
+    int64_t seq; /* ascending within a conversation, chosen by the caller */
     int layer;
     enum store_kind kind;
-    const void *bytes; /* opaque; checked against its digest when read */
+    const void *bytes; /* opaque; verified against its digest when read */
     size_t n_bytes;
 };
 
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e);
-/* Removes a layer's entries with seq_min <= seq <= seq_max; layer -1 = of all layers. Bytes that a
- * branch shares stay. */
+/* Removes a layer's entries with seq_min <= seq <= seq_max; layer -1 = all layers. Bytes that a
+ * branch shares are kept. */
 int store_segment_delete(struct store *s, int64_t conversation, int layer, int64_t seq_min,
                          int64_t seq_max, struct err *e);
 /* By layer, then seq; layer -1 = all. A blob whose checksum is wrong: ERR_FORMAT, naming
@@ -266,33 +268,33 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
                        int (*each)(void *ctx, const struct store_segment *g), void *ctx,
                        struct err *e);
 
-/* The same in three steps, so that some are read while others are checked: */
+/* The same in three steps, so that some blobs are read while others are verified: */
 struct store_blob {
-    struct store_segment segment; /* .bytes NULL, .n_bytes as on the disk */
-    int64_t id, origin;           /* origin: the conversation they were written for */
+    struct store_segment segment; /* .bytes NULL, .n_bytes as on disk */
+    int64_t id, origin;           /* origin: the conversation that the bytes were written for */
     uint8_t digest[STORE_DIGEST_BYTES];
     size_t n_digest;
 };
-/* 1. What is there. */
+/* 1. Lists the blobs. */
 int store_blob_each(struct store *s, int64_t conversation, int layer,
                     int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e);
-/* 2. Reads b->segment.n_bytes to `out`; on one thread at a time. store_blob_done must follow the
- * last: until then other programs' changes are not seen, and the log is not carried over into the
+/* 2. Reads b->segment.n_bytes to `out`; on one thread at a time. Call store_blob_done after the
+ * last one: until then other programs' changes are invisible, and the log is not copied into the
  * file. */
 int store_blob_read(struct store *s, int64_t conversation, const struct store_blob *b, void *out,
                     struct err *e);
 void store_blob_done(struct store *s);
-/* 3. On any thread: checks what was read, and opens it in place when encrypted. false = damaged;
+/* 3. On any thread: verifies the bytes, and opens them in place when encrypted. false = damaged;
  * else out->bytes points into `bytes`. */
 bool store_blob_open(const struct store *s, const struct store_blob *b, void *bytes,
                      struct store_segment *out);
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
                           struct err *e);
 
-/* Drops log, checkpoints and the tail's units; the text stays. */
+/* Drops the log, the checkpoints and the tail's units; keeps the text. */
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e);
-/* Drops caches, those of deleted conversations and the longest unused first, until what is left has
- * at most max_bytes; never that of `keep`. */
+/* Drops caches until the rest has at most max_bytes: first those of deleted conversations, then the
+ * least recently used; never that of `keep`. */
 int store_cache_trim(struct store *s, int64_t max_bytes, int64_t keep, struct err *e);
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -307,10 +309,11 @@ int store_checkpoint_put(struct store *s, int64_t conversation, const struct sto
 int store_checkpoint_each(struct store *s, int64_t conversation,
                           int (*each)(void *ctx, const struct store_checkpoint *c), void *ctx,
                           struct err *e);
-/* Forgets those before seq, and what the policy remembered for them alone. */
+/* Deletes the checkpoints before seq, and the policy states kept only for them. */
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e);
 
-/* Cuts the transcript to its first n_messages and the log to entries up to seq; the tail goes. */
+/* Cuts the transcript to its first n_messages and the log to entries up to seq; deletes the
+ * tail. */
 int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int64_t seq,
                  struct err *e);
 
@@ -318,12 +321,13 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
 
 /* Full check: PRAGMA integrity_check and every checksum. */
 int store_check(struct store *s, struct err *e);
-/* Makes the file as small as its contents and the search index anew. */
+/* Shrinks the file to its contents and rebuilds the search index. */
 int store_compact(struct store *s, struct err *e);
-/* Gives some of what is free in the file back to the disk, while more than `above` bytes are: 4 MiB
- * at most, so that nobody waits. Dropping and purging call it; trouble is none of theirs. */
+/* Returns free pages of the file to the disk, while more than `above` bytes are free: 4 MiB at most
+ * per call, so that the user does not wait. Called after dropping and purging; failures are
+ * ignored. */
 void store_give_back(struct store *s, int64_t above);
-/* Closes the store and leaves one file, without a log beside it, for carrying elsewhere. */
+/* Closes the store and leaves a single file without a log, ready to be copied elsewhere. */
 int store_close_single(struct store *s, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Tags: words that a person puts on conversations to find them by. */
+/* Tags: words that the user attaches to conversations to find them. */
 #include "store/store.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@ static const char tagging[] = "tagging the conversation";
 
 /* ---- one tag --------------------------------------------------------------------------------- */
 
-/* What it is looked up by. The sign keeps it apart from a conversation of that name when both are
- * hashed. */
+/* The value that a tag is looked up by. The # sign tells it from a conversation of that name when
+ * both are hashed. */
 static void tag_key(const struct store *s, const char *tag, char out[STORE_NAME_MAX])
 {
     char signed_tag[STORE_NAME_MAX + 1];
@@ -34,8 +34,7 @@ static int check_tag(const char *tag, struct err *e)
     if (db_name_valid(tag) && strlen(tag) < STORE_TAG_MAX && !strpbrk(tag, " ,#")) return 0;
     return err_set(
         e, ERR_USAGE,
-        "'%.*s' can't be a tag: expected one word of at most %d bytes, without comma and "
-        "#",
+        "'%.*s' is not a valid tag: expected one word of at most %d bytes, without comma and #",
         STORE_TAG_MAX, tag, STORE_TAG_MAX - 1);
 }
 

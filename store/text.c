@@ -1,4 +1,4 @@
-/* Names and titles: what may be in them, and how a title is cut. */
+/* Names and titles: which characters they may have, and how a title is shortened. */
 #include "store/db.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-/* About: screens measure for themselves, a title only has to be short. */
+/* Approximate: screens measure exactly, a title only has to be short. */
 static int columns(uint32_t c)
 {
     bool wide = (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) ||

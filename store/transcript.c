@@ -1,7 +1,7 @@
 /* The transcript: messages, and the tail in which the running answer grows token by token.
  *
- * Adding to the tail is one insert into one tree. A message changes its conversation's row too, in
- * the same transaction, so that the list needs to look at conversations only. */
+ * Adding to the tail is one insert into one tree. Adding a message also updates its conversation's
+ * row, in the same transaction, so that listing conversations reads no messages. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -17,15 +17,15 @@ static const char reading[] = "reading the conversation";
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Its key; the digest covers what is stored: text, token ids and settings, sealed or not. */
+/* Its key; the digest covers the stored columns: text, token ids and settings, sealed or not. */
 static struct db_row message_row(int64_t conversation, const struct store_message *m)
 {
     return (struct db_row){.table = "message",
                            .key = {conversation, m->seq, m->role, m->created_ms}};
 }
 
-/* What stands behind a row's first part: the ids, and where there are settings, those and their
- * length. Rows of before version 5 have none. */
+/* The columns after a row's first part: the ids, then settings and their length if there are any.
+ * Rows written before version 5 have none. */
 static void put_rest(struct str *out, struct db_part tokens, struct db_part settings,
                      struct db_row *row)
 {
@@ -45,7 +45,7 @@ struct counts {
     int64_t n_messages, n_turns;
 };
 
-/* What the conversation has before a message is added. */
+/* The conversation's counts before a message is added. */
 static int count_messages(struct store *s, int64_t conversation, struct counts *out,
                           const char *doing, struct err *e)
 {
@@ -91,12 +91,12 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
         rc = s->key ? db_bind_blob(q, 8, settings.p, settings.n)
                     : db_bind_text(q, 8, settings.p, settings.n);
     if (rc == SQLITE_OK) return db_run(s, q, doing, e);
-    rc = db_error(s, doing, e); /* larger than SQLite takes */
+    rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
     return rc;
 }
 
-/* The first thing that was said gives the title. */
+/* The first user message gives the title. */
 static int put_title(struct store *s, int64_t conversation, const char *text, size_t n,
                      const char *doing, struct err *e)
 {
@@ -163,10 +163,10 @@ struct walk {
     void *ctx;
     int64_t *n_damaged; /* NULL: damage ends the walk */
     sqlite3_stmt *messages, *tail;
-    int tail_rc;       /* of the tail's next row */
+    int tail_rc;       /* result of fetching the tail's next row */
     int64_t last_ms;   /* of the last message */
-    struct str text;   /* opened, when it is sealed */
-    struct str tokens; /* opened, and aligned for int32_t, which SQLite's blobs are not */
+    struct str text;   /* the opened text, when it is sealed */
+    struct str tokens; /* the opened ids, aligned for int32_t, which SQLite's blobs are not */
     struct str settings, rest;
     struct err *err;
 };
@@ -208,7 +208,7 @@ static bool open_message(struct walk *w, struct store_message *m)
     str_clear(&w->tokens);
     str_append(&w->tokens, tokens.p, tokens.n);
     if (!db_unseal(w->store, &row, 1, w->tokens.data, w->tokens.n, &tokens)) return false;
-    memmove(w->tokens.data, tokens.p, tokens.n); /* to where malloc aligned it */
+    memmove(w->tokens.data, tokens.p, tokens.n); /* to the start, which malloc aligned */
     m->text = text.p;
     m->n_text = text.n;
     m->tokens = (const int32_t *)(void *)w->tokens.data;
@@ -216,7 +216,7 @@ static bool open_message(struct walk *w, struct store_message *m)
     return tokens.n % sizeof *m->tokens == 0;
 }
 
-/* What stands for message `seq`. */
+/* Passes a marked message in place of message `seq`. */
 static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)
 {
     struct store_message m = {.seq = seq,
@@ -230,7 +230,7 @@ static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const
     return w->each(w->ctx, &m);
 }
 
-/* *expected: the number of this one, then of the next. */
+/* *expected: the number of this message, then of the next. */
 static int walk_message(struct walk *w, int64_t *expected)
 {
     sqlite3_stmt *q = w->messages;
@@ -260,13 +260,13 @@ static int walk_messages(struct walk *w)
         if (rc) return rc;
     }
     if (rc) return rc;
-    /* The count is kept apart, so a message that went missing at the end is noticed too. */
+    /* The count is stored separately, so a missing last message is noticed too. */
     struct counts counts;
     rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
     return rc == 0 && counts.n_messages > n ? pass_damaged(w, n, STORE_USER, NULL) : rc;
 }
 
-/* In an encrypted store the id stands sealed before the text, and the column holds 0. */
+/* In an encrypted store the id is sealed before the text, and the column holds 0. */
 static struct db_row tail_row(int64_t conversation, int64_t position, int32_t token)
 {
     return (struct db_row){.table = "tail", .key = {conversation, position, token}};
@@ -357,8 +357,8 @@ int store_message_rescue(struct store *s, int64_t conversation,
     if (rc == 0) {
         sqlite3_bind_int64(w.messages, 1, conversation);
         sqlite3_bind_int64(w.tail, 1, conversation);
-        /* The tail's first row is fetched before: while its statement is open, both see the same
-         * moment, and an answer that another process closes meanwhile is not seen twice. */
+        /* The tail's first row is fetched first: while its statement is open, both queries see the
+         * same state, and an answer that another process closes meanwhile is not returned twice. */
         w.tail_rc = db_step(s, w.tail, reading, e);
         rc = w.tail_rc < 0 ? w.tail_rc : walk_messages(&w);
     }
@@ -385,7 +385,7 @@ static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversatio
     struct db_row row = tail_row(conversation, t->position, s->key ? 0 : t->token);
     struct db_part text = {t->n_text ? t->text : "", t->n_text};
     if (s->key) {
-        /* Through the other column's buffer, which is not in use yet. */
+        /* Uses the other column's buffer, which is free at this point. */
         struct str *both = &s->sealed[1];
         str_clear(both);
         str_append(both, &t->token, sizeof t->token);
@@ -406,7 +406,7 @@ int store_tail_add(struct store *s, int64_t conversation, const struct store_tai
     sqlite3_stmt *q = s->statements[DB_TAIL_ADD];
     uint8_t digest[STORE_DIGEST_BYTES], units_digest[STORE_DIGEST_BYTES];
     if (s->in_transaction && sqlite3_get_autocommit(s->db))
-        return err_set(e, ERR_FAIL, "%s: an error before undid this turn's changes", doing);
+        return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, t->position);
     bind_tail_text(s, q, conversation, t, digest);
@@ -478,7 +478,7 @@ int store_tail_clear(struct store *s, int64_t conversation, struct err *e)
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-/* Counts what is left, after messages went. */
+/* Counts the remaining messages after some were removed. */
 static int recount(struct store *s, int64_t conversation, const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MESSAGE_SUMS], *put = s->statements[DB_CONVERSATION_RECOUNT];
@@ -561,7 +561,7 @@ static int copy_checkpoint(void *ctx, const struct store_checkpoint *p)
     return p->seq > c->seq ? 0 : store_checkpoint_put(c->to, c->made->id, p, c->e);
 }
 
-/* Inside one store: rows that point to the same bytes. */
+/* Inside one store: adds rows that point to the same bytes. */
 static int share_cache(struct copy *c, int64_t id)
 {
     static const char doing[] = "branching off the saved cache";

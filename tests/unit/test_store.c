@@ -298,7 +298,7 @@ static void the_tail_is_the_running_answer(void **state)
     ok(store_cache_drop(f->s, id, &err));
     assert_tail(f, id, "10/100/\xe6\x97/;11/110/\xa5/;12/120//;");
     struct store_tail again = {.position = 12, .text = "", .units = NULL};
-    refused(store_tail_add(f->s, id, &again, &err), ERR_FAIL, "saved already");
+    refused(store_tail_add(f->s, id, &again, &err), ERR_FAIL, "already saved");
     refused(store_tail_add(f->s, 99, &again, &err), ERR_FAIL, "deleted in another");
     ok(store_begin(f->s, &err));
     say(f, id, STORE_ASSISTANT, "日");
@@ -343,7 +343,7 @@ static void segments_round_trip(void **state)
     assert_segments(f, id, "0/7/A7;0/7/-A6;1/5/B5;10/5/;");
     ok(store_check(f->s, &err));
     struct store_segment g = {.seq = 7, .bytes = "x", .n_bytes = 1};
-    refused(store_segment_put(f->s, id, &g, &err), ERR_FAIL, "saved already");
+    refused(store_segment_put(f->s, id, &g, &err), ERR_FAIL, "already saved");
     g.seq = 8;
     refused(store_segment_put(f->s, 99, &g, &err), ERR_FAIL, "deleted in another");
     ok(store_segment_delete(f->s, id, -1, 6, 7, &err));

@@ -87,7 +87,7 @@ static void encrypted(void **state)
     store_close(f->s);
     f->s = NULL;
     assert_no_word(f->path, words);
-    refused(store_open(&none, f->path, &err), ERR_FAIL, "is encrypted and nobody");
+    refused(store_open(&none, f->path, &err), ERR_FAIL, "is encrypted, and no passphrase");
     p.passphrase = "wrong horse";
     refused(store_open_key(&none, f->path, &key, &err), ERR_FAIL, "wrong passphrase");
     p.passphrase = "";

@@ -1,6 +1,5 @@
 #include "quant/eval/eval_run.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include "base/system.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "quant/eval/task.h"
 #include "runtime/cache/policy.h"
@@ -38,31 +38,6 @@ static bool stop(void *ctx)
     return report_interrupted();
 }
 
-/* ---- judging --------------------------------------------------------------------------------- */
-
-/* Where `value` stands in `text` as whole words: 48213 is not in 148213. NULL = nowhere. */
-static const char *find(const char *text, const char *value)
-{
-    size_t n = strlen(value);
-    for (const char *at = strstr(text, value); at; at = strstr(at + 1, value)) {
-        unsigned char before = at > text ? (unsigned char)at[-1] : ' ';
-        if (!isalnum(before) && !isalnum((unsigned char)at[n])) return at;
-    }
-    return NULL;
-}
-
-/* The share of the values that the answer holds (RULER's string_match_all). */
-static double judge(const char *answer, const struct task_step *q)
-{
-    int n = 0;
-    for (int i = 0; i < q->n_values; i++) n += find(answer, q->values[i]) != NULL;
-    for (int i = 0; q->choices && q->choices[i]; i++) {
-        const char *other = find(answer, q->choices[i]), *right = find(answer, q->values[0]);
-        if (other && right && other < right) return 0;
-    }
-    return (double)n / q->n_values;
-}
-
 /* ---- talking --------------------------------------------------------------------------------- */
 
 static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
@@ -84,7 +59,7 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     int rc = session_say(r->session, q->user, strlen(q->user), &k, &end, e);
     if (rc) return rc;
     if (end == SESSION_STOPPED) return err_set(e, ERR_STOP, "interrupted");
-    r->right += judge(str_get(&r->answer), q);
+    r->right += judge_answer(str_get(&r->answer), q);
     r->n_asked++;
     session_stats(r->session, &st);
     r->n_decoded++;
@@ -214,7 +189,8 @@ static double per_second(int64_t n, int64_t ns)
 
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
 {
-    double sum = 0, squares = 0, n = t->n_seeds;
+    struct judge_tally accuracy = {0};
+    double n = t->n_seeds;
     *out = (struct eval_result){0};
     for (int seed = 1; seed <= t->n_seeds; seed++) {
         struct run r = {.trial = t};
@@ -224,17 +200,14 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         task_close(r.script);
         str_release(&r.answer);
         if (rc) return rc;
-        double accuracy = r.n_asked ? r.right / (double)r.n_asked : 0;
-        sum += accuracy;
-        squares += accuracy * accuracy;
+        judge_add(&accuracy, r.n_asked ? r.right / (double)r.n_asked : 0);
         out->right += r.right;
         out->n_asked += r.n_asked;
         out->prefill_tok_s += per_second(r.n_read, r.read_ns) / n;
         out->decode_tok_s += per_second(r.n_decoded, r.decode_ns) / n;
     }
-    double var = n > 1 ? (squares - sum * sum / n) / (n - 1) : 0;
-    out->accuracy = sum / n;
-    out->accuracy_spread = sqrt(var > 0 ? var : 0);
+    out->accuracy = accuracy.mean;
+    out->accuracy_spread = judge_spread(&accuracy);
     if (out->perplexity > 0) out->perplexity = exp(out->perplexity);
     return 0;
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "base/system.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_schedule.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/engine.h"
 
@@ -25,7 +25,6 @@
 #define CLIP      0.5f
 
 #define STATISTICS    64 /* rows that the labels' mean and deviation come from */
-#define VALIDATION    32 /* rows held back, at most a tenth */
 #define VALIDATIONS   10 /* times that they are looked at */
 #define CHECKPOINT_NS 60000000000
 #define TOP_SHARE     10 /* overlap of the best tenth */
@@ -40,10 +39,7 @@ struct train {
     struct heads_work work;
     struct arena arena;
     float *mean, *std; /* [n_layer * n_kv_head] of the labels */
-    int *order;        /* [data.n] rows; the first n_valid are held back */
-    int n_valid;
-    int *turn;    /* the other rows, as this pass reads them */
-    int64_t pass; /* -1 before the first */
+    struct heads_schedule schedule;
     int steps, batch, hidden, length;
     float rate, smoothing;
     int step;           /* done */
@@ -54,27 +50,6 @@ struct train {
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-static void shuffle(int *rows, int n, uint64_t seed, uint64_t pass)
-{
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)(random_at(seed, pass, (uint64_t)i) * (i + 1)), other = rows[j];
-        rows[j] = rows[i];
-        rows[i] = other;
-    }
-}
-
-/* The row that is read as the i-th in training: pass after pass, each in an order of its own. */
-static int row_at(struct train *t, int64_t i)
-{
-    int n = t->data.n - t->n_valid;
-    if (i / n != t->pass) {
-        t->pass = i / n;
-        memcpy(t->turn, t->order + t->n_valid, (size_t)n * sizeof *t->turn);
-        shuffle(t->turn, n, t->options->sampling.seed, (uint64_t)t->pass);
-    }
-    return t->turn[i % n];
-}
 
 static const char *labels_of(const struct train *t)
 {
@@ -122,9 +97,9 @@ static int find_scale(struct train *t, struct err *e)
     int64_t rows = 0;
     double *sums = calloc((size_t)n * 2, sizeof *sums);
     if (!sums) return err_set(e, ERR_FAIL, "out of memory for training");
-    for (int i = 0; !rc && i < STATISTICS && i < t->data.n - t->n_valid; i++) {
+    for (int i = 0; !rc && i < STATISTICS && i < t->data.n - t->schedule.n_valid; i++) {
         heads_watch_clear(&t->watch);
-        rc = watch_row(t, row_at(t, i), repeats(t, i), e);
+        rc = watch_row(t, heads_schedule_row(&t->schedule, i), repeats(t, i), e);
         rows += t->watch.n;
         for (int h = 0; !rc && h < n; h++) {
             const float *y = heads_watch_label(&t->watch, h / n_head) + h % n_head;
@@ -204,9 +179,9 @@ static int validate(struct train *t, double *out, struct err *e)
     struct ranked *tmp = calloc((size_t)t->length * 2, sizeof *tmp);
     int n = 0, rc = tmp ? 0 : err_set(e, ERR_FAIL, "out of memory for validation");
     double sum = 0;
-    for (int i = 0; !rc && i < t->n_valid; i++) {
+    for (int i = 0; !rc && i < t->schedule.n_valid; i++) {
         heads_watch_clear(&t->watch);
-        rc = watch_row(t, t->order[i], repeats(t, i), e);
+        rc = watch_row(t, t->schedule.order[i], repeats(t, i), e);
         if (rc || !t->watch.n) continue;
         for (int l = 0; l < m->n_layer; l++) {
             struct heads_rows rows = rows_of(t, l);
@@ -282,22 +257,15 @@ static int resume(struct train *t, bool *found, struct err *e)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Locret: up over two thirds, down over the last. */
-static float rate_at(const struct train *t, int step)
-{
-    int warm = t->steps * 2 / 3;
-    if (step <= warm) return t->rate * (float)step / (float)warm;
-    return t->rate * (float)(t->steps - step + 1) / (float)(t->steps - warm);
-}
-
 static int take_step(struct train *t, struct err *e)
 {
     const struct model *m = t->engine->model;
     float fit = 1 / (float)m->n_layer;
+    float rate = heads_schedule_rate(t->rate, t->step + 1, t->steps);
     heads_watch_clear(&t->watch);
     for (int i = 0; i < t->batch; i++) {
         int64_t at = (int64_t)t->step * t->batch + i;
-        int rc = watch_row(t, row_at(t, at), repeats(t, at), e);
+        int rc = watch_row(t, heads_schedule_row(&t->schedule, at), repeats(t, at), e);
         if (rc) return rc;
     }
     t->step++;
@@ -307,7 +275,7 @@ static int take_step(struct train *t, struct err *e)
     for (int l = 0; l < m->n_layer; l++) {
         struct heads_rows rows = rows_of(t, l);
         t->loss += heads_net_gradient(&t->nets[l], &rows, fit, t->smoothing, &t->work);
-        heads_net_step(&t->nets[l], rate_at(t, t->step), CLIP, t->step, t->engine->pool);
+        heads_net_step(&t->nets[l], rate, CLIP, t->step, t->engine->pool);
     }
     return 0;
 }
@@ -390,8 +358,7 @@ static void plan(struct train *t, struct arena *a)
     t->work.pool = t->engine->pool;
     t->mean = arena_take(a, n, sizeof *t->mean);
     t->std = arena_take(a, n, sizeof *t->std);
-    t->order = arena_take(a, (size_t)t->data.n, sizeof *t->order);
-    t->turn = arena_take(a, (size_t)t->data.n, sizeof *t->turn);
+    heads_schedule_plan(&t->schedule, t->data.n, a);
 }
 
 static int take_memory(struct train *t, struct err *e)
@@ -446,10 +413,7 @@ static int begin(struct train *t, struct err *e)
     enum heads_label kind = !strcmp(labels_of(t), "logit") ? HEADS_LOGIT : HEADS_SHARE;
     if (!rc) rc = heads_watch_open(&t->watch, t->engine, kind, t->length, t->batch, e);
     if (rc) return rc;
-    t->n_valid = t->data.n / 10 < VALIDATION ? t->data.n / 10 : VALIDATION;
-    if (t->n_valid < 1) t->n_valid = 1;
-    for (int i = 0; i < t->data.n; i++) t->order[i] = i;
-    shuffle(t->order, t->data.n, o->sampling.seed, UINT64_MAX);
+    heads_schedule_init(&t->schedule, o->sampling.seed);
     for (int l = 0; l < t->engine->model->n_layer; l++)
         heads_net_init(&t->nets[l], o->sampling.seed, l + 1);
     rc = resume(t, &found, e);
@@ -468,7 +432,7 @@ static void end(struct train *t)
 
 int heads_train(const struct options *o)
 {
-    struct train t = {.options = o, .pass = -1};
+    struct train t = {.options = o};
     struct err e;
     char hex[65];
     double share = 0;

@@ -1,0 +1,94 @@
+/* The measuring instruments of `retain eval`: what counts as a right answer, and the spread.
+ * Expected values by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "quant/eval/judge.h"
+#include "quant/eval/task.h"
+
+static double judge(const char *answer, const char *first, const char *second)
+{
+    const char *const values[] = {first, second};
+    struct task_step q = {.values = values, .n_values = second ? 2 : 1};
+    return judge_answer(answer, &q);
+}
+
+static void check(const char *answer, const char *value, bool right)
+{
+    if ((judge(answer, value, NULL) > 0) != right)
+        fail_msg("\"%s\" %s \"%s\"", value, right ? "is in" : "is not in", answer);
+}
+
+static void values_are_whole_words(void **state)
+{
+    (void)state;
+    check("It is 48213.", "48213", true);
+    check("48213", "48213", true);
+    check("(48213)", "48213", true);
+    check("your code-48213, I think", "48213", true);
+    check("It is 148213.", "48213", false);
+    check("It is 482134.", "48213", false);
+    check("It is x48213.", "48213", false);
+    check("It is 48213x.", "48213", false);
+    check("148213, no: 48213", "48213", true); /* the second place counts */
+    check("It is 4821.", "48213", false);
+    check("", "48213", false);
+    check("Bob lives in New York now", "New York", true);
+    check("Bob lives in New Yorkshire", "New York", false);
+}
+
+static void several_values_count_by_their_share(void **state)
+{
+    (void)state;
+    assert_true(judge("red and blue", "red", "blue") == 1);
+    assert_true(judge("red and green", "red", "blue") == 0.5);
+    assert_true(judge("redblue", "red", "blue") == 0);
+}
+
+/* Naming every move would always hold the right one: the first one counts. */
+static void the_first_choice_counts(void **state)
+{
+    static const char *const values[] = {"paper"};
+    static const char *const choices[] = {"rock", "paper", "scissors", NULL};
+    const struct task_step q = {.values = values, .n_values = 1, .choices = choices};
+    (void)state;
+    assert_true(judge_answer("I choose paper, not rock", &q) == 1);
+    assert_true(judge_answer("rock, or paper", &q) == 0);
+    assert_true(judge_answer("rocket paper", &q) == 1);
+    assert_true(judge_answer("scissors", &q) == 0);
+}
+
+static void check_spread(const double *x, int n, double mean, double spread)
+{
+    struct judge_tally t = {0};
+    for (int i = 0; i < n; i++) judge_add(&t, x[i]);
+    assert_true(fabs(t.mean - mean) < 1e-12);
+    assert_true(fabs(judge_spread(&t) - spread) < 1e-12);
+}
+
+/* A sample's deviation: the squared distances from the mean, divided by n - 1. */
+static void spread_is_a_samples(void **state)
+{
+    (void)state;
+    check_spread((const double[]){0, 1}, 2, 0.5, sqrt(0.5));
+    check_spread((const double[]){2, 4, 4, 4, 5, 5, 7, 9}, 8, 5, sqrt(32.0 / 7));
+    check_spread((const double[]){0.25, 0.25, 0.25}, 3, 0.25, 0);
+    check_spread((const double[]){0.7}, 1, 0.7, 0);
+    check_spread((const double[]){1e6 + 1, 1e6 + 2, 1e6 + 3}, 3, 1e6 + 2, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_whole_words),
+        cmocka_unit_test(several_values_count_by_their_share),
+        cmocka_unit_test(the_first_choice_counts),
+        cmocka_unit_test(spread_is_a_samples),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

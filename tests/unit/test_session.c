@@ -806,6 +806,42 @@ static void test_damaged_caches_are_replayed(void **state)
     }
 }
 
+/* Databases of version 2 kept a policy's state for the newest checkpoint only. The older ones can't
+ * be gone back to: their turns are read again. */
+static void test_no_rewind_without_the_policys_state(void **state)
+{
+    (void)state;
+    struct options o = options_of("h2o", "q4", 0);
+    char *dir = temporary(), path[128];
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, o, false);
+    struct log log = {0};
+    sqlite3 *db;
+    for (int turn = 0; turn < 5; turn++) say(s, said[turn], &log);
+    assert_int_equal(session_rewind_cost(s, 3), 0);
+    session_close(s);
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "DELETE FROM segment WHERE kind = 2 AND seq < "
+                                  "(SELECT max(seq) FROM segment WHERE kind = 2)",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_true(sqlite3_changes(db) > 0);
+    sqlite3_close(db);
+    s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    int64_t cost = session_rewind_cost(s, 3);
+    assert_true(cost > 50);
+    rewind_to(s, 3);
+    assert_int_equal(reread(s), cost);
+    say(s, said[5], &log);
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
 /* ---- scores of a crashed answer -------------------------------------------------------------- */
 
 enum { CRASH_AFTER = 40 }; /* tokens of the answer: two batches of scores, and some that wait */
@@ -1087,6 +1123,7 @@ int main(void)
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_other_format_is_replayed),
         cmocka_unit_test(test_damaged_caches_are_replayed),
+        cmocka_unit_test(test_no_rewind_without_the_policys_state),
         cmocka_unit_test(test_forged_answer),
         cmocka_unit_test(test_crash_keeps_scores),
         cmocka_unit_test(test_the_question_is_run_after_the_last_eviction),

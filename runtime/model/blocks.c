@@ -20,7 +20,8 @@ static float read_half(const uint8_t *p)
     return kn_float_from_half(read_u16(p));
 }
 
-/* ---- fields of the formats, shared by both ways ---------------------------------------------- */
+/* ---- fields of the formats, for floats and for packing
+ * ---------------------------------------- */
 
 enum { SUPER = 256 }; /* numbers of a k-block: sub-blocks of 32 or 16 */
 
@@ -36,8 +37,8 @@ static void k_scale(const uint8_t *s, int j, int *scale, int *min)
     }
 }
 
-/* Bits from `shift` up of 32 bytes, as many as the mask of a byte has, moved to bit `to` of q.
- * Eight bytes at a time: the mask keeps the bits that a shift brings from the next byte out. */
+/* Takes the bits above `shift` of 32 bytes, masked, and moves them to bit `to` of q. Works on eight
+ * bytes at a time: the mask removes the bits that a shift brings in from the next byte. */
 static void or_bits(uint8_t q[32], const uint8_t *p, int shift, uint8_t mask, int to)
 {
     for (int l = 0; l < 32; l += 8) {
@@ -96,7 +97,7 @@ static int q5_number(const uint8_t *qs, uint32_t high, int j)
     return low | (int)(high >> j & 1) << 4;
 }
 
-/* IQ4_NL, IQ4_XS: what a nibble stands for */
+/* IQ4_NL, IQ4_XS: the value of each nibble */
 static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
 
@@ -249,7 +250,7 @@ static void iq4_xs_to_float(float *out, const uint8_t *p)
 
 /* ---- one block to the blocks that the kernels pack ------------------------------------------- */
 
-/* Rounded to half; a file's nonsense may not turn into an infinity. */
+/* Rounded to half; a damaged file must not produce an infinity. */
 static void write_half(uint8_t *p, float x)
 {
     const uint16_t h = kn_half_from_float(x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x);
@@ -278,7 +279,7 @@ static void q4_k_recode(uint8_t *out, const uint8_t *p)
     }
 }
 
-/* Bit 4 of eight numbers: the product moves bit 8i to 56 + i and nothing else above. */
+/* Bit 4 of eight numbers: the product moves bit 8i to 56 + i and no other bit above 55. */
 static uint8_t fifth_bits(const uint8_t q[8])
 {
     uint64_t x;
@@ -349,7 +350,7 @@ static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
     }
 }
 
-/* Two sub-blocks with minima of their own do not share a scale: quantized anew. */
+/* Two sub-blocks with different minima cannot share a scale, so the numbers are quantized again. */
 static void q2_k_recode(uint8_t *out, const uint8_t *p)
 {
     float w[SUPER];
@@ -369,8 +370,8 @@ static void q2_k_recode(uint8_t *out, const uint8_t *p)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A type is kept in the layout `kernel`, whose packer reads the file's own blocks, or what recode
- * makes of one. */
+/* A type is kept in the layout `kernel`; its packer reads the file's blocks, or the blocks that
+ * `recode` makes of them. */
 static const struct reader {
     uint32_t type;
     enum kn_type kernel;
@@ -427,7 +428,7 @@ void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n)
         for (size_t i = 0; i < n; i++) out[i] = kn_float_from_bf16(read_u16(p + 2 * i));
 }
 
-/* `blocks` as row `lane` of the panels at `data`, n_in numbers wide */
+/* Packs `blocks` as row `lane` of the panels at `data`, which are n_in numbers wide. */
 static void pack(enum kn_type type, void *data, int lane, int n_in, const void *blocks)
 {
     switch (type) {

@@ -1,15 +1,15 @@
 /* blocks: rows of a GGUF tensor as numbers, and in the layout that kernels compute.
  *
- * blocks_to_float is the certain way: bit-exact to the definition of every format, for norms, for
- * --weights f32 and for tests. blocks_pack goes to panels (kernels.h) without a detour over floats
- * where a format's integers survive: then only scales are rounded, to half, if anything is.
+ * blocks_to_float is the reference: bit-exact to the definition of every format, for norms, for
+ * --weights f32 and for tests. blocks_pack writes panels (kernels.h) without going through floats
+ * when a format's integers can be kept: then at most the scales are rounded, to half.
  *
  *   Q4_0          Q4   exact            Q4_1  Q4A  exact      Q4_K       Q4A  scales rounded
  *   Q8_0, IQ4_NL  Q8   exact            Q5_1  Q5A  exact      Q5_K       Q5A  scales rounded
- *   F32 F16 BF16  as they are           Q5_0  Q6   exact      Q6_K Q3_K  Q6   scales rounded
- *   IQ4_XS        Q8   scales rounded   Q2_K  Q8   quantized anew
+ *   F32 F16 BF16  unchanged             Q5_0  Q6   exact      Q6_K Q3_K  Q6   scales rounded
+ *   IQ4_XS        Q8   scales rounded   Q2_K  Q8   quantized again
  *
- * A rounded scale is off by 2^-11 at most, a hundredth of what these formats lose themselves. */
+ * A rounded scale is off by 2^-11 at most, a hundredth of the error of these formats. */
 #ifndef RETAIN_RUNTIME_MODEL_BLOCKS_H
 #define RETAIN_RUNTIME_MODEL_BLOCKS_H
 
@@ -19,7 +19,7 @@
 
 #include "kernels/kernels.h"
 
-/* Can this tensor type (a number as in the file) be read? */
+/* Whether this tensor type (a number as in the file) can be read. */
 bool blocks_readable(uint32_t type);
 
 /* n numbers (a multiple of the type's block) from packed little-endian blocks, bit-exact to ggml.
@@ -29,7 +29,7 @@ void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n);
 /* The layout that tensors of a readable type are computed in. */
 enum kn_type blocks_kernel_type(uint32_t type);
 
-/* Packs one row of w->n_in numbers as row r of w->data, which was zeroed before the first row.
+/* Packs one row of w->n_in numbers as row r of w->data, which must be zeroed before the first row.
  * w->type is blocks_kernel_type(type), or KN_F32. */
 void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *row);
 

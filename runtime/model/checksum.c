@@ -49,7 +49,7 @@ int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e)
     c->bytes = gguf_bytes(g, &c->n);
     if (pthread_create(&c->thread, NULL, read_all, c)) {
         free(c);
-        return err_set(e, ERR_FAIL, "no thread to read the model's digest with");
+        return err_set(e, ERR_FAIL, "cannot start a thread to compute the model's digest");
     }
     *out = c;
     return 0;
@@ -114,7 +114,7 @@ int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[CHECKSUM
 struct tensors {
     const struct gguf *file;
     struct gguf_str *expected; /* [gguf_n_tensors] */
-    atomic_size_t bad;         /* the first damaged one */
+    atomic_size_t bad;         /* index of the first damaged tensor */
 };
 
 static bool is_whole(const struct gguf_tensor *t, const struct gguf_str *expected)

@@ -1,6 +1,6 @@
 #include "runtime/model/demo.h"
 
-/* One symbol pair per file, put into the read-only data as it is. */
+/* One symbol pair per file, embedded unchanged in the read-only data. */
 #define EMBED(symbol, path)                                       \
     __asm__(".section .rodata\n"                                  \
             ".balign 64\n"                                        \

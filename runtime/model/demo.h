@@ -1,5 +1,5 @@
-/* demo: the small model that is part of the program, and its retaining heads, so that `retain`
- * chats at once. Made by quant/demo; GGUF bytes, aligned to 64. */
+/* demo: the small model that is part of the program, and its retaining heads, so that `retain` can
+ * chat without a download. Made by quant/demo; GGUF bytes, aligned to 64. */
 #ifndef RETAIN_RUNTIME_MODEL_DEMO_H
 #define RETAIN_RUNTIME_MODEL_DEMO_H
 

@@ -63,7 +63,7 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
-/* Fused, the gate comes before the values. */
+/* In a fused tensor the gate comes before the values. */
 static int bind_feed_forward(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];

@@ -1,6 +1,6 @@
 /* Family "llama": Llama 1 to 3, Mistral, TinyLlama, SmolLM2. RMSNorm, rotary embedding,
- * grouped-query attention, SwiGLU; what other families are variations of. The file's rows of Q and
- * K are in pairs. */
+ * grouped-query attention, SwiGLU; the other families are variations of it. The file's rows of Q
+ * and K are in pairs. */
 #include "runtime/model/family.h"
 
 const struct model_family family_llama = {"llama", true, family_bind};

@@ -1,6 +1,6 @@
 /* Family "minicpm" (arXiv 2404.06395): a Llama with three scales, which keep widths and depths
- * comparable: embeddings, what each layer adds, logits. Files of early 2024 don't hold them; those
- * of MiniCPM-1B and 2B, all there were then, follow from the shape. */
+ * comparable: of the embeddings, of each layer's output, of the logits. Files of early 2024 don't
+ * contain them; for MiniCPM-1B and 2B, the only models at that time, they follow from the shape. */
 #include <math.h>
 
 #include "runtime/model/family.h"

@@ -1,4 +1,4 @@
-/* Family "qwen3": queries and keys pass an RMSNorm head by head before they are rotated. */
+/* Family "qwen3": an RMSNorm per head is applied to queries and keys before they are rotated. */
 #include "runtime/model/family.h"
 
 static int bind(struct model *m, struct err *e)

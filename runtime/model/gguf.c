@@ -1,6 +1,7 @@
 /* The file is read once, front to back, by a cursor that can't leave it. Metadata is kept as
  * pointers into the mapping, sorted by key; tensors stay in file order with an index sorted by
- * name. Sorting instead of hashing: a hostile file can't choose names that make it slow. */
+ * name. Lookups use sorting instead of hashing, so that a hostile file can't choose names that make
+ * it slow. */
 #include "runtime/model/gguf.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ struct gguf {
     const uint8_t *bytes;
     size_t n;
     bool mapped;
-    size_t data_at; /* where the data section starts; n when there is none */
+    size_t data_at; /* offset of the data section; n when there is none */
     size_t alignment;
     struct gguf_kv *kvs; /* sorted by key */
     size_t n_kvs;
@@ -49,7 +50,7 @@ static const uint8_t value_bytes[GGUF_TYPES] = {
     [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
 };
 
-/* Sizes are needed to check a file's layout, so types are here that no kernel reads. Ids 4, 5,
+/* Sizes are needed to check a file's layout, so types without a kernel are listed too. Ids 4, 5,
  * 31-33 and 36-38 were withdrawn from ggml. */
 static const struct gguf_tensor_type tensor_types[] = {
     {GGUF_T_F32, "F32", 1, 4},
@@ -156,7 +157,7 @@ static int take_str(struct cursor *c, struct gguf_str *out, const char *what)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* `count` values of one type, from here on. */
+/* Reads `count` values of one type at the cursor. */
 static int take_values(struct cursor *c, struct gguf_str key, uint32_t type, uint64_t count,
                        struct gguf_array *out)
 {
@@ -227,7 +228,7 @@ static int read_metadata(struct gguf *g, struct cursor *c, uint64_t n_kvs)
     qsort(g->kvs, g->n_kvs, sizeof *g->kvs, compare_kv);
     for (size_t i = 1; i < g->n_kvs; i++)
         if (!compare_kv(&g->kvs[i - 1], &g->kvs[i]))
-            return err_set(c->e, ERR_FORMAT, "%s: key '%s' is there twice", g->name,
+            return err_set(c->e, ERR_FORMAT, "%s: key '%s' occurs twice", g->name,
                            gguf_show(g->kvs[i].key).text);
     return 0;
 }
@@ -314,7 +315,7 @@ static int index_tensors(struct gguf *g, struct err *e)
     qsort(g->by_name, g->n_tensors, sizeof *g->by_name, compare_tensor);
     for (size_t i = 1; i < g->n_tensors; i++)
         if (!compare_tensor(&g->by_name[i - 1], &g->by_name[i]))
-            return err_set(e, ERR_FORMAT, "%s: tensor '%s' is there twice", g->name,
+            return err_set(e, ERR_FORMAT, "%s: tensor '%s' occurs twice", g->name,
                            gguf_show(g->by_name[i]->name).text);
     return 0;
 }
@@ -329,7 +330,7 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t n_tensors, si
     g->tensors = calloc((size_t)n_tensors + 1, sizeof *g->tensors);
     g->by_name = calloc((size_t)n_tensors + 1, sizeof *g->by_name);
     if (!g->tensors || !g->by_name) return err_set(c->e, ERR_FAIL, "%s: out of memory", g->name);
-    size_t expected = 0; /* ggml demands tensors back to back, in file order */
+    size_t expected = 0; /* ggml requires tensors back to back, in file order */
     for (; g->n_tensors < n_tensors; g->n_tensors++) {
         struct gguf_tensor *t = &g->tensors[g->n_tensors];
         uint64_t offset = 0;
@@ -348,8 +349,8 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t n_tensors, si
     return index_tensors(g, c->e);
 }
 
-/* Gives every tensor its place. A file that ends with its descriptions is a header without data and
- * opens (tensors' data is NULL); one that ends anywhere later is a broken download. */
+/* Sets every tensor's address. A file that ends after its descriptions is a header without data and
+ * opens (tensors' data is NULL); one that ends later is an incomplete download. */
 static int place_data(struct gguf *g, const struct cursor *c, size_t data_bytes)
 {
     size_t end = 0;
@@ -374,7 +375,7 @@ static int place_data(struct gguf *g, const struct cursor *c, size_t data_bytes)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What people open by mistake. */
+/* Files that users open by mistake. */
 static const struct {
     const char *start, *says;
 } strangers[] = {
@@ -410,11 +411,10 @@ static int check_version(const struct gguf *g, uint32_t version, struct err *e)
                        "%s: is a big-endian GGUF file; only little-endian ones can be read",
                        g->name);
     if (version == 1)
-        return err_set(
-            e, ERR_FORMAT,
-            "%s: is GGUF version 1, which is out of use: convert the original model again",
-            g->name);
-    return err_set(e, ERR_FORMAT, "%s: is GGUF version %" PRIu32 "; versions 2 and 3 can be read",
+        return err_set(e, ERR_FORMAT,
+                       "%s: is GGUF version 1, which is obsolete: convert the original model again",
+                       g->name);
+    return err_set(e, ERR_FORMAT, "%s: is GGUF version %" PRIu32 "; supported are versions 2 and 3",
                    g->name, version);
 }
 
@@ -438,7 +438,7 @@ static int parse(struct gguf *g, struct err *e)
     return rc;
 }
 
-/* Takes over nothing but the name: `bytes` stays with who gave it until g->mapped is set. */
+/* Takes over only the name: the caller owns `bytes` until g->mapped is set. */
 static int open_over(struct gguf **out, const void *bytes, size_t n, bool mapped, const char *name,
                      struct err *e)
 {
@@ -472,7 +472,7 @@ int gguf_open_bytes(struct gguf **out, const void *bytes, size_t n, const char *
 int gguf_open(struct gguf **out, const char *path, struct err *e)
 {
     *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (fd < 0) return err_set(e, ERR_FORMAT, "%s: %s", path, strerror(errno));
     struct stat st;
     int rc = 0;
@@ -528,7 +528,8 @@ void gguf_forget_data(struct gguf *g)
 
 /* ---- reading metadata ------------------------------------------------------------------------ */
 
-/* Element i as an integer; false when the type is none or the value does not fit into int64. */
+/* Element i as an integer; false when the type is not an integer or the value does not fit into
+ * int64. */
 static bool as_int(const struct gguf_array *a, size_t i, int64_t *out)
 {
     union {
@@ -631,7 +632,7 @@ bool gguf_array_next_str(const struct gguf_array *a, size_t *cursor, struct gguf
 {
     if (a->type != GGUF_STRING || *cursor >= a->bytes) return false;
     uint64_t n;
-    const char *p = (const char *)a->data + *cursor; /* lengths were checked by take_values */
+    const char *p = (const char *)a->data + *cursor; /* take_values has checked the lengths */
     memcpy(&n, p, sizeof n);
     *out = (struct gguf_str){p + sizeof n, (size_t)n};
     *cursor += sizeof n + (size_t)n;

@@ -1,8 +1,8 @@
-/* gguf: a GGUF v2/v3 file, memory-mapped and checked from end to end before anything trusts it.
+/* gguf: a GGUF v2/v3 file, memory-mapped and checked completely before any of it is used.
  *
- * The file is the authority on nothing: every count, length, offset and product is bounded by the
- * bytes that are really there, so a hostile file costs an error line, never memory or a crash.
- * Strings and tensor data point into the mapping and live until gguf_close.
+ * Nothing in the file is trusted: every count, length, offset and product is checked against the
+ * file's real size, so a hostile file costs an error line, never memory or a crash. Strings and
+ * tensor data point into the mapping and are valid until gguf_close.
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md */
 #ifndef RETAIN_RUNTIME_MODEL_GGUF_H
 #define RETAIN_RUNTIME_MODEL_GGUF_H
@@ -32,8 +32,8 @@ enum gguf_type {
     GGUF_TYPES,
 };
 
-/* Tensor types with a name of their own here, numbered as in the file; all are in
- * gguf_tensor_type(). */
+/* Tensor types that have a name here, numbered as in the file; gguf_tensor_type() knows all
+ * types. */
 enum gguf_tensor_id {
     GGUF_T_F32 = 0,
     GGUF_T_F16 = 1,
@@ -70,7 +70,7 @@ struct gguf_tensor {
     int n_dims;
     int64_t ne[4];    /* ne[0] is the row length; unused dimensions are 1 */
     const void *data; /* at a multiple of general.alignment in the file, which may be 1; NULL in a
-                       * file that ends with its descriptions */
+                       * file that ends after its descriptions */
     size_t bytes;
 };
 
@@ -78,21 +78,21 @@ struct gguf;
 
 int gguf_open(struct gguf **out, const char *path, struct err *e);
 
-/* The same over bytes the caller owns and keeps (the embedded demo model, fuzzing). `name` is for
- * messages. */
+/* The same over bytes that the caller owns and keeps (the embedded demo model, fuzzing). `name` is
+ * used in messages. */
 int gguf_open_bytes(struct gguf **out, const void *bytes, size_t n, const char *name,
                     struct err *e);
 void gguf_close(struct gguf *g);
 
 const char *gguf_name(const struct gguf *g); /* path or name, for messages */
 const void *gguf_bytes(const struct gguf *g, size_t *n);
-struct utf8_shown gguf_show(struct gguf_str s); /* a name that stands in the file, for messages */
+struct utf8_shown gguf_show(struct gguf_str s); /* a name from the file, made safe for messages */
 
 /* Tells the system that the tensor data will not be read again (it was repacked). */
 void gguf_forget_data(struct gguf *g);
 
 /* Metadata. Each returns false when the key is absent or of another kind; integers of every width
- * are taken when the value fits. */
+ * are accepted when the value fits. */
 bool gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
 bool gguf_get_f32(const struct gguf *g, const char *key, float *out);
 bool gguf_get_bool(const struct gguf *g, const char *key, bool *out);
@@ -107,8 +107,8 @@ int32_t gguf_array_i32(const struct gguf_array *a, size_t i);
 /* Walks an array of strings: *cursor starts at 0; false at the end. */
 bool gguf_array_next_str(const struct gguf_array *a, size_t *cursor, struct gguf_str *out);
 
-/* The i-th key, in the order of names, as the file has it; a scalar is an array of one. False
- * behind the last. */
+/* The i-th key, in alphabetical order, unchanged; a scalar is an array of one. False after the last
+ * key. */
 bool gguf_key_at(const struct gguf *g, size_t i, struct gguf_str *key, struct gguf_array *value,
                  bool *is_array);
 
@@ -117,8 +117,8 @@ size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);
 
-/* What is known about a tensor type: weights and bytes per block; NULL for an unknown id. Every
- * type of the format is here; which of them have a kernel is the model's question. */
+/* A tensor type: weights and bytes per block; NULL for an unknown id. Contains every type of the
+ * format; the model decides which types can be run. */
 struct gguf_tensor_type {
     uint32_t id;
     const char *name;

@@ -29,7 +29,7 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
     uint32_t v;
     key_of(key, sizeof key, m, suffix);
     if (!gguf_get_u32(m->file, key, &v))
-        return err_set(e, ERR_FORMAT, "%s: metadata %s is missing; this is no complete %s model",
+        return err_set(e, ERR_FORMAT, "%s: metadata %s is missing; this is not a complete %s model",
                        gguf_name(m->file), key, m->family->arch);
     if (v > INT_MAX || (int)v < min || (int)v > max)
         return err_set(e, ERR_FORMAT, "%s: %s is %u, expected %d to %d", gguf_name(m->file), key, v,
@@ -125,7 +125,7 @@ static const struct model_family *find_family(const struct gguf *file, struct er
         return NULL;
     }
     if (!gguf_get_str(file, "general.architecture", &arch)) {
-        err_set(e, ERR_FORMAT, "%s: general.architecture is missing; this is no model",
+        err_set(e, ERR_FORMAT, "%s: general.architecture is missing; this is not a model",
                 gguf_name(file));
         return NULL;
     }
@@ -164,7 +164,8 @@ static int read_head_dim(struct model *m, struct err *e)
     }
     key_of(key, sizeof key, m, "attention.value_length");
     if (gguf_get_u32(m->file, key, &v) && v != (uint32_t)m->head_dim)
-        return err_set(e, ERR_FORMAT, "%s: keys of %d numbers but values of %u cannot be run yet",
+        return err_set(e, ERR_FORMAT,
+                       "%s: models with keys of %d numbers and values of %u are not supported",
                        gguf_name(m->file), m->head_dim, v);
     if (m->n_head % m->n_kv_head || m->head_dim % 2 || m->head_dim < 2)
         return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
@@ -175,7 +176,7 @@ static int read_head_dim(struct model *m, struct err *e)
     return 0;
 }
 
-/* They share a family's name with dense models (Mixtral is a "llama"), but not the tensors. */
+/* Mixtures share a family's name with dense models (Mixtral is a "llama"), but not the tensors. */
 static int refuse_experts(const struct model *m, struct err *e)
 {
     char key[128];
@@ -231,7 +232,8 @@ static int read_hparams(struct model *m, struct err *e)
     return rc ? rc : read_vocabulary(m, e);
 }
 
-/* After the other numbers: how heads turn, and with that how large their products are. */
+/* Call after the other numbers are read: reads the rotation of heads, which sets the scale of their
+ * products. */
 static int read_rope(struct model *m, struct err *e)
 {
     int rc = rope_init(&m->rope, m->file, m->family->arch, m->head_dim, m->n_ctx, e);
@@ -261,19 +263,19 @@ static void set_type(struct model *m)
     }
 }
 
-/* A tensor that nobody asked for is a part of the model that would be left out of its arithmetic.
- */
+/* A tensor that the family did not bind is a part of the model that the computation would omit. */
 static int refuse_unused(const struct model *m, struct err *e)
 {
     for (size_t k = 0; k < gguf_n_tensors(m->file); k++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->file, k);
-        bool used = t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6); /* rope.c reads those */
+        /* rope.c reads tensors with this prefix */
+        bool used = t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6);
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
-            return err_set(e, ERR_FORMAT,
-                           "%s: tensor %s is no part of a %s model as it is known here; the "
-                           "file is of a kind that cannot be run",
-                           gguf_name(m->file), gguf_show(t->name).text, m->family->arch);
+            return err_set(
+                e, ERR_FORMAT,
+                "%s: tensor %s does not belong to a %s model; this variant is not supported",
+                gguf_name(m->file), gguf_show(t->name).text, m->family->arch);
     }
     return 0;
 }
@@ -343,9 +345,9 @@ void model_plan(struct model *m, struct arena *a)
 
 #define ROWS_PER_PART 64 /* a multiple of KN_PANEL */
 
-/* Number r of rotated heads, as it is numbered in the file: there the n_rot numbers of a head that
- * turn come first, pairs either side by side or half of n_rot apart; the kernels' pairs are half a
- * head apart and those that stand still are the last of each half. */
+/* The row in the file for row r of rotated heads. In the file the n_rot rotated numbers of a head
+ * come first, with the numbers of a pair either adjacent or n_rot / 2 apart. In the kernels' order
+ * the numbers of a pair are half a head apart, and the unrotated ones come last in each half. */
 static int rotated_row(const struct model *m, int r)
 {
     int half = m->head_dim / 2, n_pairs = m->rope.n_rot / 2;
@@ -364,7 +366,7 @@ struct load_job {
     const struct model_load_item *it;
 };
 
-/* Rows [r0, end) of the item's matrix, as rows 0, 1, … of w. */
+/* Loads rows [r0, end) of the item's matrix as rows 0, 1, … of w. */
 static void load_range(const struct kn_weight *w, const struct model *m,
                        const struct model_load_item *it, int r0, int end)
 {
@@ -377,7 +379,7 @@ static void load_range(const struct kn_weight *w, const struct model *m,
     }
 }
 
-/* The same rows as a matrix of their own. r0 is a multiple of KN_PANEL. */
+/* The same rows as a separate matrix. r0 is a multiple of KN_PANEL. */
 static struct kn_weight range_of(const struct kn_weight *w, int r0, int end)
 {
     size_t before = kn_weight_bytes(w->type, r0, w->n_in);
@@ -475,7 +477,8 @@ static void compare(void *ctx, int part, int thread)
     struct hold_job *job = ctx;
     const struct model_load_item *it = job->it ? job->it : &job->m->items[part];
     int n_panels = it->weight ? (it->weight->n_out + KN_PANEL - 1) / KN_PANEL : 1;
-    int panel = job->it ? part : (int)((int64_t)part * 7919 % n_panels); /* here and there */
+    /* scattered over the matrix */
+    int panel = job->it ? part : (int)((int64_t)part * 7919 % n_panels);
     bool same = it->weight ? holds_panel(job->m, it, panel) : holds_vector(job->m, it);
     if (!same) atomic_store(&job->differs, true);
 }

@@ -1,15 +1,16 @@
 /* model: hyper-parameters and weights of one transformer, bound by name and checked once.
  *
- * model_open reads metadata, lets the family bind its tensors and checks every shape; no weight is
- * read. model_plan then counts the bytes, model_load copies the weights into the layout the kernels
- * read (kernels.h), after which the file's pages are let go: weights are in memory once.
+ * model_open reads metadata, lets the family bind its tensors and checks every shape; it reads no
+ * weight. model_plan then counts the bytes, and model_load copies the weights into the layout that
+ * the kernels read (kernels.h) and releases the file's pages: weights are in memory once.
  *
- * Rows of Q and K are put into the kernels' rotate-half order, in which number i of a head turns
- * with i + head_dim / 2: families that rotate neighbouring pairs (GGUF "llama") or only the first
- * n_rot numbers of a head need nothing more. It is also the order retaining heads are trained in.
+ * Rows of Q and K are put into the kernels' rotate-half order, in which number i of a head forms a
+ * pair with i + head_dim / 2: families that rotate neighbouring pairs (GGUF "llama") or only the
+ * first n_rot numbers of a head need no other handling. Retaining heads are trained in this order
+ * too.
  *
- * What only some families have is a pointer that is NULL, or a number that changes nothing, in all
- * others: forward.c asks for the part, never for the family. */
+ * Parts that only some families have are NULL pointers, or numbers without effect, in all others:
+ * forward.c tests for the part, never for the family. */
 #ifndef RETAIN_RUNTIME_MODEL_MODEL_H
 #define RETAIN_RUNTIME_MODEL_MODEL_H
 
@@ -40,13 +41,13 @@ struct model_layer {
 /* Where a matrix or vector comes from: a tensor, or a range of its rows. */
 struct model_source {
     const char *name;
-    int row0, n_rows; /* of n_rows rows, those from row0 on; n_rows 0: all there are */
-    bool rotated;     /* rows of heads that are rotated, to be put into the kernels' order */
+    int row0, n_rows; /* rows row0 … row0 + n_rows - 1; n_rows 0: all rows */
+    bool rotated;     /* rows of rotated heads, which must be put into the kernels' order */
 };
 
 /* One matrix or vector to be loaded from the file. */
 struct model_load_item {
-    struct kn_weight *weight; /* a matrix, or NULL for */
+    struct kn_weight *weight; /* a matrix, or NULL and then */
     const float **vector;     /* a vector of floats */
     const struct gguf_tensor *tensor;
     int row0, n; /* rows of the tensor; numbers of a vector */
@@ -58,18 +59,20 @@ struct model {
     const struct model_family *family;
     bool as_f32; /* matrices are expanded to float32 */
     char name[96];
-    char type[16]; /* of most weights: "Q4_0" */
+    char type[16]; /* the type of most weights: "Q4_0" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
-    int n_ctx; /* positions it was trained on */
+    int n_ctx; /* positions that it was trained on */
     float norm_eps;
     struct rope rope;
-    float attn_scale;     /* of the products of queries and keys; usually 1 / sqrt(head_dim) */
-    float embed_scale;    /* of embeddings; usually 1, like the next two */
-    float residual_scale; /* of what attention and feed-forward add to the residual stream */
+    /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */
+    float attn_scale;
+    float embed_scale; /* scale of embeddings; usually 1, like the next two */
+    /* scale of the outputs that attention and feed-forward add to the residual stream */
+    float residual_scale;
     float logit_scale;
     struct kn_weight embedding; /* [n_vocab][n_embd] */
     struct kn_weight output;    /* [n_vocab][n_embd] */
-    bool tied;                  /* output is the embedding */
+    bool tied;                  /* the output matrix is the embedding */
     const float *output_norm;
     const float *output_bias; /* or NULL */
     struct model_layer *layers;
@@ -80,29 +83,28 @@ struct model {
 /* A family of models: the value of general.architecture and how its tensors are bound. */
 struct model_family {
     const char *arch;
-    bool rope_pairs; /* its files keep rows that turn together side by side */
+    bool rope_pairs; /* in its files, the two rows of a rotated pair are adjacent */
     int (*bind)(struct model *m, struct err *e);
 };
 
-/* Takes ownership of `file` in every case. ERR_FORMAT for what is not understood. as_f32: matrices
- * are expanded to float32, exactly (option --weights f32). */
+/* Takes ownership of `file`, also on error. ERR_FORMAT for unsupported models. as_f32: matrices are
+ * expanded to float32, exactly (option --weights f32). */
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
 void model_close(struct model *m);
 
-/* Takes the weights' memory from `a`; on an arena that only plans, weights already loaded stay. */
+/* Takes the weights' memory from `a`; if `a` only plans, loaded weights are kept. */
 void model_plan(struct model *m, struct arena *a);
 
 /* After model_plan on a backed arena: fills it, in parallel. progress as in engine_open. */
 int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t, int64_t),
                void *ctx, struct err *e);
 
-/* Are the weights in memory those that model_load would put there? Looks at the vectors and at one
- * panel of every matrix, or at all of them. */
+/* Whether the weights in memory equal those that model_load would write. Checks the vectors and one
+ * panel of every matrix, or everything if `all`. */
 bool model_holds(const struct model *m, struct pool *p, bool all);
 
-/* The parts of model_load: fills one item, whose memory was set; and how much of the file that
- * reads.
- */
+/* The parts of model_load: fills one item, whose memory must be set; and the bytes of the file that
+ * this reads. */
 void model_load_item(const struct model *m, int i, struct pool *p);
 int64_t model_item_bytes(const struct model_load_item *it);
 

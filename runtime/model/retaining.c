@@ -51,14 +51,14 @@ static int bind(struct retaining *h, int layer, int which, int n_in, int n_out, 
     return 0;
 }
 
-/* One number per head: mean or deviation of the labels. */
+/* One number per head: the mean or the deviation of the labels. */
 static int read_labels(const struct retaining *h, const char *key, float **out, struct err *e)
 {
     struct gguf_array a;
     size_t n = (size_t)h->n_layer * (size_t)h->n_head;
     if (!gguf_get_array(h->file, key, &a)) return 0;
     if (a.n != n)
-        return err_set(e, ERR_FORMAT, "%s: %s has %zu numbers, not one for each of %zu heads",
+        return err_set(e, ERR_FORMAT, "%s: %s has %zu numbers, expected one for each of %zu heads",
                        gguf_name(h->file), key, (size_t)a.n, n);
     *out = calloc(n, sizeof **out);
     if (!*out) return err_set(e, ERR_FAIL, "out of memory for retaining heads");

@@ -10,11 +10,11 @@
 #include "kernels/kernels.h"
 #include "runtime/model/blocks.h"
 
-/* What the ways of scaling share. */
+/* The inputs of all ways of scaling. */
 struct source {
     const struct gguf *file;
     const char *arch;
-    int half; /* pairs that turn */
+    int half; /* rotated pairs */
     int n_ctx;
     float base;
 };
@@ -32,7 +32,7 @@ static bool has(const struct source *s, const char *suffix)
     return gguf_get_f32(s->file, key, &v);
 }
 
-/* A number above 0, or what `out` holds already when the file says nothing, or 0. */
+/* Reads a number above 0; leaves *out unchanged when the file has none, or 0. */
 static int get(const struct source *s, const char *suffix, float *out, struct err *e)
 {
     char key[128];
@@ -46,7 +46,7 @@ static int get(const struct source *s, const char *suffix, float *out, struct er
     return 0;
 }
 
-/* A count of at least `min`, likewise. */
+/* The same for a count of at least `min`. */
 static int get_count(const struct source *s, const char *suffix, int min, int *out, struct err *e)
 {
     char key[128];
@@ -70,7 +70,7 @@ static int divide(float *freq, const struct source *s, const char *name, struct 
 {
     const struct gguf_tensor *t = gguf_tensor_find(s->file, name);
     if (!t || t->type != GGUF_T_F32 || t->ne[0] != s->half || t->ne[1] != 1 || !t->data)
-        return err_set(e, ERR_FORMAT, "%s: tensor %s must be there with %d float32",
+        return err_set(e, ERR_FORMAT, "%s: tensor %s is missing or does not have %d float32",
                        gguf_name(s->file), name, s->half);
     for (int i = 0; i < s->half; i++) {
         float factor;
@@ -101,8 +101,9 @@ static int scale_linear(struct rope *r, const struct source *s, struct err *e)
     return rc;
 }
 
-/* Waves longer than the trained context are stretched, short ones stay, those between are mixed.
- * Converters write the outcome as rope_freqs.weight; then this is done already. */
+/* Waves longer than the trained context are stretched, short ones are kept, those between are
+ * interpolated. Some converters write the result as rope_freqs.weight; then nothing is left to
+ * do. */
 static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 8.0f, low = 1.0f, high = 4.0f;
@@ -123,15 +124,15 @@ static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
     return 0;
 }
 
-/* The pair that turns `n_turns` times over the original context: eq. 17 solved for d. */
+/* The pair that makes `n_turns` rotations over the original context: eq. 17 solved for d. */
 static double yarn_pair(const struct source *s, int n_ctx_orig, double n_turns)
 {
     return s->half * log(n_ctx_orig / (n_turns * 2 * M_PI)) / log((double)s->base);
 }
 
-/* YaRN: pairs that turn more than beta_fast times stay, those below beta_slow are stretched, with a
- * ramp between; attention is sharpened by 0.1 ln(factor) + 1 (eq. 22). yarn_attn_factor is left
- * alone, as in llama.cpp: converters write two different things there. */
+/* YaRN: pairs that rotate more than beta_fast times are kept, those below beta_slow are stretched,
+ * with a ramp between; attention is sharpened by 0.1 ln(factor) + 1 (eq. 22). yarn_attn_factor is
+ * ignored, as in llama.cpp: converters write two different values there. */
 static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 1.0f, fast = 32.0f, slow = 1.0f, share = 1.0f, all_dims = 0.0f, extra = 1.0f;
@@ -157,8 +158,8 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
     return 0;
 }
 
-/* LongRoPE: every pair has a divisor of its own, one list for short conversations and one for long.
- * The magnitude is the same for both: it was there in training. */
+/* LongRoPE: every pair has its own divisor, with one list for short conversations and one for long.
+ * The magnitude is the same for both, as in training. */
 static int scale_longrope(struct rope *r, const struct source *s, struct err *e)
 {
     double stretch = (double)s->n_ctx / r->n_ctx_orig;
@@ -180,7 +181,7 @@ static const struct scaling {
     {"yarn", scale_yarn}, {"longrope", scale_longrope},
 };
 
-/* Files that name no type but give factors mean these. */
+/* Files that name no scaling type but have factors mean these types. */
 static const char *implied(const struct source *s)
 {
     if (gguf_tensor_find(s->file, "rope_factors_long.weight")) return "longrope";
@@ -251,9 +252,9 @@ const float *rope_freq(const struct rope *r, int n_pos)
     return r->freq_long && n_pos > r->n_ctx_orig ? r->freq_long : r->freq;
 }
 
-/* Angles are exact in double: a float times a position. Of every 32nd position, and of 0 to 31, the
- * turn is computed; the others are products of two, within 2^-51: four times as fast as cosines of
- * their own, and the same floats for 131,072 positions of a head of 128. */
+/* Angles are exact in double: a float times a position. Sine and cosine are computed for every 32nd
+ * position and for 0 to 31; the others are products of two of those, within 2^-51: four times as
+ * fast as computing each, and the same floats for 131,072 positions of a head of 128. */
 #define STEPS 32
 
 struct turn {

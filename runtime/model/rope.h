@@ -1,9 +1,10 @@
-/* rope: how fast the pairs of a head turn per position (RoPE, arXiv 2104.09864), read from a
- * model's metadata: plain, linear, Llama 3, YaRN (arXiv 2309.00071) and LongRoPE (arXiv
+/* rope: the angle by which each pair of a head rotates per position (RoPE, arXiv 2104.09864), read
+ * from a model's metadata: plain, linear, Llama 3, YaRN (arXiv 2309.00071) and LongRoPE (arXiv
  * 2402.13753).
  *
- * Frequencies are in the kernels' order (kernels.h): number i of a head pairs with i + head_dim
- * / 2. Where only n_rot numbers of a head turn, the pairs from n_rot / 2 on have frequency 0. */
+ * Frequencies are in the kernels' order (kernels.h): number i of a head pairs with i + head_dim /
+ * 2. Where only n_rot numbers of a head are rotated, the pairs from n_rot / 2 on have frequency
+ * 0. */
 #ifndef RETAIN_RUNTIME_MODEL_ROPE_H
 #define RETAIN_RUNTIME_MODEL_ROPE_H
 
@@ -11,20 +12,20 @@
 #include "runtime/model/gguf.h"
 
 struct rope {
-    int n_rot;        /* numbers of a head that turn */
-    int n_ctx_orig;   /* positions the model knew before its context was stretched */
-    float magnitude;  /* what turns grows by this, in queries and in keys (YaRN, LongRoPE) */
+    int n_rot;        /* numbers of a head that are rotated */
+    int n_ctx_orig;   /* trained positions, before the context was extended */
+    float magnitude;  /* scale of rotated queries and keys (YaRN, LongRoPE) */
     float *freq;      /* [head_dim / 2] radians per position, scaling applied */
     float *freq_long; /* for conversations that may pass n_ctx_orig; NULL = freq for all */
 };
 
-/* arch: the prefix of metadata keys. ERR_FORMAT for what is not understood. */
+/* arch: the prefix of metadata keys. ERR_FORMAT for unsupported scaling. */
 int rope_init(struct rope *r, const struct gguf *file, const char *arch, int head_dim, int n_ctx,
               struct err *e);
 void rope_release(struct rope *r);
 
-/* The frequencies of a conversation whose units reach n_pos positions: chosen once, since its keys
- * and queries must agree. */
+/* The frequencies of a conversation whose units reach n_pos positions: chosen once, since keys and
+ * queries must use the same. */
 const float *rope_freq(const struct rope *r, int n_pos);
 
 /* The cosines and sines of positions [0, n_pos): [n_pos][half] each, half at most

@@ -6,18 +6,18 @@
 
 #include "runtime/model/blocks.h"
 
-enum { ROWS_SAMPLED = 32 }; /* of every matrix */
+enum { ROWS_SAMPLED = 32 }; /* rows of every matrix */
 
 static const char *const layouts[KN_TYPES] = {
     [KN_F32] = "float32", [KN_F16] = "float16",    [KN_BF16] = "bfloat16",  [KN_Q4] = "int4",
     [KN_Q8] = "int8",     [KN_Q4A] = "int4 + min", [KN_Q5A] = "int5 + min", [KN_Q6] = "int6",
 };
 
-/* A row as the file has it, and after the way through the kernels' layout. */
+/* A row as it is in the file, and after conversion to the kernels' layout. */
 struct rows {
     float *want, *got; /* [n_in] */
     void *packed;      /* one row of panels */
-    double sum, off;   /* of squares, and of squared differences */
+    double sum, off;   /* sums of squares, and of squared differences */
 };
 
 static int rows_init(struct rows *s, const struct kn_weight *w, struct err *e)
@@ -56,7 +56,7 @@ static size_t row_bytes(const struct model_load_item *it)
     return (size_t)(it->weight->n_in / t->block) * (size_t)t->block_bytes;
 }
 
-/* Rows of the matrix, evenly spread. */
+/* Measures rows of the matrix, evenly spread. */
 static int measure(struct rows *total, const struct model_load_item *it, struct err *e)
 {
     const struct kn_weight *w = it->weight;

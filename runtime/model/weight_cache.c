@@ -19,22 +19,23 @@
 #include <unistd.h>
 
 #define SUFFIX ".packed"
-#define PART   SUFFIX ".part" /* being written, or left by who was killed while writing */
+#define PART   SUFFIX ".part" /* being written, or left over from a writer that was killed */
 
-/* The end of the file, behind the weights, which so begin at a page. Numbers are the machine's. */
+/* The end of the file, after the weights, so that these begin at a page border. Numbers are in the
+ * machine's byte order. */
 struct footer {
     char magic[8];
     uint64_t version;
     uint64_t bytes; /* of weights */
     struct store_model model;
-    uint8_t digest[STORE_DIGEST_BYTES]; /* of all above */
+    uint8_t digest[STORE_DIGEST_BYTES]; /* of all fields above */
 };
 
 _Static_assert(sizeof(struct footer) == 24 + sizeof(struct store_model) + STORE_DIGEST_BYTES,
                "no byte of it is undefined");
 
 static const char magic[8] = "retainpk";
-/* Of the footer: whether the weights' layout is today's is seen by model_holds. */
+/* Version of the footer only: model_holds detects a changed layout of the weights. */
 #define VERSION 1
 
 static void footer_digest(const struct footer *f, uint8_t out[STORE_DIGEST_BYTES])
@@ -58,7 +59,7 @@ static int64_t ns_of(struct timespec t)
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* A file of this user's that says of itself what is true. */
+/* Accepts a file that this user owns and whose footer is correct. */
 static bool read_copy(struct weight_cache *out, int fd)
 {
     struct footer f;
@@ -137,10 +138,10 @@ int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weigh
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-#define PART_BYTES ((size_t)64 << 20) /* between two looks at whether to stop */
+#define PART_BYTES ((size_t)64 << 20) /* between two checks for cancellation */
 
-/* Kernels before 5.14 do not know MADV_POPULATE_READ: then pages come when they are first used. For
- * others MADV_WILLNEED would only be in the way: what it reads ahead comes in smaller pages. */
+/* Kernels before 5.14 do not know MADV_POPULATE_READ: pages are then read on first use.
+ * MADV_WILLNEED would not help: it reads ahead in smaller pages. */
 static int bring_in(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
                     struct err *e)
 {
@@ -181,9 +182,9 @@ void weight_cache_remove(const struct weight_cache *p)
 /* ---- room ------------------------------------------------------------------------------------ */
 
 struct room {
-    uint64_t used;              /* by all copies */
-    struct weight_cache oldest; /* of them */
-    const char *but;            /* path of the copy that does not count */
+    uint64_t used;              /* bytes of all copies */
+    struct weight_cache oldest; /* the least recently used copy */
+    const char *but;            /* path of the copy to ignore */
 };
 
 static int count_copy(void *ctx, const struct weight_cache *p)
@@ -195,14 +196,14 @@ static int count_copy(void *ctx, const struct weight_cache *p)
     return 0;
 }
 
-/* The folder, or the nearest one above it that is there. */
+/* The folder, or its nearest existing ancestor. */
 static void nearest_folder(char out[4096], const char *dir)
 {
     snprintf(out, 4096, "%s", dir);
     for (char *slash; access(out, F_OK) && (slash = strrchr(out, '/')) && slash > out;) *slash = 0;
 }
 
-/* Bytes that copies may take; *used: those they do, without the one at `but`. */
+/* Bytes that copies may take; *used: bytes of the present ones, without the one at `but`. */
 static int allowed_bytes(const char *dir, struct room *r, uint64_t *allowed, struct err *e)
 {
     char folder[4096];
@@ -224,11 +225,11 @@ int weight_cache_room(const char *dir, size_t bytes, struct err *e)
     int rc = allowed_bytes(dir, &r, &allowed, e);
     if (rc || bytes <= allowed) return rc;
     return err_set(e, ERR_FAIL,
-                   "%zu bytes of weights, and %s has room for %llu (a quarter of what is free)",
+                   "%zu bytes of weights, and %s has room for %llu (a quarter of the free space)",
                    bytes, dir, (unsigned long long)allowed);
 }
 
-/* Removes what was not used for the longest time until `bytes` more may be kept beside the rest. */
+/* Removes the least recently used copies until `bytes` more fit. */
 static bool make_room(const char *dir, const char *place, size_t bytes)
 {
     for (;;) {
@@ -242,13 +243,14 @@ static bool make_room(const char *dir, const char *place, size_t bytes)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* At the disk before more is written, so that giving up is prompt. */
+/* Flushed before more is written, so that stopping is prompt. */
 #define WRITE_BYTES ((size_t)16 << 20)
 
 struct weight_cache_writer {
     pthread_t thread;
     atomic_bool stop;
-    char dir[4096], place[4096], part[4096 + sizeof PART]; /* the copy's folder, and names of it */
+    /* the copy's folder, path and temporary path */
+    char dir[4096], place[4096], part[4096 + sizeof PART];
     const struct arena *weights;
     struct footer footer;
 };
@@ -286,13 +288,13 @@ static void make_folders(char *dir)
     mkdir(dir, 0700);
 }
 
-/* The file to write to, emptied, that this program alone has now; -1: another one is writing. */
+/* The file to write to, truncated and locked by this program; -1: another program is writing it. */
 static int open_part(const char *path)
 {
     struct stat mine, named;
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) return -1;
-    /* Who had it until now may have given it another name, or none. */
+    /* Its previous owner may have renamed or removed it. */
     if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &named) &&
         mine.st_dev == named.st_dev && mine.st_ino == named.st_ino && !ftruncate(fd, 0))
         return fd;
@@ -308,7 +310,7 @@ static void remove_part(const char *path)
     close(fd);
 }
 
-/* What programs that were killed have left. */
+/* Removes files left by programs that were killed. */
 static void remove_parts(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -323,7 +325,8 @@ static void remove_parts(const char *dir)
 static void *write_copy(void *arg)
 {
     struct weight_cache_writer *w = arg;
-    setpriority(PRIO_PROCESS, 0, 10); /* of this thread: on Linux it has a number of its own */
+    /* of this thread: on Linux each thread has its own priority */
+    setpriority(PRIO_PROCESS, 0, 10);
     make_folders(w->dir);
     remove_parts(w->dir);
     if (!make_room(w->dir, w->place, w->weights->bytes)) return NULL;

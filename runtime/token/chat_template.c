@@ -1,5 +1,6 @@
-/* One table; a row says in plain strings what stands around each role's text. Rendering and
- * encoding walk the same list of spans, so that what is compared in tests is what the model reads.
+/* One table; each row gives, as plain strings, the marks around each role's text. Rendering and
+ * encoding walk the same list of spans, so that the tests compare exactly the text that the model
+ * reads.
  *
  * Formats: the models' own templates; where llama.cpp has a renderer for a family, its output. */
 #include "runtime/token/chat_template.h"
@@ -11,24 +12,26 @@ enum trim { TRIM_NONE, TRIM_ASSISTANT, TRIM_ALL };
 
 struct chat_template {
     const char *name;
-    const char *signs[3]; /* all of them are in the template's source */
+    const char *signs[3]; /* a template's source must contain all of them */
     const char *begin;    /* before the first message */
     const char *system[2];
-    bool system_inside; /* of the first user message, in front of its text */
-    const char *again;  /* before every user message but the first */
+    /* the system text is part of the first user message, in front of its text */
+    bool system_inside;
+    const char *again; /* before every user message but the first */
     const char *user[2];
     const char *generation; /* opens the assistant's turn */
-    const char *lead;       /* what the model itself says before its text: a space, or nothing */
-    const char *end;        /* closes the assistant's turn; the model says it too */
-    const char *after;      /* what only the template puts behind that */
-    enum trim trim;         /* white space around texts */
+    /* what the template puts before the model's text: a space, or nothing */
+    const char *lead;
+    const char *end;   /* closes the assistant's turn; the model generates it too */
+    const char *after; /* added after that by the template, never by the model */
+    enum trim trim;    /* how white space around texts is trimmed */
 };
 
 #define USERS    "<\xE7\x94\xA8\xE6\x88\xB7>"            /* MiniCPM's mark, "user" in Chinese */
 #define BAR      "\xEF\xBD\x9C"                          /* DeepSeek's wide bar … */
 #define SENTENCE "end\xE2\x96\x81of\xE2\x96\x81sentence" /* … and blanks */
 
-/* Order matters: the first row whose signs are all there is taken. */
+/* Order matters: the first row whose signs all occur is taken. */
 static const struct chat_template rows[] = {
     {.name = "retain",
      .signs = {"'|> ' + message['content'] + '<|end|>'"},
@@ -272,7 +275,7 @@ static void add_system(struct parts *p, const struct chat_template *c, const cha
     add_mark(p, c->system[1]);
 }
 
-/* What a message adds; a user's without the generation prompt, an assistant's without its end. */
+/* Appends one message; a user's without the generation prompt, an assistant's without its end. */
 static void add_message(struct parts *p, const struct chat_template *c, enum chat_role role,
                         const char *text, size_t n, const char *system, bool first)
 {
@@ -296,8 +299,8 @@ static void add_message(struct parts *p, const struct chat_template *c, enum cha
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* Whether what follows these marks follows a special token: an SPM vocabulary then wants a space.
- * Asked of the tokenizer, because some tokens swallow the line break behind them. */
+/* Whether the text after these marks follows a special token: an SPM vocabulary then wants a space.
+ * The tokenizer decides, because some tokens swallow the line break after them. */
 static bool end_special(const struct tokenizer *t, const struct parts *marks)
 {
     struct tokens ids = {0};
@@ -310,7 +313,7 @@ static bool end_special(const struct tokenizer *t, const struct parts *marks)
     return n_plain == 0 && n > 0;
 }
 
-/* Whether the text of a message that isn't the first stands right after a special token. */
+/* Whether the text of a message that isn't the first follows a special token directly. */
 static bool follows_special(const struct chat_template *c, const struct tokenizer *t,
                             enum chat_role role)
 {
@@ -331,8 +334,8 @@ int chat_encode(const struct chat_template *c, const struct tokenizer *t, enum c
     struct parts p = {0};
     if (role == CHAT_SYSTEM && c->system_inside)
         return err_set(e, ERR_USAGE,
-                       "the %s format has no system message of its own: give the text together "
-                       "with the first user message",
+                       "the %s format has no separate system message: pass its text together with "
+                       "the first user message",
                        c->name);
     add_message(&p, c, role, text, n, system, first);
     if (role == CHAT_USER) add_mark(&p, c->generation);
@@ -352,8 +355,8 @@ int chat_close(const struct chat_template *c, const struct tokenizer *t, int32_t
     add_mark(&p, c->end);
     add_mark(&p, c->after);
     int rc = tokenizer_encode(t, p.spans, p.n, false, &ids, e);
-    /* Encoded with the end token in front even if that is there already: what follows it may
-     * depend on it. */
+    /* Encoded with the end token in front even if the conversation has it already: the tokens after
+     * it may depend on it. */
     size_t from = 0;
     for (size_t i = 0; i < ids.n && tokenizer_is_end(t, last) && from == 0; i++)
         if (tokenizer_is_end(t, ids.ids[i])) from = i + 1;
@@ -378,7 +381,8 @@ void chat_render(const struct chat_template *c, const struct chat_message *messa
                  bool add_generation_prompt, struct str *out)
 {
     const char *system = NULL;
-    bool first = true, opened = false; /* the assistant's turn */
+    /* first: no message yet; opened: the assistant's turn is open */
+    bool first = true, opened = false;
     for (size_t i = 0; i < n; i++) {
         const struct chat_message *m = &messages[i];
         struct parts p = {0};

@@ -1,7 +1,7 @@
-/* chat: turns to prompt text, in the format a model was trained on.
+/* chat_template: turns to prompt text, in the format a model was trained on.
  *
  * The format is recognised from tokenizer.chat_template in the model file and rendered from one
- * table of plain strings; the Jinja in the file is never run. What a person typed stays an
+ * table of plain strings; the Jinja in the file is never run. Text that the user typed stays an
  * untrusted span, so that typing <|im_end|> does not end the turn. */
 #ifndef RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
 #define RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
@@ -24,12 +24,12 @@ struct chat_template; /* a row of the table */
 /* By name ("chatml", "llama3", "llama2", "mistral", "phi3", "zephyr", "retain"); NULL = unknown. */
 const struct chat_template *chat_template_named(const char *name);
 
-/* By the file's own template text, or chatml with *guessed = true when it is none of the table. */
+/* By the file's own template text; chatml with *guessed = true when no row matches. */
 const struct chat_template *chat_template_detect(const char *source, size_t n, bool *guessed);
 const char *chat_template_name(const struct chat_template *t);
 
-/* What stands right in front of the text of a message of that role; with_system: in front of it a
- * system text goes with the same message. */
+/* The text directly before a message's text of that role; with_system: a system text precedes it in
+ * the same message. */
 const char *chat_before(const struct chat_template *t, enum chat_role role, bool with_system);
 
 /* Comma-separated names of all rows, for messages. */
@@ -37,15 +37,16 @@ const char *chat_template_names(void);
 
 /* Appends to *out the ids of one more message of a conversation.
  *   first       the conversation has no message yet (BOS is added here if the model wants it)
- *   system      system text that goes with the first user message, or NULL; formats without a
- * system role put it in front of the user's text For CHAT_USER the opening of the assistant's turn
- * is included: generation starts right after. What closes an assistant's turn is in chat_close. */
+ *   system      system text sent with the first user message, or NULL; formats without a system
+ *   role put it in front of the user's text
+ * For CHAT_USER the opening of the assistant's turn is included: generation starts right after it.
+ * chat_close gives the marks that close an assistant's turn. */
 int chat_encode(const struct chat_template *c, const struct tokenizer *t, enum chat_role role,
                 const char *text, size_t n, const char *system, bool first, struct tokens *out,
                 struct err *e);
 
-/* The ids that close an assistant's turn of which the last generated id was `last` (an end token
- * that was already generated is not repeated). */
+/* The ids that close an assistant's turn whose last generated id was `last` (an end token that was
+ * already generated is not repeated). */
 int chat_close(const struct chat_template *c, const struct tokenizer *t, int32_t last,
                struct tokens *out, struct err *e);
 

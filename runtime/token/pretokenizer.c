@@ -10,12 +10,12 @@
 
 #define PATTERNS_MAX 6
 
-/* Unicode's White_Space. PCRE2's own \s also takes U+180E, which no tokenizer does. */
+/* Unicode's White_Space. PCRE2's \s also matches U+180E, which no tokenizer treats as a space. */
 #define WS     \
     "\\t-\\r " \
     "\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 
-/* Letter cases are spelled out: (?i) would also take U+017F for an s. */
+/* Letter cases are spelled out: (?i) would also match U+017F as an s. */
 #define SUFFIX_ANY_CASE "'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])|"
 #define GPT2                                                                                     \
     "'(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+|[" WS "]+(?![^" WS "])|" \
@@ -23,7 +23,7 @@
 #define CL100K(digits)                                                 \
     SUFFIX_ANY_CASE "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^" WS \
                     "\\p{L}\\p{N}]+[\\r\\n]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"
-/* Qwen 3.5: marks belong to the letters they stand on. */
+/* Qwen 3.5: combining marks belong to the letters before them. */
 #define QWEN35                                                                                     \
     SUFFIX_ANY_CASE "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^" WS                         \
                     "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|[" WS "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS \
@@ -31,14 +31,15 @@
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 
-/* A word is any capitals, then small letters, and what follows it. The models' own pattern;
+/* A word is any capitals, then small letters, and `after`. This is the models' own pattern;
  * llama.cpp knows the case of A to Z only and leaves marks out. */
 #define CASED(after, digits)                                                                     \
     "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" after "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER \
     "*" after "|" digits "| ?[^" WS "\\p{L}\\p{N}]+[\\r\\n/]*|[" WS "]*[\\r\\n]+|[" WS           \
     "]+(?![^" WS "])|[" WS "]+"
 #define OPTIONAL_SUFFIX "(?:'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD]))?"
-/* DeepSeek's first models: the letters of scripts with case, as a Unicode of their day had them. */
+/* DeepSeek's first models: the letters of scripts with case, as the Unicode version of that time
+ * had them. */
 #define CASED_LETTERS                                                                       \
     "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"          \
     "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}"  \
@@ -151,7 +152,7 @@ static int compile(struct pretokenizer *p, struct err *e)
 {
     p->limits = pcre2_match_context_create(NULL);
     if (!p->limits) return err_set(e, ERR_FAIL, "out of memory for the pre-tokenizer");
-    /* A page of blanks is one match that backtracks once per blank: allowed. */
+    /* A page of blanks is one match that backtracks once per blank: allow it. */
     pcre2_set_match_limit(p->limits, UINT32_MAX);
     for (; p->n < PATTERNS_MAX && p->row->patterns[p->n]; p->n++) {
         int code;
@@ -161,7 +162,7 @@ static int compile(struct pretokenizer *p, struct err *e)
         if (!p->codes[p->n])
             return err_set(e, ERR_FAIL, "pre-tokenizer '%s': PCRE2 error %d at %zu", p->row->names,
                            code, (size_t)at);
-        pcre2_jit_compile(p->codes[p->n], PCRE2_JIT_COMPLETE); /* where there is none: slower */
+        pcre2_jit_compile(p->codes[p->n], PCRE2_JIT_COMPLETE); /* slower on platforms without JIT */
     }
     return 0;
 }
@@ -211,7 +212,7 @@ struct splitter {
     int failed; /* PCRE2's error, 0 = none */
 };
 
-/* Valid UTF-8, by the patterns from `level` on. */
+/* Splits valid UTF-8 by the patterns from `level` on. */
 static void split(struct splitter *s, int level, const char *text, size_t n)
 {
     if (n == 0 || s->failed) return;
@@ -230,7 +231,8 @@ static void split(struct splitter *s, int level, const char *text, size_t n)
         }
         const PCRE2_SIZE *range = pcre2_get_ovector_pointer(s->found[level]);
         size_t start = range[0], end = range[1];
-        if (end == start) { /* no pattern of the table matches nothing, but it must not hang */
+        /* no pattern of the table matches an empty string; avoids an endless loop if one did */
+        if (end == start) {
             at = start < n ? start + (size_t)utf8_length(text + start, n - start) : n;
             continue;
         }
@@ -241,7 +243,7 @@ static void split(struct splitter *s, int level, const char *text, size_t n)
     split(s, level + 1, text + done, n - done);
 }
 
-/* Runs of valid and of invalid UTF-8 in turn. */
+/* Alternates runs of valid and of invalid UTF-8. */
 static void split_any(struct splitter *s, const char *text, size_t n)
 {
     for (size_t start = 0, at = 0; start < n; start = at) {
@@ -269,5 +271,5 @@ int pretokenizer_split(const struct pretokenizer *p, const char *text, size_t n,
     if (!s.failed) return 0;
     char message[120] = "";
     pcre2_get_error_message(s.failed, (PCRE2_UCHAR *)message, sizeof message);
-    return err_set(e, ERR_FAIL, "the text can't be split for the tokenizer: %s", message);
+    return err_set(e, ERR_FAIL, "cannot split the text for the tokenizer: %s", message);
 }

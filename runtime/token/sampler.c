@@ -1,6 +1,6 @@
-/* Candidates are always a beginning of the list sorted by logit, so top-k, top-p and min-p only
- * decide how long it is. With top-k (the default) k of n are selected by a heap of k: nearly every
- * logit costs one comparison. Without it, what min-p drops is never sorted. */
+/* The candidates are always a prefix of the list sorted by logit, so top-k, top-p and min-p only
+ * decide its length. With top-k (the default) k of n are selected by a heap of size k: nearly every
+ * logit costs one comparison. Without top-k, candidates below min-p are never sorted. */
 #include "base/random.h"
 #include "runtime/token/sampler.h"
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define STREAM_DRAW 1 /* of random_at */
+#define STREAM_DRAW 1 /* the stream for random_at */
 
 struct sampling sampling_default(void)
 {
@@ -23,7 +23,7 @@ struct sampling sampling_default(void)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Among equals the lower id goes first, so the order is one and the same everywhere. */
+/* On ties the lower id comes first, so the order is the same everywhere. */
 static bool above(struct sampler_entry a, struct sampler_entry b)
 {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
@@ -70,8 +70,8 @@ static void penalize(const struct sampling *s, float *logits, int n_vocab, const
     }
 }
 
-/* The first of the largest; NaN is never larger. Eight maxima side by side, or each comparison
- * would wait for the one before. */
+/* The first of the largest; NaN is never larger. Eight independent maxima: with one, each
+ * comparison would wait for the one before. */
 static struct sampler_entry largest(const float *logits, int n)
 {
     float max[8];
@@ -97,14 +97,14 @@ static int select_top(const float *logits, int n, int k, float floor, struct sam
     if (i == n) return n_out;
     for (int j = k / 2 - 1; j >= 0; j--) sift(out, k, j);
     for (; i < n; i++) {
-        if (!(logits[i] > out[0].logit)) continue; /* an equal one stands behind */
+        if (!(logits[i] > out[0].logit)) continue; /* on ties the lower id wins */
         out[0] = (struct sampler_entry){logits[i], i};
         sift(out, k, 0);
     }
     return n_out;
 }
 
-/* Sum of exp(logit - max) over what top-k leaves: what top-p's share refers to. */
+/* Sum of exp(logit - max) over the candidates after top-k: top-p's share refers to it. */
 static double total(const struct sampling *s, const float *logits, int n_vocab, float max,
                     const struct sampler_entry *kept, int n)
 {
@@ -117,7 +117,7 @@ static double total(const struct sampling *s, const float *logits, int n_vocab, 
     return sum;
 }
 
-/* How many of the sorted candidates make up the share top_p; at least one. */
+/* The number of sorted candidates that make up the share top_p; at least one. */
 static int cut_top_p(const struct sampling *s, double sum, const struct sampler_entry *sorted,
                      int n)
 {
@@ -153,7 +153,7 @@ static float floor_of(const struct sampling *s, float best)
     return s->min_p > 0 ? best + logf(s->min_p < 1 ? s->min_p : 1) : -INFINITY;
 }
 
-/* What top-p and min-p leave of sorted candidates; sum as in total(). */
+/* Applies top-p and min-p to sorted candidates and returns their number; sum as in total(). */
 static int cut(const struct sampling *s, double sum, struct sampler_entry *sorted, int n)
 {
     float floor = floor_of(s, sorted[0].logit);
@@ -172,8 +172,8 @@ int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, con
         scratch[0] = (struct sampler_entry){1, best.id};
         return 1;
     }
-    /* min-p comes after top-p, whose share refers to all that top-k left: with top-k on, nothing
-     * may be dropped early. */
+    /* min-p follows top-p, whose share refers to all candidates after top-k: with top-k on, no
+     * candidate may be dropped early. */
     float floor = s->top_k > 0 ? -INFINITY : floor_of(s, best.logit);
     int k = s->top_k > 0 && s->top_k < n_vocab ? s->top_k : n_vocab;
     int n = select_top(logits, n_vocab, k, floor, scratch);
@@ -190,7 +190,7 @@ static int32_t draw(const struct sampling *s, const struct sampler_entry *candid
         sum += (double)candidates[i].logit;
         if (u < sum) return candidates[i].id;
     }
-    return candidates[0].id; /* probabilities add up to a little less than 1 */
+    return candidates[0].id; /* rounding: probabilities add up to a little less than 1 */
 }
 
 int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,

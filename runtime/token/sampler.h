@@ -1,8 +1,8 @@
 /* sampler: logits to the next token.
  *
  * The chain is llama.cpp's in its usual order: repetition penalty, top-k, top-p, min-p,
- * temperature, then one draw. The draw's random number is a hash of (seed, position): nothing has
- * to be saved, and a resumed conversation draws what it would have drawn. */
+ * temperature, then one draw. The draw's random number is a hash of (seed, position): it needs no
+ * saved state, and a resumed conversation draws the same tokens as an uninterrupted one. */
 #ifndef RETAIN_RUNTIME_TOKEN_SAMPLER_H
 #define RETAIN_RUNTIME_TOKEN_SAMPLER_H
 
@@ -15,7 +15,7 @@ struct sampling {
     float min_p;          /* 0 = off */
     float repeat_penalty; /* 1 = off (CTRL, arXiv 1909.05858: logits > 0 are divided, others
                              multiplied) */
-    int repeat_last;      /* tokens looked back at; at most SAMPLER_HISTORY */
+    int repeat_last;      /* number of recent tokens it looks at; at most SAMPLER_HISTORY */
     uint64_t seed;
 };
 
@@ -24,13 +24,13 @@ struct sampling {
 /* temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, repeat_penalty 1, repeat_last 64, seed 0. */
 struct sampling sampling_default(void);
 
-/* Scratch the caller owns: n_vocab entries. */
+/* Scratch that the caller owns: n_vocab entries. */
 struct sampler_entry {
-    float logit; /* a probability after the chain */
+    float logit; /* after the chain: a probability */
     int32_t id;
 };
 
-/* Applies the chain to logits (modified by the penalty) and returns how many candidates are left in
+/* Applies the chain to logits (modified by the penalty) and returns the number of candidates in
  * `scratch`, most likely first, with their probabilities in `logit`. `recent`: the last n_recent
  * ids. Greedy gives one candidate. */
 int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
@@ -40,8 +40,8 @@ int sampler_candidates(const struct sampling *s, float *logits, int n_vocab, con
 int32_t sampler_draw(const struct sampling *s, float *logits, int n_vocab, const int32_t *recent,
                      int n_recent, uint64_t position, struct sampler_entry *scratch);
 
-/* The same from the s->top_k candidates that the chain begins with, largest logit first, of equals
- * the lower id; or, where s is greedy, from the best one. n >= 1; sorted is used up. */
+/* The same from the s->top_k candidates that the chain begins with, largest logit first, on ties
+ * the lower id first; or, if s is greedy, from the best one. n >= 1; `sorted` is modified. */
 int32_t sampler_draw_sorted(const struct sampling *s, struct sampler_entry *sorted, int n,
                             uint64_t position);
 

@@ -80,7 +80,8 @@ void token_merge_run(struct token_merge *m)
     while (m->n_heap > 0) {
         struct token_merge_pair p = heap_pop(m);
         struct token_merge_symbol *a = &m->symbols[p.left], *b = &m->symbols[p.right];
-        if (a->n == 0 || b->n == 0 || a->n + b->n != p.n) continue; /* one of them has grown */
+        /* a stale pair: one of the two has grown */
+        if (a->n == 0 || b->n == 0 || a->n + b->n != p.n) continue;
         a->n = p.n;
         a->id = p.id;
         a->next = b->next;

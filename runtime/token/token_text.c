@@ -17,8 +17,8 @@ static bool ends_with(const char *s, size_t n, const char *end, size_t n_end)
     return n >= n_end && memcmp(s + n - n_end, end, n_end) == 0;
 }
 
-/* Where in the spelled ids the text begins; -1 = nowhere. The same words may also stand in a system
- * text before it, so what stands in front counts; white space there differs by vocabulary. */
+/* Offset of the text in the spelled ids; -1 = not found. The same words may also occur in a system
+ * text before it, so the text before it must match too; white space there differs by vocabulary. */
 static long find(const struct str *spelled, const char *before, const char *text, size_t n)
 {
     const char *s = str_get(spelled), *at = s;
@@ -32,7 +32,7 @@ static long find(const struct str *spelled, const char *before, const char *text
     return first;
 }
 
-/* An answer, whose bytes need not be valid UTF-8: as they were joined when it was made. */
+/* For an answer, whose bytes need not be valid UTF-8: joins them as when it was generated. */
 static bool align_joined(const struct tokenizer *t, const int32_t *ids, size_t n_ids,
                          const char *text, size_t n_text, uint16_t *n_bytes)
 {
@@ -73,7 +73,7 @@ bool token_text_align(const struct tokenizer *t, const int32_t *ids, size_t n_id
     size_t from = (size_t)found, at = 0;
     while (found >= 0 && lead + n_body < n_text && from + n_body < spelled.n &&
            spelled.data[from + n_body] == text[lead + n_body])
-        n_body++; /* white space at the end that the template kept */
+        n_body++; /* trailing white space that the template kept */
     for (size_t i = 0; found >= 0 && i < n_ids; i++) {
         tokenizer_bytes(t, ids[i], true, &n);
         size_t a = at > from ? at : from, end = at + n;

@@ -1,6 +1,6 @@
-/* What both kinds share: special tokens are cut out of the text first, the rest goes to the kind.
- * Special tokens stand in a sorted list, in which the longest that begins at a place is found by
- * narrowing a range byte by byte. */
+/* Shared by both kinds: special tokens are cut out of the text first, the rest is passed to the
+ * kind's encoder. Special tokens are kept in a sorted list; narrowing a range byte by byte finds
+ * the longest one that begins at a place. */
 #include "runtime/token/tokenizer.h"
 
 #include <ctype.h>
@@ -12,8 +12,8 @@
 
 #define ENDS_MAX 32
 
-/* Texts that end a turn whatever the file's eos is. Those that can be nothing else are taken as
- * such even where the file calls them normal text. */
+/* Texts that end a turn, whatever the file's eos is. Texts with no other meaning count as end
+ * tokens even if the file calls them normal text. */
 static const char *const end_texts[] = {
     "<|im_end|>",      "<|end|>",    "<|eot_id|>",    "<|end_of_text|>",       "<|endoftext|>",
     "<|end_of_turn|>", "<|eom_id|>", "<|endofturn|>", "<|END_OF_TURN_TOKEN|>", "<|return|>",
@@ -37,9 +37,10 @@ struct tokenizer {
     int32_t bos, eos;
     bool add_bos;
     bool add_space_prefix;
-    bool strips_right;     /* Phi-3: a special token takes the white space that follows */
-    struct specials marks; /* in trusted text */
-    struct specials plain; /* in any text: user-defined ones that are no template marks */
+    bool strips_right;     /* Phi-3: a special token also consumes the white space after it */
+    struct specials marks; /* recognised in trusted text */
+    /* recognised in any text: user-defined ones that are not template marks */
+    struct specials plain;
     int32_t ends[ENDS_MAX];
     int n_ends;
     struct str pieces; /* the bytes of all tokens, end to end */
@@ -84,8 +85,7 @@ static bool is_mark(const struct vocab *v, int32_t id)
            v->kind[id] == VOCAB_UNKNOWN;
 }
 
-/* User-defined tokens are text (runs of spaces, <tool_call>) unless they look like a turn's mark.
- */
+/* User-defined tokens are text (runs of spaces, <tool_call>) unless they look like a turn mark. */
 static bool is_plain(const struct vocab *v, int32_t id)
 {
     size_t n;
@@ -113,8 +113,8 @@ static int specials_init(struct specials *s, struct vocab *v,
     return 0;
 }
 
-/* First of ids[low … high) whose byte at `depth` is at least `byte`. All have the same bytes
- * before; a text that ends there comes first. */
+/* First of ids[low … high) whose byte at `depth` is at least `byte`. All have equal bytes before; a
+ * text that ends there sorts first. */
 static size_t lower_bound(const struct specials *s, const struct vocab *v, size_t low, size_t high,
                           size_t depth, int byte)
 {
@@ -177,7 +177,7 @@ static void add_end(struct tokenizer *t, int32_t id)
     t->ends[t->n_ends++] = id;
 }
 
-/* Settles which tokens are control tokens; files differ in how carefully they say so. */
+/* Decides which tokens are control tokens; files differ in how carefully they mark them. */
 static void find_ends(struct tokenizer *t, const struct gguf *g)
 {
     bool spm = t->kind == KIND_SPM;
@@ -196,7 +196,8 @@ static void find_ends(struct tokenizer *t, const struct gguf *g)
     }
 }
 
-/* llama.cpp knows Phi-3 by its name: its tokens strip what follows, but for these three. */
+/* llama.cpp recognises Phi-3 by its name: its tokens strip the white space after them, except for
+ * these three. */
 static bool name_has_phi3(const struct gguf *g)
 {
     struct gguf_str name;
@@ -336,7 +337,7 @@ struct reader {
     const struct tokenizer *t;
     const char *text;
     size_t n;
-    bool prefix; /* what comes next begins the text or follows a special token */
+    bool prefix; /* the next piece begins the text or follows a special token */
     struct tokens *out;
     struct err *e;
 };
@@ -356,7 +357,7 @@ static int encode_plain(struct reader *r, size_t start, size_t end)
 
 static int encode_spans(struct reader *r, const struct tokenizer_span *spans, size_t n_spans)
 {
-    size_t start = 0, at = 0, end = 0; /* of the plain text before `at`; of the span */
+    size_t start = 0, at = 0, end = 0; /* start: of the plain text before `at`; end: of the span */
     for (size_t i = 0; i < n_spans; i++) {
         const struct specials *known = spans[i].trusted ? &r->t->marks : &r->t->plain;
         end += spans[i].n;

@@ -1,9 +1,9 @@
-/* tokenizer: text to token ids and back, as the model file says (tokenizer.ggml.*).
+/* tokenizer: text to token ids and back, as the model file defines it (tokenizer.ggml.*).
  *
  * Two kinds: "llama" = SentencePiece-style merging by score with byte fallback (SPM), and "gpt2" =
  * byte-level BPE by merge rank, whose pre-tokenizer pattern is chosen by tokenizer.ggml.pre from
- * one table. Encodes exactly what llama.cpp does for the same file; vectors in tests. Owns copies
- * of what it needs: the gguf may be closed after tokenizer_open. */
+ * one table. Encodes exactly as llama.cpp does for the same file; the tests hold vectors. Copies
+ * all it needs: the gguf may be closed after tokenizer_open. */
 #ifndef RETAIN_RUNTIME_TOKEN_TOKENIZER_H
 #define RETAIN_RUNTIME_TOKEN_TOKENIZER_H
 
@@ -16,8 +16,8 @@
 struct gguf;
 struct tokenizer;
 
-/* ERR_FORMAT when the file has no vocabulary or one of an unknown kind (named, with those known).
- */
+/* ERR_FORMAT when the file has no vocabulary, or an unknown kind (the error names it and lists the
+ * known ones). */
 int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e);
 void tokenizer_close(struct tokenizer *t);
 
@@ -26,8 +26,8 @@ int32_t tokenizer_bos(const struct tokenizer *t); /* -1 when there is none */
 int32_t tokenizer_eos(const struct tokenizer *t);
 bool tokenizer_add_bos(const struct tokenizer *t);
 
-/* A part of a text; in `trusted` parts (the template's own) special tokens such as <|im_end|> are
- * recognised, in the others (what a person typed) they are plain text. */
+/* A part of a text; in `trusted` parts (from the template) special tokens such as <|im_end|> are
+ * recognised; in the others (typed by the user) they are plain text. */
 struct tokenizer_span {
     const char *text;
     size_t n;
@@ -43,21 +43,21 @@ struct tokens {
 void tokens_release(struct tokens *t);
 void tokens_push(struct tokens *t, int32_t id);
 
-/* Appends the ids of the spans, read as one text (a merge may cross from one span into the next,
- * a special token may not). Any bytes are accepted: invalid UTF-8 is encoded byte by byte. No BOS
- * or EOS is added. add_prefix: an SPM vocabulary that wants it gets a space before the text. */
+/* Appends the ids of the spans, read as one text (a merge may cross from one span into the next, a
+ * special token may not). Any bytes are accepted: invalid UTF-8 is encoded byte by byte. No BOS or
+ * EOS is added. add_prefix: puts a space before the text if the SPM vocabulary asks for it. */
 int tokenizer_encode(const struct tokenizer *t, const struct tokenizer_span *spans, size_t n_spans,
                      bool add_prefix, struct tokens *out, struct err *e);
 
 /* Id of the special token with exactly this text, or -1. */
 int32_t tokenizer_special(const struct tokenizer *t, const char *text);
 
-/* Bytes that token `id` stands for, NUL-free length in *n; control tokens give none unless
- * `special`. Bytes of one token may be a part of a character: utf8_join makes them whole. Never
- * fails: an id outside the vocabulary gives none. The pointer lives as long as the tokenizer. */
+/* The bytes of token `id`, their number in *n; control tokens have none unless `special`. The bytes
+ * of one token may be a part of a character: utf8_join completes them. Never fails: an id outside
+ * the vocabulary has no bytes. The pointer is valid as long as the tokenizer. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, bool special, size_t *n);
 
-/* Ends a turn: EOS, EOT, <|im_end|>, <|end|> and the like. */
+/* Whether the token ends a turn: EOS, EOT, <|im_end|>, <|end|> and the like. */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 
 #endif

@@ -1,7 +1,7 @@
-/* GPT-2's byte-level BPE: a text is cut into pieces by a pattern, each piece starts as bytes, and
- * the neighbours whose merge stands first in the file's list are joined, again and again. In the
- * file every byte is written as one printable character (a space as Ġ); here bytes stay bytes,
- * merges are pairs of ids, and the written form is needed only while loading. */
+/* GPT-2's byte-level BPE: a pattern splits the text into pieces, each piece starts as bytes, and
+ * the neighbours whose merge comes first in the file's list are joined, again and again. The file
+ * writes every byte as one printable character (a space as Ġ); here bytes stay bytes, merges are
+ * pairs of ids, and the written form is needed only while loading. */
 #include "runtime/token/tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "runtime/model/gguf.h"
 #include "runtime/token/token_merge.h"
 
-/* GPT-2's table: bytes that print stand for themselves, the others (0 to 32, 127 to 160, 173) are
- * U+0100 onwards, in order. */
+/* GPT-2's table: printable bytes map to themselves, the others (0 to 32, 127 to 160, 173) to U+0100
+ * onwards, in order. */
 static bool stands_for_itself(uint32_t byte)
 {
     return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
@@ -48,7 +48,8 @@ struct reader {
     struct bpe *b;
     struct vocab *v;
     struct str joined;
-    int32_t next; /* lists and vocabularies mostly have the same order: what is joined next */
+    /* merge lists and vocabularies mostly have the same order: the likely next result */
+    int32_t next;
 };
 
 /* vocab_intern of left and right together. */
@@ -61,7 +62,7 @@ static int32_t intern_joined(struct reader *r, struct gguf_str left, struct gguf
     return vocab_intern(r->v, r->joined.data, r->joined.n);
 }
 
-/* One line of the list, "left right"; of equal lines the first counts. */
+/* One line of the list, "left right"; the first of equal lines counts. */
 static int add_merge(struct reader *r, struct gguf_str line, int32_t rank)
 {
     const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
@@ -144,7 +145,8 @@ static bool join(const void *ctx, const struct token_merge_symbol *left,
     return true;
 }
 
-/* A joined text that is no token, which only an inconsistent file has: character by character. */
+/* A merge result that is not a token, which only an inconsistent file has: encoded character by
+ * character. */
 static void push_text(struct encoder *c, int32_t id)
 {
     size_t n;
@@ -158,7 +160,7 @@ static void push_text(struct encoder *c, int32_t id)
     }
 }
 
-/* The token that a whole piece is, or -1. */
+/* The token that equals the whole piece, or -1. */
 static int32_t find_whole(struct encoder *c, const char *text, size_t n)
 {
     if (n > c->v->longest) return -1;

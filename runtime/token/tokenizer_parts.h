@@ -1,4 +1,4 @@
-/* tokenizer_parts: what tokenizer.c and its two kinds share. For nobody else. */
+/* tokenizer_parts: shared by tokenizer.c and its two kinds; internal to them. */
 #ifndef RETAIN_RUNTIME_TOKEN_TOKENIZER_PARTS_H
 #define RETAIN_RUNTIME_TOKEN_TOKENIZER_PARTS_H
 
@@ -10,17 +10,18 @@
 /* ---- SentencePiece-style, by score ----------------------------------------------------------- */
 
 struct spm {
-    int32_t byte_id[256]; /* <0x00> … <0xFF>, or what stands in; -1 = none */
-    bool splits;          /* no token has a ▁ behind another character, so words merge alone */
+    int32_t byte_id[256]; /* <0x00> … <0xFF>, or a replacement; -1 = none */
+    /* no token has a ▁ after another character, so words merge independently */
+    bool splits;
 };
 
 void spm_init(struct spm *s, const struct vocab *v, int32_t unknown);
 
-/* add_prefix: as if the text began with a space. */
+/* add_prefix: encodes as if the text began with a space. */
 void spm_encode(const struct spm *s, const struct vocab *v, const char *text, size_t n,
                 bool add_prefix, struct tokens *out);
 
-/* Appends the bytes that a token stands for. */
+/* Appends the bytes of a token. */
 void spm_piece(const struct vocab *v, int32_t id, struct str *out);
 
 /* ---- byte-level, by merge rank --------------------------------------------------------------- */
@@ -34,7 +35,7 @@ struct bpe_merge { /* open addressing; left < 0 = free */
 struct bpe {
     struct pretokenizer *pre;
     int32_t byte_id[256];
-    struct bpe_merge *merges; /* in large pages: they are found all over the table */
+    struct bpe_merge *merges; /* in large pages, because lookups are spread over the whole table */
     size_t n_slots;           /* a power of two */
     struct arena table;
 };

@@ -1,5 +1,6 @@
-/* SentencePiece's BPE as llama.cpp does it: characters, then the neighbours whose joined text is
- * the token with the best score, again and again; what is no token in the end goes out as bytes. */
+/* SentencePiece's BPE as llama.cpp does it: starts with characters, then joins the neighbours whose
+ * joined text is the token with the best score, again and again; text that is not a token at the
+ * end is encoded as bytes. */
 #include "runtime/token/tokenizer_parts.h"
 
 #include <stdio.h>
@@ -72,7 +73,8 @@ static void encode_word(const struct spm *s, struct token_merge *m, const struct
     token_merge_clear(m);
     for (size_t at = start, n; at < end; at += n) {
         int length = utf8_length(w->text + at, end - at);
-        n = length > 0 ? (size_t)length : 1; /* invalid bytes stay apart, to go out as they are */
+        /* invalid bytes stay separate, to be encoded unchanged */
+        n = length > 0 ? (size_t)length : 1;
         token_merge_push(m, at, n, vocab_find(w->v, w->text + at, n));
     }
     token_merge_run(m);
@@ -89,7 +91,7 @@ static void encode_word(const struct spm *s, struct token_merge *m, const struct
     }
 }
 
-/* Where the word that begins at `at` ends: before the next blank that follows something else. */
+/* The end of the word that begins at `at`: before the next blank that does not follow a blank. */
 static size_t word_end(const char *text, size_t at, size_t n)
 {
     while (at < n && is_blank(text + at, n - at)) at += BLANK_BYTES;

@@ -51,7 +51,7 @@ static int read_scores(struct vocab *v, const struct gguf *g, struct err *e)
     if (!v->score) return err_set(e, ERR_FAIL, "%s: out of memory", gguf_name(g));
     for (size_t i = 0; i < n; i++) {
         float score = gguf_array_f32(&scores, i);
-        v->score[i] = score == score ? score : 0; /* NaN has no place in an order */
+        v->score[i] = score == score ? score : 0; /* NaN cannot be ordered */
     }
     return 0;
 }
@@ -122,7 +122,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Words of eight bytes; the last one overlaps the one before. */
+/* Eight bytes at a time; the last word overlaps the one before. */
 static uint64_t hash(const char *s, size_t n)
 {
     uint64_t h = n;
@@ -135,7 +135,7 @@ static uint64_t hash(const char *s, size_t n)
     return mix(h, 0);
 }
 
-/* The slot that holds the text, or the free one where it belongs. */
+/* The slot that holds the text, or the free slot for it. */
 static size_t slot_of(const struct vocab *v, const char *text, size_t n)
 {
     size_t i = hash(text, n) & (v->n_slots - 1);

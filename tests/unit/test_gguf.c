@@ -203,7 +203,7 @@ static void says_what_is_wrong(void **state)
     m = (struct maker){0};
     maker_u32(&m, "twice", 1);
     maker_u32(&m, "twice", 1);
-    expect(&m, "'twice' is there twice");
+    expect(&m, "'twice' occurs twice");
     m = (struct maker){0};
     maker_array(&m, "nested", GGUF_ARRAY, 1);
     put_u64(&m.keys, 0);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures docs/memory.csv anew: the recall tables of docs/memory.md. 24 million tokens, three seeds: hours, most of them for
+# Writes docs/memory.csv: the recall tables of quant/eval/notes/recall.md. 24 million tokens, three seeds: hours, most of them for
 # nacl and scissorhands.
 # Budget, chunk and reserve together stay within the 4,608 positions that the demo model knows.
 #   docs/measure.sh && docs/plot.py && docs/plot.py tables

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/memory-*.svg and prints the tables of docs/memory.md from docs/memory.csv, which
+"""Draws docs/memory-*.svg and prints the tables of quant/eval/notes/recall.md from docs/memory.csv, which
 `retain eval … --csv` wrote (docs/measure.sh). Needs nothing but Python.
 
     docs/plot.py            draws the pictures

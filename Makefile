@@ -186,7 +186,7 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
-# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see docs/gpu.md.
+# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see quant/eval/notes/device.md.
 EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
 EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
 

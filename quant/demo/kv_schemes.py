@@ -1,4 +1,4 @@
-"""What 4-bit keys and values cost attention, scheme by scheme, on the demo model's own keys: docs/memory.md.
+"""What 4-bit keys and values cost attention, scheme by scheme, on the demo model's own keys: quant/eval/notes/units.md.
 
     kv_schemes.py --model retain-demo.gguf --data rows.jsonl [--rows 8]
 

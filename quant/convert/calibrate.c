@@ -11,15 +11,16 @@
 
 #define WINDOW 512
 
-/* A column that hardly ever met anything in this text may in another: its share of the mean. */
+/* A column that is hardly active in this text may be active in another: it gets at least this share
+ * of the mean. */
 #define FLOOR 0.01
 
 struct matrix {
     const struct kn_weight *weight;
     char name[64];
     int n_in;
-    double *sum;       /* [n_in] of squares */
-    float *importance; /* [n_in], once all is run */
+    double *sum;       /* [n_in] sums of squares */
+    float *importance; /* [n_in], set at the end */
     int64_t n;         /* activations summed */
 };
 
@@ -42,7 +43,7 @@ static void watch(void *ctx, const struct kn_weight *w, const float *x, int n_to
     struct calibration *c = ctx;
     struct matrix want = {.weight = w};
     struct matrix *m = bsearch(&want, c->matrices, c->n, sizeof *m, by_weight);
-    if (!m) return; /* the output, when it is the embedding */
+    if (!m) return; /* also skips the output when it is the embedding */
     for (int t = 0; t < n_tok; t++)
         for (int i = 0; i < m->n_in; i++) {
             double v = x[(size_t)t * (size_t)m->n_in + (size_t)i];
@@ -69,7 +70,7 @@ static int list_matrices(struct calibration *c, const struct model *model, struc
     return 0;
 }
 
-/* Scaled to a mean of 1: only the ratios matter, and floats hold them. */
+/* Scales to a mean of 1: only the ratios matter, and floats can hold them. */
 static void finish(struct matrix *m)
 {
     double mean = 0;
@@ -102,7 +103,7 @@ static int open_model(struct run *r, const char *model, const struct options *gi
     o.policy = "full";
     o.kv = "f16";
     o.context = WINDOW;
-    o.device = "cpu"; /* whose matrices can be watched */
+    o.device = "cpu"; /* only the CPU reports each matrix product */
     int rc = engine_open(&r->engine, &o, NULL, NULL, NULL, e);
     if (rc) return rc;
     r->window = r->engine->model->n_ctx < WINDOW ? r->engine->model->n_ctx : WINDOW;

@@ -9,7 +9,7 @@
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
 
-#define LAYERS_MAX 256 /* of the runtime */
+#define LAYERS_MAX 256 /* the runtime's limit */
 
 /* ---- families -------------------------------------------------------------------------------- */
 
@@ -37,12 +37,12 @@ static const struct family {
 /* Sizes of a shape, by name. */
 enum dim { ONE, VOCAB, EMBD, Q, KV, QKV, FF, FF2, HEAD, DIMS };
 
-/* Tensor names: those of a layer stand behind "model.layers.N." and "blk.N.". A row with n_in = ONE
- * is a vector. */
+/* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
+ * vector. */
 static const struct row {
     const char *hf, *gguf;
     enum dim n_out, n_in;
-    unsigned needed, allowed; /* by which families */
+    unsigned needed, allowed; /* bits of families */
     bool in_layer;
 } rows[] = {
     {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, ALL, ALL, false},
@@ -94,7 +94,7 @@ static int config_int(const struct converter *c, const char *name, int max, int 
     return 0;
 }
 
-/* The value, or `otherwise` where it is absent or null. */
+/* The value, or `otherwise` when it is absent or null. */
 static int config_int_or(const struct converter *c, const char *name, int max, int otherwise,
                          int *out, struct err *e)
 {
@@ -123,25 +123,25 @@ static int find_family(struct converter *c, struct err *e)
                    c->config_path, shown.text, known);
 }
 
-/* What would make a model another one than the tables say. */
+/* Refuses settings that would make the model differ from the tables. */
 static int check_config(const struct converter *c, struct err *e)
 {
     int64_t n;
     const char *act = json_text(c->config, "hidden_act");
     if (cJSON_IsObject(json_member(c->config, "quantization_config")))
-        return err_set(e, ERR_FORMAT,
-                       "%s: the model is quantized already (quantization_config); "
-                       "use the original one",
-                       c->config_path);
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: the model is already quantized (quantization_config); use the original one",
+            c->config_path);
     if (act && strcmp(act, "silu")) {
         struct utf8_shown shown = json_show(act);
-        return err_set(e, ERR_FORMAT, "%s: hidden_act is %s, only silu can be run", c->config_path,
-                       shown.text);
+        return err_set(e, ERR_FORMAT, "%s: hidden_act is %s, only silu is supported",
+                       c->config_path, shown.text);
     }
     static const char *const experts[] = {"num_local_experts", "num_experts"};
     for (size_t i = 0; i < 2; i++)
         if (json_int(c->config, experts[i], 2, INT32_MAX, &n))
-            return err_set(e, ERR_FORMAT, "%s: %s is %d, mixtures of experts can't be run",
+            return err_set(e, ERR_FORMAT, "%s: %s is %d, mixtures of experts are not supported",
                            c->config_path, experts[i], (int)n);
     return 0;
 }
@@ -176,7 +176,7 @@ static int read_config(struct converter *c, struct err *e)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Tensors that old files have and nothing needs. */
+/* Tensors of old files that are not needed. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq"};
@@ -209,11 +209,10 @@ static int check_names(const struct converter *c, struct err *e)
         const char *name = safetensors_at(c->s->weights, i)->name;
         if (is_ignored(c, name) || is_known(c, name)) continue;
         struct utf8_shown shown = json_show(name);
-        return err_set(
-            e, ERR_FORMAT,
-            "%s: tensor '%s' is not known in a %s of %d layers; the model would be wrong "
-            "without it",
-            c->s->path, shown.text, c->family->name, c->n_layer);
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor '%s' is not known in a %s of %d layers; without it the "
+                       "converted model would be wrong",
+                       c->s->path, shown.text, c->family->name, c->n_layer);
     }
     return 0;
 }
@@ -306,7 +305,8 @@ static void rope_trained_key(struct converter *c)
     if (n >= 1 && n <= INT32_MAX) gguf_keys_u32(&c->s->keys, key, (uint32_t)n);
 }
 
-/* Llama 3.1: low frequencies are slowed down by `factor`, high ones stay, those between slide. */
+/* Llama 3.1: low frequencies are divided by `factor`, high ones are kept, those between are
+ * interpolated. */
 static int rope_llama3(struct converter *c, double base, struct err *e)
 {
     double factor = rope_number(c, "factor", 8), low = rope_number(c, "low_freq_factor", 1),
@@ -314,7 +314,7 @@ static int rope_llama3(struct converter *c, double base, struct err *e)
            trained = rope_number(c, "original_max_position_embeddings", 8192);
     int half = c->head_dim / 2;
     if (!(factor > 0) || !(low > 0) || !(high > low) || !(trained > 0))
-        return err_set(e, ERR_FORMAT, "%s: rope_scaling of type llama3 makes no sense",
+        return err_set(e, ERR_FORMAT, "%s: rope_scaling of type llama3 has invalid values",
                        c->config_path);
     float *out = source_add_vector(c->s, "rope_freqs.weight", half);
     if (!out) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
@@ -343,7 +343,7 @@ static int rope_factors(struct converter *c, const char *member, const char *nam
     cJSON_ArrayForEach(v, list)
     {
         if (!cJSON_IsNumber(v) || !(v->valuedouble > 0) || !(v->valuedouble < 1e9))
-            return err_set(e, ERR_FORMAT, "%s: rope_scaling.%s holds what is no factor",
+            return err_set(e, ERR_FORMAT, "%s: rope_scaling.%s holds an invalid factor",
                            c->config_path, member);
         out[i++] = (float)v->valuedouble;
     }
@@ -379,7 +379,7 @@ static int take_rope(struct converter *c, struct err *e)
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
     if (!(base > 1) || !(base < 1e15) || rotated < 2 || rotated > c->head_dim)
-        return err_set(e, ERR_FORMAT, "%s: rope_theta %g or partial_rotary_factor makes no sense",
+        return err_set(e, ERR_FORMAT, "%s: rope_theta %g or partial_rotary_factor is invalid",
                        c->config_path, base);
     snprintf(key, sizeof key, "%s.rope.freq_base", c->family->arch);
     gguf_keys_f32(&c->s->keys, key, (float)base);
@@ -440,7 +440,7 @@ static int minicpm_keys(struct converter *c, struct err *e)
     return 0;
 }
 
-/* What the model's makers sample with. */
+/* Adds the sampling settings that the model's makers recommend. */
 static void sampling_keys(struct converter *c)
 {
     static const char *const names[][2] = {{"temperature", "general.sampling.temp"},

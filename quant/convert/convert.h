@@ -1,9 +1,9 @@
-/* convert: a Hugging Face folder (config.json, tokenizer, *.safetensors) as a source: its names,
- * hyper-parameters and vocabulary in the words of GGUF, as llama.cpp writes them.
+/* convert: reads a Hugging Face folder (config.json, tokenizer, *.safetensors) as a source and
+ * translates its names, hyper-parameters and vocabulary to GGUF, as llama.cpp does.
  *
  * Families: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM,
- * Phi3ForCausalLM, MiniCPMForCausalLM. A tensor that no table knows, or one that is missing or of
- * another shape than the config says, is refused by name: nothing is guessed. */
+ * Phi3ForCausalLM, MiniCPMForCausalLM. Unknown tensors, missing tensors and tensors of another
+ * shape than the config says are refused by name: nothing is guessed. */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_H
 #define RETAIN_QUANT_CONVERT_CONVERT_H
 

@@ -8,13 +8,13 @@
 #include "base/file.h"
 #include "quant/convert/json.h"
 
-/* Token types, numbered alike in GGUF and SentencePiece. */
+/* Token types, with the same numbers in GGUF and SentencePiece. */
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 struct vocab_list {
-    const char *name; /* of the file, for messages */
+    const char *name; /* the file's name, for messages */
     int n;
-    const char **text; /* into JSON or protobuf; NULL = not used */
+    const char **text; /* points into JSON or protobuf; NULL = unused */
     size_t *bytes;
     int32_t *type;
     float *score;
@@ -48,8 +48,8 @@ static int bad_id(const struct vocab_list *v, const char *text, struct err *e)
 {
     struct utf8_shown shown = json_show(text);
     return err_set(e, ERR_FORMAT,
-                   "%s: token '%s' has no id from 0 to %d, which is what the model has rows for",
-                   v->name, shown.text, v->n - 1);
+                   "%s: token '%s' has no id from 0 to %d, the rows that the model has", v->name,
+                   shown.text, v->n - 1);
 }
 
 static void list_set(struct vocab_list *v, int64_t id, const char *text, int32_t type, float score)
@@ -60,7 +60,7 @@ static void list_set(struct vocab_list *v, int64_t id, const char *text, int32_t
     v->score[id] = score;
 }
 
-/* Tokens and types; ids nobody uses get a text no input can have. */
+/* Writes tokens and types; unused ids get a text that no input can have. */
 static void list_keys(const struct vocab_list *v, struct gguf_keys *k, bool scores)
 {
     struct str all = {0};
@@ -83,7 +83,7 @@ static void list_keys(const struct vocab_list *v, struct gguf_keys *k, bool scor
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-/* Some models don't mark as special what can be nothing else. */
+/* Some models don't mark tokens as special that can have no other meaning. */
 static bool looks_special(const char *text)
 {
     size_t n = strlen(text);
@@ -108,7 +108,7 @@ static int take_added(struct vocab_list *v, const cJSON *tokenizer, struct err *
 
 /* ---- byte-level BPE: tokenizer.json ---------------------------------------------------------- */
 
-/* Patterns as tokenizer.json has them. */
+/* Patterns as written in tokenizer.json. */
 #define SUFFIX                  "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define REST                    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define CL100K(letters, digits) SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?" letters "+|" digits REST
@@ -119,9 +119,9 @@ static int take_added(struct vocab_list *v, const cJSON *tokenizer, struct err *
     "*" suffix "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* The steps of a pre_tokenizer, joined, and tokenizer.ggml.pre for them. Where the same pattern has
- * two names, `whole` says which of them takes a piece that is a token whole (ignore_merges). */
+ * two names, `pre_whole` is the one that takes a piece that is a token whole (ignore_merges). */
 static const struct {
-    const char *steps, *pre, *pre_whole; /* NULL = no such model is known */
+    const char *steps, *pre, *pre_whole; /* NULL = no such model exists */
 } patterns[] = {
     {"split " CL100K("\\p{L}", "\\p{N}{1,3}") " + bytes", "dbrx", "llama-bpe"},
     {"split " CL100K("\\p{L}", "\\p{N}") " + bytes", "qwen2", NULL},
@@ -178,8 +178,8 @@ static int find_pre(const cJSON *tokenizer, const char *name, const char **pre, 
         for (size_t i = 0; i < steps.n && i < 300; i++)
             str_append(&safe, steps.data[i] >= 32 && steps.data[i] < 127 ? &steps.data[i] : "?", 1);
         rc = err_set(e, ERR_FORMAT,
-                     "%s: the pre-tokenizer is none that is known (%s%s): make a GGUF with "
-                     "llama.cpp's converter and quantize that",
+                     "%s: unknown pre-tokenizer (%s%s): make a GGUF with llama.cpp's converter and "
+                     "quantize that",
                      name, str_get(&safe), whole ? ", ignore_merges" : "");
         str_release(&safe);
     }
@@ -187,7 +187,7 @@ static int find_pre(const cJSON *tokenizer, const char *name, const char **pre, 
     return rc;
 }
 
-/* A blank inside a part, as some files have it, is written like the byte 32 of the vocabulary. */
+/* Some files have a blank inside a part: it is written like byte 32 of the vocabulary. */
 static void append_part(struct str *out, const char *part)
 {
     for (; *part; part++) str_append(out, *part == ' ' ? "\xC4\xA0" : part, *part == ' ' ? 2 : 1);
@@ -221,10 +221,11 @@ static int merge_keys(struct gguf_keys *k, const cJSON *merges, const char *name
     if (!rc) gguf_keys_array(k, "tokenizer.ggml.merges", GGUF_STRING, n, str_get(&all), all.n);
     str_release(&all);
     str_release(&one);
-    return rc ? err_set(e, rc, "%s: model.merges is no list of pairs", name) : 0;
+    return rc ? err_set(e, rc, "%s: model.merges is not a list of pairs", name) : 0;
 }
 
-/* Text is read as it is, or composed (NFC), which no runtime does but changes next to nothing. */
+/* Text is read unchanged, or composed (NFC), which no runtime does and which hardly changes
+ * anything. */
 static int check_normalizer(const cJSON *tokenizer, const char *name, struct err *e)
 {
     const cJSON *o = json_member(tokenizer, "normalizer");
@@ -232,9 +233,8 @@ static int check_normalizer(const cJSON *tokenizer, const char *name, struct err
     if (!o || cJSON_IsNull(o) || (type && !strcmp(type, "NFC"))) return 0;
     struct utf8_shown shown = json_show(type ? type : "?");
     return err_set(e, ERR_FORMAT,
-                   "%s: its normalizer (%s) is not known for byte-level BPE; known: "
-                   "none, NFC",
-                   name, shown.text);
+                   "%s: unsupported normalizer (%s) for byte-level BPE; supported: none, NFC", name,
+                   shown.text);
 }
 
 int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, const char *name,
@@ -284,8 +284,8 @@ static bool take_varint(struct wire *w, uint64_t *out)
     return false;
 }
 
-/* One field: its number, and a range of bytes (kind 2) or a number (the others). False at the end
- * and for what is malformed; then p != end. */
+/* Takes one field: its number, and a range of bytes (kind 2) or a number (other kinds). False at
+ * the end, and for malformed data; then p != end. */
 static bool take_field(struct wire *w, int *field, int *kind, uint64_t *number, struct wire *bytes)
 {
     uint64_t tag;
@@ -296,7 +296,7 @@ static bool take_field(struct wire *w, int *field, int *kind, uint64_t *number, 
     if (*kind == 2 && !take_varint(w, number)) return false;
     uint64_t n = *kind == 1 ? 8 : *kind == 5 ? 4 : *kind == 2 ? *number : UINT64_MAX;
     if (n > (uint64_t)(w->end - w->p)) {
-        w->p = w->end - 1; /* a group or a length that lies */
+        w->p = w->end - 1; /* a group, or a wrong length */
         return false;
     }
     *bytes = (struct wire){w->p, w->p + n};
@@ -344,7 +344,7 @@ struct spm_specs {
     uint64_t model_type, dummy_prefix, remove_spaces;
 };
 
-/* Number of the field in a message of numbers and strings; `otherwise` when it is not there. */
+/* Number of the field in a message of numbers and strings; `otherwise` when it is absent. */
 static uint64_t number_in(struct wire w, int wanted, uint64_t otherwise)
 {
     int field, kind;
@@ -375,7 +375,7 @@ static int take_pieces(struct vocab_list *v, struct wire w, struct spm_specs *sp
         rc = take_piece(v, id++, bytes, e);
     }
     if (!rc && (w.p != w.end || id == 0))
-        rc = err_set(e, ERR_FORMAT, "%s: is no SentencePiece model, or damaged", v->name);
+        rc = err_set(e, ERR_FORMAT, "%s: is not a SentencePiece model, or damaged", v->name);
     return rc;
 }
 
@@ -390,8 +390,7 @@ int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJ
     if (!rc) rc = take_pieces(&v, w, &specs, e);
     if (!rc && specs.model_type != BPE)
         rc = err_set(e, ERR_FORMAT,
-                     "%s: is of SentencePiece's model type %d; only type 2 (BPE) can "
-                     "be used",
+                     "%s: is of SentencePiece's model type %d; only type 2 (BPE) is supported",
                      name, (int)specs.model_type);
     if (!rc) rc = take_added(&v, tokenizer, e);
     if (!rc) {
@@ -406,7 +405,7 @@ int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJ
 
 /* ---- special tokens and the chat template ---------------------------------------------------- */
 
-/* A token's text stands alone or in an object's "content". */
+/* A token's text is either a string or an object's "content". */
 static const char *special_text(const cJSON *config, const char *name)
 {
     const cJSON *v = json_member(config, name);
@@ -426,7 +425,7 @@ static bool added_id(const cJSON *tokenizer, const char *text, int n_vocab, int6
     return false;
 }
 
-/* The first special token of what a single text is turned into, or NULL. */
+/* The first special token that the post-processor adds to a single text, or NULL. */
 static const char *first_of_post_processor(const cJSON *o)
 {
     const cJSON *step, *steps = json_member(o, "processors");
@@ -473,7 +472,7 @@ static bool read_template(struct gguf_keys *k, const char *folder)
 {
     char path[1024];
     struct str text = {0};
-    struct err ignored; /* most folders have the template elsewhere */
+    struct err ignored; /* most folders have the template in another file */
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
     bool there = file_read(path, &text, &ignored) == 0 && text.n > 0;
     if (there) gguf_keys_str(k, "tokenizer.chat_template", str_get(&text));
@@ -498,7 +497,7 @@ static void template_key(struct gguf_keys *k, const char *folder, const cJSON *t
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-/* An absent file is NULL. */
+/* *out is NULL when the file is absent. */
 static int read_optional(cJSON **out, const char *folder, const char *name, char path[1024],
                          struct err *e)
 {
@@ -507,7 +506,7 @@ static int read_optional(cJSON **out, const char *folder, const char *name, char
     return access(path, F_OK) ? 0 : json_read(out, path, e);
 }
 
-/* Folders without tokenizer.json name their added tokens in tokenizer_config.json, by id. */
+/* Folders without tokenizer.json list their added tokens in tokenizer_config.json, by id. */
 static cJSON *added_of_config(const cJSON *tokenizer_config)
 {
     const cJSON *o;
@@ -515,7 +514,7 @@ static cJSON *added_of_config(const cJSON *tokenizer_config)
     cJSON *list = cJSON_AddArrayToObject(tokenizer, "added_tokens");
     cJSON_ArrayForEach(o, json_member(tokenizer_config, "added_tokens_decoder"))
     {
-        const char *name = o->string ? o->string : ""; /* an array's members have none */
+        const char *name = o->string ? o->string : ""; /* an array's members have no name */
         char *end;
         long id = strtol(name, &end, 10);
         cJSON *copy = cJSON_Duplicate(o, true);
@@ -546,11 +545,10 @@ static int take_vocab(struct gguf_keys *k, const char *folder, const cJSON *toke
     struct utf8_shown shown = json_show(type ? type : "none");
     snprintf(path, sizeof path, "%s/tokenizer.model", folder);
     if (access(path, F_OK))
-        return err_set(
-            e, ERR_FORMAT,
-            "%s: no tokenizer that can be used: tokenizer.json is not of the byte-level "
-            "BPE kind (found: %s) and there is no tokenizer.model; download that file too",
-            folder, shown.text);
+        return err_set(e, ERR_FORMAT,
+                       "%s: no supported tokenizer: tokenizer.json is not of the byte-level BPE "
+                       "kind (found: %s) and there is no tokenizer.model; download that file too",
+                       folder, shown.text);
     int rc = file_read(path, &model, e);
     if (!rc) rc = convert_vocab_spm(k, str_get(&model), model.n, tokenizer, n_vocab, path, e);
     str_release(&model);

@@ -1,10 +1,10 @@
 /* convert_vocab: a Hugging Face tokenizer as GGUF keys (tokenizer.ggml.*), as llama.cpp writes
  * them.
  *
- * tokenizer.json of the byte-level BPE kind, whose pre-tokenizer is recognised by its pattern, or
- * tokenizer.model (SentencePiece). Special tokens and the chat template come from
- * tokenizer_config.json. What is not recognised is refused, with what was found: a vocabulary that
- * cuts text differently from the one a model was trained with makes it quietly worse. */
+ * Reads tokenizer.json of the byte-level BPE kind, whose pre-tokenizer is recognised by its
+ * pattern, or tokenizer.model (SentencePiece). Special tokens and the chat template come from
+ * tokenizer_config.json. An unknown tokenizer is refused, and the error names it: a vocabulary that
+ * splits text differently than in training silently makes a model worse. */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_VOCAB_H
 #define RETAIN_QUANT_CONVERT_CONVERT_VOCAB_H
 
@@ -16,7 +16,7 @@
 int convert_vocab(struct gguf_keys *k, const char *folder, const cJSON *config, int n_vocab,
                   struct err *e);
 
-/* The parts of it, on bytes: for fuzzing and tests. */
+/* Its parts, on bytes: for fuzzing and tests. */
 int convert_vocab_bpe(struct gguf_keys *k, const cJSON *tokenizer, int n_vocab, const char *name,
                       struct err *e);
 int convert_vocab_spm(struct gguf_keys *k, const void *model, size_t n, const cJSON *tokenizer,

@@ -8,7 +8,7 @@
 #define N     ENCODE_BLOCK
 #define LANES 4
 
-/* Four numbers at once, in the vectors that every processor we build for has. */
+/* Four numbers at once, in vectors that all supported processors have. */
 typedef float lanes __attribute__((vector_size(16)));
 typedef int32_t mask __attribute__((vector_size(16)));
 
@@ -96,8 +96,8 @@ static inline lanes select(mask m, float yes, lanes no)
     return (lanes)((m & (mask)v) | (~m & (mask)no));
 }
 
-/* Rounds to the nearest code -8 … 7. Adding 1.5 * 2^23 leaves no fraction bits; clamped before, so
- * that it holds for any input. */
+/* Rounds to the nearest code -8 … 7. Adding 1.5 * 2^23 leaves no fraction bits; clamping first
+ * keeps this true for any input. */
 static inline lanes codes(lanes v)
 {
     const float magic = 12582912.0f;
@@ -111,8 +111,8 @@ static inline float sum(lanes v)
     return (v[0] + v[1]) + (v[2] + v[3]);
 }
 
-/* For the codes that scale 1/inverse gives, the best scale is xq / qq, and of the sum of w x^2 it
- * explains xq^2 / qq. */
+/* For the codes that scale 1/inverse gives, the best scale is xq / qq, and it explains xq^2 / qq of
+ * the sum of w x^2. */
 struct fit {
     float xq; /* sum of w x q */
     float qq; /* sum of w q^2 */
@@ -149,9 +149,9 @@ static float error_of(const float *x, const float *w, float d, const uint8_t *q)
     return total;
 }
 
-/* Where the largest number of the block may come to lie: between these codes, in these steps. Codes
- * beyond the range clip it for the others' sake. On normal numbers a range of 4.5 to 9.5 in steps
- * of 1/8 takes three times as long for 0.04 % less. */
+/* Range and steps of the code that the block's largest number may get. Codes beyond the format's
+ * range clip it in favour of the others. On normal numbers a range of 4.5 to 9.5 in steps of 1/8
+ * takes three times as long for 0.04 % less error. */
 #define REACH_MIN  6.0f
 #define REACH_MAX  9.0f
 #define REACH_STEP 0.25f
@@ -164,7 +164,7 @@ struct search {
     bool found;
 };
 
-/* Tries one half scale for what it really costs, codes rounded anew. */
+/* Measures the real cost of one half scale, with the codes rounded again. */
 static void try_scale(struct search *s, float scale)
 {
     uint16_t half = kn_half_from_float(scale);

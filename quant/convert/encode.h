@@ -1,19 +1,19 @@
 /* encode: rows of floats to GGUF blocks.
  *
- * Q8_0 and plain Q4_0 are byte for byte what the format's reference encoder writes. The searched
- * Q4_0 is the same format with better scales: per block of 32 it looks for the scale d (of either
- * sign) with the least sum of w[i] * (x[i] - d * (q[i] - 8))^2, and never does worse than the plain
- * rule. The weights are
+ * Q8_0 and plain Q4_0 are byte for byte equal to the output of the format's reference encoder. The
+ * searched Q4_0 is the same format with better scales: per block of 32 it looks for the scale d (of
+ * either sign) with the least sum of w[i] * (x[i] - d * (q[i] - 8))^2, and is never worse than the
+ * plain rule. The weights are
  *
  *   w[i] = importance[i] * sqrt(mean(x^2) + x[i]^2)
  *
- * The importance of a column is the mean square of the activations that meet it: with it alone the
- * sum is the error of the layer's output if activations were uncorrelated. The root keeps large
- * numbers from being clipped for the small ones' sake, which would shrink every output: least
+ * The importance of a column is the mean square of the activations that it is multiplied with: with
+ * it alone the sum is the error of the layer's output if activations were uncorrelated. The root
+ * prevents clipping large numbers in favour of small ones, which would shrink every output: least
  * squares alone has 12 % less error than plain rounding, and showed no better perplexity on small
  * models.
  *
- * Knows nothing of files and models; rows can be encoded at once by many threads. */
+ * Independent of files and models; many threads can encode rows at once. */
 #ifndef RETAIN_QUANT_CONVERT_ENCODE_H
 #define RETAIN_QUANT_CONVERT_ENCODE_H
 
@@ -35,11 +35,11 @@ void encode_q4_0(void *blocks, const float *x, const float *importance, size_t n
 /* To half, rounded to nearest even. */
 void encode_f16(void *out, const float *x, size_t n);
 
-/* What the search makes small, for n numbers of Q4_0 blocks; importance may be NULL. */
+/* The sum that the search minimises, for n numbers of Q4_0 blocks; importance may be NULL. */
 double encode_q4_0_error(const void *blocks, const float *x, const float *importance, size_t n);
 
-/* Is every number finite and small enough for a half scale? The index of the first that is not, or
- * n. */
+/* Checks that every number is finite and small enough for a half scale. The index of the first that
+ * is not, or n. */
 size_t encode_check(const float *x, size_t n);
 
 #endif

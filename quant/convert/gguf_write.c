@@ -30,9 +30,9 @@ struct gguf_writer {
     struct tensor *tensors;
     size_t n_tensors, cap;
     uint64_t data_bytes; /* of all tensors, padded */
-    uint64_t digests_at; /* where the digests stand in the file */
-    size_t current;      /* tensor that is being written */
-    size_t written;      /* bytes of it */
+    uint64_t digests_at; /* offset of the digests in the file */
+    size_t current;      /* index of the tensor that is being written */
+    size_t written;      /* bytes of it so far */
     crypto_generichash_state hash;
 };
 
@@ -138,24 +138,23 @@ static int open_tmp(struct gguf_writer *w, struct err *e)
     w->fd = open(w->tmp, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (w->fd < 0) return failed(w, "created", e);
     if (flock(w->fd, LOCK_EX | LOCK_NB)) {
-        close(w->fd); /* another process's file: not ours to remove */
+        close(w->fd); /* another process is writing it: do not remove it */
         w->fd = -1;
         return err_set(e, ERR_FAIL, "%s is being written by another process", w->tmp);
     }
-    /* What was locked must still be what the name stands for: its writer may just have renamed it.
-     */
+    /* The locked file must still have this name: its writer may have just renamed it. */
     struct stat st, named;
     bool ours = !fstat(w->fd, &st) && S_ISREG(st.st_mode) && !lstat(w->tmp, &named) &&
                 st.st_ino == named.st_ino && st.st_dev == named.st_dev;
     if (!ours) {
         close(w->fd);
         w->fd = -1;
-        return err_set(e, ERR_FAIL, "%s is in the way; remove it or try again", w->tmp);
+        return err_set(e, ERR_FAIL, "%s blocks the write; remove it or try again", w->tmp);
     }
     return ftruncate(w->fd, 0) ? failed(w, "emptied", e) : 0;
 }
 
-/* A folder or a device is never replaced; a file only on request. */
+/* A folder or a device is never replaced; a file only with --force. */
 static int check_path(const char *path, bool force, struct err *e)
 {
     struct stat st;
@@ -164,8 +163,8 @@ static int check_path(const char *path, bool force, struct err *e)
         return err_set(e, ERR_FAIL, "%s cannot be created: %s", path, strerror(errno));
     }
     if (!S_ISREG(st.st_mode))
-        return err_set(e, ERR_USAGE, "%s is no regular file; give another name", path);
-    if (!force) return err_set(e, ERR_USAGE, "%s is already there; --force replaces it", path);
+        return err_set(e, ERR_USAGE, "%s is not a regular file; give another name", path);
+    if (!force) return err_set(e, ERR_USAGE, "%s already exists; --force replaces it", path);
     return 0;
 }
 
@@ -250,7 +249,7 @@ static int write_all(struct gguf_writer *w, const void *bytes, size_t n, struct 
     return 0;
 }
 
-/* The header, with room for the digests; *digests_at: where that is. */
+/* The header, with room for the digests; *digests_at: their offset. */
 static void make_header(const struct gguf_writer *w, const struct gguf_keys *keys, struct str *out,
                         uint64_t *digests_at)
 {
@@ -284,8 +283,7 @@ int gguf_write_begin(struct gguf_writer *w, const struct gguf_keys *keys, struct
 {
     struct str header = {0};
     make_header(w, keys, &header, &w->digests_at);
-    /* Ask for the space now: a disk that is too small is better known before the work than after.
-     */
+    /* Reserve the space now: a full disk is reported before the work, not after it. */
     int rc = 0;
     if (fallocate(w->fd, 0, 0, (off_t)(header.n + w->data_bytes)) &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
@@ -329,7 +327,7 @@ static int write_digests(struct gguf_writer *w, struct err *e)
     return rc;
 }
 
-/* The whole file, as it can be read back. */
+/* The digest of the whole file, read back from disk. */
 static int digest_file(struct gguf_writer *w, char hex[65], struct err *e)
 {
     enum { PART = 1 << 20 };
@@ -353,7 +351,7 @@ static int digest_file(struct gguf_writer *w, char hex[65], struct err *e)
     return 0;
 }
 
-/* A rename is on the disk once its folder is. Best effort: not every file system can. */
+/* A rename is durable once its folder is synced. Best effort: not every file system can. */
 static void sync_folder(const char *path)
 {
     char *folder = strdup(path);
@@ -367,8 +365,8 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
-/* link() fails where somebody created the file meanwhile, rename() would replace it. File systems
- * without hard links get the rename. */
+/* link() fails if another process has created the file meanwhile; rename() would replace it. File
+ * systems without hard links use rename(). */
 static int put_in_place(struct gguf_writer *w, struct err *e)
 {
     if (!w->force) {
@@ -377,7 +375,7 @@ static int put_in_place(struct gguf_writer *w, struct err *e)
             return 0;
         }
         if (errno == EEXIST)
-            return err_set(e, ERR_USAGE, "%s is already there; --force replaces it", w->path);
+            return err_set(e, ERR_USAGE, "%s already exists; --force replaces it", w->path);
     }
     if (rename(w->tmp, w->path))
         return err_set(e, ERR_FAIL, "%s cannot be renamed to %s: %s", w->tmp, w->path,

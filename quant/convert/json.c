@@ -8,7 +8,8 @@
 #define VALUES_MAX \
     (8u << 20) /* about 64 bytes each once parsed; the largest tokenizers have 2.5 M */
 
-/* More than this a text can't hold: every value but the first follows one of these. */
+/* An upper bound of the values in a text: each value but the first follows one of these
+ * characters. */
 static size_t values_at_most(const char *text, size_t n)
 {
     size_t count = 1;
@@ -21,11 +22,11 @@ int json_parse(cJSON **out, const char *text, size_t n, const char *name, struct
     const char *end = NULL;
     *out = NULL;
     if (values_at_most(text, n) > VALUES_MAX)
-        return err_set(e, ERR_FORMAT, "%s: holds more values than any model's description", name);
+        return err_set(e, ERR_FORMAT, "%s: holds more values than any model description", name);
     *out = cJSON_ParseWithLengthOpts(text, n, &end, false);
     if (*out) return 0;
     size_t at = end && end >= text && (size_t)(end - text) <= n ? (size_t)(end - text) : 0;
-    return err_set(e, ERR_FORMAT, "%s: is no valid JSON from byte %zu on: the file is damaged",
+    return err_set(e, ERR_FORMAT, "%s: is not valid JSON from byte %zu on: the file is damaged",
                    name, at);
 }
 
@@ -34,7 +35,7 @@ int json_read(cJSON **out, const char *path, struct err *e)
     struct str text = {0};
     *out = NULL;
     int rc = file_read(path, &text, e);
-    if (rc && e) e->code = ERR_FORMAT; /* a part of a model that can't be read */
+    if (rc && e) e->code = ERR_FORMAT; /* an unreadable part of a model */
     rc = rc ? ERR_FORMAT : json_parse(out, str_get(&text), text.n, path, e);
     str_release(&text);
     return rc;

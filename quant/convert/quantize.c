@@ -1,13 +1,13 @@
-/* quantize: a model in F32, F16 or BF16, from a GGUF file or a Hugging Face folder, to a GGUF file
- * in int4 (Q4_0) or int8 (Q8_0) that this program and llama.cpp load.
+/* quantize: converts a model in F32, F16 or BF16, from a GGUF file or a Hugging Face folder, to a
+ * GGUF file in int4 (Q4_0) or int8 (Q8_0) that this program and llama.cpp load.
  *
- *   matrices          the type asked for; F16 where the row length is no multiple of 32
- *   output matrix     Q8_0 in either type: a rounding error there goes straight into the
- *                     probabilities. That is output.weight, or token_embd.weight where the output
- * is tied to it vectors, norms    F32
+ *   matrices          the requested type; F16 where the row length is not a multiple of 32
+ *   output matrix     Q8_0 in either type: its rounding error directly changes the probabilities.
+ *                     That is output.weight, or token_embd.weight where the output is tied to it
+ *   vectors, norms    F32
  *
- * Read and written tensor by tensor in blocks of rows, so memory stays below some tens of MiB
- * whatever the size of the model (--calibrate runs the model, which takes what running takes). */
+ * Reads and writes tensor by tensor in blocks of rows, so memory stays below some tens of MiB
+ * whatever the size of the model (--calibrate runs the model, which needs the usual memory). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +71,8 @@ struct job {
     int64_t done, total; /* numbers */
     float *floats;       /* [batch rows][row] */
     uint8_t *blocks;
-    double error, energy; /* of quantized matrices: squared rounding error, and squares */
-    int n_half;           /* matrices that had to be F16 */
+    double error, energy; /* squared rounding error of quantized matrices, and sum of squares */
+    int n_half;           /* matrices that were written as F16 */
 };
 
 /* Rows [first, first + n) of one tensor. */
@@ -81,10 +81,10 @@ struct batch {
     const struct source_tensor *tensor;
     const float *importance;
     uint32_t type;
-    size_t row_bytes; /* of the output */
+    size_t row_bytes; /* bytes of an output row */
     int64_t first, n;
-    double *error, *energy; /* [n] by row: summed in order afterwards */
-    int64_t *bad;           /* [n] the column that can't be stored, or -1 */
+    double *error, *energy; /* [n] by row: summed in a fixed order afterwards */
+    int64_t *bad;           /* [n] the first column that can't be stored, or -1 */
 };
 
 static void encode_row(const struct batch *b, void *out, const float *x)
@@ -98,8 +98,8 @@ static void encode_row(const struct batch *b, void *out, const float *x)
     }
 }
 
-/* Rows that have the type already are not rounded again. A vector in pair order is one row whose
- * numbers move. */
+/* Rows that already have the type are not rounded again. A vector in pair order is one row whose
+ * numbers are permuted. */
 static bool is_copy(const struct batch *b)
 {
     return b->type == b->tensor->type && !(b->tensor->pair_heads && b->tensor->n_dims == 1);
@@ -154,8 +154,8 @@ static int check_batch(struct job *j, const struct batch *b, struct err *e)
         if (b->bad[i] < 0) continue;
         float x = j->floats[i * b->tensor->ne[0] + b->bad[i]];
         return err_set(e, ERR_FORMAT,
-                       "%s: tensor %s has %g in row %" PRId64 ", column %" PRId64 "; numbers up to "
-                       "65504 can be quantized: the model is damaged",
+                       "%s: tensor %s has %g in row %" PRId64 ", column %" PRId64
+                       "; only numbers up to 65504 can be quantized: the model is damaged",
                        j->source->path, b->tensor->name, (double)x, b->first + i, b->bad[i]);
     }
     return 0;
@@ -237,7 +237,7 @@ static int describe(struct job *j, struct err *e)
     return rc;
 }
 
-/* Writes `path` from `in`; hex: its digest. */
+/* Writes `path` from `in`; hex: the digest of `path`. */
 static int write_file(struct job *j, const char *in, const char *path, bool force, char hex[65],
                       struct err *e)
 {
@@ -265,7 +265,7 @@ static bool is_folder_model(const char *path)
     return folder;
 }
 
-/* A folder can't be run: its int8 form stands in for it, written beside OUT for the time. */
+/* A folder can't be run directly, so its int8 form is written next to OUT, run, and removed. */
 static int run_calibration(struct calibration **out, const struct options *o, struct pool *pool,
                            struct err *e)
 {
@@ -292,7 +292,7 @@ static int run_calibration(struct calibration **out, const struct options *o, st
 static void print_summary(const struct job *j, const struct options *o, const char *hex)
 {
     if (j->n_half)
-        report_note("%d matrices have rows that are no multiple of %d and became F16", j->n_half,
+        report_note("%d matrices have rows that are not a multiple of %d and became F16", j->n_half,
                     ENCODE_BLOCK);
     if (j->energy > 0)
         report_note("%s: %" PRId64 " numbers, relative rounding error %.3g (squared)%s", o->args[1],
@@ -314,7 +314,7 @@ int cmd_quantize(const struct options *o)
                      "with safetensors) and the file to write");
     report_catch_interrupt();
     if (!rc && !o->force && access(o->args[1], F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s is already there; --force replaces it", o->args[1]);
+        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->args[1]);
     if (!rc) rc = pool_open(&j.pool, o->threads, &e);
     if (!rc && o->calibrate) rc = run_calibration(&c, o, j.pool, &e);
     j.calibration = c;

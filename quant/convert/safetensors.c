@@ -16,7 +16,7 @@
 #include "quant/convert/json.h"
 #include "runtime/model/gguf.h"
 
-#define HEADER_MAX (16u << 20) /* 100,000 tensors; bounds what parsing it may allocate */
+#define HEADER_MAX (16u << 20) /* 100,000 tensors; limits the memory for parsing it */
 #define FILES_MAX  1024
 
 struct file {
@@ -29,8 +29,8 @@ struct file {
 struct entry {
     struct safetensors_tensor tensor;
     char *name;         /* owned */
-    const char *source; /* name of the file it is in */
-    size_t begin, end;  /* in the file's data */
+    const char *source; /* the file that contains it */
+    size_t begin, end;  /* offsets in the file's data */
 };
 
 struct safetensors {
@@ -69,8 +69,8 @@ static int read_dtype(const struct file *f, const cJSON *o, struct entry *t, siz
     }
     struct utf8_shown shown = json_show(t->name), type = json_show(name);
     return err_set(e, ERR_FORMAT,
-                   "%s: tensor '%s' has dtype %s; F32, F16 and BF16 can be read: use the original, "
-                   "unquantized model",
+                   "%s: tensor '%s' has dtype %s; supported are F32, F16 and BF16: use the "
+                   "original, unquantized model",
                    f->name, shown.text, type.text);
 }
 
@@ -86,7 +86,7 @@ static int read_shape(const struct file *f, const cJSON *o, struct entry *t, siz
         if (t->tensor.n_dims == SAFETENSORS_DIMS_MAX)
             return bad(f, t->name, "has more than 4 dimensions", e);
         if (!json_is_int(item, 1, INT64_MAX, &v))
-            return bad(f, t->name, "has a dimension that is no positive number", e);
+            return bad(f, t->name, "has a dimension that is not a positive number", e);
         if (!size_mul(*n, (size_t)v, n)) return bad(f, t->name, "is larger than any memory", e);
         t->tensor.shape[t->tensor.n_dims++] = v;
     }
@@ -101,7 +101,7 @@ static int read_offsets(const struct file *f, const cJSON *o, struct entry *t, s
     if (cJSON_GetArraySize(offsets) != 2 ||
         !json_is_int(cJSON_GetArrayItem(offsets, 0), 0, INT64_MAX, &begin) ||
         !json_is_int(cJSON_GetArrayItem(offsets, 1), 0, INT64_MAX, &end))
-        return bad(f, t->name, "has no two data_offsets", e);
+        return bad(f, t->name, "lacks two data_offsets", e);
     if (begin > end || (uint64_t)end > data_bytes) {
         struct utf8_shown shown = json_show(t->name);
         return err_set(e, ERR_FORMAT,
@@ -118,7 +118,7 @@ static int read_tensor(const struct file *f, const cJSON *o, const uint8_t *data
                        struct entry *t, struct err *e)
 {
     size_t n, each = 0, bytes = 0;
-    if (!cJSON_IsObject(o)) return bad(f, t->name, "is no JSON object", e);
+    if (!cJSON_IsObject(o)) return bad(f, t->name, "is not a JSON object", e);
     int rc = read_dtype(f, o, t, &each, e);
     if (!rc) rc = read_shape(f, o, t, &n, e);
     if (!rc) rc = read_offsets(f, o, t, data_bytes, e);
@@ -162,7 +162,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-/* Back to back from the first byte of the data to the last. */
+/* Tensors must be back to back from the first byte of the data to the last. */
 static int check_places(const struct file *f, struct entry *first, size_t n, size_t data_bytes,
                         struct err *e)
 {
@@ -186,7 +186,7 @@ static int read_header(struct safetensors *s, const struct file *f, const cJSON 
     const cJSON *o;
     size_t first = s->n;
     if (!cJSON_IsObject(header))
-        return err_set(e, ERR_FORMAT, "%s: its header is no JSON object", f->name);
+        return err_set(e, ERR_FORMAT, "%s: its header is not a JSON object", f->name);
     cJSON_ArrayForEach(o, header)
     {
         if (!strcmp(o->string, "__metadata__")) continue;
@@ -207,8 +207,9 @@ static int read_file(struct safetensors *s, const struct file *f, struct err *e)
     memcpy(&n_header, f->bytes, sizeof n_header);
     if (n_header > f->n - sizeof n_header || n_header > HEADER_MAX)
         return err_set(e, ERR_FORMAT,
-                       "%s: claims a header of %" PRIu64 " bytes, but the file has %zu and %u are "
-                       "allowed: it is damaged or no safetensors file",
+                       "%s: claims a header of %" PRIu64
+                       " bytes, but the file has %zu and %u are allowed: it is damaged or not a "
+                       "safetensors file",
                        f->name, n_header, f->n, HEADER_MAX);
     cJSON *header;
     size_t data_at = sizeof n_header + (size_t)n_header;
@@ -227,7 +228,7 @@ static int map(struct file *f, struct err *e)
     int rc = 0;
     void *p = NULL;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size <= 0)
-        rc = err_set(e, ERR_FORMAT, "%s: is empty or no regular file", f->name);
+        rc = err_set(e, ERR_FORMAT, "%s: is empty or not a regular file", f->name);
     if (!rc) {
         p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
@@ -262,7 +263,7 @@ static bool has_file(const struct safetensors *s, const char *folder, const char
     return false;
 }
 
-/* Shards are files of the folder itself: an index can't point anywhere else. */
+/* Shards are files of the folder itself: an index can't name files elsewhere. */
 static int list_shards(struct safetensors *s, const char *folder, const char *path,
                        const cJSON *index, struct err *e)
 {
@@ -275,9 +276,8 @@ static int list_shards(struct safetensors *s, const char *folder, const char *pa
         if (!name || !*name || strchr(name, '/') || name[0] == '.') {
             struct utf8_shown shown = json_show(name ? name : "?");
             return err_set(e, ERR_FORMAT,
-                           "%s: weight_map names '%s', which is no file of the "
-                           "folder",
-                           path, shown.text);
+                           "%s: weight_map names '%s', which is not a file of the folder", path,
+                           shown.text);
         }
         if (has_file(s, folder, name)) continue;
         if (s->n_files == FILES_MAX)
@@ -288,7 +288,7 @@ static int list_shards(struct safetensors *s, const char *folder, const char *pa
     return 0;
 }
 
-/* Every tensor stands in the file the index says. */
+/* Every tensor must be in the file that the index names. */
 static int check_index(const struct safetensors *s, const char *folder, const char *path,
                        const cJSON *index, struct err *e)
 {
@@ -311,7 +311,7 @@ static int sort_entries(struct safetensors *s, struct err *e)
     for (size_t i = 1; i < s->n; i++) {
         if (by_name(&s->entries[i - 1], &s->entries[i])) continue;
         struct utf8_shown shown = json_show(s->entries[i].name);
-        return err_set(e, ERR_FORMAT, "%s: tensor '%s' is there twice", s->entries[i].source,
+        return err_set(e, ERR_FORMAT, "%s: tensor '%s' occurs twice", s->entries[i].source,
                        shown.text);
     }
     return 0;

@@ -1,9 +1,8 @@
-/* safetensors: the weights of a Hugging Face folder, memory-mapped and checked before anything
- * trusts them.
+/* safetensors: the weights of a Hugging Face folder, memory-mapped and checked before use.
  *
- * A file is a length, a JSON header and the tensors' bytes. As with gguf, the bytes that are there
- * decide: every length, offset and product is checked against them; tensors may neither overlap nor
- * leave holes, as the format demands. Tensor data points into the mappings and lives until
+ * A file is a length, a JSON header and the tensors' bytes. As with gguf, every length, offset and
+ * product is checked against the real size of the file; tensors may neither overlap nor leave
+ * holes, as the format requires. Tensor data points into the mappings and is valid until
  * safetensors_close. Format: https://github.com/huggingface/safetensors#format */
 #ifndef RETAIN_QUANT_CONVERT_SAFETENSORS_H
 #define RETAIN_QUANT_CONVERT_SAFETENSORS_H
@@ -26,11 +25,11 @@ struct safetensors_tensor {
 
 struct safetensors;
 
-/* Opens the folder's weights: model.safetensors, or the shards model.safetensors.index.json names,
- * each of which must hold what the index says. */
+/* Opens the folder's weights: model.safetensors, or the shards that model.safetensors.index.json
+ * lists, each of which must contain the tensors that the index says. */
 int safetensors_open(struct safetensors **out, const char *folder, struct err *e);
 
-/* One file over bytes the caller keeps (fuzzing, tests). `name` is for messages. */
+/* One file over bytes that the caller keeps (fuzzing, tests). `name` is used in messages. */
 int safetensors_open_bytes(struct safetensors **out, const void *bytes, size_t n, const char *name,
                            struct err *e);
 void safetensors_close(struct safetensors *s);

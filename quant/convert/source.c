@@ -47,7 +47,7 @@ float *source_add_vector(struct source *s, const char *name, int n)
 
 /* ---- a GGUF file ----------------------------------------------------------------------------- */
 
-/* Keys that describe the file instead of the model: the output has its own. */
+/* Keys that describe the file instead of the model: the output sets its own. */
 static bool is_about_file(struct gguf_str key)
 {
     static const char *const names[] = {
@@ -93,8 +93,8 @@ static int take_gguf_tensor(struct source *s, const struct gguf_tensor *from, st
                        s->path);
     if (!blocks_readable(from->type))
         return err_set(e, ERR_FORMAT,
-                       "%s: tensor %s has type %s, which cannot be read yet; start from the "
-                       "model's F16, BF16 or F32 file",
+                       "%s: tensor %s has type %s, which is not supported; start from the model's "
+                       "F16, BF16 or F32 file",
                        s->path, name, type ? type->name : "?");
     struct source_tensor *t = source_add(s, name);
     if (!t) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
@@ -105,7 +105,7 @@ static int take_gguf_tensor(struct source *s, const struct gguf_tensor *from, st
     if (type->block > 1 && !*s->notice)
         snprintf(
             s->notice, sizeof s->notice,
-            "%s is quantized already (%s): its F16, BF16 or F32 form would give a better model",
+            "%s is already quantized (%s): its F16, BF16 or F32 form would give a better model",
             s->path, type->name);
     return 0;
 }
@@ -142,10 +142,9 @@ int source_open(struct source **out, const char *path, struct err *e)
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     int rc;
     if (!folder && n > 12 && !strcmp(s->path + n - 12, ".safetensors"))
-        rc = err_set(e, ERR_FORMAT,
-                     "%s: name the folder it is in, which also has config.json and "
-                     "the tokenizer",
-                     path);
+        rc = err_set(
+            e, ERR_FORMAT,
+            "%s: name the folder of this file, which also has config.json and the tokenizer", path);
     else
         rc = folder ? convert_open(s, e) : open_gguf(s, e);
     if (rc)
@@ -190,7 +189,7 @@ const void *source_row(const struct source_tensor *t, int64_t r)
     return (const char *)t->data + (size_t)r * source_row_bytes(t);
 }
 
-/* A vector in pair order (the bias of Q or K) is one row, so its numbers move instead. */
+/* A vector in pair order (the bias of Q or K) is one row, so its numbers are permuted instead. */
 static void vector_floats(const struct source_tensor *t, float *out)
 {
     const struct gguf_tensor_type *type = gguf_tensor_type(t->type);
@@ -216,7 +215,7 @@ void source_forget(const struct source *s, const struct source_tensor *t)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = (uintptr_t)t->data;
     uintptr_t end = start + source_row_bytes(t) * (size_t)source_rows(t);
-    start -= start % page; /* a page that is shared with a neighbour is read again, no more */
+    start -= start % page; /* a page shared with a neighbouring tensor is only read again */
     end -= end % page;
     if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }

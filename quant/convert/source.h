@@ -1,8 +1,8 @@
 /* source: a model as `retain quantize` reads it: keys ready for the output file and tensors whose
- * rows come out as floats, whether they stand in a GGUF file or in a Hugging Face folder.
+ * rows are read as floats, from a GGUF file or a Hugging Face folder.
  *
- * Files are memory-mapped; rows that were read can be let go, so that memory does not grow with the
- * model. Every tensor has a name that GGUF allows and a type that blocks_readable knows. */
+ * Files are memory-mapped; pages already read can be released, so that memory does not grow with
+ * the model. Every tensor has a name that GGUF allows and a type that blocks_readable knows. */
 #ifndef RETAIN_QUANT_CONVERT_SOURCE_H
 #define RETAIN_QUANT_CONVERT_SOURCE_H
 
@@ -21,23 +21,23 @@ struct source_tensor {
     int n_dims;
     int64_t ne[4]; /* ne[0] is the row length; unused ones are 1 */
     const void *data;
-    int pair_heads; /* > 0: data's rows are so many heads in rotate-half order and come out in the
-                     * neighbouring-pair order that GGUF's "llama" has */
+    int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
+                     * are returned in the neighbouring-pair order of GGUF's "llama" */
 };
 
 struct source {
     char *path;
-    struct gguf *gguf; /* one of these */
+    struct gguf *gguf; /* the open files: one of these two */
     struct safetensors *weights;
-    struct gguf_keys keys; /* without general.file_type and the like, which the output sets */
+    struct gguf_keys keys; /* without general.file_type and similar keys, which the output sets */
     struct source_tensor *tensors;
     size_t n_tensors, cap;
-    float **made; /* data of tensors that are in no file */
+    float **made; /* data of tensors that no file contains */
     size_t n_made;
-    char notice[256]; /* what the person should know, or "" */
+    char notice[256]; /* a message for the user, or "" */
 };
 
-/* `path` is a GGUF file or a folder. ERR_FORMAT for what can't be read. */
+/* `path` is a GGUF file or a folder. ERR_FORMAT for unsupported input. */
 int source_open(struct source **out, const char *path, struct err *e);
 void source_close(struct source *s);
 
@@ -45,7 +45,7 @@ void source_close(struct source *s);
 int64_t source_rows(const struct source_tensor *t);
 size_t source_row_bytes(const struct source_tensor *t);
 
-/* Row r as it is stored, in output order. */
+/* Row r as stored in the file, in output order. */
 const void *source_row(const struct source_tensor *t, int64_t r);
 
 /* The row as floats. */
@@ -54,11 +54,11 @@ void source_row_floats(const struct source_tensor *t, int64_t r, float *out);
 /* Tells the system that a tensor of a file will not be read again. */
 void source_forget(const struct source *s, const struct source_tensor *t);
 
-/* ---- for those that fill one ----------------------------------------------------------------- */
+/* ---- for convert.c and source.c -------------------------------------------------------------- */
 
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 struct source_tensor *source_add(struct source *s, const char *name);
-/* A vector of n floats that the source owns, or NULL; its data is to be filled. */
+/* A vector of n floats that the source owns, for the caller to fill; NULL when out of memory. */
 float *source_add_vector(struct source *s, const char *name, int n);
 
 #endif

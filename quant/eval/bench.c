@@ -1,10 +1,12 @@
-/* bench: speed by depth, with the share of the memory bandwidth that this very program reaches on
- * the same threads in the same run. Decoding one token must read all weights and every unit of the
- * cache once: bytes per token x tokens per second over measured bandwidth is how close it comes to
- * the limit. Machines are shared and their speed drifts, so everything is measured in turns:
- * when all depths have been reached, repetition by repetition the depths, every other time in
- * reverse, at each a prompt, the bandwidth, an answer, the rival. Whether speed depends on depth is
- * told by the ratios inside the turns, to the first depth. */
+/* bench: speed by depth, with the share of the memory bandwidth that this program reaches on the
+ * same threads in the same run. Decoding one token must read all weights and every unit of the
+ * cache once, so bytes per token x tokens per second / measured bandwidth tells how close it is to
+ * the limit.
+ *
+ * Machines are shared and their speed drifts, so measurements alternate: when all depths are
+ * prepared, each repetition visits all depths, every other time in reverse, and measures at each a
+ * prompt, the bandwidth, an answer and the rival. The ratios to the first depth within a repetition
+ * tell whether speed depends on depth. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +26,8 @@
 #define SWEEP_BYTES ((size_t)512 << 20) /* larger than most last-level caches */
 #define SWEEP_PARTS 64
 
-/* Eight prefetched streams a little over 32 KiB apart: the most that was seen to come from memory
- * with plain loads. */
+/* Eight prefetched streams a little over 32 KiB apart: the highest bandwidth that plain loads
+ * reached in our measurements. */
 enum { STREAMS = 8, STREAM_WORDS = (32 << 10) / 8 + 256, BLOCK_WORDS = STREAMS * STREAM_WORDS };
 
 struct sweep {
@@ -63,8 +65,8 @@ static double median(double *v, int n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-/* Sets *out to the bytes per second that all threads together read from memory, the median of
- * seven sweeps. The memory is returned, and what it adds to the process's peak forgotten. */
+/* Sets *out to the bytes per second that all threads together read from memory, the median of seven
+ * sweeps. Frees its memory and subtracts it from the process's peak. */
 static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err *e)
 {
     enum { SWEEPS = 7 };
@@ -95,7 +97,7 @@ struct speed {
     double prefill, decode;
 };
 
-/* The number after column NAMEdigits… of a table row such as llama-bench prints: "| pp512 @ d4096
+/* The number in column NAMEdigits… of a table row as llama-bench prints it: "| pp512 @ d4096
  * | 78.98 +- 3.68 |"; 0 when the row has no such column. */
 static double column_after(const char *row, const char *name)
 {
@@ -108,7 +110,7 @@ static double column_after(const char *row, const char *name)
     return 0;
 }
 
-/* Runs --vs's command in a shell, with the depth as $1, and reads the speeds it prints. */
+/* Runs the --vs command in a shell, with the depth as $1, and parses the speeds that it prints. */
 static int run_rival(const char *command, int64_t depth, struct speed *out, struct err *e)
 {
     struct str line = {0};
@@ -132,34 +134,35 @@ static int run_rival(const char *command, int64_t depth, struct speed *out, stru
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-#define PREFILL 512 /* tokens, without --prefill and --decode */
+#define PREFILL 512 /* default tokens of --prefill and --decode */
 #define DECODE  64
 #define REPEAT  5
 
-/* One number of all repetitions. */
+/* One measured value in all repetitions. */
 struct series {
     double v[OPTIONS_REPEAT_MAX];
 };
 
-/* A median, and between which numbers it lies: see interval. */
+/* A median and its confidence interval: see interval. */
 struct estimate {
     double median, low, high;
 };
 
-/* Of a prompt, or of an answer. */
+/* Timing of prompts, or of answers. */
 struct timing {
     struct series speed;                    /* tokens per second */
-    struct series score_share, evict_share; /* of the time */
+    struct series score_share, evict_share; /* shares of the time */
     struct series rival;
     double cold, median, spread; /* speed: the first, the median, (max - min) / median */
     double score, evict, vs;     /* medians */
-    struct estimate ratio;       /* of the speed to that at the first depth, turn by turn */
+    /* ratio of the speed to that at the first depth, within one repetition */
+    struct estimate ratio;
 };
 
-/* A cache as it was. */
+/* A saved cache. */
 struct past {
     struct cache cache;
-    void *bytes; /* of the arena; NULL = nothing was kept */
+    void *bytes; /* memory from the arena; NULL = nothing was saved */
 };
 
 struct point {
@@ -167,20 +170,21 @@ struct point {
     struct context x;
     int32_t *ids; /* [chunk] */
     struct past past;
-    struct report_bar *bar;   /* shows the way to the depth; NULL = not */
+    struct report_bar *bar;   /* shows the progress to the depth; NULL = none */
     _Atomic int64_t score_ns; /* of all threads, in the current run */
     struct timing prefill, decode;
     struct series bandwidth; /* bytes per second */
-    struct series share;     /* of it, that decoding reads */
+    struct series share;     /* share of the bandwidth that decoding uses */
     double bytes_per_token, operations_per_token;
 };
 
-/* What one run took. */
+/* Cost of one run. */
 struct cost {
     double seconds, evicting, scoring;
 };
 
-/* Ids that look like text to the machine: a fixed pseudo-random walk over the vocabulary. */
+/* Ids whose memory accesses are like those of text: a fixed pseudo-random walk over the
+ * vocabulary. */
 static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
 {
     for (int i = 0; i < n; i++)
@@ -213,7 +217,7 @@ static int run_tokens(struct point *p, int64_t n, int chunk, struct cost *cost, 
 
 #define UNIT_SAMPLES 64
 
-/* Puts n tokens' units of random numbers into every head. */
+/* Appends n tokens' units of random numbers to every head. */
 static void fill_units(struct context *x, int n)
 {
     struct cache *c = &x->cache;
@@ -253,15 +257,15 @@ static void return_to_past(struct point *p)
     p->x.cache = p->past.cache;
 }
 
-/* Where all units stay and keys and values are packed alike, the tokens before a depth need not be
- * run: no kernel's speed depends on what units hold. */
+/* If all units stay and keys and values are packed alike, the tokens before a depth need not be
+ * run: no kernel's speed depends on the contents of units. */
 static bool can_fill(const struct context *x)
 {
     const struct cache_shape *shape = &x->cache.shape;
     return x->plan.policy->scorer == POLICY_KEEP_ALL && shape->k_type == shape->v_type && !x->gpu;
 }
 
-/* Makes the cache what `depth` tokens leave. */
+/* Brings the cache to the state after `depth` tokens. */
 static int go_to(struct point *p, int64_t depth, struct err *e)
 {
     struct context *x = &p->x;
@@ -291,7 +295,7 @@ static int reach(struct point *p, struct err *e)
     return rc;
 }
 
-/* Repetition i of n tokens, `chunk` at a time. */
+/* Times repetition i: n tokens, `chunk` at a time. */
 static int time_once(struct point *p, int64_t depth, int n, int chunk, struct timing *t, int i,
                      struct err *e)
 {
@@ -304,10 +308,10 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
     return rc;
 }
 
-/* The median of v, which becomes sorted, and the numbers of v that hold it in at least 95 of 100
- * samples whatever the distribution: that fewer than k of n lie below the median has a probability
- * of sum C(n, i) / 2^n, i < k, and the largest k is taken for which that is at most 2.5 %. With
- * less than six the smallest and the largest. */
+/* The median of v (v is sorted), and the two of its values that enclose it in at least 95 of 100
+ * samples, whatever the distribution: the probability that fewer than k of n values are below the
+ * median is sum C(n, i) / 2^n, i < k, and k is the largest with at most 2.5 %. With fewer than six
+ * values: the smallest and the largest. */
 static struct estimate interval(double *v, int n)
 {
     double p = ldexp(1, -n), sum = p;
@@ -324,7 +328,7 @@ static struct estimate interval(double *v, int n)
     return out;
 }
 
-/* Before summarize, which sorts. */
+/* Call before summarize, which sorts. */
 static struct estimate ratio_of(const struct timing *t, const struct timing *to, int n)
 {
     double v[OPTIONS_REPEAT_MAX];
@@ -342,7 +346,7 @@ static void summarize(struct timing *t, int n)
     t->vs = median(t->rival.v, n);
 }
 
-/* Repetition i at one depth. */
+/* Measures repetition i at one depth. */
 static int measure(struct point *p, const struct options *o, int i, int64_t *peak, struct err *e)
 {
     struct context *x = &p->x;
@@ -362,7 +366,7 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     return 0;
 }
 
-/* What a report of one depth holds. */
+/* The contents of the report of one depth. */
 struct shown {
     bool scores, vs, ratio;
 };
@@ -428,8 +432,8 @@ static void print_costs(const char *name, const struct timing *t)
 
 static void print_ratio(const char *name, const struct timing *t)
 {
-    printf("%9s %s: %.3fx of the first depth, turn by turn (%.3f to %.3f)\n", "", name,
-           t->ratio.median, t->ratio.low, t->ratio.high);
+    printf("%9s %s: %.3fx of the first depth, in pairs (%.3f to %.3f)\n", "", name, t->ratio.median,
+           t->ratio.low, t->ratio.high);
 }
 
 static void print_vs(const char *name, const struct timing *t)

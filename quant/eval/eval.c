@@ -1,5 +1,5 @@
-/* eval: what a policy still remembers. Tasks (script.h), policies, budgets or compressions, lengths
- * and cache formats are lists and multiply out; one row per combination, as a table, as JSON lines
+/* eval: measures how much a policy remembers. Tasks (task.h), policies, budgets or compressions,
+ * lengths and cache formats are lists; every combination gives one row, as a table, as JSON lines
  * or as CSV, all from one list of columns. */
 #include <inttypes.h>
 #include <stddef.h>
@@ -20,16 +20,16 @@
 
 struct row {
     const char *task, *policy, *allocator, *kv;
-    const char *question; /* "first": the policy saw it before the text; "last" */
+    const char *question; /* "first": the policy saw it before the text; "last": after */
     int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
     double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
-    double depth;      /* percent; negative = not a grid */
+    double depth;      /* percent; negative = the task has no depths */
     double perplexity; /* 0 = not measured */
 };
 
 static const struct column {
     const char *key;
-    int width; /* in the table; 0 = not shown there */
+    int width; /* columns in the table; 0 = not shown there */
     enum { TEXT, INTEGER, DECIMAL } kind;
     int digits;
     size_t offset;
@@ -64,7 +64,7 @@ static double number(const struct column *c, const struct row *r)
                               : *(const double *)(const void *)at;
 }
 
-/* Is there no such number? A depth is one of a grid, a perplexity one of a text. */
+/* Whether the row lacks this number: only grids have a depth, only texts a perplexity. */
 static bool absent(const struct column *c, const struct row *r)
 {
     return (c->offset == offsetof(struct row, depth) && r->depth < 0) ||
@@ -91,7 +91,7 @@ static void print_json(const struct row *r)
     report_json(o);
 }
 
-/* No value has a comma or a quote in it. */
+/* No value contains a comma or a quote. */
 static void print_csv(const struct row *r, bool first)
 {
     for (int i = 0; first && i < N_COLUMNS; i++) printf("%s%s", i ? "," : "", columns[i].key);
@@ -128,10 +128,10 @@ static void print_line(const struct row *r, bool first)
 /* ---- lists ------------------------------------------------------------------------------------
  */
 
-/* What is multiplied out, from the outside in. */
+/* The lists to combine, from the outermost to the innermost. */
 struct sweep {
     struct eval_run trial;
-    struct options one; /* of one combination */
+    struct options one; /* the options of one combination */
     const char *lengths, *sizes;
     bool compressed; /* sizes are compressions, not budgets */
     char budget[32];
@@ -175,7 +175,7 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     w->printed = true;
 }
 
-/* Depth by depth where the task is a grid or --depths says so. */
+/* Runs depth by depth if the task is a grid or --depths is given. */
 static int run_depths(struct sweep *w, struct err *e)
 {
     struct eval_result out;
@@ -191,13 +191,13 @@ static int run_depths(struct sweep *w, struct err *e)
     return rc;
 }
 
-/* All budgets, or compressions, of one length. */
+/* Runs all budgets, or compressions, of one length. */
 static int run_sizes(struct sweep *w, struct err *e)
 {
     int64_t size;
     bool all = !strcmp(w->one.policy, "full");
     w->one.context = w->trial.length + 1024;
-    for (int i = 0; !all || i < 1; i++) { /* policy full: once */
+    for (int i = 0; !all || i < 1; i++) { /* policy full has no budget: run it once */
         int rc =
             report_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
         if (rc) return rc < 0 ? rc : 0;
@@ -272,9 +272,8 @@ void cmd_eval_help(struct str *out)
     const struct task *t;
     str_puts(out, "Tasks; ruler is all of RULER's:\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
-    str_puts(out,
-             "The text is evicted before the questions are known, unless the policy is meant to "
-             "know them\n(locret-q): then they are asked once at the beginning too.\n");
+    str_puts(out, "The text is evicted before the questions are known, unless the policy is meant "
+                  "to know them\n(locret-q): then they are also asked once at the beginning.\n");
 }
 
 static int check_tasks(const struct options *o, struct err *e)
@@ -284,14 +283,14 @@ static int check_tasks(const struct options *o, struct err *e)
     int rc = 0;
     for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s, ", t->name);
     str_puts(&names, "ruler");
-    if (o->n_args == 0) rc = err_set(e, ERR_USAGE, "which task? known are: %s", str_get(&names));
+    if (o->n_args == 0) rc = err_set(e, ERR_USAGE, "no task given; known are: %s", str_get(&names));
     for (int i = 0; !rc && i < o->n_args; i++)
         if (!task_named(o->args[i], 0))
             rc = err_set(e, ERR_USAGE, "eval %s is not known; known are: %s", o->args[i],
                          str_get(&names));
     str_release(&names);
     if (!rc && o->budget && o->compression)
-        rc = err_set(e, ERR_USAGE, "--budget and --compression say the same thing; give one");
+        rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
     return rc;
 }
 

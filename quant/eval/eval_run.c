@@ -14,7 +14,7 @@
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
-/* One seed of a trial. */
+/* One seed of an eval run. */
 struct run {
     const struct eval_run *trial;
     struct session *session;
@@ -22,8 +22,9 @@ struct run {
     struct str answer;
     double right;
     int64_t n_asked;
-    int64_t n_read, read_ns, n_decoded, decode_ns; /* tokens and time of telling and of answering */
-    int64_t reported, reported_ns;                 /* tokens and clock at the last report */
+    /* tokens and time of the text and of the answers */
+    int64_t n_read, read_ns, n_decoded, decode_ns;
+    int64_t reported, reported_ns; /* tokens and clock at the last report */
 };
 
 static void take_text(void *ctx, const char *utf8, size_t n)
@@ -67,7 +68,7 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     return 0;
 }
 
-/* What a policy that knows its questions beforehand is shown of them. */
+/* Shows the questions to a policy that may know them beforehand. */
 static int show_questions(struct run *r, struct err *e)
 {
     struct task_step q;
@@ -77,7 +78,7 @@ static int show_questions(struct run *r, struct err *e)
     return rc;
 }
 
-/* --report: a line whenever so many more tokens were told, for runs that take hours. */
+/* --report: prints a line each time this many more tokens were read, for runs that take hours. */
 static void report_progress(struct run *r)
 {
     struct session_stats st;
@@ -140,7 +141,7 @@ static int run_script(struct run *r, uint64_t seed, struct eval_result *out, str
 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
-/* `length` ids of the text, seed by seed further on, as one conversation. */
+/* Predicts `length` ids of the text as one conversation; each seed starts further into it. */
 static int predict(struct run *r, uint64_t seed, struct eval_result *out, struct err *e)
 {
     const struct eval_run *t = r->trial;

@@ -1,5 +1,5 @@
-/* trial: one combination of `retain eval`'s lists, run: a task's script is told to a session seed
- * by seed, greedily, and what the answers hold is counted. */
+/* eval_run: runs one combination of `retain eval`'s lists: a session reads a task, seed by seed,
+ * answers greedily, and the values in its answers are counted. */
 #ifndef RETAIN_QUANT_EVAL_EVAL_RUN_H
 #define RETAIN_QUANT_EVAL_EVAL_RUN_H
 
@@ -18,14 +18,15 @@ struct eval_run {
     const struct options *options; /* of this combination: single policy, budget and kv */
     const char *text;              /* an essay, or the text to predict; NULL = none */
     int64_t length;                /* tokens before the questions */
-    double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
+    double depth; /* depth of a single fact, 0 … 1; < 0 = seeds sweep from start to end */
     int n_seeds;
 };
 
 struct eval_result {
     double accuracy, accuracy_spread; /* mean over seeds and their standard deviation */
     double perplexity;                /* 0 = not measured */
-    double right;                     /* questions, each by the share of its values */
+    /* questions answered, each counted by the share of its values */
+    double right;
     int64_t n_asked;
     int64_t cache_bytes, peak_bytes;
     int budget;

@@ -6,7 +6,7 @@
 
 #include "quant/eval/task.h"
 
-/* Where `text` holds `value` as whole words: 48213 is not in 148213. NULL = nowhere. */
+/* Finds `value` in `text` as whole words: 48213 is not in 148213. NULL = not found. */
 static const char *find_words(const char *text, const char *value)
 {
     size_t n = strlen(value);

@@ -55,7 +55,7 @@ int cmd_tokenize(const struct options *opts)
     struct str text = {0};
     struct tokens ids = {0};
     struct err e;
-    o.verify = "off"; /* the vocabulary is checked as it is read */
+    o.verify = "off"; /* the vocabulary is checked when it is read */
     int rc = report_text(&o, &text, &e);
     if (!rc) rc = engine_prepare(&g, &o, NULL, &e);
     if (!rc) rc = text_encode(g, &text, o.no_special, &ids, &e);
@@ -68,7 +68,7 @@ int cmd_tokenize(const struct options *opts)
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
-/* Counts -log p(id) under one row of logits. */
+/* Adds -log p(id) under one row of logits. */
 static void count(struct text_tally *t, const float *logits, int n, int32_t id)
 {
     double max = logits[0], sum = 0;
@@ -104,8 +104,8 @@ int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
     return 0;
 }
 
-/* Windows of `length` tokens, each with BOS in front and its second half counted: the measure of
- * llama.cpp's llama-perplexity, comparable number by number. */
+/* Windows of `length` tokens, each with BOS in front; only the second half counts. Same measure as
+ * llama.cpp's llama-perplexity, so results are directly comparable. */
 static int run_windows(struct context *x, struct tokens *ids, size_t length, struct text_tally *t,
                        struct err *e)
 {
@@ -154,7 +154,7 @@ static void print_perplexity(const struct context *x, const struct options *o,
 }
 
 /* Without --policy: windows under the full cache. With one: the whole text as one conversation, so
- * that what was evicted is missed. */
+ * that evicted units are missing. */
 int cmd_perplexity(const struct options *o)
 {
     struct options opts = *o;

@@ -11,28 +11,28 @@ static const struct task table[] = {
      "facts told at the start of a conversation, small talk, questions"},
     {"scatter", 10, 0, 64, task_write_scatter, "facts told at even depths of a repetitive text"},
     {"updates", 8, 0, 64, task_write_updates,
-     "the same; asked at a third, half of them changed at two thirds, asked again"},
+     "the same; asked at a third of the text, half of them changed at two thirds, asked again"},
     {"passkey", 1, 0, 32, task_write_passkey,
-     "a number in a repetitive text (InfiniteBench); with --facts N so many, at even depths"},
+     "a number in a repetitive text (InfiniteBench); with --facts N that many, at even depths"},
     {"number", 1, 0, 48, task_write_number,
      "ten digits, some of them repeated, in a repetitive text (InfiniteBench)"},
     {"kv", 8, 0, 64, task_write_kv, "values of keys in a long list (InfiniteBench)"},
     {"niah", 1, 5, 32, task_write_niah,
      "a needle in an essay, depth by depth: -f FILE, or made-up sentences"},
     {"game", 1, 0, 16, task_write_game,
-     "rock, paper, scissors against somebody who prefers one of them (SirLLM)"},
+     "rock, paper, scissors against a player with a preferred move (SirLLM)"},
     {"ruler-single-1", 1, 0, 48, task_write_single_1, "RULER: a number in noise"},
     {"ruler-single-2", 1, 0, 48, task_write_single_2, "RULER: a number in an essay"},
     {"ruler-single-3", 1, 0, 64, task_write_single_3, "RULER: a UUID in an essay"},
     {"ruler-multikey-1", 4, 0, 48, task_write_multikey_1, "RULER: one of four numbers in an essay"},
     {"ruler-multikey-2", 1, 0, 48, task_write_multikey_2,
-     "RULER: one number among nothing but numbers"},
+     "RULER: one number in a text made of numbers only"},
     {"ruler-multikey-3", 1, 0, 64, task_write_multikey_3, "RULER: the same with UUIDs"},
     {"ruler-multivalue", 4, 0, 96, task_write_multivalue,
      "RULER: four numbers under one name in an essay"},
     {"ruler-multiquery", 4, 0, 128, task_write_multiquery,
      "RULER: four numbers in an essay, asked for at once"},
-    {"ruler-vt", 5, 0, 48, task_write_vt, "RULER: variables that have a value, by assignments"},
+    {"ruler-vt", 5, 0, 48, task_write_vt, "RULER: variables that get a value, by assignments"},
     {"ruler-cwe", 10, 0, 120, task_write_cwe, "RULER: the ten most common words of a list"},
     {"ruler-fwe", 3, 0, 50, task_write_fwe, "RULER: the three most frequent made-up words"},
     {"ruler-qa-1", 1, 0, 32, task_write_qa_1, "RULER: a question on one of many made-up documents"},
@@ -165,13 +165,13 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
 /* ---- documents --------------------------------------------------------------------------------
  */
 
-/* InfiniteBench's and RULER's noise, about 25 tokens. */
+/* The noise of InfiniteBench and RULER, about 25 tokens. */
 static const char noise[] =
     "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.";
 
 enum { LINE_TOKENS = 25, SENTENCE_TOKENS = 12, DOCUMENT_TOKENS = 400 };
 
-/* Lines of so many tokens that make a document: a sixteenth of the length, 400 tokens at most. */
+/* Lines of `line_tokens` tokens per document: a sixteenth of the length, 400 tokens at most. */
 static int n_lines(const struct task_run *s, int line_tokens)
 {
     int64_t n = s->args.length / 16;
@@ -194,7 +194,7 @@ void task_noise(struct task_run *s, const char *needle, struct str *out)
     }
 }
 
-/* The essay's next sentence, from the beginning again when it ends. */
+/* The essay's next sentence; starts again when the essay ends. */
 static void essay_sentence(struct task_run *s, struct str *out)
 {
     const char *text = s->args.essay;
@@ -248,7 +248,7 @@ struct task_run *task_open(const struct task *t, const struct task_args *args)
         free(s);
         return NULL;
     }
-    if (args->essay) { /* seeds start at different places */
+    if (args->essay) { /* each seed starts at a different sentence */
         size_t n = strlen(args->essay);
         s->essay_at = n ? (size_t)(task_uniform(s) * (double)n) : 0;
         s->essay_at += strcspn(args->essay + s->essay_at, ".");

@@ -1,10 +1,10 @@
-/* script: what a task of `retain eval` says to a model, step by step: turns to be told, filler up
- * to the wanted length, questions with the values a right answer holds.
+/* task: the texts of `retain eval`, step by step: turns to read, filler up to the requested length,
+ * and questions with the values of a right answer.
  *
- * Text only: a script knows nothing of tokens, models or policies. It is made as it is read, so
- * that ten million tokens take no more memory than a thousand; and the same seed gives the same
- * script everywhere. Tasks are rows of one table (task_at); each family has a file of its
- * own (script_….c) that fills a script's turns, questions and filler. */
+ * Text only: independent of tokens, models and policies. The text is generated while it is read, so
+ * that ten million tokens take no more memory than a thousand; the same seed gives the same text
+ * everywhere. Tasks are rows of one table (task_at); each family has its own file (task_….c) that
+ * fills turns, questions and filler. */
 #ifndef RETAIN_QUANT_EVAL_TASK_H
 #define RETAIN_QUANT_EVAL_TASK_H
 
@@ -22,16 +22,17 @@ struct task_run;
 struct task_args {
     uint64_t seed;
     int64_t length; /* tokens before the questions */
-    int n_facts;    /* things hidden or told, 1 … TASK_QUESTIONS_MAX */
-    double depth;   /* of a single thing, 0 … 1 */
-    bool papers;    /* as the papers word it, instead of words that the demo model was trained on */
-    const char *essay; /* text to hide things in; NULL = made up */
+    int n_facts;    /* facts to hide or tell, 1 … TASK_QUESTIONS_MAX */
+    double depth;   /* depth of a single fact, 0 … 1 */
+    /* use the papers' wording instead of words that the demo model was trained on */
+    bool papers;
+    const char *essay; /* text to hide facts in; NULL = generate it */
 };
 
 struct task {
     const char *name;
-    int n_facts;  /* unless the person says otherwise */
-    int n_depths; /* one thing, hidden at so many depths in turn; 0 = not a grid */
+    int n_facts;  /* default of --facts */
+    int n_depths; /* one fact, hidden at this many depths in turn; 0 = not a grid */
     int n_predict;
     void (*write)(struct task_run *s);
     const char *about; /* one line for --help */
@@ -39,37 +40,37 @@ struct task {
 
 const struct task *task_at(int i); /* NULL past the end */
 
-/* A row by its name, or for "ruler" the i-th of all rows "ruler-…"; NULL = there is none. */
+/* A row by its name; for "ruler" the i-th of all rows "ruler-…"; NULL = none. */
 const struct task *task_named(const char *name, int i);
 
 struct task_step {
     const char *user;
-    const char *assistant;     /* NULL: a question, the model answers */
-    const char *const *values; /* what the answer must hold, as whole words */
+    const char *assistant;     /* NULL: a question that the model answers */
+    const char *const *values; /* values that the answer must contain, as whole words */
     int n_values;
-    const char *const *choices; /* NULL-terminated: the answer's first of these must be values[0] */
+    /* NULL-terminated: the first of these in the answer must be values[0] */
+    const char *const *choices;
 };
 
-/* NULL = out of memory. `args` is copied, what it points to is not. */
+/* NULL = out of memory. `args` is copied, but not the data that it points to. */
 struct task_run *task_open(const struct task *t, const struct task_args *args);
 void task_close(struct task_run *s);
 
-/* What comes next when the conversation has n_tokens so far; valid until the next call. false = the
+/* The next step of a conversation of n_tokens tokens; valid until the next call. false = the
  * end. */
 bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out);
 
-/* The questions that stand at the end, for policies that may see them first. */
+/* The questions at the end, for policies that may see them first. */
 bool task_question(const struct task_run *s, int i, struct task_step *out);
 
-/* ---- for the files of the families ------------------------------------------------------------
- */
+/* ---- for the task files ---------------------------------------------------------------------- */
 
 struct recall;
 
 struct task_turn {
-    double depth; /* told when this share of the length is reached */
+    double depth; /* read when this share of the length is reached */
     struct str user, assistant;
-    int question; /* what is asked here instead; -1 = nothing */
+    int question; /* question to ask here instead; -1 = none */
 };
 
 struct task_question {
@@ -81,17 +82,17 @@ struct task_question {
 
 struct task_run {
     struct task_args args;
-    uint64_t n_random;                      /* numbers drawn */
-    struct task_turn turns[TASK_TURNS_MAX]; /* in the order of their depths */
+    uint64_t n_random;                      /* random numbers drawn so far */
+    struct task_turn turns[TASK_TURNS_MAX]; /* ordered by depth */
     int n_turns, n_told;
     struct task_question questions[TASK_QUESTIONS_MAX];
-    int n_early; /* of the questions: asked by turns */
+    int n_early; /* questions that are asked by turns */
     int n_questions, n_asked;
     void (*filler)(struct task_run *s, struct task_step *out);
-    struct str user, assistant; /* of the filler */
-    struct recall *recall;      /* small talk and sentences */
+    struct str user, assistant; /* buffers for the filler */
+    struct recall *recall;      /* source of small talk and sentences */
     size_t essay_at;
-    int last; /* of a family: its last word, its last move */
+    int last; /* used by families: the last word, the last move */
 };
 
 size_t task_below(struct task_run *s, size_t n); /* 0 … n - 1 */
@@ -100,23 +101,24 @@ void task_digits(struct task_run *s, int n, struct str *out);
 void task_word(struct task_run *s, struct str *out); /* a made-up word of six letters */
 void task_uuid(struct task_run *s, struct str *out);
 
-/* One PICK per full expression: C does not order a call's arguments, and the seed decides. */
+/* One PICK per full expression: C does not define the order of a call's arguments, and the seed
+ * must determine the result. */
 #define TASK_PICK(s, table) ((table)[task_below((s), sizeof(table) / sizeof *(table))])
 
-/* The depth of thing i of n_facts: args.depth, or spread evenly. */
+/* The depth of fact i of n_facts: args.depth, or spread evenly. */
 double task_depth(const struct task_run *s, int i);
 
-/* A turn to be told, user text still empty; depths never fall from one call to the next. */
+/* Adds a turn to read, with empty user text; depths must not decrease from call to call. */
 struct task_turn *task_tell(struct task_run *s, double depth, const char *assistant);
 
-/* A question without text and values. early: asked at `depth`, not at the end; all early ones come
- * before the others. */
+/* Adds a question without text and values. early: asked at `depth`, not at the end; all early ones
+ * come before the others. */
 struct task_question *task_ask(struct task_run *s);
 struct task_question *task_ask_early(struct task_run *s, double depth);
 struct str *task_value(struct task_question *q);
 
 /* Filler: documents of about a sixteenth of the length, of repeated noise or of an essay. `needle`
- * stands in the middle when it is not NULL. */
+ * is put in the middle when it is not NULL. */
 void task_noise(struct task_run *s, const char *needle, struct str *out);
 void task_essay(struct task_run *s, const char *needle, struct str *out);
 void task_fill_noise(struct task_run *s, struct task_step *out);

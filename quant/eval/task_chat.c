@@ -51,8 +51,8 @@ void task_write_updates(struct task_run *s)
 /* ---- rock, paper, scissors ---------------------------------------------------------------------
  */
 
-/* Moves are drawn anew each time: rock .50, paper .31, scissors .19, turned by the seed, as in
- * SirLLM's data. Answering the preferred one always wins half the rounds; chance wins a third. */
+/* Each move is drawn independently: rock .50, paper .31, scissors .19, rotated by the seed, as in
+ * SirLLM's data. Always answering the preferred move wins half the rounds; chance wins a third. */
 static void fill_round(struct task_run *s, struct task_step *out)
 {
     static const char *const moves[] = {"rock", "paper", "scissors", NULL};

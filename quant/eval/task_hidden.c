@@ -1,5 +1,5 @@
-/* Something to find in a long text: InfiniteBench's passkey, number and key-value retrieval, and
- * the needle in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
+/* A fact hidden in a long text: InfiniteBench's passkey, number and key-value retrieval, and the
+ * needle in a haystack (github.com/gkamradt/LLMTest_NeedleInAHaystack). */
 #include <stdio.h>
 
 #include "quant/eval/task.h"
@@ -7,7 +7,7 @@
 
 static const char have_read[] = "Okay, I have read it.";
 
-/* One thing in a document, as the papers have it. */
+/* One fact in a document, as in the papers. */
 static void hide(struct task_run *s, const char *what, const struct str *value)
 {
     struct str needle = {0};
@@ -20,7 +20,7 @@ static void hide(struct task_run *s, const char *what, const struct str *value)
     str_release(&needle);
 }
 
-/* Several, each under a name of its own and in a turn of its own. */
+/* Several facts, each with a different name and in a separate turn. */
 static void tell_codes(struct task_run *s)
 {
     static const struct {
@@ -57,7 +57,7 @@ void task_write_passkey(struct task_run *s)
     str_release(&value);
 }
 
-/* Five digits, then five times one of them is doubled: runs, which are harder to copy. */
+/* Five digits, then five times one of them is doubled: runs are harder to copy. */
 void task_write_number(struct task_run *s)
 {
     char digits[11];
@@ -78,7 +78,7 @@ void task_write_number(struct task_run *s)
 /* ---- keys and values ---------------------------------------------------------------------------
  */
 
-enum { PAIRS = 8 }; /* of a list in one turn */
+enum { PAIRS = 8 }; /* pairs per turn */
 
 static void add_pair(struct task_run *s, int i, const char *key, const char *value, struct str *out)
 {
@@ -100,7 +100,7 @@ static void make_pair(struct task_run *s, struct str *key, struct str *value)
     }
 }
 
-/* A list of pairs; the one in question, if any, is its middle. */
+/* A list of pairs; the pair in question, if any, is in its middle. */
 static void list(struct task_run *s, const char *key, const char *value, struct str *out)
 {
     for (int i = 0; i < PAIRS; i++) {

@@ -1,7 +1,7 @@
 /* RULER's thirteen tasks (arXiv 2404.06654, github.com/NVIDIA/RULER scripts/data/synthetic), and
- * the needle of `niah`. A text is made while it is read, so counts become shares: words are drawn
- * with the frequencies that the paper's lists have. Questions on documents (qa) use made-up
- * documents in place of SQuAD and HotpotQA. */
+ * the needle of `niah`. A text is generated while it is read, so the papers' counts become shares:
+ * words are drawn with the same frequencies. Questions on documents (qa) use made-up documents in
+ * place of SQuAD and HotpotQA. */
 #include <string.h>
 
 #include "quant/eval/task.h"
@@ -68,7 +68,7 @@ static void ask_for(const struct task_run *s, const char *key, bool first, bool 
                    key, last ? " mentioned in the provided text?" : "");
 }
 
-/* The text in which thing i stands. */
+/* Adds the text that contains fact i. */
 static void hide(struct task_run *s, int i, const struct str *needle_text)
 {
     struct str *user = &task_tell(s, task_depth(s, i), have_read)->user;
@@ -83,7 +83,7 @@ struct needles {
     int n;
 };
 
-/* n things under n_keys names (n_keys is n or 1), all names different. */
+/* n facts under n_keys names (n_keys is n or 1), all names different. */
 static void hide_all(struct task_run *s, enum kind key_kind, enum kind kind, int n, int n_keys,
                      struct needles *made)
 {
@@ -107,7 +107,7 @@ static void hide_all(struct task_run *s, enum kind key_kind, enum kind kind, int
     str_release(&text);
 }
 
-/* A question for the first n_keys of them, whose values must all be told. */
+/* Asks for the first n_keys of them; the answer must contain all their values. */
 static void ask_all(struct task_run *s, struct needles *made, int n_keys, int n_values)
 {
     struct task_question *q = task_ask(s);
@@ -172,16 +172,16 @@ void task_write_multiquery(struct task_run *s)
 /* ---- a haystack of needles ---------------------------------------------------------------------
  */
 
-enum { NEEDLES = 8 }; /* of one turn */
+enum { NEEDLES = 8 }; /* needles per turn */
 
-/* Needles with other names than the one that is asked for. */
+/* Needles with names that are not asked for. */
 static void fill_needles(struct task_run *s, struct task_step *out, enum kind kind)
 {
     for (int i = 0; i < NEEDLES; i++) {
         struct str key = {0}, value = {0};
         if (kind == UUID)
             task_uuid(s, &key);
-        else { /* a made-up word: there are more of them than nouns */
+        else { /* a made-up word: there are more of these than nouns */
             str_printf(&key, s->args.papers ? "%s-" : "%s ", TASK_PICK(s, adjectives));
             task_word(s, &key);
         }
@@ -266,10 +266,10 @@ void task_write_vt(struct task_run *s)
 /* ---- counting ----------------------------------------------------------------------------------
  */
 
-enum { WORDS = 40 }; /* of one turn */
+enum { WORDS = 40 }; /* words per turn */
 
-/* Ten common words are 30 times in a list, others 3 times; as shares, a common word is one of 2
- * (its list is half of the text at the paper's lengths). */
+/* In the paper ten common words occur 30 times in a list and the others 3 times; as shares, every
+ * second word is a common one (the list is half of the text at the paper's lengths). */
 static void fill_common(struct task_run *s, struct task_step *out)
 {
     const struct task_question *q = &s->questions[0];
@@ -297,7 +297,7 @@ void task_write_cwe(struct task_run *s)
     str_puts(&q->text, "What are the 10 most common words in the above list?");
 }
 
-/* Word number k of a fixed list has the share k^-2 / zeta(2); the first is "...". */
+/* Word number k of a fixed list has the share k^-2 / zeta(2); the first word is "...". */
 static void fill_coded(struct task_run *s, struct task_step *out)
 {
     enum { RANKS = 200 };

@@ -167,7 +167,7 @@ enum value_kind {
 };
 
 static const struct owner {
-    const char *user, *user_cap, *reply; /* as the user says it; as the answer begins with it */
+    const char *user, *user_cap, *reply; /* as the user says it; as it begins the answer */
 } owners[] = {{"my", "My", "Your"},
               {"my sister's", "My sister's", "Your sister's"},
               {"my brother's", "My brother's", "Your brother's"},
@@ -177,8 +177,8 @@ static const struct owner {
               {"my uncle's", "My uncle's", "Your uncle's"},
               {"my cousin's", "My cousin's", "Your cousin's"}};
 
-/* What a fact can be about. Templates: $v the value, $o and $O the owner, $Y the owner in the
- * answer. noun: for those that anyone can have, and then the templates are the common ones. */
+/* The kinds of facts. Templates: $v the value, $o and $O the owner, $Y the owner in the answer.
+ * noun: for facts that any noun can have; these share common templates. */
 static const struct fact_kind {
     enum value_kind value;
     const char *noun, *tell, *ask, *answer;
@@ -248,12 +248,11 @@ static int percent(struct recall *self, size_t chance)
     return below(self, 100) < chance;
 }
 
-/* One draw per full expression: C does not order a call's arguments, and the seed decides the text.
- */
+/* One draw per full expression: C does not define the order of a call's arguments, and the seed
+ * must determine the text. */
 #define PICK(self, table) ((table)[below((self), COUNT(table))])
 
-/* Appends within TEXT_MAX; a text that does not fit ends there, whole sentences are the callers'
- * care. */
+/* Appends within TEXT_MAX; a longer text is cut there, so callers must pass whole sentences. */
 static void say(char *text, const char *format, ...)
 {
     size_t used = strlen(text);
@@ -339,7 +338,8 @@ static void expand(char *out, const char *template, const struct owner *owner, c
     }
 }
 
-/* Told before? A noun comes back, with another owner, only when there are more facts than nouns. */
+/* Whether the fact was told before. A noun is used again, with another owner, only when there are
+ * more facts than nouns. */
 static int fact_taken(const struct recall *self, int n_before, size_t kind, size_t owner)
 {
     for (int i = 0; i < n_before; i++) {

@@ -1,10 +1,9 @@
-/* Recall conversations: the text behind `retain eval recall`.
+/* task_words: the conversations of `retain eval recall`.
  *
  * A deterministic generator of small talk in the style that the demo model was trained on
- * (quant/demo/generate.py): facts to be told, endless filler, and one question about each fact with
- * the answer expected. It owns every string it hands out, knows nothing of tokens or models, and
- * the same seed gives the same conversation everywhere.
- */
+ * (quant/demo/generate.py): facts to remember, endless filler, and one question about each fact
+ * with the expected answer. It owns every string that it returns, is independent of tokens and
+ * models, and the same seed gives the same conversation everywhere. */
 #ifndef RETAIN_QUANT_EVAL_TASK_WORDS_H
 #define RETAIN_QUANT_EVAL_TASK_WORDS_H
 
@@ -19,19 +18,19 @@ struct words_turn {
     const char *assistant;
 };
 
-/* n_facts: 1 .. WORDS_FACTS_MAX, all about different things. 0, or -1 when out of memory or range.
- */
+/* n_facts: 1 .. WORDS_FACTS_MAX, each about a different thing. 0, or -1 when out of memory or
+ * range. */
 int words_open(struct recall **out, uint64_t seed, int n_facts);
 void words_close(struct recall *self);
 
 /* The turn that tells fact i; valid until words_close. */
 const struct words_turn *words_fact(const struct recall *self, int i);
 
-/* Fact i changes: the turn that tells its new value, which holds from now on; valid until
- * words_close. */
+/* Changes fact i: the turn that tells its new value, which is valid from now on; the turn is valid
+ * until words_close. */
 const struct words_turn *words_update(struct recall *self, int i);
 
-/* The next turn of filler, without end; valid until the next call. */
+/* The next turn of filler, without limit; valid until the next call. */
 const struct words_turn *words_filler(struct recall *self);
 
 /* A sentence about nothing in particular; valid until the next call. */

@@ -1,4 +1,4 @@
-/* heads: retaining heads as files: train, import, info. */
+/* heads: the command for files of retaining heads: train, import, info. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "quant/heads/heads_train.h"
 #include "runtime/forward/engine.h"
 
-/* The heads that --heads names, or that belong to the model; they were checked against it. */
+/* Prints the heads given with --heads, or those of the model; they were checked against it. */
 static int info(const struct options *o)
 {
     struct engine *g;
@@ -23,8 +23,8 @@ static int info(const struct options *o)
         printf("heads    %s\nmodel    %s\nshape    %d layers, %d -> %d -> %d\n", gguf_name(h->file),
                g->model->name, h->n_layer, h->n_in, h->n_hidden, h->n_head);
         printf("scores   %s\ndigest   %s\n",
-               retaining_comparable(h) ? "mean the same in every head: --policy keeper"
-                                       : "compare within a head: --policy locret",
+               retaining_comparable(h) ? "scores comparable across heads: --policy keeper"
+                                       : "scores comparable within a head only: --policy locret",
                g->heads_digest);
     }
     engine_close(g);

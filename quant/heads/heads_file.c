@@ -51,7 +51,7 @@ static int describe_tensors(const struct heads_file *h, struct gguf_writer *w, s
     return rc;
 }
 
-/* floats, blocks: room for a row. */
+/* floats, blocks: buffers for one row. */
 static int write_tensor(const struct heads_file *h, struct gguf_writer *w, int layer, int which,
                         float *floats, void *blocks, struct err *e)
 {

@@ -53,8 +53,8 @@ static int open_file(struct import *m, struct err *e)
         return torch_file_open(&m->torch, m->bytes, m->n_bytes, m->path, e);
     if (*(const unsigned char *)m->bytes == 0x80)
         return err_set(e, ERR_FORMAT,
-                       "%s is a pickle as PyTorch wrote before version 1.6; load and save it anew "
-                       "with torch.save",
+                       "%s is a pickle as written by PyTorch before version 1.6; load it and save "
+                       "it again with torch.save",
                        m->path);
     return safetensors_open_bytes(&m->safetensors, m->bytes, m->n_bytes, m->path, e);
 }
@@ -75,18 +75,17 @@ static const struct safetensors_tensor *find(const struct import *m, int layer, 
     return m->torch ? torch_file_find(m->torch, name) : safetensors_find(m->safetensors, name);
 }
 
-/* ERR_FORMAT unless every layer has both matrices, of the shapes that the model asks for. */
+/* ERR_FORMAT unless every layer has both matrices in the shapes that the model needs. */
 static int bind(struct import *m, const struct model *model, struct err *e)
 {
     int n_in = (model->n_head + 2 * model->n_kv_head) * model->head_dim;
     const struct safetensors_tensor *first = find(m, 0, 0);
     int64_t n_hidden = first && first->n_dims == 2 ? first->shape[0] : 0;
     if (n_hidden < 1 || n_hidden > ROW_MAX)
-        return err_set(
-            e, ERR_FORMAT,
-            "%s holds no retaining heads: model.layers.0.self_attn.fc1.weight is missing "
-            "or no matrix",
-            m->path);
+        return err_set(e, ERR_FORMAT,
+                       "%s holds no retaining heads: model.layers.0.self_attn.fc1.weight is "
+                       "missing or not a matrix",
+                       m->path);
     if (find(m, model->n_layer, 0))
         return err_set(e, ERR_FORMAT, "%s holds heads for more than the %d layers of %s", m->path,
                        model->n_layer, model->name);
@@ -95,8 +94,8 @@ static int bind(struct import *m, const struct model *model, struct err *e)
         int64_t rows = i % 2 ? model->n_kv_head : n_hidden, length = i % 2 ? n_hidden : n_in;
         if (!t || t->n_dims != 2 || t->shape[0] != rows || t->shape[1] != length)
             return err_set(e, ERR_FORMAT,
-                           "%s: model.layers.%d.self_attn.fc%d.weight is missing or not "
-                           "%lld x %lld, as %s takes it",
+                           "%s: model.layers.%d.self_attn.fc%d.weight is missing or not %lld x "
+                           "%lld, as %s needs it",
                            m->path, i / 2, i % 2 + 1, (long long)rows, (long long)length,
                            model->name);
         m->tensors[i / 2][i % 2] = t;
@@ -149,7 +148,7 @@ int heads_import(const struct options *o)
     char hex[65];
     int rc = 0;
     alone.heads = "none";
-    alone.verify = "full"; /* the heads will be bound to what the file holds */
+    alone.verify = "full"; /* the heads will be bound to the file's digest */
     if (o->n_args != 2 || !o->out)
         rc = err_set(&e, ERR_USAGE, "heads import takes one file, and --out FILE");
     else

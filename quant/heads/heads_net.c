@@ -36,7 +36,8 @@ void heads_work_plan(struct heads_work *w, int n_rows, int n_in, int n_hidden, i
     w->d_score = arena_take(a, n * (size_t)n_head, sizeof(float));
 }
 
-/* ---- the beginning --------------------------------------------------------------------------- */
+/* ---- initial weights
+ * -------------------------------------------------------------------------- */
 
 /* Box-Muller. */
 static float normal(uint64_t seed, int stream, uint64_t i)
@@ -119,7 +120,7 @@ void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The loss, and its derivative by each score. */
+/* The loss, and its derivative with respect to each score. */
 static double compare(const struct job *j, float fit, float smooth)
 {
     const struct heads_rows *r = j->rows;
@@ -144,7 +145,7 @@ static double compare(const struct job *j, float fit, float smooth)
     return (double)fit_n * close + (double)smooth_n * jump;
 }
 
-/* dz = (d_score · W2) * silu'(z), and x, both turned so that tokens are columns. */
+/* dz = (d_score · W2) * silu'(z), and x, both transposed so that tokens are columns. */
 static void turn_part(void *ctx, int part, int thread)
 {
     const struct job *j = ctx;
@@ -165,7 +166,7 @@ static void turn_part(void *ctx, int part, int thread)
         for (size_t t = t0; t < t1; t++) j->w->x_t[i * n_rows + t] = j->rows->x[t * n_in + i];
 }
 
-/* The gradient of W1, some columns of it: dz^T · x. */
+/* Some columns of the gradient of W1: dz^T · x. */
 static void first_part(void *ctx, int part, int thread)
 {
     const struct job *j = ctx;

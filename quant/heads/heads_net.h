@@ -6,9 +6,9 @@
  *        + smooth * mean over neighbours t, t+1 and h of (s[t+1] - s[t])^2
  *
  * (Locret, arXiv 2410.01805, eq. 5; its code averages the first term over layers and KV heads and
- * sums the second over layers, which is fit = 1 / layers, smooth = alpha.) Runs on the kernels'
- * float products; every sum has a fixed order, whatever the number of threads. Knows nothing of
- * models and files. */
+ * sums the second over layers, which is fit = 1 / layers, smooth = alpha.) Uses the kernels' float
+ * products; every sum has a fixed order, whatever the number of threads. Independent of models and
+ * files. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_NET_H
 #define RETAIN_QUANT_HEADS_HEADS_NET_H
 
@@ -22,17 +22,17 @@ struct pool;
 
 struct heads_net {
     int n_in, n_hidden, n_head; /* n_head: KV heads, one score each */
-    size_t n;                   /* numbers in each of the following */
+    size_t n;                   /* numbers in each of the following arrays */
     float *weights;             /* W1 [n_hidden][n_in], W2 [n_head][n_hidden] */
     float *gradient;
     float *first, *second; /* AdamW's running means of the gradient and of its square */
 };
 
-/* Memory for one, backed or only planned; zeroed when backed. */
+/* Takes the memory for one net from an arena, backed or only planned; zeroed when backed. */
 void heads_net_plan(struct heads_net *net, int n_in, int n_hidden, int n_head, struct arena *a);
 
-/* Normal numbers, W1 of deviation n_in^-1/2, W2 of a tenth of n_hidden^-1/2; a function of seed and
- * stream. */
+/* Initialises with normal numbers, W1 of deviation n_in^-1/2, W2 of a tenth of n_hidden^-1/2; a
+ * function of seed and stream. */
 void heads_net_init(struct heads_net *net, uint64_t seed, int stream);
 
 static inline float *heads_net_w2(const struct heads_net *net)

@@ -8,7 +8,7 @@
 #include "runtime/forward/engine.h"
 
 #define REPEAT_PROMPT "Repeat the previous context exactly." /* KVzip's */
-#define CONTEXT_MIN   16                                     /* tokens that are worth a row */
+#define CONTEXT_MIN   16                                     /* shorter contexts are skipped */
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ void heads_sample_release(struct heads_sample *s)
     free(s->asks);
 }
 
-/* A conversation being written down. */
+/* A conversation that is being built. */
 struct writer {
     const struct engine *engine;
     struct heads_sample *s;
@@ -69,7 +69,7 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
     return rc;
 }
 
-/* Tokens that were written since `from` - 1 ask. */
+/* Marks the tokens from `from` - 1 on as asking. */
 static int ask_from(struct heads_sample *s, size_t from, struct err *e)
 {
     if (s->ids.n > s->asks_max) {
@@ -114,13 +114,13 @@ static int read_row(struct row *r, const cJSON *o, const struct heads_data *d, i
     if (r->n_document < 1 || (talk && r->n_document % 2) || r->n_questions < 1 ||
         n_texts(r->answer) != r->n_questions)
         return err_set(e, ERR_FORMAT,
-                       "%s: row %d is none: expected {\"document\": text or an even number of "
+                       "%s: row %d is invalid: expected {\"document\": text or an even number of "
                        "messages, \"question\": text, \"answer\": text}",
                        d->name, i + 1);
     return 0;
 }
 
-/* The document up to `n` bytes of it, with the question below unless that is NULL. */
+/* Writes at most `n` bytes of the document, followed by the question unless it is NULL. */
 static int write_document(struct writer *w, const struct row *r, const char *question, size_t n,
                           struct err *e)
 {
@@ -140,8 +140,8 @@ static int write_document(struct writer *w, const struct row *r, const char *que
     return rc;
 }
 
-/* Questions and answers as long as they fit. A document that leaves no room for the first is cut
- * and tried again. */
+/* Writes questions and answers as long as they fit. A document that leaves no room for the first
+ * one is shortened, and the row is written again. */
 static int write_answers(struct writer *w, const struct row *r, int n_max, struct err *e)
 {
     struct heads_sample *s = w->s;
@@ -169,7 +169,7 @@ static int write_answers(struct writer *w, const struct row *r, int n_max, struc
     return 0;
 }
 
-/* The context, as much of it as fits twice, and once more. */
+/* Writes as much of the context as fits twice, then its repetition. */
 static int write_repeat(struct writer *w, const struct row *r, int n_max, struct err *e)
 {
     struct heads_sample *s = w->s;
@@ -179,7 +179,7 @@ static int write_repeat(struct writer *w, const struct row *r, int n_max, struct
     if (n > half) n = s->ids.n = half;
     s->n_context = (int)n;
     if (!rc) rc = write(w, CHAT_USER, REPEAT_PROMPT, strlen(REPEAT_PROMPT), e);
-    if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* a long template */
+    if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* too long because of the template */
     if (rc || !s->n_context) return rc;
     size_t from = s->ids.n;
     for (size_t i = bos; i < n; i++) tokens_push(&s->ids, s->ids.ids[i]);

@@ -2,15 +2,15 @@
  *
  *   {"document": "…", "question": "…", "answer": "…"}
  *
- * document is the first user message, with the question below it, or an array of messages that
- * user and assistant took turns to write, the user first; question and answer may be arrays of the
- * same length, asked one after the other. Rendered in the model's own chat format.
+ * document is the first user message, with the question below it, or an array of messages written
+ * by user and assistant in turn, the user first; question and answer may be arrays of the same
+ * length, asked one after the other. Rendered in the model's own chat format.
  *
  *   ids      the conversation
- *   context  the tokens before the first answer: those that are labelled
- *   asks     which tokens look back: those of the answers, and each one that an answer begins after
- *            (answer), or a repetition of the context appended to it (repeat; KVzip,
- *            arXiv 2505.23416) */
+ *   context  the tokens before the first answer, which get labels
+ *   asks     the tokens whose queries define the labels: those of the answers, and each token that
+ *            an answer follows (answer), or of a repetition of the context appended to it (repeat;
+ *            KVzip, arXiv 2505.23416) */
 #ifndef RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 #define RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 
@@ -23,7 +23,7 @@ struct engine;
 
 struct heads_data {
     struct str text;
-    size_t *lines; /* offsets of rows; [n] is the end */
+    size_t *lines; /* byte offsets of rows; [n] is the end */
     int n;
     const char *name;
 };
@@ -39,8 +39,8 @@ struct heads_sample {
 };
 void heads_sample_release(struct heads_sample *s);
 
-/* Row i in at most n_max tokens: a longer context loses its end, answers that do not fit any more
- * are left out. ERR_FORMAT names the line. */
+/* Reads row i with at most n_max tokens: a longer context loses its end, and answers that no longer
+ * fit are left out. ERR_FORMAT names the line. */
 int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
                       const struct engine *g, int n_max, struct err *e);
 

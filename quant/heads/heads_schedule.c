@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 
-#define VALIDATION 32 /* rows held back, at most a tenth */
+#define VALIDATION 32 /* rows held back for validation; at most a tenth of all */
 
 static void shuffle(int *rows, int n, uint64_t seed, uint64_t pass)
 {

@@ -16,7 +16,7 @@
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/engine.h"
 
-/* Locret's: steps of one row of at most this many tokens, the rate, the smoothing. */
+/* Locret's defaults: steps of one row of at most this many tokens, the rate, the smoothing. */
 #define STEPS     3000
 #define LENGTH    10240
 #define HIDDEN    1024
@@ -24,10 +24,10 @@
 #define SMOOTHING 0.0025f
 #define CLIP      0.5f
 
-#define STATISTICS    64 /* rows that the labels' mean and deviation come from */
-#define VALIDATIONS   10 /* times that they are looked at */
+#define STATISTICS    64 /* rows used for the labels' mean and deviation */
+#define VALIDATIONS   10 /* number of validations per run */
 #define CHECKPOINT_NS 60000000000
-#define TOP_SHARE     10 /* overlap of the best tenth */
+#define TOP_SHARE     10 /* validation measures the overlap of the best tenth */
 
 struct train {
     const struct options *options;
@@ -38,13 +38,13 @@ struct train {
     struct heads_net *nets; /* [n_layer] */
     struct heads_work work;
     struct arena arena;
-    float *mean, *std; /* [n_layer * n_kv_head] of the labels */
+    float *mean, *std; /* [n_layer * n_kv_head] mean and deviation of the labels */
     struct heads_schedule schedule;
     int steps, batch, hidden, length;
     float rate, smoothing;
     int step;           /* done */
     double loss;        /* of the last step */
-    char settings[512]; /* what must be the same for a run to go on; of a long path its beginning */
+    char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
     char checkpoint[4096];
     int64_t saved_ns;
 };
@@ -61,7 +61,7 @@ static bool repeats(const struct train *t, int64_t i)
     return !strcmp(labels_of(t), "repeat") || (!strcmp(labels_of(t), "both") && i % 2);
 }
 
-/* Adds what row `row` teaches to the batch; rows too short to teach anything add nothing. */
+/* Adds the labels of row `row` to the batch; rows that are too short add nothing. */
 static int watch_row(struct train *t, int row, bool repeat, struct err *e)
 {
     struct heads_sample *s = &t->sample;
@@ -77,7 +77,7 @@ static struct heads_rows rows_of(const struct train *t, int layer)
                                heads_watch_label(&t->watch, layer), t->watch.next};
 }
 
-/* Labels of all rows held, to mean 0 and deviation 1. */
+/* Scales the labels of all rows held to mean 0 and deviation 1. */
 static void standardise(struct train *t)
 {
     int n_head = t->engine->model->n_kv_head;
@@ -110,7 +110,7 @@ static int find_scale(struct train *t, struct err *e)
         }
     }
     if (!rc && rows == 0)
-        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to learn from", t->data.name);
+        rc = err_set(e, ERR_FORMAT, "%s: no row is long enough to train on", t->data.name);
     for (int h = 0; !rc && h < n; h++) {
         double mean = sums[2 * h] / (double)rows,
                var = sums[2 * h + 1] / (double)rows - mean * mean;
@@ -140,7 +140,7 @@ static int by_row(const void *a, const void *b)
     return ((const struct ranked *)a)->row - ((const struct ranked *)b)->row;
 }
 
-/* The best tenth of n values, `stride` apart, by row. Returns how many. */
+/* The best tenth of n values, `stride` apart, sorted by row. Returns their number. */
 static int best(struct ranked *out, const float *values, int stride, int n)
 {
     int top = (n + TOP_SHARE - 1) / TOP_SHARE;
@@ -150,7 +150,8 @@ static int best(struct ranked *out, const float *values, int stride, int n)
     return top;
 }
 
-/* The share of the units with the best labels that have the best scores, mean over KV heads. */
+/* The share of units with the best labels that also have the best scores, averaged over KV
+ * heads. */
 static double overlap(const float *score, const float *label, int n_head, int n, struct ranked *tmp)
 {
     struct ranked *a = tmp, *b = tmp + n;
@@ -172,7 +173,7 @@ static double overlap(const float *score, const float *label, int n_head, int n,
     return sum;
 }
 
-/* Mean overlap over the rows held back, and over layers. */
+/* Mean overlap over the rows held back and over layers. */
 static int validate(struct train *t, double *out, struct err *e)
 {
     const struct model *m = t->engine->model;
@@ -197,7 +198,7 @@ static int validate(struct train *t, double *out, struct err *e)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* Everything that a step changes, in one order. write: to the file, else from it. */
+/* Writes or reads all state that a step changes, in one order. write: to the file, else from it. */
 static bool transfer(struct train *t, FILE *f, bool write)
 {
     const struct model *m = t->engine->model;
@@ -234,7 +235,7 @@ static int save(struct train *t, struct err *e)
     return 0;
 }
 
-/* Goes on from a checkpoint, if there is one. */
+/* Continues from a checkpoint, if there is one. */
 static int resume(struct train *t, bool *found, struct err *e)
 {
     char settings[sizeof t->settings];
@@ -245,13 +246,13 @@ static int resume(struct train *t, bool *found, struct err *e)
     if (fread(settings, sizeof settings, 1, f) != 1 ||
         memcmp(settings, t->settings, sizeof settings))
         rc = err_set(e, ERR_USAGE,
-                     "%s is of a training with other settings; repeat it as it was begun, or "
-                     "remove that file",
+                     "%s belongs to a training with other settings; repeat the original command, "
+                     "or remove that file",
                      t->checkpoint);
     else if (!transfer(t, f, false) || t->step < 0 || t->step > t->steps || fgetc(f) != EOF)
-        rc = err_set(e, ERR_FORMAT, "%s is damaged; remove it to begin again", t->checkpoint);
+        rc = err_set(e, ERR_FORMAT, "%s is damaged; remove it to start again", t->checkpoint);
     fclose(f);
-    if (!rc) report_note("going on after step %d of %d", t->step, t->steps);
+    if (!rc) report_note("continuing after step %d of %d", t->step, t->steps);
     return rc;
 }
 
@@ -304,8 +305,7 @@ static int run(struct train *t, double *share, struct err *e)
         if (!rc && (stopped || system_clock_ns() - t->saved_ns > CHECKPOINT_NS)) rc = save(t, e);
         if (!rc && stopped)
             rc = err_set(e, ERR_STOP,
-                         "interrupted after step %d; %s is kept, the same command "
-                         "goes on",
+                         "interrupted after step %d; %s is kept, and the same command continues",
                          t->step, t->checkpoint);
     }
     return rc ? rc : report_validation(t, &p, share, e);
@@ -344,7 +344,7 @@ static int write_heads(struct train *t, char hex[65], struct err *e)
     return heads_file_write(&f, t->options->out, t->options->force, hex, e);
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static void plan(struct train *t, struct arena *a)
 {
@@ -404,7 +404,7 @@ static int begin(struct train *t, struct err *e)
     bool found = false;
     struct options alone = *o;
     alone.heads = "none";
-    alone.verify = "full"; /* the heads will be bound to what the file holds */
+    alone.verify = "full"; /* the heads will be bound to the file's digest */
     alone.policy = NULL;
     int rc = heads_data_open(&t->data, o->data, e);
     if (!rc) rc = engine_open(&t->engine, &alone, NULL, NULL, NULL, e);
@@ -440,7 +440,7 @@ int heads_train(const struct options *o)
     if (!o->data || !o->out)
         rc = err_set(&e, ERR_USAGE, "heads train needs --data FILE and --out FILE");
     else if (!o->force && access(o->out, F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s is already there; --force replaces it", o->out);
+        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->out);
     else
         snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->out);
     report_catch_interrupt();

@@ -8,7 +8,7 @@
 #include "cli/options.h"
 #include "runtime/forward/engine.h"
 
-#define ASK_TOKENS 16 /* queries whose logits are worked out together */
+#define ASK_TOKENS 16 /* queries whose logits are computed together */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -61,8 +61,8 @@ void heads_watch_clear(struct heads_watch *w)
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-/* Called before each product. When the output projection's turn has come, attention is done and
- * the chunk's q, k, v stand in f->qkv as it used them. */
+/* Called before each product. Before the output projection, attention is complete and f->qkv holds
+ * the chunk's q, k, v as attention used them. */
 static void watch(void *ctx, const struct kn_weight *weight, const float *x, int n_tok)
 {
     struct heads_watch *w = ctx;
@@ -83,7 +83,7 @@ struct job {
     int n, n_context;
 };
 
-/* One head's query or key at position p, turned as attention does. */
+/* One head's query or key at position p, rotated as attention does. */
 static void rotate(float *out, const float *x, const struct kn_rope *rope, int p)
 {
     int half = rope->head_dim / 2;
@@ -95,7 +95,7 @@ static void rotate(float *out, const float *x, const struct kn_rope *rope, int p
     }
 }
 
-/* Takes the logits of one query at position p over slots 0 … p into the labels. */
+/* Updates the labels with the logits of one query at position p over slots 0 … p. */
 static void take(const struct job *j, float *label, const float *logits, int p)
 {
     int n_head = j->w->context.forward.model->n_kv_head;
@@ -111,7 +111,7 @@ static void take(const struct job *j, float *label, const float *logits, int p)
     }
 }
 
-/* The labels of one KV head of one layer. */
+/* Computes the labels of one KV head of one layer. */
 static void label_part(void *ctx, int part, int thread)
 {
     const struct job *j = ctx;

@@ -1,14 +1,15 @@
-/* heads_watch: what retaining heads learn from. Runs a text through the model with the product's
- * own forward pass, nothing evicted, and keeps per layer
+/* heads_watch: collects the training data of retaining heads. Runs a text through the model with
+ * the product's own forward pass, evicts nothing, and keeps per layer
  *
  *   x      [n][n_in]       q, k, v of each token of the context, as a head will read them
- *   label  [n][n_kv_head]  how much later queries look at the token's unit: the largest, over the
- *                          tokens that ask and the query heads of the group, of
+ *   label  [n][n_kv_head]  how much attention later queries give the token's unit: the maximum,
+ *   over
+ *                          the asking tokens and the query heads of the group, of
  *                            LOGIT  the scaled logit q · k (Locret's CIS)
  *                            SHARE  the softmax's weight (KVzip's score) + HEADS_SHARE_NOISE,
  *                                   as a logarithm: it means the same in every head and layer
  *
- * Contexts are kept one behind the other until heads_watch_clear, so that several make a batch. */
+ * Contexts are appended until heads_watch_clear, so that several make a batch. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_WATCH_H
 #define RETAIN_QUANT_HEADS_HEADS_WATCH_H
 
@@ -18,9 +19,9 @@
 
 enum heads_label { HEADS_LOGIT, HEADS_SHARE };
 
-/* What every unit may get by chance. Without it a unit that few questions ask for, but those with
- * all their weight, would be taught as the mean of 0 and of logarithms like -15, less than a unit
- * that all look at by the way. */
+/* The weight that any unit may get by chance. Without it, a unit that few questions need, but with
+ * their full weight, would be labelled with the mean of 0 and of logarithms like -15: less than a
+ * unit that all questions give a little weight. */
 #define HEADS_SHARE_NOISE (1.0f / 1024)
 
 struct heads_watch {
@@ -28,23 +29,23 @@ struct heads_watch {
     struct context context;
     struct arena arena;
     enum heads_label kind;
-    int n_text, n_max;              /* tokens of one text, rows of all: at most */
-    int n;                          /* rows held */
+    int n_text, n_max;              /* at most: tokens of one text, rows of all texts */
+    int n;                          /* rows present */
     float *x;                       /* [n_layer][n_max][n_in] */
     float *label;                   /* [n_layer][n_max][n_kv_head] */
     uint8_t *next;                  /* [n_max]: is row t + 1 the token after row t? */
     float *keys, *queries, *logits; /* scratch of the labels, [n_threads] each */
-    int at;                         /* tokens of the running text that x holds */
+    int at;                         /* tokens of the current text that x holds */
 };
 
-/* Texts of at most n_text tokens, n_texts at a time. */
+/* For texts of at most n_text tokens, n_texts at a time. */
 int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
                      int n_texts, struct err *e);
 void heads_watch_close(struct heads_watch *w);
 
 void heads_watch_clear(struct heads_watch *w);
 
-/* Adds the first n_context rows of a text. asks[t]: does token t ask? */
+/* Adds the first n_context rows of a text. asks[t]: whether token t asks. */
 void heads_watch_run(struct heads_watch *w, const int32_t *ids, const uint8_t *asks, int n,
                      int n_context);
 

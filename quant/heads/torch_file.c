@@ -9,10 +9,11 @@
 #include "quant/convert/json.h"
 #include "runtime/model/gguf.h"
 
-#define PICKLE_MAX (16u << 20) /* bytes; a name and a shape take some hundred */
-#define NAME_BYTES 255         /* of a tensor; the pickle names the same one again for a few */
+#define PICKLE_MAX (16u << 20) /* bytes; a name and a shape take about a hundred */
+/* limit of a tensor's name; the pickle refers to a repeated name in a few bytes */
+#define NAME_BYTES 255
 
-struct member { /* of the archive */
+struct member { /* a file in the archive */
     const char *name;
     size_t n_name;
     const uint8_t *data;
@@ -48,8 +49,8 @@ static uint64_t le64(const uint8_t *p)
 
 static int damaged(const struct torch_file *f, const char *what, struct err *e)
 {
-    return err_set(e, ERR_FORMAT, "%s: %s: no file that torch.save wrote, or a damaged one",
-                   f->name, what);
+    return err_set(e, ERR_FORMAT, "%s: %s: not a file written by torch.save, or damaged", f->name,
+                   what);
 }
 
 bool torch_file_is(const void *bytes, size_t n)
@@ -59,7 +60,7 @@ bool torch_file_is(const void *bytes, size_t n)
 
 enum { LOCAL = 30, CENTRAL = 46, END = 22, END64_LOCATOR = 20, END64 = 56, COMMENT_MAX = 65535 };
 
-/* Where the list of members is, and how many there are. */
+/* Finds the archive's list of members and their number. */
 static int find_list(const struct torch_file *f, size_t *at, size_t *n, struct err *e)
 {
     size_t lowest = f->n_bytes > END + COMMENT_MAX ? f->n_bytes - END - COMMENT_MAX : 0;
@@ -80,7 +81,7 @@ static int find_list(const struct torch_file *f, size_t *at, size_t *n, struct e
     return damaged(f, "the archive has no end", e);
 }
 
-/* Size and offset of a member where the 32-bit fields overflow: the zip64 extra field. */
+/* Size and offset of a member whose 32-bit fields overflow: from the zip64 extra field. */
 static bool read_extra(const uint8_t *extra, size_t n, uint64_t *bytes, uint64_t *packed,
                        uint64_t *at)
 {
@@ -98,7 +99,7 @@ static bool read_extra(const uint8_t *extra, size_t n, uint64_t *bytes, uint64_t
     return true;
 }
 
-/* One entry of the list; *at moves on. */
+/* Reads one entry of the list; advances *at. */
 static int read_member(const struct torch_file *f, size_t *at, struct member *m, struct err *e)
 {
     if (*at > f->n_bytes || f->n_bytes - *at < CENTRAL) return damaged(f, "a member is missing", e);
@@ -107,15 +108,15 @@ static int read_member(const struct torch_file *f, size_t *at, struct member *m,
     uint64_t packed = le32(p + 20), bytes = le32(p + 24), local = le32(p + 42);
     if (memcmp(p, "PK\1\2", 4) || f->n_bytes - *at - CENTRAL < n_name + n_extra + n_comment ||
         !read_extra(p + CENTRAL + n_name, n_extra, &bytes, &packed, &local))
-        return damaged(f, "a member of the archive makes no sense", e);
+        return damaged(f, "a member of the archive is invalid", e);
     *at += CENTRAL + n_name + n_extra + n_comment;
     if (le16(p + 10) != 0 || le16(p + 8) & 1 || packed != bytes)
         return damaged(f, "a member is compressed or encrypted", e);
     if (local > f->n_bytes || f->n_bytes - local < LOCAL || memcmp(f->bytes + local, "PK\3\4", 4))
-        return damaged(f, "a member lies outside of the file", e);
+        return damaged(f, "a member is outside the file", e);
     uint64_t data = local + LOCAL + le16(f->bytes + local + 26) + le16(f->bytes + local + 28);
     if (data > f->n_bytes || f->n_bytes - data < bytes)
-        return damaged(f, "a member lies outside of the file", e);
+        return damaged(f, "a member is outside the file", e);
     *m = (struct member){(const char *)p + CENTRAL, n_name, f->bytes + data, bytes};
     return 0;
 }
@@ -133,7 +134,7 @@ static int read_list(struct torch_file *f, struct err *e)
     return rc;
 }
 
-/* By the part of its name behind the archive's own folder; NULL = none. */
+/* Finds a member by its name after the archive's folder; NULL = none. */
 static const struct member *find_member(const struct torch_file *f, const char *name, size_t n)
 {
     for (size_t i = 0; i < f->n_members; i++) {
@@ -173,8 +174,10 @@ static const struct {
 
 struct value {
     enum kind kind;
-    int64_t number;               /* NUMBER; CLASS: which; STORAGE: a tensor's type */
-    size_t at, n;                 /* TEXT: in the pickle; TUPLE: in items; TENSOR: in found */
+    /* NUMBER: its value; CLASS: its index; STORAGE: a tensor's type */
+    int64_t number;
+    /* TEXT: offset in the pickle; TUPLE: in items; TENSOR: in found */
+    size_t at, n;
     const struct member *storage; /* STORAGE */
 };
 
@@ -203,7 +206,7 @@ struct reader {
 
 static int refuse(const struct reader *r, const char *what)
 {
-    return err_set(r->e, ERR_FORMAT, "%s: its pickle %s (byte %zu); it is not read any further",
+    return err_set(r->e, ERR_FORMAT, "%s: its pickle %s (byte %zu); reading stops there",
                    r->file->name, what, r->at);
 }
 
@@ -222,12 +225,12 @@ static int push(const struct reader *r, struct values *to, struct value v)
 
 static int pop(struct reader *r, struct value *out)
 {
-    if (!r->stack.n) return refuse(r, "takes more than it put down");
+    if (!r->stack.n) return refuse(r, "pops from an empty stack");
     *out = r->stack.v[--r->stack.n];
     return 0;
 }
 
-/* The stack's height above the newest mark, which goes. */
+/* Pops the newest mark; *first: the stack's height above it. */
 static int pop_mark(struct reader *r, size_t *first)
 {
     for (size_t i = r->stack.n; i-- > 0;)
@@ -235,10 +238,10 @@ static int pop_mark(struct reader *r, size_t *first)
             *first = i + 1;
             return 0;
         }
-    return refuse(r, "looks for a mark that is not there");
+    return refuse(r, "needs a mark that is not there");
 }
 
-/* The values from stack[first] on become a tuple in place of stack[base …]. */
+/* Replaces stack[base …] by a tuple of the values from stack[first] on. */
 static int make_tuple(struct reader *r, size_t first, size_t base)
 {
     struct value t = {.kind = TUPLE, .at = r->items.n, .n = r->stack.n - first};
@@ -258,7 +261,7 @@ static const struct value *item(const struct reader *r, const struct value *tupl
     return v->kind == kind ? v : NULL;
 }
 
-/* ---- what its calls mean --------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static size_t number_bytes(uint32_t type)
 {
@@ -277,7 +280,7 @@ static int load_storage(struct reader *r)
     const struct value *class = item(r, &id, 1, CLASS), *key = item(r, &id, 2, TEXT);
     const struct value *n = item(r, &id, 4, NUMBER);
     if (!class || class->number < F32_STORAGE || !key || key->n > 64 || !n)
-        return refuse(r, "refers to something that is no storage of floats");
+        return refuse(r, "refers to something that is not a storage of floats");
     memcpy(name + 5, r->p + key->at, key->n);
     struct value v = {.kind = STORAGE, .number = types[class->number]};
     v.storage = find_member(r->file, name, 5 + key->n);
@@ -287,7 +290,8 @@ static int load_storage(struct reader *r)
     return push(r, &r->stack, v);
 }
 
-/* Dense rows: the innermost dimension moves by one, each other by all below it. */
+/* Accepts dense rows only: stride 1 in the innermost dimension, and in each other one the product
+ * of the sizes inside it. */
 static bool read_shape(const struct reader *r, const struct value *sizes,
                        const struct value *strides, struct found *t, size_t *count)
 {
@@ -315,7 +319,7 @@ static int rebuild_tensor(struct reader *r, const struct value *args)
     struct found t = {0};
     size_t count;
     if (!s || !offset || !sizes || !strides || !read_shape(r, sizes, strides, &t, &count))
-        return refuse(r, "describes a tensor whose rows are not one behind the other");
+        return refuse(r, "describes a tensor whose rows are not contiguous");
     t.type = (uint32_t)s->number;
     size_t size = number_bytes(t.type), held = s->storage->bytes / size;
     if (offset->number < 0 || (uint64_t)offset->number > held ||
@@ -346,7 +350,7 @@ static int call(struct reader *r)
     const struct value *tensor = item(r, &args, 0, TENSOR);
     if (class.kind == CLASS && class.number == REBUILD_PARAMETER && tensor)
         return push(r, &r->stack, *tensor);
-    return refuse(r, "calls what is not on the list of what may be called");
+    return refuse(r, "calls a function that is not on the list of allowed ones");
 }
 
 static int find_class(struct reader *r, const char *name, size_t n)
@@ -354,11 +358,10 @@ static int find_class(struct reader *r, const char *name, size_t n)
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strlen(classes[i].name) == n && !memcmp(classes[i].name, name, n))
             return push(r, &r->stack, (struct value){.kind = CLASS, .number = classes[i].class});
-    return err_set(
-        r->e, ERR_FORMAT,
-        "%s: its pickle wants to use \"%s\", which is neither a tensor nor a dictionary; "
-        "nothing of it was run",
-        r->file->name, utf8_show(name, n).text);
+    return err_set(r->e, ERR_FORMAT,
+                   "%s: its pickle uses \"%s\", which is neither a tensor nor a dictionary; "
+                   "nothing of it was executed",
+                   r->file->name, utf8_show(name, n).text);
 }
 
 /* dict[key] = value: only named tensors matter. */
@@ -366,7 +369,7 @@ static int set_item(struct reader *r, const struct value *key, const struct valu
 {
     struct torch_file *f = r->file;
     if (key->kind != TEXT || v->kind != TENSOR) return 0;
-    if (key->n > NAME_BYTES) return refuse(r, "names a tensor longer than any is named");
+    if (key->n > NAME_BYTES) return refuse(r, "names a tensor with a name that is too long");
     if (f->n_tensors == f->tensors_max) {
         size_t max = f->tensors_max ? 2 * f->tensors_max : 64;
         struct safetensors_tensor *p = realloc(f->tensors, max * sizeof *p);
@@ -384,12 +387,12 @@ static int set_item(struct reader *r, const struct value *key, const struct valu
     return 0;
 }
 
-/* The pairs from stack[first] on, into the dictionary below stack[base]. */
+/* Adds the pairs from stack[first] on to the dictionary below stack[base]. */
 static int set_items(struct reader *r, size_t first, size_t base)
 {
     size_t n = r->stack.n - first;
     if (base < 1 || r->stack.v[base - 1].kind != DICT || n % 2)
-        return refuse(r, "fills something that is no dictionary");
+        return refuse(r, "fills something that is not a dictionary");
     int rc = 0;
     for (size_t i = first; !rc && i < r->stack.n; i += 2)
         rc = set_item(r, &r->stack.v[i], &r->stack.v[i + 1]);
@@ -458,7 +461,8 @@ static int stack_global(struct reader *r)
     int rc = pop(r, &class);
     if (!rc) rc = pop(r, &module);
     if (rc) return rc;
-    if (module.kind != TEXT || class.kind != TEXT) return refuse(r, "names a class by no text");
+    if (module.kind != TEXT || class.kind != TEXT)
+        return refuse(r, "names a class by something that is not text");
     int n = snprintf(name, sizeof name, "%.*s %.*s", (int)(module.n < 70 ? module.n : 70),
                      (const char *)r->p + module.at, (int)(class.n < 70 ? class.n : 70),
                      (const char *)r->p + class.at);
@@ -467,16 +471,16 @@ static int stack_global(struct reader *r)
 
 static int remember(struct reader *r, size_t i)
 {
-    if (!r->stack.n) return refuse(r, "remembers what is not there");
-    /* Writers number what they remember from 0 on. */
-    if (i > r->memo.n) return refuse(r, "remembers out of order");
+    if (!r->stack.n) return refuse(r, "stores a value from an empty stack");
+    /* Writers number stored values from 0 on. */
+    if (i > r->memo.n) return refuse(r, "stores values out of order");
     if (i < r->memo.n) r->memo.v[i] = r->stack.v[r->stack.n - 1];
     return i < r->memo.n ? 0 : push(r, &r->memo, r->stack.v[r->stack.n - 1]);
 }
 
 static int recall(struct reader *r, size_t i)
 {
-    if (i >= r->memo.n) return refuse(r, "recalls what it never remembered");
+    if (i >= r->memo.n) return refuse(r, "loads a value that it never stored");
     return push(r, &r->stack, r->memo.v[i]);
 }
 
@@ -488,7 +492,8 @@ static int drop_to_mark(struct reader *r)
     return rc;
 }
 
-/* One instruction. *end: it was the last. long on purpose: a switch over the instructions. */
+/* Executes one instruction. *end: it was the last. long on purpose: a switch over the
+ * instructions. */
 static int run_one(struct reader *r, bool *end)
 {
     const uint8_t *p = NULL;
@@ -503,7 +508,7 @@ static int run_one(struct reader *r, bool *end)
     };
     if (wide[op] && argument(r, wide[op], &p)) return r->e->code;
     switch (op) {
-    case 0x80: return *p >= 2 && *p <= 5 ? 0 : refuse(r, "has a protocol that is not known");
+    case 0x80: return *p >= 2 && *p <= 5 ? 0 : refuse(r, "has an unknown protocol");
     case 0x95: return 0; /* FRAME */
     case '.': *end = true; return 0;
     case '(': return push(r, &r->stack, (struct value){.kind = MARK});
@@ -531,19 +536,19 @@ static int run_one(struct reader *r, bool *end)
     case 0x86:
     case 0x87:
         first = (size_t)op - 0x84;
-        if (r->stack.n < first) return refuse(r, "takes more than it put down");
+        if (r->stack.n < first) return refuse(r, "pops from an empty stack");
         first = r->stack.n - first;
         return make_tuple(r, first, first);
     case 'Q': return load_storage(r);
     case 'R': return call(r);
     case 's':
-        if (r->stack.n < 3) return refuse(r, "takes more than it put down");
+        if (r->stack.n < 3) return refuse(r, "pops from an empty stack");
         return set_items(r, r->stack.n - 2, r->stack.n - 2);
     case 'u': rc = pop_mark(r, &first); return rc ? rc : set_items(r, first, first - 1);
-    case 'e': return drop_to_mark(r); /* lists are of no interest */
+    case 'e': return drop_to_mark(r); /* lists are ignored */
     case 'a':
-    case 'b': return pop(r, &ignored); /* nor are attributes (_metadata) */
-    default: return refuse(r, "has an instruction that tensors do not take");
+    case 'b': return pop(r, &ignored); /* so are attributes (_metadata) */
+    default: return refuse(r, "has an instruction that tensors do not need");
     }
 }
 
@@ -553,7 +558,7 @@ static int run(struct reader *r)
     int rc = 0;
     while (!rc && !end) rc = run_one(r, &end);
     if (!rc && (r->stack.n != 1 || r->stack.v[0].kind != DICT))
-        rc = refuse(r, "is no dictionary of tensors");
+        rc = refuse(r, "is not a dictionary of tensors");
     free(r->stack.v);
     free(r->memo.v);
     free(r->items.v);
@@ -575,7 +580,7 @@ int torch_file_open(struct torch_file **out, const void *bytes, size_t n, const 
     int rc = read_list(f, e);
     const struct member *pickle = rc ? NULL : find_member(f, "data.pkl", 8);
     const struct member *order = rc ? NULL : find_member(f, "byteorder", 9);
-    if (!rc && !pickle) rc = damaged(f, "there is no data.pkl", e);
+    if (!rc && !pickle) rc = damaged(f, "data.pkl is missing", e);
     if (!rc && pickle->bytes > PICKLE_MAX) rc = damaged(f, "data.pkl is too large", e);
     if (!rc && order && (order->bytes != 6 || memcmp(order->data, "little", 6)))
         rc = err_set(e, ERR_FORMAT, "%s: its numbers are big-endian, which is not supported", name);

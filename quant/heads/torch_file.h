@@ -1,10 +1,10 @@
-/* torch_file: the tensors of a file that PyTorch's torch.save wrote: a zip archive, uncompressed,
+/* torch_file: the tensors of a file written by PyTorch's torch.save: a zip archive, uncompressed,
  * with a pickle (data.pkl) that names the tensors and one member per storage (data/KEY).
  *
- * A pickle is a program. This reader knows the few instructions that a dictionary of tensors takes
- * and runs nothing: names of classes are compared with a list, calls only describe tensors, all
- * else is refused with its name. Every length and offset is checked against the bytes that are
- * there. Formats: PKWARE APPNOTE 6.3, Python's pickletools, torch/serialization.py. */
+ * A pickle is a program. This reader knows the few instructions that a dictionary of tensors needs
+ * and executes nothing: names of classes are compared with a list, calls only describe tensors,
+ * everything else is refused by name. Every length and offset is checked against the real size of
+ * the file. Formats: PKWARE APPNOTE 6.3, Python's pickletools, torch/serialization.py. */
 #ifndef RETAIN_QUANT_HEADS_TORCH_FILE_H
 #define RETAIN_QUANT_HEADS_TORCH_FILE_H
 
@@ -14,10 +14,10 @@
 
 struct torch_file;
 
-/* Does it begin as such a file does? */
+/* Whether the bytes begin like such a file. */
 bool torch_file_is(const void *bytes, size_t n);
 
-/* Bytes that the caller keeps; tensors point into them. `name` is for messages. */
+/* The caller keeps the bytes; tensors point into them. `name` is used in messages. */
 int torch_file_open(struct torch_file **out, const void *bytes, size_t n, const char *name,
                     struct err *e);
 void torch_file_close(struct torch_file *f);

@@ -45,7 +45,7 @@ train --steps 1000 --seed 4 --out "$T/parts.gguf" >"$T/out" 2>&1
 equal "other settings: exit status" 2 $?
 train $many --out "$T/parts.gguf" >"$T/second" 2>&1
 equal "resumed: exit status" 0 $?
-holds "it says so" "$(cat "$T/second")" 'going on after step [0-9]+ of 1000'
+holds "it says so" "$(cat "$T/second")" 'continuing after step [0-9]+ of 1000'
 wait
 check "interrupted and not, the same file" cmp "$T/whole.gguf" "$T/parts.gguf"
 if [ -e "$T/parts.gguf.part" ]; then no "the checkpoint stays"; else ok; fi

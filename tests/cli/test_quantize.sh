@@ -36,7 +36,7 @@ holds "verify: all tensors" "$(cat "$T/same")" 'all [0-9]+ tensors match'
 "$RETAIN" verify -m "$T/bit.gguf" >"$T/same" 2>&1
 equal "verify, damaged: exit status" 3 $?
 holds "verify, damaged: names the tensor" "$(cat "$T/same")" 'tensor [a-z].* digest'
-holds "q8: says that int4 was the source" "$(cat "$T/err")" 'quantized already'
+holds "q8: says that int4 was the source" "$(cat "$T/err")" 'already quantized'
 near "q8 of the demo" "$(ppl "$T/q8.gguf")" "$(ppl "$M")" 5
 "$RETAIN" quantize "$T/q8.gguf" "$T/q4.gguf" >"$T/out" 2>&1
 equal "q4: exit status" 0 $?
@@ -52,7 +52,7 @@ equal "calibration text missing: no file" "" "$(ls "$T" | grep none)"
 before=$(cksum <"$T/q4.gguf")
 "$RETAIN" quantize "$M" "$T/q4.gguf" >"$T/out" 2>&1
 equal "is there: exit status" 2 $?
-holds "is there: what to do" "$(cat "$T/out")" 'q4\.gguf is already there; --force'
+holds "is there: what to do" "$(cat "$T/out")" 'q4\.gguf already exists; --force'
 equal "is there: unchanged" "$before" "$(cksum <"$T/q4.gguf")"
 check "--force replaces" "$RETAIN" quantize "$M" "$T/q4.gguf" --force
 "$RETAIN" quantize "$M" >"$T/out" 2>&1

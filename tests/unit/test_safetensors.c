@@ -74,9 +74,9 @@ static void refuses_hostile_headers(void **state)
         const char *says; /* in the message */
     } cases[] = {
         {"{}", 0, 4, "holds no tensors"},
-        {"[]", 0, 4, "no JSON object"},
-        {"{", 0, 4, "no valid JSON"},
-        {"{\"a\":1}", 0, 4, "'a' is no JSON object"},
+        {"[]", 0, 4, "not a JSON object"},
+        {"{", 0, 4, "not valid JSON"},
+        {"{\"a\":1}", 0, 4, "'a' is not a JSON object"},
         {"{\"a\":{}}", 0, 4, "'a' has no dtype"},
         {"{}", UINT64_MAX, 4, "claims a header"},
         {"{}", UINT64_MAX - 7, 4, "claims a header"},

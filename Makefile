@@ -217,8 +217,7 @@ $(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
 
 $(B)/tests/emu/test_backend: %: %.o $(B)/tests/emu/images.o $(B)/libretain.a | $(EMU_DRIVER)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
-$(B)/tests/emu/test_backend.o: override CFLAGS += -DEMU_DRIVER='"$(EMU_DRIVER)"'
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 
 $(filter-out %/test_backend,$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a
 	$(call say,LD,$@)
@@ -258,10 +257,12 @@ test-cross:
 	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
-run_tests = CUDA_VISIBLE_DEVICES= RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' EMU='$(B)/tests/emu' \
+run_tests = CUDA_VISIBLE_DEVICES= PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' EMU='$(B)/tests/emu' \
   FAKE='$(B)/tests/tui_fake' tests/run.sh
 
-PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI))
+include tests/ptx/ptx.mk
+
+PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
 GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
 $(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a
@@ -278,7 +279,7 @@ EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 
 test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU)
-	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(TMUX)
+	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

@@ -231,6 +231,21 @@ void emu_check_aligned(const void *p, int align, struct emu_place at)
         fail("%s:%d: %p is not %d-byte aligned", base(at.file), at.line, p, align);
 }
 
+char *emu_shared_at(int64_t offset, int bytes, struct emu_place at)
+{
+    if (offset < 0 || offset + bytes > (int64_t)gpu.at->shared_bytes)
+        fail("%s:%d: %d bytes at %lld, beyond shared memory", base(at.file), at.line, bytes,
+             (long long)offset);
+    char *p = gpu.shared + offset;
+    emu_check_aligned(p, bytes, at);
+    return p;
+}
+
+void emu_fail(const char *what, struct emu_place at)
+{
+    fail("%s:%d: %s", base(at.file), at.line, what);
+}
+
 void emu_cp_async(void *dst, const void *src, int bytes, int src_bytes, struct emu_place at)
 {
     struct fiber *f = &gpu.fibers[gpu.current];
@@ -273,7 +288,7 @@ void emu_cp_wait(int pending)
 
 float emu_half_float(uint16_t h)
 {
-    return gpu.half[h];
+    return gpu.ready ? gpu.half[h] : kn_float_from_half(h);
 }
 
 uint16_t emu_half_bits(float x)

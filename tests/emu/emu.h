@@ -14,7 +14,7 @@
  * in double, rounded once.
  *
  * It cannot see: memory order and fences, bank conflicts, registers, approximate instructions'
- * rounding, a wrong asm body, speed. */
+ * rounding, speed; nor a wrong asm body, which tests/ptx runs. */
 #ifndef RETAIN_TESTS_EMU_H
 #define RETAIN_TESTS_EMU_H
 
@@ -60,6 +60,10 @@ void emu_cp_async(void *dst, const void *src, int bytes, int src_bytes, struct e
 void emu_cp_commit(void);
 void emu_cp_wait(int pending);
 void emu_check_aligned(const void *p, int align, struct emu_place at);
+/* Bytes at an offset of shared memory, a multiple of their number. */
+char *emu_shared_at(int64_t offset, int bytes, struct emu_place at);
+/* Ends the launch with `what` as its message. */
+void emu_fail(const char *what, struct emu_place at);
 
 float emu_half_float(uint16_t h);
 uint16_t emu_half_bits(float x);

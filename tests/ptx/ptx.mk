@@ -1,0 +1,40 @@
+# make test-ptx: the emulator's tests on the module's PTX, as functions and as a CUDA driver. ptx.awk
+# makes C of it, which runs on the emulator's fibers, see ptx.h. -O0: it compiles in five seconds, and
+# no optimizer is between the PTX and its result.
+PTX_DIR := $(B)/tests/ptx
+PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
+PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache linear sample backend))
+PTX_SCRIPTS := tests/ptx/test_translate.sh
+ifneq ($(CROSS),)
+PTX_PROGRAMS :=
+PTX_SCRIPTS :=
+endif
+
+$(PTX_DIR)/device.c: tests/ptx/ptx.awk $(CU)/device.ptx
+	@mkdir -p $(@D)
+	$(call say,AWK,$@)
+	$(Q)awk -f $^ > $@
+
+$(PTX_DIR)/device.o: $(PTX_DIR)/device.c tests/ptx/ptx.h tests/emu/emu.h kernels/cuda/args.h kernels/cuda/list.h
+	$(call say,CC,$<)
+	$(Q)$(CC) -std=c11 -Werror -O0 -ffp-contract=off -fPIC -I. -c -o $@ $<
+
+$(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(addprefix $(PTX_DIR)/test_,attend cache linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(PTX_DIR)/libcuda.so.1: $(PTX_DIR)/device.o $(EMU_PIC)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
+
+$(PTX_DIR)/test_backend: $(B)/tests/emu/test_backend.o $(B)/tests/emu/images.o $(B)/libretain.a | $(PTX_DIR)/libcuda.so.1
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
+
+.PHONY: test-ptx
+test-ptx: $(PTX_PROGRAMS)
+	@$(run_tests) $^ $(PTX_SCRIPTS)

@@ -1,5 +1,5 @@
 /* retain: the table of commands, and nothing else. */
-#include <stdio.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/paths.h"
+#include "cli/report.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {
@@ -58,30 +59,44 @@ static const struct command commands[] = {
     {NULL, NULL, 0, NULL, NULL},
 };
 
-static int fail(const struct err *e)
+static int print(struct str *text)
 {
-    fprintf(stderr, "retain: %s\n", e->text);
-    return err_exit_status(e->code);
+    report_text(str_get(text), text->n);
+    str_release(text);
+    return 0;
 }
 
 static int help(void)
 {
-    puts("usage: retain [COMMAND] [OPTION...]\n");
+    struct str text = {0};
+    str_puts(&text, "usage: retain [COMMAND] [OPTION...]\n\n");
     for (const struct command *c = commands; c->name; c++)
-        printf("  %-11s %-11s %s\n", c->name, c->args, c->about);
-    puts("\nretain COMMAND --help lists a command's options; retain --version; man retain, or\n"
-         "retain manual | man -l -");
-    return 0;
+        str_printf(&text, "  %-11s %-11s %s\n", c->name, c->args, c->about);
+    str_puts(&text, "\nretain COMMAND --help lists a command's options; retain --version; "
+                    "man retain, or\nretain manual | man -l -\n");
+    return print(&text);
 }
 
 static int command_help(const struct command *c)
 {
     struct str text = {0};
+    str_printf(&text, "usage: retain %s [OPTION...] %s\n%s\n\n", c->name, c->args, c->about);
     if (c->run == cmd_eval) cmd_eval_help(&text);
     options_help(c->groups, &text);
-    printf("usage: retain %s [OPTION...] %s\n%s\n\n", c->name, c->args, c->about);
-    fputs(str_get(&text), stdout);
-    str_release(&text);
+    return print(&text);
+}
+
+static int manual(void)
+{
+    struct str text = {0};
+    manual_print(commands, &text);
+    return print(&text);
+}
+
+static int version(void)
+{
+    static const char text[] = "retain " RETAIN_VERSION "\n" RETAIN_FACTS "\n";
+    report_text(text, sizeof text - 1);
     return 0;
 }
 
@@ -96,12 +111,13 @@ static int unknown_command(const char *name)
         best = d;
         near = c->name;
     }
-    fprintf(stderr, "retain: there is no command \"%s\"; ", name);
+    struct err e;
     if (near)
-        fprintf(stderr, "did you mean \"retain %s\"?\n", near);
+        err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; did you mean \"retain %s\"?", name,
+                near);
     else
-        fprintf(stderr, "retain --help lists all\n");
-    return 2;
+        err_set(&e, ERR_USAGE, "there is no command \"%.100s\"; retain --help lists all", name);
+    return report_error(&e);
 }
 
 /* The command named by argv[1]; chat when that is an option or nothing. NULL = unknown. */
@@ -137,9 +153,7 @@ static int print_config(const struct options *o)
 {
     struct str text = {0};
     options_print_config(o, &text);
-    fputs(str_get(&text), stdout);
-    str_release(&text);
-    return 0;
+    return print(&text);
 }
 
 /* $XDG_CONFIG_HOME/retain/config, if there is one. Its text must outlive the options. */
@@ -172,11 +186,10 @@ static int run(int argc, char **argv)
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
-    if (argc == 2 && !strcmp(argv[1], "--version"))
-        return puts("retain " RETAIN_VERSION "\n" RETAIN_FACTS), 0;
-    if (argc == 2 && !strcmp(argv[1], "manual")) return manual_print(commands, stdout), 0;
+    if (argc == 2 && !strcmp(argv[1], "--version")) return version();
+    if (argc == 2 && !strcmp(argv[1], "manual")) return manual();
     if (argc >= 2 && !strcmp(argv[1], "complete"))
-        return manual_complete(commands, argc - 2, argv + 2, stdout) ? 0 : 1;
+        return manual_complete(commands, argc - 2, argv + 2) ? 0 : 1;
     if (argc == 3 && asks_help(argv[1]) && (argv[1][0] != '-' || argv[2][0] != '-'))
         return help_for(argv[2]);
     const struct command *c = find(argc, argv, &n_used);
@@ -186,21 +199,18 @@ static int run(int argc, char **argv)
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
     if (!rc) rc = check_names(c, &o, &e);
     if (!rc && !o.no_packed && !path_packed(&packed, NULL)) o.packed = packed.data;
-    int status = rc               ? fail(&e)
+    int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
-                 : o.print_paths  ? (paths_print(&o, stdout), 0)
+                 : o.print_paths  ? (paths_print(&o), 0)
                                   : c->run(&o);
     str_release(&config);
     str_release(&packed);
     return status;
 }
 
-/* What was printed has to arrive: a full disk is no success. */
 int main(int argc, char **argv)
 {
-    int status = run(argc, argv);
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || status) return status;
-    fputs("retain: writing to standard output failed\n", stderr);
-    return 1;
+    setlocale(LC_CTYPE, ""); /* report and the screen ask whether the terminal takes UTF-8 */
+    return report_finish(run(argc, argv));
 }

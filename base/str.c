@@ -1,6 +1,5 @@
 #include "base/str.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,19 +40,25 @@ void str_puts(struct str *s, const char *text)
     str_append(s, text, strlen(text));
 }
 
-void str_printf(struct str *s, const char *fmt, ...)
+void str_vprintf(struct str *s, const char *fmt, va_list ap)
 {
-    va_list ap, again;
-    va_start(ap, fmt);
+    va_list again;
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
     if (n > 0) {
         reserve(s, (size_t)n);
         vsnprintf(s->data + s->n, (size_t)n + 1, fmt, again);
         s->n += (size_t)n;
     }
     va_end(again);
+}
+
+void str_printf(struct str *s, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    str_vprintf(s, fmt, ap);
+    va_end(ap);
 }
 
 const char *str_get(const struct str *s)

@@ -2,6 +2,7 @@
 #ifndef RETAIN_BASE_STR_H
 #define RETAIN_BASE_STR_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL. A
@@ -18,6 +19,8 @@ void str_append(struct str *s, const void *bytes, size_t n);
 void str_puts(struct str *s, const char *text);
 void str_printf(struct str *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
+void str_vprintf(struct str *s, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0), nonnull(2)));
 const char *str_get(const struct str *s); /* never NULL */
 
 #endif

@@ -1,83 +1,63 @@
 #include "cli/conversations.h"
 
 #include <cjson/cJSON.h>
-#include <locale.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/utf8_width.h"
-#include "cli/cli_session.h"
 #include "cli/commands.h"
 #include "cli/num.h"
 #include "cli/options.h"
 #include "cli/paths.h"
-#include "cli/sanitize.h"
+#include "cli/report.h"
 #include "cli/secret.h"
 #include "runtime/session/conversations.h"
 
 struct printer {
-    FILE *out;
-    bool tty;
     int64_t now_ms;
-    int64_t n;
+    int64_t n;  /* printed */
+    bool aside; /* by report_aside: a chat prints its tables there */
 };
 
-static void printer_init(struct printer *p, FILE *out)
+static struct printer printer_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    *p = (struct printer){.out = out,
-                          .tty = isatty(fileno(out)) != 0,
-                          .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
+    return (struct printer){.now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
 }
 
-/* Text that may hold anything, padded to `columns` (0 = as long as it is). */
-static void print_text(struct printer *p, const char *text, size_t n, bool one_line, int columns)
+static void print_line(const struct printer *p, const char *line)
 {
-    struct str safe = {0};
-    if (p->tty || one_line)
-        sanitize(text, n, !utf8_locale(), one_line, &safe);
+    if (p->aside)
+        report_aside("%s\n", line);
     else
-        str_append(&safe, text, n);
-    fwrite(str_get(&safe), 1, safe.n, p->out);
-    for (int at = columns ? utf8_columns(str_get(&safe), safe.n) : 0; at < columns; at++)
-        fputc(' ', p->out);
-    str_release(&safe);
+        report_line("%s", line);
 }
 
 static int print_row(void *ctx, const struct conversations_entry *c)
 {
     struct printer *p = ctx;
+    struct str line = {0};
     char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
     if (p->n++ == 0)
-        fprintf(p->out, "%-24s %5s %6s %8s %10s  %s\n", "NAME", "AGE", "TURNS", "TOKENS", "CACHE",
-                "TITLE");
-    print_text(p, c->name, strlen(c->name), true, 24);
-    fprintf(p->out, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
-            (long long)c->n_turns, num_count(c->n_tokens, tokens),
-            c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    if (c->tags[0]) {
-        print_text(p, c->tags, strlen(c->tags), true, 0);
-        fputs("  ", p->out);
-    }
-    print_text(p, c->title, strlen(c->title), true, 0);
-    fputc('\n', p->out);
+        print_line(p, "NAME                       AGE  TURNS   TOKENS      CACHE  TITLE");
+    report_cell(&line, c->name, 24);
+    str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
+               (long long)c->n_turns, num_count(c->n_tokens, tokens),
+               c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    report_cell(&line, c->tags, 0);
+    if (c->tags[0]) str_puts(&line, "  ");
+    report_cell(&line, c->title, 0);
+    print_line(p, line.data);
+    str_release(&line);
     return 0;
-}
-
-static void print_json(struct printer *p, cJSON *j)
-{
-    char *line = cJSON_PrintUnformatted(j);
-    fprintf(p->out, "%s\n", line ? line : "");
-    free(line);
-    cJSON_Delete(j);
 }
 
 static int print_json_row(void *ctx, const struct conversations_entry *c)
 {
+    (void)ctx;
     cJSON *j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "name", c->name);
     cJSON_AddStringToObject(j, "title", c->title);
@@ -93,7 +73,7 @@ static int print_json_row(void *ctx, const struct conversations_entry *c)
         cJSON_AddItemToArray(tags, cJSON_CreateString(tag));
         p += n;
     }
-    print_json(ctx, j);
+    report_json(j);
     return 0;
 }
 
@@ -105,7 +85,6 @@ static const char *role_word(enum chat_role role)
 
 /* A stopped answer that went on is saved in parts, and shown as one. */
 struct message_printer {
-    struct printer p;
     int role;       /* of the message before, -1 = there is none */
     char last;      /* byte that was printed */
     char *settings; /* of the answer before */
@@ -113,26 +92,29 @@ struct message_printer {
 
 static void print_heading(struct message_printer *mp, const struct conversations_message *m)
 {
-    struct printer *p = &mp->p;
+    struct str text = {0};
     bool known = mp->settings && m->settings && strcmp(mp->settings, m->settings) == 0;
-    if (mp->role >= 0) fputs(mp->last == '\n' ? "\n" : "\n\n", p->out);
-    fprintf(p->out, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
+    if (mp->role >= 0) str_puts(&text, mp->last == '\n' ? "\n" : "\n\n");
+    str_printf(&text, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
     if (m->settings && !known) {
-        fputs("  ", p->out);
-        print_text(p, m->settings, strlen(m->settings), true, 0);
+        str_puts(&text, "  ");
+        report_cell(&text, m->settings, 0);
         free(mp->settings);
         mp->settings = strdup(m->settings);
     }
-    fputs("\n\n", p->out);
+    str_puts(&text, "\n\n");
+    report_text(text.data, text.n);
+    str_release(&text);
 }
 
 static int print_message(void *ctx, const struct conversations_message *m)
 {
+    static const char stopped[] = " (stopped)";
     struct message_printer *mp = ctx;
     bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
     if (!goes_on) print_heading(mp, m);
-    print_text(&mp->p, m->text, m->n_text, false, 0);
-    if (goes_on && m->partial) fputs(" (stopped)", mp->p.out);
+    report_text(m->text, m->n_text);
+    if (goes_on && m->partial) report_text(stopped, sizeof stopped - 1);
     mp->role = m->role;
     mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
     return 0;
@@ -140,6 +122,7 @@ static int print_message(void *ctx, const struct conversations_message *m)
 
 static int print_json_message(void *ctx, const struct conversations_message *m)
 {
+    (void)ctx;
     cJSON *j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "role", role_word(m->role));
     cJSON_AddStringToObject(j, "text", m->text);
@@ -147,16 +130,16 @@ static int print_json_message(void *ctx, const struct conversations_message *m)
     cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
     cJSON_AddBoolToObject(j, "partial", m->partial);
     if (m->settings) cJSON_AddStringToObject(j, "settings", m->settings);
-    print_json(ctx, j);
+    report_json(j);
     return 0;
 }
 
-int conversations_print(struct conversations *l, FILE *out, struct err *e)
+int conversations_print(struct conversations *l, struct err *e)
 {
-    struct printer p;
-    printer_init(&p, out);
+    struct printer p = printer_now();
+    p.aside = true;
     int rc = conversations_list(l, print_row, &p, e);
-    if (!rc && p.n == 0) fputs("no saved conversations\n", out);
+    if (!rc && p.n == 0) print_line(&p, "no saved conversations");
     return rc;
 }
 
@@ -184,7 +167,6 @@ static int run(const struct options *o, int n_min, int n_max, const char *usage,
     struct str path = {0};
     struct conversations *l = NULL;
     struct err e = {0};
-    setlocale(LC_CTYPE, "");
     int rc = 0;
     if (o->n_args < n_min || o->n_args > n_max)
         rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
@@ -193,26 +175,24 @@ static int run(const struct options *o, int n_min, int n_max, const char *usage,
     if (!rc) rc = command(l, o, &e);
     conversations_close(l);
     str_release(&path);
-    return rc ? talk_fail(&e) : 0;
+    return rc ? report_error(&e) : 0;
 }
 
 static int list_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct printer p;
-    printer_init(&p, stdout);
+    struct printer p = printer_now();
     int rc = conversations_list_tagged(l, o->tag, o->json ? print_json_row : print_row, &p, e);
     if (!rc && p.n == 0 && !o->json)
-        talk_note(o->tag ? "no conversation has this tag" : "no saved conversations");
+        report_note(o->tag ? "no conversation has this tag" : "no saved conversations");
     return rc;
 }
 
 static int show_command(struct conversations *l, const struct options *o, struct err *e)
 {
     struct message_printer mp = {.role = -1};
-    printer_init(&mp.p, stdout);
-    if (o->json) return conversations_messages(l, o->args[0], print_json_message, &mp.p, e);
+    if (o->json) return conversations_messages(l, o->args[0], print_json_message, NULL, e);
     int rc = conversations_messages(l, o->args[0], print_message, &mp, e);
-    if (mp.role >= 0 && mp.last != '\n') fputc('\n', stdout);
+    if (mp.role >= 0 && mp.last != '\n') report_text("\n", 1);
     free(mp.settings);
     return rc;
 }
@@ -239,8 +219,8 @@ static int delete_command(struct conversations *l, const struct options *o, stru
         else
             rc = conversations_delete(l, o->args[i], e);
         if (!rc && !o->cache_only)
-            talk_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
-                      CONVERSATIONS_UNDO_DAYS);
+            report_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
+                        CONVERSATIONS_UNDO_DAYS);
     }
     return rc;
 }
@@ -263,20 +243,15 @@ struct search_printer {
 static void print_hit(struct printer *p, const struct conversations_hit *h)
 {
     char age[NUM_MAX];
-    print_text(p, h->name, strlen(h->name), true, 24);
-    fprintf(p->out, " %5s %-9s  ", num_age(p->now_ms - h->created_ms, age),
-            h->message < 0 ? "name" : role_word(h->role));
-    for (const char *s = h->snippet; *s;) {
-        size_t n = strcspn(s, "\2\3");
-        print_text(p, s, n, true, 0);
-        s += n;
-        if (*s && p->tty) fputs(*s == '\2' ? "\033[1m" : "\033[22m", p->out);
-        s += *s != 0;
-    }
-    fputs(p->tty ? "\033[22m\n" : "\n", p->out); /* the text may have had such a byte, too */
+    struct str line = {0};
+    report_cell(&line, h->name, 24);
+    str_printf(&line, " %5s %-9s  %s", num_age(p->now_ms - h->created_ms, age),
+               h->message < 0 ? "name" : role_word(h->role), h->snippet);
+    report_marked(line.data);
+    str_release(&line);
 }
 
-static void print_json_hit(struct printer *p, const struct conversations_hit *h)
+static void print_json_hit(const struct conversations_hit *h)
 {
     struct str plain = {0};
     cJSON *j = cJSON_CreateObject();
@@ -288,7 +263,7 @@ static void print_json_hit(struct printer *p, const struct conversations_hit *h)
     cJSON_AddStringToObject(j, "role", h->message < 0 ? "name" : role_word(h->role));
     cJSON_AddNumberToObject(j, "created_ms", (double)h->created_ms);
     cJSON_AddStringToObject(j, "snippet", str_get(&plain));
-    print_json(p, j);
+    report_json(j);
     str_release(&plain);
 }
 
@@ -296,7 +271,7 @@ static int print_found(void *ctx, const struct conversations_hit *h)
 {
     struct search_printer *s = ctx;
     if (s->json)
-        print_json_hit(&s->p, h);
+        print_json_hit(h);
     else
         print_hit(&s->p, h);
     return ++s->p.n == s->limit ? ENOUGH : 0;
@@ -304,9 +279,8 @@ static int print_found(void *ctx, const struct conversations_hit *h)
 
 static int search_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct search_printer s = {.json = o->json, .limit = o->limit};
+    struct search_printer s = {printer_now(), o->json, o->limit};
     struct str text = {0};
-    printer_init(&s.p, stdout);
     for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
     int rc = conversations_search(l, text.data, print_found, &s, e);
     if (!rc && s.p.n == 0) rc = err_set(e, ERR_FAIL, "nothing found"); /* as grep does */
@@ -326,7 +300,7 @@ static int export_command(struct conversations *l, const struct options *o, stru
     for (int i = 0; i < o->n_args && !rc; i++) {
         struct str text = {0};
         rc = conversations_export(l, o->args[i], o->markdown && !o->json, &text, &n_damaged, e);
-        if (!rc) fwrite(str_get(&text), 1, text.n, stdout);
+        if (!rc) report_text(str_get(&text), text.n);
         str_release(&text);
     }
     if (rc || !n_damaged) return rc;
@@ -340,7 +314,7 @@ static int export_command(struct conversations *l, const struct options *o, stru
 static void tell_imported(void *ctx, const char *name)
 {
     (void)ctx;
-    talk_note("imported '%s'", name);
+    report_note("imported '%s'", name);
 }
 
 static int import_command(struct conversations *l, const struct options *o, struct err *e)
@@ -355,7 +329,7 @@ static int check_command(struct conversations *l, const struct options *o, struc
 {
     (void)o;
     int rc = conversations_check(l, e);
-    if (!rc) talk_note("every checksum is right");
+    if (!rc) report_note("every checksum is right");
     return rc;
 }
 
@@ -366,9 +340,9 @@ static int compact_command(struct conversations *l, const struct options *o, str
     (void)o;
     int rc = conversations_compact(l, &size, e);
     if (!rc)
-        talk_note("%s before, %s now; %lld deleted conversations are gone for good",
-                  num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
-                  (long long)size.n_purged);
+        report_note("%s before, %s now; %lld deleted conversations are gone for good",
+                    num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
+                    (long long)size.n_purged);
     return rc;
 }
 

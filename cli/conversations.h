@@ -1,14 +1,13 @@
-/* saved: the commands on saved conversations (list, show, search, export, …), and the table that
- * /list prints without a screen. */
+/* conversations: the commands on saved conversations (list, show, search, export, …), and the table
+ * that /list prints without a screen. */
 #ifndef RETAIN_CLI_CONVERSATIONS_H
 #define RETAIN_CLI_CONVERSATIONS_H
-
-#include <stdio.h>
 
 #include "base/err.h"
 
 struct conversations;
 
-int conversations_print(struct conversations *l, FILE *out, struct err *e);
+/* On stderr. */
+int conversations_print(struct conversations *l, struct err *e);
 
 #endif

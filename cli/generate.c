@@ -1,7 +1,6 @@
 /* generate: one prompt in, one answer out, nothing saved. */
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "cli/cli_session.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/report.h"
 
 struct generate {
     const struct options *o;
@@ -64,7 +64,7 @@ static void on_progress(void *ctx, int64_t done, int64_t total)
 static bool on_stop(void *ctx)
 {
     struct generate *g = ctx;
-    return interrupt_pending() || g->answer.error != 0;
+    return report_interrupted() || g->answer.error != 0;
 }
 
 static void print_json(struct generate *g, const struct session *s, enum session_end end)
@@ -109,9 +109,10 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     if (!rc && g->o->json) print_json(g, talk.session, end);
     if (!rc) answer_end(&g->answer);
     if (!rc) rc = answer_check(&g->answer, e);
-    if (!rc && interrupt_pending()) rc = err_set(e, ERR_STOP, "interrupted");
-    if (!rc && end == SESSION_FULL) talk_note("the cache is full and policy full evicts nothing");
-    if (!rc && end == SESSION_REPETITION) talk_note("the answer went in a circle and was stopped");
+    if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+    if (!rc && end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
+    if (!rc && end == SESSION_REPETITION)
+        report_note("the answer went in a circle and was stopped");
     cli_session_close(&talk);
     return rc;
 }
@@ -121,17 +122,16 @@ int cmd_generate(const struct options *o)
     struct generate g = {.o = o};
     struct str prompt = {0};
     struct err e = {0};
-    setlocale(LC_CTYPE, "");
     answer_init(&g.answer, STDOUT_FILENO);
     int rc = read_prompt(o, &prompt, &e);
     if (!rc && !prompt.n && !o->raw)
         rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it by -p, -f or standard input");
     if (!rc) {
-        interrupt_init();
+        report_catch_interrupts();
         rc = generate_run(&g, &prompt, &e);
     }
     str_release(&prompt);
     str_release(&g.text);
     answer_release(&g.answer);
-    return rc ? talk_fail(&e) : 0;
+    return rc == ERR_STOP ? err_exit_status(rc) : rc ? report_error(&e) : 0;
 }

@@ -37,14 +37,14 @@ static void plan_json(const struct plan *p, const struct model *m)
 
 static void plan_line(const char *tag, size_t bytes, const char *what)
 {
-    printf("%-8s %10.1f MiB  %s\n", tag, (double)bytes / (1 << 20), what);
+    report_line("%-8s %10.1f MiB  %s", tag, (double)bytes / (1 << 20), what);
 }
 
 static void plan_text(const struct plan *p, const struct model *m)
 {
     char kv[16], what[256];
     plan_kv_text(p, kv);
-    printf("%s, policy %s, %d units per head\n", m->name, p->policy->name, p->budget);
+    report_line("%s, policy %s, %d units per head", m->name, p->policy->name, p->budget);
     snprintf(what, sizeof what, "%s, %d layers", m->type, m->n_layer);
     plan_line("weights", p->weights_bytes, what);
     plan_line("heads", p->heads_bytes, p->heads_bytes ? "retaining heads" : "none");
@@ -110,10 +110,11 @@ static void conversion_lines(const struct tensor_report *c, int n)
     for (int i = 0; i < n; i++) {
         char error[48] = "exact";
         if (c[i].error > 0) snprintf(error, sizeof error, "error %.1e", c[i].error);
-        printf("%s %-6s %4d matrices, %.1f MiB, as %s %.1f MiB (%.2f bits a weight), %s\n",
-               i ? "        " : "weights ", c[i].type, c[i].n_tensors,
-               (double)c[i].file_bytes / (1 << 20), c[i].layout, (double)c[i].bytes / (1 << 20),
-               8.0 * (double)c[i].bytes / (double)c[i].n_weights, error);
+        report_line("%s %-6s %4d matrices, %.1f MiB, as %s %.1f MiB (%.2f bits a weight), %s",
+                    i ? "        " : "weights ", c[i].type, c[i].n_tensors,
+                    (double)c[i].file_bytes / (1 << 20), c[i].layout,
+                    (double)c[i].bytes / (1 << 20),
+                    8.0 * (double)c[i].bytes / (double)c[i].n_weights, error);
     }
 }
 
@@ -145,17 +146,18 @@ static void gpu_lines(void)
     struct cuda_device gpus[GPUS_MAX];
     struct err e;
     int n = cuda_devices(gpus, GPUS_MAX, &e);
-    if (n < 0) printf("         no GPU: %s\n", e.text);
+    if (n < 0) report_line("         no GPU: %s", e.text);
     for (int i = 0; i < n; i++)
-        printf("         cuda:%d (%s, sm_%d, %d SMs, %.1f GiB%s, CUDA %d.%d): %s\n",
-               gpus[i].ordinal, gpus[i].name, gpus[i].arch, gpus[i].n_sm,
-               (double)gpus[i].bytes / (1 << 30), gpus[i].integrated ? ", shared" : "",
-               gpus[i].driver / 1000, gpus[i].driver % 1000 / 10,
-               gpus[i].image ? gpus[i].image : "too old");
+        report_line("         cuda:%d (%s, sm_%d, %d SMs, %.1f GiB%s, CUDA %d.%d): %s",
+                    gpus[i].ordinal, gpus[i].name, gpus[i].arch, gpus[i].n_sm,
+                    (double)gpus[i].bytes / (1 << 30), gpus[i].integrated ? ", shared" : "",
+                    gpus[i].driver / 1000, gpus[i].driver % 1000 / 10,
+                    gpus[i].image ? gpus[i].image : "too old");
     if (!cuda_image_name(0)) return;
-    printf("gpu code");
-    for (int i = 0; cuda_image_name(i); i++) printf(" %s", cuda_image_name(i));
-    putchar('\n');
+    struct str line = {0};
+    for (int i = 0; cuda_image_name(i); i++) str_printf(&line, " %s", cuda_image_name(i));
+    report_line("gpu code%s", str_get(&line));
+    str_release(&line);
 }
 
 /* Where the next start maps the weights from, or why it packs them. */
@@ -167,14 +169,14 @@ static void packed_line(struct engine *g, const struct options *o)
     arena_init_plan(&a, "weights");
     model_plan(g->model, &a);
     if (g->packed.bytes)
-        printf("packed   %.1f MiB in %s\n", (double)g->packed.bytes / (1 << 20), g->packed.path);
+        report_line("packed   %.1f MiB in %s", (double)g->packed.bytes / (1 << 20), g->packed.path);
     else if (!o->packed)
-        printf("packed   no copy is kept\n");
+        report_line("packed   no copy is kept");
     else if (weight_cache_room(o->packed, a.used, &e))
-        printf("packed   no copy is kept: %s\n", e.text);
+        report_line("packed   no copy is kept: %s", e.text);
     else
-        printf("packed   no copy yet; a saved chat keeps one of %.1f MiB\n",
-               (double)a.used / (1 << 20));
+        report_line("packed   no copy yet; a saved chat keeps one of %.1f MiB",
+                    (double)a.used / (1 << 20));
 }
 
 static void info_json(const struct engine *g, const struct tensor_report *c, int n)
@@ -206,19 +208,25 @@ static void info_text(struct engine *g, const struct options *o, const struct te
                       int n)
 {
     const struct model *m = g->model;
-    printf("retain %s\ndevices  cpu (%d threads)\n", RETAIN_VERSION, pool_n_threads(g->pool));
+    struct str isas = {0};
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) str_printf(&isas, " %s", *isa);
+    report_line("retain %s", RETAIN_VERSION);
+    report_line("devices  cpu (%d threads)", pool_n_threads(g->pool));
     gpu_lines();
-    printf("isa     ");
-    for (const char *const *isa = kn_isa_list(); *isa; isa++) printf(" %s", *isa);
-    printf("\nmemory   %.1f GiB\nmodel    %s, family %s, %s\n",
-           (double)system_memory_bytes() / (1 << 30), m->name, m->family->arch, m->type);
-    printf("shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "
-           "positions\n",
-           m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
+    report_line("isa     %s", str_get(&isas));
+    report_line("memory   %.1f GiB", (double)system_memory_bytes() / (1 << 30));
+    report_line("model    %s, family %s, %s", m->name, m->family->arch, m->type);
+    str_release(&isas);
+    report_line(
+        "shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "
+        "positions",
+        m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     conversion_lines(c, n);
     packed_line(g, o);
-    printf("template %s\ndigest   %s\nheads    %s\n", chat_template_name(g->template),
-           g->model_digest, g->heads ? g->heads_digest : "none: --policy locret is not available");
+    report_line("template %s", chat_template_name(g->template));
+    report_line("digest   %s", g->model_digest);
+    report_line("heads    %s",
+                g->heads ? g->heads_digest : "none: --policy locret is not available");
 }
 
 int cmd_info(const struct options *o)
@@ -272,8 +280,8 @@ int cmd_verify(const struct options *opts)
     o.verify = "full";
     if (engine_prepare(&g, &o, NULL, &e)) return report_error(&e);
     int rc = verify_tensors(g->model->file, &e);
-    if (!rc) printf("%s  %s\n", g->model_digest, gguf_name(g->model->file));
-    if (!rc && g->heads) printf("%s  %s\n", g->heads_digest, gguf_name(g->heads->file));
+    if (!rc) report_line("%s  %s", g->model_digest, gguf_name(g->model->file));
+    if (!rc && g->heads) report_line("%s  %s", g->heads_digest, gguf_name(g->heads->file));
     engine_close(g);
     return rc ? report_error(&e) : 0;
 }

@@ -1,5 +1,6 @@
 #include "cli/manual.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include "cli/keys.h"
 #include "cli/options.h"
 #include "cli/paths.h"
+#include "cli/report.h"
 #include "cli/slash.h"
 #include "runtime/cache/policy.h"
 #include "runtime/session/conversations.h"
@@ -14,43 +16,43 @@
 /* ---- the manual page ------------------------------------------------------------------------- */
 
 /* Text for man(7): what begins a macro or an escape does not. */
-static void put(FILE *out, const char *text)
+static void put(struct str *out, const char *text)
 {
-    if (*text == '.' || *text == '\'') fputs("\\&", out);
+    if (*text == '.' || *text == '\'') str_puts(out, "\\&");
     for (; *text; text++) {
         if (*text == '\\')
-            fputs("\\e", out);
+            str_puts(out, "\\e");
         else if (*text == '-')
-            fputs("\\-", out);
+            str_puts(out, "\\-");
         else if (*text == '^')
-            fputs("\\(ha", out);
+            str_puts(out, "\\(ha");
         else
-            fputc(*text, out);
+            str_append(out, text, 1);
     }
 }
 
-static void item(FILE *out, const char *name, const char *args, const char *about)
+static void item(struct str *out, const char *name, const char *args, const char *about)
 {
-    fputs(".TP\n\\fB", out);
+    str_puts(out, ".TP\n\\fB");
     put(out, name);
-    fputs("\\fR", out);
+    str_puts(out, "\\fR");
     if (args && *args) {
-        fputs(" \\fI", out);
+        str_puts(out, " \\fI");
         put(out, args);
-        fputs("\\fR", out);
+        str_puts(out, "\\fR");
     }
-    fputc('\n', out);
+    str_puts(out, "\n");
     put(out, about);
-    fputc('\n', out);
+    str_puts(out, "\n");
 }
 
-static void put_options(FILE *out)
+static void put_options(struct str *out)
 {
     struct options_row row;
     for (size_t i = 0; options_row(i, &row); i++) {
         char name[64];
         if (row.heading) {
-            fprintf(out, ".SS %s\n", row.heading);
+            str_printf(out, ".SS %s\n", row.heading);
             continue;
         }
         if (row.letter)
@@ -61,19 +63,19 @@ static void put_options(FILE *out)
     }
 }
 
-static void put_keys(FILE *out)
+static void put_keys(struct str *out)
 {
     static const char *const titles[VIEWS] = {[VIEW_CHAT] = "In the chat",
                                               [VIEW_MAP] = "In the map",
                                               [VIEW_TINT] = "In the tint",
                                               [VIEW_LIST] = "In the list",
                                               [VIEW_HELP] = "In help and in log"};
-    fputs(".SS Everywhere\n", out);
+    str_puts(out, ".SS Everywhere\n");
     for (const struct binding *b = key_table; b->views; b++)
         if (b->label && b->views == IN_ALL) item(out, b->label, NULL, b->help);
     for (int view = 0; view < VIEWS; view++) {
         if (!titles[view]) continue;
-        fprintf(out, ".SS %s\n", titles[view]);
+        str_printf(out, ".SS %s\n", titles[view]);
         for (const struct binding *b = key_table; b->views; b++)
             if (b->label && b->views != IN_ALL && (b->views & IN(view)))
                 item(out, b->label, NULL, b->help);
@@ -136,44 +138,45 @@ static const char examples[] =
     ".SH SEE ALSO\n"
     "Locret, arXiv 2410.01805, where retaining heads come from.\n";
 
-void manual_print(const struct command *commands, FILE *out)
+void manual_print(const struct command *commands, struct str *out)
 {
-    fputs(".TH RETAIN 1 \"\" \"retain " RETAIN_VERSION "\"\n", out);
-    fputs(before, out);
-    fputs(".SH COMMANDS\n", out);
+    str_puts(out, ".TH RETAIN 1 \"\" \"retain " RETAIN_VERSION "\"\n");
+    str_puts(out, before);
+    str_puts(out, ".SH COMMANDS\n");
     for (const struct command *c = commands; c->name; c++) item(out, c->name, c->args, c->about);
-    fputs(".SH OPTIONS\nEach command takes those that concern it; \\fBretain\\fR \\fICOMMAND\\fR\n"
-          "\\fB\\-\\-help\\fR lists them; \\fBretain \\-\\-print\\-config\\fR prints their "
-          "defaults.\n",
-          out);
+    str_puts(
+        out,
+        ".SH OPTIONS\nEach command takes those that concern it; \\fBretain\\fR \\fICOMMAND\\fR\n"
+        "\\fB\\-\\-help\\fR lists them; \\fBretain \\-\\-print\\-config\\fR prints their "
+        "defaults.\n");
     put_options(out);
-    fputs(".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n",
-          out);
+    str_puts(out,
+             ".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n");
     for (int i = 0; policy_at(i); i++) item(out, policy_at(i)->name, NULL, policy_at(i)->about);
-    fputs(".SH KEYS\n", out);
+    str_puts(out, ".SH KEYS\n");
     put_keys(out);
-    fputs(".SH WORDS IN THE CHAT\nA line that begins with one of these is not sent to the model.\n",
-          out);
+    str_puts(
+        out,
+        ".SH WORDS IN THE CHAT\nA line that begins with one of these is not sent to the model.\n");
     for (const struct slash_row *row = slash_table; row->name; row++) {
         char name[32];
         snprintf(name, sizeof name, "/%s", row->name);
         item(out, name, row->usage[0] ? row->usage : NULL, row->help);
     }
     item(out, "//", "text", "sends /text");
-    fputs(after, out);
-    fputs(".SH EXIT STATUS\n", out);
+    str_puts(out, after);
+    str_puts(out, ".SH EXIT STATUS\n");
     for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++) {
         char status[8];
         snprintf(status, sizeof status, "%d", err_exit_status(exits[i].code));
         item(out, status, NULL, exits[i].about);
     }
-    fputs(examples, out);
+    str_puts(out, examples);
 }
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
 struct complete {
-    FILE *out;
     const char *start; /* what was typed of the word */
 };
 
@@ -183,7 +186,7 @@ static void offer(const struct complete *c, const char *dashes, const char *word
     size_t typed = strlen(c->start);
     if (strncmp(c->start, dashes, typed < n ? typed : n)) return;
     if (typed > n && strncmp(c->start + n, word, typed - n)) return;
-    fprintf(c->out, "%s%s\t%s\n", dashes, word, about);
+    report_line("%s%s\t%s", dashes, word, about);
 }
 
 static int offer_conversation(void *ctx, const struct conversations_entry *entry)
@@ -236,11 +239,11 @@ static bool offer_values(struct complete *c, const struct options_row *row)
     return row->choices || !strcmp(row->name, "policy");
 }
 
-bool manual_complete(const struct command *commands, int n, char *const *words, FILE *out)
+bool manual_complete(const struct command *commands, int n, char *const *words)
 {
     struct options_row row;
     const struct command *command = n > 1 ? find_command(commands, words[0]) : NULL;
-    struct complete c = {out, n > 0 ? words[n - 1] : ""};
+    struct complete c = {n > 0 ? words[n - 1] : ""};
     if (n > 1 && wants_value(words[n - 2], &row)) return offer_values(&c, &row);
     if (c.start[0] == '-') {
         for (size_t i = 0; options_row(i, &row); i++)

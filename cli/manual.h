@@ -4,7 +4,8 @@
 #define RETAIN_CLI_MANUAL_H
 
 #include <stdbool.h>
-#include <stdio.h>
+
+#include "base/str.h"
 
 struct options;
 
@@ -18,10 +19,11 @@ struct command {
 };
 
 /* retain(1) in man(7) macros: docs/retain.1. */
-void manual_print(const struct command *commands, FILE *out);
+void manual_print(const struct command *commands, struct str *out);
 
-/* Completions for shells, one "word<TAB>description" a line: what words[n - 1] can become after the
- * words before it, the program's name not among them. Returns false where a file is expected. */
-bool manual_complete(const struct command *commands, int n, char *const *words, FILE *out);
+/* Prints completions for shells, one "word<TAB>description" a line: what words[n - 1] can become
+ * after the words before it, the program's name not among them. Returns false where a file is
+ * expected. */
+bool manual_complete(const struct command *commands, int n, char *const *words);
 
 #endif

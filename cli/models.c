@@ -4,20 +4,17 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/utf8_width.h"
-#include "cli/cli_session.h"
 #include "cli/commands.h"
 #include "cli/num.h"
 #include "cli/options.h"
 #include "cli/paths.h"
-#include "cli/sanitize.h"
+#include "cli/report.h"
 #include "cli/secret.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
@@ -35,17 +32,6 @@ struct models {
     struct str paths; /* what is registered, each with its NUL */
 };
 
-static void put_path(const char *path)
-{
-    struct str safe = {0};
-    if (isatty(STDOUT_FILENO))
-        sanitize(path, strlen(path), !utf8_locale(), true, &safe);
-    else
-        str_puts(&safe, path);
-    puts(str_get(&safe));
-    str_release(&safe);
-}
-
 /* ---- list ------------------------------------------------------------------------------------ */
 
 static const char *const states[] = {[CONVERSATIONS_MODEL_SAME] = "same",
@@ -61,10 +47,7 @@ static int list_json(const struct conversations_model *m, bool standard)
     cJSON_AddStringToObject(j, "digest", m->digest);
     cJSON_AddStringToObject(j, "state", states[m->state]);
     cJSON_AddBoolToObject(j, "default", standard);
-    char *line = cJSON_PrintUnformatted(j);
-    printf("%s\n", line ? line : "");
-    free(line);
-    cJSON_Delete(j);
+    report_json(j);
     return 0;
 }
 
@@ -76,10 +59,9 @@ static int list_one(void *ctx, const struct conversations_model *m)
     if (k->options->json) return list_json(m, standard);
     if (m->packed_bytes) num_bytes(m->packed_bytes, packed);
     if (k->n++ == 0)
-        printf("  %10s  %10s  %-7s  %-64s  PATH\n", "SIZE", "PACKED", "FILE", "DIGEST");
-    printf("%c %10s  %10s  %-7s  %s  ", standard ? '*' : ' ', num_bytes(m->size, size), packed,
-           states[m->state], m->digest);
-    put_path(m->path);
+        report_line("  %10s  %10s  %-7s  %-64s  PATH", "SIZE", "PACKED", "FILE", "DIGEST");
+    report_line("%c %10s  %10s  %-7s  %s  %s", standard ? '*' : ' ', num_bytes(m->size, size),
+                packed, states[m->state], m->digest, m->path);
     return 0;
 }
 
@@ -87,9 +69,9 @@ static int list(struct models *k, struct err *e)
 {
     int rc = conversations_models(k->library, k->options->packed, list_one, k, e);
     if (!rc && !k->options->json) {
-        if (k->n == 0) talk_note("no model file was used yet; the embedded demo is always there");
+        if (k->n == 0) report_note("no model file was used yet; the embedded demo is always there");
         if (k->n && k->standard)
-            talk_note("* is the default; `retain models default demo` resets it");
+            report_note("* is the default; `retain models default demo` resets it");
     }
     return rc;
 }
@@ -106,10 +88,10 @@ static int check(struct models *k, const char *path, const char *verify, struct 
     o.verify = verify;
     int rc = engine_prepare(&g, &o, k->library, e);
     if (rc) return rc;
-    printf("%s  ", g->model_digest);
-    put_path(path);
+    report_line("%s  %s", g->model_digest, path);
     if (!strcmp(verify, "full") && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
-        talk_note("%s: its packed copy was another one than the file gives, and is removed", path);
+        report_note("%s: its packed copy was another one than the file gives, and is removed",
+                    path);
     engine_close(g);
     return 0;
 }
@@ -121,7 +103,7 @@ static int check_all(struct models *k, const char *const *paths, int n, const ch
     for (int i = 0; i < n; i++) {
         struct err one = {0};
         if (!check(k, paths[i], verify, &one)) continue;
-        if (worst) talk_fail(e); /* the last one is said by the caller */
+        if (worst) report_error(e); /* the last one is said by the caller */
         *e = one;
         worst = one.code;
     }
@@ -140,7 +122,7 @@ static int verify_registered(struct models *k, struct err *e)
 {
     int rc = conversations_models(k->library, NULL, keep_path, k, e);
     if (rc || k->n == 0) {
-        if (!rc) talk_note("no model file was used yet");
+        if (!rc) report_note("no model file was used yet");
         return rc;
     }
     const char **paths = calloc((size_t)k->n, sizeof *paths);
@@ -166,7 +148,7 @@ static int unpack_one(void *ctx, const struct weight_cache *p)
     for (int i = 0; i < u->n; i++) wanted |= !strcmp(u->paths[i], p->model.path);
     if (!wanted) return 0;
     weight_cache_remove(p);
-    put_path(p->path);
+    report_line("%s", p->path);
     return 0;
 }
 
@@ -256,7 +238,7 @@ static int set_default(struct models *k, const char *path, struct err *e)
 
 static int show_default(const struct models *k)
 {
-    put_path(k->standard ? k->standard : "demo");
+    report_line("%s", k->standard ? k->standard : "demo");
     return 0;
 }
 
@@ -283,7 +265,6 @@ int cmd_models(const struct options *o)
     struct models k = {.options = o};
     struct str path = {0};
     struct err e = {0};
-    setlocale(LC_CTYPE, "");
     if (o->model) k.standard = realpath(o->model, NULL);
     int rc = path_database(o, &path, &e);
     bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0; /* so that it is registered */
@@ -295,5 +276,5 @@ int cmd_models(const struct options *o)
     free(k.standard);
     str_release(&path);
     str_release(&k.paths);
-    return rc ? talk_fail(&e) : 0;
+    return rc ? report_error(&e) : 0;
 }

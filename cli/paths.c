@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/options.h"
+#include "cli/report.h"
 
 static int make_folders(char *path, struct err *e)
 {
@@ -71,7 +72,7 @@ int path_packed(struct str *out, struct err *e)
     return path_below("XDG_CACHE_HOME", ".cache", "packed", out, e);
 }
 
-void paths_print(const struct options *o, FILE *out)
+void paths_print(const struct options *o)
 {
     static const struct {
         const char *what, *variable, *below_home, *name;
@@ -86,7 +87,7 @@ void paths_print(const struct options *o, FILE *out)
         struct err e;
         int rc = path_below(files[i].variable, files[i].below_home, files[i].name, &path, &e);
         bool given = o->db && !strcmp(files[i].name, "retain.db");
-        fprintf(out, "%-14s %s\n", files[i].what, given ? o->db : rc ? e.text : str_get(&path));
+        report_line("%-14s %s", files[i].what, given ? o->db : rc ? e.text : str_get(&path));
     }
     str_release(&path);
 }

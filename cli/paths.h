@@ -2,8 +2,6 @@
 #ifndef RETAIN_CLI_PATHS_H
 #define RETAIN_CLI_PATHS_H
 
-#include <stdio.h>
-
 #include "base/err.h"
 #include "base/str.h"
 
@@ -21,7 +19,7 @@ int path_state(const char *name, struct str *out, struct err *e);
 /* The folder $XDG_CACHE_HOME/retain/packed, which is not made. */
 int path_packed(struct str *out, struct err *e);
 
-/* All of them, a line each; no folder is made. */
-void paths_print(const struct options *o, FILE *out);
+/* Prints all of them, a line each; makes no folder. */
+void paths_print(const struct options *o);
 
 #endif

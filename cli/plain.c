@@ -14,6 +14,8 @@
 #include "cli/external.h"
 #include "cli/num.h"
 #include "cli/options.h"
+#include "cli/report.h"
+#include "cli/session_print.h"
 #include "cli/slash.h"
 #include "runtime/session/conversations.h"
 
@@ -27,7 +29,7 @@ struct plain {
     char deleted[128]; /* by the last /delete */
     struct answer answer;
     struct str input; /* read and not yet used */
-    bool interactive; /* a person types: prompts and role words on stderr */
+    bool interactive; /* a person types: prompts and role words are printed */
     bool stopped;     /* Ctrl-C ended the last answer, or was pressed at this prompt */
 };
 
@@ -63,7 +65,7 @@ static enum line_end read_line(struct plain *p, struct str *line)
     str_clear(line);
     while (!take_line(p, searched, line)) {
         searched = p->input.n;
-        if (interrupt_pending()) return LINE_INTERRUPTED;
+        if (report_interrupted()) return LINE_INTERRUPTED;
         ssize_t n = read(STDIN_FILENO, buffer, sizeof buffer);
         if (n < 0 && errno == EINTR) continue;
         if (n > 0) {
@@ -93,7 +95,7 @@ static enum line_end read_message(struct plain *p, struct str *text)
         n_lines++;
     }
     str_release(&line);
-    if (n_lines > 1) talk_note("%d lines as one message", n_lines);
+    if (n_lines > 1) report_note("%d lines as one message", n_lines);
     return end;
 }
 
@@ -102,10 +104,10 @@ static bool agreed(struct plain *p, const char *question)
 {
     struct str line = {0};
     if (!p->interactive) return true;
-    talk_note("%s  y or n", question);
+    report_note("%s  y or n", question);
     bool yes = read_line(p, &line) == LINE_READ && line.n == 1 && line.data[0] == 'y';
     str_release(&line);
-    if (!yes) talk_note("nothing was done");
+    if (!yes) report_note("nothing was done");
     return yes;
 }
 
@@ -119,14 +121,14 @@ static void on_text(void *ctx, const char *utf8, size_t n)
 static bool on_stop(void *ctx)
 {
     struct plain *p = ctx;
-    return interrupt_pending() || p->answer.error != 0;
+    return report_interrupted() || p->answer.error != 0;
 }
 
 static void on_replay(void *ctx, int64_t done, int64_t total)
 {
     struct plain *p = ctx;
     char count[NUM_MAX];
-    if (p->interactive && done == 0) talk_note("reading %s tokens", num_count(total, count));
+    if (p->interactive && done == 0) report_note("reading %s tokens", num_count(total, count));
 }
 
 static const struct session_sink *sink_of(struct plain *p, struct session_sink *sink)
@@ -138,11 +140,11 @@ static const struct session_sink *sink_of(struct plain *p, struct session_sink *
 
 static void note_end(struct plain *p, enum session_end end)
 {
-    if (end == SESSION_FULL) talk_note("the cache is full and policy full evicts nothing");
-    if (end == SESSION_REPETITION) talk_note("the answer went in a circle and was stopped");
+    if (end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
+    if (end == SESSION_REPETITION) report_note("the answer went in a circle and was stopped");
     if (!p->interactive) return;
-    if (end == SESSION_STOPPED) talk_note("stopped; /continue goes on");
-    if (end == SESSION_LENGTH) talk_note("cut at the token limit; /continue goes on");
+    if (end == SESSION_STOPPED) report_note("stopped; /continue goes on");
+    if (end == SESSION_LENGTH) report_note("cut at the token limit; /continue goes on");
 }
 
 /* One answer: to the text, or by SLASH_CONTINUE or SLASH_REGENERATE. What it returns ends the chat;
@@ -152,17 +154,17 @@ static int answer_turn(struct plain *p, enum slash how, const char *text, size_t
     struct session_sink sink;
     enum session_end end = SESSION_TURN_END;
     sink_of(p, &sink);
-    interrupt_clear();
-    if (p->interactive) fputs("llm> ", stderr);
+    report_clear_interrupt();
+    if (p->interactive) report_aside("llm> ");
     if (how != SLASH_CONTINUE) str_clear(&p->last);
     struct session *session = p->talk.session;
     int rc = how == SLASH_CONTINUE     ? session_continue(session, &sink, &end, e)
              : how == SLASH_REGENERATE ? session_regenerate(session, &sink, &end, e)
                                        : session_say(session, text, n, &sink, &end, e);
     answer_end(&p->answer);
-    p->stopped = interrupt_pending();
+    p->stopped = report_interrupted();
     if (rc && p->interactive) {
-        talk_fail(e);
+        report_error(e);
         return 0;
     }
     if (rc) return rc;
@@ -170,7 +172,7 @@ static int answer_turn(struct plain *p, enum slash how, const char *text, size_t
     if (rc) return rc;
     note_end(p, end);
     if (p->stopped && !p->interactive) return err_set(e, ERR_STOP, "interrupted");
-    interrupt_clear();
+    report_clear_interrupt();
     return 0;
 }
 
@@ -178,11 +180,11 @@ static void print_help(void)
 {
     for (const struct slash_row *row = slash_table; row->name; row++)
         if (!row->screen_only)
-            fprintf(stderr, "  /%s%s%-*s %s\n", row->name, row->usage[0] ? " " : "",
-                    (int)(24 - strlen(row->name) - (row->usage[0] != 0)), row->usage, row->help);
-    fputs("  //text                   sends /text\n"
-          "  Ctrl-C                   stops an answer and keeps it\n",
-          stderr);
+            report_aside("  /%s%s%-*s %s\n", row->name, row->usage[0] ? " " : "",
+                         (int)(24 - strlen(row->name) - (row->usage[0] != 0)), row->usage,
+                         row->help);
+    report_aside("  //text                   sends /text\n"
+                 "  Ctrl-C                   stops an answer and keeps it\n");
 }
 
 /* ---- going back ----------------------------------------------------------------------------- */
@@ -238,12 +240,12 @@ static int take_back(struct plain *p, enum slash what, const char *argument, str
     if (what == SLASH_EDIT && p->talk.library)
         conversations_messages(p->talk.library, session_name(p->talk.session), pick_turn, &pick, e);
     sink_of(p, &sink);
-    interrupt_clear();
+    report_clear_interrupt();
     int rc = session_rewind(p->talk.session, to, &sink, e);
     if (rc) return rc;
-    if (p->edited.n) talk_note("turn %lld was: %s", (long long)turn, p->edited.data);
-    talk_note("at the end of turn %lld; %s", (long long)n_turns(p),
-              p->edited.n ? "say it anew, or change it with /editor" : "go on from there");
+    if (p->edited.n) report_note("turn %lld was: %s", (long long)turn, p->edited.data);
+    report_note("at the end of turn %lld; %s", (long long)n_turns(p),
+                p->edited.n ? "say it anew, or change it with /editor" : "go on from there");
     return 0;
 }
 
@@ -259,12 +261,12 @@ static int amend(struct plain *p, const char *text, struct err *e)
         str_append(&answer, str_get(&p->last), p->last.n);
         rc = external_edit(&answer, -1, -1, e);
     }
-    interrupt_clear();
+    report_clear_interrupt();
     if (!rc) rc = session_amend(p->talk.session, str_get(&answer), answer.n, sink_of(p, &sink), e);
     if (!rc) {
         str_clear(&p->last);
         str_append(&p->last, answer.data, answer.n);
-        talk_note("the answer was changed; /continue goes on from it");
+        report_note("the answer was changed; /continue goes on from it");
     }
     str_release(&answer);
     return rc;
@@ -280,7 +282,7 @@ static int branch(struct plain *p, const char *argument, struct err *e)
         return err_set(e, ERR_USAGE, "no such turn; this conversation has %lld",
                        (long long)n_turns(p));
     int rc = session_branch(p->talk.session, turn, name, made, e);
-    if (!rc) talk_note("branch %s was made; /open %s goes there", made, made);
+    if (!rc) report_note("branch %s was made; /open %s goes there", made, made);
     return rc;
 }
 
@@ -293,11 +295,11 @@ static int open_session(struct plain *p, const char *name, struct err *e)
     o.continue_latest = false;
     o.new_conversation = name == NULL;
     o.conversation = name;
-    interrupt_clear();
+    report_clear_interrupt();
     int rc = session_open(&p->talk.session, p->talk.engine, p->talk.library, &o, &sink, e);
     if (rc) return rc;
-    if (session_notice(p->talk.session)[0]) talk_note("%s", session_notice(p->talk.session));
-    if (p->interactive) talk_note("conversation %s", session_name(p->talk.session));
+    if (session_notice(p->talk.session)[0]) report_note("%s", session_notice(p->talk.session));
+    if (p->interactive) report_note("conversation %s", session_name(p->talk.session));
     return 0;
 }
 
@@ -342,7 +344,7 @@ static int print_hit(void *ctx, const struct conversations_hit *h)
     str_printf(&line, "%s: ", h->name);
     for (const char *c = h->snippet; *c; c++)
         if (*c != '\2' && *c != '\3') str_append(&line, *c == '\n' ? " " : c, 1);
-    talk_note("%s", str_get(&line));
+    report_note("%s", str_get(&line));
     str_release(&line);
     return 0;
 }
@@ -366,15 +368,15 @@ static int on_library(struct plain *p, enum slash command, const char *name, str
             return err_set(e, ERR_USAGE, "%s is open; open another one first", name);
         rc = conversations_delete(l, name, e);
         if (!rc) snprintf(p->deleted, sizeof p->deleted, "%s", name);
-        if (!rc) talk_note("%s was deleted; /restore brings it back", name);
+        if (!rc) report_note("%s was deleted; /restore brings it back", name);
         return rc;
     case SLASH_RESTORE:
         rc = conversations_restore(l, name[0] ? name : p->deleted, NULL, e);
-        if (!rc) talk_note("%s is back", name[0] ? name : p->deleted);
+        if (!rc) report_note("%s is back", name[0] ? name : p->deleted);
         return rc;
     default:
         rc = conversations_drop_cache(l, name, e);
-        if (!rc) talk_note("the cache of %s is gone, its text stays", name);
+        if (!rc) report_note("the cache of %s is gone, its text stays", name);
         return rc;
     }
 }
@@ -389,7 +391,7 @@ static void print_settings(const struct plain *p, const char *only)
         struct str value = {0};
         if (only[0] && strcmp(only, f.name) != 0) continue;
         options_get(&p->options, SLASH_SET_NOW | SLASH_SET_OPEN, f.name, &value, &e);
-        fprintf(stderr, "  %-15s %-10s %s\n", f.name, value.n ? value.data : "default", f.help);
+        report_aside("  %-15s %-10s %s\n", f.name, value.n ? value.data : "default", f.help);
         str_release(&value);
     }
 }
@@ -450,7 +452,7 @@ static int copy(struct plain *p, const char *what, struct err *e)
     else
         str_append(&text, p->last.data + from, n);
     if (!rc) rc = clipboard_copy(str_get(&text), text.n, -1, how, e);
-    if (!rc) talk_note("copied %zu bytes %s", text.n, how);
+    if (!rc) report_note("copied %zu bytes %s", text.n, how);
     str_release(&text);
     return rc;
 }
@@ -462,7 +464,7 @@ static int save(struct plain *p, const char *path, struct err *e)
     int rc =
         conversations_export(p->talk.library, session_name(p->talk.session), true, &text, NULL, e);
     if (!rc) rc = external_save(path, str_get(&text), text.n, e);
-    if (!rc) talk_note("saved as %s", path);
+    if (!rc) report_note("saved as %s", path);
     str_release(&text);
     return rc;
 }
@@ -483,7 +485,7 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     switch (command) {
     case SLASH_CONTINUE:
         if (session_can_continue(p->talk.session)) return answer_turn(p, SLASH_CONTINUE, "", 0, e);
-        talk_note("there is no answer to continue");
+        report_note("there is no answer to continue");
         return 0;
     case SLASH_REGENERATE: return regenerate(p, e);
     case SLASH_EDIT:
@@ -492,7 +494,7 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     case SLASH_BRANCH: return branch(p, argument, e);
     case SLASH_SET: return set(p, argument, e);
     case SLASH_EDITOR: return say_edited(p, e);
-    case SLASH_LIST: return conversations_print(p->talk.library, stderr, e);
+    case SLASH_LIST: return conversations_print(p->talk.library, e);
     case SLASH_OPEN: return open_named(p, argument, e);
     case SLASH_NEW: return switch_to(p, NULL, NULL, e);
     case SLASH_FIND:
@@ -504,9 +506,9 @@ static int run_command(struct plain *p, enum slash command, const char *argument
     case SLASH_COPY: return copy(p, argument, e);
     case SLASH_SAVE: return save(p, argument, e);
     case SLASH_HELP: print_help(); break;
-    case SLASH_MAP: talk_print_map(p->talk.session); break;
-    case SLASH_TINT: return talk_print_tint(&p->talk, e);
-    case SLASH_STATS: talk_print_stats(p->talk.session); break;
+    case SLASH_MAP: session_print_map(p->talk.session); break;
+    case SLASH_TINT: return session_print_tint(p->talk.library, p->talk.session, e);
+    case SLASH_STATS: session_print_stats(p->talk.session); break;
     default: break; /* for the screen only */
     }
     return 0;
@@ -537,9 +539,9 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     case SLASH_LOG:
     case SLASH_UNKNOWN:
         if (on_screen_only(line))
-            talk_note("that is for the screen; --plain has none");
+            report_note("that is for the screen; --plain has none");
         else
-            talk_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
+            report_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
         return true;
     default: break;
     }
@@ -547,7 +549,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     *rc = run_command(p, command, str_get(&argument), e);
     str_release(&argument);
     if (*rc && p->talk.session && *rc != ERR_STOP) {
-        talk_fail(e);
+        report_error(e);
         *rc = 0;
     }
     return *rc == 0 && p->talk.session && p->answer.error == 0;
@@ -556,11 +558,11 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
 /* Ctrl-C at the prompt: the second in a row leaves. */
 static bool leave_on_interrupt(struct plain *p)
 {
-    interrupt_clear();
+    report_clear_interrupt();
     if (!p->interactive || p->stopped) return true;
     p->stopped = true;
-    fputs("\n", stderr);
-    talk_note("Ctrl-C again or Ctrl-D leaves");
+    report_aside("\n");
+    report_note("Ctrl-C again or Ctrl-D leaves");
     return false;
 }
 
@@ -569,7 +571,7 @@ static int chat_loop(struct plain *p, struct err *e)
     struct str line = {0};
     int rc = 0;
     for (bool more = true; more;) {
-        if (p->interactive) fputs("you> ", stderr);
+        if (p->interactive) report_aside("you> ");
         switch (read_message(p, &line)) {
         case LINE_READ: more = run_line(p, &line, &rc, e); break;
         case LINE_EOF: more = false; break;
@@ -589,15 +591,15 @@ int plain_run(const struct options *o)
     struct err e = {0};
     p.interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     answer_init(&p.answer, STDOUT_FILENO);
-    interrupt_init();
+    report_catch_interrupts();
     struct session_sink sink = {.ctx = &p, .progress = on_replay, .stop = on_stop};
     int rc = cli_session_open(&p.talk, o, true, &sink, &e);
     if (!rc) {
-        if (session_notice(p.talk.session)[0]) talk_note("%s", session_notice(p.talk.session));
+        if (session_notice(p.talk.session)[0]) report_note("%s", session_notice(p.talk.session));
         if (p.interactive)
-            talk_note("conversation %s; /help for help", session_name(p.talk.session));
+            report_note("conversation %s; /help for help", session_name(p.talk.session));
         rc = chat_loop(&p, &e);
-        if (p.interactive) fputs("\n", stderr);
+        if (p.interactive) report_aside("\n");
     }
     cli_session_close(&p.talk);
     answer_release(&p.answer);
@@ -606,5 +608,5 @@ int plain_run(const struct options *o)
     str_release(&p.last);
     for (int i = 0; i < p.n_settings; i++) str_release(&p.settings[i]);
     free(p.settings);
-    return rc ? talk_fail(&e) : 0;
+    return rc == ERR_STOP ? err_exit_status(rc) : rc ? report_error(&e) : 0;
 }

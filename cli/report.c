@@ -4,79 +4,120 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/system.h"
-#include "cli/options.h"
+#include "base/utf8_width.h"
+#include "cli/sanitize.h"
+
+/* The one place that writes to a standard stream. */
+static void put(FILE *out, const char *text, size_t n, bool one_line)
+{
+    struct str safe = {0};
+    if (out == stderr || isatty(fileno(out)))
+        sanitize(text, n, !utf8_locale(), one_line, &safe);
+    else
+        str_append(&safe, text, n);
+    if (one_line) str_puts(&safe, "\n");
+    fwrite(str_get(&safe), 1, safe.n, out);
+    if (one_line) fflush(out); /* a row of a long measurement is seen at once */
+    str_release(&safe);
+}
+
+/* ---- stderr ---------------------------------------------------------------------------------- */
 
 int report_error(const struct err *e)
 {
-    fprintf(stderr, "retain: %s\n", e->text);
+    struct str text = {0};
+    str_printf(&text, "retain: %s", e->text);
+    put(stderr, text.data, text.n, true);
+    str_release(&text);
     return err_exit_status(e->code);
 }
 
 void report_note(const char *fmt, ...)
 {
+    struct str text = {0};
     va_list ap;
-    fputs("retain: ", stderr);
+    str_puts(&text, "retain: ");
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    str_vprintf(&text, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
+    str_puts(&text, "\n");
+    put(stderr, text.data, text.n, false);
+    str_release(&text);
+}
+
+void report_aside(const char *fmt, ...)
+{
+    struct str text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    put(stderr, str_get(&text), text.n, false);
+    str_release(&text);
+}
+
+/* ---- stdout ---------------------------------------------------------------------------------- */
+
+void report_line(const char *fmt, ...)
+{
+    struct str text = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    put(stdout, str_get(&text), text.n, true);
+    str_release(&text);
+}
+
+void report_text(const char *text, size_t n)
+{
+    put(stdout, text, n, false);
+}
+
+void report_marked(const char *line)
+{
+    struct str safe = {0};
+    bool tty = isatty(STDOUT_FILENO);
+    while (*line) {
+        size_t n = strcspn(line, "\2\3");
+        sanitize(line, n, !utf8_locale(), true, &safe);
+        line += n;
+        if (*line && tty) str_puts(&safe, *line == '\2' ? "\033[1m" : "\033[22m");
+        line += *line != 0;
+    }
+    str_puts(&safe, tty ? "\033[22m\n" : "\n"); /* a name may hold such a byte, too */
+    fwrite(safe.data, 1, safe.n, stdout);
+    str_release(&safe);
 }
 
 void report_json(cJSON *o)
 {
     char *text = cJSON_PrintUnformatted(o);
-    if (text) puts(text);
-    fflush(stdout);
+    if (text) report_line("%s", text);
     free(text);
     cJSON_Delete(o);
 }
 
-int report_text(const struct options *o, struct str *out, struct err *e)
+void report_cell(struct str *line, const char *text, int columns)
 {
-    if (o->prompt) {
-        str_puts(out, o->prompt);
-        return 0;
-    }
-    if (!o->file) return err_set(e, ERR_USAGE, "no text: give -p TEXT, -f FILE or -f -");
-    return file_read(o->file, out, e);
+    size_t from = line->n;
+    sanitize(text, strlen(text), !utf8_locale(), true, line);
+    int at = columns ? utf8_columns(str_get(line) + from, line->n - from) : 0;
+    if (at < columns) str_printf(line, "%*s", columns - at, "");
 }
 
-int report_number(const char *list, int i, const char *option, int64_t min, int64_t *out,
-                  struct err *e)
+int report_finish(int status)
 {
-    char word[32], *end;
-    if (!options_list_item(list, i, word, sizeof word)) return 1;
-    *out = strtoll(word, &end, 10);
-    if (end == word || *end || *out < min || *out > UINT32_MAX) /* positions have 32 bits */
-        return err_set(e, ERR_USAGE, "%s: \"%s\" is not a whole number from %lld to %lld", option,
-                       word, (long long)min, (long long)UINT32_MAX);
-    return 0;
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status) return status;
+    report_note("writing to standard output failed");
+    return 1;
 }
 
-static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing else */
-
-static void on_interrupt(int sig)
-{
-    (void)sig;
-    interrupted = 1;
-}
-
-void report_catch_interrupt(void)
-{
-    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &a, NULL);
-    sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGHUP, &a, NULL);
-}
-
-bool report_interrupted(void)
-{
-    return interrupted;
-}
+/* ---- the bar --------------------------------------------------------------------------------- */
 
 struct report_bar report_bar(const char *what)
 {
@@ -99,4 +140,40 @@ int report_bar_show(void *ctx, int64_t done, int64_t total)
 void report_bar_end(const struct report_bar *p)
 {
     if (p->shown && p->last_ns) fputs("\r\033[K", stderr);
+}
+
+/* ---- interruption ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing else */
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+void report_catch_interrupt(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    sigaction(SIGHUP, &a, NULL);
+}
+
+void report_catch_interrupts(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt}; /* no SA_RESTART: a waiting read returns */
+    sigaction(SIGINT, &a, NULL);
+    a.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &a, NULL);
+}
+
+void report_clear_interrupt(void)
+{
+    interrupted = 0;
+}
+
+bool report_interrupted(void)
+{
+    return interrupted != 0;
 }

@@ -1,8 +1,15 @@
-/* report: what the workbench's commands share: errors, interruption, JSON lines and text input. */
+/* report: every line that a command prints, and the interruption of its work.
+ *
+ * Names, paths, keys and messages come from files and strangers. Whatever a command prints passes
+ * these functions, so that none of it can steer a terminal (sanitize.h). stderr is always
+ * sanitised; stdout is sanitised when it is a terminal, and gets the bytes as they are when it is a
+ * file or a pipe. tests/check_layers.sh refuses printf and its relatives elsewhere. Two streams
+ * have their own doors: a model's answer (answer.h) and the screen (tui/term). */
 #ifndef RETAIN_CLI_REPORT_H
 #define RETAIN_CLI_REPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <cjson/cJSON.h>
@@ -10,36 +17,58 @@
 #include "base/err.h"
 #include "base/str.h"
 
-struct options;
+/* ---- stderr ---------------------------------------------------------------------------------- */
 
-/* "retain: text" on stderr; returns the exit status. */
+/* "retain: text" and a newline. An error is one line and gives the exit status. */
 int report_error(const struct err *e);
 void report_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints one JSON object on a line of its own and frees it. */
+/* Text as it is, without "retain: "; it may have several lines. */
+void report_aside(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- stdout ---------------------------------------------------------------------------------- */
+
+/* One line; a newline inside a name is shown as a mark on a terminal. */
+void report_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line that is shown the same in files and pipes. On a terminal the text between the bytes 2
+ * and 3 is bold; elsewhere these bytes are left out. */
+void report_marked(const char *line);
+
+/* Text that may have several lines. Nothing is added. */
+void report_text(const char *text, size_t n);
+
+/* Prints one JSON object on its own line and frees it. */
 void report_json(cJSON *o);
 
-/* The text of -p or -f; ERR_USAGE when neither was given. */
-int report_text(const struct options *o, struct str *out, struct err *e);
+/* Appends text to a line of a table, safe for terminals, padded to `columns` (0 = no padding). */
+void report_cell(struct str *line, const char *text, int columns);
 
-/* Item i of a list of whole numbers from `min` on: 0, 1 past the end, or ERR_USAGE naming the
- * option. */
-int report_number(const char *list, int i, const char *option, int64_t min, int64_t *out,
-                  struct err *e);
+/* Call at the end of main: a full disk is no success. Returns the exit status. */
+int report_finish(int status);
 
-/* A bar on stderr, where that is a terminal. */
+/* ---- a progress bar on stderr, where that is a terminal -------------------------------------- */
+
 struct report_bar {
     const char *what;
     bool shown;
     int64_t last_ns;
 };
 struct report_bar report_bar(const char *what);
-/* ctx: a report_bar. Returns non-zero when the person interrupts. */
+/* ctx: a report_bar. Returns non-zero when the user interrupts. */
 int report_bar_show(void *ctx, int64_t done, int64_t total);
 void report_bar_end(const struct report_bar *p);
 
-/* Ctrl-C stops at the next step instead of ending the process. */
+/* ---- interruption ---------------------------------------------------------------------------- */
+
+/* The first Ctrl-C, SIGTERM or SIGHUP stops the work at its next step; a second one ends the
+ * process. */
 void report_catch_interrupt(void);
+
+/* For a chat: every Ctrl-C stops an answer and none ends the process; SIGPIPE is ignored. */
+void report_catch_interrupts(void);
+void report_clear_interrupt(void);
+
 bool report_interrupted(void);
 
 #endif

@@ -45,3 +45,16 @@ BEGIN {
 END { if (!bad) print "layers: ok"; exit bad > 0 }'
 find main.c base runtime kernels store cli tui quant \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) \
     ! -path 'quant/demo/*' -exec awk "$awk_rules" {} +
+status=$?
+
+# Every line that a command prints passes cli/report, which keeps escape sequences off the terminal. replay draws
+# recorded screens through a filter of its own.
+if grep -nE '(^|[^a-z_])(printf|puts|putchar|vprintf|perror)\(|std(out|err)\b' \
+    $(find main.c base runtime kernels store cli tui quant -name '*.c' ! -path 'quant/demo/*' \
+        ! -path cli/report.c ! -path tui/term/replay.c) | grep -vE ':[0-9]+: *(/\*| \*|")'; then
+    echo 'printing: only through cli/report.h'
+    status=1
+else
+    echo 'printing: ok'
+fi
+exit $status

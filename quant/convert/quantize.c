@@ -298,7 +298,7 @@ static void print_summary(const struct job *j, const struct options *o, const ch
         report_note("%s: %" PRId64 " numbers, relative rounding error %.3g (squared)%s", o->args[1],
                     j->total, j->error / j->energy,
                     j->calibration ? ", weighted by calibration" : "");
-    printf("%s  %s\n", hex, o->args[1]);
+    report_line("%s  %s", hex, o->args[1]);
 }
 
 int cmd_quantize(const struct options *o)

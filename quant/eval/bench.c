@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "runtime/forward/context.h"
@@ -117,7 +118,6 @@ static int run_rival(const char *command, int64_t depth, struct speed *out, stru
     char row[1024];
     *out = (struct speed){0};
     str_printf(&line, "set -- %lld\n%s", (long long)depth, command);
-    fflush(stdout);
     FILE *f = popen(str_get(&line), "r");
     str_release(&line);
     if (!f) return err_set(e, ERR_FAIL, "--vs: no shell could be started");
@@ -426,37 +426,38 @@ static void print_json(struct point *p, struct shown s, int n, int64_t peak)
 
 static void print_costs(const char *name, const struct timing *t)
 {
-    printf("%9s %s: scoring %.1f %%, eviction %.1f %% of the time\n", "", name, 100 * t->score,
-           100 * t->evict);
+    report_line("%9s %s: scoring %.1f %%, eviction %.1f %% of the time", "", name, 100 * t->score,
+                100 * t->evict);
 }
 
 static void print_ratio(const char *name, const struct timing *t)
 {
-    printf("%9s %s: %.3fx of the first depth, in pairs (%.3f to %.3f)\n", "", name, t->ratio.median,
-           t->ratio.low, t->ratio.high);
+    report_line("%9s %s: %.3fx of the first depth, in pairs (%.3f to %.3f)", "", name,
+                t->ratio.median, t->ratio.low, t->ratio.high);
 }
 
 static void print_vs(const char *name, const struct timing *t)
 {
     if (t->vs > 0)
-        printf("%9s %s: the other %.1f tok/s, %.2fx\n", "", name, t->vs, t->median / t->vs);
+        report_line("%9s %s: the other %.1f tok/s, %.2fx", "", name, t->vs, t->median / t->vs);
 }
 
 static void print_head(const struct context *x)
 {
-    printf("%s, %s, policy %s, budget %d, %s, %d threads\n%9s %13s %6s %13s %6s %9s %9s %9s %6s\n",
-           x->engine->model->name, x->engine->model->type, x->plan.policy->name, x->plan.budget,
-           x->engine->kernels->isa, x->plan.n_threads, "depth", "prefill tok/s", "+/-%",
-           "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
+    report_line("%s, %s, policy %s, budget %d, %s, %d threads", x->engine->model->name,
+                x->engine->model->type, x->plan.policy->name, x->plan.budget,
+                x->engine->kernels->isa, x->plan.n_threads);
+    report_line("%9s %13s %6s %13s %6s %9s %9s %9s %6s", "depth", "prefill tok/s", "+/-%",
+                "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
 }
 
 static void print_row(struct point *p, struct shown s, int n)
 {
     const struct timing *prefill = &p->prefill, *decode = &p->decode;
-    printf("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f %5.1f%%\n", (long long)p->depth,
-           prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
-           p->bytes_per_token / 1e6, p->operations_per_token / 1e6, median(p->bandwidth.v, n) / 1e9,
-           100 * median(p->share.v, n));
+    report_line("%9lld %13.1f %6.1f %13.1f %6.1f %9.2f %9.1f %9.1f %5.1f%%", (long long)p->depth,
+                prefill->median, 50 * prefill->spread, decode->median, 50 * decode->spread,
+                p->bytes_per_token / 1e6, p->operations_per_token / 1e6,
+                median(p->bandwidth.v, n) / 1e9, 100 * median(p->share.v, n));
     if (s.scores) print_costs("prefill", prefill);
     if (s.scores) print_costs("decode", decode);
     if (s.ratio) print_ratio("prefill", prefill);
@@ -493,7 +494,7 @@ static int open_points(struct bench *b, struct engine *g, struct err *e)
     const char *depths = b->o->depth && *b->o->depth ? b->o->depth : "0";
     int64_t depth;
     for (int i = 0;; i++) {
-        int rc = report_number(depths, i, "--depth", 0, &depth, e);
+        int rc = input_number(depths, i, "--depth", 0, &depth, e);
         if (rc > 0) return 0;
         if (!rc && i == DEPTHS_MAX)
             rc = err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/eval/eval_run.h"
@@ -92,37 +93,54 @@ static void print_json(const struct row *r)
 }
 
 /* No value contains a comma or a quote. */
-static void print_csv(const struct row *r, bool first)
+static void csv_head(struct str *line)
 {
-    for (int i = 0; first && i < N_COLUMNS; i++) printf("%s%s", i ? "," : "", columns[i].key);
-    if (first) putchar('\n');
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (i) putchar(',');
-        if (c->kind == TEXT)
-            fputs(text(c, r), stdout);
-        else if (!absent(c, r))
-            printf("%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
-    }
-    putchar('\n');
+    for (int i = 0; i < N_COLUMNS; i++) str_printf(line, "%s%s", i ? "," : "", columns[i].key);
 }
 
-static void print_line(const struct row *r, bool first)
+static void csv_row(const struct row *r, struct str *line)
 {
-    for (int i = 0; first && i < N_COLUMNS; i++)
-        if (columns[i].width) printf("%*s ", columns[i].width, columns[i].key);
-    if (first) putchar('\n');
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (i) str_puts(line, ",");
+        if (c->kind == TEXT)
+            str_puts(line, text(c, r));
+        else if (!absent(c, r))
+            str_printf(line, "%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
+    }
+}
+
+static void table_head(struct str *line)
+{
+    for (int i = 0; i < N_COLUMNS; i++)
+        if (columns[i].width) str_printf(line, "%*s ", columns[i].width, columns[i].key);
+}
+
+static void table_row(const struct row *r, struct str *line)
+{
     for (int i = 0; i < N_COLUMNS; i++) {
         const struct column *c = &columns[i];
         if (!c->width) continue;
         if (c->kind == TEXT)
-            printf("%*s ", c->width, text(c, r));
+            str_printf(line, "%*s ", c->width, text(c, r));
         else if (absent(c, r))
-            printf("%*s ", c->width, "-");
+            str_printf(line, "%*s ", c->width, "-");
         else
-            printf("%*.*f ", c->width, c->digits, number(c, r));
+            str_printf(line, "%*.*f ", c->width, c->digits, number(c, r));
     }
-    putchar('\n');
+}
+
+static void print_columns(const struct row *r, bool csv, bool first)
+{
+    struct str line = {0};
+    if (first) {
+        (csv ? csv_head : table_head)(&line);
+        report_line("%s", str_get(&line));
+        str_clear(&line);
+    }
+    (csv ? csv_row : table_row)(r, &line);
+    report_line("%s", str_get(&line));
+    str_release(&line);
 }
 
 /* ---- lists ------------------------------------------------------------------------------------
@@ -168,10 +186,9 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     if (w->one.json)
         print_json(&r);
     else if (w->one.csv)
-        print_csv(&r, !w->printed);
+        print_columns(&r, true, !w->printed);
     else
-        print_line(&r, !w->printed);
-    fflush(stdout);
+        print_columns(&r, false, !w->printed);
     w->printed = true;
 }
 
@@ -199,7 +216,7 @@ static int run_sizes(struct sweep *w, struct err *e)
     w->one.context = w->trial.length + 1024;
     for (int i = 0; !all || i < 1; i++) { /* policy full has no budget: run it once */
         int rc =
-            report_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
+            input_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
         if (rc) return rc < 0 ? rc : 0;
         snprintf(w->budget, sizeof w->budget, "%" PRId64,
                  w->compressed ? w->trial.length / size : size);
@@ -213,7 +230,7 @@ static int run_sizes(struct sweep *w, struct err *e)
 static int run_lengths(struct sweep *w, struct err *e)
 {
     for (int i = 0;; i++) {
-        int rc = report_number(w->lengths, i, "--length", 1, &w->trial.length, e);
+        int rc = input_number(w->lengths, i, "--length", 1, &w->trial.length, e);
         if (!rc) rc = run_sizes(w, e);
         if (rc) return rc < 0 ? rc : 0;
     }
@@ -301,7 +318,7 @@ int cmd_eval(const struct options *o)
     struct err e;
     bool has_text = o->file || o->prompt;
     int rc = check_tasks(o, &e);
-    if (!rc && has_text) rc = report_text(o, &essay, &e);
+    if (!rc && has_text) rc = input_text(o, &essay, &e);
     report_catch_interrupt();
     if (!rc) rc = engine_open(&g, o, NULL, NULL, NULL, &e);
     if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/eval/perplexity.h"
@@ -28,24 +29,34 @@ static bool obeyed(const char *bytes, size_t k)
     return c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && k > 0 && bytes[k - 1] == '\xc2');
 }
 
+static void print_token(const struct engine *g, int32_t id)
+{
+    size_t n;
+    const char *bytes = tokenizer_bytes(g->tokenizer, id, true, &n);
+    struct str line = {0};
+    str_printf(&line, "%6d  ", id);
+    for (size_t k = 0; k < n; k++)
+        if (obeyed(bytes, k))
+            str_printf(&line, "\\x%02x", (unsigned char)bytes[k]);
+        else
+            str_append(&line, bytes + k, 1);
+    str_puts(&line, "\n");
+    report_text(line.data, line.n);
+    str_release(&line);
+}
+
+static void print_ids(const struct tokens *ids)
+{
+    struct str line = {0};
+    for (size_t i = 0; i < ids->n; i++) str_printf(&line, "%s%d", i ? " " : "", ids->ids[i]);
+    report_line("%s", str_get(&line));
+    str_release(&line);
+}
+
 static void print_tokens(const struct engine *g, const struct tokens *ids, bool ids_only)
 {
-    for (size_t i = 0; i < ids->n; i++) {
-        size_t n;
-        const char *bytes = tokenizer_bytes(g->tokenizer, ids->ids[i], true, &n);
-        if (ids_only)
-            printf("%s%d", i ? " " : "", ids->ids[i]);
-        else {
-            printf("%6d  ", ids->ids[i]);
-            for (size_t k = 0; k < n; k++)
-                if (obeyed(bytes, k))
-                    printf("\\x%02x", (unsigned char)bytes[k]);
-                else
-                    putchar(bytes[k]);
-            putchar('\n');
-        }
-    }
-    if (ids_only) putchar('\n');
+    if (ids_only) print_ids(ids);
+    for (size_t i = 0; i < ids->n && !ids_only; i++) print_token(g, ids->ids[i]);
 }
 
 int cmd_tokenize(const struct options *opts)
@@ -56,7 +67,7 @@ int cmd_tokenize(const struct options *opts)
     struct tokens ids = {0};
     struct err e;
     o.verify = "off"; /* the vocabulary is checked when it is read */
-    int rc = report_text(&o, &text, &e);
+    int rc = input_text(&o, &text, &e);
     if (!rc) rc = engine_prepare(&g, &o, NULL, &e);
     if (!rc) rc = text_encode(g, &text, o.no_special, &ids, &e);
     if (!rc) print_tokens(g, &ids, o.ids);
@@ -135,8 +146,8 @@ static void print_perplexity(const struct context *x, const struct options *o,
     char kv[16];
     plan_kv_text(&x->plan, kv);
     if (!o->json) {
-        printf("perplexity %.4f +/- %.4f  (%lld tokens, policy %s, kv %s)\n", ppl, error,
-               (long long)t->n, x->plan.policy->name, kv);
+        report_line("perplexity %.4f +/- %.4f  (%lld tokens, policy %s, kv %s)", ppl, error,
+                    (long long)t->n, x->plan.policy->name, kv);
         return;
     }
     cJSON *j = cJSON_CreateObject();
@@ -171,7 +182,7 @@ int cmd_perplexity(const struct options *o)
         opts.context = (int64_t)length;
     }
     report_catch_interrupt();
-    int rc = report_text(o, &text, &e);
+    int rc = input_text(o, &text, &e);
     if (!rc && length < 4)
         rc = err_set(&e, ERR_USAGE, "--length %s: expected 4 or more", o->length);
     if (!rc) rc = engine_open(&g, &opts, NULL, NULL, NULL, &e);

@@ -20,12 +20,14 @@ static int info(const struct options *o)
     if (!h) {
         report_note("%s has no heads; give them with --heads FILE", g->model->name);
     } else {
-        printf("heads    %s\nmodel    %s\nshape    %d layers, %d -> %d -> %d\n", gguf_name(h->file),
-               g->model->name, h->n_layer, h->n_in, h->n_hidden, h->n_head);
-        printf("scores   %s\ndigest   %s\n",
-               retaining_comparable(h) ? "scores comparable across heads: --policy keeper"
-                                       : "scores comparable within a head only: --policy locret",
-               g->heads_digest);
+        report_line("heads    %s", gguf_name(h->file));
+        report_line("model    %s", g->model->name);
+        report_line("shape    %d layers, %d -> %d -> %d", h->n_layer, h->n_in, h->n_hidden,
+                    h->n_head);
+        report_line("scores   %s", retaining_comparable(h)
+                                       ? "scores comparable across heads: --policy keeper"
+                                       : "scores comparable within a head only: --policy locret");
+        report_line("digest   %s", g->heads_digest);
     }
     engine_close(g);
     return h ? 0 : 1;

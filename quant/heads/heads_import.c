@@ -157,7 +157,7 @@ int heads_import(const struct options *o)
     if (!rc) rc = open_file(&m, &e);
     if (!rc) rc = bind(&m, g->model, &e);
     if (!rc) rc = write_heads(&m, g, o, hex, &e);
-    if (!rc) printf("%s  %s\n", hex, o->out);
+    if (!rc) report_line("%s  %s", hex, o->out);
     close_file(&m);
     engine_close(g);
     return rc ? report_error(&e) : 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/system.h"
+#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/heads/heads_file.h"
@@ -384,7 +385,7 @@ static int choose_settings(struct train *t, struct err *e)
     t->rate = o->rate > 0 ? o->rate : RATE;
     t->smoothing = o->smoothing >= 0 ? o->smoothing : SMOOTHING;
     int64_t length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
-    int rc = o->length ? report_number(o->length, 0, "--length", 1, &length, e) : 0;
+    int rc = o->length ? input_number(o->length, 0, "--length", 1, &length, e) : 0;
     if (rc) return rc;
     if (length < 64 || length > m->n_ctx || (o->length && strchr(o->length, ',')))
         return err_set(e, ERR_USAGE, "--length %s: expected one number of tokens, 64 to %d",
@@ -449,7 +450,7 @@ int heads_train(const struct options *o)
     if (!rc) rc = write_heads(&t, hex, &e);
     if (!rc) {
         unlink(t.checkpoint);
-        printf("%s  %s\n", hex, o->out);
+        report_line("%s  %s", hex, o->out);
     }
     end(&t);
     return rc ? report_error(&e) : 0;

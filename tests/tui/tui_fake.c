@@ -2,6 +2,7 @@
  * command line of retain for chat, generate, list, show, rename and delete, and before it, for the
  * fake:
  * --fake-load MS --fake-rate TOK_S --fake-prefill TOK_S --fake-layers N --fake-fail TEXT. */
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ int main(int argc, char **argv)
 {
     struct options o;
     struct err e = {0};
+    setlocale(LC_CTYPE, "");
     options_init(&o);
     fake.tok_s = 200;
     while (argc > 2 && take_fake_option(argv[1], argv[2])) {

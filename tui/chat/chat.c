@@ -1,14 +1,13 @@
 /* chat: screen or plain? Plain when asked for, when stdin or stdout is no terminal, and on
  * terminals that cannot address their cursor. */
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli_session.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/plain.h"
+#include "cli/report.h"
 #include "cli/secret.h"
 #include "tui/chat/ui.h"
 
@@ -20,17 +19,16 @@ static int is_dumb(void)
 
 int cmd_chat(const struct options *o)
 {
-    setlocale(LC_CTYPE, "");
     struct options mine = *o;
     struct err e = {0};
     int status;
     bool screen = !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_dumb();
     if (!screen && o->record) {
         err_set(&e, ERR_USAGE, "--record writes down what the screen shows, and here is none");
-        return talk_fail(&e);
+        return report_error(&e);
     }
     if (!screen) return plain_run(o);
-    if (secret_prepare(&mine, &e)) return talk_fail(&e); /* while the terminal is still plain */
+    if (secret_prepare(&mine, &e)) return report_error(&e); /* while the terminal is still plain */
     if (!ui_run(&mine, &status)) status = plain_run(&mine);
     secret_wipe(&mine);
     return status;

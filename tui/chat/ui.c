@@ -12,11 +12,11 @@
 
 #include "base/utf8_width.h"
 #include "cli/terminal.h"
-#include "cli/cli_session.h"
 #include "cli/clipboard.h"
 #include "cli/external.h"
 #include "cli/options.h"
 #include "cli/paths.h"
+#include "cli/report.h"
 #include "cli/secret.h"
 #include "tui/chat/app.h"
 #include "tui/chat/desktop.h"
@@ -416,7 +416,7 @@ static void loop(struct ui *u)
 /* What drivers printed while the screen hid it. */
 static void print_log(const struct str *log)
 {
-    if (log->n) fprintf(stderr, "%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
+    if (log->n) report_aside("%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
 }
 
 static void bring_back(void *app, const char *text, size_t n, bool queued)
@@ -431,12 +431,12 @@ bool ui_run(const struct options *o, int *status)
     struct err e = {0};
     struct record *record = NULL;
     if (o->record && record_open(&record, o->record, &e)) {
-        *status = talk_fail(&e);
+        *status = report_error(&e);
         return true;
     }
     if (screen_open(&u.screen, o, &e)) {
         record_close(record, NULL);
-        talk_note("%s; going on without a screen", e.text);
+        report_note("%s; going on without a screen", e.text);
         return false;
     }
     u.screen.record = record;
@@ -459,7 +459,7 @@ bool ui_run(const struct options *o, int *status)
     screen_close(&u.screen);
     desktop_release(&u.desktop);
     if (record_close(record, &e)) {
-        talk_note("%s", e.text);
+        report_note("%s", e.text);
         u.status = 1;
     }
     worker_close(u.worker);
@@ -470,6 +470,6 @@ bool ui_run(const struct options *o, int *status)
     draft_close(&u.draft, u.app.edit.text.n > 0 || u.app.n_queue > 0);
     print_log(&u.app.log);
     app_release(&u.app);
-    *status = u.error.code ? talk_fail(&u.error) : u.status;
+    *status = u.error.code ? report_error(&u.error) : u.status;
     return true;
 }

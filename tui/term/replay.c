@@ -1,7 +1,6 @@
 /* retain replay FILE: a recorded screen again, on this terminal. Long pauses are shortened; q, Esc
  * or Ctrl-C ends it. Into a file or a pipe it goes at once. */
 #include <errno.h>
-#include <locale.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +11,9 @@
 #include <cjson/cJSON.h>
 
 #include "base/utf8_width.h"
-#include "cli/cli_session.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/report.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"
 
@@ -141,11 +140,10 @@ int cmd_replay(const struct options *o)
     if (!rc && !(r.f = fopen(r.path, "re")))
         rc = err_set(&e, ERR_FAIL, "cannot read %s: %s", r.path, strerror(errno));
     if (!rc) rc = read_header(&r, &e);
-    setlocale(LC_CTYPE, "");
     r.tty = isatty(STDOUT_FILENO);
     r.live = r.tty && isatty(STDIN_FILENO);
     if (!rc) rc = r.live ? play_live(&r, &e) : play(&r, &e);
     if (r.f) fclose(r.f);
     free(r.line);
-    return rc ? talk_fail(&e) : 0;
+    return rc ? report_error(&e) : 0;
 }

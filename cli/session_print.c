@@ -1,0 +1,99 @@
+#include "cli/session_print.h"
+
+#include <string.h>
+
+#include "base/utf8_width.h"
+#include "cli/num.h"
+#include "cli/ramp.h"
+#include "cli/report.h"
+#include "cli/sanitize.h"
+#include "runtime/session/conversations.h"
+
+void session_print_map(const struct session *s)
+{
+    struct session_stats st;
+    struct str line = {0};
+    bool ascii = !utf8_locale();
+    struct retention *r = retention_new(s);
+    session_stats(s, &st);
+    if (r) session_retention(s, r);
+    ramp_strip(r, &st, 50, ascii, &line);
+    str_puts(&line, "\n     ");
+    static const char *const shares[RAMP_CLASSES] = {"gone", ">0", "25+", "50+", "75+ %"};
+    for (int cls = RAMP_CLASSES - 1; cls > 0; cls--)
+        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), shares[cls]);
+    if (r)
+        str_printf(&line, "of all heads; 1 column = %lld tokens", (long long)(r->n_pos + 49) / 50);
+    report_aside("%s\n", str_get(&line));
+    retention_free(r);
+    str_release(&line);
+}
+
+struct tint {
+    const struct session *session;
+    int64_t n_heads;
+    bool ascii;
+};
+
+/* Share of the units of positions [from, end) that is left; -1 = none were run. */
+static int percent_kept(const struct tint *t, int64_t from, int64_t end)
+{
+    uint16_t kept[256];
+    int64_t sum = 0, n_pos = end - from;
+    for (int64_t at = from; at < end; at += 256) {
+        int n = end - at < 256 ? (int)(end - at) : 256;
+        session_kept(t->session, at, n, kept);
+        for (int i = 0; i < n; i++) sum += kept[i];
+    }
+    return n_pos > 0 ? (int)(100 * sum / (n_pos * t->n_heads)) : -1;
+}
+
+/* Which tokens a line has is taken from its share of the message's bytes. */
+static int print_tinted(void *ctx, const struct conversations_message *m)
+{
+    const struct tint *t = ctx;
+    struct str safe = {0};
+    static const char *const words[CHAT_ROLES] = {"sys", "you", "llm"};
+    for (size_t at = 0; at < m->n_text;) {
+        size_t n = strcspn(m->text + at, "\n"),
+               next = at + n + 1 < m->n_text ? at + n + 1 : m->n_text;
+        int64_t from = m->position + m->n_tokens * (int64_t)at / (int64_t)m->n_text;
+        int64_t end = m->position + m->n_tokens * (int64_t)next / (int64_t)m->n_text;
+        str_clear(&safe);
+        sanitize(m->text + at, n, t->ascii, true, &safe);
+        if (n > 0)
+            report_aside("%3d %%  %s  %s\n", percent_kept(t, from, end > from ? end : from + 1),
+                         at == 0 ? words[m->role] : "   ", str_get(&safe));
+        at = next;
+    }
+    str_release(&safe);
+    return 0;
+}
+
+int session_print_tint(struct conversations *l, const struct session *s, struct err *e)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, !utf8_locale()};
+    return conversations_messages(l, session_name(s), print_tinted, &tint, e);
+}
+
+void session_print_stats(const struct session *s)
+{
+    struct session_stats st;
+    char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX];
+    session_stats(s, &st);
+    report_aside("model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights, st.kv,
+                 st.policy, st.device);
+    report_aside("talk    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
+                 (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
+    report_aside("cache   kept %s of %s units (%s)  evicted %s since opened  %lld per head\n",
+                 num_exact(st.units_kept, a), num_exact(st.units_seen, b),
+                 num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
+                 (long long)st.budget);
+    report_aside("mem     weights %s  kv %s  scratch %s  process %s\n",
+                 num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
+                 num_bytes(st.scratch_bytes, c), num_bytes(st.process_bytes, d));
+    report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %.0f ms\n",
+                 num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b), st.first_token_ms);
+}

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""The last picture of a recorded screen as an SVG: cast_to_svg.py RECORDING OUT.svg
+"""The last frame of a recorded screen as an SVG: cast_to_svg.py RECORDING OUT.svg
 
-Reads what `retain chat --record` writes (asciicast version 2), of which it knows as much as retain
-uses: cursor positions, colours, clearing. Blocks become rectangles, so that they meet without gaps.
-"""
+Reads the output of `retain chat --record` (asciicast version 2) and supports the sequences that
+retain writes: cursor positions, colours, clearing. Blocks become rectangles without gaps."""
 import json
 import re
 import sys
@@ -87,7 +86,7 @@ class Screen:
 
 
 def halves(char, style):
-    """What fills the upper and the lower half of a cell: (colour or None, opacity)."""
+    """The fill of the upper and the lower half of a cell: (colour or None, opacity)."""
     fg, bg, _ = style
     if char in SHADES:
         return ((fg or LIGHT, SHADES[char]),) * 2

@@ -44,7 +44,7 @@ def spread_labels(labels):
 
 
 def draw(name, title, unit, series, ticks, say):
-    """series: policy -> [(x, accuracy)]; ticks: x values that are marked; say: how they are written."""
+    """series: policy -> [(x, accuracy)]; ticks: x values to mark; say: their labels."""
     low = min(log2(x) for points in series.values() for x, _ in points)
     high = max(log2(x) for points in series.values() for x, _ in points)
 

@@ -1,10 +1,9 @@
-"""Recall after long filler, with the whole cache and with a cache of fixed size: a reference of
-what the C runtime does, in PyTorch.
+"""Recall after long filler, with the whole cache and with a cache of fixed size: a reference
+implementation in PyTorch for the C runtime.
 
 Chunked prefill; every (layer, KV head) keeps its own best units; keys are kept before RoPE and a
-unit's position is its slot; nothing is evicted inside the turn that asks. The cache holds 4-bit
-keys and values (asymmetric, per token, groups of 32, scale and minimum in float16).
-"""
+unit's position is its slot; nothing is evicted during the turn that asks. The cache holds 4-bit
+keys and values (asymmetric, per token, groups of 32, scale and minimum in float16)."""
 import argparse
 import json
 import math
@@ -23,11 +22,11 @@ from model import rms, rope, rope_tables, swiglu
 from tokenizer import ASSISTANT, BOS, END, PAD, USER, Tokenizer
 from train import encode
 
-ANSWER_MAX = 512      # tokens of a turn that asks: nothing is evicted before it ends
+ANSWER_MAX = 512      # tokens of a turn that asks: nothing is evicted during it
 
 
 def round_kv(x, bits=4, group=32):
-    """x [..., head_dim] as a quantized cache gives it back."""
+    """x [..., head_dim] after quantization and dequantization."""
     g = x.float().reshape(*x.shape[:-1], -1, group)
     low = g.amin(-1, keepdim=True).half().float()
     scale = ((g.amax(-1, keepdim=True) - low) / (2 ** bits - 1)).half().float().clamp_min(1e-6)
@@ -36,8 +35,8 @@ def round_kv(x, bits=4, group=32):
 
 
 class Cache:
-    """Of one layer: keys before RoPE and values [rows, n_kv, n, head_dim], scores and positions of
-    the units [rows, n_kv, n]."""
+    """One layer's cache: keys before RoPE and values [rows, n_kv, n, head_dim], scores and positions
+    of the units [rows, n_kv, n]."""
     def __init__(self, rows, c, dtype):
         self.k = self.v = torch.zeros(rows, c.n_kv, 0, c.head_dim, dtype=dtype)
         self.score = torch.zeros(rows, c.n_kv, 0)
@@ -53,7 +52,7 @@ class Cache:
             setattr(self, name, torch.cat([getattr(self, name), new], 2))
 
     def keep(self, score, budget):
-        """The best `budget` units of every head, in the order they stood."""
+        """The best `budget` units of every head, in their original order."""
         slots = score.topk(budget, -1).indices.sort(-1).values
         wide = slots[..., None].expand(-1, -1, -1, self.k.shape[3])
         self.k, self.v = self.k.gather(2, wide), self.v.gather(2, wide)
@@ -74,7 +73,7 @@ class Runtime:
         self.caches, self.seen = None, 0
 
     def attend(self, q, k, v):
-        """q [rows, n_heads, n, d] against k, v [rows, n_kv, m, d], the newest n of them its own."""
+        """q [rows, n_heads, n, d] against k, v [rows, n_kv, m, d]; the newest n of them are q's own."""
         c, n, m, rows = self.m.c, q.shape[2], k.shape[2], q.shape[0]
         q = rope(q.float(), self.cos[m - n:m], self.sin[m - n:m]) * c.head_dim ** -.5
         k = rope(k.float(), self.cos[:m], self.sin[:m]).to(self.dtype)
@@ -96,7 +95,7 @@ class Runtime:
 
     @torch.no_grad()
     def run(self, ids, evict):
-        """One chunk [rows, n] through the model and into the cache -> logits."""
+        """Runs one chunk [rows, n] through the model and into the cache -> logits."""
         c, w, (rows, n) = self.m.c, self.weights, ids.shape
         x = F.embedding(ids, w[id(self.m.emb)]) * math.sqrt(c.d)
         position = torch.arange(self.seen, self.seen + n).expand(rows, c.n_kv, n)
@@ -135,10 +134,10 @@ class Runtime:
         return self
 
     def ask(self, rows, questions, tokenizer):
-        """rows[i]: the conversation question i belongs to -> (answer exact, value right) for each.
+        """rows[i]: the conversation of question i -> (answer exact, value right) for each.
 
         The expected answer is fed and compared with the most likely token at every step: as long as
-        all agree, this is what greedy decoding says."""
+        all agree, this equals greedy decoding."""
         asked = [question_ids(tokenizer, *pair) for pair in questions]
         width = max(len(a[0]) for a in asked)
         ids = torch.tensor([a[0] + [PAD] * (width - len(a[0])) for a in asked])

@@ -1,9 +1,8 @@
-"""Write the demo model and its retaining heads as GGUF files; numpy is all it takes.
+"""Write the demo model and its retaining heads as GGUF files; needs only numpy.
 
 The base file is an ordinary `llama` model that any GGUF runtime loads: matrices in Q4_0, norms in
-F32, attention rows in the interleaved RoPE order. The heads are a file of their own, tied to the
-base file by its BLAKE2b digest.
-"""
+F32, attention rows in the interleaved RoPE order. The heads are a separate file, tied to the base
+file by its BLAKE2b digest."""
 import argparse
 import hashlib
 import json
@@ -29,9 +28,8 @@ TEMPLATE = ("{{ bos_token }}{% for message in messages %}"
 def q4_0_encode(x):
     """x [n_out, n_in] float32 -> (scales f16, codes u8 [blocks, 32]); weight = scale * (code - 8).
 
-    ggml's encoder gives the largest value code 0. Of that scale and a few around it a block takes
-    the one with the smallest squared error, which costs nothing at run time.
-    """
+    ggml's encoder gives the largest value code 0. A block takes the scale with the smallest squared
+    error among that one and a few close to it, which costs nothing at run time."""
     blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
     largest = np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1) / -8
     best = np.full((len(blocks), 1), np.inf)
@@ -74,8 +72,7 @@ def float_bytes(x):
 
 
 def quantize(model):
-    """Replace every matrix by what its Q4_0 form decodes to: the model as the runtime computes
-    it."""
+    """Replace every matrix by its decoded Q4_0 form: the model as the runtime computes it."""
     with torch.no_grad():
         for p in model.parameters():
             if p.ndim == 2:
@@ -119,7 +116,7 @@ def write(path, metadata, tensors):
 
 # ------------------------------------------------------------------------------------------ files
 def byte_letters():
-    """GPT-2's printable stand-in for every byte: itself where printable, else from U+0100 on."""
+    """GPT-2's printable character for every byte: itself if printable, else from U+0100 on."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
@@ -231,7 +228,7 @@ def write_heads(path, heads, base_path):
 
 
 def golden(model, tokenizer, prompt):
-    """What a runtime must compute from these weights: float32, full attention, greedy."""
+    """The expected result of a runtime with these weights: float32, full attention, greedy."""
     ids = tokenizer.encode_chat(prompt)
     out, top = [], []
     for _ in range(32):

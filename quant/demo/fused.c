@@ -43,7 +43,7 @@ void swiglu_backward(const bf16 *gate, const bf16 *up, const bf16 *d_out, bf16 *
     }
 }
 
-/* inverse: [n], 1/rms of every row, kept for the way back */
+/* inverse: [n], 1/rms of every row, kept for the backward pass */
 void rms_forward(const bf16 *x, const bf16 *weight, bf16 *out, float *inverse, long n, long d,
                  float eps)
 {
@@ -76,8 +76,8 @@ void rms_backward(const bf16 *x, const bf16 *weight, const bf16 *d_out, const fl
     }
 }
 
-/* logits: [n, end], those of queries start, start + 1 … of m, again and again; in place. What
- * stands behind a query gets the weight 0. */
+/* logits: [n, end], the rows of queries start, start + 1 … of m, repeated; in place. Keys after a
+ * query get the weight 0. */
 void softmax_forward(bf16 *logits, long n, long m, long start, long end)
 {
 #pragma omp parallel for
@@ -96,7 +96,7 @@ void softmax_forward(bf16 *logits, long n, long m, long start, long end)
     }
 }
 
-/* d_p becomes the gradient of the logits; p: what softmax_forward made */
+/* d_p becomes the gradient of the logits; p: the output of softmax_forward */
 void softmax_backward(const bf16 *p, bf16 *d_p, long n, long m, long start, long end)
 {
 #pragma omp parallel for

@@ -27,7 +27,7 @@ def cap(s):
 
 
 def uncap(s):
-    """For the middle of a sentence; names and "I" keep their capital."""
+    """For the middle of a sentence; names and "I" keep their capital letter."""
     return s[0].lower() + s[1:] if s.startswith(('My ', 'People ', 'Call ')) else s
 
 
@@ -155,7 +155,7 @@ A_cloud/white""".split())
 
 # ---------------------------------------------------------------------------------------- values
 def pseudo(r):
-    """An invented word: nothing about it can be guessed, so that it must be remembered."""
+    """An invented word: it cannot be guessed, so it must be remembered."""
     word = ''.join(r.choice(ONSETS) + r.choice(VOWELS) for _ in range(r.choice((2, 2, 2, 3))))
     return word + r.choice('nrlstkmx') if r.random() < .5 else word
 
@@ -478,7 +478,7 @@ def family(noun):
 
 # ------------------------------------------------------------------------------------ composition
 class Conversation:
-    """Grows turn by turn. `facts` maps (owner, noun) to the value that holds now."""
+    """Grows turn by turn. `facts` maps (owner, noun) to the current value."""
 
     def __init__(self, r):
         self.r = r
@@ -567,7 +567,7 @@ class Conversation:
         self.add(text, self.acknowledgement(keys))
 
     def lead_in(self, text):
-        """Put "By the way, " or the like in front, with the case that follows from it."""
+        """Put "By the way, " or the like in front, and adapt the case of the next letter."""
         lead = self.r.choice(BEFORE_TELLING)
         return lead + (text if lead.endswith('? ') else uncap(text))
 
@@ -583,7 +583,7 @@ class Conversation:
         return r.choice(table).format(**self.words(key))
 
     def update(self):
-        """A told fact changes; what was told last holds."""
+        """A fact changes; the value told last is valid."""
         r = self.r
         keys = [k for k in self.facts
                 if not k[1].startswith('list:') and k[0] not in ('the', 'key')]
@@ -770,7 +770,7 @@ class Conversation:
         self.add(r.choice(says).format(**words), r.choice(replies).format(**words))
 
     def chatter(self):
-        """What the user says is about nothing in particular, or beyond this model."""
+        """Small talk, or a question beyond this model."""
         r = self.r
         if r.random() < .5:
             return self.add(self.sentence(), r.choice(CHATTER))
@@ -789,7 +789,7 @@ class Conversation:
         makers, weights = zip(*self.FILLERS)
         self.r.choices(makers, weights)[0](self)
 
-    # -- documents with something to find, lists of keys and values, copying
+    # -- documents with a hidden fact, lists of keys and values, copying
     def secret(self, n_documents=None):
         r = self.r
         n = r.randint(0, 3) if n_documents is None else n_documents
@@ -879,7 +879,7 @@ def grass(r, n_tokens, count):
 
 def memory(r, n_tokens, n_facts, count, kind='chat', scatter=True):
     """(turns, questions): n_facts facts within about n_tokens of filler, and (question, answer)
-    pairs about all that still holds. scatter: facts anywhere; else all of them at the start."""
+    pairs about all facts that are still valid. scatter: facts anywhere; else all at the start."""
     if kind == 'grass':
         return grass(r, n_tokens, count)
     c = Conversation(r)
@@ -908,7 +908,7 @@ def memory(r, n_tokens, n_facts, count, kind='chat', scatter=True):
     while need > 0:
         fill.append(grab(c.filler, r.random() < .35))
         need -= size(fill[-1])
-    # nothing in the last 5 %: a fact that is still among the newest units would not test anything
+    # none in the last 5 %: a fact that is still among the newest units would not test anything
     at = sorted(r.randrange(max(1, int(len(fill) * .95))) if scatter else 0 for _ in blocks)
     turns = []
     for i, filler in enumerate(fill):

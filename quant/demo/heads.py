@@ -3,9 +3,8 @@ answer` with the same rows in the same order, the same labels, schedule and vali
 
     heads.py --model retain-demo.gguf --data rows.jsonl [--steps 250 --batch 4 --rate .002] [--out heads.pt]
 
-The shipped heads are the C trainer's; this is what it is compared with, and what evaluate.py reads.
-The model is computed in bfloat16, the heads in float32.
-"""
+The shipped heads come from the C trainer; this file is its reference, and evaluate.py reads its output.
+The model is computed in bfloat16, the heads in float32."""
 import argparse
 import json
 import struct
@@ -24,7 +23,7 @@ SMOOTHING, CLIP, NOISE = .0025, .5, 1 / 1024
 
 class Heads(nn.Module):
     def __init__(self, c, seed, hidden=128):
-        """With the numbers that quant/heads/heads_net.c begins with."""
+        """Starts from the same numbers as quant/heads/heads_net.c."""
         super().__init__()
         n_in = (c.n_heads + 2 * c.n_kv) * c.head_dim
         self.first, self.second = nn.ParameterList(), nn.ParameterList()
@@ -135,7 +134,7 @@ def read_model(path):
 
 
 def read_tokenizer(keys):
-    """Merges are words of GPT-2's byte alphabet; ids are what Tokenizer wants."""
+    """Merges are words of GPT-2's byte alphabet; Tokenizer needs ids."""
     id_of = {piece: i for i, piece in enumerate(keys['tokenizer.ggml.tokens'])}
     tokenizer = Tokenizer([[id_of[x] for x in m.split(' ')] for m in keys['tokenizer.ggml.merges']])
     assert len(tokenizer) == len(id_of) and FIRST_BYTE == len(SPECIALS)
@@ -144,7 +143,7 @@ def read_tokenizer(keys):
 
 # --------------------------------------------------------------------------------------------- rows
 def random_at(seed, stream, index):
-    """runtime/token/sampler.c"""
+    """As in base/random.c."""
     mask = (1 << 64) - 1
 
     def mix(z):
@@ -171,7 +170,7 @@ def shuffled(rows, seed, stream):
 
 
 def encode(tokenizer, row):
-    """(ids, who asks, context) as quant/heads/heads_sample.c makes them; None when nothing fits."""
+    """(ids, asking tokens, context) as in quant/heads/heads_sample.c; None when nothing fits."""
     ids = [BOS]
     for i, text in enumerate(row['document']):
         ids += [ASSISTANT if i % 2 else USER] + tokenizer.encode(' ' + text) + [END]
@@ -203,7 +202,7 @@ def watch(model, weights, sample):
 
 
 def overlap(score, label):
-    """Of the best tenth, mean over KV heads."""
+    """Of the best tenth, averaged over KV heads."""
     n = -(-len(label) // 10)
     found = [len(set(a.topk(n).indices.tolist()) & set(b.topk(n).indices.tolist())) / n
              for a, b in zip(score.T, label.T)]

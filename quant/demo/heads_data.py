@@ -1,9 +1,8 @@
-"""Write what the demo model's retaining heads are trained on: JSON lines for `retain heads train`.
+"""Write the training rows of the demo model's retaining heads: JSON lines for `retain heads train`.
 
     heads_data.py [--rows 4000] [--seed 5] > rows.jsonl
 
-A row is a conversation with facts in filler, then questions about all of them with their answers.
-"""
+A row is a conversation with facts in filler, then questions about all of them with their answers."""
 import argparse
 import json
 import random
@@ -12,7 +11,7 @@ import generate
 
 
 def count(text):
-    """Tokens of the demo model, roughly: the tokenizer is not needed for this."""
+    """Tokens of the demo model, roughly; this avoids needing the tokenizer."""
     return len(text) // 4 + 1
 
 
@@ -33,7 +32,7 @@ def row(r):
 
 
 def merge(turns):
-    """Roles must take turns."""
+    """Merges turns so that roles alternate."""
     out = []
     for role, text in turns:
         if out and out[-1][0] == role:

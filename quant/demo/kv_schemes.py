@@ -1,4 +1,4 @@
-"""What 4-bit keys and values cost attention, scheme by scheme, on the demo model's own keys: quant/eval/notes/units.md.
+"""The error that 4-bit keys and values cause in attention, by scheme, on the demo model's own keys: quant/eval/notes/units.md.
 
     kv_schemes.py --model retain-demo.gguf --data rows.jsonl [--rows 8]
 
@@ -16,7 +16,7 @@ import model as llama
 
 
 def rounded(x, bits, dim, symmetric=False):
-    """x in steps of its own between minimum and maximum over dim (largest size, if symmetric)."""
+    """x in steps between its minimum and maximum over dim (largest magnitude, if symmetric)."""
     top = 2 ** bits - 1
     if symmetric:
         size = x.abs().amax(dim, True) / (top // 2)
@@ -31,7 +31,7 @@ def per_token(x, bits, width, symmetric=False):
 
 
 def per_channel(x, bits, n=32):
-    """KIVI: each number over n tokens."""
+    """KIVI: each number has its own scale over n tokens."""
     whole = x.shape[-2] // n * n
     blocks = rounded(x[..., :whole, :].unflatten(-2, (-1, n)), bits, -2).flatten(-3, -2)
     return torch.cat([blocks, x[..., whole:, :]], -2)

@@ -31,7 +31,7 @@ class Config:
 
 # ------------------------------------------------------------------------------- fused operations
 def build_fused():
-    """Compile fused.c for this machine; PyTorch's own operations do where there is no compiler."""
+    """Compile fused.c for this machine; without a compiler, PyTorch's own operations are used."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'fused.c')
     target = os.path.join(tempfile.gettempdir(), f'retain-demo-fused-{os.getuid()}.so')
     if not os.path.exists(target) or os.path.getmtime(target) < os.path.getmtime(source):
@@ -91,7 +91,7 @@ class FusedRMS(torch.autograd.Function):
 
 class FusedAttention(torch.autograd.Function):
     """Causal attention of q [heads, group, n, head_dim] to k, v [heads, n, head_dim], QUERIES queries
-    at a time: none looks at keys that stand behind its block."""
+    at a time: no block reads keys after its last query."""
     QUERIES = 256
 
     @staticmethod
@@ -126,8 +126,8 @@ class FusedAttention(torch.autograd.Function):
 
 
 class WeightedCrossEntropy(torch.autograd.Function):
-    """Of logits hidden · embᵀ: (weighted mean, loss of every token). Their gradient is
-    made on the way forward, in place, so that the largest matrix exists once."""
+    """For logits hidden · embᵀ: (weighted mean, loss of every token). Their gradient is
+    computed in the forward pass, in place, so that the largest matrix exists once."""
     @staticmethod
     def forward(ctx, hidden, emb, target, weight):
         z = (hidden @ emb.t()).float()
@@ -159,7 +159,7 @@ def swiglu(gate, up):
 
 
 def attend(q, k, v):
-    """As FusedAttention, and the logits [heads, group, n, n]."""
+    """Same result as FusedAttention, and the logits [heads, group, n, n]."""
     heads, group, n, d = q.shape
     logits = torch.bmm(q.reshape(heads, -1, d), k.transpose(1, 2)).view(heads, group, n, n)
     mask = torch.full((n, n), float('-inf'), dtype=q.dtype).triu_(1)
@@ -207,8 +207,8 @@ class Llama(nn.Module):
         self.norm = nn.Parameter(torch.ones(config.d))
 
     def hidden(self, ids, cast=lambda p: p, watch=None):
-        """ids [rows, n] -> normed hidden states [rows, n, d]. cast turns master weights into those
-        to compute with; watch, a list, gets (q, k, v before RoPE, attention logits) of every
+        """ids [rows, n] -> normed hidden states [rows, n, d]. cast converts master weights to the
+        type to compute with; watch, a list, gets (q, k, v before RoPE, attention logits) of every
         layer."""
         c, (rows, n) = self.c, ids.shape
         group = c.n_heads // c.n_kv

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Make the demo model from nothing: tokenizer, training, retaining heads, evaluation, GGUF files.
+# Make the demo model from scratch: tokenizer, training, retaining heads, evaluation, GGUF files.
 #
 #   quant/demo/recipe.sh [OUTDIR]        default build/demo
 #
-# MINUTES (90) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy, regex;
+# MINUTES (90) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy,
+# regex;
 # RETAIN (build/retain) trains the heads.
-# Run again with the same OUTDIR it goes on where it stopped.
+# A second run with the same OUTDIR continues where the first stopped.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,8 +15,8 @@ python=${PYTHON:-python3}
 retain=${RETAIN:-$here/../../build/retain}
 mkdir -p "$out"
 
-# One arena that is never given back: page faults otherwise cost a quarter of the training. Passive
-# waiting: a spinning thread starves the one it waits for where the machine has other work.
+# One arena that is never returned: page faults otherwise cost a quarter of the training. Passive
+# waiting: a spinning thread starves the one it waits for if the machine has other work.
 export MALLOC_MMAP_THRESHOLD_=8589934592 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456
 export OMP_NUM_THREADS="${THREADS:-2}" OMP_WAIT_POLICY=passive
 
@@ -30,7 +31,7 @@ step() {
 with="--model $out/model.pt --tokenizer $out/tokenizer.json"
 step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-90}"
 step export $with --out "$out"
-# retaining heads: the program's own trainer, on the model as it will run; goes on where it stopped
+# retaining heads: the program's own trainer, on the quantized model; continues where it stopped
 model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
 echo "== heads"

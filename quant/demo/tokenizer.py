@@ -1,9 +1,8 @@
 """Byte-level BPE as GPT-2's, with 2048 tokens: 8 specials, 256 bytes, merges.
 
-Two digits never merge, a space and a digit may: " 48213" is " 4", "8", "2", "1", "3". Copying a
-number is then copying a few well-known tokens, and the first digit is not hidden behind a lone
-space.
-"""
+Two digits never merge, a space and a digit may: " 48213" is " 4", "8", "2", "1", "3". To copy a
+number, the model then copies a few well-known tokens, and the first digit is not hidden behind a
+separate space."""
 import collections
 import json
 import random
@@ -91,7 +90,7 @@ def has_two_digits(piece):
 
 
 def train(texts):
-    """The usual greedy BPE: again and again merge the most frequent pair."""
+    """The usual greedy BPE: repeatedly merge the most frequent pair."""
     counts = collections.Counter(w for t in texts for w in WORDS.findall(t))
     words = [[FIRST_BYTE + b for b in w.encode()] for w in counts]
     times = list(counts.values())

@@ -1,9 +1,8 @@
 """Train the demo model: one run, longer and longer rows, learning rate decaying over the last half.
 
 The schedule runs on progress = the larger of (steps done / all steps) and (minutes / --minutes), so
-that a machine with less time to spare still gets through every phase. A checkpoint holds all that
-is needed to go on; a run that finds one goes on from there.
-"""
+that a machine with less time to spare still completes every phase. A checkpoint holds the complete
+state; a run that finds one continues from it."""
 import argparse
 import os
 import random
@@ -20,15 +19,15 @@ from tokenizer import BOS, END, FIRST_BYTE, PAD, ROLES, Tokenizer
 LONG = (1024, 4), (2048, 2), (Config.context, 1), (Config.context, 1)
 PHASES = ((((256, 16),), 1600), (((512, 8),), 1200), (((1024, 4),), 4500), (LONG, 800))
 #        ((row length, rows), … to choose from, steps)
-MEMORY_FROM = .35      # progress at which rows that are all about memory come in
+MEMORY_FROM = .35      # progress at which rows only about memory are added
 WARM_UP, DECAY = 80, .5      # steps; last share of the run
 ADAM_LR, MUON_LR, MUON_DECAY = 2e-3, .02, .05
 
 
 # ------------------------------------------------------------------------------------------- rows
 def encode(tokenizer, turns, value=2., user=.1):
-    """(ids, weights): weights[i] is how much predicting ids[i] counts. Other assistant tokens count
-    1."""
+    """(ids, weights): weights[i] is the weight of predicting ids[i]. Other assistant tokens have
+    weight 1."""
     ids, weights = [BOS], [0.]
     for role, text in turns:
         ids.append(ROLES[role])
@@ -50,7 +49,7 @@ def encode(tokenizer, turns, value=2., user=.1):
 
 
 def copy_row(r, n, vocab):
-    """Random tokens, repeated: the shortest way to teach looking back."""
+    """Random tokens, repeated: the fastest way to teach looking back."""
     ids, weights = [BOS], [0.]
     while len(ids) < n:
         part = [r.randrange(FIRST_BYTE + 10, vocab) for _ in range(r.randint(8, min(64, n // 3)))]
@@ -61,8 +60,8 @@ def copy_row(r, n, vocab):
 
 
 def memory_turns(tokenizer, r, n):
-    """Facts scattered in filler, all the questions at the end. In short rows they are asked again and
-    again; in long ones that would teach to look at the answer before."""
+    """Facts scattered in filler, all the questions at the end. In short rows the questions are
+    repeated; in long ones that would teach to look at the answer before."""
     long = n > 1024
     kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .1, .1))[0]
     n_facts = {'chat': r.randint(2, 24 if long else 12), 'passkey': 2,
@@ -119,7 +118,7 @@ def batch(tokenizer, r, rows, n, progress):
 # -------------------------------------------------------------------------------------- optimizer
 class Muon:
     """Momentum, then the nearest orthogonal matrix by five Newton-Schulz steps (Jordan 2024).
-    Matrices of one shape are done together. At 1.2M tokens: loss on values 2.62, with AdamW
+    Matrices of one shape are processed together. At 1.2M tokens: loss on values 2.62, with AdamW
     3.18."""
     def __init__(self, params, momentum=.95):
         self.momentum = momentum
@@ -150,12 +149,12 @@ class Muon:
 
 
 def learning_rate(step, progress):
-    """The share of the full rate."""
+    """The share of the full learning rate."""
     return min((step + 1) / WARM_UP, 1, max(.02, (1 - progress) / DECAY))
 
 
 class Run:
-    """Everything a checkpoint holds."""
+    """The complete state of a checkpoint."""
     def __init__(self, tokenizer, seed):
         torch.manual_seed(seed)
         self.model = Llama(Config(vocab=len(tokenizer)))
@@ -184,7 +183,7 @@ class Run:
         self.step, self.seconds = saved['step'], saved['seconds']
 
     def learn(self, ids, target, weight, rate):
-        """One step; returns the losses of the tokens that count, and their weights."""
+        """One step; returns the losses of the tokens with a weight, and their weights."""
         hidden = self.model.hidden(ids, torch.Tensor.bfloat16)
         count = weight > 0
         loss, each = WeightedCrossEntropy.apply(hidden[count], self.model.emb.bfloat16(),

@@ -1,14 +1,14 @@
 #include "tui/term/colors.h"
 
 struct row {
-    int style;         /* with and without colour */
+    int style;         /* style with and without colour */
     int dark, light;   /* 256 colours */
     int basic;         /* 16 colours */
-    bool dim_if_plain; /* without colour */
+    bool dim_if_plain; /* dimmed without colour */
 };
 
-/* The ramp's luminance rises evenly on dark and falls evenly on light, also for people who confuse
- * red and green. */
+/* The ramp's luminance rises evenly on dark and falls evenly on light backgrounds, also for users
+ * who confuse red and green. */
 static const struct row rows[ATTR_HALF0] = {
     [ATTR_TEXT] = {0, -1, -1, -1, false},
     [ATTR_DIM] = {0, 245, 242, -1, true},
@@ -52,7 +52,7 @@ struct cell_style cell_style_of(int attr, int colors, bool light)
         return (struct cell_style){style, color_of(attr, colors, light), -1};
     }
     int up = (attr - ATTR_HALF0) / 6 - 1, down = (attr - ATTR_HALF0) % 6 - 1;
-    if (up < 0)
-        return (struct cell_style){0, class_color(down, colors, light), -1}; /* lower half alone */
+    if (up < 0) /* only the lower half */
+        return (struct cell_style){0, class_color(down, colors, light), -1};
     return (struct cell_style){0, class_color(up, colors, light), class_color(down, colors, light)};
 }

@@ -1,5 +1,5 @@
-/* look: how an attribute of the grid looks, in numbers of a 256-colour palette. Colours are for
- * comfort: what an attribute says is always said by a glyph or a word too. */
+/* colors: the look of each grid attribute, as numbers of a 256-colour palette. Colour is never the
+ * only sign: a glyph or a word carries the same information. */
 #ifndef RETAIN_TUI_TERM_COLORS_H
 #define RETAIN_TUI_TERM_COLORS_H
 
@@ -11,7 +11,7 @@ enum { STYLE_BOLD = 1, STYLE_REVERSE = 2, STYLE_DIM = 4, STYLE_UNDERLINE = 8 };
 
 struct cell_style {
     int style;             /* COLOR_* */
-    int color, background; /* -1 = the terminal's own */
+    int color, background; /* -1 = the terminal's default */
 };
 
 /* colors: 0, 16 or 256; light: the terminal's background. */

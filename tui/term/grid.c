@@ -60,7 +60,7 @@ static struct cell *cell_at(struct pane p, int x, int y)
     return &p.g->cells[(p.y + y) * p.g->w + p.x + x];
 }
 
-/* A cell is about to be overwritten: if it is half of a wide character, blank the other half. */
+/* Call before a cell is overwritten: if it is half of a wide character, blanks the other half. */
 static void clear_halves(struct pane p, int x, int y)
 {
     struct cell *c = cell_at(p, x, y);

@@ -1,8 +1,9 @@
-/* grid: the screen as data. Views draw into it, tests compare it, and screen.c alone turns it into
+/* grid: the screen as data. Views draw into it, tests compare it, and only screen.c turns it into
  * ncurses calls; so no view needs a terminal.
  *
  * A cell holds one column: a character with its combining marks, or nothing when it is the right
- * half of a wide one. No cell ever holds half a wide character: what is cut becomes a blank. */
+ * half of a wide one. No cell ever holds half a wide character: a character that would be cut
+ * becomes a blank. */
 #ifndef RETAIN_TUI_TERM_GRID_H
 #define RETAIN_TUI_TERM_GRID_H
 
@@ -13,10 +14,10 @@
 
 #include "base/str.h"
 
-/* What a cell means; screen.c decides how that looks on this terminal. */
+/* The meaning of a cell; screen.c chooses its look on this terminal. */
 enum attr {
     ATTR_TEXT,
-    ATTR_DIM, /* labels, rules, what is secondary */
+    ATTR_DIM, /* labels, rules, secondary text */
     ATTR_BOLD,
     ATTR_TITLE, /* the line at the top */
     ATTR_YOU,   /* role words */
@@ -35,9 +36,9 @@ enum attr {
     ATTR_WEIGHTS, /* parts of the memory bar */
     ATTR_CACHE,
     ATTR_SCRATCH,
-    ATTR_GONE,  /* text of which no unit is left */
-    ATTR_THIN,  /* few are */
-    ATTR_HALF0, /* two cells above each other, see attr_half */
+    ATTR_GONE,  /* text that has no unit left */
+    ATTR_THIN,  /* text that has few units left */
+    ATTR_HALF0, /* two cells stacked in one, see attr_half */
     ATTR_HALF_LAST = ATTR_HALF0 + 35,
     ATTRS
 };
@@ -58,18 +59,18 @@ struct cell {
 
 struct grid {
     int w, h;
-    bool ascii;             /* nothing beyond ASCII is drawn */
+    bool ascii;             /* draws only ASCII characters */
     struct cell *cells;     /* [h][w] */
     int cursor_x, cursor_y; /* -1: hidden */
 };
 
-/* w x h (at least 1 x 1), showing what it did if it was as large. */
+/* Resizes to w x h (at least 1 x 1); keeps the contents if the size is unchanged. */
 void grid_fit(struct grid *g, int w, int h, bool ascii);
-/* Blank, w x h (at least 1 x 1). Keeps its memory when it is large enough. */
+/* Clears, and resizes to w x h (at least 1 x 1). Reuses its memory when it is large enough. */
 void grid_init(struct grid *g, int w, int h, bool ascii);
 void grid_release(struct grid *g);
 
-/* A rectangle of a grid: coordinates inside are its own, and nothing is drawn outside. */
+/* A rectangle of a grid: coordinates are relative to it, and drawing is clipped to it. */
 struct pane {
     struct grid *g;
     int x, y, w, h;
@@ -79,7 +80,7 @@ struct pane grid_pane(struct grid *g);
 struct pane pane_sub(struct pane p, int x, int y, int w, int h); /* clipped to p */
 
 /* Draws clean UTF-8 (see sanitize.h) from column x; tabs stop every 4 columns counted from x.
- * Returns the column after it, also when that was cut. */
+ * Returns the column after the text, even when it was clipped. */
 int pane_put(struct pane p, int x, int y, enum attr attr, const char *text, size_t n);
 int pane_puts(struct pane p, int x, int y, enum attr attr, const char *text);
 int pane_printf(struct pane p, int x, int y, enum attr attr, const char *fmt, ...)
@@ -90,7 +91,7 @@ void pane_attr(struct pane p, int x, int y, int w, enum attr attr); /* keeps the
 void pane_cursor(struct pane p, int x, int y);
 void pane_clear(struct pane p);
 
-/* The grid as lines of text, trailing blanks kept, then its attribute runs, then the cursor. */
+/* The grid as lines of text, with trailing blanks, then its attribute runs, then the cursor. */
 void grid_dump(const struct grid *g, struct str *out);
 
 #endif

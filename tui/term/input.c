@@ -6,7 +6,7 @@
 #include "base/utf8_width.h"
 
 #define PASTE_END   "\033[201~"
-#define WHEEL_LEAST 3 /* equal arrows at once: fingers and a slow line send two at most */
+#define WHEEL_LEAST 3 /* equal arrows at once: fingers and a slow line send at most two */
 
 void input_release(struct input *in)
 {
@@ -87,7 +87,7 @@ static uint32_t coded_key(int code, int modifier)
     return (uint32_t)code | flags;
 }
 
-/* ESC [ parameters final: the key, or 0 for what we do not know. */
+/* ESC [ parameters final: the key, or 0 if unknown. */
 static uint32_t csi_key(const char *parameters, size_t n, char final)
 {
     int values[3] = {0, 0, 0};
@@ -105,7 +105,7 @@ static uint32_t csi_key(const char *parameters, size_t n, char final)
     return key ? key | flags_of(values[1]) : 0;
 }
 
-/* s = ESC [ …: bytes used, 0 when unfinished. Sets the event when it is one. */
+/* s = ESC [ …: bytes used, 0 when unfinished. Sets the event when the sequence is one. */
 static size_t take_csi(struct input *in, const char *s, size_t n, struct key_event *ev)
 {
     size_t at = 2;
@@ -117,7 +117,7 @@ static size_t take_csi(struct input *in, const char *s, size_t n, struct key_eve
     while (at < n && s[at] >= 0x20 && s[at] <= 0x3F) at++;
     if (at == n) return n > 64 ? n : 0;
     size_t n_parameters = at - 2;
-    if (s[at] < 0x40 || s[at] == 0x7F) return at; /* broken off by something else */
+    if (s[at] < 0x40 || s[at] == 0x7F) return at; /* interrupted by another byte */
     if (n_parameters == 3 && memcmp(s + 2, "200", 3) == 0 && s[at] == '~') {
         in->in_paste = true;
         str_clear(&in->paste);
@@ -131,7 +131,7 @@ static size_t take_csi(struct input *in, const char *s, size_t n, struct key_eve
     return at + 1;
 }
 
-/* s = ESC ] …, ESC P …, ESC _ …: up to BEL or ESC \. Only the background colour is of use. */
+/* s = ESC ] …, ESC P …, ESC _ …: up to BEL or ESC \. Only the background colour is used. */
 static size_t take_string(struct input *in, const char *s, size_t n, struct key_event *ev)
 {
     size_t at = 2;
@@ -203,7 +203,7 @@ static size_t take_escape(struct input *in, const char *s, size_t n, bool late,
         ev->key = (uint32_t)(unsigned char)s[1] | K_ALT;
         return 2;
     }
-    return n; /* a sequence that never ended */
+    return n; /* a sequence without an end */
 }
 
 /* ---- paste ---------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static bool take_paste(struct input *in, struct key_event *ev)
     size_t n = in->bytes.n - in->at, n_end = strlen(PASTE_END);
     const char *end = n ? memmem(s, n, PASTE_END, n_end) : NULL;
     size_t take = end ? (size_t)(end - s) : n;
-    /* the marker may be cut: keep what could be its beginning */
+    /* the marker may be split: keep a possible beginning */
     for (size_t k = n_end - 1; !end && k > 0; k--)
         if (k <= n && memcmp(s + n - k, PASTE_END, k) == 0) {
             take = n - k;
@@ -234,7 +234,7 @@ void input_end_paste(struct input *in)
     if (in->in_paste) input_feed(in, PASTE_END, strlen(PASTE_END));
 }
 
-/* Sees whether an arrow, whose sequence of `length` bytes s begins with, is of a wheel. */
+/* Detects whether an arrow, whose sequence of `length` bytes s begins with, comes from a wheel. */
 static void find_wheel(struct input *in, const char *s, size_t n, size_t length,
                        struct key_event *ev)
 {

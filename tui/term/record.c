@@ -16,11 +16,11 @@
 struct record {
     const char *path;
     FILE *f;
-    int failed;       /* errno of the first write that did; nothing is written after it */
-    int64_t start_ns; /* of the first frame; 0 = none yet */
+    int failed;       /* errno of the first failed write; nothing is written after it */
+    int64_t start_ns; /* time of the first frame; 0 = none yet */
     struct grid shown;
     struct str bytes;
-    int attr; /* that the bytes so far end with */
+    int attr; /* the attribute at the end of the bytes so far */
     struct utf8_join typed;
 };
 
@@ -80,7 +80,7 @@ static void put_event(struct record *r, char kind, const char *text, size_t n)
     put_string(r->f, text, n);
     fputs("]\n", r->f);
     errno = 0;
-    /* the last frame before a crash is the one that counts */
+    /* after a crash the last frame matters most */
     if (fflush(r->f) || ferror(r->f)) r->failed = errno ? errno : EIO;
 }
 
@@ -122,7 +122,7 @@ static void put_cell(struct record *r, const struct cell *c)
 static void put_row(struct record *r, const struct grid *g, int y)
 {
     const struct cell *now = &g->cells[y * g->w], *before = &r->shown.cells[y * g->w];
-    int at = -1; /* where the terminal's cursor stands */
+    int at = -1; /* the terminal's cursor position */
     for (int x = 0; x < g->w; x++) {
         if (now[x].width == 0 || memcmp(&now[x], &before[x], sizeof now[x]) == 0) continue;
         if (x != at) str_printf(&r->bytes, "\033[%d;%dH", y + 1, x + 1);
@@ -164,7 +164,7 @@ void record_input(struct record *r, const char *bytes, size_t n)
 {
     char out[512];
     if (!r || !r->start_ns) return;
-    /* A character may come in parts; a line of half of one would be no JSON. */
+    /* A character may arrive in parts; a line with half of one would be invalid JSON. */
     for (size_t part; n > 0; bytes += part, n -= part) {
         part = n < 128 ? n : 128;
         size_t m = utf8_join(&r->typed, bytes, part, false, out);
@@ -174,8 +174,8 @@ void record_input(struct record *r, const char *bytes, size_t n)
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
-/* Bytes of the sequence that s begins with, ESC [ numbers and m, H or J, or the cursor's; 0 = it is
- * another one. */
+/* Bytes of the sequence at the beginning of s: ESC [ numbers and m, H or J, or the cursor's; 0 =
+ * any other sequence. */
 static size_t known_sequence(const char *s)
 {
     if (strncmp(s, "\033[?25h", 6) == 0 || strncmp(s, "\033[?25l", 6) == 0) return 6;

@@ -18,11 +18,14 @@
 #include "tui/term/term.h"
 
 enum {
-    FRAMES_AHEAD = 3,  /* of the terminal's answers, when a key is echoed; others wait for each */
-    SILENT_MS = 1000,  /* a terminal that has not answered by then does not know the question */
-    ANSWER_MS = 10000, /* one that did is only slow, but answers get lost, too */
+    /* unanswered frames when a key is echoed; other frames wait for each answer */
+    FRAMES_AHEAD = 3,
+    /* a terminal that has not answered after this time does not support the question */
+    SILENT_MS = 1000,
+    ANSWER_MS = 10000, /* one that answered before is only slow, but answers can be lost */
     FAREWELL_MS = 500,
-    AT_ONCE = 200, /* cells: so few are sent by one write, which is seen whole without marks */
+    /* cells: a frame with fewer is sent in one write, which is shown at once without marks */
+    AT_ONCE = 200,
 };
 
 /* ---- looks ---------------------------------------------------------------------------------- */
@@ -37,7 +40,7 @@ static void init_looks(struct screen *s)
     s->repaint = true;
 }
 
-/* What the person said goes before what the terminal says. */
+/* Settings made by the user take precedence over the terminal's answers. */
 static void init_colors(struct screen *s, const struct options *o)
 {
     const char *no = getenv("NO_COLOR"), *background = getenv("COLORFGBG");
@@ -88,7 +91,7 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     memset(s, 0, sizeof *s);
     int rc = term_open(e);
     if (rc) return rc;
-    unsetenv("LINES"); /* set, they would hide every resize */
+    unsetenv("LINES"); /* if set, they would hide every resize */
     unsetenv("COLUMNS");
     FILE *out = fdopen(dup(term_out()), "w"), *in = fdopen(dup(term_in()), "r");
     s->curses = out && in ? newterm(NULL, out, in) : NULL;
@@ -102,7 +105,7 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     nonl();
     noecho();
     intrflush(stdscr, FALSE);
-    typeahead(-1); /* a waiting key must not stop a frame in its middle */
+    typeahead(-1); /* a waiting key must not interrupt a frame */
     init_colors(s, o);
     add_terminfo_keys(&s->input);
     term_modes(true);
@@ -112,7 +115,7 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     return 0;
 }
 
-/* Answers that are under way must not become the shell's input. */
+/* Pending answers must not become the shell's input. */
 static void await_answers(struct screen *s)
 {
     struct pollfd fd = {.fd = term_in(), .events = POLLIN};
@@ -223,13 +226,13 @@ static bool given_up(const struct screen *s, int64_t now_ms)
 
 bool screen_ready(const struct screen *s, int64_t now_ms, bool key)
 {
-    int waiting = 0; /* bytes: a serial line tells, a pseudo-terminal says 0 */
+    int waiting = 0; /* bytes: set by serial lines; a pseudo-terminal reports 0 */
     if (ioctl(term_out(), TIOCOUTQ, &waiting) == 0 && waiting > (key ? 1024 : 256)) return false;
     if (s->unanswered < (key ? FRAMES_AHEAD : 1)) return true;
     return given_up(s, now_ms);
 }
 
-/* And the terminal says when it has come as far as this. */
+/* Asks the terminal to answer when it has drawn everything up to here. */
 static void end_frame(struct screen *s, bool sync)
 {
     char bytes[16] = "";
@@ -253,7 +256,7 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
 {
     cchar_t out;
     int pair = s->colors ? c->attr + 1 : 0;
-    if (c->width == 0) return; /* drawn with its left half */
+    if (c->width == 0) return; /* drawn together with its left half */
     struct cell_style look = cell_style_of(c->attr, s->colors, s->light);
     attr_t attrs = (look.style & STYLE_BOLD ? A_BOLD : 0) | (look.style & STYLE_DIM ? A_DIM : 0) |
                    (look.style & STYLE_REVERSE ? A_REVERSE : 0) |
@@ -262,8 +265,8 @@ static void paint_cell(const struct screen *s, int x, int y, const struct cell *
     mvadd_wch(y, x, &out);
 }
 
-/* Changed cells of one row, and how many they are; a wide character is always written with both
- * halves. */
+/* Writes the changed cells of one row and returns their number; a wide character is always written
+ * with both halves. */
 static int paint_row(const struct screen *s, const struct grid *g, int y)
 {
     struct cell *before = &s->shown.cells[y * g->w];

@@ -1,5 +1,5 @@
-/* screen: a grid to a terminal, through ncurses, and the terminal's bytes to keys. All that knows
- * ncurses is in screen.c. */
+/* screen: a grid to a terminal, through ncurses, and the terminal's bytes to keys. Only screen.c
+ * uses ncurses. */
 #ifndef RETAIN_TUI_TERM_SCREEN_H
 #define RETAIN_TUI_TERM_SCREEN_H
 
@@ -13,17 +13,17 @@ struct options;
 struct record;
 
 struct screen {
-    struct record *record; /* the caller's to set and to close; NULL = nobody asked for one */
+    struct record *record; /* the caller sets and closes it; NULL = no recording */
     void *curses;          /* SCREEN * */
-    struct grid shown;     /* what the terminal holds */
-    bool repaint;          /* it may hold something else: write every cell */
-    bool clear;            /* begin with an empty terminal: only when asked for */
+    struct grid shown;     /* the terminal's present contents */
+    bool repaint;          /* its contents are unknown: write every cell */
+    bool clear;            /* clear the terminal first: only on request */
     bool sync;             /* the terminal knows mode 2026 */
-    bool light, told;      /* light background; the person said so */
-    bool polite;           /* the terminal may be asked whether it has come this far */
-    bool answers;          /* and has answered */
+    bool light, told;      /* light background; set by the user */
+    bool polite;           /* the terminal may be asked whether it has drawn everything */
+    bool answers;          /* it has answered such a question */
     int unanswered;        /* questions */
-    int64_t asked_ms;      /* the last of them */
+    int64_t asked_ms;      /* time of the last question */
     int colors;            /* 0, 16 or 256 */
     struct input input;
     int w, h;
@@ -32,17 +32,18 @@ struct screen {
 int screen_open(struct screen *s, const struct options *o, struct err *e);
 void screen_close(struct screen *s);
 void screen_paint(struct screen *s, const struct grid *g);
-void screen_fit(struct screen *s); /* asks the terminal for its size */
+void screen_fit(struct screen *s); /* queries the terminal's size */
 void screen_suspend(struct screen *s);
-void screen_leave(struct screen *s); /* another program has the terminal until screen_return */
+void screen_leave(struct screen *s); /* gives the terminal to another program until screen_return */
 void screen_return(struct screen *s);
-int screen_read(struct screen *s); /* feeds what was typed to s->input; < 0: the terminal is gone */
+int screen_read(struct screen *s); /* feeds typed bytes to s->input; < 0: the terminal was closed */
 
-/* May a frame be written? Over a slow link the terminal is behind; frames then wait until it has
- * drawn the one before, and show how things are by that time. key: an echo, which waits less. */
+/* Whether a frame may be written. Over a slow link the terminal lags behind; frames then wait until
+ * it has drawn the previous one, and show the state at that time. key: an echo, which waits
+ * less. */
 bool screen_ready(const struct screen *s, int64_t now_ms, bool key);
 
-/* Replies of the terminal change the screen; true when the event was one. */
+/* Processes the terminal's replies; true when the event was one. */
 bool screen_reply(struct screen *s, const struct key_event *ev);
 
 #endif

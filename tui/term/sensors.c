@@ -20,15 +20,15 @@ enum { EVERY_MS = 500, STALE_MS = 3000 };
 
 enum { CPU, GPU, N_THREADS };
 
-struct sensors { /* freed by whoever leaves last: a thread that hangs keeps it */
+struct sensors { /* freed by the last user: a hanging thread keeps it */
     atomic_int users;
     atomic_bool quit;
     char root[256], nvml[256];
     int fd;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the following members */
     pthread_cond_t wake;
     struct sensor_reading reading;
-    int64_t at_ms[N_THREADS]; /* of the last sample; 0 = none */
+    int64_t at_ms[N_THREADS]; /* time of the last sample; 0 = none */
 };
 
 struct sensor_reading sensor_nothing(void)
@@ -46,7 +46,7 @@ static void leave(struct sensors *s)
     free(s);
 }
 
-/* Waits half a second; false when it is time to go. */
+/* Waits half a second; false when the thread must end. */
 static bool next_sample(struct sensors *s)
 {
     struct timespec until;
@@ -62,7 +62,7 @@ static bool next_sample(struct sensors *s)
     return !atomic_load(&s->quit);
 }
 
-/* As they are shown: a new last digit that nobody sees wakes nobody. */
+/* Compares the displayed values, so that an invisible change wakes no thread. */
 static bool differs(double a, double b)
 {
     return isnan(a) != isnan(b) || (!isnan(a) && lround(a) != lround(b));
@@ -91,7 +91,7 @@ static void publish(struct sensors *s, int thread, const struct sensor_part *par
     pthread_mutex_unlock(&s->lock);
     if (!changed) return;
     ssize_t n = write(s->fd, &one, sizeof one);
-    (void)n; /* full: it is readable anyway */
+    (void)n; /* a full eventfd is readable anyway */
 }
 
 static void *run_cpu(void *ctx)
@@ -152,7 +152,7 @@ struct sensors *sensors_open(const char *root, const char *nvml)
     pthread_cond_init(&s->wake, NULL);
     s->reading = sensor_nothing();
     atomic_init(&s->users, 1);
-    sigfillset(&all); /* signals are the screen's */
+    sigfillset(&all); /* the screen handles signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     start(s, run_cpu);
     start(s, run_gpu);

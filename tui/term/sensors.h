@@ -1,11 +1,9 @@
-/* sensors: what the machine says of itself, sampled twice a second by threads of their own: one for
- * the processor, one for the GPU. What is not there, needs root, or hangs is NAN and shown as n/a,
- * never as 0.
+/* sensors: the machine's sensors, sampled twice a second by two threads: one for the processor, one
+ * for the GPU. A sensor that is missing, needs root, or hangs is NAN and shown as n/a, never as 0.
  *
  *   processor  /proc and /sys
- *   desktop    libnvidia-ml.so.1, loaded if it is there (NVML)
- *   Jetson     /sys: GPU load, thermal zones, INA3221 power rails; no root, no service
- */
+ *   desktop    libnvidia-ml.so.1, loaded if present (NVML)
+ *   Jetson     /sys: GPU load, thermal zones, INA3221 power rails; no root, no service */
 #ifndef RETAIN_TUI_TERM_SENSORS_H
 #define RETAIN_TUI_TERM_SENSORS_H
 
@@ -17,8 +15,9 @@ struct sensor_part {
     double load;    /* percent */
     double celsius; /* of the hottest part */
     double watt, watt_max;
-    double memory_bytes, memory_max_bytes; /* of the device's own; NAN = the machine's is its */
-    char throttle[24];                     /* "none", a reason, or "" = not known */
+    /* the device's own memory; NAN = it shares the machine's */
+    double memory_bytes, memory_max_bytes;
+    char throttle[24]; /* "none", a reason, or "" = not known */
 };
 
 struct sensor_reading {
@@ -27,17 +26,17 @@ struct sensor_reading {
     double swap_bytes;
 };
 
-/* A reading in which nothing is known. */
+/* A reading without any known value. */
 struct sensor_reading sensor_nothing(void);
 
 /* root: "" for the machine, else a folder with proc/ and sys/ in it; nvml: the library's file name.
- * NULL when there are no threads to be had: then nothing is known. */
+ * NULL when no thread can be started: then nothing is known. */
 struct sensors *sensors_open(const char *root, const char *nvml);
 void sensors_close(struct sensors *s); /* does not wait for a sensor that hangs */
 
 int sensors_fd(
     const struct sensors *s); /* an eventfd: readable when a value changed; -1 for NULL */
-/* The newest values; those that are older than a few seconds are not known. */
+/* The newest values; values older than a few seconds are unknown. */
 void sensors_read(struct sensors *s, struct sensor_reading *out);
 
 #endif

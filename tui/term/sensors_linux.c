@@ -39,7 +39,7 @@ static bool read_number(int64_t *out, const char *path)
     return end > line;
 }
 
-/* Calls back with each entry of a folder whose name begins like that. */
+/* Calls back with each entry of a folder whose name begins with `begin`. */
 static void each_entry(const char *folder, const char *begin,
                        void (*each)(void *ctx, const char *path), void *ctx)
 {
@@ -57,7 +57,7 @@ static void each_entry(const char *folder, const char *begin,
 /* ---- temperatures ---------------------------------------------------------------------------- */
 
 struct hottest {
-    const char *const *types; /* thermal zones that count, NULL-terminated */
+    const char *const *types; /* the relevant thermal zones, NULL-terminated */
     double celsius;
 };
 
@@ -70,7 +70,7 @@ static void take_zone(void *ctx, const char *path)
     for (int i = 0; h->types[i]; i++) {
         if (strncmp(type, h->types[i], strlen(h->types[i])) != 0) continue;
         snprintf(file, sizeof file, "%s/temp", path);
-        /* a zone that is switched off says something absurd or fails */
+        /* a disabled zone reports an absurd value or fails */
         if (!read_number(&milli, file) || milli < -40000 || milli > 150000) continue;
         double celsius = (double)milli / 1000;
         if (isnan(h->celsius) || celsius > h->celsius) h->celsius = celsius;
@@ -86,7 +86,7 @@ static double hottest_zone(const char *root, const char *const *types)
     return h.celsius;
 }
 
-/* hwmon chips with the processor's own sensors, where no thermal zone has them. */
+/* hwmon chips with the processor's own sensors, used when no thermal zone has them. */
 static void take_chip(void *ctx, const char *path)
 {
     double *celsius = ctx;
@@ -103,7 +103,7 @@ static void take_chip(void *ctx, const char *path)
 static void take_energy(void *ctx, const char *path)
 {
     struct sensors_cpu *p = ctx;
-    if (strchr(strrchr(path, '/'), ':') == strrchr(path, ':')) /* a package, none of its parts */
+    if (strchr(strrchr(path, '/'), ':') == strrchr(path, ':')) /* a package, not one of its parts */
         snprintf(p->energy, sizeof p->energy, "%.*s/energy_uj", (int)sizeof p->energy - 16, path);
 }
 
@@ -205,8 +205,8 @@ static void add_rail(struct sensors_jetson *p, const char *path, int channel)
         snprintf(p->rails[p->n_rails++], SENSORS_PATH, "%.*s/%d", SENSORS_PATH - 8, path, channel);
 }
 
-/* A power monitor: channels 1 to 3 and their names. VDD_IN is the whole board's, and then the only
- * one that counts. */
+/* A power monitor: channels 1 to 3 and their names. VDD_IN is the power of the whole board; if
+ * present, only it is used. */
 static void take_monitor(void *ctx, const char *path)
 {
     struct sensors_jetson *p = ctx;
@@ -346,7 +346,7 @@ static const char *reason_of(unsigned long long reasons)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (reasons & rows[i].bit) return rows[i].name;
-    return "none"; /* 1 is idle: nothing to do */
+    return "none"; /* 1 is idle: not a reason */
 }
 
 void sensors_nvml_read(struct sensors_nvml *p, struct sensor_part *out)

@@ -11,7 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* The signal handler needs it all, so it cannot live in anybody's struct. */
+/* The signal handler needs all of it, so it must be global. */
 static struct {
     bool open;
     int in, out, error; /* duplicates of 0, 1, 2 */
@@ -33,7 +33,7 @@ void term_write(const char *bytes, size_t n)
     while (n > 0) {
         ssize_t written = write(term.out, bytes, n);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return; /* the terminal is gone: nobody to tell */
+        if (written <= 0) return; /* the terminal was closed: nothing to write to */
         bytes += written;
         n -= (size_t)written;
     }
@@ -51,7 +51,7 @@ static void on_crash(int sig)
 
 static void catch_crashes(bool on)
 {
-    static char stack[65536]; /* an overflown stack cannot run a handler */
+    static char stack[65536]; /* a handler needs its own stack when the stack overflowed */
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction a = {.sa_handler = on ? on_crash : SIG_DFL,
                           .sa_flags = (int)(SA_ONSTACK | SA_NODEFER | SA_RESETHAND)};
@@ -170,7 +170,7 @@ void term_stop(void)
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     sigaction(SIGTSTP, &ignore, &old);
-    raise(SIGTSTP); /* blocked: it happens when the mask is lifted */
+    raise(SIGTSTP); /* blocked: takes effect when the mask is restored */
     sigprocmask(SIG_UNBLOCK, &stop, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
     sigaction(SIGTSTP, &old, NULL);

@@ -1,7 +1,8 @@
-/* term: the terminal's state: taken over, and given back on every way out.
+/* term: takes over the terminal, and restores it on every exit.
  *
- * Descriptors 1 and 2 point at a log while the screen is up: drivers print there, and would spoil
- * it. A crash writes fixed bytes and puts the terminal's settings back before the process ends. */
+ * Descriptors 1 and 2 point at a log while the screen is up: drivers print there and would spoil
+ * the screen. A crash writes fixed bytes and restores the terminal's settings before the process
+ * ends. */
 #ifndef RETAIN_TUI_TERM_TERM_H
 #define RETAIN_TUI_TERM_TERM_H
 
@@ -14,19 +15,20 @@
 /* One per process. Duplicates the terminal, redirects 1 and 2, installs the crash handlers and
  * blocks the signals that term_signal_fd delivers. */
 int term_open(struct err *e);
-void term_close(void); /* everything as it was. Twice is once. */
+void term_close(void); /* restores everything; a second call does nothing */
 
 int term_in(void); /* descriptors of the terminal */
 int term_out(void);
 int term_signal_fd(void); /* SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP */
 
-void term_write(const char *bytes, size_t n); /* straight to the terminal */
+void term_write(const char *bytes, size_t n); /* writes directly to the terminal */
 void term_modes(bool on);                     /* bracketed paste */
-/* Bytes that go with them from now on, in a crash too. They must stay until term_close. */
+/* Bytes sent together with the modes from now on, in a crash too. They must stay valid until
+ * term_close. */
 void term_add_modes(const char *on, const char *off);
 bool term_size(int *w, int *h);
-void term_lend(bool on);        /* its settings as they were before us, for another program */
-void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it goes on */
+void term_lend(bool on);        /* restores the original settings for another program */
+void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it continues */
 void term_log(struct str *out); /* the log's last 64 KiB */
 
 #endif

@@ -30,7 +30,7 @@ size_t text_line(const char *s, size_t n, int width, size_t *n_shown)
         if (at > 0 && w > 0 && !space && s[at - 1] != ' ' && (w == 2 || wide)) cut = shown = at;
         if (column + w > width && !space && at > 0) break;
         if (space && word) {
-            /* spaces at the edge hang over it and are not drawn */
+            /* spaces at the right edge are not drawn */
             if (s[at - 1] != ' ') shown = at;
             cut = at + 1;
         }

@@ -79,7 +79,7 @@ void bar_title(struct app *a, struct pane p, int y)
     struct str model = {0};
     put_model(a, &model);
     int at = p.w - (int)model.n - 1;
-    if (a->view != VIEW_CHAT && at < 40) at = 0; /* the view's name matters more */
+    if (a->view != VIEW_CHAT && at < 40) at = 0; /* the view's name has priority */
     pane_fill(p, 0, y, p.w, ATTR_TITLE, ' ');
     struct pane left = at > 12 ? pane_sub(p, 0, 0, at - 1, p.h) : p;
     int x = put_clean(a, left, 1, y, ATTR_TITLE, a->name[0] ? a->name : "new conversation");
@@ -118,7 +118,7 @@ static void put_speed(const struct app *a, bool narrow, struct str *out)
 static void put_status(const struct app *a, bool narrow, struct str *out)
 {
     if (a->flash[0] && a->now_ms < a->flash_until_ms) {
-        str_puts(out, a->flash); /* has the line for itself: most say what to do */
+        str_puts(out, a->flash); /* has the whole line: most messages say what to do */
         return;
     }
     switch (a->phase) {
@@ -153,9 +153,9 @@ void bar_status(struct app *a, struct pane p, int y, int rows_below)
     str_release(&s);
 }
 
-enum { NUMBERS_COLUMNS = 20 }; /* the strip does not jump when a digit is added */
+enum { NUMBERS_COLUMNS = 20 }; /* keeps the strip in place when a digit is added */
 
-/* From the sums per column that app_snapshot made: the strip is drawn in every frame. */
+/* Uses the sums per column from app_snapshot: the strip is drawn in every frame. */
 static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width)
 {
     const struct retention *r = a->map;
@@ -184,7 +184,7 @@ void bar_strip(struct app *a, struct pane p, int y)
     str_release(&numbers);
 }
 
-/* Columns of a part of the memory bar: what is there at all is seen. */
+/* Columns of a part of the memory bar: any part that is not empty gets at least one. */
 static int part_columns(int64_t bytes, int64_t whole, int width)
 {
     if (bytes <= 0 || whole <= 0) return 0;
@@ -248,7 +248,7 @@ static int hint_columns(const struct binding *b)
     return (int)(strlen(b->label) + strlen(b->hint) + 1);
 }
 
-/* As many as fit, and the way back to the chat in any case. */
+/* As many hints as fit; the way back to the chat is always shown. */
 void bar_hints(struct app *a, struct pane p, int y)
 {
     const struct binding *back = key_table;

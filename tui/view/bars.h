@@ -1,4 +1,4 @@
-/* bars: the lines that several views share. Each draws row y of a pane. */
+/* bars: lines shared by several views. Each function draws row y of a pane. */
 #ifndef RETAIN_TUI_VIEW_BARS_H
 #define RETAIN_TUI_VIEW_BARS_H
 
@@ -17,7 +17,7 @@ void pane_separator(struct pane p, int x, int y, int h); /* a vertical line */
 
 void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, power, evictions */
 
-/* A ramp cell, and one that holds two above each other: classes, -1 = nothing. */
+/* A ramp cell, and one with two classes, upper and lower; -1 = nothing. */
 void pane_ramp(struct pane p, int x, int y, int cls);
 void pane_half(struct pane p, int x, int y, int up, int down);
 /* "#75+ =50+ :25+ .>0 %", returns the column after it. */

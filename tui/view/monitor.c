@@ -1,5 +1,5 @@
-/* monitor: memory, speed and the machine's sensors. What is not known is n/a, never 0; a
- * temperature or a power that is not known is left out, as nobody could tell whose n/a it is. */
+/* monitor: memory, speed and the machine's sensors. Unknown values are n/a, never 0; an unknown
+ * temperature or power is left out, because its n/a would have no label. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 
-enum { WIDE = 56 }; /* columns of a pane that has room for all there is to say */
+enum { WIDE = 56 }; /* columns of a pane with room for all values */
 
 static const struct sensor_part *part_in_use(const struct app *a, const char **name)
 {
@@ -26,7 +26,8 @@ static const char *put_number(double value, const char *unit, char out[NUM_MAX])
     return out;
 }
 
-/* Of the running or last answer: bytes the engine must read, not bytes that were counted. */
+/* Of the running or last answer: the bytes that the engine has to read, by calculation, not by
+ * measurement. */
 static const char *put_bandwidth(const struct session_stats *st, char out[NUM_MAX])
 {
     double rate = st->bytes_per_token * st->decode_tok_s;
@@ -113,7 +114,7 @@ void monitor_draw_pane(struct app *a, struct pane p)
     if (!isnan(part->celsius))
         x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_number(part->celsius, "C", b[2]));
     if (!isnan(part->watt)) x = pane_printf(p, x, 4, ATTR_TEXT, "  %s", put_power(part, b[3]));
-    if (!isnan(part->memory_bytes)) /* of all that use the device */
+    if (!isnan(part->memory_bytes)) /* memory in use by all programs on the device */
         pane_printf(p, x, 4, ATTR_TEXT, "  mem %s", num_bytes((int64_t)part->memory_bytes, b[0]));
     pane_puts(p, 0, 5, ATTR_BOLD, "CACHE");
     pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,

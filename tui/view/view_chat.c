@@ -1,4 +1,4 @@
-/* view_chat: the conversation, the message being written, and the lines that are always on. */
+/* view_chat: the conversation, the message being written, and the status lines. */
 #include <string.h>
 
 #include "base/utf8_width.h"
@@ -62,13 +62,13 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     x = put_text(p, x, y, attr, m, l);
     if (!m->partial || line != m->n_lines - 1) return;
     const char *mark = p.g->ascii ? " [stopped]" : " ⏹ stopped";
-    bool fits = x + 10 <= p.w; /* one column is always left for the short one */
+    bool fits = x + 10 <= p.w; /* the short side always keeps one column */
     pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "⏹");
 }
 
-/* First row to show of a view that follows the text. Text that fills a row in less than STILL_MS
- * moves up by as many rows as it fills in that time: what stands still can be read, and a terminal
- * is sent the new words alone. */
+/* First row to show in a view that follows the text. If text fills a row in less than STILL_MS, the
+ * view scrolls by as many rows as the text fills in that time: unmoving text can be read, and only
+ * the new words are sent to the terminal. */
 static int follow(struct app *a, int rows, int page, int last)
 {
     struct chat_state *c = &a->chat;
@@ -83,7 +83,7 @@ static int follow(struct app *a, int rows, int page, int last)
     return last + c->lead;
 }
 
-/* First row to show, kept inside the conversation; a view that reached the end follows again. */
+/* First row to show, kept inside the conversation; at the end the view follows the text again. */
 static int settle(struct app *a, int rows, int page)
 {
     struct chat_state *c = &a->chat;
@@ -148,8 +148,8 @@ static void scroll(struct app *a, int by)
 
 /* ---- input ---------------------------------------------------------------------------------- */
 
-/* The lines of the draft around its cursor; the real cursor follows it, because input methods do.
- */
+/* Draws the lines of the draft around its cursor; the terminal's cursor follows it, because input
+ * methods rely on it. */
 static void draw_input(struct app *a, struct pane p, const char *prompt)
 {
     struct str safe = {0};
@@ -217,7 +217,7 @@ static void put_question(const struct app *a, struct str *out)
     put_cost(a, q->cost, out);
 }
 
-/* Where the message else stands, so that no long question hides them. */
+/* Takes the place of the message, so that a long question cannot hide the choices. */
 static void draw_choices(const struct app *a, struct pane p)
 {
     static const struct {
@@ -230,7 +230,7 @@ static void draw_choices(const struct app *a, struct pane p)
     }
 }
 
-/* The line above the message: what it is, or what is asked about it. */
+/* Draws the line above the message: its label, or a question. */
 static void draw_rule(struct app *a, struct pane p, int y)
 {
     struct str s = {0}, safe = {0};
@@ -284,7 +284,7 @@ static struct layout layout_of(struct app *a, int w, int h)
     return l;
 }
 
-/* Too small for anything but the line being written and one word. */
+/* Too small for more than the input line and one word. */
 static void draw_tiny(struct app *a, struct pane p)
 {
     static const char *const words[] = {"load", "open", "ready", "read", "busy"};
@@ -320,8 +320,8 @@ static void draw_around(struct app *a, struct pane p, const struct layout *l)
     if (l->hints) bar_hints(a, p, p.h - 1);
 }
 
-/* What stands around the text costs more than the text: while that streams, it is drawn anew twice
- * a second, and else left as it is. */
+/* Drawing the surroundings costs more than drawing the text: while an answer streams, they are
+ * drawn twice a second only. */
 static void put_around(struct app *a, struct pane p, const struct layout *l)
 {
     struct around *r = &a->around;
@@ -366,7 +366,7 @@ static void draw(struct app *a, struct pane p)
 static void older(struct app *a)
 {
     if (edit_move(&a->edit, EDIT_UP)) return;
-    if (a->n_queue > 0 && a->edit.text.n == 0) { /* the last that waits, to be changed */
+    if (a->n_queue > 0 && a->edit.text.n == 0) { /* the last queued message, for editing */
         struct str *last = &a->queue[--a->n_queue];
         edit_set(&a->edit, str_get(last), last->n);
         str_release(last);
@@ -406,7 +406,7 @@ static void search_end(struct app *a, bool keep)
     s->open = false;
 }
 
-/* The next message from `at` back that holds what was typed. */
+/* The next message from `at` back that contains the typed text. */
 static void search_from(struct app *a, int at)
 {
     struct search *s = &a->search;
@@ -439,7 +439,7 @@ static bool search_key(struct app *a, const struct key_event *ev)
     default: break;
     }
     if (ev->key < 0x20 || ev->key >= KEY_BASE) {
-        search_end(a, true); /* any other key works on what was found */
+        search_end(a, true); /* any other key edits the result */
         return false;
     }
     str_append(&s->query, bytes, (size_t)utf8_encode(ev->key, bytes));
@@ -455,7 +455,7 @@ static const char *saved_name(void *ctx, int i)
     return i < a->list.n ? a->list.rows[i].name : NULL;
 }
 
-/* The next completion of what was typed; after the last one, that itself. */
+/* The next completion of the typed text; after the last one, the typed text itself. */
 static void complete(struct app *a)
 {
     struct completion *c = &a->completion;
@@ -483,7 +483,8 @@ static void complete(struct app *a)
     edit_set(&a->edit, line, from);
     edit_insert(&a->edit, word, strlen(word));
     c->next++;
-    c->open = !only; /* a single one is taken, and the next Tab completes what follows */
+    /* a single completion is accepted, and the next Tab completes the text after it */
+    c->open = !only;
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* view_help: all keys and commands, from the tables that make them work. */
+/* view_help: all keys and commands, from the tables that implement them. */
 #include <stdio.h>
 
 #include "cli/slash.h"
@@ -6,7 +6,7 @@
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
 
-/* Row `y` counts all rows; only those on the page are drawn. */
+/* Row `y` counts all rows; only rows on the page are drawn. */
 static void put_row(struct app *a, struct pane p, int *y, const char *left, const char *right)
 {
     int at = 1 + *y - a->help.top;
@@ -19,7 +19,7 @@ static void put_row(struct app *a, struct pane p, int *y, const char *left, cons
 static void put_command(struct app *a, struct pane p, int *y, const struct slash_row *row)
 {
     char left[48];
-    int column = p.w < 80 ? 14 : 24; /* with what it takes */
+    int column = p.w < 80 ? 14 : 24; /* including its arguments */
     snprintf(left, sizeof left, "/%s %s%*s", row->name, p.w < 80 ? "" : row->usage, column, "");
     left[column - 2] = 0;
     put_row(a, p, y, left, row->help);

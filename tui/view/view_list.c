@@ -19,7 +19,7 @@ static const struct list_hit *hit_of(const struct list_state *l, const char *nam
     return NULL;
 }
 
-/* "#tri" is for tags alone. */
+/* "#tri" matches tags only. */
 static bool passes(const struct list_state *l, const struct conversations_entry *c)
 {
     const char *text = str_get(&l->filter.text);
@@ -28,7 +28,7 @@ static bool passes(const struct list_state *l, const struct conversations_entry 
            hit_of(l, c->name);
 }
 
-/* Which conversation the cursor is on, and a question about: that stays about it when rows move. */
+/* Remembers the conversation under the cursor: a question about it stays valid when rows move. */
 static void remember_chosen(struct list_state *l)
 {
     if (l->mode != LIST_BROWSE && l->mode != LIST_FIND) return;
@@ -36,8 +36,8 @@ static void remember_chosen(struct list_state *l)
     snprintf(l->chosen, sizeof l->chosen, "%s", name);
 }
 
-/* Rows that pass the filter, after rows, hits or filter have changed. The cursor stays on its
- * conversation, wherever that went. */
+/* Filters the rows, after rows, hits or filter have changed. The cursor stays on its conversation,
+ * wherever that moved. */
 static void refilter(struct list_state *l)
 {
     if (l->n_shown >= 0 && l->shown) return;
@@ -64,7 +64,7 @@ static const struct conversations_entry *chosen(struct list_state *l)
     return l->n_shown > 0 ? &l->rows[l->shown[l->selected]] : NULL;
 }
 
-/* The row that a question was about, which is over now; NULL and said when it is gone. */
+/* Ends a question and returns its row; NULL, and prints an error, when the row was removed. */
 static const struct conversations_entry *end_question(struct list_state *l)
 {
     l->mode = LIST_BROWSE;
@@ -85,7 +85,7 @@ static void open_view(struct app *a)
     app_act(a, ACT_LIST, "", 0);
 }
 
-/* Returns the columns it takes, or would in a wider field. */
+/* Returns the columns it takes, or would take in a wider field. */
 static int put_field(struct app *a, struct pane p, int x, int y, int w, enum attr attr,
                      const char *text)
 {
@@ -119,7 +119,7 @@ static void draw_row(struct app *a, struct pane p, int y, int index)
     put_field(a, p, x, y, p.w - x - 1, attr, hit ? hit->snippet : c->title);
 }
 
-/* A label and a field to type into, with the cursor in it. */
+/* A label and an input field, with the cursor in it. */
 static void draw_field(struct app *a, struct pane p, int y, const char *label, struct edit *field)
 {
     struct str safe = {0};
@@ -135,7 +135,7 @@ static void draw_field(struct app *a, struct pane p, int y, const char *label, s
     str_release(&safe);
 }
 
-/* The line above the hints: a question, a field, what went wrong, or how much more there is. */
+/* Draws the line above the hints: a question, a field, an error, or the number of further rows. */
 static void draw_bottom(struct app *a, struct pane p, int y)
 {
     struct list_state *l = &a->list;
@@ -246,7 +246,7 @@ static void open_selected(struct app *a)
     }
 }
 
-/* Deleting and dropping are for conversations that nobody uses now. */
+/* Deleting and dropping are for conversations that are not in use. */
 static bool may_change(struct app *a)
 {
     struct list_state *l = &a->list;
@@ -279,7 +279,7 @@ static void end_rename(struct app *a)
         str_printf(&text, "%s\n%s", c->name, l->field.text.data);
         app_act(a, ACT_RENAME, text.data, text.n);
     }
-    snprintf(l->chosen, sizeof l->chosen, "%s", l->field.text.data); /* the cursor stays on it */
+    snprintf(l->chosen, sizeof l->chosen, "%s", l->field.text.data); /* keeps the cursor on it */
     str_release(&text);
 }
 
@@ -294,7 +294,7 @@ static bool has_word(const char *words, const char *word, size_t n)
     return false;
 }
 
-/* Those of `words` that are not in `others`. A minus in front of a new one puts nothing on. */
+/* The words of `words` that are not in `others`. A minus before a new one adds nothing. */
 static void put_difference(const char *words, const char *others, const char *sign, struct str *out)
 {
     for (words += strspn(words, " ,"); *words; words += strspn(words, " ,")) {
@@ -367,7 +367,7 @@ static bool request(struct app *a, enum request r)
     return true;
 }
 
-/* One line of text: what is typed, Backspace, ^U, ^W and the arrows left and right. */
+/* Editing one line of text: typed characters, Backspace, ^U, ^W and the arrows left and right. */
 static bool field_key(struct edit *field, const struct key_event *ev)
 {
     char bytes[4];

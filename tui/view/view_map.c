@@ -1,5 +1,5 @@
-/* view_map: which units are alive: by layer and position, by head and position, every head of every
- * layer, or as it was over time. With a cursor, and what became of the token under it. */
+/* view_map: shows which units are alive: by layer and position, by head and position, every head of
+ * every layer, or over time; with a cursor, and the fate of the token under it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,15 +34,15 @@ static struct picture picture_of(const struct app *a, struct pane p)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* How the picture's rows stand in the lines of the screen. */
+/* Maps the picture's rows to screen lines. */
 struct fold {
     int n;      /* rows */
     int each;   /* rows that share a cell */
-    int halves; /* cells above each other in one line: 1 or 2 */
+    int halves; /* cells stacked in one line: 1 or 2 */
     int top;    /* first row shown */
     int lines;
-    bool agree;  /* the number behind a row is the heads' agreement, not the share */
-    int stretch; /* lines of the screen for each of them: where rows are few */
+    bool agree;  /* a row's number is the heads' agreement, not the share */
+    int stretch; /* screen lines per row, if there are few rows */
 };
 
 static struct fold fold_of(const struct app *a, const struct picture *p, int room)
@@ -156,7 +156,7 @@ static void draw_ruler(struct pane p, int y, const struct picture *pic)
     }
 }
 
-/* Numbers of turns where they begin; S the sinks, ^ the newest units: both are kept by rule. */
+/* Numbers of turns at their first column; S the sinks, ^ the newest units: both are always kept. */
 static void draw_turns(struct app *a, struct pane p, int y, const struct picture *pic)
 {
     const struct retention *r = pic->r;
@@ -227,7 +227,7 @@ static void draw_context(struct app *a, struct pane p, int x, int y, int64_t pos
     if (x + 6 < p.w && n > 0) put_quoted(a, p, x, y, str_get(&m->text) + byte, n);
 }
 
-/* Heads of a layer that hold the position in sight. */
+/* Heads of a layer that hold the position, within the detailed range. */
 static int held_by(const struct app *a, const struct retention *r, int layer)
 {
     int n = 0;
@@ -264,7 +264,7 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
                        least, least_n, r->n_head);
 }
 
-/* What became of it in the head under the cursor. */
+/* The fate of the token in the head under the cursor. */
 static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t position)
 {
     const struct map_state *m = &a->mapped;
@@ -285,7 +285,7 @@ static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t p
         pane_printf(p, x, y, ATTR_TEXT, "gone by %s tok", num_exact(lost, exact));
 }
 
-/* Every head of every layer: held or gone. */
+/* Every head of every layer: held or evicted. */
 static void draw_fates(struct app *a, struct pane p, int64_t position)
 {
     const struct retention *r = a->map;
@@ -407,7 +407,7 @@ static void draw(struct app *a, struct pane p)
     struct picture pic = picture_of(a, p);
     int bars = p.h >= 28 ? 4 : 0, inspector = p.h >= 40 ? 8 : p.h >= 28 ? 3 : 2;
     struct fold f = fold_of(a, &pic, p.h - 4 - bars - inspector);
-    int end = 2 + f.lines * f.stretch; /* of the picture */
+    int end = 2 + f.lines * f.stretch; /* end of the picture */
     f.agree = pic.mode == MAP_LAYERS && r->n_head > 1 && picture_is_flat(&pic);
     inspector = p.h - end - 2 - bars;
     a->mapped.cells = pic.cells;
@@ -475,7 +475,8 @@ int64_t map_next_gone(const struct app *a, int64_t position, bool after)
     const struct retention *r = a->map;
     if (!r || r->n_cols == 0) return -1;
     int col = (int)(position / r->col_width), step = after ? 1 : -1;
-    while (col >= 0 && col < r->n_cols && a->col_kept[col] == 0) col += step; /* out of this one */
+    /* leave the current run of evicted columns first */
+    while (col >= 0 && col < r->n_cols && a->col_kept[col] == 0) col += step;
     while (col >= 0 && col < r->n_cols && a->col_kept[col] > 0) col += step;
     if (col < 0 || col >= r->n_cols) return -1;
     while (!after && col > 0 && a->col_kept[col - 1] == 0) col--;
@@ -538,7 +539,7 @@ static void open_text(struct app *a)
     app_show(a, VIEW_TINT);
 }
 
-/* Where the chat was scrolled to. */
+/* Starts at the chat's scroll position. */
 static void open(struct app *a)
 {
     const struct chat_state *c = &a->chat;

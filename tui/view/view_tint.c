@@ -1,6 +1,6 @@
-/* view_tint: the transcript in the shades of what is left of it. The gutter says it by a glyph, so
- * it can be read without colours; each character says it for its own tokens. A cursor stands on a
- * token, and leads to the same place in the map. */
+/* view_tint: the transcript, shaded by how much of it is still in the cache. The gutter shows it
+ * with glyphs, readable without colours; each character shows it for its own tokens. The cursor is
+ * on a token and leads to the same place in the map. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +13,11 @@
 
 enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3, LINES_MAX = 512 };
 
-/* A line of the screen: bytes of a message. */
+/* A screen line: bytes of a message. */
 struct row {
     int index; /* of the message; -1 = none */
     size_t from, n;
-    bool first; /* of its message */
+    bool first; /* the first line of its message */
 };
 
 static bool has_place(const struct message *m)
@@ -25,7 +25,7 @@ static bool has_place(const struct message *m)
     return m->position >= 0 && m->n_tokens > 0;
 }
 
-/* The line of a message that holds a byte; *next = where the one after it begins, 0 = it is the
+/* The line of a message that contains a byte; *next = the beginning of the next one, 0 = it is the
  * last. */
 static struct row line_at(const struct app *a, int index, size_t byte, int width, size_t *next)
 {
@@ -43,7 +43,7 @@ static struct row line_at(const struct app *a, int index, size_t byte, int width
     }
 }
 
-/* The line before or after one; false at the conversation's ends. */
+/* The line before or after one; false at the ends of the conversation. */
 static bool neighbour(const struct app *a, const struct row *r, bool after, int width,
                       struct row *out)
 {
@@ -66,7 +66,8 @@ static bool neighbour(const struct app *a, const struct row *r, bool after, int 
 
 /* ---- shades ---------------------------------------------------------------------------------- */
 
-/* Heads of all that hold a position: exactly where it is in sight, else as its column says. */
+/* Heads that hold a position, over all layers: exact within the detailed range, else by its
+ * column. */
 static int class_at(const struct app *a, int64_t position)
 {
     const struct sight *s = &a->sight;
@@ -75,7 +76,7 @@ static int class_at(const struct app *a, int64_t position)
     return app_class_at(a, position, position + 1);
 }
 
-/* The best kept of the tokens [from, end). */
+/* The best-kept of the tokens [from, end). */
 static int best_class(const struct app *a, int64_t from, int64_t end)
 {
     int best = 0;
@@ -86,7 +87,7 @@ static int best_class(const struct app *a, int64_t from, int64_t end)
     return best;
 }
 
-/* Of a whole line, as the strip would say it. */
+/* Class of a whole line, computed like the strip. */
 static int line_class(const struct app *a, int64_t from, int64_t end)
 {
     const struct sight *s = &a->sight;
@@ -153,7 +154,7 @@ static bool same(const struct row *x, const struct row *y)
     return x->index == y->index && x->from == y->from;
 }
 
-/* Lines of the page from the one that was at the top; the cursor's is always among them. */
+/* Fills the page from the line that was at the top; it always includes the cursor's line. */
 static int fill(struct app *a, struct row *rows, int h, int width)
 {
     size_t next;
@@ -213,7 +214,7 @@ static void draw(struct app *a, struct pane p)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* The next token with a text of its own. */
+/* Moves to the next token that has text. */
 static void move_token(struct app *a, int by)
 {
     size_t byte, end;
@@ -224,7 +225,7 @@ static void move_token(struct app *a, int by)
     }
 }
 
-/* The token at the same column of the next line that has tokens. */
+/* Moves to the token at the same column of the next line with tokens. */
 static void move_line(struct app *a, bool after, int lines)
 {
     int width = a->tint.width > 0 ? a->tint.width : 1;
@@ -264,7 +265,7 @@ static void jump_to_gone(struct app *a, bool after)
         a->tint.position = position;
 }
 
-/* At the cursor's last place, else at what the chat shows. */
+/* Starts at the cursor's last place, else at the chat's scroll position. */
 static void open(struct app *a)
 {
     struct tint_state *t = &a->tint;

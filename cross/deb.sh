@@ -27,7 +27,7 @@ gzip -9nc CHANGES >"$doc/changelog.gz"
 } | gzip -9n >"$doc/changelog.Debian.gz"
 find "$tree/usr/share/man" -name '*.[1-9]' -exec gzip -9n {} + 2>/dev/null || true
 
-# dpkg-shlibdeps wants a source package around it.
+# dpkg-shlibdeps needs a source package.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/debian"

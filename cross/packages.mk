@@ -1,9 +1,9 @@
-# What is handed to others. make dist: the source. make portable: a folder for any Linux of this
+# Releases. make dist: the source. make portable: a folder for any Linux of this
 # architecture with glibc 2.34, libraries inside. make deb: a package for Debian 12 and Ubuntu 22.04.
 # All with CROSS= too, and each the same bytes from the same commit (make check-reproducible).
 #
-# make check-symbols, check-baseline, check-cubins, check-reproducible, check-install: what is promised of
-# them.
+# make check-symbols, check-baseline, check-cubins, check-reproducible, check-install test these
+# promises.
 
 OUT := $(B)/packages
 NAME := retain-$(VERSION)
@@ -24,7 +24,8 @@ $(OUT)/$(NAME).tar.gz: FORCE
 
 # ---- portable ------------------------------------------------------------------------------------
 
-# Libraries that the distribution has as archives go into the program, the rest beside it.
+# Libraries that the distribution has as archives are linked into the program, the others are copied
+# into the folder.
 archive = $(filter /%,$(shell $(CC) -print-file-name=lib$(1:-l%=%).a))
 LIBC := -lm -lpthread -pthread -ldl
 PORTABLE_LIBS = $(foreach l,$(filter-out $(LIBC),$(LIBS)),$(or $(if $(filter -l%,$(l)),$(call archive,$(l))),$(l))) -lm -lpthread

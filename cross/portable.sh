@@ -1,6 +1,6 @@
 #!/bin/sh
 # portable.sh PROGRAM FOLDER CC OBJDUMP: puts the libraries that PROGRAM still needs, libc apart,
-# into FOLDER/lib/retain, and what its reader should have beside it.
+# into FOLDER/lib/retain, and adds README, CHANGES and LICENSE.
 set -eu
 program=$1 folder=$2 cc=$3 objdump=$4
 for name in $($objdump -p "$program" | awk '$1 == "NEEDED" { print $2 }'); do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The pictures of the manual, from a real run of the demo model: docs/pictures.sh [PROGRAM]. Needs
-# tmux and python3. What the model says depends on the processor, so they change from machine to
-# machine.
+# tmux and python3. The model's answers depend on the processor, so the pictures differ from machine
+# to machine.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck disable=SC2034
@@ -9,7 +9,7 @@ set -- "$PWD/${1:-build/retain}"
 . tests/tui/tmux.inc
 test_term=xterm-256color
 
-# say TEXT: a message, and its whole answer
+# say TEXT: sends a message and waits for the whole answer
 turn=0
 say() {
     turn=$((turn + 1))
@@ -18,7 +18,7 @@ say() {
     wait_for "turn $turn .*ready" || { screen; exit 1; }
 }
 
-# picture NAME SCREEN: what is recorded so far, when the screen shows it
+# picture NAME SCREEN: waits until the screen shows SCREEN, then draws the recording so far
 picture() {
     wait_for "$2" || { screen; exit 1; }
     cp "$home/talk.cast" "$home/$1.cast"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_baseline.sh BUILD: no object of a build but those named for an instruction set holds an
-# instruction beyond x86-64-v1 (SSE2): AVX by its registers and its v prefix, SSE3 to SSE4.2,
+# check_baseline.sh BUILD: only objects named for an instruction set contain an instruction
+# beyond x86-64-v1 (SSE2): AVX by its registers and its v prefix, SSE3 to SSE4.2,
 # POPCNT, BMI, MOVBE and the like by name.
 set -eu
 build=$1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_install.sh PACKAGE.deb: a stranger's machine. Installs the package in a fresh Debian, talks
-# with it as an ordinary user and removes it again. Needs root, debootstrap, a network and, for
+# check_install.sh PACKAGE.deb: installs the package in a fresh Debian, chats
+# as an ordinary user and removes it again. Needs root, debootstrap, a network and, for
 # another architecture, qemu-user-static with binfmt_misc. CHROOT=FOLDER: takes a copy of a Debian
 # there instead of debootstrap.
 set -eu

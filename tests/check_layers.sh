@@ -1,5 +1,5 @@
 #!/bin/sh
-# The arrows of the house (docs/DESIGN.md, "Rooms"), as #includes: which room may include which. Fails on any other.
+# The arrows between rooms (docs/DESIGN.md, "Rooms"): which room may include headers of which. Fails on any other.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 awk_rules='

@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 make=${MAKE:-make} cross=${CROSS:-}
 unset MAKEFLAGS MAKELEVEL MFLAGS SOURCE_DATE_EPOCH
 
-# build FOLDER JOBS: what comes out, one "digest name" a line.
+# build FOLDER JOBS: prints "digest name" of each file that it makes.
 build() {
     git clone -q . "$work/$1"
     (

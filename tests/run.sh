@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs test programs (cmocka) and test scripts one after the other, shows what failed and ends with
-# one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
+# Runs test programs (cmocka) and test scripts one after the other, shows the output of failed ones and ends
+# with one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
 set -u
-# With SAN=1 undefined behaviour ends a program, as a wrong address does.
+# With SAN=1 undefined behaviour stops a program, like a wrong address.
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT

@@ -1,7 +1,7 @@
 """Recall after long filler, with the whole cache and with a cache of fixed size: a reference
 implementation in PyTorch for the C runtime.
 
-Chunked prefill; every (layer, KV head) keeps its own best units; keys are kept before RoPE and a
+Chunked prefill; every (layer, KV head) keeps its best units; keys are kept before RoPE and a
 unit's position is its slot; nothing is evicted during the turn that asks. The cache holds 4-bit
 keys and values (asymmetric, per token, groups of 32, scale and minimum in float16)."""
 import argparse

@@ -29,7 +29,7 @@ def q4_0_encode(x):
     """x [n_out, n_in] float32 -> (scales f16, codes u8 [blocks, 32]); weight = scale * (code - 8).
 
     ggml's encoder gives the largest value code 0. A block takes the scale with the smallest squared
-    error among that one and a few close to it, which costs nothing at run time."""
+    error among that one and a few close to it, at no cost at run time."""
     blocks = np.ascontiguousarray(x, np.float32).reshape(-1, 32)
     largest = np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1) / -8
     best = np.full((len(blocks), 1), np.inf)

@@ -209,7 +209,7 @@ def title(r):
     return f'The {r.choice(ADJECTIVES).capitalize()} {r.choice(NOUNS).capitalize()}'
 
 
-VALUES = {  # what a fact can be about, and how its value is made
+VALUES = {  # subjects of facts, and how their values are made
     'locker code': lambda r: digits(r, 5), 'pin code': lambda r: digits(r, 4),
     'door code': lambda r: digits(r, 4, 5, 6), 'alarm code': lambda r: digits(r, 4, 6),
     'safe code': lambda r: digits(r, 5, 6), 'bike lock code': lambda r: digits(r, 4),
@@ -267,7 +267,7 @@ LISTS = {'shopping list': FRUITS + FOODS + DRINKS, 'packing list': OBJECTS, 'gue
 # ("Your", "your sister's"), {W} the owner as a person ("My sister"), {n} the noun, {v} the value,
 # {p} a pet, {o} an object, {be} is/are, {them} it/they.
 TELL = '{S} {n} is {v}.'
-TELL_MINE = {  # other ways to say it, by noun; "pet" stands for every "...'s name"
+TELL_MINE = {  # other wordings, by noun; "pet" is any "...'s name"
     'name': ("I'm {v}.", "I'm {v}.", 'I am {v}.', 'Call me {v}.', 'People call me {v}.'),
     'city': ('I live in {v}.', 'I live in {v}.', 'I live in {v} now.'),
     'job': ('I work as a {v}.', 'I am a {v}.'), 'age': ('I am {v} years old.',),
@@ -335,13 +335,13 @@ ASK_PLACE = (('Where did I leave my {o}?', 'You left your {o}'),
              ("I can't find my {o}. Where {be} {them}?", 'Your {o} {be}'))
 ASK_LIST = (('What is on my {n}?', 'Your {n} is:'), ('Read me my {n}.', 'Your {n} is:'),
             ('Do you remember my {n}?', 'Yes, your {n} is:'))
-# A fact that was never told: the answer starts like any other and branches where the value would
-# stand, because that is where the model looks the value up.
+# A fact that was never told: the answer starts like any other and branches at the place of the
+# value, because there the model looks the value up.
 UNKNOWN = {'place': "somewhere, but you haven't told me where",
            'in': "a place you haven't told me yet", 'are': "someone who hasn't told me a name yet",
            '': "something you haven't told me yet"}
 
-SMALL_TALK = (  # (what the user may say), (what the assistant may answer)
+SMALL_TALK = (  # (possible messages), (possible answers)
     # {w} weather, {f} food, {d} drink, {t} sport, {x} noun
     (('Hello!', 'Hello!', 'Hi!', 'Hi there!', 'Hey!', 'Hello there!',
       'Hello, how can you help me?'),
@@ -929,7 +929,7 @@ def sloppy(r, turns):
     strip = r.random() < .6
     out = []
     for role, text in turns:
-        if role == 'assistant':      # only what was told in lower case comes back so
+        if role == 'assistant':      # only a value told in lower case is answered so
             parts = text.split(MARK)
             parts[1::2] = [p.lower() for p in parts[1::2]]
             text = MARK.join(parts)

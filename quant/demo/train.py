@@ -61,7 +61,7 @@ def copy_row(r, n, vocab):
 
 def memory_turns(tokenizer, r, n):
     """Facts scattered in filler, all the questions at the end. In short rows the questions are
-    repeated; in long ones that would teach to look at the answer before."""
+    repeated; in long ones that would teach to copy the previous answer."""
     long = n > 1024
     kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .1, .1))[0]
     n_facts = {'chat': r.randint(2, 24 if long else 12), 'passkey': 2,

@@ -1,5 +1,5 @@
-# lib.sh: what the command-line tests share. Source it, call ok/no/check, end with `finish`.
-# RETAIN is the program; everything it writes goes to a fresh folder.
+# lib.sh: shared by the command-line tests. Source it, call ok/no/check, end with `finish`.
+# RETAIN is the program; everything it writes is in a fresh folder.
 set -u
 RETAIN=${RETAIN:-build/retain}
 DATA=${RETAIN_TEST_DATA:-../shared/data}

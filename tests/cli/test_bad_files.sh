@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whatever stands where a model should be gets one clear line and exit status 3.
+# A file that is not a model gives one clear line and exit status 3.
 . "$(dirname "$0")/lib.sh"
 
 printf 'this is no model\n' >"$T/text.gguf"
@@ -22,7 +22,7 @@ for f in text empty folder huge type truncated missing; do
 done
 holds "type: names the type" "$("$RETAIN" info -m "$T/type.gguf" 2>&1)" '99'
 
-# A file's names reach terminals in many lines: none may hold what a terminal obeys.
+# A file's names reach terminals in many lines: none may contain a control sequence.
 escapes=$(printf '\033]2;x\007\302\23331m')
 LC_ALL=C sed "s/retain demo/$escapes/" quant/demo/retain-demo.gguf >"$T/name.gguf"
 LC_ALL=C sed "s/output_norm/\x1b[31m__norm/" quant/demo/retain-demo.gguf >"$T/tensor.gguf"

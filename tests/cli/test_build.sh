@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a build promises: its facts, and that it runs on any CPU of its architecture.
+# A build reports its facts and runs on any CPU of its architecture.
 . "$(dirname "$0")/lib.sh"
 build=$(dirname "$RETAIN")
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Plain chat with the shipped model: it remembers, is saved, listed, shown and goes on.
+# Plain chat with the shipped model: it remembers, is saved, listed, shown and resumed.
 . "$(dirname "$0")/lib.sh"
 
 say() { printf '%s\n' "$@"; }
@@ -29,14 +29,14 @@ holds "delete" "$("$RETAIN" list 2>&1)" '^(NAME|no such|retain)'
 "$RETAIN" show locker >/dev/null 2>"$T/err"
 equal "show of a deleted one: exit status" 1 $?
 
-# A model without heads: the default policy is named, and how to do better; not for those who chose.
+# A model without heads: a notice names the default policy and how to get heads; not with --policy.
 out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --plain --new --private 2>&1)
 holds "no heads: says which policy" "$out" 'no retaining heads.*policy keydiff\+global'
 holds "no heads: says what to do" "$out" 'retain heads train.*retain heads import.*--heads FILE'
 out=$(say 'Hello!' | "$RETAIN" chat -m quant/demo/retain-demo.gguf --policy sink --plain --new --private 2>&1)
 equal "no heads, but a policy: nothing is said" 0 "$(say "$out" | grep -c 'retaining heads')"
 
-# A 10 MB line is one message, and a clear word when it cannot be read at once.
+# A 10 MB line is one message; a clear error when it cannot be read at once.
 out=$(say '//literally a slash' | "$RETAIN" chat --plain --new --private --seed 1 2>&1)
 equal "//: exit status" 0 $?
 out=$(say '/nonsense' | "$RETAIN" chat --plain --new --private 2>&1)

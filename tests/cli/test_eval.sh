@@ -28,7 +28,7 @@ equal "bench: a line per depth" 2 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 for key in model weights policy kv isa device; do
     equal "bench: text $key" 2 "$(printf '%s\n' "$out" | grep -c "\"$key\":\"[^\"]")"
 done
-# bench_is LINE CONDITION: of its numbers, which awk knows by their names, this is true.
+# bench_is LINE CONDITION: the condition over the line's numbers, by name, is true.
 bench_is() {
     if printf '%s\n' "$out" | sed -n "$1p" | tr -d '{}' | tr , '\n' | awk -F: '
         function says(key) { if (!(key in v)) { print "no " key; bad = 1 }; return v[key] }

@@ -1,13 +1,13 @@
 #!/bin/sh
-# The examples of README, docs/ and the manual page: every command in a block or in `…` is run, the demo
-# model standing in for others; every file and folder named, and every link, is there. What is not run
-# stands in one place, `skipped`, with its reason.
+# The examples of README, docs/ and the manual page: every command in a block or in `…` is run, with the
+# demo model in place of others; every file and folder named, and every link, exists. Commands that are
+# not run are listed in `skipped`, with the reason.
 . "$(dirname "$0")/lib.sh"
 unset MAKEFLAGS MAKELEVEL MFLAGS
 here=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$here" || exit 1
 
-# ---- what stands in for what
+# ---- replacements
 mkdir -p "$T/bin" "$T/work"
 ln -s "$RETAIN" "$T/bin/retain"
 PATH=$T/bin:$PATH
@@ -26,7 +26,7 @@ stand_in() {
         -e 's,-m MODEL,-m model.gguf,' -e 's,-m FILE,-m model.gguf,' -e 's, TASK, niah,' -e 's,--out H$,--out heads.gguf,' \
         -e 's,COMMAND,list,' -e 's,--policy NAME,--policy sink,' -e 's,CROSS=…,CROSS=aarch64,'
 }
-# What a sentence leaves out; measuring and training cut short (of two values the later counts).
+# Adds missing arguments and shortens measuring and training (of two values the later counts).
 completed() {
     case $1 in
     'retain quantize --type '*) echo "$1 model.gguf type.gguf --force" ;;
@@ -78,7 +78,7 @@ page_examples() {
     "$RETAIN" manual | sed -n '/^\.SH EXAMPLES/,/^\.fi/{s/\\-/-/g;s/ *#.*//;s/^retain/retain.1\tretain/p;}'
 }
 
-# ---- what is not run here, and why
+# ---- commands that are not run, and why
 skipped() {
     case $1 in
     *'apt install '* | apt-get\ * | dpkg\ *) echo 'installs packages: .ci/run does that' ;;
@@ -109,7 +109,7 @@ run_one() { # FILE COMMAND
     ok
 }
 
-# Commands that want arguments: alone they are only named.
+# Commands that need arguments: without them the text only names them.
 for c in $("$RETAIN" complete "" | cut -f 1); do
     "$RETAIN" "$c" --help | grep -q "^usage: retain $c \[OPTION...\] [^ ]" && echo "$c"
     case $c in generate | tokenize | perplexity | bench) echo "$c" ;; esac
@@ -123,7 +123,7 @@ sort -u -k 2 -t "$(printf '\t')" "$T/examples" | sort -s -k 1,1 -t "$(printf '\t
 [ "$(wc -l <"$T/each")" -gt 40 ] || no "few examples: $(cat "$T/each")"
 while IFS="$(printf '\t')" read -r page command; do run_one "$page" "$command"; done <"$T/each"
 
-# ---- files named in `…`, and links; NAME and x stand for any
+# ---- files named in `…`, and links; NAME and x are placeholders
 for page in $pages; do
     tr '\n' ' ' <"$page" | awk 'BEGIN { RS = "`" } NR % 2 == 0 && /^(base|cli|cross|docs|kernels|quant|runtime|store|tests|tui)\/[^ ]+$/' |
         sed 's/NAME/*/; s/_x\./_*./' | sort -u >"$T/paths"

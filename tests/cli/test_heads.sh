@@ -26,7 +26,7 @@ done
 holds "comparable scores" "$("$RETAIN" heads info --heads "$T/both.gguf")" 'policy keeper'
 holds "scores of one head" "$("$RETAIN" heads info --heads "$T/logit.gguf")" 'policy locret'
 
-# Interrupted wherever it was, a training goes on to the same file.
+# A training that is interrupted anywhere resumes and ends with the same file.
 many="--steps 1000 --seed 3"
 train $many --out "$T/whole.gguf" >/dev/null 2>&1 &
 deep=$T/$(printf 'deep%.0s' $(seq 60))/$(printf 'deep%.0s' $(seq 60))
@@ -89,8 +89,8 @@ check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.g
 equal "foreign heads: exit status" 3 $?
 holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
 
-# --verify off: nobody reads the model, so what heads were made for is not compared; what is made
-# knows its model nevertheless.
+# --verify off: the model is not read, so the heads' base is not compared; new heads are bound to
+# their model nevertheless.
 check "unread model: import" "$RETAIN" heads import tests/golden/heads.bin -m "$T/other.gguf" \
     --verify off --out "$T/unread.gguf"
 check "unread model: the heads are its own" "$RETAIN" generate -m "$T/other.gguf" \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Model files are what they were: registered at first use, refused when they changed, one default.
+# Model files: registered at first use, refused when they changed, one default.
 . "$(dirname "$0")/lib.sh"
 
 M=$T/copy.gguf
@@ -67,7 +67,7 @@ holds "missing: listed so" "$("$RETAIN" models list 2>&1)" "missing"
 "$RETAIN" models verify >/dev/null 2>&1
 equal "missing: verify" 3 $?
 
-# A tensor that is not what the file says of it, in a file never seen before.
+# A tensor unlike its digest in the file, in a file never seen before.
 "$RETAIN" quantize --type q8 quant/demo/retain-demo.gguf "$T/made.gguf" >/dev/null 2>"$T/err" ||
     cat "$T/err"
 check "made file" "$RETAIN" verify -m "$T/made.gguf"

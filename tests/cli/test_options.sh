@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every command, option, policy and word in the chat, as the program's own tables list them: wrong values
-# are refused by each command that takes an option, and what nothing here uses fails.
+# Every command, option, policy and slash command in the program's tables: wrong values are refused by
+# each command that takes an option, and an item that nothing here uses fails.
 . "$(dirname "$0")/lib.sh"
 DEMO=quant/demo/retain-demo.gguf
 HEADS=quant/demo/retain-demo-heads.gguf
@@ -11,7 +11,7 @@ section() {
     sed -n "/^\.SH $1\$/,/^\.SH/s/^\\\\fB\([^\\]*\)\\\\fR.*/\1/p" "$T/page" | sed 's/^-., //'
 }
 
-# ---- used: each is to succeed, and what it consists of counts as used
+# ---- used: each command must succeed; its words count as used
 run() {
     printf '%s\n' "$@" >>"$T/used"
     check "retain $*" "$RETAIN" "$@"
@@ -106,7 +106,7 @@ for c in $("$RETAIN" complete "" | cut -f 1); do
     done
 done
 
-# ---- words in the chat: each is known, with or without what follows it
+# ---- slash commands: each is known, with and without an argument
 for word in $(section 'WORDS IN THE CHAT'); do
     printf '%s\n' "$word" | "$RETAIN" chat --plain --new -n 2 >"$T/out" 2>&1 || no "$word ends the chat"
     if grep -q 'nearest:' "$T/out"; then no "$word: $(cat "$T/out")"; else ok; fi

@@ -1,8 +1,8 @@
 #!/bin/sh
-# retain quantize: what it writes runs and is near the original; nothing is overwritten or left half.
+# retain quantize: its output runs and is near the original; no file is overwritten or left half written.
 . "$(dirname "$0")/lib.sh"
 
-# The demo model is there always; it stands in for a model that is larger.
+# The demo model is always present; it replaces a larger one.
 M=quant/demo/retain-demo.gguf
 say() { printf '<|user|> %s<|end|><|assistant|> %s<|end|>' "$1" "$2"; }
 {

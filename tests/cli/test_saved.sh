@@ -1,13 +1,13 @@
 #!/bin/sh
-# Saved conversations from the command line: found, carried elsewhere and back, deleted and brought
-# back, checked, made small, encrypted.
+# Saved conversations from the command line: found, exported and imported, deleted and
+# restored, checked, compacted, encrypted.
 . "$(dirname "$0")/lib.sh"
 
 talk() { said=$1; shift; printf '%s\n' "$said" | "$RETAIN" chat --plain --seed 1 --temp 0 -n 20 "$@" >"$T/said" 2>"$T/err"; }
 reread() { printf '/stats\n' | "$RETAIN" chat --plain "$@" 2>&1; }
 ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
 
-# Nothing is made by who only looks.
+# Commands that only read create nothing.
 for c in list 'list --json' 'models list' 'models unpack' 'search dog' 'show chat-1' 'export chat-1' check compact 'tag chat-1 a' \
     'rename chat-1 a' 'delete chat-1' 'restore chat-1' 'list --print-paths' 'complete show'; do
     "$RETAIN" $c >"$T/out" 2>"$T/err"
@@ -40,7 +40,7 @@ holds "list --tag: none" "$("$RETAIN" list --tag home 2>&1)" 'no conversation ha
 "$RETAIN" tag --remove chat-1 home 2>"$T/err" && no "took off a tag that is not on"
 holds "tag --remove: not on" "$(cat "$T/err")" "has no tag #home"
 
-# What an answer was drawn with is kept, and draws it again.
+# The settings of an answer are kept, and draw it again.
 printf 'Tell me a story.\n' | "$RETAIN" chat --plain -c drawn --temp 0.9 --seed 77 -n 30 >"$T/drawn" 2>/dev/null
 with=$("$RETAIN" show drawn --json | sed -n 's/.*"settings":"\([^"]*\)".*/\1/p')
 holds "settings: of the answer" "$with" '^--temp 0\.9 .*--seed 77 .*--policy [a-z]'
@@ -50,7 +50,7 @@ printf 'Tell me a story.\n' | "$RETAIN" chat --plain --private --new $with >"$T/
 check "settings: the same text again" cmp "$T/drawn" "$T/again"
 "$RETAIN" delete drawn 2>/dev/null
 
-# A second program is told, and may look.
+# A second program gets an error, and may read.
 mkfifo "$T/in"
 "$RETAIN" chat --plain -c chat-1 <"$T/in" >"$T/first" 2>&1 &
 pid=$!
@@ -154,7 +154,7 @@ check "delete again" "$RETAIN" delete copy
 check "compact" "$RETAIN" compact
 "$RETAIN" restore copy >/dev/null 2>&1 && no "restored after compact"
 
-# Encrypted: with the right passphrase all the same, without it nothing.
+# Encrypted: with the right passphrase everything works, without it nothing.
 echo 'correct horse' >"$T/right"
 echo 'wrong horse' >"$T/wrong"
 talk 'My dog is called Biscuit.' --new --db "$T/e.db" --encrypt --passphrase-file "$T/right"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What is done in a conversation, without a screen and with the shipped model: going back, branches,
-# settings, other conversations, copies.
+# Slash commands in plain mode with the shipped model: rewinding, branches, settings, other
+# conversations, copies.
 . "$(dirname "$0")/lib.sh"
 
 talk() { "$RETAIN" chat --plain --seed 1 --temp 0 "$@" 2>"$T/err"; }
@@ -45,7 +45,7 @@ equal "regenerate: two answers" 2 "$(wc -l <"$T/out" | tr -d ' ')"
 printf '%s\n' 'Hello!' '/edit' '/set budget 64' '/rename x' | talk --new --private >/dev/null
 holds "private: cannot go back" "$(cat "$T/err")" 'private'
 
-# Another answer, and how it goes on: as if the model had said it, nothing else is read again.
+# A changed answer is continued as if the model had written it; only its text is read.
 printf '%s\n' 'Tell me about cats.' '/answer Dogs' '/continue' '/stats' | talk -c changed >"$T/out"
 equal "answer: exit status" 0 $?
 holds "answer: goes on" "$(cat "$T/out")" '[a-z]'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program of another architecture under qemu: it says the same as this machine's, and every
-# instruction set of its own remembers. RETAIN is a wrapper; HOST_RETAIN the program built for here.
+# The program of another architecture under qemu: it gives the same text as this machine's, and every
+# instruction set of the target remembers. RETAIN is a wrapper; HOST_RETAIN the program built for here.
 . "$(dirname "$0")/../cli/lib.sh"
 
 talk() {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program on the emulated GPU (driver.h): a chat with evictions, saved and gone on with; what
-# `info` and `plan` say; and the same without a driver.
+# The program on the emulated GPU (driver.h): a chat with evictions, saved and resumed; the
+# output of `info` and `plan`; and the same without a driver.
 RETAIN=${EMU:-build/tests/emu}/retain
 . "$(dirname "$0")/../cli/lib.sh"
 gpu() { LD_LIBRARY_PATH=${EMU:-build/tests/emu} "$RETAIN" "$@"; }
@@ -23,7 +23,7 @@ printf '%s\n' "$second" /stats | chat gpu --device cuda -c two -n 16 >>"$T/two"
 holds "resume: nothing is read again" "$(cat "$T/two" "$T/err")" ' 0 re-read'
 equal "resume: the same answers" "$(printf '%s\n' "$one" | head -n 2)" "$(head -n 2 "$T/two")"
 
-# What the device saved, the CPU goes on with.
+# The CPU resumes what the device saved.
 printf '%s\n' "/stats" | chat "$RETAIN" --device cpu -c two >"$T/three"
 holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" ' 0 re-read'
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'

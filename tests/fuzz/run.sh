@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh BUILD SECONDS TARGET…: runs each fuzzer that long from the seeds, the malformed files of
-# RETAIN_TEST_DATA and what earlier runs found. A crash leaves its input in BUILD/fuzz.
+# run.sh BUILD SECONDS TARGET…: runs each fuzzer for SECONDS from the seeds, the malformed files of
+# RETAIN_TEST_DATA and inputs that earlier runs found. A crash leaves its input in BUILD/fuzz.
 set -u
 build=$1 seconds=$2
 shift 2
@@ -11,7 +11,7 @@ for target in "$@"; do
     name=${target##*/fuzz_}
     mkdir -p "$build/fuzz/$name-found" "$build/fuzz/$name"
     set -- "$build/fuzz/$name-found" "$build/fuzz/$name"
-    [ "$name" = tui ] && set -- "$@" -len_control=0 # a talk is many keys
+    [ "$name" = tui ] && set -- "$@" -len_control=0 # a conversation is many keys
     case $name in gguf | heads) [ -d "$data" ] && set -- "$@" "$data" ;; esac
     if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 \
         -artifact_prefix="$build/fuzz/$name-" "$@" >"$build/fuzz/$name.log" 2>&1; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes families/: a tiny random model of every family and the logits it must give.
 
-An implementation of its own, in double precision, from the papers and the models' published
+A separate implementation in double precision, from the papers and the models' published
 definitions; it shares nothing with the C code. Weights are drawn in the order of rows that
 checkpoints use and put into GGUF's when written. Needs PyTorch; every seed is fixed.
 
@@ -40,7 +40,7 @@ class Config:
     other_bias: bool = False
     qk_norm: bool = False
     fused: bool = False
-    pairs: bool = False  # GGUF keeps rows that turn together side by side
+    pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     write: dict = field(default_factory=dict)  # metadata beyond the shape
 
@@ -147,7 +147,7 @@ def rms(x, weight, eps):
 
 
 def rotate(x, angles, factor):
-    """x [token][head][head_dim], its first n_rot numbers turned: i with i + n_rot / 2."""
+    """x [token][head][head_dim], its first n_rot numbers rotated: i with i + n_rot / 2."""
     n = angles.shape[1]
     cos, sin = angles.cos()[:, None] * factor, angles.sin()[:, None] * factor
     a, b, rest = x[..., :n], x[..., n:2 * n], x[..., 2 * n:]
@@ -230,7 +230,7 @@ def vocabulary():
     kinds = [2, 3, 3] + [6] * 256
     letters = "abcdefghijklmnopqrstuvwxyz"
     words += ["\u2581"] + list(letters) + ["\u2581" + s for s in letters[:13]]
-    words += ["<|endoftext|>"]  # llama.cpp wants it in a phi3 file
+    words += ["<|endoftext|>"]  # llama.cpp requires it in a phi3 file
     kinds += [1] * 40 + [3]
     assert len(words) == len(kinds) == N_VOCAB
     return {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": words,

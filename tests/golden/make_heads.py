@@ -17,7 +17,7 @@ torch.set_default_dtype(torch.float64)
 
 
 def rounded(*shape, scale):
-    """Numbers that float32 holds, so that both sides begin with the same."""
+    """Numbers that float32 holds, so that both sides start equal."""
     return (torch.randn(*shape) * scale * 1024).round() / 1024
 
 

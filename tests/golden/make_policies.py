@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes policies.txt: which cache units survive under every row of the policy table.
 
-An implementation of its own, in double precision, straight from the papers' formulas (and, where a
-released code differs, from what runtime/cache/policy.c says is followed); it shares nothing with the C
-code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens have gone by, of which the
+A separate implementation in double precision, directly from the papers' formulas (and, where a
+released code differs, from the one that runtime/cache/policy.c says it follows); it shares nothing with the C
+code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens were read, of which the
 heads kept different ones (10 and 17), then 24 more. Budgets, protections and windows are given with
 each line. Needs NumPy.
 
@@ -54,8 +54,8 @@ def rotate(x, pos):
 
 
 def attention(head, token, units, slot):
-    """Softmax of the query of `token`, which stands at `slot`, over the units up to itself. Keys turn
-    with their slot."""
+    """Softmax of the query of `token`, which is at `slot`, over the units up to itself. Keys are
+    rotated by their slot."""
     q = rotate(Q[token, head], slot)
     keys = np.array([rotate(K[t, head // GROUP], s) for s, t in enumerate(units[:slot + 1])])
     e = np.exp(keys @ q * SCALE)
@@ -63,7 +63,7 @@ def attention(head, token, units, slot):
 
 
 def group_mean(kv, token, units):
-    """The mean attention of a KV head's query heads, with zeros for what it does not see."""
+    """The mean attention of a KV head's query heads, with zeros for units it does not see."""
     out = np.zeros(len(units))
     slot = units.index(token)
     for head in range(kv * GROUP, (kv + 1) * GROUP):
@@ -91,13 +91,13 @@ def window_sum(kv, window, pooling=0):
 
 
 def tova(kv):
-    """The last query, averaged over the layer's query heads. Heads of different length hold other
+    """The last query, averaged over the layer's query heads. Heads of different length hold different
     tokens, so this row is for equal ones: see EQUAL."""
     return sum(group_mean(h, N - 1, EQUAL) for h in range(KV)) / KV
 
 
 def scissorhands(kv, window):
-    """Minus how often a query of the window looks at the unit less than at the average one."""
+    """Minus how often a query of the window gives the unit less attention than the average one."""
     out = np.zeros(len(UNITS[kv]))
     for t in range(N - window, N):
         slot = UNITS[kv].index(t)
@@ -129,7 +129,7 @@ def alike(kv):
 
 def expected(kv):
     """softmax(mu k s + k Sigma k s^2 / 2), mean and 2x2 covariances per RoPE pair of all queries
-    behind the first 4, turned by the mean rotation over the next 512 positions; group mean times
+    after the first 4, rotated by the mean rotation over the next 512 positions; group mean times
     |v|."""
     units, out = UNITS[kv], np.zeros(len(UNITS[kv]))
     ahead = np.arange(len(units), len(units) + AHEAD)
@@ -227,7 +227,7 @@ def pyramid(budget, kept):
 
 def allocate(groups, budgets, sinks, stabilizers, most):
     """groups: heads that compete; budgets: of each head, a group has their sum. A head's best fifth
-    is safe from the others."""
+    is protected from the others."""
     out = [[] for _ in LENGTHS]
     for group in groups:
         total, keep, ranked = sum(budgets[h] for h in group), {h: set() for h in group}, []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An encrypted database made without libsodium, from what store/secret.c says of itself: ChaCha20 and
+"""An encrypted database made without libsodium, from the description in store/secret.c: ChaCha20 and
 Poly1305 as in RFC 8439 and draft-irtf-cfrg-xchacha-03, in plain Python; Argon2id by the reference
 implementation's command `argon2`. Writes store-sealed.sql; the passphrase is "correct horse"."""
 import hashlib, os, struct, subprocess, sys

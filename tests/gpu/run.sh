@@ -1,7 +1,7 @@
 #!/bin/sh
 # The first half hour on a GPU: correctness first, then speed. Prints a table last and keeps the full
-# log; what is missing here is skipped and said. Usage: tests/gpu/run.sh [LOG]
-# Builds nothing but what is not built yet: build here first (make CUDA=all gpu) and take build/ along.
+# log; missing parts are skipped and named. Usage: tests/gpu/run.sh [LOG]
+# Builds only missing parts: build here first (make CUDA=all gpu) and take build/ along.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 log=${1:-gpu.log}
@@ -30,7 +30,7 @@ step() {
 make -s gpu >>"$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
 step 'what there is' 60 "$B/retain" info
 for t in "$B"/tests/gpu/test_*; do
-    case $t in *.o | *.d) continue ;; esac # what make left beside them
+    case $t in *.o | *.d) continue ;; esac # make's other outputs
     step "$(basename "$t")" 300 "$t"
 done
 if command -v compute-sanitizer >/dev/null; then

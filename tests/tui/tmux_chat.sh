@@ -8,7 +8,7 @@ kept_is_less() { screen | grep -q '^KV .*| [0-9]*/[0-9]*  [0-9.]*%' && ! screen 
 # The map's cells under full, and the row that adds up like the strip.
 map_has_gaps() { screen | grep '^[0-9][0-9]' | grep -q '[░▒▓]'; }
 
-# What the strip says: kept/seen.
+# The strip's numbers: kept/seen.
 strip_numbers() { screen | sed -n 's/^KV .*| \([0-9]*\/[0-9]*\) .*/\1/p'; }
 
 went_on() { numbers=$(strip_numbers); [ -n "$numbers" ] && [ "$numbers" != "$1" ]; }

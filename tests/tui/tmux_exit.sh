@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every way out gives the terminal back: signals, crashes, suspend and fg, a model that cannot be
+# Every exit restores the terminal: signals, crashes, suspend and fg, a model that cannot be
 # loaded. Usage: tmux_exit.sh [PROGRAM]
 . tests/tui/tmux.inc
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A newcomer's first quarter of an hour with the real program and its demo model: no configuration,
+# A first quarter of an hour with the real program and its demo model: no configuration,
 # ask, see an eviction, open the map, jump to a sentence, quit, resume by name. Recorded, and the
 # recording shows the same. Usage: tmux_first.sh [PROGRAM]
 program=${1:-${RETAIN:-build/retain}}
@@ -66,7 +66,7 @@ say 'My cousin lives in Ljubljana.'
 keys F10
 check 'left once more' wait_for '^rc=0'
 check 'what was typed stands nowhere in the clear' test -z "$(grep -rli ljubljana "$home")"
-# Who is asked for a passphrase and leaves gets the terminal back, too.
+# Leaving at the passphrase prompt restores the terminal, too.
 start 80 24
 keys "stty -g >$home/before; $program list --db $home/sealed.db" Enter
 check 'the passphrase is asked for' wait_for '^passphrase:'
@@ -82,7 +82,7 @@ check "is told by the window's title" wait_until titled 'retain: private'
 check 'and on the screen' wait_for '^ private .*| private'
 keys F10
 check 'the shell is back after the chat' wait_for '^\$ *$'
-# Ctrl-Z gives the terminal back as well; fg asks again, and what is typed then is not shown.
+# Ctrl-Z restores the terminal, too; fg asks again, and the typed passphrase is not shown.
 keys "clear; set -m; echo 'un'sealed" Enter
 check 'a clean screen' wait_for '^unsealed'
 keys "$program list --db $home/sealed.db" Enter

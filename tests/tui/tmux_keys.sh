@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is being written survives kill -9; $EDITOR, pastes and copies through a real terminal.
+# A draft survives kill -9; $EDITOR, pastes and copies through a real terminal.
 # Usage: tmux_keys.sh [PROGRAM]
 . tests/tui/tmux.inc
 

@@ -58,7 +58,7 @@ if [ $fake = 1 ]; then
     check 'show: done' terminal_is_sane
 fi
 
-# A person at a terminal.
+# At a terminal.
 start 80 24
 run chat --plain --new --private --ignore-end --seed 1
 check 'plain: prompt' wait_for '^you>'

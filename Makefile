@@ -1,4 +1,6 @@
-# retain: make, make test, make check, make bench, make format, make install, make info, make clean;
+# retain: make, make debug, make check, make lint, make format, make compile_commands.json,
+# make install, make info, make clean;
+# make test, make T=evict (one test program), make bench, make fuzz: tests/tests.mk
 # make dist, portable, deb and their checks: cross/packages.mk
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
 # CUDA=0 (no device code) or all (for every GPU), NVCC, TEST_DATA (folder of public models and
@@ -22,7 +24,7 @@ endif
 include cross/$(CROSS).mk
 endif
 
-B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))
+B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))$(if $(DEBUG),/debug)
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 # ---- what was found ------------------------------------------------------------------------------
@@ -60,7 +62,9 @@ CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes \
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
-  -fno-math-errno -ffile-prefix-map=$(CURDIR)=. $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+  -fno-math-errno $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
+# Not among the flags that are written down: a checkout that was moved is not built again.
+PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
 LDFLAGS += -Wl,-z,relro,-z,now $(if $(SAN),$(SANITIZE))
@@ -82,28 +86,20 @@ SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))
 OBJ := $(SRC:%.c=$(B)/%.o)
 DEMO := quant/demo/retain-demo.gguf quant/demo/retain-demo-heads.gguf
 
-UNIT := $(sort $(wildcard tests/unit/test_*.c))
-KERN := $(sort $(wildcard tests/kern/test_*.c))
-FAULT := $(sort $(wildcard tests/fault/test_*.c))
-FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-TUI := $(sort $(wildcard tests/tui/test_*.c))
-SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
-EMU_SCRIPTS := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.sh)))
-TMUX := $(sort $(wildcard tests/tui/tmux_*.sh))
-EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
-programs = $(1:%.c=$(B)/%)
-BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-.PHONY: all test test-unit test-kern test-emu test-tui test-fault test-cli test-cross here cuda-report check bench \
-  bench-count format info install \
-  clean fuzz fuzz-run FORCE
+.PHONY: all debug check lint format info install clean FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
+.DEFAULT_GOAL := $(if $(T),one,all)
 all: $(B)/retain
+
+# Without optimisation, for a debugger, into build/debug; with T= its tests, too.
+debug:
+	@$(MAKE) DEBUG=1 CFLAGS='-O0 -g3' $(if $(T),one,all)
 
 $(B)/retain: $(B)/main.o $(B)/libretain.a
 	$(call say,LD,$@)
@@ -116,7 +112,7 @@ $(B)/libretain.a: $(OBJ)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
 # loops over keys: gcc 12 compares several at once from here on
 $(B)/runtime/cache/evict.o $(B)/runtime/forward/score.o: private CFLAGS += -O3
@@ -168,176 +164,33 @@ $(B)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CFLAGS) $(PKG_CFLAGS)' > $@
 
-# ---- tests ---------------------------------------------------------------------------------------
-
-$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
-
-# What test_sensors takes for the driver's library.
-$(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
-$(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
-
-$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-# Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
-# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see quant/eval/notes/device.md.
-EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
-EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
-
-$(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,EMU,$<)
-	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra -Wno-unused-function -fno-exceptions \
-	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
-
-# The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
-# what else it needs, for a shared library.
-EMU_DRIVER := $(B)/tests/emu/libcuda.so.1
-EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack)
-
-$(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
-
-$(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
-	@mkdir -p $(@D)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
-
-$(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-$(B)/tests/emu/test_backend: %: %.o $(B)/tests/emu/images.o $(B)/libretain.a | $(EMU_DRIVER)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
-
-$(filter-out %/test_backend,$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
-
-$(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
-
-# The program that the scripts start.
-PROGRAM := $(B)/retain
-
-# For another architecture: unit and kernel tests, and what the program says, through qemu, which is
-# a hundred times slower at floats. The three longest tests would take half of the time.
-ifneq ($(CROSS),)
-UNIT := $(filter-out $(patsubst %,tests/unit/test_%.c,session flat retention),$(UNIT))
-EMU :=
-EMU_SCRIPTS :=
-FAULT :=
-TUI :=
-TMUX :=
-SCRIPTS := $(sort $(wildcard tests/cross/test_*.sh))
-PROGRAM := $(B)/run/retain
-test test-cli: $(PROGRAM) $(B)/retain here
-export HOST_RETAIN := build/retain
-endif
-
-$(B)/run/retain:
-	@mkdir -p $(@D)
-	@printf '#!/bin/sh\nexec $(RUN) "$$(dirname "$$0")/../retain" "$$@"\n' >$@ && chmod +x $@
-here:
-	@$(MAKE) -s CROSS= all
-
-# The same where the tools for it are.
-test-cross:
-	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && \
-	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
-	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
-
-run_tests = CUDA_VISIBLE_DEVICES= PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' EMU='$(B)/tests/emu' \
-  FAKE='$(B)/tests/tui_fake' tests/run.sh
-
-include tests/ptx/ptx.mk
-
-PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
-# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
-GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
-$(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=free -o $@ $^ $(LIBS) -lcmocka
-
-$(B)/tests/gpu/speed.o: override CFLAGS += -DRATE_PTX='"$(CU)/rate.ptx"'
-$(CU)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh
-	@mkdir -p $(@D)
-	$(call say,PTX,$<)
-	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $< && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
-
-EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
-FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
-
-test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU)
-	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(TMUX)
-test-unit: $(call programs,$(UNIT))
-	@$(run_tests) $^
-test-kern: $(call programs,$(KERN))
-	@$(run_tests) $^
-test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
-	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
-.PHONY: test-gpu gpu
-test-gpu: $(GPU)
-	@tests/run.sh $^
-gpu: all $(GPU) $(B)/tests/gpu/speed $(if $(CUBINS),$(CU)/rate.ptx)
-test-fault: $(call programs,$(FAULT))
-	@$(run_tests) $^
-test-tui: all $(call programs,$(TUI)) $(FAKE)
-	@$(run_tests) $(call programs,$(TUI)) $(TMUX)
-test-cli: all
-	@$(run_tests) $(SCRIPTS)
-
-# make fuzz FUZZ_SECONDS=600: every fuzzer that long. Needs clang, with its libFuzzer. Inputs do not
-# reach the kernels, which clang instruments for half an hour.
-FUZZ_SECONDS ?= 60
-ifdef FUZZ
-$(B)/kernels/cpu/%.o: CFLAGS += -fno-sanitize=all -O1
-endif
-fuzz:
-	@$(MAKE) CC=clang SAN=1 FUZZ=1 fuzz-run
-
-$(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
-
-$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
-
-$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libretain.a
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
-
-fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
-	@RETAIN_TEST_DATA='$(TEST_DATA)' tests/fuzz/run.sh $(B) $(FUZZ_SECONDS) $(call programs,$(FUZZERS))
-
 check:
 	@tests/check_layers.sh
 	@if command -v clang-format >/dev/null; then \
 	  clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h') && echo 'format: ok'; \
 	else echo 'skip: clang-format is missing'; fi
 
-# Registers and spills of every kernel for every target.
-cuda-report: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
-	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh,echo 'skip: nvcc is missing or CUDA=0')
+# Scripts by shellcheck, sources by the few checks of .clang-tidy.
+lint: compile_commands.json
+	@if command -v shellcheck >/dev/null; then \
+	  shellcheck -x -S warning -e SC2010 $$(git grep -lE '^#!/bin/(ba)?sh' -- . ':!*.c') && echo 'shellcheck: ok'; \
+	else echo 'skip: shellcheck is missing'; fi
+	@if command -v clang-tidy >/dev/null; then \
+	  printf '%s\n' $(SRC) main.c | xargs -P "$$(nproc)" -n 8 clang-tidy --quiet -p . 2>/dev/null && echo 'clang-tidy: ok'; \
+	else echo 'skip: clang-tidy is missing'; fi
 
-bench: all $(BENCHES)
-	@for b in $(BENCHES); do $$b || exit 1; done
-	@$(B)/retain bench
+# For editors and clang-tidy: how each source is compiled.
+TEST_SRC := $(filter-out tests/emu/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
+compile_commands.json: FORCE
+	$(file >$@.new,[$(subst }$(space){,}$(comma)$(newline){,$(strip $(foreach f,$(SRC) main.c $(TEST_SRC),$(call compile_command,$(f)))))])
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+comma := ,
+space := $() $()
+define newline
 
-# Instructions of the hot kernels, for machines whose clock is noisy.
-bench-count: $(B)/tests/kern/bench_kernels
-	@tests/kern/count.sh $<
+
+endef
+compile_command = {"directory":"$(CURDIR)","file":"$(1)","command":"$(subst ",\",$(filter-out ccache,$(CC)) $(CFLAGS) -I$(B) $(PKG_CFLAGS) $(call isa_flags,$(1)) -c $(1))"}
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
@@ -359,6 +212,7 @@ install: $(BINARY)
 	install -Dm644 docs/completion/_retain $(ZSH_COMPLETIONS)/_retain
 	install -Dm644 docs/completion/retain.fish $(SHARE)/fish/vendor_completions.d/retain.fish
 
+include tests/tests.mk
 include cross/packages.mk
 
 info:

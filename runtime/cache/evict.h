@@ -45,8 +45,8 @@ struct evict_group {
     int64_t units, keep;
 };
 int evict_n_groups(const struct cache *c);
-/* The i-th group: layer i's, or all heads. */
-struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int i);
+/* One layer's group; all heads, where all share. */
+struct evict_group evict_group(const struct cache *c, const struct evict_rule *rule, int layer);
 
 /* Where heads share: a head's best units that stay whatever the others have. */
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);

@@ -25,10 +25,10 @@ struct span {
 /* One line: text[from, from + n) is what it covers. Spans are in the order of their columns. */
 typedef void markdown_line(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans);
 
-/* Lays out the block that begins at byte `at` of clean text (sanitize.h) and returns its end.
- * ends: nothing will be added to the text. */
-size_t markdown_block(const char *text, size_t n, size_t at, bool ends, int width,
-                      markdown_line *line, void *ctx);
+/* Lays out the block that begins at byte `at` of s [n], clean text (sanitize.h), and returns its
+ * end. ends: nothing will be added to the text. */
+size_t markdown_block(const char *s, size_t n, size_t at, bool ends, int width, markdown_line *line,
+                      void *ctx);
 
 /* What a span shows: bytes of the text, or a glyph in `glyph` (room for a rule of 256 columns). */
 const char *span_text(const struct span *s, const char *text, bool ascii, char glyph[1024],

@@ -1,0 +1,201 @@
+# make test, and by part test-unit, test-kern, test-emu, test-tui, test-fault, test-cli, test-gpu,
+# test-cross; make fuzz; make bench, bench-count, cuda-report.
+# make T=evict: only the programs test_evict.c and scripts test_evict.sh, tmux_evict.sh, with all they
+# print; T=unit/chat where two folders have one. ARGS=nan: only test functions with that in their name.
+# TEST_DATA: a folder of public models to test with besides, optional; see CONTRIBUTING.md.
+
+UNIT := $(sort $(wildcard tests/unit/test_*.c))
+KERN := $(sort $(wildcard tests/kern/test_*.c))
+FAULT := $(sort $(wildcard tests/fault/test_*.c))
+FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+TUI := $(sort $(wildcard tests/tui/test_*.c))
+SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
+EMU_SCRIPTS := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.sh)))
+TMUX := $(sort $(wildcard tests/tui/tmux_*.sh))
+EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
+BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
+programs = $(1:%.c=$(B)/%)
+
+.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu fuzz \
+  fuzz-run bench bench-count cuda-report
+
+# ---- how they are linked -------------------------------------------------------------------------
+
+# Of every test program: its first argument chooses functions.
+FILTER := $(B)/tests/filter.o
+
+$(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# What test_sensors takes for the driver's library.
+$(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
+$(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
+
+$(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
+# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see quant/eval/notes/device.md.
+EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
+EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
+
+$(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) -x c++ -std=c++17 -O1 -g -Wall -Wextra -Wno-unused-function -fno-exceptions \
+	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
+
+# The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
+# what else it needs, for a shared library.
+EMU_DRIVER := $(B)/tests/emu/libcuda.so.1
+EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack)
+
+$(EMU_PIC): $(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+
+$(EMU_DRIVER): $(EMU_CU) $(EMU_PIC)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $^ -lm
+
+$(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/emu/test_backend: %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(EMU_DRIVER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
+
+$(filter-out %/test_backend,$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# The program that the scripts start.
+PROGRAM := $(B)/retain
+
+# For another architecture: unit and kernel tests, and what the program says, through qemu, which is
+# a hundred times slower at floats. The three longest tests would take half of the time.
+ifneq ($(CROSS),)
+UNIT := $(filter-out $(patsubst %,tests/unit/test_%.c,session flat retention),$(UNIT))
+EMU :=
+EMU_SCRIPTS :=
+FAULT :=
+TUI :=
+TMUX :=
+SCRIPTS := $(sort $(wildcard tests/cross/test_*.sh))
+PROGRAM := $(B)/run/retain
+test test-cli: $(PROGRAM) $(B)/retain here
+export HOST_RETAIN := build/retain
+endif
+
+$(B)/run/retain:
+	@mkdir -p $(@D)
+	@printf '#!/bin/sh\nexec $(RUN) "$$(dirname "$$0")/../retain" "$$@"\n' >$@ && chmod +x $@
+here:
+	@$(MAKE) -s CROSS= all
+
+# The same where the tools for it are.
+test-cross:
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && \
+	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
+	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
+
+test_environment = export CUDA_VISIBLE_DEVICES= PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
+  EMU='$(B)/tests/emu' FAKE='$(B)/tests/tui_fake'
+run_tests = $(test_environment); tests/run.sh
+
+include tests/ptx/ptx.mk
+
+# make T=…: what it runs, and what that needs.
+SOURCES = tests/$(if $(findstring /,$(T)),$(dir $(T)),*/)
+ONE = $(call programs,$(wildcard $(SOURCES)test_$(notdir $(T)).c))
+ONE_SCRIPTS = $(wildcard $(foreach p,test tmux,$(SOURCES)$(p)_$(notdir $(T)).sh))
+one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
+	@$(if $(ONE)$(ONE_SCRIPTS),,echo 'T=$(T): no tests/*/test_$(notdir $(T)).c, test_$(notdir $(T)).sh or tmux_$(notdir $(T)).sh' >&2; exit 1)
+	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; $$t $(ARGS) || exit 1; done
+
+PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
+# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
+GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
+$(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=free -o $@ $^ $(LIBS) -lcmocka
+
+$(B)/tests/gpu/speed.o: override CFLAGS += -DRATE_PTX='"$(CU)/rate.ptx"'
+$(CU)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh
+	@mkdir -p $(@D)
+	$(call say,PTX,$<)
+	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $< && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
+
+EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
+FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
+
+test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU)
+	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(TMUX)
+test-unit: $(call programs,$(UNIT))
+	@$(run_tests) $^
+test-kern: $(call programs,$(KERN))
+	@$(run_tests) $^
+test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
+	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
+test-gpu: $(GPU)
+	@tests/run.sh $^
+gpu: all $(GPU) $(B)/tests/gpu/speed $(if $(CUBINS),$(CU)/rate.ptx)
+test-fault: $(call programs,$(FAULT))
+	@$(run_tests) $^
+test-tui: all $(call programs,$(TUI)) $(FAKE)
+	@$(run_tests) $(call programs,$(TUI)) $(TMUX)
+test-cli: all
+	@$(run_tests) $(SCRIPTS)
+
+
+# ---- fuzzers -------------------------------------------------------------------------------------
+
+# make fuzz FUZZ_SECONDS=600: every fuzzer that long. Needs clang, with its libFuzzer. Inputs do not
+# reach the kernels, which clang instruments for half an hour.
+FUZZ_SECONDS ?= 60
+ifdef FUZZ
+$(B)/kernels/cpu/%.o: CFLAGS += -fno-sanitize=all -O1
+endif
+fuzz:
+	@$(MAKE) CC=clang SAN=1 FUZZ=1 fuzz-run
+
+$(B)/tests/fuzz/make_seeds: $(B)/tests/fuzz/make_seeds.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/fuzz/fuzz_tui: $(B)/tests/fuzz/fuzz_tui.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+
+$(B)/tests/fuzz/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS)
+
+fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
+	@RETAIN_TEST_DATA='$(TEST_DATA)' tests/fuzz/run.sh $(B) $(FUZZ_SECONDS) $(call programs,$(FUZZERS))
+
+# ---- speed ---------------------------------------------------------------------------------------
+
+# Registers and spills of every kernel for every target.
+cuda-report: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
+	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh,echo 'skip: nvcc is missing or CUDA=0')
+
+bench: all $(BENCHES)
+	@for b in $(BENCHES); do $$b || exit 1; done
+	@$(B)/retain bench
+
+# Instructions of the hot kernels, for machines whose clock is noisy.
+bench-count: $(B)/tests/kern/bench_kernels
+	@tests/kern/count.sh $<

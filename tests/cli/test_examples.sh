@@ -85,7 +85,6 @@ skipped() {
     scp\ * | ssh\ *) echo 'needs a board' ;;
     docs/*.sh* | quant/demo/recipe.sh*) echo 'takes hours' ;;
     docs/plot.py*) echo 'draws the pictures of docs/ again' ;;
-    build/tests/* | tests/*.sh*) echo 'is a test' ;;
     *llama-bench*) echo 'needs llama.cpp' ;;
     *--device\ cuda*) echo 'needs a GPU: tests/gpu/run.sh' ;;
     make\ CROSS=*) [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ] || echo 'needs libraries for 64-bit ARM' ;;

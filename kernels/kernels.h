@@ -1,12 +1,12 @@
 /* kernels: the arithmetic of a transformer on raw pointers, behind one table.
  *
  * Each instruction set has a file, cpu/avx2.c and so on, that exports one complete table; cpu/ref.c
- * is the readable reference of all entries. Nothing here allocates, spawns threads, knows files,
- * models or policies. The caller splits the work: every entry computes a range and is safe to run
- * at once on disjoint ranges.
+ * is the readable reference of all entries. Nothing here allocates, spawns threads, or knows files,
+ * models or policies. The caller splits the work: every entry computes a range, and disjoint ranges
+ * may be computed concurrently.
  *
  * Determinism: each output number is a sum in a fixed order that depends on the shapes alone, never
- * on how ranges were cut or on the number of threads. Different instruction sets may differ in
+ * on the split into ranges or on the number of threads. Different instruction sets may differ in
  * rounding.
  *
  * Alignment: every base pointer is 64-byte aligned unless said otherwise.
@@ -35,8 +35,8 @@ enum kn_type {
 #define KN_PANEL 16 /* rows of a panel: one 512-bit register of int32 accumulators */
 
 /* Quantized matrices are stored as [ceil(n_out / 16)][n_in / 32] panels, so that one pass over
- * memory feeds 16 rows. Rows beyond n_out are zero. A dword of 4 consecutive columns of one row
- * stands where a 4-way int8 dot product wants it.
+ * memory feeds 16 rows. Rows beyond n_out are zero. Each dword holds 4 consecutive columns of one
+ * row, the operand of a 4-way int8 dot product.
  *   Q4: low nibble of qs[j][r][i] is column 4j+i of row r, high nibble is column 16+4j+i. */
 struct kn_q4_panel {
     uint16_t d[KN_PANEL];       /* half scales, one per row */
@@ -49,14 +49,14 @@ struct kn_q8_panel {
     uint8_t qs[8][KN_PANEL][4];
 };
 
-/*   Q4A: qs as Q4. */
+/* Q4A: qs as in Q4. */
 struct kn_q4a_panel {
     uint16_t d[KN_PANEL]; /* half scales and minima, one per row */
     uint16_t m[KN_PANEL];
     uint8_t qs[4][KN_PANEL][4]; /* unsigned 0..15, no offset */
 };
 
-/*   Q5A: qs as Q4; bit j of qh[r][i] is bit 4 of column 4j+i. */
+/* Q5A: qs as in Q4; bit j of qh[r][i] is bit 4 of column 4j+i. */
 struct kn_q5a_panel {
     uint16_t d[KN_PANEL];
     uint16_t m[KN_PANEL];
@@ -64,7 +64,7 @@ struct kn_q5a_panel {
     uint8_t qh[KN_PANEL][4];
 };
 
-/*   Q6: d[h] and qh[h] belong to columns 16h to 16h+15; qs as Q4; bits 2j and 2j+1 of qh[h][r][i]
+/* Q6: d[h] and qh[h] belong to columns 16h to 16h+15; qs as in Q4; bits 2j and 2j+1 of qh[h][r][i]
  *   are bits 4 and 5 of column 16h+4j+i. */
 struct kn_q6_panel {
     uint16_t d[2][KN_PANEL];
@@ -80,11 +80,11 @@ _Static_assert(sizeof(struct kn_q6_panel) == 16 * 28, "7 bits a weight");
 
 struct kn_weight {
     enum kn_type type;
-    int n_out, n_in; /* n_in is a multiple of 32 where kn_is_quantized(type) */
+    int n_out, n_in; /* n_in is a multiple of 32 if kn_is_quantized(type) */
     const void *data;
 };
 
-/* Panels of integers, computed with quantized activations. */
+/* Whether the matrix is stored as panels of integers, computed with quantized activations. */
 static inline int kn_is_quantized(enum kn_type type)
 {
     return type >= KN_Q4;
@@ -95,8 +95,8 @@ size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in);
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
-/* n_tok rows of n_in numbers, once as float and, for quantized weights, as int8 with one scale per
- * 32 (x ~ d * q, q in -127..127) and the sum of each 32 q, which pays for the weights' offset. */
+/* n_tok rows of n_in numbers: as floats and, for quantized weights, as int8 with one scale per 32
+ * (x ~ d * q, q in -127..127) and the sum of each 32 q, which corrects for the weights' offset. */
 struct kn_act {
     int n_in;
     const float *x; /* [n_tok][n_in] */
@@ -107,7 +107,7 @@ struct kn_act {
 
 /* ---- cache units ---------------------------------------------------------------------------- */
 
-#define KN_TILE         64  /* slots of an attention tile; calls begin at a multiple of it */
+#define KN_TILE         64  /* slots of an attention tile; each call begins at a multiple of it */
 #define KN_HEAD_DIM_MAX 256 /* attention keeps a tile of keys and values on the stack */
 
 enum kn_kv {
@@ -119,21 +119,21 @@ enum kn_kv {
     KN_KV_TYPES,
 };
 
-/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 of an odd number of groups
+/* Bytes of one key or value of head_dim numbers, a multiple of 4 (Q8 with an odd number of groups
  * ends in two zero bytes). Q8 and Q4 need head_dim % 32 == 0. Scales and halves that would be
  * infinite saturate at 65504. */
 size_t kn_kv_bytes(enum kn_kv type, int head_dim);
 
-/* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and turns by angle
- * p * freq[i]. The table holds every position the cache can reach; scaled frequencies are in it.
- * It is a pure rotation, cos^2 + sin^2 = 1, since kernels compose its rows: an attention factor
- * (YaRN, LongRoPE) goes squared into kn_attend.scale. */
+/* Rotary embedding, "rotate half": number i pairs with i + head_dim/2 and rotates by angle p *
+ * freq[i]. The table holds every position that the cache can reach, with scaled frequencies. It
+ * must be a pure rotation, cos^2 + sin^2 = 1, since kernels compose its rows: the square of an
+ * attention factor (YaRN, LongRoPE) is part of kn_attend.scale. */
 struct kn_rope {
     int n_pos;
     int head_dim;
     const float *cos; /* [n_pos][head_dim / 2] */
     const float *sin;
-    const uint32_t *places; /* see kn_rope_places; read where units are Q4 */
+    const uint32_t *places; /* see kn_rope_places; read only if units are Q4 */
 };
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
@@ -152,17 +152,17 @@ struct kn_matmul {
 
 /* Attention of n_tok consecutive tokens over the units of one KV head, for its n_group query heads
  * (grouped-query attention), fused: units are dequantized and keys rotated by their slot in
- * registers or a tile on the stack; nothing dequantized goes to memory. Where keys and values are
- * Q4, instruction sets may compute in 16-bit fixed point, see cpu/v16_attend_fixed.h.
+ * registers or in a tile on the stack; no dequantized data is written to memory. If keys and values
+ * are Q4, instruction sets may compute in 16-bit fixed point, see cpu/v16_attend_fixed.h.
  *
- * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX.
- * Token t stands at slot pos0 + t and sees slots [slot0, min(slot1, pos0 + t + 1)). Queries come
- * unrotated and are rotated here by their slot.
+ * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX. Token t is in slot
+ * pos0 + t and attends to slots [slot0, min(slot1, pos0 + t + 1)). Queries arrive unrotated and are
+ * rotated here by their slot.
  *
  * The result is a partial softmax over the slots of this call, to be merged by attend_merge:
- *   m   = max of the scaled logits           [n_tok][n_group]   (-inf when no slot was seen)
+ *   m   = max of the scaled logits           [n_tok][n_group]   (-inf if no slot is visible)
  *   l   = sum of exp(logit - m)              [n_tok][n_group]
- *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim]  */
+ *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim] */
 struct kn_attend {
     enum kn_kv k_type, v_type;
     int head_dim, n_group;
@@ -177,13 +177,13 @@ struct kn_attend {
     float *m, *l, *acc;
 };
 
-/* What observing queries look at, given the logarithm of each softmax's sum: a second pass over the
- * keys, without values. With p(t, g, s) = e^(logit(t, g, s) - lse[t][g]), 0 for slots that t does
- * not see, and p(t, s) its mean over the group, slots [slot0, slot1) get
+/* The attention that observing queries give each slot, from the logarithm of each softmax's sum: a
+ * second pass over the keys, without values. With p(t, g, s) = e^(logit(t, g, s) - lse[t][g]), 0
+ * for slots that are invisible to t, and p(t, s) its mean over the group, slots [slot0, slot1) get
  *
  *   SUM   out[s] += sum_t p(t, s)
  *   MAX   out[s] = max(out[s], max over t and g of p(t, g, s))
- *   LOW   out[s] += how many t that see s have p(t, s) < 1 / (pos0 + t + 1), less than average
+ *   LOW   out[s] += number of t that see s with p(t, s) < 1 / (pos0 + t + 1), less than average
  *
  * Each out[s] is a sum in the order of t, whatever the range. Fields as in kn_attend, except that
  * slot0 may be any slot. */
@@ -206,7 +206,7 @@ struct kn_stats {
 };
 
 /* Retaining head (Locret, arXiv 2410.01805, eq. 3): out[t][h] = sum_j w2[h][j] * silu(W1[j] .
- * x[t]), x = [q, k, v] of the token before RoPE. The hidden layer never goes to memory. */
+ * x[t]), x = [q, k, v] of the token before RoPE. The hidden layer is never written to memory. */
 struct kn_score {
     const struct kn_weight *w1; /* [n_hidden][n_in] */
     const float *w2;            /* [n_head][n_hidden] */
@@ -219,16 +219,16 @@ struct kn_score {
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct kernels {
-    const char *isa; /* as kn_isa_list names it */
+    const char *isa; /* its name in kn_isa_list */
 
     void (*matmul[KN_TYPES])(const struct kn_matmul *job);
     void (*score)(const struct kn_score *job); /* w1 is KN_Q8 or KN_F32 */
 
-    /* Unpacks row r of a matrix to n_in floats: the embedding. */
+    /* Unpacks row r of a matrix to n_in floats: for the embedding. */
     void (*row[KN_TYPES])(float *out, const struct kn_weight *w, int r);
 
-    /* Fills q, d, sum of one token's n numbers (n % 32 == 0). d = max|x| / 127, round to nearest
-     * even; a group of zeros has d = 0. */
+    /* Computes q, d, sum of one token's n numbers (n % 32 == 0). d = max|x| / 127, rounded to
+     * nearest even; a group of zeros has d = 0. */
     void (*quantize)(int8_t *q, float *d, int32_t *sum, const float *x, int n);
 
     /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
@@ -253,23 +253,23 @@ struct kernels {
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
                      int rows, int head_dim);
 
-/* Cosines, then sines, of the places in a tile as columns of words over 32767, for fixed point:
- * [2][head_dim / 4][KN_TILE]. Dword r of a place is numbers i and i + 2 of a table's row, i = 16 (r
- * / 8) + 4 (r % 8 / 2) + r % 2, the first in the low word. Places from n_pos on are zero; head_dim
- * is a multiple of 32. */
+/* Cosines, then sines, of the slots of a tile as columns of words over 32767, for fixed point:
+ * [2][head_dim / 4][KN_TILE]. Dword r of a slot holds numbers i and i + 2 of a table's row, i = 16
+ * (r / 8) + 4 (r % 8 / 2) + r % 2, the first in the low word. Slots from n_pos on are zero;
+ * head_dim is a multiple of 32. */
 #define KN_PLACES(head_dim) ((size_t)(head_dim) / 2 * KN_TILE)
 void kn_rope_places(uint32_t *out, const struct kn_rope *rope);
 
-/* Which numbers of a key are larger than others: bits that keys alike have in common (SimHash,
- * Charikar 2002, along differences of two numbers, so that a key's length does not matter). Of a
- * key's last 2 h numbers x, those that RoPE turns least, h = min(16, head_dim / 2):
+/* Signs of differences between a key's numbers: similar keys have many of these bits in common
+ * (SimHash, Charikar 2002; differences of two numbers make it independent of the key's length). Of
+ * a key's last 2 h numbers x, the ones that RoPE rotates least, h = min(16, head_dim / 2):
  *   bit i = x[i % h] >= x[h + i % h],    i = 0..15
  * k: n keys as in kn_attend; out: [n]. */
 void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, int n);
 
 /* Packs row r of a matrix into its panels at dst (zeroed before the first row) from n_in / 32
  * blocks, one per group: GGUF's Q4_0 (18 bytes) for Q4, Q8_0 (34) for Q8, Q4_1 (20) for Q4A, Q5_1
- * (24) for Q5A, and for Q6 the blocks below. Lossless. */
+ * (24) for Q5A, and for Q6 the struct below. Lossless. */
 struct kn_q6_block {
     uint16_t d[2];       /* half scales of the first and the last 16 */
     uint8_t q[KN_GROUP]; /* 0..63, offset 32 */
@@ -280,7 +280,7 @@ void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks);
 void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks);
 void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks);
 
-/* Conversions, round to nearest even. */
+/* Conversions, rounded to nearest even. */
 uint16_t kn_half_from_float(float x);
 float kn_float_from_half(uint16_t h);
 static inline float kn_float_from_bf16(uint16_t b)
@@ -292,11 +292,11 @@ static inline float kn_float_from_bf16(uint16_t b)
     return v.f;
 }
 
-/* Names of the instruction sets this program holds and this CPU runs, best first, "ref" last;
- * NULL-terminated. */
+/* Names of the instruction sets that are both built in and supported by this CPU, best first, "ref"
+ * last; NULL-terminated. */
 const char *const *kn_isa_list(void);
 
-/* The table for `isa` ("auto" or NULL = the best). NULL when this CPU cannot run it. */
+/* The table for `isa` ("auto" or NULL = the best). NULL when this CPU does not support it. */
 const struct kernels *kn_table(const char *isa);
 
 #endif

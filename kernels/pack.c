@@ -1,6 +1,6 @@
 /* Layouts: sizes, packing of GGUF blocks into panels, half floats, the signs of packed keys, and
- * the merge of partial softmaxes. Runs once per model, token or eviction, or waits for memory, so
- * there is one version, in plain C. */
+ * the merge of partial softmaxes. These run once per model, token or eviction, or are bound by
+ * memory, so one version in plain C is enough. */
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -151,11 +151,11 @@ uint16_t kn_half_from_float(float x)
     const uint32_t u = bits_from_float(x), sign = u >> 16 & 0x8000u, abs = u & 0x7fffffffu;
     uint32_t h;
 
-    if (abs > 0x7f800000u)
-        h = 0x7e00u | (abs >> 13 & 0x3ffu);
-    else if (abs >= 0x477ff000u) /* 65520, half way to the first power that does not fit */
+    if (abs > 0x7f800000u) h = 0x7e00u | (abs >> 13 & 0x3ffu);
+    /* 65520, half way between the largest half and the next power of two */
+    else if (abs >= 0x477ff000u)
         h = 0x7c00u;
-    else if (abs >= 0x38800000u) /* 2^-14: normal; rebias, then round on the 13 bits lost */
+    else if (abs >= 0x38800000u) /* 2^-14: normal; rebias, then round on the 13 dropped bits */
         h = (abs - 0x38000000u + 0xfffu + (abs >> 13 & 1u)) >> 13;
     else /* denormal: adding 0.5 leaves the half's 10 bits at the bottom, rounded by the adder */
         h = bits_from_float(float_from_bits(abs) + 0.5f) - 0x3f000000u;
@@ -174,8 +174,8 @@ float kn_float_from_half(uint16_t h)
     return sign ? -mag : mag;
 }
 
-/* One row of the merge. m, l, acc point at the row in part 0; parts are m_step and acc_step apart.
- * A row that saw no slot in any part is zero. */
+/* Merges one row. m, l, acc point at the row in part 0; parts are m_step and acc_step apart. A row
+ * that had no visible slot in any part is zero. */
 static void merge_row(float *out, const float *m, const float *l, const float *acc, int n_part,
                       size_t m_step, size_t acc_step, int head_dim)
 {
@@ -255,7 +255,7 @@ void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, i
     const size_t bytes = kn_kv_bytes(type, head_dim);
     const uint8_t *key = k;
     for (int i = 0; i < n; i++, key += bytes) {
-        __builtin_prefetch(key + 4096); /* bound by memory: a third faster */
+        __builtin_prefetch(key + 4096); /* bound by memory: this makes it a third faster */
         out[i] =
             type == KN_KV_Q4 ? signs_q4(key + bytes - KN_GROUP / 2) : signs(key, type, head_dim);
     }

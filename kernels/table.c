@@ -1,4 +1,4 @@
-/* The table of kernels: one per instruction set, complete, chosen by what CPU and system allow. */
+/* The kernel tables: one per instruction set, complete, chosen by what CPU and system support. */
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include <cpuid.h>
 
-/* The builtin also asks whether the system saves the registers; it has no word for F16C. */
+/* The builtin also checks that the system saves the registers; it cannot test for F16C. */
 static int runs_avx2(void)
 {
     unsigned a, b, c, d;
@@ -22,8 +22,8 @@ static int runs_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
-/* Best first. A CPU that runs one level runs all that follow it, so what is usable is always a
- * tail of this list. */
+/* Best first. A CPU that supports one level supports all that follow it, so the usable tables are
+ * always a tail of this list. */
 static const struct kernels *const tables[] = {&kn_avx512, &kn_avx2, &kn_ref};
 static const char *const names[] = {"avx512", "avx2", "ref", NULL};
 

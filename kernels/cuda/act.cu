@@ -1,4 +1,4 @@
-/* act: what stands between matrices: norms, the gate, quantization. One block of 256 threads per
+/* act: the operations between matrices: norms, the gate, quantization. One block of 256 threads per
  * token; each of its 8 warps takes groups of 32 columns, a lane per column. */
 #include "kernels/cuda/act.cuh"
 

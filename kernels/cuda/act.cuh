@@ -5,14 +5,14 @@
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
 
-/* Blocks of 64 columns that n columns take. */
+/* Number of 64-column blocks for n columns. */
 DEVICE int n_block_of(int n)
 {
     return ceil_div(n, CUDA_BLOCK);
 }
 
-/* A warp stores its 32 numbers, lane i holding column i of the group: d = max|x| / 127, round to
- * nearest even, as kernels.quantize. */
+/* A warp stores its 32 numbers, lane i holding column i of the group: d = max|x| / 127, rounded to
+ * nearest even, as in kernels.quantize. */
 DEVICE void quantize_group(const struct cuda_act &act, float x, int token, int group, int n_group)
 {
     const int lane = lane_id();
@@ -36,7 +36,7 @@ DEVICE float silu(float x)
     return x / (1.0f + exp_of(-x));
 }
 
-/* Sum over the block's 8 warps, in order, for all of its 256 threads. `shared` holds 8 floats. */
+/* Sum over the block's 8 warps, in order, returned to all 256 threads. `shared` holds 8 floats. */
 DEVICE float block_sum(float x, float *shared)
 {
     float sum = 0.0f;
@@ -49,8 +49,8 @@ DEVICE float block_sum(float x, float *shared)
     return sum;
 }
 
-/* rmsnorm(x) * w (w NULL: x as it is), quantized as row `token` of act, and to y unless NULL, by 256
- * threads. */
+/* rmsnorm(x) * w (w NULL: x unchanged), quantized as row `token` of act, and written to y unless
+ * NULL, by 256 threads. */
 DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,
                        int token, float *y, float *shared)
 {

@@ -1,5 +1,5 @@
-/* args: what each device kernel is given, for the kernels and for whoever launches them. C and
- * CUDA.
+/* args: the arguments of each device kernel, for the kernels and for the code that launches them. C
+ * and CUDA.
  *
  * One struct per op family, passed by value. All pointers are device memory, 16-byte aligned unless
  * said otherwise. Numbers that change from token to token (lengths of heads, positions) are read
@@ -15,20 +15,20 @@
 /* ---- the cache's memory -----------------------------------------------------------------------
  */
 
-/* How units are kept: bytes as in kernels.h, KN_KV_Q4 and so on. */
+/* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. */
 enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };
 
-/* Heads, of a layer or of all layers one after the other. All take pages of one pool, so that they
- * can share a budget and no unit has to move for another head: slot s of head h stands at
- * pages[h * n_pages + s / 64] * 64 + s % 64. */
-#define CUDA_TILE 64 /* slots of a page, and of what attention reads at a time */
+/* Heads, of a layer or of all layers in sequence. All take pages of one pool, so that they can
+ * share a budget without moving units for another head: slot s of head h is unit pages[h * n_pages
+ * + s / 64] * 64 + s % 64 of the pool. */
+#define CUDA_TILE 64 /* slots of a page, and of one attention tile */
 struct cuda_cache {
     uint8_t *k, *v; /* [pages * 64][k_bytes], [v_bytes] */
     uint32_t *pos;  /* [pages * 64] */
     float *score;
     const int32_t *pages; /* [n_head][n_pages] */
     int n_pages;
-    int32_t *len; /* [n_head] units, without those that are being added */
+    int32_t *len; /* [n_head] units, without those being added */
     int n_head, head_dim;
     int k_bytes, v_bytes; /* of a unit */
     enum cuda_kv k_type, v_type;
@@ -36,10 +36,10 @@ struct cuda_cache {
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-/* int8 in groups of 32 with one scale each, as struct kn_act; groups lie in blocks of two, bytes in
+/* int8 in groups of 32 with one scale each, as struct kn_act; blocks hold two groups, with bytes in
  * the order of mma m16n8k32's B fragments, so that a lane reads 16 bytes for both groups:
  *   byte (t, group, half, i) = 16t + 8 group + 4 half + i  is column  32 group + 16 half + 4t + i.
- * An odd last group is followed by one of zeros. */
+ * An odd last group is followed by a group of zeros. */
 #define CUDA_BLOCK 64 /* columns of a block: two groups */
 
 struct cuda_scale {
@@ -52,7 +52,7 @@ struct cuda_act {
     struct cuda_scale *scale; /* [n_tok][n_block][2] */
 };
 
-/* x = rmsnorm(x) * w (w NULL: x as it is), quantized; also as floats when y is not NULL.
+/* x = rmsnorm(x) * w (w NULL: x unchanged), quantized; also as floats when y is not NULL.
  * grid: n_tok. */
 #define CUDA_NORM_THREADS 256
 struct cuda_norm {
@@ -65,8 +65,8 @@ struct cuda_norm {
     float *y; /* [n_tok][n] or NULL */
 };
 
-/* What some families do to q and k before RoPE, in place: RMSNorm of every head, and (q only) the
- * pairs that do not turn, from n_pairs on, times `still`. grid: n_tok, n_head + n_kv_head; 32
+/* Operations of some families on q and k before RoPE, in place: RMSNorm of every head, and (q only)
+ * the unrotated pairs, from n_pairs on, times `still`. grid: n_tok, n_head + n_kv_head; 32
  * threads. */
 struct cuda_heads {
     float *qkv; /* token t at qkv + t * stride: n_head queries, n_kv_head keys, values */
@@ -74,11 +74,11 @@ struct cuda_heads {
     int n_head, n_kv_head, head_dim;
     const float *q_norm, *k_norm; /* [head_dim] or NULL */
     float eps;
-    int n_pairs; /* head_dim / 2 when all turn */
+    int n_pairs; /* head_dim / 2 when all pairs are rotated */
     float still;
 };
 
-/* act = quantized silu(gate) * up. grid: n_tok. Threads as cuda_norm. */
+/* act = quantized silu(gate) * up. grid: n_tok. Threads as in cuda_norm. */
 struct cuda_gate {
     const float *gate, *up; /* [n_tok][n] */
     int n;
@@ -94,11 +94,11 @@ struct cuda_gate {
  *       column 16 + 4t + i, offset 8
  *   Q8: word 4 group + 2 half + (row >= 8): byte i is column 16 half + 4t + i; groups are 16 bytes,
  *       [group][lane][4 words], so that loads of 16 bytes stay next to each other
- *   Q4A, Q5A, Q6: low nibbles as Q4, without offset (Q6: 32), then the words that hold the rest:
+ *   Q4A, Q5A, Q6: low nibbles as in Q4, without offset (Q6: 32), then the words with the high bits:
  *   Q5A: [g][group][row >= 8]: bits t and t + 4 of byte i are bit 4 of columns 4t + i, 16 + 4t + i
  *   Q6:  [g][group][row >= 8][half]: bits 2t, 2t + 1 of byte i are bits 4, 5 of 16 half + 4t + i
  * Scales: [panel][block][g][group][row >= 8], a half; Q4A and Q5A {d, m} (w = d q + m), Q6 one for
- * each half of the group. What lies beyond n_out or n_in is zero. As many bytes as the CPU's panels
+ * each half of the group. Entries beyond n_out or n_in are zero. Same size as the CPU's panels
  * (kernels.h), from which pack.h makes them. */
 struct cuda_weight {
     const void *q;
@@ -113,16 +113,17 @@ enum cuda_format { CUDA_Q4, CUDA_Q8, CUDA_Q4A, CUDA_Q5A, CUDA_Q6 };
     ((format) == CUDA_Q8 ? 1024 : (format) == CUDA_Q5A ? 640 : (format) == CUDA_Q6 ? 768 : 512)
 #define CUDA_TILE_SCALE_BYTES(format) ((format) <= CUDA_Q8 ? 64 : 128)
 
-/* One token's input made where it is read: every block norms and quantizes x for itself, which
- * spares a launch. The same int8 as norm_quantize. */
+/* One token's input, computed by its readers: every block norms and quantizes x for itself, which
+ * saves a launch. Gives the same int8 as norm_quantize. */
 struct cuda_input {
     const float *x; /* [n_in], or NULL: the input is ready */
-    const float *w; /* of the norm, or NULL: x as it is */
+    const float *w; /* weights of the norm, or NULL: x unchanged */
     float eps;
 };
 
 /* y = scale * (W x + bias), added to y when `add`. 1 to 8 tokens.
- * grid: ceil(n_out / 16). shared: CUDA_MATVEC_SHARED, with an input to make _MADE(n_in). */
+ * grid: ceil(n_out / 16). shared: CUDA_MATVEC_SHARED, or _MADE(n_in) if the input is to be
+ * computed. */
 #define CUDA_MATVEC_THREADS 256
 #define CUDA_MATVEC_TOKENS  8
 #define CUDA_MATVEC_SHARED  4096
@@ -141,8 +142,8 @@ struct cuda_matvec {
 };
 
 /* act = quantized silu(G x + gate_bias) * (U x + up_bias): both matrices, the gate and the
- * quantization of what the next matrix reads, in one. n_out is a multiple of 32.
- * grid: n_out / 32. shared as cuda_matvec. */
+ * quantization of the next matrix's input in one launch. n_out is a multiple of 32.
+ * grid: n_out / 32. shared as in cuda_matvec. */
 struct cuda_matvec_gate {
     struct cuda_weight gate, up;
     struct cuda_act x;
@@ -160,9 +161,9 @@ struct cuda_matvec_gate {
 #define CUDA_MATMUL_STAGES  3
 #define CUDA_MATMUL_SHARED  (CUDA_MATMUL_STAGES * CUDA_MATMUL_TOKENS * (CUDA_BLOCK + 16))
 
-/* Retaining head: part[b][t][h] = sum over the 128 hidden rows j of block b of
- * w2[h][j] * silu(W1[j] . x[t]); then score_sum adds the parts in order.
- * score grid as matmul with n_out = n_hidden; shared CUDA_SCORE_SHARED. */
+/* Retaining head: part[b][t][h] = sum over the 128 hidden rows j of block b of w2[h][j] *
+ * silu(W1[j] . x[t]); then score_sum adds the parts in order.
+ * score: grid as in matmul with n_out = n_hidden; shared CUDA_SCORE_SHARED. */
 #define CUDA_SCORE_SHARED ((CUDA_MATMUL_TOKENS + 1) * CUDA_MATMUL_ROWS * 4)
 struct cuda_score {
     struct cuda_weight w1; /* [n_hidden][n_in], Q8 */
@@ -172,7 +173,7 @@ struct cuda_score {
     float *part; /* [ceil(n_hidden / 128)][n_tok][n_head] */
 };
 
-/* Sums of parts become the scores of the slots that kv_append is about to fill or has filled.
+/* Adds the parts and stores the scores in the slots that kv_append is about to fill or has filled.
  * grid: ceil(n_tok * n_head / 128), 128 threads. */
 struct cuda_score_sum {
     const float *part;
@@ -181,9 +182,9 @@ struct cuda_score_sum {
     float *copy; /* [n_head][n_tok], for the host, or NULL */
 };
 
-/* Both for one token and in one launch, its input made from x, [n_in] floats: part[b][h] of 16
- * hidden rows, which the last block adds in order. grid: ceil(n_hidden / 16); threads and shared as
- * cuda_matvec with an input to make. */
+/* Both for one token in one launch, with its input computed from x, [n_in] floats: part[b][h] of 16
+ * hidden rows; the last block adds them in order. grid: ceil(n_hidden / 16); threads and shared as
+ * in cuda_matvec with a computed input. */
 struct cuda_score_one {
     struct cuda_weight w1;
     const float *w2, *x;
@@ -203,7 +204,7 @@ struct cuda_embed {
 
 /* ---- the cache ------------------------------------------------------------------------------- */
 
-/* Packs keys and values of n_tok tokens behind each head's units. Same bytes as kv_pack.
+/* Packs keys and values of n_tok tokens after each head's units. Same bytes as kv_pack.
  * grid: n_tok, n_head; 128 threads. */
 struct cuda_append {
     struct cuda_cache cache;
@@ -214,9 +215,10 @@ struct cuda_append {
     int n_tok;
 };
 
-/* What every head has in slots [len - back, len - back + n), for the host or from it; slots below 0
- * are left out. Of head h, one after the other, n keys and n values (with `units`), n positions and
- * n scores (with `words`), at stage + h * n * (their bytes). grid: n_head; 256 threads. */
+/* Copies slots [len - back, len - back + n) of every head to or from a staging buffer of the host;
+ * slots below 0 are skipped. For head h, one after the other: n keys and n values (with `units`), n
+ * positions and n scores (with `words`), at stage + h * n * (their bytes). grid: n_head; 256
+ * threads. */
 struct cuda_copy {
     struct cuda_cache cache;
     int back, n;
@@ -231,8 +233,8 @@ struct cuda_copy {
 #define CUDA_ATTEND_THREADS 128
 
 /* Causal attention of the newest n_tok tokens (already appended: they are units len .. len + n_tok
- * of their head) for the n_group query heads of each KV head. Token t of head h stands at slot
- * len[h] + t. Queries come unrotated. Partial softmax in base 2:
+ * of their head) for the n_group query heads of each KV head. Token t of head h is in slot len[h] +
+ * t. Queries arrive unrotated. Partial softmax in base 2:
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
  * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head.
@@ -248,9 +250,9 @@ struct cuda_attend {
     float *acc;   /* [n_head][n_split][n_tok * n_group][head_dim] */
 };
 
-/* attend_one: kv_append, attend_decode and attend_merge for one token in one launch. The block that
- * attends to the last tile packs the new unit first; the last block of a head merges its splits.
- * The same bits as the three. at.n_tok is 1; grid: n_split, n_head. */
+/* attend_one: kv_append, attend_decode and attend_merge for one token in one launch. The block of
+ * the last tile packs the new unit first; the last block of a head merges its splits. Same bits as
+ * the three kernels. at.n_tok is 1; grid: n_split, n_head. */
 struct cuda_attend_one {
     struct cuda_attend at;
     const float *k, *v; /* of head h at + h * head_dim */
@@ -291,10 +293,10 @@ struct cuda_colsum {
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* In three steps, with the same survivors as runtime/cache/evict.c. grid of each: n_head; 256
- * threads.
+/* Eviction in three steps, with the same survivors as runtime/cache/evict.c. grid of each: n_head;
+ * 256 threads.
  *
- * key_values: KeyDiff's value of every unit (score.h), into the place of its key.
+ * key_values: KeyDiff's value of every unit (score.h), stored in place of its key.
  * Shared: CUDA_VALUES_SHARED(head_dim). */
 #define CUDA_EVICT_THREADS      256
 #define CUDA_VALUES_SHARED(dim) (CUDA_EVICT_THREADS / 32 * (size_t)(dim) * sizeof(float))
@@ -303,26 +305,27 @@ struct cuda_values {
     float *value; /* [pages * 64] */
 };
 
-/* key_alike: what is subtracted for units that are alike (score.h), less than nothing, to the same
- * place. Arguments: struct cuda_values. Shared: CUDA_ALIKE_SHARED. */
+/* key_alike: the (negative) penalty for near-duplicate units (score.h), stored in the same place.
+ * Arguments: struct cuda_values. Shared: CUDA_ALIKE_SHARED. */
 #define CUDA_ALIKE_SHARED 2048
 
-/* cache_rank: values become unsigned numbers in the same order; those of protected units and of
- * each head's `safe` best are the highest, those of units beyond its `most` best the lowest.
+/* cache_rank: values become unsigned numbers in the same order; protected units and each head's
+ * `safe` best get the highest key, units beyond its `most` best the lowest.
  * Shared: CUDA_RANK_SHARED. */
 #define CUDA_RANK_SHARED 1024
 struct cuda_rank {
     struct cuda_cache cache;
     int sinks, stabilizers;
-    int scored, valued;      /* values are the scores, what lies in `key`, or their sum */
-    const float *std, *mean; /* scores of head h times std[h] plus mean[h]; NULL: as they are */
+    /* which values to use: the scores, the contents of `key`, or their sum */
+    int scored, valued;
+    const float *std, *mean; /* score of head h times std[h] plus mean[h]; NULL: unchanged */
     const int32_t *safe;     /* [n_head] or NULL */
     int most;                /* 0 = no limit */
     uint32_t *key;           /* [pages * 64] */
 };
 
-/* cache_digits: where heads share a budget, how many of a head's keys have which digit (8 bits from
- * `shift` on), of those that begin with the digits before. The host selects with them.
+/* cache_digits: if heads share a budget, counts per head how many keys with the given prefix have
+ * which next digit (8 bits from `shift` on). The host uses the counts for its selection.
  * Shared: CUDA_RANK_SHARED. */
 struct cuda_digits {
     struct cuda_cache cache;
@@ -332,8 +335,8 @@ struct cuda_digits {
     uint32_t *count;        /* [n_head][256] */
 };
 
-/* cache_evict: heads that hold more than keep[h] units are cut to the best, of equals the older;
- * survivors move together in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
+/* cache_evict: cuts heads with more than keep[h] units to the best ones, on ties the older; closes
+ * the gaps in place. Shared: CUDA_EVICT_SHARED(unit bytes of k and v). */
 #define CUDA_EVICT_BATCH              64
 #define CUDA_EVICT_SHARED(unit_bytes) ((size_t)CUDA_EVICT_BATCH * ((unit_bytes) + 8) + 4096)
 struct cuda_evict {
@@ -354,9 +357,9 @@ struct cuda_argmax {
     int32_t *id;
 };
 
-/* The k largest logits, largest first, of equals the lower id: what runtime/token/sampler.c's chain
- * begins with, so that only they come back. NaN and -inf are left out; *n_out may then be less than
- * k. grid: 1; 1024 threads; shared CUDA_TOP_SHARED. */
+/* The k largest logits, largest first, on ties the lower id first: the start of the chain in
+ * runtime/token/sampler.c, so that only they are copied back. NaN and -inf are left out; *n_out may
+ * then be less than k. grid: 1; 1024 threads; shared CUDA_TOP_SHARED. */
 #define CUDA_TOP_MAX    256
 #define CUDA_TOP_SHARED (1024 + CUDA_TOP_MAX * 8 + 32 * 4 + 16)
 struct cuda_top {

@@ -1,4 +1,4 @@
-/* attend: tiles of cache units, as the attention kernels share them. */
+/* attend: tiles of cache units, shared by the attention kernels. */
 #ifndef RETAIN_KERNELS_CUDA_ATTEND_CUH
 #define RETAIN_KERNELS_CUDA_ATTEND_CUH
 
@@ -14,8 +14,8 @@ template <int DIM> struct unit {
     enum { BYTES = DIM / 32 * 20, WORDS = BYTES / 4, TILE_BYTES = TILE * BYTES };
 };
 
-/* Starts copying a tile of a head, whose pages these are, to shared memory; slots from `end` on
- * become zero, which is a unit of zeros. */
+/* Starts copying a tile of the head with these pages to shared memory; slots from `end` on become
+ * zero, which is a unit of zeros. */
 DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, const int32_t *pages,
                       int tile, int end, int n_threads)
 {
@@ -28,8 +28,8 @@ DEVICE void tile_copy(char *dst, const uint8_t *units, int unit_bytes, const int
     }
 }
 
-/* Two nibbles of a word, at bits `shift` and `shift` + 16, as half2: 0x6400 is 1024, whose last bit
- * is 1, so that 0x6400 | q is 1024 + q; then d * q + m. */
+/* Two nibbles of a word, at bits `shift` and `shift` + 16, as half2: 0x6400 is 1024 as a half, with
+ * 1 as the value of its last bit, so that 0x6400 | q is 1024 + q; then d * q + m. */
 DEVICE uint32_t dequantize2(uint32_t word, int shift, uint32_t d, uint32_t m)
 {
     const uint32_t q = (word >> shift & 0x000f000fu) | 0x64006400u;

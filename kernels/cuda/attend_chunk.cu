@@ -1,10 +1,10 @@
-/* Chunk attention: many query rows (token, group) of a KV head against its units, causal; and
- * the column sums of that attention, which policies of the attention family score units by.
+/* Chunk attention: many query rows (token, group) of a KV head against its units, causal; and the
+ * column sums of that attention, which the attention policies use as scores.
  *
  * A block of four warps takes 64 rows, a warp 16. Per tile of 64 slots the packed units, copied by
- * cp.async, become fp16 in shared memory once for all rows: keys turned by their slot in float,
- * rounded once. Then S = Q K^T and O += P V in mma m16n8k16, with Q and O in registers. While one
- * tile is computed, the next one's units are on their way. */
+ * cp.async, are converted to fp16 in shared memory once for all rows: keys are rotated by their
+ * slot in float and rounded once. Then S = Q K^T and O += P V in mma m16n8k16, with Q and O in
+ * registers. While one tile is computed, the units of the next one are being copied. */
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
 
@@ -14,11 +14,11 @@ template <int DIM> struct chunk {
     enum {
         STEPS = DIM / 16,   /* of k in Q K^T */
         BLOCKS = DIM / 8,   /* of 8 channels of the output */
-        ROW = DIM * 2 + 16, /* bytes of an fp16 key or value; the 16 spread the banks */
+        ROW = DIM * 2 + 16, /* bytes of an fp16 key or value; 16 of padding to spread the banks */
     };
 };
 
-/* Where a row of the block stands. */
+/* The position of a row of the block. */
 struct row {
     int token, group;
 };
@@ -41,7 +41,7 @@ DEVICE void load_floats(float x[4], const float *p)
 }
 
 /* A thread takes four neighbouring pairs of a key. The table ends with the cache, so slots past
- * `end`, which are zero, turn by its last row. */
+ * `end`, which are zero, are rotated by its last row. */
 template <int DIM>
 DEVICE void expand_keys(char *out, const char *raw, const struct cuda_attend &a, int slot0, int end)
 {
@@ -101,7 +101,7 @@ template <int DIM> DEVICE void expand_wide_values(char *out, const char *raw, co
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Pair of channels c, c + 1 (c < DIM/2) of a row, turned; {re, im}. */
+/* Pair of channels c, c + 1 (c < DIM/2) of a row, rotated; {re, im}. */
 template <int DIM>
 DEVICE u32x2 rotated_query(const struct cuda_attend &a, int head, int pos0, int i, int n_row, int c)
 {
@@ -158,7 +158,8 @@ template <int DIM> DEVICE void tile_logits(float s[8][4], const uint32_t q[][4],
     }
 }
 
-/* A row sees slots up to its own; rows past the last see nothing. last[i] of rows g and g + 8. */
+/* A row sees slots up to its own; rows past the last one see no slot. last[i] of rows g and g +
+ * 8. */
 DEVICE void mask_logits(float s[8][4], const int last[2], int slot0)
 {
     const int t = lane_id() % 4;
@@ -178,7 +179,7 @@ DEVICE void last_slots(int last[2], const struct cuda_attend &a, int pos0, int r
     }
 }
 
-/* Over the four lanes that share a row. */
+/* Maximum over the four lanes that share a row. */
 DEVICE float row_max(float x)
 {
     x = max_f32(x, shfl_xor_f32(x, 1));
@@ -297,7 +298,7 @@ template <int DIM> DEVICE void attend_chunk(const struct cuda_attend &a)
         float s[8][4];
 
         cp_async_wait<0>();
-        barrier(); /* the units have landed, the last tile's fp16 is no longer read */
+        barrier(); /* the units have arrived, and the last tile's fp16 is no longer read */
         expand_keys<DIM>(keys, raw_k, a, tile * TILE, end);
         if (a.cache.v_type == CUDA_KV_Q4)
             expand_values<DIM>(values, raw_v);
@@ -332,8 +333,8 @@ KERNEL(attend_chunk_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
     attend_chunk<128>(a);
 }
 
-/* Column sums of one tile of slots over all rows: keys become fp16 once, rows pass by. A warp adds
- * its rows in order, the four warps are added in order. */
+/* Column sums of one tile of slots over all rows: keys are converted to fp16 once, then all rows
+ * are processed. A warp adds its rows in order, and the four warps are added in order. */
 template <int DIM> DEVICE void column_sums(const struct cuda_colsum &a)
 {
     const struct cuda_cache &c = a.at.cache;

@@ -1,5 +1,5 @@
 /* Decode attention: one to eight query columns (token, group) of a KV head against its 4-bit units,
- * split over the cache. Nothing dequantized goes to memory.
+ * split over the cache. No dequantized data is written to memory.
  *
  * A block of four warps walks the tiles of 64 slots of its split. Each warp takes 16 keys of a
  * tile:
@@ -7,16 +7,17 @@
  *   S^T [16 keys x 8 columns] = K (A operand) x Q^T (B)     mma m16n8k16
  *   O^T [dim x 8 columns]    += V^T (A) x P^T (B)           P^T is S^T by movmatrix
  *
- * so that grouped heads share every byte that is read, and a warp keeps its own running softmax: no
- * barrier but the tile's. The four are merged at the end, in order.
+ * Grouped heads share every byte that is read, and a warp keeps its own running softmax, so the
+ * only barrier is the tile's. The four softmaxes are merged at the end, in order.
  *
- * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key turns by t, from a table
- * of 64 rows in shared memory that serves every tile, and the query, once per tile, by its distance
- * to p0. The order of channels inside a dot product is free: step (h, s) of k takes channels
- * 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", exactly what two nibbles
- * of two words of a unit hold, so that a complex product is four operations on whole registers.
+ * RoPE by slot. A unit's slot is p0 + t with p0 the tile's first. The key is rotated by t, from a
+ * table of 64 rows in shared memory that serves every tile; the query is rotated once per tile, by
+ * its distance to p0. The order of channels inside a dot product is free: step (h, s) of k takes
+ * channels 16h + 4t + s + {0, 2} as "re" and their partners dim/2 further as "im", which are
+ * exactly two nibbles of two words of a unit, so that a complex product is four operations on whole
+ * registers.
  *
- * The tile after next is on its way by cp.async while one is computed. */
+ * While one tile is computed, cp.async copies the tile after the next. */
 #include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
@@ -27,13 +28,14 @@ template <int DIM> struct decode {
     enum {
         STEPS = DIM / 32,   /* groups of 16 pairs; two k-steps each */
         BLOCKS = DIM / 16,  /* of 16 channels of the output */
-        ROW = DIM * 2 + 32, /* bytes of a row of re and im pairs; the 32 spread the banks */
+        /* bytes of a row of re and im pairs; 32 of padding to spread the banks */
+        ROW = DIM * 2 + 32,
         RAW = 4 * unit<DIM>::TILE_BYTES, /* two stages of keys and values */
         TABLE = TILE * ROW,
     };
 };
 
-/* Where the eight bytes {re pair, im pair} of step (h, s) and lane t lie in a row. */
+/* Offset in a row of the eight bytes {re pair, im pair} of step (h, s) and lane t. */
 DEVICE int pair_offset(int h, int s, int t)
 {
     return ((h * 2 + s) * 4 + t) * 8;
@@ -53,8 +55,8 @@ template <int DIM> DEVICE void fill_table(char *table, const float *cosines, con
     }
 }
 
-/* Column `col` turned by its distance to the tile's first slot, scaled to base-2 logits. A query
- * behind which the whole tile lies is masked later and may be anything finite. */
+/* Column `col`, rotated by its distance to the tile's first slot and scaled to base-2 logits. A
+ * query before the whole tile is masked later and may have any finite value. */
 template <int DIM>
 DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int pos0, int slot0)
 {
@@ -84,7 +86,7 @@ DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int
     }
 }
 
-/* Pairs of channels of one key, turned: step s of group h. */
+/* Pairs of channels of one key, rotated: step s of group h. */
 template <int DIM>
 DEVICE void rotated_key(const uint32_t *key, const char *table, int h, int s, int t, uint32_t *re,
                         uint32_t *im)
@@ -153,8 +155,8 @@ DEVICE void value_fragment(uint32_t a[4], const struct values *v, const uint32_t
     }
 }
 
-/* Which channel stands in row g of output block j (row g + 8 is 16 further). Blocks come in fours
- * of two unit blocks, one word per lane group; a last odd unit block gives half a word each. */
+/* The channel in row g of output block j (row g + 8 is 16 further). Blocks come in fours of two
+ * unit blocks, one word per lane group; an odd last unit block gives half a word each. */
 template <int DIM> DEVICE int block_channel(int j, int g)
 {
     if (j < DIM / 64 * 4) return (j / 4 * 2 + g / 4) * 32 + 4 * (g % 4) + j % 4;
@@ -194,7 +196,7 @@ DEVICE void add_values(float o[][4], const char *values, uint32_t p0, uint32_t p
 
 struct softmax { /* of the warp, for columns 2t and 2t + 1 */
     float m[2];
-    float l[2]; /* this lane's share of the sum */
+    float l[2]; /* this lane's part of the sum */
 };
 
 DEVICE float column_max(float x)
@@ -211,13 +213,13 @@ DEVICE float column_sum(float x)
     return x;
 }
 
-/* Turns logits into weights and rescales what was summed so far. */
+/* Converts logits to weights and rescales the sums so far. */
 template <int DIM> DEVICE void softmax_step(struct softmax *s, float c[4], float o[][4])
 {
     UNROLL
     for (int k = 0; k < 2; k++) {
         const float m = max_f32(s->m[k], column_max(max_f32(c[k], c[k + 2])));
-        const float safe = m == -INF ? 0.0f : m; /* nothing seen yet: all weights are 0 */
+        const float safe = m == -INF ? 0.0f : m; /* no visible slot yet: all weights are 0 */
         const float keep = exp2_fast(s->m[k] - safe);
 
         s->m[k] = m;
@@ -247,7 +249,7 @@ DEVICE void mask_logits(float c[4], const struct cuda_attend &a, int pos0, int s
 
 /* ---- the split's result ---------------------------------------------------------------------- */
 
-/* Warps' sums to shared memory: m and l [warp][8], acc [warp][8][DIM]. */
+/* Stores the warps' sums in shared memory: m and l [warp][8], acc [warp][8][DIM]. */
 template <int DIM> DEVICE void put_warp(float *shared, const struct softmax *s, float o[][4])
 {
     const int g = lane_id() / 4, t = lane_id() % 4, w = warp_id();
@@ -324,7 +326,7 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
         float c[4] = {};
 
         cp_async_wait<0>();
-        barrier(); /* this tile has landed for all, the other stage is no longer read */
+        barrier(); /* this tile has arrived for all, and the other stage is no longer read */
         if (tile + 1 < last) {
             tile_copy(next, k, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
             tile_copy(next + TILE_BYTES, v, unit<DIM>::BYTES, pages, tile + 1, len, THREADS);
@@ -338,7 +340,7 @@ template <int DIM> DEVICE void attend_decode(const struct cuda_attend &a)
         add_values<DIM>(o, now + TILE_BYTES, movmatrix(h2_pack(c[0], c[1])),
                         movmatrix(h2_pack(c[2], c[3])));
     }
-    barrier(); /* the stages become the place of the sums */
+    barrier(); /* the stages are reused for the sums */
     put_warp<DIM>((float *)raw, &s, o);
     barrier();
     write_split<DIM>(a, (const float *)raw, head, split);
@@ -359,8 +361,8 @@ KERNEL(attend_decode_128, struct cuda_attend, CUDA_ATTEND_THREADS, 2)
     attend_decode<128>(a);
 }
 
-/* Splits of a row to one result, in order; then int8 for the output matrix. A thread per channel:
- * whole warps, since head_dim is a multiple of 32. */
+/* Merges the splits of a row in order; then quantizes to int8 for the output matrix. A thread per
+ * channel: whole warps, since head_dim is a multiple of 32. */
 DEVICE void merge_row(const struct cuda_merge &a, int head, int row)
 {
     const int n_row = a.n_tok * a.n_group, channel = thread_id();
@@ -399,7 +401,7 @@ template <int DIM> DEVICE void attend_one(const struct cuda_attend_one &a)
     const int n_tile = ceil_div(slot + 1, TILE), per = ceil_div(n_tile, at.n_split);
     const int first = split * per;
 
-    if (first < n_tile && first + per >= n_tile) { /* the last tile is this block's */
+    if (first < n_tile && first + per >= n_tile) { /* this block has the last tile */
         append_unit(at.cache, head, slot, a.k + head * DIM, a.v + head * DIM, *a.pos,
                     a.score ? a.score + head : NULL);
         memory_fence();

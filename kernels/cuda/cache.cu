@@ -1,4 +1,4 @@
-/* cache: units come, are weighed, and go. Bytes, survivors and counters are those of the CPU. */
+/* cache: appends, scores and evicts units. Bytes, survivors and counters equal those of the CPU. */
 #include "kernels/cuda/cache.cuh"
 
 /* Four warps share the groups of a token's key and value. */
@@ -11,7 +11,7 @@ KERNEL(kv_append, struct cuda_append, 128, 1)
                 *a.pos + (uint32_t)token, a.score ? a.score + head * a.n_tok + token : NULL);
 }
 
-/* Words of a head's units, keys or values or one word each, to the stage or from there. */
+/* Copies words of a head's units (keys, values or one word each) to or from the stage. */
 DEVICE uint32_t *copy_words(const struct cuda_copy &a, void *pool, int words, uint32_t *stage)
 {
     const int head = block_x(), slot0 = a.cache.len[head] - a.back;
@@ -44,11 +44,12 @@ KERNEL(cache_copy, struct cuda_copy, 256, 1)
     }
 }
 
-/* ---- what units are worth -------------------------------------------------------------------- */
+/* ---- values of units ------------------------------------------------------------------------- */
 
 enum { THREADS = CUDA_EVICT_THREADS, BATCH = CUDA_EVICT_BATCH, LIST = BATCH * 4 };
 
-/* Four numbers of a lane, of a key whose length is also given; lanes past the key have zeros. */
+/* Four numbers of a lane, from a key whose length is returned too; lanes past the key have
+ * zeros. */
 DEVICE float lane_key(float x[4], const struct cuda_cache &c, int head, int slot)
 {
     const int lane = lane_id();
@@ -63,8 +64,8 @@ DEVICE float lane_key(float x[4], const struct cuda_cache &c, int head, int slot
     return sqrt_of(warp_sum(square)) + 1e-20f;
 }
 
-/* -cos(k, sum of k / |k|), a warp per unit. Warps add their units in order, then are added in
- * order. */
+/* -cos(k, sum of k / |k|), a warp per unit. Each warp adds its units in order, then the warps are
+ * added in order. */
 KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 1)
 {
     const int head = block_x(), len = a.cache.len[head], dim = a.cache.head_dim;
@@ -96,7 +97,7 @@ KERNEL(key_values, struct cuda_values, CUDA_EVICT_THREADS, 1)
     }
 }
 
-/* kn_key_signs: four numbers of each half at a time. */
+/* As kn_key_signs: four numbers of each half at a time. */
 DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
 {
     const uint8_t *key = c.k + place * c.k_bytes;
@@ -116,7 +117,8 @@ DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
 KERNEL(key_alike, struct cuda_values, CUDA_EVICT_THREADS, 1)
 {
     const int head = block_x(), len = a.cache.len[head];
-    uint32_t *low = (uint32_t *)shared_memory(), *high = low + 256; /* units by half their signs */
+    /* number of units by half of their signs */
+    uint32_t *low = (uint32_t *)shared_memory(), *high = low + 256;
 
     low[thread_id()] = high[thread_id()] = 0;
     barrier();
@@ -141,7 +143,7 @@ KERNEL(key_alike, struct cuda_values, CUDA_EVICT_THREADS, 1)
 
 enum : uint32_t { KEY_NEVER = 0, KEY_NAN = 1, KEY_PROTECTED = 0xffffffffu };
 
-struct head { /* whose keys are looked at */
+struct head { /* the head to select from */
     const struct cuda_cache &c;
     const uint32_t *key;
     int index, len;
@@ -157,7 +159,7 @@ DEVICE uint32_t key_at(const struct head &h, int slot)
     return h.key[place_of(h.c, h.index, slot)];
 }
 
-/* Numbers in the same order; -0 and 0 are the same. */
+/* The order-preserving key of a value; -0 and 0 are equal. */
 DEVICE uint32_t key_of(float value)
 {
     const uint32_t u = float_bits(value + 0.0f);
@@ -166,13 +168,13 @@ DEVICE uint32_t key_of(float value)
     return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* How many keys have which digit, of those that begin with the prefix. Counts are integers: their
- * order does not matter. */
+/* Counts the keys with the given prefix by their next digit. Counts are integers, so their order
+ * does not matter. */
 DEVICE void count_digits(const struct head &h, uint32_t prefix, int shift, uint32_t *count)
 {
     const uint32_t mask = shift == 24 ? 0 : ~0u << (shift + 8);
 
-    barrier(); /* the counts of the digit before have been read */
+    barrier(); /* the previous digit's counts have been read */
     count[thread_id()] = 0;
     barrier();
     for (int s = thread_id(); s < h.len; s += THREADS) {
@@ -182,7 +184,7 @@ DEVICE void count_digits(const struct head &h, uint32_t prefix, int shift, uint3
     barrier();
 }
 
-/* The n-th largest key, and in *equal how many of those equal to it belong to the n largest. */
+/* The n-th largest key; *equal: how many of the keys equal to it belong to the n largest. */
 DEVICE uint32_t select_key(const struct head &h, int n, int *equal, uint32_t *count)
 {
     uint32_t prefix = 0;
@@ -198,8 +200,8 @@ DEVICE uint32_t select_key(const struct head &h, int n, int *equal, uint32_t *co
     return prefix;
 }
 
-/* Which of 64 slots are among the best, by every warp for itself: lane i looks at slots i and
- * i + 32. Older units win ties: *equal of them are still free. */
+/* Which of 64 slots are among the best, computed by every warp for itself: lane i checks slots i
+ * and i + 32. Older units win ties: *equal more of them may be chosen. */
 DEVICE void choose(uint32_t in[2], const struct head &h, int slot0, uint32_t threshold, int *equal)
 {
     UNROLL
@@ -215,7 +217,7 @@ DEVICE void choose(uint32_t in[2], const struct head &h, int slot0, uint32_t thr
     }
 }
 
-/* The keys of the n best units, or of all others, become one. */
+/* Sets the keys of the n best units, or of all others, to `becomes`. */
 DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t becomes,
                  uint32_t *count)
 {
@@ -263,7 +265,7 @@ KERNEL(cache_digits, struct cuda_digits, CUDA_EVICT_THREADS, 1)
 
 /* ---- eviction -------------------------------------------------------------------------------- */
 
-/* Survivors' words to shared memory, or from there to their new slots. */
+/* Copies survivors' words to shared memory, or from there to their new slots. */
 DEVICE void move_batch(const struct head &h, uint32_t *stage, const int32_t *from, int to, int n,
                        bool out)
 {
@@ -283,8 +285,8 @@ DEVICE void move_batch(const struct head &h, uint32_t *stage, const int32_t *fro
     }
 }
 
-/* In place: a batch of 64 slots is read whole before its survivors are written, and they never go
- * beyond it. */
+/* In place: a batch of 64 slots is read completely before its survivors are written, and they are
+ * never written beyond it. */
 DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *shared)
 {
     int32_t *from = (int32_t *)shared;
@@ -296,7 +298,7 @@ DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *sh
 
         choose(stay, h, slot0, threshold, &equal);
         const int low = popcount(stay[0]), n = low + popcount(stay[1]);
-        barrier(); /* the batch before has been written, everyone has chosen */
+        barrier(); /* the previous batch is written, and all threads have chosen */
         if (to < slot0 || n < BATCH) {
             if (thread_id() < BATCH) {
                 const int half = thread_id() / 32, lane = lane_id();
@@ -315,7 +317,7 @@ DEVICE int compact(const struct head &h, uint32_t threshold, int equal, char *sh
     return to;
 }
 
-/* Units alive per column of positions. */
+/* Counts the live units per column of positions. */
 DEVICE void recount(const struct head &h, uint32_t *kept, int n_col, uint32_t width)
 {
     for (int i = thread_id(); i < n_col; i += THREADS) kept[i] = 0;

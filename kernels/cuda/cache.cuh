@@ -1,11 +1,11 @@
-/* cache: where a unit is, how it is packed and read. */
+/* cache: address, packing and reading of a unit. */
 #ifndef RETAIN_KERNELS_CUDA_CACHE_CUH
 #define RETAIN_KERNELS_CUDA_CACHE_CUH
 
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
 
-/* A head's slot, in units of the pool. */
+/* The index of a head's slot in the pool. */
 DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
 {
     return (int64_t)c.pages[head * c.n_pages + slot / CUDA_TILE] * CUDA_TILE + slot % CUDA_TILE;
@@ -13,8 +13,8 @@ DEVICE int64_t place_of(const struct cuda_cache &c, int head, int slot)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4]: asymmetric, both constants
- * rounded to half first. */
+/* A warp packs 32 numbers, one per lane, as kernels.kv_pack[KN_KV_Q4] does: asymmetric, both
+ * constants rounded to half first. */
 DEVICE void pack_group(uint8_t *to, float x)
 {
     float min = x, max = x;
@@ -46,14 +46,14 @@ DEVICE void pack_group_q8(uint8_t *to, float x)
     if (lane_id() == 0) *(uint16_t *)to = d_bits;
 }
 
-/* Group `group` of a unit of n_group. */
+/* Packs group `group` of a unit with n_group groups. */
 DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_group)
 {
     if (type == CUDA_KV_Q4) {
         pack_group(unit + group * 20, x);
     } else if (type == CUDA_KV_Q8) {
         pack_group_q8(unit + group * 34, x);
-        /* an odd number of groups is filled up to 4 bytes */
+        /* pads an odd number of groups to 4 bytes */
         if (group + 1 == n_group && n_group % 2 && lane_id() == 0)
             *(uint16_t *)(unit + n_group * 34) = 0;
     } else {
@@ -61,8 +61,8 @@ DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_gro
     }
 }
 
-/* A head's key and value, [head_dim] floats, to a slot, by 128 threads; score NULL: it comes from
- * elsewhere. */
+/* Stores a head's key and value, [head_dim] floats, in a slot, by 128 threads; score NULL: another
+ * kernel stores it. */
 DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const float *k,
                         const float *v, uint32_t pos, const float *score)
 {

@@ -1,10 +1,10 @@
-/* device: everything a kernel may ask of the machine, one small function each.
+/* device: all hardware operations that kernels use, one small function each.
  *
- * nvcc gives them asm bodies. Any other C++ compiler gives them the emulation in tests/emu, so the
- * same kernels run on a CPU. No kernel uses a CUDA builtin or an asm statement of its own.
+ * nvcc compiles them as asm. Any other C++ compiler gets the emulation in tests/emu, so the same
+ * kernels run on a CPU. No kernel uses a CUDA builtin or an asm statement directly.
  *
  * Kernels are C with tile templates. Threads of a block are one-dimensional and a multiple of 32;
- * lane = 4 * g + t is how matrix fragments are numbered throughout. A half2 is a uint32_t, the
+ * matrix fragments are always numbered with lane = 4 * g + t. A half2 is a uint32_t, the
  * lower-numbered element in the low half. Sums written as fma_f32 are contracted, others are not
  * (-fmad=false), so that both compilers round alike. */
 #ifndef RETAIN_KERNELS_CUDA_DEVICE_CUH
@@ -25,7 +25,7 @@ struct alignas(8) u32x2 {
 
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
-/* min_blocks: blocks an SM must be able to hold, which bounds the registers. */
+/* min_blocks: blocks that an SM must be able to hold, which limits the registers. */
 #define KERNEL(name, args, n_threads, min_blocks)                       \
     extern "C" __global__ void __launch_bounds__(n_threads, min_blocks) \
         name(const __grid_constant__ args a)
@@ -118,7 +118,7 @@ DEVICE uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Volatile, with memory clobbers: these read what other threads wrote. */
+/* Volatile, with memory clobbers: these read data written by other threads. */
 DEVICE void ldmatrix(uint32_t r[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -135,7 +135,7 @@ DEVICE void ldmatrix_trans(uint32_t r[4], const void *row)
                  : "memory");
 }
 
-/* 16 bytes to shared memory; of them the first n (0..16) from src, the rest zero. */
+/* Copies 16 bytes to shared memory: the first n (0..16) from src, the rest zero. */
 DEVICE void cp_async16(void *dst, const void *src, int n)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)),
@@ -148,7 +148,7 @@ DEVICE void cp_async_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until at most `pending` of this thread's groups are under way. */
+/* Waits until at most `pending` of this thread's groups are still being copied. */
 template <int pending> DEVICE void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
@@ -269,25 +269,25 @@ DEVICE int popcount(uint32_t x)
     return __popc(x);
 }
 
-/* Integers only: their sum has no order. */
+/* Integers only: their sum does not depend on the order. */
 DEVICE void atomic_add(uint32_t *p, uint32_t n)
 {
     atomicAdd(p, n);
 }
 
-/* *p++: a place in a list whose order does not matter. */
+/* *p++: the next index in a list whose order does not matter. */
 DEVICE uint32_t atomic_next(uint32_t *p)
 {
     return atomicAdd(p, 1u);
 }
 
-/* What this thread wrote is seen by whoever sees what it writes next. */
+/* This thread's earlier writes become visible before its later ones. */
 DEVICE void memory_fence()
 {
     __threadfence();
 }
 
-/* What another block wrote during this launch. */
+/* Reads data that another block wrote during this launch. */
 DEVICE float load_fresh(const float *p)
 {
     float x;
@@ -318,7 +318,7 @@ DEVICE float load_fresh(const float *p)
     }                                                                              \
     static void name##_body(const args &a)
 
-/* The kernel's line, wherever one of these is called. */
+/* The kernel's line that calls one of these functions. */
 #define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define PLACE      \
     emu_place      \
@@ -490,8 +490,8 @@ DEVICE uint32_t h2_pack(float low, float high)
     return half_bits(low) | (uint32_t)half_bits(high) << 16;
 }
 
-/* A product of halves is exact in float; the sum of it and a half is rounded to float first, which
- * moves one result in some thousands by an ulp of the half. */
+/* A product of halves is exact in float; its sum with a half is rounded to float first, which
+ * changes one result in several thousand by an ulp of the half. */
 DEVICE uint32_t h2_fma(uint32_t a, uint32_t b, uint32_t c)
 {
     return h2_pack(fmaf(half_float((uint16_t)a), half_float((uint16_t)b), half_float((uint16_t)c)),
@@ -581,7 +581,7 @@ DEVICE float load_fresh(const float *p)
 
 #endif
 
-/* ---- what follows from the above ------------------------------------------------------------- */
+/* ---- built from the above -------------------------------------------------------------------- */
 
 #define INF bits_float(0x7f800000u)
 
@@ -652,8 +652,9 @@ DEVICE int32_t warp_sum_int(int32_t x)
     return x;
 }
 
-/* All threads of a block have written their part of a result: is this the last of n blocks? Then the
- * ticket is 0 again, and the others' parts can be read with load_fresh. shared: 4 bytes. */
+/* Called by all threads of a block after they wrote their part of a result: true in the last of n
+ * blocks. The ticket is then 0 again, and load_fresh reads the other blocks' parts. shared: 4
+ * bytes. */
 DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
 {
     memory_fence();
@@ -665,7 +666,7 @@ DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
     return last;
 }
 
-/* Scales that outgrow a half saturate, as on the CPU. */
+/* Scales that overflow a half saturate, as on the CPU. */
 DEVICE uint16_t half_saturated(float x)
 {
     return half_bits(min_f32(max_f32(x, -65504.0f), 65504.0f));

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* The Makefile says which: CUDA_IMAGES(X) is X(87) X(89) …, their files are in CUDA_DIR. */
+/* The Makefile defines the list: CUDA_IMAGES(X) is X(87) X(89) …; the files are in CUDA_DIR. */
 #ifdef CUDA_DIR
 
 #define EMBED(symbol, path)                    \

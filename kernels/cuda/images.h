@@ -1,13 +1,14 @@
-/* images: device code inside the program. Cubins run on their own architecture, with a driver as
- * new as the compiler (CUDA 13); the PTX, lowered to version 8.2, is for every other pair of GPU
- * (sm_80 and later) and driver (CUDA 12.2 and later), which compiles it when it is loaded. */
+/* images: the device code in the program. Cubins run on their own architecture, with a driver at
+ * least as new as the compiler (CUDA 13); the PTX, lowered to version 8.2, serves every other pair
+ * of GPU (sm_80 and later) and driver (CUDA 12.2 and later), which compiles it when it is
+ * loaded. */
 #ifndef RETAIN_KERNELS_CUDA_IMAGES_H
 #define RETAIN_KERNELS_CUDA_IMAGES_H
 
 struct cuda_image {
     const char *name; /* "sm_89", "ptx" */
     int arch;         /* 89; 0 = PTX */
-    const void *data; /* what cuModuleLoadDataEx takes */
+    const void *data; /* the argument of cuModuleLoadDataEx */
 };
 
 /* Cubins, then the PTX; name NULL ends the list. Empty in a build without nvcc. */

@@ -1,13 +1,14 @@
 /* linear: int4 to int8 weights times int8 activations on tensor cores, a group of 32 columns per
- * mma m16n8k32, so that every integer sum is the CPU's and only the floats' order may differ.
+ * mma m16n8k32, so that every integer sum equals the CPU's and only the order of float sums may
+ * differ.
  *
- * A warp works on panels of 16 rows; lane 4g + t holds rows g and g + 8, tokens 2t and 2t + 1. */
+ * A warp computes panels of 16 rows; lane 4g + t holds rows g and g + 8, tokens 2t and 2t + 1. */
 #ifndef RETAIN_KERNELS_CUDA_LINEAR_CUH
 #define RETAIN_KERNELS_CUDA_LINEAR_CUH
 
 #include "kernels/cuda/act.cuh"
 
-/* Lane's part of a tile of 16 rows x 64 columns. */
+/* A lane's part of a tile of 16 rows x 64 columns. */
 template <int FORMAT> struct weights {
     enum {
         WIDE = FORMAT > CUDA_Q8, /* two halves of scales for a row and group */
@@ -40,7 +41,7 @@ DEVICE void load_weights(struct weights<FORMAT> *w, const struct cuda_weight &m,
     }
 }
 
-/* The bits above a nibble, in place: those of columns 4t + i (half 0) or 16 + 4t + i (half 1). */
+/* The bits above a nibble, in place: of columns 4t + i (half 0) or 16 + 4t + i (half 1). */
 template <int FORMAT>
 DEVICE uint32_t high_bits(const struct weights<FORMAT> *w, int group, int row8, int half)
 {
@@ -56,7 +57,7 @@ DEVICE uint32_t high_bits(const struct weights<FORMAT> *w, int group, int row8, 
     return (word >> 2 * t & 0x03030303u) << 4;
 }
 
-/* Bytes of 0 .. 63, less 32 each, as signed bytes. */
+/* Subtracts 32 from bytes of 0 .. 63, as signed bytes. */
 DEVICE uint32_t less32(uint32_t v)
 {
     const uint32_t x = v ^ 0x20202020u, sign = x & 0x20202020u;
@@ -84,7 +85,7 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
     for (int r = 0; r < 4 && FORMAT == CUDA_Q6; r++) a[r] = less32(a[r]);
 }
 
-/* Lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
+/* A lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
  * scales of tokens 2t and 2t + 1, as {d, sum, d, sum}. */
 struct inputs {
     u32x4 q, scale[2];
@@ -99,8 +100,9 @@ DEVICE float sum_of(int32_t c)
     return bits_float((uint32_t)c) - 12582912.0f;
 }
 
-/* y[r] += for r = row half * 2 + token: as the CPU, the group's exact integer sum times the product
- * of the scales. scale[i]: of row g + 8 i, one half or two. Q4's offset of 8 is paid in the sum. */
+/* y[r] += for r = row half * 2 + token: as on the CPU, the group's exact integer sum times the
+ * product of the scales. scale[i]: of row g + 8 i, one half or two. The sum corrects for Q4's
+ * offset of 8. */
 template <int FORMAT>
 DEVICE void add_group(float y[4], const uint32_t a[4], const uint32_t scale[2],
                       const struct inputs *x, int group)

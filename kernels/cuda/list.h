@@ -1,5 +1,5 @@
-/* list: every device kernel and the struct it is given (args.h). Host code finds kernels by these
- * names; the emulator's driver runs what is listed here. */
+/* list: every device kernel and its argument struct (args.h). Host code finds kernels by these
+ * names; the emulator's driver runs the kernels in this list. */
 #ifndef RETAIN_KERNELS_CUDA_LIST_H
 #define RETAIN_KERNELS_CUDA_LIST_H
 

@@ -1,10 +1,10 @@
 /* matmul: y = W x for chunks, and the retaining head, whose second layer is the epilogue.
  *
- * A block computes 128 rows x 64 tokens, a warp 32 rows (two panels). Weights go from memory to
- * registers in fragment order, without shared memory; 64 tokens x 64 columns of activations and
- * their scales come by cp.async, three stages deep, and are read by all four warps. Per tile and
- * warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights (Q4A more scales,
- * Q5A and Q6 high bits, and no registers to load them ahead). */
+ * A block computes 128 rows x 64 tokens, a warp 32 rows (two panels). Weights are loaded from
+ * memory to registers in fragment order, without shared memory; 64 tokens x 64 columns of
+ * activations and their scales are copied by cp.async, three stages deep, and read by all four
+ * warps. Per tile and warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights
+ * (Q4A has more scales, Q5A and Q6 have high bits, and no free registers to load them ahead). */
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
@@ -18,7 +18,7 @@ enum {
     COLS = TOKENS / 8 /* blocks of 8 tokens */
 };
 
-/* Starts copying a block of columns of 64 tokens; those from n_tok on become zero. */
+/* Starts copying a block of columns of 64 tokens; tokens from n_tok on become zero. */
 DEVICE void copy_inputs(char *stage, const struct cuda_act &act, int token0, int n_tok, int n_block,
                         int block)
 {
@@ -84,7 +84,7 @@ DEVICE void matmul_tile(tile_sum y, const struct cuda_weight &m, const struct cu
         else if (block + 1 < n_block)
             load_panels<FORMAT>(next, m, n_block, block + 1);
         cp_async_wait<STAGES - 2>();
-        barrier(); /* this stage has landed for all, the one before is no longer read */
+        barrier(); /* this stage has arrived for all, and the previous one is no longer read */
         if (ahead < n_block)
             copy_inputs(shared + ahead % STAGES * STAGE_BYTES, act, token0, n_tok, n_block, ahead);
         cp_async_commit();
@@ -164,7 +164,8 @@ DEVICE void put_hidden(float *shared, const tile_sum y, int n_hidden)
     }
 }
 
-/* The second layer in float: 1 % of the first. Two threads per token, taking turns with heads. */
+/* The second layer in float: 1 % of the first one's work. Two threads per token, alternating over
+ * heads. */
 KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
 {
     float *shared = (float *)shared_memory();
@@ -174,7 +175,7 @@ KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
     tile_sum y = {};
 
     matmul_tile<CUDA_Q8>(y, a.w1, a.x, a.n_tok);
-    barrier(); /* the stages become the hidden layer */
+    barrier(); /* the stages are reused for the hidden layer */
     put_hidden(shared, y, n_hidden);
     barrier();
     if (token >= a.n_tok) return;

@@ -1,9 +1,9 @@
-/* matvec: y = W x for 1 to 8 tokens, the speed of a generated token. Bound by the weights' bytes:
- * each is read once, 16 bytes per lane, straight into the registers that matrix instructions read;
- * eight tokens cost what one costs.
+/* matvec: y = W x for 1 to 8 tokens: determines the speed of generation. Bound by the weights'
+ * bytes: each is read once, 16 bytes per lane, directly into the registers of the matrix
+ * instructions; eight tokens take as long as one.
  *
- * A block takes 16 rows; its 8 warps take every eighth tile of 64 columns, and are added in order.
- * Loads of four tiles are under way before the first is used. */
+ * A block takes 16 rows; each of its 8 warps takes every eighth tile of 64 columns, and the warps
+ * are added in order. Loads of four tiles are in flight before the first is used. */
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
@@ -47,7 +47,7 @@ DEVICE void panel_sum(float y[4], const struct cuda_weight &m, const struct cuda
     }
 }
 
-/* To shared memory [warp][16 rows][8 tokens]. */
+/* Stores a panel in shared memory [warp][16 rows][8 tokens]. */
 DEVICE void put_panel(float *shared, const float y[4])
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
@@ -59,7 +59,7 @@ DEVICE void put_panel(float *shared, const float y[4])
     to[8 * TOKENS + 1] = y[3];
 }
 
-/* The input, made in shared memory behind the sums if it is not ready. */
+/* The input, computed in shared memory after the sums if it is not ready. */
 DEVICE struct cuda_act input_of(const struct cuda_act &ready, const struct cuda_input &made, int n_in)
 {
     char *shared = shared_memory() + CUDA_MATVEC_SHARED;
@@ -117,8 +117,7 @@ KERNEL(matvec_q6, struct cuda_matvec, CUDA_MATVEC_THREADS, 2)
 }
 
 /* 32 rows of the gate and the same of the other matrix: warp w takes panel w % 4 (gate, gate, up,
- * up), half of its columns. Then a warp per token turns 32 rows into a group of int8.
- */
+ * up), half of its columns. Then a warp per token quantizes 32 rows to a group of int8. */
 template <int FORMAT> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
 {
     float *shared = (float *)shared_memory(), y[4] = {};
@@ -130,7 +129,7 @@ template <int FORMAT> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
     panel_sum<FORMAT>(y, w % 4 < 2 ? a.gate : a.up, x, a.n_tok, block_x() * 2 + w % 2, w / 4, 2);
     put_panel(shared, y);
     barrier();
-    if (token >= a.n_tok) return; /* whole warps */
+    if (token >= a.n_tok) return; /* branches by whole warps */
     UNROLL
     for (int k = 0; k < 2; k++) UNROLL
     for (int half = 0; half < 2; half++)
@@ -165,8 +164,8 @@ KERNEL(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
     matvec_gate<CUDA_Q6>(a);
 }
 
-/* 16 hidden rows of the retaining head, as many products with each row of the second layer; the last
- * block adds them in order. */
+/* 16 hidden rows of the retaining head, and their products with each row of the second layer; the
+ * last block adds them in order. */
 KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
 {
     float *shared = (float *)shared_memory(), y[4] = {};
@@ -212,7 +211,7 @@ template <int FORMAT> DEVICE int quant_at(const uint8_t *tile, int row, int c)
     return (low | (tile[512 + (pair * 2 + half) * 4 + i] >> 2 * t & 3) << 4) - 32;
 }
 
-/* Rows of a matrix as floats. A thread takes columns; a column's place follows from the layout. */
+/* Rows of a matrix as floats. A thread takes columns; the layout gives a column's place. */
 template <int FORMAT> DEVICE void embed(const struct cuda_embed &a)
 {
     enum { WIDE = weights<FORMAT>::WIDE };

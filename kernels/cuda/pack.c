@@ -31,7 +31,7 @@ size_t cuda_panel_scale_bytes(enum kn_type type, int n_in)
     return n_tiles(n_in) * CUDA_TILE_SCALE_BYTES(formats[type]);
 }
 
-/* Which pair of row and group a scale, or a word of high bits, belongs to. */
+/* The pair of row and group of a scale, or of a word of high bits. */
 static int pair_of(int r, int g)
 {
     return r % HALF * 4 + g * 2 + r / HALF;
@@ -45,7 +45,7 @@ static void pack_nibbles(uint8_t *q, const uint8_t (*qs)[KN_PANEL][4], int g)
             memcpy(q + (r % HALF * 4 + t) * 16 + g * 8 + r / HALF * 4, qs[t][r], 4);
 }
 
-/* Scales one by one, or as the pairs {first, second}. */
+/* Stores scales singly, or as pairs {first, second}. */
 static void pack_scales(uint16_t *d, const uint16_t *first, const uint16_t *second, int g)
 {
     for (int r = 0; r < ROWS; r++) {
@@ -61,7 +61,7 @@ static void pack_q4(uint8_t *q, uint16_t *d, const struct kn_q4_panel *p, int g)
     pack_scales(d, p->d, NULL, g);
 }
 
-/* Bytes lose their offset: 128 more is 128 less, modulo 256. */
+/* Removes the offset of bytes: adding 128 equals subtracting 128, modulo 256. */
 static void pack_q8(uint8_t *q, uint16_t *d, const struct kn_q8_panel *p, int g)
 {
     pack_scales(d, p->d, NULL, g);
@@ -93,7 +93,7 @@ static void pack_q6(uint8_t *q, uint16_t *d, const struct kn_q6_panel *p, int g)
         for (int h = 0; h < 2; h++) memcpy(q + 512 + (pair_of(r, g) * 2 + h) * 4, p->qh[h][r], 4);
 }
 
-/* Group g of a tile from the CPU's panel number `at`. */
+/* Packs group g of a tile from the CPU's panel number `at`. */
 static void pack_group(uint8_t *q, uint16_t *d, const struct kn_weight *w, size_t at, int g)
 {
     switch (w->type) {

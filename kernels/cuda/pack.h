@@ -1,7 +1,8 @@
-/* pack: weights from the CPU's panels (kernels.h) to the order in which the device reads them.
+/* pack: converts weights from the CPU's panels (kernels.h) to the order in which the device reads
+ * them.
  *
- * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. Lossless, and no
- * byte more. */
+ * Runs on the host, once, while loading. Layout: struct cuda_weight in args.h. Lossless, and of the
+ * same size. */
 #ifndef RETAIN_KERNELS_CUDA_PACK_H
 #define RETAIN_KERNELS_CUDA_PACK_H
 
@@ -10,9 +11,9 @@
 
 #include "kernels/kernels.h"
 
-bool cuda_packs(enum kn_type type); /* is there a layout, and kernels, for it? */
+bool cuda_packs(enum kn_type type); /* whether a layout and kernels exist for the type */
 
-/* Bytes of a panel of 16 rows: of its quants and of its scales. */
+/* Bytes of a panel of 16 rows: its quants and its scales. */
 size_t cuda_panel_bytes(enum kn_type type, int n_in);
 size_t cuda_panel_scale_bytes(enum kn_type type, int n_in);
 

@@ -1,5 +1,5 @@
-/* sample: from logits to what the host needs to choose a token: the likeliest, or the k likeliest.
- * Bytes back per token: 4, or 8 k. */
+/* sample: reduces logits to what the host needs to choose a token: the best one, or the k best.
+ * Bytes copied back per token: 4, or 8 k. */
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
 
@@ -10,7 +10,7 @@ struct best {
     int i;
 };
 
-/* The larger, of equals the first. */
+/* The larger one; on ties the first. */
 DEVICE struct best better(struct best a, struct best b)
 {
     return b.x > a.x || (b.x == a.x && b.i < a.i) ? b : a;
@@ -43,7 +43,7 @@ KERNEL(argmax, struct cuda_argmax, 1024, 1)
 
 /* ---- the k largest --------------------------------------------------------------------------- */
 
-/* Logits as unsigned numbers in the same order, -0 as 0; 0 for what is no candidate. */
+/* Logits as unsigned numbers in the same order, -0 as 0; 0 for excluded logits. */
 DEVICE uint32_t key_of(float x)
 {
     const uint32_t u = float_bits(x == 0.0f ? 0.0f : x);
@@ -56,11 +56,11 @@ struct top { /* in shared memory */
     uint32_t count[256];
     uint32_t key[CUDA_TOP_MAX];
     int32_t id[CUDA_TOP_MAX];
-    uint32_t ties[WARPS]; /* of a stretch of 1024 logits, by warp */
-    uint32_t n;           /* larger than the threshold, so far */
+    uint32_t ties[WARPS]; /* ties in 1024 logits, by warp */
+    uint32_t n;           /* number of logits above the threshold so far */
 };
 
-/* The k-th largest key (0: there are fewer), and how many of those equal to it are wanted. */
+/* The k-th largest key (0: there are fewer), and how many of the keys equal to it are needed. */
 DEVICE uint32_t threshold_of(struct top *top, const struct cuda_top &a, int *equal)
 {
     uint32_t prefix = 0, mask = 0;
@@ -69,7 +69,7 @@ DEVICE uint32_t threshold_of(struct top *top, const struct cuda_top &a, int *equ
     for (int shift = 24; shift >= 0; shift -= 8) {
         int digit = 255;
 
-        barrier(); /* the counts of the digit before have been read */
+        barrier(); /* the previous digit's counts have been read */
         if (thread_id() < 256) top->count[thread_id()] = 0;
         barrier();
         for (int i = thread_id(); i < a.n; i += THREADS) {
@@ -85,7 +85,7 @@ DEVICE uint32_t threshold_of(struct top *top, const struct cuda_top &a, int *equ
     return prefix;
 }
 
-/* Those above the threshold in any order: they are sorted later. */
+/* Collects keys above the threshold, in any order: they are sorted later. */
 DEVICE void gather_above(struct top *top, const struct cuda_top &a, uint32_t threshold)
 {
     for (int i = thread_id(); i < a.n; i += THREADS) {
@@ -97,7 +97,7 @@ DEVICE void gather_above(struct top *top, const struct cuda_top &a, uint32_t thr
     }
 }
 
-/* Of those at the threshold the first `equal`, behind the others. */
+/* Collects the first `equal` keys at the threshold, after the others. */
 DEVICE void gather_ties(struct top *top, const struct cuda_top &a, uint32_t threshold, int equal)
 {
     const int first = a.k - equal;

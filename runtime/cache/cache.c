@@ -12,7 +12,8 @@ size_t cache_unit_bytes(const struct cache_shape *s)
            sizeof(float) + sizeof(uint32_t);
 }
 
-/* Slots fall in a straight line from the first layer to the last; rounding down keeps the sum. */
+/* The number of slots falls linearly from the first layer to the last; rounding down keeps the
+ * sum. */
 int cache_layer_capacity(const struct cache_shape *s, int layer)
 {
     int last = s->n_layer - 1;
@@ -95,7 +96,7 @@ struct region {
     size_t slot0, n_slots;
 };
 
-/* The region of a layer; with CACHE_MODEL there is only that of layer 0. */
+/* The region of a layer; with CACHE_MODEL all layers use that of layer 0. */
 static struct region region_of(const struct cache *c, int layer)
 {
     const struct cache_shape *s = &c->shape;
@@ -118,9 +119,9 @@ static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int c
     memmove(h->pos, old.pos, n * sizeof *h->pos);
 }
 
-/* Heads keep their order in the region. Those that move down go first, from the bottom, then those
- * that move up, from the top: nobody lands on units that have yet to move. false = no room for what
- * is coming. */
+/* Heads keep their order in the region. Heads that move down are moved first, from the bottom, then
+ * heads that move up, from the top: no head is written over units that have yet to move. false = no
+ * room for the coming units. */
 static bool lay_out(struct cache *c, const struct region *r, bool units)
 {
     size_t used = 0, to = r->slot0;

@@ -1,17 +1,18 @@
 /* cache: the KV cache of one conversation, a pool of fixed size.
  *
  * A cache unit is the key and value of one token in one KV head of one layer. Per (layer, head)
- * units stand in position order in slots 0 .. len-1; keys are kept before RoPE and rotated by their
- * slot, so a unit's bytes never change once written and nothing ever sees a position beyond the
- * capacity.
+ * units are in position order in slots 0 .. len-1; keys are kept before RoPE and rotated by their
+ * slot, so a unit's bytes never change once written and no position beyond the capacity is ever
+ * used.
  *
  *   capacity = budget + chunk + reserve     (plan.h)
  *
- * Where heads share a budget (Ada-KV), they share a region of the pool: each gets the slots of its
- * units and an equal part of what is free. So the room to append is the same for all of them, and
- * a function of their lengths alone: a cache that was saved and loaded has the same.
+ * Heads that share a budget (Ada-KV) share a region of the pool: each gets the slots of its units
+ * and an equal part of the free slots. So the room to append is the same for all of them, and
+ * depends on their lengths alone: a cache that was saved and loaded has the same room.
  *
- * The counters behind the strip and the map are kept here, changed only when units come or go. */
+ * The counters for the strip and the map are kept here and change only when units are added or
+ * evicted. */
 #ifndef RETAIN_RUNTIME_CACHE_CACHE_H
 #define RETAIN_RUNTIME_CACHE_CACHE_H
 
@@ -23,8 +24,8 @@
 #include "kernels/kernels.h"
 #include "runtime/cache/retention.h"
 
-enum cache_share {              /* who shares a region of the pool */
-                   CACHE_HEAD,  /* nobody: every head of a layer has the same slots */
+enum cache_share {              /* the heads that share a region of the pool */
+                   CACHE_HEAD,  /* none: every head of a layer has the same slots */
                    CACHE_LAYER, /* the heads of a layer */
                    CACHE_MODEL, /* all heads */
 };
@@ -34,11 +35,11 @@ struct cache_shape {
     int head_dim;
     enum kn_kv k_type, v_type;
     int capacity; /* slots per head, on average over the layers */
-    /* With the rest 0 every head has `capacity` slots. */
-    int tilt; /* layer 0 has `tilt` slots per head more, the last layer so many less (pyramid) */
-    int head_max; /* slots of one head at most, where heads share */
+    /* If the rest is 0, every head has `capacity` slots. */
+    int tilt;     /* layer 0 has `tilt` slots per head more, the last layer `tilt` less (pyramid) */
+    int head_max; /* maximum slots of one head, if heads share */
     enum cache_share share;
-    int n_state;        /* floats per layer that the policy remembers */
+    int n_state;        /* floats of policy state per layer */
     bool scores_change; /* scores of old units change, and are saved with the state */
 };
 
@@ -48,35 +49,35 @@ struct cache_head { /* one KV head of one layer */
     float *score;   /* [capacity] */
     uint32_t *pos;  /* [capacity] ascending: positions in the conversation */
     int len, capacity;
-    int coming; /* units that are about to be loaded */
-    /* evict: units with a larger key stay, and up to a slot those with an equal one */
+    int coming; /* number of units about to be loaded */
+    /* set by evict: units with a larger key stay, and those with an equal key up to this slot */
     int32_t stay_key;
     int stay_last;
-    size_t slot0; /* its first slot, counted over the whole pool */
+    size_t slot0; /* its first slot in the numbering of the whole pool */
 };
 
-/* Where units live on a device: brings the newest n of every head to k and v, where they stay until
- * the next call. Positions and scores are always here. */
+/* For units in device memory: copies the newest n of every head to k and v, where they stay until
+ * the next call. Positions and scores are always in host memory. */
 struct cache_source {
-    int (*fetch)(void *ctx, int n, struct err *e); /* NULL = units are here */
+    int (*fetch)(void *ctx, int n, struct err *e); /* NULL = units are in host memory */
     void *ctx;
 };
 
 struct cache {
     struct cache_shape shape;
     struct cache_source source;
-    size_t k_bytes, v_bytes;  /* of one unit */
+    size_t k_bytes, v_bytes;  /* bytes of one unit */
     struct cache_head *heads; /* [n_layer * n_head] */
     uint8_t *k, *v;           /* the pool: [slots], heads side by side */
     float *score;
     uint32_t *pos;
     float *state;        /* [n_layer][n_state] */
     int64_t n_pos;       /* positions seen */
-    int n_unscored;      /* the newest so many of them get their scores later, see forward_score */
-    int64_t n_evicted;   /* units, since it was opened */
+    int n_unscored;      /* the newest n tokens get their scores later, see forward_score */
+    int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
     int64_t col_width;   /* positions per column of `kept`, a power of two */
-    uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] units alive per column */
+    uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] live units per column */
 };
 
 /* Bytes of one unit, with its score and position. */
@@ -85,10 +86,10 @@ size_t cache_unit_bytes(const struct cache_shape *s);
 /* Takes the pool's memory from `a`, backed or only planned. */
 void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a);
 
-/* Before the newest n units are read; does nothing where all are here. */
+/* Call before reading the newest n units; does nothing if they are in host memory. */
 int cache_fetch(const struct cache *c, int n, struct err *e);
 
-/* Empties it. */
+/* Removes all units. */
 void cache_clear(struct cache *c);
 
 static inline struct cache_head *cache_head(const struct cache *c, int layer, int head)
@@ -101,13 +102,13 @@ int64_t cache_units(const struct cache *c);
 
 /* Slots per head of a layer, on average over its heads. */
 int cache_layer_capacity(const struct cache_shape *s, int layer);
-int cache_head_max(const struct cache_shape *s); /* slots of one head at most */
+int cache_head_max(const struct cache_shape *s); /* maximum slots of one head */
 size_t cache_slots(const struct cache_shape *s);
 
 int cache_room(const struct cache *c); /* tokens that can be appended */
 
-/* Gives every head of a shared region its part of what is free; units move, their order stays.
- * Without `units` their keys and values stay behind: they live elsewhere. */
+/* Gives every head of a shared region its part of the free slots; units move, their order stays.
+ * Without `units` their keys and values are not moved: they are in device memory. */
 void cache_layout(struct cache *c, bool units);
 
 static inline float *cache_state(const struct cache *c, int layer)
@@ -115,27 +116,27 @@ static inline float *cache_state(const struct cache *c, int layer)
     return c->state + (size_t)layer * (size_t)c->shape.n_state;
 }
 
-/* After n units were put behind the `len` of every head (positions n_pos … n_pos + n - 1): counts
- * them and moves n_pos on. */
+/* Call after n units were appended to every head (positions n_pos … n_pos + n - 1): counts them and
+ * advances n_pos. */
 void cache_appended(struct cache *c, int n);
 
-/* Takes the newest unit of every head back, which must be that of position n_pos - 1. */
+/* Removes the newest unit of every head, which must have position n_pos - 1. */
 void cache_take_back(struct cache *c);
 
-/* Recounts one head's columns after an eviction; safe for different heads at once. */
+/* Recounts one head's columns after an eviction; may run for different heads concurrently. */
 void cache_recount(struct cache *c, int index);
 
 /* Adds 1 to out[p - pos] for every position p in [pos, pos + n) that the head holds. */
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out);
 
-/* The slot that holds a position, -1 = none does. */
+/* The slot that holds a position, -1 = none. */
 int cache_find(const struct cache_head *h, int64_t pos);
 
-/* Makes room for `coming` units of each head of a layer, and sets that to 0; false when there is
- * none. Touches no other layer unless all share. */
+/* Makes room for `coming` units of each head of a layer, and sets `coming` to 0; false when there
+ * is no room. Changes no other layer unless all share. */
 bool cache_make_room(struct cache *c, int layer);
 
-/* After all layers were filled by hand (segment.h): sets n_pos and counts everything. */
+/* Call after all layers were filled directly (segment.h): sets n_pos and counts all units. */
 void cache_imported(struct cache *c, int64_t n_pos);
 
 #endif

@@ -7,11 +7,12 @@
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
 
-/* kvpress's alpha_safeguard: what a head keeps of its own choice, in percent of a budget. */
+/* kvpress's alpha_safeguard: the part that a head keeps by its own choice, in percent of a
+ * budget. */
 #define SAFEGUARD_PCT 20
 
 #define KEY_PROTECTED INT32_MAX
-#define KEY_NAN       (INT32_MIN + 1) /* below every number */
+#define KEY_NAN       (INT32_MIN + 1) /* below the key of every number */
 #define KEY_NEVER     INT32_MIN
 
 /* Scores as integers in the same order; -0 and 0 are the same. */
@@ -24,7 +25,7 @@ static int32_t key_of(float score)
     return isnan(score) ? KEY_NAN : i;
 }
 
-/* The number a key was made of. */
+/* The score of a key. */
 static float value_of(int32_t key)
 {
     float v;
@@ -52,13 +53,14 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
 
 /* ---- selection ------------------------------------------------------------------------------- */
 
-/* Loops over units do not branch by what a key is: no processor guesses that well, and without it
- * several are compared at once. */
+/* Loops over units do not branch on a key: branch prediction fails there, and without branches
+ * several keys are compared at once. */
 
 #define SAMPLE 32
-#define FEW    128 /* keys that are copied */
+#define FEW    128 /* up to this many keys are copied */
 
-/* Where the n largest keys end: `equal` of the `all` keys like the last of them belong to them. */
+/* The border of the n largest keys: of the `all` keys that equal the last one, `equal` are
+ * included. */
 struct cut {
     int32_t key;
     int64_t equal, all;
@@ -71,7 +73,7 @@ static int count_of(const union evict_slot *s, int n, int32_t least)
     return count;
 }
 
-/* How many keys are at least `least`. */
+/* The number of keys that are at least `least`. */
 static int64_t count_keys(const struct job *j, int first, int end, int32_t least)
 {
     int64_t count = 0;
@@ -80,7 +82,7 @@ static int64_t count_keys(const struct job *j, int first, int end, int32_t least
     return count;
 }
 
-/* Every so many-th key, the smallest first. Returns how many. */
+/* Samples keys at even distances, sorted ascending. Returns their number. */
 static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, int32_t *out)
 {
     int64_t step = n_keys / SAMPLE + 1, next = step / 2;
@@ -111,15 +113,16 @@ static int copy_keys(const struct job *j, int first, int end, int32_t low, int32
     return n;
 }
 
-/* Over the units of heads [first, end), at least n >= 1. The n-th largest key is in [low, high];
- * how many are at least a key between them tells on which side of it. A sample says which key to
- * ask for, until few are left. */
+/* Over the units of heads [first, end), which are at least n >= 1. The n-th largest key is in [low,
+ * high]; counting the keys above a pivot between them tells on which side of it the key is. A
+ * sample gives the pivots, until few keys remain. */
 static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
 {
     union evict_slot few[FEW + 1];
     int32_t sample[SAMPLE], low = INT32_MIN, high = INT32_MAX;
-    int64_t from_low = 0, above = 0, above_few = 0; /* keys >= low, > high, > all of the few */
-    int n_few = 0, a = 0, b;                        /* samples in (low, high]: [a, b) */
+    /* number of keys >= low, > high, > all of the few */
+    int64_t from_low = 0, above = 0, above_few = 0;
+    int n_few = 0, a = 0, b; /* samples in (low, high]: [a, b) */
     for (int i = first; i < end; i++) from_low += j->c->heads[i].len;
     b = sample_keys(j, first, end, from_low, sample);
     while (low < high) {
@@ -144,7 +147,7 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
     return (struct cut){low, n - above, from_low - above};
 }
 
-/* Units with a larger key are above it, and up to a slot those with an equal one. */
+/* Units with a larger key are above the line, and those with an equal key up to a slot. */
 struct line {
     int32_t key;
     int last;
@@ -155,7 +158,7 @@ static bool is_above(struct line l, int32_t key, int slot)
     return (key > l.key) | ((key == l.key) & (slot <= l.last));
 }
 
-/* The slot of a head's *n-th unit with this key; where it has fewer, *n is how many are missing. */
+/* The slot of a head's *n-th unit with this key; if it has fewer, *n becomes the number missing. */
 static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
 {
     const struct cache_head *h = &j->c->heads[index];
@@ -166,7 +169,7 @@ static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
     return INT_MAX;
 }
 
-/* Above it are a head's n best units; of equal ones the older is better. */
+/* The line below a head's n best units; on ties the older unit wins. */
 static struct line line_of(const struct job *j, int index, int n)
 {
     if (n <= 0) return (struct line){KEY_PROTECTED, -1};
@@ -187,7 +190,7 @@ static struct line line_in(const struct cache_head *h)
     return (struct line){h->stay_key, h->stay_last};
 }
 
-/* Units of a head above its line stay whatever the others have. */
+/* Units of a head above its line stay, whatever the other heads have. */
 static void protect_above(const struct job *j, int index, struct line l)
 {
     union evict_slot *s = j->slots + j->c->heads[index].slot0;
@@ -195,7 +198,7 @@ static void protect_above(const struct job *j, int index, struct line l)
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? KEY_PROTECTED : s[k].key;
 }
 
-/* Those below never do. */
+/* Units below the line are always evicted. */
 static void drop_below(const struct job *j, int index, struct line l)
 {
     union evict_slot *s = j->slots + j->c->heads[index].slot0;
@@ -203,8 +206,8 @@ static void drop_below(const struct job *j, int index, struct line l)
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
 }
 
-/* Values become keys. Where there is a second scorer, the first one's choice is protected, and it
- * is asked about the others. */
+/* Converts values to keys. If there is a second scorer, the first one's choice is protected, and
+ * the second scores the others. */
 static void make_keys(const struct job *j, int index, int budget)
 {
     const struct evict_rule *r = j->rule;
@@ -230,7 +233,7 @@ static void make_keys(const struct job *j, int index, int budget)
 
 /* ---- compaction ------------------------------------------------------------------------------ */
 
-/* n units from slot `from` down to slot `to`. */
+/* Moves n units from slot `from` down to slot `to`. */
 static void move_units(const struct cache *c, struct cache_head *h, int to, int from, int n)
 {
     size_t t = (size_t)to, f = (size_t)from, count = (size_t)n;
@@ -240,13 +243,15 @@ static void move_units(const struct cache *c, struct cache_head *h, int to, int 
     memmove(h->pos + t, h->pos + f, count * sizeof *h->pos);
 }
 
-/* Most neighbours of units that stay do so too: what moves is what stands between two that go. */
+/* Most neighbours of surviving units survive too, so whole runs between two evicted units are
+ * moved. */
 static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     struct cache_head *h = &j->c->heads[index];
     struct line l = line_in(h);
-    union evict_slot *gone = j->slots + h->slot0; /* keys become the slots of those that go */
+    /* the keys are replaced by the slots of the evicted units */
+    union evict_slot *gone = j->slots + h->slot0;
     int n_gone = 0;
     (void)thread;
     for (int k = 0; k < h->len; k++) {
@@ -264,7 +269,7 @@ static void compact(void *ctx, int index, int thread)
     cache_recount(j->c, index);
 }
 
-/* ---- heads on their own ---------------------------------------------------------------------- */
+/* ---- heads with a separate budget ------------------------------------------------------------ */
 
 static void evict_head(void *ctx, int index, int thread)
 {
@@ -276,14 +281,14 @@ static void evict_head(void *ctx, int index, int thread)
     compact(ctx, index, thread);
 }
 
-/* ---- heads that share ------------------------------------------------------------------------ */
+/* ---- heads that share a budget --------------------------------------------------------------- */
 
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
 {
     return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
 }
 
-/* Keys, the safeguard and the limit of one head. */
+/* Computes one head's keys and applies its safeguard and its limit. */
 static void enter_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
@@ -317,10 +322,10 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
     return g;
 }
 
-/* Draws the lines of a group's heads: what it keeps is above them. */
+/* Sets the lines of a group's heads: units above them stay. */
 static void choose_in_group(const struct job *j, struct evict_group g)
 {
-    struct cut cut = {KEY_NEVER, 0, 0}; /* nothing goes */
+    struct cut cut = {KEY_NEVER, 0, 0}; /* nothing is evicted */
     if (g.units > g.keep) cut = cut_keys(j, g.first, g.end, g.keep);
     bool all = cut.equal == cut.all;
     for (int i = g.first; i < g.end; i++) {
@@ -329,7 +334,7 @@ static void choose_in_group(const struct job *j, struct evict_group g)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- eviction -------------------------------------------------------------------------------- */
 
 bool evict_needed(const struct cache *c, const struct evict_rule *rule)
 {

@@ -6,31 +6,33 @@
 
 #include "base/random.h"
 
-/* Sinks: StreamingLLM keeps 4. Locret's code forces none, because its heads learn them; four cost
- * nothing measurable and protect against a head that did not.
+/* Sinks: StreamingLLM keeps 4. Locret's code has none, because its heads learn them; four have no
+ * measurable cost and protect against a head that did not.
  * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); on the demo model 32 of 256 did
  * best (quant/demo/README.md), so an eighth. Expected Attention and KeyDiff have none because they
- * evict once, behind the whole prompt; between chunks the newest units must be protected.
+ * evict once, after the whole prompt; if eviction happens between chunks, the newest units must be
+ * protected.
  *
- * Where papers and their code differ, and where a conversation is not a prompt:
+ * Differences between papers and their code, and between a prompt and a conversation:
  *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
- *              forgets (docs/memory.md).
+ *              forgets (quant/eval/notes).
  *   h2o        half heavy hitters, half recent, as its scripts (.1 and .1 of the prompt).
  *   snapkv     the released code's LongBench setting: 32 queries, maximum over 7. They are the last
- *              ones before an eviction, in the prompt or in an answer; a group's mean, as Ada-KV.
+ *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
+ *              Ada-KV.
  *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
  *   ada-…      the safeguard is kvpress's, a fifth of the budget per head; Ada-KV's own code mixes
  *              half the uniform split into the result.
- *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, kept 20 %, become 5 % proxy
+ *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, 20 % kept, become 5 % proxy
  *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget; it evicts
- *              whenever others do, as the paper says (its code evicts once).
+ *              with the other policies, as the paper says (its code evicts once).
  *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected.
  *   scissorhands  the window and the recent units are the newest eighth (the paper gives no
- *              numbers); all layers alike.
+ *              numbers); all layers have equal budgets.
  *   sirllm     recent 1000 of 7004, as Locret ran it; surprisal of the token itself (the released
- *              code is off by one); no decay, as for its memory task.
- *   infinipot  half by attention, half by surprisal; the newest 16 queries take the place of the
- *              appended "catalyst" prompt, which a running conversation has no room for. */
+ *              code is off by one); no decay, as in its memory task.
+ *   infinipot  half by attention, half by surprisal; the newest 16 queries replace the appended
+ *              "catalyst" prompt, for which a running conversation has no room. */
 static const struct policy table[] = {
     {.name = "full",
      .scorer = POLICY_KEEP_ALL,
@@ -46,7 +48,7 @@ static const struct policy table[] = {
      .sinks = 4,
      .stabilizer_pct = 12,
      .alike = true,
-     .about = "retaining heads; all heads share one budget, units alike their worth (ours)"},
+     .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
     {.name = "locret-q",
      .scorer = POLICY_CIS,
      .sinks = 4,
@@ -62,7 +64,7 @@ static const struct policy table[] = {
      .scorer = POLICY_KEYS,
      .sinks = 4,
      .stabilizer_pct = 12,
-     .about = "keys unlike the others (KeyDiff)"},
+     .about = "keys that differ most from the others (KeyDiff)"},
     {.name = "keydiff+global",
      .scorer = POLICY_KEYS,
      .allocator = POLICY_GLOBAL,
@@ -76,12 +78,12 @@ static const struct policy table[] = {
     {.name = "h2o",
      .scorer = POLICY_ATTENTION,
      .stabilizer_pct = 50,
-     .about = "what was looked at most so far (H2O)"},
+     .about = "units with the most attention so far (H2O)"},
     {.name = "snapkv",
      .scorer = POLICY_ATTENTION,
      .window = 32,
      .pooling = 7,
-     .about = "what the last 32 queries look at (SnapKV)"},
+     .about = "units with the most attention from the last 32 queries (SnapKV)"},
     {.name = "pyramidkv",
      .scorer = POLICY_ATTENTION,
      .allocator = POLICY_PYRAMID,
@@ -99,7 +101,7 @@ static const struct policy table[] = {
      .allocator = POLICY_ADA_PYRAMID,
      .window = 32,
      .pooling = 7,
-     .about = "the same, both (Ada-KV)"},
+     .about = "the same, with both (Ada-KV)"},
     {.name = "nacl",
      .scorer = POLICY_ATTENTION,
      .sinks = 4,
@@ -107,17 +109,17 @@ static const struct policy table[] = {
      .window = POLICY_WINDOW_NEWEST,
      .second = POLICY_RANDOM,
      .second_pct = 35,
-     .about = "what proxy tokens look at, and random units (NACL)"},
+     .about = "units with the most attention from proxy tokens, and random ones (NACL)"},
     {.name = "tova",
      .scorer = POLICY_ATTENTION,
      .window = 1,
      .same_heads = true,
-     .about = "what the last query looks at (TOVA)"},
+     .about = "units with the most attention from the last query (TOVA)"},
     {.name = "scissorhands",
      .scorer = POLICY_COUNTS,
      .stabilizer_pct = 12,
      .window = POLICY_WINDOW_NEWEST,
-     .about = "what is rarely looked at less than average (Scissorhands)"},
+     .about = "units that rarely get less than average attention (Scissorhands)"},
     {.name = "sirllm",
      .scorer = POLICY_SURPRISAL,
      .sinks = 4,
@@ -129,12 +131,12 @@ static const struct policy table[] = {
      .pooling = 7,
      .second = POLICY_SURPRISAL,
      .second_pct = 50,
-     .about = "half looked at, half unexpected (InfiniPot)"},
+     .about = "half by attention, half by surprisal (InfiniPot)"},
     {.name = "random",
      .scorer = POLICY_RANDOM,
      .sinks = 4,
      .stabilizer_pct = 12,
-     .about = "random units: the floor"},
+     .about = "random units: the baseline"},
     {.name = "locret+pyramid",
      .scorer = POLICY_CIS,
      .allocator = POLICY_PYRAMID,
@@ -215,8 +217,8 @@ float policy_score(const struct policy *p, uint64_t seed, int head, int64_t posi
 }
 
 /* Sampling without replacement with probabilities softmax(first): the largest first + Gumbel noise
- * (Gumbel-top-k, arXiv 1903.06059). A unit keeps its luck from one eviction to the next, so that
- * what remains is a sample of all that was ever there. */
+ * (Gumbel-top-k, arXiv 1903.06059). A unit keeps its noise from one eviction to the next, so that
+ * the survivors are a sample of all units ever added. */
 static float lucky(uint64_t seed, int head, int64_t position, float first)
 {
     double u = random_at(seed, (uint64_t)head + 1, (uint64_t)position);
@@ -232,9 +234,9 @@ float policy_second(const struct policy *p, uint64_t seed, int head, int64_t pos
     }
 }
 
-/* PyramidKV and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first
- * 2 B - B / beta, the others lie between. When the first would have more than there is, both ends
- * move in. Their n, the prompt's length, has no end here; `most` takes its place. */
+/* PyramidKV and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first 2 B
+ * - B / beta, the others lie on a line between. If the first would get more than the maximum, both
+ * ends move in. Their n, the prompt's length, is unlimited here; `most` replaces it. */
 int policy_tilt(enum policy_allocator a, int budget, int kept, int most)
 {
     enum { BETA = 20 };

@@ -1,6 +1,6 @@
-/* policy: which cache units are worth their place. A policy is a row of one table, composed of a
- * scorer, an allocator and protections; the named systems of the papers are rows, and nothing else
- * knows their names. What a scorer computes is in score.h, who survives in evict.h. */
+/* policy: decides which cache units are kept. A policy is a row of one table, composed of a scorer,
+ * an allocator and protections; the named systems of the papers are rows, and no other code knows
+ * their names. score.h computes scores, evict.h selects the survivors. */
 #ifndef RETAIN_RUNTIME_CACHE_POLICY_H
 #define RETAIN_RUNTIME_CACHE_POLICY_H
 
@@ -8,16 +8,17 @@
 #include <stdint.h>
 
 enum policy_scorer {
-    POLICY_NONE,      /* as second scorer: there is none */
+    POLICY_NONE,      /* as second scorer: none */
     POLICY_KEEP_ALL,  /* no scores: nothing is ever evicted */
     POLICY_CIS,       /* causal importance score, predicted by a retaining head (Locret) */
     POLICY_POSITION,  /* the newer the better (StreamingLLM, arXiv 2309.17453) */
-    POLICY_RANDOM,    /* a hash of (seed, head, position): the floor that others must beat */
+    POLICY_RANDOM,    /* a hash of (seed, head, position): the baseline */
     POLICY_SURPRISAL, /* -log p(token) (SirLLM, arXiv 2405.12528) */
-    POLICY_ATTENTION, /* what queries look at: the last `window`, or all of them */
-    POLICY_COUNTS,    /* how rarely queries of the window look less than average (Scissorhands) */
-    POLICY_EXPECTED,  /* attention of queries to come, times the value's norm (kvpress) */
-    POLICY_KEYS,      /* keys unlike the average key (KeyDiff, arXiv 2504.15364) */
+    POLICY_ATTENTION, /* attention from queries: the last `window`, or all of them */
+    /* how rarely queries of the window give less than average attention (Scissorhands) */
+    POLICY_COUNTS,
+    POLICY_EXPECTED, /* expected attention of future queries, times the value's norm (kvpress) */
+    POLICY_KEYS,     /* distance from the average key (KeyDiff, arXiv 2504.15364) */
 };
 
 enum policy_allocator {
@@ -29,20 +30,20 @@ enum policy_allocator {
 };
 
 #define POLICY_WINDOW_ALL    0  /* every query observes, and scores add up (H2O) */
-#define POLICY_WINDOW_NEWEST -1 /* as many as there are stabilizers */
+#define POLICY_WINDOW_NEWEST -1 /* window = the number of stabilizers */
 
 struct policy {
     const char *name;
     enum policy_scorer scorer;
     enum policy_allocator allocator;
     int sinks;          /* first units of the conversation, always kept */
-    int stabilizer_pct; /* newest units always kept, in percent of the budget */
-    int window;         /* queries that observe; those of the newest units, which are kept */
+    int stabilizer_pct; /* newest units, always kept, in percent of the budget */
+    int window;         /* number of observing queries: those of the newest units, which are kept */
     int pooling;        /* width of the maximum taken over neighbours; 0 = none */
     bool same_heads;    /* scores are averaged over a layer's heads: they keep the same tokens */
-    bool alike;         /* units with keys alike share what one of them is worth (score.h) */
+    bool alike;         /* near-duplicate units share one score (score.h) */
     bool query_first;   /* meant for questions that are known before the text (evaluation) */
-    /* Part of the budget, in percent, that is filled by a second scorer after the first. */
+    /* Part of the budget, in percent, that a second scorer fills after the first. */
     enum policy_scorer second;
     int second_pct;
     const char *about; /* one line for --help and docs */
@@ -51,26 +52,28 @@ struct policy {
 const struct policy *policy_named(const char *name); /* NULL = unknown */
 const struct policy *policy_at(int i);               /* NULL past the end */
 const char *policy_names(void);                      /* "full, sink, …" for messages */
-/* When nobody says. comparable: the heads' scores mean the same in every head. */
+/* The default. comparable: scores mean the same in every head. */
 const char *policy_default(bool has_heads, bool comparable);
 
-/* "uniform", "pyramid", …; false when it is none. */
+/* "uniform", "pyramid", …; false for an unknown name. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);
 const char *policy_allocator_name(enum policy_allocator a);
 
-bool policy_uses(const struct policy *p, enum policy_scorer s); /* first or second */
-bool policy_accumulates(const struct policy *p); /* scores of old units grow with each query */
+bool policy_uses(const struct policy *p, enum policy_scorer s); /* as first or second scorer */
+/* whether scores of old units grow with each query */
+bool policy_accumulates(const struct policy *p);
 
 /* Score of the unit of (head, position) for scorers that need neither model nor attention.
  * head counts over all layers. */
 float policy_score(const struct policy *p, uint64_t seed, int head, int64_t position);
 
-/* The second scorer's opinion of a unit: `first` is the first scorer's, `stored` its score. */
+/* The second scorer's value of a unit: `first` is the first scorer's value, `stored` the unit's
+ * score. */
 float policy_second(const struct policy *p, uint64_t seed, int head, int64_t position, float first,
                     float stored);
 
-/* Half the difference between the first layer's budget and the last one's, for a mean of `budget`
- * per head of which `kept` are protected and `most` are the most a head may have. */
+/* Half the difference between the first and the last layer's budget, for a mean of `budget` per
+ * head, of which `kept` are protected, and a maximum of `most` per head. */
 int policy_tilt(enum policy_allocator a, int budget, int kept, int most);
 
 #endif

@@ -54,7 +54,7 @@ void segment_pack(const struct cache *c, int layer, int64_t pos, int n, uint8_t 
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Bytes of one head's part that begins at p; 0 = it does not fit into `left`. */
+/* Bytes of one head's part that begins at p; 0 = it exceeds `left`. */
 static size_t part_bytes(const struct segment *g, const uint8_t *p, size_t left, uint32_t *n)
 {
     size_t unit = g->k_bytes + g->v_bytes + sizeof(float), head = 0;
@@ -139,7 +139,7 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
     return p->pos ? get_u32(p->pos + i * sizeof(uint32_t)) : g->header.pos + i;
 }
 
-/* ---- what the policy remembers --------------------------------------------------------------- */
+/* ---- the policy's state ---------------------------------------------------------------------- */
 
 bool memory_needed(const struct cache *c)
 {
@@ -164,7 +164,7 @@ bool memory_is(const void *bytes, size_t n)
     return n >= sizeof(struct memory_header) && get_u32(bytes) == SEGMENT_MEMORY;
 }
 
-/* One head's scores at *p. */
+/* Reads one head's scores at *p. */
 static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left)
 {
     if (*left < sizeof(uint32_t)) return false;
@@ -196,7 +196,7 @@ bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32
     return n == 0;
 }
 
-/* ---- what went ------------------------------------------------------------------------------- */
+/* ---- evicted positions ----------------------------------------------------------------------- */
 
 bool gone_init(struct gone *g, int n_head)
 {
@@ -318,7 +318,7 @@ bool segments_join(struct segment *g, size_t n, int64_t *end)
     return true;
 }
 
-/* Walks the units of one head over all segments that are alive. */
+/* Walks the live units of one head over all segments. */
 struct alive {
     const struct segment *g;
     size_t n, at;
@@ -346,7 +346,7 @@ static bool is_gone(struct alive *a, uint32_t pos)
     return a->gone_at < h->n && h->pos[a->gone_at] == pos;
 }
 
-/* How many units from index i on, at position pos, stand side by side and are alive. */
+/* The number of adjacent live units from index i on, at position pos. */
 static uint32_t run_length(struct alive *a, uint32_t i, uint32_t pos)
 {
     const struct segment *g = &a->g[a->at];
@@ -419,7 +419,7 @@ bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n
     return true;
 }
 
-/* Of one head: its number of units and their positions, then the rest of them. */
+/* Writes one head: the number of units and their positions first, then the other arrays. */
 static uint32_t merge_head(const struct segment *g, size_t n, const struct gone *gone, int head,
                            struct str *out)
 {

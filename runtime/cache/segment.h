@@ -1,17 +1,17 @@
-/* segment: cache units as bytes, for the saved cache. What the store calls opaque is defined here.
+/* segment: cache units as bytes, for the saved cache. Defines the data that is opaque to the store.
  *
- * A layer is saved as a log. A segment holds units of positions [pos, pos + n) of all KV heads:
- * all of them (dense, as they were written) or some (sparse, what compaction left). Which ones went
- * since is a list of positions per head ("gone"). Nothing is rewritten when units are evicted.
+ * A layer is saved as a log. A segment holds units of positions [pos, pos + n) of all KV heads: all
+ * of them (dense, as written) or some (sparse, after compaction). The units evicted since then are
+ * a list of positions per head ("gone"). Evicting units rewrites nothing.
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values, scores
- *   memory    struct memory_header; what the policy remembers (score.h), then, if scores change, of
- *             each head the number of its units (u32) and their scores
+ *   memory    struct memory_header; the policy's state (score.h), then, if scores change, the
+ *             number of units (u32) of each head and their scores
  *   gone      SEGMENT_GONE; per head the number and the distances of positions, as varints
  *
- * Where a later segment begins before an earlier one ends, the later one is right: the conversation
- * went back there. */
+ * If a later segment begins before an earlier one ends, the later one is valid from there: the
+ * conversation was rewound to that position. */
 #ifndef RETAIN_RUNTIME_CACHE_SEGMENT_H
 #define RETAIN_RUNTIME_CACHE_SEGMENT_H
 
@@ -52,18 +52,18 @@ struct segment_part {
 struct segment {
     struct segment_header header;
     size_t k_bytes, v_bytes; /* of one unit */
-    uint32_t end;            /* units at positions from here on do not count */
+    uint32_t end;            /* units at positions from here on are ignored */
     int64_t n_units;         /* over all heads */
     const uint8_t *bytes;
     size_t n_bytes;
 };
 
-/* Checks bytes from a disk in full; false = not a segment of KV units. */
+/* Fully checks bytes from a disk; false = not a segment of KV units. */
 bool segment_open(struct segment *g, const void *bytes, size_t n);
 struct segment_part segment_part(const struct segment *g, int head);
 uint32_t segment_position(const struct segment *g, const struct segment_part *p, uint32_t i);
 
-/* ---- what the policy remembers --------------------------------------------------------------- */
+/* ---- the policy's state ---------------------------------------------------------------------- */
 
 struct memory_header {
     uint32_t form;    /* SEGMENT_MEMORY */
@@ -71,16 +71,16 @@ struct memory_header {
     uint32_t n_state; /* floats */
 };
 
-bool memory_needed(const struct cache *c); /* does it remember anything but units? */
+bool memory_needed(const struct cache *c); /* whether the policy has state besides the units */
 void memory_write(const struct cache *c, int layer, struct str *out);
 bool memory_is(const void *bytes, size_t n);
-/* Into a layer that holds the same units as then, of positions below `end`. false when it does not
- * fit. */
+/* Reads the state into a layer that holds the same units as when it was written, of positions below
+ * `end`. false when it does not fit. */
 bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
 
-/* ---- what went ------------------------------------------------------------------------------- */
+/* ---- evicted positions ----------------------------------------------------------------------- */
 
-/* Positions per head that are gone. */
+/* Evicted positions per head. */
 struct gone {
     int n_head;
     struct gone_head {
@@ -95,22 +95,24 @@ void gone_clear(struct gone *g);
 bool gone_push(struct gone *g, int head, uint32_t pos);
 void gone_sort(struct gone *g);
 int64_t gone_count(const struct gone *g);
-/* Appends the bytes of a sorted one. */
+/* Appends the bytes of a sorted list. */
 void gone_write(const struct gone *g, struct str *out);
-/* Adds what bytes say; false = they are wrong, or out of memory. */
+/* Adds the positions in `bytes`; false = they are invalid, or out of memory. */
 bool gone_read(struct gone *g, const void *bytes, size_t n);
 
 /* ---- a layer's log --------------------------------------------------------------------------- */
 
-/* Do n segments, in the order of their saves, cover [0, *end) without a gap? Sets their `end`. */
+/* Whether n segments, in the order of their saves, cover [0, *end) without a gap. Sets their
+ * `end`. */
 bool segments_join(struct segment *g, size_t n, int64_t *end);
 
-/* Appends to one layer of the cache what is neither gone (sorted) nor at `end` or later. false when
- * shapes differ or it does not fit. cache_imported must follow when all layers are in. */
+/* Appends to one layer of the cache all units that are neither evicted (sorted) nor at `end` or
+ * later. false when shapes differ or the units do not fit. Call cache_imported when all layers are
+ * loaded. */
 bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
                    const struct gone *gone, uint32_t end);
 
-/* One sparse segment of what is not gone (sorted); the number of units in it. */
+/* Merges the remaining units into one sparse segment (gone: sorted); returns their number. */
 int64_t segments_merge(const struct segment *g, size_t n, const struct gone *gone, struct str *out);
 
 #endif

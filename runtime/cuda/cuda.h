@@ -1,16 +1,17 @@
-/* cuda: a model on a GPU. forward.c, evict.c and the sampler's first step, done by the
- * kernels of kernels/cuda; only context.c knows whether a conversation runs here or on the CPU.
+/* cuda: a model on a GPU. Does the work of forward.c, of evict.c and of the sampler's first step
+ * with the kernels of kernels/cuda; only context.c knows whether a conversation runs here or on the
+ * CPU.
  *
  *   cuda          a device with a model's weights and retaining heads
- *   cuda_context  a conversation's memory there: units, scores, positions, scratch
+ *   cuda_context  a conversation's device memory: units, scores, positions, scratch
  *
- * Weights are packed and sent matrix by matrix: no second copy stays in this process. The host's
- * struct cache keeps lengths, positions, scores and counters, and decides what fits; units live on
- * the device. Those that are to be saved come into the host's cache (cache_fetch), whose pages
- * are only a window on them; those that were loaded go back by cuda_upload.
+ * Weights are packed and sent matrix by matrix: this process keeps no second copy. The host's
+ * struct cache keeps lengths, positions, scores and counters, and decides what fits; units are in
+ * device memory. Units to be saved are copied to the host's cache (cache_fetch), whose pages are
+ * only a window on them; loaded units are sent back by cuda_upload.
  *
- * Device memory is planned with the arenas of the CPU, whose pieces are then device addresses: such
- * pointers are never followed here. */
+ * Device memory is planned with the same arenas as the CPU's; their pieces are device addresses,
+ * which must not be dereferenced on the host. */
 #ifndef RETAIN_RUNTIME_CUDA_CUDA_H
 #define RETAIN_RUNTIME_CUDA_CUDA_H
 
@@ -38,10 +39,11 @@ struct cuda_device {
     bool integrated;
     size_t bytes;
     char name[64];
-    const char *image; /* of kernels/cuda/images.h that it would run, or NULL */
+    const char *image; /* the entry of kernels/cuda/images.h that it would run, or NULL */
 };
 
-/* Up to `max` devices; their number, or ERR_FAIL with the reason why there is none. */
+/* Lists up to `max` devices; returns their number, or ERR_FAIL with the reason when there are
+ * none. */
 int cuda_devices(struct cuda_device *out, int max, struct err *e);
 
 /* Device code in this program, "sm_89" and so on; NULL past the end. */
@@ -51,14 +53,14 @@ int cuda_open(struct cuda **out, int ordinal, struct err *e);
 void cuda_close(struct cuda *g);
 const struct cuda_device *cuda_device(const struct cuda *g);
 
-bool cuda_has_model(const struct cuda *g); /* is one loaded? */
+bool cuda_has_model(const struct cuda *g); /* whether a model is loaded */
 
-/* Bytes that can still be taken there. */
+/* Bytes of device memory that can still be allocated. */
 int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e);
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Can it be run? ERR_USAGE names the first thing that cannot. */
+/* Whether it can be run. ERR_USAGE names the first unsupported part. */
 struct cuda_choice {
     const struct model *model;
     const struct retaining *heads; /* or NULL */
@@ -71,7 +73,7 @@ int cuda_supports(const struct cuda_choice *c, struct err *e);
 size_t cuda_weights_bytes(const struct model *m);
 size_t cuda_heads_bytes(const struct retaining *h);
 
-/* Loads the weights from the model's file; h, loaded, or NULL. progress as in engine_open. */
+/* Loads the weights from the model's file; h: loaded heads, or NULL. progress as in engine_open. */
 int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool *p,
               int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e);
 
@@ -86,31 +88,33 @@ struct cuda_context_opts {
     int chunk, n_logits;
 };
 
-/* Device bytes of the cache and of everything else. g gives the number of processors. */
+/* Device bytes of the cache and of all other memory. g gives the number of processors. */
 void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, size_t *cache_bytes,
                        size_t *scratch_bytes);
 
-/* c: the host's cache, whose source of units the context becomes. Both stay where they are. */
+/* c: the host's cache; the context becomes its source of units. Both must stay at their
+ * addresses. */
 int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cuda_context_opts *o,
                       struct cache *c, struct err *e);
 void cuda_context_close(struct cuda_context *x);
 
-/* Runs n tokens, as forward_run. */
+/* Runs n tokens, like forward_run. */
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
 /* Logits of the last run, [n_logits][n_vocab]. */
 int cuda_logits(struct cuda_context *x, float *out, struct err *e);
 
-/* The first step of sampler_draw on the last run's last logits: the candidates that are enough for
- * the rest (sampler.h), sorted; *n = how many, 0 = all logits are needed. */
+/* The first step of sampler_draw on the last run's last logits: the sorted candidates that the next
+ * steps need (sampler.h); *n = their number, 0 = all logits are needed. */
 int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
                     int *n, struct err *e);
 
-/* As evict, with the same survivors: cuts heads to the rule's budget, their own or the shared one,
- * and brings positions and scores of what stays into the host's cache; *gone units went. */
+/* Like evict, with the same survivors: reduces heads to the rule's budget, separate or shared, and
+ * copies positions and scores of the survivors to the host's cache; *gone: the number of evicted
+ * units. */
 int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e);
 
-/* Sends all units of the host's cache, which were loaded from a disk, with scores and positions. */
+/* Sends all units of the host's cache, which were loaded from disk, with scores and positions. */
 int cuda_upload(struct cuda_context *x, struct err *e);
 
 #endif

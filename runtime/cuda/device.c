@@ -6,7 +6,7 @@
 #include "base/system.h"
 #include "kernels/cuda/images.h"
 
-/* Cubins come from a CUDA 13 compiler; older drivers do not read them. */
+/* Cubins are made by a CUDA 13 compiler; older drivers cannot read them. */
 #define CUBIN_DRIVER 13000
 
 /* ---- device code ----------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ const char *cuda_image_name(int i)
     return cuda_images[i].name;
 }
 
-/* A cubin for exactly this architecture, else the PTX; the driver compiles that. Cubins of a lower
+/* A cubin for exactly this architecture, else the PTX, which the driver compiles. Cubins of a lower
  * minor number would run too, but not from desktop to Jetson (sm_80 on sm_87). */
 static const struct cuda_image *choose_image(const struct cuda_device *d)
 {
@@ -46,7 +46,7 @@ static int load_image(struct cuda *g, struct err *e)
         rc = CUDA_DO(g, e, cuModuleGetFunction, &g->kernels[i], g->module, names[i]);
         if (rc) err_prefix(e, "kernel %s", names[i]);
     }
-    /* wide units take more than the 48 KB that need no permission */
+    /* wide units need more than the 48 KB that are available without opt-in */
     for (int i = CUDA_KERNEL_attend_chunk_64; !rc && i <= CUDA_KERNEL_attend_chunk_128; i++)
         rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
                      CUDA_CHUNK_SHARED_MAX);
@@ -113,7 +113,9 @@ static int start_device(struct cuda *g, int ordinal, struct err *e)
     if (!rc) rc = describe(&g->driver, g->handle, &g->device, e);
     if (!rc) rc = CUDA_DO(g, e, cuDevicePrimaryCtxRetain, &g->context, g->handle);
     if (!rc) rc = cuda_enter(g, e);
-    if (!rc) rc = CUDA_DO(g, e, cuStreamCreate, &g->stream, 1 /* ignores the default stream */);
+    if (!rc)
+        rc = CUDA_DO(g, e, cuStreamCreate, &g->stream, 1 /* does not synchronise with the
+                                                               * default stream */);
     return rc ? rc : load_image(g, e);
 }
 
@@ -121,7 +123,7 @@ int cuda_open(struct cuda **out, int ordinal, struct err *e)
 {
     struct cuda *g = calloc(1, sizeof *g);
     *out = NULL;
-    if (!g) return err_set(e, ERR_FAIL, "out of memory for a device");
+    if (!g) return err_set(e, ERR_FAIL, "out of memory for a CUDA device");
     int rc = start_device(g, ordinal, e);
     if (rc)
         cuda_close(g);
@@ -165,7 +167,7 @@ int cuda_enter(struct cuda *g, struct err *e)
     return CUDA_DO(g, e, cuCtxSetCurrent, g->context);
 }
 
-/* Where memory is shared with the CPU, what the driver calls free may hold the system's files. */
+/* If memory is shared with the CPU, the driver counts memory used for file caches as not free. */
 int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e)
 {
     size_t free_bytes = 0, total = 0;

@@ -1,5 +1,5 @@
-/* cuda_driver: the CUDA driver's functions, found at run time in libcuda.so.1. Neither a header nor
- * a library of CUDA is needed to build this program or to start it.
+/* driver: the CUDA driver's functions, loaded at run time from libcuda.so.1. Building and starting
+ * this program needs no CUDA header or library.
  *
  * Names are those of CUDA 11 and 12, which 13 still has; a later version's suffix (_v2) is part of
  * the name, because plain names mean the oldest version. */
@@ -76,12 +76,12 @@ struct cuda_driver {
                           unsigned shared_bytes, struct CUstream_st *s, void **args, void **extra);
 };
 
-/* Finds and starts the driver; ERR_FAIL says what is missing. */
+/* Finds and starts the driver; ERR_FAIL names the missing part. */
 int cuda_driver_open(struct cuda_driver *d, struct err *e);
 void cuda_driver_close(struct cuda_driver *d);
 
-/* What a call returned: 0, or an error that names the call, where it was made, and the device's
- * ordinal (-1 = none yet). ERR_FIT when memory is what lacks. */
+/* Checks the result of a call: 0, or an error that names the call, its source line and the device's
+ * ordinal (-1 = none yet). ERR_FIT when out of memory. */
 int cuda_check(const struct cuda_driver *d, int result, const char *call, const char *file,
                int line, int device, struct err *e);
 

@@ -1,4 +1,4 @@
-/* parts: what the files of runtime/cuda share. For nobody else. */
+/* parts: shared by the files of runtime/cuda; internal to them. */
 #ifndef RETAIN_RUNTIME_CUDA_PARTS_H
 #define RETAIN_RUNTIME_CUDA_PARTS_H
 
@@ -19,14 +19,14 @@ struct cuda_matrix {
     struct cuda_weight w;
 };
 
-/* Matrices with one input and one output row: q, k and v are one where they lie together. */
+/* Matrices with one input and one output row: q, k and v are one matrix if adjacent in memory. */
 #define CUDA_LINEAR_MAX 3
 struct cuda_linear {
     int n;
     struct cuda_linear_part {
         struct cuda_matrix m;
         const float *bias; /* or NULL */
-        int row0;          /* where its output begins */
+        int row0;          /* first row of its output */
     } part[CUDA_LINEAR_MAX];
 };
 
@@ -49,42 +49,42 @@ struct cuda_model {
 struct cuda {
     struct cuda_driver driver;
     struct cuda_device device;
-    int handle; /* the driver's name of the device */
+    int handle; /* the driver's handle of the device */
     struct CUctx_st *context;
     struct CUmod_st *module;
     struct CUstream_st *stream;
     struct CUfunc_st *kernels[CUDA_N_KERNELS];
-    struct arena weights, heads; /* on the device */
+    struct arena weights, heads; /* in device memory */
     struct cuda_model model;
 };
 
-/* A driver's call on g, checked; fills *e and returns its code. */
+/* Calls a driver function on g and checks the result; fills *e and returns its code. */
 #define CUDA_DO(g, e, function, ...) \
     CUDA_CALL(&(g)->driver, (g)->device.ordinal, e, function, __VA_ARGS__)
 
 /* Makes the device's context the calling thread's. */
 int cuda_enter(struct cuda *g, struct err *e);
 
-/* Device memory as an arena; `tag` says in messages what it is for. */
+/* Device memory as an arena; messages use `tag` as the name of its purpose. */
 int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t bytes, struct err *e);
 void cuda_arena_release(struct cuda *g, struct arena *a);
 
-/* In the stream's order. From and to page-locked memory these return at once. */
+/* In the stream's order. With page-locked memory these return at once. */
 int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, struct err *e);
 int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e);
 int cuda_wait(struct cuda *g, struct err *e);
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
-/* Numbers that change with every step, sent in one piece: this, then the lengths of all heads, the
- * step's ids and its scores where no model is needed for them. */
+/* Numbers that change with every step, sent in one piece: this struct, then the lengths of all
+ * heads, the step's ids, and its scores if these need no model. */
 struct cuda_step {
-    uint32_t pos; /* of the first token */
+    uint32_t pos; /* position of the first token */
     uint32_t col_width;
     int32_t len[]; /* [n_layer * n_kv_head] */
 };
 
-/* Which pages of the pool each head has. The host deals them out, the device has a copy. */
+/* The pages of each head. The host assigns them; the device has a copy. */
 struct cuda_pages {
     int32_t *table; /* [n_heads][per_head] */
     int32_t *n;     /* [n_heads] */
@@ -100,15 +100,15 @@ struct cuda_context {
     struct cache *cache; /* the host's */
     uint64_t seed;
     int chunk, n_logits, n_heads, n_split;
-    bool broken; /* host and device do not agree any more */
+    bool broken; /* host and device have diverged */
     struct arena cache_arena, scratch;
     struct cuda_cache all;     /* heads of all layers */
     struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
     struct cuda_pages pages;
-    struct CUgraphExec_st *graph; /* of one token */
-    size_t window;                /* bytes fetched since the window was emptied */
+    struct CUgraphExec_st *graph; /* the graph that runs one token */
+    size_t window;                /* bytes fetched since the window was released */
 
-    /* on the device */
+    /* in device memory */
     struct cuda_step *step;
     float *cos, *sin;
     float *x, *qkv, *gate, *up, *logits, *score_part;
@@ -118,17 +118,17 @@ struct cuda_context {
     struct cuda_act act, wide;
     uint32_t *tickets; /* zeros between launches */
     struct {
-        uint32_t *key;     /* [slots] what units are worth */
-        float *std, *mean; /* [n_heads] of the retaining heads' labels */
+        uint32_t *key;     /* [slots] values of units */
+        float *std, *mean; /* [n_heads] deviation and mean of the retaining heads' labels */
         int32_t *safe, *keep;
-        uint32_t *prefix; /* [n_heads], as those two */
+        uint32_t *prefix; /* [n_heads], like those two */
         uint32_t *count;  /* [n_heads][RETENTION_COLS] units per column, or keys per digit */
     } evict;
     int32_t *best, *top_id, *n_top;
     float *top_logit;
     uint8_t *stage;
 
-    /* page-locked, on the host */
+    /* page-locked host memory */
     void *locked;
     struct cuda_step *step_host;
     uint8_t *stage_host;
@@ -136,23 +136,23 @@ struct cuda_context {
     int32_t *numbers_host; /* [3][n_heads] for an eviction */
     size_t step_bytes, stage_bytes;
 
-    /* the running step: launches after a failed one do nothing */
+    /* the current step: after a failed launch, later launches do nothing */
     int n, rows; /* tokens; rows of logits */
     struct err *e;
     int rc;
 };
 
-/* run.c: launches, and what comes back at once. After a failed one they do nothing. */
+/* run.c: launches and small copies back. After a failed launch they do nothing. */
 int cuda_begin(struct cuda_context *x, struct err *e);
 void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int grid_y, int grid_z,
                  int threads, size_t shared_bytes, const void *args);
 int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
-int cuda_put_lengths(struct cuda_context *x); /* of the host's cache */
+int cuda_put_lengths(struct cuda_context *x); /* sends the lengths of the host's cache */
 
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
     cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
 
-/* units.c: the units of all heads in one pool, evicted there. */
+/* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
                      struct arena *scratch);
 size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s);
@@ -161,7 +161,8 @@ void cuda_cache_close(struct cuda_context *x);
 
 int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
 
-/* Before n tokens are appended, or units of the host's cache sent: every head gets its pages. */
+/* Call before appending n tokens, or sending units of the host's cache: assigns pages to every
+ * head. */
 int cuda_cache_room(struct cuda_context *x, int n);
 
 #endif

@@ -31,7 +31,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static bool scores_here(const struct policy *p) /* no model is needed for them */
+static bool scores_here(const struct policy *p) /* scores that need no model */
 {
     return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM;
 }
@@ -49,7 +49,7 @@ static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
     act->scale = arena_take(a, blocks * 2, sizeof *act->scale);
 }
 
-/* Floats of a retaining head's parts: of a chunk, or of one token in smaller parts. */
+/* Floats of the retaining head's partial sums: for a chunk, or for one token in smaller parts. */
 static size_t score_parts(const struct cuda_context *x)
 {
     const int n = x->heads->n_hidden;
@@ -62,7 +62,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
 {
     const struct model *m = x->m;
     const size_t chunk = (size_t)x->chunk, f = sizeof(float), embd = (size_t)m->n_embd;
-    /* attend_decode reads the first tile's rows, whatever the cache's size */
+    /* attend_decode reads the first tile's rows, even if the cache is smaller */
     const size_t turns = larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
     const int wide = m->n_ff > n_qkv(m) ? m->n_ff : n_qkv(m);
     const int narrow = m->n_embd > n_q(m) ? m->n_embd : n_q(m);
@@ -93,8 +93,8 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     x->stage = arena_take(a, 1, x->stage_bytes);
 }
 
-/* Splits of the cache when few tokens attend: twice as many blocks as processors, of a tile at
- * least. Never changes, so that sums have one order. */
+/* Splits of the cache when few tokens attend: twice as many blocks as processors, each of at least
+ * one tile. Constant, so that sums have one order. */
 static int splits_of(const struct cuda *g, const struct cuda_context_opts *o)
 {
     int tiles = parts_of(cache_head_max(o->shape), CUDA_TILE);
@@ -235,8 +235,8 @@ static const enum cuda_kernel matmul_of[KN_TYPES] = ROWS_OF(matmul);
 static const enum cuda_kernel gate_of[KN_TYPES] = ROWS_OF(matvec_gate);
 static const enum cuda_kernel embed_of[KN_TYPES] = ROWS_OF(embed);
 
-/* y = scale * (W act + bias), or added to y. made.x: act is not ready, but made of this; one token.
- */
+/* y = scale * (W act + bias), or added to y. made.x: act is not ready, but computed from this; one
+ * token. */
 static void linear_made(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
                         struct cuda_input made, int n_tok, float scale, bool add, float *y,
                         int stride)
@@ -263,13 +263,14 @@ static void linear(struct cuda_context *x, const struct cuda_linear *l, struct c
     linear_made(x, l, act, (struct cuda_input){0}, n_tok, scale, add, y, stride);
 }
 
-/* One token's blocks norm the residual stream themselves, while it fits beside their sums. */
+/* For one token, blocks norm the residual stream themselves if it fits in shared memory next to
+ * their sums. */
 static bool makes_input(const struct cuda_context *x)
 {
     return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= 48 << 10;
 }
 
-/* What a layer's matrices read: the normed residual stream, in act or to be made. */
+/* The input of a layer's matrices: the normed residual stream, in act or to be computed. */
 static struct cuda_input normed(struct cuda_context *x, const float *w)
 {
     if (makes_input(x)) return (struct cuda_input){x->x, w, x->m->norm_eps};
@@ -290,7 +291,7 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
         LAUNCH(x, finish_heads, x->n, m->n_head + m->n_kv_head, 1, 32, 0, &job);
 }
 
-/* The retaining head's scores, into the slots that kv_append is about to fill. */
+/* Writes the retaining head's scores into the slots that kv_append is about to fill. */
 static void score_one(struct cuda_context *x, const struct cuda_layer *l, int layer)
 {
     const struct retaining *h = x->heads;
@@ -320,7 +321,7 @@ static void score(struct cuda_context *x, const struct cuda_layer *l, int layer)
     LAUNCH(x, score_sum, parts_of(x->n * h->n_head, 128), 1, 1, 128, 0, &sum);
 }
 
-/* The step's scores of a layer, sent behind its ids. */
+/* The step's scores of a layer, which were sent after its ids. */
 static const float *sent_scores(const struct cuda_context *x, int layer)
 {
     if (!scores_here(x->policy)) return NULL;
@@ -346,7 +347,7 @@ static const enum cuda_kernel chunk_of[] = {
 static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
                                           CUDA_KERNEL_attend_one_128};
 
-/* One token of 4-bit units: appended, attended to and merged in one launch. */
+/* One token with 4-bit units: appended, attended to and merged in one launch. */
 static bool attend_one(struct cuda_context *x, int layer)
 {
     const struct model *m = x->m;
@@ -367,7 +368,7 @@ static bool attend_one(struct cuda_context *x, int layer)
     return true;
 }
 
-/* A chunk is split only while that gives the processors something to do. */
+/* A chunk is split only as long as processors would otherwise be idle. */
 static int chunk_splits(const struct cuda_context *x, int blocks)
 {
     int n = 2 * x->g->device.n_sm / blocks,
@@ -443,7 +444,7 @@ static void run_layer(struct cuda_context *x, int i)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Into page-locked memory, which the copy (or the graph's) reads. */
+/* Writes to page-locked memory, which the copy (or the graph's copy) reads. */
 static void write_step(struct cuda_context *x, const int32_t *ids, int n)
 {
     const struct cache *c = x->cache;
@@ -484,7 +485,8 @@ static void run_step(struct cuda_context *x)
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
 }
 
-/* Records the step of one token; what changes from token to token is in device memory. */
+/* Records the step of one token; the numbers that change from token to token are in device
+ * memory. */
 static void record(struct cuda_context *x)
 {
     struct cuda *g = x->g;
@@ -503,7 +505,7 @@ int cuda_begin(struct cuda_context *x, struct err *e)
 {
     x->e = e;
     x->rc = x->broken ? err_set(e, ERR_FAIL,
-                                "cuda:%d failed inside an eviction; open the conversation again",
+                                "cuda:%d failed during an eviction; open the conversation again",
                                 x->g->device.ordinal)
                       : cuda_enter(x->g, e);
     return x->rc;
@@ -539,7 +541,7 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
     return 0;
 }
 
-/* ---- what comes back ------------------------------------------------------------------------- */
+/* ---- copies to the host ---------------------------------------------------------------------- */
 
 int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes)
 {

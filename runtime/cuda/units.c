@@ -8,7 +8,7 @@
 
 #include "runtime/cache/evict.h"
 
-/* What the host's window on the units may hold before its pages are let go. */
+/* The host's window on the units releases its pages above this size. */
 #define WINDOW_BYTES ((size_t)64 << 20)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ static int pages_of(int n)
     return (n + CUDA_TILE - 1) / CUDA_TILE;
 }
 
-/* Whatever the heads' lengths, as long as they fit the host's cache. */
+/* Enough for any lengths of heads that fit the host's cache. */
 static int n_pages(const struct cache_shape *s)
 {
     return (int)(cache_slots(s) / CUDA_TILE) + s->n_layer * s->n_head;
@@ -58,7 +58,7 @@ void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct
     if (evicts) x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
 }
 
-/* Of the stage: one token of all layers, a chunk of one layer, all heads' counters. */
+/* Size of the stage: one token of all layers, a chunk of one layer, or all heads' counters. */
 size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s)
 {
     const size_t unit = cache_unit_bytes(s), heads = (size_t)x->n_heads;
@@ -109,7 +109,7 @@ void cuda_cache_close(struct cuda_context *x)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-/* A head's pages follow its capacity. Those it has too many come from its end, behind its units. */
+/* A head's pages follow its capacity. Surplus pages are taken from its end, after its units. */
 static int deal(struct cuda_context *x)
 {
     struct cuda_pages *p = &x->pages;
@@ -150,8 +150,8 @@ static uint8_t *copy_array(bool in, uint8_t *stage, void *host, size_t bytes, in
     return stage + (size_t)n * bytes;
 }
 
-/* What the stage says of a head, as struct cuda_copy lays it out, into the host's cache or from it.
- */
+/* Copies a head's part of the stage, laid out as in struct cuda_copy, to or from the host's
+ * cache. */
 static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *job, int index,
                           uint8_t *stage)
 {
@@ -171,7 +171,7 @@ static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *
     return stage;
 }
 
-/* As many layers at a time as the stage holds. */
+/* Copies as many layers at a time as the stage holds. */
 static void copy_part(struct cuda_context *x, struct cuda_copy job, size_t unit)
 {
     const struct cache_shape *s = &x->cache->shape;
@@ -196,7 +196,7 @@ static void copy_part(struct cuda_context *x, struct cuda_copy job, size_t unit)
     }
 }
 
-/* What the newest n slots of every head hold. Lengths are known on both sides. */
+/* Copies the newest n slots of every head. Both sides know the lengths. */
 static int copy_newest(struct cuda_context *x, int what, bool in, int n)
 {
     const struct cache *c = x->cache;
@@ -216,7 +216,7 @@ static int copy_newest(struct cuda_context *x, int what, bool in, int n)
     return x->rc;
 }
 
-/* Whole pages inside [p, p + n) become empty, and cost nothing. */
+/* Releases the whole pages inside [p, p + n). */
 static void let_go(void *p, size_t n)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -242,7 +242,7 @@ int cuda_fetch(void *ctx, int n, struct err *e)
     if (x->window > WINDOW_BYTES) empty_window(x);
     cuda_put_lengths(x);
     copy_newest(x, UNITS, false, n);
-    /* each run of units touches a page more than it fills */
+    /* each run of units touches one page more than it fills */
     x->window += (size_t)x->n_heads * ((size_t)n * (c->k_bytes + c->v_bytes) + 2 * 4096);
     return x->rc;
 }
@@ -262,13 +262,14 @@ static bool shares(const struct cuda_context *x)
     return x->cache->shape.share != CACHE_HEAD;
 }
 
-/* A number per head; `from` is page-locked and must stay until the device has read it. */
+/* Sends a number per head; `from` is page-locked and must stay valid until the device has read
+ * it. */
 static void put_numbers(struct cuda_context *x, const void *to, const int32_t *from)
 {
     if (!x->rc) x->rc = cuda_put(x->g, to, from, (size_t)x->n_heads * sizeof *from, x->e);
 }
 
-/* Scores become keys. */
+/* Converts scores to keys. */
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
     const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
@@ -306,8 +307,8 @@ static int64_t with_digit(const struct evict_group *g, const uint32_t *count, in
     return n;
 }
 
-/* The next digit of a group's selection, as evict.c's cut_keys. Keys above it stay, and are
- * counted in keep[]; g->keep says how many more do. */
+/* Selects the next digit for a group, as evict.c's cut_keys does. Keys above it stay and are
+ * counted in keep[]; g->keep is the number of further units that stay. */
 static void choose_digit(struct evict_group *g, const uint32_t *count, int shift, int32_t *keep,
                          uint32_t *prefix)
 {
@@ -319,7 +320,7 @@ static void choose_digit(struct evict_group *g, const uint32_t *count, int shift
     for (int i = g->first; i < g->end; i++) prefix[i] |= (uint32_t)digit << shift;
 }
 
-/* Of keys that are equal to the last one that stays, lower heads go first. */
+/* Among keys equal to the last one that stays, lower heads have precedence. */
 static void choose_equal(struct evict_group *g, const uint32_t *count, const uint32_t *prefix,
                          int32_t *keep)
 {
@@ -331,8 +332,8 @@ static void choose_equal(struct evict_group *g, const uint32_t *count, const uin
     }
 }
 
-/* How many units of each head stay where heads share: the device counts digits of keys, the host
- * selects. A head's best keep[i] are then the group's. */
+/* How many units of each head stay if heads share: the device counts digits of keys, the host
+ * selects. Each head's best keep[i] units are then the group's best. */
 static void share_out(struct cuda_context *x, const struct evict_rule *rule, int32_t *keep)
 {
     const int n = evict_n_groups(x->cache);
@@ -352,7 +353,7 @@ static void share_out(struct cuda_context *x, const struct evict_rule *rule, int
     for (int i = 0; i < n; i++) choose_equal(&g[i], count, prefix, keep);
 }
 
-/* Positions, scores and counters of what stayed. */
+/* Copies positions, scores and counters of the survivors. */
 static void take_survivors(struct cuda_context *x, const int32_t *keep)
 {
     struct cache *c = x->cache;

@@ -5,7 +5,7 @@
 #include "base/pool.h"
 #include "kernels/cuda/pack.h"
 
-/* ---- what can be run ------------------------------------------------------------------------- */
+/* ---- supported models ------------------------------------------------------------------------ */
 
 static const char *type_name(enum kn_type type)
 {
@@ -17,18 +17,18 @@ static const char *type_name(enum kn_type type)
 static int supports_model(const struct model *m, struct err *e)
 {
     if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
-        return err_set(e, ERR_USAGE, "%s has head size %d; the GPU's kernels know 64, 96 and 128",
+        return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports 64, 96 and 128",
                        m->name, m->head_dim);
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
         if (w && !cuda_packs(w->type))
-            return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU's kernels do not know",
+            return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU does not support",
                            m->name, type_name(w->type));
     }
     return 0;
 }
 
-/* Scores that come with a token, and those that follow from the keys. */
+/* Scorers whose scores come with a token or are computed from the keys. */
 static bool scorer_known(enum policy_scorer s)
 {
     return s == POLICY_KEEP_ALL || s == POLICY_CIS || s == POLICY_POSITION || s == POLICY_RANDOM ||
@@ -49,7 +49,7 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
     if (c->policy->scorer == POLICY_CIS && c->heads->layers[0].w1.type != KN_Q8)
-        return err_set(e, ERR_USAGE, "retaining heads of float weights do not run on the GPU");
+        return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
     return 0;
 }
 
@@ -65,8 +65,8 @@ static size_t scale_bytes(const struct kn_weight *w)
     return (size_t)cuda_panels(w->n_out) * cuda_panel_scale_bytes(w->type, w->n_in);
 }
 
-/* Quants of all matrices, then scales of all, then vectors: so q, k and v of one type, which follow
- * each other in the list, are one matrix. cm NULL: only counts. */
+/* Quants of all matrices, then scales of all, then vectors: so q, k and v of one type, which are
+ * adjacent in the list, are one matrix. cm NULL: only counts. */
 static void plan_model(const struct model *m, struct cuda_model *cm, struct arena *a)
 {
     for (int pass = 0; pass < 3; pass++)
@@ -133,7 +133,7 @@ static const float *find_vector(const struct cuda_model *cm, const struct model 
     return NULL;
 }
 
-/* Does `next` continue the rows of `part`, in memory? */
+/* Whether `next` continues the rows of `part` in memory. */
 static bool continues(const struct cuda_linear_part *part, const struct cuda_linear_part *next)
 {
     const struct cuda_weight *w = &part->m.w;
@@ -200,7 +200,7 @@ static void pack_part(void *ctx, int part, int thread)
               n);
 }
 
-/* Packs a matrix into memory of its own and sends it. */
+/* Packs a matrix into temporary memory and sends it. */
 static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struct kn_weight *w,
                        struct pool *p, struct err *e)
 {
@@ -217,7 +217,7 @@ static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struc
     return rc;
 }
 
-/* Loads item i of the model into memory that lasts until it is sent. */
+/* Loads item i of the model into memory that is freed after sending. */
 static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, struct err *e)
 {
     struct model_load_item *it = &m->items[i];

@@ -483,6 +483,31 @@ static void test_room(void **state)
     engine_close(g);
 }
 
+/* ---- an older release's ---------------------------------------------------------------------- */
+
+static int take_copy(void *ctx, const struct weight_cache *p)
+{
+    *(struct weight_cache *)ctx = *p;
+    return 1;
+}
+
+/* tests/golden/v0.1.0 has the copy that 0.1.0 wrote of model.gguf. */
+static void test_a_copy_of_0_1_0_is_mapped(void **state)
+{
+    struct weight_cache copy = {0};
+    struct arena old = {.tag = "weights"};
+    struct err e;
+    (void)state;
+    copy_file("tests/golden/v0.1.0/model.gguf-*.packed", folder); /* copies must be this user's */
+    assert_int_equal(weight_cache_list(folder, take_copy, &copy), 1);
+    struct engine *g = open_engine("tests/golden/v0.1.0/model.gguf", NULL);
+    assert_int_equal(weight_cache_map(&copy, &old, g->weights.bytes, NULL, NULL, &e), 0);
+    assert_non_null(old.base);
+    assert_memory_equal(old.base, g->weights.base, old.bytes);
+    arena_release(&old);
+    engine_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +523,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_oldest_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_copy_of_0_1_0_is_mapped, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

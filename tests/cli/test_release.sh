@@ -1,0 +1,60 @@
+#!/bin/sh
+# Files that earlier releases wrote (tests/golden/v*/, by make_release.sh) open as before: saved
+# conversations go on without reading anything again, with the answers of that release.
+. "$(dirname "$0")/lib.sh"
+ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
+
+# chat RELEASE-FOLDER NAME OPTION…: what is typed comes from stdin.
+chat() {
+    at=$1 name=$2
+    shift 2
+    "$RETAIN" chat --plain -m "$at/model.gguf" --heads "$at/heads.gguf" -c "$name" --isa ref --temp 0 \
+        --seed 1 -n 24 "$@"
+}
+
+# goes_on NAME OPTION…: the next answer is the one that the release gave.
+goes_on() {
+    name=$1
+    shift
+    printf 'Tell me more.\n/stats\n' | chat "$R" "$name" "$@" >"$T/said" 2>"$T/err"
+    check "$v: $name: the same answer" cmp "$R/$name.next" "$T/said"
+    holds "$v: $name: nothing is read again" "$(cat "$T/err")" "$ZERO"
+}
+
+# text NAME DB: all that was said, in one line.
+text() { "$RETAIN" show "$1" --db "$2" --json | tr '\n' ' '; }
+
+for v in v0.1.0; do
+    cp -r "tests/golden/$v" "$T/$v"
+    R=$T/$v db=$T/$v/retain.db
+    scored='--policy locret --budget 48' watched='--policy h2o --budget 40 --kv q8:q4'
+    check "$v: the database is whole" "$RETAIN" check --db "$db"
+    holds "$v: names and tags" "$("$RETAIN" list --db "$db" --tag roses)" '^garden .*#home #roses'
+    holds "$v: search" "$("$RETAIN" search third stone --db "$db")" '^garden '
+    holds "$v: heads" "$("$RETAIN" heads info -m "$R/model.gguf" --heads "$R/heads.gguf")" '256 -> 4 -> 2'
+
+    garden=$(text garden "$db")
+    holds "$v: the text" "$garden" 'My dog is called Biscuit.*What colour is the gate'
+    check "$v: import JSON" "$RETAIN" import "$R/garden.json" json --db "$db"
+    equal "$v: imported JSON" "$garden" "$(text json "$db")"
+    check "$v: import Markdown" "$RETAIN" import "$R/garden.md" markdown --db "$db"
+    holds "$v: imported Markdown" "$(text markdown "$db")" 'My dog is called Biscuit.*What colour is the gate'
+
+    # Going back: evicted units are still in the log.
+    cp "$db" "$T/back.db"
+    # shellcheck disable=SC2086
+    printf '/rewind 2\n/stats\n' | chat "$R" garden --db "$T/back.db" $scored >"$T/said" 2>"$T/err"
+    holds "$v: going back reads nothing again" "$(cat "$T/err")" "$ZERO"
+    holds "$v: going back" "$("$RETAIN" list --db "$T/back.db")" '^garden .* 2 '
+
+    # shellcheck disable=SC2086
+    {
+        goes_on garden --db "$db" $scored
+        goes_on fork --db "$db" $scored
+        goes_on watched --db "$db" $watched
+        goes_on secret --db "$R/sealed.db" --passphrase-file "$R/passphrase" $scored
+        check "$v: import with the cache" "$RETAIN" import "$R/fork.db" --db "$T/new.db"
+        goes_on fork --db "$T/new.db" $scored
+    }
+done
+finish

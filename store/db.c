@@ -66,7 +66,10 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_SEGMENT_ADD] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
                        "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [DB_SEGMENT_DELETE] = "DELETE FROM segment WHERE conversation = ?1 AND (?2 < 0 OR layer = ?2) "
-                          "AND seq BETWEEN ?3 AND ?4",
+                          "AND seq BETWEEN ?3 AND ?4 AND (?2 < 0 OR kind <> 3)",
+    [DB_PIECE_BYTES] = "SELECT length(b.bytes) FROM segment AS g JOIN blob AS b ON b.id = g.blob "
+                       "WHERE g.conversation = ?1 AND g.layer = ?2 AND g.kind = 3",
+    [DB_PIECE_DROP] = "DELETE FROM segment WHERE conversation = ?1 AND layer = ?2 AND kind = 3",
     [DB_SEGMENT_SHARE] = "INSERT INTO segment (conversation, layer, seq, kind, origin, blob) "
                          "SELECT ?2, layer, seq, kind, origin, blob FROM segment "
                          "WHERE conversation = ?1 AND seq <= ?3",

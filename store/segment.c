@@ -202,21 +202,23 @@ static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, str
     return 0;
 }
 
-int store_blob_each(struct store *s, int64_t conversation, int layer,
-                    int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
+static int each_blob(struct store *s, int64_t conversation, int layer, bool pieces,
+                     int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
 {
     struct store_blob b;
     sqlite3_stmt *q;
-    int rc = db_prepare(s,
-                        "SELECT g.layer, g.seq, g.kind, g.origin, g.blob, b.digest, "
-                        "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
-                        "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 "
-                        "ORDER BY g.layer, g.seq, g.kind",
-                        &q, reading, e);
+    int rc =
+        db_prepare(s,
+                   "SELECT g.layer, g.seq, g.kind, g.origin, g.blob, b.digest, "
+                   "length(b.bytes) FROM segment AS g LEFT JOIN blob AS b ON b.id = g.blob "
+                   "WHERE g.conversation = ?1 AND g.layer BETWEEN ?2 AND ?3 AND (g.kind = 3) = ?4 "
+                   "ORDER BY g.layer, g.seq, g.kind",
+                   &q, reading, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int(q, 2, layer < 0 ? INT32_MIN : layer);
     sqlite3_bind_int(q, 3, layer < 0 ? INT32_MAX : layer);
+    sqlite3_bind_int(q, 4, pieces);
     while ((rc = db_step(s, q, reading, e)) > 0) {
         rc = walk_blob(s, conversation, q, &b, e);
         if (rc == 0) rc = each(ctx, &b);
@@ -224,6 +226,12 @@ int store_blob_each(struct store *s, int64_t conversation, int layer,
     }
     sqlite3_finalize(q);
     return rc;
+}
+
+int store_blob_each(struct store *s, int64_t conversation, int layer,
+                    int (*each)(void *ctx, const struct store_blob *b), void *ctx, struct err *e)
+{
+    return each_blob(s, conversation, layer, layer == STORE_PIECES, each, ctx, e);
 }
 
 int store_blob_read(struct store *s, int64_t conversation, const struct store_blob *b, void *out,
@@ -287,6 +295,44 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
     int rc = store_blob_each(s, conversation, layer, open_blob, &w, e);
     free(w.bytes);
     return rc;
+}
+
+/* ---- the archive ----------------------------------------------------------------------------- */
+
+int store_piece_get(struct store *s, int64_t conversation, uint32_t pos,
+                    int (*each)(void *ctx, const struct store_segment *g), void *ctx, struct err *e)
+{
+    struct walk w = {.s = s, .conversation = conversation, .each = each, .ctx = ctx, .e = e};
+    int rc = each_blob(s, conversation, (int)pos, true, open_blob, &w, e);
+    free(w.bytes);
+    return rc;
+}
+
+int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, struct err *e)
+{
+    static const char doing[] = "making room in the archive";
+    sqlite3_stmt *size = s->statements[DB_PIECE_BYTES], *drop = s->statements[DB_PIECE_DROP];
+    sqlite3_stmt *q = s->statements[DB_CONVERSATION_CACHE];
+    int64_t bytes = 0;
+    bool own;
+    int rc = db_enter(s, &own, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(size, 1, conversation);
+    sqlite3_bind_int64(size, 2, pos);
+    rc = db_step(s, size, doing, e);
+    if (rc > 0) bytes = sqlite3_column_int64(size, 0);
+    db_reset(size);
+    if (rc >= 0) {
+        sqlite3_bind_int64(drop, 1, conversation);
+        sqlite3_bind_int64(drop, 2, pos);
+        rc = db_run(s, drop, doing, e);
+    }
+    if (rc == 0) {
+        sqlite3_bind_int64(q, 1, conversation);
+        sqlite3_bind_int64(q, 2, -bytes);
+        rc = db_run(s, q, doing, e);
+    }
+    return db_leave(s, own, rc, doing, e);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

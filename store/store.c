@@ -358,6 +358,7 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     int rc = store_message_each(s, c->id, pass_message, NULL, k->err);
     if (rc == 0) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
     if (rc == 0) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
+    if (rc == 0) rc = store_segment_each(s, c->id, STORE_PIECES, pass_segment, NULL, k->err);
     if (rc == 0) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
     if (rc == 0) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
     if (rc == 0) rc = store_state_get(s, c->id, &state, k->err);

@@ -245,25 +245,32 @@ int store_search(struct store *s, const char *text,
 
 /* ---- the saved cache ------------------------------------------------------------------------ */
 
-enum store_kind { STORE_UNITS, STORE_GONE, STORE_MEMORY };
+enum store_kind {
+    STORE_UNITS,    /* units added */
+    STORE_GONE,     /* units evicted */
+    STORE_STATE,    /* the policy's state at that moment */
+    STORE_PIECE,    /* of the archive: units of a few positions, whatever was evicted since */
+    STORE_RETURNED, /* evicted units that came back */
+};
 
-/* One entry of a layer's log: units added, units evicted, or the policy's state at that moment. */
+/* One entry of a layer's log, or of the archive. */
 struct store_segment {
     int64_t seq; /* ascending within a conversation, chosen by the caller */
-    int layer;
+    int layer;   /* STORE_PIECE: the first position instead */
     enum store_kind kind;
     const void *bytes; /* opaque; verified against its digest when read */
     size_t n_bytes;
 };
+#define STORE_PIECES (-2) /* as a layer: the archive, by position */
 
 int store_segment_put(struct store *s, int64_t conversation, const struct store_segment *g,
                       struct err *e);
-/* Removes a layer's entries with seq_min <= seq <= seq_max; layer -1 = all layers. Bytes that a
- * branch shares are kept. */
+/* Removes a layer's entries with seq_min <= seq <= seq_max; layer -1 = all layers and the archive.
+ * Bytes that a branch shares are kept. */
 int store_segment_delete(struct store *s, int64_t conversation, int layer, int64_t seq_min,
                          int64_t seq_max, struct err *e);
-/* By layer, then seq; layer -1 = all. A blob whose checksum is wrong: ERR_FORMAT, naming
- * conversation, segment and layer; the caller then replays the transcript. */
+/* By layer, then seq; layer -1 = all, without the archive. A blob whose checksum is wrong:
+ * ERR_FORMAT, naming conversation, segment and layer; the caller then replays the transcript. */
 int store_segment_each(struct store *s, int64_t conversation, int layer,
                        int (*each)(void *ctx, const struct store_segment *g), void *ctx,
                        struct err *e);
@@ -290,6 +297,13 @@ bool store_blob_open(const struct store *s, const struct store_blob *b, void *by
                      struct store_segment *out);
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
                           struct err *e);
+
+/* The archive's piece that begins at `pos`, to the callback; it is not called where there is none.
+ */
+int store_piece_get(struct store *s, int64_t conversation, uint32_t pos,
+                    int (*each)(void *ctx, const struct store_segment *g), void *ctx,
+                    struct err *e);
+int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, struct err *e);
 
 /* Drops the log, the checkpoints and the tail's units; keeps the text. */
 int store_cache_drop(struct store *s, int64_t conversation, struct err *e);

@@ -585,6 +585,7 @@ static int copy_cache(struct copy *c, int64_t id)
 {
     if (c->from == c->to) return share_cache(c, id);
     int rc = store_segment_each(c->from, id, -1, copy_segment, c, c->e);
+    if (rc == 0) rc = store_segment_each(c->from, id, STORE_PIECES, copy_segment, c, c->e);
     return rc ? rc : store_checkpoint_each(c->from, id, copy_checkpoint, c, c->e);
 }
 

@@ -270,3 +270,34 @@ int cache_find(const struct cache_head *h, int64_t pos)
     int s = lower_bound(h, (uint32_t)pos);
     return s < h->len && h->pos[s] == pos ? s : -1;
 }
+
+/* Moves units of slots [at, end) up by n slots. */
+static void move_up(const struct cache *c, struct cache_head *h, int at, int end, int n)
+{
+    size_t s = (size_t)at, to = (size_t)(at + n), count = (size_t)(end - at);
+    memmove(h->k + to * c->k_bytes, h->k + s * c->k_bytes, count * c->k_bytes);
+    memmove(h->v + to * c->v_bytes, h->v + s * c->v_bytes, count * c->v_bytes);
+    memmove(h->score + to, h->score + s, count * sizeof *h->score);
+    memmove(h->pos + to, h->pos + s, count * sizeof *h->pos);
+}
+
+int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
+{
+    struct cache_head *h = &c->heads[index];
+    int n_new = 0, end = h->len;
+    for (int i = 0; i < n; i++)
+        if (cache_find(h, units[i].pos) < 0) units[n_new++] = units[i];
+    assert(h->len + n_new <= h->capacity);
+    for (int i = n_new; i-- > 0;) {
+        int at = lower_bound(h, units[i].pos);
+        move_up(c, h, at, end, i + 1);
+        size_t slot = (size_t)(at + i);
+        memcpy(h->k + slot * c->k_bytes, units[i].k, c->k_bytes);
+        memcpy(h->v + slot * c->v_bytes, units[i].v, c->v_bytes);
+        h->score[slot] = units[i].score;
+        h->pos[slot] = units[i].pos;
+        end = at;
+    }
+    h->len += n_new;
+    return n_new;
+}

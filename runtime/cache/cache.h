@@ -76,6 +76,7 @@ struct cache {
     int n_unscored;      /* the newest n tokens get their scores later, see forward_score */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
+    int64_t n_returns;   /* times that evicted units came back */
     int64_t col_width;   /* positions per column of `kept`, a power of two */
     uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] live units per column */
 };
@@ -135,6 +136,18 @@ int cache_find(const struct cache_head *h, int64_t pos);
 /* Makes room for `coming` units of each head of a layer, and sets `coming` to 0; false when there
  * is no room. Changes no other layer unless all share. */
 bool cache_make_room(struct cache *c, int layer);
+
+/* A unit outside the pool. */
+struct cache_unit {
+    uint32_t pos;
+    float score;
+    const uint8_t *k, *v;
+};
+
+/* Puts n units of earlier positions, ascending, into a head that has room for them, in position
+ * order; those that it holds already are left out. Returns how many are new. Counters follow by
+ * cache_recount. */
+int cache_insert(struct cache *c, int index, struct cache_unit *units, int n);
 
 /* Call after all layers were filled directly (segment.h): sets n_pos and counts all units. */
 void cache_imported(struct cache *c, int64_t n_pos);

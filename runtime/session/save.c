@@ -49,6 +49,7 @@ void save_close(struct save *s)
     if (!s) return;
     if (!s->reads_only) store_unlock(s->store, s->conversation);
     gone_release(&s->gone);
+    gone_release(&s->returned);
     free(s->points);
     free(s->n_gone_at);
     free(s->known);
@@ -98,7 +99,8 @@ int save_make_known(struct save *s, const struct cache *c, struct err *e)
     s->n_stored = calloc((size_t)s->n_layer, sizeof *s->n_stored);
     s->n_gone = calloc((size_t)s->n_layer, sizeof *s->n_gone);
     s->known = calloc(n * (size_t)cache_head_max(&c->shape), sizeof *s->known);
-    if (s->n_known && s->n_stored && s->n_gone && s->known && gone_init(&s->gone, c->shape.n_head))
+    if (s->n_known && s->n_stored && s->n_gone && s->known &&
+        gone_init(&s->gone, c->shape.n_head) && gone_init(&s->returned, c->shape.n_head))
         return 0;
     free(s->known);
     free(s->n_known);
@@ -125,6 +127,7 @@ void save_know(struct save *s, const struct cache *c)
         s->n_known[i] = n;
     }
     s->n_evictions = c->n_evictions;
+    s->n_returns = c->n_returns;
 }
 
 void save_know_nothing(struct save *s, const struct cache *c)
@@ -138,22 +141,28 @@ void save_know_nothing(struct save *s, const struct cache *c)
     memset(s->n_stored, 0, (size_t)c->shape.n_layer * sizeof *s->n_stored);
 }
 
-/* Into s->gone: what one layer of the cache has no longer. */
-static bool find_gone(struct save *s, const struct cache *c, int layer)
+/* What one layer of the cache has no longer, into s->gone; what came back, into s->returned. */
+static bool find_changes(struct save *s, const struct cache *c, int layer)
 {
+    bool ok = true;
     gone_clear(&s->gone);
+    gone_clear(&s->returned);
     for (int i = 0; i < c->shape.n_head; i++) {
         const struct cache_head *h = cache_head(c, layer, i);
-        const int index = layer * c->shape.n_head + i;
+        const int index = layer * c->shape.n_head + i, n_known = s->n_known[index];
         const uint32_t *known = known_of(s, c, index);
-        for (int k = 0, j = 0; k < s->n_known[index]; k++) {
-            if (j < h->len && h->pos[j] == known[k])
-                j++;
-            else if (!gone_push(&s->gone, i, known[k]))
-                return false;
+        for (int k = 0, j = 0; ok && (k < n_known || j < h->len);) {
+            bool in = j < h->len && h->pos[j] < s->saved_pos; /* newer ones are not known yet */
+            if (!in && k == n_known) break;
+            if (in && k < n_known && h->pos[j] == known[k])
+                j++, k++;
+            else if (in && (k == n_known || h->pos[j] < known[k]))
+                ok = gone_push(&s->returned, i, h->pos[j++]);
+            else
+                ok = gone_push(&s->gone, i, known[k++]);
         }
     }
-    return true;
+    return ok;
 }
 
 int save_note_point(struct save *s, const struct save_point *p, struct err *e)
@@ -342,27 +351,46 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     return rc;
 }
 
-/* What was evicted since the last save. */
-static int put_gone(struct save *s, const struct cache *c, struct err *e)
+static int put_entry(struct save *s, int layer, enum store_kind kind, const struct str *bytes,
+                     struct err *e)
+{
+    struct store_segment row = {.seq = s->next_seq,
+                                .layer = layer,
+                                .kind = kind,
+                                .bytes = bytes->data,
+                                .n_bytes = bytes->n};
+    return store_segment_put(s->store, s->conversation, &row, e);
+}
+
+/* What one layer lost and got back since the last save. */
+static int put_layer_changes(struct save *s, const struct cache *c, int layer, struct err *e)
 {
     struct str bytes = {0};
+    if (!find_changes(s, c, layer)) return save_out_of_memory(e);
+    int64_t n_gone = gone_count(&s->gone), n_returned = gone_count(&s->returned);
     int rc = 0;
-    if (s->broken || c->n_evictions == s->n_evictions) return 0;
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) {
-        if (!find_gone(s, c, i)) rc = save_out_of_memory(e);
-        int64_t n = gone_count(&s->gone);
-        if (rc || n == 0) continue;
-        str_clear(&bytes);
+    if (n_gone) {
         gone_write(&s->gone, &bytes);
-        struct store_segment row = {.seq = s->next_seq,
-                                    .layer = i,
-                                    .kind = STORE_GONE,
-                                    .bytes = bytes.data,
-                                    .n_bytes = bytes.n};
-        rc = store_segment_put(s->store, s->conversation, &row, e);
-        s->n_gone[i] += n;
+        rc = put_entry(s, layer, STORE_GONE, &bytes, e);
+    }
+    if (!rc && n_returned) {
+        str_clear(&bytes);
+        returned_write(c, layer, &s->returned, (uint32_t)s->saved_pos, &bytes);
+        rc = put_entry(s, layer, STORE_RETURNED, &bytes, e);
     }
     str_release(&bytes);
+    s->n_gone[layer] += n_gone;
+    s->n_stored[layer] += n_returned;
+    return rc;
+}
+
+/* What was evicted and what came back since the last save. */
+static int put_changes(struct save *s, const struct cache *c, struct err *e)
+{
+    bool returned = c->n_returns != s->n_returns;
+    if (s->broken || (c->n_evictions == s->n_evictions && !returned)) return 0;
+    int rc = returned ? cache_fetch(c, cache_len_max(c), e) : 0;
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) rc = put_layer_changes(s, c, i, e);
     if (rc) return rc;
     save_know(s, c);
     s->next_seq++;
@@ -383,7 +411,7 @@ static int put_memory(struct save *s, const struct cache *c, struct err *e)
         memory_write(c, i, &bytes);
         struct store_segment row = {.seq = s->next_seq,
                                     .layer = i,
-                                    .kind = STORE_MEMORY,
+                                    .kind = STORE_STATE,
                                     .bytes = bytes.data,
                                     .n_bytes = bytes.n};
         rc = store_segment_put(s->store, s->conversation, &row, e);
@@ -401,10 +429,11 @@ static int put_log(struct save *s, const struct cache *c, void (*after)(void *ct
 {
     int rc = s->broken ? 0 : save_make_known(s, c, e);
     /* What went before the newest came must be found while only the older are known. */
-    if (!rc) rc = put_gone(s, c, e);
+    if (!rc) rc = put_changes(s, c, e);
     if (!rc) rc = put_units(s, c, e);
+    if (!rc && s->keep && !s->broken) rc = s->keep(s->keep_ctx, e);
     if (after) after(ctx);
-    if (!rc) rc = put_gone(s, c, e);
+    if (!rc) rc = put_changes(s, c, e);
     return rc ? rc : put_memory(s, c, e);
 }
 

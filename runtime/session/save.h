@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
 #include "runtime/token/chat_template.h"
 #include "runtime/token/tokenizer.h"
@@ -94,6 +95,16 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out);
 /* After save_transcript and save_load: an answer that a crash cut off becomes a message. */
 int save_recover(struct save *s, const struct cache *c, const struct save_state *now,
                  struct err *e);
+
+/* ---- the archive ----------------------------------------------------------------------------- */
+
+/* Keeps the archive's pieces beside the log. `keep` is called inside each transaction that writes
+ * units, when they are written and before they are evicted: it adds them to the archive. */
+struct archive_store save_archive(struct save *s, const struct cache *c,
+                                  int (*keep)(void *ctx, struct err *e), void *ctx);
+/* After loading: the pieces that there are, by position. */
+int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int n), void *ctx,
+                      struct err *e);
 
 /* ---- writing: each call is one transaction --------------------------------------------------- */
 

@@ -67,16 +67,42 @@ static int64_t dead_units(const struct save *s, const struct cache *c, int layer
 }
 
 struct compaction {
-    int64_t horizon; /* log entries up to here become one */
-    struct segment *segments;
-    size_t n, max;
-    struct str *bytes; /* [n] of segments */
+    int64_t horizon;    /* log entries up to here become one */
+    struct entry_list { /* of the layer: what was added; what came back */
+        struct segment *of;
+        struct str *bytes; /* [n] theirs */
+        size_t n, max;
+    } added, returned;
     struct gone gone;
     struct str memory; /* the newest up to there stays as it is */
     enum store_kind memory_kind;
     int64_t memory_seq;
     struct err *e;
 };
+
+static int list_push(struct entry_list *l, const struct store_segment *g, struct err *e)
+{
+    if (l->n == l->max) {
+        size_t max = l->max ? 2 * l->max : 64;
+        struct segment *of = realloc(l->of, max * sizeof *of);
+        if (of) l->of = of;
+        struct str *bytes = realloc(l->bytes, max * sizeof *bytes);
+        if (bytes) l->bytes = bytes;
+        if (!of || !bytes) return save_out_of_memory(e);
+        l->max = max;
+    }
+    struct str *copy = &l->bytes[l->n];
+    *copy = (struct str){0};
+    str_append(copy, g->bytes, g->n_bytes);
+    return segment_open(&l->of[l->n++], copy->data, copy->n) ? 0 : ERR_FORMAT;
+}
+
+static void list_release(struct entry_list *l)
+{
+    for (size_t i = 0; i < l->n; i++) str_release(&l->bytes[i]);
+    free(l->of);
+    free(l->bytes);
+}
 
 static int take_old(void *ctx, const struct store_segment *g)
 {
@@ -90,58 +116,57 @@ static int take_old(void *ctx, const struct store_segment *g)
         k->memory_seq = g->seq;
         return 0;
     }
-    if (k->n == k->max) {
-        size_t max = k->max ? 2 * k->max : 64;
-        struct segment *segments = realloc(k->segments, max * sizeof *segments);
-        if (segments) k->segments = segments;
-        struct str *bytes = realloc(k->bytes, max * sizeof *bytes);
-        if (bytes) k->bytes = bytes;
-        if (!segments || !bytes) return save_out_of_memory(k->e);
-        k->max = max;
-    }
-    struct str *copy = &k->bytes[k->n];
-    *copy = (struct str){0};
-    str_append(copy, g->bytes, g->n_bytes);
-    return segment_open(&k->segments[k->n++], copy->data, copy->n) ? 0 : ERR_FORMAT;
+    return list_push(g->kind == STORE_RETURNED ? &k->returned : &k->added, g, k->e);
 }
 
-/* One layer's entries up to the horizon become one sparse segment, in one transaction. */
+static int put_merged(struct save *s, int layer, int64_t seq, enum store_kind kind,
+                      const struct str *bytes, struct err *e)
+{
+    struct store_segment row = {
+        .seq = seq, .layer = layer, .kind = kind, .bytes = bytes->data, .n_bytes = bytes->n};
+    return bytes->n ? store_segment_put(s->store, s->conversation, &row, e) : 0;
+}
+
+/* The alive units of all entries: *n_units fewer than before. */
+static int merge(struct compaction *k, struct str *added, struct str *returned, int64_t *n_units)
+{
+    int64_t end_pos, n_back = 0;
+    if (k->added.n == 0 || !segments_join(k->added.of, k->added.n, &end_pos)) return ERR_FORMAT;
+    gone_sort(&k->gone);
+    *n_units = -segments_merge(k->added.of, k->added.n, &k->gone, added);
+    if (k->returned.n)
+        n_back = returned_merge(k->added.of, k->added.n, k->returned.of, k->returned.n, &k->gone,
+                                returned);
+    *n_units -= n_back;
+    for (size_t i = 0; i < k->added.n; i++) *n_units += k->added.of[i].n_units;
+    for (size_t i = 0; i < k->returned.n; i++) *n_units += k->returned.of[i].n_units;
+    return n_back < 0 ? save_out_of_memory(k->e) : 0;
+}
+
+/* One layer's entries up to the horizon become one sparse segment, and one of the units that came
+ * back, in one transaction. */
 static int compact_layer(struct save *s, const struct cache *c, int layer, struct err *e)
 {
     struct compaction k = {.horizon = s->points[0].seq, .e = e};
-    struct str merged = {0};
-    int64_t end_pos, n_units = 0, n_before = 0;
+    struct str added = {0}, returned = {0};
+    int64_t n_dead = 0;
     int rc = gone_init(&k.gone, c->shape.n_head) ? 0 : save_out_of_memory(e);
     if (!rc) rc = store_begin(s->store, e);
     if (!rc) rc = store_segment_each(s->store, s->conversation, layer, take_old, &k, e);
-    if (!rc && (k.n == 0 || !segments_join(k.segments, k.n, &end_pos))) rc = ERR_FORMAT;
-    if (!rc) {
-        gone_sort(&k.gone);
-        n_units = segments_merge(k.segments, k.n, &k.gone, &merged);
-        for (size_t i = 0; i < k.n; i++) n_before += k.segments[i].n_units;
-        rc = store_segment_delete(s->store, s->conversation, layer, 0, k.horizon, e);
-    }
-    struct store_segment row = {.seq = k.horizon,
-                                .layer = layer,
-                                .kind = STORE_UNITS,
-                                .bytes = merged.data,
-                                .n_bytes = merged.n};
-    struct store_segment memory = {.seq = k.memory_seq,
-                                   .layer = layer,
-                                   .kind = k.memory_kind,
-                                   .bytes = k.memory.data,
-                                   .n_bytes = k.memory.n};
-    if (!rc) rc = store_segment_put(s->store, s->conversation, &row, e);
-    if (!rc && k.memory.n) rc = store_segment_put(s->store, s->conversation, &memory, e);
+    if (!rc) rc = merge(&k, &added, &returned, &n_dead);
+    if (!rc) rc = store_segment_delete(s->store, s->conversation, layer, 0, k.horizon, e);
+    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_UNITS, &added, e);
+    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_RETURNED, &returned, e);
+    if (!rc) rc = put_merged(s, layer, k.memory_seq, k.memory_kind, &k.memory, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
-    if (!rc) s->n_stored[layer] += n_units - n_before;
-    for (size_t i = 0; i < k.n; i++) str_release(&k.bytes[i]);
-    free(k.segments);
-    free(k.bytes);
+    if (!rc) s->n_stored[layer] -= n_dead;
+    list_release(&k.added);
+    list_release(&k.returned);
     gone_release(&k.gone);
     str_release(&k.memory);
-    str_release(&merged);
+    str_release(&added);
+    str_release(&returned);
     return rc;
 }
 

@@ -88,29 +88,48 @@ struct load {
     struct err *e;
 };
 
-/* Takes one entry of the log: what came, what went, or what was remembered. */
-static bool take_entry(struct layer *l, const struct store_segment *g, struct segment *segments,
-                       size_t *n, struct store_segment *memory)
+/* A layer's entries while they are opened: segments from the front, units that came back from the
+ * end. */
+struct entries {
+    struct segment *of; /* [max] */
+    size_t max, n, n_back;
+    struct store_segment memory; /* the policy's newest state */
+};
+
+/* Takes one entry of the log. */
+static bool take_entry(struct layer *l, const struct store_segment *g, struct entries *t)
 {
     if (g->kind == STORE_GONE) return gone_read(&l->gone, g->bytes, g->n_bytes);
     if (memory_is(g->bytes, g->n_bytes)) {
         if (g->kind == STORE_UNITS) l->memory_seq = g->seq;
-        *memory = *g;
+        t->memory = *g;
         return true;
     }
-    if (!segment_open(&segments[*n], g->bytes, g->n_bytes)) return false;
-    l->n_units += segments[(*n)++].n_units;
+    size_t at = g->kind == STORE_RETURNED ? t->max - ++t->n_back : t->n++;
+    if (!segment_open(&t->of[at], g->bytes, g->n_bytes)) return false;
+    l->n_units += t->of[at].n_units;
     return true;
+}
+
+static bool fill_layer(const struct load *job, struct layer *l, const struct entries *t)
+{
+    const struct segment *back = t->of + (t->max - t->n_back);
+    gone_sort(&l->gone);
+    return segments_join(t->of, t->n, &l->end) &&
+           segments_load(job->c, l->index, t->of, t->n, &l->gone, job->end) &&
+           (!t->n_back ||
+            returned_load(job->c, l->index, t->of, t->n, back, t->n_back, &l->gone, job->end)) &&
+           (!memory_needed(job->c) ||
+            memory_read(job->c, l->index, t->memory.bytes, t->memory.n_bytes, job->end));
 }
 
 /* Checks a layer's entries, opens them, fills the cache's layer. */
 static void load_layer(const struct load *job, struct layer *l)
 {
-    struct segment *segments = malloc(l->n * sizeof *segments);
-    struct store_segment memory = {.n_bytes = 0}, g;
+    struct entries t = {.of = malloc(l->n * sizeof *t.of), .max = l->n};
+    struct store_segment g;
     uint8_t *bytes = (uint8_t *)l->bytes.base;
-    size_t n = 0;
-    l->fits = segments != NULL;
+    l->fits = t.of != NULL;
     for (size_t i = l->first; i < l->first + l->n && l->fits; i++) {
         const struct store_blob *b = &job->blobs[i];
         int64_t before = gone_count(&l->gone);
@@ -118,18 +137,12 @@ static void load_layer(const struct load *job, struct layer *l)
             l->damaged = &b->segment;
             break;
         }
-        l->fits = take_entry(l, &g, segments, &n, &memory);
+        l->fits = take_entry(l, &g, &t);
         job->n_gone[i] = gone_count(&l->gone) - before;
         bytes += b->segment.n_bytes;
     }
-    if (l->fits && !l->damaged) {
-        gone_sort(&l->gone);
-        l->fits = segments_join(segments, n, &l->end) &&
-                  segments_load(job->c, l->index, segments, n, &l->gone, job->end);
-        if (l->fits && memory_needed(job->c))
-            l->fits = memory_read(job->c, l->index, memory.bytes, memory.n_bytes, job->end);
-    }
-    free(segments);
+    if (l->fits && !l->damaged) l->fits = fill_layer(job, l, &t);
+    free(t.of);
 }
 
 /* How many units each checkpoint had lost: its share of the entries before it. */
@@ -262,14 +275,14 @@ static int take_blob(void *ctx, const struct store_blob *b)
     if (g->seq >= s->next_seq) s->next_seq = g->seq + 1;
     if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
         job->memory = SIZE_MAX;
-    if (g->kind == STORE_MEMORY && s->memory_seq == 0) s->memory_seq = g->seq;
-    if (g->kind == STORE_MEMORY && job->memory != SIZE_MAX) {
+    if (g->kind == STORE_STATE && s->memory_seq == 0) s->memory_seq = g->seq;
+    if (g->kind == STORE_STATE && job->memory != SIZE_MAX) {
         job->blobs[job->memory] = *b;
         return 0;
     }
     int rc = make_blob_room(job);
     if (rc) return rc;
-    if (g->kind == STORE_MEMORY) job->memory = job->n_blobs;
+    if (g->kind == STORE_STATE) job->memory = job->n_blobs;
     job->n_gone[job->n_blobs] = 0;
     job->blobs[job->n_blobs++] = *b;
     return 0;

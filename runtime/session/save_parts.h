@@ -2,7 +2,7 @@
 #ifndef RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
 #define RETAIN_RUNTIME_SESSION_SAVE_PARTS_H
 
-#include "runtime/cache/segment.h"
+#include "runtime/cache/returned.h"
 #include "runtime/session/save.h"
 
 struct save {
@@ -29,7 +29,14 @@ struct save {
     int *n_known;
     int64_t n_evictions; /* of the cache, when `known` was made */
     int64_t *n_stored;   /* [n_layer] units in the log, dead ones included */
+    int64_t n_returns;   /* of the cache, when `known` was made */
+    struct gone returned; /* of one layer: positions that came back */
     struct gone gone;    /* of one layer, on its way */
+
+    /* Copies what was saved just now to the archive; NULL = there is none. */
+    int (*keep)(void *ctx, struct err *e);
+    void *keep_ctx;
+    size_t position_bytes; /* of the archive */
 
     uint8_t *bytes; /* a segment on its way */
     size_t bytes_max;

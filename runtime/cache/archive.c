@@ -1,0 +1,258 @@
+#include "runtime/cache/archive.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Full, it drops at least this share of its positions at once, so that values are computed rarely.
+ */
+#define DROP_SHARE 16
+
+size_t archive_position_bytes(const struct cache_shape *s)
+{
+    return (size_t)(s->n_layer * s->n_head) * (kn_kv_bytes(s->k_type, s->head_dim) +
+                                               kn_kv_bytes(s->v_type, s->head_dim) + sizeof(float));
+}
+
+void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
+                  struct arena *a)
+{
+    size_t bytes = archive_position_bytes(s), n, words = (size_t)o->n_words;
+    *x = (struct archive){.opts = *o, .position_bytes = bytes};
+    n = (size_t)o->bytes / bytes;
+    if (n < 2 * ARCHIVE_PIECE) n = 2 * ARCHIVE_PIECE;
+    if (n > INT32_MAX / 2) n = INT32_MAX / 2;
+    x->n_max = (int)n;
+    x->pos = arena_take(a, n, sizeof *x->pos);
+    x->id = arena_take(a, n, sizeof *x->id);
+    x->asks = arena_take(a, n, sizeof *x->asks);
+    x->pieces = arena_take(a, n, sizeof *x->pieces);
+    x->weight = arena_take(a, n, sizeof *x->weight);
+    x->value = arena_take(a, n, sizeof *x->value);
+    x->n_with = arena_take(a, words, sizeof *x->n_with);
+    x->last_with = arena_take(a, words, sizeof *x->last_with);
+    x->piece = arena_take(a, ARCHIVE_PIECE, bytes);
+    x->returning = arena_take(a, (size_t)o->n_returning, bytes);
+    if (!o->store.put) {
+        x->slot = arena_take(a, n, sizeof *x->slot);
+        x->free_slots = arena_take(a, n, sizeof *x->free_slots);
+        x->units = arena_take(a, n, bytes);
+    }
+    if (x->pos) archive_clear(x);
+}
+
+void archive_clear(struct archive *x)
+{
+    x->n = x->n_pieces = x->n_free = 0;
+    x->n_seen = 0;
+    memset(x->n_with, 0, (size_t)x->opts.n_words * sizeof *x->n_with);
+    memset(x->last_with, 0, (size_t)x->opts.n_words * sizeof *x->last_with);
+    for (int i = x->n_max; x->units && i-- > 0;) x->free_slots[x->n_free++] = (uint32_t)i;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+void archive_count(struct archive *x, const int32_t *ids, int n)
+{
+    for (int i = 0; i < n; i++) {
+        uint32_t word = x->opts.word[ids[i]];
+        uint32_t stretch = (uint32_t)(x->n_seen++ / ARCHIVE_PIECE) + 1;
+        if (!word || x->last_with[word] == stretch) continue;
+        x->last_with[word] = stretch;
+        x->n_with[word]++;
+    }
+}
+
+float archive_idf(const struct archive *x, uint32_t n_with)
+{
+    float n = (float)(x->n_seen / ARCHIVE_PIECE + 1);
+    float idf = logf((n + 1) / (float)(n_with + 1));
+    return idf > 0 ? idf : 0;
+}
+
+/* The sum of the cubed rarities of a piece's words; less for a question, which tells little. */
+static float value_of(const struct archive *x, const struct archive_piece *p)
+{
+    float sum = 0;
+    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        uint32_t word = x->opts.word[x->id[i]];
+        bool again = false;
+        for (uint32_t j = p->first; j < i; j++) again |= x->opts.word[x->id[j]] == word;
+        float idf = word && !again ? archive_idf(x, x->n_with[word]) : 0;
+        sum += idf * idf * idf * (x->asks[i] ? ARCHIVE_QUESTION : 1);
+    }
+    return sum;
+}
+
+/* ---- dropping -------------------------------------------------------------------------------- */
+
+static void swap(float *a, float *b)
+{
+    float t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* The n-th smallest (from 0) of v[0, count), whose order changes: Hoare's selection. */
+static float nth_smallest(float *v, int count, int n)
+{
+    int low = 0, high = count - 1;
+    while (low < high) {
+        float pivot = v[low + (high - low) / 2];
+        int i = low, j = high;
+        while (i <= j) {
+            while (v[i] < pivot) i++;
+            while (v[j] > pivot) j--;
+            if (i <= j) swap(&v[i++], &v[j--]);
+        }
+        if (n <= j)
+            high = j;
+        else if (n >= i)
+            low = i;
+        else
+            break;
+    }
+    return v[n];
+}
+
+static int drop_piece(struct archive *x, const struct archive_piece *p, struct err *e)
+{
+    for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
+        x->free_slots[x->n_free++] = x->slot[i];
+    return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, e);
+}
+
+static void keep_piece(struct archive *x, const struct archive_piece *p)
+{
+    size_t to = (size_t)x->n, from = p->first, n = p->n;
+    memmove(x->pos + to, x->pos + from, n * sizeof *x->pos);
+    memmove(x->id + to, x->id + from, n * sizeof *x->id);
+    memmove(x->asks + to, x->asks + from, n * sizeof *x->asks);
+    if (x->slot) memmove(x->slot + to, x->slot + from, n * sizeof *x->slot);
+    x->pieces[x->n_pieces] = *p;
+    x->pieces[x->n_pieces++].first = (uint32_t)to;
+    x->n += p->n;
+}
+
+/* Drops the least valuable pieces until `n` positions are free. */
+static int make_room(struct archive *x, int n, struct err *e)
+{
+    int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
+    int over = x->n + (n > share ? n : share) - x->n_max;
+    if (x->n + n <= x->n_max) return 0;
+    for (int i = 0; i < n_pieces; i++) x->weight[i] = x->value[i] = value_of(x, &x->pieces[i]);
+    /* pieces have different sizes: take the share of pieces that holds enough positions on average
+     */
+    int n_least = (int)((int64_t)over * n_pieces / x->n);
+    float limit = nth_smallest(x->weight, n_pieces, n_least < n_pieces ? n_least : n_pieces - 1);
+    x->n = x->n_pieces = 0;
+    for (int i = 0; i < n_pieces; i++) {
+        struct archive_piece p = x->pieces[i];
+        bool drops = !rc && over > 0 && x->value[i] <= limit;
+        if (drops) rc = drop_piece(x, &p, e);
+        if (drops && !rc) over -= p.n;
+        if (!drops || rc) keep_piece(x, &p);
+    }
+    return rc ? rc : over > 0 ? make_room(x, n, e) : 0;
+}
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+/* Position number `back` from the newest end of every head. */
+static void copy_position(const struct cache *c, int back, uint8_t *out)
+{
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        const struct cache_head *h = &c->heads[i];
+        size_t s = (size_t)(h->len - back);
+        assert(h->len >= back && h->pos[s] == (uint32_t)(c->n_pos - back));
+        memcpy(out, h->k + s * c->k_bytes, c->k_bytes);
+        memcpy(out + c->k_bytes, h->v + s * c->v_bytes, c->v_bytes);
+        memcpy(out + c->k_bytes + c->v_bytes, h->score + s, sizeof *h->score);
+        out += c->k_bytes + c->v_bytes + sizeof *h->score;
+    }
+}
+
+/* The sentence that the question mark at `index` ends. */
+static void mark_question(struct archive *x, int index)
+{
+    for (int i = index; i >= 0; i--) {
+        bool follows = i == index || x->pos[i] + 1 == x->pos[i + 1];
+        if (!follows || (i < index && x->opts.ends[x->id[i]])) return;
+        x->asks[i] = 1;
+    }
+}
+
+static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+{
+    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
+    for (int i = 0; i < n; i++) {
+        x->pos[x->n] = pos + (uint32_t)i;
+        x->id[x->n] = ids[i];
+        x->asks[x->n] = 0;
+        if (x->opts.asks[ids[i]]) mark_question(x, x->n);
+        if (x->slot) x->slot[x->n] = x->free_slots[--x->n_free];
+        x->n++;
+    }
+}
+
+int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e)
+{
+    int rc = n > 0 ? cache_fetch(c, n, e) : 0;
+    for (int i = 0, part; !rc && i < n; i += part) {
+        uint32_t pos = (uint32_t)(c->n_pos - n + i);
+        part = ARCHIVE_PIECE - (int)(pos % ARCHIVE_PIECE);
+        if (part > n - i) part = n - i;
+        rc = make_room(x, part, e);
+        if (rc) break;
+        for (int j = 0; j < part; j++)
+            copy_position(c, n - i - j, x->piece + (size_t)j * x->position_bytes);
+        if (!x->units) rc = x->opts.store.put(x->opts.store.ctx, pos, part, x->piece, e);
+        if (rc) break;
+        add_index(x, pos, part, ids + i);
+        for (int j = 0; x->units && j < part; j++)
+            memcpy(x->units + x->slot[x->n - part + j] * x->position_bytes,
+                   x->piece + (size_t)j * x->position_bytes, x->position_bytes);
+    }
+    return rc;
+}
+
+bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids)
+{
+    bool follows = x->n == 0 || pos > x->pos[x->n - 1];
+    if (!follows || n < 1 || n > ARCHIVE_PIECE || x->n + n > x->n_max) return false;
+    add_index(x, pos, n, ids);
+    return true;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static const struct archive_piece *piece_of(const struct archive *x, int index)
+{
+    int low = 0, high = x->n_pieces - 1;
+    while (low < high) {
+        int mid = low + (high - low + 1) / 2;
+        if (x->pieces[mid].first <= (uint32_t)index)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return &x->pieces[low];
+}
+
+int archive_get(struct archive *x, int index, int n, uint8_t *out, struct err *e)
+{
+    for (int i = index, part; i < index + n; i += part, out += (size_t)part * x->position_bytes) {
+        const struct archive_piece *p = piece_of(x, i);
+        int skip = i - (int)p->first;
+        part = p->n - skip < index + n - i ? p->n - skip : index + n - i;
+        int rc = x->units ? 1 : x->opts.store.get(x->opts.store.ctx, p->pos, p->n, x->piece, e);
+        if (rc != 1) return rc;
+        if (!x->units)
+            memcpy(out, x->piece + (size_t)skip * x->position_bytes,
+                   (size_t)part * x->position_bytes);
+        for (int j = 0; x->units && j < part; j++)
+            memcpy(out + (size_t)j * x->position_bytes,
+                   x->units + x->slot[i + j] * x->position_bytes, x->position_bytes);
+    }
+    return 1;
+}

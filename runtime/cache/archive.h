@@ -1,0 +1,104 @@
+/* archive: the cache units of past positions, kept after their eviction so that recall (recall.h)
+ * can bring them back. Outside the cache's budget, and bounded by bytes itself.
+ *
+ * Units are copied when they are new, before anything evicts them: all heads of all layers of a
+ * position, in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in
+ * memory, a saved one behind `struct archive_store`. The index (position, token, word) is in memory
+ * for both, with one counter per word: the number of stretches of ARCHIVE_PIECE positions that hold
+ * it. A full archive drops the pieces that say the least: those of the commonest words, the older
+ * of equals.
+ *
+ * What is kept depends on the tokens and on nothing else, so a resumed conversation recalls what it
+ * would have recalled. */
+#ifndef RETAIN_RUNTIME_CACHE_ARCHIVE_H
+#define RETAIN_RUNTIME_CACHE_ARCHIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/cache/cache.h"
+
+#define ARCHIVE_PIECE    16   /* positions */
+#define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, beside one in a statement */
+
+/* Where a saved conversation keeps its pieces: n positions from `pos` on, archive_position_bytes
+ * each. Not called for archives in memory. */
+struct archive_store {
+    void *ctx;
+    int (*put)(void *ctx, uint32_t pos, int n, const void *bytes, struct err *e);
+    /* Into out[ARCHIVE_PIECE positions]. 1 = read; 0 = it is damaged or missing. */
+    int (*get)(void *ctx, uint32_t pos, int n, void *out, struct err *e);
+    int (*drop)(void *ctx, uint32_t pos, struct err *e);
+};
+
+struct archive_opts {
+    int64_t bytes;              /* of units, at most */
+    struct archive_store store; /* put NULL = in memory */
+    /* of the vocabulary (token_words.h) */
+    int n_returning; /* positions that may come back at once */
+    int n_vocab, n_words;
+    const uint32_t *word; /* [n_vocab] 0 = none */
+    const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */
+    const uint8_t *ends;  /* [n_vocab] 1 = it ends any sentence */
+};
+
+struct archive_piece {
+    uint32_t pos; /* of its first position */
+    uint16_t n;
+    uint32_t first; /* its tokens: [first, first + n) */
+};
+
+struct archive {
+    struct archive_opts opts;
+    size_t position_bytes;
+    int n_max;                    /* positions */
+    int n;                        /* positions kept */
+    uint32_t *pos;                /* [n] ascending */
+    int32_t *id;                  /* [n] */
+    uint8_t *asks;                /* [n] 1 = part of a question */
+    uint32_t *slot;               /* [n] in `units`; in memory only */
+    struct archive_piece *pieces; /* [n_pieces] ascending */
+    int n_pieces;
+    uint32_t *free_slots; /* [n_free] */
+    int n_free;
+    uint8_t *units;      /* [n_max][position_bytes]; NULL = behind the store */
+    uint8_t *piece;      /* one piece on its way */
+    uint8_t *returning;  /* [n_returning] positions on their way back, for recall */
+    uint32_t *n_with;    /* [n_words] stretches of positions that hold the word */
+    uint32_t *last_with; /* [n_words] the newest of them, counted from 1 */
+    int64_t n_seen;      /* positions */
+    float *weight;       /* [n_max] scratch */
+    float *value;        /* [n_max] of pieces, scratch */
+};
+
+/* Bytes of one position: of each layer and KV head the key, the value, then the score. */
+size_t archive_position_bytes(const struct cache_shape *s);
+
+/* Takes the archive's memory from `a`, backed or only planned. */
+void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
+                  struct arena *a);
+
+void archive_clear(struct archive *x);
+
+/* Counts the words of the tokens of positions n_seen … n_seen + n - 1. */
+void archive_count(struct archive *x, const int32_t *ids, int n);
+
+/* Keeps the newest n positions of the cache, which must be counted: ids are theirs. Where the
+ * archive is full, others are dropped. */
+int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
+
+/* After resuming: the store has this piece; pieces come in order, their tokens must be counted
+ * already. false = it does not fit. */
+bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids);
+
+/* Rarity of what so many stretches of positions hold (inverse document frequency): 0 where it is
+ * all of them. */
+float archive_idf(const struct archive *x, uint32_t n_with);
+
+/* Copies the units of n kept positions, `index` … index + n - 1, to out[n][position_bytes]. 1 =
+ * done; 0 = a piece is damaged or missing; negative = an error. */
+int archive_get(struct archive *x, int index, int n, uint8_t *out, struct err *e);
+
+#endif

@@ -1,0 +1,343 @@
+/* Archive, choice and return of units, on a vocabulary of ten words and units whose bytes tell
+ * where they belong. Which windows are right was worked out by hand from the rules in archive.h,
+ * recall.h. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "runtime/cache/recall.h"
+#include "runtime/cache/returned.h"
+
+enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400, ASK = 0, END = 1, VOCAB = 40 };
+
+struct fixture {
+    struct arena arena, archive_arena;
+    struct cache cache;
+    struct archive archive;
+    uint32_t word[VOCAB];
+    uint8_t asks[VOCAB], ends[VOCAB];
+    int32_t ids[4096];
+};
+
+static void open_archive(struct fixture *f, int n_positions)
+{
+    struct err e;
+    struct arena plan;
+    struct archive_opts o = {.bytes =
+                                 (int64_t)archive_position_bytes(&f->cache.shape) * n_positions,
+                             .n_returning = RECALL_MAX * RECALL_WINDOW,
+                             .n_vocab = VOCAB,
+                             .n_words = VOCAB,
+                             .word = f->word,
+                             .asks = f->asks,
+                             .ends = f->ends};
+    arena_init_plan(&plan, "archive");
+    archive_plan(&f->archive, &o, &f->cache.shape, &plan);
+    assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);
+    archive_plan(&f->archive, &o, &f->cache.shape, &f->archive_arena);
+    assert_int_equal(f->archive_arena.used, plan.used);
+}
+
+static void set_up(struct fixture *f, enum cache_share share, int n_positions)
+{
+    struct err e;
+    struct cache_shape shape = {.n_layer = LAYERS,
+                                .n_head = HEADS,
+                                .head_dim = DIM,
+                                .k_type = KN_KV_Q4,
+                                .v_type = KN_KV_Q8,
+                                .capacity = CAPACITY,
+                                .head_max = share == CACHE_HEAD ? 0 : 2 * CAPACITY,
+                                .share = share};
+    struct arena plan;
+    *f = (struct fixture){.asks = {[ASK] = 1}, .ends = {[ASK] = 1, [END] = 1}};
+    for (int i = 2; i < VOCAB; i++) f->word[i] = (uint32_t)i;
+    arena_init_plan(&plan, "cache");
+    cache_plan(&f->cache, &shape, &plan);
+    assert_int_equal(arena_init(&f->arena, "cache", plan.used, &e), 0);
+    cache_plan(&f->cache, &shape, &f->arena);
+    open_archive(f, n_positions);
+}
+
+static void tear_down(struct fixture *f)
+{
+    arena_release(&f->arena);
+    arena_release(&f->archive_arena);
+}
+
+static float score_of(int head, uint32_t pos)
+{
+    return (float)head * 1000 + (float)pos;
+}
+
+/* Appends the tokens; the cache's capacity is not looked at. */
+static void run(struct fixture *f, const int32_t *ids, int n)
+{
+    struct err e;
+    cache_layout(&f->cache, true);
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        struct cache_head *h = &f->cache.heads[i];
+        for (int t = 0; t < n; t++) {
+            size_t s = (size_t)h->len++;
+            uint32_t pos = (uint32_t)(f->cache.n_pos + t);
+            assert_true(h->len <= h->capacity);
+            memset(h->k + s * f->cache.k_bytes, (int)pos * 3 + i, f->cache.k_bytes);
+            memset(h->v + s * f->cache.v_bytes, (int)pos * 5 + i, f->cache.v_bytes);
+            h->pos[s] = pos;
+            h->score[s] = score_of(i, pos);
+        }
+    }
+    memcpy(f->ids + f->cache.n_pos, ids, (size_t)n * sizeof *ids);
+    cache_appended(&f->cache, n);
+    archive_count(&f->archive, ids, n);
+    assert_int_equal(archive_add(&f->archive, &f->cache, ids, n, &e), 0);
+}
+
+/* A head loses position p where keeps(ctx) is false. */
+static void evict_all_but(struct fixture *f, int index, const bool *keeps)
+{
+    struct cache *c = &f->cache;
+    struct cache_head *h = &c->heads[index];
+    int to = 0;
+    for (int s = 0; s < h->len; s++) {
+        if (!keeps[h->pos[s]]) continue;
+        memmove(h->k + (size_t)to * c->k_bytes, h->k + (size_t)s * c->k_bytes, c->k_bytes);
+        memmove(h->v + (size_t)to * c->v_bytes, h->v + (size_t)s * c->v_bytes, c->v_bytes);
+        h->score[to] = h->score[s];
+        h->pos[to++] = h->pos[s];
+    }
+    h->len = to;
+    cache_recount(c, index);
+}
+
+static void evict_everything(struct fixture *f)
+{
+    static const bool none[4096] = {false};
+    for (int i = 0; i < LAYERS * HEADS; i++) evict_all_but(f, i, none);
+}
+
+static void check_unit(const struct cache *c, int index, int slot)
+{
+    const struct cache_head *h = &c->heads[index];
+    uint32_t pos = h->pos[slot];
+    for (size_t b = 0; b < c->k_bytes; b++)
+        assert_int_equal(h->k[(size_t)slot * c->k_bytes + b], (uint8_t)(pos * 3 + (uint32_t)index));
+    for (size_t b = 0; b < c->v_bytes; b++)
+        assert_int_equal(h->v[(size_t)slot * c->v_bytes + b], (uint8_t)(pos * 5 + (uint32_t)index));
+    assert_true(h->score[slot] == score_of(index, pos));
+    if (slot) assert_true(h->pos[slot - 1] < pos);
+}
+
+/* n tokens of filler: words 30 to 39, none of them rare. */
+static void fill(struct fixture *f, int n)
+{
+    int32_t ids[256];
+    for (int i = 0; i < n; i++) ids[i] = 30 + i % 10;
+    run(f, ids, n);
+}
+
+static int choose(struct fixture *f, const int32_t *ids, int n, int max, struct recall_window *w)
+{
+    struct recall_query q = {.ids = ids, .n = n};
+    return recall_choose(&f->archive, &f->cache, &q, max, w);
+}
+
+static bool covers(const struct recall_window *w, uint32_t pos)
+{
+    return pos >= w->pos && pos < w->pos + (uint32_t)w->n;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+/* "my code is 7" among filler; asked for the code. */
+static void test_finds_the_statement(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {30, 10, 11, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 100);
+    run(&f, told, 5);
+    fill(&f, 100);
+    assert_int_equal(choose(&f, asked, 4, 4, w), 0); /* all of it is in the cache */
+    evict_everything(&f);
+    assert_true(choose(&f, asked, 4, 4, w) >= 1);
+    for (uint32_t p = 100; p < 104; p++) assert_true(covers(&w[0], p));
+    tear_down(&f);
+}
+
+/* An earlier question holds the same words, and is newer; the statement comes first. */
+static void test_statements_before_questions(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {20, 10, 11, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 5);
+    fill(&f, 64);
+    run(&f, asked, 4);
+    fill(&f, 64);
+    evict_everything(&f);
+    assert_true(choose(&f, asked, 4, 4, w) >= 1);
+    assert_true(covers(&w[0], 64));
+    tear_down(&f);
+}
+
+/* Told twice with other values: the newest comes first. */
+static void test_newest_of_equals(void **state)
+{
+    static const int32_t old[] = {10, 11, 12, 13, END}, new[] = {10, 11, 12, 14, END};
+    static const int32_t asked[] = {10, 11, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, old, 5);
+    fill(&f, 64);
+    run(&f, new, 5);
+    fill(&f, 64);
+    evict_everything(&f);
+    assert_true(choose(&f, asked, 3, 4, w) >= 2);
+    assert_true(covers(&w[0], 133) && covers(&w[0], 136));
+    assert_true(covers(&w[1], 64));
+    tear_down(&f);
+}
+
+/* Windows do not overlap, however often they match, and are no more than asked for. */
+static void test_windows_are_apart(void **state)
+{
+    int32_t rare[200];
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 150);
+    for (int i = 0; i < 150; i++) rare[i] = 10 + i % 3;
+    run(&f, rare, 150);
+    evict_everything(&f);
+    int n = choose(&f, rare, 3, 5, w);
+    assert_true(n > 1 && n <= 5);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
+    tear_down(&f);
+}
+
+/* A follow-up without the noun takes it from the message before. */
+static void test_follow_up(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END}, before[] = {10, 11, ASK},
+                         asked[] = {25, ASK};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 5);
+    fill(&f, 64);
+    evict_everything(&f);
+    assert_int_equal(choose(&f, asked, 2, 4, w), 0);
+    struct recall_query q = {.ids = asked, .n = 2, .before = before, .n_before = 3};
+    assert_true(recall_choose(&f.archive, &f.cache, &q, 4, w) >= 1);
+    assert_true(covers(&w[0], 64));
+    tear_down(&f);
+}
+
+/* ---- returning ------------------------------------------------------------------------------- */
+
+/* Heads lost different positions; all of them get back what they lack, whole and in order. */
+static void return_to(enum cache_share share)
+{
+    struct recall_window w[] = {{40, 16, 1}, {8, 16, 2}};
+    struct fixture f;
+    int64_t n_units, lacking = 0;
+    struct err e;
+    set_up(&f, share, 1000);
+    fill(&f, 100);
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        bool keeps[100];
+        for (int p = 0; p < 100; p++)
+            keeps[p] = random_at(1, (uint64_t)i, (uint64_t)p) < 0.2 * (i + 1);
+        for (int p = 8; p < 56; p++) lacking += !keeps[p] && (p < 24 || p >= 40);
+        evict_all_but(&f, i, keeps);
+    }
+    cache_layout(&f.cache, true);
+    assert_int_equal(recall_return(&f.archive, &f.cache, w, 2, &n_units, &e), 0);
+    assert_int_equal(n_units, lacking);
+    assert_int_equal(w[0].pos, 8);
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        const struct cache_head *h = &f.cache.heads[i];
+        for (int p = 8; p < 56; p++)
+            if (p < 24 || p >= 40) assert_true(cache_find(h, p) >= 0);
+        for (int s = 0; s < h->len; s++) check_unit(&f.cache, i, s);
+    }
+    tear_down(&f);
+}
+
+static void test_units_return_whole(void **state)
+{
+    (void)state;
+    return_to(CACHE_HEAD);
+    return_to(CACHE_LAYER);
+    return_to(CACHE_MODEL);
+}
+
+/* ---- the bound ------------------------------------------------------------------------------- */
+
+/* Fifty rare statements in ten archives' worth of filler, which evictions push out of the cache:
+ * all of them are kept, and the archive never holds more than its share. */
+static void test_full_archive_keeps_what_is_rare(void **state)
+{
+    int32_t told[] = {0, 0, 0, 0, END};
+    int n_told = 0;
+    struct fixture f;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 320);
+    for (int round = 0; round < 20; round++) {
+        fill(&f, 150);
+        if (round % 2 == 0) {
+            for (int i = 0; i < 4; i++) told[i] = 2 + (n_told * 2 + i) % 22;
+            run(&f, told, 5);
+            n_told++;
+        }
+        assert_true(f.archive.n <= f.archive.n_max);
+        evict_everything(&f);
+    }
+    int found = 0;
+    for (int i = 0; i < f.archive.n; i++) found += f.archive.id[i] < 30 && f.archive.id[i] > END;
+    assert_int_equal(found, 4 * n_told);
+    for (int i = 1; i < f.archive.n; i++) assert_true(f.archive.pos[i] > f.archive.pos[i - 1]);
+    for (int i = 0; i < f.archive.n; i++) {
+        uint8_t units[LAYERS * HEADS * 512];
+        struct err e;
+        assert_int_equal(archive_get(&f.archive, i, 1, units, &e), 1);
+        assert_int_equal(units[0], (uint8_t)(f.archive.pos[i] * 3));
+        assert_int_equal(f.archive.id[i], f.ids[f.archive.pos[i]]);
+    }
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finds_the_statement),
+        cmocka_unit_test(test_statements_before_questions),
+        cmocka_unit_test(test_newest_of_equals),
+        cmocka_unit_test(test_windows_are_apart),
+        cmocka_unit_test(test_follow_up),
+        cmocka_unit_test(test_units_return_whole),
+        cmocka_unit_test(test_full_archive_keeps_what_is_rare),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -24,10 +24,11 @@
 #include "kernels/kernels.h"
 #include "runtime/cache/retention.h"
 
-enum cache_share {              /* the heads that share a region of the pool */
-                   CACHE_HEAD,  /* none: every head of a layer has the same slots */
-                   CACHE_LAYER, /* the heads of a layer */
-                   CACHE_MODEL, /* all heads */
+/* the heads that share a region of the pool */
+enum cache_share {
+    CACHE_HEAD,  /* none: every head of a layer has the same slots */
+    CACHE_LAYER, /* the heads of a layer */
+    CACHE_MODEL, /* all heads */
 };
 
 struct cache_shape {

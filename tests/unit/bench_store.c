@@ -1,5 +1,5 @@
-/* What the store and the saved cache cost: lists and searches over 10,000 conversations, a save per
- * turn against the size of the cache, loading against reading the same bytes from a file. */
+/* The cost of the store and the saved cache: lists and searches over 10,000 conversations, a save
+ * per turn by the size of the cache, loading compared with reading the same bytes from a file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The best of several: others use this machine too. */
+/* The best of several runs: other programs use this machine too. */
 static double best_of(int n, void (*run)(void *ctx), void *ctx)
 {
     double best = 1e30;
@@ -209,7 +209,7 @@ static int64_t cache_bytes(struct store *s)
 struct turn {
     struct bench_cache *b;
     int budget;
-    double evict_ms; /* is not the save's */
+    double evict_ms; /* not part of the save */
 };
 
 static void evict_turn(void *ctx)
@@ -303,7 +303,7 @@ static void bench_save(int n_units, struct pool *pool)
            CHUNK, fill / (n_units / CHUNK), TURN, ms / TURNS, worst,
            (double)(cache_bytes(s) - before) / 1e6 / TURNS, compact / TURNS);
     save_close(save);
-    store_close(s); /* carries the log over into the file */
+    store_close(s); /* copies the log into the file */
     ok(store_open(&s, path, &err));
     bench_load(s, c.id, &b, &state);
     store_close(s);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Path of a file in the data folder, or NULL after "skip: …" was printed. */
+/* Path of a file in the data folder; NULL after printing "skip: …". */
 static inline const char *data_path(char *out, size_t n, const char *name)
 {
     const char *dir = getenv("RETAIN_TEST_DATA");

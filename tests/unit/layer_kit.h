@@ -1,5 +1,5 @@
-/* layer_kit: one attention layer by hand, for tests of what a policy makes of it: 4 query heads
- * over 2 KV heads, a cache of floats, and RoPE in double precision. */
+/* layer_kit: one attention layer, built by hand, for tests of policies: 4 query heads over 2 KV
+ * heads, a cache of floats, and RoPE in double precision. */
 #ifndef RETAIN_TESTS_LAYER_KIT_H
 #define RETAIN_TESTS_LAYER_KIT_H
 
@@ -32,7 +32,7 @@ struct layer {
     double p[HEADS][N][N]; /* attention of query t to slot s */
 };
 
-/* An empty cache under this policy, and what one chunk of N tokens needs. */
+/* An empty cache under this policy, and the inputs of one chunk of N tokens. */
 static inline struct layer *layer_new(const char *policy, int window, enum cache_share share,
                                       uint64_t seed, struct pool *pool)
 {
@@ -97,7 +97,7 @@ static inline void layer_turn(const struct layer *l, double *out, const float *x
     }
 }
 
-/* Token t's unit goes into the next slot of a KV head. */
+/* Appends token t's unit to a KV head. */
 static inline void layer_append(struct layer *l, int head, int t, float score)
 {
     struct cache_head *h = &l->c.heads[head];

@@ -63,7 +63,7 @@ static inline void maker_bool(struct maker *m, const char *key, bool v)
     maker_value(m, key, GGUF_BOOL, &v, 1);
 }
 
-/* The head of an array; its elements are appended to m->keys. */
+/* Writes the head of an array; the caller appends its elements to m->keys. */
 static inline void maker_array(struct maker *m, const char *key, uint32_t type, uint64_t n)
 {
     maker_key(m, key, GGUF_ARRAY);
@@ -103,7 +103,7 @@ static inline void maker_release(struct maker *m)
     str_release(&m->file);
 }
 
-/* Where public models and vectors to test with are. */
+/* The folder of public models and vectors for tests. */
 static inline const char *test_data(void)
 {
     const char *folder = getenv("RETAIN_TEST_DATA");

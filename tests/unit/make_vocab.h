@@ -22,7 +22,7 @@ static inline void maker_words(struct maker *m, const struct word *words, size_t
     for (size_t i = 0; i < n; i++) str_append(&m->keys, &words[i].score, 4);
 }
 
-/* How GPT-2 writes a byte: U+0100 onwards for those that don't print. */
+/* A byte as GPT-2 writes it: U+0100 onwards for bytes that don't print. */
 static inline void write_byte(int byte, char out[3])
 {
     int c = byte, n = 0;
@@ -37,7 +37,7 @@ static inline void write_byte(int byte, char out[3])
     out[n] = 0;
 }
 
-/* Ids: 0-9 special tokens as below, 10-265 bytes, then what the merges make. */
+/* Ids: 0-9 special tokens as below, 10-265 bytes, then the results of merges. */
 enum {
     BPE_BOS,
     BPE_USER,

@@ -1,4 +1,4 @@
-/* store_kit: a store in a folder of its own, and what its tests say and look at. */
+/* store_kit: a store in a temporary folder, and helpers to write to it and check it. */
 #ifndef RETAIN_TESTS_STORE_KIT_H
 #define RETAIN_TESTS_STORE_KIT_H
 
@@ -70,7 +70,7 @@ static inline void reopen(struct fixture *f)
     ok(store_open(&f->s, f->path, &err));
 }
 
-/* Changes the file behind the store's back. */
+/* Changes the file without the store. */
 static inline void tamper(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
@@ -96,7 +96,7 @@ static inline void say(struct fixture *f, int64_t id, enum store_role role, cons
     ok(store_message_add(f->s, id, &m, &err));
 }
 
-/* Everything a walk saw, as text. */
+/* Notes everything that a walk returned, as text. */
 static inline int note_message(void *ctx, const struct store_message *m)
 {
     struct str *s = ctx;
@@ -179,7 +179,7 @@ static inline struct store_conversation look(struct fixture *f, const char *name
     return c;
 }
 
-/* What a query of one number says, on a connection of its own. */
+/* The result of a query for one number, on a separate connection. */
 static inline int64_t query_number(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
@@ -234,7 +234,7 @@ static inline void point(struct fixture *f, int64_t id, int64_t seq, int64_t n_r
     ok(store_checkpoint_put(f->s, id, &c, &err));
 }
 
-/* Two turns with a cache, as session writes them. */
+/* Two turns with a cache, as a session writes them. */
 static inline int64_t begin_two_turns(struct fixture *f, const char *name)
 {
     int64_t id = begin_named(f, name);

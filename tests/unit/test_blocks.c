@@ -1,6 +1,6 @@
 /* Weight types: bit for bit against vectors made with ggml (data/golden), against formulas in
- * double written here number by number, and through panels and products of every instruction set.
- */
+ * double written here number by number, and through panels and products of every instruction
+ * set. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 /* ---- the formats, number by number ------------------------------------------------------------
  */
 
-/* What a number is made of: w = d q - m. */
+/* The parts of a number: w = d q - m. */
 struct parts {
     double d, q, m;
 };
@@ -69,7 +69,7 @@ static struct parts part_q8_0(const uint8_t *p, int k)
 
 static struct parts part_q2_k(const uint8_t *p, int k)
 {
-    const int quarter = k % 128 / 32; /* of a half: which two bits of its 32 bytes */
+    const int quarter = k % 128 / 32; /* which two bits of the half's bytes */
     return (struct parts){half_at(p + 80) * (p[k / 16] & 15),
                           p[16 + k / 128 * 32 + k % 32] >> 2 * quarter & 3,
                           half_at(p + 82) * (p[k / 16] >> 4)};
@@ -84,9 +84,9 @@ static struct parts part_q3_k(const uint8_t *p, int k)
     return (struct parts){half_at(p + 108) * scale, low - 4 * !bit_of(p + k % 32, k / 32), 0};
 }
 
-/* The packed 6-bit pairs of Q4_K and Q5_K, as their twelve bytes are drawn: four scales, four
- * minima with the upper bits of the last four scales and minima on top, four bytes of their
- * nibbles. */
+/* The packed 6-bit pairs of Q4_K and Q5_K, in their twelve bytes: four scales, four minima, both
+ * with two bits of the last four scales and minima in their upper bits, then four bytes with those
+ * scales' and minima's nibbles. */
 static int k_scale(const uint8_t *s, int j, int min)
 {
     if (j < 4) return s[j + 4 * min] & 63;
@@ -131,7 +131,7 @@ static struct parts part_iq4_xs(const uint8_t *p, int k)
     return (struct parts){half_at(p) * scale, iq4[nibble(p[8 + 16 * j + k % 16], k % 32 / 16)], 0};
 }
 
-/* Where a block's half scales are; -1: it has but one. */
+/* Offsets of a block's half scales; -1: it has only one. */
 static const struct format {
     uint32_t type;
     const char *file; /* in data/golden */
@@ -177,7 +177,7 @@ static void put_half(uint8_t *p, float x)
     memcpy(p, &h, sizeof h);
 }
 
-/* Random payload, scales of ordinary weights. */
+/* Random payload, with scales of ordinary weights. */
 static uint8_t *random_blocks(const struct format *f, size_t n)
 {
     const struct gguf_tensor_type *t = gguf_tensor_type(f->type);
@@ -316,8 +316,9 @@ static struct kn_weight pack_all(const struct format *f, const uint8_t *blocks, 
     return w;
 }
 
-/* How far number i of a panel may be from the file's: nothing, a scale and a minimum rounded to
- * half, or half a step of the new scale, which is at most the largest number of its 32 over 127. */
+/* The allowed difference of number i of a panel from the file's: none, a scale and a minimum
+ * rounded to half, or half a step of the new scale, which is at most the largest number of its 32
+ * over 127. */
 static double panel_tolerance(const struct format *f, const uint8_t *blocks, size_t i)
 {
     double max = 0;
@@ -385,8 +386,8 @@ static void act_free(struct kn_act *x)
     free(x->sum);
 }
 
-/* A row of the file times quantized activations in double, and what rounding weights and sums may
- * cost. */
+/* A row of the file times quantized activations in double, and the error allowed for rounding
+ * weights and sums. */
 static void check_product(const struct format *f, const uint8_t *blocks, const struct kn_act *x,
                           const float *y, const char *isa)
 {
@@ -432,7 +433,7 @@ static void test_products(void **state)
     }
 }
 
-/* --weights f32 keeps the numbers of blocks_to_float; nonsense scales stay finite in panels. */
+/* --weights f32 keeps the numbers of blocks_to_float; invalid scales stay finite in panels. */
 static void test_pack_edges(void **state)
 {
     static float want[ROWS * COLS], got[COLS];

@@ -1,4 +1,5 @@
-/* chat: what is rendered is what the templates say, and what is encoded is what is rendered. */
+/* chat_template: rendered text equals the templates' output, and encoded ids spell the rendered
+ * text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 
 /* ---- rendering ------------------------------------------------------------------------------- */
 
-/* The conversation that llama.cpp's template tests share. */
+/* The conversation of llama.cpp's template tests. */
 static const struct chat_message talk[] = {
     {CHAT_SYSTEM, "You are a helpful assistant"},
     {CHAT_USER, "Hello"},
@@ -105,7 +106,7 @@ static void renders_the_others(void **state)
                                        "### Instruction:\nWho are you\n### Response:\n");
 }
 
-/* Mistral's v3 tokenizer strips what the assistant said, and only that. */
+/* Mistral's v3 template strips the assistant's texts, and only those. */
 static void mistral_v3_strips_answers(void **state)
 {
     static const struct chat_message turns[] = {
@@ -189,8 +190,8 @@ static struct tokenizer *open_bpe(void)
     return t;
 }
 
-/* The conversation turn by turn, as a session does it; the assistant's turns end with what its
- * format ends with, made by the model or not. */
+/* Encodes the conversation turn by turn, as a session does; the assistant's turns end with the
+ * format's end, whether the model generated it or not. */
 static struct tokens encode_turns(const struct chat_template *c, const struct tokenizer *t,
                                   const struct chat_message *messages, size_t n, bool model_ended)
 {
@@ -235,7 +236,7 @@ static struct str decode(const struct tokenizer *t, const struct tokens *ids, si
     return out;
 }
 
-/* Every format with a vocabulary that knows few of its marks: the text must be the same. */
+/* Every format with a vocabulary that has few of its marks: the text must be the same. */
 static void encodes_what_it_renders(void **state)
 {
     (void)state;
@@ -257,7 +258,7 @@ static void encodes_what_it_renders(void **state)
     tokenizer_close(t);
 }
 
-/* With the vocabularies the formats belong to: the very ids of the whole text encoded at once. */
+/* With the formats' own vocabularies: the same ids as for the whole text encoded at once. */
 static void check_ids(const char *vocab, const char *name)
 {
     static const struct chat_message plain[] = {
@@ -335,7 +336,7 @@ static void joins_the_space_to_the_word(void **state)
     static const int32_t expected[] = {BPE_BOS, BPE_USER, BPE_HELLO, BPE_END, BPE_ASSISTANT};
     assert_int_equal(ids.n, 5);
     assert_memory_equal(ids.ids, expected, sizeof expected);
-    ids.n = 0; /* a later turn has no BOS; the end is not said twice */
+    ids.n = 0; /* a later turn has no BOS; the end is not repeated */
     assert_int_equal(chat_close(c, t, BPE_END, &ids, &e), 0);
     assert_int_equal(ids.n, 0);
     assert_int_equal(chat_encode(c, t, CHAT_USER, "hello", 5, NULL, false, &ids, &e), 0);

@@ -1,4 +1,4 @@
-/* library: saved conversations as the screens see them, and nothing at all in private mode. */
+/* conversations: saved conversations as the screens see them, and nothing saved in private mode. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -29,7 +29,7 @@ static enum chat_role role_of(const char *name)
     return !strcmp(name, "user") ? CHAT_USER : CHAT_ASSISTANT;
 }
 
-/* Renders and encodes as a session does: message by message. */
+/* Renders and encodes message by message, as a session does. */
 static void encode(const struct engine *g, const cJSON *messages, struct tokens *ids)
 {
     struct err e;
@@ -115,8 +115,8 @@ static void test_golden(void **state)
     engine_close(g);
 }
 
-/* The greedy answer to a conversation, to its end token, as the model ships: int4 weights and a
- * 4-bit cache. */
+/* The greedy answer to a conversation, up to its end token, in the shipped configuration: int4
+ * weights and a 4-bit cache. */
 static void answer(struct tokens *out, const char *isa, const cJSON *golden)
 {
     struct tokens ids = {0};

@@ -1,4 +1,4 @@
-/* Eviction on hand-made scores: who survives was worked out by hand from the rule in evict.h. */
+/* Eviction on hand-made scores: the survivors were derived by hand from the rule in evict.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ static int64_t cut(struct fixture *f, const struct evict_rule *rule)
     return evict(&f->cache, rule, f->pool, f->slots);
 }
 
-/* A unit whose bytes tell its position: what moves must arrive whole. */
+/* A unit whose bytes depend on its position: moved units must arrive whole. */
 static void put(struct cache *c, struct cache_head *h, uint32_t pos, float score)
 {
     size_t s = (size_t)h->len++;
@@ -112,7 +112,7 @@ static void test_protected_units_count_inside_the_budget(void **state)
     const float scores[] = {-9, 1, 9, 8, 7, 2, -8, -7};
     setup(&f, 1, 1);
     fill(&f, scores, 8);
-    /* 1 sink (0), 2 stabilizers (6, 7), and of the rest the best one (2). */
+    /* Kept: 1 sink (0), 2 stabilizers (6, 7), and the best one of the rest (2). */
     struct evict_rule rule = {.budget = 4, .sinks = 1, .stabilizers = 2};
     cut(&f, &rule);
     expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
@@ -145,7 +145,7 @@ static void test_nan_and_infinity(void **state)
     teardown(&f);
 }
 
-/* Scores that are close, equal, of every size, both signs, and no numbers at all. */
+/* Scores that are close, equal, of every size, of both signs, and not numbers at all. */
 static float score_of(int kind, int i)
 {
     float x = (float)random_at(11, (uint64_t)kind, (uint64_t)i);
@@ -222,7 +222,7 @@ static void test_heads_of_different_length(void **state)
     teardown(&f);
 }
 
-/* Counters, bitmaps and segments against the tables themselves, over many random evictions. */
+/* Compares counters, bitmaps and segments with the tables, over many random evictions. */
 static void check_counters(const struct cache *c)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {

@@ -52,7 +52,7 @@ static void run(struct context *x, const struct golden *g, int chunk, float out[
     assert_int_equal(row, N_ROWS);
 }
 
-/* Differences in units of the expected numbers' root mean square. */
+/* Differences relative to the root mean square of the expected numbers. */
 struct error {
     double max, rms;
 };
@@ -65,7 +65,7 @@ static struct error error_of(float got[N_ROWS][N_VOCAB], const struct golden *g)
             double d = fabs((double)got[r][i] - (double)g->rows[r][i]);
             norm += (double)g->rows[r][i] * (double)g->rows[r][i];
             sum += d * d;
-            if (!(d <= max)) max = d; /* a NaN is the worst */
+            if (!(d <= max)) max = d; /* a NaN counts as the largest */
         }
     return (struct error){max / sqrt(norm / (N_ROWS * N_VOCAB)), sqrt(sum / norm)};
 }
@@ -85,8 +85,8 @@ static void set_options(struct options *o, const struct row *r, char path[128], 
     o->chunk = chunk;
 }
 
-/* Floats throughout where the cache can keep them; half a cache costs half a thousandth per unit.
- */
+/* Uses floats throughout if the cache can hold them; a cache of halves costs half a thousandth per
+ * unit. */
 static double open_exact(struct context *x, struct engine *g, struct options *o, int chunk)
 {
     struct err e = {0};
@@ -129,8 +129,8 @@ static void test_family(void **state)
     compare(*state);
 }
 
-/* Matrices as the file has them, units as the default keeps them: the same bits for every chunk and
- * any number of threads. */
+/* Matrices as in the file, units in the default format: the same bits for every chunk size and any
+ * number of threads. */
 static void compare_file(const struct row *r, const char *kv, double rms_max)
 {
     static const int chunks[] = {1, 7, 128};
@@ -160,8 +160,9 @@ static void compare_file(const struct row *r, const char *kv, double rms_max)
     assert_memory_equal(got[1], got[2], sizeof got[0]);
 }
 
-/* phi3 is Q8_0 and is given int8 activations, which alone move its logits by 3.5 % (the reference
- * with rounded activations): random weights forgive nothing. 4-bit units move llama's by 9 %. */
+/* phi3 is Q8_0 and gets int8 activations, which alone change its logits by 3.5 % (the reference
+ * with rounded activations): random weights are very sensitive. 4-bit units change llama's by 9
+ * %. */
 static void test_file_weights(void **state)
 {
     (void)state;
@@ -170,11 +171,11 @@ static void test_file_weights(void **state)
     compare_file(&(struct row){"llama", "llama", 512}, "q4", 0.15);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- refused models -------------------------------------------------------------------------- */
 
 static struct err refused;
 
-/* Opens a model in which every `from` was replaced by the equally long `to`. */
+/* Opens a copy of a model in which every `from` is replaced by `to`, of equal length. */
 static void refuse(const char *model, const char *from, const char *to)
 {
     static char bytes[1 << 20];

@@ -1,4 +1,4 @@
-/* Flat: a conversation far beyond the budget costs no more memory than one that just filled it, not
+/* Flat: a conversation far beyond the budget takes no more memory than one that just filled it, not
  * even for a list of its messages, and a fact told at its start is still known. On the demo model,
  * with the text of `eval recall`. */
 #include <malloc.h>
@@ -59,15 +59,15 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     struct session_stats early = grow_to(s, r, 4000);
     size_t heap = mallinfo2().uordblks;
     struct session_stats late = grow_to(s, r, 16000);
-    /* A list that grew with the messages, of 16 bytes each, would take 24 KiB. */
+    /* A list of 16 bytes per message would take 24 KiB. */
     assert_true(mallinfo2().uordblks < heap + (8 << 10));
     assert_int_equal(early.cache_bytes, late.cache_bytes);
     assert_int_equal(early.units_kept, late.units_kept);
     assert_int_equal(early.units_kept, 256 * early.n_layer * early.n_kv_head);
     assert_true(late.process_peak_bytes > 0);
-#ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory aside */
-    /* Units that stayed would take 8 MiB. The kernel counts pages per core and adds them up late.
-     */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer delays freeing memory */
+    /* Units that were not evicted would take 8 MiB. The kernel counts pages per core and sums them
+     * late. */
     assert_true(late.process_peak_bytes - early.process_peak_bytes < 2 << 20);
 #endif
 

@@ -1,6 +1,5 @@
 /* The whole forward pass against llama.cpp's logits (data/golden/logits, made with llama.cpp; see
- * its MANIFEST): on a float path tightly, with int8 activations within what quantizing them costs.
- */
+ * its MANIFEST): tightly in float, and within the error of quantized activations in int8. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +88,7 @@ static void compare(const char *model, const char *golden, const char *weights, 
     engine_close(g);
 }
 
-/* Weights and cache in float32, as llama.cpp had them when it made these. */
+/* Weights and cache in float32, like llama.cpp when it made these. */
 static void test_f16_as_f32(void **state)
 {
     (void)state;
@@ -143,7 +142,7 @@ static void test_q4_k_m(void **state)
     compare("small-q4_k_m", "small-q4_k_m-as-f32", NULL, "f16", 1, 0.006, 0.95);
 }
 
-/* Tokens that are scored in batches get the scores of a chunk, to the bit. */
+/* Tokens scored in batches get the same scores as in a chunk, to the bit. */
 static void test_scores_in_batches(void **state)
 {
     enum { N = 37 };
@@ -175,7 +174,7 @@ static void test_scores_in_batches(void **state)
 
 enum { HEADS_MAX = 64 };
 
-/* Of all units of each head. */
+/* Sums over all units of each head. */
 static void sum_scores(const struct cache *c, double *sums)
 {
     assert_true(c->shape.n_layer * c->shape.n_head <= HEADS_MAX);
@@ -185,8 +184,8 @@ static void sum_scores(const struct cache *c, double *sums)
     }
 }
 
-/* What H2O adds up is attention, and each query's sums to 1 over all units of a head. A decoded
- * token sees more than one split of 1024 units here. */
+/* H2O adds up attention, and each query's attention sums to 1 over all units of a head. The decoded
+ * token attends to more than one split of 1024 units here. */
 static void test_attention_of_a_decoded_token_sums_to_one(void **state)
 {
     enum { N = 2100, CHUNK = 300 };

@@ -1,4 +1,4 @@
-/* gguf: what is there is found, and no file, however damaged, gets more than an error line. */
+/* gguf: finds everything in a file, and answers every damaged file with an error line only. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,13 +106,13 @@ static void finds_tensors(void **state)
     assert_ptr_equal(t->data, m.file.data + m.data_at + 128);
     assert_null(gguf_tensor_find(g, "b.weigh"));
     assert_null(gguf_tensor_at(g, 2));
-    gguf_forget_data(g); /* the caller's memory stays */
+    gguf_forget_data(g); /* the caller's memory must not be released */
     assert_int_equal(*(const char *)t->data, 'x');
     gguf_close(g);
     maker_release(&m);
 }
 
-/* Opens a copy that ends where the memory ends, and touches all there is. */
+/* Opens a copy that ends at a page's end, and reads all of it. */
 static int open_copy(const char *bytes, size_t n, struct err *e)
 {
     char *copy = malloc(n ? n : 1);

@@ -258,7 +258,7 @@ static void labels_are_their_definition(void **state)
                     double got = (double)heads_watch_label(&w, layer)[s * m->n_kv_head + h];
                     assert_true(fabs(got - best) < 1e-3);
                 }
-        /* A second text stands behind the first, and is the same. */
+        /* The second text follows the first, and is the same. */
         heads_watch_run(&w, ids, asks, N, CONTEXT);
         assert_int_equal(w.n, 2 * CONTEXT);
         assert_int_equal(w.next[CONTEXT - 2], 1);
@@ -271,7 +271,8 @@ static void labels_are_their_definition(void **state)
     engine_close(g);
 }
 
-/* ---- what the heads are used for ------------------------------------------------------------- */
+/* ---- use of the heads
+ * ------------------------------------------------------------------------- */
 
 static void shares_compete_as_shares(void **state)
 {
@@ -312,7 +313,7 @@ static void the_best_policy_is_the_default(void **state)
     options_init(&o);
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
     assert_string_equal(p.policy->name, "keeper");
-    /* A budget beyond the positions that the model knows would make it worse. */
+    /* A budget beyond the trained positions would make the model worse. */
     o.budget = "4096";
     assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
@@ -341,7 +342,7 @@ static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
         int most;
     } heads[] = {{"512", 2048}, {"1024", 3072}, {"3072", 3072}, {"3200", 3200}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        o.budget = heads[i].budget; /* four of it, within two thirds of 4,608 */
+        o.budget = heads[i].budget; /* four times this, within two thirds of 4,608 */
         assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
         assert_int_equal(p.budget_max, heads[i].most);
     }
@@ -383,7 +384,7 @@ static void put(const char *path, const char *text)
     fclose(f);
 }
 
-/* The text of tokens that ask, or of all. */
+/* The text of the asking tokens, or of all. */
 static void text_of(const struct engine *g, const struct heads_sample *s, bool all, struct str *out)
 {
     str_clear(out);
@@ -447,7 +448,7 @@ static void rows_are_conversations(void **state)
     unlink(path);
 }
 
-/* A document that is too long is cut, the question stays. */
+/* A document that is too long is cut; the question stays. */
 static void long_documents_are_cut(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A training's rows and learning rate: what is held back is never trained on, everything else once
- * per pass; the rate is Locret's. */
+/* A training's rows and learning rate: rows held back are never trained on, every other row is read
+ * once per pass; the rate is Locret's. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void begin(struct fixture *f, int n_rows, uint64_t seed)
     heads_schedule_init(&f->s, seed);
 }
 
-/* Reads `passes` passes and returns how many rows were held back. */
+/* Reads `passes` passes and returns the number of rows held back. */
 static int read_passes(struct fixture *f, int passes)
 {
     int n_held = 0, n = f->s.n_rows - f->s.n_valid;
@@ -64,7 +64,7 @@ static void held_back_rows_are_never_trained_on(void **state)
         }
 }
 
-/* A resumed training asks for a row in the middle of a pass first. */
+/* A resumed training asks first for a row in the middle of a pass. */
 static void rows_depend_on_seed_and_step_only(void **state)
 {
     struct fixture a, b, c;
@@ -81,7 +81,7 @@ static void rows_depend_on_seed_and_step_only(void **state)
         turned += row != heads_schedule_row(&b.s, i - 45);
     }
     assert_true(differ > 30);
-    assert_true(turned > 30); /* each pass has another order */
+    assert_true(turned > 30); /* each pass has a different order */
     arena_release(&a.arena);
     arena_release(&b.arena);
     arena_release(&c.arena);

@@ -1,5 +1,5 @@
-/* The measuring instruments of `retain eval`: what counts as a right answer, and the spread.
- * Expected values by hand. */
+/* The measuring instruments of `retain eval`: the judgement of an answer, and the spread. Expected
+ * values by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void values_are_whole_words(void **state)
     check("It is 482134.", "48213", false);
     check("It is x48213.", "48213", false);
     check("It is 48213x.", "48213", false);
-    check("148213, no: 48213", "48213", true); /* the second place counts */
+    check("148213, no: 48213", "48213", true); /* the second occurrence counts */
     check("It is 4821.", "48213", false);
     check("", "48213", false);
     check("Bob lives in New York now", "New York", true);
@@ -50,7 +50,7 @@ static void several_values_count_by_their_share(void **state)
     assert_true(judge("redblue", "red", "blue") == 0);
 }
 
-/* Naming every move would always hold the right one: the first one counts. */
+/* Naming every move would always contain the right one, so the first one counts. */
 static void the_first_choice_counts(void **state)
 {
     static const char *const values[] = {"paper"};
@@ -71,7 +71,7 @@ static void check_spread(const double *x, int n, double mean, double spread)
     assert_true(fabs(judge_spread(&t) - spread) < 1e-12);
 }
 
-/* A sample's deviation: the squared distances from the mean, divided by n - 1. */
+/* The deviation of a sample: the squared distances from the mean, divided by n - 1. */
 static void spread_is_a_samples(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@
 
 static struct err err;
 
-/* Splits at blanks and parses. `line` is kept until the next call. */
+/* Splits at blanks and parses. `line` is valid until the next call. */
 static int parse(struct options *o, unsigned groups, const char *line)
 {
     static char copy[1024];
@@ -139,7 +139,8 @@ static void missing_values(void **state)
     assert_int_equal(parse(&o, GENERATE, "--prompt=--raw"), 0);
     assert_string_equal(o.prompt, "--raw");
     assert_false(o.raw);
-    assert_int_equal(parse(&o, GENERATE, "-p -5"), 0); /* looks like an option, is none of ours */
+    /* looks like an option, but is none of ours */
+    assert_int_equal(parse(&o, GENERATE, "-p -5"), 0);
     assert_string_equal(o.prompt, "-5");
 }
 
@@ -212,7 +213,7 @@ static void configuration(void **state)
     assert_int_equal(o.memory, 3LL << 29);
     assert_int_equal(o.depths, 4);
     assert_true(o.continue_latest);
-    char *argv[] = {"--new", "--threads", "1"}; /* the command line is right */
+    char *argv[] = {"--new", "--threads", "1"}; /* the command line is valid */
     assert_int_equal(options_parse(&o, CHAT, 3, argv, &err), 0);
     assert_false(o.continue_latest);
     assert_int_equal(o.threads, 1);
@@ -233,7 +234,7 @@ static void assert_comes_back(const char *value)
     str_release(&config);
 }
 
-/* Whatever text is set, what is printed says it again. */
+/* Any text that is set is printed unchanged. */
 static void texts_come_back(void **state)
 {
     static const char *const values[] = {
@@ -291,7 +292,7 @@ static void configuration_errors(void **state)
     assert_config_refused("= 5", "unknown key ''");
 }
 
-/* What an answer is said to be drawn with, and what --print-config prints, is read back as the very
+/* The printed settings of an answer, and the output of --print-config, are read back as exactly the
  * same numbers. */
 static void numbers_come_back(void **state)
 {

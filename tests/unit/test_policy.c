@@ -1,5 +1,5 @@
-/* Every scorer and allocator on hand-made units: what they must find was worked out from the
- * papers' formulas, in double precision and as directly as they are written there. */
+/* Every scorer and allocator on hand-made units: expected results were derived from the papers'
+ * formulas, in double precision and written as directly as in the papers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void attention(struct layer *l)
         }
 }
 
-/* N tokens have gone through the layer under this policy. */
+/* N tokens have been run through the layer under this policy. */
 static struct layer *layer_of(const char *policy, int window)
 {
     struct layer *l = layer_new(policy, window, CACHE_HEAD, 0, pool);
@@ -68,7 +68,7 @@ static void check_head(struct layer *l, int head, const double *want)
     }
 }
 
-/* The newest `stabilizers` and the best others of 16 survive; of equal ones the older. */
+/* The newest `stabilizers` and the best others of 16 survive; on ties the older. */
 static void check_survivors(struct layer *l, const double want[KV][N], int stabilizers)
 {
     struct evict_rule rule = {.budget = 16, .sinks = 0, .stabilizers = stabilizers};
@@ -131,7 +131,7 @@ static void test_snapkv(void **state)
     check(l, want, W);
 }
 
-/* TOVA: the last query, mean over the layer's heads; nothing is protected. */
+/* TOVA: the last query, mean over the layer's heads; no protected units. */
 static void test_tova(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void test_keydiff(void **state)
     check(l, want, 4);
 }
 
-/* Expected Attention of one query head: moments of the queries behind the first 4, in two passes;
+/* Expected Attention of one query head: moments of the queries after the first 4, in two passes;
  * the rotation averaged over the next 512 positions, one by one; the softmax over keys. */
 static void expected_head(const struct layer *l, int head, double out[N])
 {
@@ -242,8 +242,8 @@ static void test_expected(void **state)
     check(l, want, 4);
 }
 
-/* StreamingLLM: the newest stay, also in a conversation so long that floats cannot tell neighbours
- * apart. */
+/* StreamingLLM: the newest stay, also in a conversation so long that floats cannot distinguish
+ * neighbouring positions. */
 static void test_sink_after_four_billion(void **state)
 {
     (void)state;
@@ -263,7 +263,7 @@ static void test_sink_after_four_billion(void **state)
     layer_free(l);
 }
 
-/* SirLLM: -log p of the token itself, given all before it; however the text is cut. */
+/* SirLLM: -log p of the token itself, given all tokens before it; independent of the chunks. */
 static void test_surprisal(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ struct units {
     union evict_slot *slots;
 };
 
-/* A cache of 16-slot heads whose scores are given, [n_layer * n_head][n]. */
+/* A cache of 16-slot heads with given scores, [n_layer * n_head][n]. */
 static void units_init(struct units *u, struct cache_shape s, const float *scores, int n)
 {
     struct arena plan;
@@ -344,7 +344,7 @@ static void cut(struct units *u, const struct evict_rule *rule)
     evict(&u->c, rule, pool, u->slots);
 }
 
-/* `alive`: a '1' for each position that must be there. Bytes must have come along. */
+/* `alive`: a '1' for each position that must be present. The bytes must have moved with it. */
 static void expect(const struct units *u, int head, const char *alive)
 {
     const struct cache_head *h = &u->c.heads[head];
@@ -361,8 +361,8 @@ static void expect(const struct units *u, int head, const char *alive)
 }
 
 /* Ada-KV: 2 heads x budget 5 = 10 units for the layer. Each keeps its best (5 / 5 = 1); of the
- * others the best 8 of both heads: all of head 0, and of head 1 one of its equal ones, the oldest
- * but one, since the oldest is its safeguard. */
+ * others the best 8 of both heads: all of head 0, and one of the equal ones of head 1, the second
+ * oldest, since the oldest is its safeguard. */
 static void test_ada(void **state)
 {
     (void)state;
@@ -374,13 +374,13 @@ static void test_ada(void **state)
     cut(&u, &rule);
     expect(&u, 0, "11111111");
     expect(&u, 1, "11000000");
-    /* 32 slots, 10 used: 11 free for each. */
+    /* 32 slots, 10 used: 11 free per head. */
     assert_int_equal(cache_room(&u.c), 11);
     assert_int_equal(u.c.heads[0].capacity, 19);
     assert_int_equal(u.c.heads[1].capacity, 13);
     units_release(&u);
-    /* The newest 2 of each are kept by rule, no head gets more than 6: 8 7 6 5 | 3 2 and then
-     * 1 1 of head 1 with its newest 2. */
+    /* The newest 2 of each are protected, no head gets more than 6: 8 7 6 5 | 3 2 and then 1 1 of
+     * head 1 with its newest 2. */
     units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
                8);
     rule = (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6};
@@ -401,7 +401,7 @@ static void test_global(void **state)
     units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
                6);
     cut(&u, &rule);
-    /* A fifth of 3 is no unit: no safeguard. 4 nines, then 8 of the 9 fives. */
+    /* A fifth of 3 is less than a unit: no safeguard. 4 nines, then 8 of the 9 fives. */
     expect(&u, 0, "111100");
     expect(&u, 1, "101010");
     expect(&u, 2, "111110");
@@ -422,7 +422,7 @@ static void test_pyramid(void **state)
     for (int i = 0; i < 4; i++) assert_int_equal(cache_layer_capacity(&s, i), budgets[i]);
     assert_int_equal(policy_tilt(POLICY_ADA_PYRAMID, 128, 32, 150), 22);
     assert_int_equal(policy_tilt(POLICY_ADA, 128, 32, 1000), 0);
-    /* budget 8, tilt 6: layers of 14 and 2 units, and 8 slots for what comes. */
+    /* budget 8, tilt 6: layers of 14 and 2 units, and 8 slots for new units. */
     static const float scores[2][8] = {{8, 7, 6, 5, 4, 3, 2, 1}, {8, 7, 6, 5, 4, 3, 2, 1}};
     struct units u;
     struct evict_rule rule = {.budget = 8};
@@ -436,8 +436,8 @@ static void test_pyramid(void **state)
 
 /* ---- two scorers ----------------------------------------------------------------------------- */
 
-/* InfiniPot: half of 4 units by the first score (9 and 8, positions 0 and 2), the other half of
- * what is left by surprisal (7 and 5, positions 4 and 1). */
+/* InfiniPot: half of 4 units by the first score (9 and 8, positions 0 and 2), the other half of the
+ * rest by surprisal (7 and 5, positions 4 and 1). */
 static void test_infinipot(void **state)
 {
     (void)state;
@@ -452,7 +452,8 @@ static void test_infinipot(void **state)
 }
 
 /* NACL: 65 of 100 units of the budget by attention, 35 at random: with equal scores, those with the
- * largest u of their (seed, head, position). Two seeds choose differently, one always the same. */
+ * largest u of their (seed, head, position). Two seeds choose differently, one seed always the
+ * same. */
 static void test_nacl(void **state)
 {
     (void)state;
@@ -482,8 +483,8 @@ static void test_nacl(void **state)
     assert_string_not_equal(alive[0], alive[1]);
 }
 
-/* Heads that share 2 x 8 units, none of which may hold more than 10: a head with 20 keeps its best
- * 10, one with 2 keeps both, and the other 4 units of the budget are not used. */
+/* Heads that share 2 x 8 units, none of which may have more than 10: a head with 20 keeps its best
+ * 10, one with 2 keeps both, and the other 4 units of the budget stay unused. */
 static void test_no_head_exceeds_its_limit(void **state)
 {
     (void)state;
@@ -511,8 +512,8 @@ static void test_no_head_exceeds_its_limit(void **state)
 
 /* ---- saving heads of different length -------------------------------------------------------- */
 
-/* Heads of 12, 2 and 1 units, to which 6 come: 18 are more than a head's even part of the region,
- * 12. Two segments and a list of what went bring them back. */
+/* Heads of 12, 2 and 1 units, to which 6 are added: 18 are more than a head's even part of the
+ * region, 12. Two segments and a list of evicted positions restore them. */
 static void test_ragged_heads_come_back(void **state)
 {
     (void)state;
@@ -582,7 +583,7 @@ static void test_ragged_heads_come_back(void **state)
     units_release(&b);
 }
 
-/* The table and its list of names say the same. */
+/* The table and its list of names agree. */
 static void test_names(void **state)
 {
     (void)state;
@@ -596,7 +597,7 @@ static void test_names(void **state)
     assert_null(policy_named("nobody"));
 }
 
-/* Every row runs, evicts and keeps to its bytes, in a plan made as for a chat. */
+/* Every row runs, evicts and stays within its bytes, in a plan made as for a chat. */
 static void test_every_row_runs(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Every row of the policy table, and every allocator, against tests/golden/policies.txt: survivors
- * worked out by an implementation of its own (make_policies.py), with heads of different lengths
- * and with ties. */
+ * computed by an independent implementation (make_policies.py), with heads of different lengths and
+ * with ties. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static float number(uint32_t i)
     return (float)((i * 2654435761u + 12345u) >> 8) / 8388608.0f - 1.0f;
 }
 
-/* One line of the file: what one head keeps. */
+/* One line of the file: the units that one head keeps. */
 struct expected {
     char policy[32];
     int budget, sinks, stabilizers, window, head;
@@ -57,7 +57,8 @@ static void check_head(const struct cache *c, const struct expected *x)
     fail_msg("%s", "another choice was expected");
 }
 
-/* What attention leaves for the scorer: log of each softmax's sum, of tokens [first, first + n). */
+/* The input of the scorer from attention: log of each softmax's sum, of tokens [first, first +
+ * n). */
 static void attend(struct layer *l, int first, int n)
 {
     double q[DIM], k[DIM];
@@ -77,7 +78,7 @@ static void attend(struct layer *l, int first, int n)
         }
 }
 
-/* Tokens [first, first + n) go through the layer. */
+/* Runs tokens [first, first + n) through the layer. */
 static void run(struct layer *l, int first, int n)
 {
     bool sums = policy_accumulates(&l->policy);
@@ -93,7 +94,7 @@ static void run(struct layer *l, int first, int n)
     cache_appended(&l->c, n);
 }
 
-/* What had been evicted before: the heads have different lengths from here on. */
+/* Removes units as an earlier eviction would: the heads have different lengths from here on. */
 static void drop_some(struct layer *l)
 {
     for (int i = 0; i < KV; i++) {
@@ -115,7 +116,8 @@ static void drop_some(struct layer *l)
 static struct layer *layer_of(const struct expected *x)
 {
     static float mean[] = {0.25f, -0.5f}, std[] = {0.5f, 2.0f};
-    enum policy_allocator a = policy_named(x->policy)->allocator; /* one layer is the whole model */
+    /* this layer is the whole model */
+    enum policy_allocator a = policy_named(x->policy)->allocator;
     enum cache_share share = a == POLICY_GLOBAL ? CACHE_MODEL
                              : a == POLICY_ADA  ? CACHE_LAYER
                                                 : CACHE_HEAD;
@@ -126,7 +128,7 @@ static struct layer *layer_of(const struct expected *x)
     return l;
 }
 
-/* The two lines of a policy. `most`: of a head where heads share, as the script says. */
+/* Checks the two lines of a policy. `most`: limit of a head if heads share, as in the script. */
 static void check_policy(const struct expected x[KV], int most)
 {
     struct layer *l = layer_of(&x[0]);
@@ -195,7 +197,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
 /* ---- all lines --------------------------------------------------------------------------------
  */
 
-/* Named by a policy whose scores and allocator others combine, with a test of each part. */
+/* Policies that combine the scorer and allocator of others; each part has a separate test. */
 static bool combined(const char *name)
 {
     return !strcmp(name, "full") || !strcmp(name, "pyramidkv") || !strcmp(name, "ada-pyramid") ||

@@ -1,4 +1,4 @@
-/* pool: every part runs once, on a thread number in range, whatever the load. */
+/* pool: every part runs once, on a thread number in range, under any load. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,9 +21,9 @@
 
 struct count {
     int n_threads;
-    int runs[PARTS_MAX]; /* plain ints: a part is one thread's own */
+    int runs[PARTS_MAX]; /* plain ints: only one thread writes a part */
     atomic_int bad_thread;
-    atomic_int in_use[64]; /* per thread number: no two at once */
+    atomic_int in_use[64]; /* per thread number: never two at once */
     int work;              /* busy steps per part */
 };
 
@@ -51,7 +51,7 @@ static void check_pool(int n_threads, int n_jobs, int work)
     c->n_threads = pool_n_threads(p);
     c->work = work;
     for (int j = 0; j < n_jobs; j++) {
-        int n_parts = j % 50 == 49 ? PARTS_MAX - j % 7 : j % 9; /* 0 and 1 too */
+        int n_parts = j % 50 == 49 ? PARTS_MAX - j % 7 : j % 9; /* includes 0 and 1 */
         pool_run(p, n_parts, count_part, c);
         for (int i = 0; i < n_parts; i++) expected[i]++;
         if (j % 1000 == 0) assert_memory_equal(c->runs, expected, sizeof expected);
@@ -82,7 +82,7 @@ static void more_threads_than_cores(void **state)
 
 struct spans {
     struct count count;
-    int span, next; /* where the one thread's next span begins; -1: there are more threads */
+    int span, next; /* where the only thread's next span begins; -1: there are more threads */
     atomic_int bad;
 };
 
@@ -121,8 +121,8 @@ static void spans_cover_all_parts_once(void **state)
     }
 }
 
-/* The job's memory is the caller's stack: a worker that touches a finished job writes into the next
- * frame, and the poison shows it. */
+/* The job's memory is on the caller's stack: a worker that touches a finished job writes into the
+ * next frame, and the poison detects it. */
 struct frame {
     uint32_t magic;
     atomic_int done;
@@ -157,7 +157,7 @@ static void late_workers_touch_nothing(void **state)
     for (int j = 0; j < 20000; j++) {
         int n_parts = 2 + j % 3;
         assert_int_equal(one_frame(p, n_parts, &bad), n_parts);
-        /* Now and then long enough for the workers to have gone to sleep. */
+        /* Sometimes wait long enough for the workers to sleep. */
         if (j % 2000 == 0) usleep(1000);
     }
     assert_int_equal(atomic_load(&bad), 0);
@@ -171,7 +171,7 @@ static void *burn(void *stop)
     return NULL;
 }
 
-/* With as many foreign busy threads as cores each job may cost a few time slices, not more. */
+/* With as many foreign busy threads as cores each job may cost a few time slices, but not more. */
 static void foreign_busy_threads(void **state)
 {
     (void)state;

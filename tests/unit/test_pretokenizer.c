@@ -1,4 +1,5 @@
-/* pretokenizer: where every kind cuts a text. Each case is its pieces; the text is all of them. */
+/* pretokenizer: where every kind splits a text. Each case is a list of pieces; the text is all of
+ * them joined. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,10 +29,10 @@ static const struct split {
     {"command-r", {"x", "1", "2"}},
     {"llama-bpe", {"a", "+b", "123", "4", " c"}},
     {"qwen2", {"it", "'S", " ", "1", "2", "e", "\xCC\x81\n\n", " a"}},
-    /* a mark stays with its letter, also at a word's beginning and alone */
+    /* a mark stays with its letter, also at a word's beginning and without a letter */
     {"qwen35", {"it", "'S", " ", "1", "2", "e\xCC\x81t", " \xCC\x81", "!?\n", " a"}},
     {"qwen35", {"\xE0\xA4\x95\xE0\xA4\xBF", " \xE0\xA4\x95\xE0\xA4\xBF", "\r\n"}},
-    /* capitals begin a word, a suffix stays with it, three digits, '/' after signs */
+    /* capitals begin a word, a suffix stays with it, three digits, '/' after punctuation */
     {"gpt-4o", {"get", "HTTPResponse's", " I'M", " ", "123", "45", " ://", "x"}},
     {"gpt-4o",
      {"\xC3\x89"
@@ -41,13 +42,13 @@ static const struct split {
       "Te\xCC\x81t", "  ", " b", " \n\n"}},
     {"llama4", {"don't", " ", "123", "4"}},
     {"tekken", {"get", "Response", "'s", " I", "'M", " ", "1", "2", " //", "x"}},
-    /* line ends alone; scripts with case, signs, scripts without case, digits */
+    /* line ends are separate; scripts with case, punctuation, scripts without case, digits */
     {"deepseek-llm",
      {"it", "'", "s", " ", "123", "\xE4\xB8\xAD", "\xE3\x80\x82", "\n", "\n", "  "}},
     {"deepseek-llm", {"a", "  ", " \xD0\x96", " ", "\xEC\x98\x81"}},
     {"deepseek-coder", {"if", "(", "x", "==", "1", "2", ")", "\n", "\n", "   ", " y", "+\t\t"}},
     {"deepseek-coder", {"\xEC\x98\x81", ".", "\xE0\xA5\xA6", "\xE4\xB8\xAD", "\xE3\x80\x82"}},
-    /* a sign begins a word of ASCII; kana and Han stand together, apart from all else */
+    /* punctuation begins a word of ASCII; kana and Han are together, separate from the rest */
     {"deepseek-v3",
      {"123", "4", ".get", "(\"", "x", "\"", "  ", " e\xCC\x81", " !?\n\n", " ", " b"}},
     {"deepseek-v3", {"a", "\xE4\xB8\xAD\xE3\x81\xAE\xE3\x82\xAB", "\xEC\x98\x81\xE9\xBE\xA6"}},
@@ -99,7 +100,7 @@ static void count_bytes(void *ctx, const char *text, size_t n)
     *(size_t *)ctx += n;
 }
 
-/* A page of the same character is no reason to fail, or to take forever. */
+/* A page of the same character must not fail or take very long. */
 static void takes_long_runs(void **state)
 {
     static const char *const units[] = {"a", "A", " ", "\n", "!", "7", "\xE4\xB8\xAD", "\xCC\x81"};

@@ -1,5 +1,5 @@
-/* quantize: blocks equal the format's reference encoder, searched ones are never worse, and a file
- * that was written is one that opens. */
+/* quantize: blocks equal those of the format's reference encoder, searched ones are never worse,
+ * and a written file opens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static float uniform(uint32_t *seed)
     return (float)(*seed >> 8) / 16777216.0f - 0.5f;
 }
 
-/* Roughly normal, with an outlier now and then. */
+/* Roughly normal, with occasional outliers. */
 static void fill(float *x, size_t n, uint32_t seed, float scale)
 {
     for (size_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ static void equals_reference(void **state)
     str_release(&expected);
 }
 
-/* One block against the rule written out with doubles. */
+/* One block against the rule, written out in doubles. */
 static void q8_0_is_the_rule(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void write_bytes(const char *path, const struct str *s)
     assert_int_equal(fclose(f), 0);
 }
 
-/* Not a model that runs: every kind of tensor that quantize treats on its own. */
+/* Not a model that runs: every kind of tensor that quantize treats separately. */
 static void write_input(const struct folder *f, float bad)
 {
     struct maker m = {0};
@@ -266,7 +266,7 @@ static void round_trip(void **state)
         else
             encode_q4_0(expected, x, NULL, 384);
         assert_memory_equal(t->data, expected, t->bytes);
-        t = gguf_tensor_find(g, "token_embd.weight"); /* the output is tied to it */
+        t = gguf_tensor_find(g, "token_embd.weight"); /* the output uses it too */
         assert_int_equal(t->type, GGUF_T_Q8_0);
         t = gguf_tensor_find(g, "output_norm.weight");
         assert_int_equal(t->type, GGUF_T_F32);
@@ -294,7 +294,7 @@ static void never_overwrites(void **state)
     assert_int_equal(run(f, NULL, false), 2);
     assert_int_equal(file_read(f->out, &after, &e), 0);
     assert_string_equal(after.data, "precious");
-    write_input(f, NAN); /* fails in the middle: what was there stays */
+    write_input(f, NAN); /* fails in the middle: the old file stays */
     assert_int_equal(run(f, NULL, true), 3);
     str_clear(&after);
     assert_int_equal(file_read(f->out, &after, &e), 0);
@@ -331,7 +331,7 @@ static void names_what_cannot_be_written(void **state)
     assert_non_null(strstr(e.text, "/nowhere/x.gguf"));
 }
 
-/* A limit on the size of files stands in for a full disk. */
+/* A limit on the size of files simulates a full disk. */
 static void leaves_nothing_on_a_full_disk(void **state)
 {
     const struct folder *f = *state;
@@ -362,7 +362,7 @@ static void one_writer_at_a_time(void **state)
     assert_int_equal(access(f->tmp, F_OK), -1);
 }
 
-/* Rows of a head in rotate-half order come out in neighbouring pairs. */
+/* Rows of a head in rotate-half order are written as neighbouring pairs. */
 static void pairs_rows(void **state)
 {
     (void)state;

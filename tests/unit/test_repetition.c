@@ -1,4 +1,4 @@
-/* runtime/circle: what counts as an answer that goes in a circle. */
+/* runtime/session/repetition: detection of answers that repeat themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 enum { N = 2000 };
 
-/* n tokens that do not repeat, then a piece of them over and over, in which every `wrong`-th is
- * another; wrong 0: none. */
+/* n tokens that do not repeat, then a repeated piece, in which every `wrong`-th token is different;
+ * wrong 0: none. */
 static void make(int32_t *ids, int n, int piece, int wrong)
 {
     for (int i = 0; i < n; i++) ids[i] = 1000 + i;
@@ -37,11 +37,11 @@ static void test_short_ones(void **state)
     int32_t ids[N] = {0};
     (void)state;
     assert_false(repetition_found(ids, 0));
-    assert_false(repetition_found(ids, REPETITION_TOKENS)); /* nothing before them to say again */
+    assert_false(repetition_found(ids, REPETITION_TOKENS)); /* no earlier tokens to repeat */
     assert_true(repetition_found(ids, REPETITION_TOKENS + 1));
 }
 
-/* A list counts its lines: a token in twenty is another. One in a hundred is chance. */
+/* A list that counts its lines: a token in twenty differs. One in a hundred is chance. */
 static void test_lists_are_none(void **state)
 {
     int32_t ids[N];

@@ -1,6 +1,5 @@
-/* What the screens are drawn from, against the engine's own tables: the picture of retained units
- * after each of 1,000 evictions, and which bytes of the text each token stands for. Run on the demo
- * model. */
+/* The inputs of the screens against the engine's own tables: the picture of retained units after
+ * each of 1,000 evictions, and the bytes of the text for each token. Run on the demo model. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +61,7 @@ static void check_picture(const struct watch *w)
     assert_int_equal(st.cache_used_bytes / st.unit_bytes, total);
 }
 
-/* The same for single positions, as tint and inspector ask for them. */
+/* The same for single positions, as tint and inspector request them. */
 static void check_positions(const struct watch *w)
 {
     const struct cache *c = session_cache(w->s);
@@ -154,7 +153,7 @@ struct spelled {
 static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
     struct spelled *p = ctx;
-    assert_int_equal(position, p->n); /* every position is told, once, in order */
+    assert_int_equal(position, p->n); /* every position is reported, once, in order */
     assert_true(p->n + n <= 4096);
     memcpy(p->bytes + p->n, n_bytes, sizeof *n_bytes * (size_t)n);
     p->n += n;
@@ -181,7 +180,7 @@ static int compare_message(void *ctx, const struct conversations_message *m)
 {
     struct compare *c = ctx;
     c->n++;
-    size_t n = m->n_text; /* white space at the end is the template's to keep or trim */
+    size_t n = m->n_text; /* the template may keep or trim white space at the end */
     while (n > 0 && (m->text[n - 1] == ' ' || m->text[n - 1] == '\n')) n--;
     int64_t told = sum(c->p, m->position, m->position + m->n_tokens);
     assert_in_range(told, n, m->n_text);

@@ -1,5 +1,5 @@
-/* safetensors and the folder around it: a folder written here becomes a model that runs; whatever
- * else a header claims is refused by name. */
+/* safetensors and the folder around it: a folder written here becomes a model that runs; other
+ * headers are refused by name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-/* A file in memory: header of n_header bytes (0 = as long as it is), then data. */
+/* A file in memory: header of n_header bytes (0 = its real length), then data. */
 static int open_header(const char *header, uint64_t n_header, size_t n_data, struct err *e)
 {
     struct safetensors *s;
@@ -33,7 +33,7 @@ static int open_header(const char *header, uint64_t n_header, size_t n_data, str
     put_u64(&file, n_header ? n_header : strlen(header));
     str_puts(&file, header);
     for (size_t i = 0; i < n_data; i++) str_append(&file, "", 1);
-    char *copy = malloc(file.n); /* ends where the memory ends */
+    char *copy = malloc(file.n); /* ends at a page's end */
     memcpy(copy, file.data, file.n);
     int rc = safetensors_open_bytes(&s, copy, file.n, "test", e);
     if (!rc) {
@@ -129,7 +129,7 @@ static void refuses_what_would_not_fit(void **state)
     str_release(&deep);
 }
 
-/* Every beginning of a good file is refused, and nothing behind its end is read. */
+/* Every truncated file is refused, and no byte after its end is read. */
 static void refuses_cut_files(void **state)
 {
     (void)state;
@@ -387,7 +387,7 @@ static void makes_a_model_that_runs(void **state)
     }
 }
 
-/* Shards give the same file as one. */
+/* Shards give the same model as one file. */
 static void reads_shards(void **state)
 {
     const struct folder *f = *state;
@@ -408,7 +408,7 @@ static void reads_shards(void **state)
     put_text_file(f, "model.safetensors.index.json",
                   "{\"weight_map\":{\"model.embed_tokens.weight\":\"a.safetensors\","
                   "\"model.norm.weight\":\"a.safetensors\"}}");
-    assert_int_equal(run(f, "q8", false), 3); /* it is in b */
+    assert_int_equal(run(f, "q8", false), 3); /* it is in file b */
     put_text_file(f, "model.safetensors.index.json",
                   "{\"weight_map\":{\"model.norm.weight\":\"../b.safetensors\"}}");
     assert_int_equal(run(f, "q8", false), 3);
@@ -460,7 +460,7 @@ static void refuses_what_it_does_not_know(void **state)
     assert_int_equal(run(f, "q8", false), 3);
 }
 
-/* Added tokens of a folder without tokenizer.json have their ids as names: none has an id here. */
+/* Added tokens of a folder without tokenizer.json have their ids as keys: none has an id here. */
 static void refuses_added_tokens_without_ids(void **state)
 {
     static const char *const lists[] = {"[{\"content\":\"x\"}]", "{\"\":{\"content\":\"x\"}}",
@@ -485,7 +485,7 @@ static void refuses_added_tokens_without_ids(void **state)
     str_release(&config);
 }
 
-/* Llama 3.1: divisors of the frequencies, by the formula of its reference code. */
+/* Llama 3.1: divisors of the frequencies, by the formula in its reference code. */
 static void scales_rope(void **state)
 {
     const struct folder *f = *state;
@@ -527,7 +527,7 @@ static void reads_sentencepiece(void **state)
     assert_int_equal(k.n, 6);
     gguf_keys_release(&k);
     assert_int_equal(convert_vocab_spm(&k, model.data, model.n, NULL, 2, "m", &e), ERR_FORMAT);
-    for (size_t n = 0; n < model.n; n++) { /* cut anywhere: refused, or a shorter list */
+    for (size_t n = 0; n < model.n; n++) { /* truncated anywhere: refused, or a shorter list */
         char *copy = malloc(n ? n : 1);
         memcpy(copy, model.data, n);
         convert_vocab_spm(&k, copy, n, NULL, 5, "m", &e);

@@ -1,4 +1,4 @@
-/* sampler: the chain's numbers (those of llama.cpp's test-sampling), order, repeatability. */
+/* sampler: the chain's numbers (from llama.cpp's test-sampling), order, repeatability. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #define N_MAX 64
 
-/* Everything off: the distribution as it is. */
+/* Everything off: the unchanged distribution. */
 static struct sampling plain(void)
 {
     return (struct sampling){.temperature = 1, .top_p = 1, .repeat_penalty = 1};
@@ -79,7 +79,8 @@ static void min_p_drops_the_unlikely(void **state)
     check(s, 4, tenths, 1, (float[]){1});
 }
 
-/* top-p's share is of what top-k left, and min-p drops nothing before top-p has counted. */
+/* top-p's share refers to the candidates after top-k, and min-p drops none before top-p has
+ * counted. */
 static void stages_keep_their_order(void **state)
 {
     (void)state;
@@ -88,7 +89,7 @@ static void stages_keep_their_order(void **state)
     s.top_p = .75f; /* of .9: .4/.9 + .3/.9 = .7778 */
     check(s, 4, tenths, 2, (float[]){.571429f, .428571f});
     s = plain();
-    s.top_p = .75f; /* .4 + .3 + .2, though min-p would leave the first two */
+    s.top_p = .75f; /* .4 + .3 + .2, though min-p would keep only the first two */
     s.min_p = .6f;
     check(s, 4, tenths, 2, (float[]){.571429f, .428571f});
     s.min_p = .4f;
@@ -107,14 +108,14 @@ static void penalty_divides_or_multiplies_once(void **state)
     float logits[] = {2, -2, 2, 1};
     int32_t recent[] = {3, 0, 1, 0, 1, -7, 1000000};
     s.repeat_penalty = 2;
-    s.repeat_last = 6; /* the 3 is out of sight */
+    s.repeat_last = 6; /* the 3 is outside the window */
     sampler_candidates(&s, logits, 4, recent, 7, out);
     assert_true(logits[0] == 1 && logits[1] == -4 && logits[2] == 2 && logits[3] == 1);
     assert_int_equal(out[0].id, 2);
     s.repeat_last = 0;
     sampler_candidates(&s, logits, 4, recent, 7, out);
     assert_true(logits[0] == 1);
-    /* {.2 x 5}, token 0 seen, penalty 50: it is out (logits are negative) */
+    /* {.2 x 5}, token 0 seen, penalty 50: it is dropped (logits are negative) */
     float equal[5];
     struct sampler_entry five[5];
     for (int i = 0; i < 5; i++) equal[i] = logf(.2f);
@@ -204,7 +205,7 @@ static int by_logit(const void *a, const void *b)
     return x->id < y->id ? -1 : 1;
 }
 
-/* A large vocabulary with ties: selection finds what sorting everything finds. */
+/* A large vocabulary with ties: selection gives the same result as sorting. */
 static void selection_equals_sorting(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* The screens with the real engine and the demo model: every cell of strip, map, head map,
- * waterfall and tint, and the numbers beside them, are those of the engine's own tables. The
- * pictures themselves depend on the processor; `test_screens --write FILE` writes them down. */
+ * waterfall and tint, and the numbers next to them, equal the engine's own tables. The pictures
+ * depend on the processor; `test_screens --write FILE` writes them to a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void class_is(int x, int y, struct count n)
     assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
 }
 
-/* The row that begins like that; -1 = there is none. */
+/* The row that begins with this text; -1 = none. */
 static int row_of(const char *begin)
 {
     for (int y = 0; y < s.grid.h; y++) {
@@ -137,7 +137,7 @@ static void check_map(enum map_mode mode)
 
 /* ---- tint ------------------------------------------------------------------------------------ */
 
-/* Each letter that is alone in its token has the shade of that token's units. */
+/* Each letter that is the only one of its token has the shade of that token's units. */
 static void check_tint(void)
 {
     static const enum attr shades[] = {ATTR_GONE, ATTR_THIN, ATTR_TEXT, ATTR_TEXT, ATTR_BOLD};
@@ -153,8 +153,7 @@ static void check_tint(void)
         }
     }
     for (int y = 1; y < s.grid.h - 2; y++) {
-        /* the line's text is found in the transcript by its bytes: no two lines of the page alike
-         */
+        /* the line's text is found in the transcript by its bytes: all lines of the page differ */
         char text[512];
         row_text(y, text);
         size_t n = strlen(text);
@@ -184,7 +183,8 @@ static void check_tint(void)
 static void check_eviction(void)
 {
     n_evictions++;
-    s.app.around.grid = NULL; /* while an answer comes, it is drawn twice a second only */
+    /* while an answer streams, the surroundings are drawn twice a second only */
+    s.app.around.grid = NULL;
     app_draw(&s.app, &s.grid, 80, 24);
     check_strip();
 }

@@ -1,7 +1,7 @@
-/* A conversation that is closed and opened again must go on as if it had never stopped: the same
+/* A conversation that is closed and reopened must continue as if it had never been closed: the same
  * text and the same cache, to the bit, after evictions too. Run on the demo model. Long on purpose:
- * every test is a few turns of the same talk, told, saved and compared by the helpers at the top.
- */
+ * every test is a few turns of the same conversation, told, saved and compared by the helpers at
+ * the top. */
 #include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
@@ -34,11 +34,12 @@ enum { N_SAID = sizeof said / sizeof *said };
 
 struct log {
     struct str text;
-    int stop_after; /* pieces of text; 0 = never */
+    int stop_after; /* stop after this many pieces of text; 0 = never */
     int n_pieces;
     int64_t n_evicted;
-    const struct session *session; /* whose logits are looked at; NULL = nobody's */
-    uint64_t logits;               /* a hash of all bits that every token was drawn from */
+    const struct session *session; /* the session whose logits are hashed; NULL = none */
+    /* a hash of all bits of the logits that tokens were drawn from */
+    uint64_t logits;
 };
 
 static void hash_logits(struct log *l)
@@ -260,7 +261,7 @@ static void random_options(struct plan_of *p)
     p->o.rewind = random_below(2) ? 64 << 20 : 1; /* 1: compaction after every turn */
 }
 
-/* One turn, sometimes stopped in the middle and, in a later turn, gone on with. */
+/* One turn, sometimes stopped in the middle and continued in a later turn. */
 static void random_turn(struct session *s, int turn, int choice, struct log *l)
 {
     struct session_sink k = sink_of(l);
@@ -340,7 +341,7 @@ static void rewind_to(struct session *s, int64_t turn)
     assert_int_equal(turns(s), turn);
 }
 
-/* Going back to turn k = never having said what came after it, to the bit; at once and again after
+/* Rewinding to turn k = never having said the later turns, to the bit; at once and again after
  * closing, for each k, with evictions in between. */
 static void rewind_is_exact(struct options o)
 {
@@ -390,7 +391,7 @@ static void test_rewind_random_sampled(void **state)
     rewind_is_exact(options_of("random", "q8", 0.9f));
 }
 
-/* Policies that remember more than units: it is kept for every turn. */
+/* Policies with state besides units: it is kept for every turn. */
 static void test_rewind_policies_with_memory(void **state)
 {
     static const char *const names[] = {"h2o", "ada-snapkv", "expected", "sirllm"};
@@ -399,8 +400,8 @@ static void test_rewind_policies_with_memory(void **state)
         rewind_is_exact(options_of(names[i], "q4", 0));
 }
 
-/* Another draw of the same answer, without chance, gives it again, whatever the policy remembers;
- * and what comes after it is as if there had been one. */
+/* Regenerating an answer without randomness gives the same one, whatever state the policy has;
+ * later turns are as if there had been one answer. */
 static void test_regenerate_policies_with_memory(void **state)
 {
     static const char *const names[] = {"locret", "h2o", "snapkv", "expected", "sirllm"};
@@ -440,7 +441,8 @@ static void test_regenerate_policies_with_memory(void **state)
     }
 }
 
-/* What was evicted long ago and cleaned up costs reading again: said before, and it works. */
+/* Units evicted long ago and removed from the log must be recomputed: the cost is reported, and it
+ * works. */
 static void test_rewind_beyond_the_log(void **state)
 {
     (void)state;
@@ -491,7 +493,7 @@ static void test_regenerate(void **state)
     for (int i = 0; i < 4; i++) say(s, said[i], &log);
     say(s, said[2], &first);
     first.text.data[--first.text.n] = 0;
-    int n_other = 0; /* chance may draw the same again, but not always */
+    int n_other = 0; /* chance may draw the same answer again, but not always */
     for (int i = 0; i < 6; i++) {
         str_clear(&log.text);
         if (session_regenerate(s, &k, &end, &e)) fail_msg("%s", e.text);
@@ -504,7 +506,7 @@ static void test_regenerate(void **state)
         assert_int_equal(turns(s), 5);
     }
     assert_true(n_other > 1);
-    /* An answer that was thrown away is not there any more, but the whole goes on as it was. */
+    /* A discarded answer is deleted, but the conversation continues as before. */
     rewind_to(s, 2);
     assert_int_equal(reread(s), 0);
     session_close(s);
@@ -528,7 +530,7 @@ static void test_branch(void **state)
     if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
     assert_string_equal(name, "twig");
     assert_int_equal(session_branch(s, 3, "twig", name, &e), ERR_USAGE);
-    say(s, said[0], &log); /* the trunk goes on as it was */
+    say(s, said[0], &log); /* the trunk continues unchanged */
     o.conversation = "twig";
     if (session_open(&b, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
     assert_int_equal(reread(b), 0);
@@ -547,7 +549,8 @@ static void test_branch(void **state)
     remove_library(dir);
 }
 
-/* Open elsewhere: said; and it can be looked at, and branched off, while it goes on there. */
+/* Open in another process: reported; it can be viewed, and branched off, while the other process
+ * continues. */
 static void test_read_only(void **state)
 {
     (void)state;
@@ -574,7 +577,7 @@ static void test_read_only(void **state)
     assert_int_equal(session_continue(v, &k, &end, &e), ERR_USAGE);
     assert_int_equal(session_regenerate(v, &k, &end, &e), ERR_USAGE);
     assert_int_equal(session_rewind(v, 1, NULL, &e), ERR_USAGE);
-    say(s, said[4], &log); /* it goes on over there */
+    say(s, said[4], &log); /* the other process continues */
     assert_int_equal(turns(v), 4);
     if (session_branch(v, 3, "twig", name, &e)) fail_msg("%s", e.text);
     session_close(v);
@@ -595,8 +598,7 @@ static void test_read_only(void **state)
     remove_library(dir);
 }
 
-/* Going back and forth between conversations takes no more memory than one of them, and reads
- * nothing again. */
+/* Switching between conversations takes no more memory than one of them, and replays nothing. */
 static void test_switching(void **state)
 {
     (void)state;
@@ -616,13 +618,14 @@ static void test_switching(void **state)
         session_close(s);
         used[i >= 12] = mallinfo2().uordblks;
     }
-    assert_true(used[1] <= used[0] + 16384); /* the text in `log` aside, nothing stays */
+    /* apart from the text in `log`, nothing stays allocated */
+    assert_true(used[1] <= used[0] + 16384);
     conversations_close(l);
     str_release(&log.text);
     remove_library(dir);
 }
 
-/* A conversation that goes on for ever does not grow on the disk for ever. */
+/* A conversation that never ends does not grow on disk without limit. */
 static void test_the_file_stays_small(void **state)
 {
     (void)state;
@@ -637,7 +640,7 @@ static void test_the_file_stays_small(void **state)
     struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
     int64_t bytes[2] = {0};
     struct session_stats st;
-    for (int i = 0; i < 160; i++) { /* the most in turns 20 to 79, and 100 to 159 */
+    for (int i = 0; i < 160; i++) { /* the maximum in turns 20 to 79, and 100 to 159 */
         say(s, said[i % N_SAID], &log);
         say(x, said[i % N_SAID], &log);
         int64_t now = cache_bytes(l);
@@ -657,7 +660,7 @@ static void test_the_file_stays_small(void **state)
     remove_library(dir);
 }
 
-/* Policies that remember something besides units, and heads of different lengths. */
+/* Policies with state besides units, and heads of different lengths. */
 static void test_resume_policies_with_state(void **state)
 {
     static const char *const names[] = {"h2o",      "ada-snapkv", "nacl",        "tova",
@@ -675,7 +678,7 @@ static void test_resume_one_budget_for_all(void **state)
     resume_equals_never_stopped(o);
 }
 
-/* Stopping in the middle and going on gives the text of an answer that was never stopped. */
+/* Stopping and continuing gives the same text as an answer that was never stopped. */
 static void test_stop_and_continue(void **state)
 {
     (void)state;
@@ -706,7 +709,7 @@ static void test_stop_and_continue(void **state)
     remove_library(dir);
 }
 
-/* Another KV format: the saved cache is not used, and the person is told why. */
+/* Another KV format: the saved cache is not used, and the user is told why. */
 static void test_other_format_is_replayed(void **state)
 {
     (void)state;
@@ -734,7 +737,7 @@ static void test_other_format_is_replayed(void **state)
     remove_library(dir);
 }
 
-/* A state that says of the cache what cannot be, under a checksum that is right. */
+/* A state with impossible facts about the cache, under a correct checksum. */
 static void forge_n_run(struct conversations *l, const char *n_run)
 {
     struct store *store = conversations_store(l);
@@ -753,12 +756,13 @@ static void forge_n_run(struct conversations *l, const char *n_run)
     str_release(&forged);
 }
 
-/* Whatever is wrong with the saved cache: the text is read again, and the person told why. */
+/* Any damage of the saved cache: the text is replayed, and the user is told why. */
 static void test_damaged_caches_are_replayed(void **state)
 {
     (void)state;
     static const struct {
-        const char *sql, *why; /* or a number: positions that are said to be in the cache */
+        /* or a number: the positions that the state claims to be in the cache */
+        const char *sql, *why;
     } cases[] = {
         {"UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id = 2",
          "checksum"},
@@ -806,8 +810,8 @@ static void test_damaged_caches_are_replayed(void **state)
     }
 }
 
-/* Databases of version 2 kept a policy's state for the newest checkpoint only. The older ones can't
- * be gone back to: their turns are read again. */
+/* Databases of version 2 kept a policy's state for the newest checkpoint only. Rewinding to an
+ * older one replays its turns. */
 static void test_no_rewind_without_the_policys_state(void **state)
 {
     (void)state;
@@ -844,7 +848,8 @@ static void test_no_rewind_without_the_policys_state(void **state)
 
 /* ---- scores of a crashed answer -------------------------------------------------------------- */
 
-enum { CRASH_AFTER = 40 }; /* tokens of the answer: two batches of scores, and some that wait */
+/* tokens of the answer: two batches of scores, and some not yet scored */
+enum { CRASH_AFTER = 40 };
 
 static void on_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
@@ -854,7 +859,7 @@ static void on_token(void *ctx, int64_t position, int n, const uint16_t *n_bytes
     if (n == 1 && --*left == 0) _exit(0);
 }
 
-/* A process of its own dies in the middle of an answer. */
+/* A child process dies in the middle of an answer. */
 static void crash(const char *dir, struct options o)
 {
     pid_t child = fork();
@@ -896,8 +901,7 @@ static int keep_row(void *ctx, const struct store_tail *t)
     return 0;
 }
 
-/* Units of the running answer that say of themselves to stand at `pos`, under checksums that are
- * right. */
+/* Units of the running answer that claim position `pos`, under correct checksums. */
 static void forge_tail(const char *dir, uint32_t pos)
 {
     struct conversations *l = open_library(dir);
@@ -918,7 +922,7 @@ static void forge_tail(const char *dir, uint32_t pos)
     conversations_close(l);
 }
 
-/* They are believed no more than other units. */
+/* They are checked like all other units. */
 static void test_forged_answer(void **state)
 {
     (void)state;
@@ -942,8 +946,9 @@ static void test_forged_answer(void **state)
     }
 }
 
-/* Generated tokens are scored in batches. What a crash finds without a score is run again with the
- * next message, so that no unit is without; the others have the scores that they would have had. */
+/* Generated tokens are scored in batches. Tokens that a crash left without a score are run again
+ * with the next message, so that every unit has a score; the others keep the scores of an
+ * uninterrupted run. */
 static void test_crash_keeps_scores(void **state)
 {
     (void)state;
@@ -1009,7 +1014,7 @@ static void on_reading_evicted(void *ctx, int64_t n, int64_t n_tokens)
     if (!r->answering) r->evicted_at = r->done;
 }
 
-/* Of the message, before it is read, and of the answer. */
+/* For the tokens of the message, before it is run, and of the answer. */
 static void on_reading_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
     struct reading *r = ctx;
@@ -1049,7 +1054,7 @@ static void ends_of_prompts_follow_evictions(int chunk, int local)
     session_close(s);
 }
 
-/* Locret's n_loc = 100; half of a chunk where chunks are small. */
+/* Locret's n_loc = 100; half a chunk if chunks are small. */
 static void test_the_question_is_run_after_the_last_eviction(void **state)
 {
     (void)state;
@@ -1057,7 +1062,7 @@ static void test_the_question_is_run_after_the_last_eviction(void **state)
     ends_of_prompts_follow_evictions(64, 32);
 }
 
-/* A full cache without eviction ends with a word, not with an answer from nowhere. */
+/* A full cache without eviction ends with a message, not with a random answer. */
 static void test_policy_full_ends(void **state)
 {
     (void)state;
@@ -1075,7 +1080,7 @@ static void test_policy_full_ends(void **state)
     str_release(&log.text);
 }
 
-/* A penalty far below 1 rewards what was just said, so that any model says it for ever. */
+/* A penalty far below 1 rewards repeated tokens, so that any model repeats itself endlessly. */
 static void test_a_circle_ends(void **state)
 {
     (void)state;

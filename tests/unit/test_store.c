@@ -1,5 +1,5 @@
-/* store: what goes in comes out, in order, whole, and shared where it may be; one writer per
- * conversation. Files that are old, strange or damaged: test_store_files.c. Encryption:
+/* store: data is read back in order, complete, and shared where possible; one writer per
+ * conversation. Files that are old, foreign or damaged: test_store_files.c. Encryption:
  * test_store_secret.c. Faults while writing: tests/fault/test_store_fault.c. */
 #include "tests/unit/store_kit.h"
 
@@ -30,7 +30,7 @@ static void conversations_come_and_go(void **state)
     assert_int_equal(look(f, "Ferien im Süden 日本").id, id);
     assert_int_equal(store_conversation_find(f->s, "ferien", &c, &err), 0);
     ok(store_conversation_rename(f->s, id, "trip", &err));
-    ok(store_conversation_rename(f->s, id, "trip", &err)); /* its own name is free */
+    ok(store_conversation_rename(f->s, id, "trip", &err)); /* renaming to its own name is allowed */
     refused(store_conversation_rename(f->s, id, "chat-1", &err), ERR_USAGE, "'chat-1' already");
     refused(store_conversation_create(f->s, "trip", &c, &err), ERR_USAGE, "'trip' already");
     refused(store_conversation_rename(f->s, 999, "z", &err), ERR_FAIL, "number 999");
@@ -51,7 +51,7 @@ static void what_is_empty_is_forgotten(void **state)
     ok(store_conversation_forget(f->s, empty, "empty", &err));
     assert_int_equal(store_conversation_find(f->s, "empty", &c, &err), 0);
     refused(store_conversation_restore(f->s, "empty", NULL, &err), ERR_FAIL, "no deleted");
-    ok(store_conversation_forget(f->s, empty, "empty", &err)); /* gone already */
+    ok(store_conversation_forget(f->s, empty, "empty", &err)); /* already removed */
     ok(store_conversation_forget(f->s, full, "full", &err));
     assert_int_equal(store_conversation_find(f->s, "full", &c, &err), 1);
     ok(store_check(f->s, &err));
@@ -109,8 +109,8 @@ static void list_is_newest_first(void **state)
     assert_int_equal(n, 2);
 }
 
-/* The clock was put back, or another one was ahead: what was said last is the latest all the same.
- */
+/* The clock was set back, or another one was ahead: the conversation spoken in last is still the
+ * newest. */
 static void clocks_jump(void **state)
 {
     struct fixture *f = *state;
@@ -358,7 +358,7 @@ static void segments_round_trip(void **state)
     assert_int_equal(count_rows(f, "blob"), 0);
 }
 
-/* A dropped cache leaves room in the file, which goes back to the disk 4 MiB at a time. */
+/* A dropped cache leaves free space in the file, which is returned to the disk 4 MiB at a time. */
 static void space_is_given_back_in_parts(void **state)
 {
     enum { MIB = 256 }; /* pages */
@@ -372,7 +372,7 @@ static void space_is_given_back_in_parts(void **state)
     int64_t full = query_number(f, "PRAGMA page_count");
     ok(store_cache_drop(f->s, id, &err));
     assert_in_range(full - query_number(f, "PRAGMA page_count"), 4 * MIB,
-                    4 * MIB + 3); /* and their map */
+                    4 * MIB + 3); /* and their pointer map */
     assert_in_range(query_number(f, "PRAGMA freelist_count"), 6 * MIB, 7 * MIB);
     store_give_back(f->s, 5 * MIB * 4096);
     assert_int_equal(query_number(f, "PRAGMA freelist_count"), 5 * MIB);
@@ -436,7 +436,7 @@ static void branches_share_their_cache(void **state)
     ok(store_check(f->s, &err));
 }
 
-/* A conversation with its cache goes to another file and comes back. */
+/* A conversation with its cache is copied to another file and back. */
 static void copies_into_another_file(void **state)
 {
     struct fixture *f = *state;
@@ -489,7 +489,7 @@ static void caches_within_a_limit(void **state)
     ok(store_conversation_copy(f->s, old, INT64_MAX, -1, f->s, NULL, &c, &err));
 }
 
-/* What the policy remembered stays as long as a checkpoint needs it. */
+/* A policy's state is kept as long as a checkpoint needs it. */
 static void memory_goes_with_its_checkpoints(void **state)
 {
     struct fixture *f = *state;
@@ -507,7 +507,7 @@ static void memory_goes_with_its_checkpoints(void **state)
     assert_int_equal(look(f, "m").cache_bytes, 17);
 }
 
-/* ---- deleting and finding -------------------------------------------------------------------- */
+/* ---- deleting and searching ------------------------------------------------------------------ */
 
 static void deleting_can_be_undone(void **state)
 {
@@ -564,7 +564,8 @@ static void searching(void **state)
     tamper(f, "UPDATE search_data SET block = x'00' WHERE id > 10");
     reopen(f);
     refused(store_check(f->s, &err), ERR_FORMAT, "search index");
-    say(f, look(f, "allotment").id, STORE_USER, "still saved"); /* whatever the index says */
+    /* saving works even with a damaged index */
+    say(f, look(f, "allotment").id, STORE_USER, "still saved");
     ok(store_compact(f->s, &err));
     ok(store_check(f->s, &err));
     assert_found(f, "saved", "allotment/2/still \2saved\3;");
@@ -721,7 +722,7 @@ static void one_writer_per_conversation(void **state)
     char byte = 0;
     assert_int_equal(pipe(go) + pipe(done), 0);
     pid_t child = fork();
-    if (child == 0) { /* locks, says so, and is killed */
+    if (child == 0) { /* locks, reports it, and is killed */
         struct store *mine;
         int rc = store_open(&mine, f->path, NULL);
         if (rc == 0) rc = store_lock(mine, a, NULL);
@@ -758,7 +759,7 @@ static void two_programs_share_a_file(void **state)
     assert_int_equal(look(&g, "a").n_turns, 20);
     ok(store_begin(f->s, &err));
     say(f, a, STORE_USER, "x");
-    assert_int_equal(look(&g, "a").n_turns, 20); /* readers are never kept waiting */
+    assert_int_equal(look(&g, "a").n_turns, 20); /* readers never have to wait */
     store_rollback(f->s);
     ok(store_conversation_delete(f->s, b, &err));
     struct store_message m = {.role = STORE_USER, .text = "late", .n_text = 4};

@@ -1,5 +1,5 @@
-/* Files of older versions, of other programs, in places that can't be written, and damaged ones:
- * brought up to date, or named in one line; never believed, never a crash. */
+/* Files of older versions, of other programs, in read-only places, and damaged ones: migrated, or
+ * refused in one line; never trusted, never a crash. */
 #include "tests/unit/store_kit.h"
 
 #include <sys/wait.h>
@@ -9,7 +9,7 @@
 
 /* ---- older files ----------------------------------------------------------------------------- */
 
-/* A file as an older version wrote it, from its dump. */
+/* A file written by an older version, from its dump. */
 static void open_older(struct fixture *f, int version)
 {
     char path[64];
@@ -64,7 +64,7 @@ static void version_2_is_brought_up_to_date(void **state)
     ok(store_tag_add(f->s, c.id, "old", &err));
     keep(f, c.id, 0, 3, "new units");
     ok(store_check(f->s, &err));
-    tamper(f, "UPDATE blob SET bytes = x'7a' WHERE id = 2"); /* still under its old checksum */
+    tamper(f, "UPDATE blob SET bytes = x'7a' WHERE id = 2"); /* its checksum is the old one */
     refused(store_check(f->s, &err), ERR_FORMAT, "segment 0 of layer 1");
 }
 
@@ -128,7 +128,7 @@ static int note_settings(void *ctx, const struct store_message *m)
     return 0;
 }
 
-/* Older messages have none; where they are, the digest covers them. */
+/* Older messages have no settings; where they exist, the digest covers them. */
 static void settings_of_an_answer(void **state)
 {
     struct fixture *f = *state;
@@ -149,7 +149,7 @@ static void settings_of_an_answer(void **state)
     str_release(&s);
 }
 
-/* ---- files that are not ours, or no longer whole --------------------------------------------- */
+/* ---- foreign and damaged files --------------------------------------------------------------- */
 
 static void open_refused(const char *path, int code, const char *said)
 {
@@ -225,7 +225,7 @@ static void modes_of_files(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
 }
 
-/* As somebody whom permissions hold back; tests may run as root. */
+/* As a user restricted by permissions; tests may run as root. */
 static void what_may_not_be_written(void **state)
 {
     struct fixture *f = *state;
@@ -274,7 +274,8 @@ static void what_may_not_be_written(void **state)
     assert_int_equal(status, 0);
 }
 
-/* A file cut at any length, or with any page overwritten: said, never believed, never a crash. */
+/* A file truncated at any length, or with any page overwritten: an error, never trusted, never a
+ * crash. */
 static int read_everything(const char *path)
 {
     struct store *s;
@@ -304,7 +305,7 @@ static void torn_files(void **state)
     assert_int_equal(fread(bytes, 1, n, file), n);
     fclose(file);
     snprintf(path, sizeof path, "%s/torn.db", f->folder);
-    size_t n_used = n; /* zeros at the end are no loss */
+    size_t n_used = n; /* zeros at the end are not a loss */
     while (n_used > 0 && !bytes[n_used - 1]) n_used--;
     for (size_t cut = 2; cut < n_used; cut += 1531) {
         write_file(path, bytes, cut);
@@ -335,7 +336,7 @@ static int note_left(void *ctx, const struct store_message *m)
     return 0;
 }
 
-/* Every kind of row, changed behind the digest's back: found, and what is whole stays readable. */
+/* Every kind of row, changed without its digest: detected, and intact rows stay readable. */
 static void rows_that_were_tampered_with(void **state)
 {
     struct fixture *f = *state;
@@ -387,7 +388,7 @@ static void rows_that_were_tampered_with(void **state)
         point(f, id, 6, 2);
         ok(store_check(f->s, &err));
         tamper(f, cases[i].sql);
-        count_hits(f, "a"); /* believes the rows, but nothing that cannot be */
+        count_hits(f, "a"); /* reads the rows, but drops impossible ones */
         struct str s = {0};
         int rc = store_message_each(f->s, id, note_message, &s, &err);
         assert_int_equal(rc, cases[i].messages ? ERR_FORMAT : 0);

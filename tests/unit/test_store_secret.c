@@ -1,5 +1,6 @@
-/* Encryption at rest: with the passphrase all is as without, without it nothing can be read, and a
- * database that other libraries made from the description in secret.c opens. */
+/* Encryption at rest: with the passphrase everything works as without encryption, without it
+ * nothing is readable, and a database that other libraries made from the description in secret.c
+ * opens. */
 #include "tests/unit/store_kit.h"
 
 #include <sodium.h>
@@ -96,7 +97,7 @@ static void encrypted(void **state)
     refused(store_open_key(&none, f->path, &key, &err), ERR_STOP, "interrupted");
     assert_null(none);
     p.passphrase = "correct horse";
-    key.encrypt = false; /* it is, whatever is asked for */
+    key.encrypt = false; /* it is encrypted, whatever is requested */
     ok(store_open_key(&f->s, f->path, &key, &err));
     assert_int_equal(look(f, "treasure trip").id, id);
     ok(store_message_each(f->s, other, is_mousse, NULL, &err));
@@ -126,7 +127,7 @@ static void encrypted(void **state)
     refused(store_conversation_rename(f->s, id, "twig", &err), ERR_USAGE, "already");
     ok(store_compact(f->s, &err));
     assert_no_word(f->path, words);
-    /* Rows may not change places. */
+    /* Rows must not be exchanged. */
     tamper(f,
            "UPDATE message SET (text, tokens, digest) = (SELECT text, tokens, digest FROM message "
            "AS o WHERE o.conversation = message.conversation AND o.seq = 1 - message.seq) "
@@ -135,12 +136,12 @@ static void encrypted(void **state)
     refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
     int64_t n_damaged = 0, n_bytes = 0;
     ok(store_message_rescue(f->s, id, count_damaged, &n_bytes, &n_damaged, &err));
-    assert_int_equal(n_damaged, 1); /* the second got its own text back */
-    assert_int_equal(n_bytes, 0);   /* sealed, and nothing to be read of it */
+    assert_int_equal(n_damaged, 1); /* the second has its own text again */
+    assert_int_equal(n_bytes, 0);   /* sealed, so no text is readable */
     str_release(&s);
 }
 
-/* A database with conversations does not become an encrypted one behind their back. */
+/* A database with conversations is never encrypted without the user's knowledge. */
 static void not_encrypted_afterwards(void **state)
 {
     struct fixture *f = *state;
@@ -153,7 +154,7 @@ static void not_encrypted_afterwards(void **state)
 }
 
 /* Made by another implementation of the same construction (tests/golden/make_sealed.py): Argon2id
- * by the reference, XChaCha20-Poly1305 after its draft. */
+ * by the reference, XChaCha20-Poly1305 from its draft. */
 static void made_by_others(void **state)
 {
     struct fixture *f = *state;
@@ -178,7 +179,7 @@ static void made_by_others(void **state)
     ok(store_check(f->s, &err));
 }
 
-/* What sealing is made of, against the vectors of the construction's draft
+/* The primitives of sealing, against the vectors of the construction's draft
  * (draft-irtf-cfrg-xchacha-03, A.3.1). */
 static void vectors(void **state)
 {

@@ -1,5 +1,5 @@
-/* The tasks of `retain eval`, as text: what is asked for was told, where it should be, and a seed
- * always tells the same. */
+/* The tasks of `retain eval`, as text: every question asks for a fact that was told, in the right
+ * place, and a seed always gives the same text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +14,10 @@
 
 enum { LENGTH = 4000 };
 
-/* A script played to the end. Tokens are words here. */
+/* A task played to the end. Tokens are words here. */
 struct play {
-    struct str told;   /* all that is told */
-    size_t ends[4096]; /* of turns in it */
+    struct str told;   /* all text told */
+    size_t ends[4096]; /* ends of turns in it */
     double depths[4096];
     int n_turns;
     int n_questions, n_missing; /* values that were not told before */
@@ -103,7 +103,7 @@ static void test_seeds(void **state)
     }
 }
 
-/* The needle stands where it should, give or take the turn around it (a sixteenth). */
+/* The needle is in the requested place, within the turn around it (a sixteenth). */
 static void test_depth(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ static void test_depth(void **state)
         }
 }
 
-/* Ten things at ten depths: one in each tenth. */
+/* Ten facts at ten depths: one in each tenth. */
 static void test_spread(void **state)
 {
     (void)state;
@@ -143,8 +143,8 @@ static void test_spread(void **state)
     task_close(s);
 }
 
-/* Asked before the change: the old value; at the end: the new one, and the old one where nothing
- * changed. */
+/* Asked before the change: the old value; at the end: the new one, and the old one for unchanged
+ * facts. */
 static void test_updates(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What retain info says about a mixed file: every matrix counted once, exact types exact, the error
- * of the others that of a rounded scale. */
+/* The report of retain info on a mixed file: every matrix counted once, exact types exact, the
+ * error of the others that of a rounded scale. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "runtime/model/tensor_report.h"
 #include "tests/unit/data.h"
 
-/* Returns how many types the file's matrices have; skips the test when it is missing. */
+/* Returns the number of types of the file's matrices; skips the test when the file is missing. */
 static int list(struct tensor_report c[TENSOR_REPORTS_MAX], const char *name, bool as_f32)
 {
     char path[512];

@@ -1,4 +1,4 @@
-/* tokenizer: llama.cpp's own vectors, nothing lost on any bytes, and no way from typed text to a
+/* tokenizer: llama.cpp's own vectors, lossless on any bytes, and no way from typed text to a
  * special token. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static struct tokenizer *open_made(struct maker *m)
     assert_int_equal(gguf_open_bytes(&g, m->file.data, m->file.n, "made", &e), 0);
     int rc = tokenizer_open(&t, g, &e);
     if (rc) fail_msg("%s", e.text);
-    gguf_close(g); /* must not be needed any more */
+    gguf_close(g); /* not needed from here on */
     maker_release(m);
     return t;
 }
@@ -149,7 +149,7 @@ static void merges_by_rank(void **state)
     expect(t, " hello", false, true, IDS(BPE_HELLO));
     expect(t, "hellohello", false, true, IDS(BPE_HELLO - 1, BPE_HELLO - 1));
     expect(t, "ab12ab", false, true, IDS(271, 272, 271));
-    /* "heo": he first, and o is alone; \xC3\xA9 is two bytes */
+    /* "heo": he first, and o remains; \xC3\xA9 is two bytes */
     expect(t, "heo\xC3\xA9", false, true,
            IDS(266, BPE_BYTES + 'o', BPE_BYTES + 0xC3, BPE_BYTES + 0xA9));
     /* a user-defined run of blanks is taken whole in any text */
@@ -168,7 +168,7 @@ static void takes_whole_pieces(void **state)
     expect(t, " hello", false, true, IDS(BPE_HELLO));
     expect(t, "123", false, true, IDS(272, BPE_BYTES + '3'));
     tokenizer_close(t);
-    t = open_bpe("smollm"); /* digits stand alone */
+    t = open_bpe("smollm"); /* digits are separate */
     expect(t, "12", false, true, IDS(BPE_BYTES + '1', BPE_BYTES + '2'));
     tokenizer_close(t);
     t = open_bpe(NULL);
@@ -230,7 +230,7 @@ static void reads_spans_as_one_text(void **state)
     assert_int_equal(tokenizer_encode(t, joined, 2, true, &out, &e), 0);
     assert_int_equal(out.n, 2);
     assert_int_equal(out.ids[1], BPE_HELLO);
-    /* a mark may not cross a border */
+    /* a mark must not cross a border */
     struct tokenizer_span split[] = {{"<|e", 3, true}, {"nd|>", 4, true}};
     out.n = 0;
     assert_int_equal(tokenizer_encode(t, split, 2, true, &out, &e), 0);
@@ -259,10 +259,10 @@ static void gives_bytes(void **state)
     tokenizer_close(t);
 }
 
-/* ---- nothing is lost ------------------------------------------------------------------------- */
+/* ---- losslessness ---------------------------------------------------------------------------- */
 
-/* Words, numbers, blanks, scripts, marks and invalid bytes, about n bytes, always the same. No
- * U+2581, which SPM vocabularies use for the space and so can not tell from it. */
+/* Words, numbers, blanks, scripts, marks and invalid bytes, about n bytes, always the same. Without
+ * U+2581, which SPM vocabularies use for the space and cannot distinguish from it. */
 static struct str mixed_text(size_t n)
 {
     static const char *const bits[] = {
@@ -352,7 +352,7 @@ static void loses_nothing_with(void **state)
     tokenizer_close(t);
 }
 
-/* A page without a border: must not cost its length squared. */
+/* A page without a border: the time must not grow with the square of its length. */
 static void takes_long_words(void **state)
 {
     (void)state;
@@ -419,12 +419,12 @@ static void shows_names(void **state)
     for (size_t n = 0; n < sizeof many; n++) {
         shown = utf8_show(many, n);
         size_t length = strlen(shown.text);
-        size_t expected = n < 96 ? n / 3 * 3 + (n % 3 > 0) : 93; /* whole characters alone */
+        size_t expected = n < 96 ? n / 3 * 3 + (n % 3 > 0) : 93; /* whole characters only */
         if (length != expected) fail_msg("%zu bytes are shown as %zu", n, length);
     }
 }
 
-/* ---- files that are not right ---------------------------------------------------------------- */
+/* ---- invalid files --------------------------------------------------------------------------- */
 
 static void refuse(struct maker *m, const char *says)
 {
@@ -475,8 +475,8 @@ static void refuses_bad_files(void **state)
     refuse(&m, "1 tokens but 0 scores");
 }
 
-/* Strange but readable: ids out of range, an empty text, equal texts, a merge to a text that is no
- * token. */
+/* Strange but readable: ids out of range, an empty text, equal texts, a merge to a text that is not
+ * a token. */
 static void lives_with_odd_files(void **state)
 {
     (void)state;
@@ -497,7 +497,7 @@ static void lives_with_odd_files(void **state)
     tokenizer_close(t);
 }
 
-/* Every wrong byte in a vocabulary: an error line or a tokenizer that stays inside its memory. */
+/* Every wrong byte in a vocabulary: an error line, or a tokenizer that stays inside its memory. */
 static void survive_wrong_bytes(struct maker *m, uint64_t stream)
 {
     maker_end(m);

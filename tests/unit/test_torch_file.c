@@ -1,4 +1,4 @@
-/* torch_file: a file that PyTorch wrote (tests/golden/make_torch.py) is read to the bit; damaged
+/* torch_file: a file written by PyTorch (tests/golden/make_torch.py) is read to the bit; damaged
  * and hostile ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,7 +67,7 @@ static void equals_what_was_written(void **state)
     torch_file_close(f);
 }
 
-/* A copy of its own size, so that a sanitizer sees a byte read behind its end. */
+/* A copy in a separate allocation, so that a sanitizer detects reads after its end. */
 static int attempt_copy(size_t n, size_t at, char flip)
 {
     struct err e;
@@ -91,7 +91,7 @@ static void damaged_files_are_refused(void **state)
     (void)state;
     for (size_t n = 0; n < file.n; n += 13)
         assert_int_equal(attempt_copy(n, SIZE_MAX, 0), ERR_FORMAT);
-    /* A flipped bit may leave a file that makes sense; it must not do more. */
+    /* A flipped bit may leave a valid file; it must not do more. */
     size_t pickle = pickle_at();
     for (int bit = 0; bit < 8; bit++) {
         for (size_t at = pickle; at < pickle + 1200; at += 3)
@@ -101,7 +101,7 @@ static void damaged_files_are_refused(void **state)
     }
 }
 
-/* With the pickle replaced by another program. */
+/* Replaces the pickle by another program. */
 static int attempt_program(const char *program, size_t n, struct err *e)
 {
     char *copy = malloc(file.n);
@@ -146,7 +146,7 @@ static void programs_are_not_run(void **state)
             "123456789.",
             "more than 64 bits");
     REFUSED("\x80\x63.", "protocol");
-    /* A storage that is there, and a tensor larger than it. */
+    /* An existing storage, and a tensor larger than it. */
 #define STORAGE                                                                        \
     "\x80\x02"                                                                         \
     "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nBFloat16Storage\n" \
@@ -163,7 +163,7 @@ static void programs_are_not_run(void **state)
             "another size");
 }
 
-/* A name of 8 MB that five bytes use again, a million times, would take all memory there is. */
+/* An 8 MB name that five bytes repeat, a million times, would exhaust the memory. */
 static void long_names_are_refused(void **state)
 {
     static const char tensor[] = STORAGE "K\0K\x02K\x02\x86K\x02K\x01\x86\x89}tRs.";

@@ -1,5 +1,5 @@
-/* Packed copies of the weights: what is mapped is what the model file gives, and whatever else may
- * lie in the folder is not believed. */
+/* Copies of the packed weights: a mapped copy equals the packed model file, and other files in the
+ * folder are never trusted. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 
 #define MODEL "quant/demo/retain-demo.gguf"
 
-static char folder[64], dir[80], model[80]; /* dir is made by who writes the first copy */
+static char folder[64], dir[80], model[80]; /* the writer of the first copy creates dir */
 
 static void copy_file(const char *from, const char *to)
 {
@@ -92,7 +92,7 @@ static struct weight_cache wait_for_copy(const struct store_model *m)
     return p;
 }
 
-/* The copy of what an engine loaded. */
+/* The copy of the weights that an engine loaded. */
 static struct weight_cache write_copy(const struct engine *g, const char *path)
 {
     struct store_model m = identity(path);
@@ -122,7 +122,7 @@ static void same_weights(const struct engine *a, const struct engine *b)
     assert_memory_equal(a->weights.base, b->weights.base, a->weights.bytes);
 }
 
-/* ---- what is mapped -------------------------------------------------------------------------- */
+/* ---- mapping --------------------------------------------------------------------------------- */
 
 static void test_maps_what_was_packed(void **state)
 {
@@ -148,7 +148,7 @@ static void test_maps_what_was_packed(void **state)
     }
 }
 
-/* A whole file is read for its digest where something is held against it: a registry, heads. */
+/* A whole file is read for its digest if something is compared with it: a registry, heads. */
 static void test_digest_that_nobody_wants(void **state)
 {
     static const char *const verify[] = {"sample", "full"};
@@ -172,7 +172,7 @@ static void test_digest_that_nobody_wants(void **state)
     }
 }
 
-/* A process that maps a copy keeps it, whatever happens to the file's name. */
+/* A process that maps a copy keeps it, whatever happens to the file. */
 static void test_removed_while_mapped(void **state)
 {
     (void)state;
@@ -190,9 +190,9 @@ static void test_removed_while_mapped(void **state)
     engine_close(packed);
 }
 
-/* ---- what is not believed -------------------------------------------------------------------- */
+/* ---- refused copies -------------------------------------------------------------------------- */
 
-/* Loads with the copy as it is now: it must be refused and removed. */
+/* Loads with the present copy: it must be refused and removed. */
 static void refused(const struct engine *packed, const struct weight_cache *p)
 {
     struct engine *g = open_engine(model, dir);
@@ -211,7 +211,7 @@ static void test_damaged(void **state)
     const off_t bytes = (off_t)p.bytes;
     struct stat st;
     assert_int_equal(stat(p.path, &st), 0);
-    /* what the copy says of itself: no byte of it may change */
+    /* the footer: no byte of it may change */
     for (off_t at = bytes; at < st.st_size; at += 97) {
         flip(p.path, at);
         struct weight_cache none;
@@ -225,7 +225,7 @@ static void test_damaged(void **state)
     engine_close(packed);
 }
 
-/* The first panel of the first matrix is always looked at, and so are vectors. */
+/* The first panel of the first matrix is always checked, and so are vectors. */
 static void test_other_weights(void **state)
 {
     (void)state;
@@ -279,7 +279,7 @@ static void test_torn(void **state)
         assert_int_equal(truncate(p.path, lengths[i]), 0);
         assert_false(weight_cache_find(&none, dir, &m));
     }
-    /* a new one takes its place */
+    /* a new one replaces it */
     write_copy(packed, model);
     engine_close(packed);
 }
@@ -303,7 +303,7 @@ static void test_another_model(void **state)
     other = m;
     other.path[strlen(other.path) - 1] = 'x';
     assert_false(weight_cache_find(&none, dir, &other));
-    /* another file with all the first one's marks, but other weights */
+    /* another file with the same path, size and times, but other weights */
     flip(model, m.size - 5);
     struct stat st;
     assert_int_equal(stat(p.path, &st), 0);
@@ -345,7 +345,7 @@ static int n_files(void)
     return n;
 }
 
-/* One that is given up leaves nothing; two at once leave one. */
+/* An abandoned writer leaves nothing; two at once leave one copy. */
 static void test_writers(void **state)
 {
     (void)state;
@@ -355,7 +355,7 @@ static void test_writers(void **state)
     struct store_model m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
     weight_cache_list(dir, count, &n);
-    assert_int_equal(n_files(), n); /* it may have been done already */
+    assert_int_equal(n_files(), n); /* it may have been finished already */
     struct weight_cache_writer *a = weight_cache_write_begin(dir, &m, &g->weights);
     struct weight_cache_writer *b = weight_cache_write_begin(dir, &m, &g->weights);
     wait_for_copy(&m);
@@ -366,7 +366,7 @@ static void test_writers(void **state)
     engine_close(g);
 }
 
-/* A file that is being written is its writer's; one that nobody writes was left by a crash. */
+/* A file that is being written belongs to its writer; one without a writer was left by a crash. */
 static void test_parts(void **state)
 {
     (void)state;
@@ -390,7 +390,7 @@ static void test_parts(void **state)
     assert_int_equal(stat(other, &st), 0);
     assert_int_equal(st.st_size, 5);
     assert_int_equal(n_files(), 2);
-    /* while somebody writes the very same copy, a second writer gives up */
+    /* while another process writes the same copy, a second writer gives up */
     weight_cache_remove(&p);
     int theirs = open(mine, O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(theirs, "units", 5), 5);
@@ -406,11 +406,11 @@ static void test_parts(void **state)
     engine_close(g);
 }
 
-/* A copy of so many bytes of weights, none of them on the disk, last used at that time. Only what
- * its end says of it counts. */
+/* A copy with this size of weights (none of them on disk) that was last used at this time. Only its
+ * footer is read. */
 static void make_copy(const struct weight_cache *like, const char *name, off_t bytes, time_t used)
 {
-    enum { BYTES = 16, DIGEST = STORE_DIGEST_BYTES }; /* of the footer: where bytes is; its end */
+    enum { BYTES = 16, DIGEST = STORE_DIGEST_BYTES }; /* offset of `bytes` in the footer; its end */
     char path[128];
     uint8_t footer[8192];
     struct stat st;
@@ -443,8 +443,8 @@ static off_t free_bytes(void)
     return (off_t)fs.f_bavail * (off_t)fs.f_frsize;
 }
 
-/* Three copies take more than a quarter of what is free, two do not: the oldest goes. Anew while
- * somebody else fills or clears the disk. */
+/* Three copies take more than a quarter of the free space, two do not: the oldest is removed.
+ * Retried when another program fills or clears the disk. */
 static void test_oldest_first(void **state)
 {
     (void)state;
@@ -473,7 +473,7 @@ static void test_room(void **state)
     char path[128];
     assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 8, &e), 0);
     assert_int_equal(weight_cache_room(dir, (size_t)free_bytes() / 2, &e), ERR_FAIL);
-    /* a folder that cannot be: nothing is written, and nothing fails */
+    /* an impossible folder: nothing is written, and nothing fails */
     copy_file(MODEL, model);
     snprintf(path, sizeof path, "%s/below", model);
     assert_int_equal(weight_cache_room(path, 1, &e), ERR_FAIL);

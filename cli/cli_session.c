@@ -12,7 +12,7 @@ static int on_load(void *ctx, int64_t done, int64_t total)
 {
     (void)ctx;
     (void)done;
-    (void)total;
+    if (!total) report_note(ENGINE_COMPILING);
     return report_interrupted();
 }
 

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "runtime/forward/engine.h"
 
 struct generate {
     const struct options *o;
@@ -105,6 +106,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     enum session_end end = SESSION_TURN_END;
     int rc = cli_session_open(&talk, g->o, false, &sink, e);
     if (rc) return rc;
+    if (*talk.engine->device_notice) report_note("%s", talk.engine->device_notice);
     rc = session_say(talk.session, str_get(prompt), prompt->n, &sink, &end, e);
     if (!rc && g->o->json) print_json(g, talk.session, end);
     if (!rc) answer_end(&g->answer);

@@ -67,7 +67,7 @@ int cmd_plan(const struct options *opts)
     o.verify = "off"; /* a plan needs shapes alone, and is there at once */
     int rc = engine_prepare(&g, &o, NULL, &e);
     if (rc) return report_error(&e);
-    rc = engine_choose_device(g, &o, &e);
+    rc = engine_choose_device(g, &o, NULL, NULL, &e);
     if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, &o, 1, pool_n_threads(g->pool), &e);
     if (!rc && o.json)
         plan_json(&p, g->model);

@@ -34,6 +34,10 @@ struct cuda_cache {
     enum cuda_kv k_type, v_type;
 };
 
+/* Shared memory that a block may have on sm_86, 89 and 120; others have more. Beyond 48 KB the host
+ * asks for it, kernel by kernel. */
+#define CUDA_SHARED_MAX (99 * 1024)
+
 /* ---- activations ----------------------------------------------------------------------------- */
 
 /* int8 in groups of 32 with one scale each, as struct kn_act; blocks hold two groups, with bytes in
@@ -269,7 +273,6 @@ struct cuda_attend_one {
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
 #define CUDA_CHUNK_SHARED(dim, k_bytes, v_bytes) \
     (CUDA_TILE * ((k_bytes) + (v_bytes)) + 2 * CUDA_TILE * ((dim)*2 + 16))
-#define CUDA_CHUNK_SHARED_MAX CUDA_CHUNK_SHARED(128, 256, 256)
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: n_tok * n_group, n_head; head_dim threads (64, 96 and 128: 128 threads are launched). */

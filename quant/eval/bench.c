@@ -556,6 +556,7 @@ int cmd_bench(const struct options *o)
     int rc = b ? 0 : err_set(&e, ERR_FAIL, "out of memory for the measurements");
     report_catch_interrupt();
     if (!rc) rc = engine_open(&g, b->o = o, NULL, NULL, NULL, &e);
+    if (!rc && *g->device_notice) report_note("%s", g->device_notice);
     if (!rc) rc = open_points(b, g, &e);
     if (!rc) rc = run_points(b, &e);
     if (b) release_points(b);

@@ -208,12 +208,14 @@ static int run_depths(struct sweep *w, struct err *e)
     return rc;
 }
 
+#define ANSWER_ROOM 1024 /* tokens after the text */
+
 /* Runs all budgets, or compressions, of one length. */
 static int run_sizes(struct sweep *w, struct err *e)
 {
     int64_t size;
     bool all = !strcmp(w->one.policy, "full");
-    w->one.context = w->trial.length + 1024;
+    w->one.context = w->trial.length + ANSWER_ROOM;
     for (int i = 0; !all || i < 1; i++) { /* policy full has no budget: run it once */
         int rc =
             input_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
@@ -260,16 +262,53 @@ static int run_policies(struct sweep *w, const char *policies, const char *forma
     return rc;
 }
 
+/* The lists as they are when nobody gives them. */
+static const char *lengths_of(const struct options *o)
+{
+    return o->length ? o->length : "2048";
+}
+
+static const char *sizes_of(const struct options *o)
+{
+    return o->compression ? o->compression : o->budget ? o->budget : "256";
+}
+
+/* Adds the budgets of one length to a list. */
+static int add_budgets(const struct options *o, int64_t length, struct str *budgets, struct err *e)
+{
+    const char *option = o->compression ? "--compression" : "--budget";
+    int64_t size;
+    for (int i = 0;; i++) {
+        int rc = input_number(sizes_of(o), i, option, 1, &size, e);
+        if (rc) return rc < 0 ? rc : 0;
+        str_printf(budgets, "%s%" PRId64, budgets->n ? "," : "",
+                   o->compression ? length / size : size);
+    }
+}
+
+/* The options as the engine plans with them: every budget, and room for the longest text. */
+static int options_of_all(const struct options *o, struct options *all, struct str *budgets,
+                          struct err *e)
+{
+    int64_t length;
+    *all = *o;
+    for (int i = 0;; i++) {
+        int rc = input_number(lengths_of(o), i, "--length", 1, &length, e);
+        if (!rc) rc = add_budgets(o, length, budgets, e);
+        all->budget = str_get(budgets);
+        if (rc) return rc < 0 ? rc : 0;
+        if (length + ANSWER_ROOM > all->context) all->context = length + ANSWER_ROOM;
+    }
+}
+
 static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
 {
     const char *policies = o->policy  ? o->policy
                            : g->heads ? "locret,keydiff+global,sink,random"
                                       : "keydiff+global,sink,random";
     struct sweep w = {.one = *o,
-                      .lengths = o->length ? o->length : "2048",
-                      .sizes = o->compression ? o->compression
-                               : o->budget    ? o->budget
-                                              : "256",
+                      .lengths = lengths_of(o),
+                      .sizes = sizes_of(o),
                       .compressed = o->compression != NULL};
     int rc = 0;
     w.one.sampling.temperature = 0;
@@ -314,15 +353,19 @@ static int check_tasks(const struct options *o, struct err *e)
 int cmd_eval(const struct options *o)
 {
     struct engine *g = NULL;
-    struct str essay = {0};
+    struct str essay = {0}, budgets = {0};
+    struct options all;
     struct err e;
     bool has_text = o->file || o->prompt;
     int rc = check_tasks(o, &e);
+    if (!rc) rc = options_of_all(o, &all, &budgets, &e);
     if (!rc && has_text) rc = input_text(o, &essay, &e);
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, o, NULL, NULL, NULL, &e);
+    if (!rc) rc = engine_open(&g, &all, NULL, NULL, NULL, &e);
+    if (!rc && *g->device_notice) report_note("%s", g->device_notice);
     if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);
     engine_close(g);
     str_release(&essay);
+    str_release(&budgets);
     return rc ? report_error(&e) : 0;
 }

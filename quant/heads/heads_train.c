@@ -407,6 +407,9 @@ static int begin(struct train *t, struct err *e)
     alone.heads = "none";
     alone.verify = "full"; /* the heads will be bound to the file's digest */
     alone.policy = NULL;
+    alone.device = "cpu"; /* whose q, k and v can be watched */
+    if (o->device && !strncmp(o->device, "cuda", 4))
+        report_note("heads train runs on the CPU; --device %s has no effect", o->device);
     int rc = heads_data_open(&t->data, o->data, e);
     if (!rc) rc = engine_open(&t->engine, &alone, NULL, NULL, NULL, e);
     if (!rc) rc = choose_settings(t, e);

@@ -30,6 +30,18 @@ static const struct cuda_image *choose_image(const struct cuda_device *d)
     return ptx;
 }
 
+/* Loads an image; what the driver's compiler has to say about PTX is part of the error. */
+static int load_module(struct cuda *g, const struct cuda_image *image, struct err *e)
+{
+    char log[512] = "";
+    int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    int rc = CUDA_DO(g, e, cuModuleLoadDataEx, &g->module, image->data, 2, options, values);
+    if (rc && *log) err_prefix(e, "%s", log);
+    if (rc) err_prefix(e, "device code %s", image->name);
+    return rc;
+}
+
 static int load_image(struct cuda *g, struct err *e)
 {
     static const char *const names[] = {
@@ -41,15 +53,14 @@ static int load_image(struct cuda *g, struct err *e)
     if (!image)
         return err_set(e, ERR_FAIL, "cuda:%d (%s, sm_%d) is older than sm_80 and cannot be used",
                        g->device.ordinal, g->device.name, g->device.arch);
-    int rc = CUDA_DO(g, e, cuModuleLoadDataEx, &g->module, image->data, 0, NULL, NULL);
+    int rc = load_module(g, image, e);
     for (int i = 0; !rc && i < CUDA_N_KERNELS; i++) {
         rc = CUDA_DO(g, e, cuModuleGetFunction, &g->kernels[i], g->module, names[i]);
+        if (!rc)
+            rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
+                         CUDA_SHARED_MAX);
         if (rc) err_prefix(e, "kernel %s", names[i]);
     }
-    /* wide units need more than the 48 KB that are available without opt-in */
-    for (int i = CUDA_KERNEL_attend_chunk_64; !rc && i <= CUDA_KERNEL_attend_chunk_128; i++)
-        rc = CUDA_DO(g, e, cuFuncSetAttribute, g->kernels[i], CUDA_MAX_DYNAMIC_SHARED,
-                     CUDA_CHUNK_SHARED_MAX);
     return rc;
 }
 

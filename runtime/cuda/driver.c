@@ -64,7 +64,9 @@ static int find_symbols(struct cuda_driver *d, struct err *e)
 
 int cuda_driver_open(struct cuda_driver *d, struct err *e)
 {
-    *d = (struct cuda_driver){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
+    /* It stays loaded: its threads may outlive the last context, and a second load after an unload
+     * has crashed. */
+    *d = (struct cuda_driver){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)};
     if (!d->library)
         return err_set(e, ERR_FAIL, "there is no CUDA driver: " LIBRARY " was not found");
     int rc = find_symbols(d, e);

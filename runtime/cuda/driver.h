@@ -31,8 +31,9 @@ enum { /* device attributes */
        CUDA_CC_MINOR = 76,
 };
 
-enum { CUDA_MAX_DYNAMIC_SHARED = 8 };   /* function attribute */
-enum { CUDA_CAPTURE_THREAD_LOCAL = 1 }; /* mode of a stream's capture */
+enum { CUDA_MAX_DYNAMIC_SHARED = 8 };                          /* function attribute */
+enum { CUDA_JIT_ERROR_LOG = 5, CUDA_JIT_ERROR_LOG_BYTES = 6 }; /* options of a module */
+enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };                        /* mode of a stream's capture */
 
 struct cuda_driver {
     void *library;

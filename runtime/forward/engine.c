@@ -381,33 +381,48 @@ int engine_prepare(struct engine **out, const struct options *o, struct conversa
     return finish(out, &op, rc, e);
 }
 
-static bool is_list(const char *text)
+/* As options_list_item; no list has one item, NULL. */
+static bool item_of(const char *list, int i, char out[64], const char **item)
 {
-    return text && strchr(text, ',');
+    *item = list ? out : NULL;
+    return list ? options_list_item(list, i, out, 64) : i == 0;
 }
 
-/* Lists (eval) are planned one by one, when their sessions are opened. */
-static bool has_lists(const struct options *o)
+/* Plans each combination of lists (eval), so that none is refused after the first was run. */
+static int plan_all(struct engine *g, const struct options *o, int n_threads, struct err *e)
 {
-    return is_list(o->policy) || is_list(o->budget) || is_list(o->kv);
-}
-
-/* Can the device run this model with these options? What does not fit is another question. */
-static int try_device(struct engine *g, const struct options *o, struct err *e)
-{
+    char policy[64], budget[64], kv[64];
+    struct options one = *o;
     struct plan plan;
-    int rc = has_lists(o) ? 0 : plan_make(&plan, g->model, g->heads, g->gpu, o, 1, 1, e);
-    return rc == ERR_FIT ? 0 : rc;
+    int rc = 0;
+    for (int i = 0; !rc && item_of(o->policy, i, policy, &one.policy); i++)
+        for (int j = 0; !rc && item_of(o->budget, j, budget, &one.budget); j++)
+            for (int k = 0; !rc && item_of(o->kv, k, kv, &one.kv); k++)
+                rc = plan_make(&plan, g->model, g->heads, g->gpu, &one, 1, n_threads, e);
+    return rc;
 }
 
-int engine_choose_device(struct engine *g, const struct options *o, struct err *e)
+/* Says so when the driver is about to compile device code. */
+static void announce_compiling(int ordinal, engine_progress *progress, void *ctx)
+{
+    enum { DEVICES_MAX = 64 };
+    struct cuda_device all[DEVICES_MAX];
+    struct err e;
+    int n = progress ? cuda_devices(all, DEVICES_MAX, &e) : 0;
+    if (ordinal < n && all[ordinal].image && !strcmp(all[ordinal].image, "ptx"))
+        progress(ctx, 0, 0);
+}
+
+int engine_choose_device(struct engine *g, const struct options *o, engine_progress *progress,
+                         void *ctx, struct err *e)
 {
     bool automatic = !o->device || !strcmp(o->device, "auto");
     int ordinal = 0;
     if (!automatic) named_device(o->device, &ordinal);
     if (ordinal < 0) return 0;
+    announce_compiling(ordinal, progress, ctx);
     int rc = cuda_open(&g->gpu, ordinal, e);
-    if (!rc) rc = try_device(g, o, e);
+    if (!rc) rc = plan_all(g, o, 1, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
     if (g->gpu)
@@ -517,14 +532,12 @@ static void start_packing(struct engine *g, const struct identity *id, const str
 int engine_open(struct engine **out, const struct options *o, struct conversations *l,
                 engine_progress *progress, void *ctx, struct err *e)
 {
-    struct plan plan;
     struct opening op;
     int rc = prepare(out, &op, o, l, false, e);
     struct engine *g = *out;
-    if (!rc) rc = engine_choose_device(g, o, e);
+    if (!rc) rc = engine_choose_device(g, o, progress, ctx, e);
     /* Refuse what does not fit before the first weight is read. */
-    if (!rc && !has_lists(o))
-        rc = plan_make(&plan, g->model, g->heads, g->gpu, o, 1, pool_n_threads(g->pool), e);
+    if (!rc && !g->gpu) rc = plan_all(g, o, pool_n_threads(g->pool), e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
     rc = finish(out, &op, rc, e);
     if (!rc) start_packing(g, &op.id, o);

@@ -34,12 +34,15 @@ struct engine {
 
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
  * plan and info. engine_choose_device then opens a GPU if o->device says so, or says auto and there
- * is one that runs this model with these options and computes as it should (gpu_check.h).
+ * is one that runs this model with these options, has the memory for it and computes as it should
+ * (gpu_check.h). Before a driver compiles device code, which takes up to a minute the first time,
+ * progress is called with a total of 0.
  * engine_load does the rest; engine_open does all.
  */
 int engine_prepare(struct engine **out, const struct options *o, struct conversations *l,
                    struct err *e);
-int engine_choose_device(struct engine *g, const struct options *o, struct err *e);
+int engine_choose_device(struct engine *g, const struct options *o, engine_progress *progress,
+                         void *ctx, struct err *e);
 /* Who computes, for people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
 

@@ -13,6 +13,7 @@
 
 #define CHUNK_DEFAULT   256  /* weights are read once per chunk; larger gains little on a CPU */
 #define CHUNK_GPU       1024 /* a GPU has more rows to keep busy */
+#define CHUNK_GPU_MIN   128  /* on one that is short of memory */
 #define RESERVE_DEFAULT 1024 /* an answer of this length is never evicted into */
 #define BUDGET_DEFAULT  8192
 
@@ -305,6 +306,23 @@ static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, 
     return lo;
 }
 
+static bool exceeds(struct plan *p, const struct asked *q, int64_t limit, int budget)
+{
+    set_budget(p, q->m, q->o, budget);
+    count(p, q);
+    return (int64_t)plan_total_bytes(p) > limit;
+}
+
+/* On a GPU that is short of memory, units are worth more than long chunks. */
+static void shorten_chunk(struct plan *p, const struct asked *q, int64_t limit, int budget)
+{
+    while (q->gpu && !q->o->chunk && p->chunk / 2 >= CHUNK_GPU_MIN &&
+           exceeds(p, q, limit, budget)) {
+        p->chunk /= 2;
+        p->n_logits = smaller(p->n_logits, p->chunk);
+    }
+}
+
 #define MIB(n) ((double)(n) / (1 << 20))
 
 static int refuse(const struct plan *p, const struct asked *q, int64_t limit, struct err *e)
@@ -313,6 +331,7 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
     int budget = largest_budget(&best, q, limit, p->budget);
     char advice[96] = "use a smaller model";
     if (budget >= 16) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
+    if (q->gpu) snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
                    "scratch %.1f), %.1f MiB may be used%s; %s",
@@ -376,7 +395,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);
-    if (p->n_logits > p->chunk) p->n_logits = p->chunk;
+    p->n_logits = smaller(p->n_logits, p->chunk);
     int budget = 0;
     bool chosen = !o->budget || p->policy->scorer == POLICY_KEEP_ALL;
     if (chosen)
@@ -387,15 +406,15 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);
     if (rc) return rc;
+    shorten_chunk(p, &q, limit, budget);
     if (chosen && p->policy->scorer != POLICY_KEEP_ALL) {
-        int fits = largest_budget(p, &q, limit, budget);
-        if (fits >= 16) budget = fits;
+        int largest = largest_budget(p, &q, limit, budget);
+        if (largest >= 16) budget = largest;
     }
-    set_budget(p, m, o, budget);
+    bool fits = !exceeds(p, &q, limit, budget);
     rc = check_protection(p, e);
     if (rc) return rc;
-    count(p, &q);
-    if ((int64_t)plan_total_bytes(p) > limit) return refuse(p, &q, limit, e);
+    if (!fits) return refuse(p, &q, limit, e);
     if (p->budget < budget)
         snprintf(p->notice, sizeof p->notice,
                  "%s was trained on %d positions: %d units per head are all that fit beside chunk "

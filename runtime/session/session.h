@@ -24,9 +24,12 @@ struct options;
 
 /* ---- engine --------------------------------------------------------------------------------- */
 
-/* done of total bytes were loaded; called from the opening thread. A non-zero return cancels
- * (ERR_STOP). NULL = no report. */
+/* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
+ * to a minute when it has not done so before. Called from the opening thread. A non-zero return
+ * cancels (ERR_STOP). NULL = no report. */
 typedef int engine_progress(void *ctx, int64_t done, int64_t total);
+#define ENGINE_COMPILING \
+    "the driver compiles device code for this GPU, up to a minute the first time"
 
 /* Loads o->model and its heads. `l` (may be NULL) is where the model's digest is registered and
  * checked. */

@@ -99,6 +99,13 @@ static struct {
     char text[600]; /* of the last failed launch */
 } driver = {.total = (size_t)1 << 30, .version = 13000};
 
+/* EMU_DRIVER_MEMORY: bytes of device memory, for scripts; as emu_driver_memory. */
+__attribute__((constructor)) static void take_environment(void)
+{
+    const char *bytes = getenv("EMU_DRIVER_MEMORY");
+    if (bytes) driver.total = strtoull(bytes, NULL, 10);
+}
+
 static struct CUctx_st contexts[N_DEVICES] = {{0}, {1}};
 static __thread struct CUctx_st *current;
 
@@ -616,11 +623,18 @@ int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_o
                        int *options, void **values)
 {
     static struct CUmod_st one;
-    (void)options;
-    (void)values;
-    CALL(true);
+    char *log = NULL;
+    size_t log_bytes = 0;
+    for (unsigned i = 0; i < n_options; i++) {
+        if (options[i] == 5)
+            log = values[i]; /* what the compiler says about errors, and its room */
+        if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
+    }
+    int rc = begins(__func__, true);
+    if (rc && log) snprintf(log, log_bytes, "ptxas: a line of the compiler");
+    if (rc) return rc;
     bool elf = !memcmp(image, "\177ELF", 4);
-    if (n_options || (elf && driver.version < 13000) || (!elf && !strstr(image, ".version 8.2")))
+    if ((elf && driver.version < 13000) || (!elf && !strstr(image, ".version 8.2")))
         return INVALID_IMAGE;
     *module = &one;
     driver.held++;
@@ -653,7 +667,7 @@ int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value);
 int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value)
 {
     CALL(true);
-    if (attribute != 8 || value > 99 << 10) return INVALID_VALUE;
+    if (attribute != 8 || value > CUDA_SHARED_MAX) return INVALID_VALUE;
     f->shared_max = value;
     return SUCCESS;
 }

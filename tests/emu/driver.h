@@ -8,6 +8,8 @@
  *
  * Two devices: "Emulated GPU", sm_89, and "Emulated Orin", sm_87 and integrated. Driver 13.0.
  *
+ * EMU_DRIVER_MEMORY in the environment is the number of bytes of device memory, else 1 GiB.
+ *
  * What follows is for tests, to be looked up in the library (dlsym). */
 #ifndef RETAIN_TESTS_EMU_DRIVER_H
 #define RETAIN_TESTS_EMU_DRIVER_H

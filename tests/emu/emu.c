@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/cuda/args.h"
 #include "kernels/kernels.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -545,7 +546,7 @@ static const char *refuse(const struct emu_launch *at)
 {
     if (at->threads < WARP || at->threads > THREADS_MAX || at->threads % WARP)
         return "threads per block";
-    if (at->shared_bytes > EMU_SHARED_MAX) return "more shared memory than a block may have";
+    if (at->shared_bytes > CUDA_SHARED_MAX) return "more shared memory than a block may have";
     if (at->grid[0] < 1 || at->grid[1] < 1 || at->grid[1] > 65535 || at->grid[2] < 1 ||
         at->grid[2] > 65535)
         return "grid";

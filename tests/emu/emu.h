@@ -20,9 +20,6 @@
 
 #include "launch.h"
 
-/* What a block may have on sm_86, 89 and 120; others have more. */
-#define EMU_SHARED_MAX (99 * 1024)
-
 struct emu_place { /* a line of a kernel */
     const char *file;
     int line;

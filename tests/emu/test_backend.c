@@ -20,7 +20,7 @@
 #include "cli/options.h"
 #include "driver.h"
 #include "kernels/cuda/args.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/parts.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 #include "tests/emu/copy_cache.h"
@@ -31,6 +31,7 @@ static emu_driver_memory_fn *driver_memory;
 static emu_driver_version_fn *driver_version;
 static emu_driver_watch_fn *driver_watch;
 static emu_driver_held_fn *driver_held;
+static void *driver_library;
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
@@ -545,6 +546,57 @@ static void devices(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
+/* Every kernel may take more shared memory than needs no permission. */
+static void shared_memory(void **state)
+{
+    struct cuda *g;
+    struct err e;
+    union {
+        struct cuda_colsum colsum;
+        struct cuda_score_one score;
+    } args = {0};
+    void *params[] = {&args};
+    (void)state;
+    if (cuda_open(&g, 0, &e)) fail_msg("%s", e.text);
+    driver_watch(NULL, NULL, false);
+    const enum cuda_kernel wide[] = {CUDA_KERNEL_colsum_128, CUDA_KERNEL_attend_chunk_128,
+                                     CUDA_KERNEL_score_one};
+    for (int i = 0; i < 3; i++) {
+        const size_t most = CUDA_CHUNK_SHARED(128, 256, 256);
+        if (CUDA_DO(g, &e, cuLaunchKernel, g->kernels[wide[i]], 1, 1, 1, 128, 1, 1, (unsigned)most,
+                    g->stream, params, NULL))
+            fail_msg("%s", e.text);
+    }
+    if (cuda_wait(g, &e)) fail_msg("%s", e.text);
+    driver_watch(NULL, NULL, true);
+    cuda_close(g);
+}
+
+/* What the driver's compiler says is part of the message. */
+static void compiler_log(void **state)
+{
+    struct cuda *g;
+    struct err e;
+    (void)state;
+    driver_fail("cuModuleLoadDataEx", 1, 218);
+    assert_int_equal(cuda_open(&g, 1, &e), ERR_FAIL);
+    assert_non_null(strstr(e.text, "device code ptx: ptxas: a line of the compiler"));
+    driver_fail(NULL, 0, 0);
+    assert_int_equal(driver_held(), 0);
+}
+
+/* The driver's library is loaded once: it is there after the last use, whoever else let it go. */
+static void stays_loaded(void **state)
+{
+    struct cuda_device d[4];
+    struct err e;
+    (void)state;
+    assert_int_equal(cuda_devices(d, 4, &e), 2);
+    dlclose(driver_library);
+    driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(driver_library);
+}
+
 /* ---- the driver ------------------------------------------------------------------------------ */
 
 static void find(void *to, void *library, const char *name)
@@ -557,7 +609,7 @@ static void find(void *to, void *library, const char *name)
 /* The one beside this program, found by its name from now on, as NVIDIA's would be. */
 static int load_driver(void **state)
 {
-    void *d = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *d = driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     (void)state;
     if (!d) fail_msg("%s", dlerror());
     find(&driver_fail, d, "emu_driver_fail");
@@ -572,9 +624,11 @@ static int load_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),  cmocka_unit_test(ties),         cmocka_unit_test(alone),
-        cmocka_unit_test(failures), cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
-        cmocka_unit_test(devices),
+        cmocka_unit_test(forward),      cmocka_unit_test(ties),
+        cmocka_unit_test(alone),        cmocka_unit_test(failures),
+        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
+        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
+        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

@@ -39,5 +39,41 @@ equal "plan: too much: exit status" 4 $?
 holds "plan: too much" "$(cat "$T/err")" "GPU's memory; --budget [0-9]+ would fit"
 echo hi | gpu chat --plain --private --device auto --policy h2o -n 1 >/dev/null 2>"$T/err"
 holds "auto: what the GPU cannot do is said" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
+
+# A GPU that is too small: auto runs on the CPU and says why, with the same answer; a larger one takes
+# what fits; --device cuda names the way out.
+with() { EMU_DRIVER_MEMORY=$1 LD_LIBRARY_PATH=${EMU:-build/tests/emu} "$RETAIN" generate --temp 0 -n 6 \
+    -p 'My locker code is 48213. What is my locker code?' --device "$2" 2>"$T/err"; }
+answer=$(with 1073741824 cpu)
+equal "memory 4 MB: the CPU's answer" "$answer" "$(with 4000000 auto)"
+holds "memory 4 MB: a notice" "$(cat "$T/err")" 'the GPU is not used: .* of the GPU'
+with 4000000 cuda >/dev/null
+holds "memory 4 MB: --device cuda" "$(cat "$T/err")" 'use a smaller model, or --device cpu'
+for bytes in 10000000 100000000; do
+    with $bytes auto >"$T/out"
+    equal "memory $bytes: exit status" 0 $?
+    equal "memory $bytes: no notice" "" "$(cat "$T/err")"
+done
+holds "plan: a small GPU takes short chunks" "$(EMU_DRIVER_MEMORY=10000000 gpu plan --device cuda)" 'chunk (128|256)'
+
+# Lists: one that the GPU cannot run moves all to the CPU, or is refused before the first row.
+eval_lists() { gpu eval recall --policy keydiff,h2o --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
+equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
+holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
+equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
+holds "eval, cuda: refused" "$(cat "$T/err")" 'policy h2o does not run on the GPU'
+equal "eval on the GPU: rows" 3 "$(gpu eval recall --policy keydiff --length 256 --compression 4,8 --seeds 1 --csv --device cuda | wc -l)"
+
+# Heads are trained on the CPU, whatever is said.
+for name in Milo Rex; do
+    printf '{"document": ["My cat is called %s.", "Noted.", "Foxes are red.", "They are."], ' $name
+    printf '"question": ["What is my cat called?"], "answer": ["Your cat is called %s."]}\n' $name
+done >"$T/rows"
+for device in auto cuda cpu; do
+    check "heads train --device $device" gpu heads train --device $device --data "$T/rows" --length 64 \
+        --hidden 16 --steps 2 --threads 1 --out "$T/$device.gguf"
+done
+check "heads train: the same file" cmp "$T/auto.gguf" "$T/cpu.gguf"
+holds "compiling is announced" "$(gpu generate -p Hi -n 1 --device cuda:1 2>&1)" 'compiles device code'
 check "auto without a driver is the CPU" sh -c "echo hi | '$RETAIN' generate -n 1 --device auto"
 finish

@@ -197,6 +197,7 @@ static void snapshot(struct worker *w, struct session *s, int every)
 static int on_load(void *ctx, int64_t done, int64_t total)
 {
     struct worker *w = ctx;
+    if (!total) report_text(w, NEWS_NOTICE, 0, ENGINE_COMPILING);
     report(w, NEWS_LOADING, done, total, "", 0);
     return atomic_load(&w->quit);
 }

@@ -47,8 +47,8 @@ find main.c base runtime kernels store cli tui quant \( -name '*.c' -o -name '*.
     ! -path 'quant/demo/*' -exec awk "$awk_rules" {} +
 status=$?
 
-# Every line that a command prints passes cli/report, which keeps escape sequences off the terminal. replay draws
-# recorded screens through a filter of its own.
+# Every line that a command prints goes through cli/report, which keeps escape sequences off the
+# terminal. replay draws recorded screens through a separate filter.
 if grep -nE '(^|[^a-z_])(printf|puts|putchar|vprintf|perror)\(|std(out|err)\b' \
     $(find main.c base runtime kernels store cli tui quant -name '*.c' ! -path 'quant/demo/*' \
         ! -path cli/report.c ! -path tui/term/replay.c) | grep -vE ':[0-9]+: *(/\*| \*|")'; then

@@ -1,8 +1,9 @@
 # make test, and by part test-unit, test-kern, test-emu, test-tui, test-fault, test-cli, test-gpu,
 # test-cross; make fuzz; make bench, bench-count, cuda-report.
-# make T=evict: only the programs test_evict.c and scripts test_evict.sh, tmux_evict.sh, with all they
-# print; T=unit/chat where two folders have one. ARGS=nan: only test functions with that in their name.
-# TEST_DATA: a folder of public models to test with besides, optional; see CONTRIBUTING.md.
+# make T=evict: only the programs test_evict.c and scripts test_evict.sh, tmux_evict.sh, with all
+# their output; T=unit/chat where two folders have one. ARGS=nan: only test functions with that in
+# their name.
+# TEST_DATA: an optional folder of public models for further tests; see CONTRIBUTING.md.
 
 UNIT := $(sort $(wildcard tests/unit/test_*.c))
 KERN := $(sort $(wildcard tests/kern/test_*.c))
@@ -21,14 +22,14 @@ programs = $(1:%.c=$(B)/%)
 
 # ---- how they are linked -------------------------------------------------------------------------
 
-# Of every test program: its first argument chooses functions.
+# Linked to every test program: its first argument chooses functions.
 FILTER := $(B)/tests/filter.o
 
 $(B)/tests/tui/test_%: $(B)/tests/tui/test_%.o $(B)/tests/tui/fake_session.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-# What test_sensors takes for the driver's library.
+# test_sensors loads this as the driver's library.
 $(B)/tests/tui/test_sensors: | $(B)/tests/tui/fake_nvml.so
 $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 	@mkdir -p $(@D)
@@ -51,7 +52,7 @@ $(EMU_CU): $(B)/emu/%.o: %.cu $(B)/flags
 	  -fno-rtti -fPIC -ffp-contract=off -I. -Itests/emu $(if $(SAN),$(SANITIZE)) -MMD -MP -c -o $@ $<
 
 # The emulator as a CUDA driver, and the program with device code that only this driver takes. pic/:
-# what else it needs, for a shared library.
+# its other objects, for a shared library.
 EMU_DRIVER := $(B)/tests/emu/libcuda.so.1
 EMU_PIC := $(patsubst %,$(B)/pic/%.o,tests/emu/emu tests/emu/driver kernels/pack)
 
@@ -81,10 +82,10 @@ $(B)/tests/%: $(B)/tests/%.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-# The program that the scripts start.
+# The program that the scripts run.
 PROGRAM := $(B)/retain
 
-# For another architecture: unit and kernel tests, and what the program says, through qemu, which is
+# For another architecture: unit and kernel tests, and the program's output, through qemu, which is
 # a hundred times slower at floats. The three longest tests would take half of the time.
 ifneq ($(CROSS),)
 UNIT := $(filter-out $(patsubst %,tests/unit/test_%.c,session flat retention),$(UNIT))
@@ -105,7 +106,7 @@ $(B)/run/retain:
 here:
 	@$(MAKE) -s CROSS= all
 
-# The same where the tools for it are.
+# The same if the tools for it are installed.
 test-cross:
 	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null && \
 	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
@@ -117,7 +118,7 @@ run_tests = $(test_environment); tests/run.sh
 
 include tests/ptx/ptx.mk
 
-# make T=…: what it runs, and what that needs.
+# make T=…: the programs and scripts to run, and their prerequisites.
 SOURCES = tests/$(if $(findstring /,$(T)),$(dir $(T)),*/)
 ONE = $(call programs,$(wildcard $(SOURCES)test_$(notdir $(T)).c))
 ONE_SCRIPTS = $(wildcard $(foreach p,test tmux,$(SOURCES)$(p)_$(notdir $(T)).sh))
@@ -126,7 +127,7 @@ one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
 	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; $$t $(ARGS) || exit 1; done
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
-# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
+# Kernel tests of the emulator, linked to a real GPU, and the model's. They are skipped without one.
 GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
 $(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
@@ -162,8 +163,8 @@ test-cli: all
 
 # ---- fuzzers -------------------------------------------------------------------------------------
 
-# make fuzz FUZZ_SECONDS=600: every fuzzer that long. Needs clang, with its libFuzzer. Inputs do not
-# reach the kernels, which clang instruments for half an hour.
+# make fuzz FUZZ_SECONDS=600: runs every fuzzer that long. Needs clang with libFuzzer. Inputs do not
+# reach the kernels, whose instrumentation would take clang half an hour.
 FUZZ_SECONDS ?= 60
 ifdef FUZZ
 $(B)/kernels/cpu/%.o: CFLAGS += -fno-sanitize=all -O1

@@ -1,5 +1,5 @@
-/* The archive of a saved conversation: pieces beside the log, in the same transactions. A piece has the
- * log's number, so going back and branching cut both at the same place. */
+/* The archive of a saved conversation: pieces beside the log, in the same transactions. A piece has
+ * the log's number, so going back and branching cut both at the same place. */
 #include "runtime/session/save_parts.h"
 
 #include <string.h>

@@ -27,11 +27,11 @@ struct save {
      * cache is new, what it has more is gone. */
     uint32_t *known;
     int *n_known;
-    int64_t n_evictions; /* of the cache, when `known` was made */
-    int64_t *n_stored;   /* [n_layer] units in the log, dead ones included */
-    int64_t n_returns;   /* of the cache, when `known` was made */
+    int64_t n_evictions;  /* of the cache, when `known` was made */
+    int64_t *n_stored;    /* [n_layer] units in the log, dead ones included */
+    int64_t n_returns;    /* of the cache, when `known` was made */
     struct gone returned; /* of one layer: positions that came back */
-    struct gone gone;    /* of one layer, on its way */
+    struct gone gone;     /* of one layer, on its way */
 
     /* Copies what was saved just now to the archive; NULL = there is none. */
     int (*keep)(void *ctx, struct err *e);

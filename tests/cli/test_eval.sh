@@ -50,7 +50,7 @@ for line in 1 2; do
     bench_is $line 'decode_score_share + decode_evict_share < 1'
     bench_is $line 'cache_bytes > 0 && peak_bytes > cache_bytes && bytes_per_token > cache_bytes / budget'
     bench_is $line 'bandwidth_bytes_s > 0 && operations_per_token > bytes_per_token'
-    # what is read for a token, so many times a second, of what can be read: one run has one of each
+    # bytes per token times tokens per second over bandwidth: one run measures each once
     bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) > 0.999'
     bench_is $line 'bandwidth_share * bandwidth_bytes_s / (bytes_per_token * decode_tok_s) < 1.001'
 done
@@ -58,7 +58,7 @@ for ratio in prefill_first_depth_ratio decode_first_depth_ratio; do
     equal "bench: $ratio is of the other depths" 1 "$(printf '%s\n' "$out" | grep -c "\"$ratio\":")"
     bench_is 2 "${ratio}_low > 0 && ${ratio}_low <= $ratio && $ratio <= ${ratio}_high"
 done
-# 64 tokens more are read, of q4 keys and values, and computed with
+# 64 more tokens read 64 more units, as q4 keys and values
 one=$(printf '%s\n' "$out" | sed -n '1s/.*"bytes_per_token":\([0-9]*\).*/\1/p')
 bench_is 2 "bytes_per_token > $one"
 out=$("$RETAIN" bench --json --prefill 32 --decode 8 --repeat 2 --depth 64 \

@@ -26,7 +26,7 @@ stand_in() {
         -e 's,-m MODEL,-m model.gguf,' -e 's,-m FILE,-m model.gguf,' -e 's, TASK, niah,' -e 's,--out H$,--out heads.gguf,' \
         -e 's,COMMAND,list,' -e 's,--policy NAME,--policy sink,' -e 's,CROSS=…,CROSS=aarch64,'
 }
-# Adds missing arguments and shortens measuring and training (of two values the later counts).
+# Adds missing arguments and shortens measuring and training (the last of two values counts).
 completed() {
     case $1 in
     'retain quantize --type '*) echo "$1 model.gguf type.gguf --force" ;;
@@ -108,7 +108,7 @@ run_one() { # FILE COMMAND
     ok
 }
 
-# Commands that need arguments: without them the text only names them.
+# Commands that need arguments: without them the text only mentions them.
 for c in $("$RETAIN" complete "" | cut -f 1); do
     "$RETAIN" "$c" --help | grep -q "^usage: retain $c \[OPTION...\] [^ ]" && echo "$c"
     case $c in generate | tokenize | perplexity | bench) echo "$c" ;; esac

@@ -1,6 +1,6 @@
 #!/bin/sh
 # heads: trained from rows of text, the same for the same seed, after an interruption too; imported
-# from PyTorch and safetensors; refused where they do not belong.
+# from PyTorch and safetensors; refused for another model.
 . "$(dirname "$0")/lib.sh"
 
 row() {
@@ -89,8 +89,8 @@ check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.g
 equal "foreign heads: exit status" 3 $?
 holds "foreign heads: why" "$(cat "$T/out")" 'trained for another model'
 
-# --verify off: the model is not read, so the heads' base is not compared; new heads are bound to
-# their model nevertheless.
+# --verify off: the model is not read, so the heads' base is not compared; new heads are still bound
+# to their model.
 check "unread model: import" "$RETAIN" heads import tests/golden/heads.bin -m "$T/other.gguf" \
     --verify off --out "$T/unread.gguf"
 check "unread model: the heads are its own" "$RETAIN" generate -m "$T/other.gguf" \

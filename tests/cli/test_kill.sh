@@ -1,7 +1,7 @@
 #!/bin/sh
-# kill -9 in the middle of an answer: the text that was shown is in the transcript, nothing is read again,
-# and the answer can be continued. After a kill between turns the conversation resumes as if nothing had
-# happened.
+# kill -9 in the middle of an answer: the text that was shown is in the transcript, nothing is
+# replayed, and the answer can be continued. After a kill between turns the conversation resumes as
+# if nothing had happened.
 . "$(dirname "$0")/lib.sh"
 
 chat() { "$RETAIN" chat --plain --seed 1 --temp 0 "$@"; }
@@ -33,7 +33,7 @@ out=$(printf 'How are you?\n' | chat --continue 2>/dev/null)
 if [ -n "$out" ]; then ok; else no "no answer after a killed one"; fi
 
 # Kills at other moments (KILLS=200 for the long run), compaction after every turn: the database
-# always opens, every checksum is right, nothing is read again and the conversation resumes.
+# always opens, every checksum is right, nothing is replayed and the conversation resumes.
 i=0
 while [ $i -lt "${KILLS:-20}" ]; do
     printf 'My dog is called Biscuit.\nTell me a story about a cow.\nTell me a joke.\n' |

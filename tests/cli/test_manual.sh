@@ -74,7 +74,7 @@ holds "conversations after -c" "$("$RETAIN" complete chat -c my)" '^my-talk'
 out=$(PATH=$(dirname "$RETAIN"):$PATH bash -c '. "$1"; COMP_WORDS=(retain show my); COMP_CWORD=2; _retain; echo "${COMPREPLY[@]}"' \
     - "$here/docs/completion/retain.bash" 2>&1)
 equal "in bash" my-talk "$out"
-# A name is one word for the shell that it is completed in, whatever is in it.
+# The shell sees a name as one word, whatever characters it has.
 name='my;touch made $(touch made) * '"'"'"'
 printf 'Hello.\n' | "$RETAIN" chat --plain -c "$name" >/dev/null 2>&1
 out=$(cd "$T" && PATH=$(dirname "$RETAIN"):$PATH bash -c '. "$1"; COMP_WORDS=(retain show "my;"); COMP_CWORD=2; _retain

@@ -67,7 +67,7 @@ holds "missing: listed so" "$("$RETAIN" models list 2>&1)" "missing"
 "$RETAIN" models verify >/dev/null 2>&1
 equal "missing: verify" 3 $?
 
-# A tensor unlike its digest in the file, in a file never seen before.
+# A tensor that differs from its digest in the file, in a file that is new to the database.
 "$RETAIN" quantize --type q8 quant/demo/retain-demo.gguf "$T/made.gguf" >/dev/null 2>"$T/err" ||
     cat "$T/err"
 check "made file" "$RETAIN" verify -m "$T/made.gguf"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every command, option, policy and slash command in the program's tables: wrong values are refused by
-# each command that takes an option, and an item that nothing here uses fails.
+# Every command, option, policy and slash command in the program's tables: each command refuses
+# wrong values of its options, and an item that no test uses fails.
 . "$(dirname "$0")/lib.sh"
 DEMO=quant/demo/retain-demo.gguf
 HEADS=quant/demo/retain-demo-heads.gguf

@@ -1,5 +1,6 @@
 #!/bin/sh
-# retain quantize: its output runs and is near the original; no file is overwritten or left half written.
+# retain quantize: its output runs and is close to the original; no file is overwritten or left
+# incomplete.
 . "$(dirname "$0")/lib.sh"
 
 # The demo model is always present; it replaces a larger one.
@@ -71,7 +72,7 @@ equal "empty folder: exit status" 3 $?
 holds "empty folder: names the file" "$(cat "$T/out")" 'folder/config\.json'
 equal "no file was made" "" "$(ls "$T" | grep '^x')"
 
-# Interrupted: neither OUT nor OUT.tmp stays. Killed: no OUT.
+# Interrupted: neither OUT nor OUT.tmp remains. Killed: no OUT.
 F16=$DATA/random/small-f16.gguf
 if [ -r "$F16" ]; then
     "$RETAIN" quantize "$F16" "$T/s.gguf" --threads 1 >"$T/out" 2>&1 &

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Files that earlier releases wrote (tests/golden/v*/, by make_release.sh) open as before: saved
-# conversations go on without reading anything again, with the answers of that release.
+# Files written by earlier releases (tests/golden/v*/, by make_release.sh) open as before: saved
+# conversations continue without a replay, with the same answers as in that release.
 . "$(dirname "$0")/lib.sh"
 ZERO='(^|[^0-9])0 (tokens )?re-?read|re-?read[^0-9]*0([^0-9]|$)'
 
-# chat RELEASE-FOLDER NAME OPTION…: what is typed comes from stdin.
+# chat RELEASE-FOLDER NAME OPTION…: input comes from stdin.
 chat() {
     at=$1 name=$2
     shift 2
@@ -12,7 +12,7 @@ chat() {
         --seed 1 -n 24 "$@"
 }
 
-# goes_on NAME OPTION…: the next answer is the one that the release gave.
+# goes_on NAME OPTION…: the next answer equals the release's answer.
 goes_on() {
     name=$1
     shift
@@ -21,7 +21,7 @@ goes_on() {
     holds "$v: $name: nothing is read again" "$(cat "$T/err")" "$ZERO"
 }
 
-# text NAME DB: all that was said, in one line.
+# text NAME DB: all messages, in one line.
 text() { "$RETAIN" show "$1" --db "$2" --json | tr '\n' ' '; }
 
 for v in v0.1.0; do
@@ -40,7 +40,7 @@ for v in v0.1.0; do
     check "$v: import Markdown" "$RETAIN" import "$R/garden.md" markdown --db "$db"
     holds "$v: imported Markdown" "$(text markdown "$db")" 'My dog is called Biscuit.*What colour is the gate'
 
-    # Going back: evicted units are still in the log.
+    # Rewinding: evicted units are still in the log.
     cp "$db" "$T/back.db"
     # shellcheck disable=SC2086
     printf '/rewind 2\n/stats\n' | chat "$R" garden --db "$T/back.db" $scored >"$T/said" 2>"$T/err"

@@ -40,7 +40,7 @@ holds "list --tag: none" "$("$RETAIN" list --tag home 2>&1)" 'no conversation ha
 "$RETAIN" tag --remove chat-1 home 2>"$T/err" && no "took off a tag that is not on"
 holds "tag --remove: not on" "$(cat "$T/err")" "has no tag #home"
 
-# The settings of an answer are kept, and draw it again.
+# The settings of an answer are kept, and produce it again.
 printf 'Tell me a story.\n' | "$RETAIN" chat --plain -c drawn --temp 0.9 --seed 77 -n 30 >"$T/drawn" 2>/dev/null
 with=$("$RETAIN" show drawn --json | sed -n 's/.*"settings":"\([^"]*\)".*/\1/p')
 holds "settings: of the answer" "$with" '^--temp 0\.9 .*--seed 77 .*--policy [a-z]'
@@ -50,7 +50,7 @@ printf 'Tell me a story.\n' | "$RETAIN" chat --plain --private --new $with >"$T/
 check "settings: the same text again" cmp "$T/drawn" "$T/again"
 "$RETAIN" delete drawn 2>/dev/null
 
-# A second program gets an error, and may read.
+# A second program gets an error, but may read.
 mkfifo "$T/in"
 "$RETAIN" chat --plain -c chat-1 <"$T/in" >"$T/first" 2>&1 &
 pid=$!

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Real models tell the story that llama.cpp tells: greedy, 64 tokens, float32 weights, f16 cache. The
+# Real models give the same text as llama.cpp: greedy, 64 tokens, float32 weights, f16 cache. The
 # texts were made with its llama-completion (--temp 0 -n 64 -no-cnv); no two logits tie on the way.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The program of another architecture under qemu: it gives the same text as this machine's, and every
-# instruction set of the target remembers. RETAIN is a wrapper; HOST_RETAIN the program built for here.
+# The program for another architecture under qemu: it gives the same text as on this machine, and
+# every instruction set of the target answers correctly. RETAIN is a wrapper; HOST_RETAIN the
+# program built for this machine.
 . "$(dirname "$0")/../cli/lib.sh"
 
 talk() {

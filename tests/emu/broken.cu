@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/device.cuh"
 
-/* Half of the block comes to another barrier. */
+/* Half of the block reaches another barrier. */
 KERNEL(divergent_barrier, struct broken, 64, 1)
 {
     if (warp_id())
@@ -14,7 +14,7 @@ KERNEL(divergent_barrier, struct broken, 64, 1)
         return;
 }
 
-/* Lanes come to different shuffles. */
+/* Lanes reach different shuffles. */
 KERNEL(divergent_warp, struct broken, 32, 1)
 {
     uint32_t x = 1;
@@ -25,14 +25,14 @@ KERNEL(divergent_warp, struct broken, 32, 1)
     a.out[thread_id()] = (float)x;
 }
 
-/* One lane never comes. */
+/* One lane never arrives. */
 KERNEL(missing_lane, struct broken, 32, 1)
 {
     if (a.wrong && lane_id() == 7) return;
     a.out[thread_id()] = warp_sum(1.0f);
 }
 
-/* A thread reads what its neighbour in another warp writes. */
+/* A thread reads a value that its neighbour in another warp writes. */
 KERNEL(missing_barrier, struct broken, 64, 1)
 {
     float *shared = (float *)shared_memory();
@@ -50,7 +50,7 @@ KERNEL(missing_warp_sync, struct broken, 32, 1)
     a.out[thread_id()] = shared[thread_id() ^ 1];
 }
 
-/* A copy is read before it has landed. */
+/* A copy is read before it has arrived. */
 KERNEL(missing_wait, struct broken, 32, 1)
 {
     float *shared = (float *)shared_memory();

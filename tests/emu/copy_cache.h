@@ -1,4 +1,4 @@
-/* copy_cache: what one host's cache holds, given to another of the same shape. */
+/* copy_cache: copies the contents of one host cache to another of the same shape. */
 #ifndef RETAIN_TESTS_EMU_COPY_CACHE_H
 #define RETAIN_TESTS_EMU_COPY_CACHE_H
 
@@ -6,7 +6,7 @@
 
 #include "runtime/cache/cache.h"
 
-/* Units, positions and scores of all heads; the counters follow. */
+/* Copies units, positions and scores of all heads; the counters follow. */
 static inline void copy_cache(struct cache *to, const struct cache *from)
 {
     for (int i = 0; i < from->shape.n_layer * from->shape.n_head; i++) {

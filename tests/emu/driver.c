@@ -9,7 +9,7 @@
 #include "kernels/cuda/list.h"
 #include "launch.h"
 
-enum { /* what the driver's numbers mean */
+enum { /* meaning of the driver's numbers */
        SUCCESS = 0,
        INVALID_VALUE = 1,
        OUT_OF_MEMORY = 2,
@@ -44,7 +44,8 @@ static struct CUfunc_st kernels[] = {
 };
 enum { N_KERNELS = sizeof kernels / sizeof *kernels };
 
-/* ---- what is under way ----------------------------------------------------------------------- */
+/* ---- pending operations
+ * ----------------------------------------------------------------------- */
 
 struct op { /* a launch, or a copy or fill when kernel is NULL */
     struct op *next;
@@ -54,7 +55,8 @@ struct op { /* a launch, or a copy or fill when kernel is NULL */
     const char *from; /* NULL: fill */
     size_t bytes;
     int value;
-    _Alignas(16) char args[]; /* of a launch, or the bytes of a copy from memory that may change */
+    /* arguments of a launch, or the bytes of a copy from memory that may change */
+    _Alignas(16) char args[];
 };
 
 struct CUgraph_st {
@@ -96,7 +98,7 @@ static struct {
     void (*before)(void *ctx, const char *kernel, const void *args);
     void *before_ctx;
     int idle;       /* kernels do nothing */
-    char text[600]; /* of the last failed launch */
+    char text[600]; /* message of the last failed launch */
 } driver = {.total = (size_t)1 << 30, .version = 13000};
 
 /* EMU_DRIVER_MEMORY: bytes of device memory, for scripts; as emu_driver_memory. */
@@ -121,7 +123,7 @@ void emu_driver_fail(const char *call, int nth, int error)
     driver.launches = 0;
 }
 
-/* Is `call` what is asked for, whatever its version? */
+/* Whether `call` is the function `name`, in any version. */
 static bool named(const char *call, const char *name)
 {
     size_t n = strlen(name);
@@ -170,7 +172,7 @@ int emu_driver_held(void)
     return driver.held;
 }
 
-/* Counts a call; is it the one that must fail? */
+/* Counts a call; returns whether it must fail. */
 static int begins(const char *call, bool needs_context)
 {
     int n = ++*count_of(call);
@@ -237,7 +239,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return SUCCESS;
 }
 
-/* Both sides see it; what kernels do to it is not checked. */
+/* Both sides can access it; accesses by kernels are not checked. */
 int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags);
 int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags)
 {
@@ -368,7 +370,7 @@ int cuStreamSynchronize(struct CUstream_st *s)
     return s->capture ? STREAM_CAPTURE : drain(s);
 }
 
-/* What lies in page-locked memory is read when the copy happens, other memory at once. */
+/* Page-locked memory is read when the copy happens, other memory at once. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s);
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s)
 {
@@ -509,7 +511,8 @@ int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s)
     return rc ? rc : run_all(&exec->graph);
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- other functions
+ * --------------------------------------------------------------------------- */
 
 int cuInit(unsigned flags);
 int cuInit(unsigned flags)

@@ -17,19 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From now on the nth call (from 1) of `call` returns `error`, once; NULL: none does. */
+/* From now on the nth call (from 1) of `call` returns `error`, once; NULL: none fails. */
 typedef void emu_driver_fail_fn(const char *call, int nth, int error);
-/* Times it was called since the last emu_driver_fail; NULL = launches executed, graphs' included.
- */
+/* Calls since the last emu_driver_fail; NULL = executed launches, including those of graphs. */
 typedef int emu_driver_calls_fn(const char *call);
-/* Bytes of device memory from now on; what is taken stays taken. */
+/* Sets the bytes of device memory; existing allocations stay. */
 typedef void emu_driver_memory_fn(size_t bytes);
-/* Sees every launch before it runs, and what it is given; run = false: then kernels do nothing. */
+/* `before` gets every launch and its arguments before it runs; run = false: kernels then do
+ * nothing. */
 typedef void emu_driver_watch_fn(void (*before)(void *ctx, const char *kernel, const void *args),
                                  void *ctx, int run);
-/* Of cuDriverGetVersion. */
+/* Result of cuDriverGetVersion. */
 typedef void emu_driver_version_fn(int version);
-/* Allocations, of any kind, that were not given back. */
+/* Number of allocations of any kind that were not freed. */
 typedef int emu_driver_held_fn(void);
 
 #endif

@@ -22,7 +22,7 @@
 enum { WARP = 32, THREADS_MAX = 1024, IN_MAX = 10, OUT_MAX = 4, COPIES_MAX = 256 };
 enum state { READY, AT_WARP, AT_BARRIER, DONE };
 
-struct copy { /* a cp.async under way */
+struct copy { /* a pending cp.async */
     void *dst;
     const void *src;
     int bytes, src_bytes, group;
@@ -33,12 +33,12 @@ struct fiber {
     char *stack;
     enum state state;
     struct emu_place at;
-    struct copy *copies; /* [COPIES_MAX], behind the stack */
+    struct copy *copies; /* [COPIES_MAX], after the stack */
     int n_copies, group; /* group: the one being filled */
     void *fake_stack;    /* of the address sanitizer */
 };
 
-struct warp { /* the operation its lanes are gathering for */
+struct warp { /* the operation that its lanes wait for */
     uint32_t here;
     enum emu_op op;
     struct emu_place at;
@@ -72,7 +72,8 @@ static uint32_t random_below(uint32_t n)
 
 /* ---- fibers ---------------------------------------------------------------------------------- */
 
-/* Saves what a call must preserve, swaps stacks, restores: a C call that returns elsewhere. */
+/* Saves the registers that a call must preserve, swaps stacks, restores: a C call that returns
+ * elsewhere. */
 void emu_switch(void **save, void *load);
 
 #if defined __x86_64__
@@ -137,7 +138,7 @@ static void fiber_main(void)
     land(f, f->group + 1);
     f->state = DONE;
     to_scheduler(true);
-    abort(); /* nobody resumes what is done */
+    abort(); /* a finished fiber is never resumed */
 }
 
 static void fiber_prepare(struct fiber *f)
@@ -163,7 +164,7 @@ static void fiber_prepare(struct fiber *f)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Keeps the first message and leaves the block for good. */
+/* Keeps the first message and leaves the block. */
 __attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
 {
     char text[300];
@@ -185,7 +186,8 @@ static const char *base(const char *path)
     return slash ? slash + 1 : path ? path : "?";
 }
 
-/* ---- what a thread asks for ------------------------------------------------------------------ */
+/* ---- operations of a thread
+ * ---------------------------------------------------------------------- */
 
 int emu_thread(void)
 {
@@ -367,7 +369,7 @@ static void mma_s8(struct warp *w, bool a_unsigned)
             w->out[lane][r] = (uint32_t)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)];
 }
 
-/* Lane holds row g, columns 2t and 2t + 1; gets the same place of the transposed matrix. */
+/* A lane holds row g, columns 2t and 2t + 1; it gets the same place of the transposed matrix. */
 static void transpose8(uint16_t m[8][8], uint32_t (*out)[OUT_MAX], int r, bool transposed)
 {
     for (int lane = 0; lane < WARP; lane++) {
@@ -459,7 +461,7 @@ void emu_warp(enum emu_op op, uint32_t mask, const uint32_t *in, int n_in, uint3
 
 /* ---- the scheduler --------------------------------------------------------------------------- */
 
-/* Runs every lane of a warp that can run, in a random order; false when none could. */
+/* Runs every runnable lane of a warp, in a random order; false when there was none. */
 static bool run_warp(int warp)
 {
     int first = warp * WARP, turn = (int)random_below(WARP), step = 2 * (int)random_below(16) + 1;
@@ -503,7 +505,7 @@ static void stuck(const char *what)
     gpu.failed = true;
 }
 
-/* Nobody can run: everybody waits at one barrier, or this is an error. */
+/* No lane can run: either all wait at one barrier, or this is an error. */
 static bool open_barrier(void)
 {
     int n = gpu.at->threads;
@@ -530,7 +532,7 @@ static void run_block(void)
     do {
         int idle = 0, warp = (int)random_below((uint32_t)n_warps);
         while (idle < n_warps && !gpu.failed) {
-            /* mostly on with the same warp, so that warps drift far apart */
+            /* mostly continues with the same warp, so that warps drift far apart */
             if (run_warp(warp)) {
                 idle = 0;
                 if (random_below(8)) continue;
@@ -564,13 +566,13 @@ const char *emu_run(const struct emu_launch *at, emu_body *body, const void *arg
     gpu.args = args;
     gpu.rng = at->seed * 0x2545f4914f6cdd1du + 1;
     gpu.failed = false;
-    /* 16 bytes in: aligned to 16 and to no more */
+    /* offset 16 bytes: aligned to 16 and to no more */
     char *memory = NULL;
     if (posix_memalign((void **)&memory, 64, at->shared_bytes + 16)) abort();
     gpu.shared = memory + 16;
     int n = at->grid[0] * at->grid[1] * at->grid[2];
     int step = n > 1 ? 1 + (int)random_below((uint32_t)n - 1) : 1, i = 0;
-    for (int a = step, b = n; b;) { /* blocks in an order of their own: any step prime to n */
+    for (int a = step, b = n; b;) { /* blocks in a different order: any step that is prime to n */
         int r = a % b;
         a = b, b = r;
         if (!b && a != 1) step = n > 1 ? n - 1 : 1;

@@ -1,20 +1,21 @@
-/* emu: a GPU's block on one CPU thread, for kernels/cuda/device.cuh when no nvcc compiles it.
+/* emu: a GPU's block on one CPU thread, for kernels/cuda/device.cuh when it is not compiled by
+ * nvcc.
  *
  * Each thread of a block is a fiber. A fiber runs until it needs others: at a shuffle, a matrix
- * instruction or another warp-wide operation it waits for the 31 lanes of its warp, at a barrier
- * for its block. Which warp and which lane go on is random, from the launch's seed. It is made to
- * be unkind:
- *   - shared memory starts as NaN, has exactly the size asked for, and is 16-byte aligned, no more;
- *   - cp.async lands at its wait and not before; until then its destination is old bytes or NaN;
- *   - all 32 lanes must come to the same warp operation at the same line, all threads of the block
- *     to the same barrier; whoever does not is named;
- *   - vector loads, ldmatrix rows and cp.async addresses must be aligned, and what claims to be in
- *     shared memory must be there.
+ * instruction or another warp-wide operation it waits for the 31 other lanes of its warp, at a
+ * barrier for its block. The next warp and lane are chosen at random, from the launch's seed. It is
+ * strict on purpose:
+ *   - shared memory starts as NaN, has exactly the requested size, and is 16-byte aligned, no more;
+ *   - cp.async arrives at its wait and not before; until then its destination is old bytes or NaN;
+ *   - all 32 lanes must reach the same warp operation at the same line, all threads of the block
+ *   the same barrier; the error names the thread that does not;
+ *   - vector loads, ldmatrix rows and cp.async addresses must be aligned, and shared addresses must
+ *   be inside shared memory.
  * Matrix instructions follow the fragment tables of the PTX manual (9.7.14.5), products exact, sums
  * in double, rounded once.
  *
- * It cannot see: memory order and fences, bank conflicts, registers, approximate instructions'
- * rounding, speed; nor a wrong asm body, which tests/ptx runs. */
+ * It cannot test: memory order and fences, bank conflicts, registers, the rounding of approximate
+ * instructions, speed; nor the text of asm statements, which tests/ptx runs. */
 #ifndef RETAIN_TESTS_EMU_H
 #define RETAIN_TESTS_EMU_H
 
@@ -57,7 +58,7 @@ void emu_cp_async(void *dst, const void *src, int bytes, int src_bytes, struct e
 void emu_cp_commit(void);
 void emu_cp_wait(int pending);
 void emu_check_aligned(const void *p, int align, struct emu_place at);
-/* Bytes at an offset of shared memory, a multiple of their number. */
+/* Bytes at an offset of shared memory, which must be a multiple of their number. */
 char *emu_shared_at(int64_t offset, int bytes, struct emu_place at);
 /* Ends the launch with `what` as its message. */
 void emu_fail(const char *what, struct emu_place at);

@@ -1,5 +1,5 @@
-/* Stands in for kernels/cuda/images.c in programs of this folder, so that they need no nvcc: the
- * emulated driver asks for no more than a name. */
+/* Replaces kernels/cuda/images.c in the programs of this folder, so that they need no nvcc: the
+ * emulated driver needs only a name. */
 #include "kernels/cuda/images.h"
 
 #include <stddef.h>

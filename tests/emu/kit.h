@@ -1,5 +1,5 @@
-/* kit: what the tests of device kernels share. Random numbers, guarded buffers and comparisons are
- * tests/kern/kern.h's. */
+/* kit: shared by the tests of device kernels. Random numbers, guarded buffers and comparisons are
+ * in tests/kern/kern.h. */
 #ifndef RETAIN_TESTS_EMU_KIT_H
 #define RETAIN_TESTS_EMU_KIT_H
 
@@ -12,7 +12,7 @@
 
 #define DECLARE_KERNEL(name, args) const char *name(const struct emu_launch *, const struct args *)
 
-/* Launches, and fails the test with the emulator's words. */
+/* Launches a kernel; on error fails the test with the emulator's message. */
 #define LAUNCH(name, args, x, y, z, n_threads, shared, order)                \
     do {                                                                     \
         const struct emu_launch at_ = {{x, y, z}, n_threads, shared, order}; \
@@ -47,14 +47,13 @@ static inline enum kn_kv kn_kv_of(enum cuda_kv type)
     return type == CUDA_KV_Q4 ? KN_KV_Q4 : type == CUDA_KV_Q8 ? KN_KV_Q8 : KN_KV_F16;
 }
 
-/* Slots of the pool: pages enough for `capacity` slots per head, and one that nobody has. */
+/* Slots of the pool: enough pages for `capacity` slots per head, and one unused page. */
 static inline size_t cuda_cache_slots(const struct cuda_cache *c)
 {
     return (size_t)(c->n_head * c->n_pages + 1) * CUDA_TILE;
 }
 
-/* Heads' pages are dealt out from the pool's end, in turn. All bytes are NaN, with guards around.
- */
+/* Heads take pages alternately from the pool's end. All bytes are NaN, with guards around. */
 static inline struct cuda_cache cuda_cache_new(int dim, int n_head, int capacity,
                                                enum cuda_kv k_type, enum cuda_kv v_type)
 {
@@ -91,7 +90,7 @@ static inline void cuda_cache_free(struct cuda_cache *c)
     free(c->len);
 }
 
-/* Where a head's slot is in the pool. */
+/* The index of a head's slot in the pool. */
 static inline size_t cuda_place(const struct cuda_cache *c, int head, int slot)
 {
     const size_t page = (size_t)c->pages[head * c->n_pages + slot / CUDA_TILE];

@@ -15,7 +15,7 @@ DECLARE_KERNEL(colsum_128, cuda_colsum);
 
 struct shape {
     int dim, n_group, n_head, n_tok, n_split;
-    int len[4]; /* before the tokens */
+    int len[4]; /* units before the tokens */
     enum cuda_kv k_type, v_type;
 };
 
@@ -37,7 +37,7 @@ static int longest(const struct shape *s)
     return n + s->n_tok;
 }
 
-/* A head's units; behind the last one the cache is NaN. */
+/* Fills a head's units; the cache after the last one is NaN. */
 static void fill_head(struct rng *rng, const struct cuda_cache *c, int head, int len, bool keys)
 {
     const enum kn_kv type = kn_kv_of(keys ? c->k_type : c->v_type);
@@ -47,7 +47,7 @@ static void fill_head(struct rng *rng, const struct cuda_cache *c, int head, int
     for (int i = 0; i < len; i++) {
         rng_fill(rng, x, (size_t)c->head_dim, scale);
         for (int k = 0; k < c->head_dim; k += 7)
-            x[k] += 1.5f * scale; /* keys have channels like that */
+            x[k] += 1.5f * scale; /* real keys have such channels */
         kn_table("ref")->kv_pack[type](keys ? cuda_key(c, head, i) : cuda_value(c, head, i), x,
                                        c->head_dim);
     }
@@ -96,8 +96,8 @@ static void fixture_free(struct fixture *f)
     rope_free(&f->rope);
 }
 
-/* ---- what is right ----------------------------------------------------------------------------
- */
+/* ---- expected results
+ * --------------------------------------------------------------------------- */
 
 static void rotate(double *y, const float *x, const struct kn_rope *rope, int pos)
 {
@@ -109,8 +109,8 @@ static void rotate(double *y, const float *x, const struct kn_rope *rope, int po
     }
 }
 
-/* Logit of a query and a slot, and the size of its terms: pairs count with their length, which no
- * rotation changes. */
+/* Logit of a query and a slot, and the size of its terms: pairs count with their length, which a
+ * rotation does not change. */
 static double logit(const struct fixture *f, const float *q, int pos, const uint8_t *key, int slot,
                     double *size)
 {
@@ -175,7 +175,7 @@ static void run_decode(struct fixture *f, uint64_t seed)
     if (s->dim == 128) LAUNCH(attend_decode_128, &f->args, x, y, 1, 128, shared, seed);
 }
 
-/* Merged output and LSE against `want`, int8 output against the CPU's of the same floats. */
+/* Checks merged output and LSE against `want`, int8 output against the CPU's of the same floats. */
 static void check_merged(struct fixture *f, uint64_t seed)
 {
     const struct shape *s = &f->shape;
@@ -232,7 +232,7 @@ static void check_decode(struct shape s)
     run_decode(&f, 1);
     memcpy(first, f.args.acc, bytes);
     memset(f.args.acc, 0xff, bytes);
-    run_decode(&f, 2); /* another order of warps, the same bits */
+    run_decode(&f, 2); /* another order of warps, but the same bits */
     assert_same(f.args.acc, first, bytes, "another order");
     check_merged(&f, 3);
     free(first);
@@ -285,7 +285,7 @@ DECLARE_KERNEL(attend_one_96, cuda_attend_one);
 DECLARE_KERNEL(attend_one_128, cuda_attend_one);
 DECLARE_KERNEL(kv_append, cuda_append);
 
-/* kv_append, attend_decode and attend_merge, and what they gave: units, then int8. */
+/* kv_append, attend_decode and attend_merge, and their results: units, then int8. */
 static void check_one(struct shape s)
 {
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.len[0]));
@@ -320,7 +320,7 @@ static void check_one(struct shape s)
     const struct cuda_attend_one job = {f.args, kv, kv + n_kv, pos, score, ticket, act[1]};
     for (uint64_t seed = 4; seed < 6; seed++) {
         const size_t shared = CUDA_DECODE_SHARED((size_t)dim);
-        for (int h = 0; h < s.n_head; h++) { /* the new unit is not there yet */
+        for (int h = 0; h < s.n_head; h++) { /* the new unit is not yet present */
             memset(cuda_key(c, h, s.len[h]), 0xff, (size_t)c->k_bytes);
             memset(cuda_value(c, h, s.len[h]), 0xff, (size_t)c->v_bytes);
             c->pos[cuda_place(c, h, s.len[h])] = 0;

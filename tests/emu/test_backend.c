@@ -1,10 +1,10 @@
-/* The CUDA backend as the program runs it, on the emulated driver (driver.h): its arithmetic beside
- * the CPU's, and what happens when the driver fails.
+/* The CUDA backend as the program runs it, on the emulated driver (driver.h): its arithmetic
+ * compared with the CPU's, and its behaviour when the driver fails.
  *
- * Two correct implementations of a quantized model do not stay together: a difference of 1e-7
- * before an activation or a key is rounded to int8 or int4 is a whole step after it, now and then,
- * and four layers make 1e-1 of the logits out of that. The CPU does it to itself (`alone`). So what
- * each matrix reads is compared with what the CPU's read, and then replaced by it. */
+ * Two correct implementations of a quantized model diverge: a difference of 1e-7 before an
+ * activation or a key is rounded to int8 or int4 is sometimes a whole step after it, and after four
+ * layers this is 1e-1 of the logits. The CPU diverges from itself in the same way (`alone`). So
+ * each matrix's input is compared with the CPU's, and then replaced by it. */
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -63,7 +63,7 @@ static int side_open(struct side *s, const struct options *o, struct err *e)
     return rc ? rc : context_open(&s->x, s->engine, o, 1, e);
 }
 
-/* The same, with scores that need no calibration to compete with those of other heads. */
+/* The same, with scores that can compete across heads without calibration. */
 static void side_open_plain(struct side *s, const char *device, const char *policy)
 {
     struct err e;
@@ -98,7 +98,7 @@ static double relative(const float *got, const float *want, size_t n)
     return sqrt(diff / size);
 }
 
-/* How far apart the logits are, relative to their size. */
+/* The distance of the logits, relative to their size. */
 static double distance(struct side *a, struct side *b)
 {
     struct err e;
@@ -113,20 +113,21 @@ static void run(struct side *s, const int32_t *ids, int n)
     if (context_run(&s->x, ids, n, 1, &e)) fail_msg("%s", e.text);
 }
 
-/* ---- what each matrix reads ------------------------------------------------------------------ */
+/* ---- inputs of matrices
+ * ------------------------------------------------------------------------ */
 
 enum { INPUTS_MAX = 64 };
 
-struct inputs { /* of the CPU's matrices in one step, those that share an input once */
+struct inputs { /* inputs of the CPU's matrices in one step; shared inputs once */
     const struct model *model;
     const float *stream; /* the CPU's residual stream */
     struct {
-        float *x, *stream; /* what was read, and what it was normed from if it was */
+        float *x, *stream; /* the input, and what it was normed from, if it was */
         int n_in, n_tok;
     } seen[INPUTS_MAX];
     int n, at;
-    int fresh;         /* an input was made since the last matrix read one */
-    const float *made; /* what the last matrix made its own of, if it did */
+    int fresh;         /* an input was computed since the last matrix read one */
+    const float *made; /* what the last matrix computed its input from, if it did */
 };
 
 static bool is_first_reader(const struct model *m, const struct kn_weight *w)
@@ -168,7 +169,7 @@ static size_t place_of(int c)
     return (size_t)(c / 64 * 64 + c % 16 / 4 * 16 + c % 64 / 32 * 8 + c % 32 / 16 * 4 + c % 4);
 }
 
-/* The device's int8 is near the CPU's floats, whose int8 it then becomes. */
+/* Compares the device's int8 with the CPU's floats, then replaces it by their int8. */
 static void meet(struct inputs *in, const struct cuda_act *act)
 {
     assert_true(in->at < in->n);
@@ -197,7 +198,7 @@ static void meet(struct inputs *in, const struct cuda_act *act)
     free(sum);
 }
 
-/* An input that each block makes of the residual stream: that is compared. */
+/* An input that each block computes from the residual stream: the stream is compared. */
 static void meet_stream(struct inputs *in, const struct cuda_input *made)
 {
     assert_true(in->at < in->n && in->seen[in->at].n_tok == 1);
@@ -237,8 +238,8 @@ static void step(struct side *cpu, struct side *gpu, struct inputs *in, const in
     assert_true(off < 1e-4);
 }
 
-/* Given the same scores, the same units survive; here scores differ in their last bits, and the
- * demo's are never that close. */
+/* With equal scores, the same units survive; scores differ in their last bits here, but the demo's
+ * are never that close. */
 static void evict_both(struct side *cpu, struct side *gpu)
 {
     struct err e;
@@ -301,8 +302,8 @@ static void check_units(struct side *cpu, struct side *gpu, const int *n)
     }
 }
 
-/* Scores that are often the same, in one head and in all, and some heads that have most of the
- * best: after the eviction heads need more pages than before, or fewer. */
+/* Scores that are often equal, in one head and in all, and some heads with most of the best: after
+ * the eviction heads need more pages than before, or fewer. */
 static void ties(void **state)
 {
     static const char *const policies[] = {"keeper", "locret+ada"};
@@ -341,8 +342,8 @@ static void ties(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
-/* Left to themselves, the device is no further from the CPU than the CPU is from itself when what
- * its norms multiply by is off by 2^-11, the rounding of fp16. */
+/* Without such replacements, the device is no further from the CPU than the CPU is from itself when
+ * the weights of its norms are off by 2^-11, the rounding error of fp16. */
 static void alone(void **state)
 {
     struct side cpu, gpu, off;
@@ -405,8 +406,8 @@ static const char *const calls[] = {
 
 enum { N_CALLS = sizeof calls / sizeof *calls };
 
-/* All a conversation asks of the driver: chunk, eviction, units for the disk and back, a token
- * twice, logits, candidates. counts [N_CALLS]: calls until then, closing not among them. */
+/* All driver calls of a conversation: chunk, eviction, units to disk and back, a token twice,
+ * logits, candidates. counts [N_CALLS]: calls until then, without closing. */
 static int everything(int *counts, struct err *e)
 {
     struct side s;
@@ -434,7 +435,7 @@ static int everything(int *counts, struct err *e)
 }
 
 /* Every call fails once: the first one, the second, one in the middle, the last. The message names
- * it, nothing is left behind. */
+ * it, and all resources are freed. */
 static void failures(void **state)
 {
     int n[N_CALLS];
@@ -488,8 +489,7 @@ static void does_not_fit(void **state)
     assert_int_equal(driver_held(), 0);
 }
 
-/* Launches that a token takes: six per layer, and the embedding, the last norm, logits, the best.
- */
+/* Launches per token: six per layer, and the embedding, the last norm, logits, the best. */
 static void launches(void **state)
 {
     struct side s;
@@ -531,7 +531,7 @@ static void devices(void **state)
     o.device = "cuda:x";
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
-    o = demo_options("cuda", "h2o"); /* what the device cannot do is said, or left to the CPU */
+    o = demo_options("cuda", "h2o"); /* unsupported settings are refused, or left to the CPU */
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
     o.device = "auto";
@@ -606,7 +606,7 @@ static void find(void *to, void *library, const char *name)
     memcpy(to, &p, sizeof p);
 }
 
-/* The one beside this program, found by its name from now on, as NVIDIA's would be. */
+/* Loads the driver beside this program; from now on it is found by name, as NVIDIA's would be. */
 static int load_driver(void **state)
 {
     void *d = driver_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,5 @@
-/* Units come and go on the device as on the CPU: the same bytes, the same survivors, the same
- * counters. */
+/* Units are appended and evicted on the device as on the CPU: the same bytes, the same survivors,
+ * the same counters. */
 #include "tests/emu/kit.h"
 
 #include "base/pool.h"
@@ -15,19 +15,19 @@ DECLARE_KERNEL(cache_evict, cuda_evict);
 
 /* ---- append ---------------------------------------------------------------------------------- */
 
-/* Numbers that quantization stumbles over. */
+/* Numbers that are difficult to quantize. */
 static void fill_hard(struct rng *rng, float *x, size_t n)
 {
     rng_fill(rng, x, n, 4.0f);
-    for (size_t i = 0; i < 32 && i < n; i++) x[i] = 0.25f;               /* no range */
+    for (size_t i = 0; i < 32 && i < n; i++) x[i] = 0.25f;               /* a range of zero */
     for (size_t i = 32; i < 64 && i < n; i++) x[i] = -0.0f;              /* nothing */
-    for (size_t i = 64; i < 96 && i < n; i++) x[i] *= 1e5f;              /* beyond a half */
-    for (size_t i = 96; i < 128 && i < n; i++) x[i] *= 1e-8f;            /* below one */
+    for (size_t i = 64; i < 96 && i < n; i++) x[i] *= 1e5f;              /* larger than a half */
+    for (size_t i = 96; i < 128 && i < n; i++) x[i] *= 1e-8f;            /* smaller than a half */
     for (size_t i = 128; i < 160 && i < n; i++) x[i] = 3 + x[i] * 1e-3f; /* far from zero */
 }
 
-/* The newest n_tok units but for the last one, out and, over rubbish, back in. The shortest heads
- * have fewer. */
+/* Copies the newest n_tok units, except the last one, out and back in over random bytes. The
+ * shortest heads have fewer. */
 static void check_copy(struct cuda_cache *c, int n_tok)
 {
     const int n = n_tok > 1 ? n_tok - 1 : 1, back = n_tok + 1;
@@ -116,7 +116,8 @@ static void append(void **state)
     }
 }
 
-/* ---- what units are worth -------------------------------------------------------------------- */
+/* ---- values of units
+ * --------------------------------------------------------------------------- */
 
 /* KeyDiff in double. */
 static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)
@@ -208,7 +209,7 @@ static void alike(void **state)
     check_alike(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
 }
 
-/* A unit comes before another: a larger key, or the same and older. */
+/* Whether a unit is ranked before another: a larger key, or an equal key and older. */
 static bool before(const uint32_t *key, int a, int b)
 {
     return key[a] > key[b] || (key[a] == key[b] && a < b);
@@ -221,7 +222,7 @@ static int place_among(const uint32_t *key, int n, int s)
     return better;
 }
 
-/* Scores in the order of their keys; the protected and the best first, what is too much last. */
+/* Scores in the order of their keys; the protected and the best first, surplus units last. */
 static void ranks(void **state)
 {
     enum { LEN = 150, SAFE = 30, MOST = 90 };
@@ -305,7 +306,7 @@ static void digits(void **state)
 
 /* ---- evict ----------------------------------------------------------------------------------- */
 
-struct pair { /* one cache on both sides */
+struct pair { /* the same cache on both sides */
     struct arena arena;
     struct cache cpu;
     struct cuda_cache gpu;

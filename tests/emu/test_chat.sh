@@ -17,13 +17,13 @@ equal "chat: exit status" 0 $?
 holds "chat: on the device" "$one$(cat "$T/err")" 'on cuda:0 \(Emulated GPU, sm_89\)'
 holds "chat: units are evicted" "$one$(cat "$T/err")" 'evicted [1-9]'
 
-# The same, stopped in between: resuming reads nothing again and says the same.
+# The same, stopped in between: resuming replays nothing and gives the same text.
 printf '%s\n' "$first" | chat gpu --device cuda -c two -n 16 >"$T/two"
 printf '%s\n' "$second" /stats | chat gpu --device cuda -c two -n 16 >>"$T/two"
 holds "resume: nothing is read again" "$(cat "$T/two" "$T/err")" ' 0 re-read'
 equal "resume: the same answers" "$(printf '%s\n' "$one" | head -n 2)" "$(head -n 2 "$T/two")"
 
-# The CPU resumes what the device saved.
+# The CPU resumes a cache that the device saved.
 printf '%s\n' "/stats" | chat "$RETAIN" --device cpu -c two >"$T/three"
 holds "from device to CPU: nothing is read again" "$(cat "$T/three" "$T/err")" ' 0 re-read'
 holds "from device to CPU: its units" "$(cat "$T/three" "$T/err")" 'kept [1-9]'

@@ -1,5 +1,5 @@
-/* The emulator itself: kernels that are wrong are caught, by its words or by NaN in their output;
- * the same kernels without the mistake are not. */
+/* Tests the emulator itself: wrong kernels are caught, by an error or by NaN in their output; the
+ * same kernels without the mistake are not. */
 #include "tests/emu/kit.h"
 
 #include "broken.h"
@@ -15,8 +15,7 @@ DECLARE_KERNEL(beyond_shared, broken);
 
 typedef const char *kernel(const struct emu_launch *, const struct broken *);
 
-/* How many of 20 seeds were caught; `words` is what the emulator must have said, NULL = the output
- * tells. */
+/* How many of 20 seeds were caught; `words` is the expected error, NULL = the output shows it. */
 static int caught(kernel *run, int threads, int wrong, const char *words)
 {
     static float in[128] __attribute__((aligned(16)));
@@ -56,7 +55,7 @@ static void races(void **state)
     (void)state;
     always(missing_barrier, 64, NULL);
     always(missing_warp_sync, 32, NULL);
-    always(missing_wait, 32, NULL); /* NaN three times in four, else what was there: NaN, too */
+    always(missing_wait, 32, NULL); /* NaN three times in four, else the old contents: also NaN */
 }
 
 static void addresses(void **state)

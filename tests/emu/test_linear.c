@@ -78,7 +78,7 @@ static void matrix_free(struct matrix *m)
     free((void *)m->gpu.d);
 }
 
-/* sum |w x| of a row: what rounding is measured by. */
+/* sum |w x| of a row: the scale of rounding errors. */
 static double row_size(const struct matrix *m, const struct kn_act *x, int r, int t)
 {
     const int n = m->cpu.n_in;
@@ -166,8 +166,8 @@ static void matmul_shapes(void **state)
     }
 }
 
-/* ---- inputs made by the blocks that read them --------------------------------------------------
- */
+/* ---- inputs computed by the blocks that read them
+ * ---------------------------------------------- */
 
 /* The same bits as norm_quantize and then the matrix. */
 static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
@@ -255,7 +255,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
     ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});
     for (size_t i = 0; i < n; i++) u[i] += bias[i % (size_t)n_out];
     struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out)};
-    LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* what chunks use */
+    LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* as used by chunks */
     for (int t = 0; t < n_tok; t++)
         ref->silu_mul(g + t * n_out, g + t * n_out, u + t * n_out, n_out);
     near_act(&job.act, g, n_tok, n_out);
@@ -320,7 +320,7 @@ static void check_score(int n_in, int n_hidden, int n_head, int n_tok)
     free(want);
 }
 
-/* One token in one launch, twice: the ticket is ready again. */
+/* One token in one launch, twice: the ticket is reset. */
 static void check_score_one(int n_in, int n_hidden, int n_head)
 {
     struct rng rng = {(uint64_t)(n_in + n_hidden)};
@@ -407,7 +407,7 @@ static void norms(void **state)
     check_norm(352, 3, false);
 }
 
-/* Three query heads and two keys; values stay as they are. */
+/* Three query heads and two keys; values are unchanged. */
 static void check_heads(int dim, bool norm, int n_pairs)
 {
     enum { TOKENS = 2, HEADS = 3, KV = 2 };

@@ -1,4 +1,4 @@
-/* The likeliest tokens of a row of logits, against the CPU's sampler. */
+/* The best tokens of a row of logits, against the CPU's sampler. */
 #include "tests/emu/kit.h"
 
 #include "runtime/token/sampler.h"
@@ -28,7 +28,7 @@ static void largest(void **state)
     free(logits);
 }
 
-/* The chain with nothing but top-k: candidates in order. */
+/* The chain with top-k only: candidates in order. */
 static void check_top(struct rng *rng, int n, int k, int n_distinct)
 {
     const struct sampling s = {.temperature = 1, .top_k = k, .top_p = 1, .repeat_penalty = 1};
@@ -61,7 +61,7 @@ static void likeliest(void **state)
     check_top(&rng, 3001, 40, 5); /* ties */
     check_top(&rng, 1500, 256, 300);
     check_top(&rng, 100, 1, 7);
-    check_top(&rng, 30, 29, 10); /* fewer candidates than asked for */
+    check_top(&rng, 30, 29, 10); /* fewer candidates than requested */
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* disk: a disk that fails. A SQLite VFS wraps the default one and becomes the default: it makes the
- * n-th operation of a kind fail. It also knows what a disk would still have after a power cut: what
- * was synced, and of what was written since then any part. */
+ * n-th operation of a kind fail. It also tracks what a disk would hold after a power cut: all
+ * synced data, and any part of the data written since. */
 #ifndef RETAIN_TESTS_DISK_H
 #define RETAIN_TESTS_DISK_H
 
@@ -19,7 +19,7 @@ struct change { /* written, not synced */
     uint8_t *bytes;
 };
 
-/* One of the database and its log, as the disk has it. */
+/* The database or its log, as the disk has it. */
 struct disk_file {
     char path[256];
     uint8_t *synced;
@@ -31,13 +31,13 @@ struct disk_file {
 static struct disk {
     sqlite3_vfs vfs;
     sqlite3_vfs *real;
-    enum operation operation; /* the kind that fails */
+    enum operation operation; /* the kind of operation that fails */
     int code;                 /* how */
-    int countdown;            /* operations of that kind until it does; 0 = never */
+    int countdown;            /* operations of that kind until the failure; 0 = never */
     bool stays;               /* every later one fails too */
-    bool torn;                /* a failing write gets half of its bytes onto the disk */
+    bool torn;                /* a failing write still writes half of its bytes */
     int n_failed;
-    bool record; /* keep what a power cut would leave */
+    bool record; /* keep the state after a power cut */
     struct disk_file files[2];
 } disk;
 
@@ -128,14 +128,14 @@ static int file_truncate(sqlite3_file *f, sqlite3_int64 n)
 {
     if (fails(TRUNCATE)) return disk.code;
     struct disk_file *d = ((struct file *)(void *)f)->shadow;
-    if (d) { /* at once: the harder case for a log is that it is short */
+    if (d) { /* applied at once: a short log is the harder case */
         note_sync(d);
         if (n < d->n_synced) d->n_synced = n;
     }
     return real_of(f)->pMethods->xTruncate(real_of(f), n);
 }
 
-/* Never really syncs: the disk is simulated, and the test is to be fast. */
+/* Never really syncs: the disk is simulated, and this keeps the test fast. */
 static int file_sync(sqlite3_file *f, int flags)
 {
     (void)flags;
@@ -174,7 +174,7 @@ static int file_sector(sqlite3_file *f)
     return real_of(f)->pMethods->xSectorSize(real_of(f));
 }
 
-/* Without the promises that overwriting is safe, so that SQLite's own protections are tested. */
+/* Does not promise that overwriting is safe, so that SQLite's own protections are tested. */
 static int file_traits(sqlite3_file *f)
 {
     (void)f;

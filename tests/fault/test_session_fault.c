@@ -1,7 +1,7 @@
 /* A conversation while the disk or the memory fails: opening it, a turn, closing it. The n-th read,
- * write or sync fails, or the n-th allocation, for every n there is. Each time there is one clear
- * line; what was saved before is there afterwards, and the conversation goes on: at once, and when
- * it is opened again. */
+ * write or sync fails, or the n-th allocation, for every n. Each time there is one clear error
+ * line; all data saved before is intact, and the conversation continues: at once, and after
+ * reopening. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static char folder[64], path[96], original[96];
 /* ---- memory that fails ------------------------------------------------------------------------
  */
 
-static int allocations; /* until one fails; 0 = none does */
+static int allocations; /* until one fails; 0 = none fails */
 
 #ifdef __SANITIZE_ADDRESS__
 #define CAN_FAIL false /* the sanitizer has its own malloc */
@@ -113,7 +113,7 @@ static int note_message(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-/* All that was said, in order. */
+/* All messages, in order. */
 static void read_text(struct conversations *l, struct str *out)
 {
     str_clear(out);
@@ -126,7 +126,7 @@ static void assert_clear(const char *what, int n)
         fail_msg("%s %d: unclear: %d '%s'", what, n, err.code, err.text);
 }
 
-/* The disk is well again: nothing is lost, and it goes on. */
+/* The disk works again: nothing is lost, and the conversation continues. */
 static void assert_goes_on(const char *what, int n, const struct str *before)
 {
     struct life x;
@@ -174,7 +174,7 @@ static bool run_with_fault(const struct fault *f, int n, const struct str *befor
     if (rc == 0) rc = say(x.s);
     disk.countdown = 0;
     if (rc) assert_clear(f->name, n);
-    if (rc && x.s) { /* the same session: at most its cache is given up */
+    if (rc && x.s) { /* the same session: at most its cache is dropped */
         if (say(x.s)) fail_msg("%s %d, said again: %s", f->name, n, err.text);
     }
     life_end(&x);
@@ -203,8 +203,7 @@ static void every_operation_fails(void **state)
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-/* In a process of its own: where a few bytes are refused it ends at once. 1 = it was never refused.
- */
+/* In a child process: it may end at once when a few bytes are refused. 1 = it was never refused. */
 static int talk_with_refusal(int n)
 {
     struct life x;
@@ -225,7 +224,7 @@ static void every_allocation_fails(void **state)
     const struct str *before = *state;
     int n_ended = 0, n_runs = 0, rc = 0;
     if (!CAN_FAIL) skip();
-    /* Every one of the first, then steps that hit each kind of loop at another place. */
+    /* Each of the first allocations, then steps that hit each kind of loop at another place. */
     for (int n = 1; rc != 1; n += n < 60 ? 1 : 1 + n / 23) {
         int status;
         restore();

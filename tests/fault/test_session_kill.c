@@ -1,12 +1,11 @@
-/* A conversation that is killed (SIGKILL) in the middle of everything it does: reading a prompt,
- * answering, evicting, saving, compacting. Every time the database is whole, no turn that was
- * finished is lost, of the running answer at most the token in flight, and it goes on without
- * reading again.
+/* A conversation that is killed (SIGKILL) at any moment: while it reads a prompt, answers, evicts,
+ * saves or compacts. Every time the database is intact, no finished turn is lost, the running
+ * answer loses at most the token in flight, and the conversation continues without a replay.
  *
- * A child process talks; it kills itself at the n-th event of one kind, or its parent does at a
- * random moment. Events are the session's callbacks and the statements of its saves
- * (sqlite3_trace_v2), and between them, inside statements, every 50th step of SQLite's machine.
- * KILLS=200 for the long run. */
+ * A child process runs the conversation; it kills itself at the n-th event of one kind, or its
+ * parent kills it at a random moment. Events are the session's callbacks and the statements of its
+ * saves (sqlite3_trace_v2), and between them, inside statements, every 50th step of SQLite's
+ * virtual machine. KILLS=200 for the long run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,13 +31,13 @@ enum phase { IDLE, READING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
 static const char *const phase_names[PHASES] = {"between turns", "reading", "answering",
                                                 "evicting",      "saving",  "compacting"};
 
-/* What the child says of itself; outlives it. */
+/* The child's progress; outlives it. */
 static struct shared {
-    enum phase phase, target; /* target: where it kills itself; IDLE = nowhere */
+    enum phase phase, target; /* target: the phase in which it kills itself; IDLE = none */
     enum phase before;        /* a save */
-    int countdown;            /* events in `target` until then */
-    int n_done;               /* turns that are finished */
-    int n_seen;               /* bytes of the running answer on the screen */
+    int countdown;            /* events in `target` until it does */
+    int n_done;               /* finished turns */
+    int n_seen;               /* bytes of the running answer shown so far */
     char seen[8192];
 } * shared;
 
@@ -160,11 +159,12 @@ static void live(void)
     _exit(0);
 }
 
-/* ---- after it -------------------------------------------------------------------------------- */
+/* ---- after the kill
+ * ---------------------------------------------------------------------------- */
 
 struct found {
-    struct str text;   /* all messages, but for an answer that was cut off */
-    struct str answer; /* that one */
+    struct str text;   /* all messages without an interrupted answer */
+    struct str answer; /* the interrupted answer */
     int n_answers;
 };
 
@@ -193,7 +193,7 @@ static void found_release(struct found *f)
     str_release(&f->answer);
 }
 
-/* What was finished is there as it was, and of what was on the screen all of it. */
+/* Finished turns are unchanged, and the whole text that was shown is saved. */
 static void assert_nothing_lost(struct conversations *l, const struct str *before, int n_before)
 {
     struct found f;
@@ -208,7 +208,7 @@ static void assert_nothing_lost(struct conversations *l, const struct str *befor
     found_release(&f);
 }
 
-/* It goes on: with the answer that was cut off, or else with a word. */
+/* Continues: with the interrupted answer, or else with a new message. */
 static void go_on(struct engine *engine, struct conversations *l)
 {
     const struct session_sink k = {.ctx = NULL};

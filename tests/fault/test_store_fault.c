@@ -1,5 +1,5 @@
 /* The store under a failing disk (disk.h: the n-th operation of a kind fails, for n = 1, 2, … until
- * a whole scenario passes untouched), a process that is killed, and a power cut. */
+ * a whole scenario passes without a failure), a process that is killed, and a power cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@
 #include "store/store.h"
 #include "tests/fault/disk.h"
 
-/* ---- what is in a file ----------------------------------------------------------------------- */
+/* ---- contents of a file
+ * ----------------------------------------------------------------------- */
 
 static struct err err;
 
@@ -99,7 +100,7 @@ struct life {
     char path[128];
     struct store *s;
     int64_t id;
-    struct str seen; /* what the last step read */
+    struct str seen; /* the rows that the last step read */
 };
 
 static int say(struct life *l, enum store_role role, const char *text)
@@ -148,7 +149,7 @@ static int step_token(struct life *l)
     return rc ? rc : store_tail_add(l->s, l->id, &t, &err);
 }
 
-/* The end of a turn, as session does it. */
+/* The end of a turn, as a session writes it. */
 static int close_turn(struct life *l, int64_t seq)
 {
     int rc = store_begin(l->s, &err);
@@ -294,8 +295,8 @@ static void assert_clear(const struct fault *f, int n, int step)
         fail_msg("%s %d, step %d: unclear: %d '%s'", f->name, n, step, err.code, err.text);
 }
 
-/* With the disk well again: what was committed is there, and the step that failed happened wholly
- * or not at all. */
+/* After the disk works again: committed data is present, and the failed step happened completely or
+ * not at all. */
 static void assert_nothing_lost(struct life *l, const struct fault *f, int n, int step)
 {
     struct store *s;
@@ -325,12 +326,12 @@ static bool run_with_fault(const struct fault *f, int n)
     for (int i = 0; i < N_STEPS; i++) {
         memset(&err, 0, sizeof err);
         if (steps[i](&l) == 0) continue;
-        assert_false(failed); /* once the disk is well, nothing fails any more */
+        assert_false(failed); /* when the disk works again, nothing else fails */
         failed = true;
         disk.countdown = 0;
         assert_clear(f, n, i);
         assert_nothing_lost(&l, f, n, i);
-        i--; /* "say it again": the same step, on the same store */
+        i--; /* "send it again": the same step, on the same store */
     }
     disk.countdown = 0;
     ok(store_check(l.s, &err));
@@ -403,7 +404,7 @@ static int live_turn(struct store *s, int64_t id, int64_t turn)
     return rc;
 }
 
-/* Writes turns and says each one that is done, until it is killed. */
+/* Writes turns and reports each finished one, until it is killed. */
 static void live(const char *path, int told)
 {
     struct store *s;
@@ -447,7 +448,7 @@ static int count_segment(void *ctx, const struct store_segment *g)
     return 0;
 }
 
-/* Turns that are whole; everything must fit together. */
+/* Returns the number of complete turns; all rows must be consistent. */
 static int64_t assert_whole(struct store *s, int64_t id)
 {
     struct found f = {0};
@@ -462,7 +463,7 @@ static int64_t assert_whole(struct store *s, int64_t id)
     return f.n_answers;
 }
 
-/* What session does with an answer that was cut off: here, it is closed as it is. */
+/* Closes an interrupted answer as it is; a session would do the same. */
 static void finish_turn(struct store *s, int64_t id)
 {
     struct found f = {0};
@@ -514,7 +515,7 @@ static void killed_at_any_moment(void **state)
     life_end(&l);
 }
 
-/* The file as the disk may have it after a power cut: what was synced, and of each later write all,
+/* The file as the disk may have it after a power cut: all synced data, and of each later write all,
  * nothing, or some sectors. */
 static void write_survivors(const struct disk_file *d, const char *path)
 {
@@ -534,7 +535,7 @@ static void write_survivors(const struct disk_file *d, const char *path)
     free(data);
 }
 
-/* Turns are there after a power cut; of an unfinished answer only the end may be gone. */
+/* Turns survive a power cut; an unfinished answer may lose only its end. */
 static void power_cuts(void **state)
 {
     struct life l, after;
@@ -574,7 +575,7 @@ static void power_cuts(void **state)
         store_close(after.s);
         after.s = NULL;
         unlink(after.path);
-        if (n_more > 0) { /* the question again, as a turn of its own */
+        if (n_more > 0) { /* the question again, as a separate turn */
             finish_turn(l.s, c.id);
             turn++;
         }

@@ -1,5 +1,5 @@
-/* fuzz: what stands in a Hugging Face folder: a safetensors file, tokenizer.json or
- * tokenizer.model, chosen by the first byte. */
+/* fuzz: files of a Hugging Face folder: a safetensors file, tokenizer.json or tokenizer.model,
+ * chosen by the first byte. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* fuzz: bytes as a GGUF file, as a model's vocabulary and as a model. Nothing may crash, leak or
- * take memory that the bytes don't account for. */
+/* fuzz: bytes as a GGUF file, as a model's vocabulary and as a model. They must not cause a crash,
+ * a leak, or memory use out of proportion to the input. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-/* Reads every byte of every tensor whose type can be read. */
+/* Reads every byte of every tensor with a readable type. */
 static void touch(const struct gguf *g)
 {
     float out[256];
@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     walk(g);
     touch(g);
     if (!tokenizer_open(&t, g, &e)) tokenizer_close(t);
-    if (!model_open(&m, g, n % 2, &e)) model_close(m); /* the model owns the file in every case */
+    /* the model always takes ownership of the file */
+    if (!model_open(&m, g, n % 2, &e)) model_close(m);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* fuzz: bytes as a file of retaining heads, loaded when they fit together. */
+/* fuzz: bytes as a file of retaining heads, loaded when consistent. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct arena plan, memory;
     struct err e;
     if (gguf_open_bytes(&g, bytes, n, "fuzz", &e)) return 0;
-    if (retaining_open(&h, g, &e)) return 0; /* which owns the file in every case */
+    if (retaining_open(&h, g, &e)) return 0; /* always takes ownership of the file */
     arena_init_plan(&plan, "heads");
     retaining_plan(h, &plan);
     if (plan.used < 64 * n + (1 << 20) && !arena_init(&memory, "heads", plan.used, &e)) {

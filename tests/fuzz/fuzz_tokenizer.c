@@ -1,6 +1,6 @@
 /* fuzz: any text through both kinds of tokenizer and back. The first byte chooses the vocabulary,
- * the second cuts the text in two; where no part is trusted the way back gives the
- * same bytes, except that SentencePiece's vocabularies write a blank as U+2581. */
+ * the second splits the text in two; if no part is trusted, decoding gives the same bytes, except
+ * that SentencePiece's vocabularies write a blank as U+2581. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 enum { N_PRES = 6 };
 static const char *const pres[N_PRES] = {"llama-bpe", "gpt-2", "qwen2", "smollm", "tekken", NULL};
-static struct tokenizer *tokenizers[N_PRES + 1]; /* made once */
+static struct tokenizer *tokenizers[N_PRES + 1]; /* created once */
 
 static void make_tokenizers(void)
 {

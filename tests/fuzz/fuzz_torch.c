@@ -1,4 +1,4 @@
-/* fuzz: bytes as a file that torch.save wrote. */
+/* fuzz: bytes as a file written by torch.save. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,8 +1,7 @@
 /* fuzz: a conversation at the keyboard: keys, pastes, terminal replies, broken UTF-8, resizes and a
- * model's text, byte by byte, on the fake session. Each byte below 64 stands for something people
- * and terminals do; the others are typed. Checked after each: no cell holds half a character or a
- * control byte, the cursor is on the screen and between characters, and what was being written is
- * still somewhere. */
+ * model's text, byte by byte, on the fake session. Each byte below 64 is an action of a user or a
+ * terminal; the others are typed. Checked after each: no cell holds half a character or a control
+ * byte, the cursor is on the screen and between characters, and the draft is never lost. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,7 +101,7 @@ static void check_grid(const struct grid *g)
     if (g->cursor_x >= g->w || g->cursor_y >= g->h) fail("the cursor is outside");
 }
 
-/* The cursor stands where a character begins. */
+/* The cursor is at the beginning of a character. */
 static void check_cursor(const struct edit *e)
 {
     const char *s = str_get(&e->text);
@@ -120,7 +119,8 @@ static bool holds(const struct str *s, const struct str *part)
     return s->n >= part->n && memmem(str_get(s), s->n, str_get(part), part->n);
 }
 
-/* A draft that vanished was sent, queued, put away, is searched past, or can be undone. */
+/* A draft that vanished was sent, queued, stashed, replaced by a search, or can be restored by
+ * undo. */
 static void check_draft(const struct app *a, const struct str *before)
 {
     if (a->edit.text.n > 0 || before->n == 0 || a->edit.undo.n + a->edit.redo.n > 0 ||
@@ -132,7 +132,7 @@ static void check_draft(const struct app *a, const struct str *before)
     for (int i = 0; i < a->n_queue; i++)
         if (holds(&a->queue[i], before)) return;
     if (a->search.open && holds(&a->search.draft, before)) return;
-    for (int i = 0; i < a->history.n; i++) /* an older message that was looked at */
+    for (int i = 0; i < a->history.n; i++) /* an older message from the history */
         if (holds(before, &a->history.rows[i])) return;
     if (holds(&a->history.draft, before)) return;
     fail("a draft was lost");
@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
             w = 1 + bytes[i + 1] % 200;
             h = 1 + bytes[i + 2] % 70;
             i += 2;
-        } else if (b == 0xFD && i + 1 < n) { /* the model says something */
+        } else if (b == 0xFD && i + 1 < n) { /* the model generates text */
             size_t length = bytes[i + 1] % 64;
             if (i + 2 + length > n) length = n - i - 2;
             struct news piece = {.kind = NEWS_TEXT, .n_text = length};

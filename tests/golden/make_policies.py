@@ -15,7 +15,7 @@ import numpy as np
 
 DIM, HALF, KV, GROUP, OLD, N = 32, 16, 2, 2, 24, 48
 HEADS, SCALE, BASE = KV * GROUP, 0.5, 10000.0
-AHEAD, SKIP = 512, 4          # Expected Attention: queries ahead, queries that are not counted
+AHEAD, SKIP = 512, 4          # Expected Attention: positions ahead, queries that are not counted
 MEAN, STD = (0.25, -0.5), (0.5, 2.0)   # of retaining heads' labels
 M64 = (1 << 64) - 1
 
@@ -63,7 +63,7 @@ def attention(head, token, units, slot):
 
 
 def group_mean(kv, token, units):
-    """The mean attention of a KV head's query heads, with zeros for units it does not see."""
+    """The mean attention of a KV head's query heads, with zeros for invisible units."""
     out = np.zeros(len(units))
     slot = units.index(token)
     for head in range(kv * GROUP, (kv + 1) * GROUP):
@@ -74,7 +74,7 @@ def group_mean(kv, token, units):
 # ---- scores of the units of a head -----------------------------------------------------------------
 
 def h2o(kv):
-    """Column sums over all queries: those of the first 24 tokens saw all of them."""
+    """Column sums over all queries: the first 24 tokens attended to all of them."""
     first = list(range(OLD))
     old = sum(group_mean(kv, t, first) for t in first)
     new = sum(group_mean(kv, t, UNITS[kv]) for t in range(OLD, N))
@@ -152,7 +152,7 @@ def expected(kv):
 # ---- who survives ----------------------------------------------------------------------------------
 
 def best(scores, n, among):
-    """The n best of `among`; of equal ones the first."""
+    """The n best of `among`; on ties the first."""
     return sorted(sorted(among, key=lambda i: (-scores[i], i))[:n])
 
 

@@ -18,7 +18,7 @@ for name in Milo Luna Rex Coco Kiki Oreo; do
 done >rows
 "$program" heads train -m model.gguf --data rows --length 160 --hidden 4 --steps 20 --out heads.gguf --threads 1
 
-# say NAME LINE…: a conversation goes on; its answers are printed.
+# say NAME LINE…: continues a conversation and prints its answers.
 say() {
     name=$1
     shift
@@ -43,7 +43,7 @@ say secret 'The number is 48213.' 'Is it secret?'
 cp -r model.gguf heads.gguf passphrase retain.db sealed.db fork.db garden.json garden.md \
     cache/retain/packed/*.packed "$out"
 
-# What is said next, to copies.
+# Further messages, to copies.
 options="--db retain.db $scored"
 for name in garden fork; do say $name 'Tell me more.' >"$out/$name.next"; done
 options="--db retain.db $watched"

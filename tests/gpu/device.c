@@ -1,5 +1,5 @@
-/* The kernels of tests/emu's tests on a real GPU: each launch goes through the driver, and buffers
- * are memory that both sides see. So every check of the emulator is one of the device, too. */
+/* The kernels of tests/emu's tests on a real GPU: each launch is made by the driver, and buffers
+ * are memory that both sides can access. So every check of the emulator also checks the device. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static struct cuda *gpu;
 static int (*alloc_managed)(uint64_t *address, size_t bytes, unsigned flags);
 
-/* Opened with the first buffer. Without a device the test ends here: nothing to check. */
+/* Opened with the first buffer. Without a device the test ends here: there is nothing to check. */
 static void open_gpu(void)
 {
     struct err e;
@@ -25,7 +25,8 @@ static void open_gpu(void)
     *(void **)&alloc_managed = p;
 }
 
-/* ---- memory: the linker sends posix_memalign and free here (--wrap) -------------------------- */
+/* ---- memory: the linker redirects posix_memalign and free to these (--wrap)
+ * ------------------- */
 
 enum { BUFFERS_MAX = 4096 };
 static void *buffers[BUFFERS_MAX];

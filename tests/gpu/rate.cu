@@ -1,5 +1,5 @@
-/* What the matrix units do when nothing else has to be done: the rate that matmul and attend_chunk
- * are compared with (speed.c). Every warp keeps eight products under way. */
+/* The peak rate of the matrix units, without any other work: the rate that matmul and attend_chunk
+ * are compared with (speed.c). Every warp keeps eight products in flight. */
 #include "kernels/cuda/device.cuh"
 #include "tests/gpu/rate.h"
 

@@ -1,6 +1,6 @@
-/* Time of each kernel at Llama-3.1-8B's shapes, beside a measured copy and the measured rate of the
- * matrix units. Usage: speed [DIVISOR], which makes everything smaller, for a dry run. Weights and
- * units are random bytes of a size that no L2 holds; launches go round through them. */
+/* Time of each kernel at Llama-3.1-8B's shapes, compared with a measured copy and the measured rate
+ * of the matrix units. Usage: speed [DIVISOR], which makes everything smaller, for a dry run.
+ * Weights and units are random bytes, too large for any L2 cache; launches cycle through them. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void check(int rc)
     exit(1);
 }
 
-/* Device memory that lasts until the end, of random bytes that are small numbers as any type. */
+/* Device memory allocated until the end, with random bytes that are small numbers in any type. */
 static char *random_memory(size_t bytes)
 {
     enum { PIECE = 1 << 20 };
@@ -48,7 +48,7 @@ static int scaled(int n, int multiple)
     return n > multiple ? n : multiple;
 }
 
-struct job { /* launches of one kernel, with the arguments of copy i */
+struct job { /* launches of one kernel; they take the arguments of copy i */
     const char *name;
     enum cuda_kernel kernel;
     int grid[3], threads;
@@ -56,7 +56,7 @@ struct job { /* launches of one kernel, with the arguments of copy i */
     double bytes, multiply_adds; /* of one launch */
     int n_copies;
     void (*args)(int copy, void *out);
-    double rate; /* multiply-adds per second that are possible, 0 = bound by memory */
+    double rate; /* achievable multiply-adds per second, 0 = bound by memory */
 };
 
 static double seconds_of(const struct job *j, int n)
@@ -156,7 +156,8 @@ static void measure_rates(void)
     printf("\n");
 }
 
-/* ---- what is timed --------------------------------------------------------------------------- */
+/* ---- kernels to time
+ * -------------------------------------------------------------------------- */
 
 static struct {
     char *weights, *units, *act, *floats, *out, *words;
@@ -315,7 +316,7 @@ static void rank_args(int copy, void *out)
     *(struct cuda_rank *)out = job;
 }
 
-/* Lengths are put back before each launch, which costs a few microseconds. */
+/* Lengths are restored before each launch, which costs a few microseconds. */
 static void evict_args(int copy, void *out)
 {
     const struct cuda_cache c = cache_of(copy);
@@ -418,5 +419,5 @@ int main(int argc, char **argv)
     matrix("matmul_q6 1024", CUDA_KERNEL_matmul_q6, KN_Q6, scaled(CHUNK, 16));
     attention();
     retention();
-    return 0; /* the driver takes back what is held */
+    return 0; /* the driver frees what is still allocated */
 }

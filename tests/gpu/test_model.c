@@ -1,4 +1,5 @@
-/* The demo model on a GPU beside the CPU: logits, who survives an eviction, runs that repeat. */
+/* The demo model on a GPU compared with the CPU: logits, survivors of an eviction,
+ * repeatability. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +62,7 @@ static void fill(int32_t *ids, int n, const struct side *s)
     for (int i = 0; i < n; i++) ids[i] = (i * 37 + 11) % s->engine->model->n_vocab;
 }
 
-/* Logits within what rounding explains (docs/gpu.md), for every kind of unit. */
+/* Logits differ no more than rounding explains (docs/gpu.md), for every kind of unit. */
 static void agrees(void **state)
 {
     struct err e;
@@ -69,7 +70,7 @@ static void agrees(void **state)
     if (gpu_check(0, &e)) fail_msg("%s", e.text);
 }
 
-/* The CPU's units and scores, sent to the device: the same units survive there. */
+/* The CPU's units and scores, sent to the device: the same units survive. */
 static void same_survivors(void **state)
 {
     static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};

@@ -1,10 +1,10 @@
-/* Speed of the hot kernels on one thread, for every instruction set this CPU runs: medians of
- * RUNS, GB/s of weights or cache read, GOP/s (a multiply and an add are two), and the share of the
- * read bandwidth measured by the same program. Weights are cycled through a buffer larger than most
- * caches, as a model's layers are.
+/* Speed of the hot kernels on one thread, for every instruction set that this CPU supports: medians
+ * of RUNS, GB/s of weights or cache read, GOP/s (a multiply and an add are two), and the share of
+ * the read bandwidth measured by the same program. Weights are cycled through a buffer larger than
+ * most caches, like a model's layers.
  *
  * Arguments, optional: the one instruction set to run; then `count`, which calls each kernel once
- * and prints its name alone (count.sh). */
+ * and prints only its name (count.sh). */
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ enum {
 static double bandwidth; /* bytes per second, set once by main */
 static int counting;
 
-/* The thread's own time: what other programs take of the machine is not the kernel's. */
+/* CPU time of the thread: unaffected by other programs. */
 static double now(void)
 {
     struct timespec t;
@@ -39,7 +39,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What callgrind looks at. */
+/* The function that callgrind counts. */
 __attribute__((noinline)) void counted(void (*call)(void *), void *arg);
 void counted(void (*call)(void *), void *arg)
 {
@@ -114,7 +114,7 @@ struct arena {
     volatile uint64_t sum;
 };
 
-/* Eight prefetched streams, 34 KB apart: the most that was seen to come from memory. */
+/* Eight prefetched streams, 34 KB apart: the highest bandwidth in our measurements. */
 static void read_all(void *arg)
 {
     enum { STREAMS = 8, LENGTH = (32 << 10) / 8 + 256, BLOCK = STREAMS * LENGTH };
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
     x.sum = take(n / KN_GROUP * sizeof *x.sum);
     kn_table("ref")->quantize(x.q, x.d, x.sum, x.x, (int)n);
     arena.data = (uint64_t *)random_floats(arena.bytes / sizeof(float));
-    /* as halves and floats alike, small normal numbers: no kernel may meet a denormal or NaN */
+    /* small normal numbers, both as halves and as floats: kernels must not see denormals or NaN */
     for (size_t i = 0; i < arena.bytes / 8; i++)
         arena.data[i] = (arena.data[i] & 0x83ff83ff83ff83ffu) | 0x3000300030003000u;
 

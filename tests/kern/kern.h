@@ -1,4 +1,4 @@
-/* What the kernel tests share: random numbers that repeat, buffers that notice a stray write,
+/* kern: shared by the kernel tests: repeatable random numbers, buffers that detect stray writes,
  * comparisons that name the place. */
 #ifndef RETAIN_TESTS_KERN_H
 #define RETAIN_TESTS_KERN_H
@@ -51,7 +51,7 @@ static inline void rng_fill(struct rng *rng, float *x, size_t n, float scale)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Input of exactly this size, so that the address sanitizer sees the first byte read past it. */
+/* Input of exactly this size, so that the address sanitizer detects a read past its end. */
 static inline void *take(size_t bytes)
 {
     void *p = NULL;

@@ -52,8 +52,8 @@ static void test_quantize(void **state)
         }
 }
 
-/* Numbers at, just below and just above k + 1/2 scales, which only an exact quotient rounds as a
- * division does. */
+/* Numbers at, just below and just above k + 1/2 scales: only an exact quotient rounds them like a
+ * division. */
 static void test_quantize_ties(void **state)
 {
     enum { N = 64 * KN_GROUP };
@@ -105,7 +105,7 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
     k->silu_mul(y, gate, up, n);
     for (int i = 0; i < n; i++) {
         const double g = (double)gate[i], want = g / (1 + exp(-g)) * (double)up[i];
-        /* e^88 is where the vector exponential ends: nothing below 1e-35 is promised */
+        /* the vector exponential ends at e^88: no accuracy is promised below 1e-35 */
         assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)up[i]), "silu");
     }
     float *in_place = guarded(bytes);
@@ -149,7 +149,7 @@ static void test_elementwise(void **state)
         }
 }
 
-/* A broken model must look broken. */
+/* A broken model must not look intact. */
 static void test_nan_stays(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* attend on every instruction set, against a softmax attention in double with explicit RoPE, and
- * the promises of the header: a token's bits do not depend on its company. */
+ * the header's promise: a token's bits do not depend on the other tokens of a call. */
 #include "tests/kern/kern.h"
 
 struct shape {
@@ -56,7 +56,7 @@ static void *units_new(struct rng *rng, enum kn_kv type, int n, int dim, float *
     return units;
 }
 
-/* Exactly as many slots and positions as the last token needs: reading on is a fault. */
+/* Exactly as many slots and positions as the last token needs: reading further is a fault. */
 static struct setup setup_new(const struct shape *s)
 {
     struct rng rng = {
@@ -142,8 +142,9 @@ static void rotate_double(double *x, const float *in, int dim, int pos)
     }
 }
 
-/* What rounding errors of logits scale with: the sum of the products' sizes in float; the length of
- * the query times that of a key whose numbers are all as large as its largest, in fixed point. */
+/* The size that rounding errors of logits scale with: in float the sum of the products' sizes; in
+ * fixed point the query's length times the length of a key whose numbers are all as large as its
+ * largest. */
 struct size {
     double products, lengths;
 };
@@ -182,7 +183,7 @@ static int fixed(const struct setup *u, const char *isa)
     return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4;
 }
 
-/* Without fmax, at which gcc 12 for ARM has an internal error here. */
+/* Without fmax, which causes an internal error of gcc 12 for ARM here. */
 static double largest_of(const float *group)
 {
     double largest = 0;
@@ -195,7 +196,7 @@ static double largest_of(const float *group)
     return largest;
 }
 
-/* The weighted sum of values, and of their sizes: each its own, or the largest of its group. */
+/* The weighted sum of values, and of their sizes: each value's own, or the largest of its group. */
 static void values_double(double *sum, double *mag, const struct setup *u, const double *weight,
                           int slot0, int end, int grouped)
 {
@@ -214,7 +215,8 @@ static void values_double(double *sum, double *mag, const struct setup *u, const
     }
 }
 
-/* What an instruction set may lose in logits, and of the size of a sum of values. */
+/* The allowed error of an instruction set: in logits, and relative to the size of a sum of
+ * values. */
 struct tolerance {
     double logit, value;
 };
@@ -271,7 +273,7 @@ static void check_values(const char *isa, const struct setup *u, int slot0, int 
     partial_free(&p);
 }
 
-/* Each token alone, with no slot more than it sees, against all of them at once. */
+/* Each token alone, with no more slots than it sees, against all tokens at once. */
 static void check_company(const char *isa, const struct setup *u)
 {
     const size_t n_group = (size_t)u->s.n_group, dim = (size_t)u->s.head_dim;
@@ -351,7 +353,7 @@ static void test_any_even(void **state)
         }
 }
 
-/* Far positions, a later part of the cache, logits that span hundreds. */
+/* Far positions, a later part of the cache, logits with differences of hundreds. */
 static void test_far_and_steep(void **state)
 {
     const struct shape far = {.k_type = KN_KV_Q4,
@@ -374,7 +376,7 @@ static void test_far_and_steep(void **state)
     check_shape(&steep);
 }
 
-/* Ranges that a token sees nothing of, or that end before it: parts of a split cache. */
+/* Ranges of which a token sees no slot, or that end before it: parts of a split cache. */
 static void test_parts(void **state)
 {
     const struct shape s = {.k_type = KN_KV_Q4,
@@ -387,7 +389,7 @@ static void test_parts(void **state)
 
     (void)state;
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
-        check_values(*isa, &u, 128, 140); /* the first 8 tokens see nothing */
+        check_values(*isa, &u, 128, 140); /* the first 8 tokens see no slot */
         check_values(*isa, &u, 64, 128);
         check_values(*isa, &u, 0, 37);
         check_values(*isa, &u, 64, 64);
@@ -396,7 +398,7 @@ static void test_parts(void **state)
     setup_free(&u);
 }
 
-/* Overwrites slot s of k with numbers that 16 bits find hard. */
+/* Overwrites slot s of k with numbers that are difficult for 16 bits. */
 static void worst_unit(struct setup *u, int s)
 {
     const int dim = u->s.head_dim;
@@ -406,10 +408,11 @@ static void worst_unit(struct setup *u, int s)
 
     for (int i = 0; i < dim; i++) switch (s % 8) {
         case 0: k[i] = 0; break;
-        case 1: k[i] = i == s % dim ? 300.0f : k[i]; break; /* one channel towers */
-        case 2: k[i] = 9.0f + 0.01f * k[i]; break;          /* all alike */
-        case 3: k[i] = i % 2 ? 65504.0f : -65504.0f; break; /* the largest there are */
-        case 4: k[i] *= 1e-6f; break;                       /* halves turn denormal */
+        /* one channel much larger than the others */
+        case 1: k[i] = i == s % dim ? 300.0f : k[i]; break;
+        case 2: k[i] = 9.0f + 0.01f * k[i]; break;          /* all nearly equal */
+        case 3: k[i] = i % 2 ? 65504.0f : -65504.0f; break; /* the largest possible */
+        case 4: k[i] *= 1e-6f; break;                       /* halves become denormal */
         case 5: k[i] = i < KN_GROUP ? 1e-3f * k[i] : k[i]; break;
         case 6: k[i] = -7.0f; break;
         default: break;
@@ -418,7 +421,7 @@ static void worst_unit(struct setup *u, int s)
     kn_table("ref")->kv_unpack[KN_KV_Q4](k, unit, dim);
 }
 
-/* Each worst unit alone among what the first tile holds, and queries of zeros. */
+/* Each worst unit alone in the first tile, and queries of zeros. */
 static void test_worst_units(void **state)
 {
     const struct shape s = {.k_type = KN_KV_Q4,

@@ -1,5 +1,5 @@
 /* kv_pack and kv_unpack of every type on every instruction set: the documented formula to the bit,
- * so that a cache saved on one machine is the same bytes on another. */
+ * so that a cache is saved with the same bytes on every machine. */
 #include "tests/kern/kern.h"
 
 static const float scales[] = {1.0f, 1e-3f, 300.0f, 1e-6f, 1e-9f, 70000.0f, 1e30f, 0.0f};
@@ -52,7 +52,7 @@ static void want_f16(uint8_t *out, const float *x, int head_dim)
     }
 }
 
-/* x = d * q + m as the header says, from the bytes. */
+/* x = d * q + m as in the header, from the bytes. */
 static double unpacked(enum kn_kv type, const uint8_t *unit, int i)
 {
     const uint8_t *group = unit + i / 32 * (type == KN_KV_Q8 ? 34 : 20);
@@ -132,7 +132,7 @@ static void test_any_even(void **state)
     }
 }
 
-/* Signs of packed keys are those of the numbers that they unpack to. */
+/* The signs of packed keys equal the signs of the unpacked numbers. */
 static void test_signs(void **state)
 {
     static const int small[] = {8, 12, 32, 64, 128};

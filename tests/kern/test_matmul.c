@@ -2,13 +2,13 @@
  * double over weights unpacked here; the others against the reference. */
 #include "tests/kern/kern.h"
 
-/* How the scales of a quantized matrix, or the weights of a float one, look. */
+/* The kind of scales of a quantized matrix, or of weights of a float one. */
 enum fill { ORDINARY, EXTREME, TINY, HUGE_SCALE, ZERO, FILLS };
 
 struct matrix {
     struct kn_weight w;
     double *value; /* [n_out][n_in] */
-    double *size;  /* the same, of the magnitudes that value is the sum of; NULL: |value| */
+    double *size;  /* the same, as sums of magnitudes; NULL: |value| */
 };
 
 static uint16_t scale_half(struct rng *rng, enum fill fill)
@@ -184,8 +184,8 @@ static void matrix_free(struct matrix *m)
     free(m->size);
 }
 
-/* Sum and sum of magnitudes of one output in double; what a float kernel may lose scales with
- * the latter. */
+/* Sum and sum of magnitudes of one output in double; the allowed error of a float kernel scales
+ * with the latter. */
 static double dot_double(const struct matrix *m, const struct kn_act *x, int t, int r, double *mag)
 {
     const int n = m->w.n_in, quantized = kn_is_quantized(m->w.type);
@@ -214,8 +214,8 @@ static void check_values(const struct matrix *m, const struct kn_act *x, int n_t
         }
 }
 
-/* The same product token by token and row range by row range: the same bits, and nothing outside
- * the range is touched. */
+/* The same product token by token and row range by row range: the same bits, and no write outside
+ * the range. */
 static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, const float *want)
 {
     const int n_out = whole->w->n_out, n_tok = whole->n_tok;
@@ -281,7 +281,7 @@ static void test_quantized(void **state)
             for (int i = 0; i < COUNT(ins); i++)
                 for (int n_tok = 1; n_tok <= 33; n_tok += n_tok < 18 ? 1 : 5)
                     check_shape((enum kn_type)type, outs[o], ins[i], n_tok, ORDINARY);
-        for (int n_tok = 1; n_tok <= 9; n_tok += 4) /* so many rows that 8 panels go together */
+        for (int n_tok = 1; n_tok <= 9; n_tok += 4) /* enough rows for 8 panels at a time */
             check_shape((enum kn_type)type, 207, 576, n_tok, ORDINARY);
         for (int fill = 0; fill < FILLS; fill++) {
             check_shape((enum kn_type)type, 35, 160, 11, (enum fill)fill);

@@ -1,7 +1,7 @@
 /* pack.c and table.c: halves, sizes, panels, the merge, the choice of a table. */
 #include "tests/kern/kern.h"
 
-/* What a half means, from its fields. */
+/* The value of a half, from its fields. */
 static double half_value(unsigned h)
 {
     const int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -29,7 +29,8 @@ static void test_half_values(void **state)
     }
 }
 
-/* Every midpoint between two halves goes to the even one, its neighbours to the nearer one. */
+/* Every midpoint between two halves is rounded to the even one, its neighbours to the nearer
+ * one. */
 static void test_half_rounding(void **state)
 {
     (void)state;
@@ -216,7 +217,7 @@ static void test_merge(void **state)
             m[p][r] = -INFINITY;
             l[p][r] = 0;
             memset(acc[p][r], 0, sizeof acc[p][r]);
-            if (p == 1 || r == 2) continue; /* an empty part, and a row that saw nothing */
+            if (p == 1 || r == 2) continue; /* an empty part, and a row without visible slots */
             for (int i = 0; i < EACH; i++) {
                 logit[i] = rng_float(&rng) * 20;
                 rng_fill(&rng, v[i], DIM, 1);

@@ -8,7 +8,7 @@ struct input {
     enum kn_kv k_type;
     uint8_t *k;
     float *q, *lse, *cos, *sin;
-    double p[TOKENS][GROUP_MAX][SLOTS]; /* attention, 0 where nothing is seen */
+    double p[TOKENS][GROUP_MAX][SLOTS]; /* attention, 0 for invisible slots */
 };
 
 static void turn(double *out, const float *x, const struct input *in, int pos)
@@ -93,7 +93,7 @@ static double expected(const struct input *in, enum kn_stat stat, int s, double 
     return out;
 }
 
-/* Queries that look at a slot just as much as at the average one, as the first does at itself. */
+/* Queries that give a slot exactly average attention, as the first one gives itself. */
 static int undecided(const struct input *in, enum kn_stat stat, int s)
 {
     int n = 0;
@@ -153,7 +153,7 @@ static void test_statistics(void **state)
         }
 }
 
-/* However slots are cut, each number is the same to the bit. */
+/* However slots are split into ranges, each number is the same to the bit. */
 static void test_cuts_do_not_matter(void **state)
 {
     struct input in;

@@ -1,12 +1,12 @@
-/* ptx: what each PTX instruction does, for the C that ptx.awk makes of a module.
+/* ptx: the effect of each PTX instruction, for the C code that ptx.awk makes from a module.
  *
  * The emulator (tests/emu/emu.h) compiles kernels/cuda with a C++ compiler. This runs nvcc's output
  * on the same fibers instead: generated code, the text of asm statements, state spaces, widths and
- * alignment of loads, and what lower.awk makes of it. Registers hold bits, also of floats, and
- * start as all ones: a NaN, or an invalid address. Shared addresses are offsets from SHARED, as on
- * a GPU, so that a pointer in their place is refused.
+ * alignment of loads, and the output of lower.awk. Registers hold bits, also of floats, and start
+ * as all ones: a NaN, or an invalid address. Shared addresses are offsets from SHARED, as on a GPU,
+ * so that a pointer in place of an offset is refused.
  *
- * It cannot see: ptxas, memory order, copies that run beside other warps, bank conflicts, the
+ * It cannot test: ptxas, memory order, copies concurrent with other warps, bank conflicts, the
  * rounding of approximate instructions. */
 #ifndef RETAIN_TESTS_PTX_H
 #define RETAIN_TESTS_PTX_H
@@ -30,7 +30,7 @@ typedef int32_t s32;
 typedef int64_t s64;
 typedef uint32_t f32; /* the bits of a float */
 
-static int line; /* of the module, of the instruction that runs */
+static int line; /* the line in the module of the current instruction */
 #define LINE(n) line = n;
 #define HERE    ((struct emu_place){"device.ptx", line})
 
@@ -90,7 +90,7 @@ static inline char *in_local(u64 at, int bytes)
 
 static inline char *in_param(u64 at, int bytes)
 {
-    (void)bytes; /* ptxas has checked that */
+    (void)bytes; /* ptxas has checked this */
     return pointer(at);
 }
 
@@ -277,7 +277,7 @@ static inline u64 mov_b64_join(u32 low, u32 high)
     return low | (u64)high << 32;
 }
 
-/* Signs matter to division, comparison and shifts only. */
+/* Signs matter only for division, comparison and shifts. */
 BINARY(add_s32, u32, a + b)
 BINARY(add_s64, u64, a + b)
 BINARY(add_u64, u64, a + b)
@@ -315,7 +315,7 @@ static inline u32 mad_lo_s32(u32 a, u32 b, u32 c)
     return a * b + c;
 }
 
-/* Distances beyond the width shift everything out. */
+/* Distances beyond the width shift out all bits. */
 #define SHIFT(op, type, result, beyond)                        \
     static inline type op(type a, u32 n)                       \
     {                                                          \
@@ -342,7 +342,7 @@ SHIFT(shr_s32, s32, a >> n, a < 0 ? -1 : 0)
 INSERT(bfi_b32, u32)
 INSERT(bfi_b64, u64)
 
-/* Byte i is number s of the eight bytes of b:a, or its sign; s = nibble i of the selector. */
+/* Byte i is byte s of the eight bytes b:a, or its sign; s = nibble i of the selector. */
 static inline u32 prmt_b32(u32 a, u32 b, u32 selector)
 {
     const u64 both = (u64)b << 32 | a;
@@ -419,7 +419,7 @@ CONVERT(cvt_rn_f32_u32, u32, u32, bits((float)a))
 CONVERT(cvt_f32_f16, u32, u16, bits(emu_half_float(a)))
 CONVERT(cvt_rn_f16_f32, u16, u32, emu_half_bits(number(a)))
 
-/* Toward zero; beyond the type its limit, NaN: 0. */
+/* Rounds toward zero; out of range: the type's limit; NaN: 0. */
 static inline u32 cvt_rzi_s32_f32(u32 x)
 {
     const float a = number(x);
@@ -438,7 +438,8 @@ static inline u32 cvt_rn_f16x2_f32(u32 high, u32 low)
     return emu_half_bits(number(low)) | (u32)emu_half_bits(number(high)) << 16;
 }
 
-/* a + b of doubles as a half, rounded once: on the way, "to odd", which keeps what decides. */
+/* a + b of doubles as a half, rounded once: the intermediate sum is rounded "to odd", which keeps
+ * the bits that decide. */
 static inline u16 half_sum(double a, double b)
 {
     double sum = a + b, part = sum - a, lost = (a - (sum - part)) + (b - part);
@@ -457,7 +458,7 @@ static inline double half(u32 x)
     return (double)emu_half_float((u16)x);
 }
 
-/* Of both halves; a product of two is exact in a double. */
+/* For both halves; a product of two halves is exact in a double. */
 static inline u32 fma_rn_f16x2(u32 a, u32 b, u32 c)
 {
     return half_sum(half(a) * half(b), half(c)) |

@@ -1,5 +1,5 @@
-/* What ptx.h makes of instructions, beside the PTX manual (9.7): where C does something else, at
- * the ends of ranges, and what must be refused. */
+/* The instructions of ptx.h against the PTX manual (9.7): differences from C, limits of ranges, and
+ * code that must be refused. */
 #include "tests/ptx/ptx.h"
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void integers(void **state)
     assert_int_equal(bfi_b32(0xab, 0x12345678u, 0, 32), 0xab);
     assert_true(bfi_b64(0xffffffffu, 1, 32, 32) == 0xffffffff00000001u);
     assert_int_equal(prmt_b32(0x33221100u, 0x77665544u, 0x7520), 0x77552200u);
-    assert_int_equal(prmt_b32(0x00008000u, 0, 0x9999), 0xffffffffu); /* a sign, spread */
+    assert_int_equal(prmt_b32(0x00008000u, 0, 0x9999), 0xffffffffu); /* a replicated sign */
     assert_int_equal(popc_b32(0xf0f0f0f0u), 16);
     assert_int_equal(cvt_s16_s8(0x1280), (s16)0xff80);
     assert_int_equal(cvt_s64_s32(-1) == -1, 1);
@@ -61,14 +61,15 @@ static void floats(void **state)
     assert_int_equal(cvt_rn_f32_u32(0x80000000u), bits(0x1p31f));
     assert_int_equal(ex2_approx_ftz_f32(bits(-127.0f)), 0);
     assert_int_equal(ex2_approx_ftz_f32(bits(3.0f)), bits(8.0f));
-    /* 1 + 2^-30 lies between 1 and the next float; 1 - 2^-30 between the one before and 1 */
+    /* 1 + 2^-30 is between 1 and the next float; 1 - 2^-30 between the previous one and 1 */
     assert_int_equal(fma_rn_f32(one, one, tiny), one);
     assert_int_equal(fma_rm_f32(one, one, tiny), one);
     assert_int_equal(fma_rm_f32(one, one, tiny | 0x80000000u), one - 1);
-    assert_int_equal(cvt_rn_f16x2_f32(one, bits(-2.0f)), 0x3c00c000u); /* the first is the upper */
+    /* the first operand is the upper half */
+    assert_int_equal(cvt_rn_f16x2_f32(one, bits(-2.0f)), 0x3c00c000u);
 }
 
-/* n / 2^48 as a half, ties to even, by whole numbers. */
+/* n / 2^48 as a half, ties to even, in integers. */
 static u16 rounded(__int128 n)
 {
     const u32 sign = n < 0 ? 0x8000 : 0;
@@ -102,7 +103,7 @@ static void halves(void **state)
             v[k] = (u16)(seed >> 16);
             if ((v[k] & 0x7c00) == 0x7c00) v[k] ^= 0x4000; /* no infinity, no NaN */
         }
-        /* now and then c is so far below the product that only a tie shows it, and back */
+        /* sometimes c is so far below the product that it only decides ties, or the reverse */
         if (i % 4 == 0) v[2] = (u16)((v[2] & 0x83ff) | (i / 4 % 8) << 10);
         const u16 want = rounded(whole(v[0]) * whole(v[1]) + (whole(v[2]) << 24));
         const u32 got = fma_rn_f16x2(v[0], v[1], v[2]);
@@ -131,7 +132,7 @@ static void load_shared(const void *at)
     ld_shared_u32(*(const u64 *)at);
 }
 
-/* A pointer into shared memory, given to an instruction that takes an offset, and back. */
+/* A pointer into shared memory, given to an instruction that takes an offset, and the reverse. */
 static void load_pointer(const void *at)
 {
     const u64 p = cvta_shared_u64(*(const u64 *)at);

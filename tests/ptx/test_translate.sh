@@ -1,6 +1,6 @@
 #!/bin/sh
-# ptx.awk on modules that it must refuse: an instruction or syntax that nobody has thought of never
-# runs as something else. PTX: the module of this build, if it has one.
+# ptx.awk must refuse these modules: an unknown instruction or syntax never runs as something else.
+# PTX: the module of this build, if it has one.
 . "$(dirname "$0")/../cli/lib.sh"
 
 # module LINE…: a kernel with these lines
@@ -41,7 +41,8 @@ refused 'a call' 'one.ptx:11: (syntax|operand)' '	call.uni (retval0), f, (param0
 if [ -z "${PTX:-}" ]; then
     skip 'nvcc is missing: the PTX does not run'
 else
-    # ptx.awk has the C compiler hold each kernel of the list to its struct; none is besides them.
+    # ptx.awk makes the C compiler check each kernel's struct against the list; no other kernel
+    # exists.
     kernels=$(grep -c '^\.visible \.entry' "$PTX")
     equal 'kernels of the module' "$(grep -c '^    X(' kernels/cuda/list.h)" "$kernels"
 fi

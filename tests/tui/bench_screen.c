@@ -1,6 +1,6 @@
-/* What the screen costs: from a key to its echo while 500 tokens a second come, processor time with
- * the map open and hidden, bytes per frame, and what the engine's thread pays for a snapshot.
- * Usage: bench_screen [FAKE], build/tests/tui_fake by default. */
+/* The cost of the screen: from a key to its echo at 500 tokens per second, processor time with the
+ * map open and hidden, bytes per frame, and the engine thread's time for a snapshot. Usage:
+ * bench_screen [FAKE], build/tests/tui_fake by default. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static bool begin(struct pty *p, int w, int h, const char *rate)
     return pty_wait(p, from, "Ctrl-C stop");
 }
 
-/* Drains what comes for so many seconds. */
+/* Drains the output for this many seconds. */
 static void watch(struct pty *p, double seconds)
 {
     int64_t end = pty_clock_ns() + (int64_t)(seconds * 1e9);
@@ -70,15 +70,15 @@ static void measure_echo(int w, int h, const char *where)
         pty_type(&p, "Z");
         if (!pty_wait(&p, from, "Z")) break;
         ms[n++] = (double)(pty_clock_ns() - t0) / 1e6;
-        if (i % 20 == 19) pty_type(&p, "\025"); /* the line is emptied */
-        watch(&p, 0.007 * (i % 5));             /* keys meet frames at all phases */
+        if (i % 20 == 19) pty_type(&p, "\025"); /* empties the line */
+        watch(&p, 0.007 * (i % 5));             /* so that keys meet frames at all phases */
     }
     pty_stop(&p);
     printf("key to echo at 500 tok/s, %s: median %.1f ms, p99 %.1f ms, most %.1f ms (%d keys)\n",
            where, quantile(ms, n, 0.5), quantile(ms, n, 0.99), quantile(ms, n, 1), n);
 }
 
-/* Bytes from frame to frame: each ends with the question how far the terminal has come. */
+/* Bytes from frame to frame: each ends with a question to the terminal. */
 static void measure_frames(int w, int h, const char *rate, const char *keys, const char *where)
 {
     static double sizes[FRAMES_MAX];
@@ -101,8 +101,8 @@ static void measure_frames(int w, int h, const char *rate, const char *keys, con
            quantile(sizes, n, 1), (double)n / SECONDS);
 }
 
-/* Seconds of processor time of one thread, to the nanosecond: ticks would be a sixth of what is
- * measured here. */
+/* Processor time of one thread in seconds, to the nanosecond: ticks would be a sixth of the
+ * measured time. */
 static double thread_seconds(pid_t pid, pid_t thread)
 {
     char path[64];

@@ -1,5 +1,5 @@
-/* An NVML of one GPU that always says the same, built as a library of its own for test_sensors.
- * With FAKE_NVML=poor it knows nothing but the load, as on a Jetson. */
+/* An NVML of one GPU with constant values, built as a library for test_sensors. With FAKE_NVML=poor
+ * it supports only the load, as on a Jetson. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *out)
     return poor() ? NOT_SUPPORTED : SUCCESS;
 }
 
-/* The name that drivers before 535 have; 4 = the power limit holds the clocks down. */
+/* The function's name before driver 535; 4 = the power limit lowers the clocks. */
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *out)
 {
     (void)device;

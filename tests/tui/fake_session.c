@@ -183,7 +183,7 @@ int conversations_retag(struct conversations *l, const char *name, const char *w
     struct conversation *c = find(name);
     (void)l;
     if (!c) return missing(name, e);
-    c->entry.tags[0] = 0; /* only what is put on now */
+    c->entry.tags[0] = 0; /* replaced by the new tags */
     for (words += strspn(words, " "); *words; words += strspn(words, " ")) {
         size_t n = strcspn(words, " "), at = strlen(c->entry.tags);
         if (*words != '-')
@@ -283,7 +283,7 @@ void engine_close(struct engine *g)
 /* ---- session -------------------------------------------------------------------------------- */
 
 struct head {
-    uint32_t *positions; /* kept, ascending */
+    uint32_t *positions; /* positions of kept units, ascending */
     int n;
 };
 
@@ -296,10 +296,10 @@ struct session {
     int n_predict;
     bool ignore_end;
     bool can_continue;
-    double temperature; /* of session_set */
+    double temperature; /* set by session_set */
     double decode_tok_s, prefill_tok_s, first_token_ms;
     char notice[128];
-    const char *tail; /* of the answer that was cut */
+    const char *tail; /* the rest of the interrupted answer */
 };
 
 static uint64_t mix(uint64_t x)
@@ -309,7 +309,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Importance of a position for a head: islands that most heads like, and noise. */
+/* Importance of a position for a head: islands that most heads prefer, and noise. */
 static uint32_t score(int head, uint32_t pos)
 {
     uint64_t island = mix(pos / 12 + 77) % 9 == 0 ? 60 : 0;
@@ -566,7 +566,7 @@ void session_set(struct session *s, const struct options *o)
     s->temperature = (double)o->sampling.temperature;
 }
 
-/* Turns before the last two are read again. */
+/* Turns before the last two need a replay. */
 int64_t session_rewind_cost(const struct session *s, int64_t turn)
 {
     return turn + 2 < s->c->entry.n_turns ? 40 * turn : 0;
@@ -732,7 +732,7 @@ void session_scores(const struct session *s, int64_t pos, float *out)
     }
 }
 
-/* ---- what the fake library has not ----------------------------------------------------------- */
+/* ---- functions that the fake lacks ----------------------------------------------------------- */
 
 static int not_here(struct err *e)
 {

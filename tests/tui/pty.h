@@ -1,6 +1,6 @@
-/* pty: a program on a terminal that a test holds: its bytes as they come, keys as they are typed.
- * The terminal answers what an xterm would, but only as far as it has read: over a slow link the
- * answers come late. */
+/* pty: a program on a terminal that the test controls: its output as it arrives, keys as they are
+ * typed. The terminal answers like an xterm, but only after it has read a question: over a slow
+ * link the answers are late. */
 #ifndef RETAIN_TESTS_TUI_PTY_H
 #define RETAIN_TESTS_TUI_PTY_H
 
@@ -21,9 +21,9 @@
 struct pty {
     int fd;
     pid_t pid;
-    struct str bytes; /* everything that was read */
-    size_t answered;  /* of it */
-    bool mute;        /* answers nothing */
+    struct str bytes; /* all output read so far */
+    size_t answered;  /* bytes of it that were checked for questions */
+    bool mute;        /* never answers */
 };
 
 static inline int64_t pty_clock_ns(void)
@@ -70,14 +70,14 @@ static inline void pty_answer(struct pty *p)
     for (; p->answered < p->bytes.n; p->answered++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             size_t n = strlen(rows[i].question);
-            /* a question is answered when its last byte is here */
+            /* a question is answered when its last byte has arrived */
             if (p->answered + 1 >= n &&
                 memcmp(p->bytes.data + p->answered + 1 - n, rows[i].question, n) == 0)
                 pty_type(p, rows[i].answer);
         }
 }
 
-/* Reads what is there, n bytes at most, waiting that long for the first; false: nothing came. */
+/* Reads available bytes, at most n, waiting this long for the first; false: none arrived. */
 static inline bool pty_read(struct pty *p, int wait_ms, size_t n)
 {
     char bytes[65536];
@@ -95,7 +95,7 @@ static inline bool pty_shows(const struct pty *p, size_t from, const char *text)
     return p->bytes.n > from && memmem(p->bytes.data + from, p->bytes.n - from, text, strlen(text));
 }
 
-/* Reads until the bytes from `from` on hold a text; false after half a minute without. */
+/* Reads until the bytes from `from` on contain a text; false after half a minute. */
 static inline bool pty_wait(struct pty *p, size_t from, const char *text)
 {
     int64_t limit = pty_clock_ns() + INT64_C(30000000000);
@@ -106,12 +106,12 @@ static inline bool pty_wait(struct pty *p, size_t from, const char *text)
     return true;
 }
 
-/* Hangs up; the program's exit status, or -1. */
+/* Hangs up; returns the program's exit status, or -1. */
 static inline int pty_stop(struct pty *p)
 {
     int status = 0;
     kill(p->pid, SIGTERM);
-    for (;;) { /* a full terminal must not keep it from leaving */
+    for (;;) { /* drains the output: a full terminal must not keep it from exiting */
         pid_t gone = waitpid(p->pid, &status, WNOHANG);
         if (gone != 0) break;
         pty_read(p, 20, sizeof(char[65536]));

@@ -1,5 +1,5 @@
-/* stage: an app played by a session on one thread, so that every picture is the same on every run.
- * What the worker's thread would report is fed in by the session's callbacks. */
+/* stage: an app driven by a session on one thread, so that every picture is the same on every run.
+ * The session's callbacks report what the worker's thread would report. */
 #ifndef RETAIN_TESTS_TUI_STAGE_H
 #define RETAIN_TESTS_TUI_STAGE_H
 
@@ -29,11 +29,12 @@ struct stage {
     int stop_after; /* pieces of text; 0 = never */
     int n_pieces;
     void (*on_evicted)(void); /* after each eviction; may be NULL */
-    int freeze_after;         /* the turn is left in its middle, as drawn then; 0 = never */
+    /* leaves the turn unfinished at this point, as drawn then; 0 = never */
+    int freeze_after;
 };
 
-/* An app at 2026-01-02 14:02:13 UTC whose model is still loading. library: a file, NULL = private.
- */
+/* An app at 2026-01-02 14:02:13 UTC whose model is still loading. library: a file of conversations,
+ * NULL = private. */
 static inline void stage_begin(struct stage *s, bool ascii, const char *library)
 {
     memset(s, 0, sizeof *s);
@@ -134,7 +135,7 @@ static inline struct session_sink stage_sink(struct stage *s)
                                  .stop = stage_stop};
 }
 
-/* The model is loaded and a conversation open: `name`, or a new one for NULL. */
+/* The model is loaded and a conversation opened: `name`, or a new one for NULL. */
 static inline void stage_open(struct stage *s, const char *name)
 {
     struct err e = {0};
@@ -257,7 +258,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
     }
 }
 
-/* Carries out what the app asked for until it asks no more. */
+/* Carries out the app's requests until there are none. */
 static inline void stage_run(struct stage *s)
 {
     while (s->app.n_acts > 0) {
@@ -287,7 +288,7 @@ static inline void stage_type(struct stage *s, const char *text)
     }
 }
 
-/* What the worker would have answered to the view's question. */
+/* Answers the view's question as the worker would. */
 static inline void stage_see(struct stage *s)
 {
     struct sight *g = &s->app.sight;

@@ -1,5 +1,5 @@
-/* What is done at the keyboard in a conversation: going back, settings, completion, search, copies,
- * pastes, drafts. On the fake session, without a terminal. */
+/* Using the keyboard in a conversation: rewinding, settings, completion, search, copies, pastes,
+ * drafts. On the fake session, without a terminal. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@ static const struct message *message(const struct stage *s, int i)
     return &s->app.talk.messages[i];
 }
 
-/* ---- going back ----------------------------------------------------------------------------- */
+/* ---- rewinding
+ * -------------------------------------------------------------------------------- */
 
 static void test_regenerate(void **state)
 {
@@ -40,7 +41,7 @@ static void test_regenerate(void **state)
     (void)state;
     open_talk(&s, 2);
     int64_t position = message(&s, 2)->position, n_tokens = message(&s, 2)->n_tokens;
-    stage_key(&s, K_F1 + 4); /* free: no question */
+    stage_key(&s, K_F1 + 4); /* costs nothing: no question */
     assert_int_equal(s.app.talk.n, 4);
     assert_string_equal(str_get(&message(&s, 3)->text), "Another answer.");
     assert_int_equal(message(&s, 2)->position, position);
@@ -117,7 +118,7 @@ static void test_rewind_keeps_a_branch(void **state)
     stage_type(&s, "/rewind 1\rb");
     assert_int_equal(s.app.talk.n, 2);
     stage_list(&s);
-    assert_int_equal(s.app.list.n, n + 2); /* this talk and its branch */
+    assert_int_equal(s.app.list.n, n + 2); /* this conversation and its branch */
     assert_int_equal(s.app.list.rows[0].n_turns, 3);
     stage_type(&s, "/branch 1 other\r");
     stage_list(&s);
@@ -142,7 +143,7 @@ static void test_private_cannot_go_back(void **state)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* The screen has them, too, but not all at 80 columns. */
+/* The screen shows them too, but not all at 80 columns. */
 static void test_numbers(void **state)
 {
     struct stage s;
@@ -158,7 +159,7 @@ static void test_numbers(void **state)
     const char *text = str_get(&message(&s, s.app.talk.n - 1)->text);
     snprintf(kept, sizeof kept, "kept %lld of %lld units", (long long)st->units_kept,
              (long long)st->units_seen);
-    char plain[512]; /* without the marks that group digits */
+    char plain[512]; /* without digit separators */
     size_t n = 0;
     for (; *text && n + 1 < sizeof plain; text++)
         if (*text != ',') plain[n++] = *text;
@@ -179,12 +180,12 @@ static void test_set(void **state)
     assert_int_equal(message(&s, s.app.talk.n - 1)->n_tokens, 3);
     stage_type(&s, "/set temp warm\r");
     assert_non_null(strstr(s.app.flash, "expected a number"));
-    assert_string_equal(str_get(&s.app.edit.text), "/set temp warm"); /* to be corrected */
+    assert_string_equal(str_get(&s.app.edit.text), "/set temp warm"); /* returned for correction */
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/set tmep 1\r");
     assert_non_null(strstr(s.app.flash, "did you mean temp?"));
     stage_key(&s, CTRL('u'));
-    stage_type(&s, "/set prompt x\r"); /* no setting of a talk */
+    stage_type(&s, "/set prompt x\r"); /* not a setting of a conversation */
     assert_non_null(strstr(s.app.flash, "no setting prompt"));
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/set\r");
@@ -192,7 +193,7 @@ static void test_set(void **state)
     stage_release(&s);
 }
 
-/* What is about memory opens the conversation again, and is undone when that fails. */
+/* Settings of the memory reopen the conversation, and are undone when that fails. */
 static void test_set_memory(void **state)
 {
     struct stage s;
@@ -205,7 +206,7 @@ static void test_set_memory(void **state)
     assert_string_equal(s.app.name, "rust-notes");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_false(s.app.reopening);
-    s.app.reopening = true; /* as while it is opened */
+    s.app.reopening = true; /* as while it is being opened */
     s.app.options_before.budget = "128";
     stage_news(&s, NEWS_FAILED, ERR_FIT, 0, "it does not fit");
     assert_string_equal(s.app.o->budget, "128");
@@ -262,7 +263,7 @@ static void test_tab(void **state)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/re\t\t");
     assert_string_equal(str_get(&s.app.edit.text), "/rewind ");
-    stage_type(&s, "\t\t\t"); /* rename, restore, and what was typed again */
+    stage_type(&s, "\t\t\t"); /* rename, restore, and the typed text again */
     assert_string_equal(str_get(&s.app.edit.text), "/re");
     stage_key(&s, CTRL('u'));
     stage_type(&s, "a\tb"); /* in a text it is a tab */
@@ -327,10 +328,10 @@ static void test_rename_and_undo(void **state)
     assert_int_equal(s.app.list.n, 2);
     stage_type(&s, "u");
     assert_int_equal(s.app.list.n, 3);
-    assert_string_equal(s.app.list.chosen, "new name"); /* the cursor is on what came back */
+    assert_string_equal(s.app.list.chosen, "new name"); /* the cursor is on the restored one */
     stage_type(&s, "xn");
     assert_string_equal(s.app.list.said, "");
-    stage_type(&s, "xy"); /* a cache cannot be brought back: it asks */
+    stage_type(&s, "xy"); /* a cache cannot be restored: it asks */
     assert_non_null(strstr(s.app.list.said, "the cache of new name is gone"));
     stage_key(&s, K_HOME);
     stage_type(&s, "r2\r"); /* the open one */
@@ -344,7 +345,7 @@ static void test_rename_and_undo(void **state)
     stage_release(&s);
 }
 
-/* Why an answer broke off stays to be read, and it can go on. */
+/* The reason why an answer was cut off stays readable, and the answer can be continued. */
 static void test_circle(void **state)
 {
     struct stage s;
@@ -358,7 +359,7 @@ static void test_circle(void **state)
     stage_release(&s);
 }
 
-/* What cannot be said stays where it was typed. */
+/* A message that cannot be sent stays in the input line. */
 static void test_read_only(void **state)
 {
     struct stage s;
@@ -371,8 +372,8 @@ static void test_read_only(void **state)
     stage_release(&s);
 }
 
-/* A word to the person is not cut off by the numbers that stand there else, and what a command says
- * is seen by who had scrolled up. */
+/* A notice to the user is not hidden by the usual numbers, and a command's output is visible even
+ * after scrolling up. */
 static void test_words_are_seen(void **state)
 {
     struct stage s;
@@ -388,7 +389,7 @@ static void test_words_are_seen(void **state)
     stage_key(&s, CTRL('u'));
     stage_key(&s, K_PAGE_UP);
     stage_draw(&s, 80, 12, &out);
-    stage_type(&s, "/set\r"); /* under each other; what is of eval is not said in a chat */
+    stage_type(&s, "/set\r"); /* one below the other; eval's settings are not shown in a chat */
     stage_draw(&s, 80, 80, &out);
     assert_non_null(
         strstr(out.data, "\n                                wanted as much: the width"));
@@ -412,7 +413,7 @@ static void test_tags(void **state)
     stage_type(&s, "tsecond #trip\r");
     assert_string_equal(s.app.list.rows[1].tags, "#second #trip");
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "#second #trip"));
-    stage_type(&s, "/#tri"); /* only what has such a tag */
+    stage_type(&s, "/#tri"); /* only those with such a tag */
     stage_draw(&s, 80, 24, &out);
     assert_int_equal(s.app.list.n_shown, 1);
     assert_int_equal(s.app.list.shown[0], 1);
@@ -421,11 +422,11 @@ static void test_tags(void **state)
     stage_type(&s, "t");
     assert_string_equal(str_get(&s.app.list.field.text), "#second #trip");
     stage_key(&s, CTRL('u'));
-    stage_type(&s, "#trip home\r"); /* one goes, one comes */
+    stage_type(&s, "#trip home\r"); /* one is removed, one is added */
     assert_string_equal(s.asked, "thesis-ch3\n-second home ");
     stage_type(&s, "t");
     stage_key(&s, CTRL('u'));
-    stage_type(&s, "home -trip -none\r"); /* as /tag has it: no more than taken off */
+    stage_type(&s, "home -trip -none\r"); /* as with /tag: removes, adds nothing */
     assert_string_equal(s.asked, "thesis-ch3\n");
     stage_type(&s, "q/tag work -trip\r");
     assert_string_equal(s.asked, "rust-notes\nwork -trip");
@@ -440,7 +441,8 @@ static bool is_listed(const struct stage *s, const char *name)
     return false;
 }
 
-/* Rows move while a question about one of them waits for its answer: it stays about that one. */
+/* Rows move while a question about one of them waits for its answer: the question stays about that
+ * one. */
 static void test_rows_move(void **state)
 {
     struct stage s;
@@ -465,7 +467,7 @@ static void test_rows_move(void **state)
     stage_list(&s);
     stage_type(&s, "2\r");
     assert_true(is_listed(&s, "tax-letter2"));
-    /* a row that went takes its question along */
+    /* removing a row ends the question about it */
     stage_type(&s, "r");
     assert_int_equal(conversations_delete(s.library, "tax-letter2", &e), 0);
     stage_list(&s);
@@ -473,7 +475,7 @@ static void test_rows_move(void **state)
     assert_string_equal(s.app.list.error, "tax-letter2 is not there any more");
     assert_int_equal(s.app.list.n, 3);
     for (int i = 0; i < 3; i++) assert_null(strchr(s.app.list.rows[i].name, '3'));
-    /* Enter takes the only row that was found before it was ever drawn */
+    /* Enter takes the only row found, even before it was drawn */
     stage_type(&s, "/second\r");
     assert_string_equal(s.app.name, "second");
     stage_release(&s);
@@ -492,7 +494,7 @@ static void test_copy(void **state)
                         strlen("Here it is:\n\n```c\nint main(void)\n{\n\treturn 0;\n"));
     stage_type(&s, "/copy code\r");
     assert_string_equal(str_get(&s.copied), "int main(void)\n{\n\treturn 0;\n}\n");
-    stage_type(&s, "evil\r/copy\r"); /* as the model wrote it: nothing marked, nothing wrapped */
+    stage_type(&s, "evil\r/copy\r"); /* as the model wrote it: no marks, no wrapping */
     assert_non_null(strstr(str_get(&s.copied), "title \033]0;owned\007"));
     stage_type(&s, "/copy all\r");
     assert_memory_equal(str_get(&s.copied), "## user\n\ncode\n\n## assistant\n\nHere",
@@ -565,7 +567,7 @@ static void test_long_paste(void **state)
     app_draft(&s.app, &full);
     assert_int_equal(full.n, 16 + big.n + 5);
     for (int i = 0; i < 5; i++) stage_key(&s, 127);
-    stage_key(&s, 127); /* the label leaves as a whole */
+    stage_key(&s, 127); /* the label is erased as a whole */
     assert_string_equal(str_get(&s.app.edit.text), "look: short\ntext");
     stage_key(&s, CTRL('_'));
     stage_key(&s, 'o' | K_ALT);
@@ -576,7 +578,7 @@ static void test_long_paste(void **state)
     stage_key(&s, '\r');
     assert_int_equal(message(&s, 0)->raw.n, 16 + big.n); /* one message */
     assert_int_equal(s.app.talk.n, 2);
-    stage_key(&s, K_UP); /* and it comes back as one */
+    stage_key(&s, K_UP); /* and returns as one */
     assert_true(s.app.edit.text.n < 100);
     str_clear(&full);
     app_draft(&s.app, &full);
@@ -586,7 +588,7 @@ static void test_long_paste(void **state)
     stage_release(&s);
 }
 
-/* Lines that were cut where the text changed are those of the whole text cut anew. */
+/* Lines broken again after a change equal the whole text broken from the start. */
 static void test_lines_are_cut_again(void **state)
 {
     static const char *const pieces[] = {
@@ -630,7 +632,7 @@ static void on_found(void *ctx, const char *text, size_t n, bool queued)
     str_printf(&f->all, "%s(%.*s)", queued ? "queued" : "draft", (int)n, text);
 }
 
-/* A program that is killed leaves its draft; one that lives keeps it to itself. */
+/* A killed program leaves its draft; a running one keeps it for itself. */
 static void test_draft(void **state)
 {
     char folder[] = "/tmp/retain-draft-XXXXXX", path[64], go;
@@ -665,7 +667,7 @@ static void test_draft(void **state)
     assert_string_equal(str_get(&f.all), "queued(one)queued(two\nlines)draft(being written)");
     str_clear(&f.all);
     draft_close(&d, false);
-    draft_open(&d, folder, on_found, &f); /* given once */
+    draft_open(&d, folder, on_found, &f); /* given only once */
     assert_int_equal(f.all.n, 0);
     draft_close(&d, false);
     assert_int_equal(rmdir(folder), 0);
@@ -684,7 +686,7 @@ static void test_brought_back(void **state)
     app_bring_back(&s.app, "two", 3, true);
     app_bring_back(&s.app, "being written", 13, false);
     stage_open(&s, NULL);
-    assert_int_equal(s.app.talk.n, 0); /* nothing is sent unasked */
+    assert_int_equal(s.app.talk.n, 0); /* nothing is sent without the user */
     assert_int_equal(s.app.n_queue, 2);
     assert_string_equal(str_get(&s.app.edit.text), "being written");
     stage_key(&s, CTRL('u'));

@@ -1,5 +1,5 @@
-/* Looks: every text can be read on black and on white, the ramp rises evenly for every eye, and
- * nothing is said by colour alone. */
+/* Colours: every text is readable on black and on white, the ramp rises evenly also for
+ * colour-blind users, and colour is never the only sign. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static double contrast(double a, double b)
     return a > b ? (a + 0.05) / (b + 0.05) : (b + 0.05) / (a + 0.05);
 }
 
-/* Vienot, Brettel, Mollon 1999: what people without green or red cones see, in linear light. */
+/* Vienot, Brettel, Mollon 1999: colours as seen without green or red cones, in linear light. */
 static struct rgb without_green(struct rgb c)
 {
     double rg = 0.29275 * c.r + 0.70725 * c.g;
@@ -68,7 +68,7 @@ static void test_text_can_be_read(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int light = 0; light < 2; light++) {
             struct cell_style l = cell_style_of(texts[i], 256, light);
-            if (l.color < 0) continue; /* the terminal's own */
+            if (l.color < 0) continue; /* the terminal's default */
             if (contrast(luminance(rgb_of(l.color)), light) < 4.5)
                 fail_msg("attribute %d: colour %d on %s", texts[i], l.color,
                          light ? "white" : "black");
@@ -85,7 +85,7 @@ static void rises(struct rgb (*eye)(struct rgb), bool light)
             assert_true(now < before);
         else
             assert_true(now > before);
-        if (cls > 0) assert_true(contrast(now, before) > 1.2); /* neighbours can be told apart */
+        if (cls > 0) assert_true(contrast(now, before) > 1.2); /* neighbours are distinguishable */
         before = now;
     }
 }

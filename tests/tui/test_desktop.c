@@ -1,4 +1,4 @@
-/* What is said to the window around the terminal, byte by byte. */
+/* The sequences for the window around the terminal, byte by byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static void test_title(void **state)
     assert_non_null(strstr(update(&d, &s, &out), "\033]2;retain: rust "));
     for (size_t i = 1; i + 1 < out.n; i++) assert_in_range((unsigned char)out.data[i], 0x20, 0xFF);
     assert_int_equal(out.data[out.n - 1], 7);
-    assert_string_equal(update(&d, &s, &out), ""); /* it is said once */
+    assert_string_equal(update(&d, &s, &out), ""); /* it is sent once */
     desktop_forget(&d);
     assert_int_not_equal(strlen(update(&d, &s, &out)), 0);
     assert_string_equal(d.on, "\033[22;2t");
@@ -67,7 +67,7 @@ static void test_progress(void **state)
     end(&d, &s, &out);
 }
 
-/* An answer of so many milliseconds, in a window that has the focus or not. */
+/* An answer of this many milliseconds, in a window with or without the focus. */
 static const char *answer(const char *alert, int64_t ms, const char *focus, struct str *out)
 {
     struct desktop d;
@@ -95,7 +95,8 @@ static void test_alert(void **state)
     (void)state;
     assert_string_equal(answer("bell", 20000, "O", &out), "\007");
     assert_string_equal(answer("bell", 20000, "I", &out), "");
-    assert_string_equal(answer("bell", 20000, "", &out), ""); /* a terminal that does not tell */
+    /* a terminal that does not report it */
+    assert_string_equal(answer("bell", 20000, "", &out), "");
     assert_string_equal(answer("bell", 3000, "O", &out), "");
     assert_string_equal(answer("never", 20000, "O", &out), "");
     assert_non_null(strstr(answer("osc9", 20000, "O", &out), "\033]9;retain"));

@@ -1,4 +1,4 @@
-/* What is saved for the person: whole or not at all, and never over a file that is there. */
+/* Files saved for the user: complete or not at all, and never over an existing file. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

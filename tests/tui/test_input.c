@@ -66,7 +66,7 @@ static void test_characters(void **state)
     put(&e, "漢e\xCC\x81🙂");
     edit_move(&e, EDIT_LEFT);
     assert_edit(&e, "漢e\xCC\x81", "🙂");
-    edit_erase(&e, EDIT_LEFT); /* a mark leaves with its base */
+    edit_erase(&e, EDIT_LEFT); /* a mark is erased with its base */
     assert_edit(&e, "漢", "🙂");
     edit_erase(&e, EDIT_RIGHT);
     assert_edit(&e, "漢", "");
@@ -131,7 +131,7 @@ static void test_undo(void **state)
     edit_release(&e);
 }
 
-/* The cursor is where it was before the change, not at the end of the text that comes back. */
+/* The cursor returns to its place before the change, not to the end of the restored text. */
 static void test_undo_moves_the_cursor_back(void **state)
 {
     struct edit e;
@@ -150,7 +150,7 @@ static void test_undo_moves_the_cursor_back(void **state)
     edit_release(&e);
 }
 
-/* Random edits: undoing all gives nothing, redoing all gives the text again. */
+/* Random edits: undoing all gives the empty text, redoing all gives the text again. */
 static void test_undo_random(void **state)
 {
     unsigned seed = 7;
@@ -238,7 +238,7 @@ static void test_history(void **state)
     assert_null(history_newer(&h));
     char *huge = calloc(1, HISTORY_SAVED_BYTES + 2);
     memset(huge, 'x', HISTORY_SAVED_BYTES + 1);
-    history_add(&h, huge, HISTORY_SAVED_BYTES + 1); /* a pasted book is no line of a file */
+    history_add(&h, huge, HISTORY_SAVED_BYTES + 1); /* a pasted book is not saved in the file */
     assert_int_equal(h.n, 3);
     history_release(&h);
     history_init(&h, path);
@@ -311,7 +311,7 @@ static void test_sequences(void **state)
     }
 }
 
-/* Three arrows at once are a wheel's, and so are all that came with them. */
+/* Three arrows at once come from a wheel, and so do all others in the same input. */
 static void test_wheel(void **state)
 {
     static const struct {
@@ -356,7 +356,7 @@ static void test_escape_alone(void **state)
     input_feed(&in, "x", 1);
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, 'x');
-    input_feed(&in, "\033[?62;c\033[99;99xy", 17); /* unknown: eaten */
+    input_feed(&in, "\033[?62;c\033[99;99xy", 17); /* unknown: dropped */
     assert_true(input_next(&in, false, &ev));
     assert_int_equal(ev.key, 'y');
     input_release(&in);
@@ -414,8 +414,8 @@ static void test_random_input(void **state)
 
 /* ---- the table of keys ---------------------------------------------------------------------- */
 
-/* No key does something that no line of the help tells. */
-/* From every place of the map to its word in the text and back, by keys alone. */
+/* Every key is listed in the help. */
+/* From every place of the map to its word in the text and back, with keys only. */
 static void test_map_and_text_are_linked(void **state)
 {
     struct stage s;
@@ -442,7 +442,7 @@ static void test_map_and_text_are_linked(void **state)
             assert_true(byte == 0 || text[-1] == ' ' || text[-1] == '\n'); /* tokens are words */
             snprintf(expected, sizeof expected, "token \"%.*s", (int)strcspn(text, " \n"), text);
             assert_non_null(strstr(str_get(&out), expected));
-            assert_true(s.grid.cursor_x >= 6); /* and the cursor stands on it */
+            assert_true(s.grid.cursor_x >= 6); /* and the cursor is on it */
         }
         stage_key(&s, 'm');
         assert_int_equal(s.app.view, VIEW_MAP);
@@ -453,7 +453,7 @@ static void test_map_and_text_are_linked(void **state)
     stage_release(&s);
 }
 
-/* n and N stop at text that no head holds any more. */
+/* n and N stop at text that was evicted from all heads. */
 static void test_runs_of_gone_text(void **state)
 {
     struct stage s;
@@ -529,7 +529,7 @@ static void test_queue(void **state)
     stage_init(&s, true, true);
     stage_type(&s, "one\rtwo\r"); /* the model is not loaded yet */
     assert_int_equal(s.app.n_queue, 2);
-    stage_key(&s, K_UP); /* the last comes back */
+    stage_key(&s, K_UP); /* the last one returns */
     assert_string_equal(str_get(&s.app.edit.text), "two");
     stage_type(&s, "!\r");
     stage_open(&s, NULL);
@@ -568,7 +568,7 @@ static void test_commands_stay_here(void **state)
     stage_open(&s, NULL);
     stage_type(&s, "/hlep\r");
     assert_int_equal(s.app.talk.n, 0);
-    assert_string_equal(str_get(&s.app.edit.text), "/hlep"); /* to be corrected */
+    assert_string_equal(str_get(&s.app.edit.text), "/hlep"); /* returned for correction */
     assert_non_null(strstr(s.app.flash, "/help"));
     stage_key(&s, CTRL('u'));
     stage_type(&s, "//x\r");

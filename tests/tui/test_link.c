@@ -1,5 +1,5 @@
-/* Slow and silent terminals: frames wait for a terminal that is behind, a key's echo is never far
- * away, and one that answers nothing is drawn on all the same. Drives tui_fake. */
+/* Slow and silent terminals: frames wait for a terminal that lags behind, a key's echo is never far
+ * away, and a terminal that never answers is still drawn on. Runs tui_fake. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static int frames_since(const struct pty *p, size_t from)
     return n;
 }
 
-/* The link is stuck for a while and then goes at a hundred bytes a time. What was drawn meanwhile
- * is one frame; the echo comes with one of the next, not behind all that happened. */
+/* The link is blocked for a while and then passes a hundred bytes at a time. All changes meanwhile
+ * are one frame; the echo comes with one of the next frames, not after all changes. */
 static void test_slow_link(void **state)
 {
     struct pty p;

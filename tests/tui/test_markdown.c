@@ -1,5 +1,5 @@
-/* Markdown as it is drawn: what marks become, that nothing above the last line moves while text
- * streams in, and that hostile input stays inside the screen. */
+/* Markdown as drawn: how marks look, that no line above the last moves while text streams in, and
+ * that hostile input stays inside the screen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include "tui/chat/markdown.h"
 #include "tui/term/text.h"
 
-/* Lines as they are seen, each with the bytes it covers. */
+/* Lines as displayed, each with the bytes it covers. */
 struct page {
     const char *text;
     struct str seen;
@@ -58,7 +58,7 @@ static const struct {
 } rows[] = {
     {"# Title\n\ntext", "Title\n\ntext\n"},
     {"a **b** *c* `d` ~~e~~", "a b c d e\n"},
-    {"one\ntwo\n   three", "one\ntwo\n   three\n"}, /* lines stay lines, poems poems */
+    {"one\ntwo\n   three", "one\ntwo\n   three\n"}, /* lines and poems keep their line breaks */
     {"- a\n- b\n  - c\n\n2. d\n10. e", "* a\n* b\n  * c\n\n2. d\n10. e\n"},
     {"- [x] done\n- [ ] to do", "* [x] done\n* [ ] to do\n"},
     {"> a\n> b", "| a\n| b\n"},
@@ -71,7 +71,8 @@ static const struct {
     {"```\n~~~\n**a**\n~~~ ```\n**b**\n```\n**c**", "```\n~~~\n**a**\n~~~ ```\n**b**\n```\nc\n"},
     {"~~~\na\n```\n**b**\n~~~\n**c**", "~~~\na\n```\n**b**\n~~~\nc\n"},
     {"text\n---\nmore",
-     "text\n----------------------------------------\nmore\n"}, /* no heading after the fact */
+     /* a heading is not recognised afterwards */
+     "text\n----------------------------------------\nmore\n"},
     {"5 * 3 * 2", "5 * 3 * 2\n"},
     {"snake_case_name", "snake_case_name\n"},
     {"    four blanks", "    four blanks\n"},
@@ -115,7 +116,7 @@ static const char document[] =
     "bold**\n\n\nprint(f(2))\n```\n\n"
     "Last __words__ with 漢字 and e\xCC\x81, 2 * 3 * 4 and snake_case_names.\n";
 
-/* While text streams in, only its last line (and what comes after it) is drawn anew. */
+/* While text streams in, only its last line (and the lines after it) is drawn again. */
 static void test_nothing_moves(void **state)
 {
     static struct page before, now;
@@ -123,7 +124,7 @@ static void test_nothing_moves(void **state)
     for (int width = 24; width <= 60; width += 9) {
         before.n = 0;
         for (size_t n = 1; n < sizeof document; n++) {
-            if (((unsigned char)document[n] & 0xC0) == 0x80) continue; /* whole characters come */
+            if (((unsigned char)document[n] & 0xC0) == 0x80) continue; /* whole characters only */
             lay(&now, document, n, false, width);
             int settled = before.n - 1;
             size_t length = settled > 0 ? before.starts[settled] : 0;
@@ -140,7 +141,7 @@ static void test_nothing_moves(void **state)
     str_release(&now.seen);
 }
 
-/* The same through the transcript, which lays out only what can still change. */
+/* The same through the transcript, which lays out only the lines that can still change. */
 static void test_streamed_is_whole(void **state)
 {
     struct transcript a = {0}, b = {0};
@@ -168,7 +169,7 @@ static void test_streamed_is_whole(void **state)
     transcript_clear(&b);
 }
 
-/* Nested and repeated marks: bounded work, and every byte that is shown is one of the text. */
+/* Nested and repeated marks: bounded work, and every displayed byte is one of the text. */
 static void test_hostile(void **state)
 {
     static struct page p;

@@ -1,5 +1,5 @@
-/* Recordings: what is read back from one is what was on the screen, cell by cell, and every line of
- * it is an asciicast's. */
+/* Recordings: reading one back gives the screen, cell by cell, and every line of it is a valid
+ * asciicast line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 enum { W_MAX = 200, H_MAX = 60 };
 
-/* A terminal that knows what a recording uses. */
+/* A terminal with the features that a recording uses. */
 struct terminal {
     int w, h, x, y;
     uint32_t cells[H_MAX][W_MAX]; /* 0 = the right half of a wide character */
@@ -76,7 +76,7 @@ static void shows(const struct terminal *t, const struct grid *g)
             assert_int_equal(t->cells[y][x], (uint32_t)g->cells[y * g->w + x].text[0]);
 }
 
-/* Plays a file; the grids are what it was made from, one per "o" event. */
+/* Plays a file; the grids are those it was made from, one per "o" event. */
 static void play(const char *path, struct terminal *t, int *n_inputs)
 {
     char *line = NULL;
@@ -153,7 +153,7 @@ static void test_what_was_seen(void **state)
     stage_release(&s);
 }
 
-/* What is typed comes in pieces of any size, and need not be UTF-8. */
+/* Typed bytes arrive in pieces of any size, and need not be UTF-8. */
 static void test_typed(void **state)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
@@ -195,7 +195,7 @@ static void test_typed(void **state)
     stage_release(&s);
 }
 
-/* It is as private as the conversation in it, and a part of one is said to be one. */
+/* The file is as private as the conversation in it, and an incomplete one is reported as such. */
 static void test_files(void **state)
 {
     char path[] = "/tmp/retain-test-XXXXXX";
@@ -234,7 +234,7 @@ static void assert_clean(const char *text, const char *expected)
     str_release(&out);
 }
 
-/* Of a stranger's recording only what moves, colours and clears reaches the terminal. */
+/* From an untrusted recording only moves, colours and clears reach the terminal. */
 static void test_strangers(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every view at five sizes, compared with saved pictures. `test_render --update` writes them anew:
- * look at the difference before it is committed. */
+/* Every view at five sizes, compared with saved pictures. `test_render --update` writes them again:
+ * review the difference before you commit it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void compare_all(struct stage *s, const char *name)
     str_release(&out);
 }
 
-/* Two turns, of which the second made the cache full. */
+/* Two turns; the second fills the cache. */
 static void talk(struct stage *s)
 {
     stage_list(s);
@@ -264,7 +264,7 @@ static void test_every_size(void **state)
     }
 }
 
-/* The strip's cells and the map's rows add up to what the engine counted. */
+/* The strip's cells and the map's rows add up to the engine's counts. */
 static void test_sums(void **state)
 {
     struct stage s;
@@ -300,7 +300,8 @@ static void test_classes(void **state)
     assert_int_equal(ramp_class(100, 100), 4);
 }
 
-/* Columns of 10 tokens, # = alive: ##..#...#. A jump lands where a gap begins, from either side. */
+/* Columns of 10 tokens, # = alive: ##..#...#. A jump lands at the beginning of a gap, from either
+ * side. */
 static void test_jumps_to_the_beginning_of_gaps(void **state)
 {
     enum { NONE = -1 };
@@ -319,7 +320,7 @@ static void test_jumps_to_the_beginning_of_gaps(void **state)
     }
 }
 
-/* New text does not move a view that was scrolled up; resizing keeps its first line. */
+/* New text does not move a view that is scrolled up; resizing keeps its first line. */
 static void test_scroll_is_held(void **state)
 {
     struct stage s;
@@ -335,7 +336,8 @@ static void test_scroll_is_held(void **state)
     int message = s.app.chat.top_message;
     size_t byte = s.app.chat.top_byte;
     stage_type(&s, "words 20");
-    struct stage *again = &s; /* sending follows the end again; text of a running answer does not */
+    /* sending jumps to the end again; text of a running answer does not */
+    struct stage *again = &s;
     stage_news(again, NEWS_TEXT, 0, 0, "more and more and more\nand more\n");
     app_draw(&s.app, &s.grid, 80, 24);
     assert_true(s.app.chat.held);
@@ -353,8 +355,8 @@ static void test_scroll_is_held(void **state)
     stage_release(&s);
 }
 
-/* How often the text moves while `rows` of it come, one in `ms`; its end is always on the screen.
- */
+/* How often the text moves while `rows` of it arrive, one per `ms`; its end is always on the
+ * screen. */
 static int leaps(int rows, int ms)
 {
     struct stage s;
@@ -386,7 +388,7 @@ static void test_fast_text_leaps(void **state)
     assert_in_range(leaps(300, 25), 60, 100);  /* by half a page */
 }
 
-/* What is left standing while an answer streams is what a whole frame would show. */
+/* The parts left on the screen while an answer streams equal those of a whole frame. */
 static void test_parts_make_the_whole(void **state)
 {
     static const struct {
@@ -413,7 +415,7 @@ static void test_parts_make_the_whole(void **state)
         str_clear(&parts);
         grid_dump(&s.grid, &parts);
         str_clear(&out);
-        app_draw(&s.app, &whole, w, h); /* another grid: nothing stands there */
+        app_draw(&s.app, &whole, w, h); /* another grid: it is blank */
         grid_dump(&whole, &out);
         assert_string_equal(str_get(&parts), str_get(&out));
     }

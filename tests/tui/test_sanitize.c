@@ -1,4 +1,4 @@
-/* Attacks on a terminal, and text that must come through as it is. */
+/* Attacks on a terminal, and text that must stay unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static const char *const attacks[] = {
 };
 enum { N_ATTACKS = sizeof attacks / sizeof attacks[0] };
 
-/* Only printable text, \n and \t are left, and it is valid UTF-8 without what re-orders. */
+/* Only printable text, \n and \t remain, and it is valid UTF-8 without characters that re-order. */
 static void assert_clean(const struct str *s, bool ascii)
 {
     for (size_t at = 0; at < s->n;) {
@@ -79,7 +79,7 @@ static void test_attacks(void **state)
         }
 }
 
-/* Cutting a stream anywhere changes nothing. */
+/* Splitting a stream anywhere changes nothing. */
 static void test_pieces(void **state)
 {
     struct str all = {0};
@@ -134,7 +134,7 @@ static void test_text_is_kept(void **state)
     str_release(&out);
 }
 
-/* ---- cutting into lines --------------------------------------------------------------------- */
+/* ---- breaking into lines --------------------------------------------------------------------- */
 
 static void assert_lines(const char *text, int width, const char *expected)
 {

@@ -1,5 +1,5 @@
-/* Sensors against recorded trees of /proc and /sys, made here, and an NVML that says what it is
- * told: values where there are some, n/a where not, and never a 0 that nobody measured. */
+/* Sensors against recorded trees of /proc and /sys, made here, and an NVML with given values:
+ * values where they exist, n/a where not, and never a 0 that was not measured. */
 #include <math.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void test_cpu(void **state)
     put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "3\n");
     sensors_cpu_open(&p, root);
     sensors_cpu_read(&p, &r.cpu, &r.swap_bytes);
-    assert_true(isnan(r.cpu.load)); /* a mean needs two looks */
+    assert_true(isnan(r.cpu.load)); /* a mean needs two readings */
     NEAR(r.cpu.celsius, 47.5);
     assert_true(isnan(r.cpu.watt));
     NEAR(r.swap_bytes, 1024 * 1024);
@@ -120,7 +120,7 @@ static void put_board(void)
     put("sys/class/thermal/thermal_zone1/temp", "48250\n");
     put("sys/class/thermal/thermal_zone2/type", "tj-thermal\n");
     put("sys/class/thermal/thermal_zone2/temp", "51000\n");
-    put("sys/class/thermal/thermal_zone3/type", "gpu-thermal\n"); /* switched off */
+    put("sys/class/thermal/thermal_zone3/type", "gpu-thermal\n"); /* disabled */
     put("sys/class/thermal/thermal_zone3/temp", "-256000\n");
 }
 
@@ -143,7 +143,7 @@ static void test_jetson_rails(void **state)
     NEAR(out.load, 91.3);
     NEAR(out.celsius, 51);
     NEAR(out.watt, 19.8 + 9.9 + 10);
-    assert_true(isnan(out.memory_bytes)); /* the machine's memory is its own */
+    assert_true(isnan(out.memory_bytes)); /* it shares the machine's memory */
     assert_string_equal(out.throttle, "");
     sensors_jetson_read(&p, &out);
     assert_string_equal(out.throttle, "none");
@@ -152,7 +152,7 @@ static void test_jetson_rails(void **state)
     assert_string_equal(out.throttle, "over-current");
 }
 
-/* Orin NX and Nano: VDD_IN is the whole board's. */
+/* Orin NX and Nano: VDD_IN is the power of the whole board. */
 static void test_jetson_total(void **state)
 {
     struct sensors_jetson p;
@@ -169,7 +169,8 @@ static void test_jetson_total(void **state)
     assert_string_equal(out.throttle, "");
 }
 
-/* Without the load's file, as on some kernels: the rest is there, the load is not 0. */
+/* Without the file of the load, as on some kernels: the other values are shown, and the load is not
+ * 0. */
 static void test_jetson_without_load(void **state)
 {
     struct sensors_jetson p;
@@ -212,7 +213,7 @@ static void test_nvml(void **state)
     sensors_nvml_close(&p);
 }
 
-/* A driver that supports next to nothing. */
+/* A driver that supports almost nothing. */
 static void test_nvml_poor(void **state)
 {
     struct sensors_nvml p;
@@ -255,8 +256,8 @@ static void test_threads(void **state)
     assert_true(isnan(r.gpu.load));
 }
 
-/* A pipe that nobody writes to, in place of a sensor: the screen goes on, that field is not known,
- * and leaving does not wait. */
+/* A pipe without a writer, in place of a sensor: the screen continues, that field is unknown, and
+ * leaving does not wait. */
 static void test_a_sensor_that_hangs(void **state)
 {
     char path[128];
@@ -274,7 +275,7 @@ static void test_a_sensor_that_hangs(void **state)
     } while (isnan(r.swap_bytes));
     assert_true(isnan(r.gpu.watt));
     sensors_close(s);
-    FILE *f = fopen(path, "w"); /* lets the thread go */
+    FILE *f = fopen(path, "w"); /* lets the thread end */
     if (f) fclose(f);
 }
 

@@ -35,7 +35,8 @@ capture TERM=screen-256color
 check '256 colours' [ "$(count "$esc\[38;5;\|$esc\[[0-9;]*38;5")" -gt 0 ]
 check 'bracketed paste is switched on once' [ "$(count "$esc\[?2004h")" = 1 ]
 check 'bracketed paste is switched off' [ "$(count "$esc\[?2004l")" -ge 1 ]
-# the shell's clear, entering the second screen, and the resize may clear: nothing else
+# the shell's clear, entering the second screen, and the resize may clear the screen: nothing else
+# may
 check 'no full clears' [ "$(count "$esc\[2\?J")" -le 6 ]
 
 capture TERM=screen-256color NO_COLOR=1

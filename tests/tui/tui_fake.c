@@ -1,6 +1,5 @@
-/* tui_fake: the commands of tui/ on the fake session, as a program for the scripts. Takes the
- * command line of retain for chat, generate, list, show, rename and delete, and before it, for the
- * fake:
+/* tui_fake: the commands of tui/ on the fake session, as a program for the scripts. Takes retain's
+ * command line for chat, generate, list, show, rename and delete, preceded by options for the fake:
  * --fake-load MS --fake-rate TOK_S --fake-prefill TOK_S --fake-layers N --fake-fail TEXT. */
 #include <locale.h>
 #include <stdio.h>

@@ -13,6 +13,20 @@ KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 1)
                a.y ? a.y + (int64_t)token * a.n : NULL, (float *)shared_memory());
 }
 
+KERNEL(norm_rows, struct cuda_norm_rows, CUDA_NORM_THREADS, 1)
+{
+    const float *x = a.x + block_x() * a.x_stride;
+    float *y = a.y + block_x() * a.y_stride, sum = 0.0f;
+
+    for (int i = thread_id(); i < a.n; i += CUDA_NORM_THREADS) sum = fma_f32(x[i], x[i], sum);
+    sum = block_sum(sum, (float *)shared_memory());
+    const float inv = 1.0f / sqrt_of(sum / (float)a.n + a.eps);
+    for (int i = thread_id(); i < a.n; i += CUDA_NORM_THREADS) {
+        const float z = x[i] * inv * a.w[i] * a.scale;
+        y[i] = a.add ? y[i] + z : z;
+    }
+}
+
 KERNEL(gate_quantize, struct cuda_gate, CUDA_NORM_THREADS, 1)
 {
     const int token = block_x(), n_group = a.n / 32;
@@ -34,8 +48,8 @@ KERNEL(finish_heads, struct cuda_heads, 32, 1)
     for (int i = lane_id(); i < a.head_dim; i += 32) sum = fma_f32(x[i], x[i], sum);
     const float inv = 1.0f / sqrt_of(warp_sum(sum) / (float)a.head_dim + a.eps);
     for (int i = lane_id(); i < a.head_dim; i += 32) {
-        const bool turns = head >= a.n_head || i % half < a.n_pairs;
+        const bool rotated = head >= a.n_head || i % half < a.n_pairs;
         const float y = w ? x[i] * inv * w[i] : x[i];
-        x[i] = turns ? y : y * a.still;
+        x[i] = rotated ? y : y * a.still;
     }
 }

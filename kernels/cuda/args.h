@@ -69,6 +69,19 @@ struct cuda_norm {
     float *y; /* [n_tok][n] or NULL */
 };
 
+/* y = scale * rmsnorm(x) * w, or added to y when `add`; y may be x. grid: n_tok; threads as
+ * cuda_norm, shared 32 bytes. */
+struct cuda_norm_rows {
+    const float *x; /* token t at x + t * x_stride */
+    int64_t x_stride;
+    const float *w; /* [n] */
+    int n;
+    float eps, scale;
+    int add;
+    float *y;
+    int64_t y_stride;
+};
+
 /* Operations of some families on q and k before RoPE, in place: RMSNorm of every head, and (q only)
  * the unrotated pairs, from n_pairs on, times `still`. grid: n_tok, n_head + n_kv_head; 32
  * threads. */
@@ -308,9 +321,9 @@ struct cuda_values {
     float *value; /* [pages * 64] */
 };
 
-/* key_alike: the (negative) penalty for near-duplicate units (score.h), stored in the same place.
- * Arguments: struct cuda_values. Shared: CUDA_ALIKE_SHARED. */
-#define CUDA_ALIKE_SHARED 2048
+/* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same place.
+ * Arguments: struct cuda_values. Shared: CUDA_NEAR_SHARED. */
+#define CUDA_NEAR_SHARED 2048
 
 /* cache_rank: values become unsigned numbers in the same order; protected units and each head's
  * `safe` best get the highest key, units beyond its `most` best the lowest.

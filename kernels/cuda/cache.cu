@@ -114,7 +114,7 @@ DEVICE uint32_t key_signs(const struct cuda_cache &c, int64_t place)
     return bits;
 }
 
-KERNEL(key_alike, struct cuda_values, CUDA_EVICT_THREADS, 1)
+KERNEL(near_duplicates, struct cuda_values, CUDA_EVICT_THREADS, 1)
 {
     const int head = block_x(), len = a.cache.len[head];
     /* number of units by half of their signs */

@@ -10,6 +10,7 @@
     X(embed_q5a, cuda_embed)             \
     X(embed_q6, cuda_embed)              \
     X(norm_quantize, cuda_norm)          \
+    X(norm_rows, cuda_norm_rows)         \
     X(gate_quantize, cuda_gate)          \
     X(finish_heads, cuda_heads)          \
     X(matvec_q4, cuda_matvec)            \
@@ -33,7 +34,7 @@
     X(kv_append, cuda_append)            \
     X(cache_copy, cuda_copy)             \
     X(key_values, cuda_values)           \
-    X(key_alike, cuda_values)            \
+    X(near_duplicates, cuda_values)      \
     X(cache_rank, cuda_rank)             \
     X(cache_digits, cuda_digits)         \
     X(cache_evict, cuda_evict)           \

@@ -19,7 +19,11 @@ enum {
     QWEN3 = 1 << 2,
     PHI3 = 1 << 3,
     MINICPM = 1 << 4,
-    ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM,
+    GRANITE = 1 << 5,
+    OLMO2 = 1 << 6,
+    ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM | GRANITE | OLMO2,
+    NORMS_BEFORE = ALL & ~OLMO2,
+    BIASES = LLAMA | GRANITE, /* of all matrices, where a config says so */
 };
 
 static const struct family {
@@ -28,9 +32,14 @@ static const struct family {
     unsigned id;
     bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order */
 } families[] = {
-    {"LlamaForCausalLM", "llama", LLAMA, true},  {"MistralForCausalLM", "llama", LLAMA, true},
-    {"Qwen2ForCausalLM", "qwen2", QWEN2, false}, {"Qwen3ForCausalLM", "qwen3", QWEN3, false},
-    {"Phi3ForCausalLM", "phi3", PHI3, false},    {"MiniCPMForCausalLM", "minicpm", MINICPM, true},
+    {"LlamaForCausalLM", "llama", LLAMA, true},
+    {"MistralForCausalLM", "llama", LLAMA, true},
+    {"Qwen2ForCausalLM", "qwen2", QWEN2, false},
+    {"Qwen3ForCausalLM", "qwen3", QWEN3, false},
+    {"Phi3ForCausalLM", "phi3", PHI3, false},
+    {"MiniCPMForCausalLM", "minicpm", MINICPM, true},
+    {"GraniteForCausalLM", "granite", GRANITE, true},
+    {"Olmo2ForCausalLM", "olmo2", OLMO2, false},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
@@ -48,26 +57,32 @@ static const struct row {
     {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, ALL, ALL, false},
     {"model.norm.weight", "output_norm.weight", EMBD, ONE, ALL, ALL, false},
     {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, ALL, false},
-    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, ALL, ALL, true},
+    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE, NORMS_BEFORE, true},
     {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, LLAMA | QWEN2 | QWEN3, true},
+    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
     {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, LLAMA | QWEN2 | QWEN3, true},
+    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
     {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, LLAMA | QWEN2 | QWEN3, true},
+    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, true},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2, OLMO2, true},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, true},
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALL, ALL, true},
-    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, LLAMA, true},
-    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, ALL, ALL, true},
+    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2, true},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORMS_BEFORE, NORMS_BEFORE,
+     true},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, OLMO2, OLMO2,
+     true},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, OLMO2, OLMO2, true},
     {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, LLAMA, true},
+    {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, true},
     {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, LLAMA, true},
+    {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, true},
     {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3, PHI3, true},
     {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL, ALL, true},
-    {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, LLAMA, true},
+    {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, true},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -440,6 +455,22 @@ static int minicpm_keys(struct converter *c, struct err *e)
     return 0;
 }
 
+static int granite_keys(struct converter *c, struct err *e)
+{
+    static const char *const names[][2] = {{"embedding_multiplier", "embedding_scale"},
+                                           {"residual_multiplier", "residual_scale"},
+                                           {"attention_multiplier", "attention.scale"},
+                                           {"logits_scaling", "logit_scale"}};
+    double v;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!json_number(c->config, names[i][0], &v) || !(v > 0))
+            return err_set(e, ERR_FORMAT, "%s: %s is missing or not above 0", c->config_path,
+                           names[i][0]);
+        arch_f32(c, names[i][1], v);
+    }
+    return 0;
+}
+
 /* Adds the sampling settings that the model's makers recommend. */
 static void sampling_keys(struct converter *c)
 {
@@ -486,6 +517,7 @@ static int take_keys(struct converter *c, struct err *e)
         if (!json_int(c->config, "sliding_window", 0, INT32_MAX, &window)) window = 0;
         arch_u32(c, "attention.sliding_window", window);
     }
+    if (c->family->id == GRANITE) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
 }
 

@@ -74,7 +74,7 @@ struct cache {
     uint32_t *pos;
     float *state;        /* [n_layer][n_state] */
     int64_t n_pos;       /* positions seen */
-    int n_unscored;      /* the newest n tokens get their scores later, see forward_score */
+    int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
     int64_t n_returns;   /* times that evicted units came back */

@@ -41,8 +41,8 @@ struct policy {
     int window;         /* number of observing queries: those of the newest units, which are kept */
     int pooling;        /* width of the maximum taken over neighbours; 0 = none */
     bool same_heads;    /* scores are averaged over a layer's heads: they keep the same tokens */
-    bool alike;         /* near-duplicate units share one score (score.h) */
-    bool query_first;   /* meant for questions that are known before the text (evaluation) */
+    bool near_duplicates; /* near-duplicate units share one score (score.h) */
+    bool query_first;     /* meant for questions that are known before the text (evaluation) */
     /* Part of the budget, in percent, that a second scorer fills after the first. */
     enum policy_scorer second;
     int second_pct;

@@ -63,7 +63,7 @@ int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e);
 /* Whether it can be run. ERR_USAGE names the first unsupported part. */
 struct cuda_choice {
     const struct model *model;
-    const struct retaining *heads; /* or NULL */
+    const struct retaining *retaining; /* or NULL */
     const struct policy *policy;
     enum kn_kv k_type, v_type;
 };
@@ -81,7 +81,7 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
 
 struct cuda_context_opts {
     const struct model *model;
-    const struct retaining *heads;
+    const struct retaining *retaining;
     const struct policy *policy;
     const struct cache_shape *shape;
     uint64_t seed;

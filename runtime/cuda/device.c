@@ -149,7 +149,7 @@ void cuda_close(struct cuda *g)
     if (g->context) {
         g->driver.cuCtxSetCurrent(g->context);
         cuda_arena_release(g, &g->weights);
-        cuda_arena_release(g, &g->heads);
+        cuda_arena_release(g, &g->retaining);
         if (g->module) g->driver.cuModuleUnload(g->module);
         if (g->stream) g->driver.cuStreamDestroy(g->stream);
         g->driver.cuDevicePrimaryCtxRelease(g->handle);

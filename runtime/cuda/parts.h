@@ -31,7 +31,8 @@ struct cuda_linear {
 };
 
 struct cuda_layer {
-    const float *attn_norm, *ffn_norm, *q_norm, *k_norm;
+    enum model_qk_norm qk_norm;
+    const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
     struct cuda_linear qkv, o, gate, up, down;
     struct cuda_matrix w1; /* of the retaining head */
     const float *w2;
@@ -54,7 +55,7 @@ struct cuda {
     struct CUmod_st *module;
     struct CUstream_st *stream;
     struct CUfunc_st *kernels[CUDA_N_KERNELS];
-    struct arena weights, heads; /* in device memory */
+    struct arena weights, retaining; /* in device memory */
     struct cuda_model model;
 };
 
@@ -95,7 +96,7 @@ struct cuda_pages {
 struct cuda_context {
     struct cuda *g;
     const struct model *m;
-    const struct retaining *heads; /* NULL = no scoring */
+    const struct retaining *retaining; /* NULL = no scoring */
     const struct policy *policy;
     struct cache *cache; /* the host's */
     uint64_t seed;
@@ -112,6 +113,7 @@ struct cuda_context {
     struct cuda_step *step;
     float *cos, *sin;
     float *x, *qkv, *gate, *up, *logits, *score_part;
+    float *added;      /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores; /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
     size_t n_partial; /* rows of the three */

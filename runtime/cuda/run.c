@@ -4,21 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int n_q(const struct model *m)
-{
-    return m->n_head * m->head_dim;
-}
-
-static int n_qkv(const struct model *m)
-{
-    return (m->n_head + 2 * m->n_kv_head) * m->head_dim;
-}
-
-static int group_of(const struct model *m)
-{
-    return m->n_head / m->n_kv_head;
-}
-
 static int parts_of(int n, int size)
 {
     return (n + size - 1) / size;
@@ -52,7 +37,7 @@ static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
 /* Floats of the retaining head's partial sums: for a chunk, or for one token in smaller parts. */
 static size_t score_parts(const struct cuda_context *x)
 {
-    const int n = x->heads->n_hidden;
+    const int n = x->retaining->n_hidden;
     return (size_t)x->m->n_kv_head *
            larger((size_t)parts_of(n, CUDA_MATMUL_ROWS) * (size_t)x->chunk,
                   (size_t)parts_of(n, KN_PANEL));
@@ -63,23 +48,24 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     const struct model *m = x->m;
     const size_t chunk = (size_t)x->chunk, f = sizeof(float), embd = (size_t)m->n_embd;
     /* attend_decode reads the first tile's rows, even if the cache is smaller */
-    const size_t turns = larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
-    const int wide = m->n_ff > n_qkv(m) ? m->n_ff : n_qkv(m);
-    const int narrow = m->n_embd > n_q(m) ? m->n_embd : n_q(m);
+    const size_t rotations = larger((size_t)cache_head_max(s), CUDA_TILE) * (size_t)m->head_dim / 2;
+    const int wide = m->n_ff > model_n_qkv(m) ? m->n_ff : model_n_qkv(m);
+    const int narrow = m->n_embd > model_n_q(m) ? m->n_embd : model_n_q(m);
     x->step_bytes = step_bytes(x, x->chunk);
     x->stage_bytes = cuda_stage_bytes(x, s);
     x->n_partial =
         larger((size_t)(x->n_split * CUDA_ATTEND_COLS * m->n_kv_head), chunk * (size_t)m->n_head);
     x->step = arena_take(a, 1, x->step_bytes);
-    x->cos = arena_take(a, turns, f);
-    x->sin = arena_take(a, turns, f);
+    x->cos = arena_take(a, rotations, f);
+    x->sin = arena_take(a, rotations, f);
     x->x = arena_take(a, chunk * embd, f);
-    x->qkv = arena_take(a, chunk * (size_t)n_qkv(m), f);
+    x->qkv = arena_take(a, chunk * (size_t)model_n_qkv(m), f);
     x->gate = arena_take(a, chunk * (size_t)m->n_ff, f);
     x->up = arena_take(a, chunk * (size_t)m->n_ff, f);
+    if (m->layers[0].norms != MODEL_NORMS_BEFORE) x->added = arena_take(a, chunk * embd, f);
     x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     x->new_scores = arena_take(a, (size_t)x->n_heads * chunk, f);
-    if (x->heads) x->score_part = arena_take(a, score_parts(x), f);
+    if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);
     x->m_part = arena_take(a, x->n_partial, f);
     x->l_part = arena_take(a, x->n_partial, f);
     x->acc_part = arena_take(a, x->n_partial * (size_t)m->head_dim, f);
@@ -106,7 +92,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
 {
     return (struct cuda_context){
         .m = o->model,
-        .heads = o->policy->scorer == POLICY_CIS ? o->heads : NULL,
+        .retaining = o->policy->scorer == POLICY_CIS ? o->retaining : NULL,
         .policy = o->policy,
         .seed = o->seed,
         .chunk = o->chunk,
@@ -137,13 +123,13 @@ static int send_rope(struct cuda_context *x, const struct cache_shape *s, struct
     const int n_pos = longest > CUDA_TILE ? longest : CUDA_TILE;
     const float *freq = rope_freq(&x->m->rope, longest);
     const size_t n = (size_t)n_pos * (size_t)half;
-    float *turns = malloc(2 * n * sizeof *turns);
-    if (!turns) return err_set(e, ERR_FAIL, "out of memory for the rotary table");
-    rope_turns(turns, turns + n, freq, half, n_pos);
-    int rc = cuda_put(x->g, x->cos, turns, n * sizeof *turns, e);
-    if (!rc) rc = cuda_put(x->g, x->sin, turns + n, n * sizeof *turns, e);
+    float *table = malloc(2 * n * sizeof *table);
+    if (!table) return err_set(e, ERR_FAIL, "out of memory for the rotary table");
+    rope_table(table, table + n, freq, half, n_pos);
+    int rc = cuda_put(x->g, x->cos, table, n * sizeof *table, e);
+    if (!rc) rc = cuda_put(x->g, x->sin, table + n, n * sizeof *table, e);
     if (!rc) rc = cuda_wait(x->g, e);
-    free(turns);
+    free(table);
     return rc;
 }
 
@@ -270,8 +256,9 @@ static bool makes_input(const struct cuda_context *x)
     return x->n == 1 && CUDA_MATVEC_SHARED_MADE(x->m->n_embd) <= 48 << 10;
 }
 
-/* The input of a layer's matrices: the normed residual stream, in act or to be computed. */
-static struct cuda_input normed(struct cuda_context *x, const float *w)
+/* The input of a layer's matrices: the residual stream, normed if w is given, in act or to be
+ * computed. */
+static struct cuda_input read_stream(struct cuda_context *x, const float *w)
 {
     if (makes_input(x)) return (struct cuda_input){x->x, w, x->m->norm_eps};
     norm(x, x->x, x->m->n_embd, w, x->m->n_embd, x->n, x->act);
@@ -280,21 +267,43 @@ static struct cuda_input normed(struct cuda_context *x, const float *w)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
+/* RMSNorm of n numbers of each token, in place or added to y. */
+static void norm_rows(struct cuda_context *x, float *from, int stride, const float *w, int n,
+                      float scale, float *add_to)
+{
+    const struct cuda_norm_rows job = {
+        from, stride, w, n, x->m->norm_eps, scale, add_to != NULL, add_to ? add_to : from, stride};
+    LAUNCH(x, norm_rows, x->n, 1, 1, CUDA_NORM_THREADS, 32, &job);
+}
+
+/* What some families do to queries and keys before they are rotated. */
 static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct model *m = x->m;
+    const bool rows = l->qk_norm == MODEL_QK_NORM_ROW;
     const float still = 1.0f / (m->rope.magnitude * m->rope.magnitude);
-    const struct cuda_heads job = {
-        x->qkv,    n_qkv(m),  m->n_head,   m->n_kv_head,      m->head_dim,
-        l->q_norm, l->k_norm, m->norm_eps, m->rope.n_rot / 2, still};
-    if (l->q_norm || l->k_norm || (still != 1.0f && job.n_pairs < m->head_dim / 2))
+    const struct cuda_heads job = {x->qkv,
+                                   model_n_qkv(m),
+                                   m->n_head,
+                                   m->n_kv_head,
+                                   m->head_dim,
+                                   rows ? NULL : l->q_norm,
+                                   rows ? NULL : l->k_norm,
+                                   m->norm_eps,
+                                   m->rope.n_rot / 2,
+                                   still};
+    if (rows) {
+        norm_rows(x, x->qkv, model_n_qkv(m), l->q_norm, model_n_q(m), 1.0f, NULL);
+        norm_rows(x, x->qkv + model_n_q(m), model_n_qkv(m), l->k_norm, model_n_kv(m), 1.0f, NULL);
+    }
+    if (job.q_norm || job.k_norm || (still != 1.0f && job.n_pairs < m->head_dim / 2))
         LAUNCH(x, finish_heads, x->n, m->n_head + m->n_kv_head, 1, 32, 0, &job);
 }
 
 /* Writes the retaining head's scores into the slots that kv_append is about to fill. */
 static void score_one(struct cuda_context *x, const struct cuda_layer *l, int layer)
 {
-    const struct retaining *h = x->heads;
+    const struct retaining *h = x->retaining;
     const struct cuda_cache *c = &x->layers[layer];
     const struct cuda_score_one job = {l->w1.w,
                                        l->w2,
@@ -309,13 +318,13 @@ static void score_one(struct cuda_context *x, const struct cuda_layer *l, int la
 
 static void score(struct cuda_context *x, const struct cuda_layer *l, int layer)
 {
-    const struct retaining *h = x->heads;
+    const struct retaining *h = x->retaining;
     const struct cuda_cache *c = &x->layers[layer];
     const int parts = parts_of(h->n_hidden, CUDA_MATMUL_ROWS);
     const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->n_head, x->score_part};
     const struct cuda_score_sum sum = {x->score_part, parts, x->n, *c,
                                        x->new_scores + layer * h->n_head * x->n};
-    norm(x, x->qkv, n_qkv(x->m), NULL, n_qkv(x->m), x->n, x->wide);
+    norm(x, x->qkv, model_n_qkv(x->m), NULL, model_n_qkv(x->m), x->n, x->wide);
     LAUNCH(x, score_q8, parts, parts_of(x->n, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
            CUDA_SCORE_SHARED, &job);
     LAUNCH(x, score_sum, parts_of(x->n * h->n_head, 128), 1, 1, 128, 0, &sum);
@@ -332,8 +341,8 @@ static const float *sent_scores(const struct cuda_context *x, int layer)
 static void append(struct cuda_context *x, int layer)
 {
     const struct model *m = x->m;
-    const float *k = x->qkv + n_q(m), *v = k + m->n_kv_head * m->head_dim;
-    const struct cuda_append job = {x->layers[layer],      k,   v, n_qkv(m), &x->step->pos,
+    const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
+    const struct cuda_append job = {x->layers[layer],      k,   v, model_n_qkv(m), &x->step->pos,
                                     sent_scores(x, layer), x->n};
     LAUNCH(x, kv_append, x->n, m->n_kv_head, 1, 128, 0, &job);
 }
@@ -352,17 +361,17 @@ static bool attend_one(struct cuda_context *x, int layer)
 {
     const struct model *m = x->m;
     const struct cuda_cache *c = &x->layers[layer];
-    const float *k = x->qkv + n_q(m), *v = k + m->n_kv_head * m->head_dim;
-    const struct cuda_attend_one job = {.at = {*c, x->qkv, n_qkv(m), x->cos, x->sin, 1, group_of(m),
-                                               x->n_split, m->attn_scale, x->m_part, x->l_part,
-                                               x->acc_part},
+    const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
+    const struct cuda_attend_one job = {.at = {*c, x->qkv, model_n_qkv(m), x->cos, x->sin, 1,
+                                               model_group(m), x->n_split, m->attn_scale, x->m_part,
+                                               x->l_part, x->acc_part},
                                         .k = k,
                                         .v = v,
                                         .pos = &x->step->pos,
                                         .score = sent_scores(x, layer),
                                         .ticket = x->tickets,
                                         .act = x->act};
-    if (x->n > 1 || group_of(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
+    if (x->n > 1 || model_group(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->n_split, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                 CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
     return true;
@@ -381,17 +390,17 @@ static int chunk_splits(const struct cuda_context *x, int blocks)
 static void attend(struct cuda_context *x, int layer)
 {
     const struct model *m = x->m;
-    const int rows = x->n * group_of(m), size = m->head_dim / 32 - 2;
+    const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
     const int blocks = parts_of(rows, CUDA_ATTEND_ROWS);
     const struct cuda_cache *c = &x->layers[layer];
     const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->n_split : chunk_splits(x, blocks * m->n_kv_head);
-    const struct cuda_attend job = {*c,        x->qkv,      n_qkv(m), x->cos,        x->sin,
-                                    x->n,      group_of(m), splits,   m->attn_scale, x->m_part,
-                                    x->l_part, x->acc_part};
-    const struct cuda_merge merge = {x->m_part, x->l_part,   x->acc_part,  splits,
-                                     x->n,      group_of(m), m->n_kv_head, m->head_dim,
-                                     x->act,    NULL,        NULL};
+    const struct cuda_attend job = {
+        *c,     x->qkv,        model_n_qkv(m), x->cos,    x->sin,     x->n, model_group(m),
+        splits, m->attn_scale, x->m_part,      x->l_part, x->acc_part};
+    const struct cuda_merge merge = {x->m_part, x->l_part,      x->acc_part,  splits,
+                                     x->n,      model_group(m), m->n_kv_head, m->head_dim,
+                                     x->act,    NULL,           NULL};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
@@ -420,26 +429,36 @@ static void gate(struct cuda_context *x, const struct cuda_layer *l, struct cuda
     LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
 }
 
-/* Six launches for a token: q, k and v; scores; attention; output; gate; down. */
+/* What a half of a layer adds to the residual stream: its last matrix, normed if it has a norm. */
+static void add_output(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
+                       const float *w)
+{
+    const int n = x->m->n_embd;
+    const float scale = x->m->residual_scale;
+    linear(x, l, act, x->n, w ? 1.0f : scale, !w, w ? x->added : x->x, n);
+    if (w) norm_rows(x, x->added, n, w, n, scale, x->x);
+}
+
+/* In the order of struct model_layer. Six launches for a token where only inputs are normed: q, k
+ * and v; scores; attention; output; gate; down. */
 static void run_layer(struct cuda_context *x, int i)
 {
-    const struct model *m = x->m;
     const struct cuda_layer *l = &x->g->model.layers[i];
-    struct cuda_input made = normed(x, l->attn_norm);
-    linear_made(x, &l->qkv, x->act, made, x->n, 1.0f, false, x->qkv, n_qkv(m));
+    struct cuda_input made = read_stream(x, l->attn_norm);
+    linear_made(x, &l->qkv, x->act, made, x->n, 1.0f, false, x->qkv, model_n_qkv(x->m));
     finish_heads(x, l);
-    if (x->heads && x->n == 1)
+    if (x->retaining && x->n == 1)
         score_one(x, l, i);
-    else if (x->heads)
+    else if (x->retaining)
         score(x, l, i);
     if (!attend_one(x, i)) {
         append(x, i);
         attend(x, i);
     }
-    linear(x, &l->o, x->act, x->n, m->residual_scale, true, x->x, m->n_embd);
-    made = normed(x, l->ffn_norm);
+    add_output(x, &l->o, x->act, l->attn_post_norm);
+    made = read_stream(x, l->ffn_norm);
     gate(x, l, made);
-    linear(x, &l->down, x->wide, x->n, m->residual_scale, true, x->x, m->n_embd);
+    add_output(x, &l->down, x->wide, l->ffn_post_norm);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -480,7 +499,7 @@ static void run_step(struct cuda_context *x)
     cuda_launch(x, embed_of[embedding->type], x->n, 1, 1, 128, 0, &embed);
     for (int i = 0; i < m->n_layer; i++) run_layer(x, i);
     if (x->rows) run_logits(x);
-    if (x->heads && !x->rc)
+    if (x->retaining && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
 }
@@ -532,8 +551,8 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
         struct cache_head *h = &c->heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
-            h->score[h->len + t] = x->heads ? x->scores_host[i * n + t]
-                                            : policy_score(x->policy, x->seed, i, c->n_pos + t);
+            h->score[h->len + t] = x->retaining ? x->scores_host[i * n + t]
+                                                : policy_score(x->policy, x->seed, i, c->n_pos + t);
         }
         h->len += n;
     }

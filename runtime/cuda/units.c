@@ -93,9 +93,9 @@ int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct 
         x->layers[i].len += i * s->n_head;
         x->layers[i].pages += (int64_t)i * s->n_head * x->all.n_pages;
     }
-    if (rc || !x->heads || !retaining_comparable(x->heads)) return rc;
-    rc = cuda_put(x->g, x->evict.std, x->heads->label_std, n, e);
-    if (!rc) rc = cuda_put(x->g, x->evict.mean, x->heads->label_mean, n, e);
+    if (rc || !x->retaining || !retaining_comparable(x->retaining)) return rc;
+    rc = cuda_put(x->g, x->evict.std, x->retaining->label_std, n, e);
+    if (!rc) rc = cuda_put(x->g, x->evict.mean, x->retaining->label_mean, n, e);
     return rc ? rc : cuda_wait(x->g, e);
 }
 
@@ -273,21 +273,21 @@ static void put_numbers(struct cuda_context *x, const void *to, const int32_t *f
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
     const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
-    const bool comparable = shares(x) && x->heads && retaining_comparable(x->heads);
-    const bool alike = comparable && x->policy->alike;
+    const bool comparable = shares(x) && x->retaining && retaining_comparable(x->retaining);
+    const bool near = comparable && x->policy->near_duplicates;
     struct cuda_rank job = {
         .cache = x->all,
         .sinks = rule->sinks,
         .stabilizers = rule->stabilizers,
         .scored = x->policy->scorer != POLICY_KEYS,
-        .valued = x->policy->scorer == POLICY_KEYS || alike,
+        .valued = x->policy->scorer == POLICY_KEYS || near,
         .key = x->evict.key,
     };
     if (!job.scored)
         LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
                CUDA_VALUES_SHARED(x->all.head_dim), &values);
-    else if (alike)
-        LAUNCH(x, key_alike, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_ALIKE_SHARED, &values);
+    else if (near)
+        LAUNCH(x, near_duplicates, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, &values);
     if (shares(x)) {
         int32_t *safe = x->numbers_host;
         for (int i = 0; i < x->n_heads; i++)

@@ -48,7 +48,7 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
             c->policy->name);
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
-    if (c->policy->scorer == POLICY_CIS && c->heads->layers[0].w1.type != KN_Q8)
+    if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)
         return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
     if (c->policy->scorer == POLICY_CIS &&
         CUDA_MATVEC_SHARED_MADE(c->heads->n_in) > CUDA_SHARED_MAX)
@@ -163,8 +163,11 @@ static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const s
 static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
                        const struct model_layer *l)
 {
+    out->qk_norm = l->qk_norm;
     out->attn_norm = find_vector(cm, m, &l->attn_norm);
+    out->attn_post_norm = find_vector(cm, m, &l->attn_post_norm);
     out->ffn_norm = find_vector(cm, m, &l->ffn_norm);
+    out->ffn_post_norm = find_vector(cm, m, &l->ffn_post_norm);
     out->q_norm = find_vector(cm, m, &l->q_norm);
     out->k_norm = find_vector(cm, m, &l->k_norm);
     add_part(&out->qkv, cm, m, &l->q, &l->q_bias);
@@ -271,10 +274,10 @@ static int take_memory(struct cuda *g, const struct model *m, const struct retai
     if (!cm->matrices || !cm->vectors || !cm->layers)
         return err_set(e, ERR_FAIL, "out of memory for a model's description");
     int rc = cuda_arena_init(g, &g->weights, "weights", cuda_weights_bytes(m), e);
-    if (!rc) rc = cuda_arena_init(g, &g->heads, "heads", cuda_heads_bytes(h), e);
+    if (!rc) rc = cuda_arena_init(g, &g->retaining, "heads", cuda_heads_bytes(h), e);
     if (rc) return rc;
     plan_model(m, cm, &g->weights);
-    plan_heads(h, cm, &g->heads);
+    plan_heads(h, cm, &g->retaining);
     name_all(cm, m);
     return 0;
 }

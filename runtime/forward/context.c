@@ -9,6 +9,7 @@
 #include "runtime/cache/evict.h"
 #include "runtime/cache/segment.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/forward/cis.h"
 #include "runtime/forward/engine.h"
 #include "runtime/forward/score.h"
 
@@ -25,7 +26,7 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
     const struct model *m = fo->model;
     const struct cuda_context_opts o = {
         .model = m,
-        .heads = fo->heads,
+        .retaining = fo->retaining,
         .policy = fo->policy,
         .shape = fo->shape,
         .seed = fo->seed,
@@ -33,7 +34,10 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .n_logits = fo->n_logits,
     };
     size_t row = (size_t)m->n_vocab * sizeof(float);
-    int rc = arena_init(&x->scratch, "logits", (size_t)o.n_logits * row, e);
+    struct arena a;
+    arena_init_plan(&a, "logits");
+    arena_take(&a, (size_t)o.n_logits, row);
+    int rc = arena_init(&x->scratch, "logits", a.used, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
     x->forward = (struct forward){.model = m, .policy = fo->policy, .seed = fo->seed};
@@ -51,7 +55,7 @@ int context_open(struct context *x, struct engine *g, const struct options *o, i
     struct cache_shape shape = plan_shape(p, g->model);
     struct forward_opts fo = {
         .model = g->model,
-        .heads = g->heads,
+        .retaining = g->heads,
         .kernels = g->kernels,
         .pool = g->pool,
         .policy = &p->rules,
@@ -139,7 +143,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
 
 void context_score(struct context *x)
 {
-    if (!x->gpu) forward_score(&x->forward, &x->cache);
+    if (!x->gpu) cis_score(&x->forward, &x->cache);
 }
 
 int context_evict(struct context *x, int64_t *gone, struct err *e)

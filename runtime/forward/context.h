@@ -48,7 +48,7 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
  * remembers stay as they are. */
 int context_run_again(struct context *x, int32_t id, struct err *e);
 
-/* Gives the newest units the scores that they wait for (forward_score): before they are saved. */
+/* Gives the newest units the scores that they wait for (cis_score): before they are saved. */
 void context_score(struct context *x);
 
 /* Cuts heads that are over the budget; *gone units went. Nothing for policy full. */

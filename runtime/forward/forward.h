@@ -1,13 +1,17 @@
-/* forward: runs tokens through the model, one chunk at a time, appending to the cache.
+/* forward: runs tokens through the model on the CPU, one chunk at a time, appending to the cache.
  *
- * Per layer: norm → q, k, v → units are packed into the cache → attention over the packed units,
- * with the retaining head scoring [q, k, v] beside it → output → feed-forward. The chunk attends to
- * its own units as they are stored, so the result does not depend on how a text is cut into chunks.
+ * The order of a layer is in struct model_layer. A chunk's units are packed into the cache before
+ * it attends, so it attends to its own units as they are stored, and the result does not depend on
+ * how a text is cut into chunks.
  *
  * q, k and v are taken as attention uses them, just before RoPE: with biases added and, in families
- * that do so, each head normed. That is what the cache keeps and what retaining heads read. Where
- * only a part of a head turns and turning magnifies (Phi-4-mini), the rest of q is divided by the
- * magnitude's square. */
+ * that do so, normed. That is what the cache keeps and what retaining heads read. Where only a part
+ * of a head is rotated and rotating magnifies (Phi-4-mini), the rest of q is divided by the
+ * magnitude's square.
+ *
+ *   forward.c  a chunk, a layer, logits       linear.h  products with matrices
+ *   attend.h   units and attention            cis.h     scores of retaining heads
+ *   score.h    all other scores */
 #ifndef RETAIN_RUNTIME_FORWARD_FORWARD_H
 #define RETAIN_RUNTIME_FORWARD_FORWARD_H
 
@@ -21,10 +25,13 @@ union evict_slot;
 
 #define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
 #define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
+#define FORWARD_SURPRISE_ROWS                                           \
+    16 /* tokens whose logits are computed together for their surprisal \
+        */
 
 struct forward {
     const struct model *model;
-    const struct retaining *heads; /* NULL = no CIS */
+    const struct retaining *retaining; /* NULL = no CIS */
     const struct kernels *kernels;
     struct pool *pool;
     const struct policy *policy;
@@ -46,18 +53,18 @@ struct forward {
     float *scores; /* [n_kv_head] */
     struct kn_act act, act_qkv;
     struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: as act_qkv */
-    float *partial;          /* attention before merging: see forward.c */
+    float *partial;          /* softmaxes before merging: attend.h */
     float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
     /* for the policy; NULL where it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
     float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
     void *derive;            /* [n_threads][slots of the longest head] floats or signs */
-    float *surprise;         /* [16][n_vocab] logits */
+    float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
 };
 
 struct forward_opts {
     const struct model *model;
-    const struct retaining *heads;
+    const struct retaining *retaining;
     const struct kernels *kernels; /* may be NULL while planning */
     struct pool *pool;             /* may be NULL while planning */
     const struct policy *policy;
@@ -75,12 +82,7 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
  * n_logits tokens are in f->logits afterwards, row by row. */
 void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
 
-/* Scores the newest units that have none yet. A retaining head's weights are read whole however few
- * tokens it scores, so generated tokens wait for FORWARD_SCORE_BATCH of them, with the score 0; who
- * needs scores earlier calls this. */
-void forward_score(struct forward *f, struct cache *c);
-
-/* Scratch of one thread for attention of FORWARD_ATTEND_TOKENS queries: m, l and acc. */
-float *forward_partial(const struct forward *f, int thread);
+/* Logits [n][n_vocab] of n rows of the residual stream. */
+void forward_output(struct forward *f, const float *x, int n, float *logits);
 
 #endif

@@ -248,7 +248,7 @@ static void count(struct plan *p, const struct asked *q)
     p->unit_bytes = cache_unit_bytes(&shape);
     if (q->gpu) {
         struct cuda_context_opts co = {.model = q->m,
-                                       .heads = q->h,
+                                       .retaining = q->h,
                                        .policy = &p->rules,
                                        .shape = &shape,
                                        .chunk = p->chunk,
@@ -260,7 +260,7 @@ static void count(struct plan *p, const struct asked *q)
     cache_plan(&cache, &shape, &a);
     p->cache_bytes = a.used;
     struct forward_opts fo = {.model = q->m,
-                              .heads = q->h,
+                              .retaining = q->h,
                               .policy = &p->rules,
                               .shape = &shape,
                               .chunk = p->chunk,

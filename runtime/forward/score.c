@@ -6,6 +6,7 @@
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
+#include "runtime/forward/attend.h"
 #include "runtime/forward/forward.h"
 
 #define OBSERVE_SPLIT  1024 /* slots per part */
@@ -20,11 +21,6 @@ static bool has_window(const struct policy *p)
     return (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window > 0;
 }
 
-static int n_q(const struct model *m)
-{
-    return m->n_head * m->head_dim;
-}
-
 /* Per query head: mean [dim], then per RoPE pair its two variances and its covariance. */
 static int moment_floats(const struct model *m)
 {
@@ -33,7 +29,7 @@ static int moment_floats(const struct model *m)
 
 int score_state_floats(const struct policy *p, const struct model *m)
 {
-    int n = has_window(p) ? p->window * n_q(m) : 0;
+    int n = has_window(p) ? p->window * model_n_q(m) : 0;
     if (p->scorer == POLICY_EXPECTED) n += m->n_head * moment_floats(m);
     if (policy_uses(p, POLICY_SURPRISAL)) n += m->n_embd;
     return n;
@@ -54,7 +50,7 @@ struct job {
 static const float *query(const struct forward *f, int t)
 {
     const struct model *m = f->model;
-    return f->qkv + (size_t)t * (size_t)(n_q(m) + 2 * m->n_kv_head * m->head_dim);
+    return f->qkv + (size_t)t * (size_t)model_n_qkv(m);
 }
 
 static struct kn_stats stats_args(const struct forward *f, const struct cache *c, int index)
@@ -64,7 +60,7 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
         .stat = f->policy->scorer == POLICY_COUNTS ? KN_STAT_LOW : KN_STAT_SUM,
         .k_type = c->shape.k_type,
         .head_dim = m->head_dim,
-        .n_group = m->n_head / m->n_kv_head,
+        .n_group = model_group(m),
         .k = c->heads[index].k,
         .rope = &f->rope,
         .scale = m->attn_scale,
@@ -132,7 +128,7 @@ static void moments_part(void *ctx, int head, int thread)
 static void remember(const struct job *j)
 {
     int window = j->f->policy->window;
-    size_t row = (size_t)n_q(j->f->model);
+    size_t row = (size_t)model_n_q(j->f->model);
     float *ring = cache_state(j->c, j->layer);
     for (int t = j->n > window ? j->n - window : 0; t < j->n; t++)
         memcpy(ring + (size_t)((j->c->n_pos + t) % window) * row, query(j->f, t),
@@ -162,8 +158,8 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
     const struct cache *c = j->c;
     struct kn_stats s = stats_args(f, c, index);
     size_t rows = (size_t)n * (size_t)s.n_group;
-    float *lse = forward_partial(f, thread), *l = lse + rows;
-    s.q_stride = (size_t)n_q(f->model);
+    float *lse = attend_partial(f, thread), *l = lse + rows;
+    s.q_stride = (size_t)model_n_q(f->model);
     s.q = cache_state(c, index / c->shape.n_head) + (size_t)row * s.q_stride +
           index % c->shape.n_head * s.n_group * s.head_dim;
     s.n_tok = n;
@@ -250,7 +246,7 @@ static void key_values(const struct job *j, int index, float *out)
     }
 }
 
-/* ---- units alike ----------------------------------------------------------------------------- */
+/* ---- near-duplicates ------------------------------------------------------------------------- */
 
 enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
 
@@ -266,7 +262,7 @@ static int32_t log_bits(int32_t n)
 
 /* Subtracts a quarter of the logarithm of how many units of the head have the same eight signs as
  * this one, the mean of two tables. */
-static void share_alike(const struct job *j, int index, float *x, int thread)
+static void discount_duplicates(const struct job *j, int index, float *x, int thread)
 {
     const float nat = 0.693147181f / (float)(4 * SIGN_TABLES << 23);
     const struct cache_head *h = &j->c->heads[index];
@@ -337,7 +333,7 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     const struct forward *f = j->f;
     const struct cache *c = j->c;
     const struct cache_head *h = &c->heads[index];
-    int dim = c->shape.head_dim, group = f->model->n_head / f->model->n_kv_head;
+    int dim = c->shape.head_dim, group = model_group(f->model);
     float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
     float x[KN_HEAD_DIM_MAX];
     struct future u;
@@ -387,7 +383,7 @@ static void pool_values(float *x, int n, int width)
  * something else in each head, and compete standardised. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
-    float mean = f->heads->label_mean[index], std = f->heads->label_std[index];
+    float mean = f->retaining->label_mean[index], std = f->retaining->label_std[index];
     for (int s = 0; s < n; s++) x[s] = x[s] * std + mean;
 }
 
@@ -408,9 +404,9 @@ static void values_part(void *ctx, int index, int thread)
     else
         memcpy(out, h->score, (size_t)h->len * sizeof *out);
     if (p->scorer == POLICY_CIS && j->c->shape.share != CACHE_HEAD &&
-        retaining_comparable(j->f->heads)) {
+        retaining_comparable(j->f->retaining)) {
         calibrate(j->f, index, out, h->len);
-        if (p->alike) share_alike(j, index, out, thread);
+        if (p->near_duplicates) discount_duplicates(j, index, out, thread);
     }
     if (p->pooling > 1) {
         int n = has_window(p) && p->window > 1 ? h->len - p->window : h->len;
@@ -438,4 +434,50 @@ void score_values(struct forward *f, struct cache *c)
     struct job j = {.f = f, .c = c};
     pool_run(f->pool, c->shape.n_layer * c->shape.n_head, values_part, &j);
     if (f->policy->same_heads) average_heads(&j);
+}
+
+/* ---- surprisal ------------------------------------------------------------------------------- */
+
+struct surprise_job {
+    const struct forward *f;
+    struct cache *c;
+    const int32_t *ids; /* [n] that were to be predicted */
+    int n, slot_end;    /* the first of them stands slot_end units before the end of its head */
+};
+
+/* -log p(token), into the score of its units in all heads. */
+static void surprise_part(void *ctx, int t, int thread)
+{
+    const struct surprise_job *j = ctx;
+    int n = j->f->model->n_vocab;
+    const float *logits = j->f->surprise + (size_t)t * (size_t)n;
+    float max = logits[0];
+    double sum = 0;
+    (void)thread;
+    for (int i = 1; i < n; i++) max = logits[i] > max ? logits[i] : max;
+    for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
+    float nats = (float)(log(sum) - (double)(logits[j->ids[t]] - max));
+    for (int i = 0; i < j->c->shape.n_layer * j->c->shape.n_head; i++) {
+        struct cache_head *h = &j->c->heads[i];
+        h->score[h->len - j->slot_end + t] = nats;
+    }
+}
+
+/* The token before predicts a token, so this needs the logits of every token of a prompt, where
+ * other policies need the last one's: the output matrix runs n times instead of once. The
+ * conversation's first token has no surprisal, and is a sink. */
+void score_surprisal(struct forward *f, struct cache *c, const int32_t *ids, int n)
+{
+    const struct model *m = f->model;
+    size_t row = (size_t)m->n_embd;
+    float *hidden = score_hidden(f, c);
+    memcpy(f->tmp, hidden, row * sizeof *hidden);
+    memcpy(f->tmp + row, f->x, (size_t)(n - 1) * row * sizeof *f->x);
+    memcpy(hidden, f->x + (size_t)(n - 1) * row, row * sizeof *hidden);
+    for (int t = c->n_pos ? 0 : 1; t < n; t += FORWARD_SURPRISE_ROWS) {
+        int part = n - t < FORWARD_SURPRISE_ROWS ? n - t : FORWARD_SURPRISE_ROWS;
+        forward_output(f, f->tmp + (size_t)t * row, part, f->surprise);
+        struct surprise_job job = {f, c, ids + t, part, n - t};
+        pool_run(f->pool, part, surprise_part, &job);
+    }
 }

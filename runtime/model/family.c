@@ -39,26 +39,64 @@ static int bind_parts(struct model *m, int layer, const struct part *p, size_t n
     return rc;
 }
 
+static int bind_vector(struct model *m, int layer, const float **v, const char *suffix, int n,
+                       bool rotated, struct err *e)
+{
+    char name[NAME_MAX_BYTES];
+    const struct model_source s = {.name = name, .rotated = rotated};
+    snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
+    return model_bind_vector(m, v, &s, n, e);
+}
+
+/* The norms around a half of a layer, as it has them. */
+static int bind_norms(struct model *m, int layer, const char *half, const float **before,
+                      const char *half_after, const float **after, struct err *e)
+{
+    const enum model_norms norms = m->layers[layer].norms;
+    int rc = 0;
+    if (norms != MODEL_NORMS_AFTER) rc = bind_vector(m, layer, before, half, m->n_embd, false, e);
+    if (!rc && norms != MODEL_NORMS_BEFORE)
+        rc = bind_vector(m, layer, after, half_after, m->n_embd, false, e);
+    return rc;
+}
+
+static bool is_rotated(const struct model *m) /* does the file order rows in its own way? */
+{
+    return m->family->rope_pairs || m->rope.n_rot < m->head_dim;
+}
+
+static int bind_qk_norms(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    const bool row = l->qk_norm == MODEL_QK_NORM_ROW, rotated = is_rotated(m);
+    if (l->qk_norm == MODEL_QK_NORM_NONE) return 0;
+    int rc = bind_vector(m, layer, &l->q_norm, "attn_q_norm.weight",
+                         row ? model_n_q(m) : m->head_dim, rotated, e);
+    return rc ? rc
+              : bind_vector(m, layer, &l->k_norm, "attn_k_norm.weight",
+                            row ? model_n_kv(m) : m->head_dim, rotated, e);
+}
+
 static int bind_attention(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    int q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim, all = q + 2 * kv;
-    bool turned = m->family->rope_pairs || m->rope.n_rot < m->head_dim;
+    int q = model_n_q(m), kv = model_n_kv(m), all = model_n_qkv(m);
+    bool rotated = is_rotated(m);
     const struct part parts[] = {
-        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, 0, 0, turned},
-        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, 0, 0, turned},
+        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, 0, 0, rotated},
+        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, 0, 0, rotated},
         {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, 0, 0, false},
     };
     const struct part fused[] = {
-        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, turned},
-        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, turned},
+        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, rotated},
+        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, rotated},
         {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, q + kv, all, false},
     };
     const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, 0, 0, false};
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
-    int rc =
-        family_bind_layer_vector(m, &l->attn_norm, layer, "attn_norm.weight", m->n_embd, false, e);
+    int rc = bind_norms(m, layer, "attn_norm.weight", &l->attn_norm, "post_attention_norm.weight",
+                        &l->attn_post_norm, e);
     if (!rc) rc = bind_parts(m, layer, one ? fused : parts, 3, e);
     return rc ? rc : bind_part(m, layer, &out, e);
 }
@@ -79,7 +117,8 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     };
     const struct part down = {&l->down, &l->down_bias, "ffn_down", embd, ff, 0, 0, false};
     bool two = layer_has(m, name, layer, "ffn_gate", "weight");
-    int rc = family_bind_layer_vector(m, &l->ffn_norm, layer, "ffn_norm.weight", embd, false, e);
+    int rc = bind_norms(m, layer, "ffn_norm.weight", &l->ffn_norm, "post_ffw_norm.weight",
+                        &l->ffn_post_norm, e);
     if (!rc) rc = bind_parts(m, layer, two ? parts : fused, 2, e);
     return rc ? rc : bind_part(m, layer, &down, e);
 }
@@ -92,6 +131,7 @@ int family_bind(struct model *m, struct err *e)
                                      bias = {.name = "output.bias"};
     int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
     for (int i = 0; !rc && i < m->n_layer; i++) {
+        m->layers[i] = m->family->layer;
         rc = bind_attention(m, i, e);
         if (!rc) rc = bind_feed_forward(m, i, e);
     }
@@ -100,16 +140,9 @@ int family_bind(struct model *m, struct err *e)
     if (!rc && !m->tied) rc = model_bind_matrix(m, &m->output, &output, m->n_vocab, m->n_embd, e);
     if (!rc && gguf_tensor_find(m->file, bias.name))
         rc = model_bind_vector(m, &m->output_bias, &bias, m->n_vocab, e);
+    /* last: weight caches hold items in this order */
+    for (int i = 0; !rc && i < m->n_layer; i++) rc = bind_qk_norms(m, i, e);
     return rc;
-}
-
-int family_bind_layer_vector(struct model *m, const float **v, int layer, const char *suffix, int n,
-                             bool rotated, struct err *e)
-{
-    char name[NAME_MAX_BYTES];
-    const struct model_source s = {.name = name, .rotated = rotated};
-    snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
-    return model_bind_vector(m, v, &s, n, e);
 }
 
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)

@@ -1,5 +1,5 @@
-/* family: the structure that most transformer families share, bound by GGUF's tensor names. Only a
- * family's own file (family_*.c) knows how the family differs.
+/* family: binds the tensors of a transformer by the names that GGUF gives them. A family's own file
+ * (family_*.c) says which parts its layers have; nothing else in the program knows families.
  *
  * Optional parts are bound when the file has them: biases, a separate output matrix. Q, K and V,
  * and gate and up, may be one fused tensor each: ranges of its rows are bound. */
@@ -10,10 +10,6 @@
 
 /* Binds all parts of a plain transformer: embedding, layers, output. */
 int family_bind(struct model *m, struct err *e);
-
-/* A required vector of n numbers named blk.LAYER.SUFFIX. rotated as in struct model_source. */
-int family_bind_layer_vector(struct model *m, const float **v, int layer, const char *suffix, int n,
-                             bool rotated, struct err *e);
 
 /* Reads ARCH.SUFFIX, a number above 0; leaves *out unchanged when the file does not have it. */
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e);

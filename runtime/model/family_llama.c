@@ -3,4 +3,4 @@
  * and K are in pairs. */
 #include "runtime/model/family.h"
 
-const struct model_family family_llama = {"llama", true, family_bind};
+const struct model_family family_llama = {.arch = "llama", .rope_pairs = true, .bind = family_bind};

@@ -21,4 +21,4 @@ static int bind(struct model *m, struct err *e)
     return rc ? rc : family_bind(m, e);
 }
 
-const struct model_family family_minicpm = {"minicpm", true, bind};
+const struct model_family family_minicpm = {.arch = "minicpm", .rope_pairs = true, .bind = bind};

@@ -4,4 +4,4 @@
  * bounded by the budget. */
 #include "runtime/model/family.h"
 
-const struct model_family family_phi3 = {"phi3", false, family_bind};
+const struct model_family family_phi3 = {.arch = "phi3", .bind = family_bind};

@@ -2,4 +2,4 @@
  * numbers of a rotated pair are half a head apart. */
 #include "runtime/model/family.h"
 
-const struct model_family family_qwen2 = {"qwen2", false, family_bind};
+const struct model_family family_qwen2 = {.arch = "qwen2", .bind = family_bind};

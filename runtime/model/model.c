@@ -12,7 +12,8 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama, &family_phi3, &family_qwen2, &family_qwen3, &family_minicpm,
+    &family_llama,   &family_phi3,    &family_qwen2, &family_qwen3,
+    &family_minicpm, &family_granite, &family_olmo2,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

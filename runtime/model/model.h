@@ -7,10 +7,7 @@
  * Rows of Q and K are put into the kernels' rotate-half order, in which number i of a head forms a
  * pair with i + head_dim / 2: families that rotate neighbouring pairs (GGUF "llama") or only the
  * first n_rot numbers of a head need no other handling. Retaining heads are trained in this order
- * too.
- *
- * Parts that only some families have are NULL pointers, or numbers without effect, in all others:
- * forward.c tests for the part, never for the family. */
+ * too. */
 #ifndef RETAIN_RUNTIME_MODEL_MODEL_H
 #define RETAIN_RUNTIME_MODEL_MODEL_H
 
@@ -27,15 +24,39 @@ struct pool;
 
 #define MODEL_LAYERS_MAX 256
 
+/* The norms of half a layer: of its input, of its output, of both. */
+enum model_norms { MODEL_NORMS_BEFORE, MODEL_NORMS_AFTER, MODEL_NORMS_BOTH };
+
+/* The norms of queries and keys: none, one per head, one over the row of all heads. */
+enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW };
+
+/* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
+ * GPU (cuda/run.c) read it and never test for the family. A NULL vector is skipped. All families
+ * compute in this order, on a residual stream x that begins as embed_scale * embedding:
+ *
+ *   h       = norm(x) * attn_norm
+ *   q, k, v = matrices of h, plus biases
+ *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
+ *             (retaining heads score q, k, v; k and v go into the cache)
+ *   a       = softmax(attn_scale * rotated q . rotated k) v
+ *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
+ *   h       = norm(x) * ffn_norm
+ *   g       = silu(gate h + gate_bias) * (up h + up_bias)
+ *   x      += residual_scale * norm(down g + down_bias) * ffn_post_norm
+ *
+ * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias). Norms are
+ * RMSNorms. */
 struct model_layer {
-    const float *attn_norm, *ffn_norm; /* [n_embd] */
-    struct kn_weight q, k, v;          /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
-    struct kn_weight o;                /* [n_embd][n_head * head_dim] */
-    struct kn_weight gate, up;         /* [n_ff][n_embd] */
-    struct kn_weight down;             /* [n_embd][n_ff] */
-    /* Optional. Biases are added to a matrix's output. */
+    enum model_norms norms;
+    enum model_qk_norm qk_norm;
+    const float *attn_norm, *attn_post_norm; /* [n_embd] */
+    const float *ffn_norm, *ffn_post_norm;
+    const float *q_norm, *k_norm; /* [head_dim], or of a row as q and k */
+    struct kn_weight q, k, v;     /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
+    struct kn_weight o;           /* [n_embd][n_head * head_dim] */
+    struct kn_weight gate, up;    /* [n_ff][n_embd] */
+    struct kn_weight down;        /* [n_embd][n_ff] */
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
-    const float *q_norm, *k_norm; /* [head_dim] RMSNorm of every head, before RoPE */
 };
 
 /* Where a matrix or vector comes from: a tensor, or a range of its rows. */
@@ -80,12 +101,32 @@ struct model {
     int n_items, items_max;
 };
 
-/* A family of models: the value of general.architecture and how its tensors are bound. */
+/* A family of models: the value of general.architecture, what its layers are like, and how its
+ * tensors are bound. */
 struct model_family {
     const char *arch;
-    bool rope_pairs; /* in its files, the two rows of a rotated pair are adjacent */
+    bool rope_pairs;          /* in its files, the two rows of a rotated pair are adjacent */
+    struct model_layer layer; /* every layer, before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
 };
+
+/* Numbers of a token's queries, of its keys (or values), of all three; query heads per KV head. */
+static inline int model_n_q(const struct model *m)
+{
+    return m->n_head * m->head_dim;
+}
+static inline int model_n_kv(const struct model *m)
+{
+    return m->n_kv_head * m->head_dim;
+}
+static inline int model_n_qkv(const struct model *m)
+{
+    return model_n_q(m) + 2 * model_n_kv(m);
+}
+static inline int model_group(const struct model *m)
+{
+    return m->n_head / m->n_kv_head;
+}
 
 /* Takes ownership of `file`, also on error. ERR_FORMAT for unsupported models. as_f32: matrices are
  * expanded to float32, exactly (option --weights f32). */
@@ -121,7 +162,7 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
                   struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
 
-extern const struct model_family family_llama, family_minicpm, family_phi3, family_qwen2,
-    family_qwen3;
+extern const struct model_family family_granite, family_llama, family_minicpm, family_olmo2,
+    family_phi3, family_qwen2, family_qwen3;
 
 #endif

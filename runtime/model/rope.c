@@ -127,7 +127,7 @@ static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
 /* The pair that makes `n_turns` rotations over the original context: eq. 17 solved for d. */
 static double yarn_pair(const struct source *s, int n_ctx_orig, double n_turns)
 {
-    return s->half * log(n_ctx_orig / (n_turns * 2 * M_PI)) / log((double)s->base);
+    return s->half * log(n_ctx_orig / (n_rotations * 2 * M_PI)) / log((double)s->base);
 }
 
 /* YaRN: pairs that rotate more than beta_fast times are kept, those below beta_slow are stretched,
@@ -257,11 +257,11 @@ const float *rope_freq(const struct rope *r, int n_pos)
  * fast as computing each, and the same floats for 131,072 positions of a head of 128. */
 #define STEPS 32
 
-struct turn {
+struct rotation {
     double c[KN_HEAD_DIM_MAX / 2], s[KN_HEAD_DIM_MAX / 2];
 };
 
-static void turn_at(struct turn *t, const float *freq, int half, int p)
+static void rotation_at(struct rotation *t, const float *freq, int half, int p)
 {
     for (int i = 0; i < half; i++) {
         t->c[i] = cos((double)p * (double)freq[i]);
@@ -269,13 +269,13 @@ static void turn_at(struct turn *t, const float *freq, int half, int p)
     }
 }
 
-void rope_turns(float *cosines, float *sines, const float *freq, int half, int n_pos)
+void rope_table(float *cosines, float *sines, const float *freq, int half, int n_pos)
 {
-    struct turn small[STEPS], large;
-    for (int j = 0; j < STEPS; j++) turn_at(&small[j], freq, half, j);
+    struct rotation small[STEPS], large;
+    for (int j = 0; j < STEPS; j++) rotation_at(&small[j], freq, half, j);
     for (int p = 0; p < n_pos; p++, cosines += half, sines += half) {
-        const struct turn *t = &small[p % STEPS];
-        if (p % STEPS == 0) turn_at(&large, freq, half, p);
+        const struct rotation *t = &small[p % STEPS];
+        if (p % STEPS == 0) rotation_at(&large, freq, half, p);
         for (int i = 0; i < half; i++) {
             cosines[i] = (float)(large.c[i] * t->c[i] - large.s[i] * t->s[i]);
             sines[i] = (float)(large.s[i] * t->c[i] + large.c[i] * t->s[i]);

@@ -30,6 +30,6 @@ const float *rope_freq(const struct rope *r, int n_pos);
 
 /* The cosines and sines of positions [0, n_pos): [n_pos][half] each, half at most
  * KN_HEAD_DIM_MAX / 2. */
-void rope_turns(float *cosines, float *sines, const float *freq, int half, int n_pos);
+void rope_table(float *cosines, float *sines, const float *freq, int half, int n_pos);
 
 #endif

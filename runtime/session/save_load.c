@@ -327,7 +327,7 @@ static int take_tail(void *ctx, const struct store_tail *t)
     return 0;
 }
 
-/* The newest unit has no score in any head: it waited for one (forward_score) and never got it. */
+/* The newest unit has no score in any head: it waited for one (cis_score) and never got it. */
 static bool newest_waits(const struct cache *c)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)

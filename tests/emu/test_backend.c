@@ -287,6 +287,36 @@ static void forward(void **state)
     }
 }
 
+/* Layers that the demo's are not like: scales, norms of outputs and of whole rows. */
+static void families(void **state)
+{
+    static const char *const paths[] = {"tests/golden/families/granite.gguf",
+                                        "tests/golden/families/olmo2.gguf"};
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        struct side cpu, gpu;
+        struct inputs in = {0};
+        struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
+        struct err e;
+        int32_t ids[40];
+        o.model = g.model = paths[p];
+        if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
+        in.model = cpu.engine->model;
+        cpu.x.forward.watch = watch_cpu;
+        cpu.x.forward.watch_ctx = &in;
+        in.stream = cpu.x.forward.x;
+        driver_watch(watch_gpu, &in, true);
+        for (int i = 0; i < 40; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+        step(&cpu, &gpu, &in, ids, 32, "a chunk");
+        step(&cpu, &gpu, &in, ids + 32, 3, "three tokens");
+        for (int i = 35; i < 38; i++) step(&cpu, &gpu, &in, ids + i, 1, "a token");
+        driver_watch(NULL, NULL, true);
+        side_close(&cpu);
+        side_close(&gpu);
+        assert_int_equal(driver_held(), 0);
+    }
+}
+
 /* The first n[i] units of head i are the same. */
 static void check_units(struct side *cpu, struct side *gpu, const int *n)
 {
@@ -624,11 +654,12 @@ static int load_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),      cmocka_unit_test(ties),
-        cmocka_unit_test(alone),        cmocka_unit_test(failures),
-        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
-        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
-        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
+        cmocka_unit_test(forward),       cmocka_unit_test(families),
+        cmocka_unit_test(ties),          cmocka_unit_test(alone),
+        cmocka_unit_test(failures),      cmocka_unit_test(does_not_fit),
+        cmocka_unit_test(launches),      cmocka_unit_test(devices),
+        cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
+        cmocka_unit_test(stays_loaded),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

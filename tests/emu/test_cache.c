@@ -8,7 +8,7 @@
 DECLARE_KERNEL(kv_append, cuda_append);
 DECLARE_KERNEL(cache_copy, cuda_copy);
 DECLARE_KERNEL(key_values, cuda_values);
-DECLARE_KERNEL(key_alike, cuda_values);
+DECLARE_KERNEL(near_duplicates, cuda_values);
 DECLARE_KERNEL(cache_rank, cuda_rank);
 DECLARE_KERNEL(cache_digits, cuda_digits);
 DECLARE_KERNEL(cache_evict, cuda_evict);
@@ -165,7 +165,7 @@ static void values(void **state)
 }
 
 /* Signs by kn_key_signs, logarithms as Mitchell's: exponent plus mantissa. */
-static void check_alike(int dim, const int *len, int n_head, enum cuda_kv type)
+static void check_near_duplicates(int dim, const int *len, int n_head, enum cuda_kv type)
 {
     struct rng rng = {(uint64_t)dim};
     struct cuda_cache c = cuda_cache_new(dim, n_head, 400, type, CUDA_KV_Q4);
@@ -182,7 +182,7 @@ static void check_alike(int dim, const int *len, int n_head, enum cuda_kv type)
             kn_table("ref")->kv_pack[kn_kv_of(type)](cuda_key(&c, h, s), x[s % 8], dim);
         }
     }
-    LAUNCH(key_alike, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_ALIKE_SHARED, 5);
+    LAUNCH(near_duplicates, &job, n_head, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, 5);
     for (int h = 0; h < n_head; h++) {
         for (int s = 0; s < len[h]; s++)
             kn_key_signs(&signs[s], cuda_key(&c, h, s), kn_kv_of(type), dim, 1);
@@ -194,19 +194,19 @@ static void check_alike(int dim, const int *len, int n_head, enum cuda_kv type)
                 double mantissa = frexp(n, &exponent); /* in [0.5, 1) */
                 want -= log(2) / 8 * (exponent - 1 + 2 * mantissa - 1);
             }
-            assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "units alike");
+            assert_near((double)job.value[cuda_place(&c, h, s)], want, 1e-5, "near-duplicates");
         }
     }
     guarded_free(job.value, bytes);
     cuda_cache_free(&c);
 }
 
-static void alike(void **state)
+static void finds_near_duplicates(void **state)
 {
     (void)state;
-    check_alike(64, (const int[]){330, 1, 0}, 3, CUDA_KV_Q4);
-    check_alike(96, (const int[]){270}, 1, CUDA_KV_Q8);
-    check_alike(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
+    check_near_duplicates(64, (const int[]){330, 1, 0}, 3, CUDA_KV_Q4);
+    check_near_duplicates(96, (const int[]){270}, 1, CUDA_KV_Q8);
+    check_near_duplicates(128, (const int[]){3, 366}, 2, CUDA_KV_F16);
 }
 
 /* Whether a unit is ranked before another: a larger key, or an equal key and older. */
@@ -439,7 +439,7 @@ static void eviction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append), cmocka_unit_test(values), cmocka_unit_test(alike),
+        cmocka_unit_test(append), cmocka_unit_test(values), cmocka_unit_test(finds_near_duplicates),
         cmocka_unit_test(ranks),  cmocka_unit_test(digits), cmocka_unit_test(eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

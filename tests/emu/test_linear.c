@@ -407,6 +407,46 @@ static void norms(void **state)
     check_norm(352, 3, false);
 }
 
+/* Rows normed where they are, or added to others. */
+static void check_norm_rows(int n, float *to, float *x, bool add)
+{
+    enum { TOKENS = 3, GAP = 5 };
+    struct rng rng = {(uint64_t)n};
+    const int stride = n + GAP;
+    const size_t bytes = (size_t)(TOKENS * stride) * 4;
+    float *w = take((size_t)n * 4), *want = take(bytes), *y = take((size_t)n * 4);
+    const struct cuda_norm_rows job = {x, stride, w, n, 1e-5f, add ? 0.22f : 1.0f, add, to, stride};
+    rng_fill(&rng, x, (size_t)(TOKENS * stride), 2.0f);
+    if (add) rng_fill(&rng, to, (size_t)(TOKENS * stride), 2.0f);
+    rng_fill(&rng, w, (size_t)n, 1.0f);
+    memcpy(want, to, bytes);
+    for (int t = 0; t < TOKENS; t++) {
+        kn_table("ref")->rmsnorm(y, x + t * stride, w, n, 1e-5f);
+        for (int i = 0; i < n; i++)
+            want[t * stride + i] = add ? want[t * stride + i] + 0.22f * y[i] : y[i];
+    }
+    LAUNCH(norm_rows, &job, TOKENS, 1, 1, CUDA_NORM_THREADS, 32, 1);
+    for (int i = 0; i < TOKENS * stride; i++)
+        assert_near((double)to[i], (double)want[i], 2e-6, "normed row");
+    free(w);
+    free(want);
+    free(y);
+}
+
+static void normed_rows(void **state)
+{
+    static const int lengths[] = {1, 64, 352, 1031};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const size_t bytes = (size_t)(3 * (lengths[i] + 5)) * 4;
+        float *x = guarded(bytes), *y = guarded(bytes);
+        check_norm_rows(lengths[i], x, x, false);
+        check_norm_rows(lengths[i], y, x, true);
+        guarded_free(x, bytes);
+        guarded_free(y, bytes);
+    }
+}
+
 /* Three query heads and two keys; values are unchanged. */
 static void check_heads(int dim, bool norm, int n_pairs)
 {
@@ -477,7 +517,8 @@ int main(void)
         cmocka_unit_test(matvec_shapes), cmocka_unit_test(matmul_shapes),
         cmocka_unit_test(made_inputs),   cmocka_unit_test(gate_shapes),
         cmocka_unit_test(score_shapes),  cmocka_unit_test(norms),
-        cmocka_unit_test(heads),         cmocka_unit_test(embedding),
+        cmocka_unit_test(normed_rows),   cmocka_unit_test(heads),
+        cmocka_unit_test(embedding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

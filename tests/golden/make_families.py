@@ -38,10 +38,12 @@ class Config:
     scaling: dict = field(default_factory=dict)
     qkv_bias: bool = False
     other_bias: bool = False
-    qk_norm: bool = False
+    qk_norm: str = ""  # "head" or "row"
+    norms_after: bool = False  # each half of a layer norms what it adds, not what it reads
     fused: bool = False
     pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
+    attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
     write: dict = field(default_factory=dict)  # metadata beyond the shape
 
     def __post_init__(self):
@@ -79,6 +81,9 @@ def to_bytes(x, kind):
 
 # ---- weights, in the order of checkpoints ------------------------------------------------------
 
+NORMS = (("attn_norm", "ffn_norm"), ("post_attention_norm", "post_ffw_norm"))
+
+
 def make_weights(c):
     rng = torch.Generator().manual_seed(c.seed)
 
@@ -94,7 +99,8 @@ def make_weights(c):
     w = {"embed": matrix(N_VOCAB, c.n_embd), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
     w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
     for _ in range(c.n_layer):
-        l = {"attn_norm": vector(c.n_embd, 1, 0.1), "ffn_norm": vector(c.n_embd, 1, 0.1),
+        l = {NORMS[c.norms_after][0]: vector(c.n_embd, 1, 0.1),
+             NORMS[c.norms_after][1]: vector(c.n_embd, 1, 0.1),
              "q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
              "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
              "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
@@ -105,7 +111,8 @@ def make_weights(c):
             l |= {"o_b": vector(c.n_embd, 0, 0.3), "gate_b": vector(c.n_ff, 0, 0.3),
                   "up_b": vector(c.n_ff, 0, 0.3), "down_b": vector(c.n_embd, 0, 0.3)}
         if c.qk_norm:
-            l |= {"q_norm": vector(c.head_dim, 1.2, 0.2), "k_norm": vector(c.head_dim, 1.2, 0.2)}
+            n = (c.head_dim, c.head_dim) if c.qk_norm == "head" else (nq, nkv)
+            l |= {"q_norm": vector(n[0], 1.2, 0.2), "k_norm": vector(n[1], 1.2, 0.2)}
         w["layers"].append(l)
     return w
 
@@ -156,15 +163,17 @@ def rotate(x, angles, factor):
 
 def attention(c, l, x, angles, factor):
     n = x.shape[0]
-    q = (x @ l["q"].T + l.get("q_b", 0)).reshape(n, c.n_head, c.head_dim)
-    k = (x @ l["k"].T + l.get("k_b", 0)).reshape(n, c.n_kv, c.head_dim)
+    q, k = x @ l["q"].T + l.get("q_b", 0), x @ l["k"].T + l.get("k_b", 0)
+    if c.qk_norm == "row":
+        q, k = rms(q, l["q_norm"], c.eps), rms(k, l["k_norm"], c.eps)
+    q, k = q.reshape(n, c.n_head, c.head_dim), k.reshape(n, c.n_kv, c.head_dim)
     v = (x @ l["v"].T + l.get("v_b", 0)).reshape(n, c.n_kv, c.head_dim)
-    if c.qk_norm:
+    if c.qk_norm == "head":
         q, k = rms(q, l["q_norm"], c.eps), rms(k, l["k_norm"], c.eps)
     q, k = rotate(q, angles, factor), rotate(k, angles, factor)
     k = k.repeat_interleave(c.n_head // c.n_kv, 1)
     v = v.repeat_interleave(c.n_head // c.n_kv, 1)
-    logits = torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(c.head_dim)
+    logits = torch.einsum("qhd,khd->hqk", q, k) * (c.attention or 1 / math.sqrt(c.head_dim))
     logits += torch.full((n, n), -math.inf, dtype=torch.float64).triu(1)
     out = torch.einsum("hqk,khd->qhd", logits.softmax(-1), v).reshape(n, -1)
     return out @ l["o"].T + l.get("o_b", 0)
@@ -181,8 +190,12 @@ def run(c, w, ids, long=False):
     embed, residual, divisor = c.scales
     x = w["embed"][ids] * embed
     for l in w["layers"]:
-        x = x + residual * attention(c, l, rms(x, l["attn_norm"], c.eps), angles, factor)
-        x = x + residual * feed_forward(l, rms(x, l["ffn_norm"], c.eps))
+        if c.norms_after:
+            x = x + rms(attention(c, l, x, angles, factor), l["post_attention_norm"], c.eps)
+            x = x + rms(feed_forward(l, x), l["post_ffw_norm"], c.eps)
+        else:
+            x = x + residual * attention(c, l, rms(x, l["attn_norm"], c.eps), angles, factor)
+            x = x + residual * feed_forward(l, rms(x, l["ffn_norm"], c.eps))
     return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
 
 
@@ -275,7 +288,7 @@ def tensors_of(c, w):
         if c.fused:
             l["qkv"] = torch.cat([l.pop("q"), l.pop("k"), l.pop("v")])
             l["up"] = torch.cat([l.pop("gate"), l["up"]])
-        for key in ("attn_norm", "ffn_norm"):
+        for key in NORMS[c.norms_after]:
             out[f"blk.{i}.{key}.weight"] = (l[key], "F32")
         for key in ("q_norm", "k_norm") if c.qk_norm else ():
             out[f"blk.{i}.attn_{key}.weight"] = (l[key], "F32")
@@ -344,12 +357,21 @@ def models():
         ), [("phi3-partial-short", False), ("phi3-partial-long", True)]
     yield "qwen2", Config("qwen2", 7, n_layer=3, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
                           base=1000000.0), [("qwen2", False)]
-    yield "qwen3", Config("qwen3", 8, qk_norm=True, eps=1e-6, base=1000000.0), [("qwen3", False)]
+    yield "qwen3", Config("qwen3", 8, qk_norm="head", eps=1e-6, base=1000000.0), [("qwen3", False)]
     scales = (12.0, 0.7 / math.sqrt(2), 2.0)
     yield "minicpm", Config(
         "minicpm", 9, n_head=2, n_kv=1, pairs=True, scales=scales,
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)),
         ), [("minicpm", False)]
+    small = dict(store="Q8_0", n_head=2, n_kv=1, head_dim=64)  # what the GPU's kernels can run
+    scales = (6.0, 0.22, 4.0)
+    yield "granite", Config(
+        "granite", 10, pairs=True, scales=scales, attention=0.11, base=10000000.0,
+        write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
+        {"attention.scale": 0.11}, **small), [("granite", False)]
+    yield "olmo2", Config(
+        "olmo2", 11, tied=False, norms_after=True, qk_norm="row", eps=1e-6, base=500000.0,
+        write={"attention.sliding_window": 0}, **small), [("olmo2", False)]
 
 
 def main():

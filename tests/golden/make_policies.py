@@ -113,7 +113,7 @@ def keydiff(kv):
     return -(k @ mean) / np.linalg.norm(k, axis=1) / np.linalg.norm(mean)
 
 
-def alike(kv):
+def near_duplicates(kv):
     """A quarter of the logarithm of how many units have a unit's signs: mean over two tables of eight
     signs, by Mitchell's log2, exponent plus mantissa."""
     x = np.array([K[t, kv] for t in UNITS[kv]])
@@ -293,8 +293,8 @@ def main():
     write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
-    apart = [shares[h] - alike(h) for h in range(KV)]
-    assert max(alike(0)) > 0 and max(alike(1)) > 0
+    apart = [shares[h] - near_duplicates(h) for h in range(KV)]
+    assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0
     write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24))          # one layer is the whole model
     write('infinipot', B, 0, 6, 6, [
         survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])

@@ -176,7 +176,7 @@ static void test_file_weights(void **state)
 static struct err refused;
 
 /* Opens a copy of a model in which every `from` is replaced by `to`, of equal length. */
-static void refuse(const char *model, const char *from, const char *to)
+static void refuse_bytes(const char *model, const void *from, const void *to, size_t length)
 {
     static char bytes[1 << 20];
     char path[128];
@@ -185,15 +185,20 @@ static void refuse(const char *model, const char *from, const char *to)
     snprintf(path, sizeof path, FOLDER "%s.gguf", model);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
-    size_t n = fread(bytes, 1, sizeof bytes, f), length = strlen(from);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
     fclose(f);
-    assert_int_equal(strlen(to), length);
     for (size_t at = 0; at + length <= n; at++)
         if (!memcmp(bytes + at, from, length)) memcpy(bytes + at, to, length);
     refused = (struct err){0};
     if (gguf_open_bytes(&file, bytes, n, "changed", &refused)) fail_msg("%s", refused.text);
     assert_int_equal(model_open(&m, file, false, &refused), ERR_FORMAT);
     assert_null(m);
+}
+
+static void refuse(const char *model, const char *from, const char *to)
+{
+    assert_int_equal(strlen(from), strlen(to));
+    refuse_bytes(model, from, to, strlen(from));
 }
 
 static void expect_said(const char *part)
@@ -206,7 +211,7 @@ static void test_refusals(void **state)
     (void)state;
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
-    expect_said("llama, phi3, qwen2, qwen3, minicpm");
+    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -214,6 +219,10 @@ static void test_refusals(void **state)
     expect_said("blk.1.attn_k.hint");
     refuse("qwen3", "blk.1.attn_q_norm.", "blk.1.attn_q_warm.");
     expect_said("blk.1.attn_q_norm");
+    refuse("olmo2", "blk.1.post_ffw_norm.", "blk.1.post_fwd_norm.");
+    expect_said("blk.1.post_ffw_norm");
+    refuse_bytes("olmo2", "window\4\0\0\0\0", "window\4\0\0\0\7", 11); /* a count of 0 */
+    expect_said("window of 7 positions");
     refuse("phi3", "rope_factors_short", "rope_factors_shirt");
     expect_said("rope_factors_short");
     refuse("phi3", "blk.1.attn_qkv.weight", "blk.1.attn_qvk.weight");
@@ -235,6 +244,8 @@ static struct row rows[] = {
     {"qwen2", "qwen2", 512},
     {"qwen3", "qwen3", 512},
     {"minicpm", "minicpm", 512},
+    {"granite", "granite", 512},
+    {"olmo2", "olmo2", 512},
 };
 
 int main(void)

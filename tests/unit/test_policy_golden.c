@@ -123,7 +123,7 @@ static struct layer *layer_of(const struct expected *x)
                                                 : CACHE_HEAD;
     struct layer *l = layer_new(x->policy, x->window, share, SEED, pool);
     l->heads = (struct retaining){.label_is_share = true, .label_mean = mean, .label_std = std};
-    l->f.heads = &l->heads;
+    l->f.retaining = &l->heads;
     for (int i = 0; i < N * ROW; i++) l->qkv[i / ROW][i % ROW] = number((uint32_t)i) + 0.25f;
     return l;
 }

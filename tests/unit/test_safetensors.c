@@ -244,22 +244,28 @@ static void add_layer(struct weights *w, int i, const char *family)
     static const struct {
         const char *name;
         int n_out, n_in;
+        char families; /* that have it: all, only Qwen2, only Olmo2, all but Olmo2 */
     } rows[] = {
-        {"input_layernorm.weight", N_EMBD, 0},
-        {"post_attention_layernorm.weight", N_EMBD, 0},
-        {"self_attn.q_proj.weight", N_EMBD, N_EMBD},
-        {"self_attn.k_proj.weight", N_EMBD / 2, N_EMBD},
-        {"self_attn.v_proj.weight", N_EMBD / 2, N_EMBD},
-        {"self_attn.o_proj.weight", N_EMBD, N_EMBD},
-        {"mlp.gate_proj.weight", N_FF, N_EMBD},
-        {"mlp.up_proj.weight", N_FF, N_EMBD},
-        {"mlp.down_proj.weight", N_EMBD, N_FF},
-        {"self_attn.q_proj.bias", N_EMBD, 0}, /* qwen2 from here on */
-        {"self_attn.k_proj.bias", N_EMBD / 2, 0},
-        {"self_attn.v_proj.bias", N_EMBD / 2, 0},
+        {"input_layernorm.weight", N_EMBD, 0, 'b'},
+        {"post_attention_layernorm.weight", N_EMBD, 0, 'a'},
+        {"post_feedforward_layernorm.weight", N_EMBD, 0, 'o'},
+        {"self_attn.q_norm.weight", N_EMBD, 0, 'o'},
+        {"self_attn.k_norm.weight", N_EMBD / 2, 0, 'o'},
+        {"self_attn.q_proj.weight", N_EMBD, N_EMBD, 'a'},
+        {"self_attn.k_proj.weight", N_EMBD / 2, N_EMBD, 'a'},
+        {"self_attn.v_proj.weight", N_EMBD / 2, N_EMBD, 'a'},
+        {"self_attn.o_proj.weight", N_EMBD, N_EMBD, 'a'},
+        {"mlp.gate_proj.weight", N_FF, N_EMBD, 'a'},
+        {"mlp.up_proj.weight", N_FF, N_EMBD, 'a'},
+        {"mlp.down_proj.weight", N_EMBD, N_FF, 'a'},
+        {"self_attn.q_proj.bias", N_EMBD, 0, 'q'},
+        {"self_attn.k_proj.bias", N_EMBD / 2, 0, 'q'},
+        {"self_attn.v_proj.bias", N_EMBD / 2, 0, 'q'},
     };
-    bool biases = !strcmp(family, "Qwen2ForCausalLM");
-    for (size_t k = 0; k < sizeof rows / sizeof *rows - (biases ? 0 : 3); k++) {
+    const bool qwen2 = !strcmp(family, "Qwen2ForCausalLM");
+    const bool olmo2 = !strcmp(family, "Olmo2ForCausalLM");
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (!strchr(olmo2 ? "ao" : qwen2 ? "abq" : "ab", rows[k].families)) continue;
         snprintf(name, sizeof name, "model.layers.%d.%s", i, rows[k].name);
         add_weight(w, name, rows[k].n_out, rows[k].n_in);
     }
@@ -364,8 +370,8 @@ static void makes_a_model_that_runs(void **state)
 {
     const struct folder *f = *state;
     static const char *const families[] = {"LlamaForCausalLM", "MistralForCausalLM",
-                                           "Qwen2ForCausalLM"};
-    for (int i = 0; i < 6; i++) {
+                                           "Qwen2ForCausalLM", "Olmo2ForCausalLM"};
+    for (int i = 0; i < 8; i++) {
         struct options o;
         struct engine *g;
         struct err e;
@@ -385,6 +391,28 @@ static void makes_a_model_that_runs(void **state)
         assert_true(gguf_get_str(g->model->file, "tokenizer.ggml.pre", &s) && s.n == 9);
         engine_close(g);
     }
+}
+
+/* Granite's four scales, under the names that GGUF has for them. */
+static void keeps_scales(void **state)
+{
+    const struct folder *f = *state;
+    struct options o;
+    struct engine *g;
+    struct err e;
+    put_model(f, "GraniteForCausalLM",
+              ",\"embedding_multiplier\":12,\"residual_multiplier\":0.22,"
+              "\"attention_multiplier\":0.0625,\"logits_scaling\":8");
+    assert_int_equal(run(f, "q8", false), 0);
+    options_init(&o);
+    o.model = f->out;
+    o.threads = 1;
+    o.heads = "none";
+    assert_int_equal(engine_open(&g, &o, NULL, NULL, NULL, &e), 0);
+    const struct model *m = g->model;
+    assert_true(m->embed_scale == 12.0f && m->residual_scale == 0.22f);
+    assert_true(m->attn_scale == 0.0625f && m->logit_scale == 0.125f);
+    engine_close(g);
 }
 
 /* Shards give the same model as one file. */
@@ -444,7 +472,8 @@ static void refuses_what_it_does_not_know(void **state)
         {"LlamaForCausalLM", ",\"head_dim\":48"},
         {"LlamaForCausalLM", ",\"head_dim\":-2"},
         {"LlamaForCausalLM", ",\"head_dim\":1e99"},
-        {"Qwen3ForCausalLM", ""}, /* without its norms of Q and K */
+        {"Qwen3ForCausalLM", ""},   /* without its norms of Q and K */
+        {"GraniteForCausalLM", ""}, /* without its scales */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_model(f, cases[i].family, cases[i].more);
@@ -546,6 +575,7 @@ int main(void)
         cmocka_unit_test(refuses_cut_files),
         cmocka_unit_test(reads_sentencepiece),
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_added_tokens_without_ids, make_folder,

@@ -1,0 +1,132 @@
+#include "runtime/forward/cis.h"
+
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/system.h"
+#include "runtime/forward/attend.h"
+#include "runtime/forward/forward.h"
+#include "runtime/forward/linear.h"
+
+#define SCORE_TOKENS 64 /* of a chunk, per pass over a retaining head's first layer */
+
+bool cis_used(const struct forward *f)
+{
+    return f->retaining && f->policy->scorer == POLICY_CIS;
+}
+
+void cis_plan(struct forward *f, struct arena *a)
+{
+    const int qkv = model_n_qkv(f->model);
+    const size_t n_layer = (size_t)f->model->n_layer, n_batch = n_layer * FORWARD_SCORE_BATCH;
+    const size_t n = n_batch > (size_t)f->chunk ? n_batch : (size_t)f->chunk;
+    f->scores = arena_take(a, n * (size_t)f->model->n_kv_head, sizeof(float));
+    linear_plan(&f->act_qkv, qkv, (size_t)f->chunk, a);
+    f->unscored = arena_take(a, n_layer, sizeof *f->unscored);
+    for (int i = 0; i < f->model->n_layer; i++) {
+        struct kn_act act = {.n_in = qkv};
+        if (kn_is_quantized(f->retaining->layers[i].w1.type))
+            linear_plan(&act, qkv, FORWARD_SCORE_BATCH, a);
+        else
+            act.x = arena_take(a, FORWARD_SCORE_BATCH * (size_t)qkv, sizeof(float));
+        if (f->unscored) f->unscored[i] = act;
+    }
+}
+
+int64_t cis_clock(const struct forward *f)
+{
+    return f->score_ns ? system_clock_ns() : 0;
+}
+
+void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads)
+{
+    if (f->score_ns) *f->score_ns += (system_clock_ns() - began_ns) * n_threads;
+}
+
+/* Of a generated token, for its score. */
+static void keep_input(const struct layer_step *s)
+{
+    const struct forward *f = s->f;
+    struct kn_act *a = &f->unscored[s->index];
+    int64_t began_ns = cis_clock(f);
+    size_t at = (size_t)s->c->n_unscored * (size_t)a->n_in, g = at / KN_GROUP;
+    if (a->q)
+        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, f->qkv, a->n_in);
+    else
+        memcpy((float *)a->x + at, f->qkv, (size_t)a->n_in * sizeof *f->qkv);
+    cis_clock_add(f, began_ns, 1);
+}
+
+static void score_block(const struct layer_step *s, int block)
+{
+    const struct forward *f = s->f;
+    const struct retaining_layer *l = &f->retaining->layers[s->index];
+    int t0 = block * SCORE_TOKENS, n = s->n - t0 < SCORE_TOKENS ? s->n - t0 : SCORE_TOKENS;
+    int64_t began_ns = cis_clock(f);
+    for (int t = t0; kn_is_quantized(l->w1.type) && t < t0 + n; t++)
+        linear_quantize(f, &f->act_qkv, f->qkv, t);
+    size_t at = (size_t)t0 * (size_t)f->act_qkv.n_in, g = at / KN_GROUP;
+    struct kn_act x = {f->act_qkv.n_in, f->qkv + at, f->act_qkv.q + at, f->act_qkv.d + g,
+                       f->act_qkv.sum + g};
+    float *out = f->scores + (size_t)t0 * (size_t)f->retaining->n_head;
+    struct kn_score job = {&l->w1, l->w2, &x, n, f->retaining->n_head, out};
+    f->kernels->score(&job);
+    cis_clock_add(f, began_ns, 1);
+}
+
+int cis_parts(const struct forward *f, int n)
+{
+    return cis_used(f) ? linear_parts(n, SCORE_TOKENS) : 0;
+}
+
+void cis_part(const struct layer_step *s, int part)
+{
+    if (s->n == 1)
+        keep_input(s);
+    else
+        score_block(s, part);
+}
+
+void cis_write(const struct layer_step *s)
+{
+    const struct forward *f = s->f;
+    if (!cis_used(f) || s->n == 1) return;
+    for (int i = 0; i < f->model->n_kv_head; i++) {
+        struct cache_head *h = cache_head(s->c, s->index, i);
+        for (int t = 0; t < s->n; t++)
+            h->score[h->len + t] = f->scores[t * f->model->n_kv_head + i];
+    }
+}
+
+/* ---- units that wait ------------------------------------------------------------------------- */
+
+struct score_job {
+    struct forward *f;
+    struct cache *c;
+};
+
+static void score_layer(void *ctx, int layer, int thread)
+{
+    const struct score_job *j = ctx;
+    const struct forward *f = j->f;
+    const struct retaining_layer *l = &f->retaining->layers[layer];
+    int n = j->c->n_unscored, n_head = f->retaining->n_head;
+    int64_t began_ns = cis_clock(f);
+    (void)thread;
+    float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
+    struct kn_score job = {&l->w1, l->w2, &f->unscored[layer], n, n_head, out};
+    f->kernels->score(&job);
+    for (int i = 0; i < n_head; i++) {
+        struct cache_head *h = cache_head(j->c, layer, i);
+        for (int t = 0; t < n; t++) h->score[h->len - n + t] = out[t * n_head + i];
+    }
+    cis_clock_add(f, began_ns, 1);
+}
+
+void cis_score(struct forward *f, struct cache *c)
+{
+    struct score_job j = {f, c};
+    if (c->n_unscored == 0) return;
+    pool_run(f->pool, f->model->n_layer, score_layer, &j);
+    c->n_unscored = 0;
+}

@@ -1,0 +1,124 @@
+#include "runtime/forward/linear.h"
+
+#include "base/arena.h"
+#include "base/pool.h"
+#include "runtime/forward/forward.h"
+
+/* One token: as many panels together as kernels read at once. Many: more, since each span sorts the
+ * tokens' numbers for itself. */
+#define SPAN_ONE  8
+#define SPAN_MANY 16
+
+/* ---- the input ------------------------------------------------------------------------------- */
+
+void linear_scale(float *x, float scale, int n)
+{
+    for (int i = 0; i < n; i++) x[i] *= scale;
+}
+
+void linear_plan(struct kn_act *act, int n_in, size_t n_tok, struct arena *a)
+{
+    act->n_in = n_in;
+    act->q = arena_take(a, n_tok, (size_t)n_in);
+    act->d = arena_take(a, n_tok * (size_t)(n_in / KN_GROUP + 1), sizeof(float));
+    act->sum = arena_take(a, n_tok * (size_t)(n_in / KN_GROUP + 1), sizeof(int32_t));
+}
+
+/* The scales' stride follows from n_in. */
+void linear_quantize(const struct forward *f, const struct kn_act *act, const float *x, int t)
+{
+    size_t n = (size_t)act->n_in, g = n / KN_GROUP;
+    f->kernels->quantize(act->q + (size_t)t * n, act->d + (size_t)t * g, act->sum + (size_t)t * g,
+                         x + (size_t)t * n, act->n_in);
+}
+
+static bool reads_integers(const struct linear *l)
+{
+    for (int i = 0; i < l->n_matrices; i++)
+        if (kn_is_quantized(l->m[i].w->type)) return true;
+    return false;
+}
+
+static void prepare_part(void *ctx, int part, int thread)
+{
+    (void)thread;
+    const struct linear *l = ctx;
+    struct forward *f = l->f;
+    const bool integers = reads_integers(l);
+    int end = (part + 1) * LINEAR_TOKENS;
+    for (int t = part * LINEAR_TOKENS; t < end && t < l->n; t++) {
+        size_t at = (size_t)t * (size_t)f->act.n_in;
+        if (l->norm)
+            f->kernels->rmsnorm(f->norm + at, l->x + at, l->norm, f->act.n_in, f->model->norm_eps);
+        if (integers) linear_quantize(f, &f->act, f->act.x, t);
+    }
+}
+
+static void prepare(struct linear *l)
+{
+    struct forward *f = l->f;
+    f->act.n_in = l->m[0].w->n_in;
+    f->act.x = l->norm ? f->norm : l->x;
+    pool_run(f->pool, linear_parts(l->n, LINEAR_TOKENS), prepare_part, l);
+}
+
+/* ---- the products ---------------------------------------------------------------------------- */
+
+static void multiply_rows(const struct linear *l, int i, int row0, int row1)
+{
+    struct kn_matmul m = l->m[i];
+    m.row0 = row0;
+    m.row1 = row1;
+    l->f->kernels->matmul[m.w->type](&m);
+    for (int t = 0; t < m.n_tok; t++) {
+        float *y = m.y + (size_t)t * m.y_stride + (size_t)row0;
+        if (l->bias[i]) l->f->kernels->add(y, l->bias[i] + row0, row1 - row0);
+        if (l->scale != 1.0f) linear_scale(y, l->scale, row1 - row0);
+    }
+}
+
+/* Rows [row0, row1) of matrix i, and what is done with them. */
+static void finish_rows(const struct linear *l, int i, int row0, int row1)
+{
+    const struct kn_matmul *m = &l->m[i];
+    multiply_rows(l, i, row0, row1);
+    if (l->swiglu) multiply_rows(l, 1, row0, row1);
+    for (int t = 0; t < m->n_tok; t++) {
+        size_t at = (size_t)t * m->y_stride + (size_t)row0;
+        if (l->swiglu) l->f->kernels->silu_mul(m->y + at, m->y + at, l->m[1].y + at, row1 - row0);
+        if (l->add_to) l->f->kernels->add(l->add_to + at, m->y + at, row1 - row0);
+    }
+}
+
+/* Panels [begin, end), counted through the matrices. */
+static void run_panels(void *ctx, int begin, int end, int thread)
+{
+    const struct linear *l = ctx;
+    (void)thread;
+    for (int i = 0; i < l->n_matrices && end > 0; i++) {
+        int n_out = l->m[i].w->n_out, n = linear_parts(n_out, KN_PANEL);
+        int row0 = begin * KN_PANEL, row1 = end < n ? end * KN_PANEL : n_out;
+        if (begin < n) finish_rows(l, i, row0, row1);
+        begin = begin > n ? begin - n : 0;
+        end -= n;
+    }
+}
+
+void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, float *y,
+                int y_stride)
+{
+    l->bias[l->n_matrices] = bias;
+    l->m[l->n_matrices++] = (struct kn_matmul){
+        .w = w, .x = &l->f->act, .n_tok = l->n, .y = y, .y_stride = (size_t)y_stride};
+}
+
+void linear_run(struct linear *l)
+{
+    const struct forward *f = l->f;
+    int panels = 0, n = l->swiglu ? 1 : l->n_matrices;
+    prepare(l);
+    for (int i = 0; f->watch && i < l->n_matrices; i++)
+        f->watch(f->watch_ctx, l->m[i].w, f->act.x, l->n);
+    for (int i = 0; i < n; i++) panels += linear_parts(l->m[i].w->n_out, KN_PANEL);
+    pool_run_spans(f->pool, panels, l->n == 1 ? SPAN_ONE : SPAN_MANY, run_panels, l);
+}

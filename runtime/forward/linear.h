@@ -1,0 +1,58 @@
+/* linear: products of a chunk's tokens with up to three matrices that read the same input, spread
+ * over the threads by panels of rows.
+ *
+ *   struct linear l = {.f = f, .x = x, .norm = w, .n = n, .scale = 1};
+ *   linear_add(&l, matrix, bias, y, y_stride);
+ *   linear_run(&l);
+ *
+ * The input is normed and quantized once for all of them; each output then gets its bias and the
+ * common scale. */
+#ifndef RETAIN_RUNTIME_FORWARD_LINEAR_H
+#define RETAIN_RUNTIME_FORWARD_LINEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+struct arena;
+struct forward;
+
+#define LINEAR_TOKENS 16 /* per part of work that is cut by tokens */
+#define LINEAR_MAX    3
+
+struct linear {
+    struct forward *f;
+    const float *x;    /* [n][n_in of the matrices] */
+    const float *norm; /* [n_in] weights of an RMSNorm of x, or NULL */
+    int n;             /* tokens */
+    float scale;       /* of y, bias included; usually 1 */
+    float *add_to;     /* [n][y_stride]: y is added here afterwards; NULL = not */
+    bool swiglu;       /* matrix 0 is the gate, matrix 1 the value: y0 = silu(y0) * y1 */
+    /* filled by linear_add */
+    struct kn_matmul m[LINEAR_MAX];
+    const float *bias[LINEAR_MAX]; /* [n_out] or NULL */
+    int n_matrices;
+};
+
+static inline int linear_parts(int n, int size) /* of n things, `size` in each */
+{
+    return (n + size - 1) / size;
+}
+
+/* x[i] *= scale, for n numbers. */
+void linear_scale(float *x, float scale, int n);
+
+/* Takes the int8 form of n_tok rows of n_in numbers from `a`. */
+void linear_plan(struct kn_act *act, int n_in, size_t n_tok, struct arena *a);
+
+/* Fills row t of the int8 form from row t of x. */
+void linear_quantize(const struct forward *f, const struct kn_act *act, const float *x, int t);
+
+/* One more matrix, whose output goes to y [n][y_stride]. */
+void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, float *y,
+                int y_stride);
+
+void linear_run(struct linear *l);
+
+#endif

@@ -124,8 +124,8 @@ static int scale_llama3(struct rope *r, const struct source *s, struct err *e)
     return 0;
 }
 
-/* The pair that makes `n_turns` rotations over the original context: eq. 17 solved for d. */
-static double yarn_pair(const struct source *s, int n_ctx_orig, double n_turns)
+/* The pair that makes `n_rotations` rotations over the original context: eq. 17 solved for d. */
+static double yarn_pair(const struct source *s, int n_ctx_orig, double n_rotations)
 {
     return s->half * log(n_ctx_orig / (n_rotations * 2 * M_PI)) / log((double)s->base);
 }

@@ -321,8 +321,8 @@ struct cuda_values {
     float *value; /* [pages * 64] */
 };
 
-/* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same place.
- * Arguments: struct cuda_values. Shared: CUDA_NEAR_SHARED. */
+/* near_duplicates: the (negative) penalty for near-duplicate units (score.h), stored in the same
+ * place. Arguments: struct cuda_values. Shared: CUDA_NEAR_SHARED. */
 #define CUDA_NEAR_SHARED 2048
 
 /* cache_rank: values become unsigned numbers in the same order; protected units and each head's

@@ -51,9 +51,9 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
     if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)
         return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
     if (c->policy->scorer == POLICY_CIS &&
-        CUDA_MATVEC_SHARED_MADE(c->heads->n_in) > CUDA_SHARED_MAX)
+        CUDA_MATVEC_SHARED_MADE(c->retaining->n_in) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "retaining heads that read %d numbers do not run on the GPU",
-                       c->heads->n_in);
+                       c->retaining->n_in);
     return 0;
 }
 

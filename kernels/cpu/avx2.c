@@ -1,12 +1,12 @@
-/* avx2: the kernels of AVX2, FMA and F16C. Everything is v16's (v16.h) but the products with
+/* avx2: the kernels of AVX2, FMA and F16C. All of them are v16's (v16.h) except the products with
  * quantized weights: half a panel, 8 rows, per register.
  *
  * vpmaddubsw multiplies unsigned with signed bytes and adds pairs, saturating at 16 bits.
  * Q4: a pair is at most 2 * 15 * 127, so that all 8 pairs of a group fit 16 bits together.
  * Q5A, Q6: 16 bits hold 4 pairs of 2 * 31 * 127, 2 of 2 * 63 * 127.
  * Q8: a pair of unsigned 255 * 127 would saturate; |w| <= 128 and the sign moved to x does not.
- * Integer sums are exact, and the float sum of a row runs over its groups in order, so tiles of
- * any height give the same bits. */
+ * Integer sums are exact, and the float sum of a row adds its groups in order, so tiles of any
+ * height give the same bits. */
 #include "kernels/cpu/v16_avx2.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
@@ -112,8 +112,8 @@ V16_INLINE void dot_q8(__m256i *dot, int T, const struct kn_q8_panel *panel, int
     }
 }
 
-/* Every panel begins with 16 scales; those of Q4A and Q5A go on with 16 minima, those of Q6 with
- * the scales of the last 16 columns. */
+/* Every panel begins with 16 scales; in Q4A and Q5A 16 minima follow, in Q6 the scales of the last
+ * 16 columns. */
 V16_INLINE __m256 panel_scales(const uint8_t *panel, int i, int half)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)panel + 2 * i + half));
@@ -128,7 +128,7 @@ V16_INLINE void add_scaled(__m256 *acc, int T, const __m256i *dot, __m256 scale,
                                  _mm256_mul_ps(scale, _mm256_set1_ps(d[t])), acc[t]);
 }
 
-/* Two scales a group: half by half, the offset 32 paid with the sum of the half. */
+/* Two scales per group: each half separately; the sum of the half corrects for the offset 32. */
 V16_INLINE void add_group_q6(__m256 *acc, int T, const uint8_t *panel, int half, struct act_at x)
 {
 #pragma GCC unroll 2

@@ -1,10 +1,10 @@
-/* avx512: the kernels of AVX-512 F, BW, VL, DQ and VNNI. Everything is v16's (v16.h) but the
+/* avx512: the kernels of AVX-512 F, BW, VL, DQ and VNNI. All of them are v16's (v16.h) except the
  * products with quantized weights.
  *
  * A panel is 16 rows, one lane each. vpdpbusd multiplies 4 unsigned weights with 4 signed
- * activations per lane; the weights' offset (8, 32 or 128) is paid by one more dot product, of the
- * offset with the sum of the activations. Integer sums are exact, and the float sum of a row runs
- * over its groups in order, so tiles of any height give the same bits. */
+ * activations per lane; one more dot product, of the offset (8, 32 or 128) with the sum of the
+ * activations, corrects for the weights' offset. Integer sums are exact, and the float sum of a row
+ * adds its groups in order, so tiles of any height give the same bits. */
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
@@ -24,7 +24,7 @@ V16_INLINE __m512i dot_offset(int offset, int32_t sum)
     return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minus, _mm512_set1_epi32(sum));
 }
 
-/* gcc broadcasts into a register of its own first, which costs 8 % in prefill. */
+/* gcc would first broadcast into a separate register, which costs 8 % in prefill. */
 V16_INLINE __m512i dot_columns(__m512i sum, __m512i w, const int8_t *q)
 {
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const int8_t(*)[4])q));
@@ -44,7 +44,7 @@ V16_INLINE void unpack_nibbles(__m512i w[8], const uint8_t (*qs)[KN_PANEL][4])
     }
 }
 
-/* w | bits of x under mask, after x went n bits to the left */
+/* w | bits of x under mask, after x is shifted left by n bits */
 V16_INLINE __m512i or_bits(__m512i w, __m512i x, int n, int mask)
 {
     const __m512i moved =
@@ -87,15 +87,15 @@ V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel)
     }
 }
 
-/* Every panel begins with 16 scales; those of Q4A and Q5A go on with 16 minima, those of Q6 with
- * the scales of the last 16 columns. */
+/* Every panel begins with 16 scales; in Q4A and Q5A 16 minima follow, in Q6 the scales of the last
+ * 16 columns. */
 V16_INLINE __m512 panel_scales(const uint8_t *panel, int i)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)panel + i));
 }
 
-/* The integer dot products of T tokens with columns 4 j0 to 4 j1 - 1. Their chains are
- * interleaved: one after another they fill the scheduler before they fill the ports. */
+/* The integer dot products of T tokens with columns 4 j0 to 4 j1 - 1. Their chains are interleaved:
+ * one after another they would fill the scheduler before the ports. */
 V16_INLINE void dot_tile_columns(__m512i *dot, int T, const __m512i w[8], const int8_t *q, int j0,
                                  int j1)
 {
@@ -114,7 +114,7 @@ V16_INLINE void add_scaled(__m512 *acc, int T, const __m512i *dot, __m512 scale,
                                  _mm512_mul_ps(scale, _mm512_set1_ps(d[t])), acc[t]);
 }
 
-/* Two scales a group: half by half, the offset 32 paid with the sum of the half. */
+/* Two scales per group: each half separately; the sum of the half corrects for the offset 32. */
 V16_INLINE void add_group_q6(__m512 *acc, int T, const uint8_t *panel, struct act_at x)
 {
     __m512i w[8], dot[PANEL_TOK];

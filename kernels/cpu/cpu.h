@@ -1,5 +1,5 @@
-/* cpu: the tables of the instruction sets, and the few helpers that their files share. An entry's
- * contract is in kernels.h; a grep for a function's name finds the table that holds it. */
+/* cpu: the tables of the instruction sets, and helpers shared by their files. kernels.h defines the
+ * contract of each entry; grep for a function's name to find the table that holds it. */
 #ifndef RETAIN_KERNELS_CPU_CPU_H
 #define RETAIN_KERNELS_CPU_CPU_H
 
@@ -19,14 +19,14 @@ struct kn_kv_q4 {
 _Static_assert(sizeof(struct kn_kv_q8) == 34, "no padding");
 _Static_assert(sizeof(struct kn_kv_q4) == 20, "no padding");
 
-/* Scales that outgrow a half saturate: an infinity in the cache would poison a conversation. */
+/* Scales that overflow a half saturate: an infinity in the cache would spoil a conversation. */
 static inline uint16_t kn_half_saturated(float x)
 {
     const float max = 65504.0f;
     return kn_half_from_float(x > max ? max : x < -max ? -max : x);
 }
 
-/* In the table of every instruction set: nobody waits for single rows and float32 units. */
+/* In the table of every instruction set: single rows and float32 units are never a bottleneck. */
 void kn_row_f32_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_f16_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_bf16_ref(float *out, const struct kn_weight *w, int r);
@@ -38,11 +38,11 @@ void kn_row_q6_ref(float *out, const struct kn_weight *w, int r);
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 
-/* For heads that are too small for a register. */
+/* For heads smaller than a register. */
 void kn_attend_ref(const struct kn_attend *job);
 
-/* One per file, complete. A file's name is its instruction set, which the Makefile turns into
- * flags. */
+/* One complete table per file. A file's name is its instruction set; the Makefile derives the
+ * compiler flags from it. */
 extern const struct kernels kn_ref;
 extern const struct kernels kn_avx2, kn_avx512;           /* x86-64 */
 extern const struct kernels kn_neon, kn_dotprod, kn_i8mm; /* aarch64 */

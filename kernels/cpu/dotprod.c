@@ -1,5 +1,5 @@
-/* dotprod: the kernels of ARMv8.2 with dot products. It differs from neon.c in the products with
- * quantized weights alone: sdot adds 4 products of signed bytes to a row. */
+/* dotprod: the kernels of ARMv8.2 with dot products. Differs from neon.c only in the products with
+ * quantized weights: sdot adds 4 products of signed bytes to a row. */
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"

@@ -1,6 +1,6 @@
-/* i8mm: the kernels of ARMv8.6 with integer matrix products. It differs from neon.c in the products
- * with quantized weights alone: smmla multiplies 2 rows by 2 tokens, 8 columns deep. One token
- * alone would waste half of it and takes sdot. */
+/* i8mm: the kernels of ARMv8.6 with integer matrix products. Differs from neon.c only in the
+ * products with quantized weights: smmla multiplies 2 rows by 2 tokens, 8 columns deep. A single
+ * token would waste half of it and uses sdot. */
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
@@ -50,7 +50,7 @@ V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], const int8x16_t w[2][4], cons
     }
 }
 
-/* Of both rows of a pair: -offset times the sums of the two tokens. */
+/* For both rows of a pair: -offset times the sums of the two tokens. */
 V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int offset, const int32_t *sum)
 {
 #pragma GCC unroll 4
@@ -99,7 +99,7 @@ V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], co
 
     unpack(type, w, panel, quarter);
     pair_rows(rows, w);
-    if (type == KN_Q6) { /* two scales a group: half by half */
+    if (type == KN_Q6) { /* two scales per group: each half separately */
         int32_t last[PANEL_TOK];
 
         for (int t = 0; t < PANEL_TOK; t++) last[t] = x->sum[t] - x->first[t];

@@ -1,8 +1,8 @@
-/* neon: the kernels of ARMv8.0. Everything is v16's (v16.h) but the products with quantized
+/* neon: the kernels of ARMv8.0. All of them are v16's (v16.h) except the products with quantized
  * weights.
  *
- * smull and smlal multiply bytes into 16 bits, where 2 products of Q8 (128 * 127 each) or 4 of the
- * other types (63 * 127) fit, before pairs of columns are added in 32 bits. */
+ * smull and smlal multiply bytes into 16 bits, which hold 2 products of Q8 (128 * 127 each) or 4 of
+ * the other types (63 * 127), before pairs of columns are added in 32 bits. */
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
@@ -23,7 +23,7 @@ V16_INLINE int8x16_t four_columns(const int8_t *q)
     return vreinterpretq_s8_s32(vdupq_n_s32(four));
 }
 
-/* 16 bits hold w x of the columns 4j + i; pairs of columns then become one number. */
+/* 16 bits hold w x of the columns 4j + i; pairs of columns are then added to one number. */
 V16_INLINE int32x4_t add_columns(int32x4_t dot, int16x8_t two_rows, int16x8_t next_two)
 {
     return vaddq_s32(dot, vpaddq_s32(vpaddlq_s16(two_rows), vpaddlq_s16(next_two)));

@@ -1,11 +1,11 @@
 /* Products with quantized weights on NEON: a quarter of a panel, 4 rows, per register. The file
- * that includes this one has included v16_panels.h and defined
+ * that includes this one must include v16_panels.h first and define
  *
  *   dot_half          16 columns of 4 rows with T tokens
  *
- * Weights become signed bytes; what is left of their offset (8 of Q4, 32 of Q6) is paid with the
- * sum of the activations. Integer sums are exact, and the float sum of a row runs over its groups
- * in order, so tiles of any height give the same bits. */
+ * Weights become signed bytes; the sum of the activations corrects for the rest of their offset (8
+ * of Q4, 32 of Q6). Integer sums are exact, and the float sum of a row adds its groups in order, so
+ * tiles of any height give the same bits. */
 #ifndef RETAIN_KERNELS_CPU_NEON_PANELS_H
 #define RETAIN_KERNELS_CPU_NEON_PANELS_H
 
@@ -25,7 +25,7 @@ V16_INLINE void unpack_nibbles(uint8x16_t w[8], const uint8_t (*qs)[KN_PANEL][4]
     }
 }
 
-/* w | bits of x under mask, after x went n bits to the left */
+/* w | bits of x under mask, after x is shifted left by n bits */
 V16_INLINE uint8x16_t or_bits(uint8x16_t w, uint8x16_t x, int n, int mask)
 {
     const uint8x16_t moved = vshlq_u8(x, vdupq_n_s8((int8_t)n));
@@ -74,8 +74,8 @@ V16_INLINE void unpack(enum kn_type type, int8x16_t w[8], const uint8_t *panel, 
     for (int j = 0; j < 8; j++) w[j] = vreinterpretq_s8_u8(u[j]);
 }
 
-/* Every panel begins with 16 scales; those of Q4A and Q5A go on with 16 minima, those of Q6 with
- * the scales of the last 16 columns. */
+/* Every panel begins with 16 scales; in Q4A and Q5A 16 minima follow, in Q6 the scales of the last
+ * 16 columns. */
 V16_INLINE float32x4_t panel_scales(const uint8_t *panel, int i, int quarter)
 {
     return v4_from_halves(vld1_u16((const uint16_t *)panel + 16 * i + 4 * quarter));
@@ -90,7 +90,7 @@ V16_INLINE void add_scaled(float32x4_t *acc, int T, const int32x4_t *dot, float3
         acc[t] = vfmaq_f32(acc[t], vcvtq_f32_s32(dot[t]), vmulq_n_f32(scale, d[t]));
 }
 
-/* Two scales a group: half by half. */
+/* Two scales per group: each half separately. */
 V16_INLINE void add_group_q6(float32x4_t *acc, int T, const uint8_t *panel, int quarter,
                              struct act_at x)
 {

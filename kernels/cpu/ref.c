@@ -1,5 +1,5 @@
-/* ref: the readable reference of every kernel, that every instruction set is tested against, and
- * the only version of those that take no time. */
+/* ref: the readable reference of every kernel, against which every instruction set is tested, and
+ * the only version of kernels that take no time. */
 #include "kernels/cpu/cpu.h"
 
 #include <assert.h>
@@ -198,7 +198,7 @@ static void matmul_bf16_ref(const struct kn_matmul *job)
                 dot_bf16(w + (size_t)r * n, job->x->x + (size_t)t * n, (int)n);
 }
 
-/* sum_k (w_k - 8) x_k over the 32 columns of one row; the offset is paid with sum = sum_k x_k. */
+/* sum_k (w_k - 8) x_k over the 32 columns of one row; sum = sum_k x_k corrects for the offset. */
 static int32_t dot_q4_group(const struct kn_q4_panel *p, int lane, const int8_t *x, int32_t sum)
 {
     int32_t dot = 0;
@@ -278,7 +278,7 @@ static int32_t dot_q5a_group(const struct kn_q5a_panel *p, int lane, const int8_
     return dot;
 }
 
-/* Half h of a group, whose 16 activations x points at. */
+/* Half h of a group; x points at its 16 activations. */
 static int32_t dot_q6_half(const struct kn_q6_panel *p, int lane, int h, const int8_t *x)
 {
     int32_t dot = 0;
@@ -290,7 +290,7 @@ static int32_t dot_q6_half(const struct kn_q6_panel *p, int lane, int h, const i
     return dot;
 }
 
-/* sum_k (d q_k + m) x_k: the minimum is multiplied with the sum of the activations. */
+/* sum_k (d q_k + m) x_k: the minimum is multiplied by the sum of the activations. */
 static float dot_q4a(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
 {
     const size_t n_group = (size_t)w->n_in / KN_GROUP;
@@ -435,7 +435,7 @@ static void kv_pack_q8_ref(void *dst, const float *x, int head_dim)
             out->q[i] = (int8_t)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
         }
     }
-    /* rows end on 4 bytes, and equal units must be equal bytes */
+    /* rows are padded to 4 bytes, and equal units must have equal bytes */
     memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
 }
 
@@ -497,7 +497,7 @@ static void kv_unpack_q4_ref(float *dst, const void *src, int head_dim)
     }
 }
 
-/* Row `slot` of a head's keys or values to dst[head_dim]. */
+/* Unpacks row `slot` of a head's keys or values to dst[head_dim]. */
 static inline void unpack_row(float *dst, enum kn_kv type, const void *rows, int slot, int head_dim)
 {
     const uint8_t *src = (const uint8_t *)rows + (size_t)slot * kn_kv_bytes(type, head_dim);

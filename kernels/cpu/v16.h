@@ -1,8 +1,8 @@
 /* v16: sixteen floats at a time, the same algorithm for every instruction set.
  *
  * The file of an instruction set includes v16_<isa>.h (types and operations), then the bodies:
- * v16_act.h, v16_matmul.h, v16_attend.h and so on, whose functions are entries of its table. What
- * an instruction set has to offer:
+ * v16_act.h, v16_matmul.h, v16_attend.h and so on, whose functions are entries of its table. An
+ * instruction set must provide:
  *
  *   v16_zero v16_set1 v16_load v16_store     the last two need no alignment
  *   v16_load_n v16_store_n                   only the first n lanes; the others load as zero
@@ -16,7 +16,7 @@
  *   v16_zero_below(x, key, limit)            0 where key < limit, else x
  *   v16_load_half v16_store_half v16_load_bf16
  *   v16_store_i8, v16_store_nibbles          round and narrow; low and high nibbles of 16 bytes
- *   v16_store_groups(q, sum, x[8])           four times 32 of them, and what each 32 add up to
+ *   v16_store_groups(q, sum, x[8])           four times 32 of them, and the sum of each 32
  *   v16_unpack_q4(q, d, m, out)              one group of a cache unit: 32 floats
  *   v16_unpack_q8(group, out)
  *   v16_load_columns(out, base, stride)      out[i] lane r = dword i of row r, for 4 x 16
@@ -44,10 +44,11 @@
 #define RETAIN_KERNELS_CPU_V16_H
 
 #define V16_INLINE static inline __attribute__((always_inline))
-#define V16_APART  static __attribute__((noinline)) /* registers of its own */
+/* a function that is never inlined, so that it has all registers */
+#define V16_APART static __attribute__((noinline))
 
-/* e^x to 2 units in the last place (Cephes expf); 0 below -87.3, where floats turn denormal.
- * Ends at e^88: no infinity comes from it. */
+/* e^x to 2 units in the last place (Cephes expf); 0 below -87.3, where floats become denormal.
+ * Clamped at e^88, so the result is never infinite. */
 V16_INLINE v16 v16_exp(v16 x)
 {
     const v16 low = v16_set1(-87.33f);

@@ -7,18 +7,19 @@
 #include <math.h>
 #include <string.h>
 
-#define SCALE_TINY 1e-24f /* a reciprocal may be infinite, a remainder no float */
+/* below this a reciprocal may be infinite, and a remainder may underflow */
+#define SCALE_TINY 1e-24f
 
 /* x / d as the nearest float, given 1 / d as the nearest float: the product is off by a few units
  * in its last place, the remainder x - q d is exact, and so the second q is right (Markstein).
- * Three short instructions beat a division. */
+ * Three short instructions are faster than a division. */
 V16_INLINE v16 divide_again(v16 x, v16 d, v16 inverse)
 {
     const v16 q = v16_mul(x, inverse);
     return v16_fma(v16_fnma(q, d, x), inverse, q);
 }
 
-/* A group whose scale is tiny: zeros, or a d so coarse that max / d could be 190. */
+/* A group with a tiny scale: zeros, or a d so coarse that max / d could be 190. */
 static inline void quantize_small(int8_t *q, int32_t *sum, const float *x, float d)
 {
     *sum = 0;
@@ -29,7 +30,7 @@ static inline void quantize_small(int8_t *q, int32_t *sum, const float *x, float
     }
 }
 
-/* G = 1 or 4 groups: four at once share what folds a register. */
+/* G = 1 or 4 groups: four at once share the horizontal sums. */
 V16_INLINE void quantize_groups(int G, int8_t *q, float *d, int32_t *sum, const float *x)
 {
     v16 v[2 * 4], top[4];
@@ -150,7 +151,7 @@ static inline void kv_pack_q8_v16(void *dst, const float *x, int head_dim)
         v16_store_i8(out->q, v16_max(bottom, v16_min(top, v16_round(v16_div(a, d)))));
         v16_store_i8(out->q + 16, v16_max(bottom, v16_min(top, v16_round(v16_div(b, d)))));
     }
-    /* rows end on 4 bytes, and equal units must be equal bytes */
+    /* rows are padded to 4 bytes, and equal units must have equal bytes */
     memset((uint8_t *)dst + used, 0, kn_kv_bytes(KN_KV_Q8, head_dim) - used);
 }
 

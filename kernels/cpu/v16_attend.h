@@ -1,14 +1,15 @@
 /* Attention over cache units, fused: dequantization, RoPE by slot, Q K^T, online softmax, P V.
  *
- * Slots come in tiles of 64, a tile in strips of 32. The rotation of a key is split: within its
- * strip a key turns by its place 0..31, and the query turns back by the strip's first slot, so that
- * only rows 0..32 of the rope table, and one row per query and tile, are ever read.
+ * Slots are processed in tiles of 64, a tile in strips of 32. The rotation of a key is split:
+ * within its strip a key is rotated by its place 0..31, and the query is rotated back by the
+ * strip's first slot, so that only rows 0..32 of the rope table, and one row per query and tile,
+ * are ever read.
  *
- * A strip's keys are turned into columns (v16s of one number of a head: lane = slot), so that the
+ * A strip's keys are transposed to columns (v16s of one number of a head: lane = slot), so that the
  * logits of 16 slots are one chain of FMAs without a horizontal sum. Values stay rows.
  *
- * Each number is a chain of operations that is the same for every n_tok and slot1: slots that a
- * token does not see add exact zeros. */
+ * Each number is a chain of operations that is the same for every n_tok and slot1: slots that are
+ * invisible to a token add exact zeros. */
 #ifndef RETAIN_KERNELS_CPU_V16_ATTEND_H
 #define RETAIN_KERNELS_CPU_V16_ATTEND_H
 
@@ -21,37 +22,37 @@
 enum {
     STRIP = 32,
     STRIPS = KN_TILE / STRIP,
-    ROWS = 8, /* rows (a token's query in one head) that go through a tile together */
+    ROWS = 8, /* rows (a token's query in one head) per pass over a tile */
     DIM_MAX = KN_HEAD_DIM_MAX,
     GROUPS_MAX = DIM_MAX / KN_GROUP,
 };
 
-/* What a call keeps on the stack: 220 KB, of which head_dim 128 touches 90 KB. */
+/* The stack memory of a call: 220 KB, of which head_dim 128 uses 90 KB. */
 struct attend_tile {
-    _Alignas(64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32], turned in the strip */
+    _Alignas(64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32], rotated in the strip */
     float v[KN_TILE * DIM_MAX];                     /* [slot][v_stride] */
     float v_scale[2][KN_TILE * GROUPS_MAX];         /* Q4: d and m of [slot][group] */
-    float cos[DIM_MAX / 2 * STRIP];                 /* [dim / 2][32]: of the places in a strip */
+    float cos[DIM_MAX / 2 * STRIP];                 /* [dim / 2][32]: for the places in a strip */
     float sin[DIM_MAX / 2 * STRIP];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
-    float base[ROWS * DIM_MAX];     /* [row][dim]: queries turned to the tile's first slot */
-    float turned[ROWS * DIM_MAX];   /* [row][dim]: to a strip's first slot */
+    float base[ROWS * DIM_MAX];     /* [row][dim]: queries rotated to the tile's first slot */
+    float turned[ROWS * DIM_MAX];   /* [row][dim]: rotated to a strip's first slot */
     float p[ROWS * KN_TILE];        /* [row][slot]: logits, then their exponentials */
-    float keep[ROWS];               /* what a new maximum leaves of the old sums */
+    float keep[ROWS];               /* factor of the old sums after a new maximum */
     int v_stride;                   /* head_dim rounded up to whole v16s */
 };
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* out[i * step + r] = dword i of row r, for 16 rows of n_dword dwords, `stride` bytes apart, of
- * which n_row exist. out holds dwords. */
+/* out[i * step + r] = dword i of row r, for 16 rows of n_dword dwords, `stride` bytes apart; only
+ * n_row rows exist. out holds dwords. */
 static inline void load_columns(void *out, int step, const void *rows, size_t stride, int n_dword,
                                 int n_row)
 {
     uint8_t padded[16 * DIM_MAX * sizeof(float)];
     const uint8_t *base = rows;
 
-    if (n_row < 16) { /* rows beyond the end are not ours to read */
+    if (n_row < 16) { /* rows beyond the end must not be read */
         memset(padded, 0, 16 * stride);
         if (n_row > 0) memcpy(padded, rows, (size_t)n_row * stride);
         base = padded;
@@ -108,7 +109,7 @@ V16_INLINE void store_turned(float *k, int half, v16 x, v16 y, const float *cos,
     v16_store(k + half * STRIP, v16_fma(x, s, v16_mul(y, c)));
 }
 
-/* Turns the columns of 16 slots by their places in the strip. */
+/* Rotates the columns of 16 slots by their places in the strip. */
 static inline void rotate_columns(float *k, const float *cos, const float *sin, int head_dim)
 {
     const int half = head_dim / 2;
@@ -117,7 +118,7 @@ static inline void rotate_columns(float *k, const float *cos, const float *sin, 
         store_turned(k, half, v16_load(k), v16_load(k + half * STRIP), cos, sin);
 }
 
-/* expand_q4 and rotate_columns in one pass, where RoPE pairs stand at the same place of two
+/* expand_q4 and rotate_columns in one pass, if the numbers of RoPE pairs have the same place in two
  * groups: head_dim a multiple of 64. */
 static inline void expand_q4_turned(float *k, const uint32_t *raw, const float *cos,
                                     const float *sin, int head_dim)
@@ -141,7 +142,7 @@ static inline void expand_q4_turned(float *k, const uint32_t *raw, const float *
     }
 }
 
-/* Fills k with the keys of the strip at slot p0, of which those below slot1 exist. */
+/* Fills k with the keys of the strip at slot p0; only slots below slot1 exist. */
 static inline void load_keys(float *k, struct attend_tile *tile, const struct kn_attend *job,
                              int p0, int slot1)
 {
@@ -209,14 +210,14 @@ static inline void load_values_q8(struct attend_tile *tile, const uint8_t *src, 
     }
 }
 
-/* Units of Q4 leave no gap: n_slot * groups of them in a row. */
+/* Units of Q4 have no gaps: n_slot * groups in a row. */
 static inline void load_values_q4(struct attend_tile *tile, const struct kn_kv_q4 *group,
                                   int n_slot, int head_dim)
 {
     const int n = n_slot * (head_dim / KN_GROUP);
     float *d = tile->v_scale[0], *m = tile->v_scale[1], *v = tile->v;
 
-    for (int i = 0; i < n; i++) memcpy(&d[i], &group[i], sizeof d[i]); /* both halves, as yet */
+    for (int i = 0; i < n; i++) memcpy(&d[i], &group[i], sizeof d[i]); /* still both halves */
     for (int i = 0; i < n; i += 16) {
         const v16i both = v16i_load(d + i);
         v16_store(m + i, v16i_half(both, 16));
@@ -244,7 +245,7 @@ static inline void load_values(struct attend_tile *tile, const struct kn_attend 
 
 /* ---- queries -------------------------------------------------------------------------------- */
 
-/* Turns n numbers a and their partners b by the angles of n numbers of a rope row. */
+/* Rotates n numbers a and their partners b by the angles of n numbers of a rope row. */
 V16_INLINE void turn(float *a_out, float *b_out, v16 a, v16 b, v16 cos, v16 sin, int n)
 {
     const v16 x = v16_fnma(b, sin, v16_mul(a, cos)), y = v16_fma(a, sin, v16_mul(b, cos));
@@ -263,13 +264,13 @@ V16_INLINE v16 load_upto16(const float *p, int n)
     return n >= 16 ? v16_load(p) : v16_load_n(p, n);
 }
 
-/* base = row r of the job, scaled and turned to slot p0. Row r is group r % n_group of token
- * r / n_group. */
+/* base = row r of the job, scaled and rotated to slot p0. Row r is group r % n_group of token r /
+ * n_group. */
 static inline void turn_query(float *base, const struct kn_attend *job, int r, int p0)
 {
     const int half = job->head_dim / 2, t = r / job->n_group, g = r % job->n_group;
     const float *q = job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
-    const int past = job->pos0 + t - p0; /* < 0: this token sees nothing of the tile */
+    const int past = job->pos0 + t - p0; /* < 0: no slot of the tile is visible to this token */
     const size_t at = (size_t)(past > 0 ? past : 0) * (size_t)half;
     const v16 scale = v16_set1(job->scale);
 
@@ -283,7 +284,7 @@ static inline void turn_query(float *base, const struct kn_attend *job, int r, i
     }
 }
 
-/* tile->turned = tile->base, turned back by `back` slots. */
+/* tile->turned = tile->base, rotated back by `back` slots. */
 static inline void turn_back(struct attend_tile *tile, const struct kn_attend *job, int n_row,
                              int back)
 {
@@ -343,7 +344,7 @@ static inline void logits(float *p, const float *q, const float *k, int n_row, i
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* Slots of the tile at p0 that row r of the job sees: 0..64. */
+/* Number of slots of the tile at p0 that are visible to row r of the job: 0..64. */
 static inline int visible(const struct kn_attend *job, int r, int p0)
 {
     const int pos = job->pos0 + r / job->n_group;
@@ -351,9 +352,9 @@ static inline int visible(const struct kn_attend *job, int r, int p0)
     return n < 0 ? 0 : n < KN_TILE ? n : KN_TILE;
 }
 
-/* Turns the logits of n_lane slots, a multiple of 16, into exponentials, of which the first n_slot
- * count, and moves the running maximum and sum. Returns what is left of sums under the old maximum.
- */
+/* Converts the logits of n_lane slots, a multiple of 16, to exponentials, of which the first n_slot
+ * count, and updates the running maximum and sum. Returns the factor for sums under the old
+ * maximum. */
 static inline float online_softmax(float *p, int n_slot, int n_lane, float *m, float *l)
 {
     v16 top = v16_set1(-INFINITY), sum = v16_zero();
@@ -381,8 +382,8 @@ static inline float online_softmax(float *p, int n_slot, int n_lane, float *m, f
 
 /* ---- P V ------------------------------------------------------------------------------------ */
 
-/* R rows by W v16s of head_dim: acc[r * dim + ..] = acc * keep[r] + sum over slots of p v. Only
- * the first n numbers exist where W is 1. */
+/* R rows by W v16s of head_dim: acc[r * dim + ..] = acc * keep[r] + sum over slots of p v. If W is
+ * 1, only the first n numbers exist. */
 V16_INLINE void value_tile(int R, int W, float *acc, const float *p, const float *keep,
                            const float *v, size_t v_stride, int n_slot, int dim, int n)
 {
@@ -444,7 +445,7 @@ static inline void values(const struct attend_tile *tile, float *acc, int n_row,
     if (r < n_row) value_rows(1, tile, acc, r, n_slot, dim);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all tiles ------------------------------------------------------------------------------ */
 
 static inline void attend_init(struct attend_tile *tile, const struct kn_attend *job)
 {
@@ -465,14 +466,14 @@ static inline void attend_init(struct attend_tile *tile, const struct kn_attend 
     tile->v_stride = (job->head_dim + 15) / 16 * 16;
 }
 
-/* Rows [r0, r0 + n_row) of the job against the tile at p0, whose keys, where not loaded, go
- * through the first strip one strip after the other: less of the first-level cache. */
+/* Computes rows [r0, r0 + n_row) of the job with the tile at p0. Keys that are not loaded yet are
+ * loaded strip by strip into the first strip, to use less of the first-level cache. */
 static inline void attend_rows(struct attend_tile *tile, const struct kn_attend *job, int r0,
                                int n_row, int p0, int loaded)
 {
     const int dim = job->head_dim, n_slot = visible(job, r0 + n_row - 1, p0);
 
-    if (n_slot == 0) return; /* rows stand in token order: no earlier one sees more */
+    if (n_slot == 0) return; /* rows are in token order: no earlier row sees more */
     for (int r = 0; r < n_row; r++) turn_query(tile->base + r * dim, job, r0 + r, p0);
     for (int at = 0; at < n_slot; at += STRIP) {
         float *k = tile->k + (loaded ? at * dim : 0);

@@ -1,21 +1,20 @@
 /* Attention over 4-bit units in 16-bit fixed point: dequantization, RoPE by slot, Q K^T, softmax
  * and P V, fused, with sums that are exact in 32 bits.
  *
- * Words are 16-bit integers in pairs, since what multiplies them adds up the two products of a
- * pair. Slots come in tiles of 64. A query turns back to the tile's first slot, in float, and is
- * rounded to words; a key turns by its place 0..63 in the tile.
+ * Words are 16-bit integers in pairs, because the multiplication adds the two products of a pair.
+ * Slots are processed in tiles of 64. A query is rotated back to the tile's first slot, in float,
+ * and rounded to words; a key is rotated by its place 0..63 in the tile.
  *   Keys. A unit's power of two S makes its largest number 2^13 to 2^14. q d + m becomes
- *     (q - 8) (d / S) + (m + 8 d) / S, and turns as words of 1 / 2^15. A pair is two numbers of one
- *     slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
- *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum leaves 32 bits (Cauchy
+ *     (q - 8) (d / S) + (m + 8 d) / S, and is rotated as words of 1 / 2^15. A pair is two numbers
+ *     of one slot, two places apart, so that nibbles are never moved across bytes; lanes are slots.
+ *   Queries get a length of at most 2^17 / sqrt(head_dim), so that no sum exceeds 32 bits (Cauchy
  *     and Schwarz: a key is no longer than sqrt(head_dim) 2^14).
  *   Values stay nibbles: sum p (q d + m) = sum (p d) q + sum p m. A pair is two slots, 16 apart;
  *     lanes are numbers of the head. The weights p d, one set per group of 32 numbers, are rounded
- *     to words, the largest d of the tile being 2^15 - 1; sum p m is done in float.
- * Rounding costs a logit less than 2^-13 of the query's length times that of a key whose numbers
- * were all as large as its largest, and a sum of values less than 2^-11 of p times the largest
- * number of each group (where the tile's largest d is 4 times as large as others'); 4 bits cost
- * 2^-5.
+ *     to words, with the tile's largest d as 2^15 - 1; sum p m is computed in float.
+ * Rounding changes a logit by less than 2^-13 of the query's length times the length of a key whose
+ * numbers are all as large as its largest, and a sum of values by less than 2^-11 of p times the
+ * largest number of each group (if the tile's largest d is 4 times the others); 4 bits cost 2^-5.
  *
  * A row's numbers depend on the slots that it sees, never on the other rows or on n_tok. */
 #ifndef RETAIN_KERNELS_CPU_V16_ATTEND_FIXED_H
@@ -31,11 +30,11 @@ enum {
     FIXED_DIM = KN_HEAD_DIM_MAX,
     FIXED_GROUPS = FIXED_DIM / KN_GROUP,
     FIXED_UNIT = FIXED_GROUPS * (int)sizeof(struct kn_kv_q4),
-    FIXED_ROWS = 8,            /* rows that go through a tile together */
-    FIXED_PAIRS = KN_TILE / 2, /* of slots, in values and weights */
+    FIXED_ROWS = 8,            /* rows per pass over a tile */
+    FIXED_PAIRS = KN_TILE / 2, /* pairs of slots, in values and weights */
     FIXED_SPAN = 256,          /* rows that share one pass over the units */
     FIXED_SUMS = FIXED_GROUPS + 4,
-    FIXED_AHEAD = 2, /* tiles that units are prefetched */
+    FIXED_AHEAD = 2, /* tiles that units are prefetched ahead */
 };
 
 /* d and m of a tile's keys or values. */
@@ -43,7 +42,7 @@ struct fixed_scales {
     float d[FIXED_GROUPS][KN_TILE], m[FIXED_GROUPS][KN_TILE];
 };
 
-/* What a call keeps on the stack: 120 KB, of which head_dim 64 touches 30 KB. */
+/* The stack memory of a call: 120 KB, of which head_dim 64 uses 30 KB. */
 struct fixed_tile {
     _Alignas(64) uint32_t k[FIXED_DIM / 2 * KN_TILE]; /* [pair][slot] */
     uint32_t v[FIXED_PAIRS * FIXED_DIM];              /* [pair of slots][head_dim] */
@@ -52,12 +51,13 @@ struct fixed_tile {
     uint32_t v_factor[FIXED_GROUPS][FIXED_PAIRS]; /* d of the first v_seen slots, over v_unit */
     float v_unit[FIXED_GROUPS];
     int v_seen;
-    float q_scale[FIXED_SPAN];              /* what a logit is in units of S */
-    float q_inv[FIXED_SPAN];                /* from a query to words */
+    float q_scale[FIXED_SPAN];              /* value of a logit in units of S */
+    float q_inv[FIXED_SPAN];                /* factor from a query to words */
     uint32_t q[FIXED_ROWS * FIXED_DIM / 2]; /* [row][pair] */
     float p[FIXED_ROWS * KN_TILE];          /* [row][slot]: logits in units of q_scale */
     uint32_t w[FIXED_GROUPS][FIXED_ROWS * FIXED_PAIRS]; /* [row][pair of slots] */
-    float keep[FIXED_ROWS];                             /* what a new maximum leaves of old sums */
+    /* factor of the old sums after a new maximum */
+    float keep[FIXED_ROWS];
     float grow[FIXED_ROWS][2 * FIXED_GROUPS]; /* per group: factor of sums of words; addend */
     uint8_t padded[KN_TILE * FIXED_UNIT];
 };
@@ -83,8 +83,8 @@ V16_INLINE v16 fixed_exp2(v16 x)
 
 /* ---- units ---------------------------------------------------------------------------------- */
 
-/* The tile's units, of which n_slot exist; n_slot < 64 of them are copied, as rows beyond the end
- * are not ours to read. */
+/* The tile's units, of which n_slot exist; fewer than 64 are copied, because rows beyond the end
+ * must not be read. */
 static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *units, int head_dim,
                                         int p0, int n_slot)
 {
@@ -97,8 +97,8 @@ static inline const uint8_t *tile_units(struct fixed_tile *tile, const void *uni
     return tile->padded;
 }
 
-/* Fetches n_slot units that a later tile needs: a few at a time, since more than a dozen lines on
- * their way hold up the rest. */
+/* Prefetches n_slot units of a later tile: a few at a time, since more than a dozen outstanding
+ * lines delay the others. */
 V16_INLINE void fetch_units(const uint8_t *units, size_t bytes, int n_slot)
 {
     for (size_t i = 0; i < (size_t)n_slot * bytes; i += 64)
@@ -107,12 +107,12 @@ V16_INLINE void fetch_units(const uint8_t *units, size_t bytes, int n_slot)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* 16 slots' d and m of a group as words: (q - 8) 2^12 times d, plus m, is a number over S. */
+/* d and m of a group for 16 slots, as words: (q - 8) 2^12 times d, plus m, is a number over S. */
 struct fixed_scale {
     v16i d, m;
 };
 
-/* unit: 16 units as columns of dwords, of which every fifth is a group's d and m. */
+/* unit: 16 units as columns of dwords; every fifth column is a group's d and m. */
 static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16i *unit,
                               int n_group)
 {
@@ -138,7 +138,7 @@ static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16
 }
 
 /* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
- * for 16 slots: dequantized and turned. */
+ * for 16 slots: dequantized and rotated. */
 V16_INLINE void turn_numbers(uint32_t *out, int partner, const v16i *x4, int x_high, const v16i *y4,
                              int y_high, struct fixed_scale x, struct fixed_scale y,
                              const uint32_t *cos, const uint32_t *sin)
@@ -237,7 +237,7 @@ V16_APART void expand_values(struct fixed_tile *tile, const uint8_t *units, int 
     }
 }
 
-/* The nibbles' factors where the first n_slot slots are seen. */
+/* Factors of the nibbles if the first n_slot slots are visible. */
 static inline void scale_values(struct fixed_tile *tile, int n_group, int n_slot)
 {
     if (tile->v_seen == n_slot) return;
@@ -261,7 +261,7 @@ static inline void scale_values(struct fixed_tile *tile, int n_group, int n_slot
 
 /* ---- queries -------------------------------------------------------------------------------- */
 
-/* The largest scale that keeps sums in 32 bits and queries in 16, with 1 % for roundings. */
+/* The largest scale that keeps sums in 32 bits and queries in 16, with 1 % margin for rounding. */
 static inline float query_length(int head_dim)
 {
     return 0.99f * 0x1p17f / sqrtf((float)head_dim);
@@ -289,7 +289,7 @@ static inline void scale_query(struct fixed_tile *tile, const struct kn_attend *
     tile->q_inv[r % FIXED_SPAN] = length > 0x1p-100f ? max / length : 0.0f;
 }
 
-/* Row r of the job turned to slot p0. */
+/* Row r of the job, rotated to slot p0. */
 static inline void turn_query_fixed(uint32_t *out, const struct fixed_tile *tile,
                                     const struct kn_attend *job, int r, int p0)
 {
@@ -360,7 +360,8 @@ V16_APART void fixed_logits(struct fixed_tile *tile, int n_row, int n_slot, int 
 
 /* ---- softmax -------------------------------------------------------------------------------- */
 
-/* Slots of the tile at p0 that row r of the job sees: at most 64, or less than 1. */
+/* Number of slots of the tile at p0 that are visible to row r of the job: at most 64; below 1 =
+ * none. */
 static inline int fixed_visible(const struct kn_attend *job, int r, int p0)
 {
     const int pos = job->pos0 + r / job->n_group;
@@ -377,8 +378,8 @@ static inline float row_top(const float *p, int n_slot)
     return v16_top(top);
 }
 
-/* Row i of the tile: the weights of the nibbles from its logits, relative to their maximum. sums[0]
- * is the sum of the exponentials, sums[1 + g] that of their products with m. */
+/* Row i of the tile: converts its logits, relative to their maximum, to the weights of the nibbles.
+ * sums[0] is the sum of the exponentials, sums[1 + g] that of their products with m. */
 static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float top, float to_log2,
                                int n_group, float *sums)
 {
@@ -413,7 +414,7 @@ static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float
         v16_sum4(sums + g, sum[g], sum[g + 1], sum[g + 2], sum[g + 3]);
 }
 
-/* Rows [r0, r0 + n_row) of the job: logits become weights, maxima and sums move on. */
+/* Rows [r0, r0 + n_row) of the job: converts logits to weights and updates maxima and sums. */
 V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *job, int r0,
                              int n_row, int p0)
 {
@@ -502,9 +503,9 @@ V16_APART void fixed_values(const struct fixed_tile *tile, float *acc, int n_row
     for (; r < n_row; r++) fixed_values_rows(1, tile, acc, r, dim);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- all tiles ------------------------------------------------------------------------------ */
 
-/* Rows [r0, r0 + n_row) of the job, which see something of the tile at p0. */
+/* Computes rows [r0, r0 + n_row) of the job, for which slots of the tile at p0 are visible. */
 static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *job, int r0,
                               int n_row, int p0)
 {
@@ -516,7 +517,7 @@ static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *j
     fixed_values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, dim);
 }
 
-/* Rows [r0, r1) of the job, at most FIXED_SPAN. */
+/* Computes rows [r0, r1) of the job, at most FIXED_SPAN. */
 static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *job, int r0, int r1)
 {
     const int dim = job->head_dim, t1 = job->pos0 + (r1 - 1) / job->n_group + 1;
@@ -525,7 +526,8 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
     for (int r = r0; r < r1; r++) scale_query(tile, job, r);
     for (int p0 = job->slot0; p0 < end; p0 += KN_TILE) {
         const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
-        const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0; /* the first row */
+        /* the first row that sees the tile */
+        const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0;
 
         expand_keys(tile, tile_units(tile, job->k, dim, p0, n_slot), job->rope->places, dim);
         expand_values(tile, tile_units(tile, job->v, dim, p0, n_slot), dim);

@@ -1,4 +1,4 @@
-/* v16: sixteen floats, here in two 256-bit registers. See v16.h for what each function means. */
+/* v16: sixteen floats, here in two 256-bit registers. v16.h defines each function. */
 #ifndef RETAIN_KERNELS_CPU_V16_AVX2_H
 #define RETAIN_KERNELS_CPU_V16_AVX2_H
 
@@ -16,7 +16,7 @@ typedef struct {
 } v16i;
 
 enum {
-    V16_DOT_CHAINS = 4, /* rows at once where there is one token */
+    V16_DOT_CHAINS = 4, /* rows at once for a single token */
     V16_DOT_ROWS = 2,
     V16_DOT_TOK = 2, /* register tile of a float matrix product */
     V16_QK_ROWS = 2, /* rows of the register tile of Q K^T, two v16s wide */
@@ -98,7 +98,7 @@ static inline v16 v16_abs(v16 x)
     return v16_pair(_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
 }
 
-/* Halves, quarters, … are folded onto each other, as _mm512_reduce_add_ps does. */
+/* Adds halves, quarters and so on, as _mm512_reduce_add_ps does. */
 static inline float v16_sum(v16 x)
 {
     const __m256 y = _mm256_add_ps(x.a, x.b);
@@ -202,7 +202,7 @@ static inline v16 v16_load_bf16(const uint16_t *p)
     return v16_pair(v8_load_bf16(p), v8_load_bf16(p + 8));
 }
 
-/* 16 dwords that fit a byte, narrowed in order. */
+/* 16 dwords in byte range, narrowed in order. */
 static inline __m128i v16_narrow(__m256i a, __m256i b)
 {
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);

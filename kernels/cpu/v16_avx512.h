@@ -1,4 +1,4 @@
-/* v16: sixteen floats, here in one 512-bit register. See v16.h for what each function means. */
+/* v16: sixteen floats, here in one 512-bit register. v16.h defines each function. */
 #ifndef RETAIN_KERNELS_CPU_V16_AVX512_H
 #define RETAIN_KERNELS_CPU_V16_AVX512_H
 
@@ -10,7 +10,7 @@ typedef __m512 v16;
 typedef __m512i v16i;
 
 enum {
-    V16_DOT_CHAINS = 8, /* rows at once where there is one token */
+    V16_DOT_CHAINS = 8, /* rows at once for a single token */
     V16_DOT_ROWS = 4,
     V16_DOT_TOK = 4, /* register tile of a float matrix product */
     V16_QK_ROWS = 8, /* rows of the register tile of Q K^T, two v16s wide */
@@ -143,7 +143,7 @@ static inline void v16_store_i8(int8_t *p, v16 x)
     _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }
 
-/* 64 dwords that fit a byte, narrowed in order. */
+/* 64 dwords in byte range, narrowed in order. */
 static inline __m512i v16_narrow4(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -183,8 +183,8 @@ static inline __m512 v16_iota(void)
     return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/* The 16 values a nibble can stand for are one register; a permutation looks them up, and reads
- * the low 4 bits of an index only, so that no mask is needed. */
+/* The 16 possible values of a nibble fit in one register; a permutation looks them up and reads
+ * only the low 4 bits of an index, so that no mask is needed. */
 static inline void v16_unpack_q4(const uint8_t q[16], v16 d, v16 m, float *out)
 {
     const __m512 value = _mm512_fmadd_ps(v16_iota(), d, m);
@@ -314,7 +314,7 @@ static inline v16i v16i_mul_words(v16i a, v16i b)
 {
     return _mm512_mulhrs_epi16(a, b);
 }
-/* gcc 12 copies every sum of a loop to and fro around the intrinsic: twice the time. */
+/* Around the intrinsic gcc 12 would copy every sum of a loop back and forth: twice the time. */
 static inline v16i v16i_dot_words(v16i sum, v16i a, v16i b)
 {
     __asm__("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));

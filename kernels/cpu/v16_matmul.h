@@ -1,7 +1,7 @@
 /* Products with float weights over v16, see v16.h.
  *
- * Every sum over columns is one v16 of partial sums, 16 columns apart, folded at the end: the
- * shape of the register tile never shows in the result. */
+ * Every sum over columns is one v16 of partial sums, 16 columns apart, added at the end: the shape
+ * of the register tile never changes the result. */
 #ifndef RETAIN_KERNELS_CPU_V16_MATMUL_H
 #define RETAIN_KERNELS_CPU_V16_MATMUL_H
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Tokens of which x takes at most this much run against all rows before the next ones, so that
- * they stay in the second-level cache. */
+/* Tokens whose x takes at most this much are computed with all rows before the next tokens, so that
+ * x stays in the second-level cache. */
 #define ACT_BLOCK_BYTES (256 << 10)
 
 V16_INLINE v16 weight_load(enum kn_type type, const void *row, size_t k)
@@ -67,7 +67,8 @@ V16_INLINE void dot_tile(enum kn_type type, int R, int T, const uint8_t *const *
     }
 }
 
-/* R rows from row r against tokens [t0, t1), T at a time. Rows past the range repeat the last. */
+/* Computes R rows from row r with tokens [t0, t1), T at a time. Rows past the range repeat the
+ * last. */
 V16_INLINE void dot_rows(enum kn_type type, int R, int T, const struct kn_matmul *job, int r,
                          int t0, int t1, float *y)
 {

@@ -1,4 +1,4 @@
-/* v16: sixteen floats, here in four 128-bit registers. See v16.h for what each function means. */
+/* v16: sixteen floats, here in four 128-bit registers. v16.h defines each function. */
 #ifndef RETAIN_KERNELS_CPU_V16_NEON_H
 #define RETAIN_KERNELS_CPU_V16_NEON_H
 
@@ -17,14 +17,14 @@ typedef struct {
 
 /* 32 registers hold 8 v16s. */
 enum {
-    V16_DOT_CHAINS = 4, /* rows at once where there is one token */
+    V16_DOT_CHAINS = 4, /* rows at once for a single token */
     V16_DOT_ROWS = 2,
     V16_DOT_TOK = 2, /* register tile of a float matrix product */
     V16_QK_ROWS = 2, /* rows of the register tile of Q K^T, two v16s wide */
     V16_PV_WIDE = 1, /* v16s of head_dim in the register tile of P V */
 };
 
-/* A function of four registers, one after the other. */
+/* Applies an expression to four registers, one after the other. */
 #define V16_EACH(expression)                                                     \
     v16 out;                                                                     \
     _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) out.r[i] = (expression); \
@@ -85,7 +85,7 @@ static inline v16 v16_fnma(v16 x, v16 y, v16 z)
     V16_EACH(vfmsq_f32(z.r[i], x.r[i], y.r[i]));
 }
 
-/* fmax and fmin would prefer the number, or neither, where one operand is not a number. */
+/* fmax and fmin handle NaN differently: they would return the number, or neither. */
 static inline float32x4_t v4_max(float32x4_t x, float32x4_t y)
 {
     return vbslq_f32(vcgtq_f32(x, y), x, y);
@@ -106,7 +106,7 @@ static inline v16 v16_min(v16 x, v16 y)
     V16_EACH(v4_min(x.r[i], y.r[i]));
 }
 
-/* Halves, quarters, … are folded onto each other, as on x86. */
+/* Adds halves, quarters and so on, as on x86. */
 static inline float v16_sum(v16 x)
 {
     const float32x4_t a = vaddq_f32(x.r[0], x.r[2]), b = vaddq_f32(x.r[1], x.r[3]);
@@ -145,7 +145,7 @@ static inline void v16_top4(float out[4], v16 a, v16 b, v16 c, v16 d)
     out[3] = v16_top(d);
 }
 
-/* NEON has no masked loads: a row's end goes through the stack. */
+/* NEON has no masked loads: the end of a row is copied through the stack. */
 static inline size_t v16_tail_bytes(int n)
 {
     return n < 0 ? 0 : (n < 16 ? (size_t)n : 16) * sizeof(float);
@@ -220,7 +220,7 @@ static inline v16 v16_load_bf16(const uint16_t *p)
     V16_EACH(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)));
 }
 
-/* Rounds to 16 integers that fit a byte. */
+/* Rounds to 16 integers in byte range. */
 static inline int8x16_t v16_narrow(v16 x)
 {
     int16x4_t w[4];

@@ -1,16 +1,16 @@
-/* Products with quantized weights: the order in which tiles are visited, the same for every
- * instruction set. The file that includes this one has defined
+/* Products with quantized weights: the order of the tiles, the same for every instruction set. The
+ * file that includes this one must define
  *
  *   PANEL_TOK         tokens of a tile
  *   PANEL_STREAMS     panel rows read at once for a single token
  *   panel_tile        one panel row, a packed tile of tokens, a run of groups
  *   panel_stream      P panel rows, one token, all groups
  *
- * Several tokens: 64 groups of a tile are packed side by side on the stack (20 KB at 8 tokens),
- * where rows of x, often a power of two apart, would fight for the same cache sets. A block of 16
- * panel rows of these groups stays in the second-level cache while all tokens pass over it, and one
- * panel row stays in the first-level cache with the tile. Sums continue in y, which costs no bit:
- * the order of the groups is the same as without blocks. */
+ * Several tokens: 64 groups of a tile are packed next to each other on the stack (20 KB at 8
+ * tokens), because rows of x, often a power of two apart, would compete for the same cache sets. A
+ * block of 16 panel rows of these groups stays in the second-level cache while all tokens are
+ * computed with it, and one panel row stays in the first-level cache with the tile. Sums continue
+ * in y, which changes no bit: the order of the groups is the same as without blocks. */
 #ifndef RETAIN_KERNELS_CPU_V16_PANELS_H
 #define RETAIN_KERNELS_CPU_V16_PANELS_H
 
@@ -21,18 +21,18 @@
 enum {
     PANEL_BLOCK = 16,
     PANEL_CHUNK = 32,
-    PANEL_AHEAD = 4096, /* bytes that a stream is prefetched, about */
+    PANEL_AHEAD = 4096, /* approximate bytes that a stream is prefetched ahead */
 };
 
-/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x, and what the
- * weights' offset takes from every dot product. */
+/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x, and the
+ * correction of every dot product for the weights' offset. */
 struct act_group {
     int8_t q[PANEL_TOK][KN_GROUP];
     float d[PANEL_TOK], total[PANEL_TOK];
     int32_t sum[PANEL_TOK], first[PANEL_TOK], start[PANEL_TOK];
 };
 
-/* Where the same numbers of T tokens stand: token t's q at q + t * KN_GROUP, the rest at [t]. */
+/* Pointers to the same numbers of T tokens: token t's q at q + t * KN_GROUP, the rest at [t]. */
 struct act_at {
     const int8_t *q;
     const float *d, *total;
@@ -50,7 +50,7 @@ V16_INLINE size_t panel_bytes(enum kn_type type)
     }
 }
 
-/* What weights of one scale per group are stored with. */
+/* The offset of weights with one scale per group. */
 V16_INLINE int32_t panel_offset(enum kn_type type)
 {
     return type == KN_Q4 ? 8 : type == KN_Q8 ? 128 : 0;
@@ -63,15 +63,15 @@ static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
            ((size_t)(r / KN_PANEL) * n_group + (size_t)g) * panel_bytes(w->type);
 }
 
-/* y[t * stride + lane], continued unless `first`, for the n_tok tokens of a tile that exist. The
- * panels needed next stand `ahead` bytes after these. */
+/* y[t * stride + lane], continued unless `first`, for the n_tok existing tokens of a tile. The
+ * panels needed next are `ahead` bytes after these. */
 V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
                            const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
                            int first);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row);
 
-/* Tokens [t0, t0 + n_tok) of groups [g0, g0 + n_group); what is missing in a tile is zero. */
+/* Packs tokens [t0, t0 + n_tok) of groups [g0, g0 + n_group); missing tokens of a tile are zero. */
 V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct kn_act *x, int t0,
                           int n_tok, int g0, int n_group)
 {
@@ -93,7 +93,7 @@ V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct
     }
 }
 
-/* Tokens [0, n_tok) and the panel rows of a block [r0, r1), groups [g0, g0 + n_group). */
+/* Computes tokens [0, n_tok) with the panel rows of a block [r0, r1), groups [g0, g0 + n_group). */
 V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
                             int r1, int g0, int n_group, float *y)
 {
@@ -145,7 +145,7 @@ V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, in
                      job->row1 - r < KN_PANEL ? job->row1 - r : KN_PANEL);
 }
 
-/* A tile that lacks some tokens costs little more than one token alone: reading the weights. */
+/* A tile with missing tokens costs little more than a single token: reading the weights. */
 V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     const int alone = job->n_tok % PANEL_TOK == 1, n_tiled = job->n_tok - alone;
@@ -154,7 +154,7 @@ V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, fl
     if (alone) panel_streams(type, job, n_tiled, y);
 }
 
-/* ---- what the tiles of every instruction set share ------------------------------------------ */
+/* ---- shared by the tiles of every instruction set ------------------------------------------- */
 
 V16_INLINE struct act_at act_in_tile(const struct act_group *x)
 {
@@ -162,7 +162,7 @@ V16_INLINE struct act_at act_in_tile(const struct act_group *x)
     return at;
 }
 
-/* What act_at needs beside a group of one token. */
+/* The numbers that act_at needs for a group of one token. */
 struct act_one {
     float total;
     int32_t first, start;
@@ -181,23 +181,23 @@ V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x,
     return at;
 }
 
-/* How far behind group g of P streams, `step` bytes apart, stands what they need next: near their
- * ends, in the P panel rows that follow. */
+/* Distance from group g of P streams, `step` bytes apart, to their next data; near their ends, this
+ * is in the next P panel rows. */
 V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int n_group)
 {
     const int n = PANEL_AHEAD / (int)panel_bytes(type);
     return (size_t)n * panel_bytes(type) + (g + n < n_group ? 0 : (size_t)(P - 1) * step);
 }
 
-/* The prefetchers of the hardware stop at every page and know nothing of blocks. */
+/* Hardware prefetchers stop at every page border and do not know the blocks. */
 V16_INLINE void panel_prefetch(const uint8_t *panel, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(panel + i);
 }
 
-/* The same for P streams, a P-th of it with each of them, line by line through all: the more pages
- * are read side by side, the more comes from memory. Two threads of a Xeon got 80 % of what 8
- * streams bring from 2, 93 % from 4, and 93 % from 8 panel by panel. */
+/* The same for P streams, a P-th with each of them, line by line through all: memory bandwidth
+ * grows with the number of pages read at once. Two threads of a Xeon reached 80 % of the bandwidth
+ * of 8 streams with 2, 93 % with 4, and 93 % with 8 panel by panel. */
 V16_INLINE void panel_prefetch_turn(enum kn_type type, int P, int p, const uint8_t *panels,
                                     size_t step)
 {

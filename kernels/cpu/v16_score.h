@@ -1,4 +1,5 @@
-/* The retaining head over v16, see v16.h: two layers, a tile of the hidden one at a time. */
+/* The retaining head over v16, see v16.h: two layers; the hidden layer is computed one tile at a
+ * time. */
 #ifndef RETAIN_KERNELS_CPU_V16_SCORE_H
 #define RETAIN_KERNELS_CPU_V16_SCORE_H
 
@@ -19,7 +20,7 @@ V16_INLINE float score_dot(const float *w2, const float *hidden, int n)
     return v16_sum(acc);
 }
 
-/* Second layer: adds what the hidden units [j0, j0 + n) say about n_tok tokens to out. */
+/* Second layer: adds the contribution of hidden units [j0, j0 + n) for n_tok tokens to out. */
 static inline void score_tile(const struct kn_score *job, float *hidden, int j0, int n, int n_tok,
                               float *out)
 {
@@ -60,7 +61,7 @@ static inline void score_v16(const struct kn_score *job)
                 .row1 = j + n,
                 .y_stride = SCORE_HIDDEN,
             };
-            if (n % 16) memset(hidden, 0, sizeof hidden); /* behind the last unit */
+            if (n % 16) memset(hidden, 0, sizeof hidden); /* zeros after the last unit */
             if (job->w1->type == KN_Q8)
                 matmul_q8_range(&layer1, hidden);
             else

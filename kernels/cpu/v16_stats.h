@@ -1,6 +1,6 @@
 /* Attention statistics: sixteen slots at a time.
  *
- * The keys of a tile are turned by their slots and stored as columns (lane = slot), so that the
+ * The keys of a tile are rotated by their slots and stored as columns (lane = slot), so that the
  * logits of 16 slots are one chain of FMAs without a horizontal sum. Each lane's chain is the same
  * for every range of slots. */
 #ifndef RETAIN_KERNELS_CPU_V16_STATS_H

@@ -14,11 +14,11 @@ chat() {
 
 # goes_on NAME OPTION…: the next answer equals the release's answer.
 goes_on() {
-    name=$1
-    shift
-    printf 'Tell me more.\n/stats\n' | chat "$R" "$name" "$@" >"$T/said" 2>"$T/err"
-    check "$v: $name: the same answer" cmp "$R/$name.next" "$T/said"
-    holds "$v: $name: nothing is read again" "$(cat "$T/err")" "$ZERO"
+    talk=$1
+    next=$R/$1.next
+    printf 'Tell me more.\n/stats\n' | chat "$R" "$@" >"$T/said" 2>"$T/err"
+    check "$v: $talk: the same answer" cmp "$next" "$T/said"
+    holds "$v: $talk: nothing is read again" "$(cat "$T/err")" "$ZERO"
 }
 
 # text NAME DB: all messages, in one line.

@@ -8,8 +8,8 @@
 #include "runtime/forward/linear.h"
 
 #define ATTEND_TOKENS FORWARD_ATTEND_TOKENS
-/* Slots per part when one token attends: a fixed cut, so that the order of the sum does not depend
- * on the number of threads. */
+/* Slots per part when one token attends: fixed, so that the order of the sum does not depend on the
+ * number of threads. */
 #define ATTEND_SPLIT 1024
 
 /* Floats of one part's partial softmax: m, l and acc of all its rows. */
@@ -35,14 +35,14 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
-/* RMSNorm of n numbers, `size` of them at a time. */
+/* Applies RMSNorm to n numbers, `size` of them at a time. */
 static void norm_parts(const struct forward *f, float *x, int n, int size, const float *w)
 {
     for (int i = 0; i < n; i += size)
         f->kernels->rmsnorm(x + i, x + i, w, size, f->model->norm_eps);
 }
 
-/* What some families do to a token's queries and keys before they are rotated. */
+/* The operations of some families on a token's queries and keys before they are rotated. */
 static void finish_heads(const struct layer_step *s, float *q)
 {
     const struct model *m = s->f->model;
@@ -53,15 +53,15 @@ static void finish_heads(const struct layer_step *s, float *q)
     float *k = q + nq, still = 1.0f / (m->rope.magnitude * m->rope.magnitude);
     if (l->q_norm) norm_parts(s->f, q, nq, rows ? nq : dim, l->q_norm);
     if (l->k_norm) norm_parts(s->f, k, nkv, rows ? nkv : dim, l->k_norm);
-    /* attn_scale holds the magnitude, which is meant for rotated numbers alone */
+    /* attn_scale includes the magnitude, which applies only to rotated numbers */
     for (float *head = q; still != 1.0f && n_pairs < half && head < k; head += dim) {
         linear_scale(head + n_pairs, still, half - n_pairs);
         linear_scale(head + half + n_pairs, still, half - n_pairs);
     }
 }
 
-/* Packs a few tokens' keys and values into every head of the layer; scores that need no model are
- * set here. */
+/* Packs a few tokens' keys and values into every head of the layer; also sets scores that need no
+ * model. */
 static void append_part(void *ctx, int part, int thread)
 {
     (void)thread;
@@ -90,8 +90,8 @@ static void append_part(void *ctx, int part, int thread)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Parts of the job: first scoring by token block, the longest ones, then attention by (head, token
- * block or slot split). */
+/* Parts of the job: first scoring by token block, because those parts take longest, then attention
+ * by (head, token block or slot split). */
 struct attend_job {
     struct layer_step *s;
     int n_score;
@@ -119,7 +119,7 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     };
 }
 
-/* One token, slots [split * ATTEND_SPLIT, …): m, l, acc of all splits of a head lie together. */
+/* One token, slots [split * ATTEND_SPLIT, …): m, l, acc of all splits of a head are adjacent. */
 static void attend_split(const struct attend_job *j, int head, int split)
 {
     const struct layer_step *s = j->s;
@@ -137,7 +137,7 @@ static void attend_split(const struct attend_job *j, int head, int split)
     s->f->kernels->attend(&a);
 }
 
-/* A block of tokens against all they may see; merged at once. */
+/* A block of tokens with all slots that they see; merged at once. */
 static void attend_block(const struct attend_job *j, int head, int block, int thread)
 {
     const struct layer_step *s = j->s;

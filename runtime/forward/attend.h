@@ -1,8 +1,8 @@
-/* attend: a chunk's units go into the cache, and its queries attend to all units of their head.
+/* attend: appends a chunk's units to the cache and computes the attention of its queries.
  *
  * One token attends in parts of ATTEND_SPLIT slots, whose softmaxes are merged; many tokens attend
- * in blocks of FORWARD_ATTEND_TOKENS, each to all it sees. Retaining heads (cis.h) score the chunk
- * in the same run of the threads, since both read the projections and neither needs the other. */
+ * in blocks of FORWARD_ATTEND_TOKENS, each block to all slots it sees. Retaining heads (cis.h)
+ * score the chunk in the same parallel job, since both read the projections and are independent. */
 #ifndef RETAIN_RUNTIME_FORWARD_ATTEND_H
 #define RETAIN_RUNTIME_FORWARD_ATTEND_H
 
@@ -23,14 +23,14 @@ struct layer_step {
     int n;     /* tokens in this chunk */
 };
 
-/* Takes the memory of partial softmaxes; `longest` head of the cache. */
+/* Takes the memory of partial softmaxes; `longest`: the capacity of the largest head. */
 void attend_plan(struct forward *f, int longest, struct arena *a);
 
 /* Scratch of one thread for FORWARD_ATTEND_TOKENS queries: m, l and acc. */
 float *attend_partial(const struct forward *f, int thread);
 
-/* q and k of f->qkv are finished (norms), k and v packed behind the units of every head, and f->att
- * gets what the queries read. The units count as the heads' from then on. */
+/* Finishes q and k of f->qkv (norms), packs k and v after the units of every head, and computes the
+ * attention output in f->att. The new units count as the heads' from then on. */
 void attend_run(struct layer_step *s);
 
 #endif

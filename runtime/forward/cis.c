@@ -8,7 +8,7 @@
 #include "runtime/forward/forward.h"
 #include "runtime/forward/linear.h"
 
-#define SCORE_TOKENS 64 /* of a chunk, per pass over a retaining head's first layer */
+#define SCORE_TOKENS 64 /* tokens of a chunk per pass over a retaining head's first layer */
 
 bool cis_used(const struct forward *f)
 {
@@ -43,7 +43,7 @@ void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads)
     if (f->score_ns) *f->score_ns += (system_clock_ns() - began_ns) * n_threads;
 }
 
-/* Of a generated token, for its score. */
+/* Keeps the input of a generated token, to score it later. */
 static void keep_input(const struct layer_step *s)
 {
     const struct forward *f = s->f;
@@ -98,7 +98,7 @@ void cis_write(const struct layer_step *s)
     }
 }
 
-/* ---- units that wait ------------------------------------------------------------------------- */
+/* ---- units without scores -------------------------------------------------------------------- */
 
 struct score_job {
     struct forward *f;

@@ -1,9 +1,9 @@
 /* cis: the scores that retaining heads predict (causal importance scores; Locret, arXiv
  * 2410.01805).
  *
- * A chunk's units are scored while it attends. A retaining head's weights are read whole however
- * few tokens it scores, so a generated token keeps its input and the score 0 until
- * FORWARD_SCORE_BATCH of them wait, or until someone needs their scores. */
+ * A chunk's units are scored while it attends. A retaining head's weights are read completely
+ * however few tokens it scores, so a generated token keeps its input and the score 0 until
+ * FORWARD_SCORE_BATCH of them can be scored together, or until their scores are needed. */
 #ifndef RETAIN_RUNTIME_FORWARD_CIS_H
 #define RETAIN_RUNTIME_FORWARD_CIS_H
 
@@ -15,23 +15,25 @@ struct cache;
 struct forward;
 struct layer_step;
 
-/* Does the policy evict by these scores? */
+/* Whether the policy evicts by these scores. */
 bool cis_used(const struct forward *f);
 
-/* Takes the inputs of retaining heads: a chunk's, and those of tokens that wait. */
+/* Takes memory for the inputs of retaining heads: of a chunk, and of tokens not yet scored. */
 void cis_plan(struct forward *f, struct arena *a);
 
-/* A chunk's scoring as parts of work; a part computes scores or, for one token, keeps its input. */
+/* Scoring of a chunk as parts of work; a part computes scores or, for one token, keeps its
+ * input. */
 int cis_parts(const struct forward *f, int n);
 void cis_part(const struct layer_step *s, int part);
 
-/* The chunk's scores, beside the units behind the `len` of every head. */
+/* Writes the chunk's scores next to the units after the `len` of every head. */
 void cis_write(const struct layer_step *s);
 
-/* Scores the newest units that wait for it. */
+/* Scores the newest units that have no score yet. */
 void cis_score(struct forward *f, struct cache *c);
 
-/* For f->score_ns: when scoring began, and what n_threads threads that began together took. */
+/* For f->score_ns: the time when scoring began, and the total time of n_threads threads that began
+ * together. */
 int64_t cis_clock(const struct forward *f);
 void cis_clock_add(const struct forward *f, int64_t began_ns, int n_threads);
 

@@ -25,7 +25,7 @@ static void plan_rope(struct forward *f, int capacity, struct arena *a)
     if (places) kn_rope_places(places, &f->rope);
 }
 
-/* What a layer computes, [chunk] rows each. */
+/* The results of a layer's parts, [chunk] rows each. */
 static void plan_rows(struct forward *f, struct arena *a)
 {
     const struct model *m = f->model;
@@ -95,7 +95,8 @@ static void residual_part(void *ctx, int part, int thread)
     }
 }
 
-/* What a half of a layer adds to the residual stream: its last matrix, normed if it has a norm. */
+/* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
+ * if it has a norm. */
 static void add_output(struct layer_step *s, const float *in, const struct kn_weight *w,
                        const float *bias, const float *norm)
 {
@@ -111,7 +112,7 @@ static void add_output(struct layer_step *s, const float *in, const struct kn_we
     if (norm) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
 }
 
-/* In the order of struct model_layer. */
+/* The order is that of struct model_layer. */
 static void run_layer(struct layer_step *s)
 {
     struct forward *f = s->f;

@@ -1,13 +1,13 @@
 /* forward: runs tokens through the model on the CPU, one chunk at a time, appending to the cache.
  *
- * The order of a layer is in struct model_layer. A chunk's units are packed into the cache before
+ * struct model_layer defines the order of a layer. A chunk's units are packed into the cache before
  * it attends, so it attends to its own units as they are stored, and the result does not depend on
- * how a text is cut into chunks.
+ * how a text is split into chunks.
  *
- * q, k and v are taken as attention uses them, just before RoPE: with biases added and, in families
- * that do so, normed. That is what the cache keeps and what retaining heads read. Where only a part
- * of a head is rotated and rotating magnifies (Phi-4-mini), the rest of q is divided by the
- * magnitude's square.
+ * q, k and v are taken as attention uses them, just before RoPE: with biases added and, in some
+ * families, normed. The cache keeps them in this form, and retaining heads read it. If only a part
+ * of a head is rotated and the rotation has a magnitude (Phi-4-mini), the rest of q is divided by
+ * the square of the magnitude.
  *
  *   forward.c  a chunk, a layer, logits       linear.h  products with matrices
  *   attend.h   units and attention            cis.h     scores of retaining heads
@@ -38,10 +38,11 @@ struct forward {
     uint64_t seed;
     int chunk, n_logits, n_threads;
     struct kn_rope rope;
-    /* Sees the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = nobody looks. */
+    /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
-    _Atomic int64_t *score_ns; /* adds up what scoring takes of all threads; NULL = not counted */
+    /* adds up the time that scoring takes in all threads; NULL = not counted */
+    _Atomic int64_t *score_ns;
     /* scratch, [chunk] rows each */
     float *x;      /* [n_embd] residual stream */
     float *norm;   /* [n_embd] */
@@ -52,10 +53,10 @@ struct forward {
     float *tmp;    /* [n_embd] */
     float *scores; /* [n_kv_head] */
     struct kn_act act, act_qkv;
-    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: as act_qkv */
+    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_qkv */
     float *partial;          /* softmaxes before merging: attend.h */
     float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
-    /* for the policy; NULL where it needs none */
+    /* for the policy; NULL if it needs none */
     union evict_slot *slots; /* [slots of the pool] for score_values and evict */
     float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
     void *derive;            /* [n_threads][slots of the longest head] floats or signs */
@@ -70,12 +71,12 @@ struct forward_opts {
     const struct policy *policy;
     uint64_t seed;
     const struct cache_shape *shape;
-    int chunk;    /* tokens per forward_run at most */
-    int n_logits; /* rows of logits at most */
+    int chunk;    /* maximum tokens per forward_run */
+    int n_logits; /* maximum rows of logits */
     int n_threads;
 };
 
-/* Takes the scratch from `a`, backed or only planned; fills the rotary table when backed. */
+/* Takes the scratch memory from `a`, backed or only planned; fills the rotary table when backed. */
 void forward_plan(struct forward *f, const struct forward_opts *o, struct arena *a);
 
 /* Runs n (1 … chunk) tokens; every head of the cache must have room for them. Logits of the last

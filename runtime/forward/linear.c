@@ -4,8 +4,8 @@
 #include "base/pool.h"
 #include "runtime/forward/forward.h"
 
-/* One token: as many panels together as kernels read at once. Many: more, since each span sorts the
- * tokens' numbers for itself. */
+/* One token: as many panels per span as kernels read at once. Many tokens: more, since each span
+ * packs the tokens' numbers again. */
 #define SPAN_ONE  8
 #define SPAN_MANY 16
 
@@ -77,7 +77,7 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
     }
 }
 
-/* Rows [row0, row1) of matrix i, and what is done with them. */
+/* Computes rows [row0, row1) of matrix i and finishes them (bias, scale, sums). */
 static void finish_rows(const struct linear *l, int i, int row0, int row1)
 {
     const struct kn_matmul *m = &l->m[i];
@@ -90,7 +90,7 @@ static void finish_rows(const struct linear *l, int i, int row0, int row1)
     }
 }
 
-/* Panels [begin, end), counted through the matrices. */
+/* Panels [begin, end), counted over all matrices. */
 static void run_panels(void *ctx, int begin, int end, int thread)
 {
     const struct linear *l = ctx;

@@ -1,5 +1,5 @@
-/* linear: products of a chunk's tokens with up to three matrices that read the same input, spread
- * over the threads by panels of rows.
+/* linear: products of a chunk's tokens with up to three matrices that read the same input,
+ * distributed over the threads by panels of rows.
  *
  *   struct linear l = {.f = f, .x = x, .norm = w, .n = n, .scale = 1};
  *   linear_add(&l, matrix, bias, y, y_stride);
@@ -18,7 +18,7 @@
 struct arena;
 struct forward;
 
-#define LINEAR_TOKENS 16 /* per part of work that is cut by tokens */
+#define LINEAR_TOKENS 16 /* tokens per part of work, if work is split by tokens */
 #define LINEAR_MAX    3
 
 struct linear {
@@ -26,8 +26,8 @@ struct linear {
     const float *x;    /* [n][n_in of the matrices] */
     const float *norm; /* [n_in] weights of an RMSNorm of x, or NULL */
     int n;             /* tokens */
-    float scale;       /* of y, bias included; usually 1 */
-    float *add_to;     /* [n][y_stride]: y is added here afterwards; NULL = not */
+    float scale;       /* scale of y, including the bias; usually 1 */
+    float *add_to;     /* [n][y_stride]: y is added to this afterwards; NULL = not added */
     bool swiglu;       /* matrix 0 is the gate, matrix 1 the value: y0 = silu(y0) * y1 */
     /* filled by linear_add */
     struct kn_matmul m[LINEAR_MAX];
@@ -35,7 +35,7 @@ struct linear {
     int n_matrices;
 };
 
-static inline int linear_parts(int n, int size) /* of n things, `size` in each */
+static inline int linear_parts(int n, int size) /* parts of n items, `size` items each */
 {
     return (n + size - 1) / size;
 }
@@ -43,13 +43,13 @@ static inline int linear_parts(int n, int size) /* of n things, `size` in each *
 /* x[i] *= scale, for n numbers. */
 void linear_scale(float *x, float scale, int n);
 
-/* Takes the int8 form of n_tok rows of n_in numbers from `a`. */
+/* Takes memory from `a` for the int8 form of n_tok rows of n_in numbers. */
 void linear_plan(struct kn_act *act, int n_in, size_t n_tok, struct arena *a);
 
 /* Fills row t of the int8 form from row t of x. */
 void linear_quantize(const struct forward *f, const struct kn_act *act, const float *x, int t);
 
-/* One more matrix, whose output goes to y [n][y_stride]. */
+/* Adds a matrix, whose output is written to y [n][y_stride]. */
 void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, float *y,
                 int y_stride);
 

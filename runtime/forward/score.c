@@ -11,8 +11,8 @@
 
 #define OBSERVE_SPLIT  1024 /* slots per part */
 #define QUERIES_AHEAD  512  /* Expected Attention's n_future_positions */
-#define QUERIES_SKIP   4    /* its n_sink: the first queries are unlike all others */
-#define QUERIES_MEMORY 4096 /* queries that mean and variance reach back, about */
+#define QUERIES_SKIP   4    /* its n_sink: the first queries differ from all others */
+#define QUERIES_MEMORY 4096 /* approximate number of queries that mean and variance cover */
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
@@ -21,7 +21,7 @@ static bool has_window(const struct policy *p)
     return (p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS) && p->window > 0;
 }
 
-/* Per query head: mean [dim], then per RoPE pair its two variances and its covariance. */
+/* Per query head: mean [dim], then two variances and a covariance per RoPE pair. */
 static int moment_floats(const struct model *m)
 {
     return m->head_dim + 3 * (m->head_dim / 2);
@@ -69,7 +69,7 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
 
 /* ---- observing ------------------------------------------------------------------------------- */
 
-/* H2O: every query of the chunk adds its attention to the scores of all it sees. */
+/* H2O: every query of the chunk adds its attention to the scores of all units it sees. */
 static void accumulate_part(void *ctx, int part, int thread)
 {
     const struct job *j = ctx;
@@ -92,9 +92,9 @@ static void accumulate_part(void *ctx, int part, int thread)
     f->kernels->attend_stats(&s);
 }
 
-/* Running mean and variance (Welford), of a query at a time, so that chunks do not matter:
+/* Running mean and variance (Welford), updated query by query, so that chunks do not matter:
  *   d = x - mean, mean += d / k, var_ab += (d_a (x_b - mean_b) - var_ab) / k
- * with k = the queries so far, at most QUERIES_MEMORY: old ones are forgotten. */
+ * with k = the queries so far, at most QUERIES_MEMORY: the influence of old ones fades. */
 static void add_moments(float *moments, const float *x, int dim, int64_t n_before)
 {
     int half = dim / 2;
@@ -124,7 +124,7 @@ static void moments_part(void *ctx, int head, int thread)
     }
 }
 
-/* The query of position p stands in row p % window. */
+/* The query of position p is kept in row p % window. */
 static void remember(const struct job *j)
 {
     int window = j->f->policy->window;
@@ -151,7 +151,7 @@ void score_observe(struct forward *f, struct cache *c, int layer, int n)
 
 /* ---- the window ------------------------------------------------------------------------------ */
 
-/* Queries of rows [row, row + n) of the ring, the first of which stands at slot pos0. */
+/* Evaluates queries of rows [row, row + n) of the ring; the first of them is in slot pos0. */
 static void ask(const struct job *j, int index, int row, int pos0, int n, float *out, int thread)
 {
     const struct forward *f = j->f;
@@ -191,8 +191,8 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
     f->kernels->attend_stats(&s);
 }
 
-/* The newest units are protected, so the query of position p still has its unit, at slot
- * len - (n_pos - p). */
+/* The newest units are protected, so the query of position p still has its unit, in slot len -
+ * (n_pos - p). */
 static void window_values(const struct job *j, int index, float *out, int thread)
 {
     const struct cache_head *h = &j->c->heads[index];
@@ -237,7 +237,7 @@ static void key_values(const struct job *j, int index, float *out)
         float norm = norm_of(k, dim) + 1e-20f;
         for (int i = 0; i < dim; i++) mean[i] += k[i] / norm;
     }
-    float mean_norm = norm_of(mean, dim) + 1e-20f; /* the cosine does not care for the count */
+    float mean_norm = norm_of(mean, dim) + 1e-20f; /* the cosine does not depend on the count */
     for (int s = 0; s < h->len; s++) {
         float dot = 0;
         unpack_key(j, h, s, k);
@@ -250,8 +250,8 @@ static void key_values(const struct job *j, int index, float *out)
 
 enum { SIGN_TABLES = 2, SIGN_CELLS = 256 };
 
-/* 2^23 log2 n, by Mitchell's line between powers of two (1962), 0.09 too small at most: a float's
- * bits. n >= 1. */
+/* 2^23 log2 n, by linear interpolation between powers of two (Mitchell 1962), at most 0.09 too
+ * small: the bits of a float. n >= 1. */
 static int32_t log_bits(int32_t n)
 {
     float x = (float)n;
@@ -260,8 +260,8 @@ static int32_t log_bits(int32_t n)
     return bits - 0x3f800000;
 }
 
-/* Subtracts a quarter of the logarithm of how many units of the head have the same eight signs as
- * this one, the mean of two tables. */
+/* Subtracts a quarter of the logarithm of the number of the head's units with the same eight signs
+ * as this one, averaged over two tables. */
 static void discount_duplicates(const struct job *j, int index, float *x, int thread)
 {
     const float nat = 0.693147181f / (float)(4 * SIGN_TABLES << 23);
@@ -282,17 +282,17 @@ static void discount_duplicates(const struct job *j, int index, float *x, int th
 
 /* ---- expected attention ---------------------------------------------------------------------- */
 
-/* What a query head will ask of keys: mean [dim] and 2x2 variances [dim / 2][3], turned. */
+/* The expected queries of a query head: mean [dim] and 2x2 variances [dim / 2][3], rotated. */
 struct future {
     float mean[KN_HEAD_DIM_MAX];
     float var[KN_HEAD_DIM_MAX / 2][3];
 };
 
-/* The rotation of a pair, averaged over the next N positions behind `len`, is a rotation times a
- * factor: mean of e^(i f (len + j)), j = 1 … N  =  e^(i f (len + (N + 1) / 2)) * D,
- * D = sin(N f / 2) / (N sin(f / 2)). So with R = D * rotation: mean' = R mean, var' = R var R^T.
- * kvpress keeps the whole covariance of a head; here only what RoPE mixes, the 2x2 blocks of pairs,
- * is kept: 5 numbers per pair instead of head_dim^2, which can be saved with each turn. */
+/* The rotation of a pair, averaged over the next N positions after `len`, is a rotation times a
+ * factor: mean of e^(i f (len + j)), j = 1 … N  =  e^(i f (len + (N + 1) / 2)) * D, D = sin(N f /
+ * 2) / (N sin(f / 2)). So with R = D * rotation: mean' = R mean, var' = R var R^T. kvpress keeps
+ * the whole covariance of a head; here only the 2x2 blocks of pairs are kept, which RoPE mixes: 5
+ * numbers per pair instead of head_dim^2, few enough to save with each turn. */
 static void look_ahead(const struct forward *f, const float *moments, int len, struct future *out)
 {
     const int dim = f->model->head_dim, half = dim / 2;
@@ -311,7 +311,7 @@ static void look_ahead(const struct forward *f, const float *moments, int len, s
     }
 }
 
-/* log E[e^(q k scale)] = mean k scale + k var k scale^2 / 2, for a key that stands at slot s. */
+/* log E[e^(q k scale)] = mean k scale + k var k scale^2 / 2, for a key in slot s. */
 static float expected_logit(const struct forward *f, const struct future *u, const float *k, int s)
 {
     const int half = f->model->head_dim / 2;
@@ -357,15 +357,15 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     }
 }
 
-/* ---- all together ---------------------------------------------------------------------------- */
+/* ---- all scorers ----------------------------------------------------------------------------- */
 
 #define POOLING_MAX 63
 
-/* SnapKV: the maximum over `width` neighbours, of all units but those of the window, which are kept
- * anyway. */
+/* SnapKV: the maximum over `width` neighbours, for all units except those of the window, which are
+ * kept in any case. */
 static void pool_values(float *x, int n, int width)
 {
-    float before[POOLING_MAX / 2]; /* the last half-width of values that were overwritten */
+    float before[POOLING_MAX / 2]; /* the last half-width of overwritten values */
     int half = width / 2;
     for (int s = 0; s < n; s++) {
         float own = x[s], max = own;
@@ -379,8 +379,8 @@ static void pool_values(float *x, int n, int width)
 }
 
 /* Predictions compete with those of other heads as logarithms of the share of attention that a unit
- * will get: heads predict labels that were standardised, head by head. Labels of another kind mean
- * something else in each head, and compete standardised. */
+ * will get: heads predict labels that were standardised head by head. Labels of another kind are
+ * not comparable between heads, and compete standardised. */
 static void calibrate(const struct forward *f, int index, float *x, int n)
 {
     float mean = f->retaining->label_mean[index], std = f->retaining->label_std[index];
@@ -399,7 +399,7 @@ static void values_part(void *ctx, int index, int thread)
         key_values(j, index, out);
     else if (p->scorer == POLICY_EXPECTED)
         expected_values(j, index, out, thread);
-    else if (p->scorer == POLICY_POSITION) /* ages: beyond 2^24 positions are no floats any more */
+    else if (p->scorer == POLICY_POSITION) /* ages: floats cannot hold positions beyond 2^24 */
         for (int s = 0; s < h->len; s++) out[s] = (float)((int64_t)h->pos[s] - j->c->n_pos);
     else
         memcpy(out, h->score, (size_t)h->len * sizeof *out);
@@ -414,7 +414,7 @@ static void values_part(void *ctx, int index, int thread)
     }
 }
 
-/* All heads of a layer hold the same tokens: so do their slots. */
+/* All heads of a layer hold the same tokens, in the same slots. */
 static void average_heads(const struct job *j)
 {
     const struct cache *c = j->c;
@@ -441,11 +441,11 @@ void score_values(struct forward *f, struct cache *c)
 struct surprise_job {
     const struct forward *f;
     struct cache *c;
-    const int32_t *ids; /* [n] that were to be predicted */
-    int n, slot_end;    /* the first of them stands slot_end units before the end of its head */
+    const int32_t *ids; /* [n] the predicted tokens */
+    int n, slot_end;    /* the first of them is slot_end units before the end of its head */
 };
 
-/* -log p(token), into the score of its units in all heads. */
+/* Writes -log p(token) as the score of its units in all heads. */
 static void surprise_part(void *ctx, int t, int thread)
 {
     const struct surprise_job *j = ctx;
@@ -463,9 +463,9 @@ static void surprise_part(void *ctx, int t, int thread)
     }
 }
 
-/* The token before predicts a token, so this needs the logits of every token of a prompt, where
- * other policies need the last one's: the output matrix runs n times instead of once. The
- * conversation's first token has no surprisal, and is a sink. */
+/* A token is predicted by the one before, so this needs the logits of every token of a prompt,
+ * where other policies need only the last one's: the output matrix is applied n times instead of
+ * once. The conversation's first token has no surprisal, and is a sink. */
 void score_surprisal(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
     const struct model *m = f->model;

@@ -1,20 +1,20 @@
-/* score: what a policy's scorer remembers of the queries that went by, and what it makes of it when
- * units are to be evicted. Scores that depend on a token alone (CIS, position, random, surprisal)
- * are stored with its units; the others are worked out here.
+/* score: computes the scores of policies, and keeps their state about past queries. Scores that
+ * depend on a token alone (CIS, position, random, surprisal) are stored with its units; the others
+ * are computed here:
  *
  * - attention of all queries: added to the stored scores, chunk by chunk (H2O);
- * - attention, counts: the last `window` queries are remembered, before RoPE, and asked when units
- *   are evicted: they cost nothing until then;
+ * - attention, counts: the last `window` queries are kept, before RoPE, and evaluated when units
+ * are evicted: they cost nothing until then;
  * - expected: running mean and variance of queries, before RoPE;
  * - keys, position: from the cache alone.
  *
- * What is remembered lies in the cache's state, so that it is saved with the units.
+ * This state is part of the cache's state, so that it is saved with the units.
  *
- * Near-duplicate keys split the attention that one of them would get. Where a policy says so, a
- * score, the logarithm of a predicted share, is lowered by a quarter of the logarithm of how many
- * units of the head have the key's signs (kernels.h), the mean of two tables of eight signs; half
- * of it and the whole kept less (docs/memory.md). So text that is repeated cannot crowd out text
- * that was said once. */
+ * Near-duplicate keys split the attention that one of them would get. For policies with this
+ * penalty, a score, the logarithm of a predicted share, is lowered by a quarter of the logarithm of
+ * the number of the head's units with the same signs (kernels.h), averaged over two tables of eight
+ * signs; factors of a half and one retained less (quant/eval/notes). So repeated text cannot
+ * displace text that occurs once. */
 #ifndef RETAIN_RUNTIME_FORWARD_SCORE_H
 #define RETAIN_RUNTIME_FORWARD_SCORE_H
 
@@ -24,18 +24,18 @@
 struct cache;
 struct forward;
 
-/* Floats per layer that the policy remembers. p->window is resolved: no POLICY_WINDOW_NEWEST. */
+/* Floats of policy state per layer. p->window is resolved: no POLICY_WINDOW_NEWEST. */
 int score_state_floats(const struct policy *p, const struct model *m);
 
-/* The last token's hidden state, from which the next token's surprisal follows: [n_embd]. */
+/* The last token's hidden state, which gives the next token's surprisal: [n_embd]. */
 float *score_hidden(const struct forward *f, const struct cache *c);
 
-/* A chunk of n tokens went through attention in this layer: its units are in the cache, its queries
- * in f->qkv, and in f->lse the logarithm of each softmax's sum. */
+/* Call after attention of a chunk of n tokens in this layer: its units are in the cache, its
+ * queries in f->qkv, and in f->lse the logarithm of each softmax's sum. */
 void score_observe(struct forward *f, struct cache *c, int layer, int n);
 
-/* The surprisal of the chunk's n tokens becomes the score of their units in all heads. Every
- * token's logits are computed for it. */
+/* Stores the surprisal of the chunk's n tokens as the score of their units in all heads. Computes
+ * every token's logits. */
 void score_surprisal(struct forward *f, struct cache *c, const int32_t *ids, int n);
 
 /* Fills f->slots with the values by which units are compared. */

@@ -48,7 +48,7 @@ static int bind_vector(struct model *m, int layer, const float **v, const char *
     return model_bind_vector(m, v, &s, n, e);
 }
 
-/* The norms around a half of a layer, as it has them. */
+/* Binds the norms around half a layer, those that it has. */
 static int bind_norms(struct model *m, int layer, const char *half, const float **before,
                       const char *half_after, const float **after, struct err *e)
 {
@@ -60,7 +60,7 @@ static int bind_norms(struct model *m, int layer, const char *half, const float 
     return rc;
 }
 
-static bool is_rotated(const struct model *m) /* does the file order rows in its own way? */
+static bool is_rotated(const struct model *m) /* whether the file has its own order of rows */
 {
     return m->family->rope_pairs || m->rope.n_rot < m->head_dim;
 }
@@ -140,7 +140,7 @@ int family_bind(struct model *m, struct err *e)
     if (!rc && !m->tied) rc = model_bind_matrix(m, &m->output, &output, m->n_vocab, m->n_embd, e);
     if (!rc && gguf_tensor_find(m->file, bias.name))
         rc = model_bind_vector(m, &m->output_bias, &bias, m->n_vocab, e);
-    /* last: weight caches hold items in this order */
+    /* last: weight caches depend on this order of items */
     for (int i = 0; !rc && i < m->n_layer; i++) rc = bind_qk_norms(m, i, e);
     return rc;
 }

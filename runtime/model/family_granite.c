@@ -1,5 +1,5 @@
-/* Family "granite" (Granite 3 and dense Granite 4): a Llama with four scales, of embeddings, of
- * what each layer adds, of attention and of logits; the last is a divisor in the file. */
+/* Family "granite" (Granite 3 and dense Granite 4): a Llama with four scales: of the embeddings, of
+ * each layer's output, of attention and of logits; the last is a divisor in the file. */
 #include "runtime/model/family.h"
 
 static int bind(struct model *m, struct err *e)

@@ -106,7 +106,7 @@ struct model {
 struct model_family {
     const char *arch;
     bool rope_pairs;          /* in its files, the two rows of a rotated pair are adjacent */
-    struct model_layer layer; /* every layer, before its tensors are bound */
+    struct model_layer layer; /* set in every layer before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
 };
 

@@ -103,11 +103,4 @@ static inline void maker_release(struct maker *m)
     str_release(&m->file);
 }
 
-/* The folder of public models and vectors for tests. */
-static inline const char *test_data(void)
-{
-    const char *folder = getenv("RETAIN_TEST_DATA");
-    return folder && *folder ? folder : "../shared/data";
-}
-
 #endif

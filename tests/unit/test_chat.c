@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/token/chat_template.h"
+#include "tests/unit/data.h"
 #include "tests/unit/make_vocab.h"
 
 /* ---- rendering ------------------------------------------------------------------------------- */
@@ -35,12 +36,9 @@ static cJSON *read_cases(void)
 {
     char path[2048], buffer[4096];
     struct str s = {0};
-    snprintf(path, sizeof path, "%s/templates/chat_templates.json", test_data());
+    if (!data_path(path, sizeof path, "templates/chat_templates.json")) return NULL;
     FILE *f = fopen(path, "rb");
-    if (!f) {
-        printf("skip: %s is missing\n", path);
-        return NULL;
-    }
+    assert_non_null(f);
     for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
     fclose(f);
     cJSON *json = cJSON_Parse(str_get(&s));
@@ -166,10 +164,7 @@ static struct tokenizer *open_file(const char *path)
     struct gguf *g;
     struct tokenizer *t;
     struct err e;
-    if (gguf_open(&g, path, &e)) {
-        printf("skip: %s is missing\n", path);
-        return NULL;
-    }
+    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
     assert_int_equal(tokenizer_open(&t, g, &e), 0);
     gguf_close(g);
     return t;
@@ -266,10 +261,10 @@ static void check_ids(const char *vocab, const char *name)
         {CHAT_ASSISTANT, "Hi there, 12 times"},       {CHAT_USER, "Who are you?"},
         {CHAT_ASSISTANT, "I am an assistant."},       {CHAT_USER, "Another question"},
     };
-    char path[2048];
-    snprintf(path, sizeof path, "%s/vocabs/%s", test_data(), vocab);
+    char path[2048], file[128];
+    snprintf(file, sizeof file, "vocabs/%s", vocab);
+    if (!data_path(path, sizeof path, file)) skip();
     struct tokenizer *t = open_file(path);
-    if (!t) skip();
     const struct chat_template *c = chat_template_named(name);
     struct str text = {0};
     chat_render(c, plain, 6, true, &text);

@@ -7,8 +7,10 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/random.h"
 #include "runtime/token/tokenizer.h"
+#include "tests/unit/data.h"
 #include "tests/unit/make_vocab.h"
 
 static struct tokenizer *open_made(struct maker *m)
@@ -42,15 +44,13 @@ static struct tokenizer *open_spm(void)
 /* A vocabulary of the test data, or NULL. */
 static struct tokenizer *open_data(const char *name)
 {
-    char path[2048];
+    char path[2048], file[128];
     struct gguf *g;
     struct tokenizer *t;
     struct err e;
-    snprintf(path, sizeof path, "%s/vocabs/%s", test_data(), name);
-    if (gguf_open(&g, path, &e)) {
-        printf("skip: %s is missing\n", path);
-        return NULL;
-    }
+    snprintf(file, sizeof file, "vocabs/%s", name);
+    if (!data_path(path, sizeof path, file)) return NULL;
+    if (gguf_open(&g, path, &e)) fail_msg("%s", e.text);
     int rc = tokenizer_open(&t, g, &e);
     if (rc) fail_msg("%s", e.text);
     gguf_close(g);
@@ -95,21 +95,20 @@ static struct str decode(const struct tokenizer *t, const struct tokens *ids, bo
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-static struct str slurp(const char *folder, const char *name, const char *suffix)
+static struct str slurp(const char *name, const char *suffix)
 {
-    char path[2048], buffer[4096];
+    char path[2048], file[128];
     struct str s = {0};
-    snprintf(path, sizeof path, "%s/vocabs/%s%s", folder, name, suffix);
-    FILE *f = fopen(path, "rb");
-    for (size_t n; f && (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
-    if (f) fclose(f);
+    struct err e;
+    snprintf(file, sizeof file, "vocabs/%s%s", name, suffix);
+    if (!data_path(path, sizeof path, file) || file_read(path, &s, &e)) fail_msg("no %s", file);
     return s;
 }
 
 static int run_vectors(const struct tokenizer *t, const char *name)
 {
     static const char border[] = "\n__ggml_vocab_test__\n";
-    struct str in = slurp(test_data(), name, ".inp"), out = slurp(test_data(), name, ".out");
+    struct str in = slurp(name, ".inp"), out = slurp(name, ".out");
     const char *text = str_get(&in), *line = str_get(&out);
     int n = 0;
     for (const char *end; (end = strstr(text, border)); text = end + strlen(border), n++) {

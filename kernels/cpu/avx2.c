@@ -218,7 +218,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
         for (int p = 0; p < P; p++) {
             const uint8_t *panel = panels + (size_t)p * step;
 
-            panel_prefetch_turn(type, P, p, panels + ahead, step);
+            panel_prefetch_share(type, P, p, panels + ahead, step);
             add_group(type, &acc[p][0], 1, panel, 0, at);
             add_group(type, &acc[p][1], 1, panel, 1, at);
         }

@@ -185,7 +185,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {
-            panel_prefetch_turn(type, P, p, panels + ahead, step);
+            panel_prefetch_share(type, P, p, panels + ahead, step);
             add_group(type, &acc[p], 1, panels + (size_t)p * step, at);
         }
     }

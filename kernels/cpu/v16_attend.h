@@ -36,7 +36,7 @@ struct attend_tile {
     float sin[DIM_MAX / 2 * STRIP];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
     float base[ROWS * DIM_MAX];     /* [row][dim]: queries rotated to the tile's first slot */
-    float turned[ROWS * DIM_MAX];   /* [row][dim]: rotated to a strip's first slot */
+    float rotated[ROWS * DIM_MAX];  /* [row][dim]: rotated to a strip's first slot */
     float p[ROWS * KN_TILE];        /* [row][slot]: logits, then their exponentials */
     float keep[ROWS];               /* factor of the old sums after a new maximum */
     int v_stride;                   /* head_dim rounded up to whole v16s */
@@ -101,7 +101,7 @@ static inline void expand_q4(float *k, const uint32_t *raw, int head_dim)
     }
 }
 
-V16_INLINE void store_turned(float *k, int half, v16 x, v16 y, const float *cos, const float *sin)
+V16_INLINE void store_rotated(float *k, int half, v16 x, v16 y, const float *cos, const float *sin)
 {
     const v16 c = v16_load(cos), s = v16_load(sin);
 
@@ -115,13 +115,13 @@ static inline void rotate_columns(float *k, const float *cos, const float *sin, 
     const int half = head_dim / 2;
 
     for (int i = 0; i < half; i++, k += STRIP, cos += STRIP, sin += STRIP)
-        store_turned(k, half, v16_load(k), v16_load(k + half * STRIP), cos, sin);
+        store_rotated(k, half, v16_load(k), v16_load(k + half * STRIP), cos, sin);
 }
 
 /* expand_q4 and rotate_columns in one pass, if the numbers of RoPE pairs have the same place in two
  * groups: head_dim a multiple of 64. */
-static inline void expand_q4_turned(float *k, const uint32_t *raw, const float *cos,
-                                    const float *sin, int head_dim)
+static inline void expand_q4_rotated(float *k, const uint32_t *raw, const float *cos,
+                                     const float *sin, int head_dim)
 {
     const int half = head_dim / 2, apart = half / KN_GROUP * 5 * 16;
 
@@ -136,8 +136,8 @@ static inline void expand_q4_turned(float *k, const uint32_t *raw, const float *
 
 #pragma GCC unroll 4
             for (unsigned b = 0; b < 4; b++, k += STRIP, cos += STRIP, sin += STRIP)
-                store_turned(k, half, v16_fma(v16i_nibble(x, 8 * b), dx, mx),
-                             v16_fma(v16i_nibble(y, 8 * b), dy, my), cos, sin);
+                store_rotated(k, half, v16_fma(v16i_nibble(x, 8 * b), dx, mx),
+                              v16_fma(v16i_nibble(y, 8 * b), dy, my), cos, sin);
         }
     }
 }
@@ -159,7 +159,7 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
         else
             load_columns(tile->raw, 16, rows, stride, (int)(stride / 4), n_row);
         if (job->k_type == KN_KV_Q4 && dim % 64 == 0) {
-            expand_q4_turned(k, tile->raw, cos, sin, dim);
+            expand_q4_rotated(k, tile->raw, cos, sin, dim);
             continue;
         }
         if (job->k_type == KN_KV_Q4)
@@ -246,7 +246,7 @@ static inline void load_values(struct attend_tile *tile, const struct kn_attend 
 /* ---- queries -------------------------------------------------------------------------------- */
 
 /* Rotates n numbers a and their partners b by the angles of n numbers of a rope row. */
-V16_INLINE void turn(float *a_out, float *b_out, v16 a, v16 b, v16 cos, v16 sin, int n)
+V16_INLINE void rotate(float *a_out, float *b_out, v16 a, v16 b, v16 cos, v16 sin, int n)
 {
     const v16 x = v16_fnma(b, sin, v16_mul(a, cos)), y = v16_fma(a, sin, v16_mul(b, cos));
 
@@ -266,7 +266,7 @@ V16_INLINE v16 load_upto16(const float *p, int n)
 
 /* base = row r of the job, scaled and rotated to slot p0. Row r is group r % n_group of token r /
  * n_group. */
-static inline void turn_query(float *base, const struct kn_attend *job, int r, int p0)
+static inline void rotate_query(float *base, const struct kn_attend *job, int r, int p0)
 {
     const int half = job->head_dim / 2, t = r / job->n_group, g = r % job->n_group;
     const float *q = job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
@@ -279,14 +279,14 @@ static inline void turn_query(float *base, const struct kn_attend *job, int r, i
         const v16 a = v16_mul(load_upto16(q + i, n), scale);
         const v16 b = v16_mul(load_upto16(q + half + i, n), scale);
 
-        turn(base + i, base + half + i, a, b, load_upto16(job->rope->cos + at + i, n),
-             load_upto16(job->rope->sin + at + i, n), n);
+        rotate(base + i, base + half + i, a, b, load_upto16(job->rope->cos + at + i, n),
+               load_upto16(job->rope->sin + at + i, n), n);
     }
 }
 
-/* tile->turned = tile->base, rotated back by `back` slots. */
-static inline void turn_back(struct attend_tile *tile, const struct kn_attend *job, int n_row,
-                             int back)
+/* tile->rotated = tile->base, rotated back by `back` slots. */
+static inline void rotate_back(struct attend_tile *tile, const struct kn_attend *job, int n_row,
+                               int back)
 {
     const int dim = job->head_dim, half = dim / 2;
     const float *cos = job->rope->cos + back * half, *sin = job->rope->sin + back * half;
@@ -298,9 +298,9 @@ static inline void turn_back(struct attend_tile *tile, const struct kn_attend *j
 
         for (int r = 0; r < n_row; r++) {
             const float *a = tile->base + r * dim + i;
-            float *out = tile->turned + r * dim + i;
+            float *out = tile->rotated + r * dim + i;
 
-            turn(out, out + half, load_upto16(a, n), load_upto16(a + half, n), c, s, n);
+            rotate(out, out + half, load_upto16(a, n), load_upto16(a + half, n), c, s, n);
         }
     }
 }
@@ -474,13 +474,13 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
     const int dim = job->head_dim, n_slot = visible(job, r0 + n_row - 1, p0);
 
     if (n_slot == 0) return; /* rows are in token order: no earlier row sees more */
-    for (int r = 0; r < n_row; r++) turn_query(tile->base + r * dim, job, r0 + r, p0);
+    for (int r = 0; r < n_row; r++) rotate_query(tile->base + r * dim, job, r0 + r, p0);
     for (int at = 0; at < n_slot; at += STRIP) {
         float *k = tile->k + (loaded ? at * dim : 0);
 
         if (!loaded) load_keys(k, tile, job, p0 + at, p0 + n_slot);
-        if (at > 0) turn_back(tile, job, n_row, at);
-        logits(tile->p + at, at > 0 ? tile->turned : tile->base, k, n_row, dim);
+        if (at > 0) rotate_back(tile, job, n_row, at);
+        logits(tile->p + at, at > 0 ? tile->rotated : tile->base, k, n_row, dim);
     }
     for (int r = 0; r < n_row; r++)
         tile->keep[r] = online_softmax(tile->p + r * KN_TILE, visible(job, r0 + r, p0),

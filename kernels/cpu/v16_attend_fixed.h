@@ -139,9 +139,9 @@ static inline void scale_keys(struct fixed_scale *out, float *k_scale, const v16
 
 /* 16 numbers x of a head and their partners y, in the low (0) or high (1) nibbles of four dwords,
  * for 16 slots: dequantized and rotated. */
-V16_INLINE void turn_numbers(uint32_t *out, int partner, const v16i *x4, int x_high, const v16i *y4,
-                             int y_high, struct fixed_scale x, struct fixed_scale y,
-                             const uint32_t *cos, const uint32_t *sin)
+V16_INLINE void rotate_numbers(uint32_t *out, int partner, const v16i *x4, int x_high,
+                               const v16i *y4, int y_high, struct fixed_scale x,
+                               struct fixed_scale y, const uint32_t *cos, const uint32_t *sin)
 {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
@@ -165,7 +165,7 @@ V16_INLINE void turn_numbers(uint32_t *out, int partner, const v16i *x4, int x_h
 V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const uint32_t *places,
                            int head_dim)
 {
-    const int n_group = head_dim / KN_GROUP, n_turn = head_dim / 32, n_dword = 5 * n_group;
+    const int n_group = head_dim / KN_GROUP, n_step = head_dim / 32, n_dword = 5 * n_group;
     const int partner = head_dim / 4 * KN_TILE;
     const size_t stride = kn_kv_bytes(KN_KV_Q4, head_dim);
 
@@ -179,20 +179,20 @@ V16_APART void expand_keys(struct fixed_tile *tile, const uint8_t *units, const 
             v16_load_columns(unit + first, units + 4 * first, stride);
         }
         scale_keys(s, tile->k_scale + at, unit, n_group);
-        for (int i = 0; i < n_turn; i++) {
-            const int j = i + n_turn, x_high = i % 2, y_high = j % 2;
+        for (int i = 0; i < n_step; i++) {
+            const int j = i + n_step, x_high = i % 2, y_high = j % 2;
             const v16i *x = unit + i / 2 * 5 + 1, *y = unit + j / 2 * 5 + 1;
             uint32_t *out = tile->k + i * 8 * KN_TILE + at;
             const uint32_t *cos = places + i * 8 * KN_TILE + at, *sin = cos + partner;
 
             if (x_high && y_high)
-                turn_numbers(out, partner, x, 1, y, 1, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, partner, x, 1, y, 1, s[i / 2], s[j / 2], cos, sin);
             else if (x_high)
-                turn_numbers(out, partner, x, 1, y, 0, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, partner, x, 1, y, 0, s[i / 2], s[j / 2], cos, sin);
             else if (y_high)
-                turn_numbers(out, partner, x, 0, y, 1, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, partner, x, 0, y, 1, s[i / 2], s[j / 2], cos, sin);
             else
-                turn_numbers(out, partner, x, 0, y, 0, s[i / 2], s[j / 2], cos, sin);
+                rotate_numbers(out, partner, x, 0, y, 0, s[i / 2], s[j / 2], cos, sin);
         }
     }
 }
@@ -290,8 +290,8 @@ static inline void scale_query(struct fixed_tile *tile, const struct kn_attend *
 }
 
 /* Row r of the job, rotated to slot p0. */
-static inline void turn_query_fixed(uint32_t *out, const struct fixed_tile *tile,
-                                    const struct kn_attend *job, int r, int p0)
+static inline void rotate_query_fixed(uint32_t *out, const struct fixed_tile *tile,
+                                      const struct kn_attend *job, int r, int p0)
 {
     const int half = job->head_dim / 2;
     const float *q = query_of(job, r);
@@ -511,7 +511,8 @@ static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *j
 {
     const int dim = job->head_dim;
 
-    for (int r = 0; r < n_row; r++) turn_query_fixed(tile->q + r * dim / 2, tile, job, r0 + r, p0);
+    for (int r = 0; r < n_row; r++)
+        rotate_query_fixed(tile->q + r * dim / 2, tile, job, r0 + r, p0);
     fixed_logits(tile, n_row, fixed_visible(job, r0 + n_row - 1, p0), dim);
     fixed_softmax(tile, job, r0, n_row, p0);
     fixed_values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, dim);

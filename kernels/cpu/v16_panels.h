@@ -198,8 +198,8 @@ V16_INLINE void panel_prefetch(const uint8_t *panel, size_t bytes)
 /* The same for P streams, a P-th with each of them, line by line through all: memory bandwidth
  * grows with the number of pages read at once. Two threads of a Xeon reached 80 % of the bandwidth
  * of 8 streams with 2, 93 % with 4, and 93 % with 8 panel by panel. */
-V16_INLINE void panel_prefetch_turn(enum kn_type type, int P, int p, const uint8_t *panels,
-                                    size_t step)
+V16_INLINE void panel_prefetch_share(enum kn_type type, int P, int p, const uint8_t *panels,
+                                     size_t step)
 {
     const int n_line = (int)(panel_bytes(type) + 63) / 64;
 

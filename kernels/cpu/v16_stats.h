@@ -21,8 +21,8 @@ struct stats_tile {
 };
 
 /* x may be the result. */
-static inline void stats_turn(float *dst, size_t step, const float *x, const struct kn_rope *rope,
-                              int pos)
+static inline void stats_rotate(float *dst, size_t step, const float *x, const struct kn_rope *rope,
+                                int pos)
 {
     const int half = rope->head_dim / 2;
     const float *cos = rope->cos + (size_t)pos * (size_t)half;
@@ -53,7 +53,7 @@ static inline void stats_keys(struct stats_tile *tile, const struct kn_stats *jo
     for (int s = 0; s < n; s++) {
         stats_unpack(k, (const uint8_t *)job->k + (size_t)(s0 + s) * bytes, job->k_type,
                      job->head_dim);
-        stats_turn(tile->k + s, STATS_TILE, k, job->rope, s0 + s);
+        stats_rotate(tile->k + s, STATS_TILE, k, job->rope, s0 + s);
     }
 }
 
@@ -65,7 +65,7 @@ static inline void stats_token(struct stats_tile *tile, const struct kn_stats *j
         const float *q = job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim);
         const v16 lse = v16_set1(job->lse[(size_t)t * job->lse_stride + (size_t)g]);
 
-        stats_turn(tile->q, 1, q, job->rope, job->pos0 + t);
+        stats_rotate(tile->q, 1, q, job->rope, job->pos0 + t);
         for (int i = 0; i < n; i += 16) {
             v16 dot = v16_zero();
 

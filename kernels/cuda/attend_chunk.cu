@@ -48,13 +48,13 @@ DEVICE void expand_keys(char *out, const char *raw, const struct cuda_attend &a,
     for (int i = thread_id(); i < TILE * DIM / 8; i += THREADS) {
         const int key = i / (DIM / 8), h = i % (DIM / 8) / 4, t = i % 4, h2 = h + DIM / 32;
         const char *unit = raw + key * a.cache.k_bytes;
-        const int64_t turn = (int64_t)min_int(slot0 + key, end - 1) * (DIM / 2) + 16 * h + 4 * t;
+        const int64_t row = (int64_t)min_int(slot0 + key, end - 1) * (DIM / 2) + 16 * h + 4 * t;
         float x[4], y[4], c[4], s[4], re[4], im[4];
 
         unit_numbers(x, unit, a.cache.k_type, 16 * h + 4 * t);
         unit_numbers(y, unit, a.cache.k_type, 16 * h2 + 4 * t);
-        load_floats(c, a.cos + turn);
-        load_floats(s, a.sin + turn);
+        load_floats(c, a.cos + row);
+        load_floats(s, a.sin + row);
         UNROLL
         for (int k = 0; k < 4; k++) {
             re[k] = x[k] * c[k] - y[k] * s[k];
@@ -110,10 +110,10 @@ DEVICE u32x2 rotated_query(const struct cuda_attend &a, int head, int pos0, int 
 
     if (i >= n_row) return {0, 0};
     const float *q = a.q + r.token * a.q_stride + (int64_t)(head * a.n_group + r.group) * DIM + c;
-    const int64_t turn = (int64_t)(pos0 + r.token) * (DIM / 2) + c;
+    const int64_t row = (int64_t)(pos0 + r.token) * (DIM / 2) + c;
     UNROLL
     for (int k = 0; k < 2; k++) {
-        const float cosine = a.cos[turn + k], sine = a.sin[turn + k];
+        const float cosine = a.cos[row + k], sine = a.sin[row + k];
         const float x = q[k], y = q[k + DIM / 2];
         re[k] = (x * cosine - y * sine) * (a.scale * LOG2E);
         im[k] = (y * cosine + x * sine) * (a.scale * LOG2E);

@@ -71,13 +71,13 @@ DEVICE void rotate_queries(char *out, const struct cuda_attend &a, int head, int
             *to = {0, 0};
             continue;
         }
-        const int64_t turn = (int64_t)max_int(pos0 + token - slot0, 0) * (DIM / 2) + channel;
+        const int64_t row = (int64_t)max_int(pos0 + token - slot0, 0) * (DIM / 2) + channel;
         const float *q = a.q + token * a.q_stride +
                          (int64_t)(head * a.n_group + col % a.n_group) * DIM + channel;
         float re[2], im[2];
         UNROLL
         for (int k = 0; k < 2; k++) {
-            const float c = a.cos[turn + 2 * k], s = a.sin[turn + 2 * k];
+            const float c = a.cos[row + 2 * k], s = a.sin[row + 2 * k];
             const float x = q[2 * k], y = q[2 * k + DIM / 2];
             re[k] = (x * c - y * s) * scale;
             im[k] = (y * c + x * s) * scale;
@@ -99,10 +99,10 @@ DEVICE void rotated_key(const uint32_t *key, const char *table, int h, int s, in
     const uint32_t y =
         dequantize2(partner[1 + t], 8 * s + 4 * (h2 & 1), permute_bytes(partner[0], 0, 0x1010),
                     permute_bytes(partner[0], 0, 0x3232));
-    const u32x2 turn = *(const u32x2 *)(table + pair_offset(h, s, t));
+    const u32x2 angle = *(const u32x2 *)(table + pair_offset(h, s, t));
 
-    *re = h2_fma(x, turn.x, h2_mul(y ^ 0x80008000u, turn.y));
-    *im = h2_fma(y, turn.x, h2_mul(x, turn.y));
+    *re = h2_fma(x, angle.x, h2_mul(y ^ 0x80008000u, angle.y));
+    *im = h2_fma(y, angle.x, h2_mul(x, angle.y));
 }
 
 /* c = base-2 logits of 16 keys (rows g, g + 8) and 8 columns (2t, 2t + 1). */
@@ -112,14 +112,14 @@ DEVICE void tile_logits(float c[4], const char *keys, const char *table, const c
     const int g = lane_id() / 4, t = lane_id() % 4, row = warp_id() * 16 + g;
     const uint32_t *key = (const uint32_t *)keys + row * unit<DIM>::WORDS;
     const uint32_t *key8 = key + 8 * unit<DIM>::WORDS;
-    const char *turn = table + row * decode<DIM>::ROW, *turn8 = turn + 8 * decode<DIM>::ROW;
+    const char *angle = table + row * decode<DIM>::ROW, *angle8 = angle + 8 * decode<DIM>::ROW;
 
     UNROLL
     for (int h = 0; h < decode<DIM>::STEPS; h++) UNROLL
     for (int s = 0; s < 2; s++) {
         uint32_t k[4];
-        rotated_key<DIM>(key, turn, h, s, t, &k[0], &k[2]);
-        rotated_key<DIM>(key8, turn8, h, s, t, &k[1], &k[3]);
+        rotated_key<DIM>(key, angle, h, s, t, &k[0], &k[2]);
+        rotated_key<DIM>(key8, angle8, h, s, t, &k[1], &k[3]);
         const u32x2 q = *(const u32x2 *)(queries + g * decode<DIM>::ROW + pair_offset(h, s, t));
         mma_f16(c, k, q.x, q.y);
     }

@@ -196,9 +196,9 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     const size_t half = (size_t)n_slot * d / 2;
     float *numbers = random_floats((size_t)n_slot * d);
     uint8_t *keys = take((size_t)n_slot * bytes), *values = take((size_t)n_slot * bytes);
-    float *turn = random_floats(2 * half), *out = take(rows * (d + 2) * sizeof(float));
+    float *angles = random_floats(2 * half), *out = take(rows * (d + 2) * sizeof(float));
     uint32_t *places = take(KN_PLACES(dim) * sizeof *places);
-    struct kn_rope rope = {n_slot, dim, turn, turn + half, places};
+    struct kn_rope rope = {n_slot, dim, angles, angles + half, places};
     struct attention a = {.k = k};
     char name[64];
 
@@ -231,7 +231,7 @@ static void bench_attend(const struct kernels *k, enum kn_kv type, int dim, int 
     free(numbers);
     free(keys);
     free(values);
-    free(turn);
+    free(angles);
     free(places);
     free(out);
 }

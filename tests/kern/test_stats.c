@@ -11,7 +11,7 @@ struct input {
     double p[TOKENS][GROUP_MAX][SLOTS]; /* attention, 0 for invisible slots */
 };
 
-static void turn(double *out, const float *x, const struct input *in, int pos)
+static void rotate(double *out, const float *x, const struct input *in, int pos)
 {
     int half = in->dim / 2;
     for (int i = 0; i < half; i++) {
@@ -29,11 +29,11 @@ static void attention(struct input *in, const struct kernels *ref)
     for (int t = 0; t < TOKENS; t++)
         for (int g = 0; g < in->n_group; g++) {
             double sum = 0;
-            turn(q, in->q + (t * in->n_group + g) * in->dim, in, in->pos0 + t);
+            rotate(q, in->q + (t * in->n_group + g) * in->dim, in, in->pos0 + t);
             for (int s = 0; s < SLOTS; s++) {
                 double dot = 0;
                 ref->kv_unpack[in->k_type](x, in->k + (size_t)s * bytes, in->dim);
-                turn(k, x, in, s);
+                rotate(k, x, in, s);
                 for (int i = 0; i < in->dim; i++) dot += q[i] * k[i];
                 in->p[t][g][s] = s <= in->pos0 + t ? exp(dot / sqrt(in->dim)) : 0;
                 sum += in->p[t][g][s];

@@ -88,7 +88,7 @@ static inline void layer_free(struct layer *l)
 }
 
 /* RoPE of x [DIM] at a position. */
-static inline void layer_turn(const struct layer *l, double *out, const float *x, double pos)
+static inline void layer_rotate(const struct layer *l, double *out, const float *x, double pos)
 {
     for (int i = 0; i < HALF; i++) {
         double c = cos(pos * (double)l->freq[i]), s = sin(pos * (double)l->freq[i]);

@@ -30,10 +30,10 @@ static void attention(struct layer *l)
     for (int h = 0; h < HEADS; h++)
         for (int t = 0; t < N; t++) {
             double sum = 0;
-            layer_turn(l, q, l->qkv[t] + h * DIM, t);
+            layer_rotate(l, q, l->qkv[t] + h * DIM, t);
             for (int s = 0; s <= t; s++) {
                 double dot = 0;
-                layer_turn(l, k, l->qkv[s] + (HEADS + h / GROUP) * DIM, s);
+                layer_rotate(l, k, l->qkv[s] + (HEADS + h / GROUP) * DIM, s);
                 for (int i = 0; i < DIM; i++) dot += q[i] * k[i];
                 sum += l->p[h][t][s] = exp(dot * (double)l->model.attn_scale);
             }
@@ -212,7 +212,7 @@ static void expected_head(const struct layer *l, int head, double out[N])
         double vxx = m00 * c - m01 * z, vxy = m00 * z + m01 * c, vyy = m10 * z + m11 * c;
         for (int s = 0; s < N; s++) {
             double k[DIM], scale = (double)l->model.attn_scale;
-            layer_turn(l, k, l->qkv[s] + (HEADS + head / GROUP) * DIM, s);
+            layer_rotate(l, k, l->qkv[s] + (HEADS + head / GROUP) * DIM, s);
             double x = k[i], y = k[i + HALF];
             logit[s] += (mx * x + my * y) * scale +
                         (vxx * x * x + 2 * vxy * x * y + vyy * y * y) * scale * scale / 2;

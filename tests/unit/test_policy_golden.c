@@ -67,10 +67,10 @@ static void attend(struct layer *l, int first, int n)
             const struct cache_head *h = &l->c.heads[i / GROUP];
             int slot = h->len - n + t;
             double sum = 0;
-            layer_turn(l, q, l->qkv[first + t] + i * DIM, slot);
+            layer_rotate(l, q, l->qkv[first + t] + i * DIM, slot);
             for (int s = 0; s <= slot; s++) {
                 double dot = 0;
-                layer_turn(l, k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, s);
+                layer_rotate(l, k, l->qkv[h->pos[s]] + (HEADS + i / GROUP) * DIM, s);
                 for (int d = 0; d < DIM; d++) dot += q[d] * k[d];
                 sum += exp(dot * (double)l->model.attn_scale);
             }

@@ -80,7 +80,7 @@ isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1))))
 
 # ---- sources -------------------------------------------------------------------------------------
 
-ROOMS := base $(addprefix runtime/,model token cache cuda forward session) kernels kernels/cpu kernels/cuda store cli \
+ROOMS := base $(addprefix runtime/,model template token cache cuda forward session) kernels kernels/cpu kernels/cuda store cli \
   $(addprefix quant/,convert heads eval) $(addprefix tui/,term chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
 OBJ := $(SRC:%.c=$(B)/%.o)

@@ -1,5 +1,5 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, torch, folder and tokenizer. */
+ * FOLDER/gguf, heads, torch, folder, tokenizer and template. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -148,6 +148,28 @@ static void texts(void)
         }
 }
 
+static void templates(void)
+{
+    static const char *const all[] = {
+        "{% for m in messages %}{% if loop.first and m.role == 'system' %}{{ m.content|trim }}"
+        "{% elif not loop.last %}{{- '<' ~ m['role'] ~ '>' + m['content'][1:-1] }}{% else -%}"
+        "{{ m|tojson(indent=2) }}{% endif %}{% endfor %}{{ bos_token if add_generation_prompt }}",
+        "{% macro f(a, b=[1, 2.5]) %}{{ a.split('</think>')|last }}{{ caller() }}{% endmacro %}"
+        "{% call f(messages[0].content) %}x{% endcall %}{% set ns = namespace(n=0) %}"
+        "{% set ns.n = ns.n + 1 %}{% filter upper %}{{ ns.n }}{% endfilter %}",
+        "{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join('|') }}"
+        "{{ messages|sort(attribute='role')|length }}{{ {'a': (1, none)}|dictsort }}"
+        "{% for k, v in messages[0].items() %}{{ loop.index }}{{ '%s' % v }}{% endfor %}",
+        "{# c #}{% raw %}{{ x }}{% endraw %}{% set x %}b{% endset %}{{ x * 3 // 1 if false }}"
+        "{{ 'A b'.replace('b', 'c', 1).title()[::-1].find('A') is not none and 7 in [7] }}",
+    };
+    char name[16];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "jinja%d", i);
+        save("template", name, "", all[i], strlen(all[i]));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -159,5 +181,6 @@ int main(int argc, char **argv)
     torch();
     folder();
     texts();
+    templates();
     return 0;
 }

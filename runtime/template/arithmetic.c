@@ -1,0 +1,156 @@
+/* arithmetic: + - * / // % ** and ~ as Python has them, on 64-bit integers. */
+#include <math.h>
+
+#include "runtime/template/eval.h"
+#include "runtime/template/lex.h"
+
+static _Noreturn void fail_types(struct run *r, const char *op, struct value a, struct value b)
+{
+    struct value undefined = a.kind == VALUE_UNDEFINED ? a : b;
+    if (undefined.kind == VALUE_UNDEFINED)
+        heap_fail(&r->heap, ERR_FORMAT, "'%.*s' is undefined", (int)undefined.as.text.n,
+                  undefined.as.text.data);
+    heap_fail(&r->heap, ERR_FORMAT, "%s does not work on a %s and a %s", op, value_type_name(a),
+              value_type_name(b));
+}
+
+static struct value integer(struct run *r, bool overflow, int64_t result)
+{
+    if (overflow) heap_fail(&r->heap, ERR_FORMAT, "a number does not fit into 64 bits");
+    return value_int(result);
+}
+
+static struct value concatenate(struct run *r, struct value a, struct value b)
+{
+    struct value sum = {.kind = VALUE_TEXT, .markup = a.markup || b.markup};
+    struct text x = a.as.text, y = b.as.text;
+    if (a.markup && !b.markup) y = text_escape(&r->heap, y);
+    if (b.markup && !a.markup) x = text_escape(&r->heap, x);
+    sum.as.text = text_join2(&r->heap, x, y);
+    return sum;
+}
+
+static struct value join_lists(struct run *r, const struct list *a, const struct list *b)
+{
+    struct list *sum = list_make(&r->heap, a->type);
+    for (size_t i = 0; i < a->n; i++) list_push(&r->heap, sum, a->items[i]);
+    for (size_t i = 0; i < b->n; i++) list_push(&r->heap, sum, b->items[i]);
+    return value_list(sum);
+}
+
+static bool is_list(struct value v)
+{
+    return v.kind == VALUE_LIST && v.as.list->type <= TUPLE;
+}
+
+static struct value add(struct run *r, struct value a, struct value b)
+{
+    int64_t sum;
+    if (a.kind == VALUE_TEXT && b.kind == VALUE_TEXT) return concatenate(r, a, b);
+    if (is_list(a) && is_list(b) && a.as.list->type == b.as.list->type)
+        return join_lists(r, a.as.list, b.as.list);
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "+", a, b);
+    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
+        return value_float(value_real(a) + value_real(b));
+    bool over = __builtin_add_overflow(value_integer(a), value_integer(b), &sum);
+    return integer(r, over, sum);
+}
+
+static struct value subtract(struct run *r, struct value a, struct value b)
+{
+    int64_t difference;
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "-", a, b);
+    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
+        return value_float(value_real(a) - value_real(b));
+    bool over = __builtin_sub_overflow(value_integer(a), value_integer(b), &difference);
+    return integer(r, over, difference);
+}
+
+static struct value repeat_list(struct run *r, const struct list *list, int64_t n)
+{
+    struct list *all = list_make(&r->heap, list->type);
+    for (; n > 0 && list->n > 0; n--)
+        for (size_t i = 0; i < list->n; i++) list_push(&r->heap, all, list->items[i]);
+    return value_list(all);
+}
+
+static struct value multiply(struct run *r, struct value a, struct value b)
+{
+    int64_t product;
+    if (value_is_integer(a) && (b.kind == VALUE_TEXT || is_list(b))) return multiply(r, b, a);
+    if (a.kind == VALUE_TEXT && value_is_integer(b))
+        return value_text(text_repeat(&r->heap, a.as.text, value_integer(b)));
+    if (is_list(a) && value_is_integer(b)) return repeat_list(r, a.as.list, value_integer(b));
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "*", a, b);
+    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT)
+        return value_float(value_real(a) * value_real(b));
+    bool over = __builtin_mul_overflow(value_integer(a), value_integer(b), &product);
+    return integer(r, over, product);
+}
+
+/* Towards minus infinity. */
+static struct value divide_floor(struct run *r, struct value a, struct value b, bool remainder)
+{
+    if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT) {
+        double x = value_real(a), y = value_real(b), rest = fmod(x, y);
+        if (rest != 0 && (rest < 0) != (y < 0)) rest += y;
+        return value_float(remainder ? rest : floor((x - rest) / y + 0.5));
+    }
+    int64_t x = value_integer(a), y = value_integer(b);
+    if (y == -1) return remainder ? value_int(0) : subtract(r, value_int(0), value_int(x));
+    int64_t quotient = x / y, rest = x % y;
+    if (rest != 0 && (rest < 0) != (y < 0)) {
+        quotient--;
+        rest += y;
+    }
+    return value_int(remainder ? rest : quotient);
+}
+
+static struct value divide(struct run *r, int op, struct value a, struct value b)
+{
+    const char *name = op == '/' ? "/" : op == '%' ? "%" : "//";
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, name, a, b);
+    if (value_real(b) == 0) heap_fail(&r->heap, ERR_FORMAT, "division by zero");
+    if (op == '/') return value_float(value_real(a) / value_real(b));
+    return divide_floor(r, a, b, op == '%');
+}
+
+static struct value power(struct run *r, struct value a, struct value b)
+{
+    if (!value_is_number(a) || !value_is_number(b)) fail_types(r, "**", a, b);
+    bool whole = value_is_integer(a) && value_is_integer(b) && value_integer(b) >= 0;
+    if (!whole) return value_float(pow(value_real(a), value_real(b)));
+    int64_t x = value_integer(a), n = value_integer(b);
+    struct value result = value_int(n > 0 && x == 0 ? 0 : 1);
+    if (x == -1) return value_int(n % 2 ? -1 : 1);
+    for (; n > 0 && x != 0 && x != 1; n--) result = multiply(r, result, value_int(x));
+    return result;
+}
+
+/* "%s" % x: a tuple gives several arguments. */
+static struct value format_text(struct run *r, struct value a, struct value b)
+{
+    struct args args = {.at = &b, .n = 1};
+    struct call c = {.run = r, .heap = &r->heap, .self = a, .args = &args};
+    if (b.kind == VALUE_LIST && b.as.list->type == TUPLE) {
+        args.at = b.as.list->items;
+        args.n = b.as.list->n;
+    }
+    return text_format(&c, a.as.text);
+}
+
+struct value eval_binary(struct run *r, int op, struct value a, struct value b)
+{
+    switch (op) {
+    case '+': return add(r, a, b);
+    case '-': return subtract(r, a, b);
+    case '*': return multiply(r, a, b);
+    case LEX_POWER: return power(r, a, b);
+    case '~':
+        return value_text(text_join2(&r->heap, value_str(&r->heap, a), value_str(&r->heap, b)));
+    case '%':
+        if (a.kind == VALUE_TEXT) return format_text(r, a, b);
+        return divide(r, op, a, b);
+    default: return divide(r, op, a, b);
+    }
+}

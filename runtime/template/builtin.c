@@ -1,0 +1,146 @@
+#include "runtime/template/builtin.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+#include "runtime/template/eval.h"
+
+/* The place of a name in "a b c"; -1. n = 0: how many names there are. */
+static int find_param(const char *params, struct text name)
+{
+    int at = 0;
+    for (const char *s = params; *s; at++) {
+        size_t n = strcspn(s, " ");
+        if (name.n > 0 && text_equal(text_bytes(s, n), name)) return at;
+        s += n + (s[n] == ' ');
+    }
+    return name.n > 0 ? -1 : at;
+}
+
+static void bind(struct call *c, const struct builtin *b, const struct args *args)
+{
+    int n_params = find_param(b->params, text_of(""));
+    if (args->n > (size_t)n_params)
+        heap_fail(c->heap, ERR_FORMAT, "%s takes at most %d arguments", b->name, n_params);
+    for (size_t i = 0; i < args->n; i++) c->p[i] = args->at[i];
+    for (size_t i = 0; i < args->n_keywords; i++) {
+        struct text name = args->keywords[i].name;
+        int at = find_param(b->params, name);
+        if (at < 0 || c->p[at].kind != VALUE_ABSENT)
+            heap_fail(c->heap, ERR_FORMAT, "%s does not take '%s'", b->name,
+                      utf8_show(name.data, name.n).text);
+        c->p[at] = args->keywords[i].value;
+    }
+    for (int i = 0; i < b->n_required; i++)
+        if (c->p[i].kind == VALUE_ABSENT)
+            heap_fail(c->heap, ERR_FORMAT, "%s needs %d arguments", b->name, b->n_required);
+}
+
+struct value builtin_call(struct run *r, const struct builtin *b, struct value self,
+                          const struct args *args)
+{
+    struct call c = {.run = r, .heap = &r->heap, .self = self, .args = args};
+    heap_enter(c.heap);
+    if (strcmp(b->params, "*") != 0) bind(&c, b, args);
+    struct value v = b->call(&c);
+    heap_leave(c.heap);
+    return v;
+}
+
+bool builtin_given(struct value v)
+{
+    return v.kind != VALUE_ABSENT && v.kind != VALUE_NONE;
+}
+
+struct text builtin_text(struct call *c, struct value v)
+{
+    if (v.kind == VALUE_ABSENT) return text_of("");
+    if (v.kind != VALUE_TEXT)
+        heap_fail(c->heap, ERR_FORMAT, "a text is needed, not a %s", value_type_name(v));
+    return v.as.text;
+}
+
+int64_t builtin_integer(struct call *c, struct value v, int64_t absent)
+{
+    if (!builtin_given(v)) return absent;
+    if (!value_is_integer(v))
+        heap_fail(c->heap, ERR_FORMAT, "an integer is needed, not a %s", value_type_name(v));
+    return value_integer(v);
+}
+
+static bool is_number(struct text t)
+{
+    for (size_t i = 0; i < t.n; i++)
+        if (t.data[i] < '0' || t.data[i] > '9') return false;
+    return t.n > 0 && t.n < 10;
+}
+
+struct value builtin_attribute(struct call *c, struct value v, struct value path)
+{
+    if (path.kind != VALUE_TEXT) return eval_item(c->run, v, path);
+    struct text rest = path.as.text, dot = text_of(".");
+    for (;;) {
+        size_t end = text_find(rest, dot, 0);
+        struct text part = text_slice(rest, 0, end == TEXT_NONE ? rest.n : end);
+        struct value key = value_text(part);
+        if (is_number(part)) {
+            key = value_int(0);
+            for (size_t i = 0; i < part.n; i++)
+                key.as.number = 10 * key.as.number + part.data[i] - '0';
+        }
+        v = eval_item(c->run, v, key);
+        if (end == TEXT_NONE) return v;
+        rest = text_slice(rest, end + 1, rest.n - end - 1);
+    }
+}
+
+/* ---- sorting --------------------------------------------------------------------------------- */
+
+struct keyed {
+    struct value key, item;
+};
+
+static bool comes_later(struct heap *h, const struct keyed *a, const struct keyed *b, bool reverse)
+{
+    if (value_equal(h, a->key, b->key)) return false; /* None has no order, but equals None */
+    return reverse ? value_compare(h, a->key, b->key) < 0 : value_compare(h, a->key, b->key) > 0;
+}
+
+/* Merges two sorted neighbours through `spare`. */
+static void merge(struct heap *h, struct keyed *at, size_t half, size_t n, struct keyed *spare,
+                  bool reverse)
+{
+    size_t i = 0, j = half;
+    for (size_t k = 0; k < n; k++) {
+        bool right = i == half || (j < n && comes_later(h, &at[i], &at[j], reverse));
+        spare[k] = right ? at[j++] : at[i++];
+    }
+    memcpy(at, spare, n * sizeof *at);
+}
+
+static void merge_sort(struct heap *h, struct keyed *at, size_t n, struct keyed *spare,
+                       bool reverse)
+{
+    if (n < 2) return;
+    merge_sort(h, at, n / 2, spare, reverse);
+    merge_sort(h, at + n / 2, n - n / 2, spare, reverse);
+    merge(h, at, n / 2, n, spare, reverse);
+}
+
+struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
+                          bool fold_case, bool reverse)
+{
+    struct list *sorted = list_make(c->heap, LIST);
+    struct keyed *all = heap_take(c->heap, items->n, sizeof *all),
+                 *spare = heap_take(c->heap, items->n, sizeof *spare);
+    for (size_t i = 0; i < items->n; i++) {
+        struct value key = items->items[i];
+        if (builtin_given(attribute)) key = builtin_attribute(c, key, attribute);
+        if (fold_case && key.kind == VALUE_TEXT)
+            key.as.text = text_to_case(c->heap, key.as.text, TEXT_LOWER);
+        all[i] = (struct keyed){key, items->items[i]};
+    }
+    merge_sort(c->heap, all, items->n, spare, reverse);
+    for (size_t i = 0; i < items->n; i++) list_push(c->heap, sorted, all[i].item);
+    return sorted;
+}

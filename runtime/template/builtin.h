@@ -1,0 +1,66 @@
+/* builtin: filters, tests, methods and global functions. Each is a row of a table that names its
+ * parameters; arguments are bound to them before it is called, so that a function finds each value
+ * in its place, and VALUE_ABSENT where none was given. */
+#ifndef RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
+#define RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
+
+#include <time.h>
+
+#include "runtime/template/value.h"
+
+#define BUILTIN_PARAMS 6
+
+struct run;
+
+struct keyword {
+    struct text name;
+    struct value value;
+};
+
+struct args {
+    struct value *at;
+    size_t n;
+    struct keyword *keywords;
+    size_t n_keywords;
+};
+
+struct call {
+    struct run *run;
+    struct heap *heap;
+    struct value self; /* what is filtered or tested, or whose method it is */
+    struct value p[BUILTIN_PARAMS];
+    const struct args *args; /* all of them, for those that take any */
+};
+
+struct builtin {
+    const char *name;
+    struct value (*call)(struct call *c);
+    const char *params; /* names, separated by blanks; "*": any, none is bound */
+    int n_required;
+};
+
+/* NULL: not known. */
+const struct builtin *filter_named(struct text name);
+const struct builtin *test_named(struct text name);
+const struct builtin *global_named(struct text name);
+const struct builtin *method_named(struct value self, struct text name);
+
+struct value builtin_call(struct run *r, const struct builtin *b, struct value self,
+                          const struct args *args);
+
+/* Arguments as what is needed; they fail with the function's own words for others. */
+bool builtin_given(struct value v); /* neither absent nor None */
+struct text builtin_text(struct call *c, struct value v);
+int64_t builtin_integer(struct call *c, struct value v, int64_t absent);
+/* The value of "a.b.0" in v. */
+struct value builtin_attribute(struct call *c, struct value v, struct value path);
+/* Sorts by a key, stable. */
+struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
+                          bool fold_case, bool reverse);
+
+/* Of str, shared by the filter and the method of the same name. */
+struct text text_escape(struct heap *h, struct text t);
+/* "%s", "%d", "%r", "%f" with a precision, and "%%", of the arguments in args. */
+struct value text_format(struct call *c, struct text format);
+
+#endif

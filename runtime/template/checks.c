@@ -1,0 +1,125 @@
+/* checks: the tests behind `is`. */
+#include "runtime/template/builtin.h"
+
+#define CHECK(name, condition)               \
+    static struct value name(struct call *c) \
+    {                                        \
+        struct value v = c->self;            \
+        return value_bool(condition);        \
+    }
+
+static bool is_sequence(struct value v)
+{
+    return v.kind == VALUE_TEXT || v.kind == VALUE_UNDEFINED ||
+           (v.kind == VALUE_LIST && v.as.list->type <= RANGE) ||
+           (v.kind == VALUE_DICT && !v.as.dict->is_namespace);
+}
+
+static int64_t remainder_of(struct call *c, struct value by)
+{
+    int64_t n = builtin_integer(c, by, 2);
+    if (!value_is_integer(c->self) || n == 0)
+        heap_fail(c->heap, ERR_FORMAT, "a %s cannot be divided so", value_type_name(c->self));
+    return n == -1 ? 0 : value_integer(c->self) % n;
+}
+
+static bool is_same(struct value a, struct value b)
+{
+    if (a.kind != b.kind) return false;
+    if (a.kind == VALUE_LIST) return a.as.list == b.as.list;
+    if (a.kind == VALUE_DICT) return a.as.dict == b.as.dict;
+    if (a.kind == VALUE_TEXT) return text_equal(a.as.text, b.as.text);
+    if (value_is_number(a)) return value_real(a) == value_real(b);
+    return true;
+}
+
+static bool in_case(struct call *c, enum text_case to)
+{
+    struct text t = value_str(c->heap, c->self);
+    bool cased =
+        !text_equal(text_to_case(c->heap, t, TEXT_UPPER), text_to_case(c->heap, t, TEXT_LOWER));
+    return cased && text_equal(t, text_to_case(c->heap, t, to));
+}
+
+static int order(struct call *c)
+{
+    return value_compare(c->heap, c->self, c->p[0]);
+}
+
+CHECK(check_defined, v.kind != VALUE_UNDEFINED)
+CHECK(check_undefined, v.kind == VALUE_UNDEFINED)
+CHECK(check_none, v.kind == VALUE_NONE)
+CHECK(check_string, v.kind == VALUE_TEXT)
+CHECK(check_mapping, v.kind == VALUE_DICT && !v.as.dict->is_namespace)
+CHECK(check_sequence, is_sequence(v))
+CHECK(check_iterable, value_is_iterable(v))
+CHECK(check_number, value_is_number(v))
+CHECK(check_integer, v.kind == VALUE_INT)
+CHECK(check_float, v.kind == VALUE_FLOAT)
+CHECK(check_boolean, v.kind == VALUE_BOOL)
+CHECK(check_true, v.kind == VALUE_BOOL && v.as.truth)
+CHECK(check_false, v.kind == VALUE_BOOL && !v.as.truth)
+CHECK(check_callable, v.kind == VALUE_MACRO || v.kind == VALUE_FUNCTION)
+CHECK(check_odd, ((void)v, remainder_of(c, value_int(2)) != 0))
+CHECK(check_even, ((void)v, remainder_of(c, value_int(2)) == 0))
+CHECK(check_divisible, ((void)v, remainder_of(c, c->p[0]) == 0))
+CHECK(check_equal, value_equal(c->heap, v, c->p[0]))
+CHECK(check_unequal, !value_equal(c->heap, v, c->p[0]))
+CHECK(check_same, is_same(v, c->p[0]))
+CHECK(check_in, value_contains(c->heap, c->p[0], v))
+CHECK(check_less, ((void)v, order(c) < 0))
+CHECK(check_more, ((void)v, order(c) > 0))
+CHECK(check_at_most, ((void)v, order(c) <= 0))
+CHECK(check_at_least, ((void)v, order(c) >= 0))
+CHECK(check_lower, ((void)v, in_case(c, TEXT_LOWER)))
+CHECK(check_upper, ((void)v, in_case(c, TEXT_UPPER)))
+CHECK(check_filter, v.kind == VALUE_TEXT && filter_named(v.as.text))
+CHECK(check_test, v.kind == VALUE_TEXT && test_named(v.as.text))
+
+static const struct builtin table[] = {
+    {"!=", check_unequal, "other", 1},
+    {"<", check_less, "other", 1},
+    {"<=", check_at_most, "other", 1},
+    {"==", check_equal, "other", 1},
+    {">", check_more, "other", 1},
+    {">=", check_at_least, "other", 1},
+    {"boolean", check_boolean, "", 0},
+    {"callable", check_callable, "", 0},
+    {"defined", check_defined, "", 0},
+    {"divisibleby", check_divisible, "num", 1},
+    {"eq", check_equal, "other", 1},
+    {"equalto", check_equal, "other", 1},
+    {"even", check_even, "", 0},
+    {"false", check_false, "", 0},
+    {"filter", check_filter, "", 0},
+    {"float", check_float, "", 0},
+    {"ge", check_at_least, "other", 1},
+    {"greaterthan", check_more, "other", 1},
+    {"gt", check_more, "other", 1},
+    {"in", check_in, "seq", 1},
+    {"integer", check_integer, "", 0},
+    {"iterable", check_iterable, "", 0},
+    {"le", check_at_most, "other", 1},
+    {"lessthan", check_less, "other", 1},
+    {"lower", check_lower, "", 0},
+    {"lt", check_less, "other", 1},
+    {"mapping", check_mapping, "", 0},
+    {"ne", check_unequal, "other", 1},
+    {"none", check_none, "", 0},
+    {"number", check_number, "", 0},
+    {"odd", check_odd, "", 0},
+    {"sameas", check_same, "other", 1},
+    {"sequence", check_sequence, "", 0},
+    {"string", check_string, "", 0},
+    {"test", check_test, "", 0},
+    {"true", check_true, "", 0},
+    {"undefined", check_undefined, "", 0},
+    {"upper", check_upper, "", 0},
+};
+
+const struct builtin *test_named(struct text name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return NULL;
+}

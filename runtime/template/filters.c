@@ -1,0 +1,314 @@
+/* filters: of texts, numbers and single values; filters_list.c has those of sequences. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/template/eval.h"
+#include "runtime/template/filters.h"
+
+static struct text self_text(struct call *c)
+{
+    return value_str(c->heap, c->self);
+}
+
+static struct value to_case(struct call *c, enum text_case to)
+{
+    return value_text(text_to_case(c->heap, self_text(c), to));
+}
+
+static struct value filter_upper(struct call *c)
+{
+    return to_case(c, TEXT_UPPER);
+}
+
+static struct value filter_lower(struct call *c)
+{
+    return to_case(c, TEXT_LOWER);
+}
+
+static struct value filter_capitalize(struct call *c)
+{
+    return to_case(c, TEXT_CAPITALIZE);
+}
+
+/* Words end at blanks and at - ( { [ <; only their first letters are changed to capitals. */
+static struct value filter_title(struct call *c)
+{
+    struct text t = self_text(c);
+    struct builder b = {.heap = c->heap};
+    bool begins = true;
+    uint32_t u;
+    heap_step(c->heap, t.n / 2);
+    for (size_t at = 0, length; at < t.n; at += length) {
+        length = text_char(t, at, &u);
+        enum text_case to = begins ? TEXT_UPPER : TEXT_LOWER;
+        builder_put(&b, text_to_case(c->heap, text_slice(t, at, length), to));
+        begins = text_is_blank(u) || (u < 128 && u > 0 && strchr("-({[<", (int)u));
+    }
+    return value_text(builder_end(&b));
+}
+
+static struct value filter_trim(struct call *c)
+{
+    struct text chars = builtin_given(c->p[0]) ? builtin_text(c, c->p[0]) : text_of("");
+    return value_text(
+        text_strip(c->heap, self_text(c), builtin_given(c->p[0]) ? &chars : NULL, true, true));
+}
+
+static struct value filter_replace(struct call *c)
+{
+    int64_t limit = builtin_integer(c, c->p[2], -1);
+    return value_text(text_replace(c->heap, self_text(c), value_str(c->heap, c->p[0]),
+                                   value_str(c->heap, c->p[1]),
+                                   limit < 0 ? SIZE_MAX : (size_t)limit));
+}
+
+static struct value filter_string(struct call *c)
+{
+    return value_is(c->self, VALUE_TEXT) ? c->self : value_text(self_text(c));
+}
+
+static struct value filter_safe(struct call *c)
+{
+    return (struct value){.kind = VALUE_TEXT, .markup = true, .as.text = self_text(c)};
+}
+
+struct text text_escape(struct heap *h, struct text t)
+{
+    static const char special[] = "&<>'\"";
+    static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    struct builder b = {.heap = h};
+    heap_step(h, t.n / 8);
+    for (size_t at = 0; at < t.n; at++) {
+        const char *found = t.data[at] ? strchr(special, t.data[at]) : NULL;
+        if (found)
+            builder_puts(&b, names[found - special]);
+        else
+            builder_put(&b, text_slice(t, at, 1));
+    }
+    return builder_end(&b);
+}
+
+static struct value filter_escape(struct call *c)
+{
+    struct value v = filter_safe(c);
+    if (!c->self.markup) v.as.text = text_escape(c->heap, v.as.text);
+    return v;
+}
+
+static struct value filter_indent(struct call *c)
+{
+    struct text t = self_text(c), line_end = text_of("\n"), width;
+    bool first = value_truth(c->p[1]), blank = value_truth(c->p[2]);
+    struct builder b = {.heap = c->heap};
+    if (c->p[0].kind == VALUE_TEXT)
+        width = c->p[0].as.text;
+    else
+        width = text_repeat(c->heap, text_of(" "), builtin_integer(c, c->p[0], 4));
+    const struct list *lines = text_lines(c->heap, text_join2(c->heap, t, line_end));
+    for (size_t i = 0; i < lines->n; i++) {
+        struct text line = lines->items[i].as.text;
+        if (i > 0) builder_put(&b, line_end);
+        if (i > 0 ? blank || line.n > 0 : first) builder_put(&b, width);
+        builder_put(&b, line);
+    }
+    return value_text(builder_end(&b));
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void number_text(struct heap *h, struct text t, char *out, size_t cap)
+{
+    t = text_strip(h, t, NULL, true, true);
+    size_t n = 0;
+    for (size_t i = 0; i < t.n && n + 1 < cap; i++)
+        if (t.data[i] != '_') out[n++] = t.data[i];
+    out[n] = '\0';
+}
+
+static bool read_float(struct call *c, double *out)
+{
+    char text[64], *end;
+    if (value_is_number(c->self)) {
+        *out = value_real(c->self);
+        return true;
+    }
+    if (c->self.kind != VALUE_TEXT) return false;
+    number_text(c->heap, c->self.as.text, text, sizeof text);
+    *out = strtod(text, &end);
+    return end > text && *end == '\0' && !strpbrk(text, "xX");
+}
+
+static struct value filter_float(struct call *c)
+{
+    double x;
+    if (read_float(c, &x)) return value_float(x);
+    return c->p[0].kind == VALUE_ABSENT ? value_float(0) : c->p[0];
+}
+
+static struct value filter_int(struct call *c)
+{
+    char text[64], *end;
+    double x;
+    int base = (int)builtin_integer(c, c->p[1], 10);
+    if (value_is_integer(c->self)) return value_int(value_integer(c->self));
+    if (c->self.kind == VALUE_TEXT && base >= 2 && base <= 36) {
+        number_text(c->heap, c->self.as.text, text, sizeof text);
+        errno = 0;
+        long long whole = strtoll(text, &end, base);
+        if (end > text && *end == '\0' && !errno) return value_int(whole);
+    }
+    if (read_float(c, &x) && fabs(x) < 9e18) return value_int((int64_t)x);
+    return c->p[0].kind == VALUE_ABSENT ? value_int(0) : c->p[0];
+}
+
+static struct value filter_abs(struct call *c)
+{
+    if (!value_is_number(c->self))
+        heap_fail(c->heap, ERR_FORMAT, "a %s has no absolute value", value_type_name(c->self));
+    if (c->self.kind == VALUE_FLOAT) return value_float(fabs(c->self.as.real));
+    int64_t x = value_integer(c->self);
+    return x < 0 ? eval_binary(c->run, '-', value_int(0), value_int(x)) : value_int(x);
+}
+
+/* Halves to the even neighbour, as Python and printf do. */
+static struct value filter_round(struct call *c)
+{
+    char text[400];
+    int64_t precision = builtin_integer(c, c->p[0], 0);
+    struct text method =
+        c->p[1].kind == VALUE_ABSENT ? text_of("common") : builtin_text(c, c->p[1]);
+    if (!value_is_number(c->self) || precision < -300 || precision > 300)
+        heap_fail(c->heap, ERR_FORMAT, "a %s cannot be rounded", value_type_name(c->self));
+    double x = value_real(c->self), power = pow(10, (double)precision);
+    if (text_is(method, "ceil")) return value_float(ceil(x * power) / power);
+    if (text_is(method, "floor")) return value_float(floor(x * power) / power);
+    if (value_is_integer(c->self) && precision >= 0) return value_int(value_integer(c->self));
+    if (precision < 0 || precision > 20) return value_float(rint(x * power) / power);
+    snprintf(text, sizeof text, "%.*f", (int)precision, x);
+    return value_float(strtod(text, NULL));
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* As transformers defines it; unlike Jinja's own it escapes nothing for HTML. */
+static struct value filter_tojson(struct call *c)
+{
+    struct json_style style = {.ascii = value_truth(c->p[0]),
+                               .sort = value_truth(c->p[3]),
+                               .item_separator = text_of(", "),
+                               .key_separator = text_of(": ")};
+    struct builder b = {.heap = c->heap};
+    struct text indent;
+    if (builtin_given(c->p[1])) {
+        indent = c->p[1].kind == VALUE_TEXT
+                     ? c->p[1].as.text
+                     : text_repeat(c->heap, text_of(" "), builtin_integer(c, c->p[1], 0));
+        style.indent = &indent;
+        style.item_separator = text_of(",");
+    }
+    if (builtin_given(c->p[2])) {
+        const struct list *two = value_items(c->heap, c->p[2]);
+        if (two->n != 2) heap_fail(c->heap, ERR_FORMAT, "tojson needs two separators");
+        style.item_separator = builtin_text(c, two->items[0]);
+        style.key_separator = builtin_text(c, two->items[1]);
+    }
+    value_json(&b, c->self, &style);
+    return value_text(builder_end(&b));
+}
+
+/* ---- others ---------------------------------------------------------------------------------- */
+
+static struct value filter_default(struct call *c)
+{
+    bool missing =
+        c->self.kind == VALUE_UNDEFINED || (value_truth(c->p[1]) && !value_truth(c->self));
+    if (!missing) return c->self;
+    return c->p[0].kind == VALUE_ABSENT ? value_text(text_of("")) : c->p[0];
+}
+
+static struct value filter_attr(struct call *c)
+{
+    return eval_attribute(c->run, c->self, builtin_text(c, c->p[0]));
+}
+
+static struct value filter_format(struct call *c)
+{
+    return text_format(c, self_text(c));
+}
+
+/* Writes one argument for the conversion at format[at], which stands behind a '%'; returns the
+ * place behind it. */
+static size_t format_one(struct call *c, struct builder *b, struct text format, size_t at,
+                         size_t *used)
+{
+    int precision = 6;
+    if (at + 1 < format.n && format.data[at] == '.' && strchr("0123456789", format.data[at + 1])) {
+        precision = format.data[at + 1] - '0';
+        at += 2;
+    }
+    char kind = at < format.n ? format.data[at] : '\0';
+    if (kind == '%') {
+        builder_puts(b, "%");
+        return at + 1;
+    }
+    if (*used == c->args->n) heap_fail(c->heap, ERR_FORMAT, "a format has too few arguments");
+    struct value v = c->args->at[(*used)++];
+    if (kind == 's')
+        builder_put(b, value_str(c->heap, v));
+    else if (kind == 'r')
+        value_repr(b, v);
+    else if (kind == 'd' && value_is_number(v))
+        value_repr(b, value_int(v.kind == VALUE_FLOAT ? (int64_t)fmod(v.as.real, 9e18)
+                                                      : value_integer(v)));
+    else if (kind == 'f' && value_is_number(v) && fabs(value_real(v)) < 1e30)
+        builder_printf(b, "%.*f", precision, value_real(v));
+    else
+        heap_fail(c->heap, ERR_FORMAT, "a format has more than %%s, %%r, %%d, %%f and %%%%");
+    return at + 1;
+}
+
+struct value text_format(struct call *c, struct text format)
+{
+    struct builder b = {.heap = c->heap};
+    size_t used = 0;
+    for (size_t at = 0; at < format.n;) {
+        size_t hit = text_find(format, text_of("%"), at);
+        if (hit == TEXT_NONE) hit = format.n;
+        builder_put(&b, text_slice(format, at, hit - at));
+        at = hit < format.n ? format_one(c, &b, format, hit + 1, &used) : hit;
+    }
+    return value_text(builder_end(&b));
+}
+
+static const struct builtin table[] = {
+    {"abs", filter_abs, "", 0},
+    {"attr", filter_attr, "name", 1},
+    {"capitalize", filter_capitalize, "", 0},
+    {"d", filter_default, "default_value boolean", 0},
+    {"default", filter_default, "default_value boolean", 0},
+    {"e", filter_escape, "", 0},
+    {"escape", filter_escape, "", 0},
+    {"float", filter_float, "default", 0},
+    {"format", filter_format, "*", 0},
+    {"indent", filter_indent, "width first blank", 0},
+    {"int", filter_int, "default base", 0},
+    {"lower", filter_lower, "", 0},
+    {"replace", filter_replace, "old new count", 2},
+    {"round", filter_round, "precision method", 0},
+    {"safe", filter_safe, "", 0},
+    {"string", filter_string, "", 0},
+    {"title", filter_title, "", 0},
+    {"tojson", filter_tojson, "ensure_ascii indent separators sort_keys", 0},
+    {"trim", filter_trim, "chars", 0},
+    {"upper", filter_upper, "", 0},
+};
+
+const struct builtin *filter_named(struct text name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return filter_list_named(name);
+}

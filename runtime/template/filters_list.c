@@ -1,0 +1,276 @@
+/* filters_list: filters of sequences and dicts. */
+#include "base/utf8.h"
+#include "runtime/template/eval.h"
+#include "runtime/template/filters.h"
+
+static const struct list *self_items(struct call *c)
+{
+    return value_items(c->heap, c->self);
+}
+
+static struct value filter_length(struct call *c)
+{
+    struct value v = c->self;
+    if (v.kind == VALUE_TEXT) {
+        heap_step(c->heap, v.as.text.n / 8);
+        return value_int((int64_t)text_length(v.as.text));
+    }
+    if (v.kind == VALUE_UNDEFINED) return value_int(0);
+    if (v.kind == VALUE_LIST && v.as.list->type != GENERATOR)
+        return value_int((int64_t)v.as.list->n);
+    if (v.kind == VALUE_DICT && !v.as.dict->is_namespace) return value_int((int64_t)v.as.dict->n);
+    heap_fail(c->heap, ERR_FORMAT, "a %s has no length", value_type_name(v));
+}
+
+static struct value filter_first(struct call *c)
+{
+    const struct list *items = self_items(c);
+    return items->n > 0 ? items->items[0] : value_undefined(text_of("first item"));
+}
+
+static struct value filter_last(struct call *c)
+{
+    const struct list *items = self_items(c);
+    return items->n > 0 ? items->items[items->n - 1] : value_undefined(text_of("last item"));
+}
+
+static struct list *copy(struct call *c, enum list_type type)
+{
+    const struct list *items = self_items(c);
+    struct list *all = list_make(c->heap, type);
+    for (size_t i = 0; i < items->n; i++) list_push(c->heap, all, items->items[i]);
+    return all;
+}
+
+static struct value filter_list(struct call *c)
+{
+    return value_list(copy(c, LIST));
+}
+
+static struct value filter_reverse(struct call *c)
+{
+    const struct list *items = self_items(c);
+    struct list *all = list_make(c->heap, GENERATOR);
+    struct builder b = {.heap = c->heap};
+    for (size_t i = items->n; i-- > 0;)
+        if (c->self.kind == VALUE_TEXT)
+            builder_put(&b, items->items[i].as.text);
+        else
+            list_push(c->heap, all, items->items[i]);
+    return c->self.kind == VALUE_TEXT ? value_text(builder_end(&b)) : value_list(all);
+}
+
+static struct value filter_items(struct call *c)
+{
+    struct list *all = list_make(c->heap, GENERATOR);
+    if (c->self.kind == VALUE_UNDEFINED) return value_list(all);
+    if (c->self.kind != VALUE_DICT || c->self.as.dict->is_namespace)
+        heap_fail(c->heap, ERR_FORMAT, "items needs a dict, not a %s", value_type_name(c->self));
+    for (size_t i = 0; i < c->self.as.dict->n; i++) {
+        struct list *pair = list_make(c->heap, TUPLE);
+        list_push(c->heap, pair, c->self.as.dict->pairs[i].key);
+        list_push(c->heap, pair, c->self.as.dict->pairs[i].value);
+        list_push(c->heap, all, value_list(pair));
+    }
+    return value_list(all);
+}
+
+static struct value filter_dictsort(struct call *c)
+{
+    struct value pairs = filter_items(c);
+    bool by_value = c->p[1].kind == VALUE_TEXT && text_is(c->p[1].as.text, "value");
+    return value_list(builtin_sort(c, pairs.as.list, value_int(by_value), !value_truth(c->p[0]),
+                                   value_truth(c->p[2])));
+}
+
+static struct value filter_sort(struct call *c)
+{
+    return value_list(
+        builtin_sort(c, self_items(c), c->p[2], !value_truth(c->p[1]), value_truth(c->p[0])));
+}
+
+static struct value extreme(struct call *c, bool last)
+{
+    struct list *sorted = builtin_sort(c, self_items(c), c->p[1], !value_truth(c->p[0]), last);
+    return sorted->n > 0 ? sorted->items[0] : value_undefined(text_of("item"));
+}
+
+static struct value filter_min(struct call *c)
+{
+    return extreme(c, false);
+}
+
+static struct value filter_max(struct call *c)
+{
+    return extreme(c, true);
+}
+
+static struct value filter_sum(struct call *c)
+{
+    const struct list *items = self_items(c);
+    struct value sum = c->p[1].kind == VALUE_ABSENT ? value_int(0) : c->p[1];
+    for (size_t i = 0; i < items->n; i++) {
+        struct value v = items->items[i];
+        if (builtin_given(c->p[0])) v = builtin_attribute(c, v, c->p[0]);
+        sum = eval_binary(c->run, '+', sum, v);
+    }
+    return sum;
+}
+
+static struct value filter_join(struct call *c)
+{
+    const struct list *items = self_items(c);
+    struct text between = value_str(c->heap, c->p[0]);
+    struct builder b = {.heap = c->heap};
+    for (size_t i = 0; i < items->n; i++) {
+        struct value v = items->items[i];
+        heap_step(c->heap, 1);
+        if (builtin_given(c->p[1])) v = builtin_attribute(c, v, c->p[1]);
+        if (i > 0) builder_put(&b, between);
+        builder_put(&b, value_str(c->heap, v));
+    }
+    return value_text(builder_end(&b));
+}
+
+static struct value filter_unique(struct call *c)
+{
+    const struct list *items = self_items(c);
+    struct list *seen = list_make(c->heap, LIST), *all = list_make(c->heap, GENERATOR);
+    for (size_t i = 0; i < items->n; i++) {
+        struct value key = items->items[i];
+        if (builtin_given(c->p[1])) key = builtin_attribute(c, key, c->p[1]);
+        if (key.kind == VALUE_TEXT && !value_truth(c->p[0]))
+            key.as.text = text_to_case(c->heap, key.as.text, TEXT_LOWER);
+        if (value_contains(c->heap, value_list(seen), key)) continue;
+        list_push(c->heap, seen, key);
+        list_push(c->heap, all, items->items[i]);
+    }
+    return value_list(all);
+}
+
+/* ---- by a filter or a test that is named ----------------------------------------------------- */
+
+static struct args without(const struct args *args, size_t n)
+{
+    struct args rest = *args;
+    n = n < rest.n ? n : rest.n;
+    if (n > 0) rest.at += n;
+    rest.n -= n;
+    return rest;
+}
+
+static const struct value *keyword(const struct args *args, const char *name)
+{
+    for (size_t i = 0; i < args->n_keywords; i++)
+        if (text_is(args->keywords[i].name, name)) return &args->keywords[i].value;
+    return NULL;
+}
+
+/* None and anything else that is false gives nothing, without an error. */
+static const struct list *true_items(struct call *c)
+{
+    return value_truth(c->self) ? self_items(c) : list_make(c->heap, LIST);
+}
+
+static struct value map_attribute(struct call *c, struct value path)
+{
+    const struct value *otherwise = keyword(c->args, "default");
+    const struct list *items = true_items(c);
+    struct list *all = list_make(c->heap, GENERATOR);
+    for (size_t i = 0; i < items->n; i++) {
+        struct value v = builtin_attribute(c, items->items[i], path);
+        list_push(c->heap, all, v.kind == VALUE_UNDEFINED && otherwise ? *otherwise : v);
+    }
+    return value_list(all);
+}
+
+static const struct builtin *named(struct call *c, size_t at, bool is_filter)
+{
+    struct text name = builtin_text(c, at < c->args->n ? c->args->at[at] : value_none());
+    const struct builtin *b = is_filter ? filter_named(name) : test_named(name);
+    if (!b)
+        heap_fail(c->heap, ERR_FORMAT, "the %s '%s' is not known", is_filter ? "filter" : "test",
+                  utf8_show(name.data, name.n).text);
+    return b;
+}
+
+static struct value filter_map(struct call *c)
+{
+    const struct value *path = keyword(c->args, "attribute");
+    if (c->args->n == 0 && path) return map_attribute(c, *path);
+    const struct builtin *filter = named(c, 0, true);
+    struct args rest = without(c->args, 1);
+    const struct list *items = true_items(c);
+    struct list *all = list_make(c->heap, GENERATOR);
+    for (size_t i = 0; i < items->n; i++)
+        list_push(c->heap, all, builtin_call(c->run, filter, items->items[i], &rest));
+    return value_list(all);
+}
+
+/* Items whose value (or attribute, the first argument) passes the test, or does not. */
+static struct value choose(struct call *c, bool by_attribute, bool wanted)
+{
+    size_t at = by_attribute;
+    if (by_attribute && c->args->n == 0)
+        heap_fail(c->heap, ERR_FORMAT, "an attribute's name is needed");
+    const struct builtin *test = at < c->args->n ? named(c, at, false) : NULL;
+    struct args rest = without(c->args, at + 1);
+    const struct list *items = true_items(c);
+    struct list *all = list_make(c->heap, GENERATOR);
+    for (size_t i = 0; i < items->n; i++) {
+        struct value v = items->items[i];
+        if (by_attribute) v = builtin_attribute(c, v, c->args->at[0]);
+        if (test) v = builtin_call(c->run, test, v, &rest);
+        if (value_truth(v) == wanted) list_push(c->heap, all, items->items[i]);
+    }
+    return value_list(all);
+}
+
+static struct value filter_select(struct call *c)
+{
+    return choose(c, false, true);
+}
+
+static struct value filter_reject(struct call *c)
+{
+    return choose(c, false, false);
+}
+
+static struct value filter_selectattr(struct call *c)
+{
+    return choose(c, true, true);
+}
+
+static struct value filter_rejectattr(struct call *c)
+{
+    return choose(c, true, false);
+}
+
+static const struct builtin table[] = {
+    {"count", filter_length, "", 0},
+    {"dictsort", filter_dictsort, "case_sensitive by reverse", 0},
+    {"first", filter_first, "", 0},
+    {"items", filter_items, "", 0},
+    {"join", filter_join, "d attribute", 0},
+    {"last", filter_last, "", 0},
+    {"length", filter_length, "", 0},
+    {"list", filter_list, "", 0},
+    {"map", filter_map, "*", 0},
+    {"max", filter_max, "case_sensitive attribute", 0},
+    {"min", filter_min, "case_sensitive attribute", 0},
+    {"reject", filter_reject, "*", 0},
+    {"rejectattr", filter_rejectattr, "*", 0},
+    {"reverse", filter_reverse, "", 0},
+    {"select", filter_select, "*", 0},
+    {"selectattr", filter_selectattr, "*", 0},
+    {"sort", filter_sort, "reverse case_sensitive attribute", 0},
+    {"sum", filter_sum, "attribute start", 0},
+    {"unique", filter_unique, "case_sensitive attribute", 0},
+};
+
+const struct builtin *filter_list_named(struct text name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return NULL;
+}

@@ -1,0 +1,89 @@
+/* globals: functions that every template may call. */
+#include <locale.h>
+#include <string.h>
+
+#include "runtime/template/eval.h"
+
+#define RANGE_MAX 100000 /* as Jinja's sandbox has it */
+
+static struct value global_range(struct call *c)
+{
+    int64_t a = builtin_integer(c, c->p[0], 0), step = builtin_integer(c, c->p[2], 1);
+    bool one = c->p[1].kind == VALUE_ABSENT;
+    int64_t start = one ? 0 : a, stop = one ? a : builtin_integer(c, c->p[1], 0);
+    double n = step == 0 ? 0 : ((double)stop - (double)start) / (double)step;
+    if (step == 0 || n > RANGE_MAX)
+        heap_fail(c->heap, ERR_FORMAT, "a range of more than %d numbers, or of step 0", RANGE_MAX);
+    struct list *list = list_make(c->heap, RANGE);
+    for (int64_t at = start; step > 0 ? at < stop : at > stop; at += step)
+        list_push(c->heap, list, value_int(at));
+    return value_list(list);
+}
+
+/* dict(mapping, key=value, …) */
+static struct dict *collect(struct call *c)
+{
+    struct dict *d = dict_make(c->heap);
+    if (c->args->n > 1 || (c->args->n == 1 && c->args->at[0].kind != VALUE_DICT))
+        heap_fail(c->heap, ERR_FORMAT, "a dict is made of one dict and of keywords");
+    for (size_t k = 0; k < c->args->n; k++) {
+        const struct dict *from = c->args->at[k].as.dict;
+        for (size_t i = 0; i < from->n; i++)
+            dict_set(c->heap, d, from->pairs[i].key, from->pairs[i].value);
+    }
+    for (size_t i = 0; i < c->args->n_keywords; i++)
+        dict_set(c->heap, d, value_text(c->args->keywords[i].name), c->args->keywords[i].value);
+    return d;
+}
+
+static struct value global_dict(struct call *c)
+{
+    return value_dict(collect(c));
+}
+
+static struct value global_namespace(struct call *c)
+{
+    struct dict *d = collect(c);
+    d->is_namespace = true;
+    return value_dict(d);
+}
+
+static struct value global_raise(struct call *c)
+{
+    struct text why = value_str(c->heap, c->p[0]);
+    c->heap->line = 0;
+    heap_fail(c->heap, ERR_USAGE, "it refuses this conversation: %.*s",
+              (int)(why.n < 200 ? why.n : 200), why.data);
+}
+
+/* English names, whatever the program's locale. */
+static struct value global_strftime(struct call *c)
+{
+    char format[128], out[512];
+    struct text t = builtin_text(c, c->p[0]);
+    if (t.n >= sizeof format)
+        heap_fail(c->heap, ERR_FORMAT, "strftime_now: the format is too long");
+    memcpy(format, t.data, t.n);
+    format[t.n] = '\0';
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    size_t n = plain ? strftime_l(out, sizeof out, format, &c->run->now, plain) : 0;
+    if (plain) freelocale(plain);
+    char *kept = heap_take(c->heap, n + 1, 1);
+    memcpy(kept, out, n);
+    return value_text(text_bytes(kept, n));
+}
+
+static const struct builtin table[] = {
+    {"dict", global_dict, "*", 0},
+    {"namespace", global_namespace, "*", 0},
+    {"raise_exception", global_raise, "message", 1},
+    {"range", global_range, "start stop step", 1},
+    {"strftime_now", global_strftime, "format", 1},
+};
+
+const struct builtin *global_named(struct text name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return NULL;
+}

@@ -1,0 +1,51 @@
+/* lex: the source of a template as tokens.
+ *
+ * Jinja 3.1's lexer as transformers sets it up: trim_blocks (the line break behind a block tag or a
+ * comment is dropped), lstrip_blocks (blanks in front of them are dropped at the beginning of a
+ * line), `-` and `+` at either end of a tag, raw blocks, and no line break at the end. */
+#ifndef RETAIN_RUNTIME_TEMPLATE_LEX_H
+#define RETAIN_RUNTIME_TEMPLATE_LEX_H
+
+#include "runtime/template/text.h"
+#include "runtime/template/value.h"
+
+enum lex_kind {
+    LEX_END,
+    LEX_DATA,      /* text between tags */
+    LEX_BLOCK,     /* {% */
+    LEX_BLOCK_END, /* %} */
+    LEX_PRINT,     /* {{ */
+    LEX_PRINT_END, /* }} */
+    LEX_NAME,
+    LEX_STRING,
+    LEX_NUMBER,
+    LEX_OPERATOR,
+};
+
+/* Operators of one character are that character. */
+enum lex_operator { LEX_FLOOR = 256, LEX_POWER, LEX_EQUAL, LEX_UNEQUAL, LEX_AT_LEAST, LEX_AT_MOST };
+
+struct token {
+    enum lex_kind kind;
+    int line;
+    int op;             /* of an operator */
+    struct text text;   /* data, name or the string's contents; else as in the source */
+    struct value value; /* of a number */
+};
+
+struct lexer {
+    struct heap *heap;
+    struct text source; /* line breaks are \n */
+    size_t at;
+    int line;
+    enum { LEX_IN_DATA, LEX_IN_BLOCK, LEX_IN_PRINT } state;
+    bool line_starts;     /* the last tag took the line break behind it */
+    enum lex_kind opened; /* the tag whose data was returned just now; LEX_END: none */
+    char brackets[64];    /* open ones, so that }} may end two dicts */
+    int n_brackets;
+};
+
+void lexer_init(struct lexer *l, struct heap *h, const char *source, size_t n);
+struct token lexer_next(struct lexer *l);
+
+#endif

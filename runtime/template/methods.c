@@ -1,0 +1,423 @@
+/* methods: of str; methods_list.c has those of lists, dicts and loops. */
+#include <string.h>
+#include <utf8proc.h>
+
+#include "runtime/template/eval.h"
+#include "runtime/template/filters.h"
+#include "runtime/template/methods.h"
+
+static struct text self(struct call *c)
+{
+    return c->self.as.text;
+}
+
+static struct value strip(struct call *c, bool left, bool right)
+{
+    struct text chars = builtin_given(c->p[0]) ? builtin_text(c, c->p[0]) : text_of("");
+    return value_text(
+        text_strip(c->heap, self(c), builtin_given(c->p[0]) ? &chars : NULL, left, right));
+}
+
+static struct value method_strip(struct call *c)
+{
+    return strip(c, true, true);
+}
+
+static struct value method_lstrip(struct call *c)
+{
+    return strip(c, true, false);
+}
+
+static struct value method_rstrip(struct call *c)
+{
+    return strip(c, false, true);
+}
+
+static struct value to_case(struct call *c, enum text_case to)
+{
+    return value_text(text_to_case(c->heap, self(c), to));
+}
+
+static struct value method_upper(struct call *c)
+{
+    return to_case(c, TEXT_UPPER);
+}
+
+static struct value method_lower(struct call *c)
+{
+    return to_case(c, TEXT_LOWER);
+}
+
+static struct value method_title(struct call *c)
+{
+    return to_case(c, TEXT_TITLE);
+}
+
+static struct value method_capitalize(struct call *c)
+{
+    return to_case(c, TEXT_CAPITALIZE);
+}
+
+/* ---- splitting and joining ------------------------------------------------------------------- */
+
+static struct value split_blanks(struct call *c, int64_t limit)
+{
+    struct list *parts = list_make(c->heap, LIST);
+    struct text t = text_strip(c->heap, self(c), NULL, true, false);
+    uint32_t u;
+    while (t.n > 0) {
+        size_t end = 0, length = 0;
+        for (; end < t.n; end += length) {
+            length = text_char(t, end, &u);
+            if (text_is_blank(u)) break;
+        }
+        if (limit-- == 0) end = t.n;
+        list_push(c->heap, parts, value_text(text_slice(t, 0, end)));
+        t = text_strip(c->heap, text_slice(t, end, t.n - end), NULL, true, false);
+    }
+    return value_list(parts);
+}
+
+static struct text separator(struct call *c)
+{
+    struct text between = builtin_text(c, c->p[0]);
+    if (between.n == 0) heap_fail(c->heap, ERR_FORMAT, "a text cannot be split at nothing");
+    return between;
+}
+
+static struct value method_split(struct call *c)
+{
+    int64_t limit = builtin_integer(c, c->p[1], -1);
+    struct list *parts = list_make(c->heap, LIST);
+    struct text t = self(c);
+    heap_step(c->heap, t.n / 16);
+    if (!builtin_given(c->p[0])) return split_blanks(c, limit);
+    struct text between = separator(c);
+    for (size_t hit; limit != 0 && (hit = text_find(t, between, 0)) != TEXT_NONE; limit--) {
+        list_push(c->heap, parts, value_text(text_slice(t, 0, hit)));
+        t = text_slice(t, hit + between.n, t.n - hit - between.n);
+    }
+    list_push(c->heap, parts, value_text(t));
+    return value_list(parts);
+}
+
+static struct value method_rsplit(struct call *c)
+{
+    int64_t limit = builtin_integer(c, c->p[1], -1);
+    if (limit < 0) return method_split(c);
+    struct text t = self(c), between = separator(c);
+    struct list *back = list_make(c->heap, LIST), *parts = list_make(c->heap, LIST);
+    for (size_t hit; limit > 0 && (hit = text_find_last(c->heap, t, between)) != TEXT_NONE;
+         limit--) {
+        size_t end = hit + between.n;
+        list_push(c->heap, back, value_text(text_slice(t, end, t.n - end)));
+        t = text_slice(t, 0, hit);
+    }
+    list_push(c->heap, parts, value_text(t));
+    for (size_t i = back->n; i-- > 0;) list_push(c->heap, parts, back->items[i]);
+    return value_list(parts);
+}
+
+static struct value partition(struct call *c, bool last)
+{
+    struct text t = self(c), between = separator(c), nothing = text_of("");
+    size_t hit = last ? text_find_last(c->heap, t, between) : text_find(t, between, 0);
+    struct list *three = list_make(c->heap, TUPLE);
+    bool found = hit != TEXT_NONE;
+    size_t end = found ? hit + between.n : 0;
+    struct text head = found ? text_slice(t, 0, hit) : last ? nothing : t;
+    struct text tail = found ? text_slice(t, end, t.n - end) : last ? t : nothing;
+    list_push(c->heap, three, value_text(head));
+    list_push(c->heap, three, value_text(found ? between : nothing));
+    list_push(c->heap, three, value_text(tail));
+    return value_list(three);
+}
+
+static struct value method_partition(struct call *c)
+{
+    return partition(c, false);
+}
+
+static struct value method_rpartition(struct call *c)
+{
+    return partition(c, true);
+}
+
+/* The line end at byte `at`: its length, 0 = none. */
+static size_t line_end(struct text t, size_t at)
+{
+    uint32_t u;
+    size_t length = text_char(t, at, &u);
+    if (u == '\r' && at + 1 < t.n && t.data[at + 1] == '\n') return 2;
+    bool ends =
+        (u >= 10 && u <= 13) || (u >= 0x1C && u <= 0x1E) || u == 0x85 || u == 0x2028 || u == 0x2029;
+    return ends ? length : 0;
+}
+
+struct list *text_lines(struct heap *h, struct text t)
+{
+    struct list *lines = list_make(h, LIST);
+    uint32_t u;
+    size_t from = 0, end;
+    heap_step(h, t.n / 8);
+    for (size_t at = 0; at < t.n;) {
+        if ((end = line_end(t, at)) == 0) {
+            at += text_char(t, at, &u);
+            continue;
+        }
+        list_push(h, lines, value_text(text_slice(t, from, at - from)));
+        from = at += end;
+    }
+    if (from < t.n) list_push(h, lines, value_text(text_slice(t, from, t.n - from)));
+    return lines;
+}
+
+static struct value method_splitlines(struct call *c)
+{
+    return value_list(text_lines(c->heap, self(c)));
+}
+
+static struct value method_join(struct call *c)
+{
+    const struct list *items = value_items(c->heap, c->p[0]);
+    struct builder b = {.heap = c->heap};
+    for (size_t i = 0; i < items->n; i++) {
+        heap_step(c->heap, 1);
+        if (i > 0) builder_put(&b, self(c));
+        builder_put(&b, builtin_text(c, items->items[i]));
+    }
+    return value_text(builder_end(&b));
+}
+
+/* ---- searching ------------------------------------------------------------------------------- */
+
+/* Whether the text begins (or ends) with the argument, or with one of a tuple. */
+static bool touches(struct call *c, struct value what, bool end)
+{
+    struct text t = self(c);
+    if (what.kind == VALUE_LIST && what.as.list->type == TUPLE) {
+        for (size_t i = 0; i < what.as.list->n; i++)
+            if (touches(c, value_text(builtin_text(c, what.as.list->items[i])), end)) return true;
+        return false;
+    }
+    struct text part = builtin_text(c, what);
+    return part.n <= t.n && text_equal(part, text_slice(t, end ? t.n - part.n : 0, part.n));
+}
+
+static struct value method_startswith(struct call *c)
+{
+    return value_bool(touches(c, c->p[0], false));
+}
+
+static struct value method_endswith(struct call *c)
+{
+    return value_bool(touches(c, c->p[0], true));
+}
+
+static struct value method_removeprefix(struct call *c)
+{
+    size_t n = touches(c, c->p[0], false) ? builtin_text(c, c->p[0]).n : 0;
+    return value_text(text_slice(self(c), n, self(c).n - n));
+}
+
+static struct value method_removesuffix(struct call *c)
+{
+    size_t n = touches(c, c->p[0], true) ? builtin_text(c, c->p[0]).n : 0;
+    return value_text(text_slice(self(c), 0, self(c).n - n));
+}
+
+static struct value method_replace(struct call *c)
+{
+    int64_t limit = builtin_integer(c, c->p[2], -1);
+    return value_text(text_replace(c->heap, self(c), builtin_text(c, c->p[0]),
+                                   builtin_text(c, c->p[1]), limit < 0 ? SIZE_MAX : (size_t)limit));
+}
+
+static int64_t position(struct call *c, size_t hit)
+{
+    heap_step(c->heap, self(c).n / 8);
+    return hit == TEXT_NONE ? -1 : (int64_t)text_length(text_slice(self(c), 0, hit));
+}
+
+static struct value method_find(struct call *c)
+{
+    int64_t from = builtin_integer(c, c->p[1], 0), n = (int64_t)text_length(self(c));
+    from = from < 0 ? (from < -n ? 0 : from + n) : from;
+    if (from > n) return value_int(-1);
+    size_t at = text_offset(self(c), (size_t)from);
+    return value_int(position(c, text_find(self(c), builtin_text(c, c->p[0]), at)));
+}
+
+static struct value method_rfind(struct call *c)
+{
+    return value_int(position(c, text_find_last(c->heap, self(c), builtin_text(c, c->p[0]))));
+}
+
+static struct value method_index(struct call *c)
+{
+    struct value v = method_find(c);
+    if (v.as.number < 0) heap_fail(c->heap, ERR_FORMAT, "index: the text is not found");
+    return v;
+}
+
+static struct value method_count(struct call *c)
+{
+    struct text t = self(c), what = builtin_text(c, c->p[0]);
+    int64_t n = 0;
+    heap_step(c->heap, t.n / 8);
+    if (what.n == 0) return value_int((int64_t)text_length(t) + 1);
+    for (size_t at = 0; (at = text_find(t, what, at)) != TEXT_NONE; at += what.n) n++;
+    return value_int(n);
+}
+
+/* ---- kinds of characters --------------------------------------------------------------------- */
+
+static bool is_alpha(uint32_t u)
+{
+    utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)u);
+    return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
+}
+
+static bool is_digit(uint32_t u)
+{
+    return utf8proc_category((utf8proc_int32_t)u) == UTF8PROC_CATEGORY_ND;
+}
+
+static bool is_alnum(uint32_t u)
+{
+    return is_alpha(u) || is_digit(u);
+}
+
+static struct value all_are(struct call *c, bool (*is)(uint32_t))
+{
+    struct text t = self(c);
+    uint32_t u;
+    heap_step(c->heap, t.n / 8);
+    for (size_t at = 0; at < t.n;) {
+        at += text_char(t, at, &u);
+        if (!is(u)) return value_bool(false);
+    }
+    return value_bool(t.n > 0);
+}
+
+static struct value method_isalpha(struct call *c)
+{
+    return all_are(c, is_alpha);
+}
+
+static struct value method_isdigit(struct call *c)
+{
+    return all_are(c, is_digit);
+}
+
+static struct value method_isalnum(struct call *c)
+{
+    return all_are(c, is_alnum);
+}
+
+static struct value method_isspace(struct call *c)
+{
+    return all_are(c, text_is_blank);
+}
+
+static struct value cased(struct call *c, const char *test)
+{
+    struct args none = {0};
+    return builtin_call(c->run, test_named(text_of(test)), c->self, &none);
+}
+
+static struct value method_isupper(struct call *c)
+{
+    return cased(c, "upper");
+}
+
+static struct value method_islower(struct call *c)
+{
+    return cased(c, "lower");
+}
+
+/* ---- str.format ------------------------------------------------------------------------------ */
+
+/* What {name}, {0} or {} stands for; *next counts the empty ones. */
+static struct value field(struct call *c, struct text name, size_t *next)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < c->args->n_keywords; i++)
+        if (text_equal(c->args->keywords[i].name, name)) return c->args->keywords[i].value;
+    for (size_t i = 0; i < name.n; i++) {
+        if (name.data[i] < '0' || name.data[i] > '9' || at > 1000)
+            heap_fail(c->heap, ERR_FORMAT, "format: only {}, {0} and {name} are known");
+        at = 10 * at + (size_t)(name.data[i] - '0');
+    }
+    if (name.n == 0) at = (*next)++;
+    if (at >= c->args->n) heap_fail(c->heap, ERR_FORMAT, "format: too few arguments");
+    return c->args->at[at];
+}
+
+static struct value method_format(struct call *c)
+{
+    struct text t = self(c), close = text_of("}");
+    struct builder b = {.heap = c->heap};
+    size_t next = 0, end;
+    heap_step(c->heap, t.n / 8);
+    for (size_t at = 0; at < t.n; at = end) {
+        char one = t.data[at];
+        bool twice = at + 1 < t.n && t.data[at + 1] == one;
+        end = at + 1;
+        if ((one != '{' && one != '}') || twice) {
+            builder_put(&b, text_slice(t, at, 1));
+            end += one == '{' || one == '}';
+        } else {
+            end = one == '{' ? text_find(t, close, at) : TEXT_NONE;
+            if (end == TEXT_NONE) heap_fail(c->heap, ERR_FORMAT, "format: a single brace");
+            struct value v = field(c, text_slice(t, at + 1, end - at - 1), &next);
+            builder_put(&b, value_str(c->heap, v));
+            end++;
+        }
+    }
+    return value_text(builder_end(&b));
+}
+
+static const struct builtin table[] = {
+    {"capitalize", method_capitalize, "", 0},
+    {"count", method_count, "sub", 1},
+    {"endswith", method_endswith, "suffix", 1},
+    {"find", method_find, "sub start", 1},
+    {"format", method_format, "*", 0},
+    {"index", method_index, "sub start", 1},
+    {"isalnum", method_isalnum, "", 0},
+    {"isalpha", method_isalpha, "", 0},
+    {"isdigit", method_isdigit, "", 0},
+    {"islower", method_islower, "", 0},
+    {"isspace", method_isspace, "", 0},
+    {"isupper", method_isupper, "", 0},
+    {"join", method_join, "iterable", 1},
+    {"lower", method_lower, "", 0},
+    {"lstrip", method_lstrip, "chars", 0},
+    {"partition", method_partition, "sep", 1},
+    {"removeprefix", method_removeprefix, "prefix", 1},
+    {"removesuffix", method_removesuffix, "suffix", 1},
+    {"replace", method_replace, "old new count", 2},
+    {"rfind", method_rfind, "sub", 1},
+    {"rpartition", method_rpartition, "sep", 1},
+    {"rsplit", method_rsplit, "sep maxsplit", 0},
+    {"rstrip", method_rstrip, "chars", 0},
+    {"split", method_split, "sep maxsplit", 0},
+    {"splitlines", method_splitlines, "", 0},
+    {"startswith", method_startswith, "prefix", 1},
+    {"strip", method_strip, "chars", 0},
+    {"title", method_title, "", 0},
+    {"upper", method_upper, "", 0},
+};
+
+static const struct builtin *text_method(struct text name)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (text_is(name, table[i].name)) return &table[i];
+    return NULL;
+}
+
+const struct builtin *method_named(struct value object, struct text name)
+{
+    return object.kind == VALUE_TEXT ? text_method(name) : method_list_named(object, name);
+}

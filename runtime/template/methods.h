@@ -1,0 +1,9 @@
+/* methods: what the files of methods share. */
+#ifndef RETAIN_RUNTIME_TEMPLATE_METHODS_H
+#define RETAIN_RUNTIME_TEMPLATE_METHODS_H
+
+#include "runtime/template/builtin.h"
+
+const struct builtin *method_list_named(struct value object, struct text name);
+
+#endif

@@ -1,0 +1,299 @@
+/* print: values as text, the way Python's str, repr and json.dumps write them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "runtime/template/value.h"
+
+/* The shortest digits that read back as the same number, in Python's notation. */
+static void put_float(struct builder *b, double x)
+{
+    char digits[40], out[64];
+    if (isnan(x) || isinf(x)) {
+        builder_puts(b, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+        return;
+    }
+    int precision = 0;
+    do snprintf(digits, sizeof digits, "%.*e", precision, x);
+    while (strtod(digits, NULL) != x && precision++ < 17);
+    int exponent = atoi(strchr(digits, 'e') + 1);
+    if (exponent < -4 || exponent >= 16) {
+        builder_puts(b, digits);
+        return;
+    }
+    int decimals = precision - exponent;
+    snprintf(out, sizeof out, "%.*f", decimals < 1 ? 1 : decimals, x);
+    builder_puts(b, out);
+}
+
+/* ---- repr ------------------------------------------------------------------------------------ */
+
+static bool printable(uint32_t c)
+{
+    if (c == ' ') return true;
+    switch (utf8proc_category((utf8proc_int32_t)c)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_ZS: return false;
+    default: return true;
+    }
+}
+
+static void put_escaped(struct builder *b, uint32_t c, char quote)
+{
+    static const char named[] = "\n\r\t", letters[] = "nrt";
+    const char *at = c > 0 && c < 128 ? strchr(named, (int)c) : NULL;
+    if (at)
+        builder_printf(b, "\\%c", letters[at - named]);
+    else if (c == '\\' || c == (uint32_t)quote)
+        builder_printf(b, "\\%c", (int)c);
+    else if (c < 0x100)
+        builder_printf(b, "\\x%02x", (unsigned)c);
+    else if (c < 0x10000)
+        builder_printf(b, "\\u%04x", (unsigned)c);
+    else
+        builder_printf(b, "\\U%08x", (unsigned)c);
+}
+
+static void repr_text(struct builder *b, struct text t)
+{
+    bool single = t.n > 0 && memchr(t.data, '\'', t.n), twice = t.n > 0 && memchr(t.data, '"', t.n);
+    char quote = single && !twice ? '"' : '\'';
+    uint32_t c;
+    heap_step(b->heap, t.n / 4);
+    builder_printf(b, "%c", quote);
+    for (size_t at = 0, length; at < t.n; at += length) {
+        length = text_char(t, at, &c);
+        if (c == '\\' || c == (uint32_t)quote || !printable(c))
+            put_escaped(b, c, quote);
+        else
+            builder_put(b, text_slice(t, at, length));
+    }
+    builder_printf(b, "%c", quote);
+}
+
+static void repr_range(struct builder *b, const struct list *l)
+{
+    int64_t first = l->n > 0 ? l->items[0].as.number : 0;
+    int64_t step = l->n > 1 ? l->items[1].as.number - first : 1;
+    builder_printf(b, "range(%" PRId64 ", %" PRId64, first, first + step * (int64_t)l->n);
+    if (step != 1) builder_printf(b, ", %" PRId64, step);
+    builder_puts(b, ")");
+}
+
+static void repr_list(struct builder *b, const struct list *l)
+{
+    static const struct {
+        const char *open, *close;
+    } marks[] = {[LIST] = {"[", "]"},
+                 [TUPLE] = {"(", ")"},
+                 [GENERATOR] = {"<generator ", ">"},
+                 [DICT_KEYS] = {"dict_keys([", "])"},
+                 [DICT_VALUES] = {"dict_values([", "])"},
+                 [DICT_ITEMS] = {"dict_items([", "])"}};
+    if (l->type == RANGE) {
+        repr_range(b, l);
+        return;
+    }
+    builder_puts(b, marks[l->type].open);
+    for (size_t i = 0; i < l->n; i++) {
+        if (i > 0) builder_puts(b, ", ");
+        value_repr(b, l->items[i]);
+    }
+    if (l->type == TUPLE && l->n == 1) builder_puts(b, ",");
+    builder_puts(b, marks[l->type].close);
+}
+
+static void repr_dict(struct builder *b, const struct dict *d)
+{
+    builder_puts(b, d->is_namespace ? "<Namespace {" : "{");
+    for (size_t i = 0; i < d->n; i++) {
+        if (i > 0) builder_puts(b, ", ");
+        value_repr(b, d->pairs[i].key);
+        builder_puts(b, ": ");
+        value_repr(b, d->pairs[i].value);
+    }
+    builder_puts(b, d->is_namespace ? "}>" : "}");
+}
+
+void value_repr(struct builder *b, struct value v)
+{
+    heap_step(b->heap, 1);
+    heap_enter(b->heap);
+    switch ((enum value_kind)v.kind) {
+    case VALUE_ABSENT:
+    case VALUE_UNDEFINED: builder_puts(b, "Undefined"); break;
+    case VALUE_NONE: builder_puts(b, "None"); break;
+    case VALUE_BOOL: builder_puts(b, v.as.truth ? "True" : "False"); break;
+    case VALUE_INT: builder_printf(b, "%" PRId64, v.as.number); break;
+    case VALUE_FLOAT: put_float(b, v.as.real); break;
+    case VALUE_TEXT: repr_text(b, v.as.text); break;
+    case VALUE_LIST: repr_list(b, v.as.list); break;
+    case VALUE_DICT: repr_dict(b, v.as.dict); break;
+    case VALUE_LOOP:
+    case VALUE_MACRO:
+    case VALUE_FUNCTION: builder_printf(b, "<%s>", value_type_name(v)); break;
+    }
+    heap_leave(b->heap);
+}
+
+struct text value_str(struct heap *h, struct value v)
+{
+    if (v.kind == VALUE_TEXT) return v.as.text;
+    if (v.kind == VALUE_UNDEFINED || v.kind == VALUE_ABSENT) return text_of("");
+    struct builder b = {.heap = h};
+    value_repr(&b, v);
+    return builder_end(&b);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static bool put_short_escape(struct builder *b, uint32_t c)
+{
+    static const char named[] = "\"\\\n\r\t\f\b", letters[] = "\"\\nrtfb";
+    const char *at = c > 0 && c < 128 ? strchr(named, (int)c) : NULL;
+    if (!at) return false;
+    builder_printf(b, "\\%c", letters[at - named]);
+    return true;
+}
+
+static void put_code_unit(struct builder *b, uint32_t c)
+{
+    if (c >= 0x10000) {
+        builder_printf(b, "\\u%04x", (unsigned)(0xD7C0 + (c >> 10)));
+        c = 0xDC00 + (c & 0x3FF);
+    }
+    builder_printf(b, "\\u%04x", (unsigned)c);
+}
+
+static void json_text(struct builder *b, struct text t, bool ascii)
+{
+    uint32_t c;
+    heap_step(b->heap, t.n / 4);
+    builder_puts(b, "\"");
+    for (size_t at = 0, length; at < t.n; at += length) {
+        length = text_char(t, at, &c);
+        if (put_short_escape(b, c)) continue;
+        if (c < 0x20 || (ascii && c > 126))
+            put_code_unit(b, c);
+        else
+            builder_put(b, text_slice(t, at, length));
+    }
+    builder_puts(b, "\"");
+}
+
+static void new_line(struct builder *b, const struct json_style *s, int level)
+{
+    if (!s->indent) return;
+    builder_puts(b, "\n");
+    for (; level > 0; level--) builder_put(b, *s->indent);
+}
+
+static void put_json(struct builder *b, struct value v, const struct json_style *s, int level);
+
+static void json_list(struct builder *b, const struct list *l, const struct json_style *s,
+                      int level)
+{
+    builder_puts(b, "[");
+    for (size_t i = 0; i < l->n; i++) {
+        if (i > 0) builder_put(b, s->item_separator);
+        new_line(b, s, level + 1);
+        put_json(b, l->items[i], s, level + 1);
+    }
+    if (l->n > 0) new_line(b, s, level);
+    builder_puts(b, "]");
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct pair *x = a, *y = b;
+    return text_compare(x->key.as.text, y->key.as.text);
+}
+
+static const struct pair *sorted(struct builder *b, const struct dict *d)
+{
+    struct pair *pairs = heap_take(b->heap, d->n, sizeof *pairs);
+    for (size_t i = 0; i < d->n; i++) {
+        pairs[i] = d->pairs[i];
+        if (pairs[i].key.kind != VALUE_TEXT)
+            heap_fail(b->heap, ERR_FORMAT, "only keys that are texts can be sorted");
+    }
+    if (d->n > 0) qsort(pairs, d->n, sizeof *pairs, by_key);
+    return pairs;
+}
+
+static void json_key(struct builder *b, struct value key, const struct json_style *s)
+{
+    if (key.kind == VALUE_TEXT) {
+        json_text(b, key.as.text, s->ascii);
+        return;
+    }
+    if (key.kind > VALUE_FLOAT)
+        heap_fail(b->heap, ERR_FORMAT, "a %s cannot be a key in JSON", value_type_name(key));
+    builder_puts(b, "\"");
+    put_json(b, key, s, 0);
+    builder_puts(b, "\"");
+}
+
+static void json_dict(struct builder *b, const struct dict *d, const struct json_style *s,
+                      int level)
+{
+    const struct pair *pairs = s->sort ? sorted(b, d) : d->pairs;
+    builder_puts(b, "{");
+    for (size_t i = 0; i < d->n; i++) {
+        if (i > 0) builder_put(b, s->item_separator);
+        new_line(b, s, level + 1);
+        json_key(b, pairs[i].key, s);
+        builder_put(b, s->key_separator);
+        put_json(b, pairs[i].value, s, level + 1);
+    }
+    if (d->n > 0) new_line(b, s, level);
+    builder_puts(b, "}");
+}
+
+static void json_float(struct builder *b, double x)
+{
+    if (isnan(x))
+        builder_puts(b, "NaN");
+    else if (isinf(x))
+        builder_puts(b, x > 0 ? "Infinity" : "-Infinity");
+    else
+        put_float(b, x);
+}
+
+static void put_json(struct builder *b, struct value v, const struct json_style *s, int level)
+{
+    struct heap *h = b->heap;
+    heap_step(h, 1);
+    heap_enter(h);
+    if (v.kind == VALUE_NONE)
+        builder_puts(b, "null");
+    else if (v.kind == VALUE_BOOL)
+        builder_puts(b, v.as.truth ? "true" : "false");
+    else if (v.kind == VALUE_FLOAT)
+        json_float(b, v.as.real);
+    else if (v.kind == VALUE_INT)
+        value_repr(b, v);
+    else if (v.kind == VALUE_TEXT)
+        json_text(b, v.as.text, s->ascii);
+    else if (v.kind == VALUE_LIST && v.as.list->type <= TUPLE)
+        json_list(b, v.as.list, s, level);
+    else if (v.kind == VALUE_DICT && !v.as.dict->is_namespace)
+        json_dict(b, v.as.dict, s, level);
+    else
+        heap_fail(h, ERR_FORMAT, "a %s cannot be written as JSON", value_type_name(v));
+    heap_leave(h);
+}
+
+void value_json(struct builder *b, struct value v, const struct json_style *style)
+{
+    put_json(b, v, style, 0);
+}

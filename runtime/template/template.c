@@ -1,0 +1,209 @@
+#include "runtime/template/template.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/template/eval.h"
+
+#define MEMORY_MAX ((size_t)32 << 20) /* beside the conversation's own size */
+#define STEPS_MAX  ((size_t)2 << 20)
+#define DEPTH_MAX  300
+
+struct template
+{
+    struct heap heap;
+    struct node *statements;
+};
+
+/* setjmp in a function whose locals do not change. */
+static int parse(struct template *t, const char *source, size_t n)
+{
+    int rc = setjmp(t->heap.fault);
+    if (!rc) t->statements = parse_template(&t->heap, source, n);
+    return rc;
+}
+
+int template_open(struct template **out, const char *source, size_t n, struct err *e)
+{
+    struct template *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t) return err_set(e, ERR_FIT, "no memory for the chat template");
+    t->heap = (struct heap){
+        .used_max = MEMORY_MAX, .steps_max = STEPS_MAX, .depth_max = DEPTH_MAX, .e = e};
+    int rc = parse(t, source, n);
+    if (rc) {
+        template_close(t);
+        return rc;
+    }
+    *out = t;
+    return 0;
+}
+
+void template_close(struct template *t)
+{
+    if (!t) return;
+    heap_release(&t->heap);
+    free(t);
+}
+
+/* ---- variables ------------------------------------------------------------------------------- */
+
+static struct value text_from(struct run *r, const char *s, size_t n, bool untrusted)
+{
+    char *data = heap_take(&r->heap, n, 1);
+    struct text t = {.data = data, .n = n};
+    if (n > 0) memcpy(data, s, n);
+    if (untrusted) {
+        uint8_t *marks = heap_take(&r->heap, n, 1);
+        memset(marks, 1, n);
+        t.marks = marks;
+    }
+    return value_text(t);
+}
+
+static struct value from_json(struct run *r, const cJSON *o, bool untrusted);
+
+static struct value dict_from(struct run *r, const cJSON *o, bool untrusted)
+{
+    struct dict *d = dict_make(&r->heap);
+    const cJSON *k;
+    cJSON_ArrayForEach(k, o)
+    {
+        bool role = !strcmp(k->string, "role"); /* the program's word, not the user's */
+        dict_set(&r->heap, d, text_from(r, k->string, strlen(k->string), untrusted),
+                 from_json(r, k, untrusted && !role));
+    }
+    return value_dict(d);
+}
+
+static struct value list_from(struct run *r, const cJSON *o, bool untrusted)
+{
+    struct list *list = list_make(&r->heap, LIST);
+    const cJSON *k;
+    cJSON_ArrayForEach(k, o) list_push(&r->heap, list, from_json(r, k, untrusted));
+    return value_list(list);
+}
+
+static struct value from_json(struct run *r, const cJSON *o, bool untrusted)
+{
+    struct value v = value_none();
+    heap_enter(&r->heap);
+    if (cJSON_IsBool(o)) {
+        v = value_bool(cJSON_IsTrue(o));
+    } else if (cJSON_IsNumber(o)) {
+        double x = o->valuedouble;
+        v = fabs(x) < 9e15 && x == trunc(x) ? value_int((int64_t)x) : value_float(x);
+    } else if (cJSON_IsString(o)) {
+        v = text_from(r, o->valuestring, strlen(o->valuestring), untrusted);
+    } else if (cJSON_IsArray(o)) {
+        v = list_from(r, o, untrusted);
+    } else if (cJSON_IsObject(o)) {
+        v = dict_from(r, o, untrusted);
+    }
+    heap_leave(&r->heap);
+    return v;
+}
+
+static void set_named(struct run *r, const char *name, struct value v)
+{
+    scope_set(r, r->globals, text_of(name), v);
+}
+
+static struct value make_message(struct run *r, const struct template_message *m)
+{
+    struct dict *d = dict_make(&r->heap);
+    dict_set(&r->heap, d, value_text(text_of("role")),
+             text_from(r, m->role, strlen(m->role), false));
+    dict_set(&r->heap, d, value_text(text_of("content")), text_from(r, m->text, m->n, true));
+    return value_dict(d);
+}
+
+static void set_variables(struct run *r, const struct template_input *in)
+{
+    struct list *messages = list_make(&r->heap, LIST);
+    for (size_t i = 0; i < in->n_messages; i++)
+        list_push(&r->heap, messages, make_message(r, &in->messages[i]));
+    set_named(r, "messages", value_list(messages));
+    set_named(r, "tools", value_none());
+    set_named(r, "documents", value_none());
+    set_named(r, "add_generation_prompt", value_bool(in->add_generation_prompt));
+    if (in->bos) set_named(r, "bos_token", text_from(r, in->bos, strlen(in->bos), false));
+    if (in->eos) set_named(r, "eos_token", text_from(r, in->eos, strlen(in->eos), false));
+    const cJSON *k;
+    cJSON_ArrayForEach(k, in->variables)
+    {
+        bool untrusted = !strcmp(k->string, "messages") || !strcmp(k->string, "tools") ||
+                         !strcmp(k->string, "documents");
+        scope_set(r, r->globals, text_from(r, k->string, strlen(k->string), false).as.text,
+                  from_json(r, k, untrusted));
+    }
+}
+
+/* ---- rendering ------------------------------------------------------------------------------- */
+
+static size_t json_bytes(const cJSON *o)
+{
+    size_t n = 64 + (o && o->valuestring ? strlen(o->valuestring) : 0);
+    const cJSON *k;
+    cJSON_ArrayForEach(k, o) n += json_bytes(k);
+    return n;
+}
+
+static size_t input_bytes(const struct template_input *in)
+{
+    size_t n = json_bytes(in->variables);
+    for (size_t i = 0; i < in->n_messages; i++) n += 64 + in->messages[i].n;
+    return n;
+}
+
+static int copy_out(struct text t, struct template_prompt *out, struct err *e)
+{
+    out->text = malloc(t.n + 1);
+    out->untrusted = calloc(1, t.n + 1);
+    if (!out->text || !out->untrusted) {
+        template_prompt_release(out);
+        return err_set(e, ERR_FIT, "no memory for a prompt of %zu bytes", t.n);
+    }
+    memcpy(out->text, t.data, t.n);
+    out->text[t.n] = '\0';
+    if (t.marks) memcpy(out->untrusted, t.marks, t.n);
+    out->n = t.n;
+    return 0;
+}
+
+static int render(struct run *r, const struct template *t, const struct template_input *in)
+{
+    int rc = setjmp(r->heap.fault);
+    if (rc) return rc;
+    r->globals = scope_make(r, NULL);
+    set_variables(r, in);
+    exec(r, r->globals, t->statements);
+    return 0;
+}
+
+int template_render(const struct template *t, const struct template_input *in,
+                    struct template_prompt *out, struct err *e)
+{
+    size_t n = input_bytes(in);
+    struct run r = {.now = in->now, .piped = value_none()};
+    struct builder b = {.heap = &r.heap};
+    *out = (struct template_prompt){0};
+    r.out = &b;
+    r.heap = (struct heap){.used_max = MEMORY_MAX + 32 * n,
+                           .steps_max = STEPS_MAX + 32 * n,
+                           .depth_max = DEPTH_MAX,
+                           .e = e};
+    int rc = render(&r, t, in);
+    if (!rc) rc = copy_out(builder_end(&b), out, e);
+    heap_release(&r.heap);
+    return rc;
+}
+
+void template_prompt_release(struct template_prompt *p)
+{
+    free(p->text);
+    free(p->untrusted);
+    *p = (struct template_prompt){0};
+}

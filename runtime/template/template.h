@@ -1,0 +1,55 @@
+/* template: the chat template of a model file, a program in Jinja, rendered to a prompt.
+ *
+ * Equal to what transformers makes of the same template (its sandboxed Jinja environment with
+ * trim_blocks, lstrip_blocks, break and continue, its tojson, raise_exception and strftime_now).
+ * Left out are tags and filters that no chat template uses: a tag is refused by template_open, a
+ * filter where template_render reaches it.
+ *
+ * A template is data from a stranger: memory, steps and depth are limited, and a template that
+ * exceeds them is refused. The prompt says of each byte whether it came out of a message, so that
+ * a user who types <|im_end|> ends nothing. Knows of no tokens and of no model. */
+#ifndef RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
+#define RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
+
+#include "base/err.h"
+
+struct cJSON;
+struct template;
+
+/* Parses n bytes of Jinja. ERR_FORMAT names the line and the fault. The source may be released. */
+int template_open(struct template **out, const char *source, size_t n, struct err *e);
+void template_close(struct template *t);
+
+struct template_message {
+    const char *role, *text;
+    size_t n; /* bytes of text */
+};
+
+struct template_input {
+    const struct template_message *messages;
+    size_t n_messages;
+    bool add_generation_prompt;
+    const char *bos, *eos; /* what bos_token and eos_token print; NULL = they are undefined */
+    /* An object whose members are further variables, or NULL. `messages` in it replaces those
+     * above; its texts, and those of `tools` and `documents`, count as out of a message. */
+    const struct cJSON *variables;
+    struct tm now; /* for strftime_now */
+};
+
+struct template_prompt {
+    char *text;               /* [n], NUL-terminated */
+    unsigned char *untrusted; /* [n], 1 = the byte came out of a message */
+    size_t n;
+};
+
+/* ERR_FORMAT: a fault or an exceeded limit; ERR_USAGE: the template refuses the conversation, in
+ * its own words. Calls may run at the same time. */
+int template_render(const struct template *t, const struct template_input *in,
+                    struct template_prompt *out, struct err *e);
+void template_prompt_release(struct template_prompt *p);
+
+#endif

@@ -1,0 +1,126 @@
+/* value: what a template computes with, as Python has it.
+ *
+ * Values are small and passed by value; texts, lists and dicts they point to live in the heap of
+ * the rendering. Lists of Python's several sequence types differ in how they print and compare.
+ * A loop object, a macro and a function are values too. */
+#ifndef RETAIN_RUNTIME_TEMPLATE_VALUE_H
+#define RETAIN_RUNTIME_TEMPLATE_VALUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "runtime/template/text.h"
+
+enum value_kind {
+    VALUE_ABSENT, /* an argument that was not given; no value of a template */
+    VALUE_UNDEFINED,
+    VALUE_NONE,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_FLOAT,
+    VALUE_TEXT,
+    VALUE_LIST,
+    VALUE_DICT,
+    VALUE_LOOP,
+    VALUE_MACRO,
+    VALUE_FUNCTION,
+};
+
+struct list;
+struct dict;
+struct loop;
+struct macro;
+struct builtin;
+
+struct value {
+    uint8_t kind;
+    bool markup; /* a text that `safe` or `escape` made: it escapes the texts it is added to */
+    union {
+        bool truth;
+        int64_t number;
+        double real;
+        struct text text; /* of UNDEFINED: the name, for messages */
+        struct list *list;
+        struct dict *dict;
+        struct loop *loop;
+        const struct macro *macro;
+        struct { /* FUNCTION: a global function, or a method of *self */
+            const struct builtin *builtin;
+            const struct value *self;
+        } function;
+    } as;
+};
+
+enum list_type { LIST, TUPLE, RANGE, GENERATOR, DICT_KEYS, DICT_VALUES, DICT_ITEMS };
+
+struct list {
+    struct value *items;
+    size_t n, cap;
+    enum list_type type;
+};
+
+struct pair {
+    struct value key, value;
+};
+
+struct dict {
+    struct pair *pairs; /* in the order of insertion */
+    size_t n, cap;
+    bool is_namespace;
+};
+
+struct loop { /* the variable `loop` */
+    const struct list *items;
+    size_t at;
+};
+
+struct value value_undefined(struct text name);
+struct value value_none(void);
+struct value value_bool(bool truth);
+struct value value_int(int64_t number);
+struct value value_float(double real);
+struct value value_text(struct text text);
+struct value value_list(struct list *list);
+struct value value_dict(struct dict *dict);
+
+struct list *list_make(struct heap *h, enum list_type type);
+void list_push(struct heap *h, struct list *list, struct value item);
+struct dict *dict_make(struct heap *h);
+const struct value *dict_find(struct heap *h, const struct dict *d, struct value key); /* or NULL */
+const struct value *dict_find_text(const struct dict *d, struct text key);
+void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
+void dict_remove(struct dict *d, const struct value *found); /* found: of dict_find */
+
+bool value_is(struct value v, enum value_kind kind);
+bool value_is_number(struct value v);  /* bool, int or float */
+bool value_is_integer(struct value v); /* bool or int */
+int64_t value_integer(struct value v); /* of a bool or int */
+double value_real(struct value v);     /* of a number */
+
+/* "str", "int", "dict", …: as Python names it, for messages. */
+const char *value_type_name(struct value v);
+
+bool value_truth(struct value v);
+bool value_equal(struct heap *h, struct value a, struct value b);
+/* < 0, 0 or > 0; fails for types that have no order. */
+int value_compare(struct heap *h, struct value a, struct value b);
+bool value_contains(struct heap *h, struct value container, struct value item);
+
+/* The items of anything that can be iterated: a list, a dict's keys, a text's characters, nothing
+ * of an undefined value. Fails otherwise. */
+const struct list *value_items(struct heap *h, struct value v);
+bool value_is_iterable(struct value v);
+
+/* str(v), and repr(v) appended to *b. */
+struct text value_str(struct heap *h, struct value v);
+void value_repr(struct builder *b, struct value v);
+
+/* json.dumps(v): indent = NULL for one line. */
+struct json_style {
+    bool ascii, sort;
+    const struct text *indent;
+    struct text item_separator, key_separator;
+};
+void value_json(struct builder *b, struct value v, const struct json_style *style);
+
+#endif

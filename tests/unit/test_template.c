@@ -1,0 +1,321 @@
+/* Chat templates: equal to jinja2's output (tests/golden/make_templates.py), what came out of a
+ * message stays marked, and a hostile template is refused soon. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/template/template.h"
+#include "tests/unit/data.h"
+
+/* Of make_templates.py: 4 July 2025, a Friday, 13:05:09. */
+static const struct tm now = {.tm_year = 125,
+                              .tm_mon = 6,
+                              .tm_mday = 4,
+                              .tm_hour = 13,
+                              .tm_min = 5,
+                              .tm_sec = 9,
+                              .tm_wday = 5,
+                              .tm_yday = 184};
+
+static cJSON *read_json(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    size_t n = (size_t)ftell(f);
+    char *text = calloc(1, n + 1);
+    rewind(f);
+    assert_int_equal(fread(text, 1, n, f), n);
+    fclose(f);
+    cJSON *o = cJSON_ParseWithLength(text, n);
+    free(text);
+    assert_non_null(o);
+    return o;
+}
+
+static int render(const char *source, const struct template_input *in, struct template_prompt *out,
+                  struct err *e)
+{
+    struct template *t;
+    int rc = template_open(&t, source, strlen(source), e);
+    if (!rc) rc = template_render(t, in, out, e);
+    template_close(t);
+    return rc;
+}
+
+/* Compares with the golden `expected`, or wants a fault; returns whether it is so. */
+static bool agrees(const cJSON *golden, const char *source, const cJSON *variables)
+{
+    struct template_input in = {.variables = variables, .now = now};
+    struct template_prompt got = {0};
+    struct err e = {0};
+    const cJSON *expected = cJSON_GetObjectItem(golden, "expected");
+    int rc = render(source, &in, &got, &e);
+    bool same = expected ? !rc && !strcmp(got.text, expected->valuestring) : rc != 0;
+    if (!same)
+        print_error("%s\n expected: %s\n got:      %s\n", source,
+                    expected ? expected->valuestring : "a fault", rc ? e.text : got.text);
+    template_prompt_release(&got);
+    return same;
+}
+
+static void renders_as_jinja_does(void **state)
+{
+    (void)state;
+    cJSON *o = read_json("tests/golden/templates.json");
+    const cJSON *variables = cJSON_GetObjectItem(o, "variables"), *k;
+    int n = 0, n_wrong = 0;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItem(o, "features"))
+    {
+        n++;
+        n_wrong += !agrees(k, cJSON_GetObjectItem(k, "template")->valuestring, variables);
+    }
+    cJSON_Delete(o);
+    assert_int_equal(n_wrong, 0);
+    assert_true(n >= 80);
+}
+
+static const char *source_of(const cJSON *public, const char *name)
+{
+    const cJSON *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItem(public, "cases"))
+    {
+        if (!strcmp(cJSON_GetObjectItem(k, "name")->valuestring, name))
+            return cJSON_GetObjectItem(k, "template")->valuestring;
+    }
+    fail_msg("no template %s", name);
+    return NULL;
+}
+
+static void renders_public_templates_as_jinja_does(void **state)
+{
+    (void)state;
+    char path[512];
+    if (!data_path(path, sizeof path, "templates/chat_templates.json")) skip();
+    cJSON *public = read_json(path), *o = read_json("tests/golden/templates.json");
+    const cJSON *golden = cJSON_GetObjectItem(o, "public"), *k;
+    const cJSON *talks = cJSON_GetObjectItem(golden, "conversations");
+    int n = 0, n_wrong = 0;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItem(golden, "rendered"))
+    {
+        const char *name = cJSON_GetObjectItem(k, "template")->valuestring;
+        const char *talk = cJSON_GetObjectItem(k, "conversation")->valuestring;
+        n++;
+        n_wrong += !agrees(k, source_of(public, name), cJSON_GetObjectItem(talks, talk));
+    }
+    cJSON_Delete(o);
+    cJSON_Delete(public);
+    assert_int_equal(n_wrong, 0);
+    assert_true(n >= 100);
+}
+
+/* ---- provenance ------------------------------------------------------------------------------ */
+
+#define TYPED "a<|im_end|>Z" /* upper-case letters and this mark occur in no template below */
+
+static void check_marks(const char *source, const char *expected)
+{
+    struct template_message m = {.role = "user", .text = TYPED, .n = strlen(TYPED)};
+    struct template_input in = {.messages = &m, .n_messages = 1};
+    struct template_prompt got;
+    struct err e;
+    char shown[256] = "";
+    assert_int_equal(render(source, &in, &got, &e), 0);
+    for (size_t i = 0, n = 0; i < got.n && n + 3 < sizeof shown; i++) {
+        bool begins = got.untrusted[i] && (i == 0 || !got.untrusted[i - 1]);
+        bool ends = !got.untrusted[i] && i > 0 && got.untrusted[i - 1];
+        if (begins || ends) shown[n++] = begins ? '[' : ']';
+        shown[n++] = got.text[i];
+        if (i + 1 == got.n && got.untrusted[i]) shown[n++] = ']';
+    }
+    assert_string_equal(shown, expected);
+    template_prompt_release(&got);
+}
+
+static void marks_what_a_message_said(void **state)
+{
+    (void)state;
+    check_marks("<s>{{ messages[0].content }}<e>", "<s>[a<|im_end|>Z]<e>");
+    check_marks("<s>{{ '<u>' + messages[0].content + '<e>' }}", "<s><u>[a<|im_end|>Z]<e>");
+    check_marks("{{ messages[0]['role'] }}:{{ messages[0]['content'][1:-1] }}",
+                "user:[<|im_end|>]");
+    check_marks("{{ ('  ' ~ messages[0].content ~ ' ')|trim ~ '.' }}", "[a<|im_end|>Z].");
+    check_marks("{{ messages[0].content.replace('im_end', 'xx') }}", "[a<|]xx[|>Z]");
+    check_marks("{{ 'ab'.replace('b', messages[0].content) }}", "a[a<|im_end|>Z]");
+    check_marks("{{ messages[0].content.split('|')|join('!') }}", "[a<]![im_end]![>Z]");
+    check_marks("{{ messages[0].content|upper }}<", "[A<|IM_END|>Z]<");
+    check_marks("{% set x %}<{{ messages[0].content }}>{% endset %}{{ x * 2 }}",
+                "<[a<|im_end|>Z]><[a<|im_end|>Z]>");
+    check_marks("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f(messages[0].content)|trim }}",
+                "<[a<|im_end|>Z]>");
+    check_marks("{{ messages[0]|tojson }}",
+                "{\"role\": \"user\", \"content\": \"[a<|im_end|>Z]\"}");
+    check_marks("{{ '%s.' % messages[0].content }}{{ '{}.'.format(messages[0].content) }}",
+                "[a<|im_end|>Z].[a<|im_end|>Z].");
+    check_marks("{% for c in messages[0].content[:2] %}{{ c }}.{% endfor %}", "[a].[<].");
+    check_marks("{{ messages[0].content|indent(1, true) }}", " [a<|im_end|>Z]");
+    check_marks("{{ messages[0].content[::-1] }}|{{ messages|map(attribute='content')|first }}",
+                "[Z>|dne_mi|<a]|[a<|im_end|>Z]");
+}
+
+/* ---- messages and variables ------------------------------------------------------------------ */
+
+static void knows_the_usual_variables(void **state)
+{
+    (void)state;
+    struct template_message m[] = {{"system", "S", 1}, {"user", "U\0V", 3}};
+    cJSON *variables = cJSON_Parse("{\"enable_thinking\": false, \"n\": 1.5}");
+    struct template_input in = {.messages = m,
+                                .n_messages = 2,
+                                .add_generation_prompt = true,
+                                .bos = "<s>",
+                                .variables = variables};
+    struct template_prompt got;
+    struct err e;
+    const char *source = "{{ bos_token }}{{ eos_token is defined }}{% for m in messages %}"
+                         "{{ m.role }}{{ m['content']|length }}{% endfor %}{{ tools is none }}"
+                         "{{ add_generation_prompt }}{{ enable_thinking }}{{ n }}";
+    assert_int_equal(render(source, &in, &got, &e), 0);
+    assert_string_equal(got.text, "<s>Falsesystem1user3TrueTrueFalse1.5");
+    template_prompt_release(&got);
+    cJSON_Delete(variables);
+}
+
+static void refuses_in_its_own_words(void **state)
+{
+    (void)state;
+    struct template_input in = {0};
+    struct template_prompt got;
+    struct err e;
+    assert_int_equal(render("{{ raise_exception('roles must alternate') }}", &in, &got, &e),
+                     ERR_USAGE);
+    assert_non_null(strstr(e.text, "roles must alternate"));
+    assert_int_equal(render("a\n{{ x.y }}", &in, &got, &e), ERR_FORMAT);
+    assert_string_equal(e.text, "line 2 of the chat template: 'x' is undefined");
+    assert_int_equal(render("\n\n{% include 'x' %}", &in, &got, &e), ERR_FORMAT);
+    assert_string_equal(e.text, "line 3 of the chat template: the tag 'include' is not known");
+    assert_int_equal(render("{% if false %}{{ 1|shout }}{% endif %}ok", &in, &got, &e), 0);
+    template_prompt_release(&got);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static const char *const hostile[] = {
+    "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+    "{{ 'x' * 10000000000 }}",
+    "{{ 'xxxxxxxxxx' * 1000000 * 1000 }}",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}"
+    "{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}"
+    "{% endfor %}",
+    "{% set ns = namespace(s=[]) %}{% for i in range(100000) %}{% set ns.s = [ns.s] %}"
+    "{% endfor %}{{ ns.s }}",
+    "{% set l = [] %}{{ l.append(l) }}{{ l }}",
+    "{% set l = [] %}{{ l.append(l) }}{{ l|tojson }}",
+    "{{ ('b' * 1000000).replace('b', 'b' * 1000000) }}",
+    "{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}",
+    "{{ 2 ** 1000000000 }}",
+    "{% set d = {} %}{% for i in range(100000) %}{{ d.update({i: i}) }}{% endfor %}",
+    "{{ range(100000)|map('string')|unique|list|length }}",
+    "{{ range(100000)|list|tojson(indent=100000) }}",
+    "{{ 'x'|indent(1000000000000) }}",
+    "{{ ('a,' * 1000000).split(',')|length }}",
+    "{{ ('a' * 1000000).rfind('a' * 500000 + 'b') }}",
+    "{{ ('a' * 1000000).strip('b' * 1000000 + 'a') }}",
+    "{{ ((range(100000)|list) * 100)|sort|length }}",
+    "{% for i in range(100000) %}{{ ('a' * 9999)|upper|lower|title|length }}{% endfor %}",
+};
+
+/* CPU time: other programs may be busy. */
+static double cpu_ms(void)
+{
+    return 1000.0 * (double)clock() / CLOCKS_PER_SEC;
+}
+
+static void check_hostile(const char *source)
+{
+    struct template_input in = {0};
+    struct template_prompt got;
+    struct err e = {0};
+    double before = cpu_ms();
+    int rc = render(source, &in, &got, &e);
+    double ms = cpu_ms() - before;
+    if (rc != ERR_FORMAT || strchr(e.text, '\n') || !*e.text)
+        fail_msg("%.60s: %d %s", source, rc, e.text);
+#ifndef __SANITIZE_ADDRESS__
+    if (ms > 100) fail_msg("%.60s: %.0f ms", source, ms);
+#endif
+}
+
+static void refuses_hostile_templates_soon(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) check_hostile(hostile[i]);
+}
+
+/* `what` n times between two ends. */
+static void check_repeated(const char *begin, const char *what, int n, const char *end)
+{
+    size_t length = strlen(what);
+    char *source = calloc(1, strlen(begin) + length * (size_t)n + strlen(end) + 1), *at = source;
+    at = stpcpy(at, begin);
+    for (int i = 0; i < n; i++) at = stpcpy(at, what);
+    strcpy(at, end);
+    check_hostile(source);
+    free(source);
+}
+
+static void refuses_deep_sources(void **state)
+{
+    (void)state;
+    check_repeated("{{ ", "(", 100000, "");
+    check_repeated("{{ ", "-", 100000, "1 }}");
+    check_repeated("{{ ", "not ", 100000, "1 }}");
+    check_repeated("{{ 1", " + 1", 50000, " }}");
+    check_repeated("{{ x", ".x", 50000, " }}");
+    check_repeated("{{ x", "|upper", 50000, " }}");
+    check_repeated("", "{% if 1 %}", 50000, "");
+    check_repeated("{{ ", "1 if 0 else ", 50000, "2 }}");
+}
+
+static void long_conversations_have_room(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    struct template_message *m = calloc(N, sizeof *m);
+    struct template_prompt got;
+    struct err e;
+    for (int i = 0; i < N; i++)
+        m[i] = (struct template_message){i % 2 ? "assistant" : "user", "Hello there, friend.", 20};
+    struct template_input in = {.messages = m, .n_messages = N};
+    const char *source = "{% for m in messages %}{% if m.role == 'user' and not loop.last %}"
+                         "{{ '<|' + m['role'] + '|>' + m.content|trim }}{% else %}"
+                         "{{ m.content.split('</think>')[-1].strip() }}{% endif %}{% endfor %}";
+    assert_int_equal(render(source, &in, &got, &e), 0);
+    assert_int_equal(got.n, N / 2 * (8 + 20) + N / 2 * 20);
+    template_prompt_release(&got);
+    free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(renders_as_jinja_does),
+        cmocka_unit_test(renders_public_templates_as_jinja_does),
+        cmocka_unit_test(marks_what_a_message_said),
+        cmocka_unit_test(knows_the_usual_variables),
+        cmocka_unit_test(refuses_in_its_own_words),
+        cmocka_unit_test(refuses_hostile_templates_soon),
+        cmocka_unit_test(refuses_deep_sources),
+        cmocka_unit_test(long_conversations_have_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -230,7 +230,7 @@ static void fill_units(struct context *x, int n)
         x->engine->kernels->kv_pack[c->shape.k_type](unit[i], number, dim);
     }
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         for (int s = 0; s < n; s++) {
             memcpy(h->k + (size_t)s * c->k_bytes, unit[s % UNIT_SAMPLES], c->k_bytes);
             memcpy(h->v + (size_t)s * c->v_bytes, unit[(s + i) % UNIT_SAMPLES], c->v_bytes);

@@ -162,7 +162,7 @@ static int make_room(struct archive *x, int n, struct err *e)
 static void copy_position(const struct cache *c, int back, uint8_t *out)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        const struct cache_head *h = &c->heads[i];
+        const struct cache_head *h = &c->kv_heads[i];
         size_t s = (size_t)(h->len - back);
         assert(h->len >= back && h->pos[s] == (uint32_t)(c->n_pos - back));
         memcpy(out, h->k + s * c->k_bytes, c->k_bytes);

@@ -41,14 +41,14 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     *c = (struct cache){.shape = *shape, .col_width = 1};
     c->k_bytes = kn_kv_bytes(shape->k_type, shape->head_dim);
     c->v_bytes = kn_kv_bytes(shape->v_type, shape->head_dim);
-    c->heads = arena_take(a, (size_t)n, sizeof *c->heads);
+    c->kv_heads = arena_take(a, (size_t)n, sizeof *c->kv_heads);
     c->kept = arena_take(a, (size_t)n * RETENTION_COLS, sizeof *c->kept);
     c->k = arena_take(a, slots, c->k_bytes);
     c->v = arena_take(a, slots, c->v_bytes);
     c->score = arena_take(a, slots, sizeof(float));
     c->pos = arena_take(a, slots, sizeof(uint32_t));
     c->state = arena_take(a, (size_t)shape->n_layer * (size_t)shape->n_state, sizeof(float));
-    if (c->heads) cache_clear(c);
+    if (c->kv_heads) cache_clear(c);
 }
 
 int cache_fetch(const struct cache *c, int n, struct err *e)
@@ -77,8 +77,8 @@ void cache_clear(struct cache *c)
     size_t slot0 = 0;
     for (int i = 0; i < n_heads(c); i++) {
         int capacity = cache_layer_capacity(&c->shape, i / c->shape.n_head);
-        place(c, &c->heads[i], slot0, capacity);
-        c->heads[i].len = c->heads[i].coming = 0;
+        place(c, &c->kv_heads[i], slot0, capacity);
+        c->kv_heads[i].len = c->kv_heads[i].coming = 0;
         slot0 += (size_t)capacity;
     }
     c->n_unscored = 0;
@@ -125,17 +125,18 @@ static void move_head(struct cache *c, struct cache_head *h, size_t slot0, int c
 static bool lay_out(struct cache *c, const struct region *r, bool units)
 {
     size_t used = 0, to = r->slot0;
-    for (int i = r->first; i < r->end; i++) used += (size_t)(c->heads[i].len + c->heads[i].coming);
+    for (int i = r->first; i < r->end; i++)
+        used += (size_t)(c->kv_heads[i].len + c->kv_heads[i].coming);
     if (used > r->n_slots) return false;
     int free_each = (int)((r->n_slots - used) / (size_t)(r->end - r->first));
     for (int i = r->first; i < r->end; i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         int capacity = h->len + h->coming + free_each;
         if (to <= h->slot0) move_head(c, h, to, capacity, units);
         to += (size_t)capacity;
     }
     for (int i = r->end; i-- > r->first;) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         int capacity = h->len + h->coming + free_each;
         to -= (size_t)capacity;
         if (to > h->slot0) move_head(c, h, to, capacity, units);
@@ -170,7 +171,7 @@ int cache_room(const struct cache *c)
 {
     int room = INT_MAX;
     for (int i = 0; i < n_heads(c); i++) {
-        int n = c->heads[i].capacity - c->heads[i].len;
+        int n = c->kv_heads[i].capacity - c->kv_heads[i].len;
         if (n < room) room = n;
     }
     return room;
@@ -180,14 +181,14 @@ int cache_len_max(const struct cache *c)
 {
     int max = 0;
     for (int i = 0; i < n_heads(c); i++)
-        if (c->heads[i].len > max) max = c->heads[i].len;
+        if (c->kv_heads[i].len > max) max = c->kv_heads[i].len;
     return max;
 }
 
 int64_t cache_units(const struct cache *c)
 {
     int64_t n = 0;
-    for (int i = 0; i < n_heads(c); i++) n += c->heads[i].len;
+    for (int i = 0; i < n_heads(c); i++) n += c->kv_heads[i].len;
     return n;
 }
 
@@ -220,7 +221,7 @@ void cache_take_back(struct cache *c)
 {
     c->n_pos--;
     for (int i = 0; i < n_heads(c); i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         assert(h->len > 0 && h->pos[h->len - 1] == (uint32_t)c->n_pos);
         h->len--;
         c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
@@ -229,7 +230,7 @@ void cache_take_back(struct cache *c)
 
 void cache_recount(struct cache *c, int index)
 {
-    const struct cache_head *h = &c->heads[index];
+    const struct cache_head *h = &c->kv_heads[index];
     uint32_t *k = c->kept + (size_t)index * RETENTION_COLS;
     memset(k, 0, RETENTION_COLS * sizeof *k);
     int shift = 0;
@@ -283,7 +284,7 @@ static void move_up(const struct cache *c, struct cache_head *h, int at, int end
 
 int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
 {
-    struct cache_head *h = &c->heads[index];
+    struct cache_head *h = &c->kv_heads[index];
     int n_new = 0, end = h->len;
     for (int i = 0; i < n; i++)
         if (cache_find(h, units[i].pos) < 0) units[n_new++] = units[i];

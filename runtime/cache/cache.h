@@ -67,9 +67,9 @@ struct cache_source {
 struct cache {
     struct cache_shape shape;
     struct cache_source source;
-    size_t k_bytes, v_bytes;  /* bytes of one unit */
-    struct cache_head *heads; /* [n_layer * n_head] */
-    uint8_t *k, *v;           /* the pool: [slots], heads side by side */
+    size_t k_bytes, v_bytes;     /* bytes of one unit */
+    struct cache_head *kv_heads; /* [n_layer * n_head] */
+    uint8_t *k, *v;              /* the pool: [slots], heads side by side */
     float *score;
     uint32_t *pos;
     float *state;        /* [n_layer][n_state] */
@@ -96,7 +96,7 @@ void cache_clear(struct cache *c);
 
 static inline struct cache_head *cache_head(const struct cache *c, int layer, int head)
 {
-    return &c->heads[layer * c->shape.n_head + head];
+    return &c->kv_heads[layer * c->shape.n_head + head];
 }
 
 int cache_len_max(const struct cache *c); /* of the longest head */

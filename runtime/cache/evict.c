@@ -78,7 +78,7 @@ static int64_t count_keys(const struct job *j, int first, int end, int32_t least
 {
     int64_t count = 0;
     for (int i = first; i < end; i++)
-        count += count_of(j->slots + j->c->heads[i].slot0, j->c->heads[i].len, least);
+        count += count_of(j->slots + j->c->kv_heads[i].slot0, j->c->kv_heads[i].len, least);
     return count;
 }
 
@@ -87,9 +87,9 @@ static int sample_keys(const struct job *j, int first, int end, int64_t n_keys, 
 {
     int64_t step = n_keys / SAMPLE + 1, next = step / 2;
     int n = 0;
-    for (int i = first; i < end; next -= j->c->heads[i++].len)
-        for (; next < j->c->heads[i].len; next += step) {
-            int32_t key = j->slots[j->c->heads[i].slot0 + (size_t)next].key;
+    for (int i = first; i < end; next -= j->c->kv_heads[i++].len)
+        for (; next < j->c->kv_heads[i].len; next += step) {
+            int32_t key = j->slots[j->c->kv_heads[i].slot0 + (size_t)next].key;
             int at = n++;
             for (; at > 0 && out[at - 1] > key; at--) out[at] = out[at - 1];
             out[at] = key;
@@ -104,8 +104,8 @@ static int copy_keys(const struct job *j, int first, int end, int32_t low, int32
     uint32_t range = (uint32_t)high - (uint32_t)low;
     int n = 0;
     for (int i = first; i < end; i++) {
-        const union evict_slot *s = j->slots + j->c->heads[i].slot0;
-        for (int k = 0; k < j->c->heads[i].len; k++) {
+        const union evict_slot *s = j->slots + j->c->kv_heads[i].slot0;
+        for (int k = 0; k < j->c->kv_heads[i].len; k++) {
             out[n] = s[k];
             n += (uint32_t)s[k].key - (uint32_t)low <= range;
         }
@@ -123,7 +123,7 @@ static struct cut cut_keys(const struct job *j, int first, int end, int64_t n)
     /* number of keys >= low, > high, > all of the few */
     int64_t from_low = 0, above = 0, above_few = 0;
     int n_few = 0, a = 0, b; /* samples in (low, high]: [a, b) */
-    for (int i = first; i < end; i++) from_low += j->c->heads[i].len;
+    for (int i = first; i < end; i++) from_low += j->c->kv_heads[i].len;
     b = sample_keys(j, first, end, from_low, sample);
     while (low < high) {
         int64_t left = from_low - above, count;
@@ -161,7 +161,7 @@ static bool is_above(struct line l, int32_t key, int slot)
 /* The slot of a head's *n-th unit with this key; if it has fewer, *n becomes the number missing. */
 static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
 {
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     const union evict_slot *s = j->slots + h->slot0;
     if (*n <= 0) return -1;
     for (int k = 0; k < h->len; k++)
@@ -173,7 +173,7 @@ static int last_equal(const struct job *j, int index, int32_t key, int64_t *n)
 static struct line line_of(const struct job *j, int index, int n)
 {
     if (n <= 0) return (struct line){KEY_PROTECTED, -1};
-    if (n >= j->c->heads[index].len) return (struct line){KEY_NEVER, INT_MAX};
+    if (n >= j->c->kv_heads[index].len) return (struct line){KEY_NEVER, INT_MAX};
     struct cut cut = cut_keys(j, index, index + 1, n);
     bool all = cut.equal == cut.all;
     return (struct line){cut.key, all ? INT_MAX : last_equal(j, index, cut.key, &cut.equal)};
@@ -193,16 +193,16 @@ static struct line line_in(const struct cache_head *h)
 /* Units of a head above its line stay, whatever the other heads have. */
 static void protect_above(const struct job *j, int index, struct line l)
 {
-    union evict_slot *s = j->slots + j->c->heads[index].slot0;
-    int len = j->c->heads[index].len;
+    union evict_slot *s = j->slots + j->c->kv_heads[index].slot0;
+    int len = j->c->kv_heads[index].len;
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? KEY_PROTECTED : s[k].key;
 }
 
 /* Units below the line are always evicted. */
 static void drop_below(const struct job *j, int index, struct line l)
 {
-    union evict_slot *s = j->slots + j->c->heads[index].slot0;
-    int len = j->c->heads[index].len;
+    union evict_slot *s = j->slots + j->c->kv_heads[index].slot0;
+    int len = j->c->kv_heads[index].len;
     for (int k = 0; k < len; k++) s[k].key = is_above(l, s[k].key, k) ? s[k].key : KEY_NEVER;
 }
 
@@ -212,7 +212,7 @@ static void make_keys(const struct job *j, int index, int budget)
 {
     const struct evict_rule *r = j->rule;
     const struct policy *p = r->policy;
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     union evict_slot *s = j->slots + h->slot0;
     bool two = p && p->second != POLICY_NONE;
     int len = h->len, newest = len > r->stabilizers ? len - r->stabilizers : 0;
@@ -248,7 +248,7 @@ static void move_units(const struct cache *c, struct cache_head *h, int to, int 
 static void compact(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
-    struct cache_head *h = &j->c->heads[index];
+    struct cache_head *h = &j->c->kv_heads[index];
     struct line l = line_in(h);
     /* the keys are replaced by the slots of the evicted units */
     union evict_slot *gone = j->slots + h->slot0;
@@ -275,9 +275,9 @@ static void evict_head(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     int keep = evict_layer_budget(j->c, j->rule, index / j->c->shape.n_head);
-    if (j->c->heads[index].len <= keep) return;
+    if (j->c->kv_heads[index].len <= keep) return;
     make_keys(j, index, keep);
-    set_line(&j->c->heads[index], line_of(j, index, keep));
+    set_line(&j->c->kv_heads[index], line_of(j, index, keep));
     compact(ctx, index, thread);
 }
 
@@ -297,7 +297,7 @@ static void enter_head(void *ctx, int index, int thread)
     make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
     int safe = evict_safe(j->c, j->rule, layer);
     if (safe) protect_above(j, index, line_of(j, index, safe));
-    if (max && max < j->c->heads[index].len) drop_below(j, index, line_of(j, index, max));
+    if (max && max < j->c->kv_heads[index].len) drop_below(j, index, line_of(j, index, max));
 }
 
 int evict_n_groups(const struct cache *c)
@@ -313,7 +313,7 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
     struct evict_group g = {.first = all ? 0 : layer * c->shape.n_head};
     g.end = all ? n_heads(c) : g.first + c->shape.n_head;
     for (int i = g.first; i < g.end; i++) {
-        int len = c->heads[i].len;
+        int len = c->kv_heads[i].len;
         budget += evict_layer_budget(c, rule, i / c->shape.n_head);
         g.units += len;
         may_stay += len < max ? len : max;
@@ -330,7 +330,7 @@ static void choose_in_group(const struct job *j, struct evict_group g)
     bool all = cut.equal == cut.all;
     for (int i = g.first; i < g.end; i++) {
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
-        set_line(&j->c->heads[i], (struct line){cut.key, last});
+        set_line(&j->c->kv_heads[i], (struct line){cut.key, last});
     }
 }
 
@@ -346,15 +346,15 @@ bool evict_needed(const struct cache *c, const struct evict_rule *rule)
         return false;
     }
     for (int i = 0; i < n_heads(c); i++)
-        if (c->heads[i].len > evict_layer_budget(c, rule, i / c->shape.n_head)) return true;
+        if (c->kv_heads[i].len > evict_layer_budget(c, rule, i / c->shape.n_head)) return true;
     return false;
 }
 
 void evict_values(const struct cache *c, union evict_slot *slots)
 {
     for (int i = 0; i < n_heads(c); i++)
-        for (int k = 0; k < c->heads[i].len; k++)
-            slots[c->heads[i].slot0 + (size_t)k].value = c->heads[i].score[k];
+        for (int k = 0; k < c->kv_heads[i].len; k++)
+            slots[c->kv_heads[i].slot0 + (size_t)k].value = c->kv_heads[i].score[k];
 }
 
 int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,

@@ -137,7 +137,7 @@ static bool is_evicted(const struct cache *c, uint32_t pos, int n)
 {
     uint16_t kept[RECALL_WINDOW] = {0};
     int heads = c->shape.n_layer * c->shape.n_head, sum = 0;
-    for (int i = 0; i < heads; i++) cache_count(&c->heads[i], pos, n, kept);
+    for (int i = 0; i < heads; i++) cache_count(&c->kv_heads[i], pos, n, kept);
     for (int i = 0; i < n; i++) sum += kept[i];
     return (float)sum <= (1 - EVICTED_SHARE) * (float)(heads * n);
 }
@@ -212,7 +212,7 @@ static int index_of(const struct archive *x, uint32_t pos)
 static void make_room(struct cache *c, const struct recall_window *w, int n)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         h->coming = 0;
         for (int k = 0; k < n; k++)
             for (int j = 0; j < w[k].n; j++) h->coming += cache_find(h, w[k].pos + j) < 0;

@@ -131,7 +131,7 @@ static bool same_shape(const struct cache *c, const struct segment *g)
 /* false: there is no room. The head has the units of g already, in slots that are its own. */
 static bool load_head(struct cache *c, int index, const struct unit *u, int64_t n)
 {
-    struct cache_head *h = &c->heads[index];
+    struct cache_head *h = &c->kv_heads[index];
     for (int64_t i = 0; i < n; i++) {
         struct cache_unit unit = {.pos = u[i].pos, .k = u[i].k, .v = u[i].v};
         memcpy(&unit.score, u[i].score, sizeof unit.score);

@@ -470,7 +470,7 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
     struct cuda_step *s = x->step_host;
     s->pos = (uint32_t)c->n_pos;
     s->col_width = (uint32_t)c->col_width;
-    for (int i = 0; i < x->n_heads; i++) s->len[i] = c->heads[i].len;
+    for (int i = 0; i < x->n_heads; i++) s->len[i] = c->kv_heads[i].len;
     if (n) memcpy(s->len + x->n_heads, ids, (size_t)n * sizeof *ids);
     if (!n || !scores_here(x->policy)) return;
     float *scores = (float *)(void *)(s->len + x->n_heads + n);
@@ -548,7 +548,7 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
     if (!x->rc) x->rc = cuda_wait(x->g, e);
     if (x->rc) return x->rc;
     for (int i = 0; i < x->n_heads; i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
             h->score[h->len + t] = x->retaining ? x->scores_host[i * n + t]

@@ -115,10 +115,10 @@ static int deal(struct cuda_context *x)
     struct cuda_pages *p = &x->pages;
     const struct cache *c = x->cache;
     for (int i = 0; i < x->n_heads; i++)
-        while (p->n[i] > pages_of(c->heads[i].capacity))
+        while (p->n[i] > pages_of(c->kv_heads[i].capacity))
             p->spare[p->n_spare++] = p->table[i * p->per_head + --p->n[i]];
     for (int i = 0; i < x->n_heads; i++)
-        while (p->n[i] < pages_of(c->heads[i].capacity)) {
+        while (p->n[i] < pages_of(c->kv_heads[i].capacity)) {
             assert(p->n_spare > 0);
             p->table[i * p->per_head + p->n[i]++] = p->spare[--p->n_spare];
         }
@@ -131,7 +131,7 @@ static int deal(struct cuda_context *x)
 int cuda_cache_room(struct cuda_context *x, int n)
 {
     for (int i = 0; i < x->n_heads; i++)
-        if (x->pages.n[i] < pages_of(x->cache->heads[i].len + n)) return deal(x);
+        if (x->pages.n[i] < pages_of(x->cache->kv_heads[i].len + n)) return deal(x);
     return x->rc;
 }
 
@@ -156,7 +156,7 @@ static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *
                           uint8_t *stage)
 {
     const struct cache *c = x->cache;
-    const struct cache_head *h = &c->heads[index];
+    const struct cache_head *h = &c->kv_heads[index];
     const int missing = job->back > h->len ? job->back - h->len : 0;
     const int skip = missing < job->n ? missing : job->n;
     const size_t slot = (size_t)(h->len - job->back + skip);
@@ -361,7 +361,7 @@ static void take_survivors(struct cuda_context *x, const int32_t *keep)
     if (cuda_get_now(x, x->stage_host, x->evict.count, bytes)) return;
     memcpy(c->kept, x->stage_host, bytes);
     for (int i = 0; i < x->n_heads; i++)
-        if (c->heads[i].len > keep[i]) c->heads[i].len = keep[i];
+        if (c->kv_heads[i].len > keep[i]) c->kv_heads[i].len = keep[i];
     copy_newest(x, WORDS, false, cache_len_max(c));
     cache_layout(c, false);
 }

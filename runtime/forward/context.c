@@ -122,13 +122,13 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     for (int i = 0; !rc && i < c->shape.n_layer; i++) memory_write(c, i, &memory[i]);
     if (!rc) {
         context_score(x);
-        for (int i = 0; i < n_heads; i++) scores[i] = c->heads[i].score[c->heads[i].len - 1];
+        for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
         cache_take_back(c);
         rc = context_run(x, &id, 1, 1, e);
         context_score(x);
     }
     if (!rc) {
-        for (int i = 0; i < n_heads; i++) c->heads[i].score[c->heads[i].len - 1] = scores[i];
+        for (int i = 0; i < n_heads; i++) c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
     }
     for (int i = 0; memory && i < c->shape.n_layer; i++) {
         bool fits = rc || memory_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);

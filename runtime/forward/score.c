@@ -61,7 +61,7 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
         .k_type = c->shape.k_type,
         .head_dim = m->head_dim,
         .n_group = model_group(m),
-        .k = c->heads[index].k,
+        .k = c->kv_heads[index].k,
         .rope = &f->rope,
         .scale = m->attn_scale,
     };
@@ -76,7 +76,7 @@ static void accumulate_part(void *ctx, int part, int thread)
     const struct forward *f = j->f;
     int head = part / j->n_splits, slot0 = part % j->n_splits * OBSERVE_SPLIT;
     int index = j->layer * j->c->shape.n_head + head;
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     struct kn_stats s = stats_args(f, j->c, index);
     (void)thread;
     if (slot0 >= h->len) return;
@@ -171,7 +171,7 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
         .head_dim = s.head_dim,
         .n_group = s.n_group,
         .k = s.k,
-        .v = c->heads[index].v,
+        .v = c->kv_heads[index].v,
         .slot1 = s.slot1,
         .n_tok = n,
         .pos0 = pos0,
@@ -195,7 +195,7 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
  * (n_pos - p). */
 static void window_values(const struct job *j, int index, float *out, int thread)
 {
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     int window = j->f->policy->window;
     int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
     if (n > h->len) n = h->len;
@@ -229,7 +229,7 @@ static float norm_of(const float *x, int n)
 /* KeyDiff, eq. 4: -cos(k, mean of k / |k|). Keys before RoPE. */
 static void key_values(const struct job *j, int index, float *out)
 {
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     int dim = j->c->shape.head_dim;
     float k[KN_HEAD_DIM_MAX], mean[KN_HEAD_DIM_MAX] = {0};
     for (int s = 0; s < h->len; s++) {
@@ -265,7 +265,7 @@ static int32_t log_bits(int32_t n)
 static void discount_duplicates(const struct job *j, int index, float *x, int thread)
 {
     const float nat = 0.693147181f / (float)(4 * SIGN_TABLES << 23);
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     uint16_t *signs = (uint16_t *)j->f->derive + (size_t)thread * (size_t)j->f->rope.n_pos;
     int32_t count[SIGN_TABLES][SIGN_CELLS] = {0};
     kn_key_signs(signs, h->k, j->c->shape.k_type, j->c->shape.head_dim, h->len);
@@ -332,7 +332,7 @@ static void expected_values(const struct job *j, int index, float *out, int thre
 {
     const struct forward *f = j->f;
     const struct cache *c = j->c;
-    const struct cache_head *h = &c->heads[index];
+    const struct cache_head *h = &c->kv_heads[index];
     int dim = c->shape.head_dim, group = model_group(f->model);
     float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
     float x[KN_HEAD_DIM_MAX];
@@ -391,7 +391,7 @@ static void values_part(void *ctx, int index, int thread)
 {
     const struct job *j = ctx;
     const struct policy *p = j->f->policy;
-    const struct cache_head *h = &j->c->heads[index];
+    const struct cache_head *h = &j->c->kv_heads[index];
     float *out = &j->f->slots[h->slot0].value;
     if (has_window(p))
         window_values(j, index, out, thread);
@@ -458,7 +458,7 @@ static void surprise_part(void *ctx, int t, int thread)
     for (int i = 0; i < n; i++) sum += exp((double)(logits[i] - max));
     float nats = (float)(log(sum) - (double)(logits[j->ids[t]] - max));
     for (int i = 0; i < j->c->shape.n_layer * j->c->shape.n_head; i++) {
-        struct cache_head *h = &j->c->heads[i];
+        struct cache_head *h = &j->c->kv_heads[i];
         h->score[h->len - j->slot_end + t] = nats;
     }
 }

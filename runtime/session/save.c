@@ -120,7 +120,7 @@ static uint32_t *known_of(const struct save *s, const struct cache *c, int head)
 void save_know(struct save *s, const struct cache *c)
 {
     for (int i = 0; i < n_heads(c); i++) {
-        const struct cache_head *h = &c->heads[i];
+        const struct cache_head *h = &c->kv_heads[i];
         int n = h->len;
         while (n > 0 && h->pos[n - 1] >= s->saved_pos) n--;
         if (n > 0) memcpy(known_of(s, c, i), h->pos, (size_t)n * sizeof *h->pos);
@@ -341,7 +341,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     }
     /* What is new is known from now on, so that it can go in the same save. */
     for (int i = 0; i < n_heads(c); i++) {
-        const struct cache_head *h = &c->heads[i];
+        const struct cache_head *h = &c->kv_heads[i];
         memcpy(known_of(s, c, i) + s->n_known[i], h->pos + (h->len - n),
                (size_t)n * sizeof *h->pos);
         s->n_known[i] += n;
@@ -464,7 +464,7 @@ static int put_tail_units(struct save *s, const struct cache *c, struct store_ta
         segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
     for (int i = 0; late && i < n_heads(c); i++)
         memcpy(s->bytes + n_layer * one + (size_t)i * late_bytes,
-               c->heads[i].score + c->heads[i].len - late, late_bytes);
+               c->kv_heads[i].score + c->kv_heads[i].len - late, late_bytes);
     s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;
     row->units = s->bytes;
     row->n_units = bytes;

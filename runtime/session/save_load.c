@@ -295,7 +295,7 @@ static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
     int n = (int)(each / sizeof(float));
     if (bytes % (n_heads * sizeof(float)) || n > FORWARD_SCORE_BATCH) return false;
     for (size_t i = 0; i < n_heads; i++, scores += each) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         if (h->len < n) return false;
         memcpy(h->score + h->len - n, scores, each);
     }
@@ -331,7 +331,7 @@ static int take_tail(void *ctx, const struct store_tail *t)
 static bool newest_waits(const struct cache *c)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
-        if (c->heads[i].score[c->heads[i].len - 1] != 0) return false;
+        if (c->kv_heads[i].score[c->kv_heads[i].len - 1] != 0) return false;
     return true;
 }
 
@@ -342,7 +342,7 @@ static void drop_unscored(const struct load *job, const struct save_state *now)
     struct cache *c = job->c;
     const struct policy *p = policy_named(now->policy);
     while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
-        for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->heads[i].len--;
+        for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->kv_heads[i].len--;
         c->n_pos--;
     }
 }

@@ -10,8 +10,8 @@
 static inline void copy_cache(struct cache *to, const struct cache *from)
 {
     for (int i = 0; i < from->shape.n_layer * from->shape.n_head; i++) {
-        const struct cache_head *a = &from->heads[i];
-        struct cache_head *b = &to->heads[i];
+        const struct cache_head *a = &from->kv_heads[i];
+        struct cache_head *b = &to->kv_heads[i];
         const size_t n = (size_t)a->len;
         b->len = a->len;
         memcpy(b->k, a->k, n * from->k_bytes);

@@ -250,8 +250,8 @@ static void evict_both(struct side *cpu, struct side *gpu)
     assert_true(gone[0] > 0);
     assert_int_equal(gone[0], gone[1]);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        assert_int_equal(a->heads[i].len, b->heads[i].len);
-        assert_memory_equal(a->heads[i].pos, b->heads[i].pos, (size_t)a->heads[i].len * 4);
+        assert_int_equal(a->kv_heads[i].len, b->kv_heads[i].len);
+        assert_memory_equal(a->kv_heads[i].pos, b->kv_heads[i].pos, (size_t)a->kv_heads[i].len * 4);
     }
     assert_memory_equal(a->kept, b->kept,
                         (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
@@ -324,7 +324,7 @@ static void check_units(struct side *cpu, struct side *gpu, const int *n)
     const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
     if (cache_fetch(b, cache_len_max(b), &e)) fail_msg("%s", e.text);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        const struct cache_head *want = &a->heads[i], *got = &b->heads[i];
+        const struct cache_head *want = &a->kv_heads[i], *got = &b->kv_heads[i];
         assert_int_equal(got->len, want->len);
         assert_memory_equal(got->score, want->score, (size_t)n[i] * sizeof *want->score);
         assert_memory_equal(got->k, want->k, (size_t)n[i] * a->k_bytes);
@@ -353,12 +353,12 @@ static void ties(void **state)
             struct err e;
             context_score(&cpu.x);
             for (int i = 0; i < n_heads; i++)
-                for (int s = 0; s < c->heads[i].len; s++)
-                    c->heads[i].score[s] = (float)((i + s * 7) % 3 + (i % 3 == times ? 2 : 0));
+                for (int s = 0; s < c->kv_heads[i].len; s++)
+                    c->kv_heads[i].score[s] = (float)((i + s * 7) % 3 + (i % 3 == times ? 2 : 0));
             copy_cache(&gpu.x.cache, c);
             if (context_loaded(&gpu.x, &e)) fail_msg("%s", e.text);
             evict_both(&cpu, &gpu);
-            for (int i = 0; i < n_heads; i++) kept[i] = c->heads[i].len;
+            for (int i = 0; i < n_heads; i++) kept[i] = c->kv_heads[i].len;
             check_units(&cpu, &gpu, kept);
             for (int i = 0; i < 64; i += 32) {
                 run(&cpu, ids + i, 32);

@@ -337,7 +337,7 @@ static void pair_fill(struct pair *p, struct rng *rng, const int *len, int n_dis
     const size_t unit = p->cpu.k_bytes;
     int64_t seen = 0;
     for (int h = 0; h < p->gpu.n_head; h++) {
-        struct cache_head *c = &p->cpu.heads[h];
+        struct cache_head *c = &p->cpu.kv_heads[h];
         uint32_t pos = 0;
 
         c->len = p->gpu.len[h] = len[h];
@@ -372,7 +372,7 @@ static void check_same(const struct pair *p)
 {
     const size_t unit = p->cpu.k_bytes;
     for (int h = 0; h < p->gpu.n_head; h++) {
-        const struct cache_head *c = &p->cpu.heads[h];
+        const struct cache_head *c = &p->cpu.kv_heads[h];
 
         assert_int_equal(p->gpu.len[h], c->len);
         for (int s = 0; s < c->len; s++) {

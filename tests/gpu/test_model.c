@@ -94,7 +94,7 @@ static void same_survivors(void **state)
         assert_true(gone[0] > 0);
         assert_int_equal(gone[0], gone[1]);
         for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-            const struct cache_head *want = &a->heads[i], *got = &b->heads[i];
+            const struct cache_head *want = &a->kv_heads[i], *got = &b->kv_heads[i];
             const size_t n = (size_t)want->len;
             assert_int_equal(got->len, want->len);
             assert_memory_equal(got->pos, want->pos, n * sizeof *want->pos);

@@ -179,7 +179,7 @@ static void cache_close(struct bench_cache *b)
 static void append(struct cache *c, int n)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
-        struct cache_head *h = &c->heads[i];
+        struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++, h->len++) {
             uint32_t pos = (uint32_t)(c->n_pos + t), x = (pos * 2654435761u + (uint32_t)i) * 40503u;
             h->pos[h->len] = pos;

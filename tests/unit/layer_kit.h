@@ -100,7 +100,7 @@ static inline void layer_rotate(const struct layer *l, double *out, const float 
 /* Appends token t's unit to a KV head. */
 static inline void layer_append(struct layer *l, int head, int t, float score)
 {
-    struct cache_head *h = &l->c.heads[head];
+    struct cache_head *h = &l->c.kv_heads[head];
     size_t s = (size_t)h->len++;
     const float *k = l->qkv[t] + (HEADS + head) * DIM, *v = k + KV * DIM;
     l->f.kernels->kv_pack[KN_KV_F32](h->k + s * l->c.k_bytes, k, DIM);

@@ -74,7 +74,7 @@ static void put(struct cache *c, struct cache_head *h, uint32_t pos, float score
 static void fill(struct fixture *f, const float *scores, int n)
 {
     for (int i = 0; i < f->cache.shape.n_layer * f->cache.shape.n_head; i++)
-        for (int p = 0; p < n; p++) put(&f->cache, &f->cache.heads[i], (uint32_t)p, scores[p]);
+        for (int p = 0; p < n; p++) put(&f->cache, &f->cache.kv_heads[i], (uint32_t)p, scores[p]);
     cache_appended(&f->cache, n);
 }
 
@@ -100,7 +100,7 @@ static void test_highest_scores_stay_in_order(void **state)
     struct evict_rule rule = {.budget = 4};
     assert_int_equal(cut(&f, &rule), 6 * 4);
     for (int i = 0; i < 6; i++)
-        expect(&f.cache, &f.cache.heads[i], (const uint32_t[]){0, 2, 4, 6}, 4);
+        expect(&f.cache, &f.cache.kv_heads[i], (const uint32_t[]){0, 2, 4, 6}, 4);
     assert_int_equal(f.cache.n_evicted, 24);
     teardown(&f);
 }
@@ -115,7 +115,7 @@ static void test_protected_units_count_inside_the_budget(void **state)
     /* Kept: 1 sink (0), 2 stabilizers (6, 7), and the best one of the rest (2). */
     struct evict_rule rule = {.budget = 4, .sinks = 1, .stabilizers = 2};
     cut(&f, &rule);
-    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
+    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){0, 2, 6, 7}, 4);
     teardown(&f);
 }
 
@@ -128,7 +128,7 @@ static void test_ties_keep_the_older(void **state)
     fill(&f, scores, 6);
     struct evict_rule rule = {.budget = 3};
     cut(&f, &rule);
-    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){0, 1, 3}, 3);
+    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){0, 1, 3}, 3);
     teardown(&f);
 }
 
@@ -141,7 +141,7 @@ static void test_nan_and_infinity(void **state)
     fill(&f, scores, 6);
     struct evict_rule rule = {.budget = 3};
     cut(&f, &rule);
-    expect(&f.cache, &f.cache.heads[0], (const uint32_t[]){1, 4, 5}, 3);
+    expect(&f.cache, &f.cache.kv_heads[0], (const uint32_t[]){1, 4, 5}, 3);
     teardown(&f);
 }
 
@@ -185,15 +185,15 @@ static void check_many(int kind, int budget)
     for (int p = 0; p < MANY; p++) {
         bool kept = p < rule.sinks || p >= MANY - rule.stabilizers;
         units[p] = (struct ranked){kept, score_of(kind, p), p};
-        put(&f.cache, &f.cache.heads[0], (uint32_t)p, units[p].score);
+        put(&f.cache, &f.cache.kv_heads[0], (uint32_t)p, units[p].score);
     }
     cache_appended(&f.cache, MANY);
     qsort(units, MANY, sizeof *units, by_rank);
     for (int i = 0; i < budget; i++) stays[units[i].pos] = true;
     cut(&f, &rule);
-    assert_int_equal(f.cache.heads[0].len, budget);
+    assert_int_equal(f.cache.kv_heads[0].len, budget);
     for (int p = 0, s = 0; p < MANY; p++)
-        if (stays[p]) assert_int_equal(f.cache.heads[0].pos[s++], p);
+        if (stays[p]) assert_int_equal(f.cache.kv_heads[0].pos[s++], p);
     teardown(&f);
 }
 
@@ -210,7 +210,7 @@ static void test_heads_of_different_length(void **state)
     (void)state;
     struct fixture f;
     setup(&f, 1, 3);
-    struct cache_head *h = f.cache.heads;
+    struct cache_head *h = f.cache.kv_heads;
     for (uint32_t p = 0; p < 2; p++) put(&f.cache, &h[0], p, 1);
     for (uint32_t p = 0; p < 6; p++) put(&f.cache, &h[2], 10 + p, (float)p);
     cache_imported(&f.cache, 16);
@@ -227,7 +227,8 @@ static void check_counters(const struct cache *c)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
         uint32_t expected[RETENTION_COLS] = {0};
-        for (int s = 0; s < c->heads[i].len; s++) expected[c->heads[i].pos[s] / c->col_width]++;
+        for (int s = 0; s < c->kv_heads[i].len; s++)
+            expected[c->kv_heads[i].pos[s] / c->col_width]++;
         assert_memory_equal(expected, c->kept + (size_t)i * RETENTION_COLS, sizeof expected);
     }
 }
@@ -242,7 +243,7 @@ static void test_counters_after_1000_evictions(void **state)
         int n = 1 + (int)(random_at(7, 1, (uint64_t)round) * 20);
         for (int i = 0; i < 4; i++)
             for (int t = 0; t < n; t++) {
-                struct cache_head *h = &c->heads[i];
+                struct cache_head *h = &c->kv_heads[i];
                 h->pos[h->len] = (uint32_t)(c->n_pos + t);
                 h->score[h->len++] = (float)random_at(7, 2 + (uint64_t)i, (uint64_t)(c->n_pos + t));
             }
@@ -256,7 +257,7 @@ static void test_counters_after_1000_evictions(void **state)
     int64_t total = 0;
     for (int64_t p = 0; p < c->n_pos; p += 64) {
         memset(kept, 0, sizeof kept);
-        for (int i = 0; i < 4; i++) cache_count(&c->heads[i], p, 64, kept);
+        for (int i = 0; i < 4; i++) cache_count(&c->kv_heads[i], p, 64, kept);
         for (int j = 0; j < 64; j++) total += kept[j];
     }
     assert_int_equal(total, cache_units(c));
@@ -282,7 +283,7 @@ static void test_segments_bring_survivors_back(void **state)
     assert_true(gone_init(&gone, 2));
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 0, s = 0; p < 30; p++) {
-            bool alive = (int)s < a.cache.heads[i].len && a.cache.heads[i].pos[s] == p;
+            bool alive = (int)s < a.cache.kv_heads[i].len && a.cache.kv_heads[i].pos[s] == p;
             if (alive)
                 s++;
             else
@@ -293,7 +294,7 @@ static void test_segments_bring_survivors_back(void **state)
     assert_true(segments_load(&b.cache, 0, &g, 1, &gone, UINT32_MAX));
     cache_imported(&b.cache, 30);
     for (int i = 0; i < 2; i++) {
-        const struct cache_head *x = &a.cache.heads[i], *y = &b.cache.heads[i];
+        const struct cache_head *x = &a.cache.kv_heads[i], *y = &b.cache.kv_heads[i];
         assert_int_equal(x->len, y->len);
         assert_memory_equal(x->k, y->k, (size_t)x->len * a.cache.k_bytes);
         assert_memory_equal(x->v, y->v, (size_t)x->len * a.cache.v_bytes);
@@ -310,7 +311,7 @@ static void test_segments_bring_survivors_back(void **state)
     bytes[12] ^= 1; /* another number of heads */
     assert_false(segment_open(&bad, bytes, n));
     bytes[12] ^= 1;
-    assert_int_equal(b.cache.heads[0].len, 11);
+    assert_int_equal(b.cache.kv_heads[0].len, 11);
     gone_release(&gone);
     free(bytes);
     teardown(&a);

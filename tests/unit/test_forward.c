@@ -171,8 +171,8 @@ static void test_scores_in_batches(void **state)
     assert_int_equal(single.cache.n_unscored, N % FORWARD_SCORE_BATCH);
     context_score(&single);
     for (int i = 0; i < chunk.cache.shape.n_layer * chunk.cache.shape.n_head; i++)
-        assert_memory_equal(chunk.cache.heads[i].score, single.cache.heads[i].score,
-                            N * sizeof *chunk.cache.heads[i].score);
+        assert_memory_equal(chunk.cache.kv_heads[i].score, single.cache.kv_heads[i].score,
+                            N * sizeof *chunk.cache.kv_heads[i].score);
     context_release(&chunk);
     context_release(&single);
     engine_close(g);
@@ -186,7 +186,7 @@ static void sum_scores(const struct cache *c, double *sums)
     assert_true(c->shape.n_layer * c->shape.n_head <= HEADS_MAX);
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
         sums[i] = 0;
-        for (int s = 0; s < c->heads[i].len; s++) sums[i] += (double)c->heads[i].score[s];
+        for (int s = 0; s < c->kv_heads[i].len; s++) sums[i] += (double)c->kv_heads[i].score[s];
     }
 }
 

@@ -291,7 +291,7 @@ static void shares_compete_as_shares(void **state)
     forward_run(&c.forward, &c.cache, ids, 60, 1);
     score_values(&c.forward, &c.cache);
     for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {
-        const struct cache_head *head = &c.cache.heads[h];
+        const struct cache_head *head = &c.cache.kv_heads[h];
         for (int s = 0; s < head->len; s++) {
             double share = (double)head->score[s] * (double)g->heads->label_std[h] +
                            (double)g->heads->label_mean[h];

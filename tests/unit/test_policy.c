@@ -59,7 +59,7 @@ static struct layer *layer_of(const char *policy, int window)
 
 static void check_head(struct layer *l, int head, const double *want)
 {
-    const struct cache_head *h = &l->c.heads[head];
+    const struct cache_head *h = &l->c.kv_heads[head];
     for (int s = 0; s < N; s++) {
         double got = l->f.slots[h->slot0 + (size_t)s].value;
         if (fabs(got - want[s]) > 1e-4 * fmax(1, fabs(want[s])))
@@ -79,10 +79,11 @@ static void check_survivors(struct layer *l, const double want[KV][N], int stabi
             int better = stabilizers;
             for (int o = 0; o < N - stabilizers; o++)
                 better += want[i][o] > want[i][s] || (want[i][o] >= want[i][s] && o < s);
-            if (s >= N - stabilizers || better < 16) assert_int_equal(l->c.heads[i].pos[at++], s);
+            if (s >= N - stabilizers || better < 16)
+                assert_int_equal(l->c.kv_heads[i].pos[at++], s);
         }
         assert_int_equal(at, 16);
-        assert_int_equal(l->c.heads[i].len, 16);
+        assert_int_equal(l->c.kv_heads[i].len, 16);
     }
 }
 
@@ -251,14 +252,14 @@ static void test_sink_after_four_billion(void **state)
     struct layer *l = layer_of("sink", 0);
     struct evict_rule rule = {.budget = 16, .sinks = 4};
     for (int i = 0; i < KV; i++)
-        for (uint32_t s = 4; s < N; s++) l->c.heads[i].pos[s] = LATE + s;
+        for (uint32_t s = 4; s < N; s++) l->c.kv_heads[i].pos[s] = LATE + s;
     cache_imported(&l->c, (int64_t)LATE + N);
     score_values(&l->f, &l->c);
     evict(&l->c, &rule, pool, l->f.slots);
     for (int i = 0; i < KV; i++) {
-        assert_int_equal(l->c.heads[i].len, 16);
+        assert_int_equal(l->c.kv_heads[i].len, 16);
         for (uint32_t s = 0; s < 16; s++)
-            assert_int_equal(l->c.heads[i].pos[s], s < 4 ? s : LATE + N - 16 + s);
+            assert_int_equal(l->c.kv_heads[i].pos[s], s < 4 ? s : LATE + N - 16 + s);
     }
     layer_free(l);
 }
@@ -291,8 +292,8 @@ static void test_surprisal(void **state)
         double sum = 0;
         for (int i = 0; i < n_vocab; i++) sum += exp((double)row[i]);
         for (int i = 0; i < sir.cache.shape.n_layer * sir.cache.shape.n_head; i++)
-            assert_float_equal(sir.cache.heads[i].score[t], (float)(log(sum) - (double)row[ids[t]]),
-                               1e-3);
+            assert_float_equal(sir.cache.kv_heads[i].score[t],
+                               (float)(log(sum) - (double)row[ids[t]]), 1e-3);
     }
     context_release(&full);
     context_release(&sir);
@@ -322,7 +323,7 @@ static void units_init(struct units *u, struct cache_shape s, const float *score
     u->slots = calloc(cache_slots(&s), sizeof *u->slots);
     for (int i = 0; scores && i < s.n_layer * s.n_head; i++)
         for (int p = 0; p < n; p++) {
-            struct cache_head *h = &u->c.heads[i];
+            struct cache_head *h = &u->c.kv_heads[i];
             memset(h->k + (size_t)p * u->c.k_bytes, i * 16 + p, u->c.k_bytes);
             memset(h->v + (size_t)p * u->c.v_bytes, i * 16 + p + 1, u->c.v_bytes);
             h->score[p] = scores[i * n + p];
@@ -347,7 +348,7 @@ static void cut(struct units *u, const struct evict_rule *rule)
 /* `alive`: a '1' for each position that must be present. The bytes must have moved with it. */
 static void expect(const struct units *u, int head, const char *alive)
 {
-    const struct cache_head *h = &u->c.heads[head];
+    const struct cache_head *h = &u->c.kv_heads[head];
     int at = 0;
     for (int p = 0; alive[p]; p++) {
         if (alive[p] != '1') continue;
@@ -376,8 +377,8 @@ static void test_ada(void **state)
     expect(&u, 1, "11000000");
     /* 32 slots, 10 used: 11 free per head. */
     assert_int_equal(cache_room(&u.c), 11);
-    assert_int_equal(u.c.heads[0].capacity, 19);
-    assert_int_equal(u.c.heads[1].capacity, 13);
+    assert_int_equal(u.c.kv_heads[0].capacity, 19);
+    assert_int_equal(u.c.kv_heads[1].capacity, 13);
     units_release(&u);
     /* The newest 2 of each are protected, no head gets more than 6: 8 7 6 5 | 3 2 and then 1 1 of
      * head 1 with its newest 2. */
@@ -502,7 +503,7 @@ static void test_no_head_exceeds_its_limit(void **state)
                                         .head_max = 2 * MANY,
                                         .share = shares[i]},
                    scores, MANY);
-        u.c.heads[1].len = FEW;
+        u.c.kv_heads[1].len = FEW;
         cut(&u, &rule);
         expect(&u, 0, "00000000001111111111");
         expect(&u, 1, "11000000000000000000");
@@ -541,7 +542,7 @@ static void test_ragged_heads_come_back(void **state)
     expect(&a, 1, "000000000011");
     expect(&a, 2, "000000000001");
     for (int i = 0; i < 18; i++) {
-        struct cache_head *h = &a.c.heads[i / 6];
+        struct cache_head *h = &a.c.kv_heads[i / 6];
         size_t slot = (size_t)h->len++;
         memset(h->k + slot * a.c.k_bytes, i, a.c.k_bytes);
         memset(h->v + slot * a.c.v_bytes, i, a.c.v_bytes);
@@ -551,7 +552,7 @@ static void test_ragged_heads_come_back(void **state)
     cache_appended(&a.c, 6);
     segment_pack(&a.c, 0, 12, 6, bytes2);
     cache_state(&a.c, 0)[1] = 7;
-    a.c.heads[0].score[3] = 42; /* changed since the segment was written */
+    a.c.kv_heads[0].score[3] = 42; /* changed since the segment was written */
     memory_write(&a.c, 0, &memory);
     assert_true(gone_init(&gone, 3));
     for (uint32_t p = 0; p < 10; p++) assert_true(gone_push(&gone, 1, p));
@@ -569,7 +570,7 @@ static void test_ragged_heads_come_back(void **state)
     assert_int_equal(cache_room(&a.c), 1);
     assert_float_equal(cache_state(&b.c, 0)[1], 7, 0);
     for (int i = 0; i < 3; i++) {
-        const struct cache_head *x = &a.c.heads[i], *y = &b.c.heads[i];
+        const struct cache_head *x = &a.c.kv_heads[i], *y = &b.c.kv_heads[i];
         assert_int_equal(x->len, y->len);
         assert_int_equal(x->capacity, y->capacity);
         assert_memory_equal(x->k, y->k, (size_t)x->len * a.c.k_bytes);
@@ -626,7 +627,7 @@ static void test_every_row_runs(void **state)
         int64_t units = cache_units(&x.cache);
         assert_true(units <= 64 * n_heads && units > 60 * n_heads);
         assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
-        assert_true(x.cache.heads[0].len >= 12);
+        assert_true(x.cache.kv_heads[0].len >= 12);
         context_release(&x);
     }
 }

@@ -48,7 +48,7 @@ static bool read_line(FILE *f, struct expected *x)
 
 static void check_head(const struct cache *c, const struct expected *x)
 {
-    const struct cache_head *h = &c->heads[x->head];
+    const struct cache_head *h = &c->kv_heads[x->head];
     bool same = h->len == x->n;
     for (int s = 0; same && s < x->n; s++) same = h->pos[s] == x->pos[s];
     if (same) return;
@@ -64,7 +64,7 @@ static void attend(struct layer *l, int first, int n)
     double q[DIM], k[DIM];
     for (int i = 0; i < HEADS; i++)
         for (int t = 0; t < n; t++) {
-            const struct cache_head *h = &l->c.heads[i / GROUP];
+            const struct cache_head *h = &l->c.kv_heads[i / GROUP];
             int slot = h->len - n + t;
             double sum = 0;
             layer_rotate(l, q, l->qkv[first + t] + i * DIM, slot);
@@ -98,7 +98,7 @@ static void run(struct layer *l, int first, int n)
 static void drop_some(struct layer *l)
 {
     for (int i = 0; i < KV; i++) {
-        struct cache_head *h = &l->c.heads[i];
+        struct cache_head *h = &l->c.kv_heads[i];
         size_t to = 0;
         for (size_t s = 0; s < OLD; s++) {
             bool stays = i == 0 ? s % 5 == 0 || s % 5 == 2 : s % 7 != 1 && s % 7 != 5;
@@ -179,7 +179,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
     cache_plan(&c, &shape, &units);
     union evict_slot *slots = calloc(cache_slots(&shape), sizeof *slots);
     for (int i = 0; i < LAYERS * KV; i++) {
-        struct cache_head *h = &c.heads[i];
+        struct cache_head *h = &c.kv_heads[i];
         for (int p = 0; p < 8 + 3 * i; p++) {
             h->pos[p] = (uint32_t)p;
             h->score[p] = roundf(number((uint32_t)(77777 + 64 * i + p)) * 4) / 4 + (float)(i / KV);

@@ -83,7 +83,7 @@ static void run(struct fixture *f, const int32_t *ids, int n)
     struct err e;
     cache_layout(&f->cache, true);
     for (int i = 0; i < LAYERS * HEADS; i++) {
-        struct cache_head *h = &f->cache.heads[i];
+        struct cache_head *h = &f->cache.kv_heads[i];
         for (int t = 0; t < n; t++) {
             size_t s = (size_t)h->len++;
             uint32_t pos = (uint32_t)(f->cache.n_pos + t);
@@ -104,7 +104,7 @@ static void run(struct fixture *f, const int32_t *ids, int n)
 static void evict_all_but(struct fixture *f, int index, const bool *keeps)
 {
     struct cache *c = &f->cache;
-    struct cache_head *h = &c->heads[index];
+    struct cache_head *h = &c->kv_heads[index];
     int to = 0;
     for (int s = 0; s < h->len; s++) {
         if (!keeps[h->pos[s]]) continue;
@@ -125,7 +125,7 @@ static void evict_everything(struct fixture *f)
 
 static void check_unit(const struct cache *c, int index, int slot)
 {
-    const struct cache_head *h = &c->heads[index];
+    const struct cache_head *h = &c->kv_heads[index];
     uint32_t pos = h->pos[slot];
     for (size_t b = 0; b < c->k_bytes; b++)
         assert_int_equal(h->k[(size_t)slot * c->k_bytes + b], (uint8_t)(pos * 3 + (uint32_t)index));
@@ -277,7 +277,7 @@ static void return_to(enum cache_share share)
     assert_int_equal(n_units, lacking);
     assert_int_equal(w[0].pos, 8);
     for (int i = 0; i < LAYERS * HEADS; i++) {
-        const struct cache_head *h = &f.cache.heads[i];
+        const struct cache_head *h = &f.cache.kv_heads[i];
         for (int p = 8; p < 56; p++)
             if (p < 24 || p >= 40) assert_true(cache_find(h, p) >= 0);
         for (int s = 0; s < h->len; s++) check_unit(&f.cache, i, s);

@@ -45,7 +45,7 @@ static void check_picture(const struct watch *w)
     assert_int_equal(r->n_pos, c->n_pos);
     assert_true((int64_t)r->n_cols * r->col_width >= r->n_pos);
     for (int i = 0; i < r->n_layer * r->n_head; i++) {
-        const struct cache_head *h = &c->heads[i];
+        const struct cache_head *h = &c->kv_heads[i];
         const uint32_t *row = r->kept + (size_t)i * RETENTION_COLS;
         for (int col = 0; col < RETENTION_COLS; col++) {
             int64_t from = col * r->col_width, n = count_column(h, from, from + r->col_width);
@@ -70,7 +70,7 @@ static void check_positions(const struct watch *w)
     float *scores = malloc(sizeof *scores * (size_t)n_heads);
     session_kept(w->s, 0, n, kept);
     for (int i = 0; i < n_heads; i++)
-        for (int k = 0; k < c->heads[i].len; k++) again[c->heads[i].pos[k]]++;
+        for (int k = 0; k < c->kv_heads[i].len; k++) again[c->kv_heads[i].pos[k]]++;
     assert_memory_equal(kept, again, sizeof *kept * (size_t)n);
     for (int pos = 0; pos < n; pos++) {
         int n_held = 0;

@@ -147,7 +147,7 @@ static void same_cache(const struct session *x, const struct session *y)
     assert_int_equal(a->n_pos, b->n_pos);
     assert_int_equal(a->col_width, b->col_width);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        const struct cache_head *p = &a->heads[i], *q = &b->heads[i];
+        const struct cache_head *p = &a->kv_heads[i], *q = &b->kv_heads[i];
         size_t n = (size_t)p->len;
         assert_int_equal(p->len, q->len);
         assert_memory_equal(p->pos, q->pos, n * sizeof *p->pos);
@@ -975,14 +975,14 @@ static void test_crash_keeps_scores(void **state)
     const struct cache *a = session_cache(cut), *b = session_cache(whole);
     assert_in_range(b->n_pos - a->n_pos, 1, 16);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
-        assert_memory_equal(a->heads[i].score, b->heads[i].score,
-                            (size_t)a->n_pos * sizeof *a->heads[i].score);
+        assert_memory_equal(a->kv_heads[i].score, b->kv_heads[i].score,
+                            (size_t)a->n_pos * sizeof *a->kv_heads[i].score);
     if (session_continue(cut, &k, &end, &e)) fail_msg("%s", e.text);
     assert_int_equal(a->n_pos, b->n_pos);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++)
         for (int64_t p = 0; p < a->n_pos; p++) {
-            assert_true(a->heads[i].score[p] != 0);
-            assert_true(fabsf(a->heads[i].score[p] - b->heads[i].score[p]) < 0.1f);
+            assert_true(a->kv_heads[i].score[p] != 0);
+            assert_true(fabsf(a->kv_heads[i].score[p] - b->kv_heads[i].score[p]) < 0.1f);
         }
     session_close(cut);
     session_close(whole);

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/str.h"
 #include "runtime/session/session.h"
 
 struct cli_session {
@@ -14,12 +13,13 @@ struct cli_session {
     struct session *session;
 };
 
-/* saved false: nothing is read from or written to the database. */
+/* Conversations and engine alone. saved false: nothing is read from or written to the database. */
+int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
+                     engine_progress *progress, void *ctx, struct err *e);
+
+/* The session, too; Ctrl-C ends the loading. */
 int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
                      const struct session_sink *sink, struct err *e);
 void cli_session_close(struct cli_session *t);
-
-/* The last fenced code block of an answer; false: it has none. */
-bool talk_code(const struct str *text, size_t *from, size_t *n);
 
 #endif

@@ -143,7 +143,7 @@ const struct binding key_table[] = {
     {0, 0, REQ_NONE, NULL, NULL, NULL},
 };
 
-enum request key_request(enum view view, uint32_t key)
+enum key_request key_request(enum view view, uint32_t key)
 {
     for (const struct binding *b = key_table; b->views; b++)
         if ((b->views & IN(view)) && b->key == key) return b->request;

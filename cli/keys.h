@@ -52,7 +52,7 @@ enum view { VIEW_CHAT, VIEW_MAP, VIEW_TINT, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEW
 #define IN_PAGES    (IN(VIEW_HELP) | IN(VIEW_LOG))
 #define IN_OVERLAYS (IN_ALL & ~IN(VIEW_CHAT))
 
-enum request {
+enum key_request {
     REQ_NONE,
     /* everywhere */
     REQ_HELP,
@@ -138,13 +138,13 @@ enum request {
 struct binding {
     unsigned views;
     uint32_t key;
-    enum request request;
+    enum key_request request;
     const char *label; /* as written on screen; NULL: another row shows this request's key */
     const char *hint;  /* one word for the hint bar, or NULL */
     const char *help;
 };
 extern const struct binding key_table[]; /* ends with views 0 */
 
-enum request key_request(enum view view, uint32_t key);
+enum key_request key_request(enum view view, uint32_t key);
 
 #endif

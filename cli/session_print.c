@@ -70,12 +70,13 @@ static int print_tinted(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-int session_print_tint(struct conversations *l, const struct session *s, struct err *e)
+int session_print_tint(struct conversations *l, const char *name, const struct session *s,
+                       struct err *e)
 {
     struct session_stats st;
     session_stats(s, &st);
     struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, !utf8_locale()};
-    return conversations_messages(l, session_name(s), print_tinted, &tint, e);
+    return conversations_messages(l, name, print_tinted, &tint, e);
 }
 
 void session_print_stats(const struct session *s)

@@ -11,7 +11,8 @@ struct conversations;
 void session_print_map(const struct session *s);
 
 /* Every line of the conversation, with the share of its units that is still in the cache. */
-int session_print_tint(struct conversations *l, const struct session *s, struct err *e);
+int session_print_tint(struct conversations *l, const char *name, const struct session *s,
+                       struct err *e);
 
 void session_print_stats(const struct session *s);
 

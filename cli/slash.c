@@ -11,35 +11,36 @@
 
 /* clang-format off */
 const struct slash_row slash_table[] = {
-    {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", false},
-    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "go on with an answer that was stopped", false},
-    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "throw the last answer away, draw another", false},
-    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; what follows it is cut off", false},
-    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue goes on from it", false},
-    {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", false},
-    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "a copy of the talk up to a turn; costs nothing", false},
-    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this talk", false},
-    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send what is queued", true},
-    {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", false},
-    {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", false},
-    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "find what was said, in all conversations", false},
-    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "go on with another conversation", false},
-    {"new", SLASH_NEW, SLASH_NONE, "", "begin a new conversation", false},
-    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "give this conversation another name", false},
-    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "put tags on this conversation; - takes one off", false},
-    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore brings it back", false},
-    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "bring a deleted conversation back", false},
-    {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", false},
-    {"copy", SLASH_COPY, SLASH_WHAT, "[code|all]", "the last answer, its code, or all to the clipboard", false},
-    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", false},
-    {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", true},
-    {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", false},
-    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by what is left of it", false},
-    {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", false},
-    {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", true},
-    {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", false},
-    {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", false},
-    {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, false},
+    {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT},
+    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "go on with an answer that was stopped", SLASH_AT_SESSION},
+    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "throw the last answer away, draw another", SLASH_AT_SESSION},
+    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; what follows it is cut off", SLASH_AT_SESSION},
+    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue goes on from it", SLASH_AT_SESSION},
+    {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION},
+    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "a copy of the talk up to a turn; costs nothing", SLASH_AT_SESSION},
+    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this talk", SLASH_AT_FRONT},
+    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send what is queued", SLASH_AT_SCREEN},
+    {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT},
+    {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT},
+    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "find what was said, in all conversations", SLASH_AT_SAVED},
+    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "go on with another conversation", SLASH_AT_SESSION},
+    {"new", SLASH_NEW, SLASH_NONE, "", "begin a new conversation", SLASH_AT_SESSION},
+    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "give this conversation another name", SLASH_AT_SAVED},
+    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "put tags on this conversation; - takes one off", SLASH_AT_SAVED},
+    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore brings it back", SLASH_AT_SAVED},
+    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "bring a deleted conversation back", SLASH_AT_SAVED},
+    {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED},
+    {"copy", SLASH_COPY, SLASH_WHAT, "[code|all]", "the last answer, its code, or all to the clipboard", SLASH_AT_FRONT},
+    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT},
+    {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN},
+    {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
+    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by what is left of it", SLASH_AT_FRONT},
+    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens the model reads a text as", SLASH_AT_SESSION},
+    {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
+    {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", SLASH_AT_SCREEN},
+    {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},
+    {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", SLASH_AT_FRONT},
+    {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, SLASH_AT_SESSION},
 };
 /* clang-format on */
 
@@ -76,6 +77,13 @@ enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_
     *rest = line + at;
     *n_rest = n - at;
     return row->id;
+}
+
+enum slash_place slash_place(enum slash id)
+{
+    const struct slash_row *row = slash_table;
+    while (row->name && row->id != id) row++;
+    return row->place;
 }
 
 const char *slash_nearest(const char *line, size_t n)

@@ -44,6 +44,7 @@ enum slash {
     SLASH_RAW,
     SLASH_MAP,
     SLASH_TINT,
+    SLASH_TOKENS,
     SLASH_STATS,
     SLASH_LOG,
 };
@@ -51,15 +52,25 @@ enum slash {
 /* What completes a command's argument. */
 enum slash_argument { SLASH_NONE, SLASH_TEXT, SLASH_TURN, SLASH_NAME, SLASH_SETTING, SLASH_WHAT };
 
+/* Who carries a command out. */
+enum slash_place {
+    SLASH_AT_FRONT,   /* the front end, each in its own way */
+    SLASH_AT_SCREEN,  /* the screen; plain lines have nothing like it */
+    SLASH_AT_SESSION, /* control_run, on the open conversation */
+    SLASH_AT_SAVED,   /* control_run, on saved conversations; an answer may run meanwhile */
+};
+
 struct slash_row {
     const char *name; /* without the slash */
     enum slash id;
     enum slash_argument argument;
     const char *usage; /* of the argument, as the help shows it */
     const char *help;
-    bool screen_only;
+    enum slash_place place;
 };
 extern const struct slash_row slash_table[]; /* ends with name NULL */
+
+enum slash_place slash_place(enum slash id);
 
 /* What line[0, n) is; *rest and *n_rest: the text to send, or the command's argument. */
 enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest);

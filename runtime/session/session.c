@@ -717,6 +717,17 @@ static double per_second(int64_t n, int64_t ns)
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
 }
 
+int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,
+                         struct err *e)
+{
+    struct tokens ids = {0};
+    struct tokenizer_span span = {text, n, false};
+    int rc = tokenizer_encode(s->engine->tokenizer, &span, 1, false, &ids, e);
+    *out = (int64_t)ids.n;
+    tokens_release(&ids);
+    return rc;
+}
+
 void session_stats(const struct session *s, struct session_stats *out)
 {
     const struct model *m = s->engine->model;

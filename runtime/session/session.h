@@ -157,6 +157,10 @@ struct session_stats {
 };
 void session_stats(const struct session *s, struct session_stats *out);
 
+/* How many tokens the model reads `text` as, inside a message. */
+int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,
+                         struct err *e);
+
 /* A retention with room for this session's shape; the caller frees it with retention_free. */
 struct retention *retention_new(const struct session *s);
 void retention_free(struct retention *r);

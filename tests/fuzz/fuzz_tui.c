@@ -146,7 +146,7 @@ static void take_keys(struct stage *s, struct input *in, bool late)
         app_draft(&s->app, &draft);
         if (ev.key != K_REPLY_SYNC && ev.key != K_REPLY_BACKGROUND) app_key(&s->app, &ev);
         if (s->app.n_acts > 0 && s->app.talk.n < 40 && s->app.list.n < 20) stage_run(s);
-        for (int i = 0; i < s->app.n_acts; i++) str_release(&s->app.acts[i].text);
+        for (int i = 0; i < s->app.n_acts; i++) act_release(&s->app.acts[i]);
         s->app.n_acts = 0;
         check_draft(&s->app, &draft);
         check_cursor(&s->app.edit);
@@ -161,7 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (n < 2 || n > 4096) return 0;
     stage_init(&s, bytes[0] & 1, bytes[0] & 2);
     s.o.n_predict = 60;
-    s.app.options.n_predict = 60;
+    s.app.settings.options.n_predict = 60;
     stage_list(&s);
     if (bytes[0] & 4) stage_open(&s, NULL);
     int w = 80, h = 24;
@@ -176,10 +176,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         } else if (b == 0xFD && i + 1 < n) { /* the model generates text */
             size_t length = bytes[i + 1] % 64;
             if (i + 2 + length > n) length = n - i - 2;
-            struct news piece = {.kind = NEWS_TEXT, .n_text = length};
-            app_news(&s.app, &piece, (const char *)bytes + i + 2);
+            struct event piece = {
+                .kind = EVENT_TEXT, .text = (const char *)bytes + i + 2, .n_text = length};
+            app_take(&s.app, &piece);
             i += 1 + length;
-        } else if (b == 0xFC && !s.session) {
+        } else if (b == 0xFC && !s.control.parts.session) {
             stage_open(&s, NULL);
         } else if (b == 0xFB) {
             s.app.now_ms += 5000;

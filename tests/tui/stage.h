@@ -1,5 +1,5 @@
-/* stage: an app driven by a session on one thread, so that every picture is the same on every run.
- * The session's callbacks report what the worker's thread would report. */
+/* stage: an app driven by a control on one thread, so that every picture is the same on every run.
+ */
 #ifndef RETAIN_TESTS_TUI_STAGE_H
 #define RETAIN_TESTS_TUI_STAGE_H
 
@@ -18,15 +18,12 @@ struct stage {
     struct options o;
     struct app app;
     struct grid grid;
-    struct conversations *library;
-    struct engine *engine;
-    struct session *session;
+    struct control control;
     struct retention *map;
-    bool answering, quit;
+    bool quit;
     struct str copied; /* to the clipboard */
-    char asked[256];   /* the last act's text */
-    int64_t n_read;
-    int stop_after; /* pieces of text; 0 = never */
+    char asked[256];   /* the last request: name, newline, text */
+    int stop_after;    /* pieces of text; 0 = never */
     int n_pieces;
     void (*on_evicted)(void); /* after each eviction; may be NULL */
     /* leaves the turn unfinished at this point, as drawn then; 0 = never */
@@ -44,78 +41,57 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     options_init(&s->o);
     s->o.private_mode = library == NULL;
     struct err e;
-    if (conversations_open(&s->library, library, &e)) abort();
+    if (conversations_open(&s->control.parts.library, library, &e)) abort();
     app_init(&s->app, &s->o, ascii, NULL);
     s->app.now_ms = 100000;
     s->app.wall_ms = INT64_C(1767362533000);
 }
 
-static inline void stage_close_session(struct stage *s)
-{
-    session_close(s->session);
-    retention_free(s->map);
-    s->session = NULL;
-    s->map = NULL;
-    s->app.map = NULL;
-}
-
 static inline void stage_release(struct stage *s)
 {
-    stage_close_session(s);
-    engine_close(s->engine);
-    conversations_close(s->library);
+    control_close(&s->control);
+    retention_free(s->map);
     grid_release(&s->grid);
     str_release(&s->copied);
     app_release(&s->app);
 }
 
-static inline void stage_news(struct stage *s, enum news_kind kind, int64_t a, int64_t b,
-                              const char *text)
-{
-    struct news n = {.kind = kind, .a = a, .b = b, .n_text = strlen(text)};
-    app_news(&s->app, &n, text);
-}
-
 static inline void stage_snapshot(struct stage *s)
 {
     struct session_stats st;
-    session_stats(s->session, &st);
-    session_retention(s->session, s->map);
+    const struct session *session = s->control.parts.session;
+    if (!session) return;
+    session_stats(session, &st);
+    session_retention(session, s->map);
     app_snapshot(&s->app, &st, s->map);
 }
 
-static inline void stage_progress(void *ctx, int64_t done, int64_t total)
+static inline void stage_load(struct stage *s, const char *name, size_t n)
 {
-    struct stage *s = ctx;
-    s->n_read = total;
-    stage_news(s, NEWS_READING, done, total, "");
+    char copied[CONTROL_NAME_MAX];
+    struct err e = {0};
+    snprintf(copied, sizeof copied, "%.*s", (int)n, name);
+    if (app_load(&s->app, s->control.parts.library, copied, &e)) abort();
 }
 
-static inline void stage_text(void *ctx, const char *utf8, size_t n)
+/* What the worker and ui.c do with an event. */
+static inline void stage_event(void *ctx, const struct event *ev)
 {
     struct stage *s = ctx;
-    struct news piece = {.kind = NEWS_TEXT, .n_text = n};
-    struct session_stats st;
-    session_stats(s->session, &st);
-    if (!s->answering) stage_news(s, NEWS_ANSWER, st.n_tokens, s->n_read, "");
-    s->answering = true;
-    s->n_pieces++;
-    app_news(&s->app, &piece, utf8);
-}
-
-static inline void stage_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
-{
-    struct news tokens = {
-        .kind = NEWS_TOKENS, .a = position, .b = n, .n_text = sizeof *n_bytes * (size_t)n};
-    app_news(&((struct stage *)ctx)->app, &tokens, (const char *)n_bytes);
-}
-
-static inline void stage_evicted(void *ctx, int64_t n, int64_t n_tokens)
-{
-    struct stage *s = ctx;
-    stage_news(s, NEWS_EVICTED, n, n_tokens, "");
-    if (s->session) stage_snapshot(s);
-    if (s->session && s->on_evicted) s->on_evicted();
+    bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED;
+    if (ev->kind == EVENT_OPENED) {
+        retention_free(s->map);
+        s->map = retention_new(s->control.parts.session);
+    }
+    if (settles) stage_snapshot(s);
+    if (s->freeze_after && ev->kind == EVENT_END) return;
+    app_take(&s->app, ev);
+    if (ev->kind == EVENT_OPENING) stage_load(s, ev->text, ev->n_text);
+    if (ev->kind == EVENT_TEXT) s->n_pieces++;
+    if (ev->kind == EVENT_RENAMED) list_fill(&s->app, s->control.parts.library);
+    if (ev->kind != EVENT_EVICTED) return;
+    stage_snapshot(s);
+    if (s->control.parts.session && s->on_evicted) s->on_evicted();
 }
 
 static inline bool stage_stop(void *ctx)
@@ -125,133 +101,72 @@ static inline bool stage_stop(void *ctx)
            (s->freeze_after && s->n_pieces >= s->freeze_after);
 }
 
-static inline struct session_sink stage_sink(struct stage *s)
+static inline void stage_ask(struct stage *s, const struct request *r)
 {
-    return (struct session_sink){.ctx = s,
-                                 .progress = stage_progress,
-                                 .text = stage_text,
-                                 .tokens = stage_tokens,
-                                 .evicted = stage_evicted,
-                                 .stop = stage_stop};
+    struct events events = {s, stage_event, stage_stop};
+    s->n_pieces = 0;
+    control_run(&s->control, r, &events);
 }
 
 /* The model is loaded and a conversation opened: `name`, or a new one for NULL. */
 static inline void stage_open(struct stage *s, const char *name)
 {
     struct err e = {0};
-    struct session_sink sink = stage_sink(s);
-    if (!s->engine && engine_open(&s->engine, &s->o, s->library, NULL, NULL, &e)) abort();
-    stage_news(s, NEWS_LOADED, 0, 0, "");
-    stage_close_session(s);
-    s->o.conversation = name && name[0] ? name : NULL;
-    if (app_load(&s->app, s->library, name ? name : "", &e)) abort();
-    if (session_open(&s->session, s->engine, s->library, &s->o, &sink, &e)) abort();
-    s->map = retention_new(s->session);
-    stage_snapshot(s);
-    stage_news(s, NEWS_OPENED, session_can_continue(s->session), 0, session_name(s->session));
-    if (session_notice(s->session)[0]) stage_news(s, NEWS_NOTICE, 0, 0, session_notice(s->session));
-}
-
-static inline void stage_turn(struct stage *s, enum slash how, const char *text, size_t n)
-{
-    struct err e = {0};
-    struct session_sink sink = stage_sink(s);
-    enum session_end end = SESSION_TURN_END;
-    struct session_stats st;
-    session_stats(s->session, &st);
-    if (how != SLASH_REGENERATE) stage_news(s, NEWS_BEGIN, st.n_tokens, 0, "");
-    s->answering = false;
-    s->n_read = s->n_pieces = 0;
-    int rc = how == SLASH_CONTINUE     ? session_continue(s->session, &sink, &end, &e)
-             : how == SLASH_REGENERATE ? session_regenerate(s->session, &sink, &end, &e)
-                                       : session_say(s->session, text, n, &sink, &end, &e);
-    stage_snapshot(s);
-    if (s->freeze_after) return;
-    session_stats(s->session, &st);
-    if (rc)
-        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
-    else
-        stage_news(s, NEWS_END, end, st.n_tokens,
-                   session_can_continue(s->session) ? "partial" : "");
+    struct control *c = &s->control;
+    struct events events = {s, stage_event, stage_stop};
+    if (c->parts.session) abort();
+    if (engine_open(&c->parts.engine, &s->o, c->parts.library, NULL, NULL, &e)) abort();
+    c->options = s->o;
+    c->options.conversation = name;
+    stage_load(s, name ? name : "", name ? strlen(name) : 0);
+    if (control_begin(c, &events, &e)) abort();
 }
 
 static inline void stage_list(struct stage *s)
 {
-    list_fill(&s->app, s->library);
+    list_fill(&s->app, s->control.parts.library);
 }
 
-static inline void stage_branch(struct stage *s, const char *text)
+static inline void stage_branch(struct stage *s, int64_t turn, const char *name)
 {
-    struct err e = {0};
-    char *name, made[128];
-    int64_t turn = strtoll(text, &name, 10);
-    if (session_branch(s->session, turn, name + strspn(name, " "), made, &e))
-        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
-    else
-        stage_news(s, NEWS_BRANCHED, turn, 0, made);
+    struct request r = {.command = SLASH_BRANCH, .turn = turn};
+    str_puts(&r.text, name);
+    stage_ask(s, &r);
+    request_release(&r);
 }
 
-static inline void stage_amend(struct stage *s, const struct str *text)
+/* Events that no session makes. */
+static inline void stage_progress(struct stage *s, enum event_kind kind, int64_t done,
+                                  int64_t total)
 {
-    struct err e = {0};
-    struct session_stats st;
-    struct session_sink sink = stage_sink(s);
-    int rc = session_amend(s->session, str_get(text), text->n, &sink, &e);
-    session_stats(s->session, &st);
-    stage_snapshot(s);
-    if (rc)
-        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
-    else
-        stage_news(s, NEWS_END, SESSION_TURN_END, st.n_tokens, "partial");
+    struct event ev = {.kind = kind, .progress = {done, total}};
+    app_take(&s->app, &ev);
 }
 
-static inline void stage_rewind(struct stage *s, int64_t turn)
+static inline void stage_text(struct stage *s, enum event_kind kind, const char *text)
 {
-    struct err e = {0};
-    struct session_stats st;
-    if (session_rewind(s->session, turn, NULL, &e)) {
-        stage_news(s, NEWS_FAILED, e.code, 0, e.text);
-        return;
-    }
-    session_stats(s->session, &st);
-    stage_news(s, NEWS_CUT, turn, 0, "");
-    stage_snapshot(s);
-    stage_news(s, NEWS_END, SESSION_TURN_END, st.n_tokens, "");
+    struct event ev = {.kind = kind, .text = text, .n_text = strlen(text)};
+    app_take(&s->app, &ev);
+}
+
+static inline void stage_end(struct stage *s, enum session_end how)
+{
+    struct event ev = {.kind = EVENT_END, .end = {how, 20, true}};
+    app_take(&s->app, &ev);
 }
 
 static inline void stage_act(struct stage *s, const struct act_row *row)
 {
-    const struct str *text = &row->text;
-    struct err e = {0};
-    snprintf(s->asked, sizeof s->asked, "%s", str_get(text));
-    if (list_act(&s->app, s->library, row)) return;
+    const struct request *r = &row->request;
+    if (row->act == ACT_RUN)
+        snprintf(s->asked, sizeof s->asked, "%.120s\n%.120s", r->name, str_get(&r->text));
+    if (list_act(&s->app, s->control.parts.library, row)) return;
     switch (row->act) {
-    case ACT_SAY: stage_turn(s, SLASH_SAY, str_get(text), text->n); break;
-    case ACT_CONTINUE: stage_turn(s, SLASH_CONTINUE, "", 0); break;
-    case ACT_REGENERATE: stage_turn(s, SLASH_REGENERATE, "", 0); break;
-    case ACT_OPEN: stage_open(s, str_get(text)); break;
-    case ACT_AMEND: stage_amend(s, text); break;
-    case ACT_REWIND: stage_rewind(s, atoll(str_get(text))); break;
-    case ACT_BRANCH: stage_branch(s, str_get(text)); break;
-    case ACT_COST:
-        stage_news(s, NEWS_COST, 0,
-                   text->n ? session_rewind_cost(s->session, atoll(str_get(text)))
-                           : session_regenerate_cost(s->session),
-                   "");
-        break;
-    case ACT_SET:
-        if (s->session) session_set(s->session, &s->app.options);
-        break;
-    case ACT_RENAME_OPEN:
-        if (conversations_rename(s->library, session_name(s->session), str_get(text), &e))
-            stage_news(s, NEWS_FAILED, e.code, 0, e.text);
-        else
-            stage_news(s, NEWS_RENAMED, 0, 0, str_get(text));
-        stage_list(s);
-        break;
+    case ACT_RUN: stage_ask(s, r); break;
+    case ACT_SET: control_set(&s->control, s->app.o); break;
     case ACT_COPY:
         str_clear(&s->copied);
-        str_append(&s->copied, str_get(text), text->n);
+        str_append(&s->copied, str_get(&row->text), row->text.n);
         break;
     case ACT_QUIT: s->quit = true; break;
     default: break;
@@ -265,7 +180,7 @@ static inline void stage_run(struct stage *s)
         struct act_row row = s->app.acts[0];
         memmove(s->app.acts, s->app.acts + 1, sizeof row * (size_t)--s->app.n_acts);
         stage_act(s, &row);
-        str_release(&row.text);
+        act_release(&row);
     }
 }
 
@@ -293,11 +208,11 @@ static inline void stage_see(struct stage *s)
 {
     struct sight *g = &s->app.sight;
     g->focus = app_focus(&s->app);
-    if (!s->session || g->focus.position < 0) return;
+    if (!s->control.parts.session || g->focus.position < 0) return;
     g->n_heads = s->app.stats.n_layer * s->app.stats.n_kv_head;
     g->scores = realloc(g->scores, sizeof *g->scores * (size_t)g->n_heads);
-    session_scores(s->session, g->focus.position, g->scores);
-    session_kept(s->session, g->focus.from, g->focus.n, g->kept);
+    session_scores(s->control.parts.session, g->focus.position, g->scores);
+    session_kept(s->control.parts.session, g->focus.from, g->focus.n, g->kept);
 }
 
 static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)

@@ -205,10 +205,10 @@ static void test_set_memory(void **state)
     assert_string_equal(s.app.o->budget, "64");
     assert_string_equal(s.app.name, "rust-notes");
     assert_int_equal(s.app.phase, PHASE_READY);
-    assert_false(s.app.reopening);
-    s.app.reopening = true; /* as while it is being opened */
-    s.app.options_before.budget = "128";
-    stage_news(&s, NEWS_FAILED, ERR_FIT, 0, "it does not fit");
+    assert_false(s.app.settings.reopening);
+    s.app.settings.reopening = true; /* as while it is being opened */
+    s.app.settings.before.budget = "128";
+    stage_text(&s, EVENT_FAILED, "it does not fit");
     assert_string_equal(s.app.o->budget, "128");
     stage_release(&s);
 }
@@ -332,7 +332,7 @@ static void test_rename_and_undo(void **state)
     stage_type(&s, "xn");
     assert_string_equal(s.app.list.said, "");
     stage_type(&s, "xy"); /* a cache cannot be restored: it asks */
-    assert_non_null(strstr(s.app.list.said, "the cache of new name is gone"));
+    assert_non_null(strstr(s.app.list.said, "the cache of new name was deleted"));
     stage_key(&s, K_HOME);
     stage_type(&s, "r2\r"); /* the open one */
     assert_string_equal(s.app.name, "rust-notes2");
@@ -352,7 +352,7 @@ static void test_circle(void **state)
     struct str out = {0};
     (void)state;
     open_talk(&s, 1);
-    stage_news(&s, NEWS_END, SESSION_REPETITION, 20, "partial");
+    stage_end(&s, SESSION_REPETITION);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "went in a circle and was stopped"));
     assert_true(s.app.can_continue);
     str_release(&out);
@@ -365,7 +365,7 @@ static void test_read_only(void **state)
     struct stage s;
     (void)state;
     open_talk(&s, 1);
-    s.app.options.read_only = true;
+    s.app.settings.options.read_only = true;
     stage_type(&s, "hello\r");
     assert_string_equal(str_get(&s.app.edit.text), "hello");
     assert_non_null(strstr(s.app.flash, "reading only"));
@@ -454,7 +454,7 @@ static void test_rows_move(void **state)
     stage_key(&s, K_DOWN);
     assert_string_equal(s.app.list.rows[1].name, "thesis-ch3");
     stage_type(&s, "d");
-    stage_branch(&s, "1 first"); /* it becomes the first row */
+    stage_branch(&s, 1, "first"); /* it becomes the first row */
     stage_list(&s);
     assert_string_equal(s.app.list.rows[0].name, "first");
     stage_type(&s, "y");
@@ -463,13 +463,13 @@ static void test_rows_move(void **state)
     stage_key(&s, K_END);
     assert_string_equal(s.app.list.rows[2].name, "tax-letter");
     stage_type(&s, "r");
-    stage_branch(&s, "1 second");
+    stage_branch(&s, 1, "second");
     stage_list(&s);
     stage_type(&s, "2\r");
     assert_true(is_listed(&s, "tax-letter2"));
     /* removing a row ends the question about it */
     stage_type(&s, "r");
-    assert_int_equal(conversations_delete(s.library, "tax-letter2", &e), 0);
+    assert_int_equal(conversations_delete(s.control.parts.library, "tax-letter2", &e), 0);
     stage_list(&s);
     stage_type(&s, "3\r");
     assert_string_equal(s.app.list.error, "tax-letter2 is not there any more");
@@ -706,7 +706,7 @@ static void test_send_now(void **state)
     s.freeze_after = 0;
     assert_int_equal(s.app.n_queue, 1);
     stage_key(&s, 's' | K_ALT);
-    stage_news(&s, NEWS_END, SESSION_STOPPED, 20, "partial");
+    stage_end(&s, SESSION_STOPPED);
     stage_run(&s);
     assert_int_equal(s.app.n_queue, 0);
     assert_string_equal(str_get(&message(&s, 2)->raw), "next");

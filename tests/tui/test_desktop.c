@@ -58,11 +58,11 @@ static void test_progress(void **state)
     (void)state;
     begin(&d, &s, "never", true);
     update(&d, &s, &out);
-    stage_news(&s, NEWS_LOADING, 30, 200, "");
+    stage_progress(&s, EVENT_LOADING, 30, 200);
     assert_string_equal(update(&d, &s, &out), "\033]9;4;1;15\007");
-    stage_news(&s, NEWS_LOADING, 31, 200, "");
+    stage_progress(&s, EVENT_LOADING, 31, 200);
     assert_string_equal(update(&d, &s, &out), "");
-    stage_news(&s, NEWS_LOADED, 0, 0, "");
+    stage_progress(&s, EVENT_LOADED, 0, 0);
     assert_string_equal(update(&d, &s, &out), "\033]9;4;0\007");
     end(&d, &s, &out);
 }
@@ -114,7 +114,7 @@ static void test_nothing_elsewhere(void **state)
         begin(&d, &s, "bell", i == 1);
         s.o.safe = i == 1;
         desktop_init(&d, &s.o, i == 1);
-        stage_news(&s, NEWS_LOADING, 30, 200, "");
+        stage_progress(&s, EVENT_LOADING, 30, 200);
         assert_string_equal(update(&d, &s, &out), "");
         assert_string_equal(d.on, "");
         assert_string_equal(d.off, "");

@@ -93,9 +93,9 @@ static void test_loading(void **state)
     (void)state;
     stage_init(&s, true, false);
     stage_list(&s);
-    stage_news(&s, NEWS_LOADING, 0, INT64_C(2200000000), "");
+    stage_progress(&s, EVENT_LOADING, 0, INT64_C(2200000000));
     s.app.now_ms += 2000;
-    stage_news(&s, NEWS_LOADING, INT64_C(880000000), INT64_C(2200000000), "");
+    stage_progress(&s, EVENT_LOADING, INT64_C(880000000), INT64_C(2200000000));
     stage_type(&s, "first question\rsecond question\r");
     compare_all(&s, "loading");
     stage_release(&s);
@@ -338,7 +338,7 @@ static void test_scroll_is_held(void **state)
     stage_type(&s, "words 20");
     /* sending jumps to the end again; text of a running answer does not */
     struct stage *again = &s;
-    stage_news(again, NEWS_TEXT, 0, 0, "more and more and more\nand more\n");
+    stage_text(again, EVENT_TEXT, "more and more and more\nand more\n");
     app_draw(&s.app, &s.grid, 80, 24);
     assert_true(s.app.chat.held);
     assert_int_equal(s.app.chat.top_message, message);
@@ -370,7 +370,7 @@ static int leaps(int rows, int ms)
         char line[32];
         snprintf(line, sizeof line, "\n\nline%04d", i); /* a paragraph: two rows */
         s.app.now_ms += ms;
-        stage_news(&s, NEWS_TEXT, 0, 0, line);
+        stage_text(&s, EVENT_TEXT, line);
         assert_non_null(strstr(stage_draw(&s, 80, 24, &out), line + 2));
         n += s.app.chat.top_row != top;
         top = s.app.chat.top_row;
@@ -406,7 +406,7 @@ static void test_parts_make_the_whole(void **state)
     for (int i = 0; i < 200; i++) {
         int w = at[i / 40].w, h = at[i / 40].h;
         app_draw(&s.app, &s.grid, w, h);
-        stage_news(&s, NEWS_TEXT, 0, 0, i % 7 ? " wörter 字" : "\n\n# next\n");
+        stage_text(&s, EVENT_TEXT, i % 7 ? " wörter 字" : "\n\n# next\n");
         if (i % 3 == 0) stage_key(&s, i % 5 ? 'x' : '\n');
         if (i % 11 == 0) stage_type(&s, " queued\r");
         if (i % 13 == 0) stage_key(&s, i % 2 ? K_PAGE_UP : K_END);

@@ -30,7 +30,7 @@ struct count {
 /* Units of a part at positions [from, end). */
 static struct count in_tables(struct ramp_part part, int64_t from, int64_t end)
 {
-    const struct cache *c = session_cache(s.session);
+    const struct cache *c = session_cache(s.control.parts.session);
     struct count n = {0};
     if (end > c->n_pos) end = c->n_pos;
     if (end > from) n.seen = (end - from) * part.n_layer * part.n_head;

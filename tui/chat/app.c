@@ -7,12 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/num.h"
-#include "cli/options.h"
-#include "cli/ramp.h"
 #include "tui/chat/command.h"
 
-enum { FLASH_MS = 4000, LOST_MS = 1000, TWICE_MS = 2000, RATE_MS = 2000 };
+enum { FLASH_MS = 4000, TWICE_MS = 2000 };
 
 const struct view_ops *const view_table[VIEWS] = {
     [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
@@ -22,8 +19,8 @@ const struct view_ops *const view_table[VIEWS] = {
 void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
 {
     memset(a, 0, sizeof *a);
-    a->options = *o;
-    a->o = &a->options;
+    settings_init(&a->settings, o);
+    a->o = &a->settings.options;
     a->talk.raw = o->no_markdown;
     a->ascii = a->talk.ascii = ascii;
     a->sensors = sensor_nothing();
@@ -40,7 +37,7 @@ void app_release(struct app *a)
     edit_release(&a->edit);
     history_release(&a->history);
     for (int i = 0; i < a->n_queue; i++) str_release(&a->queue[i]);
-    for (int i = 0; i < a->n_acts; i++) str_release(&a->acts[i].text);
+    for (int i = 0; i < a->n_acts; i++) act_release(&a->acts[i]);
     free(a->list.rows);
     free(a->list.shown);
     free(a->list.hits);
@@ -49,8 +46,7 @@ void app_release(struct app *a)
     str_release(&a->search.query);
     str_release(&a->search.draft);
     str_release(&a->completion.line);
-    for (int i = 0; i < a->n_settings; i++) str_release(&a->settings[i]);
-    free(a->settings);
+    settings_release(&a->settings);
     if (a->mapped.frozen) free(a->mapped.frozen->kept);
     free(a->mapped.frozen);
     str_release(&a->log);
@@ -61,12 +57,35 @@ void app_release(struct app *a)
 
 /* ---- small things --------------------------------------------------------------------------- */
 
+void act_release(struct act_row *row)
+{
+    request_release(&row->request);
+    str_release(&row->text);
+}
+
 void app_act(struct app *a, enum act act, const char *text, size_t n)
 {
     if (a->n_acts == ACTS_MAX) return;
     struct act_row *row = &a->acts[a->n_acts++];
     *row = (struct act_row){.act = act};
     str_append(&row->text, text, n);
+}
+
+void app_run(struct app *a, struct request *r)
+{
+    if (a->n_acts < ACTS_MAX)
+        a->acts[a->n_acts++] = (struct act_row){.act = ACT_RUN, .request = *r};
+    else
+        request_release(r);
+    *r = (struct request){0};
+}
+
+void app_run_on(struct app *a, enum slash command, const char *name, const char *text)
+{
+    struct request r = {.command = command};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    str_puts(&r.text, text);
+    app_run(a, &r);
 }
 
 void app_flash(struct app *a, const char *fmt, ...)
@@ -140,8 +159,10 @@ void app_wait(struct app *a, enum phase phase)
 
 static void say(struct app *a, const char *text, size_t n)
 {
+    struct request r = {.command = SLASH_SAY};
+    str_append(&r.text, text, n);
     transcript_close(transcript_add(&a->talk, CHAT_USER, text, n));
-    app_act(a, ACT_SAY, text, n);
+    app_run(a, &r);
     app_wait(a, PHASE_READING);
 }
 
@@ -152,7 +173,7 @@ static void enqueue(struct app *a, const char *text, size_t n)
     a->queue[a->n_queue++] = row;
 }
 
-static void send_next(struct app *a)
+void app_send_next(struct app *a)
 {
     if (a->phase != PHASE_READY || a->n_queue == 0 || a->queue_held) return;
     struct str next = a->queue[0];
@@ -182,7 +203,7 @@ void app_send(struct app *a)
     app_draft(a, &text);
     enum slash command = slash_parse(str_get(&text), text.n, &rest, &n_rest);
     if (strspn(str_get(&text), " \t\n") == text.n) {
-        send_next(a);
+        app_send_next(a);
     } else if (command == SLASH_UNKNOWN) {
         app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
     } else if (command != SLASH_SAY) {
@@ -195,7 +216,7 @@ void app_send(struct app *a)
         enqueue(a, rest, n_rest);
         history_add(&a->history, text.data, text.n);
         edit_set(&a->edit, "", 0);
-        send_next(a);
+        app_send_next(a);
     }
     str_release(&text);
 }
@@ -234,7 +255,7 @@ void app_bring_back(struct app *a, const char *text, size_t n, bool queued)
 }
 
 /* What waits is not sent after a stop: it goes back to where it can be changed. */
-static void unqueue(struct app *a)
+void app_unqueue(struct app *a)
 {
     struct str joined = {0};
     for (int i = 0; i < a->n_queue; i++) {
@@ -249,8 +270,7 @@ static void unqueue(struct app *a)
     str_release(&joined);
 }
 
-/* The draft goes to the history. */
-static void put_away(struct app *a)
+void app_put_draft_away(struct app *a)
 {
     struct str text = {0};
     app_draft(a, &text);
@@ -266,9 +286,9 @@ void app_interrupt(struct app *a)
         app_act(a, ACT_STOP, "", 0);
         a->stopping = true;
         a->send_now = false;
-        if (a->n_queue) unqueue(a);
+        if (a->n_queue) app_unqueue(a);
     } else if (a->edit.text.n) {
-        put_away(a);
+        app_put_draft_away(a);
         app_flash(a, "put away; Up brings it back");
     } else if (a->phase == PHASE_OPENING && a->have_stats) {
         app_act(a, ACT_STOP, "", 0); /* back to the conversation before */
@@ -282,7 +302,7 @@ void app_interrupt(struct app *a)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-static bool request_everywhere(struct app *a, enum request r)
+static bool request_everywhere(struct app *a, enum key_request r)
 {
     switch (r) {
     case REQ_HELP: app_show(a, a->view == VIEW_HELP ? VIEW_CHAT : VIEW_HELP); break;
@@ -311,315 +331,13 @@ void app_key(struct app *a, const struct key_event *ev)
     const struct view_ops *view = view_table[a->view];
     if (view->capture && view->capture(a, ev)) return;
     if (is_prefix(a, ev)) return;
-    enum request r = key_request(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
+    enum key_request r = key_request(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
     bool two = a->prefix;
     a->prefix = false;
     if (two && r == REQ_NONE) return;
     if (r != REQ_NONE && view->request(a, r)) return;
     if (r != REQ_NONE && request_everywhere(a, r)) return;
     if (view->key) view->key(a, ev);
-}
-
-/* ---- news ----------------------------------------------------------------------------------- */
-
-/* The message that an answer streams into. */
-static struct message *last_of(struct app *a, int role)
-{
-    for (int i = a->talk.n - 1; i >= 0; i--)
-        if (a->talk.messages[i].role == role) return &a->talk.messages[i];
-    return NULL;
-}
-
-static void set_phase(struct app *a, enum phase phase)
-{
-    if (a->phase != phase) a->since_ms = a->now_ms;
-    a->phase = phase;
-}
-
-static void on_progress(struct app *a, const struct news *n)
-{
-    if (a->since_ms == 0 || n->a < a->done) a->since_ms = a->now_ms;
-    a->done = n->a;
-    a->total = n->b;
-    if (n->kind == NEWS_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
-}
-
-/* The first tokens of a turn are those of the message. */
-static void on_tokens(struct app *a, const struct news *n, const char *text)
-{
-    struct message *user = last_of(a, CHAT_USER);
-    if (a->phase == PHASE_READING && user && user->n_tokens == 0) {
-        user->position = n->a;
-        user->n_tokens = n->b;
-    }
-    for (int64_t i = 0; i < n->b; i++) {
-        uint16_t n_bytes;
-        memcpy(&n_bytes, text + sizeof n_bytes * (size_t)i, sizeof n_bytes);
-        transcript_piece(&a->talk, n->a + i, n_bytes);
-    }
-}
-
-static void on_answer(struct app *a, const struct news *n)
-{
-    struct message *user = last_of(a, CHAT_USER);
-    struct message *m = last_of(a, CHAT_ASSISTANT);
-    if (a->phase != PHASE_ANSWERING || !m || !m->partial) {
-        m = transcript_add(&a->talk, CHAT_ASSISTANT, "", 0);
-        m->position = user && user->n_tokens > 0 ? user->position + user->n_tokens : n->a;
-    }
-    m->partial = false;
-    set_phase(a, PHASE_ANSWERING);
-}
-
-static void on_end(struct app *a, const struct news *n)
-{
-    struct message *m = last_of(a, CHAT_ASSISTANT);
-    const char *how = n->n_text > 0 ? "; /continue goes on" : "";
-    a->can_continue = n->n_text > 0;
-    if (a->phase == PHASE_ANSWERING && m) {
-        transcript_close(m);
-        if (m->position >= 0) m->n_tokens = n->b - m->position;
-        m->partial = a->can_continue;
-    }
-    set_phase(a, PHASE_READY);
-    a->stopping = false;
-    if (n->a == SESSION_STOPPED && !a->send_now) app_flash(a, "stopped and kept%s", how);
-    a->send_now = false;
-    if (n->a == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
-    if (n->a == SESSION_REPETITION) {
-        static const char why[] = "the answer went in a circle and was stopped; /continue goes on";
-        app_note(a, why, sizeof why - 1);
-    }
-    if (n->a == SESSION_FULL)
-        app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
-    send_next(a);
-}
-
-static void cut_after(struct app *a, int64_t turn, bool answer_only)
-{
-    int keep = a->talk.n;
-    if (!answer_only) turn++;
-    for (int i = 0; i < a->talk.n && keep == a->talk.n; i++)
-        if (a->talk.messages[i].role == CHAT_USER && --turn == 0) keep = i + (answer_only ? 1 : 0);
-    transcript_cut(&a->talk, keep);
-    a->can_continue = false;
-    memset(&a->chat, 0, sizeof a->chat);
-}
-
-/* The answer to ACT_COST: what is free and loses only an answer needs no question. */
-static void on_cost(struct app *a, int64_t cost)
-{
-    struct question *q = &a->question;
-    if (a->phase != PHASE_READY) return;
-    q->cost = cost;
-    q->may_branch = q->what != SLASH_REGENERATE && app_turns(a) > 0;
-    bool loses = q->what == SLASH_REWIND ? app_turns(a) > q->turn : q->what == SLASH_EDIT;
-    if (cost == 0 && !loses)
-        app_take_turn_back(a);
-    else
-        q->open = true;
-}
-
-void app_amend(struct app *a, const char *text, size_t n)
-{
-    const struct message *user = app_turn(a, app_turns(a));
-    int64_t position = user && user->n_tokens > 0 ? user->position + user->n_tokens : -1;
-    cut_after(a, app_turns(a), true);
-    struct message *m = transcript_add(&a->talk, CHAT_ASSISTANT, text, n);
-    transcript_close(m);
-    m->position = position;
-    app_act(a, ACT_AMEND, text, n);
-    app_wait(a, PHASE_ANSWERING);
-}
-
-void app_take_turn_back(struct app *a)
-{
-    struct question q = a->question;
-    char turn[32];
-    a->question.open = false;
-    if (q.what == SLASH_REGENERATE) {
-        cut_after(a, app_turns(a), true);
-        app_act(a, ACT_REGENERATE, "", 0);
-        app_wait(a, PHASE_READING);
-        return;
-    }
-    const struct message *m = q.what == SLASH_EDIT ? app_turn(a, q.turn) : NULL;
-    if (m) {
-        put_away(a);
-        edit_set(&a->edit, str_get(&m->raw), m->raw.n);
-    }
-    int n = snprintf(turn, sizeof turn, "%lld", (long long)(m ? q.turn - 1 : q.turn));
-    app_act(a, ACT_REWIND, turn, (size_t)n);
-    app_wait(a, PHASE_READING);
-}
-
-static void on_failed(struct app *a, const char *text, size_t n)
-{
-    if (a->reopening) a->options = a->options_before;
-    a->reopening = false;
-    app_note(a, text, n);
-    app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
-    if (app_busy(a)) set_phase(a, PHASE_READY);
-    a->stopping = false;
-    unqueue(a);
-}
-
-void app_news(struct app *a, const struct news *n, const char *text)
-{
-    struct message *m;
-    switch (n->kind) {
-    case NEWS_LOADING:
-    case NEWS_READING: on_progress(a, n); break;
-    case NEWS_LOADED:
-        set_phase(a, PHASE_OPENING);
-        a->done = a->total = 0;
-        break;
-    case NEWS_OPENING:
-        a->flash[0] = 0;
-        set_phase(a, PHASE_OPENING);
-        a->done = a->total = 0;
-        break;
-    case NEWS_OPENED:
-        snprintf(a->name, sizeof a->name, "%.*s", (int)n->n_text, text);
-        a->can_continue = n->a != 0;
-        a->reopening = false;
-        set_phase(a, PHASE_READY);
-        send_next(a);
-        break;
-    case NEWS_NOTICE: app_note(a, text, n->n_text); break;
-    case NEWS_BEGIN:
-        m = last_of(a, CHAT_USER);
-        if (m && a->phase == PHASE_READING) m->position = n->a;
-        break;
-    case NEWS_ANSWER: on_answer(a, n); break;
-    case NEWS_TEXT:
-        m = last_of(a, CHAT_ASSISTANT);
-        if (m) transcript_append(m, text, n->n_text);
-        break;
-    case NEWS_TOKENS: on_tokens(a, n, text); break;
-    case NEWS_EVICTED:
-        a->evicted += n->a;
-        a->evicted_at = n->b;
-        break;
-    case NEWS_END: on_end(a, n); break;
-    case NEWS_COST: on_cost(a, n->b); break;
-    case NEWS_CUT: cut_after(a, n->a, false); break;
-    case NEWS_BRANCHED:
-        app_event(a, "branch %.*s was made; /open goes there", (int)n->n_text, text);
-        break;
-    case NEWS_RENAMED: snprintf(a->name, sizeof a->name, "%.*s", (int)n->n_text, text); break;
-    case NEWS_FAILED: on_failed(a, text, n->n_text); break;
-    case NEWS_FATAL:
-    case NEWS_GONE: break; /* ui.c ends the screen */
-    }
-}
-
-/* A mean over some seconds of a turn; nothing is evicted between turns. */
-static void measure_evictions(struct app *a)
-{
-    const struct session_stats *st = &a->stats;
-    int64_t heads = (int64_t)st->n_layer * st->n_kv_head, ms = a->now_ms - a->rate_ms;
-    if (!app_busy(a)) {
-        a->evict_rate = 0;
-    } else if (a->rate_ms && ms < RATE_MS) {
-        return;
-    } else if (a->rate_ms && heads > 0 && st->units_evicted >= a->rate_evicted) {
-        double n = (double)(st->units_evicted - a->rate_evicted) / (double)heads;
-        a->evict_rate = 1e3 * n / (double)ms;
-    }
-    a->rate_ms = app_busy(a) ? a->now_ms : 0;
-    a->rate_evicted = st->units_evicted;
-}
-
-/* With the snapshot that shows it, as thousands of evictions a second are not for reading. */
-static void tell_evictions(struct app *a)
-{
-    char b[2][NUM_MAX];
-    if (a->evicted == 0) return;
-    app_event(a, "evicted %s units at %s tok, kv bytes unchanged  F3: where",
-              num_exact(a->evicted, b[0]), num_exact(a->evicted_at, b[1]));
-    a->evicted = 0;
-}
-
-void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
-{
-    a->stats = *st;
-    a->have_stats = true;
-    a->map = map;
-    measure_evictions(a);
-    tell_evictions(a);
-    struct message *m = last_of(a, CHAT_ASSISTANT);
-    if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
-        m->n_tokens = st->n_tokens - m->position;
-    if (!map) return;
-    bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
-    int64_t kept[RETENTION_COLS];
-    ramp_sums(map, kept);
-    for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
-    memcpy(a->col_kept, kept, sizeof kept);
-    if (compare && !a->o->reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
-    if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
-    a->col_width = map->col_width;
-    a->n_evictions = map->n_evictions;
-    waterfall_add(&a->past, map);
-}
-
-int app_class(const struct app *a, int col, int col_end)
-{
-    const struct retention *r = a->map;
-    int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
-    for (int c = col; c < col_end; c++) kept += a->col_kept[c];
-    if (end > r->n_pos) end = r->n_pos;
-    return ramp_class(kept, (end - from) * r->n_layer * r->n_head);
-}
-
-int app_class_at(const struct app *a, int64_t pos, int64_t pos_end)
-{
-    const struct retention *r = a->map;
-    if (r->col_width <= 0 || pos >= r->n_pos) return 0;
-    int64_t col = pos / r->col_width;
-    int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
-    return app_class(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
-}
-
-struct focus app_focus(const struct app *a)
-{
-    struct focus l = {.position = -1};
-    if (a->view == VIEW_MAP) l.position = a->mapped.position;
-    if (a->view != VIEW_TINT) return l;
-    l.position = a->tint.position;
-    l.from = a->tint.first;
-    if (a->tint.first >= 0 && a->tint.end > a->tint.first) l.n = (int)(a->tint.end - a->tint.first);
-    if (l.n > SIGHT_MAX) l.n = SIGHT_MAX;
-    return l;
-}
-
-static int load_message(void *ctx, const struct conversations_message *lm)
-{
-    struct app *a = ctx;
-    struct message *last = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
-    bool goes_on = last && lm->role == CHAT_ASSISTANT && last->role == CHAT_ASSISTANT;
-    struct message *m = last;
-    if (goes_on) { /* it was stopped and continued: one answer */
-        transcript_append(m, lm->text, lm->n_text);
-    } else {
-        m = transcript_add(&a->talk, lm->role, lm->text, lm->n_text);
-        m->position = lm->position;
-    }
-    transcript_close(m);
-    m->n_tokens = lm->position + lm->n_tokens - m->position;
-    m->partial = lm->partial != 0;
-    return 0;
-}
-
-int app_load(struct app *a, struct conversations *l, const char *name, struct err *e)
-{
-    transcript_clear(&a->talk);
-    waterfall_clear(&a->past);
-    memset(&a->chat, 0, sizeof a->chat);
-    memset(&a->tint, 0, sizeof a->tint);
-    snprintf(a->name, sizeof a->name, "%s", name);
-    return name[0] ? conversations_messages(l, name, load_message, a, e) : 0;
 }
 
 /* ---- drawing -------------------------------------------------------------------------------- */

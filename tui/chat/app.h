@@ -1,13 +1,15 @@
 /* app: everything the screen knows, without a terminal, a thread or a clock of its own.
  *
- * Keys and news go in, a grid and acts come out: ui.c carries the acts out, tests look at them. */
+ * Keys and events go in, a grid and acts come out: ui.c carries the acts out, tests look at them.
+ */
 #ifndef RETAIN_TUI_CHAT_APP_H
 #define RETAIN_TUI_CHAT_APP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/options.h"
+#include "cli/control.h"
+#include "cli/settings.h"
 #include "cli/slash.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
@@ -21,30 +23,15 @@
 
 enum phase { PHASE_LOADING, PHASE_OPENING, PHASE_READY, PHASE_READING, PHASE_ANSWERING };
 
+/* What the app asks of its surroundings. */
 enum act {
-    /* for the session */
-    ACT_SAY, /* text */
-    ACT_CONTINUE,
-    ACT_REGENERATE,
-    ACT_AMEND,  /* text = the last answer's new text */
-    ACT_REWIND, /* text = turn */
-    ACT_BRANCH, /* text = turn, blank, name or "" */
-    ACT_COST,   /* text = turn, "" = regenerate: answered by NEWS_COST */
-    ACT_SET,    /* app.options count from now on */
-    ACT_STOP,
-    ACT_OPEN,        /* text = conversation, "" = new */
-    ACT_RENAME_OPEN, /* text = new name of the open conversation */
-    /* for the library: shelf.h */
-    ACT_LIST,    /* fill app.list */
-    ACT_SEARCH,  /* text: fill app.list.hits */
-    ACT_DELETE,  /* text = conversation */
-    ACT_RESTORE, /* the same */
-    ACT_DROP,    /* its saved cache */
-    ACT_RENAME,  /* text = name, newline, new name */
-    ACT_TAG,     /* text = name, newline, as conversations_retag takes them */
-    /* for the terminal */
+    ACT_RUN,    /* request: by the worker, or at once when saved conversations are enough */
+    ACT_SET,    /* settings.options count from now on */
+    ACT_STOP,   /* the running request */
+    ACT_LIST,   /* fill app.list */
+    ACT_SEARCH, /* text: fill app.list.hits */
     ACT_COPY,   /* text, to the clipboard */
-    ACT_SAVE,   /* text = path, newline, what to write there */
+    ACT_SAVE,   /* text = path, newline, the file's content */
     ACT_EDITOR, /* the draft into $EDITOR and back */
     ACT_LOG,    /* fill app.log */
     ACT_REDRAW,
@@ -54,8 +41,10 @@ enum act {
 
 struct act_row {
     enum act act;
+    struct request request;
     struct str text;
 };
+void act_release(struct act_row *row);
 
 enum { ACTS_MAX = 32, QUEUE_MAX = 32 };
 
@@ -145,15 +134,11 @@ struct scroll_state {
 };
 
 struct app {
-    struct options options;  /* of the open conversation, changed by /set */
-    const struct options *o; /* = &options */
-    struct str *settings;    /* texts that options points to */
-    int n_settings;
-    bool reopening; /* to make settings count: if that fails, options_before do again */
-    struct options options_before;
+    struct settings settings; /* changed by /set */
+    const struct options *o;  /* = &settings.options */
     bool ascii;
     bool halves;     /* half blocks in two colours can be drawn */
-    int64_t now_ms;  /* monotonic, set by the caller before keys, news and drawing */
+    int64_t now_ms;  /* monotonic, set by the caller before keys, events and drawing */
     int64_t wall_ms; /* the same moment, for ages and times of day */
     enum view view;
     enum phase phase;
@@ -209,7 +194,7 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
 void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);
-void app_news(struct app *a, const struct news *n, const char *text);
+void app_take(struct app *a, const struct event *ev);
 /* A snapshot came: stats, and what changed since the one before. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
 /* The retention class of all heads together, from sums that the snapshot brought: of its columns
@@ -230,6 +215,7 @@ int64_t app_turns(const struct app *a);
 
 /* The message being written, whole: for the draft's file and other editors. */
 void app_draft(const struct app *a, struct str *out);
+void app_put_draft_away(struct app *a); /* into the history */
 void app_set_draft(struct app *a, const char *text, size_t n);
 uint64_t app_draft_version(const struct app *a); /* differs when draft or queue do */
 /* What a program that died had not sent. */
@@ -237,14 +223,19 @@ void app_bring_back(struct app *a, const char *text, size_t n, bool queued);
 
 /* For views. */
 void app_act(struct app *a, enum act act, const char *text, size_t n);
+void app_run(struct app *a, struct request *r); /* takes its text over */
+/* A request about a conversation; text may be "". */
+void app_run_on(struct app *a, enum slash command, const char *name, const char *text);
 void app_show(struct app *a, enum view view);
 void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_send(struct app *a);      /* what stands in the editor */
+void app_send_next(struct app *a); /* what is queued, when it can be sent */
+void app_unqueue(struct app *a);   /* what is queued goes back to the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */
 bool app_busy(const struct app *a);
 void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
-void app_wait(struct app *a, enum phase phase); /* something was ordered: the phase until news */
+void app_wait(struct app *a, enum phase phase); /* a request was made: the phase until its events */
 void app_amend(struct app *a, const char *text, size_t n); /* another last answer */
 void app_take_turn_back(struct app *a); /* what the question asked: carried out */
 bool app_ready(struct app *a);          /* or says why not */

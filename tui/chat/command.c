@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/edit_distance.h"
-#include "cli/cli_session.h"
 #include "cli/num.h"
 #include "tui/chat/app.h"
 
@@ -41,90 +40,7 @@ static bool show_stats(struct app *a)
     return true;
 }
 
-/* ---- the talk ------------------------------------------------------------------------------- */
-
-static bool go_on(struct app *a)
-{
-    if (a->phase != PHASE_READY || !a->can_continue) {
-        app_flash(a, "there is no answer to continue");
-        return true;
-    }
-    app_act(a, ACT_CONTINUE, "", 0);
-    app_wait(a, PHASE_ANSWERING);
-    return true;
-}
-
-/* Asks the session what it would cost; the answer asks the person, or goes on at once. */
-static bool take_back(struct app *a, enum slash what, const char *argument)
-{
-    int64_t turn = 0, n_turns = app_turns(a);
-    const char *rest;
-    char text[32];
-    if (!app_ready(a)) return false;
-    if (a->o->private_mode) {
-        app_flash(a, "a private conversation is not kept, so it cannot go back");
-        return false;
-    }
-    if (!slash_turn(argument, n_turns, &turn, &rest) || rest[0] ||
-        (what != SLASH_REWIND && !turn)) {
-        app_flash(a, "no such turn; this conversation has %lld", (long long)n_turns);
-        return false;
-    }
-    if (what == SLASH_REWIND && !argument[0]) turn = n_turns > 0 ? n_turns - 1 : 0;
-    a->question = (struct question){.what = what, .turn = turn};
-    int n = snprintf(text, sizeof text, "%lld", (long long)(what == SLASH_EDIT ? turn - 1 : turn));
-    app_act(a, ACT_COST, text, what == SLASH_REGENERATE ? 0 : (size_t)n);
-    return true;
-}
-
-static const struct message *last_answer(const struct app *a)
-{
-    for (int i = a->talk.n - 1; i >= 0; i--)
-        if (a->talk.messages[i].role == CHAT_ASSISTANT) return &a->talk.messages[i];
-    return NULL;
-}
-
-/* Without a text the answer comes into the editor, to be sent as "/answer …". */
-static bool amend(struct app *a, const char *text, size_t n)
-{
-    const struct message *m = last_answer(a);
-    struct str line = {0};
-    if (!app_ready(a)) return false;
-    if (a->o->private_mode || !m) {
-        app_flash(a, m ? "a private conversation is not kept, so its answers stay"
-                       : "there is no answer to change");
-        return false;
-    }
-    if (n > 0) {
-        app_amend(a, text, n);
-        return true;
-    }
-    str_puts(&line, "/answer ");
-    str_append(&line, str_get(&m->raw), m->raw.n);
-    app_set_draft(a, line.data, line.n);
-    str_release(&line);
-    return true;
-}
-
-static bool branch(struct app *a, const char *argument)
-{
-    int64_t turn, n_turns = app_turns(a);
-    const char *name = argument;
-    struct str text = {0};
-    if (!app_ready(a)) return false;
-    if (argument[0] == '-' || (argument[0] >= '0' && argument[0] <= '9')) {
-        if (!slash_turn(argument, n_turns, &turn, &name)) {
-            app_flash(a, "no such turn; this conversation has %lld", (long long)n_turns);
-            return false;
-        }
-    } else {
-        turn = n_turns;
-    }
-    str_printf(&text, "%lld %s", (long long)turn, name);
-    app_act(a, ACT_BRANCH, text.data, text.n);
-    str_release(&text);
-    return true;
-}
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 static bool send_now(struct app *a)
 {
@@ -186,58 +102,36 @@ static bool show_settings(struct app *a)
     return true;
 }
 
-/* Options point to their texts: they live as long as the app. */
-static const char *keep_text(struct app *a, const char *text)
-{
-    a->settings = realloc(a->settings, sizeof *a->settings * (size_t)(a->n_settings + 1));
-    if (!a->settings) abort();
-    struct str *s = &a->settings[a->n_settings++];
-    *s = (struct str){0};
-    str_puts(s, text);
-    return str_get(s);
-}
-
 static bool change_setting(struct app *a, const struct option_fact *f, const char *value)
 {
     struct err e = {0};
-    struct options changed = a->options;
     bool now = (f->groups & SLASH_SET_NOW) != 0;
-    if (options_set(&changed, f->groups, f->name, keep_text(a, value), &e)) {
+    if (!now && !app_ready(a)) return false;
+    if (settings_change(&a->settings, f, value, &e)) {
         app_flash(a, "%s", e.text);
         return false;
     }
-    if (!now && a->o->private_mode) {
-        app_flash(a, "%s is set when a conversation is opened; this one is private", f->name);
-        return false;
-    }
-    if (!now && !app_ready(a)) return false;
-    a->options_before = a->options;
-    a->options = changed;
     app_act(a, ACT_SET, "", 0);
-    if (now) {
+    if (now)
         app_event(a, "%s %s from the next token on", f->name, value);
-    } else {
-        a->reopening = true;
-        app_act(a, ACT_OPEN, a->name, strlen(a->name));
-    }
+    else
+        app_run_on(a, SLASH_OPEN, a->name, "");
     return true;
 }
 
 static bool set(struct app *a, const char *argument)
 {
-    char name[64];
-    size_t n = strcspn(argument, " =");
     struct option_fact f;
     struct err e = {0};
-    if (n == 0) return show_settings(a);
-    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), argument);
-    if (!slash_setting(name, &f, &e)) {
+    struct str s = {0};
+    const char *value;
+    int ask = settings_parse(&a->settings, argument, &f, &value, &e);
+    if (ask < 0) {
         app_flash(a, "%s", e.text);
         return false;
     }
-    const char *value = argument + n + strspn(argument + n, " =");
-    if (value[0]) return change_setting(a, &f, value);
-    struct str s = {0};
+    if (ask != SETTINGS_SHOW) return change_setting(a, &f, value);
+    if (!f.name) return show_settings(a);
     put_setting(a, &f, &s);
     app_note(a, str_get(&s), s.n ? s.n - 1 : 0);
     str_release(&s);
@@ -267,8 +161,8 @@ static bool is_saved(const struct app *a, const char *name)
     return false;
 }
 
-/* An act on a saved conversation. */
-static bool act_on(struct app *a, enum act act, const char *name)
+/* A conversation that is saved and closed; else says so. */
+static bool is_other(struct app *a, const char *name)
 {
     if (!is_saved(a, name)) {
         const char *near = nearest_name(a, name);
@@ -276,54 +170,9 @@ static bool act_on(struct app *a, enum act act, const char *name)
                   near ? near : "");
         return false;
     }
-    if (strcmp(name, a->name) == 0) {
-        app_flash(a, "%.40s is open", name);
-        return act == ACT_OPEN;
-    }
-    if (act == ACT_OPEN && !app_ready(a)) return false;
-    app_act(a, act, name, strlen(name));
-    return true;
-}
-
-static bool restore(struct app *a, const char *name)
-{
-    if (!name[0]) name = a->list.deleted;
-    if (!name[0]) {
-        app_flash(a, "nothing was deleted in this run; /restore NAME");
-        return false;
-    }
-    app_act(a, ACT_RESTORE, name, strlen(name));
-    return true;
-}
-
-static bool rename_open(struct app *a, const char *name)
-{
-    if (!name[0] || !app_ready(a)) {
-        if (!name[0]) app_flash(a, "/rename NEW");
-        return false;
-    }
-    app_act(a, ACT_RENAME_OPEN, name, strlen(name));
-    return true;
-}
-
-static bool tag_open(struct app *a, const char *words)
-{
-    struct str text = {0};
-    if (!words[0] || a->o->private_mode) {
-        app_flash(a, words[0] ? "a private conversation has no tags" : "/tag [-]TAG...");
-        return false;
-    }
-    str_printf(&text, "%s\n%s", a->name, words);
-    app_act(a, ACT_TAG, text.data, text.n);
-    str_release(&text);
-    return true;
-}
-
-static bool begin_new(struct app *a)
-{
-    if (!app_ready(a)) return false;
-    app_act(a, ACT_OPEN, "", 0);
-    return true;
+    if (strcmp(name, a->name) != 0) return true;
+    app_flash(a, "%.40s is open", name);
+    return false;
 }
 
 static bool find(struct app *a, const char *text)
@@ -332,6 +181,73 @@ static bool find(struct app *a, const char *text)
     edit_set(&a->list.filter, text, strlen(text));
     a->list.mode = LIST_FIND;
     app_act(a, ACT_SEARCH, text, strlen(text));
+    return true;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static const struct message *last_answer(const struct app *a)
+{
+    for (int i = a->talk.n - 1; i >= 0; i--)
+        if (a->talk.messages[i].role == CHAT_ASSISTANT) return &a->talk.messages[i];
+    return NULL;
+}
+
+/* Without a text the answer comes into the editor, to be sent as "/answer …". */
+static void amend(struct app *a, const struct request *r)
+{
+    const struct message *m = last_answer(a);
+    struct str line = {0};
+    if (r->text.n > 0) {
+        app_amend(a, r->text.data, r->text.n);
+        return;
+    }
+    str_puts(&line, "/answer ");
+    str_append(&line, str_get(&m->raw), m->raw.n);
+    app_set_draft(a, line.data, line.n);
+    str_release(&line);
+}
+
+/* May the request run now? Else says why not. */
+static bool may_run(struct app *a, const struct request *r)
+{
+    switch (r->command) {
+    case SLASH_OPEN: return is_other(a, r->name) && app_ready(a);
+    case SLASH_DELETE:
+    case SLASH_DROP: return is_other(a, r->name);
+    case SLASH_CONTINUE:
+        if (a->phase == PHASE_READY && a->can_continue) return true;
+        app_flash(a, "there is no answer to continue");
+        return false;
+    case SLASH_RESTORE:
+    case SLASH_TAG: return true;
+    default: return app_ready(a);
+    }
+}
+
+static bool run_request(struct app *a, enum slash command, const char *argument)
+{
+    struct control_facts facts = {.n_turns = app_turns(a),
+                                  .private_mode = a->o->private_mode,
+                                  .has_answer = last_answer(a) != NULL,
+                                  .name = a->name,
+                                  .deleted = a->list.deleted};
+    struct request r = {0};
+    struct err e = {0};
+    bool parsed = control_parse(&r, command, argument, &facts, &e) == 0;
+    if (!parsed) app_flash(a, "%s", e.text);
+    if (!parsed || !may_run(a, &r)) {
+        request_release(&r);
+        return false;
+    }
+    if (command == SLASH_EDIT || command == SLASH_REWIND || command == SLASH_REGENERATE)
+        a->question = (struct question){.what = command, .turn = r.turn};
+    if (command == SLASH_CONTINUE) app_wait(a, PHASE_ANSWERING);
+    if (command == SLASH_ANSWER)
+        amend(a, &r);
+    else
+        app_run(a, &r);
+    request_release(&r);
     return true;
 }
 
@@ -352,27 +268,20 @@ static void put_talk(const struct app *a, struct str *out)
 
 static bool copy(struct app *a, const char *what)
 {
-    struct str all = {0};
+    struct str text = {0};
+    struct err e = {0};
     const struct message *m = last_answer(a);
-    if (strcmp(what, "all") == 0) {
-        put_talk(a, &all);
-        app_act(a, ACT_COPY, str_get(&all), all.n);
-        str_release(&all);
-        return true;
-    }
-    size_t from = 0, n = m ? m->raw.n : 0;
-    bool code = strcmp(what, "code") == 0;
-    if (!m || n == 0) {
-        app_flash(a, "there is no answer to copy");
-    } else if (what[0] && !code) {
-        app_flash(a, "/copy takes code or all");
-    } else if (code && !talk_code(&m->raw, &from, &n)) {
-        app_flash(a, "the last answer has no code block");
-    } else {
-        app_act(a, ACT_COPY, m->raw.data + from, n);
-        return true;
-    }
-    return false;
+    int rc = 0;
+    if (strcmp(what, "all") == 0)
+        put_talk(a, &text);
+    else
+        rc = control_copied(m ? &m->raw : NULL, what, &text, &e);
+    if (rc)
+        app_flash(a, "%s", e.text);
+    else
+        app_act(a, ACT_COPY, str_get(&text), text.n);
+    str_release(&text);
+    return !rc;
 }
 
 static bool save(struct app *a, const char *path)
@@ -391,7 +300,7 @@ static bool save(struct app *a, const char *path)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static bool run(struct app *a, enum slash command, const char *argument, size_t n)
+static bool run(struct app *a, enum slash command, const char *argument)
 {
     switch (command) {
     case SLASH_HELP: app_show(a, VIEW_HELP); break;
@@ -400,23 +309,10 @@ static bool run(struct app *a, enum slash command, const char *argument, size_t 
     case SLASH_TINT: app_show(a, VIEW_TINT); break;
     case SLASH_LOG: app_show(a, VIEW_LOG); break;
     case SLASH_STATS: return show_stats(a);
-    case SLASH_CONTINUE: return go_on(a);
-    case SLASH_REGENERATE:
-    case SLASH_EDIT:
-    case SLASH_REWIND: return take_back(a, command, argument);
-    case SLASH_ANSWER: return amend(a, argument, n);
-    case SLASH_BRANCH: return branch(a, argument);
     case SLASH_SET: return set(a, argument);
     case SLASH_NOW: return send_now(a);
     case SLASH_EDITOR: app_act(a, ACT_EDITOR, "", 0); break;
     case SLASH_FIND: return find(a, argument);
-    case SLASH_OPEN: return act_on(a, ACT_OPEN, argument);
-    case SLASH_NEW: return begin_new(a);
-    case SLASH_RENAME: return rename_open(a, argument);
-    case SLASH_TAG: return tag_open(a, argument);
-    case SLASH_DELETE: return act_on(a, ACT_DELETE, argument);
-    case SLASH_RESTORE: return restore(a, argument);
-    case SLASH_DROP: return act_on(a, ACT_DROP, argument);
     case SLASH_COPY: return copy(a, argument);
     case SLASH_SAVE: return save(a, argument);
     case SLASH_RAW:
@@ -426,6 +322,7 @@ static bool run(struct app *a, enum slash command, const char *argument, size_t 
     case SLASH_QUIT: app_act(a, ACT_QUIT, "", 0); break;
     case SLASH_SAY:
     case SLASH_UNKNOWN: return false;
+    default: return run_request(a, command, argument);
     }
     return true;
 }
@@ -434,7 +331,7 @@ bool command_run(struct app *a, enum slash command, const char *argument, size_t
 {
     struct str copied = {0}; /* ends where the argument does */
     str_append(&copied, argument, n);
-    bool ran = run(a, command, str_get(&copied), n);
+    bool ran = run(a, command, str_get(&copied));
     str_release(&copied);
     return ran;
 }

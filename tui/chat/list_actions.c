@@ -35,95 +35,87 @@ void list_fill(struct app *a, struct conversations *l)
 }
 
 /* Newest message of each conversation that was found. */
-static int add_hit(void *ctx, const struct conversations_hit *h)
+static void add_hit(struct list_state *l, const struct conversations_hit *h)
 {
-    struct list_state *l = ctx;
     for (int i = 0; i < l->n_hits; i++)
-        if (strcmp(l->hits[i].name, h->name) == 0) return 0;
-    if (l->n_hits == HITS_MAX) return 1;
+        if (strcmp(l->hits[i].name, h->name) == 0) return;
+    if (l->n_hits == HITS_MAX) return;
     struct list_hit *hit = &l->hits[l->n_hits++];
     snprintf(hit->name, sizeof hit->name, "%s", h->name);
     size_t n = 0;
     for (const char *c = h->snippet; *c && n + 1 < sizeof hit->snippet; c++)
         if (*c != '\2' && *c != '\3') hit->snippet[n++] = *c == '\n' || *c == '\t' ? ' ' : *c;
     hit->snippet[n] = 0;
-    return 0;
 }
 
-static void search(struct app *a, struct conversations *l, const char *text)
+static void on_done(struct list_state *l, enum slash command, const char *name)
 {
-    struct err e = {0};
+    switch (command) {
+    case SLASH_DELETE:
+        snprintf(l->deleted, sizeof l->deleted, "%s", name);
+        snprintf(l->said, sizeof l->said, "%.120s was deleted; u or /restore brings it back", name);
+        break;
+    case SLASH_RESTORE:
+        snprintf(l->said, sizeof l->said, "%.120s is back", name);
+        snprintf(l->chosen, sizeof l->chosen, "%s", name); /* the cursor goes there */
+        l->deleted[0] = 0;
+        break;
+    case SLASH_DROP:
+        snprintf(l->said, sizeof l->said, "the cache of %.120s was deleted, its text stays", name);
+        break;
+    case SLASH_TAG: snprintf(l->said, sizeof l->said, "tags changed"); break;
+    default: break;
+    }
+}
+
+static void on_event(void *ctx, const struct event *ev)
+{
+    struct app *a = ctx;
+    struct err e;
+    if (ev->kind == EVENT_FOUND) add_hit(&a->list, ev->hit);
+    if (ev->kind == EVENT_DONE) on_done(&a->list, ev->done.command, ev->done.name);
+    if (ev->kind != EVENT_FAILED) return;
+    err_set(&e, ev->code, "%s", ev->text);
+    show_error(a, &e);
+}
+
+/* On the screen's own handle of the conversations, so that no running answer holds it up. */
+static void run(struct app *a, struct conversations *l, const struct request *r)
+{
+    struct control c = {.parts = {.library = l}};
+    struct events events = {.ctx = a, .event = on_event};
+    if (l) control_run(&c, r, &events);
+}
+
+static void search(struct app *a, struct conversations *l, const struct str *text)
+{
     struct list_state *list = &a->list;
+    struct request find = {.command = SLASH_FIND, .text = *text};
     if (!list->hits) list->hits = calloc(HITS_MAX, sizeof *list->hits);
     if (!list->hits) abort();
     list->n_hits = 0;
     list->n_shown = -1;
-    if (l && text[0] && conversations_search(l, text, add_hit, list, &e) < 0) show_error(a, &e);
+    if (text->n) run(a, l, &find);
 }
 
-/* text: a name, newline, what becomes of it */
-static int change_entry(struct conversations *l, enum act act, const char *text, struct err *e)
+static bool is_for_list(const struct app *a, const struct act_row *row)
 {
-    char name[128];
-    const char *end = strchr(text, '\n');
-    if (!end) return 0;
-    snprintf(name, sizeof name, "%.*s", (int)(end - text), text);
-    return (act == ACT_TAG ? conversations_retag : conversations_rename)(l, name, end + 1, e);
-}
-
-static int change(struct app *a, struct conversations *l, enum act act, const char *text,
-                  struct err *e)
-{
-    struct list_state *list = &a->list;
-    int rc;
-    switch (act) {
-    case ACT_DELETE:
-        rc = conversations_delete(l, text, e);
-        if (rc) return rc;
-        snprintf(list->deleted, sizeof list->deleted, "%s", text);
-        snprintf(list->said, sizeof list->said, "%.120s was deleted; u or /restore brings it back",
-                 text);
-        return 0;
-    case ACT_RESTORE:
-        rc = conversations_restore(l, text, NULL, e);
-        if (rc) return rc;
-        snprintf(list->said, sizeof list->said, "%.120s is back", text);
-        snprintf(list->chosen, sizeof list->chosen, "%s", text); /* the cursor goes there */
-        list->deleted[0] = 0;
-        return 0;
-    case ACT_DROP:
-        rc = conversations_drop_cache(l, text, e);
-        if (!rc)
-            snprintf(list->said, sizeof list->said, "the cache of %.120s is gone, its text stays",
-                     text);
-        return rc;
-    case ACT_TAG:
-        rc = change_entry(l, act, text, e);
-        if (!rc) snprintf(list->said, sizeof list->said, "tags changed");
-        return rc;
-    default: return change_entry(l, act, text, e);
-    }
+    const struct request *r = &row->request;
+    if (row->act != ACT_RUN || slash_place(r->command) != SLASH_AT_SAVED) return false;
+    return r->command != SLASH_RENAME || strcmp(r->name, a->name) != 0; /* the session's name */
 }
 
 bool list_act(struct app *a, struct conversations *l, const struct act_row *row)
 {
-    const char *text = str_get(&row->text);
-    struct err e = {0};
-    switch (row->act) {
-    case ACT_LIST: break;
-    case ACT_SEARCH: search(a, l, text); return true;
-    case ACT_DELETE:
-    case ACT_RESTORE:
-    case ACT_DROP:
-    case ACT_RENAME:
-    case ACT_TAG:
+    if (row->act == ACT_SEARCH) {
+        search(a, l, &row->text);
+        return true;
+    }
+    if (row->act != ACT_LIST && !is_for_list(a, row)) return false;
+    if (row->act == ACT_RUN) {
         a->list.said[0] = 0;
-        if (l && change(a, l, row->act, text, &e))
-            show_error(a, &e);
-        else if (a->view == VIEW_CHAT && a->list.said[0])
-            app_flash(a, "%.150s", a->list.said);
-        break;
-    default: return false;
+        run(a, l, &row->request);
+        if (a->view == VIEW_CHAT && a->list.said[0]) app_flash(a, "%.150s", a->list.said);
     }
     list_fill(a, l);
     return true;

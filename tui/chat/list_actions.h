@@ -1,4 +1,4 @@
-/* shelf: what the screen asks of the library, carried out: lists, searches, renaming, deleting. */
+/* list_actions: lists, searches and the commands on saved conversations, on the screen's thread. */
 #ifndef RETAIN_TUI_CHAT_LIST_ACTIONS_H
 #define RETAIN_TUI_CHAT_LIST_ACTIONS_H
 
@@ -6,7 +6,7 @@
 
 #include "tui/chat/app.h"
 
-/* false: the act is not one for the library. l NULL: nothing is saved. */
+/* false: the act is for others. l NULL: nothing is saved. */
 bool list_act(struct app *a, struct conversations *l, const struct act_row *row);
 
 void list_fill(struct app *a, struct conversations *l); /* fills app.list */

@@ -46,7 +46,7 @@ struct ui {
     struct app app;
     struct grid grid;
     struct worker *worker;
-    struct news_box box;
+    struct worker_box box;
     struct sensors *sensors;
     struct draft draft;
     bool draft_dirty;
@@ -180,24 +180,15 @@ static void edit_outside(struct ui *u)
     str_release(&text);
 }
 
-static void carry_out(struct ui *u, const struct act_row *row)
+static void carry_out(struct ui *u, struct act_row *row)
 {
     const char *text = str_get(&row->text);
-    size_t n = row->text.n;
     if (list_act(&u->app, u->library, row)) return;
     switch (row->act) {
-    case ACT_SAY: worker_order(u->worker, ORDER_SAY, text, n); break;
-    case ACT_CONTINUE: worker_order(u->worker, ORDER_CONTINUE, "", 0); break;
-    case ACT_OPEN: worker_order(u->worker, ORDER_OPEN, text, n); break;
+    case ACT_RUN: worker_run(u->worker, &row->request); break;
+    case ACT_SET: worker_set(u->worker, u->app.o); break;
     case ACT_STOP: worker_stop(u->worker); break;
-    case ACT_REGENERATE: worker_order(u->worker, ORDER_REGENERATE, text, n); break;
-    case ACT_AMEND: worker_order(u->worker, ORDER_AMEND, text, n); break;
-    case ACT_REWIND: worker_order(u->worker, ORDER_REWIND, text, n); break;
-    case ACT_BRANCH: worker_order(u->worker, ORDER_BRANCH, text, n); break;
-    case ACT_COST: worker_order(u->worker, ORDER_COST, text, n); break;
-    case ACT_RENAME_OPEN: worker_order(u->worker, ORDER_RENAME, text, n); break;
-    case ACT_SET: worker_set(u->worker, &u->app.options); break;
-    case ACT_COPY: copy_text(u, text, n); break;
+    case ACT_COPY: copy_text(u, text, row->text.n); break;
     case ACT_SAVE: save_text(u, text); break;
     case ACT_EDITOR: edit_outside(u); break;
     case ACT_LOG: show_log(u); break;
@@ -205,12 +196,7 @@ static void carry_out(struct ui *u, const struct act_row *row)
     case ACT_SUSPEND: suspend(u); break;
     case ACT_QUIT: leave(u, 0); break;
     case ACT_LIST:
-    case ACT_SEARCH:
-    case ACT_DELETE:
-    case ACT_RESTORE:
-    case ACT_DROP:
-    case ACT_RENAME:
-    case ACT_TAG: break; /* list_act did it */
+    case ACT_SEARCH: break; /* list_act did it */
     }
 }
 
@@ -218,39 +204,48 @@ static void carry_out_all(struct ui *u)
 {
     for (int i = 0; i < u->app.n_acts; i++) {
         carry_out(u, &u->app.acts[i]);
-        str_release(&u->app.acts[i].text);
+        act_release(&u->app.acts[i]);
     }
     u->app.n_acts = 0;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static void take_news(struct ui *u)
+static void take_event(struct ui *u, const struct event *ev)
+{
+    char name[CONTROL_NAME_MAX];
+    app_take(&u->app, ev);
+    switch (ev->kind) {
+    case EVENT_OPENING:
+        snprintf(name, sizeof name, "%.*s", (int)ev->n_text, ev->text);
+        load_transcript(u, name);
+        break;
+    case EVENT_OPENED:
+    case EVENT_END:
+    case EVENT_BRANCHED:
+    case EVENT_RENAMED: list_fill(&u->app, u->library); break;
+    case EVENT_FATAL:
+        if (u->app.leaving) break;
+        err_set(&u->error, ev->code, "%.*s", (int)ev->n_text, ev->text);
+        leave(u, err_exit_status(ev->code));
+        break;
+    case EVENT_CLOSED: u->gone = true; break;
+    default: break;
+    }
+}
+
+static void take_events(struct ui *u)
 {
     worker_take(u->worker, &u->box);
-    for (int i = 0; i < u->box.n; i++) {
-        const struct news *n = &u->box.rows[i];
-        const char *text = str_get(&u->box.text) + n->text;
-        app_news(&u->app, n, text);
-        if (n->kind == NEWS_OPENING) {
-            char name[128];
-            snprintf(name, sizeof name, "%.*s", (int)n->n_text, text);
-            load_transcript(u, name);
-        }
-        if (n->kind == NEWS_OPENED || n->kind == NEWS_END || n->kind == NEWS_BRANCHED ||
-            n->kind == NEWS_RENAMED)
-            list_fill(&u->app, u->library);
-        if (n->kind == NEWS_FATAL && !u->app.leaving) {
-            err_set(&u->error, (int)n->a, "%.*s", (int)n->n_text, text);
-            leave(u, err_exit_status((int)n->a));
-        }
-        if (n->kind == NEWS_GONE) u->gone = true;
+    for (int i = 0; i < u->box.events.n; i++) {
+        struct event ev = event_box_at(&u->box.events, i);
+        take_event(u, &ev);
     }
     if (u->box.fresh) {
         app_snapshot(&u->app, &u->box.stats, u->box.map);
         worker_sight(u->worker, &u->app.sight);
     }
-    u->box.n = 0;
+    event_box_clear(&u->box.events);
     u->box.fresh = false;
     u->dirty = u->draft_dirty = true; /* a queued message may have been sent */
 }
@@ -328,8 +323,8 @@ static int frame_gap(const struct ui *u)
     return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
 }
 
-/* News wait for the frame that can show them: thousands of tokens a second are 20 wakes. */
-static int64_t news_wait(const struct ui *u)
+/* Events wait for the frame that can show them: thousands of tokens a second are 20 wakes. */
+static int64_t event_wait(const struct ui *u)
 {
     return frame_gap(u) - (u->app.now_ms - u->frame_ms);
 }
@@ -345,7 +340,7 @@ static int64_t sooner(int64_t ms, int64_t wait)
 static int patience(const struct ui *u)
 {
     int64_t ms = app_timeout(&u->app);
-    int64_t wait = news_wait(u);
+    int64_t wait = event_wait(u);
     if (!u->dirty && wait > 0) ms = sooner(ms, wait);
     if (u->dirty) {
         bool ready = screen_ready(&u->screen, u->app.now_ms, u->key_dirty);
@@ -363,7 +358,7 @@ static int patience(const struct ui *u)
 static void wait_for_events(struct ui *u)
 {
     struct pollfd fds[] = {
-        {.fd = u->dirty || news_wait(u) > 0 ? -1 : worker_fd(u->worker), .events = POLLIN},
+        {.fd = u->dirty || event_wait(u) > 0 ? -1 : worker_fd(u->worker), .events = POLLIN},
         {.fd = term_signal_fd(), .events = POLLIN},
         {.fd = u->hung_up ? -1 : term_in(), .events = POLLIN},
         {.fd = u->dirty ? -1 : sensors_fd(u->sensors), .events = POLLIN},
@@ -387,7 +382,7 @@ static void wait_for_events(struct ui *u)
         if (quiet >= ESCAPE_MS) take_keys(u, true);
     }
     if (fds[0].revents) {
-        take_news(u);
+        take_events(u);
         carry_out_all(u);
     }
     if (fds[3].revents) {
@@ -403,7 +398,7 @@ static void loop(struct ui *u)
         int64_t since = u->app.now_ms - u->frame_ms;
         if (u->dirty && since >= frame_gap(u) &&
             screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
-            take_news(u);
+            take_events(u);
             carry_out_all(u);
             sensors_read(u->sensors, &u->app.sensors);
             frame(u);
@@ -464,7 +459,7 @@ bool ui_run(const struct options *o, int *status)
     }
     worker_close(u.worker);
     sensors_close(u.sensors);
-    news_box_release(&u.box);
+    worker_box_release(&u.box);
     conversations_close(u.library);
     grid_release(&u.grid);
     draft_close(&u.draft, u.app.edit.text.n > 0 || u.app.n_queue > 0);

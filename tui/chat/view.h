@@ -14,7 +14,7 @@ struct view_ops {
     const char *name;
     void (*open)(struct app *a); /* it comes to the front; may be NULL */
     void (*draw)(struct app *a, struct pane p);
-    bool (*request)(struct app *a, enum request r);         /* false: not mine */
+    bool (*request)(struct app *a, enum key_request r);     /* false: not mine */
     void (*key)(struct app *a, const struct key_event *ev); /* no request; may be NULL */
     /* Keys that mean text or an answer now, before they are looked up; may be NULL. false: not
      * mine. */

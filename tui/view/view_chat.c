@@ -496,10 +496,8 @@ static bool question_key(struct app *a, const struct key_event *ev)
     q->open = false;
     if (ev->key == K_PASTE) return true;
     if (branch) {
-        struct str turns = {0};
-        str_printf(&turns, "%lld ", (long long)app_turns(a));
-        app_act(a, ACT_BRANCH, turns.data, turns.n);
-        str_release(&turns);
+        struct request r = {.command = SLASH_BRANCH, .turn = app_turns(a)};
+        app_run(a, &r);
     }
     if (branch || ev->key == 'y') app_take_turn_back(a);
     return true;
@@ -512,10 +510,10 @@ static bool capture(struct app *a, const struct key_event *ev)
     return a->search.open && search_key(a, ev);
 }
 
-static bool command_request(struct app *a, enum request r)
+static bool command_request(struct app *a, enum key_request r)
 {
     static const struct {
-        enum request request;
+        enum key_request request;
         enum slash command;
     } rows[] = {
         {REQ_REGENERATE, SLASH_REGENERATE},
@@ -538,7 +536,7 @@ static bool command_request(struct app *a, enum request r)
     return false;
 }
 
-static bool edit_request(struct edit *e, enum request r)
+static bool edit_request(struct edit *e, enum key_request r)
 {
     switch (r) {
     case REQ_UNFOLD: edit_unfold(e); break;
@@ -566,7 +564,7 @@ static bool edit_request(struct edit *e, enum request r)
     return true;
 }
 
-static bool request(struct app *a, enum request r)
+static bool request(struct app *a, enum key_request r)
 {
     int page = a->chat.page > 2 ? a->chat.page - 1 : 1;
     switch (r) {

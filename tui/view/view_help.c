@@ -63,7 +63,7 @@ static void draw(struct app *a, struct pane p)
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }
 
-static bool scroll(struct scroll_state *s, enum request r)
+static bool scroll(struct scroll_state *s, enum key_request r)
 {
     int last = s->rows > s->page ? s->rows - s->page : 0;
     switch (r) {
@@ -80,7 +80,7 @@ static bool scroll(struct scroll_state *s, enum request r)
     return true;
 }
 
-static bool request(struct app *a, enum request r)
+static bool request(struct app *a, enum key_request r)
 {
     return scroll(&a->help, r);
 }
@@ -113,7 +113,7 @@ static void log_draw(struct app *a, struct pane p)
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }
 
-static bool log_request(struct app *a, enum request r)
+static bool log_request(struct app *a, enum key_request r)
 {
     return scroll(&a->log_scroll, r);
 }

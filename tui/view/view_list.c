@@ -241,7 +241,7 @@ static void open_selected(struct app *a)
         snprintf(l->error, sizeof l->error, "not while it %s; Ctrl-C in the chat stops it",
                  app_busy(a) ? "answers" : "loads");
     } else {
-        app_act(a, ACT_OPEN, c->name, strlen(c->name));
+        app_run_on(a, SLASH_OPEN, c->name, "");
         app_show(a, VIEW_CHAT);
     }
 }
@@ -271,16 +271,9 @@ static void end_rename(struct app *a)
 {
     struct list_state *l = &a->list;
     const struct conversations_entry *c = end_question(l);
-    struct str text = {0};
     if (!c || l->field.text.n == 0 || strcmp(str_get(&l->field.text), c->name) == 0) return;
-    if (is_open(a, c)) {
-        app_act(a, ACT_RENAME_OPEN, l->field.text.data, l->field.text.n);
-    } else {
-        str_printf(&text, "%s\n%s", c->name, l->field.text.data);
-        app_act(a, ACT_RENAME, text.data, text.n);
-    }
+    app_run_on(a, SLASH_RENAME, c->name, l->field.text.data);
     snprintf(l->chosen, sizeof l->chosen, "%s", l->field.text.data); /* keeps the cursor on it */
-    str_release(&text);
 }
 
 static bool has_word(const char *words, const char *word, size_t n)
@@ -313,10 +306,9 @@ static void end_tags(struct app *a)
     const struct conversations_entry *c = end_question(l);
     struct str text = {0};
     if (!c) return;
-    str_printf(&text, "%s\n", c->name);
     put_difference(c->tags, str_get(&l->field.text), "-", &text);
     put_difference(str_get(&l->field.text), c->tags, "", &text);
-    app_act(a, ACT_TAG, text.data, text.n);
+    app_run_on(a, SLASH_TAG, c->name, str_get(&text));
     str_release(&text);
 }
 
@@ -329,7 +321,7 @@ static void show_found(struct app *a)
     app_act(a, ACT_SEARCH, str_get(&l->filter.text), l->filter.text.n);
 }
 
-static bool request(struct app *a, enum request r)
+static bool request(struct app *a, enum key_request r)
 {
     struct list_state *l = &a->list;
     l->error[0] = l->said[0] = 0;
@@ -343,7 +335,7 @@ static bool request(struct app *a, enum request r)
     case REQ_OPEN: open_selected(a); break;
     case REQ_NEW:
         if (a->phase == PHASE_READY) {
-            app_act(a, ACT_OPEN, "", 0);
+            app_run_on(a, SLASH_NEW, "", "");
             app_show(a, VIEW_CHAT);
         }
         break;
@@ -355,7 +347,7 @@ static bool request(struct app *a, enum request r)
         break;
     case REQ_RESTORE:
         if (l->deleted[0])
-            app_act(a, ACT_RESTORE, l->deleted, strlen(l->deleted));
+            app_run_on(a, SLASH_RESTORE, l->deleted, "");
         else
             snprintf(l->said, sizeof l->said, "nothing was deleted in this run");
         break;
@@ -412,7 +404,7 @@ static bool capture(struct app *a, const struct key_event *ev)
 {
     struct list_state *l = &a->list;
     const struct conversations_entry *c;
-    enum act act;
+    enum slash command;
     switch (l->mode) {
     case LIST_FIND: return find_key(a, ev);
     case LIST_RENAME:
@@ -426,9 +418,9 @@ static bool capture(struct app *a, const struct key_event *ev)
         return true;
     case LIST_DELETE:
     case LIST_DROP:
-        act = l->mode == LIST_DELETE ? ACT_DELETE : ACT_DROP;
+        command = l->mode == LIST_DELETE ? SLASH_DELETE : SLASH_DROP;
         c = end_question(l);
-        if (c && ev->key == 'y') app_act(a, act, c->name, strlen(c->name));
+        if (c && ev->key == 'y') app_run_on(a, command, c->name, "");
         return ev->key < KEY_BASE;
     case LIST_BROWSE: break;
     }

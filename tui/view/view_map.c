@@ -548,7 +548,7 @@ static void open(struct app *a)
         a->mapped.position = transcript_position(&a->talk, c->top_message, c->top_byte);
 }
 
-static bool request(struct app *a, enum request r)
+static bool request(struct app *a, enum key_request r)
 {
     struct map_state *m = &a->mapped;
     switch (r) {

@@ -288,7 +288,7 @@ static void open_map(struct app *a)
     a->mapped.position = a->tint.position;
 }
 
-static bool request(struct app *a, enum request r)
+static bool request(struct app *a, enum key_request r)
 {
     switch (r) {
     case REQ_LEFT: move_token(a, -1); break;

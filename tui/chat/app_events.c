@@ -1,0 +1,306 @@
+/* What happened in the session, in the app's own state: transcript, phase, numbers, flashes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/num.h"
+#include "cli/ramp.h"
+#include "tui/chat/app.h"
+
+enum { LOST_MS = 1000, RATE_MS = 2000 };
+
+/* The message that an answer streams into. */
+static struct message *last_of(struct app *a, int role)
+{
+    for (int i = a->talk.n - 1; i >= 0; i--)
+        if (a->talk.messages[i].role == role) return &a->talk.messages[i];
+    return NULL;
+}
+
+static void set_phase(struct app *a, enum phase phase)
+{
+    if (a->phase != phase) a->since_ms = a->now_ms;
+    a->phase = phase;
+}
+
+static void on_progress(struct app *a, const struct event *ev)
+{
+    if (a->since_ms == 0 || ev->progress.done < a->done) a->since_ms = a->now_ms;
+    a->done = ev->progress.done;
+    a->total = ev->progress.total;
+    if (ev->kind == EVENT_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
+}
+
+/* The first tokens of a turn are those of the message. */
+static void on_tokens(struct app *a, const struct event *ev)
+{
+    int64_t position = ev->tokens.position;
+    struct message *user = last_of(a, CHAT_USER);
+    if (a->phase == PHASE_READING && user && user->n_tokens == 0) {
+        user->position = position;
+        user->n_tokens = ev->tokens.n;
+    }
+    for (int i = 0; i < ev->tokens.n; i++) {
+        uint16_t n_bytes;
+        memcpy(&n_bytes, ev->text + sizeof n_bytes * (size_t)i, sizeof n_bytes);
+        transcript_piece(&a->talk, position + i, n_bytes);
+    }
+}
+
+static void on_answer(struct app *a, int64_t position)
+{
+    struct message *user = last_of(a, CHAT_USER);
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    if (a->phase != PHASE_ANSWERING || !m || !m->partial) {
+        m = transcript_add(&a->talk, CHAT_ASSISTANT, "", 0);
+        m->position = user && user->n_tokens > 0 ? user->position + user->n_tokens : position;
+    }
+    m->partial = false;
+    set_phase(a, PHASE_ANSWERING);
+}
+
+static void on_end(struct app *a, const struct event *ev)
+{
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    const char *how = ev->end.can_continue ? "; /continue goes on" : "";
+    a->can_continue = ev->end.can_continue;
+    if (a->phase == PHASE_ANSWERING && m) {
+        transcript_close(m);
+        if (m->position >= 0) m->n_tokens = ev->end.n_tokens - m->position;
+        m->partial = a->can_continue;
+    }
+    set_phase(a, PHASE_READY);
+    a->stopping = false;
+    if (ev->end.how == SESSION_STOPPED && !a->send_now) app_flash(a, "stopped and kept%s", how);
+    a->send_now = false;
+    if (ev->end.how == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
+    if (ev->end.how == SESSION_REPETITION) {
+        static const char why[] = "the answer went in a circle and was stopped; /continue goes on";
+        app_note(a, why, sizeof why - 1);
+    }
+    if (ev->end.how == SESSION_FULL)
+        app_event(a, "the cache is full and policy %s evicts nothing", a->stats.policy);
+    app_send_next(a);
+}
+
+static void cut_after(struct app *a, int64_t turn, bool answer_only)
+{
+    int keep = a->talk.n;
+    if (!answer_only) turn++;
+    for (int i = 0; i < a->talk.n && keep == a->talk.n; i++)
+        if (a->talk.messages[i].role == CHAT_USER && --turn == 0) keep = i + (answer_only ? 1 : 0);
+    transcript_cut(&a->talk, keep);
+    a->can_continue = false;
+    memset(&a->chat, 0, sizeof a->chat);
+}
+
+/* What is free and loses only an answer needs no question. */
+static void on_question(struct app *a, const struct event *ev)
+{
+    struct question *q = &a->question;
+    if (a->phase != PHASE_READY) return;
+    q->cost = ev->cost.tokens;
+    q->may_branch = q->what != SLASH_REGENERATE && app_turns(a) > 0;
+    q->open = ev->cost.ask;
+    if (!q->open) app_take_turn_back(a);
+}
+
+void app_amend(struct app *a, const char *text, size_t n)
+{
+    const struct message *user = app_turn(a, app_turns(a));
+    int64_t position = user && user->n_tokens > 0 ? user->position + user->n_tokens : -1;
+    cut_after(a, app_turns(a), true);
+    struct message *m = transcript_add(&a->talk, CHAT_ASSISTANT, text, n);
+    transcript_close(m);
+    m->position = position;
+    app_run_on(a, SLASH_ANSWER, "", str_get(&m->raw));
+    app_wait(a, PHASE_ANSWERING);
+}
+
+void app_take_turn_back(struct app *a)
+{
+    struct request r = {.command = a->question.what, .turn = a->question.turn, .agreed = true};
+    a->question.open = false;
+    if (r.command == SLASH_REGENERATE) cut_after(a, app_turns(a), true);
+    app_run(a, &r);
+    app_wait(a, PHASE_READING);
+}
+
+static void on_failed(struct app *a, const char *text, size_t n)
+{
+    settings_failed(&a->settings);
+    app_note(a, text, n);
+    app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
+    if (app_busy(a)) set_phase(a, PHASE_READY);
+    a->stopping = false;
+    app_unqueue(a);
+}
+
+static void on_opened(struct app *a, const struct event *ev)
+{
+    snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text);
+    a->can_continue = ev->can_continue;
+    settings_opened(&a->settings);
+    set_phase(a, PHASE_READY);
+    app_send_next(a);
+}
+
+static void on_opening(struct app *a)
+{
+    set_phase(a, PHASE_OPENING);
+    a->done = a->total = 0;
+}
+
+void app_take(struct app *a, const struct event *ev)
+{
+    struct message *m;
+    switch (ev->kind) {
+    case EVENT_LOADING:
+    case EVENT_READING: on_progress(a, ev); break;
+    case EVENT_LOADED: on_opening(a); break;
+    case EVENT_OPENING:
+        a->flash[0] = 0;
+        on_opening(a);
+        break;
+    case EVENT_OPENED: on_opened(a, ev); break;
+    case EVENT_NOTE:
+    case EVENT_NOTICE: app_note(a, ev->text, ev->n_text); break;
+    case EVENT_BEGIN:
+        m = last_of(a, CHAT_USER);
+        if (m && a->phase == PHASE_READING) m->position = ev->position;
+        break;
+    case EVENT_ANSWER: on_answer(a, ev->position); break;
+    case EVENT_TEXT:
+        m = last_of(a, CHAT_ASSISTANT);
+        if (m) transcript_append(m, ev->text, ev->n_text);
+        break;
+    case EVENT_TOKENS: on_tokens(a, ev); break;
+    case EVENT_EVICTED:
+        a->evicted += ev->evicted.n_units;
+        a->evicted_at = ev->evicted.n_tokens;
+        break;
+    case EVENT_END: on_end(a, ev); break;
+    case EVENT_QUESTION: on_question(a, ev); break;
+    case EVENT_TAKEN:
+        app_put_draft_away(a);
+        edit_set(&a->edit, ev->text, ev->n_text);
+        break;
+    case EVENT_CUT: cut_after(a, ev->turn, false); break;
+    case EVENT_BRANCHED:
+        app_event(a, "branch %.*s was made; /open goes there", (int)ev->n_text, ev->text);
+        break;
+    case EVENT_RENAMED: snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text); break;
+    case EVENT_FAILED: on_failed(a, ev->text, ev->n_text); break;
+    case EVENT_DONE:
+    case EVENT_FOUND: break; /* list_actions.c shows them */
+    case EVENT_FATAL:
+    case EVENT_CLOSED: break; /* ui.c ends the screen */
+    }
+}
+
+/* A mean over some seconds of a turn; nothing is evicted between turns. */
+static void measure_evictions(struct app *a)
+{
+    const struct session_stats *st = &a->stats;
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head, ms = a->now_ms - a->rate_ms;
+    if (!app_busy(a)) {
+        a->evict_rate = 0;
+    } else if (a->rate_ms && ms < RATE_MS) {
+        return;
+    } else if (a->rate_ms && heads > 0 && st->units_evicted >= a->rate_evicted) {
+        double n = (double)(st->units_evicted - a->rate_evicted) / (double)heads;
+        a->evict_rate = 1e3 * n / (double)ms;
+    }
+    a->rate_ms = app_busy(a) ? a->now_ms : 0;
+    a->rate_evicted = st->units_evicted;
+}
+
+/* With the snapshot that shows it, as thousands of evictions a second are not for reading. */
+static void tell_evictions(struct app *a)
+{
+    char b[2][NUM_MAX];
+    if (a->evicted == 0) return;
+    app_event(a, "evicted %s units at %s tok, kv bytes unchanged  F3: where",
+              num_exact(a->evicted, b[0]), num_exact(a->evicted_at, b[1]));
+    a->evicted = 0;
+}
+
+void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
+{
+    a->stats = *st;
+    a->have_stats = true;
+    a->map = map;
+    measure_evictions(a);
+    tell_evictions(a);
+    struct message *m = last_of(a, CHAT_ASSISTANT);
+    if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
+        m->n_tokens = st->n_tokens - m->position;
+    if (!map) return;
+    bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
+    int64_t kept[RETENTION_COLS];
+    ramp_sums(map, kept);
+    for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
+    memcpy(a->col_kept, kept, sizeof kept);
+    if (compare && !a->o->reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
+    if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
+    a->col_width = map->col_width;
+    a->n_evictions = map->n_evictions;
+    waterfall_add(&a->past, map);
+}
+
+int app_class(const struct app *a, int col, int col_end)
+{
+    const struct retention *r = a->map;
+    int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
+    for (int c = col; c < col_end; c++) kept += a->col_kept[c];
+    if (end > r->n_pos) end = r->n_pos;
+    return ramp_class(kept, (end - from) * r->n_layer * r->n_head);
+}
+
+int app_class_at(const struct app *a, int64_t pos, int64_t pos_end)
+{
+    const struct retention *r = a->map;
+    if (r->col_width <= 0 || pos >= r->n_pos) return 0;
+    int64_t col = pos / r->col_width;
+    int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
+    return app_class(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
+}
+
+struct focus app_focus(const struct app *a)
+{
+    struct focus l = {.position = -1};
+    if (a->view == VIEW_MAP) l.position = a->mapped.position;
+    if (a->view != VIEW_TINT) return l;
+    l.position = a->tint.position;
+    l.from = a->tint.first;
+    if (a->tint.first >= 0 && a->tint.end > a->tint.first) l.n = (int)(a->tint.end - a->tint.first);
+    if (l.n > SIGHT_MAX) l.n = SIGHT_MAX;
+    return l;
+}
+
+static int load_message(void *ctx, const struct conversations_message *lm)
+{
+    struct app *a = ctx;
+    struct message *last = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
+    bool goes_on = last && lm->role == CHAT_ASSISTANT && last->role == CHAT_ASSISTANT;
+    struct message *m = last;
+    if (goes_on) { /* it was stopped and continued: one answer */
+        transcript_append(m, lm->text, lm->n_text);
+    } else {
+        m = transcript_add(&a->talk, lm->role, lm->text, lm->n_text);
+        m->position = lm->position;
+    }
+    transcript_close(m);
+    m->n_tokens = lm->position + lm->n_tokens - m->position;
+    m->partial = lm->partial != 0;
+    return 0;
+}
+
+int app_load(struct app *a, struct conversations *l, const char *name, struct err *e)
+{
+    transcript_clear(&a->talk);
+    waterfall_clear(&a->past);
+    memset(&a->chat, 0, sizeof a->chat);
+    memset(&a->tint, 0, sizeof a->tint);
+    snprintf(a->name, sizeof a->name, "%s", name);
+    return name[0] ? conversations_messages(l, name, load_message, a, e) : 0;
+}

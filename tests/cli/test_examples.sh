@@ -1,7 +1,7 @@
 #!/bin/sh
 # The examples of README, docs/ and the manual page: every command in a block or in `…` is run, with the
-# demo model in place of others; every file and folder named, and every link, exists. Commands that are
-# not run are listed in `skipped`, with the reason.
+# demo model in place of others; every file and folder named, and every link, exists. `unsuitable` lists
+# the commands that no test runs, with the reason.
 . "$(dirname "$0")/lib.sh"
 unset MAKEFLAGS MAKELEVEL MFLAGS
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,6 +9,7 @@ cd "$here" || exit 1
 
 # ---- replacements
 mkdir -p "$T/bin" "$T/work"
+: >"$T/missing"
 ln -s "$RETAIN" "$T/bin/retain"
 PATH=$T/bin:$PATH
 export PATH
@@ -78,23 +79,32 @@ page_examples() {
     "$RETAIN" manual | sed -n '/^\.SH EXAMPLES/,/^\.fi/{s/\\-/-/g;s/ *#.*//;s/^retain/retain.1\tretain/p;}'
 }
 
-# ---- commands that are not run, and why
-skipped() {
+# ---- commands that no test runs, and those that need what may be missing
+unsuitable() {
     case $1 in
     *'apt install '* | apt-get\ * | dpkg\ *) echo 'installs packages: .ci/run does that' ;;
     scp\ * | ssh\ *) echo 'needs a board' ;;
     docs/*.sh* | quant/demo/recipe.sh*) echo 'takes hours' ;;
     docs/plot.py*) echo 'draws the pictures of docs/ again' ;;
     *llama-bench*) echo 'needs llama.cpp' ;;
-    *--device\ cuda*) echo 'needs a GPU: tests/gpu/run.sh' ;;
-    make\ CROSS=*) [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ] || echo 'needs libraries for 64-bit ARM' ;;
+    esac
+}
+missing() {
+    case $1 in
+    *--device\ cuda*) echo 'a GPU: tests/gpu/run.sh' ;;
+    make\ CROSS=*) [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ] || echo 'libraries for 64-bit ARM' ;;
     esac
 }
 
 run_one() { # FILE COMMAND
-    why=$(skipped "$2")
+    why=$(unsuitable "$2")
     if [ "$why" ]; then
-        skip "$1: $2: $why"
+        echo "not run: $1: $2: $why"
+        return
+    fi
+    why=$(missing "$2")
+    if [ "$why" ]; then
+        grep -qxF "$why" "$T/missing" || { echo "$why" >>"$T/missing"; skip "examples that need $why"; }
         return
     fi
     command=$(printf '%s\n' "$2" | stand_in)

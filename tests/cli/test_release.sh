@@ -24,9 +24,9 @@ goes_on() {
 # text NAME DB: all messages, in one line.
 text() { "$RETAIN" show "$1" --db "$2" --json | tr '\n' ' '; }
 
-for v in v0.1.0; do
-    cp -r "tests/golden/$v" "$T/$v"
-    R=$T/$v db=$T/$v/retain.db
+cp -r tests/golden/v[0-9]* "$T"
+for R in "$T"/v*; do
+    v=${R##*/} db=$R/retain.db
     scored='--policy locret --budget 48' watched='--policy h2o --budget 40 --kv q8:q4'
     check "$v: the database is whole" "$RETAIN" check --db "$db"
     holds "$v: names and tags" "$("$RETAIN" list --db "$db" --tag roses)" '^garden .*#home #roses'

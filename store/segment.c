@@ -63,7 +63,7 @@ int store_segment_put(struct store *s, int64_t conversation, const struct store_
     if (rc) return rc;
     rc = put_blob(s, conversation, g, &stored_bytes, doing, e);
     if (rc == 0) rc = put_entry(s, conversation, g, doing, e);
-    if (rc == 0 && g->kind != STORE_GONE) {
+    if (rc == 0 && g->kind != STORE_EVICTED) {
         sqlite3_bind_int64(q, 1, conversation);
         sqlite3_bind_int64(q, 2, stored_bytes);
         rc = db_run(s, q, doing, e);

@@ -246,11 +246,11 @@ int store_search(struct store *s, const char *text,
 /* ---- the saved cache ------------------------------------------------------------------------ */
 
 enum store_kind {
-    STORE_UNITS,    /* units added */
-    STORE_GONE,     /* units evicted */
-    STORE_STATE,    /* the policy's state at that moment */
-    STORE_PIECE,    /* of the archive: units of a few positions, whatever was evicted since */
-    STORE_RETURNED, /* evicted units that came back */
+    STORE_UNITS,        /* units added */
+    STORE_EVICTED,      /* units evicted */
+    STORE_POLICY_STATE, /* the policy's state at that moment */
+    STORE_PIECE,        /* of the archive: units of a few positions, whatever was evicted since */
+    STORE_RETURNED,     /* evicted units that came back */
 };
 
 /* One entry of a layer's log, or of the archive. */

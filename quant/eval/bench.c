@@ -195,12 +195,12 @@ static void fill_ids(int32_t *ids, int n, int n_vocab, int64_t position)
 static int run_tokens(struct point *p, int64_t n, int chunk, struct cost *cost, struct err *e)
 {
     struct context *x = &p->x;
-    int64_t t0 = system_clock_ns(), gone, evict_ns = 0;
+    int64_t t0 = system_clock_ns(), n_evicted, evict_ns = 0;
     p->score_ns = 0;
     for (int64_t at = 0; at < n && !report_interrupted();) {
         int m = n - at < chunk ? (int)(n - at) : chunk, rc = 0;
         int64_t t1 = system_clock_ns();
-        if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &gone, e);
+        if (chunk > 1 || cache_room(&x->cache) < m) rc = context_evict(x, &n_evicted, e);
         evict_ns += system_clock_ns() - t1;
         fill_ids(p->ids, m, x->engine->model->n_vocab, x->cache.n_pos);
         if (!rc) rc = context_run(x, p->ids, m, at + m == n || chunk == 1, e);

@@ -100,8 +100,8 @@ int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,
     for (size_t at = 0; at < n && !report_interrupted();) {
         int m = x->plan.n_logits < (int)(n - at) ? x->plan.n_logits : (int)(n - at);
         float *logits;
-        int64_t gone;
-        int rc = context_evict(x, &gone, e);
+        int64_t n_evicted;
+        int rc = context_evict(x, &n_evicted, e);
         if (!rc) rc = context_run(x, ids + at, m, m, e);
         if (!rc) rc = context_logits(x, &logits, e);
         if (rc) return rc;

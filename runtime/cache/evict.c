@@ -251,17 +251,17 @@ static void compact(void *ctx, int index, int thread)
     struct cache_head *h = &j->c->kv_heads[index];
     struct line l = line_in(h);
     /* the keys are replaced by the slots of the evicted units */
-    union evict_slot *gone = j->slots + h->slot0;
-    int n_gone = 0;
+    union evict_slot *evicted = j->slots + h->slot0;
+    int n_evicted = 0;
     (void)thread;
     for (int k = 0; k < h->len; k++) {
-        bool in = is_above(l, gone[k].key, k);
-        gone[n_gone].key = k;
-        n_gone += !in;
+        bool in = is_above(l, evicted[k].key, k);
+        evicted[n_evicted].key = k;
+        n_evicted += !in;
     }
-    int to = n_gone ? gone[0].key : h->len;
-    for (int i = 0; i < n_gone; i++) {
-        int from = gone[i].key + 1, end = i + 1 < n_gone ? gone[i + 1].key : h->len;
+    int to = n_evicted ? evicted[0].key : h->len;
+    for (int i = 0; i < n_evicted; i++) {
+        int from = evicted[i].key + 1, end = i + 1 < n_evicted ? evicted[i + 1].key : h->len;
         if (from < end) move_units(j->c, h, to, from, end - from);
         to += end - from;
     }
@@ -370,8 +370,8 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
         pool_run(p, n_heads(c), compact, &job);
         cache_layout(c, true);
     }
-    int64_t gone = before - cache_units(c);
-    c->n_evicted += gone;
-    c->n_evictions += gone > 0;
-    return gone;
+    int64_t n_evicted = before - cache_units(c);
+    c->n_evicted += n_evicted;
+    c->n_evictions += n_evicted > 0;
+    return n_evicted;
 }

@@ -34,13 +34,13 @@ static void put_head(const struct unit *u, uint32_t n, size_t k_bytes, size_t v_
     for (uint32_t i = 0; i < n; i++) str_append(out, u[i].score, sizeof(float));
 }
 
-void returned_write(const struct cache *c, int layer, const struct gone *positions, uint32_t end,
-                    struct str *out)
+void returned_write(const struct cache *c, int layer, const struct positions *positions,
+                    uint32_t end, struct str *out)
 {
     struct segment_header header = header_of(c, end);
     str_append(out, &header, sizeof header);
     for (int i = 0; i < c->shape.n_head; i++) {
-        const struct gone_head *p = &positions->heads[i];
+        const struct positions_head *p = &positions->heads[i];
         const struct cache_head *h = cache_head(c, layer, i);
         struct unit u[RETURNED_MAX];
         assert(p->n <= RETURNED_MAX);
@@ -74,7 +74,7 @@ static bool was_added(const struct segment *g, size_t n, int head, uint32_t pos)
     return false;
 }
 
-static size_t times_gone(const struct gone_head *h, uint32_t pos)
+static size_t times_evicted(const struct positions_head *h, uint32_t pos)
 {
     size_t low = 0, high = h->n, n = 0;
     while (low < high) {
@@ -109,7 +109,7 @@ static int64_t collect(const struct segment *back, size_t n_back, int head, stru
 
 /* One head's units of `back` that are alive below `end`, ascending: *out must be freed. */
 static int64_t alive_units(const struct segment *g, size_t n, const struct segment *back,
-                           size_t n_back, const struct gone *gone, int head, uint32_t end,
+                           size_t n_back, const struct positions *evicted, int head, uint32_t end,
                            struct unit **out)
 {
     int64_t n_all = collect(back, n_back, head, out), n_alive = 0;
@@ -117,7 +117,8 @@ static int64_t alive_units(const struct segment *g, size_t n, const struct segme
         uint32_t pos = (*out)[i].pos;
         for (same = 1; i + same < n_all && (*out)[i + same].pos == pos;) same++;
         size_t came = (size_t)same + was_added(g, n, head, pos);
-        if (pos < end && came > times_gone(&gone->heads[head], pos)) (*out)[n_alive++] = (*out)[i];
+        if (pos < end && came > times_evicted(&evicted->heads[head], pos))
+            (*out)[n_alive++] = (*out)[i];
     }
     return n_all < 0 ? -1 : n_alive;
 }
@@ -142,7 +143,8 @@ static bool load_head(struct cache *c, int index, const struct unit *u, int64_t 
 }
 
 bool returned_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct segment *back, size_t n_back, const struct gone *gone, uint32_t end)
+                   const struct segment *back, size_t n_back, const struct positions *evicted,
+                   uint32_t end)
 {
     bool ok = true;
     for (size_t i = 0; i < n_back; i++)
@@ -150,7 +152,7 @@ bool returned_load(struct cache *c, int layer, const struct segment *g, size_t n
     for (int pass = 0; ok && pass < 2; pass++) {
         for (int i = 0; ok && i < c->shape.n_head; i++) {
             struct unit *u;
-            int64_t n_units = alive_units(g, n, back, n_back, gone, i, end, &u);
+            int64_t n_units = alive_units(g, n, back, n_back, evicted, i, end, &u);
             ok = n_units >= 0;
             if (ok && pass == 0) cache_head(c, layer, i)->coming = (int)n_units;
             if (ok && pass == 1) ok = load_head(c, layer * c->shape.n_head + i, u, n_units);
@@ -162,7 +164,7 @@ bool returned_load(struct cache *c, int layer, const struct segment *g, size_t n
 }
 
 int64_t returned_merge(const struct segment *g, size_t n, const struct segment *back, size_t n_back,
-                       const struct gone *gone, struct str *out)
+                       const struct positions *evicted, struct str *out)
 {
     struct segment_header header = back[0].header;
     int64_t n_units = 0;
@@ -171,7 +173,7 @@ int64_t returned_merge(const struct segment *g, size_t n, const struct segment *
     str_append(out, &header, sizeof header);
     for (int i = 0; n_units >= 0 && i < header.n_head; i++) {
         struct unit *u;
-        int64_t n_head = alive_units(g, n, back, n_back, gone, i, UINT32_MAX, &u);
+        int64_t n_head = alive_units(g, n, back, n_back, evicted, i, UINT32_MAX, &u);
         if (n_head >= 0) put_head(u, (uint32_t)n_head, back[0].k_bytes, back[0].v_bytes, out);
         n_units = n_head < 0 ? -1 : n_units + n_head;
         free(u);

@@ -11,17 +11,17 @@
 
 /* Appends the entry for one layer: the units that the heads hold at these sorted positions, all of
  * them below `end`. */
-void returned_write(const struct cache *c, int layer, const struct gone *positions, uint32_t end,
-                    struct str *out);
+void returned_write(const struct cache *c, int layer, const struct positions *positions,
+                    uint32_t end, struct str *out);
 
 /* After segments_load of the layer's segments g: adds the units of the entries `back` that are
- * alive. `gone` is sorted. false when shapes differ, they do not fit, or there is no memory. */
+ * alive. `evicted` is sorted. false when shapes differ, they do not fit, or there is no memory. */
 bool returned_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct segment *back, size_t n_back, const struct gone *gone,
+                   const struct segment *back, size_t n_back, const struct positions *evicted,
                    uint32_t end);
 
 /* Appends one entry with the alive units of all; their number, -1 = out of memory. */
 int64_t returned_merge(const struct segment *g, size_t n, const struct segment *back, size_t n_back,
-                       const struct gone *gone, struct str *out);
+                       const struct positions *evicted, struct str *out);
 
 #endif

@@ -141,14 +141,15 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 /* ---- the policy's state ---------------------------------------------------------------------- */
 
-bool memory_needed(const struct cache *c)
+bool policy_state_needed(const struct cache *c)
 {
     return c->shape.n_state > 0 || c->shape.scores_change;
 }
 
-void memory_write(const struct cache *c, int layer, struct str *out)
+void policy_state_write(const struct cache *c, int layer, struct str *out)
 {
-    struct memory_header h = {SEGMENT_MEMORY, (uint32_t)c->n_pos, (uint32_t)c->shape.n_state};
+    struct policy_state_header h = {SEGMENT_POLICY_STATE, (uint32_t)c->n_pos,
+                                    (uint32_t)c->shape.n_state};
     str_append(out, &h, sizeof h);
     if (h.n_state) str_append(out, cache_state(c, layer), h.n_state * sizeof(float));
     for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++) {
@@ -159,9 +160,9 @@ void memory_write(const struct cache *c, int layer, struct str *out)
     }
 }
 
-bool memory_is(const void *bytes, size_t n)
+bool policy_state_is(const void *bytes, size_t n)
 {
-    return n >= sizeof(struct memory_header) && get_u32(bytes) == SEGMENT_MEMORY;
+    return n >= sizeof(struct policy_state_header) && get_u32(bytes) == SEGMENT_POLICY_STATE;
 }
 
 /* Reads one head's scores at *p. */
@@ -178,11 +179,11 @@ static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left)
     return true;
 }
 
-bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
+bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
 {
-    struct memory_header h;
+    struct policy_state_header h;
     const uint8_t *p = bytes;
-    if (!memory_is(bytes, n)) return false;
+    if (!policy_state_is(bytes, n)) return false;
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;
@@ -198,27 +199,27 @@ bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32
 
 /* ---- evicted positions ----------------------------------------------------------------------- */
 
-bool gone_init(struct gone *g, int n_head)
+bool positions_init(struct positions *g, int n_head)
 {
-    *g = (struct gone){.n_head = n_head, .heads = calloc((size_t)n_head, sizeof *g->heads)};
+    *g = (struct positions){.n_head = n_head, .heads = calloc((size_t)n_head, sizeof *g->heads)};
     return g->heads != NULL;
 }
 
-void gone_release(struct gone *g)
+void positions_release(struct positions *g)
 {
     for (int i = 0; g->heads && i < g->n_head; i++) free(g->heads[i].pos);
     free(g->heads);
-    *g = (struct gone){0};
+    *g = (struct positions){0};
 }
 
-void gone_clear(struct gone *g)
+void positions_clear(struct positions *g)
 {
     for (int i = 0; i < g->n_head; i++) g->heads[i].n = 0;
 }
 
-bool gone_push(struct gone *g, int head, uint32_t pos)
+bool positions_push(struct positions *g, int head, uint32_t pos)
 {
-    struct gone_head *h = &g->heads[head];
+    struct positions_head *h = &g->heads[head];
     if (h->n == h->max) {
         size_t max = h->max ? 2 * h->max : 64;
         uint32_t *p = realloc(h->pos, max * sizeof *p);
@@ -238,13 +239,13 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void gone_sort(struct gone *g)
+void positions_sort(struct positions *g)
 {
     for (int i = 0; i < g->n_head; i++)
         if (g->heads[i].n) qsort(g->heads[i].pos, g->heads[i].n, sizeof(uint32_t), compare_u32);
 }
 
-int64_t gone_count(const struct gone *g)
+int64_t positions_count(const struct positions *g)
 {
     int64_t n = 0;
     for (int i = 0; i < g->n_head; i++) n += (int64_t)g->heads[i].n;
@@ -260,11 +261,11 @@ static void put_varint(struct str *out, uint32_t v)
     str_append(out, bytes, n);
 }
 
-void gone_write(const struct gone *g, struct str *out)
+void positions_write(const struct positions *g, struct str *out)
 {
-    put_varint(out, SEGMENT_GONE);
+    put_varint(out, SEGMENT_EVICTED);
     for (int i = 0; i < g->n_head; i++) {
-        const struct gone_head *h = &g->heads[i];
+        const struct positions_head *h = &g->heads[i];
         uint32_t last = 0;
         put_varint(out, (uint32_t)h->n);
         for (size_t j = 0; j < h->n; j++) {
@@ -287,18 +288,18 @@ static bool get_varint(const uint8_t **p, const uint8_t *end, uint32_t *out)
     return false;
 }
 
-bool gone_read(struct gone *g, const void *bytes, size_t n)
+bool positions_read(struct positions *g, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes, *end = p + n;
     uint32_t form, count, distance;
-    if (!get_varint(&p, end, &form) || form != SEGMENT_GONE) return false;
+    if (!get_varint(&p, end, &form) || form != SEGMENT_EVICTED) return false;
     for (int i = 0; i < g->n_head; i++) {
         uint32_t pos = 0;
         if (!get_varint(&p, end, &count)) return false;
         for (; count > 0; count--) {
             if (!get_varint(&p, end, &distance)) return false;
             pos += distance;
-            if (!gone_push(g, i, pos)) return false;
+            if (!positions_push(g, i, pos)) return false;
         }
     }
     return p == end;
@@ -322,28 +323,31 @@ bool segments_join(struct segment *g, size_t n, int64_t *end)
 struct alive {
     const struct segment *g;
     size_t n, at;
-    const struct gone_head *gone;
-    size_t gone_at;
+    const struct positions_head *evicted;
+    size_t evicted_at;
     int head;
     uint32_t end, i;
     struct segment_part part;
 };
 
-static struct alive alive_begin(const struct segment *g, size_t n, const struct gone *gone,
+static struct alive alive_begin(const struct segment *g, size_t n, const struct positions *evicted,
                                 int head, uint32_t end)
 {
-    struct alive a = {
-        .g = g, .n = n, .gone = gone ? &gone->heads[head] : NULL, .head = head, .end = end};
+    struct alive a = {.g = g,
+                      .n = n,
+                      .evicted = evicted ? &evicted->heads[head] : NULL,
+                      .head = head,
+                      .end = end};
     if (n > 0) a.part = segment_part(g, head);
     return a;
 }
 
-static bool is_gone(struct alive *a, uint32_t pos)
+static bool is_evicted(struct alive *a, uint32_t pos)
 {
-    const struct gone_head *h = a->gone;
+    const struct positions_head *h = a->evicted;
     if (!h) return false;
-    while (a->gone_at < h->n && h->pos[a->gone_at] < pos) a->gone_at++;
-    return a->gone_at < h->n && h->pos[a->gone_at] == pos;
+    while (a->evicted_at < h->n && h->pos[a->evicted_at] < pos) a->evicted_at++;
+    return a->evicted_at < h->n && h->pos[a->evicted_at] == pos;
 }
 
 /* The number of adjacent live units from index i on, at position pos. */
@@ -354,12 +358,12 @@ static uint32_t run_length(struct alive *a, uint32_t i, uint32_t pos)
     if (a->part.pos) {
         for (; i + n < a->part.n; n++) {
             uint32_t next = segment_position(g, &a->part, i + n);
-            if (next >= end || is_gone(a, next)) break;
+            if (next >= end || is_evicted(a, next)) break;
         }
         return n;
     }
-    if (a->gone && a->gone_at < a->gone->n && a->gone->pos[a->gone_at] < end)
-        end = a->gone->pos[a->gone_at];
+    if (a->evicted && a->evicted_at < a->evicted->n && a->evicted->pos[a->evicted_at] < end)
+        end = a->evicted->pos[a->evicted_at];
     n = a->part.n - i;
     return n < end - pos ? n : end - pos;
 }
@@ -373,7 +377,7 @@ static bool alive_next(struct alive *a, uint32_t *i, uint32_t *n)
             if (pos >= a->end) return false;
             if (pos >= a->g[a->at].end) break;
             *i = a->i++;
-            if (is_gone(a, pos)) continue;
+            if (is_evicted(a, pos)) continue;
             *n = run_length(a, *i, pos);
             a->i = *i + *n;
             return true;
@@ -393,19 +397,19 @@ static bool same_shape(const struct cache *c, const struct segment *g)
 }
 
 bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct gone *gone, uint32_t end)
+                   const struct positions *evicted, uint32_t end)
 {
     for (size_t i = 0; i < n; i++)
         if (!same_shape(c, &g[i])) return false;
     uint32_t i, m;
     for (int head = 0; head < c->shape.n_head; head++) {
-        struct alive a = alive_begin(g, n, gone, head, end);
+        struct alive a = alive_begin(g, n, evicted, head, end);
         while (alive_next(&a, &i, &m)) cache_head(c, layer, head)->coming += (int)m;
     }
     if (!cache_make_room(c, layer)) return false;
     for (int head = 0; head < c->shape.n_head; head++) {
         struct cache_head *h = cache_head(c, layer, head);
-        struct alive a = alive_begin(g, n, gone, head, end);
+        struct alive a = alive_begin(g, n, evicted, head, end);
         while (alive_next(&a, &i, &m)) {
             size_t s = (size_t)h->len;
             memcpy(h->k + s * c->k_bytes, a.part.k + i * c->k_bytes, m * c->k_bytes);
@@ -420,11 +424,11 @@ bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n
 }
 
 /* Writes one head: the number of units and their positions first, then the other arrays. */
-static uint32_t merge_head(const struct segment *g, size_t n, const struct gone *gone, int head,
-                           struct str *out)
+static uint32_t merge_head(const struct segment *g, size_t n, const struct positions *evicted,
+                           int head, struct str *out)
 {
     struct str parts[4] = {{0}}; /* positions, keys, values, scores */
-    struct alive a = alive_begin(g, n, gone, head, UINT32_MAX);
+    struct alive a = alive_begin(g, n, evicted, head, UINT32_MAX);
     uint32_t i, m, n_units = 0;
     for (; alive_next(&a, &i, &m); n_units += m) {
         const struct segment *from = &a.g[a.at];
@@ -444,13 +448,14 @@ static uint32_t merge_head(const struct segment *g, size_t n, const struct gone 
     return n_units;
 }
 
-int64_t segments_merge(const struct segment *g, size_t n, const struct gone *gone, struct str *out)
+int64_t segments_merge(const struct segment *g, size_t n, const struct positions *evicted,
+                       struct str *out)
 {
     struct segment_header h = g[0].header;
     int64_t n_units = 0;
     h.form = SEGMENT_SPARSE;
     h.n = g[n - 1].header.pos + g[n - 1].header.n - h.pos;
     str_append(out, &h, sizeof h);
-    for (int i = 0; i < h.n_head; i++) n_units += merge_head(g, n, gone, i, out);
+    for (int i = 0; i < h.n_head; i++) n_units += merge_head(g, n, evicted, i, out);
     return n_units;
 }

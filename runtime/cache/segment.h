@@ -2,13 +2,13 @@
  *
  * A layer is saved as a log. A segment holds units of positions [pos, pos + n) of all KV heads: all
  * of them (dense, as written) or some (sparse, after compaction). The units evicted since then are
- * a list of positions per head ("gone"). Evicting units rewrites nothing.
+ * a list of positions per head. Evicting units rewrites nothing.
  *
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values, scores
- *   memory    struct memory_header; the policy's state (score.h), then, if scores change, the
- *             number of units (u32) of each head and their scores
- *   gone      SEGMENT_GONE; per head the number and the distances of positions, as varints
+ *   state     struct policy_state_header; the policy's state (score.h), then, if scores change,
+ *             the number of units (u32) of each head and their scores
+ *   evicted   SEGMENT_EVICTED; per head the number and the distances of positions, as varints
  *
  * If a later segment begins before an earlier one ends, the later one is valid from there: the
  * conversation was rewound to that position. */
@@ -22,8 +22,8 @@
 #include "base/str.h"
 #include "runtime/cache/cache.h"
 
-enum segment_form { SEGMENT_DENSE = 1, SEGMENT_SPARSE = 2, SEGMENT_MEMORY = 4 };
-#define SEGMENT_GONE 3 /* first byte of a gone list */
+enum segment_form { SEGMENT_DENSE = 1, SEGMENT_SPARSE = 2, SEGMENT_POLICY_STATE = 4 };
+#define SEGMENT_EVICTED 3 /* first byte of a list of evicted positions */
 
 struct segment_header {
     uint32_t form;
@@ -65,40 +65,41 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 /* ---- the policy's state ---------------------------------------------------------------------- */
 
-struct memory_header {
-    uint32_t form;    /* SEGMENT_MEMORY */
+struct policy_state_header {
+    uint32_t form;    /* SEGMENT_POLICY_STATE */
     uint32_t n_pos;   /* positions that were in the cache */
     uint32_t n_state; /* floats */
 };
 
-bool memory_needed(const struct cache *c); /* whether the policy has state besides the units */
-void memory_write(const struct cache *c, int layer, struct str *out);
-bool memory_is(const void *bytes, size_t n);
+bool policy_state_needed(
+    const struct cache *c); /* whether the policy has state besides the units */
+void policy_state_write(const struct cache *c, int layer, struct str *out);
+bool policy_state_is(const void *bytes, size_t n);
 /* Reads the state into a layer that holds the same units as when it was written, of positions below
  * `end`. false when it does not fit. */
-bool memory_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
+bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end);
 
-/* ---- evicted positions ----------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
-/* Evicted positions per head. */
-struct gone {
+/* Positions per head: those that were evicted, or that came back. */
+struct positions {
     int n_head;
-    struct gone_head {
+    struct positions_head {
         uint32_t *pos;
         size_t n, max;
     } * heads;
 };
 
-bool gone_init(struct gone *g, int n_head); /* false = out of memory */
-void gone_release(struct gone *g);
-void gone_clear(struct gone *g);
-bool gone_push(struct gone *g, int head, uint32_t pos);
-void gone_sort(struct gone *g);
-int64_t gone_count(const struct gone *g);
+bool positions_init(struct positions *g, int n_head); /* false = out of memory */
+void positions_release(struct positions *g);
+void positions_clear(struct positions *g);
+bool positions_push(struct positions *g, int head, uint32_t pos);
+void positions_sort(struct positions *g);
+int64_t positions_count(const struct positions *g);
 /* Appends the bytes of a sorted list. */
-void gone_write(const struct gone *g, struct str *out);
+void positions_write(const struct positions *g, struct str *out);
 /* Adds the positions in `bytes`; false = they are invalid, or out of memory. */
-bool gone_read(struct gone *g, const void *bytes, size_t n);
+bool positions_read(struct positions *g, const void *bytes, size_t n);
 
 /* ---- a layer's log --------------------------------------------------------------------------- */
 
@@ -110,9 +111,10 @@ bool segments_join(struct segment *g, size_t n, int64_t *end);
  * later. false when shapes differ or the units do not fit. Call cache_imported when all layers are
  * loaded. */
 bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
-                   const struct gone *gone, uint32_t end);
+                   const struct positions *evicted, uint32_t end);
 
-/* Merges the remaining units into one sparse segment (gone: sorted); returns their number. */
-int64_t segments_merge(const struct segment *g, size_t n, const struct gone *gone, struct str *out);
+/* Merges the remaining units into one sparse segment (evicted: sorted); returns their number. */
+int64_t segments_merge(const struct segment *g, size_t n, const struct positions *evicted,
+                       struct str *out);
 
 #endif

@@ -110,9 +110,10 @@ int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sam
                     int *n, struct err *e);
 
 /* Like evict, with the same survivors: reduces heads to the rule's budget, separate or shared, and
- * copies positions and scores of the survivors to the host's cache; *gone: the number of evicted
- * units. */
-int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e);
+ * copies positions and scores of the survivors to the host's cache; *n_evicted: the number of
+ * evicted units. */
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n_evicted,
+               struct err *e);
 
 /* Sends all units of the host's cache, which were loaded from disk, with scores and positions. */
 int cuda_upload(struct cuda_context *x, struct err *e);

@@ -366,14 +366,15 @@ static void take_survivors(struct cuda_context *x, const int32_t *keep)
     cache_layout(c, false);
 }
 
-int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *gone, struct err *e)
+int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n_evicted,
+               struct err *e)
 {
     struct cache *c = x->cache;
     const int64_t before = cache_units(c);
     int32_t *keep = x->numbers_host + x->n_heads;
     const struct cuda_evict job = {x->all,         x->evict.key,   x->evict.keep,
                                    x->evict.count, RETENTION_COLS, &x->step->col_width};
-    *gone = 0;
+    *n_evicted = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
     rank(x, rule);
     if (shares(x))
@@ -387,8 +388,8 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *g
     take_survivors(x, keep);
     x->broken = x->rc != 0;
     if (x->rc) return x->rc;
-    *gone = before - cache_units(c);
-    c->n_evicted += *gone;
-    c->n_evictions += *gone > 0;
+    *n_evicted = before - cache_units(c);
+    c->n_evicted += *n_evicted;
+    c->n_evictions += *n_evicted > 0;
     return 0;
 }

@@ -119,7 +119,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
     float *scores = malloc((size_t)n_heads * sizeof *scores);
     if (!memory || !scores) rc = err_set(e, ERR_FAIL, "out of memory for running a token again");
-    for (int i = 0; !rc && i < c->shape.n_layer; i++) memory_write(c, i, &memory[i]);
+    for (int i = 0; !rc && i < c->shape.n_layer; i++) policy_state_write(c, i, &memory[i]);
     if (!rc) {
         context_score(x);
         for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
@@ -131,7 +131,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
         for (int i = 0; i < n_heads; i++) c->kv_heads[i].score[c->kv_heads[i].len - 1] = scores[i];
     }
     for (int i = 0; memory && i < c->shape.n_layer; i++) {
-        bool fits = rc || memory_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
+        bool fits = rc || policy_state_read(c, i, memory[i].data, memory[i].n, (uint32_t)c->n_pos);
         assert(fits);
         (void)fits;
         str_release(&memory[i]);
@@ -146,7 +146,7 @@ void context_score(struct context *x)
     if (!x->gpu) cis_score(&x->forward, &x->cache);
 }
 
-int context_evict(struct context *x, int64_t *gone, struct err *e)
+int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
 {
     const struct plan *p = &x->plan;
     struct forward *f = &x->forward;
@@ -158,12 +158,12 @@ int context_evict(struct context *x, int64_t *gone, struct err *e)
         .policy = &p->rules,
         .seed = f->seed,
     };
-    *gone = 0;
+    *n_evicted = 0;
     if (p->policy->scorer == POLICY_KEEP_ALL || !evict_needed(&x->cache, &rule)) return 0;
-    if (x->gpu) return cuda_evict(x->gpu, &rule, gone, e);
+    if (x->gpu) return cuda_evict(x->gpu, &rule, n_evicted, e);
     context_score(x);
     score_values(f, &x->cache);
-    *gone = evict(&x->cache, &rule, x->engine->pool, f->slots);
+    *n_evicted = evict(&x->cache, &rule, x->engine->pool, f->slots);
     return 0;
 }
 

@@ -51,8 +51,9 @@ int context_run_again(struct context *x, int32_t id, struct err *e);
 /* Gives the newest units the scores that they wait for (cis_score): before they are saved. */
 void context_score(struct context *x);
 
-/* Cuts heads that are over the budget; *gone units went. Nothing for policy full. */
-int context_evict(struct context *x, int64_t *gone, struct err *e);
+/* Cuts heads that are over the budget; *n_evicted = the number of evicted units. Does nothing for
+ * policy full. */
+int context_evict(struct context *x, int64_t *n_evicted, struct err *e);
 
 /* After the cache was filled from a disk. */
 int context_loaded(struct context *x, struct err *e);

@@ -48,14 +48,14 @@ void save_close(struct save *s)
 {
     if (!s) return;
     if (!s->reads_only) store_unlock(s->store, s->conversation);
-    gone_release(&s->gone);
-    gone_release(&s->returned);
+    positions_release(&s->evicted);
+    positions_release(&s->returned);
     free(s->points);
-    free(s->n_gone_at);
+    free(s->n_evicted_at);
     free(s->known);
     free(s->n_known);
     free(s->n_stored);
-    free(s->n_gone);
+    free(s->n_evicted);
     free(s->bytes);
     str_release(&s->crash_text);
     tokens_release(&s->crash_ids);
@@ -97,18 +97,19 @@ int save_make_known(struct save *s, const struct cache *c, struct err *e)
     s->n_known = calloc(n, sizeof *s->n_known);
     s->n_layer = c->shape.n_layer;
     s->n_stored = calloc((size_t)s->n_layer, sizeof *s->n_stored);
-    s->n_gone = calloc((size_t)s->n_layer, sizeof *s->n_gone);
+    s->n_evicted = calloc((size_t)s->n_layer, sizeof *s->n_evicted);
     s->known = calloc(n * (size_t)cache_head_max(&c->shape), sizeof *s->known);
-    if (s->n_known && s->n_stored && s->n_gone && s->known &&
-        gone_init(&s->gone, c->shape.n_head) && gone_init(&s->returned, c->shape.n_head))
+    if (s->n_known && s->n_stored && s->n_evicted && s->known &&
+        positions_init(&s->evicted, c->shape.n_head) &&
+        positions_init(&s->returned, c->shape.n_head))
         return 0;
     free(s->known);
     free(s->n_known);
     free(s->n_stored);
-    free(s->n_gone);
+    free(s->n_evicted);
     s->known = NULL;
     s->n_known = NULL;
-    s->n_stored = s->n_gone = NULL;
+    s->n_stored = s->n_evicted = NULL;
     return save_out_of_memory(e);
 }
 
@@ -134,19 +135,19 @@ void save_know_nothing(struct save *s, const struct cache *c)
 {
     s->n_points = 0;
     s->saved_pos = 0;
-    s->memory_seq = 0;
+    s->policy_state_seq = 0;
     if (!s->known) return;
-    memset(s->n_gone, 0, (size_t)s->n_layer * sizeof *s->n_gone);
+    memset(s->n_evicted, 0, (size_t)s->n_layer * sizeof *s->n_evicted);
     memset(s->n_known, 0, (size_t)n_heads(c) * sizeof *s->n_known);
     memset(s->n_stored, 0, (size_t)c->shape.n_layer * sizeof *s->n_stored);
 }
 
-/* What one layer of the cache has no longer, into s->gone; what came back, into s->returned. */
+/* What one layer of the cache has no longer, into s->evicted; what came back, into s->returned. */
 static bool find_changes(struct save *s, const struct cache *c, int layer)
 {
     bool ok = true;
-    gone_clear(&s->gone);
-    gone_clear(&s->returned);
+    positions_clear(&s->evicted);
+    positions_clear(&s->returned);
     for (int i = 0; i < c->shape.n_head; i++) {
         const struct cache_head *h = cache_head(c, layer, i);
         const int index = layer * c->shape.n_head + i, n_known = s->n_known[index];
@@ -157,9 +158,9 @@ static bool find_changes(struct save *s, const struct cache *c, int layer)
             if (in && k < n_known && h->pos[j] == known[k])
                 j++, k++;
             else if (in && (k == n_known || h->pos[j] < known[k]))
-                ok = gone_push(&s->returned, i, h->pos[j++]);
+                ok = positions_push(&s->returned, i, h->pos[j++]);
             else
-                ok = gone_push(&s->gone, i, known[k++]);
+                ok = positions_push(&s->evicted, i, known[k++]);
         }
     }
     return ok;
@@ -172,12 +173,12 @@ int save_note_point(struct save *s, const struct save_point *p, struct err *e)
         size_t max = s->points_max ? 2 * s->points_max : 64;
         struct save_point *points = realloc(s->points, max * sizeof *points);
         if (points) s->points = points;
-        int64_t *n_gone_at = realloc(s->n_gone_at, max * row * sizeof *n_gone_at);
-        if (n_gone_at) s->n_gone_at = n_gone_at;
-        if (!points || !n_gone_at) return save_out_of_memory(e);
+        int64_t *n_evicted_at = realloc(s->n_evicted_at, max * row * sizeof *n_evicted_at);
+        if (n_evicted_at) s->n_evicted_at = n_evicted_at;
+        if (!points || !n_evicted_at) return save_out_of_memory(e);
         s->points_max = max;
     }
-    memcpy(s->n_gone_at + s->n_points * row, s->n_gone, row * sizeof *s->n_gone);
+    memcpy(s->n_evicted_at + s->n_points * row, s->n_evicted, row * sizeof *s->n_evicted);
     s->points[s->n_points++] = *p;
     return 0;
 }
@@ -188,7 +189,7 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
     for (size_t i = 0; i < s->n_points && !s->broken; i++) {
         const struct save_point *p = &s->points[i];
         if (p->n_run > n_tokens || (found && p->n_run < out->n_run)) continue;
-        if (p->seq < s->memory_seq) continue; /* what the policy remembered then is not kept */
+        if (p->seq < s->policy_state_seq) continue; /* its policy state is not kept */
         *out = *p;
         found = true;
     }
@@ -367,11 +368,11 @@ static int put_layer_changes(struct save *s, const struct cache *c, int layer, s
 {
     struct str bytes = {0};
     if (!find_changes(s, c, layer)) return save_out_of_memory(e);
-    int64_t n_gone = gone_count(&s->gone), n_returned = gone_count(&s->returned);
+    int64_t n_evicted = positions_count(&s->evicted), n_returned = positions_count(&s->returned);
     int rc = 0;
-    if (n_gone) {
-        gone_write(&s->gone, &bytes);
-        rc = put_entry(s, layer, STORE_GONE, &bytes, e);
+    if (n_evicted) {
+        positions_write(&s->evicted, &bytes);
+        rc = put_entry(s, layer, STORE_EVICTED, &bytes, e);
     }
     if (!rc && n_returned) {
         str_clear(&bytes);
@@ -379,7 +380,7 @@ static int put_layer_changes(struct save *s, const struct cache *c, int layer, s
         rc = put_entry(s, layer, STORE_RETURNED, &bytes, e);
     }
     str_release(&bytes);
-    s->n_gone[layer] += n_gone;
+    s->n_evicted[layer] += n_evicted;
     s->n_stored[layer] += n_returned;
     return rc;
 }
@@ -400,25 +401,25 @@ static int put_changes(struct save *s, const struct cache *c, struct err *e)
 /* What the policy remembers, for the checkpoint that follows. While an answer runs it is not
  * written: a crash loses what the tokens since then looked at, which only later evictions would
  * have used. */
-static int put_memory(struct save *s, const struct cache *c, struct err *e)
+static int put_policy_state(struct save *s, const struct cache *c, struct err *e)
 {
     struct str bytes = {0};
     int rc = 0;
-    if (s->broken || !memory_needed(c)) return 0;
-    s->memory_bytes = 0;
+    if (s->broken || !policy_state_needed(c)) return 0;
+    s->policy_state_bytes = 0;
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         str_clear(&bytes);
-        memory_write(c, i, &bytes);
+        policy_state_write(c, i, &bytes);
         struct store_segment row = {.seq = s->next_seq,
                                     .layer = i,
-                                    .kind = STORE_STATE,
+                                    .kind = STORE_POLICY_STATE,
                                     .bytes = bytes.data,
                                     .n_bytes = bytes.n};
         rc = store_segment_put(s->store, s->conversation, &row, e);
-        s->memory_bytes += (int64_t)bytes.n;
+        s->policy_state_bytes += (int64_t)bytes.n;
     }
     str_release(&bytes);
-    if (s->memory_seq == 0) s->memory_seq = s->next_seq;
+    if (s->policy_state_seq == 0) s->policy_state_seq = s->next_seq;
     s->next_seq++;
     return rc;
 }
@@ -434,7 +435,7 @@ static int put_log(struct save *s, const struct cache *c, void (*after)(void *ct
     if (!rc && s->keep && !s->broken) rc = s->keep(s->keep_ctx, e);
     if (after) after(ctx);
     if (!rc) rc = put_changes(s, c, e);
-    return rc ? rc : put_memory(s, c, e);
+    return rc ? rc : put_policy_state(s, c, e);
 }
 
 static int put_point(struct save *s, const struct cache *c, struct err *e)

@@ -23,11 +23,11 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* Units that went after a checkpoint. */
-static int64_t gone_since(const struct save *s, size_t point)
+static int64_t evicted_since(const struct save *s, size_t point)
 {
     int64_t n = 0;
     for (int i = 0; i < s->n_layer; i++)
-        n += s->n_gone[i] - s->n_gone_at[point * (size_t)s->n_layer + (size_t)i];
+        n += s->n_evicted[i] - s->n_evicted_at[point * (size_t)s->n_layer + (size_t)i];
     return n;
 }
 
@@ -35,8 +35,8 @@ static int64_t gone_since(const struct save *s, size_t point)
  * policy remembered at each. */
 static int64_t bytes_since(const struct save *s, const struct cache *c, size_t point)
 {
-    return gone_since(s, point) * (int64_t)unit_bytes(c) +
-           (int64_t)(s->n_points - 1 - point) * s->memory_bytes;
+    return evicted_since(s, point) * (int64_t)unit_bytes(c) +
+           (int64_t)(s->n_points - 1 - point) * s->policy_state_bytes;
 }
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)
@@ -50,7 +50,8 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
     if (rc) return rc;
     s->n_points -= n;
     memmove(s->points, s->points + n, s->n_points * sizeof *s->points);
-    memmove(s->n_gone_at, s->n_gone_at + n * row, s->n_points * row * sizeof *s->n_gone_at);
+    memmove(s->n_evicted_at, s->n_evicted_at + n * row,
+            s->n_points * row * sizeof *s->n_evicted_at);
     return 0;
 }
 
@@ -60,7 +61,8 @@ static int64_t dead_units(const struct save *s, const struct cache *c, int layer
 {
     int64_t alive = 0;
     for (int i = 0; i < c->shape.n_head; i++) alive += cache_head(c, layer, i)->len;
-    int64_t kept = s->n_gone[layer] - s->n_gone_at[layer]; /* the oldest checkpoint needs them */
+    int64_t kept =
+        s->n_evicted[layer] - s->n_evicted_at[layer]; /* the oldest checkpoint needs them */
     int64_t dead = s->n_stored[layer] - alive - kept;
     int64_t limit = larger(alive, s->rewind_bytes / 2 / s->n_layer / (int64_t)unit_bytes(c));
     return dead > limit ? dead : 0;
@@ -73,10 +75,10 @@ struct compaction {
         struct str *bytes; /* [n] theirs */
         size_t n, max;
     } added, returned;
-    struct gone gone;
-    struct str memory; /* the newest up to there stays as it is */
-    enum store_kind memory_kind;
-    int64_t memory_seq;
+    struct positions evicted;
+    struct str policy_state; /* the newest up to there stays as it is */
+    enum store_kind policy_state_kind;
+    int64_t policy_state_seq;
     struct err *e;
 };
 
@@ -108,12 +110,13 @@ static int take_old(void *ctx, const struct store_segment *g)
 {
     struct compaction *k = ctx;
     if (g->seq > k->horizon) return 0;
-    if (g->kind == STORE_GONE) return gone_read(&k->gone, g->bytes, g->n_bytes) ? 0 : ERR_FORMAT;
-    if (memory_is(g->bytes, g->n_bytes)) {
-        str_clear(&k->memory);
-        str_append(&k->memory, g->bytes, g->n_bytes);
-        k->memory_kind = g->kind;
-        k->memory_seq = g->seq;
+    if (g->kind == STORE_EVICTED)
+        return positions_read(&k->evicted, g->bytes, g->n_bytes) ? 0 : ERR_FORMAT;
+    if (policy_state_is(g->bytes, g->n_bytes)) {
+        str_clear(&k->policy_state);
+        str_append(&k->policy_state, g->bytes, g->n_bytes);
+        k->policy_state_kind = g->kind;
+        k->policy_state_seq = g->seq;
         return 0;
     }
     return list_push(g->kind == STORE_RETURNED ? &k->returned : &k->added, g, k->e);
@@ -132,10 +135,10 @@ static int merge(struct compaction *k, struct str *added, struct str *returned, 
 {
     int64_t end_pos, n_back = 0;
     if (k->added.n == 0 || !segments_join(k->added.of, k->added.n, &end_pos)) return ERR_FORMAT;
-    gone_sort(&k->gone);
-    *n_units = -segments_merge(k->added.of, k->added.n, &k->gone, added);
+    positions_sort(&k->evicted);
+    *n_units = -segments_merge(k->added.of, k->added.n, &k->evicted, added);
     if (k->returned.n)
-        n_back = returned_merge(k->added.of, k->added.n, k->returned.of, k->returned.n, &k->gone,
+        n_back = returned_merge(k->added.of, k->added.n, k->returned.of, k->returned.n, &k->evicted,
                                 returned);
     *n_units -= n_back;
     for (size_t i = 0; i < k->added.n; i++) *n_units += k->added.of[i].n_units;
@@ -150,21 +153,21 @@ static int compact_layer(struct save *s, const struct cache *c, int layer, struc
     struct compaction k = {.horizon = s->points[0].seq, .e = e};
     struct str added = {0}, returned = {0};
     int64_t n_dead = 0;
-    int rc = gone_init(&k.gone, c->shape.n_head) ? 0 : save_out_of_memory(e);
+    int rc = positions_init(&k.evicted, c->shape.n_head) ? 0 : save_out_of_memory(e);
     if (!rc) rc = store_begin(s->store, e);
     if (!rc) rc = store_segment_each(s->store, s->conversation, layer, take_old, &k, e);
     if (!rc) rc = merge(&k, &added, &returned, &n_dead);
     if (!rc) rc = store_segment_delete(s->store, s->conversation, layer, 0, k.horizon, e);
     if (!rc) rc = put_merged(s, layer, k.horizon, STORE_UNITS, &added, e);
     if (!rc) rc = put_merged(s, layer, k.horizon, STORE_RETURNED, &returned, e);
-    if (!rc) rc = put_merged(s, layer, k.memory_seq, k.memory_kind, &k.memory, e);
+    if (!rc) rc = put_merged(s, layer, k.policy_state_seq, k.policy_state_kind, &k.policy_state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
     if (!rc) s->n_stored[layer] -= n_dead;
     list_release(&k.added);
     list_release(&k.returned);
-    gone_release(&k.gone);
-    str_release(&k.memory);
+    positions_release(&k.evicted);
+    str_release(&k.policy_state);
     str_release(&added);
     str_release(&returned);
     return rc;

@@ -56,11 +56,10 @@ struct layer {
     int index;
     size_t first, n;    /* its entries: job->blobs[first …] */
     struct arena bytes; /* theirs, one after the other */
-    struct gone gone;
-    int64_t end;     /* positions that it covers */
-    int64_t n_units; /* stored */
-    int64_t
-        memory_seq; /* of what the policy remembers, where version 2 put it; 0 = there is none */
+    struct positions evicted;
+    int64_t end;              /* positions that it covers */
+    int64_t n_units;          /* stored */
+    int64_t policy_state_seq; /* where version 2 put the policy state; 0 = nowhere */
     const struct store_segment *damaged;
     bool fits;
 };
@@ -76,10 +75,10 @@ struct load {
     struct pool *pool;
     uint32_t end;             /* positions from here on do not count */
     struct store_blob *blobs; /* by layer and age */
-    int64_t *n_gone;          /* [n_blobs] positions that each says are gone */
+    int64_t *n_evicted;       /* [n_blobs] positions that each says are evicted */
     size_t n_blobs, blobs_max;
-    size_t memory; /* index of the layer's newest memory; SIZE_MAX = none yet */
-    size_t n_read; /* blobs */
+    size_t policy_state; /* index of the layer's newest memory; SIZE_MAX = none yet */
+    size_t n_read;       /* blobs */
     struct batch batches[2], *reading, *checking;
     int read_rc;        /* of the batch that was read */
     int64_t end_of_all; /* positions covered by every layer */
@@ -93,16 +92,16 @@ struct load {
 struct entries {
     struct segment *of; /* [max] */
     size_t max, n, n_back;
-    struct store_segment memory; /* the policy's newest state */
+    struct store_segment policy_state; /* the policy's newest state */
 };
 
 /* Takes one entry of the log. */
 static bool take_entry(struct layer *l, const struct store_segment *g, struct entries *t)
 {
-    if (g->kind == STORE_GONE) return gone_read(&l->gone, g->bytes, g->n_bytes);
-    if (memory_is(g->bytes, g->n_bytes)) {
-        if (g->kind == STORE_UNITS) l->memory_seq = g->seq;
-        t->memory = *g;
+    if (g->kind == STORE_EVICTED) return positions_read(&l->evicted, g->bytes, g->n_bytes);
+    if (policy_state_is(g->bytes, g->n_bytes)) {
+        if (g->kind == STORE_UNITS) l->policy_state_seq = g->seq;
+        t->policy_state = *g;
         return true;
     }
     size_t at = g->kind == STORE_RETURNED ? t->max - ++t->n_back : t->n++;
@@ -114,13 +113,14 @@ static bool take_entry(struct layer *l, const struct store_segment *g, struct en
 static bool fill_layer(const struct load *job, struct layer *l, const struct entries *t)
 {
     const struct segment *back = t->of + (t->max - t->n_back);
-    gone_sort(&l->gone);
+    positions_sort(&l->evicted);
     return segments_join(t->of, t->n, &l->end) &&
-           segments_load(job->c, l->index, t->of, t->n, &l->gone, job->end) &&
+           segments_load(job->c, l->index, t->of, t->n, &l->evicted, job->end) &&
            (!t->n_back ||
-            returned_load(job->c, l->index, t->of, t->n, back, t->n_back, &l->gone, job->end)) &&
-           (!memory_needed(job->c) ||
-            memory_read(job->c, l->index, t->memory.bytes, t->memory.n_bytes, job->end));
+            returned_load(job->c, l->index, t->of, t->n, back, t->n_back, &l->evicted, job->end)) &&
+           (!policy_state_needed(job->c) ||
+            policy_state_read(job->c, l->index, t->policy_state.bytes, t->policy_state.n_bytes,
+                              job->end));
 }
 
 /* Checks a layer's entries, opens them, fills the cache's layer. */
@@ -132,13 +132,13 @@ static void load_layer(const struct load *job, struct layer *l)
     l->fits = t.of != NULL;
     for (size_t i = l->first; i < l->first + l->n && l->fits; i++) {
         const struct store_blob *b = &job->blobs[i];
-        int64_t before = gone_count(&l->gone);
+        int64_t before = positions_count(&l->evicted);
         if (!store_blob_open(job->s->store, b, bytes, &g)) {
             l->damaged = &b->segment;
             break;
         }
         l->fits = take_entry(l, &g, &t);
-        job->n_gone[i] = gone_count(&l->gone) - before;
+        job->n_evicted[i] = positions_count(&l->evicted) - before;
         bytes += b->segment.n_bytes;
     }
     if (l->fits && !l->damaged) l->fits = fill_layer(job, l, &t);
@@ -146,15 +146,15 @@ static void load_layer(const struct load *job, struct layer *l)
 }
 
 /* How many units each checkpoint had lost: its share of the entries before it. */
-static void count_gone(const struct load *job, const struct layer *l)
+static void count_evicted(const struct load *job, const struct layer *l)
 {
     struct save *s = job->s;
     for (size_t i = l->first; i < l->first + l->n; i++) {
-        if (job->n_gone[i] == 0) continue;
-        s->n_gone[l->index] += job->n_gone[i];
+        if (job->n_evicted[i] == 0) continue;
+        s->n_evicted[l->index] += job->n_evicted[i];
         for (size_t j = 0; j < s->n_points; j++)
             if (s->points[j].seq >= job->blobs[i].segment.seq)
-                s->n_gone_at[j * (size_t)s->n_layer + (size_t)l->index] += job->n_gone[i];
+                s->n_evicted_at[j * (size_t)s->n_layer + (size_t)l->index] += job->n_evicted[i];
     }
 }
 
@@ -192,8 +192,8 @@ static void read_batch(struct load *job)
     job->read_rc = 0;
     for (b->n = 0; b->n < n_max && job->n_read < job->n_blobs && job->read_rc == 0; b->n++) {
         struct layer *l = &b->layers[b->n];
-        gone_clear(&l->gone);
-        l->n_units = l->end = l->memory_seq = 0;
+        positions_clear(&l->evicted);
+        l->n_units = l->end = l->policy_state_seq = 0;
         l->damaged = NULL;
         job->read_rc = read_layer(job, l);
     }
@@ -221,8 +221,8 @@ static int finish_layer(struct load *job, const struct layer *l)
     job->end_of_all = l->end;
     job->n_loaded++;
     s->n_stored[l->index] = l->n_units;
-    if (l->memory_seq) s->memory_seq = l->memory_seq;
-    count_gone(job, l);
+    if (l->policy_state_seq) s->policy_state_seq = l->policy_state_seq;
+    count_evicted(job, l);
     return 0;
 }
 
@@ -255,9 +255,9 @@ static int make_blob_room(struct load *job)
     size_t max = job->blobs_max ? 2 * job->blobs_max : 256;
     struct store_blob *blobs = realloc(job->blobs, max * sizeof *blobs);
     if (blobs) job->blobs = blobs;
-    int64_t *n_gone = realloc(job->n_gone, max * sizeof *n_gone);
-    if (n_gone) job->n_gone = n_gone;
-    if (!blobs || !n_gone) return save_out_of_memory(job->e);
+    int64_t *n_evicted = realloc(job->n_evicted, max * sizeof *n_evicted);
+    if (n_evicted) job->n_evicted = n_evicted;
+    if (!blobs || !n_evicted) return save_out_of_memory(job->e);
     job->blobs_max = max;
     return 0;
 }
@@ -274,16 +274,16 @@ static int take_blob(void *ctx, const struct store_blob *b)
     }
     if (g->seq >= s->next_seq) s->next_seq = g->seq + 1;
     if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
-        job->memory = SIZE_MAX;
-    if (g->kind == STORE_STATE && s->memory_seq == 0) s->memory_seq = g->seq;
-    if (g->kind == STORE_STATE && job->memory != SIZE_MAX) {
-        job->blobs[job->memory] = *b;
+        job->policy_state = SIZE_MAX;
+    if (g->kind == STORE_POLICY_STATE && s->policy_state_seq == 0) s->policy_state_seq = g->seq;
+    if (g->kind == STORE_POLICY_STATE && job->policy_state != SIZE_MAX) {
+        job->blobs[job->policy_state] = *b;
         return 0;
     }
     int rc = make_blob_room(job);
     if (rc) return rc;
-    if (g->kind == STORE_STATE) job->memory = job->n_blobs;
-    job->n_gone[job->n_blobs] = 0;
+    if (g->kind == STORE_POLICY_STATE) job->policy_state = job->n_blobs;
+    job->n_evicted[job->n_blobs] = 0;
     job->blobs[job->n_blobs++] = *b;
     return 0;
 }
@@ -411,7 +411,7 @@ static int load_init(struct load *job)
     int rc = save_make_known(job->s, job->c, job->e);
     for (int i = 0; rc == 0 && i < 2 * LOAD_LAYERS; i++) {
         struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
-        if (!gone_init(&l->gone, job->c->shape.n_head)) rc = save_out_of_memory(job->e);
+        if (!positions_init(&l->evicted, job->c->shape.n_head)) rc = save_out_of_memory(job->e);
     }
     return rc;
 }
@@ -420,11 +420,11 @@ static void load_release(struct load *job)
 {
     for (int i = 0; i < 2 * LOAD_LAYERS; i++) {
         struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
-        gone_release(&l->gone);
+        positions_release(&l->evicted);
         arena_release(&l->bytes);
     }
     free(job->blobs);
-    free(job->n_gone);
+    free(job->n_evicted);
 }
 
 int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,

@@ -14,24 +14,24 @@ struct save {
     int64_t saved_pos; /* positions below are in the log */
     int n_unscored;    /* newest units of the tail that were written without their scores */
     int n_layer;
-    int64_t *n_gone;           /* [n_layer] units that the log says are gone */
+    int64_t *n_evicted;        /* [n_layer] units that the log says are evicted */
     struct save_point *points; /* oldest first */
-    int64_t *n_gone_at;        /* [n_points][n_layer] n_gone at each of them */
+    int64_t *n_evicted_at;     /* [n_points][n_layer] n_evicted at each of them */
     size_t n_points, points_max;
-    /* What the policy remembers is in the log from this entry on, so that checkpoints before it
-     * can't be gone back to; 0 = there is nothing to remember, or all of it. */
-    int64_t memory_seq;
-    int64_t memory_bytes; /* of the newest, all layers */
+    /* The log holds the policy's state from this entry on; earlier checkpoints cannot be restored.
+     * 0 = the policy has no state, or all of it is there. */
+    int64_t policy_state_seq;
+    int64_t policy_state_bytes; /* of the newest, all layers */
 
-    /* What the log says is alive: [n_layer * n_head][slots] positions. What it lacks of the
-     * cache is new, what it has more is gone. */
+    /* Units alive according to the log: [n_layer * n_head][slots] positions. Units of the cache
+     * that are not in it are new, units in it alone were evicted. */
     uint32_t *known;
     int *n_known;
-    int64_t n_evictions;  /* of the cache, when `known` was made */
-    int64_t *n_stored;    /* [n_layer] units in the log, dead ones included */
-    int64_t n_returns;    /* of the cache, when `known` was made */
-    struct gone returned; /* of one layer: positions that came back */
-    struct gone gone;     /* of one layer, on its way */
+    int64_t n_evictions;       /* of the cache, when `known` was made */
+    int64_t *n_stored;         /* [n_layer] units in the log, dead ones included */
+    int64_t n_returns;         /* of the cache, when `known` was made */
+    struct positions returned; /* of one layer: positions that came back */
+    struct positions evicted;  /* of one layer, on its way */
 
     /* Copies what was saved just now to the archive; NULL = there is none. */
     int (*keep)(void *ctx, struct err *e);

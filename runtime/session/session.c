@@ -105,9 +105,9 @@ static bool keeps_all(const struct session *s)
 
 static int evict_now(struct session *s, const struct session_sink *k, struct err *e)
 {
-    int64_t gone;
-    int rc = context_evict(&s->ctx, &gone, e);
-    if (!rc && gone && k->evicted) k->evicted(k->ctx, gone, s->n_tokens);
+    int64_t n_evicted;
+    int rc = context_evict(&s->ctx, &n_evicted, e);
+    if (!rc && n_evicted && k->evicted) k->evicted(k->ctx, n_evicted, s->n_tokens);
     return rc;
 }
 

@@ -243,12 +243,12 @@ static void step(struct side *cpu, struct side *gpu, struct inputs *in, const in
 static void evict_both(struct side *cpu, struct side *gpu)
 {
     struct err e;
-    int64_t gone[2];
+    int64_t n_evicted[2];
     const struct cache *a = &cpu->x.cache, *b = &gpu->x.cache;
-    assert_int_equal(context_evict(&cpu->x, &gone[0], &e), 0);
-    if (context_evict(&gpu->x, &gone[1], &e)) fail_msg("%s", e.text);
-    assert_true(gone[0] > 0);
-    assert_int_equal(gone[0], gone[1]);
+    assert_int_equal(context_evict(&cpu->x, &n_evicted[0], &e), 0);
+    if (context_evict(&gpu->x, &n_evicted[1], &e)) fail_msg("%s", e.text);
+    assert_true(n_evicted[0] > 0);
+    assert_int_equal(n_evicted[0], n_evicted[1]);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
         assert_int_equal(a->kv_heads[i].len, b->kv_heads[i].len);
         assert_memory_equal(a->kv_heads[i].pos, b->kv_heads[i].pos, (size_t)a->kv_heads[i].len * 4);
@@ -444,12 +444,12 @@ static int everything(int *counts, struct err *e)
     struct options o = demo_options("cuda", "keeper");
     struct sampler_entry *scratch;
     int32_t ids[32] = {0}, id;
-    int64_t gone;
+    int64_t n_evicted;
     float *logits;
     int rc = side_open(&s, &o, e);
     for (int i = 0; !rc && i < 3; i++) rc = context_run(&s.x, ids, 32, i == 2, e);
     if (!rc) rc = cache_fetch(&s.x.cache, 96, e);
-    if (!rc) rc = context_evict(&s.x, &gone, e);
+    if (!rc) rc = context_evict(&s.x, &n_evicted, e);
     if (!rc) rc = context_loaded(&s.x, e);
     for (int i = 0; !rc && i < 2; i++) rc = context_run(&s.x, ids, 1, 1, e);
     if (!rc) rc = context_logits(&s.x, &logits, e);

@@ -158,7 +158,7 @@ static int close_turn(struct life *l, int64_t seq)
     if (rc == 0) rc = keep(l, 1, seq, STORE_UNITS, 50000);
     if (rc == 0) rc = store_tail_clear(l->s, l->id, &err);
     if (rc == 0 && seq > 0) rc = store_segment_delete(l->s, l->id, 0, 0, 0, &err);
-    if (rc == 0 && seq > 0) rc = keep(l, 1, seq, STORE_GONE, 300);
+    if (rc == 0 && seq > 0) rc = keep(l, 1, seq, STORE_EVICTED, 300);
     struct store_checkpoint point = {seq, 10 * seq};
     if (rc == 0) rc = store_checkpoint_put(l->s, l->id, &point, &err);
     if (rc == 0) rc = store_state_put(l->s, l->id, seq ? "second" : "first", &err);

@@ -80,7 +80,7 @@ static void same_survivors(void **state)
         struct side cpu, gpu;
         struct err e;
         int32_t ids[40];
-        int64_t gone[2];
+        int64_t n_evicted[2];
         side_open(&cpu, "cpu", kinds[k], policies[k]);
         side_open(&gpu, "cuda", kinds[k], policies[k]);
         fill(ids, 40, &cpu);
@@ -88,11 +88,11 @@ static void same_survivors(void **state)
         run(&cpu, ids + 24, 16);
         struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
         copy_cache(b, a);
-        if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &gone[0], &e) ||
-            context_evict(&gpu.x, &gone[1], &e) || cache_fetch(b, 16, &e))
+        if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &n_evicted[0], &e) ||
+            context_evict(&gpu.x, &n_evicted[1], &e) || cache_fetch(b, 16, &e))
             fail_msg("%s", e.text);
-        assert_true(gone[0] > 0);
-        assert_int_equal(gone[0], gone[1]);
+        assert_true(n_evicted[0] > 0);
+        assert_int_equal(n_evicted[0], n_evicted[1]);
         for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
             const struct cache_head *want = &a->kv_heads[i], *got = &b->kv_heads[i];
             const size_t n = (size_t)want->len;
@@ -113,14 +113,14 @@ static void repeats(void **state)
     struct side s[2];
     struct err e;
     int32_t ids[44];
-    int64_t gone;
+    int64_t n_evicted;
     (void)state;
     for (int i = 0; i < 2; i++) side_open(&s[i], "cuda", "q4", "keeper");
     fill(ids, 44, &s[0]);
     for (int i = 0; i < 2; i++) {
         run(&s[i], ids, 24);
         run(&s[i], ids + 24, 16);
-        if (context_evict(&s[i].x, &gone, &e)) fail_msg("%s", e.text);
+        if (context_evict(&s[i].x, &n_evicted, &e)) fail_msg("%s", e.text);
     }
     for (int t = 40; t < 44; t++) {
         const float *a = run(&s[0], ids + t, 1), *b = run(&s[1], ids + t, 1);

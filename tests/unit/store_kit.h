@@ -119,7 +119,7 @@ static inline void assert_messages(struct fixture *f, int64_t id, const char *ex
 static inline int note_segment(void *ctx, const struct store_segment *g)
 {
     struct str *s = ctx;
-    str_printf(s, "%d/%lld/%s", g->layer, (long long)g->seq, g->kind == STORE_GONE ? "-" : "");
+    str_printf(s, "%d/%lld/%s", g->layer, (long long)g->seq, g->kind == STORE_EVICTED ? "-" : "");
     str_append(s, g->bytes, g->n_bytes);
     str_puts(s, ";");
     return 0;
@@ -137,7 +137,7 @@ static inline void keep(struct fixture *f, int64_t id, int layer, int64_t seq, c
 {
     struct store_segment g = {.seq = seq, .layer = layer, .bytes = bytes, .n_bytes = strlen(bytes)};
     if (*bytes == '-') {
-        g.kind = STORE_GONE;
+        g.kind = STORE_EVICTED;
         g.bytes = bytes + 1;
         g.n_bytes--;
     }

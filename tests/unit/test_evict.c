@@ -276,22 +276,22 @@ static void test_segments_bring_survivors_back(void **state)
     size_t n = segment_bytes(&a.cache, 30);
     uint8_t *bytes = malloc(n);
     struct segment g;
-    struct gone gone;
+    struct positions evicted;
     segment_pack(&a.cache, 0, 0, 30, bytes);
     struct evict_rule rule = {.budget = 11, .stabilizers = 3};
     cut(&a, &rule);
-    assert_true(gone_init(&gone, 2));
+    assert_true(positions_init(&evicted, 2));
     for (int i = 0; i < 2; i++)
         for (uint32_t p = 0, s = 0; p < 30; p++) {
             bool alive = (int)s < a.cache.kv_heads[i].len && a.cache.kv_heads[i].pos[s] == p;
             if (alive)
                 s++;
             else
-                assert_true(gone_push(&gone, i, p));
+                assert_true(positions_push(&evicted, i, p));
         }
-    assert_int_equal(gone_count(&gone), 2 * 19);
+    assert_int_equal(positions_count(&evicted), 2 * 19);
     assert_true(segment_open(&g, bytes, n));
-    assert_true(segments_load(&b.cache, 0, &g, 1, &gone, UINT32_MAX));
+    assert_true(segments_load(&b.cache, 0, &g, 1, &evicted, UINT32_MAX));
     cache_imported(&b.cache, 30);
     for (int i = 0; i < 2; i++) {
         const struct cache_head *x = &a.cache.kv_heads[i], *y = &b.cache.kv_heads[i];
@@ -312,7 +312,7 @@ static void test_segments_bring_survivors_back(void **state)
     assert_false(segment_open(&bad, bytes, n));
     bytes[12] ^= 1;
     assert_int_equal(b.cache.kv_heads[0].len, 11);
-    gone_release(&gone);
+    positions_release(&evicted);
     free(bytes);
     teardown(&a);
     teardown(&b);

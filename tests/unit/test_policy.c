@@ -529,7 +529,7 @@ static void test_ragged_heads_come_back(void **state)
                             .scores_change = true};
     struct evict_rule rule = {.budget = 5};
     struct segment g[2];
-    struct gone gone;
+    struct positions evicted;
     struct str memory = {0};
     for (int i = 0; i < 36; i++) scores[i / 12][i % 12] = (float)((i / 12 ? 0 : 100) + i % 12);
     units_init(&a, s, scores[0], 12);
@@ -553,17 +553,17 @@ static void test_ragged_heads_come_back(void **state)
     segment_pack(&a.c, 0, 12, 6, bytes2);
     cache_state(&a.c, 0)[1] = 7;
     a.c.kv_heads[0].score[3] = 42; /* changed since the segment was written */
-    memory_write(&a.c, 0, &memory);
-    assert_true(gone_init(&gone, 3));
-    for (uint32_t p = 0; p < 10; p++) assert_true(gone_push(&gone, 1, p));
-    for (uint32_t p = 0; p < 11; p++) assert_true(gone_push(&gone, 2, p));
+    policy_state_write(&a.c, 0, &memory);
+    assert_true(positions_init(&evicted, 3));
+    for (uint32_t p = 0; p < 10; p++) assert_true(positions_push(&evicted, 1, p));
+    for (uint32_t p = 0; p < 11; p++) assert_true(positions_push(&evicted, 2, p));
     assert_true(segment_open(&g[0], bytes, n) && segment_open(&g[1], bytes2, n2));
-    assert_true(segments_load(&b.c, 0, g, 2, &gone, 18));
+    assert_true(segments_load(&b.c, 0, g, 2, &evicted, 18));
     assert_false(segments_load(&b.c, 0, g + 1, 1, NULL, 18)); /* 51 units for 36 slots */
-    assert_true(memory_read(&b.c, 0, memory.data, memory.n, 18));
-    assert_false(memory_read(&b.c, 0, memory.data, memory.n - 4, 18));
-    assert_false(memory_read(&b.c, 0, memory.data, memory.n, 16));
-    gone_release(&gone);
+    assert_true(policy_state_read(&b.c, 0, memory.data, memory.n, 18));
+    assert_false(policy_state_read(&b.c, 0, memory.data, memory.n - 4, 18));
+    assert_false(policy_state_read(&b.c, 0, memory.data, memory.n, 16));
+    positions_release(&evicted);
     str_release(&memory);
     cache_imported(&b.c, 18);
     assert_int_equal(cache_room(&a.c), cache_room(&b.c));
@@ -607,7 +607,7 @@ static void test_every_row_runs(void **state)
         struct options o;
         struct context x;
         struct err e;
-        int64_t gone;
+        int64_t evicted;
         options_init(&o);
         o.policy = policy_at(i)->name;
         o.budget = "64";
@@ -618,11 +618,11 @@ static void test_every_row_runs(void **state)
             for (int t = 0; t < 32; t++)
                 ids[t] =
                     (int32_t)(random_at(3, 1, (uint64_t)(round * 32 + t)) * engine->model->n_vocab);
-            assert_int_equal(context_evict(&x, &gone, &e), 0);
+            assert_int_equal(context_evict(&x, &evicted, &e), 0);
             assert_true(cache_room(&x.cache) >= 32 + 8);
             forward_run(&x.forward, &x.cache, ids, 32, 0);
         }
-        assert_int_equal(context_evict(&x, &gone, &e), 0);
+        assert_int_equal(context_evict(&x, &evicted, &e), 0);
         int n_heads = x.cache.shape.n_layer * x.cache.shape.n_head;
         int64_t units = cache_units(&x.cache);
         assert_true(units <= 64 * n_heads && units > 60 * n_heads);

@@ -495,7 +495,8 @@ static void memory_goes_with_its_checkpoints(void **state)
     struct fixture *f = *state;
     int64_t id = begin_named(f, "m");
     for (int64_t seq = 0; seq < 9; seq += 3) {
-        struct store_segment g = {.seq = seq + 1, .kind = STORE_STATE, .bytes = "m", .n_bytes = 1};
+        struct store_segment g = {
+            .seq = seq + 1, .kind = STORE_POLICY_STATE, .bytes = "m", .n_bytes = 1};
         keep(f, id, 0, seq, "units");
         ok(store_segment_put(f->s, id, &g, &err));
         point(f, id, seq + 2, seq);

@@ -1,11 +1,11 @@
 /* Attention over cache units, fused: dequantization, RoPE by slot, Q K^T, online softmax, P V.
  *
- * Slots are processed in tiles of 64, a tile in strips of 32. The rotation of a key is split:
- * within its strip a key is rotated by its place 0..31, and the query is rotated back by the
- * strip's first slot, so that only rows 0..32 of the rope table, and one row per query and tile,
+ * Slots are processed in tiles of 64, a tile in bands of 32. The rotation of a key is split:
+ * within its band a key is rotated by its place 0..31, and the query is rotated back by the
+ * band's first slot, so that only rows 0..32 of the rope table, and one row per query and tile,
  * are ever read.
  *
- * A strip's keys are transposed to columns (v16s of one number of a head: lane = slot), so that the
+ * A band's keys are transposed to columns (v16s of one number of a head: lane = slot), so that the
  * logits of 16 slots are one chain of FMAs without a horizontal sum. Values stay rows.
  *
  * Each number is a chain of operations that is the same for every n_tok and slot1: slots that are
@@ -20,8 +20,8 @@
 #include <string.h>
 
 enum {
-    STRIP = 32,
-    STRIPS = KN_TILE / STRIP,
+    BAND = 32,
+    BANDS = KN_TILE / BAND,
     ROWS = 8, /* rows (a token's query in one head) per pass over a tile */
     DIM_MAX = KN_HEAD_DIM_MAX,
     GROUPS_MAX = DIM_MAX / KN_GROUP,
@@ -29,14 +29,14 @@ enum {
 
 /* The stack memory of a call: 220 KB, of which head_dim 128 uses 90 KB. */
 struct attend_tile {
-    _Alignas(64) float k[STRIPS * DIM_MAX * STRIP]; /* [strip][dim][32], rotated in the strip */
-    float v[KN_TILE * DIM_MAX];                     /* [slot][v_stride] */
-    float v_scale[2][KN_TILE * GROUPS_MAX];         /* Q4: d and m of [slot][group] */
-    float cos[DIM_MAX / 2 * STRIP];                 /* [dim / 2][32]: for the places in a strip */
-    float sin[DIM_MAX / 2 * STRIP];
+    _Alignas(64) float k[BANDS * DIM_MAX * BAND]; /* [band][dim][32], rotated in the band */
+    float v[KN_TILE * DIM_MAX];                   /* [slot][v_stride] */
+    float v_scale[2][KN_TILE * GROUPS_MAX];       /* Q4: d and m of [slot][group] */
+    float cos[DIM_MAX / 2 * BAND];                /* [dim / 2][32]: for the places in a band */
+    float sin[DIM_MAX / 2 * BAND];
     uint32_t raw[DIM_MAX / 2 * 16]; /* 16 units as columns of dwords */
     float base[ROWS * DIM_MAX];     /* [row][dim]: queries rotated to the tile's first slot */
-    float rotated[ROWS * DIM_MAX];  /* [row][dim]: rotated to a strip's first slot */
+    float rotated[ROWS * DIM_MAX];  /* [row][dim]: rotated to a band's first slot */
     float p[ROWS * KN_TILE];        /* [row][slot]: logits, then their exponentials */
     float keep[ROWS];               /* factor of the old sums after a new maximum */
     int v_stride;                   /* head_dim rounded up to whole v16s */
@@ -74,7 +74,7 @@ static inline v16 half_column(const uint32_t *raw, int byte)
 
 static inline void expand_f16(float *k, const uint32_t *raw, int head_dim)
 {
-    for (int i = 0; i < head_dim; i++) v16_store(k + i * STRIP, half_column(raw, 2 * i));
+    for (int i = 0; i < head_dim; i++) v16_store(k + i * BAND, half_column(raw, 2 * i));
 }
 
 static inline void expand_q8(float *k, const uint32_t *raw, int head_dim)
@@ -83,7 +83,7 @@ static inline void expand_q8(float *k, const uint32_t *raw, int head_dim)
         const int at = g * (int)sizeof(struct kn_kv_q8);
         const v16 d = half_column(raw, at);
 
-        for (int i = 0; i < KN_GROUP; i++, k += STRIP) {
+        for (int i = 0; i < KN_GROUP; i++, k += BAND) {
             const int byte = at + 2 + i;
             const v16i four = v16i_load(raw + byte / 4 * 16);
             v16_store(k, v16_mul(v16i_byte(four, (unsigned)(byte % 4) * 8), d));
@@ -97,7 +97,7 @@ static inline void expand_q4(float *k, const uint32_t *raw, int head_dim)
         const uint32_t *group = raw + i / KN_GROUP * 5 * 16;
         const unsigned shift = (unsigned)(i % 4 * 8 + i % KN_GROUP / 16 * 4);
         const v16 q = v16i_nibble(v16i_load(group + (1 + i % 16 / 4) * 16), shift);
-        v16_store(k + i * STRIP, v16_fma(q, half_column(group, 0), half_column(group, 2)));
+        v16_store(k + i * BAND, v16_fma(q, half_column(group, 0), half_column(group, 2)));
     }
 }
 
@@ -106,16 +106,16 @@ V16_INLINE void store_rotated(float *k, int half, v16 x, v16 y, const float *cos
     const v16 c = v16_load(cos), s = v16_load(sin);
 
     v16_store(k, v16_fnma(y, s, v16_mul(x, c)));
-    v16_store(k + half * STRIP, v16_fma(x, s, v16_mul(y, c)));
+    v16_store(k + half * BAND, v16_fma(x, s, v16_mul(y, c)));
 }
 
-/* Rotates the columns of 16 slots by their places in the strip. */
+/* Rotates the columns of 16 slots by their places in the band. */
 static inline void rotate_columns(float *k, const float *cos, const float *sin, int head_dim)
 {
     const int half = head_dim / 2;
 
-    for (int i = 0; i < half; i++, k += STRIP, cos += STRIP, sin += STRIP)
-        store_rotated(k, half, v16_load(k), v16_load(k + half * STRIP), cos, sin);
+    for (int i = 0; i < half; i++, k += BAND, cos += BAND, sin += BAND)
+        store_rotated(k, half, v16_load(k), v16_load(k + half * BAND), cos, sin);
 }
 
 /* expand_q4 and rotate_columns in one pass, if the numbers of RoPE pairs have the same place in two
@@ -135,14 +135,14 @@ static inline void expand_q4_rotated(float *k, const uint32_t *raw, const float 
             const v16i y = v16i_shift(v16i_load(at + apart), j / 4 * 4);
 
 #pragma GCC unroll 4
-            for (unsigned b = 0; b < 4; b++, k += STRIP, cos += STRIP, sin += STRIP)
+            for (unsigned b = 0; b < 4; b++, k += BAND, cos += BAND, sin += BAND)
                 store_rotated(k, half, v16_fma(v16i_nibble(x, 8 * b), dx, mx),
                               v16_fma(v16i_nibble(y, 8 * b), dy, my), cos, sin);
         }
     }
 }
 
-/* Fills k with the keys of the strip at slot p0; only slots below slot1 exist. */
+/* Fills k with the keys of the band at slot p0; only slots below slot1 exist. */
 static inline void load_keys(float *k, struct attend_tile *tile, const struct kn_attend *job,
                              int p0, int slot1)
 {
@@ -150,12 +150,12 @@ static inline void load_keys(float *k, struct attend_tile *tile, const struct kn
     const size_t stride = kn_kv_bytes(job->k_type, dim);
     const uint8_t *rows = (const uint8_t *)job->k + (size_t)p0 * stride;
 
-    for (int i = 0; i < STRIP && p0 + i < slot1; i += 16, k += 16, rows += 16 * stride) {
+    for (int i = 0; i < BAND && p0 + i < slot1; i += 16, k += 16, rows += 16 * stride) {
         const int n_row = slot1 - p0 - i < 16 ? slot1 - p0 - i : 16;
         const float *cos = tile->cos + i, *sin = tile->sin + i;
 
         if (job->k_type == KN_KV_F32)
-            load_columns(k, STRIP, rows, stride, dim, n_row);
+            load_columns(k, BAND, rows, stride, dim, n_row);
         else
             load_columns(tile->raw, 16, rows, stride, (int)(stride / 4), n_row);
         if (job->k_type == KN_KV_Q4 && dim % 64 == 0) {
@@ -307,14 +307,14 @@ static inline void rotate_back(struct attend_tile *tile, const struct kn_attend 
 
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
 
-/* R rows against a strip: p[r][32]. q: [row][dim], k: [dim][32]. */
+/* R rows against a band: p[r][32]. q: [row][dim], k: [dim][32]. */
 V16_INLINE void logit_tile(int R, float *p, const float *q, const float *k, int dim)
 {
     v16 acc[2 * V16_QK_ROWS];
 
 #pragma GCC unroll 8
     for (int r = 0; r < R; r++) acc[2 * r] = acc[2 * r + 1] = v16_zero();
-    for (int d = 0; d < dim; d++, k += STRIP) {
+    for (int d = 0; d < dim; d++, k += BAND) {
         const v16 a = v16_load(k), b = v16_load(k + 16);
 
 #pragma GCC unroll 8
@@ -458,16 +458,16 @@ static inline void attend_init(struct attend_tile *tile, const struct kn_attend 
         job->l[r] = 0.0f;
     }
     memset(job->acc, 0, rows * (size_t)job->head_dim * sizeof *job->acc);
-    for (int i = 0; i < STRIP && i < n_pos; i += 16) {
+    for (int i = 0; i < BAND && i < n_pos; i += 16) {
         const int n_row = n_pos - i < 16 ? n_pos - i : 16;
-        load_columns(tile->cos + i, STRIP, job->rope->cos + i * half, stride, half, n_row);
-        load_columns(tile->sin + i, STRIP, job->rope->sin + i * half, stride, half, n_row);
+        load_columns(tile->cos + i, BAND, job->rope->cos + i * half, stride, half, n_row);
+        load_columns(tile->sin + i, BAND, job->rope->sin + i * half, stride, half, n_row);
     }
     tile->v_stride = (job->head_dim + 15) / 16 * 16;
 }
 
 /* Computes rows [r0, r0 + n_row) of the job with the tile at p0. Keys that are not loaded yet are
- * loaded strip by strip into the first strip, to use less of the first-level cache. */
+ * loaded band by band into the first band, to use less of the first-level cache. */
 static inline void attend_rows(struct attend_tile *tile, const struct kn_attend *job, int r0,
                                int n_row, int p0, int loaded)
 {
@@ -475,7 +475,7 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
 
     if (n_slot == 0) return; /* rows are in token order: no earlier row sees more */
     for (int r = 0; r < n_row; r++) rotate_query(tile->base + r * dim, job, r0 + r, p0);
-    for (int at = 0; at < n_slot; at += STRIP) {
+    for (int at = 0; at < n_slot; at += BAND) {
         float *k = tile->k + (loaded ? at * dim : 0);
 
         if (!loaded) load_keys(k, tile, job, p0 + at, p0 + n_slot);
@@ -500,7 +500,7 @@ static inline void attend_tiles(const struct kn_attend *job)
         const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
 
         load_values(&tile, job, p0, n_slot);
-        for (int at = 0; rows > ROWS && at < n_slot; at += STRIP)
+        for (int at = 0; rows > ROWS && at < n_slot; at += BAND)
             load_keys(tile.k + at * job->head_dim, &tile, job, p0 + at, p0 + n_slot);
         for (int r = 0; r < rows; r += ROWS)
             attend_rows(&tile, job, r, rows - r < ROWS ? rows - r : ROWS, p0, rows > ROWS);

@@ -208,18 +208,27 @@ static void norm(struct cuda_context *x, const float *from, int stride, const fl
     LAUNCH(x, norm_quantize, n_tok, 1, 1, CUDA_NORM_THREADS, 32, &job);
 }
 
-/* A kernel's names by the type of its weights. */
-#define ROWS_OF(name)                                                             \
-    {                                                                             \
-        [KN_Q4] = CUDA_KERNEL_##name##_q4, [KN_Q8] = CUDA_KERNEL_##name##_q8,     \
-        [KN_Q4A] = CUDA_KERNEL_##name##_q4a, [KN_Q5A] = CUDA_KERNEL_##name##_q5a, \
-        [KN_Q6] = CUDA_KERNEL_##name##_q6                                         \
-    }
-
-static const enum cuda_kernel matvec_of[KN_TYPES] = ROWS_OF(matvec);
-static const enum cuda_kernel matmul_of[KN_TYPES] = ROWS_OF(matmul);
-static const enum cuda_kernel gate_of[KN_TYPES] = ROWS_OF(matvec_gate);
-static const enum cuda_kernel embed_of[KN_TYPES] = ROWS_OF(embed);
+/* Kernels by the type of their weights. */
+static const enum cuda_kernel matvec_of[KN_TYPES] = {
+    [KN_Q4] = CUDA_KERNEL_matvec_q4,   [KN_Q8] = CUDA_KERNEL_matvec_q8,
+    [KN_Q4A] = CUDA_KERNEL_matvec_q4a, [KN_Q5A] = CUDA_KERNEL_matvec_q5a,
+    [KN_Q6] = CUDA_KERNEL_matvec_q6,
+};
+static const enum cuda_kernel matmul_of[KN_TYPES] = {
+    [KN_Q4] = CUDA_KERNEL_matmul_q4,   [KN_Q8] = CUDA_KERNEL_matmul_q8,
+    [KN_Q4A] = CUDA_KERNEL_matmul_q4a, [KN_Q5A] = CUDA_KERNEL_matmul_q5a,
+    [KN_Q6] = CUDA_KERNEL_matmul_q6,
+};
+static const enum cuda_kernel gate_of[KN_TYPES] = {
+    [KN_Q4] = CUDA_KERNEL_matvec_gate_q4,   [KN_Q8] = CUDA_KERNEL_matvec_gate_q8,
+    [KN_Q4A] = CUDA_KERNEL_matvec_gate_q4a, [KN_Q5A] = CUDA_KERNEL_matvec_gate_q5a,
+    [KN_Q6] = CUDA_KERNEL_matvec_gate_q6,
+};
+static const enum cuda_kernel embed_of[KN_TYPES] = {
+    [KN_Q4] = CUDA_KERNEL_embed_q4,   [KN_Q8] = CUDA_KERNEL_embed_q8,
+    [KN_Q4A] = CUDA_KERNEL_embed_q4a, [KN_Q5A] = CUDA_KERNEL_embed_q5a,
+    [KN_Q6] = CUDA_KERNEL_embed_q6,
+};
 
 /* y = scale * (W act + bias), or added to y. made.x: act is not ready, but computed from this; one
  * token. */

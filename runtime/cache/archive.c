@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Full, it drops at least this share of its positions at once, so that values are computed rarely.
- */
+/* When full, it drops at least this share of its positions at once, so that values are rarely
+ * computed. */
 #define DROP_SHARE 16
 
 size_t archive_position_bytes(const struct cache_shape *s)
@@ -70,7 +70,8 @@ float archive_idf(const struct archive *x, uint32_t n_with)
     return idf > 0 ? idf : 0;
 }
 
-/* The sum of the cubed rarities of a piece's words; less for a question, which tells little. */
+/* The sum of the cubed rarities of a piece's words; less for a question, which contains little
+ * information. */
 static float value_of(const struct archive *x, const struct archive_piece *p)
 {
     float sum = 0;
@@ -93,7 +94,7 @@ static void swap(float *a, float *b)
     *b = t;
 }
 
-/* The n-th smallest (from 0) of v[0, count), whose order changes: Hoare's selection. */
+/* The n-th smallest (from 0) of v[0, count), which is reordered: Hoare's selection. */
 static float nth_smallest(float *v, int count, int n)
 {
     int low = 0, high = count - 1;
@@ -158,7 +159,7 @@ static int make_room(struct archive *x, int n, struct err *e)
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
-/* Position number `back` from the newest end of every head. */
+/* Copies the units of the `back`-th newest position of every head. */
 static void copy_position(const struct cache *c, int back, uint8_t *out)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
@@ -172,7 +173,7 @@ static void copy_position(const struct cache *c, int back, uint8_t *out)
     }
 }
 
-/* The sentence that the question mark at `index` ends. */
+/* Marks the sentence that ends with the question mark at `index`. */
 static void mark_question(struct archive *x, int index)
 {
     for (int i = index; i >= 0; i--) {

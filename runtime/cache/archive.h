@@ -1,15 +1,15 @@
 /* archive: the cache units of past positions, kept after their eviction so that recall (recall.h)
- * can bring them back. Outside the cache's budget, and bounded by bytes itself.
+ * can return them. Outside the cache's budget, with a separate limit in bytes.
  *
- * Units are copied when they are new, before anything evicts them: all heads of all layers of a
- * position, in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in
- * memory, a saved one behind `struct archive_store`. The index (position, token, word) is in memory
- * for both, with one counter per word: the number of stretches of ARCHIVE_PIECE positions that hold
- * it. A full archive drops the pieces that say the least: those of the commonest words, the older
- * of equals.
+ * Units are copied when they are new, before any eviction: all heads of all layers of a position,
+ * in pieces of at most ARCHIVE_PIECE positions. A private conversation keeps them in memory, a
+ * saved one in `struct archive_store`. The index (position, token, word) is in memory for both,
+ * with one counter per word: the number of stretches of ARCHIVE_PIECE positions that contain it. A
+ * full archive drops the pieces with the least information: those of the most common words, on ties
+ * the older.
  *
- * What is kept depends on the tokens and on nothing else, so a resumed conversation recalls what it
- * would have recalled. */
+ * The contents depend on the tokens alone, so a resumed conversation recalls the same units as an
+ * uninterrupted one. */
 #ifndef RETAIN_RUNTIME_CACHE_ARCHIVE_H
 #define RETAIN_RUNTIME_CACHE_ARCHIVE_H
 
@@ -21,23 +21,23 @@
 #include "runtime/cache/cache.h"
 
 #define ARCHIVE_PIECE    16   /* positions */
-#define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, beside one in a statement */
+#define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
-/* Where a saved conversation keeps its pieces: n positions from `pos` on, archive_position_bytes
+/* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
  * each. Not called for archives in memory. */
 struct archive_store {
     void *ctx;
     int (*put)(void *ctx, uint32_t pos, int n, const void *bytes, struct err *e);
-    /* Into out[ARCHIVE_PIECE positions]. 1 = read; 0 = it is damaged or missing. */
+    /* Reads into out[ARCHIVE_PIECE positions]. 1 = read; 0 = it is damaged or missing. */
     int (*get)(void *ctx, uint32_t pos, int n, void *out, struct err *e);
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
 struct archive_opts {
-    int64_t bytes;              /* of units, at most */
+    int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
     /* of the vocabulary (token_words.h) */
-    int n_returning; /* positions that may come back at once */
+    int n_returning; /* positions that may return at once */
     int n_vocab, n_words;
     const uint32_t *word; /* [n_vocab] 0 = none */
     const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */
@@ -64,10 +64,10 @@ struct archive {
     uint32_t *free_slots; /* [n_free] */
     int n_free;
     uint8_t *units;      /* [n_max][position_bytes]; NULL = behind the store */
-    uint8_t *piece;      /* one piece on its way */
-    uint8_t *returning;  /* [n_returning] positions on their way back, for recall */
-    uint32_t *n_with;    /* [n_words] stretches of positions that hold the word */
-    uint32_t *last_with; /* [n_words] the newest of them, counted from 1 */
+    uint8_t *piece;      /* buffer for one piece */
+    uint8_t *returning;  /* [n_returning] positions about to return, for recall */
+    uint32_t *n_with;    /* [n_words] number of stretches of positions that contain the word */
+    uint32_t *last_with; /* [n_words] the newest such stretch, counted from 1 */
     int64_t n_seen;      /* positions */
     float *weight;       /* [n_max] scratch */
     float *value;        /* [n_max] of pieces, scratch */
@@ -85,16 +85,16 @@ void archive_clear(struct archive *x);
 /* Counts the words of the tokens of positions n_seen … n_seen + n - 1. */
 void archive_count(struct archive *x, const int32_t *ids, int n);
 
-/* Keeps the newest n positions of the cache, which must be counted: ids are theirs. Where the
- * archive is full, others are dropped. */
+/* Adds the newest n positions of the cache, which must be counted already: ids are their tokens. If
+ * the archive is full, others are dropped. */
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
-/* After resuming: the store has this piece; pieces come in order, their tokens must be counted
- * already. false = it does not fit. */
+/* Call after resuming: the store has this piece; pieces come in order, and their tokens must be
+ * counted already. false = it does not fit. */
 bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids);
 
-/* Rarity of what so many stretches of positions hold (inverse document frequency): 0 where it is
- * all of them. */
+/* Rarity of a word in this many stretches of positions (inverse document frequency): 0 if all
+ * stretches contain it. */
 float archive_idf(const struct archive *x, uint32_t n_with);
 
 /* Copies the units of n kept positions, `index` … index + n - 1, to out[n][position_bytes]. 1 =

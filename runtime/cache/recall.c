@@ -6,16 +6,17 @@
 
 static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
 
-/* A window's words are looked for at its positions [LEAD, LEAD + CORE): what they name, a value
- * most often, follows them. */
+/* A window's words are searched at its positions [LEAD, LEAD + CORE): the value that they name
+ * usually follows them. */
 enum { LEAD = 1, CORE = 9 };
 
 #define TERMS_MAX (2 * 2 * RECALL_MESSAGE)
 
-/* Of a window's positions this share must be evicted, over all heads: others are in the cache. */
+/* This share of a window's positions must be evicted, over all heads: the others are in the
+ * cache. */
 #define EVICTED_SHARE 0.4f
 #define BEFORE_WEIGHT 0.3f
-#define LEAST         0.6f /* of the best window's weight; lighter ones only distract */
+#define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -34,12 +35,12 @@ const char *recall_chooser_name(enum recall_chooser chooser)
 
 /* ---- terms ----------------------------------------------------------------------------------- */
 
-/* A word of the message, or two that follow each other. */
+/* A word of the message, or two adjacent ones. */
 struct term {
     uint32_t word, next; /* next 0 = a single word */
     float weight;
     int n_found;    /* positions */
-    int64_t covers; /* starts up to here have its weight already */
+    int64_t covers; /* starts up to here already have its weight */
 };
 
 struct terms {
@@ -72,7 +73,7 @@ static int by_word(const void *a, const void *b)
                               : (x->next > y->next) - (x->next < y->next);
 }
 
-/* The first term of a word; n = there is none. */
+/* The first term of a word; n = none. */
 static int first_of(const struct terms *t, uint32_t word)
 {
     int low = 0, high = t->n;
@@ -112,7 +113,7 @@ static float cube(float v)
     return v * v * v;
 }
 
-/* A term's weight goes to the windows that hold it in their core, once to each. */
+/* Adds a term's weight to the windows that contain it in their core, once to each. */
 static void weigh_term(struct archive *x, struct term *t, int at)
 {
     int64_t first = (int64_t)at - (LEAD + CORE - 1), last = (int64_t)at - LEAD;
@@ -142,7 +143,7 @@ static bool is_evicted(const struct cache *c, uint32_t pos, int n)
     return (float)sum <= (1 - EVICTED_SHARE) * (float)(heads * n);
 }
 
-/* The heaviest start, the newest of equals; -1 = none weighs anything. */
+/* The heaviest start, on ties the newest; -1 = none has any weight. */
 static int heaviest(const struct archive *x)
 {
     int best = -1;
@@ -151,7 +152,7 @@ static int heaviest(const struct archive *x)
     return best;
 }
 
-/* Windows that overlap [at, at + n) are out. */
+/* Excludes windows that overlap [at, at + n). */
 static void exclude(struct archive *x, int at, int n)
 {
     int first = at >= RECALL_WINDOW ? at - RECALL_WINDOW + 1 : 0;
@@ -208,7 +209,7 @@ static int index_of(const struct archive *x, uint32_t pos)
     return low;
 }
 
-/* Every head gets room for the units it lacks. */
+/* Makes room in every head for the units that it lacks. */
 static void make_room(struct cache *c, const struct recall_window *w, int n)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
@@ -224,7 +225,8 @@ static void make_room(struct cache *c, const struct recall_window *w, int n)
     }
 }
 
-/* The positions whose units could be read, ascending; their units are in x->returning. */
+/* Reads units; returns the positions that could be read, ascending; their units are in
+ * x->returning. */
 static int read_units(struct archive *x, const struct recall_window *w, int n, uint32_t *pos,
                       struct err *e)
 {

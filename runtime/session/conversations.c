@@ -17,7 +17,7 @@
 struct conversations {
     struct store *store; /* NULL in private mode */
     char *path;
-    struct store_key key; /* .ask NULL = nobody can be asked */
+    struct store_key key; /* .ask NULL = no passphrase can be asked for */
 };
 
 _Static_assert(sizeof((struct conversations_entry *)0)->name == STORE_NAME_MAX,
@@ -155,7 +155,7 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Levenshtein distance over bytes, upper and lower case alike. */
+/* Levenshtein distance over bytes, ignoring case. */
 static int distance(const char *a, const char *b)
 {
     int row[STORE_NAME_MAX];
@@ -180,7 +180,7 @@ static int keep_near(void *ctx, const struct store_conversation *c)
     struct nearest *k = ctx;
     int d = distance(k->name, c->name);
     size_t n = strlen(k->name), most = n > strlen(c->name) ? n : strlen(c->name);
-    bool begins = n > 0 && !strncmp(c->name, k->name, n); /* "holi" for "holiday plans" */
+    bool begins = n > 0 && !strncmp(c->name, k->name, n); /* "holi" matches "holiday plans" */
     if (begins) d = 1;
     if ((size_t)d * 2 > most + 1) return 0;
     int at = k->n;
@@ -306,14 +306,14 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Runs a change of a conversation that nobody else has open. */
+/* Runs a change of a conversation that no other program has open. */
 static int alone(struct conversations *l, const char *name,
                  int (*change)(struct store *s, int64_t id, struct err *e), struct err *e)
 {
     struct store_conversation c;
     int rc = find(l, name, &c, e);
     if (rc) return rc;
-    bool had = store_holds(l->store, c.id); /* the conversation on this program's screen */
+    bool had = store_holds(l->store, c.id); /* this program has it open */
     rc = had ? 0 : store_lock(l->store, c.id, e);
     if (rc) return rc;
     rc = change(l->store, c.id, e);

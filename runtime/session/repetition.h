@@ -1,5 +1,5 @@
-/* circle: an answer that says the same again and again and would never end by itself, as small
- * models do with words they were not trained on. */
+/* repetition: detects an answer that repeats itself and would never end, as small models produce
+ * when they continue words that they were not trained on. */
 #ifndef RETAIN_RUNTIME_SESSION_REPETITION_H
 #define RETAIN_RUNTIME_SESSION_REPETITION_H
 
@@ -8,13 +8,13 @@
 #include <stdint.h>
 
 enum {
-    REPETITION_TOKENS = 512, /* so many have to say the same again … */
-    REPETITION_PIECE = 128,  /* … as those at most so many before them, … */
-    REPETITION_OTHERS = 16,  /* … but for so many */
+    REPETITION_TOKENS = 512, /* this many tokens must repeat … */
+    REPETITION_PIECE = 128,  /* … with a period of at most this many … */
+    REPETITION_OTHERS = 16,  /* … and at most this many differences */
 };
 
-/* True when the last REPETITION_TOKENS of ids[n] go in a circle. Costs at most 64 Ki comparisons,
- * so not for every token. */
+/* True when the last REPETITION_TOKENS of ids[n] repeat with a short period. Costs at most 64 Ki
+ * comparisons, so call it only now and then. */
 bool repetition_found(const int32_t *ids, size_t n);
 
 #endif

@@ -1,10 +1,10 @@
-/* Going back: to the end of a turn, to another answer, to a branch. What is stored is cut first;
- * then the session becomes what is left of it. */
+/* Going back: to the end of a turn, to another answer, to a branch. The stored conversation is cut
+ * first; then the session is set to the rest. */
 #include "runtime/session/session_parts.h"
 
 #include <stdio.h>
 
-/* Where the transcript is cut to end with `turn`. */
+/* The transcript cut to end with `turn`. */
 struct cut {
     size_t n_messages;
     int64_t n_tokens;
@@ -31,7 +31,7 @@ static struct cut cut_turn(const struct session *s, int64_t turn)
 
 static int64_t cost_of(const struct cut *c)
 {
-    /* The last token stays pending: it is run with whatever comes next. */
+    /* The last token stays pending: it is run with the next message. */
     int64_t n = c->n_tokens - 1 - (c->has_point ? c->point.n_run : 0);
     return n > 0 ? n : 0;
 }
@@ -42,7 +42,7 @@ int64_t session_rewind_cost(const struct session *s, int64_t turn)
     return cost_of(&c);
 }
 
-/* The transcript as it was before the last answer. */
+/* The transcript before the last answer. */
 static struct cut cut_answer(const struct session *s)
 {
     size_t n = s->n_messages;
@@ -59,7 +59,7 @@ int64_t session_regenerate_cost(const struct session *s)
 static int check_turn(const struct session *s, int64_t turn, struct err *e)
 {
     if (!s->save)
-        return err_set(e, ERR_USAGE, "a private conversation is not kept, so it can't go back");
+        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
     if (turn >= 0 && turn <= s->n_turns) return 0;
     return err_set(e, ERR_USAGE, "there is no turn %lld; %s has %lld", (long long)turn, s->name,
                    (long long)s->n_turns);
@@ -71,7 +71,7 @@ static void ignore_message(void *ctx, const struct save_message *m)
     (void)m;
 }
 
-/* The session's own numbers after a cut; everything is pending until a cache says otherwise. */
+/* Resets the session's own numbers after a cut; all tokens are pending until a cache is loaded. */
 static void forget_after(struct session *s, const struct cut *c, const struct tokens *ids)
 {
     s->n_messages = c->n_messages;
@@ -83,7 +83,7 @@ static void forget_after(struct session *s, const struct cut *c, const struct to
     cache_clear(&s->ctx.cache);
 }
 
-/* Cuts what is stored, then makes the session what is left. */
+/* Cuts the stored conversation, then sets the session to the rest. */
 static int go_back(struct session *s, const struct cut *c, const struct session_sink *k,
                    struct err *e)
 {
@@ -119,8 +119,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
 {
     int rc = check_turn(s, 0, e);
     if (!rc) rc = session_check_writable(s, e);
-    if (!rc && s->n_turns == 0)
-        rc = err_set(e, ERR_USAGE, "nothing was said yet, so there is no answer to throw away");
+    if (!rc && s->n_turns == 0) rc = err_set(e, ERR_USAGE, "there is no answer yet to regenerate");
     if (!rc) rc = session_finish_answer(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);

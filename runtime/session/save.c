@@ -64,7 +64,7 @@ void save_close(struct save *s)
 
 void save_forget_empty(struct save *s, const char *name)
 {
-    struct err ignored; /* it stays in the list, empty */
+    struct err ignored; /* on failure it stays in the list, empty */
     store_conversation_forget(s->store, s->conversation, name, &ignored);
 }
 
@@ -88,7 +88,8 @@ static int n_heads(const struct cache *c)
     return c->shape.n_layer * c->shape.n_head;
 }
 
-/* ---- what the log knows ---------------------------------------------------------------------- */
+/* ---- contents of the log
+ * ---------------------------------------------------------------------- */
 
 int save_make_known(struct save *s, const struct cache *c, struct err *e)
 {
@@ -153,7 +154,8 @@ static bool find_changes(struct save *s, const struct cache *c, int layer)
         const int index = layer * c->shape.n_head + i, n_known = s->n_known[index];
         const uint32_t *known = known_of(s, c, index);
         for (int k = 0, j = 0; ok && (k < n_known || j < h->len);) {
-            bool in = j < h->len && h->pos[j] < s->saved_pos; /* newer ones are not known yet */
+            /* newer ones are not in the log yet */
+            bool in = j < h->len && h->pos[j] < s->saved_pos;
             if (!in && k == n_known) break;
             if (in && k < n_known && h->pos[j] == known[k])
                 j++, k++;
@@ -209,7 +211,7 @@ static char *state_text(const struct save_state *now)
     cJSON_AddStringToObject(o, "template", now->template_name);
     cJSON_AddNumberToObject(o, "budget", now->budget);
     snprintf(number, sizeof number, "%llu", (unsigned long long)now->seed);
-    cJSON_AddStringToObject(o, "seed", number); /* more than a double holds */
+    cJSON_AddStringToObject(o, "seed", number); /* a double cannot hold it exactly */
     cJSON_AddNumberToObject(o, "attempt", (double)now->attempt);
     cJSON_AddNumberToObject(o, "n_run", (double)now->n_run);
     cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
@@ -247,7 +249,8 @@ static void get_text(const cJSON *o, const char *key, char *out, size_t n)
 static int64_t get_int(const cJSON *o, const char *key)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    bool whole = cJSON_IsNumber(v) && fabs(v->valuedouble) < 9e15; /* which a double holds */
+    /* a double holds it exactly */
+    bool whole = cJSON_IsNumber(v) && fabs(v->valuedouble) < 9e15;
     return whole ? (int64_t)v->valuedouble : 0;
 }
 
@@ -286,7 +289,7 @@ int save_drop(struct save *s, struct err *e)
     return store_cache_drop(s->store, s->conversation, e);
 }
 
-/* Ends a transaction: commits, or rolls back when rc says that something in it failed. */
+/* Ends a transaction: commits, or rolls back when rc is an error. */
 static int end(struct save *s, int rc, struct err *e)
 {
     if (!rc) rc = store_commit(s->store, e);
@@ -319,7 +322,7 @@ int save_message(struct save *s, enum chat_role role, const char *text, size_t n
     return end(s, rc, e);
 }
 
-/* Positions [saved_pos, n_pos) become a segment. */
+/* Writes positions [saved_pos, n_pos) as a segment. */
 static int put_units(struct save *s, const struct cache *c, struct err *e)
 {
     int n = (int)(c->n_pos - s->saved_pos);
@@ -340,7 +343,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
         rc = store_segment_put(s->store, s->conversation, &row, e);
         s->n_stored[i] += (int64_t)c->shape.n_head * n;
     }
-    /* What is new is known from now on, so that it can go in the same save. */
+    /* The new units are known from now on, so that they can be evicted in the same save. */
     for (int i = 0; i < n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
         memcpy(known_of(s, c, i) + s->n_known[i], h->pos + (h->len - n),
@@ -363,7 +366,7 @@ static int put_entry(struct save *s, int layer, enum store_kind kind, const stru
     return store_segment_put(s->store, s->conversation, &row, e);
 }
 
-/* What one layer lost and got back since the last save. */
+/* Writes the positions that one layer has lost and got back since the last save. */
 static int put_layer_changes(struct save *s, const struct cache *c, int layer, struct err *e)
 {
     struct str bytes = {0};
@@ -385,7 +388,7 @@ static int put_layer_changes(struct save *s, const struct cache *c, int layer, s
     return rc;
 }
 
-/* What was evicted and what came back since the last save. */
+/* Writes all positions evicted or returned since the last save. */
 static int put_changes(struct save *s, const struct cache *c, struct err *e)
 {
     bool returned = c->n_returns != s->n_returns;
@@ -398,8 +401,8 @@ static int put_changes(struct save *s, const struct cache *c, struct err *e)
     return 0;
 }
 
-/* What the policy remembers, for the checkpoint that follows. While an answer runs it is not
- * written: a crash loses what the tokens since then looked at, which only later evictions would
+/* Writes the policy's state for the checkpoint that follows. It is not written while an answer
+ * runs: a crash loses the observations of the tokens since then, which only later evictions would
  * have used. */
 static int put_policy_state(struct save *s, const struct cache *c, struct err *e)
 {
@@ -424,12 +427,14 @@ static int put_policy_state(struct save *s, const struct cache *c, struct err *e
     return rc;
 }
 
-/* What came, then what went; `after` evicts in between. Each entry has a number of its own. */
+/* Writes new units, then evicted ones; `after` evicts in between. Each entry has a separate
+ * number. */
 static int put_log(struct save *s, const struct cache *c, void (*after)(void *ctx), void *ctx,
                    struct err *e)
 {
     int rc = s->broken ? 0 : save_make_known(s, c, e);
-    /* What went before the newest came must be found while only the older are known. */
+    /* Evictions before the newest units were added must be found while only the older units are
+     * known. */
     if (!rc) rc = put_changes(s, c, e);
     if (!rc) rc = put_units(s, c, e);
     if (!rc && s->keep && !s->broken) rc = s->keep(s->keep_ctx, e);
@@ -448,9 +453,9 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
     return rc ? rc : save_note_point(s, &p, e);
 }
 
-/* The newest unit of every head, for the tail: a segment per layer. Units that were written before
- * they had their scores, up to this one, get them from the first that is written afterwards: behind
- * its segments, head by head. What a crash leaves without scores has 0 (save_load.c). */
+/* Writes the newest unit of every head to the tail: a segment per layer. Units written before they
+ * had scores, up to this one, get them from the first one written afterwards: after its segments,
+ * head by head. Units that a crash left without scores have 0 (save_load.c). */
 static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
                           struct err *e)
 {

@@ -1,5 +1,5 @@
-/* The archive of a saved conversation: pieces beside the log, in the same transactions. A piece has
- * the log's number, so going back and branching cut both at the same place. */
+/* The archive of a saved conversation: pieces next to the log, written in the same transactions. A
+ * piece has the log's number, so rewinding and branching cut both at the same place. */
 #include "runtime/session/save_parts.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 static int put_piece(void *ctx, uint32_t pos, int n, const void *bytes, struct err *e)
 {
     struct save *s = ctx;
-    struct store_segment row = {.seq = s->next_seq - 1, /* of the units, put just before */
+    /* number of the units' entry, written just before */
+    struct store_segment row = {.seq = s->next_seq - 1,
                                 .layer = (int)pos,
                                 .kind = STORE_PIECE,
                                 .bytes = bytes,

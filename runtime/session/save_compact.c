@@ -1,5 +1,5 @@
-/* What is dead in a saved cache goes: checkpoints that hold too much, then layers that are mostly
- * made of units nobody can go back to. */
+/* Removes dead parts of a saved cache: first checkpoints that keep too much, then layers in which
+ * most units are needed by no checkpoint. */
 #include "runtime/session/save_parts.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "store/store.h"
 
-/* Free bytes in the file that the next turns will fill again. */
+/* Free bytes in the file that the next turns will use again. */
 #define GIVE_BACK_ABOVE ((int64_t)16 << 20)
-/* As many layers per call as stay below this. */
+/* Limit of the layers' size per call. */
 #define COMPACT_BYTES_MAX ((int64_t)32 << 20)
 
 static size_t unit_bytes(const struct cache *c)
@@ -22,7 +22,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Units that went after a checkpoint. */
+/* Units evicted after a checkpoint. */
 static int64_t evicted_since(const struct save *s, size_t point)
 {
     int64_t n = 0;
@@ -31,8 +31,8 @@ static int64_t evicted_since(const struct save *s, size_t point)
     return n;
 }
 
-/* Bytes that are kept for a checkpoint and those after it: units that went since, and what the
- * policy remembered at each. */
+/* Bytes kept for a checkpoint and those after it: units evicted since, and the policy's state at
+ * each. */
 static int64_t bytes_since(const struct save *s, const struct cache *c, size_t point)
 {
     return evicted_since(s, point) * (int64_t)unit_bytes(c) +
@@ -44,7 +44,7 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
     int64_t limit = larger(cache_units(c) * (int64_t)unit_bytes(c), s->rewind_bytes);
     size_t n = 0, row = (size_t)s->n_layer;
     if (s->n_points < 2 || bytes_since(s, c, 0) <= limit) return 0;
-    /* More than what is over, so that not every save has to look. */
+    /* Frees more than the excess, so that not every save has to search. */
     while (n + 1 < s->n_points && bytes_since(s, c, n) > limit / 4 * 3) n++;
     int rc = store_checkpoint_forget(s->store, s->conversation, s->points[n].seq, e);
     if (rc) return rc;
@@ -55,8 +55,8 @@ int save_forget_points(struct save *s, const struct cache *c, struct err *e)
     return 0;
 }
 
-/* Units of a layer that nothing needs any more; 0 while they are fewer than those alive, or all
- * layers' would be less than half of what is kept for going back. */
+/* Number of units of a layer that are not needed; 0 if they are fewer than the live ones, or if
+ * those of all layers are less than half of the bytes kept for rewinding. */
 static int64_t dead_units(const struct save *s, const struct cache *c, int layer)
 {
     int64_t alive = 0;
@@ -69,14 +69,14 @@ static int64_t dead_units(const struct save *s, const struct cache *c, int layer
 }
 
 struct compaction {
-    int64_t horizon;    /* log entries up to here become one */
-    struct entry_list { /* of the layer: what was added; what came back */
+    int64_t horizon;    /* log entries up to here are merged */
+    struct entry_list { /* of the layer: units added; units that returned */
         struct segment *of;
         struct str *bytes; /* [n] theirs */
         size_t n, max;
     } added, returned;
     struct positions evicted;
-    struct str policy_state; /* the newest up to there stays as it is */
+    struct str policy_state; /* the newest state up to there is kept */
     enum store_kind policy_state_kind;
     int64_t policy_state_seq;
     struct err *e;
@@ -130,7 +130,7 @@ static int put_merged(struct save *s, int layer, int64_t seq, enum store_kind ki
     return bytes->n ? store_segment_put(s->store, s->conversation, &row, e) : 0;
 }
 
-/* The alive units of all entries: *n_units fewer than before. */
+/* Merges the live units of all entries: *n_units fewer than before. */
 static int merge(struct compaction *k, struct str *added, struct str *returned, int64_t *n_units)
 {
     int64_t end_pos, n_back = 0;
@@ -146,8 +146,8 @@ static int merge(struct compaction *k, struct str *added, struct str *returned, 
     return n_back < 0 ? save_out_of_memory(k->e) : 0;
 }
 
-/* One layer's entries up to the horizon become one sparse segment, and one of the units that came
- * back, in one transaction. */
+/* Merges one layer's entries up to the horizon into one sparse segment, and one of the returned
+ * units, in one transaction. */
 static int compact_layer(struct save *s, const struct cache *c, int layer, struct err *e)
 {
     struct compaction k = {.horizon = s->points[0].seq, .e = e};

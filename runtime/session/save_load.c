@@ -1,7 +1,7 @@
-/* A saved conversation's way back: the transcript, then the cache.
+/* Loads a saved conversation: the transcript, then the cache.
  *
- * Reading the file and making units of it run side by side: while some of the pool's threads check
- * and unpack a few layers, one reads the next few. */
+ * Reading the file and unpacking units run in parallel: while some of the pool's threads verify and
+ * unpack a few layers, one reads the next few. */
 #include "runtime/session/save_parts.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "runtime/forward/forward.h"
 #include "store/store.h"
 
-/* Layers side by side. Reading takes as long as three threads need for what was read. */
+/* Layers at a time. Reading takes as long as three threads need to unpack. */
 #define LOAD_LAYERS 4
 
 /* ---- transcript ------------------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ int save_transcript(struct save *s, struct tokens *ids,
 struct layer {
     int index;
     size_t first, n;    /* its entries: job->blobs[first …] */
-    struct arena bytes; /* theirs, one after the other */
+    struct arena bytes; /* their bytes, concatenated */
     struct positions evicted;
     int64_t end;              /* positions that it covers */
     int64_t n_units;          /* stored */
@@ -73,22 +73,21 @@ struct load {
     struct save *s;
     struct cache *c;
     struct pool *pool;
-    uint32_t end;             /* positions from here on do not count */
+    uint32_t end;             /* positions from here on are ignored */
     struct store_blob *blobs; /* by layer and age */
     int64_t *n_evicted;       /* [n_blobs] positions that each says are evicted */
     size_t n_blobs, blobs_max;
-    size_t policy_state; /* index of the layer's newest memory; SIZE_MAX = none yet */
+    size_t policy_state; /* index of the layer's newest policy state; SIZE_MAX = none yet */
     size_t n_read;       /* blobs */
     struct batch batches[2], *reading, *checking;
-    int read_rc;        /* of the batch that was read */
+    int read_rc;        /* result of the batch that was read */
     int64_t end_of_all; /* positions covered by every layer */
     int n_loaded;
     const char *reason;
     struct err *e;
 };
 
-/* A layer's entries while they are opened: segments from the front, units that came back from the
- * end. */
+/* A layer's entries while they are opened: segments from the front, returned units from the end. */
 struct entries {
     struct segment *of; /* [max] */
     size_t max, n, n_back;
@@ -123,7 +122,7 @@ static bool fill_layer(const struct load *job, struct layer *l, const struct ent
                               job->end));
 }
 
-/* Checks a layer's entries, opens them, fills the cache's layer. */
+/* Verifies a layer's entries, opens them, fills the cache's layer. */
 static void load_layer(const struct load *job, struct layer *l)
 {
     struct entries t = {.of = malloc(l->n * sizeof *t.of), .max = l->n};
@@ -145,7 +144,7 @@ static void load_layer(const struct load *job, struct layer *l)
     free(t.of);
 }
 
-/* How many units each checkpoint had lost: its share of the entries before it. */
+/* Counts the units that each checkpoint had lost: those evicted by the entries before it. */
 static void count_evicted(const struct load *job, const struct layer *l)
 {
     struct save *s = job->s;
@@ -160,7 +159,7 @@ static void count_evicted(const struct load *job, const struct layer *l)
 
 /* ---- a few layers ---------------------------------------------------------------------------- */
 
-/* The layer whose entries begin at job->n_read, into l. */
+/* Reads the layer whose entries begin at job->n_read into l. */
 static int read_layer(struct load *job, struct layer *l)
 {
     size_t n_bytes = 0, end = job->n_read;
@@ -186,7 +185,7 @@ static int read_layer(struct load *job, struct layer *l)
 static void read_batch(struct load *job)
 {
     struct batch *b = job->reading;
-    /* With one budget for all, a layer's units move the others'. */
+    /* If all heads share one budget, loading a layer moves the units of others. */
     int n_max = job->c->shape.share == CACHE_MODEL ? 1 : pool_n_threads(job->pool);
     if (n_max > LOAD_LAYERS) n_max = LOAD_LAYERS;
     job->read_rc = 0;
@@ -209,7 +208,7 @@ static void load_part(void *ctx, int part, int thread)
         load_layer(job, &job->checking->layers[part - 1]);
 }
 
-/* What came of a layer, into what is known of the log. */
+/* Adds the result of a layer to the state of the log. */
 static int finish_layer(struct load *job, const struct layer *l)
 {
     struct save *s = job->s;
@@ -262,7 +261,7 @@ static int make_blob_room(struct load *job)
     return 0;
 }
 
-/* Of what the policy remembers, only each layer's newest is read. */
+/* Reads only the newest policy state of each layer. */
 static int take_blob(void *ctx, const struct store_blob *b)
 {
     struct load *job = ctx;
@@ -288,7 +287,7 @@ static int take_blob(void *ctx, const struct store_blob *b)
     return 0;
 }
 
-/* Scores of every head's newest units, which were written without. */
+/* Reads scores of every head's newest units, which were written without. */
 static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
 {
     size_t n_heads = (size_t)(c->shape.n_layer * c->shape.n_head), each = bytes / n_heads;
@@ -302,19 +301,20 @@ static bool take_scores(struct cache *c, const uint8_t *scores, size_t bytes)
     return true;
 }
 
-/* One unit of every head, at position n_pos: heads hold theirs in order, and none beyond n_pos. */
+/* Whether the segment has one unit per head, at position n_pos: heads are in position order and
+ * have none beyond n_pos. */
 static bool is_newest(const struct cache *c, const struct segment *g)
 {
     return g->header.form == SEGMENT_DENSE && g->header.n == 1 && g->header.pos == c->n_pos;
 }
 
-/* Units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
+/* Reads units of position n_pos, one small segment per layer, as save_answer_token wrote them. */
 static int take_tail(void *ctx, const struct store_tail *t)
 {
     struct load *job = ctx;
     struct cache *c = job->c;
     size_t one = segment_bytes(c, 1), all = one * (size_t)c->shape.n_layer;
-    if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* in the log already */
+    if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* already in the log */
     if (t->n_units < all) return 1;
     for (int i = 0; i < c->shape.n_layer; i++) {
         struct segment g;
@@ -327,7 +327,7 @@ static int take_tail(void *ctx, const struct store_tail *t)
     return 0;
 }
 
-/* The newest unit has no score in any head: it waited for one (cis_score) and never got it. */
+/* Whether the newest unit has no score in any head: it was not scored before the crash. */
 static bool newest_waits(const struct cache *c)
 {
     for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
@@ -335,8 +335,8 @@ static bool newest_waits(const struct cache *c)
     return true;
 }
 
-/* What a crash found without scores is run again with what comes next: 0 is the score of an average
- * unit, and those that were kept so far are better. */
+/* Removes units that a crash left without scores, so that they are run again with the next message:
+ * 0 is the score of an average unit, and the units kept so far are better. */
 static void drop_unscored(const struct load *job, const struct save_state *now)
 {
     struct cache *c = job->c;
@@ -365,7 +365,7 @@ static void reverse_points(struct save *s)
     }
 }
 
-/* Log and tail into the cache. 0, or 1 with job->reason, or an error. */
+/* Loads log and tail into the cache. 0, or 1 with job->reason, or an error. */
 static int load_log(struct load *job, const struct save_state *saved, const struct save_state *now)
 {
     struct save *s = job->s;
@@ -391,9 +391,9 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     return rc;
 }
 
-/* ---- all together ---------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
-/* Why a saved cache cannot serve, or NULL. */
+/* The reason why a saved cache cannot be used, or NULL. */
 static const char *mismatch(const struct save_state *saved, const struct save_state *now)
 {
     if (saved->n_run <= 0) return "none was saved";

@@ -25,7 +25,7 @@ static const char *const role_words[] = {
 
 /* ---- JSON, written --------------------------------------------------------------------------- */
 
-/* ">" is escaped too, so that the text may stand in a comment. */
+/* ">" is escaped too, so that the text may be inside a comment. */
 static void put_character(struct str *out, const char *p, size_t n)
 {
     unsigned char c = (unsigned char)*p;
@@ -41,7 +41,7 @@ static void put_character(struct str *out, const char *p, size_t n)
         str_append(out, p, 1);
 }
 
-/* A JSON string; false when bytes that are no UTF-8 had to be replaced. */
+/* Writes a JSON string; false when invalid UTF-8 had to be replaced. */
 static bool put_string(struct str *out, const char *text, size_t n)
 {
     bool whole = true;
@@ -102,7 +102,7 @@ static int put_tag(void *ctx, const char *tag)
     return 0;
 }
 
-/* Is that all, for now? A damaged part is counted instead, where it may be. */
+/* Decides whether an error ends the export. A damaged part is counted instead, if allowed. */
 static int forgive(int rc, int64_t *n_damaged)
 {
     if (rc != ERR_FORMAT || !n_damaged) return rc;
@@ -142,7 +142,7 @@ int transfer_json(struct store *s, const struct store_conversation *c, struct st
     return rc;
 }
 
-/* A line that would be read back as a conversation begins as Markdown writes "<". */
+/* Escapes "<" at the beginning of a line that would otherwise be read back as a conversation. */
 static void put_line(struct str *out, const char *line, size_t n)
 {
     bool escaped =
@@ -171,7 +171,7 @@ int transfer_markdown(struct store *s, const struct store_conversation *c, struc
                       int64_t *n_damaged, struct err *e)
 {
     struct writer w = {.out = out};
-    int64_t again = 0; /* the same parts */
+    int64_t again = 0; /* counts the same parts again */
     str_printf(out, "# %s\n\n", c->title[0] ? c->title : c->name);
     int rc = store_message_rescue(s, c->id, put_section, &w, n_damaged ? &again : NULL, e);
     str_puts(out, COMMENT_BEGIN);
@@ -182,7 +182,7 @@ int transfer_markdown(struct store *s, const struct store_conversation *c, struc
 
 /* ---- databases ------------------------------------------------------------------------------- */
 
-/* A database that could not be finished, and what SQLite may have left beside it. */
+/* Removes an unfinished database and SQLite's files for it. */
 static void remove_database(const char *path)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};
@@ -200,7 +200,7 @@ int transfer_database(struct store *s, const struct store_conversation *c, const
     struct store *to = NULL;
     struct store_conversation made;
     if (access(path, F_OK) == 0)
-        return err_set(e, ERR_FAIL, "%s exists already; choose another file", path);
+        return err_set(e, ERR_FAIL, "%s already exists; choose another file", path);
     int rc = store_open(&to, path, e);
     if (!rc) rc = store_conversation_copy(s, c->id, INT64_MAX, INT64_MAX, to, c->name, &made, e);
     if (!rc) {
@@ -219,7 +219,7 @@ struct import {
     const char *path, *name;
     int line;         /* of the file, from 1 */
     int n;            /* conversations so far */
-    struct str names; /* of them, each with its NUL: told when all are in */
+    struct str names; /* their names, each with its NUL: passed on when all are imported */
     struct err *e;
 };
 
@@ -288,7 +288,7 @@ static bool get_text(const cJSON *m, struct str *out)
     return true;
 }
 
-/* An answer that was not closed goes back into the tail: all text with its first token. */
+/* An unfinished answer is written to the tail: all text with its first token. */
 static int import_tail(struct import *im, int64_t id, const struct store_message *m,
                        int64_t position)
 {
@@ -354,7 +354,7 @@ static int import_object(struct import *im, const cJSON *o)
     {
         const char *text = cJSON_GetStringValue(tag);
         if (rc == 0)
-            rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "a tag that is none");
+            rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "an invalid tag");
     }
     if (rc == 0 && *state) rc = store_state_put(im->s, c.id, state, im->e);
     if (rc == 0) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);
@@ -371,7 +371,7 @@ static int import_json(struct import *im, const char *text, size_t n)
     return rc;
 }
 
-/* One line: an object, a comment with one, or (in Markdown) something for people. */
+/* One line: an object, a comment with one, or (in Markdown) text for readers. */
 static int import_line(struct import *im, const char *line, size_t n, bool markdown)
 {
     const size_t begin = strlen(COMMENT_BEGIN), end = strlen(COMMENT_END);
@@ -437,7 +437,7 @@ static int import_database(struct import *im, const struct store_key *key)
     return rc;
 }
 
-/* Looks into files only: what was read of a pipe is gone. */
+/* Tests regular files only: bytes read from a pipe would be lost. */
 static bool is_database(const char *path)
 {
     char head[16] = "";

@@ -1,13 +1,14 @@
-/* exchange: saved conversations as files that travel: text for people and programs, or one database
- * with the cache in it.
+/* transfer: saved conversations as files: text for users and programs, or one database that
+ * includes the cache.
  *
- *   JSON       one object per line and conversation, nothing lost: messages with text and token
- *              ids, times, state. Text that is no UTF-8 has its bytes in text_hex besides.
- *   Markdown   for reading; the same object stands in a comment at its end, and is what is imported
+ *   JSON       one object per line and conversation, complete: messages with text and token
+ *              ids, times, state. Text with invalid UTF-8 has its bytes in text_hex, too.
+ *   Markdown   for reading; a comment at its end holds the same object, which is what import reads
  *   database   a store with that one conversation and its saved cache
  *
- * What was imported and exported again is the same, byte for byte. Of a damaged conversation text
- * formats take what is left: a message says so where one is missing or not what was written. */
+ * Exporting an imported conversation gives the same file, byte for byte. Of a damaged conversation
+ * the text formats contain the intact part: a marked message takes the place of a missing or
+ * damaged one. */
 #ifndef RETAIN_RUNTIME_SESSION_TRANSFER_H
 #define RETAIN_RUNTIME_SESSION_TRANSFER_H
 
@@ -21,18 +22,18 @@ struct store;
 struct store_conversation;
 struct store_key;
 
-/* *n_damaged: how many of its parts; NULL = fails then. */
+/* *n_damaged: number of damaged parts; NULL = damage is an error. */
 int transfer_json(struct store *s, const struct store_conversation *c, struct str *out,
                   int64_t *n_damaged, struct err *e);
 int transfer_markdown(struct store *s, const struct store_conversation *c, struct str *out,
                       int64_t *n_damaged, struct err *e);
-/* Makes `path`, which must not exist. */
+/* Creates `path`, which must not exist. */
 int transfer_database(struct store *s, const struct store_conversation *c, const char *path,
                       struct err *e);
 
-/* Reads any of them, "-" = standard input. All conversations of the file or none; each under its
- * own name, or (only one) as `name`. `each` is told their names; may be NULL. key: for a database
- * that is encrypted; may be NULL. ERR_FORMAT says which line or message is wrong. */
+/* Imports any of them, "-" = standard input. All conversations of the file or none; each under its
+ * own name, or (only one) as `name`. `each` gets their names; may be NULL. key: for an encrypted
+ * database; may be NULL. ERR_FORMAT names the wrong line or message. */
 int transfer_import(struct store *s, const char *path, const char *name,
                     const struct store_key *key, void (*each)(void *ctx, const char *name),
                     void *ctx, struct err *e);

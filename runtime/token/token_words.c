@@ -19,8 +19,8 @@ static bool is_word_char(uint32_t c)
     return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NO;
 }
 
-/* FNV-1a over code points. false: there is no letter or digit. Bytes that are a part of a character
- * count as letters: together with their neighbours they may be one. */
+/* FNV-1a over code points. false: no letter or digit. Bytes that are a part of a character count as
+ * letters: with the neighbouring tokens they may form one. */
 static bool fold(const char *s, size_t n, uint64_t *hash)
 {
     bool word = false;

@@ -1,6 +1,6 @@
-/* token_words: which word each token of a vocabulary stands for, so that texts can be compared word
- * by word without decoding them. " Code", "code" and "CODE" are one word; tokens without a letter
- * or digit, and control tokens, are none. */
+/* token_words: the word of each token of a vocabulary, so that texts can be compared word by word
+ * without decoding them. " Code", "code" and "CODE" are one word; tokens without a letter or digit,
+ * and control tokens, have none. */
 #ifndef RETAIN_RUNTIME_TOKEN_TOKEN_WORDS_H
 #define RETAIN_RUNTIME_TOKEN_TOKEN_WORDS_H
 
@@ -17,7 +17,7 @@ struct token_words {
     uint8_t *ends;        /* [n_vocab] 1 = it ends a sentence, a line or a message */
 };
 
-/* ERR_FAIL = out of memory; token_words_close takes what was made. */
+/* ERR_FAIL = out of memory; token_words_close frees a partial result. */
 int token_words_open(struct token_words *w, const struct tokenizer *t, struct err *e);
 void token_words_close(struct token_words *w);
 

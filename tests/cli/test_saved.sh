@@ -73,7 +73,7 @@ holds "export --json: messages" "$(cat "$T/one.json")" '"messages":\[\{"role":"u
 holds "export --markdown" "$(cat "$T/one.md")" '^## user'
 "$RETAIN" export chat-1 --with-cache "$T/one.db" || no "export --with-cache"
 "$RETAIN" export chat-1 --with-cache "$T/one.db" 2>"$T/err" && no "overwrites a file"
-holds "export --with-cache: overwrites nothing" "$(cat "$T/err")" 'exists already'
+holds "export --with-cache: overwrites nothing" "$(cat "$T/err")" 'already exists'
 for blocks in 8 16 24 32 48 64 96; do
     (
         trap '' XFSZ

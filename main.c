@@ -49,13 +49,14 @@ static const struct command commands[] = {
      "text to token ids"},
     {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
-    {"eval", cmd_eval, RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON,
-     "TASK...", "what a policy still remembers"},
+    {"eval", cmd_eval,
+     RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS, "TASK...",
+     "what a policy still remembers"},
     {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
      "retaining heads: train, import FILE, info FILE"},
-    {"bench", cmd_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON, "", "speed by depth"},
+    {"bench", cmd_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON | OPTIONS_LISTS, "", "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},
 };
 
@@ -198,11 +199,11 @@ static int run(int argc, char **argv)
     int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
     if (!rc) rc = check_names(c, &o, &e);
-    if (!rc && !o.no_packed && !path_packed(&packed, NULL)) o.packed = packed.data;
+    if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
+        o.engine.weight_cache_dir = packed.data;
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
-                 : o.print_paths  ? (paths_print(&o), 0)
                                   : c->run(&o);
     str_release(&config);
     str_release(&packed);

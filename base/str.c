@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void reserve(struct str *s, size_t n)
+void str_reserve(struct str *s, size_t n)
 {
-    if (s->n + n + 1 <= s->cap) return;
+    if (n < s->cap) return;
     size_t cap = s->cap ? s->cap : 64;
-    while (cap < s->n + n + 1) cap *= 2;
+    while (cap <= n) cap *= 2;
     char *p = realloc(s->data, cap);
     if (!p) abort();
     s->data = p;
@@ -29,7 +29,7 @@ void str_clear(struct str *s)
 
 void str_append(struct str *s, const void *bytes, size_t n)
 {
-    reserve(s, n);
+    str_reserve(s, s->n + n);
     if (n) memcpy(s->data + s->n, bytes, n);
     s->n += n;
     s->data[s->n] = 0;
@@ -46,7 +46,7 @@ void str_vprintf(struct str *s, const char *fmt, va_list ap)
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     if (n > 0) {
-        reserve(s, (size_t)n);
+        str_reserve(s, s->n + (size_t)n);
         vsnprintf(s->data + s->n, (size_t)n + 1, fmt, again);
         s->n += (size_t)n;
     }

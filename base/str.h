@@ -15,6 +15,7 @@ struct str {
 
 void str_release(struct str *s);
 void str_clear(struct str *s);
+void str_reserve(struct str *s, size_t n); /* room for n bytes in all */
 void str_append(struct str *s, const void *bytes, size_t n);
 void str_puts(struct str *s, const char *text);
 void str_printf(struct str *s, const char *fmt, ...)

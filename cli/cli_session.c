@@ -21,11 +21,13 @@ int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
 {
     struct str path = {0};
     memset(t, 0, sizeof *t);
-    saved = saved && !o->private_mode;
+    saved = saved && !o->session.private_mode;
     int rc = saved ? path_database(o, &path, e) : 0;
     if (!rc) rc = secret_open_library(&t->library, o, saved ? path.data : NULL, e);
     str_release(&path);
-    if (!rc) rc = engine_open(&t->engine, o, t->library, progress, ctx, e);
+    struct engine_opts engine = o->engine;
+    engine.registry = conversations_registry(t->library);
+    if (!rc) rc = engine_open(&t->engine, &engine, &o->session.plan, 1, progress, ctx, e);
     if (rc) cli_session_close(t);
     return rc;
 }
@@ -35,8 +37,8 @@ int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
 {
     int rc = cli_session_load(t, o, saved, on_load, NULL, e);
     if (rc) return rc;
-    saved = saved && !o->private_mode;
-    rc = session_open(&t->session, t->engine, saved ? t->library : NULL, o, sink, e);
+    saved = saved && !o->session.private_mode;
+    rc = session_open(&t->session, t->engine, saved ? t->library : NULL, &o->session, sink, e);
     if (rc) cli_session_close(t);
     return rc;
 }

@@ -5,7 +5,10 @@
 
 #include <stdbool.h>
 
+#include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
+
+struct options;
 
 struct cli_session {
     struct conversations *library;

@@ -340,7 +340,7 @@ static int begin(struct run *r, const struct options *o, struct err *e)
     struct control *c = r->c;
     struct session_sink sink = sink_of(r);
     struct cli_session *p = &c->parts;
-    int rc = session_open(&p->session, p->engine, p->library, o, &sink, e);
+    int rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
     if (rc) return rc;
     c->opened = c->options;
     put_name(c->name, session_name(p->session));
@@ -357,9 +357,9 @@ static int begin(struct run *r, const struct options *o, struct err *e)
 static struct options opening(const struct options *o, const char *name)
 {
     struct options to = *o;
-    to.continue_latest = false;
-    to.new_conversation = name[0] == 0;
-    to.conversation = name[0] ? name : NULL;
+    to.session.continue_latest = false;
+    to.session.new_conversation = name[0] == 0;
+    to.session.conversation = name[0] ? name : NULL;
     return to;
 }
 
@@ -376,11 +376,11 @@ static int switch_to(struct run *r, const char *name)
     session_close(c->parts.session);
     c->parts.session = NULL;
     if (begin(r, &o, &e) == 0) return 0;
-    kept.sampling = c->options.sampling;
-    kept.n_predict = c->options.n_predict;
-    kept.ignore_end = c->options.ignore_end;
+    kept.session.sampling = c->options.session.sampling;
+    kept.session.max_tokens = c->options.session.max_tokens;
+    kept.session.ignore_end = c->options.session.ignore_end;
     c->options = kept;
-    o = opening(&kept, kept.private_mode ? "" : before);
+    o = opening(&kept, kept.session.private_mode ? "" : before);
     emit_text(r->ev, EVENT_OPENING, before);
     emit_error(r->ev, EVENT_FAILED, &e);
     int rc = begin(r, &o, &second);
@@ -431,7 +431,7 @@ void control_close(struct control *c)
 void control_set(struct control *c, const struct options *o)
 {
     c->options = *o;
-    if (c->parts.session) session_set(c->parts.session, o);
+    if (c->parts.session) session_set(c->parts.session, &o->session);
 }
 
 /* ---- saved conversations --------------------------------------------------------------------- */
@@ -457,7 +457,7 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
     struct conversations *l = r->c->parts.library;
     bool open = r->c->parts.session && strcmp(q->name, r->c->name) == 0;
     int rc;
-    if (!l || r->c->options.private_mode)
+    if (!l || r->c->options.session.private_mode)
         return err_set(e, ERR_USAGE, "a private conversation has no library");
     switch (q->command) {
     case SLASH_FIND:

@@ -181,9 +181,10 @@ static int run(const struct options *o, int n_min, int n_max, const char *usage,
 static int list_command(struct conversations *l, const struct options *o, struct err *e)
 {
     struct printer p = printer_now();
-    int rc = conversations_list_tagged(l, o->tag, o->json ? print_json_row : print_row, &p, e);
+    int rc =
+        conversations_list_tagged(l, o->store.tag, o->json ? print_json_row : print_row, &p, e);
     if (!rc && p.n == 0 && !o->json)
-        report_note(o->tag ? "no conversation has this tag" : "no saved conversations");
+        report_note(o->store.tag ? "no conversation has this tag" : "no saved conversations");
     return rc;
 }
 
@@ -206,7 +207,8 @@ static int tag_command(struct conversations *l, const struct options *o, struct 
 {
     int rc = 0;
     for (int i = 1; i < o->n_args && !rc; i++)
-        rc = (o->remove ? conversations_untag : conversations_tag)(l, o->args[0], o->args[i], e);
+        rc = (o->store.remove ? conversations_untag : conversations_tag)(l, o->args[0], o->args[i],
+                                                                         e);
     return rc;
 }
 
@@ -214,11 +216,11 @@ static int delete_command(struct conversations *l, const struct options *o, stru
 {
     int rc = 0;
     for (int i = 0; i < o->n_args && !rc; i++) {
-        if (o->cache_only)
+        if (o->store.cache_only)
             rc = conversations_drop_cache(l, o->args[i], e);
         else
             rc = conversations_delete(l, o->args[i], e);
-        if (!rc && !o->cache_only)
+        if (!rc && !o->store.cache_only)
             report_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
                         CONVERSATIONS_UNDO_DAYS);
     }
@@ -279,7 +281,7 @@ static int print_found(void *ctx, const struct conversations_hit *h)
 
 static int search_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct search_printer s = {printer_now(), o->json, o->limit};
+    struct search_printer s = {printer_now(), o->json, o->store.limit};
     struct str text = {0};
     for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
     int rc = conversations_search(l, text.data, print_found, &s, e);
@@ -294,12 +296,14 @@ static int export_command(struct conversations *l, const struct options *o, stru
 {
     int rc = 0;
     int64_t n_damaged = 0;
-    if (o->with_cache && o->n_args > 1)
+    if (o->store.with_cache && o->n_args > 1)
         return err_set(e, ERR_USAGE, "--with-cache makes a file of one conversation");
-    if (o->with_cache) return conversations_export_cache(l, o->args[0], o->with_cache, e);
+    if (o->store.with_cache)
+        return conversations_export_cache(l, o->args[0], o->store.with_cache, e);
     for (int i = 0; i < o->n_args && !rc; i++) {
         struct str text = {0};
-        rc = conversations_export(l, o->args[i], o->markdown && !o->json, &text, &n_damaged, e);
+        rc = conversations_export(l, o->args[i], o->store.markdown && !o->json, &text, &n_damaged,
+                                  e);
         if (!rc) report_text(str_get(&text), text.n);
         str_release(&text);
     }

@@ -31,11 +31,11 @@ static int read_stream(FILE *f, const char *name, struct str *out, struct err *e
 
 static int read_prompt(const struct options *o, struct str *out, struct err *e)
 {
-    const char *file = o->file ? o->file : "-";
-    if (o->prompt && o->file)
+    const char *file = o->text.file ? o->text.file : "-";
+    if (o->text.prompt && o->text.file)
         return err_set(e, ERR_USAGE, "give the prompt by -p or by -f, not by both");
-    if (o->prompt) {
-        str_puts(out, o->prompt);
+    if (o->text.prompt) {
+        str_puts(out, o->text.prompt);
         return 0;
     }
     if (strcmp(file, "-") == 0) return read_stream(stdin, "standard input", out, e);
@@ -126,7 +126,7 @@ int cmd_generate(const struct options *o)
     struct err e = {0};
     answer_init(&g.answer, STDOUT_FILENO);
     int rc = read_prompt(o, &prompt, &e);
-    if (!rc && !prompt.n && !o->raw)
+    if (!rc && !prompt.n && !o->session.raw)
         rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it by -p, -f or standard input");
     if (!rc) {
         report_catch_interrupts();

@@ -7,6 +7,7 @@
 #include "base/system.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/paths.h"
 #include "cli/report.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
@@ -58,18 +59,19 @@ static void plan_text(const struct plan *p, const struct model *m)
     if (*p->notice) report_note("%s", p->notice);
 }
 
-int cmd_plan(const struct options *opts)
+int cmd_plan(const struct options *o)
 {
-    struct options o = *opts;
+    struct engine_opts engine = o->engine;
+    const struct plan_opts *plan = &o->session.plan;
     struct engine *g;
     struct plan p;
     struct err e;
-    o.verify = "off"; /* a plan needs shapes alone, and is there at once */
-    int rc = engine_prepare(&g, &o, NULL, &e);
+    engine.verify = IDENTITY_VERIFY_OFF; /* a plan needs shapes alone, and is there at once */
+    int rc = engine_prepare(&g, &engine, &e);
     if (rc) return report_error(&e);
-    rc = engine_choose_device(g, &o, NULL, NULL, &e);
-    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, &o, 1, pool_n_threads(g->pool), &e);
-    if (!rc && o.json)
+    rc = engine_choose_device(g, &engine, plan, 1, NULL, NULL, &e);
+    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, plan, 1, pool_n_threads(g->pool), &e);
+    if (!rc && o->json)
         plan_json(&p, g->model);
     else if (!rc)
         plan_text(&p, g->model);
@@ -165,14 +167,15 @@ static void packed_line(struct engine *g, const struct options *o)
 {
     struct arena a;
     struct err e;
-    if (!o->model) return;
+    if (!o->engine.model) return;
     arena_init_plan(&a, "weights");
     model_plan(g->model, &a);
-    if (g->packed.bytes)
-        report_line("packed   %.1f MiB in %s", (double)g->packed.bytes / (1 << 20), g->packed.path);
-    else if (!o->packed)
+    if (g->weight_cache.bytes)
+        report_line("packed   %.1f MiB in %s", (double)g->weight_cache.bytes / (1 << 20),
+                    g->weight_cache.path);
+    else if (!o->engine.weight_cache_dir)
         report_line("packed   no copy is kept");
-    else if (weight_cache_room(o->packed, a.used, &e))
+    else if (weight_cache_room(o->engine.weight_cache_dir, a.used, &e))
         report_line("packed   no copy is kept: %s", e.text);
     else
         report_line("packed   no copy yet; a saved chat keeps one of %.1f MiB",
@@ -197,7 +200,7 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     cJSON_AddStringToObject(o, "family", m->family->arch);
     cJSON_AddStringToObject(o, "weights", m->type);
     cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
-    cJSON_AddNumberToObject(o, "packed_bytes", (double)g->packed.bytes);
+    cJSON_AddNumberToObject(o, "packed_bytes", (double)g->weight_cache.bytes);
     cJSON_AddStringToObject(o, "digest", g->model_digest);
     cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
     cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
@@ -227,6 +230,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     report_line("digest   %s", g->model_digest);
     report_line("heads    %s",
                 g->heads ? g->heads_digest : "none: --policy locret is not available");
+    paths_print(o);
 }
 
 int cmd_info(const struct options *o)
@@ -234,7 +238,7 @@ int cmd_info(const struct options *o)
     struct tensor_report c[TENSOR_REPORTS_MAX];
     struct engine *g;
     struct err e;
-    if (engine_prepare(&g, o, NULL, &e)) return report_error(&e);
+    if (engine_prepare(&g, &o->engine, &e)) return report_error(&e);
     int n = tensor_report_list(c, g->model, &e);
     if (n >= 0 && o->json)
         info_json(g, c, n);
@@ -272,13 +276,13 @@ static int verify_tensors(const struct gguf *g, struct err *e)
     return 0;
 }
 
-int cmd_verify(const struct options *opts)
+int cmd_verify(const struct options *o)
 {
-    struct options o = *opts;
+    struct engine_opts engine = o->engine;
     struct engine *g;
     struct err e;
-    o.verify = "full";
-    if (engine_prepare(&g, &o, NULL, &e)) return report_error(&e);
+    engine.verify = IDENTITY_VERIFY_FULL;
+    if (engine_prepare(&g, &engine, &e)) return report_error(&e);
     int rc = verify_tensors(g->model->file, &e);
     if (!rc) report_line("%s  %s", g->model_digest, gguf_name(g->model->file));
     if (!rc && g->heads) report_line("%s  %s", g->heads_digest, gguf_name(g->heads->file));

@@ -67,7 +67,7 @@ static int list_one(void *ctx, const struct conversations_model *m)
 
 static int list(struct models *k, struct err *e)
 {
-    int rc = conversations_models(k->library, k->options->packed, list_one, k, e);
+    int rc = conversations_models(k->library, k->options->engine.weight_cache_dir, list_one, k, e);
     if (!rc && !k->options->json) {
         if (k->n == 0) report_note("no model file was used yet; the embedded demo is always there");
         if (k->n && k->standard)
@@ -79,24 +79,25 @@ static int list(struct models *k, struct err *e)
 /* ---- add, verify ----------------------------------------------------------------------------- */
 
 /* Opens a model as every command does, which registers it and refuses one that changed. */
-static int check(struct models *k, const char *path, const char *verify, struct err *e)
+static int check(struct models *k, const char *path, enum identity_verify verify, struct err *e)
 {
-    struct options o = *k->options;
+    struct engine_opts o = k->options->engine;
     struct engine *g;
     o.model = path;
-    o.heads = "none";
+    o.heads = (struct engine_heads){.none = true};
     o.verify = verify;
-    int rc = engine_prepare(&g, &o, k->library, e);
+    o.registry = conversations_registry(k->library);
+    int rc = engine_prepare(&g, &o, e);
     if (rc) return rc;
     report_line("%s  %s", g->model_digest, path);
-    if (!strcmp(verify, "full") && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
+    if (verify == IDENTITY_VERIFY_FULL && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
         report_note("%s: its packed copy was another one than the file gives, and is removed",
                     path);
     engine_close(g);
     return 0;
 }
 
-static int check_all(struct models *k, const char *const *paths, int n, const char *verify,
+static int check_all(struct models *k, const char *const *paths, int n, enum identity_verify verify,
                      struct err *e)
 {
     int worst = 0;
@@ -129,7 +130,7 @@ static int verify_registered(struct models *k, struct err *e)
     if (!paths) return err_set(e, ERR_FAIL, "out of memory for the list of models");
     const char *at = str_get(&k->paths);
     for (int64_t i = 0; i < k->n; i++, at += strlen(at) + 1) paths[i] = at;
-    rc = check_all(k, paths, (int)k->n, "full", e);
+    rc = check_all(k, paths, (int)k->n, IDENTITY_VERIFY_FULL, e);
     free(paths);
     return rc;
 }
@@ -162,7 +163,8 @@ static int unpack(struct models *k, const char *const *paths, int n, struct err 
         if (!real[i]) return err_set(e, ERR_FAIL, "out of memory for a path");
     }
     struct unpack u = {real, n};
-    if (k->options->packed) weight_cache_list(k->options->packed, unpack_one, &u);
+    const char *dir = k->options->engine.weight_cache_dir;
+    if (dir) weight_cache_list(dir, unpack_one, &u);
     for (int i = 0; i < n; i++) free(real[i]);
     return 0;
 }
@@ -217,7 +219,7 @@ static int set_default(struct models *k, const char *path, struct err *e)
     char *real = NULL;
     int rc = 0;
     if (strcmp(path, "demo")) {
-        rc = check(k, path, k->options->verify, e);
+        rc = check(k, path, k->options->engine.verify, e);
         real = rc ? NULL : realpath(path, NULL);
         if (real && strpbrk(real, "\"\n"))
             rc = err_set(e, ERR_USAGE, "%s: a path with a quote or a line end can't be the default",
@@ -251,10 +253,10 @@ static int run(struct models *k, struct err *e)
     const char *const *paths = o->args + 1;
     int n = o->n_args - 1;
     if (!strcmp(what, "list") && n <= 0) return list(k, e);
-    if (!strcmp(what, "add") && n > 0) return check_all(k, paths, n, o->verify, e);
+    if (!strcmp(what, "add") && n > 0) return check_all(k, paths, n, o->engine.verify, e);
     if (!strcmp(what, "unpack")) return unpack(k, paths, n > 0 ? n : 0, e);
     if (!strcmp(what, "verify"))
-        return n ? check_all(k, paths, n, "full", e) : verify_registered(k, e);
+        return n ? check_all(k, paths, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
     if (!strcmp(what, "default") && n <= 1)
         return n ? set_default(k, paths[0], e) : show_default(k);
     return err_set(e, ERR_USAGE, USAGE);
@@ -265,7 +267,7 @@ int cmd_models(const struct options *o)
     struct models k = {.options = o};
     struct str path = {0};
     struct err e = {0};
-    if (o->model) k.standard = realpath(o->model, NULL);
+    if (o->engine.model) k.standard = realpath(o->engine.model, NULL);
     int rc = path_database(o, &path, &e);
     bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0; /* so that it is registered */
     if (!rc)

@@ -1,8 +1,11 @@
-/* options: everything a person can set, from the configuration file and the command line.
+/* options: everything a user can set, from the configuration file and the command line.
  *
- * One table gives name, kind, help and the commands that take it; parsing, `--help` and the
- * configuration file are made from it. Nothing here prints, opens a model or reads the environment:
- * commands do. Strings point into argv or into the options' own copy of the file. */
+ * One table (options_table.c) gives name, kind, help and the commands that take it; parsing
+ * (options_parse.c, options_value.c), `--help` and the configuration file (options_print.c) are
+ * made from it. Values are parsed here, at the door, into the types of those who use them: below
+ * cli there are no strings that mean a number, a choice or a list. Nothing here prints, opens a
+ * model or reads the environment: commands do. Strings point into argv or into the options' own
+ * copy of the file. */
 #ifndef RETAIN_CLI_OPTIONS_H
 #define RETAIN_CLI_OPTIONS_H
 
@@ -12,7 +15,9 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "runtime/token/sampler.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/plan.h"
+#include "runtime/session/session.h"
 
 /* Which commands take an option: a bit set. */
 enum option_group {
@@ -34,100 +39,115 @@ enum option_group {
     OPTIONS_LIST = 1 << 15,
     OPTIONS_TAG = 1 << 16,
     OPTIONS_HEADS = 1 << 17,
-    OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
+    OPTIONS_TEXT = 1 << 10,  /* -p / -f: text from the command line, a file or standard input */
+    OPTIONS_LISTS = 1 << 18, /* takes lists where others take one value */
 };
 
-struct options {
-    /* model */
-    const char *model;   /* NULL = the default one; the embedded demo when none is set */
-    const char *heads;   /* NULL = those that belong to the model, if any; "none" = without */
-    const char *device;  /* auto, cpu, cuda[:n] */
-    const char *isa;     /* NULL = best */
-    const char *weights; /* "file" = as stored, "f32" = expanded to float32: exact and slow */
-    const char *template_name;
-    int threads; /* 0 = all cores */
-    bool accept_model;
-    const char *verify; /* full, sample, off: whether the model file is read for its digest */
-    const char *packed; /* folder of packed weights (packed.h), NULL = none; not an option */
-    bool no_packed;
-    /* memory */
-    const char *policy; /* a row of the policy table, or for eval a list; NULL = best available */
-    const char *budget; /* units per head; for eval and bench a list; NULL = plan chooses */
-    const char *kv;     /* q4, q8, f16, or K,V apart as "q8:q4"; NULL = q4 where the shape allows */
-    int64_t memory;     /* bytes, 0 = no limit */
-    int chunk;          /* tokens per prefill step; 0 = default */
-    const char *allocator; /* uniform, pyramid, ada, ada-pyramid, global; NULL = the policy's */
-    int window;            /* queries that observe; -1 = the policy's */
-    int pooling;           /* width of the maximum over neighbours' scores; -1 = the policy's */
-    int stabilizers;       /* -1 = the policy's */
-    int sinks;             /* -1 = the policy's */
-    int reserve;           /* units for an answer before eviction starts inside it; -1 = default */
-    int64_t context;       /* units for --policy full; 0 = the model's */
-    /* sampling */
-    struct sampling sampling;
-    bool greedy;   /* --temp 0 or --greedy */
-    int n_predict; /* tokens at most per answer; 0 = until the turn ends */
-    bool ignore_end;
-    /* store */
-    const char *db; /* NULL = the default file */
-    bool private_mode;
+/* ---- lists: for commands with OPTIONS_LISTS ---- */
+
+#define OPTIONS_LIST_MAX 32
+
+struct options_numbers {
+    int64_t item[OPTIONS_LIST_MAX];
+    int n;
+};
+struct options_policies {
+    struct policy_choice item[OPTIONS_LIST_MAX];
+    int n;
+};
+struct options_kvs {
+    struct plan_kv item[OPTIONS_LIST_MAX];
+    int n;
+};
+
+/* ---- groups that only cli, tui and quant know ---- */
+
+/* What --terminal lets the chat do to its window. */
+struct options_terminal {
+    bool title;    /* set the window's title */
+    bool progress; /* show loading and reading in its frame (OSC 9;4) */
+    enum { TERMINAL_QUIET, TERMINAL_BELL, TERMINAL_OSC9, TERMINAL_OSC777 } alert;
+};
+
+struct chat_opts {
+    bool plain, no_markdown, ascii, reduced_motion;
+    const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
+    struct options_terminal terminal;
+    const char *record; /* FILE */
+};
+
+struct store_opts {
+    const char *db;              /* NULL = the default file */
     bool encrypt;                /* make a new database an encrypted one */
     const char *passphrase_file; /* instead of asking for it */
     const char *passphrase;      /* known already, in locked memory; not an option */
-    int64_t rewind;              /* bytes of evicted units kept to go back to earlier turns */
-    int64_t disk;                /* bytes of saved caches that are kept; 0 = all */
     bool markdown, cache_only;
     const char *tag;        /* list: only conversations that have it */
     bool remove;            /* tag: take off */
     const char *with_cache; /* FILE */
     int limit;              /* results of a search; 0 = all */
-    /* chat */
-    const char *conversation; /* -c NAME */
-    bool new_conversation, continue_latest, read_only;
-    bool plain, no_markdown;
-    const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
-    bool ascii, reduced_motion;
-    bool no_title, progress;
-    const char *alert;  /* "never", "bell", "osc9", "osc777" */
-    const char *record; /* FILE */
-    const char *system;
-    /* text */
+};
+
+struct text_opts {
     const char *prompt; /* -p */
     const char *file;   /* -f FILE, "-" = standard input */
-    bool raw;           /* no chat template */
-    /* tokenize */
     bool ids, no_special;
-    /* quantize */
+};
+
+struct quantize_opts {
     const char *type;      /* q4, q8; NULL = q4 */
     const char *calibrate; /* a text file */
-    bool force;
-    /* heads */
+};
+
+struct training_opts {
     const char *data, *out;
     const char *labels; /* answer, repeat, both, logit; NULL = answer */
     int steps, batch, hidden;
-    float rate, smoothing;
-    /* eval, bench */
-    const char *length, *depth, *compression;
-    const char *vs;      /* a rival's command */
-    const char *wording; /* demo, papers; NULL = demo */
-    int seeds, facts, depths;
-    int64_t report;
+    float rate;
+};
+
+/* The lists of policies, budgets and formats multiply out; where a command takes one value, it is
+ * in options.session.plan. */
+struct sweep_opts {
+    struct options_policies policies;
+    struct options_kvs kvs;
+    struct options_numbers budgets, compressions, lengths, depths;
+};
+
+struct eval_opts {
+    int seeds;
     bool csv;
+};
+
+struct bench_opts {
+    const char *vs; /* a rival's command */
     int prefill, decode, repeat;
+};
+
+struct options {
+    struct engine_opts engine;
+    struct session_opts session; /* with plan and sampling */
+    bool no_weight_cache;
+    struct sweep_opts sweep;
+    struct chat_opts chat;
+    struct store_opts store;
+    struct text_opts text;
+    struct quantize_opts quantize;
+    struct training_opts training;
+    struct eval_opts eval;
+    struct bench_opts bench;
+    bool force; /* replace a file that is there */
     bool json;
     /* every command */
     bool help;
-    bool safe; /* the configuration file stays unread */
-    bool print_config, print_paths;
-    /* what was left: file names, tasks, conversation names */
+    bool safe; /* the configuration file is not read */
+    bool print_config;
+    /* file names, tasks, conversation names */
     const char *args[16];
     int n_args;
 };
 
-/* sampling.temperature is this until somebody sets it: the model file's own
- * (general.sampling.temp), or 0.8. */
-#define OPTIONS_TEMPERATURE_OF_MODEL (-1.0f)
-#define OPTIONS_REPEAT_MAX           99
+#define OPTIONS_REPEAT_MAX 99
 
 void options_init(struct options *o);
 
@@ -157,8 +177,6 @@ struct option_fact {
     unsigned groups;
 };
 /* The i-th option of `groups`; false past the end. */
-/* All of these groups that are set, as they are written on a command line. */
-void options_spell(const struct options *o, unsigned groups, struct str *out);
 bool options_fact(unsigned groups, int i, struct option_fact *out);
 
 /* The lines of `--help` for the options of `groups`. */

@@ -48,9 +48,9 @@ static int path_in(const char *variable, const char *below_home, const char *nam
 int path_database(const struct options *o, struct str *out, struct err *e)
 {
     struct err why;
-    if (o->db) {
+    if (o->store.db) {
         str_clear(out);
-        str_puts(out, o->db);
+        str_puts(out, o->store.db);
         return 0;
     }
     int rc = path_below("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
@@ -77,17 +77,17 @@ void paths_print(const struct options *o)
     static const struct {
         const char *what, *variable, *below_home, *name;
     } files[] = {
-        {"configuration", "XDG_CONFIG_HOME", ".config", "config"},
-        {"conversations", "XDG_DATA_HOME", ".local/share", "retain.db"},
+        {"config", "XDG_CONFIG_HOME", ".config", "config"},
+        {"database", "XDG_DATA_HOME", ".local/share", "retain.db"},
         {"history", "XDG_STATE_HOME", ".local/state", "history"},
-        {"packed weights", "XDG_CACHE_HOME", ".cache", "packed"},
+        {"cache", "XDG_CACHE_HOME", ".cache", "packed"},
     };
     struct str path = {0};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct err e;
         int rc = path_below(files[i].variable, files[i].below_home, files[i].name, &path, &e);
-        bool given = o->db && !strcmp(files[i].name, "retain.db");
-        report_line("%-14s %s", files[i].what, given ? o->db : rc ? e.text : str_get(&path));
+        bool given = o->store.db && !strcmp(files[i].name, "retain.db");
+        report_line("%-8s %s", files[i].what, given ? o->store.db : rc ? e.text : str_get(&path));
     }
     str_release(&path);
 }

@@ -7,7 +7,8 @@
 
 struct options;
 
-/* The database: o->db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its folders. */
+/* The database: o->store.db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its
+ * folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
 
 /* $XDG_CONFIG_HOME/retain/config; its folder is made. */

@@ -227,7 +227,7 @@ static int amend(struct plain *p, struct request *q, struct err *e)
 static int run_request(struct plain *p, enum slash command, const char *argument, struct err *e)
 {
     struct control_facts facts = {.n_turns = n_turns(p),
-                                  .private_mode = p->settings.options.private_mode,
+                                  .private_mode = p->settings.options.session.private_mode,
                                   .has_answer = n_turns(p) > 0,
                                   .name = p->control.name,
                                   .deleted = p->deleted};
@@ -431,7 +431,6 @@ int plain_run(const struct options *o)
         if (p.interactive) report_aside("\n");
     }
     control_close(&p.control);
-    settings_release(&p.settings);
     line_reader_release(&p.in);
     answer_release(&p.answer);
     str_release(&p.edited);

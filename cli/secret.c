@@ -119,18 +119,18 @@ static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], str
 static int ask(void *ctx, bool fresh, char *out, struct err *e)
 {
     const struct options *o = ctx;
-    if (o->passphrase) {
-        memcpy(out, o->passphrase, CONVERSATIONS_PASSPHRASE_MAX);
+    if (o->store.passphrase) {
+        memcpy(out, o->store.passphrase, CONVERSATIONS_PASSPHRASE_MAX);
         return 0;
     }
-    if (o->passphrase_file) return from_file(o->passphrase_file, out, e);
+    if (o->store.passphrase_file) return from_file(o->store.passphrase_file, out, e);
     return from_terminal(fresh, out, e);
 }
 
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e)
 {
-    struct conversations_key key = {ask, (void *)(uintptr_t)o, o->encrypt};
+    struct conversations_key key = {ask, (void *)(uintptr_t)o, o->store.encrypt};
     return conversations_open_key(out, path, &key, e);
 }
 
@@ -144,22 +144,22 @@ int secret_prepare(struct options *o, struct err *e)
 {
     struct str path = {0};
     bool encrypted = false, fresh = false;
-    if (o->private_mode || o->passphrase) return 0;
+    if (o->session.private_mode || o->store.passphrase) return 0;
     int rc = path_database(o, &path, e);
     if (!rc) encrypted = conversations_probe(path.data, &fresh);
     str_release(&path);
-    if (rc || !(encrypted || (o->encrypt && fresh))) return rc;
+    if (rc || !(encrypted || (o->store.encrypt && fresh))) return rc;
     char *secret = conversations_secret_new();
     rc = secret ? ask(o, !encrypted, secret, e) : err_set(e, ERR_FAIL, "no locked memory");
     if (rc)
         conversations_secret_free(secret);
     else
-        o->passphrase = secret;
+        o->store.passphrase = secret;
     return rc;
 }
 
 void secret_wipe(struct options *o)
 {
-    conversations_secret_free((char *)(uintptr_t)o->passphrase);
-    o->passphrase = NULL;
+    conversations_secret_free((char *)(uintptr_t)o->store.passphrase);
+    o->store.passphrase = NULL;
 }

@@ -1,4 +1,4 @@
-/* settings: what /set changes. Owns the options of a chat and the texts they point to.
+/* settings: what /set changes: the options of a chat.
  *
  * Sampling counts from the next token on. Settings of memory need the conversation opened again; if
  * that fails, settings_failed brings the options before back. */
@@ -12,12 +12,9 @@
 struct settings {
     struct options options, before;
     bool reopening; /* `before` counts again if the conversation cannot be opened */
-    struct str *texts;
-    int n_texts;
 };
 
 void settings_init(struct settings *s, const struct options *o);
-void settings_release(struct settings *s);
 
 /* What "/set ARGUMENT" asks for. */
 enum settings_ask {

@@ -7,7 +7,8 @@ set -eu
 cd "$(dirname "$0")/.."
 every=keeper,locret,locret-q,locret+ada,locret+pyramid,keydiff,keydiff+global,scissorhands,expected,sirllm
 every=$every,infinipot,nacl,h2o,snapkv,pyramidkv,ada-snapkv,ada-pyramid,tova,sink,random
-recall='build/retain eval recall --seeds 3 --reserve 256 --csv --threads 1'
+every=$(echo $every | sed 's/,/:reserve=256,/g'):reserve=256
+recall='build/retain eval recall --seeds 3 --csv --threads 1'
 {
     $recall --policy full --length 700,1000,2000,4000
     $recall --policy $every --length 1000,8192 --compression 2,4,8,16,32
@@ -16,4 +17,4 @@ recall='build/retain eval recall --seeds 3 --reserve 256 --csv --threads 1'
     $recall --policy $every --length 8192 --budget 128
     $recall --policy $every --length 32768 --budget 256,512
     $recall --policy $every --length 131072 --budget 256
-} | awk 'NR == 1 || !/^task,/' >docs/memory.csv
+} | awk 'NR == 1 || !/^task,/' | sed 's/:reserve=256//' >docs/memory.csv

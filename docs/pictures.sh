@@ -27,7 +27,7 @@ picture() {
 }
 
 start 160 50
-run chat -c locker --budget 64 --reserve 64 --seed 4 --reduced-motion --record "$home/talk.cast"
+run chat -c locker --budget 64 --policy auto:reserve=64 --seed 4 --reduced-motion --record "$home/talk.cast"
 wait_for 'ready' || { screen; exit 1; }
 say 'My locker code is 48213.'
 say 'Tell me about cats.'

@@ -433,7 +433,7 @@ int store_state_put(struct store *s, int64_t conversation, const char *state, st
 {
     static const char doing[] = "saving the conversation's state";
     sqlite3_stmt *q = s->statements[DB_STATE_PUT];
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;

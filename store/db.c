@@ -263,16 +263,16 @@ void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row)
     put_le64(out + 56, row->n_more);
 }
 
-void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row)
+void db_digest(uint8_t out[DIGEST_BYTES], const struct db_row *row)
 {
     uint8_t head[DB_HEAD_BYTES];
     crypto_generichash_state h;
     db_head(head, row);
-    crypto_generichash_init(&h, NULL, 0, STORE_DIGEST_BYTES);
+    crypto_generichash_init(&h, NULL, 0, DIGEST_BYTES);
     crypto_generichash_update(&h, head, sizeof head);
     if (row->n_bytes) crypto_generichash_update(&h, row->bytes, row->n_bytes);
     if (row->n_more) crypto_generichash_update(&h, row->more, row->n_more);
-    crypto_generichash_final(&h, out, STORE_DIGEST_BYTES);
+    crypto_generichash_final(&h, out, DIGEST_BYTES);
 }
 
 /* The words of a block are folded into eight numbers. Each word is added to another's number, so
@@ -318,9 +318,9 @@ void db_sum(uint8_t out[DB_SUM_BYTES], const struct db_row *row)
 
 bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row)
 {
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     const void *saved = sqlite3_column_blob(q, i);
-    if (!saved || sqlite3_column_bytes(q, i) != STORE_DIGEST_BYTES) return false;
+    if (!saved || sqlite3_column_bytes(q, i) != DIGEST_BYTES) return false;
     db_digest(digest, row);
     return !memcmp(digest, saved, sizeof digest);
 }

@@ -125,7 +125,7 @@ struct db_row {
 /* The table's name, the keys and two lengths: both digests and sealing begin with these. */
 #define DB_HEAD_BYTES (16 + 4 * 8 + 2 * 8)
 void db_head(uint8_t out[DB_HEAD_BYTES], const struct db_row *row);
-void db_digest(uint8_t out[STORE_DIGEST_BYTES], const struct db_row *row);
+void db_digest(uint8_t out[DIGEST_BYTES], const struct db_row *row);
 /* Whether column i of the current row of q is this digest. */
 bool db_digest_matches(sqlite3_stmt *q, int i, const struct db_row *row);
 

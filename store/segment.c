@@ -163,8 +163,8 @@ int store_segment_damaged(struct store *s, int64_t conversation, const struct st
 /* Files of version 2 have a BLAKE2b of all bytes. */
 static bool digest_is_right(const struct store_blob *b, const struct db_row *row)
 {
-    uint8_t digest[STORE_DIGEST_BYTES];
-    if (b->n_digest == STORE_DIGEST_BYTES)
+    uint8_t digest[DIGEST_BYTES];
+    if (b->n_digest == DIGEST_BYTES)
         db_digest(digest, row);
     else
         db_sum(digest, row);
@@ -196,7 +196,7 @@ static int walk_blob(struct store *s, int64_t conversation, sqlite3_stmt *q, str
                              .id = sqlite3_column_int64(q, 4)};
     const void *digest = sqlite3_column_blob(q, 5);
     b->n_digest = (size_t)sqlite3_column_bytes(q, 5);
-    if (!digest || (b->n_digest != DB_SUM_BYTES && b->n_digest != STORE_DIGEST_BYTES))
+    if (!digest || (b->n_digest != DB_SUM_BYTES && b->n_digest != DIGEST_BYTES))
         return store_segment_damaged(s, conversation, &b->segment, e);
     memcpy(b->digest, digest, b->n_digest);
     return 0;
@@ -348,7 +348,7 @@ int store_checkpoint_put(struct store *s, int64_t conversation, const struct sto
 {
     static const char doing[] = "saving a checkpoint";
     sqlite3_stmt *q = s->statements[DB_CHECKPOINT_PUT];
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;

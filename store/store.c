@@ -210,23 +210,9 @@ void store_end_reading(struct store *s)
     sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
 }
 
-/* ---- digests --------------------------------------------------------------------------------- */
-
-void store_digest(uint8_t out[STORE_DIGEST_BYTES], const void *bytes, size_t n)
-{
-    /* Selects the fast implementation; without it the slow one gives the same results. */
-    if (sodium_init() < 0) errno = 0;
-    crypto_generichash(out, STORE_DIGEST_BYTES, bytes, n, NULL, 0);
-}
-
-void store_digest_hex(char out[2 * STORE_DIGEST_BYTES + 1], const uint8_t d[STORE_DIGEST_BYTES])
-{
-    sodium_bin2hex(out, 2 * STORE_DIGEST_BYTES + 1, d, STORE_DIGEST_BYTES);
-}
-
 /* ---- models ---------------------------------------------------------------------------------- */
 
-int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e)
+int store_model_find(struct store *s, const char *path, struct file_identity *out, struct err *e)
 {
     static const char doing[] = "looking up the model";
     sqlite3_stmt *q = s->statements[DB_MODEL_FIND];
@@ -235,14 +221,14 @@ int store_model_find(struct store *s, const char *path, struct store_model *out,
     db_bind_text(q, 1, path, n);
     int rc = db_step(s, q, doing, e);
     if (rc <= 0) return rc;
-    *out = (struct store_model){.size = sqlite3_column_int64(q, 0),
-                                .mtime_ns = sqlite3_column_int64(q, 1),
-                                .inode = sqlite3_column_int64(q, 2)};
+    *out = (struct file_identity){.size = sqlite3_column_int64(q, 0),
+                                  .mtime_ns = sqlite3_column_int64(q, 1),
+                                  .inode = sqlite3_column_int64(q, 2)};
     memcpy(out->path, path, n + 1);
     const void *digest = sqlite3_column_blob(q, 3);
     /* A row that was tampered with counts as missing: the file is read and checked again. */
-    rc = digest && sqlite3_column_bytes(q, 3) == STORE_DIGEST_BYTES;
-    if (rc) memcpy(out->digest, digest, STORE_DIGEST_BYTES);
+    rc = digest && sqlite3_column_bytes(q, 3) == DIGEST_BYTES;
+    if (rc) memcpy(out->digest, digest, DIGEST_BYTES);
     db_reset(q);
     return rc;
 }
@@ -259,33 +245,33 @@ int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t
     if (rc <= 0) return rc;
     const void *bytes = sqlite3_column_blob(q, 0);
     size_t n = (size_t)sqlite3_column_bytes(q, 0);
-    if (bytes && n % STORE_DIGEST_BYTES == 0) *parts = malloc(n);
+    if (bytes && n % DIGEST_BYTES == 0) *parts = malloc(n);
     if (*parts) {
         memcpy(*parts, bytes, n);
-        *n_parts = n / STORE_DIGEST_BYTES;
+        *n_parts = n / DIGEST_BYTES;
     }
     db_reset(q);
     return 0;
 }
 
-int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
-                    struct err *e)
+int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
+                    size_t n_parts, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MODEL_PUT];
     db_bind_text(q, 1, m->path, strnlen(m->path, sizeof m->path));
     sqlite3_bind_int64(q, 2, m->size);
     sqlite3_bind_int64(q, 3, m->mtime_ns);
     sqlite3_bind_int64(q, 4, m->inode);
-    db_bind_blob(q, 5, m->digest, STORE_DIGEST_BYTES);
-    db_bind_blob(q, 6, parts, n_parts * STORE_DIGEST_BYTES);
+    db_bind_blob(q, 5, m->digest, DIGEST_BYTES);
+    db_bind_blob(q, 6, parts, n_parts * DIGEST_BYTES);
     return db_run(s, q, "saving the facts about the model", e);
 }
 
-int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_model *m),
+int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_identity *m),
                      void *ctx, struct err *e)
 {
     static const char doing[] = "listing the models";
-    struct store_model m;
+    struct file_identity m;
     sqlite3_stmt *q;
     int rc = db_prepare(s, "SELECT path, size, mtime_ns, inode, digest FROM model ORDER BY path",
                         &q, doing, e);
@@ -294,13 +280,13 @@ int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_
         const char *path = (const char *)sqlite3_column_text(q, 0);
         const void *digest = sqlite3_column_blob(q, 4);
         if (!path || strlen(path) >= sizeof m.path || !digest ||
-            sqlite3_column_bytes(q, 4) != STORE_DIGEST_BYTES)
+            sqlite3_column_bytes(q, 4) != DIGEST_BYTES)
             continue; /* tampered with: counts as missing */
-        m = (struct store_model){.size = sqlite3_column_int64(q, 1),
-                                 .mtime_ns = sqlite3_column_int64(q, 2),
-                                 .inode = sqlite3_column_int64(q, 3)};
+        m = (struct file_identity){.size = sqlite3_column_int64(q, 1),
+                                   .mtime_ns = sqlite3_column_int64(q, 2),
+                                   .inode = sqlite3_column_int64(q, 3)};
         memcpy(m.path, path, strlen(path) + 1);
-        memcpy(m.digest, digest, STORE_DIGEST_BYTES);
+        memcpy(m.digest, digest, DIGEST_BYTES);
         rc = each(ctx, &m);
         if (rc) break;
     }

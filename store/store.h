@@ -23,10 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/err.h"
 
-#define STORE_DIGEST_BYTES 32
-#define STORE_NAME_MAX     128 /* bytes of a conversation's name, with the NUL */
+#define STORE_NAME_MAX 128 /* bytes of a conversation's name, with the NUL */
 
 struct store;
 
@@ -75,30 +75,18 @@ void store_rollback(struct store *s); /* harmless without a transaction */
 int store_begin_reading(struct store *s, struct err *e);
 void store_end_reading(struct store *s);
 
-/* ---- digests -------------------------------------------------------------------------------- */
-
-/* BLAKE2b-256 of bytes; `b2sum -l 256` prints the same. */
-void store_digest(uint8_t out[STORE_DIGEST_BYTES], const void *bytes, size_t n);
-void store_digest_hex(char out[2 * STORE_DIGEST_BYTES + 1], const uint8_t d[STORE_DIGEST_BYTES]);
-
 /* ---- models --------------------------------------------------------------------------------- */
 
-struct store_model {
-    char path[4096];
-    int64_t size, mtime_ns, inode;
-    uint8_t digest[STORE_DIGEST_BYTES];
-};
-
 /* 1 = found, 0 = not in the table, negative = error. */
-int store_model_find(struct store *s, const char *path, struct store_model *out, struct err *e);
+int store_model_find(struct store *s, const char *path, struct file_identity *out, struct err *e);
 /* parts: digests of the file's parts (runtime/model/checksum.h), concatenated. */
-int store_model_put(struct store *s, const struct store_model *m, const void *parts, size_t n_parts,
-                    struct err *e);
+int store_model_put(struct store *s, const struct file_identity *m, const void *parts,
+                    size_t n_parts, struct err *e);
 /* The parts of a model that was found; the caller frees them. NULL and 0: none are known. */
 int store_model_parts(struct store *s, const char *path, uint8_t **parts, size_t *n_parts,
                       struct err *e);
 /* By path. A callback that returns non-zero ends the walk; that value is returned. */
-int store_model_list(struct store *s, int (*each)(void *ctx, const struct store_model *m),
+int store_model_list(struct store *s, int (*each)(void *ctx, const struct file_identity *m),
                      void *ctx, struct err *e);
 
 /* ---- conversations -------------------------------------------------------------------------- */
@@ -279,7 +267,7 @@ int store_segment_each(struct store *s, int64_t conversation, int layer,
 struct store_blob {
     struct store_segment segment; /* .bytes NULL, .n_bytes as on disk */
     int64_t id, origin;           /* origin: the conversation that the bytes were written for */
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     size_t n_digest;
 };
 /* 1. Lists the blobs. */

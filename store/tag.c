@@ -41,7 +41,7 @@ static int check_tag(const char *tag, struct err *e)
 int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_TAG_ADD];
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     char key[STORE_NAME_MAX];
     bool own;
     int rc = check_tag(tag, e);

@@ -67,7 +67,7 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
                           const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MESSAGE_ADD];
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     struct db_row row = message_row(conversation, m);
     struct db_part text = db_seal(s, &row, 0, m->text, m->n_text);
     struct db_part tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens);
@@ -380,7 +380,7 @@ static struct db_row tail_units_row(int64_t conversation, int64_t position)
 }
 
 static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversation,
-                           const struct store_tail *t, uint8_t digest[STORE_DIGEST_BYTES])
+                           const struct store_tail *t, uint8_t digest[DIGEST_BYTES])
 {
     struct db_row row = tail_row(conversation, t->position, s->key ? 0 : t->token);
     struct db_part text = {t->n_text ? t->text : "", t->n_text};
@@ -397,14 +397,14 @@ static void bind_tail_text(struct store *s, sqlite3_stmt *q, int64_t conversatio
     db_digest(digest, &row);
     sqlite3_bind_int(q, 3, s->key ? 0 : t->token);
     db_bind_blob(q, 4, text.p, text.n);
-    db_bind_blob(q, 5, digest, STORE_DIGEST_BYTES);
+    db_bind_blob(q, 5, digest, DIGEST_BYTES);
 }
 
 int store_tail_add(struct store *s, int64_t conversation, const struct store_tail *t, struct err *e)
 {
     static const char doing[] = "saving the answer";
     sqlite3_stmt *q = s->statements[DB_TAIL_ADD];
-    uint8_t digest[STORE_DIGEST_BYTES], units_digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES], units_digest[DIGEST_BYTES];
     if (s->in_transaction && sqlite3_get_autocommit(s->db))
         return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     sqlite3_bind_int64(q, 1, conversation);

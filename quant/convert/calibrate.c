@@ -94,20 +94,21 @@ struct run {
 
 static int open_model(struct run *r, const char *model, const struct options *given, struct err *e)
 {
-    struct options o;
-    options_init(&o);
-    o.model = model;
-    o.heads = "none";
-    o.threads = given->threads;
-    o.isa = given->isa;
-    o.policy = "full";
-    o.kv = "f16";
-    o.context = WINDOW;
-    o.device = "cpu"; /* only the CPU reports each matrix product */
-    int rc = engine_open(&r->engine, &o, NULL, NULL, NULL, e);
+    const struct engine_opts o = {
+        .model = model,
+        .heads.none = true,
+        .threads = given->engine.threads,
+        .isa = given->engine.isa,
+        .device.kind = ENGINE_DEVICE_CPU, /* only the CPU reports each matrix product */
+    };
+    struct plan_opts plan = plan_opts_default();
+    plan.policy = policy_choice("full");
+    plan.policy.context = WINDOW;
+    plan.kv = (struct plan_kv){true, KN_KV_F16, KN_KV_F16};
+    int rc = engine_open(&r->engine, &o, &plan, 1, NULL, NULL, e);
     if (rc) return rc;
     r->window = r->engine->model->n_ctx < WINDOW ? r->engine->model->n_ctx : WINDOW;
-    return context_open(&r->context, r->engine, &o, 1, e);
+    return context_open(&r->context, r->engine, &plan, 0, 1, e);
 }
 
 static int read_text(struct run *r, const char *path, struct err *e)

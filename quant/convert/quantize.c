@@ -280,7 +280,7 @@ static int run_calibration(struct calibration **out, const struct options *o, st
         rc = write_file(&j, model, str_get(&stand_in), true, hex, e);
         model = str_get(&stand_in);
     }
-    if (!rc) rc = calibrate(out, model, o->calibrate, o, report_bar_show, &p, e);
+    if (!rc) rc = calibrate(out, model, o->quantize.calibrate, o, report_bar_show, &p, e);
     report_bar_end(&p);
     if (stand_in.n) unlink(str_get(&stand_in));
     str_release(&stand_in);
@@ -303,7 +303,8 @@ static void print_summary(const struct job *j, const struct options *o, const ch
 
 int cmd_quantize(const struct options *o)
 {
-    struct job j = {.wanted = o->type && !strcmp(o->type, "q8") ? GGUF_T_Q8_0 : GGUF_T_Q4_0};
+    struct job j = {.wanted = o->quantize.type && !strcmp(o->quantize.type, "q8") ? GGUF_T_Q8_0
+                                                                                  : GGUF_T_Q4_0};
     struct calibration *c = NULL;
     struct err e;
     char hex[65];
@@ -315,8 +316,8 @@ int cmd_quantize(const struct options *o)
     report_catch_interrupt();
     if (!rc && !o->force && access(o->args[1], F_OK) == 0)
         rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->args[1]);
-    if (!rc) rc = pool_open(&j.pool, o->threads, &e);
-    if (!rc && o->calibrate) rc = run_calibration(&c, o, j.pool, &e);
+    if (!rc) rc = pool_open(&j.pool, o->engine.threads, &e);
+    if (!rc && o->quantize.calibrate) rc = run_calibration(&c, o, j.pool, &e);
     j.calibration = c;
     if (!rc) rc = write_file(&j, o->args[0], o->args[1], o->force, hex, &e);
     if (!rc) print_summary(&j, o, hex);

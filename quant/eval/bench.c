@@ -19,6 +19,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "quant/eval/plans.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -350,13 +351,14 @@ static void summarize(struct timing *t, int n)
 static int measure(struct point *p, const struct options *o, int i, int64_t *peak, struct err *e)
 {
     struct context *x = &p->x;
-    int n_prefill = o->prefill ? o->prefill : PREFILL, n_decode = o->decode ? o->decode : DECODE;
+    int n_prefill = o->bench.prefill ? o->bench.prefill : PREFILL,
+        n_decode = o->bench.decode ? o->bench.decode : DECODE;
     double *bandwidth = &p->bandwidth.v[i];
     struct speed vs = {0};
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
     if (!rc) rc = read_bandwidth(x->engine->pool, peak, bandwidth, e);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
-    if (!rc && o->vs) rc = run_rival(o->vs, p->depth, &vs, e);
+    if (!rc && o->bench.vs) rc = run_rival(o->bench.vs, p->depth, &vs, e);
     if (rc) return rc;
     p->prefill.rival.v[i] = vs.prefill;
     p->decode.rival.v[i] = vs.decode;
@@ -466,22 +468,22 @@ static void print_row(struct point *p, struct shown s, int n)
     print_vs("decode", decode);
 }
 
-#define DEPTHS_MAX 32
-
 struct bench {
     const struct options *o;
-    struct point points[DEPTHS_MAX];
+    struct plan_opts plan; /* of this combination */
+    struct point points[OPTIONS_LIST_MAX];
     int n_points;
 };
 
 static int open_point(struct bench *b, struct engine *g, int64_t depth, struct err *e)
 {
-    const struct options *o = b->o;
-    struct options one = *o;
+    const struct bench_opts *o = &b->o->bench;
+    struct plan_opts plan = b->plan;
     struct point *p = &b->points[b->n_points++];
+    int64_t all = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
     p->depth = depth;
-    one.context = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
-    int rc = context_open(&p->x, g, &one, 1, e);
+    plan.policy.context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
+    int rc = context_open(&p->x, g, &plan, b->o->session.sampling.seed, 1, e);
     if (rc) return rc;
     if (!g->gpu && p->x.plan.policy->scorer != POLICY_KEEP_ALL)
         p->x.forward.score_ns = &p->score_ns;
@@ -491,16 +493,10 @@ static int open_point(struct bench *b, struct engine *g, int64_t depth, struct e
 
 static int open_points(struct bench *b, struct engine *g, struct err *e)
 {
-    const char *depths = b->o->depth && *b->o->depth ? b->o->depth : "0";
-    int64_t depth;
-    for (int i = 0;; i++) {
-        int rc = input_number(depths, i, "--depth", 0, &depth, e);
-        if (rc > 0) return 0;
-        if (!rc && i == DEPTHS_MAX)
-            rc = err_set(e, ERR_USAGE, "--depth: more than %d depths", DEPTHS_MAX);
-        if (!rc) rc = open_point(b, g, depth, e);
-        if (rc) return rc;
-    }
+    const struct options_numbers *depths = &b->o->sweep.depths;
+    int rc = depths->n ? 0 : open_point(b, g, 0, e);
+    for (int i = 0; !rc && i < depths->n; i++) rc = open_point(b, g, depths->item[i], e);
+    return rc;
 }
 
 static void print_points(struct bench *b, int repeat, int64_t peak)
@@ -512,7 +508,7 @@ static void print_points(struct bench *b, int repeat, int64_t peak)
         p->decode.ratio = ratio_of(&p->decode, &first->decode, repeat);
     }
     for (struct point *p = first; p < end; p++) {
-        struct shown s = {p->x.forward.score_ns, b->o->vs, p > first};
+        struct shown s = {p->x.forward.score_ns, b->o->bench.vs, p > first};
         summarize(&p->prefill, repeat);
         summarize(&p->decode, repeat);
         if (b->o->json)
@@ -525,7 +521,7 @@ static void print_points(struct bench *b, int repeat, int64_t peak)
 static int run_points(struct bench *b, struct err *e)
 {
     const struct options *o = b->o;
-    int repeat = o->repeat ? o->repeat : REPEAT, n = b->n_points, rc = 0;
+    int repeat = o->bench.repeat ? o->bench.repeat : REPEAT, n = b->n_points, rc = 0;
     int64_t peak = 0;
     for (int k = 0; !rc && k < n && !report_interrupted(); k++) rc = reach(&b->points[k], e);
     for (int i = 0; i < repeat; i++)
@@ -548,18 +544,53 @@ static void release_points(struct bench *b)
     }
 }
 
+/* All depths of one policy, budget and format. */
+static int run_combination(struct bench *b, struct engine *g, struct err *e)
+{
+    b->n_points = 0;
+    memset(b->points, 0, sizeof b->points);
+    int rc = open_points(b, g, e);
+    if (!rc) rc = run_points(b, e);
+    release_points(b);
+    return rc;
+}
+
+static int collect_plans(const struct options *o, struct plans *out, struct err *e)
+{
+    struct sweep_opts lists = o->sweep;
+    struct plan_opts plan = o->session.plan;
+    int rc = 0;
+    if (!lists.policies.n) lists.policies.item[lists.policies.n++] = policy_choice(NULL);
+    if (!lists.kvs.n) lists.kvs.n = 1;         /* as the plan chooses */
+    if (!lists.budgets.n) lists.budgets.n = 1; /* the same */
+    for (int i = 0; i < lists.policies.n; i++)
+        for (int k = 0; k < lists.kvs.n; k++)
+            for (int n = 0; !rc && n < lists.budgets.n; n++) {
+                plan.policy = lists.policies.item[i];
+                plan.kv = lists.kvs.item[k];
+                plan.budget = (int)lists.budgets.item[n];
+                rc = plans_add(out, &plan, e);
+            }
+    return rc;
+}
+
 int cmd_bench(const struct options *o)
 {
     struct engine *g = NULL;
+    struct plans plans = {0};
     struct err e;
     struct bench *b = calloc(1, sizeof *b);
     int rc = b ? 0 : err_set(&e, ERR_FAIL, "out of memory for the measurements");
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, b->o = o, NULL, NULL, NULL, &e);
+    if (!rc) b->o = o;
+    if (!rc) rc = collect_plans(o, &plans, &e);
+    if (!rc) rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
-    if (!rc) rc = open_points(b, g, &e);
-    if (!rc) rc = run_points(b, &e);
-    if (b) release_points(b);
+    for (int i = 0; !rc && i < plans.n && !report_interrupted(); i++) {
+        b->plan = plans.item[i];
+        rc = run_combination(b, g, &e);
+    }
+    plans_release(&plans);
     free(b);
     engine_close(g);
     if (rc) return report_error(&e);

@@ -1,7 +1,6 @@
 /* eval: measures how much a policy remembers. Tasks (task.h), policies, budgets or compressions,
  * lengths and cache formats are lists; every combination gives one row, as a table, as JSON lines
  * or as CSV, all from one list of columns. */
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,11 +9,15 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/options_policy.h"
 #include "cli/report.h"
 #include "quant/eval/eval_run.h"
+#include "quant/eval/plans.h"
 #include "quant/eval/task.h"
+#include "quant/eval/task_params.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
+#include "runtime/session/session.h"
 
 /* ---- rows -------------------------------------------------------------------------------------
  */
@@ -92,7 +95,7 @@ static void print_json(const struct row *r)
     report_json(o);
 }
 
-/* No value contains a comma or a quote. */
+/* No value contains a quote; a policy with keys has commas. */
 static void csv_head(struct str *line)
 {
     for (int i = 0; i < N_COLUMNS; i++) str_printf(line, "%s%s", i ? "," : "", columns[i].key);
@@ -104,7 +107,7 @@ static void csv_row(const struct row *r, struct str *line)
         const struct column *c = &columns[i];
         if (i) str_puts(line, ",");
         if (c->kind == TEXT)
-            str_puts(line, text(c, r));
+            str_printf(line, strchr(text(c, r), ',') ? "\"%s\"" : "%s", text(c, r));
         else if (!absent(c, r))
             str_printf(line, "%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
     }
@@ -149,24 +152,27 @@ static void print_columns(const struct row *r, bool csv, bool first)
 /* The lists to combine, from the outermost to the innermost. */
 struct sweep {
     struct eval_run trial;
-    struct options one; /* the options of one combination */
-    const char *lengths, *sizes;
-    bool compressed; /* sizes are compressions, not budgets */
-    char budget[32];
+    struct task_params params;
+    struct session_opts one; /* of one combination */
+    const struct options *options;
+    struct sweep_opts lists; /* with the defaults */
+    struct plans *plans;     /* collects plans instead of running them; NULL = runs them */
     bool printed;
 };
 
 static void print_row(struct sweep *w, const struct eval_result *out)
 {
     const struct eval_run *t = &w->trial;
-    const struct policy *p = policy_named(w->one.policy);
+    const struct policy_choice *c = &w->one.plan.policy;
+    struct str policy = {0};
+    options_policy_print(c, &policy);
     struct row r = {
         .task = t->task->name,
-        .policy = w->one.policy,
-        .allocator = w->one.allocator ? w->one.allocator
-                     : p              ? policy_allocator_name(p->allocator)
-                                      : "-",
-        .question = p && p->query_first ? "first" : "last",
+        .policy = str_get(&policy),
+        .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
+                     : c->row          ? policy_allocator_name(c->row->allocator)
+                                       : "-",
+        .question = c->row && c->row->query_first ? "first" : "last",
         .kv = out->kv,
         .budget = out->budget,
         .compression = (double)t->length / out->budget,
@@ -183,20 +189,22 @@ static void print_row(struct sweep *w, const struct eval_result *out)
         .prefill_tok_s = out->prefill_tok_s,
         .decode_tok_s = out->decode_tok_s,
     };
-    if (w->one.json)
+    if (w->options->json)
         print_json(&r);
-    else if (w->one.csv)
+    else if (w->options->eval.csv)
         print_columns(&r, true, !w->printed);
     else
         print_columns(&r, false, !w->printed);
     w->printed = true;
+    str_release(&policy);
 }
 
-/* Runs depth by depth if the task is a grid or --depths is given. */
+/* Runs depth by depth if the task is a grid or its key depths is given. */
 static int run_depths(struct sweep *w, struct err *e)
 {
     struct eval_result out;
-    int n = w->one.depths > 0 ? w->one.depths : w->trial.task->n_depths, rc = 0;
+    if (w->plans) return plans_add(w->plans, &w->one.plan, e);
+    int n = w->params.n_depths ? w->params.n_depths : w->trial.task->n_depths, rc = 0;
     if (n > 0 && w->trial.task->n_facts != 1)
         return err_set(e, ERR_USAGE, "eval %s has no depths: it hides more than one thing",
                        w->trial.task->name);
@@ -208,115 +216,113 @@ static int run_depths(struct sweep *w, struct err *e)
     return rc;
 }
 
+static int run_compression(struct sweep *w, int64_t compression, struct err *e)
+{
+    int64_t budget = w->trial.length / compression;
+    if (budget < PLAN_BUDGET_MIN || budget > PLAN_BUDGET_MAX)
+        return err_set(e, ERR_USAGE,
+                       "--compression %lld of %lld tokens leaves %lld units per head; the least is "
+                       "%d",
+                       (long long)compression, (long long)w->trial.length, (long long)budget,
+                       PLAN_BUDGET_MIN);
+    w->one.plan.budget = (int)budget;
+    return run_depths(w, e);
+}
+
 #define ANSWER_ROOM 1024 /* tokens after the text */
 
-/* Runs all budgets, or compressions, of one length. */
+/* Runs all budgets, or compressions, of one length; policy full has no budget: it is run once. */
 static int run_sizes(struct sweep *w, struct err *e)
 {
-    int64_t size;
-    bool all = !strcmp(w->one.policy, "full");
-    w->one.context = w->trial.length + ANSWER_ROOM;
-    for (int i = 0; !all || i < 1; i++) { /* policy full has no budget: run it once */
-        int rc =
-            input_number(w->sizes, i, w->compressed ? "--compression" : "--budget", 1, &size, e);
-        if (rc) return rc < 0 ? rc : 0;
-        snprintf(w->budget, sizeof w->budget, "%" PRId64,
-                 w->compressed ? w->trial.length / size : size);
-        w->one.budget = w->budget;
+    struct policy_choice *c = &w->one.plan.policy;
+    const struct options_numbers *budgets = &w->lists.budgets, *parts = &w->lists.compressions;
+    int rc = 0;
+    if (c->row && c->row->scorer == POLICY_KEEP_ALL) {
+        int own = c->context;
+        int64_t all = w->trial.length + ANSWER_ROOM;
+        if (own < 0) c->context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
         rc = run_depths(w, e);
-        if (rc) return rc;
+        c->context = own;
+        return rc;
     }
-    return 0;
+    for (int i = 0; !rc && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
+    for (int i = 0; !rc && i < budgets->n; i++) {
+        w->one.plan.budget = (int)budgets->item[i];
+        rc = run_depths(w, e);
+    }
+    return rc;
 }
 
 static int run_lengths(struct sweep *w, struct err *e)
 {
-    for (int i = 0;; i++) {
-        int rc = input_number(w->lengths, i, "--length", 1, &w->trial.length, e);
-        if (!rc) rc = run_sizes(w, e);
-        if (rc) return rc < 0 ? rc : 0;
-    }
-}
-
-static int run_formats(struct sweep *w, const char *formats, struct err *e)
-{
-    char kv[16];
     int rc = 0;
-    w->one.kv = NULL;
-    if (!formats) return run_lengths(w, e);
-    for (int i = 0; !rc && options_list_item(formats, i, kv, sizeof kv); i++) {
-        w->one.kv = kv;
-        rc = run_lengths(w, e);
+    for (int i = 0; !rc && i < w->lists.lengths.n; i++) {
+        w->trial.length = w->lists.lengths.item[i];
+        rc = run_sizes(w, e);
     }
     return rc;
 }
 
-static int run_policies(struct sweep *w, const char *policies, const char *formats, struct err *e)
+static int run_policies(struct sweep *w, struct err *e)
 {
-    char policy[32];
     int rc = 0;
-    for (int i = 0; !rc && options_list_item(policies, i, policy, sizeof policy); i++) {
-        w->one.policy = policy;
-        rc = run_formats(w, formats, e);
-    }
+    for (int i = 0; !rc && i < w->lists.policies.n; i++)
+        for (int k = 0; !rc && k < w->lists.kvs.n; k++) {
+            w->one.plan.policy = w->lists.policies.item[i];
+            w->one.plan.kv = w->lists.kvs.item[k];
+            rc = run_lengths(w, e);
+        }
     return rc;
 }
 
-/* The lists as they are when nobody gives them. */
-static const char *lengths_of(const struct options *o)
+static void add_default(struct options_numbers *list, int64_t n)
 {
-    return o->length ? o->length : "2048";
+    if (!list->n) list->item[list->n++] = n;
 }
 
-static const char *sizes_of(const struct options *o)
+static struct sweep_opts with_defaults(const struct options *o)
 {
-    return o->compression ? o->compression : o->budget ? o->budget : "256";
+    struct sweep_opts s = o->sweep;
+    if (!s.policies.n) s.policies.item[s.policies.n++] = policy_choice(NULL);
+    if (!s.kvs.n) s.kvs.n = 1; /* as the plan chooses */
+    if (!s.compressions.n) add_default(&s.budgets, 256);
+    add_default(&s.lengths, 2048);
+    return s;
 }
 
-/* Adds the budgets of one length to a list. */
-static int add_budgets(const struct options *o, int64_t length, struct str *budgets, struct err *e)
+/* Without --policy: a few to compare. */
+static void default_policies(struct options_policies *out, bool has_heads)
 {
-    const char *option = o->compression ? "--compression" : "--budget";
-    int64_t size;
-    for (int i = 0;; i++) {
-        int rc = input_number(sizes_of(o), i, option, 1, &size, e);
-        if (rc) return rc < 0 ? rc : 0;
-        str_printf(budgets, "%s%" PRId64, budgets->n ? "," : "",
-                   o->compression ? length / size : size);
-    }
+    static const char *const names[] = {"locret", "keydiff+global", "sink", "random"};
+    out->n = 0;
+    for (int i = has_heads ? 0 : 1; i < 4; i++) out->item[out->n++] = policy_choice(names[i]);
 }
 
-/* The options as the engine plans with them: every budget, and room for the longest text. */
-static int options_of_all(const struct options *o, struct options *all, struct str *budgets,
-                          struct err *e)
+static int collect_plans(const struct options *o, struct plans *out, struct err *e)
 {
-    int64_t length;
-    *all = *o;
-    for (int i = 0;; i++) {
-        int rc = input_number(lengths_of(o), i, "--length", 1, &length, e);
-        if (!rc) rc = add_budgets(o, length, budgets, e);
-        all->budget = str_get(budgets);
-        if (rc) return rc < 0 ? rc : 0;
-        if (length + ANSWER_ROOM > all->context) all->context = length + ANSWER_ROOM;
-    }
+    struct sweep w = {.one = o->session, .lists = with_defaults(o), .plans = out};
+    return run_policies(&w, e);
 }
 
 static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
 {
-    const char *policies = o->policy  ? o->policy
-                           : g->heads ? "locret,keydiff+global,sink,random"
-                                      : "keydiff+global,sink,random";
-    struct sweep w = {.one = *o,
-                      .lengths = lengths_of(o),
-                      .sizes = sizes_of(o),
-                      .compressed = o->compression != NULL};
+    struct sweep w = {.one = o->session, .options = o, .lists = with_defaults(o)};
     int rc = 0;
+    if (!o->sweep.policies.n) default_policies(&w.lists.policies, g->heads);
     w.one.sampling.temperature = 0;
     w.trial = (struct eval_run){
-        .engine = g, .options = &w.one, .text = essay, .n_seeds = o->seeds ? o->seeds : 3};
-    for (int i = 0; !rc && i < o->n_args; i++)
-        for (int k = 0; !rc && (w.trial.task = task_named(o->args[i], k)); k++)
-            rc = run_policies(&w, policies, o->kv, e);
+        .engine = g,
+        .params = &w.params,
+        .session = &w.one,
+        .text = essay,
+        .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
+        .n_seeds = o->eval.seeds ? o->eval.seeds : 3,
+    };
+    for (int i = 0; !rc && i < o->n_args; i++) {
+        rc = task_params_read(o->args[i], &w.params, e);
+        for (int k = 0; !rc && (w.trial.task = task_named(w.params.name, k)); k++)
+            rc = run_policies(&w, e);
+    }
     return rc;
 }
 
@@ -326,7 +332,10 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
 void cmd_eval_help(struct str *out)
 {
     const struct task *t;
-    str_puts(out, "Tasks; ruler is all of RULER's:\n");
+    str_puts(out,
+             "Tasks; ruler is all of RULER's; TASK:key=value sets facts=N (things to remember),\n"
+             "depths=N (places of a single thing, one row each), wording=demo|papers,\n"
+             "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
     str_puts(out, "The text is evicted before the questions are known, unless the policy is meant "
                   "to know them\n(locret-q): then they are also asked once at the beginning.\n");
@@ -340,12 +349,15 @@ static int check_tasks(const struct options *o, struct err *e)
     for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s, ", t->name);
     str_puts(&names, "ruler");
     if (o->n_args == 0) rc = err_set(e, ERR_USAGE, "no task given; known are: %s", str_get(&names));
-    for (int i = 0; !rc && i < o->n_args; i++)
-        if (!task_named(o->args[i], 0))
-            rc = err_set(e, ERR_USAGE, "eval %s is not known; known are: %s", o->args[i],
+    for (int i = 0; !rc && i < o->n_args; i++) {
+        struct task_params params;
+        rc = task_params_read(o->args[i], &params, e);
+        if (!rc && !task_named(params.name, 0))
+            rc = err_set(e, ERR_USAGE, "eval %s is not known; known are: %s", params.name,
                          str_get(&names));
+    }
     str_release(&names);
-    if (!rc && o->budget && o->compression)
+    if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
         rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
     return rc;
 }
@@ -353,19 +365,19 @@ static int check_tasks(const struct options *o, struct err *e)
 int cmd_eval(const struct options *o)
 {
     struct engine *g = NULL;
-    struct str essay = {0}, budgets = {0};
-    struct options all;
+    struct str essay = {0};
+    struct plans plans = {0};
     struct err e;
-    bool has_text = o->file || o->prompt;
+    bool has_text = o->text.file || o->text.prompt;
     int rc = check_tasks(o, &e);
-    if (!rc) rc = options_of_all(o, &all, &budgets, &e);
+    if (!rc) rc = collect_plans(o, &plans, &e);
     if (!rc && has_text) rc = input_text(o, &essay, &e);
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, &all, NULL, NULL, NULL, &e);
+    if (!rc) rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
     if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);
     engine_close(g);
+    plans_release(&plans);
     str_release(&essay);
-    str_release(&budgets);
     return rc ? report_error(&e) : 0;
 }

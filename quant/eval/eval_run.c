@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "base/system.h"
-#include "cli/options.h"
 #include "cli/report.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "quant/eval/task.h"
+#include "quant/eval/task_params.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
+#include "runtime/session/session.h"
 
 /* One seed of an eval run. */
 struct run {
@@ -78,11 +79,11 @@ static int show_questions(struct run *r, struct err *e)
     return rc;
 }
 
-/* --report: prints a line each time this many more tokens were read, for runs that take hours. */
+/* A line whenever so many more tokens were told, for runs that take hours. */
 static void report_progress(struct run *r)
 {
     struct session_stats st;
-    int64_t every = r->trial->options->report, now = system_clock_ns();
+    int64_t every = r->trial->params->report_every, now = system_clock_ns();
     session_stats(r->session, &st);
     if (!every || st.n_tokens / every == r->reported / every) return;
     report_note("%lld tokens, %.0f tok/s, cache %lld bytes, process %lld bytes",
@@ -95,7 +96,7 @@ static void report_progress(struct run *r)
 
 static int talk(struct run *r, struct err *e)
 {
-    const struct policy *p = policy_named(r->trial->options->policy);
+    const struct policy *p = r->trial->session->plan.policy.row;
     struct session_stats st;
     struct task_step step;
     int rc = p && p->query_first ? show_questions(r, e) : 0;
@@ -110,22 +111,23 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-static int run_script(struct run *r, uint64_t seed, struct eval_result *out, struct err *e)
+/* i: of the seeds, from 0 */
+static int run_script(struct run *r, int i, struct eval_result *out, struct err *e)
 {
     const struct eval_run *t = r->trial;
-    struct options o = *t->options;
+    struct session_opts o = *t->session;
     struct session_stats st;
     struct task_args args = {
-        .seed = seed,
+        .seed = t->first_seed + (uint64_t)i,
         .length = t->length,
-        .n_facts = o.facts > 0 ? o.facts : t->task->n_facts,
-        .depth = t->depth >= 0 ? t->depth : ((double)seed - 0.5) / t->n_seeds,
-        .papers = o.wording && !strcmp(o.wording, "papers"),
+        .n_facts = t->params->n_facts ? t->params->n_facts : t->task->n_facts,
+        .depth = t->depth >= 0 ? t->depth : (i + 0.5) / t->n_seeds,
+        .papers = t->params->papers,
         .essay = t->text,
     };
-    o.sampling.seed = seed;
+    o.sampling.seed = args.seed;
     o.private_mode = true;
-    if (!o.n_predict) o.n_predict = t->task->n_predict;
+    if (!o.max_tokens) o.max_tokens = t->task->n_predict;
     r->script = task_open(t->task, &args);
     int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
     if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
@@ -141,8 +143,8 @@ static int run_script(struct run *r, uint64_t seed, struct eval_result *out, str
 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
-/* Predicts `length` ids of the text as one conversation; each seed starts further into it. */
-static int predict(struct run *r, uint64_t seed, struct eval_result *out, struct err *e)
+/* `length` ids of the text, run by run further on, as one conversation. */
+static int predict(struct run *r, int i, struct eval_result *out, struct err *e)
 {
     const struct eval_run *t = r->trial;
     struct context x = {0};
@@ -152,13 +154,15 @@ static int predict(struct run *r, uint64_t seed, struct eval_result *out, struct
     if (!t->text) return err_set(e, ERR_USAGE, "eval perplexity needs a text: give -f FILE");
     str_puts(&text, t->text);
     int rc = text_encode(t->engine, &text, false, &ids, e);
-    size_t length = (size_t)t->length, first = (seed - 1) * length;
+    size_t length = (size_t)t->length, first = (size_t)i * length;
     if (!rc && first + length > ids.n)
         rc = err_set(e, ERR_USAGE,
-                     "the text has %zu tokens, seed %llu needs %zu: give more text, a smaller "
+                     "the text has %zu tokens, run %d needs %zu: give more text, a smaller "
                      "--length or fewer --seeds",
-                     ids.n, (unsigned long long)seed, first + length);
-    if (!rc) rc = context_open(&x, t->engine, t->options, TEXT_LOGIT_ROWS, e);
+                     ids.n, i + 1, first + length);
+    if (!rc)
+        rc = context_open(&x, t->engine, &t->session->plan, t->first_seed + (uint64_t)i,
+                          TEXT_LOGIT_ROWS, e);
     if (!rc) {
         int64_t t0 = system_clock_ns();
         if (tokenizer_add_bos(t->engine->tokenizer))
@@ -193,10 +197,9 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
     struct judge_tally accuracy = {0};
     double n = t->n_seeds;
     *out = (struct eval_result){0};
-    for (int seed = 1; seed <= t->n_seeds; seed++) {
+    for (int i = 0; i < t->n_seeds; i++) {
         struct run r = {.trial = t};
-        int rc = t->task->write ? run_script(&r, (uint64_t)seed, out, e)
-                                : predict(&r, (uint64_t)seed, out, e);
+        int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, out, e);
         session_close(r.session);
         task_close(r.script);
         str_release(&r.answer);

@@ -9,16 +9,19 @@
 #include "base/err.h"
 
 struct engine;
-struct options;
+struct session_opts;
 struct task;
+struct task_params;
 
 struct eval_run {
     struct engine *engine;
     const struct task *task;
-    const struct options *options; /* of this combination: single policy, budget and kv */
-    const char *text;              /* an essay, or the text to predict; NULL = none */
-    int64_t length;                /* tokens before the questions */
-    double depth; /* depth of a single fact, 0 … 1; < 0 = seeds sweep from start to end */
+    const struct task_params *params;
+    const struct session_opts *session; /* of this combination */
+    const char *text;                   /* an essay, or the text to predict; NULL = none */
+    int64_t length;                     /* tokens before the questions */
+    double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
+    uint64_t first_seed;
     int n_seeds;
 };
 

@@ -59,18 +59,18 @@ static void print_tokens(const struct engine *g, const struct tokens *ids, bool 
     for (size_t i = 0; i < ids->n && !ids_only; i++) print_token(g, ids->ids[i]);
 }
 
-int cmd_tokenize(const struct options *opts)
+int cmd_tokenize(const struct options *o)
 {
-    struct options o = *opts;
+    struct engine_opts engine = o->engine;
     struct engine *g = NULL;
     struct str text = {0};
     struct tokens ids = {0};
     struct err e;
-    o.verify = "off"; /* the vocabulary is checked when it is read */
-    int rc = input_text(&o, &text, &e);
-    if (!rc) rc = engine_prepare(&g, &o, NULL, &e);
-    if (!rc) rc = text_encode(g, &text, o.no_special, &ids, &e);
-    if (!rc) print_tokens(g, &ids, o.ids);
+    engine.verify = IDENTITY_VERIFY_OFF; /* the vocabulary is checked when it is read */
+    int rc = input_text(o, &text, &e);
+    if (!rc) rc = engine_prepare(&g, &engine, &e);
+    if (!rc) rc = text_encode(g, &text, o->text.no_special, &ids, &e);
+    if (!rc) print_tokens(g, &ids, o->text.ids);
     tokens_release(&ids);
     str_release(&text);
     engine_close(g);
@@ -168,26 +168,25 @@ static void print_perplexity(const struct context *x, const struct options *o,
  * that evicted units are missing. */
 int cmd_perplexity(const struct options *o)
 {
-    struct options opts = *o;
     struct engine *g = NULL;
     struct context x = {0};
     struct str text = {0};
     struct tokens ids = {0};
     struct text_tally t = {0};
     struct err e;
-    bool windows = !o->policy || !strcmp(o->policy, "full");
-    size_t length = o->length ? strtoul(o->length, NULL, 10) : 512;
+    struct plan_opts plan = o->session.plan;
+    bool windows = !o->sweep.policies.n || plan.policy.row == policy_named("full");
+    size_t length = o->sweep.lengths.n ? (size_t)o->sweep.lengths.item[0] : 512;
     if (windows) {
-        opts.policy = "full";
-        opts.context = (int64_t)length;
+        plan.policy = policy_choice("full");
+        plan.policy.context = length < PLAN_BUDGET_MAX ? (int)length : PLAN_BUDGET_MAX;
     }
     report_catch_interrupt();
     int rc = input_text(o, &text, &e);
-    if (!rc && length < 4)
-        rc = err_set(&e, ERR_USAGE, "--length %s: expected 4 or more", o->length);
-    if (!rc) rc = engine_open(&g, &opts, NULL, NULL, NULL, &e);
+    if (!rc && length < 4) rc = err_set(&e, ERR_USAGE, "--length %zu: expected 4 or more", length);
+    if (!rc) rc = engine_open(&g, &o->engine, &plan, 1, NULL, NULL, &e);
     if (!rc) rc = text_encode(g, &text, false, &ids, &e);
-    if (!rc) rc = context_open(&x, g, &opts, TEXT_LOGIT_ROWS, &e);
+    if (!rc) rc = context_open(&x, g, &plan, o->session.sampling.seed, TEXT_LOGIT_ROWS, &e);
     if (!rc && windows)
         rc = run_windows(&x, &ids, length, &t, &e);
     else if (!rc)

@@ -13,7 +13,7 @@ static const struct task table[] = {
     {"updates", 8, 0, 64, task_write_updates,
      "the same; asked at a third of the text, half of them changed at two thirds, asked again"},
     {"passkey", 1, 0, 32, task_write_passkey,
-     "a number in a repetitive text (InfiniteBench); with --facts N that many, at even depths"},
+     "a number in a repetitive text (InfiniteBench); with facts=N that many, at even depths"},
     {"number", 1, 0, 48, task_write_number,
      "ten digits, some of them repeated, in a repetitive text (InfiniteBench)"},
     {"kv", 8, 0, 64, task_write_kv, "values of keys in a long list (InfiniteBench)"},

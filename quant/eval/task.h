@@ -31,7 +31,7 @@ struct task_args {
 
 struct task {
     const char *name;
-    int n_facts;  /* default of --facts */
+    int n_facts;  /* default of the key facts */
     int n_depths; /* one fact, hidden at this many depths in turn; 0 = not a grid */
     int n_predict;
     void (*write)(struct task_run *s);

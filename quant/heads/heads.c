@@ -14,7 +14,7 @@ static int info(const struct options *o)
 {
     struct engine *g;
     struct err e;
-    int rc = engine_prepare(&g, o, NULL, &e);
+    int rc = engine_prepare(&g, &o->engine, &e);
     if (rc) return report_error(&e);
     const struct retaining *h = g->heads;
     if (!h) {

@@ -136,28 +136,28 @@ static int write_heads(struct import *m, const struct engine *g, const struct op
         .row = row,
         .ctx = m,
     };
-    return heads_file_write(&f, o->out, o->force, hex, e);
+    return heads_file_write(&f, o->training.out, o->force, hex, e);
 }
 
 int heads_import(const struct options *o)
 {
     struct import m = {0};
-    struct options alone = *o;
+    struct engine_opts alone = o->engine;
     struct engine *g = NULL;
     struct err e;
     char hex[65];
     int rc = 0;
-    alone.heads = "none";
-    alone.verify = "full"; /* the heads will be bound to the file's digest */
-    if (o->n_args != 2 || !o->out)
+    alone.heads = (struct engine_heads){.none = true};
+    alone.verify = IDENTITY_VERIFY_FULL; /* the heads will be bound to the file's digest */
+    if (o->n_args != 2 || !o->training.out)
         rc = err_set(&e, ERR_USAGE, "heads import takes one file, and --out FILE");
     else
         m.path = o->args[1];
-    if (!rc) rc = engine_prepare(&g, &alone, NULL, &e);
+    if (!rc) rc = engine_prepare(&g, &alone, &e);
     if (!rc) rc = open_file(&m, &e);
     if (!rc) rc = bind(&m, g->model, &e);
     if (!rc) rc = write_heads(&m, g, o, hex, &e);
-    if (!rc) report_line("%s  %s", hex, o->out);
+    if (!rc) report_line("%s  %s", hex, o->training.out);
     close_file(&m);
     engine_close(g);
     return rc ? report_error(&e) : 0;

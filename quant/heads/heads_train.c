@@ -42,7 +42,7 @@ struct train {
     float *mean, *std; /* [n_layer * n_kv_head] mean and deviation of the labels */
     struct heads_schedule schedule;
     int steps, batch, hidden, length;
-    float rate, smoothing;
+    float rate;
     int step;           /* done */
     double loss;        /* of the last step */
     char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
@@ -54,7 +54,7 @@ struct train {
 
 static const char *labels_of(const struct train *t)
 {
-    return t->options->labels ? t->options->labels : "answer";
+    return t->options->training.labels ? t->options->training.labels : "answer";
 }
 
 static bool repeats(const struct train *t, int64_t i)
@@ -276,7 +276,7 @@ static int take_step(struct train *t, struct err *e)
     standardise(t);
     for (int l = 0; l < m->n_layer; l++) {
         struct heads_rows rows = rows_of(t, l);
-        t->loss += heads_net_gradient(&t->nets[l], &rows, fit, t->smoothing, &t->work);
+        t->loss += heads_net_gradient(&t->nets[l], &rows, fit, SMOOTHING, &t->work);
         heads_net_step(&t->nets[l], rate, CLIP, t->step, t->engine->pool);
     }
     return 0;
@@ -342,7 +342,7 @@ static int write_heads(struct train *t, char hex[65], struct err *e)
         .row = weight_row,
         .ctx = t,
     };
-    return heads_file_write(&f, t->options->out, t->options->force, hex, e);
+    return heads_file_write(&f, t->options->training.out, t->options->force, hex, e);
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -379,22 +379,20 @@ static int choose_settings(struct train *t, struct err *e)
 {
     const struct options *o = t->options;
     const struct model *m = t->engine->model;
-    t->steps = o->steps ? o->steps : STEPS;
-    t->batch = o->batch ? o->batch : 1;
-    t->hidden = o->hidden ? o->hidden : HIDDEN;
-    t->rate = o->rate > 0 ? o->rate : RATE;
-    t->smoothing = o->smoothing >= 0 ? o->smoothing : SMOOTHING;
+    t->steps = o->training.steps ? o->training.steps : STEPS;
+    t->batch = o->training.batch ? o->training.batch : 1;
+    t->hidden = o->training.hidden ? o->training.hidden : HIDDEN;
+    t->rate = o->training.rate > 0 ? o->training.rate : RATE;
     int64_t length = m->n_ctx < LENGTH ? m->n_ctx : LENGTH;
-    int rc = o->length ? input_number(o->length, 0, "--length", 1, &length, e) : 0;
-    if (rc) return rc;
-    if (length < 64 || length > m->n_ctx || (o->length && strchr(o->length, ',')))
-        return err_set(e, ERR_USAGE, "--length %s: expected one number of tokens, 64 to %d",
-                       o->length ? o->length : "", m->n_ctx);
+    if (o->sweep.lengths.n) length = o->sweep.lengths.item[0];
+    if (length < 64 || length > m->n_ctx)
+        return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
+                       (long long)length, m->n_ctx);
     t->length = (int)length;
     snprintf(t->settings, sizeof t->settings,
              "%s %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu %zu %s",
              t->engine->model_digest, labels_of(t), t->steps, t->batch, t->hidden, t->length,
-             (double)t->rate, (double)t->smoothing, (unsigned long long)o->sampling.seed,
+             (double)t->rate, (double)SMOOTHING, (unsigned long long)o->session.sampling.seed,
              t->data.text.n, t->data.name);
     return 0;
 }
@@ -403,23 +401,22 @@ static int begin(struct train *t, struct err *e)
 {
     const struct options *o = t->options;
     bool found = false;
-    struct options alone = *o;
-    alone.heads = "none";
-    alone.verify = "full"; /* the heads will be bound to the file's digest */
-    alone.policy = NULL;
-    alone.device = "cpu"; /* whose q, k and v can be watched */
-    if (o->device && !strncmp(o->device, "cuda", 4))
-        report_note("heads train runs on the CPU; --device %s has no effect", o->device);
-    int rc = heads_data_open(&t->data, o->data, e);
-    if (!rc) rc = engine_open(&t->engine, &alone, NULL, NULL, NULL, e);
+    struct engine_opts alone = o->engine;
+    alone.heads = (struct engine_heads){.none = true};
+    alone.verify = IDENTITY_VERIFY_FULL;   /* the heads will be bound to what the file holds */
+    alone.device.kind = ENGINE_DEVICE_CPU; /* whose q, k and v can be watched */
+    if (o->engine.device.kind == ENGINE_DEVICE_CUDA)
+        report_note("heads train runs on the CPU; --device cuda has no effect");
+    int rc = heads_data_open(&t->data, o->training.data, e);
+    if (!rc) rc = engine_open(&t->engine, &alone, NULL, 0, NULL, NULL, e);
     if (!rc) rc = choose_settings(t, e);
     if (!rc) rc = take_memory(t, e);
     enum heads_label kind = !strcmp(labels_of(t), "logit") ? HEADS_LOGIT : HEADS_SHARE;
     if (!rc) rc = heads_watch_open(&t->watch, t->engine, kind, t->length, t->batch, e);
     if (rc) return rc;
-    heads_schedule_init(&t->schedule, o->sampling.seed);
+    heads_schedule_init(&t->schedule, o->session.sampling.seed);
     for (int l = 0; l < t->engine->model->n_layer; l++)
-        heads_net_init(&t->nets[l], o->sampling.seed, l + 1);
+        heads_net_init(&t->nets[l], o->session.sampling.seed, l + 1);
     rc = resume(t, &found, e);
     return rc || found ? rc : find_scale(t, e);
 }
@@ -441,19 +438,19 @@ int heads_train(const struct options *o)
     char hex[65];
     double share = 0;
     int rc = 0;
-    if (!o->data || !o->out)
+    if (!o->training.data || !o->training.out)
         rc = err_set(&e, ERR_USAGE, "heads train needs --data FILE and --out FILE");
-    else if (!o->force && access(o->out, F_OK) == 0)
-        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->out);
+    else if (!o->force && access(o->training.out, F_OK) == 0)
+        rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     else
-        snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->out);
+        snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
     report_catch_interrupt();
     if (!rc) rc = begin(&t, &e);
     if (!rc) rc = run(&t, &share, &e);
     if (!rc) rc = write_heads(&t, hex, &e);
     if (!rc) {
         unlink(t.checkpoint);
-        report_line("%s  %s", hex, o->out);
+        report_line("%s  %s", hex, o->training.out);
     }
     end(&t);
     return rc ? report_error(&e) : 0;

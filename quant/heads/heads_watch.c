@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "cli/options.h"
 #include "runtime/forward/engine.h"
 
 #define ASK_TOKENS 16 /* queries whose logits are computed together */
@@ -32,15 +31,14 @@ static void plan(struct heads_watch *w, const struct model *m, int n_threads, st
 int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
                      int n_texts, struct err *e)
 {
-    struct options o;
     struct arena a;
     int n_threads = pool_n_threads(g->pool);
     *w = (struct heads_watch){
         .engine = g, .kind = kind, .n_text = n_text, .n_max = n_text * n_texts};
-    options_init(&o);
-    o.policy = "full";
-    o.context = n_text;
-    int rc = context_open(&w->context, g, &o, 1, e);
+    struct plan_opts o = plan_opts_default();
+    o.policy = policy_choice("full");
+    o.policy.context = n_text;
+    int rc = context_open(&w->context, g, &o, 0, 1, e);
     arena_init_plan(&a, "labels");
     plan(w, g->model, n_threads, &a);
     if (!rc) rc = arena_init(&w->arena, "labels", a.used, e);

@@ -165,13 +165,23 @@ const struct policy *policy_named(const char *name)
     return NULL;
 }
 
-const char *policy_names(void)
+void policy_names(struct str *out)
 {
-    return "full, locret, keeper, locret-q, expected, keydiff, keydiff+global, sink, h2o, snapkv, "
-           "pyramidkv, "
-           "ada-snapkv, ada-pyramid, nacl, tova, scissorhands, sirllm, infinipot, random, "
-           "locret+pyramid, "
-           "locret+ada";
+    for (int i = 0; i < N_POLICIES; i++) str_printf(out, "%s%s", i ? ", " : "", table[i].name);
+}
+
+struct policy_choice policy_choice(const char *name)
+{
+    return (struct policy_choice){
+        .row = name ? policy_named(name) : NULL,
+        .allocator = -1,
+        .window = -1,
+        .pooling = -1,
+        .sinks = -1,
+        .stabilizers = -1,
+        .reserve = -1,
+        .context = -1,
+    };
 }
 
 const char *policy_default(bool has_heads, bool comparable)

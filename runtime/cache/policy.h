@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/str.h"
+
 enum policy_scorer {
     POLICY_NONE,      /* as second scorer: none */
     POLICY_KEEP_ALL,  /* no scores: nothing is ever evicted */
@@ -51,9 +53,22 @@ struct policy {
 
 const struct policy *policy_named(const char *name); /* NULL = unknown */
 const struct policy *policy_at(int i);               /* NULL past the end */
-const char *policy_names(void);                      /* "full, sink, …" for messages */
+void policy_names(struct str *out);                  /* appends "full, locret, …" for messages */
 /* The default. comparable: scores mean the same in every head. */
 const char *policy_default(bool has_heads, bool comparable);
+
+/* A row and what the user changes of it. Numbers: -1 = not changed. */
+struct policy_choice {
+    const struct policy *row; /* NULL = the plan chooses one */
+    int allocator;            /* enum policy_allocator */
+    int window, pooling, sinks;
+    int stabilizers; /* units, instead of a part of the budget */
+    int reserve;     /* units for an answer before eviction starts inside it */
+    int context;     /* units of policy full */
+};
+
+/* The row of that name with nothing changed; NULL and unknown names: no row. */
+struct policy_choice policy_choice(const char *name);
 
 /* "uniform", "pyramid", …; false for an unknown name. */
 bool policy_allocator_named(const char *name, enum policy_allocator *out);

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "base/pool.h"
-#include "cli/options.h"
 #include "runtime/cache/evict.h"
 #include "runtime/cache/segment.h"
 #include "runtime/cuda/cuda.h"
@@ -45,8 +44,8 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
-int context_open(struct context *x, struct engine *g, const struct options *o, int n_logits,
-                 struct err *e)
+int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,
+                 int n_logits, struct err *e)
 {
     struct plan *p = &x->plan;
     *x = (struct context){.engine = g};
@@ -59,7 +58,7 @@ int context_open(struct context *x, struct engine *g, const struct options *o, i
         .kernels = g->kernels,
         .pool = g->pool,
         .policy = &p->rules,
-        .seed = o->sampling.seed,
+        .seed = seed,
         .shape = &shape,
         .chunk = p->chunk,
         .n_logits = p->n_logits,

@@ -11,7 +11,6 @@
 
 struct cuda_context;
 struct engine;
-struct options;
 
 struct context { /* stays where it is while it is open: forward points into the plan */
     struct engine *engine;
@@ -22,9 +21,10 @@ struct context { /* stays where it is while it is open: forward points into the 
     struct cuda_context *gpu; /* NULL = the CPU computes */
 };
 
-/* Plans by `o` and takes the memory; nothing is run. n_logits as in plan_make. */
-int context_open(struct context *x, struct engine *g, const struct options *o, int n_logits,
-                 struct err *e);
+/* Plans by `o` and takes the memory; nothing is run. seed: of policies that draw (random, nacl).
+ * n_logits as in plan_make. */
+int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,
+                 int n_logits, struct err *e);
 void context_release(struct context *x);
 
 /* Bytes that one decoded token reads: every matrix but the embedding table, and the cache's units.

@@ -1,56 +1,103 @@
-/* engine: a loaded model and everything that is shared between conversations with it. Opened and
- * closed through session.h; what is inside is for runtime/ and for the workbench in quant/. */
+/* engine: a loaded model and everything that conversations with it share: weights, retaining heads,
+ * tokenizer, kernels, threads. Screens only open and close it; its fields are for the runtime and
+ * for the workbench in quant/. */
 #ifndef RETAIN_RUNTIME_FORWARD_ENGINE_H
 #define RETAIN_RUNTIME_FORWARD_ENGINE_H
 
 #include "base/arena.h"
+#include "runtime/model/identity.h"
 #include "runtime/model/model.h"
 #include "runtime/model/retaining.h"
 #include "runtime/model/weight_cache.h"
-#include "runtime/session/session.h"
 #include "runtime/token/chat_template.h"
 #include "runtime/token/tokenizer.h"
 
 struct cuda;
+struct plan_opts;
 struct pool;
+
+enum engine_weights { ENGINE_WEIGHTS_FILE, ENGINE_WEIGHTS_F32 /* expanded: exact and slow */ };
+
+/* What --device says. */
+struct engine_device {
+    enum { ENGINE_DEVICE_AUTO, ENGINE_DEVICE_CPU, ENGINE_DEVICE_CUDA } kind;
+    int ordinal; /* of the CUDA device */
+};
+
+/* What --heads says; neither: the heads that belong to the embedded model, if that is opened. */
+struct engine_heads {
+    const char *path;
+    bool none;
+};
+
+/* All zero is the default. */
+struct engine_opts {
+    const char *model; /* a file; NULL = the embedded demo */
+    const struct model_registry
+        *registry; /* where its digest is registered and compared; or NULL */
+    struct engine_heads heads;
+    struct engine_device device;
+    const char *isa;           /* name of a table of kernels; NULL = the best one here */
+    const char *template_name; /* of a chat template; NULL = the model file's own */
+    enum engine_weights weights;
+    enum identity_verify verify;
+    bool accept_model;            /* although it changed since it was registered */
+    int threads;                  /* 0 = all cores */
+    const char *weight_cache_dir; /* where copies of weights are kept; NULL = none */
+};
 
 struct engine {
     struct model *model;
     struct retaining *heads; /* NULL = none */
+    bool heads_declined;     /* the user wants none */
     struct tokenizer *tokenizer;
     const struct chat_template *template;
     const struct kernels *kernels;
     struct pool *pool;
     struct cuda *gpu; /* where the weights are and conversations run; NULL = this CPU */
     struct arena weights, retaining_arena;
-    struct weight_cache packed; /* what the weights are or would be mapped from; bytes 0 = none */
-    struct weight_cache_writer *packing; /* writes a copy of the weights; NULL = nobody does */
-    char model_digest[65];   /* hex BLAKE2b-256 of the file, as b2sum -l 256 prints it */
-    char heads_digest[65];   /* "" without heads */
-    float temperature;       /* the model's own, when nobody sets one */
-    char notice[512];        /* what the person should know, or "" */
-    char device_notice[544]; /* with --device auto: why the GPU there is stays idle, or "" */
+    struct weight_cache
+        weight_cache; /* the copy that the weights are mapped from; bytes 0 = none */
+    struct weight_cache_writer *writer; /* writes a copy of the weights; NULL = none is written */
+    char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
+    char heads_digest[DIGEST_HEX];      /* "" without heads */
+    float temperature;                  /* the model's own, used when none is set */
+    char notice[512];                   /* what the user should know, or "" */
+    char device_notice[544];            /* with device auto: why the GPU is not used, or "" */
 };
 
+/* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
+ * to a minute when it has not done so before. Called from the opening thread. A non-zero return
+ * cancels (ERR_STOP). NULL = no report. */
+typedef int engine_progress(void *ctx, int64_t done, int64_t total);
+#define ENGINE_COMPILING \
+    "the driver compiles device code for this GPU, up to a minute the first time"
+
+/* Loads the model and its heads. plans[n_plans]: must all fit before a weight is read (ERR_FIT). */
+int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
+                int n_plans, engine_progress *progress, void *ctx, struct err *e);
+void engine_close(struct engine *g);
+
 /* Opens file, tokenizer and heads and checks them, without loading a weight: enough for tokenize,
- * plan and info. engine_choose_device then opens a GPU if o->device says so, or says auto and there
- * is one that runs this model with these options, has the memory for it and computes as it should
- * (gpu_check.h). Before a driver compiles device code, which takes up to a minute the first time,
- * progress is called with a total of 0.
- * engine_load does the rest; engine_open does all.
- */
-int engine_prepare(struct engine **out, const struct options *o, struct conversations *l,
-                   struct err *e);
-int engine_choose_device(struct engine *g, const struct options *o, engine_progress *progress,
+ * plan and info. engine_choose_device then chooses where it runs; engine_load loads the weights.
+ * engine_open does all of it. */
+int engine_prepare(struct engine **out, const struct engine_opts *o, struct err *e);
+int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
+
+/* Opens the GPU that o->device names; with auto, the first one, if it runs this model with all
+ * plans, has the memory for them and computes correctly (gpu_check.h). */
+int engine_choose_device(struct engine *g, const struct engine_opts *o,
+                         const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);
-/* Who computes, for people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
+/* Does each plan fit? Otherwise ERR_FIT, or ERR_USAGE for one that cannot run there. */
+int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_plans, int n_threads,
+                       struct err *e);
+/* For people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
 
-/* Compares the copy of the weights that later starts would map (packed.h) with what the model file
- * gives, every byte, and removes one that differs. */
+/* Compares every byte of the copy of the weights that later starts would map with what the model
+ * file gives, and removes a copy that differs. */
 enum engine_copy { ENGINE_COPY_NONE, ENGINE_COPY_SAME, ENGINE_COPY_REMOVED };
-enum engine_copy engine_check_copy(struct engine *g, const struct options *o);
-
-int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
+enum engine_copy engine_check_copy(struct engine *g, const struct engine_opts *o);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -20,19 +19,16 @@ struct side {
     bool open;
 };
 
-static int side_open(struct side *s, const char *device, struct err *e)
+static int side_open(struct side *s, struct engine_device device, struct err *e)
 {
-    struct options o;
-    options_init(&o);
-    o.device = device;
-    o.heads = "none";
-    o.policy = "full";
-    o.context = 64;
-    o.chunk = CHUNK;
-    o.threads = 1;
+    const struct engine_opts o = {.device = device, .heads.none = true, .threads = 1};
+    struct plan_opts p = plan_opts_default();
+    p.policy = policy_choice("full");
+    p.policy.context = 64;
+    p.chunk = CHUNK;
     *s = (struct side){0};
-    int rc = engine_open(&s->engine, &o, NULL, NULL, NULL, e);
-    if (!rc) rc = context_open(&s->context, s->engine, &o, 1, e);
+    int rc = engine_open(&s->engine, &o, &p, 1, NULL, NULL, e);
+    if (!rc) rc = context_open(&s->context, s->engine, &p, 0, 1, e);
     s->open = !rc;
     return rc;
 }
@@ -85,8 +81,8 @@ int gpu_check(int ordinal, struct err *e)
     struct side gpu, cpu = {0};
     char name[32];
     snprintf(name, sizeof name, "cuda:%d", ordinal);
-    int rc = side_open(&gpu, name, e);
-    if (!rc) rc = side_open(&cpu, "cpu", e);
+    int rc = side_open(&gpu, (struct engine_device){ENGINE_DEVICE_CUDA, ordinal}, e);
+    if (!rc) rc = side_open(&cpu, (struct engine_device){.kind = ENGINE_DEVICE_CPU}, e);
     if (!rc) rc = compare(&gpu, &cpu, name, e);
     side_close(&gpu);
     side_close(&cpu);

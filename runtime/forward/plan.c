@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/system.h"
-#include "cli/options.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/forward.h"
 #include "runtime/forward/score.h"
@@ -22,12 +21,17 @@ size_t plan_total_bytes(const struct plan *p)
     return p->weights_bytes + p->heads_bytes + p->cache_bytes + p->scratch_bytes;
 }
 
+struct plan_opts plan_opts_default(void)
+{
+    return (struct plan_opts){.policy = policy_choice(NULL)};
+}
+
 /* What a plan is asked for. */
 struct asked {
     struct model *m;
     struct retaining *h; /* or NULL */
     struct cuda *gpu;    /* or NULL */
-    const struct options *o;
+    const struct plan_opts *o;
 };
 
 /* ---- choices --------------------------------------------------------------------------------- */
@@ -60,15 +64,23 @@ static bool kv_named(const char *name, size_t n, enum kn_kv *out)
     return false;
 }
 
+bool plan_kv_named(const char *text, struct plan_kv *out)
+{
+    size_t n = strcspn(text, ":");
+    const char *v = text[n] ? text + n + 1 : text;
+    out->given = kv_named(text, n, &out->k) && kv_named(v, strlen(v), &out->v);
+    return out->given;
+}
+
 static bool in_groups(enum kn_kv type)
 {
     return type == KN_KV_Q4 || type == KN_KV_Q8;
 }
 
-static int choose_kv(struct plan *p, const struct model *m, const char *kv, struct err *e)
+static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv *kv, struct err *e)
 {
     bool groups = m->head_dim % KN_GROUP == 0;
-    if (!kv) {
+    if (!kv->given) {
         p->k_type = p->v_type = groups ? KN_KV_Q4 : KN_KV_F16;
         if (!groups)
             snprintf(p->notice, sizeof p->notice,
@@ -76,33 +88,26 @@ static int choose_kv(struct plan *p, const struct model *m, const char *kv, stru
                      KN_GROUP);
         return 0;
     }
-    const char *colon = strchr(kv, ':');
-    size_t n = colon ? (size_t)(colon - kv) : strlen(kv);
-    const char *v = colon ? colon + 1 : kv;
-    if (!kv_named(kv, n, &p->k_type) || !kv_named(v, colon ? strlen(v) : n, &p->v_type))
-        return err_set(e, ERR_USAGE, "--kv %s: expected q4, q8, f16, f32, or K:V such as q8:q4",
-                       kv);
-    if (!groups && (in_groups(p->k_type) || in_groups(p->v_type)))
-        return err_set(e, ERR_USAGE,
-                       "--kv %s: %s has head size %d, no multiple of %d; only f16 and f32 fit it",
-                       kv, m->name, m->head_dim, KN_GROUP);
-    return 0;
+    p->k_type = kv->k;
+    p->v_type = kv->v;
+    if (groups || (!in_groups(p->k_type) && !in_groups(p->v_type))) return 0;
+    char text[16];
+    plan_kv_text(p, text);
+    return err_set(e, ERR_USAGE,
+                   "--kv %s: %s has head size %d, no multiple of %d; only f16 and f32 fit it", text,
+                   m->name, m->head_dim, KN_GROUP);
 }
 
-/* The row as the options change it. */
-static int change_rules(struct policy *r, const struct options *o, struct err *e)
+/* The row with its changes. */
+static int change_rules(struct policy *r, const struct policy_choice *c, struct err *e)
 {
-    if (o->allocator && !policy_allocator_named(o->allocator, &r->allocator))
-        return err_set(e, ERR_USAGE,
-                       "--allocator %s is not known; known are: uniform, pyramid, ada, "
-                       "ada-pyramid, global",
-                       o->allocator);
-    if (o->window >= 0) r->window = o->window;
-    if (o->pooling >= 0) r->pooling = o->pooling;
+    if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
+    if (c->window >= 0) r->window = c->window;
+    if (c->pooling >= 0) r->pooling = c->pooling;
     if (r->same_heads && r->allocator != POLICY_UNIFORM)
         return err_set(e, ERR_USAGE,
-                       "--policy %s keeps the same tokens in all heads; it goes with "
-                       "--allocator uniform only",
+                       "--policy %s keeps the same tokens in all heads; it takes "
+                       "allocator=uniform only",
                        r->name);
     return 0;
 }
@@ -120,15 +125,12 @@ static const char *default_policy(const struct asked *q)
 static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 {
     const struct retaining *h = q->h;
-    const struct options *o = q->o;
-    const char *name = o->policy ? o->policy : default_policy(q);
-    p->policy = policy_named(name);
-    if (!p->policy)
-        return err_set(e, ERR_USAGE, "--policy %s is not known; known are: %s", name,
-                       policy_names());
+    const struct policy_choice *c = &q->o->policy;
+    p->policy = c->row ? c->row : policy_named(default_policy(q));
     p->rules = *p->policy;
-    int rc = change_rules(&p->rules, o, e);
+    int rc = change_rules(&p->rules, c, e);
     if (rc) return rc;
+    const char *name = p->policy->name;
     if (p->policy->scorer == POLICY_CIS && !h)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
@@ -147,17 +149,6 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     return 0;
 }
 
-static int parse_budget(const char *text, int *out, struct err *e)
-{
-    char *end;
-    long v = strtol(text, &end, 10);
-    if (*end || end == text || v < 16 || v > INT_MAX / 4)
-        return err_set(e, ERR_USAGE, "--budget %s: expected a number of units per head, 16 or more",
-                       text);
-    *out = (int)v;
-    return 0;
-}
-
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
@@ -166,22 +157,21 @@ static int smaller(int a, int b)
 /* Chunk and reserve: fixed numbers, cut down for models that were trained on little context. */
 static void choose_steps(struct plan *p, const struct asked *a)
 {
-    const struct options *o = a->o;
+    const struct plan_opts *o = a->o;
     int quarter = a->m->n_ctx / 4 < 16 ? 16 : a->m->n_ctx / 4;
     p->chunk = o->chunk ? o->chunk : smaller(a->gpu ? CHUNK_GPU : CHUNK_DEFAULT, quarter);
-    p->reserve = o->reserve >= 0 ? o->reserve : smaller(RESERVE_DEFAULT, quarter);
+    p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
 /* Protections follow from the budget; the units of observing queries are protected, since a query
  * that lost its unit has no place any more. */
-static void set_protection(struct plan *p, const struct options *o)
+static void set_protection(struct plan *p, const struct policy_choice *c)
 {
     struct policy *r = &p->rules;
-    int window = p->policy->window;
-    p->sinks = o->sinks >= 0 ? o->sinks : r->sinks;
+    int window = c->window >= 0 ? c->window : p->policy->window;
+    p->sinks = c->sinks >= 0 ? c->sinks : r->sinks;
     p->stabilizers =
-        o->stabilizers >= 0 ? o->stabilizers : (int)((int64_t)p->budget * r->stabilizer_pct / 100);
-    if (o->window >= 0) window = o->window;
+        c->stabilizers >= 0 ? c->stabilizers : (int)((int64_t)p->budget * r->stabilizer_pct / 100);
     if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
     if (window > p->budget / 2) window = p->budget / 2;
     if (window > 1 && p->stabilizers < window) p->stabilizers = window;
@@ -205,14 +195,14 @@ static int check_protection(const struct plan *p, struct err *e)
 #define HEAD_BUDGETS_MAX          4
 #define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
-static void set_budget(struct plan *p, const struct model *m, const struct options *o, int budget)
+static void set_budget(struct plan *p, const struct model *m, const struct plan_opts *o, int budget)
 {
     int room = m->n_ctx - p->chunk - p->reserve;
     /* A head that may take from others stays within the positions the model knows; so does their
      * mean then. */
-    if (shares(&p->rules) && budget > room && room >= 16) budget = room;
+    if (shares(&p->rules) && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
     p->budget = budget;
-    set_protection(p, o);
+    set_protection(p, &o->policy);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
@@ -330,7 +320,7 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
     struct plan best = *p;
     int budget = largest_budget(&best, q, limit, p->budget);
     char advice[96] = "use a smaller model";
-    if (budget >= 16) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
+    if (budget >= PLAN_BUDGET_MIN) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
     if (q->gpu) snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
@@ -359,14 +349,13 @@ static void count_weights(struct plan *p, const struct asked *q)
 /* What the budget is at most when nobody says: all of the context for policy full; otherwise what
  * the model's trained positions allow, and without --memory no more than is read quickly for each
  * token. */
-static int default_budget(const struct plan *p, const struct model *m, const struct options *o)
+static int default_budget(const struct plan *p, const struct model *m, const struct plan_opts *o)
 {
     if (p->policy->scorer == POLICY_KEEP_ALL)
-        return o->context > 0 ? (int)(o->context < INT_MAX / 4 ? o->context : INT_MAX / 4)
-                              : m->n_ctx;
+        return o->policy.context > 0 ? o->policy.context : m->n_ctx;
     int room = m->n_ctx - p->chunk - p->reserve;
     if (o->memory == 0) room = smaller(room, BUDGET_DEFAULT);
-    return room < 16 ? 16 : room;
+    return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;
 }
 
 static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
@@ -384,33 +373,33 @@ static void note_positions(struct plan *p, const struct model *m)
                  m->name, m->n_ctx, longest);
 }
 
+/* The budget that was asked for, or the largest one up to the default that fits. */
+static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
+{
+    bool all = p->policy->scorer == POLICY_KEEP_ALL, chosen = !q->o->budget || all;
+    int budget = chosen ? default_budget(p, q->m, q->o) : q->o->budget;
+    shorten_chunk(p, q, limit, budget);
+    if (!chosen || all) return budget;
+    int largest = largest_budget(p, q, limit, budget);
+    return largest >= PLAN_BUDGET_MIN ? largest : budget;
+}
+
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
-              const struct options *o, int n_logits, int n_threads, struct err *e)
+              const struct plan_opts *o, int n_logits, int n_threads, struct err *e)
 {
     const struct asked q = {m, h, gpu, o};
     int64_t limit;
     *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads};
     int rc = choose_policy(p, &q, e);
-    if (!rc) rc = choose_kv(p, m, o->kv, e);
+    if (!rc) rc = choose_kv(p, m, &o->kv, e);
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);
     p->n_logits = smaller(p->n_logits, p->chunk);
-    int budget = 0;
-    bool chosen = !o->budget || p->policy->scorer == POLICY_KEEP_ALL;
-    if (chosen)
-        budget = default_budget(p, m, o);
-    else
-        rc = parse_budget(o->budget, &budget, e);
-    if (rc) return rc;
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);
     if (rc) return rc;
-    shorten_chunk(p, &q, limit, budget);
-    if (chosen && p->policy->scorer != POLICY_KEEP_ALL) {
-        int largest = largest_budget(p, &q, limit, budget);
-        if (largest >= 16) budget = largest;
-    }
+    int budget = choose_budget(p, &q, limit);
     bool fits = !exceeds(p, &q, limit, budget);
     rc = check_protection(p, e);
     if (rc) return rc;

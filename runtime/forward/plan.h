@@ -10,7 +10,24 @@
 #include "runtime/model/retaining.h"
 
 struct cuda;
-struct options;
+
+/* How the cache keeps keys and values. */
+struct plan_kv {
+    bool given; /* false: q4 where the model's shape allows it, else f16 */
+    enum kn_kv k, v;
+};
+
+struct plan_opts {
+    struct policy_choice policy;
+    struct plan_kv kv;
+    int budget;     /* units per head; 0 = the plan chooses, less where memory is short */
+    int chunk;      /* tokens per prefill step; 0 = the default */
+    int64_t memory; /* bytes that may be used in all; 0 = what is available now */
+};
+struct plan_opts plan_opts_default(void);
+
+#define PLAN_BUDGET_MIN 16
+#define PLAN_BUDGET_MAX (INT32_MAX / 4)
 
 struct plan {
     /* what was chosen */
@@ -34,15 +51,17 @@ struct plan {
 /* h may be NULL; gpu: where it will run, or NULL for this CPU: then the bytes are the device's, and
  * what may be used is what is free there. n_logits: rows of logits needed at once (1 for chat).
  * n_threads >= 1. Errors: ERR_USAGE for options that contradict, ERR_FIT for what does not fit into
- * options.memory or the memory available now. */
+ * o->memory or the memory available now. */
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
-              const struct options *o, int n_logits, int n_threads, struct err *e);
+              const struct plan_opts *o, int n_logits, int n_threads, struct err *e);
 
 /* Of the cache that was planned. */
 struct cache_shape plan_shape(const struct plan *p, const struct model *m);
 
 size_t plan_total_bytes(const struct plan *p);
 
+/* "q4", or keys and values apart as "q8:q4"; false when it is none. */
+bool plan_kv_named(const char *text, struct plan_kv *out);
 const char *plan_kv_name(enum kn_kv type);             /* "q4" */
 void plan_kv_text(const struct plan *p, char out[16]); /* "q4", or "q8:q4" when K and V differ */
 

@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "runtime/model/gguf.h"
 
-#define HEX (2 * CHECKSUM_BYTES)
+#define HEX (2 * DIGEST_BYTES)
 
 struct checksum {
     pthread_t thread;
@@ -18,19 +18,19 @@ struct checksum {
     atomic_bool stop;
     const uint8_t *bytes;
     size_t n;
-    uint8_t digest[CHECKSUM_BYTES];
+    uint8_t digest[DIGEST_BYTES];
 };
 
 static void *read_all(void *arg)
 {
     struct checksum *c = arg;
     crypto_generichash_state hash;
-    crypto_generichash_init(&hash, NULL, 0, CHECKSUM_BYTES);
+    crypto_generichash_init(&hash, NULL, 0, DIGEST_BYTES);
     for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += CHECKSUM_PART_BYTES) {
         size_t n = c->n - at < CHECKSUM_PART_BYTES ? c->n - at : CHECKSUM_PART_BYTES;
         crypto_generichash_update(&hash, c->bytes + at, n);
     }
-    crypto_generichash_final(&hash, c->digest, CHECKSUM_BYTES);
+    crypto_generichash_final(&hash, c->digest, DIGEST_BYTES);
     return NULL;
 }
 
@@ -61,10 +61,10 @@ static void join(struct checksum *c)
     c->joined = true;
 }
 
-void checksum_end(struct checksum *c, uint8_t digest[CHECKSUM_BYTES])
+void checksum_end(struct checksum *c, uint8_t digest[DIGEST_BYTES])
 {
     join(c);
-    memcpy(digest, c->digest, CHECKSUM_BYTES);
+    memcpy(digest, c->digest, DIGEST_BYTES);
 }
 
 void checksum_close(struct checksum *c)
@@ -80,7 +80,7 @@ void checksum_close(struct checksum *c)
 struct parts {
     const uint8_t *bytes;
     size_t n;
-    uint8_t (*out)[CHECKSUM_BYTES];
+    uint8_t (*out)[DIGEST_BYTES];
 };
 
 static void hash_part(void *ctx, int part, int thread)
@@ -89,7 +89,7 @@ static void hash_part(void *ctx, int part, int thread)
     const struct parts *k = ctx;
     size_t at = (size_t)part * CHECKSUM_PART_BYTES;
     size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
-    crypto_generichash(k->out[part], CHECKSUM_BYTES, k->bytes + at, n, NULL, 0);
+    crypto_generichash(k->out[part], DIGEST_BYTES, k->bytes + at, n, NULL, 0);
 }
 
 size_t checksum_n_parts(const struct gguf *g)
@@ -99,7 +99,7 @@ size_t checksum_n_parts(const struct gguf *g)
     return (n + CHECKSUM_PART_BYTES - 1) / CHECKSUM_PART_BYTES;
 }
 
-int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[CHECKSUM_BYTES],
+int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES],
                    struct err *e)
 {
     struct parts k = {.out = out};
@@ -119,7 +119,7 @@ struct tensors {
 
 static bool is_whole(const struct gguf_tensor *t, const struct gguf_str *expected)
 {
-    uint8_t digest[CHECKSUM_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     char hex[HEX + 1];
     crypto_generichash(digest, sizeof digest, t->data, t->data ? t->bytes : 0, NULL, 0);
     sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);

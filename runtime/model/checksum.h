@@ -8,9 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/err.h"
-
-#define CHECKSUM_BYTES 32
 
 struct gguf;
 struct gguf_tensor;
@@ -20,7 +19,7 @@ struct checksum;
 /* Starts to read the file, which must stay open until checksum_end or checksum_close. */
 int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e);
 /* Waits for the digest. */
-void checksum_end(struct checksum *c, uint8_t digest[CHECKSUM_BYTES]);
+void checksum_end(struct checksum *c, uint8_t digest[DIGEST_BYTES]);
 /* Stops reading if it has not finished; NULL is fine. */
 void checksum_close(struct checksum *c);
 
@@ -29,7 +28,7 @@ void checksum_close(struct checksum *c);
  * compute. out: [checksum_n_parts]. */
 #define CHECKSUM_PART_BYTES ((size_t)4 << 20)
 size_t checksum_n_parts(const struct gguf *g);
-int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[CHECKSUM_BYTES],
+int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES],
                    struct err *e);
 
 /* *damaged: the first tensor that does not match its digest in the file, NULL = none. Files without

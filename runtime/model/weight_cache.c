@@ -27,25 +27,25 @@ struct footer {
     char magic[8];
     uint64_t version;
     uint64_t bytes; /* of weights */
-    struct store_model model;
-    uint8_t digest[STORE_DIGEST_BYTES]; /* of all fields above */
+    struct file_identity model;
+    uint8_t digest[DIGEST_BYTES]; /* of all fields above */
 };
 
-_Static_assert(sizeof(struct footer) == 24 + sizeof(struct store_model) + STORE_DIGEST_BYTES,
+_Static_assert(sizeof(struct footer) == 24 + sizeof(struct file_identity) + DIGEST_BYTES,
                "no byte of it is undefined");
 
 static const char magic[8] = "retainpk";
 /* Version of the footer only: model_holds detects a changed layout of the weights. */
 #define VERSION 1
 
-static void footer_digest(const struct footer *f, uint8_t out[STORE_DIGEST_BYTES])
+static void footer_digest(const struct footer *f, uint8_t out[DIGEST_BYTES])
 {
-    store_digest(out, f, offsetof(struct footer, digest));
+    digest_make(out, f, offsetof(struct footer, digest));
 }
 
 static bool footer_is_whole(const struct footer *f)
 {
-    uint8_t digest[STORE_DIGEST_BYTES];
+    uint8_t digest[DIGEST_BYTES];
     footer_digest(f, digest);
     return !memcmp(f->magic, magic, sizeof magic) && f->version == VERSION &&
            !memcmp(f->digest, digest, sizeof digest) && f->bytes > 0 &&
@@ -97,16 +97,16 @@ static bool ends_with(const char *name, const char *end)
 /* One model file has one copy: DIR/NAME-16 digits of its path.packed */
 static bool place_of(char out[4096], const char *dir, const char *model)
 {
-    uint8_t digest[STORE_DIGEST_BYTES];
-    char hex[2 * STORE_DIGEST_BYTES + 1];
+    uint8_t digest[DIGEST_BYTES];
+    char hex[DIGEST_HEX];
     const char *slash = strrchr(model, '/');
-    store_digest(digest, model, strlen(model));
-    store_digest_hex(hex, digest);
+    digest_make(digest, model, strlen(model));
+    digest_hex(hex, digest);
     int n = snprintf(out, 4096, "%s/%.100s-%.16s" SUFFIX, dir, slash ? slash + 1 : model, hex);
     return n > 0 && n < 4096;
 }
 
-bool weight_cache_find(struct weight_cache *out, const char *dir, const struct store_model *now)
+bool weight_cache_find(struct weight_cache *out, const char *dir, const struct file_identity *now)
 {
     *out = (struct weight_cache){0};
     if (!place_of(out->path, dir, now->path)) return false;
@@ -342,7 +342,7 @@ static void *write_copy(void *arg)
     return NULL;
 }
 
-static struct weight_cache_writer *writer_new(const char *dir, const struct store_model *model,
+static struct weight_cache_writer *writer_new(const char *dir, const struct file_identity *model,
                                               const struct arena *a)
 {
     struct weight_cache_writer *w = calloc(1, sizeof *w);
@@ -363,7 +363,7 @@ static struct weight_cache_writer *writer_new(const char *dir, const struct stor
 }
 
 struct weight_cache_writer *weight_cache_write_begin(const char *dir,
-                                                     const struct store_model *model,
+                                                     const struct file_identity *model,
                                                      const struct arena *a)
 {
     struct weight_cache_writer *w = writer_new(dir, model, a);

@@ -15,19 +15,19 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/digest.h"
 #include "base/err.h"
-#include "store/store.h"
 
 struct weight_cache {
     char path[4096];
-    struct store_model model; /* the file it was made of, with its digest */
-    size_t bytes;             /* of weights; 0 = no copy */
-    int64_t used_ns;          /* when it was written or last mapped */
+    struct file_identity model; /* the file it was made of, with its digest */
+    size_t bytes;               /* of weights; 0 = no copy */
+    int64_t used_ns;            /* when it was written or last mapped */
 };
 
 /* The copy in the folder `dir` of the file `now`, whose digest is ignored. False: there is none, or
  * none of the file's present state. */
-bool weight_cache_find(struct weight_cache *out, const char *dir, const struct store_model *now);
+bool weight_cache_find(struct weight_cache *out, const char *dir, const struct file_identity *now);
 
 /* Walks all copies in the folder, in no order; a callback that returns non-zero ends the walk and
  * that value is returned. */
@@ -52,7 +52,7 @@ int weight_cache_room(const char *dir, size_t bytes, struct err *e);
  * again. `a` must stay valid until weight_cache_write_end. NULL = no thread. */
 struct weight_cache_writer;
 struct weight_cache_writer *weight_cache_write_begin(const char *dir,
-                                                     const struct store_model *model,
+                                                     const struct file_identity *model,
                                                      const struct arena *a);
 /* Waits for the current write and abandons the rest; NULL is fine. */
 void weight_cache_write_end(struct weight_cache_writer *w);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/session/transfer.h"
 #include "store/store.h"
@@ -18,10 +19,32 @@ struct conversations {
     struct store *store; /* NULL in private mode */
     char *path;
     struct store_key key; /* .ask NULL = no passphrase can be asked for */
+    struct model_registry registry;
 };
 
 _Static_assert(sizeof((struct conversations_entry *)0)->name == STORE_NAME_MAX,
                "names are copied whole");
+
+/* ---- registry of models ---------------------------------------------------------------------- */
+
+static int registry_find(void *ctx, const char *path, struct file_identity *out, struct err *e)
+{
+    return store_model_find(ctx, path, out, e);
+}
+
+static int registry_parts(void *ctx, const char *path, uint8_t **parts, size_t *n_parts,
+                          struct err *e)
+{
+    return store_model_parts(ctx, path, parts, n_parts, e);
+}
+
+static int registry_put(void *ctx, const struct file_identity *file, const void *parts,
+                        size_t n_parts, struct err *e)
+{
+    return store_model_put(ctx, file, parts, n_parts, e);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 int conversations_open(struct conversations **out, const char *path, struct err *e)
 {
@@ -41,6 +64,7 @@ int conversations_open_key(struct conversations **out, const char *path,
         rc = err_set(e, ERR_FAIL, "opening the saved conversations: out of memory");
     if (path && !rc) rc = store_open_key(&l->store, path, k ? &l->key : NULL, e);
     if (rc) goto fail;
+    l->registry = (struct model_registry){l->store, registry_find, registry_parts, registry_put};
     *out = l;
     return 0;
 fail:
@@ -87,6 +111,11 @@ void conversations_secret_free(char *secret)
 struct store *conversations_store(struct conversations *l)
 {
     return l->store;
+}
+
+const struct model_registry *conversations_registry(const struct conversations *l)
+{
+    return l && l->store ? &l->registry : NULL;
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -430,16 +459,15 @@ struct model_walk {
     void *ctx;
 };
 
-static int model_one(void *ctx, const struct store_model *m)
+static int model_one(void *ctx, const struct file_identity *m)
 {
     struct model_walk *w = ctx;
     struct conversations_model out = {.path = m->path, .size = m->size};
-    struct stat st;
-    store_digest_hex(out.digest, m->digest);
-    if (stat(m->path, &st))
+    struct file_identity now;
+    digest_hex(out.digest, m->digest);
+    if (file_identity_read(&now, m->path, NULL))
         out.state = CONVERSATIONS_MODEL_MISSING;
-    else if (st.st_size != m->size || (int64_t)st.st_ino != m->inode ||
-             st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec != m->mtime_ns)
+    else if (!file_identity_same(&now, m))
         out.state = CONVERSATIONS_MODEL_TOUCHED;
     struct weight_cache copy;
     if (w->packed && weight_cache_find(&copy, w->packed, m)) out.packed_bytes = (int64_t)copy.bytes;

@@ -12,6 +12,7 @@
 #include "runtime/token/chat_template.h"
 
 struct conversations;
+struct model_registry;
 struct store;
 
 /* path NULL: nothing is saved (private mode); then every list is empty. */
@@ -39,8 +40,9 @@ char *conversations_secret_new(void);
 void conversations_secret_free(char *secret);
 
 void conversations_close(struct conversations *l);
-struct store *conversations_store(
-    struct conversations *l); /* NULL in private mode; for session and engine */
+struct store *conversations_store(struct conversations *l); /* NULL in private mode; for session */
+/* For engine_opts; NULL in private mode, and for NULL. */
+const struct model_registry *conversations_registry(const struct conversations *l);
 
 /* ---- list ------------------------------------------------------------------------------------ */
 

@@ -86,11 +86,16 @@ struct save_point {
     int64_t n_run; /* positions in the cache */
 };
 
-/* Loads the cache; blobs are verified on the pool's threads. 1 = done, *n_run positions are in it;
- * 0 = it cannot be used, *why gives the reason and the cache is empty; negative = the database
- * failed. */
+struct save_loaded {
+    bool usable;    /* the saved cache was loaded; else the cache is empty */
+    int64_t n_run;  /* positions in it */
+    struct str why; /* why it is not usable; the caller releases it */
+};
+
+/* Loads the cache; blobs are verified on the pool's threads. A cache that cannot be used is no
+ * error: errors are the database's. */
 int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
-              int64_t *n_run, struct str *why, struct err *e);
+              struct save_loaded *out, struct err *e);
 
 /* The best checkpoint for the transcript's first n_tokens tokens: the one with the most positions
  * run. false = none: a replay from the beginning is necessary. */

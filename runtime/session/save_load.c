@@ -428,14 +428,14 @@ static void load_release(struct load *job)
 }
 
 int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
-              int64_t *n_run, struct str *why, struct err *e)
+              struct save_loaded *out, struct err *e)
 {
     struct save_state saved;
     struct load job = {.s = s, .c = c, .pool = pool, .e = e};
     bool found;
+    *out = (struct save_loaded){0};
     int rc = save_state(s, &saved, &found, e);
     if (rc) return rc;
-    *n_run = 0;
     free(saved.system);
     job.end = (uint32_t)saved.n_run;
     cache_clear(c);
@@ -448,13 +448,14 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
     load_release(&job);
     if (rc == ERR_FORMAT) job.reason = e->text;
     if (rc < 0 && rc != ERR_FORMAT) return rc;
-    if (!job.reason) {
-        cache_imported(c, c->n_pos);
-        *n_run = c->n_pos;
-        return 1;
+    if (job.reason) {
+        str_puts(&out->why, job.reason);
+        cache_clear(c);
+        save_know_nothing(s, c);
+        return 0;
     }
-    str_printf(why, "%s", job.reason);
-    cache_clear(c);
-    save_know_nothing(s, c);
+    cache_imported(c, c->n_pos);
+    out->n_run = c->n_pos;
+    out->usable = true;
     return 0;
 }

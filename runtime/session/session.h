@@ -4,8 +4,12 @@
  *   session  one conversation: cache, transcript, sampler. Owned by the thread that runs it.
  *
  * A turn runs inside session_say and reports through callbacks on the same thread; a screen that
- * wants to stay alive runs it on another thread and copies. After session_open nothing allocates
- * on the token path. What was said is stored before the model sees it. */
+ * wants to stay alive runs it on another thread and copies. What was said is stored before the
+ * model sees it.
+ *
+ * Weights, cache and scratch are planned and taken before the first turn, and never grow. The text
+ * and ids of the running answer have room for SESSION_ANSWER_ROOM tokens from session_open on; only
+ * a longer answer, and a message, make them grow. */
 #ifndef RETAIN_RUNTIME_SESSION_SESSION_H
 #define RETAIN_RUNTIME_SESSION_SESSION_H
 
@@ -15,29 +19,36 @@
 
 #include "base/err.h"
 #include "runtime/cache/retention.h"
+#include "runtime/forward/plan.h"
 #include "runtime/token/chat_template.h"
+#include "runtime/token/sampler.h"
 
 struct engine;
 struct session;
 struct conversations;
-struct options;
-
-/* ---- engine --------------------------------------------------------------------------------- */
-
-/* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
- * to a minute when it has not done so before. Called from the opening thread. A non-zero return
- * cancels (ERR_STOP). NULL = no report. */
-typedef int engine_progress(void *ctx, int64_t done, int64_t total);
-#define ENGINE_COMPILING \
-    "the driver compiles device code for this GPU, up to a minute the first time"
-
-/* Loads o->model and its heads. `l` (may be NULL) is where the model's digest is registered and
- * checked. */
-int engine_open(struct engine **out, const struct options *o, struct conversations *l,
-                engine_progress *progress, void *ctx, struct err *e);
-void engine_close(struct engine *g);
 
 /* ---- session -------------------------------------------------------------------------------- */
+
+struct session_opts {
+    struct plan_opts plan;    /* its policy and budget: those the conversation was saved with, if
+                                 they are not chosen */
+    struct sampling sampling; /* temperature SESSION_TEMPERATURE_OF_MODEL: the model file's own;
+                                 seed 0: the saved one, or by the clock */
+    int max_tokens;           /* per answer; 0 = until the turn ends */
+    bool ignore_end;          /* go on when the model ends its answer or repeats itself */
+    const char *conversation; /* its name; NULL = the latest or a new one */
+    bool new_conversation, continue_latest;
+    bool read_only, private_mode;
+    bool raw;            /* text without a chat template */
+    const char *system;  /* instructions before the first message; NULL = none */
+    int64_t rewind;      /* bytes of evicted units kept on the disk to go back without reading */
+    int64_t cache_quota; /* bytes of saved caches that are kept, of all conversations; 0 = all */
+};
+struct session_opts session_opts_default(void);
+
+#define SESSION_TEMPERATURE_OF_MODEL (-1.0f)
+#define SESSION_REWIND_DEFAULT       (64 << 20)
+#define SESSION_ANSWER_ROOM          4096
 
 /* Callbacks of a running turn; each may be NULL. */
 struct session_sink {
@@ -63,7 +74,7 @@ struct session_sink {
  * nothing is saved. ERR_FAIL when another program has it open; o->read_only opens it nevertheless,
  * as it is at that moment: then nothing can be said (ERR_USAGE), but session_branch works. */
 int session_open(struct session **out, struct engine *g, struct conversations *l,
-                 const struct options *o, const struct session_sink *sink, struct err *e);
+                 const struct session_opts *o, const struct session_sink *sink, struct err *e);
 void session_close(struct session *s);
 
 const char *session_name(const struct session *s);   /* "private" when nothing is saved */
@@ -72,7 +83,7 @@ const char *session_notice(const struct session *s); /* what the person should k
 enum session_end {
     SESSION_TURN_END,   /* the model ended its turn */
     SESSION_STOPPED,    /* sink->stop said so; the partial answer is part of the conversation */
-    SESSION_LENGTH,     /* n_predict was reached */
+    SESSION_LENGTH,     /* max_tokens was reached */
     SESSION_FULL,       /* policy full: no room left; nothing was lost */
     SESSION_REPETITION, /* it went in a circle (runtime/session/repetition.h), and ends of turns
                            count */
@@ -88,9 +99,9 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
                      struct err *e);
 bool session_can_continue(const struct session *s);
 
-/* Sampling and the length of answers as `o` has them, from the next token on; call on the session's
- * thread (from a callback too). For what `o` says about memory the session must be opened again. */
-void session_set(struct session *s, const struct options *o);
+/* Takes sampling, max_tokens and ignore_end of `o` from the next token on; call on the session's
+ * thread (from a callback too). Everything else needs the session to be opened again. */
+void session_set(struct session *s, const struct session_opts *o);
 
 /* Reads turns that took place elsewhere (evaluation, import): stored and run, nothing is generated.
  */

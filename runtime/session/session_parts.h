@@ -1,9 +1,8 @@
-/* session_parts: what session.c and session_back.c share. For nobody else. */
+/* session_parts: shared by session.c, session_open.c, session_stats.c and rewind.c only. */
 #ifndef RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 #define RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 
 #include "base/utf8.h"
-#include "cli/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/session/save.h"
 #include "runtime/session/session.h"
@@ -12,7 +11,7 @@
 struct session {
     struct engine *engine;
     struct save *save; /* NULL = private */
-    struct options options;
+    struct session_opts opts;
     struct context ctx;
     struct sampler_entry *candidates; /* [n_vocab] */
     struct save_state state;
@@ -52,8 +51,25 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
 /* ERR_USAGE: the session is open for reading only. */
 int session_check_writable(const struct session *s, struct err *e);
 
-/* A token more of the transcript, to be run. */
+/* The transcript's next token is read already, or (push) is still to be run. */
+void session_remember(struct session *s, int32_t id);
 void session_push(struct session *s, int32_t id);
+/* The first n pending tokens were run. */
+void session_drop_pending(struct session *s, size_t n);
+
+/* The message ends before token `end`. */
+int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e);
+/* Reports which bytes of a message each of its tokens spells. `first`: of the conversation. */
+void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
+                           bool first, const struct session_sink *k);
+
+const struct save_state *session_state_now(struct session *s);
+int session_save_now(struct session *s, const struct save_token *first, struct err *e);
+
+/* Runs everything that is pending. The last chunk is not saved: its units are written together with
+ * the answer's first token. SESSION_TURN_END = all was read. */
+int session_read_pending(struct session *s, const struct session_sink *k, enum session_end *end,
+                         struct err *e);
 
 /* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,

@@ -55,15 +55,20 @@ void tokens_release(struct tokens *t)
     *t = (struct tokens){0};
 }
 
+void tokens_reserve(struct tokens *t, size_t n)
+{
+    if (n <= t->cap) return;
+    size_t cap = t->cap ? t->cap : 64;
+    while (cap < n) cap *= 2;
+    int32_t *ids = reallocarray(t->ids, cap, sizeof *ids);
+    if (!ids) abort();
+    t->ids = ids;
+    t->cap = cap;
+}
+
 void tokens_push(struct tokens *t, int32_t id)
 {
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 64;
-        int32_t *ids = reallocarray(t->ids, cap, sizeof *ids);
-        if (!ids) abort();
-        t->ids = ids;
-        t->cap = cap;
-    }
+    tokens_reserve(t, t->n + 1);
     t->ids[t->n++] = id;
 }
 

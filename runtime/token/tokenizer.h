@@ -41,6 +41,7 @@ struct tokens {
     size_t cap;
 };
 void tokens_release(struct tokens *t);
+void tokens_reserve(struct tokens *t, size_t n); /* room for n ids in all */
 void tokens_push(struct tokens *t, int32_t id);
 
 /* Appends the ids of the spans, read as one text (a merge may cross from one span into the next, a

@@ -130,7 +130,7 @@ $RETAIN bench --depth "$X"
 $RETAIN manual >/dev/null; echo PWN
 $RETAIN complete show ""; echo PWN
 XDG_DATA_HOME=/dev/null/"$X" $RETAIN list
-XDG_CONFIG_HOME="$D" $RETAIN --print-paths
+XDG_CONFIG_HOME="$D" $RETAIN info
 ROWS
 
 mkdir -p "$T/config/retain"

@@ -2,21 +2,21 @@
 # eval, bench, plan, tokenize, perplexity: what they print is stable, and policies differ as they must.
 . "$(dirname "$0")/lib.sh"
 
-out=$("$RETAIN" eval recall --policy locret,random,sink --budget 256 --length 4096 --seeds 2 \
-    --facts 1 --json) || no "eval fails"
+out=$("$RETAIN" eval recall:facts=1 --policy locret,random,sink --budget 256 --length 4096 \
+    --seeds 2 --json) || no "eval fails"
 equal "eval: one line per policy" 3 "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 for key in task policy budget compression length seed_count accuracy accuracy_spread cache_bytes \
     prefill_tok_s; do
     equal "eval: key $key" 3 "$(printf '%s\n' "$out" | grep -c "\"$key\":")"
 done
-out=$("$RETAIN" eval ruler-single-1 niah --policy full,sink --length 600,900 --compression 2,4 --depths 2 --seeds 1 --csv)
+out=$("$RETAIN" eval ruler-single-1:depths=2 niah:depths=2 --policy full,sink --length 600,900 --compression 2,4 --seeds 1 --csv)
 equal "eval: tasks, policies, lengths, compressions, depths multiply out; full has one size" 25 \
     "$(printf '%s\n' "$out" | wc -l | tr -d ' ')"
 equal "eval: every CSV line has the header's columns" 1 \
     "$(printf '%s\n' "$out" | awk -F, '{print NF}' | sort -u | wc -l | tr -d ' ')"
-out=$("$RETAIN" eval passkey --policy locret,locret-q --budget 256 --length 900 --seeds 1 --report 400 2>&1)
+out=$("$RETAIN" eval passkey:report=400 --policy locret,locret-q --budget 256 --length 900 --seeds 1 2>&1)
 holds "eval says whether the question came first" "$out" 'locret-q +uniform +first'
-holds "eval --report" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, process [0-9]+ bytes'
+holds "eval TASK:report=N" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, process [0-9]+ bytes'
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 100) |
     "$RETAIN" eval perplexity -f - --policy sink --budget 64 --kv q4,f16 --length 256 --seeds 1 --json)
 equal "eval perplexity, by cache format" 2 "$(printf '%s\n' "$out" | grep -c '"perplexity":[0-9]')"
@@ -70,13 +70,20 @@ else
     ok
 fi
 for wrong in "bench --depth -5" "bench --depth 64,x" "bench --repeat 100" "eval recall --seeds 1,2" \
-    "eval recall --length 1e3" "eval recall --budget 0"; do
+    "eval recall --length 1e3" "eval recall --budget 0" "eval recall:fact=1" "eval recall:facts=65" \
+    "eval niah:wording=mine" "eval recall --policy sink:window" "plan --budget 64,128"; do
     # shellcheck disable=SC2086 # a command and its options
     timeout 60 "$RETAIN" $wrong >"$T/out" 2>&1
     equal "$wrong: exit status" 2 $?
 done
-check "bench --depth with nothing: the default" "$RETAIN" bench --depth '' --prefill 8 --decode 2 \
-    --repeat 1
+out=$("$RETAIN" bench --json --prefill 8 --decode 2 --repeat 1 --policy sink,random:reserve=8 --budget 64,96 --kv q8)
+equal "bench: policies and budgets multiply out" "sink 64,sink 96,random 64,random 96" \
+    "$(printf '%s\n' "$out" | sed 's/.*"policy":"\([a-z]*\)".*"budget":\([0-9]*\).*/\1 \2/' | paste -sd,)"
+out=$("$RETAIN" eval recall:facts=1 --policy sink:sinks=2,reserve=64,random --budget 64,96 --length 300 --seeds 1 --csv)
+equal "eval: a policy's keys stay with it" '"sink:sinks=2,reserve=64",random' \
+    "$(printf '%s\n' "$out" | sed -n '2p;4p' | sed 's/^recall,\(".*"\|[a-z]*\),.*/\1/' | paste -sd,)"
+first() { "$RETAIN" eval recall:facts=1 --policy random --budget 64 --length 600 --json "$@" | sed 's/_tok_s":[0-9.]*/"/g; s/"peak_bytes":[0-9]*//'; }
+equal "eval --seed 1 is the default" "$(first --seeds 2)" "$(first --seeds 2 --seed 1)"
 
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['

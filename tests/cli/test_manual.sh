@@ -35,7 +35,7 @@ ok
 # ---- exit statuses: each that the page lists happens
 status() { "$RETAIN" "$@" >"$T/out" 2>&1 </dev/null; echo $?; }
 interrupted() {
-    "$RETAIN" generate -p 'Tell me a story.' --ignore-end --predict 20000 >"$T/endless" 2>&1 &
+    "$RETAIN" generate -p 'Tell me a story.' --ignore-end --max-tokens 20000 >"$T/endless" 2>&1 &
     pid=$!
     wait_for 60 test -s "$T/endless"
     kill -INT $pid
@@ -100,8 +100,8 @@ equal "a bad line" 2 "$(status list)"
 holds "is named" "$(cat "$T/out")" "config:2: unknown key 'polcy'; did you mean policy\?.*--safe"
 equal "--safe starts" 0 "$(status list --safe)"
 holds "--safe has no settings" "$("$RETAIN" --safe --print-config)" '^# temp = $'
-"$RETAIN" --safe --print-paths >"$T/out"
-holds "paths" "$(cat "$T/out")" "^configuration +$config\$"
-holds "paths" "$(cat "$T/out")" "^conversations +$XDG_DATA_HOME/retain/retain.db\$"
+"$RETAIN" info --safe >"$T/out"
+holds "paths" "$(cat "$T/out")" "^config +$config\$"
+holds "paths" "$(cat "$T/out")" "^database +$XDG_DATA_HOME/retain/retain.db\$"
 rm "$config"
 finish

@@ -80,7 +80,7 @@ equal "damaged tensor: not generated with" 3 $?
 holds "damaged tensor: named there, too" "$(cat "$T/out")" "tensor [a-z0-9_.]+ does not have the digest"
 check "damaged tensor: a plan looks at no weights" "$RETAIN" plan -m "$T/made.gguf"
 
-# A chat keeps a packed copy, the next start maps it; --no-packed and --private leave none.
+# A chat keeps a packed copy, the next start maps it; --no-weight-cache and --private leave none.
 cp quant/demo/retain-demo.gguf "$T/packed.gguf"
 packed() { ls "$XDG_CACHE_HOME"/retain/packed/packed.gguf-*.packed; }
 mkfifo "$T/in"
@@ -95,11 +95,11 @@ say_bye
 holds "packed: listed" "$("$RETAIN" models list)" " MiB +[0-9.]+ MiB +same +$digest +$T/packed.gguf"
 holds "packed: info" "$("$RETAIN" info -m "$T/packed.gguf")" "^packed +[0-9.]+ MiB in $(packed)\$"
 holds "packed: digest" "$("$RETAIN" info -m "$T/packed.gguf")" "^digest +$digest"
-holds "packed: not used" "$("$RETAIN" info -m "$T/packed.gguf" --no-packed)" "^packed +no copy is kept"
-for how in --no-packed --threads=1; do
+holds "packed: not used" "$("$RETAIN" info -m "$T/packed.gguf" --no-weight-cache)" "^packed +no copy is kept"
+for how in --no-weight-cache --threads=1; do
     "$RETAIN" generate -m "$T/packed.gguf" -p "Once" -n 20 --temp 0 "$how" >"$T/text$how" 2>&1
 done
-equal "packed: the same answer" "$(cat "$T/text--no-packed")" "$(cat "$T/text--threads=1")"
+equal "packed: the same answer" "$(cat "$T/text--no-weight-cache")" "$(cat "$T/text--threads=1")"
 equal "packed: verified" "$digest  $T/packed.gguf" "$("$RETAIN" models verify "$T/packed.gguf" 2>&1)"
 chmod u+w "$(packed)"
 flip "$(packed)" 200000
@@ -111,7 +111,7 @@ wait_for 60 packed || no "no new packed copy"
 say_bye
 equal "unpack says what it removes" "$(packed)" "$("$RETAIN" models unpack "$T/packed.gguf")"
 equal "unpacked" "" "$(packed 2>/dev/null)"
-for how in --no-packed --private; do
+for how in --no-weight-cache --private; do
     talk $how
     echo Hello >&7
     wait_for 60 test -s "$T/out"

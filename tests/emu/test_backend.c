@@ -43,24 +43,26 @@ struct side {
 static struct options demo_options(const char *device, const char *policy)
 {
     struct options o;
+    struct err e;
     options_init(&o);
-    o.device = device;
-    o.policy = policy;
-    o.budget = "64";
-    o.sinks = 2;
-    o.stabilizers = 8;
-    o.chunk = 32;
-    o.reserve = 32;
-    o.threads = 1;
-    o.sampling.seed = 1;
+    if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice(policy);
+    o.session.plan.budget = 64;
+    o.session.plan.policy.sinks = 2;
+    o.session.plan.policy.stabilizers = 8;
+    o.session.plan.chunk = 32;
+    o.session.plan.policy.reserve = 32;
+    o.engine.threads = 1;
+    o.session.sampling.seed = 1;
     return o;
 }
 
 static int side_open(struct side *s, const struct options *o, struct err *e)
 {
     *s = (struct side){0};
-    int rc = engine_open(&s->engine, o, NULL, NULL, NULL, e);
-    return rc ? rc : context_open(&s->x, s->engine, o, 1, e);
+    int rc = engine_open(&s->engine, &o->engine, &o->session.plan, 1, NULL, NULL, e);
+    return rc ? rc
+              : context_open(&s->x, s->engine, &o->session.plan, o->session.sampling.seed, 1, e);
 }
 
 /* The same, with scores that can compete across heads without calibration. */
@@ -69,10 +71,12 @@ static void side_open_plain(struct side *s, const char *device, const char *poli
     struct err e;
     struct options o = demo_options(device, policy);
     *s = (struct side){0};
-    if (engine_open(&s->engine, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+        fail_msg("%s", e.text);
     const struct retaining *h = s->engine->heads;
     for (int i = 0; i < h->n_layer * h->n_head; i++) h->label_std[i] = 1, h->label_mean[i] = 0;
-    if (context_open(&s->x, s->engine, &o, 1, &e)) fail_msg("%s", e.text);
+    if (context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
 }
 
 static void side_close(struct side *s)
@@ -299,7 +303,7 @@ static void families(void **state)
         struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
         struct err e;
         int32_t ids[40];
-        o.model = g.model = paths[p];
+        o.engine.model = g.engine.model = paths[p];
         if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
         in.model = cpu.engine->model;
         cpu.x.forward.watch = watch_cpu;
@@ -455,9 +459,9 @@ static int everything(int *counts, struct err *e)
     if (!rc) rc = context_logits(&s.x, &logits, e);
     scratch = malloc(4096 * sizeof *scratch);
     assert_true(rc || s.engine->model->n_vocab <= 4096);
-    if (!rc) rc = context_draw(&s.x, &o.sampling, NULL, 0, 0, scratch, &id, e);
-    o.sampling.temperature = 0;
-    if (!rc) rc = context_draw(&s.x, &o.sampling, NULL, 0, 0, scratch, &id, e);
+    if (!rc) rc = context_draw(&s.x, &o.session.sampling, NULL, 0, 0, scratch, &id, e);
+    o.session.sampling.temperature = 0;
+    if (!rc) rc = context_draw(&s.x, &o.session.sampling, NULL, 0, 0, scratch, &id, e);
     free(scratch);
     for (int i = 0; counts && i < N_CALLS; i++) counts[i] = driver_calls(calls[i]);
     side_close(&s);
@@ -500,17 +504,17 @@ static void does_not_fit(void **state)
     struct options o = demo_options("cuda", "locret");
     struct side s;
     struct err e;
-    char budget[16];
+    int budget;
     (void)state;
     driver_memory((size_t)6 << 20);
-    o.budget = "100000";
+    o.session.plan.budget = 100000;
     assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
     const char *advice = strstr(e.text, "--budget ");
     assert_non_null(advice);
-    assert_int_equal(sscanf(advice, "--budget %15[0-9] would fit", budget), 1);
+    assert_int_equal(sscanf(advice, "--budget %d would fit", &budget), 1);
     side_close(&s);
-    o.budget = budget;
-    if (side_open(&s, &o, &e)) fail_msg("--budget %s: %s", budget, e.text);
+    o.session.plan.budget = budget;
+    if (side_open(&s, &o, &e)) fail_msg("--budget %d: %s", budget, e.text);
     side_close(&s);
     driver_memory((size_t)1 << 20);
     assert_int_equal(side_open(&s, &o, &e), ERR_FIT);
@@ -558,13 +562,10 @@ static void devices(void **state)
     struct options o = demo_options("cuda:2", "locret");
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
-    o.device = "cuda:x";
-    assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
-    side_close(&s);
     o = demo_options("cuda", "h2o"); /* unsupported settings are refused, or left to the CPU */
     assert_int_equal(side_open(&s, &o, &e), ERR_USAGE);
     side_close(&s);
-    o.device = "auto";
+    o.engine.device.kind = ENGINE_DEVICE_AUTO;
     if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
     assert_null(s.engine->gpu);
     assert_non_null(strstr(s.engine->device_notice, "h2o"));

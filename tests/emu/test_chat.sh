@@ -7,8 +7,8 @@ gpu() { LD_LIBRARY_PATH=${EMU:-build/tests/emu} "$RETAIN" "$@"; }
 chat() { # PROGRAM ARGUMENT… : greedy, a small cache
     run=$1
     shift
-    "$run" chat --plain --temp 0 --seed 1 --budget 24 --chunk 16 --reserve 8 --sinks 2 \
-        --stabilizers 8 "$@" 2>"$T/err"
+    "$run" chat --plain --temp 0 --seed 1 --budget 24 --chunk 16 \
+        --policy auto:reserve=8,sinks=2,stabilizers=8 "$@" 2>"$T/err"
 }
 
 first='My locker code is 48213.' second='What is my locker code?'

@@ -64,17 +64,17 @@ static struct options options(void)
 {
     struct options o;
     options_init(&o);
-    o.policy = "random";
-    o.budget = "24";
-    o.chunk = 16;
-    o.reserve = 8;
-    o.rewind = 1; /* compaction after every turn */
-    o.n_predict = 3;
-    o.threads = 1;
-    o.ignore_end = true;
-    o.conversation = "life";
-    o.sampling.temperature = 0;
-    o.sampling.seed = 3;
+    o.session.plan.policy = policy_choice("random");
+    o.session.plan.budget = 24;
+    o.session.plan.chunk = 16;
+    o.session.plan.policy.reserve = 8;
+    o.session.rewind = 1; /* compaction after every turn */
+    o.session.max_tokens = 3;
+    o.engine.threads = 1;
+    o.session.ignore_end = true;
+    o.session.conversation = "life";
+    o.session.sampling.temperature = 0;
+    o.session.sampling.seed = 3;
     return o;
 }
 
@@ -103,7 +103,7 @@ static int life_begin(struct life *x)
     struct options o = options();
     *x = (struct life){0};
     int rc = conversations_open(&x->l, path, &err);
-    return rc ? rc : session_open(&x->s, engine, x->l, &o, NULL, &err);
+    return rc ? rc : session_open(&x->s, engine, x->l, &o.session, NULL, &err);
 }
 
 static int note_message(void *ctx, const struct conversations_message *m)
@@ -256,7 +256,8 @@ static int setup(void **state)
     struct options o = options();
     struct life x;
     char command[512];
-    if (disk_start(NULL) || engine_open(&engine, &o, NULL, NULL, NULL, &err)) return -1;
+    if (disk_start(NULL) || engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err))
+        return -1;
     snprintf(folder, sizeof folder, "/tmp/retain_fault_XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(path, sizeof path, "%s/retain.db", folder);

@@ -113,17 +113,17 @@ static struct options options(void)
 {
     struct options o;
     options_init(&o);
-    o.policy = "random";
-    o.budget = "32";
-    o.chunk = 8;
-    o.reserve = 8;
-    o.rewind = 1; /* compaction after every turn */
-    o.n_predict = 24;
-    o.threads = 1;
-    o.ignore_end = true;
-    o.conversation = "life";
-    o.sampling.temperature = 0.8f;
-    o.sampling.seed = 3;
+    o.session.plan.policy = policy_choice("random");
+    o.session.plan.budget = 32;
+    o.session.plan.chunk = 8;
+    o.session.plan.policy.reserve = 8;
+    o.session.rewind = 1; /* compaction after every turn */
+    o.session.max_tokens = 24;
+    o.engine.threads = 1;
+    o.session.ignore_end = true;
+    o.session.conversation = "life";
+    o.session.sampling.temperature = 0.8f;
+    o.session.sampling.seed = 3;
     return o;
 }
 
@@ -149,9 +149,10 @@ static void live(void)
     struct engine *engine;
     struct conversations *l;
     struct session *s;
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &err) || conversations_open(&l, path, &err))
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err) ||
+        conversations_open(&l, path, &err))
         _exit(1);
-    if (session_open(&s, engine, l, &o, NULL, &err)) _exit(2);
+    if (session_open(&s, engine, l, &o.session, NULL, &err)) _exit(2);
     sqlite3 *db = conversations_store(l)->db;
     sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, NULL);
     sqlite3_progress_handler(db, 50, on_step, NULL);
@@ -216,8 +217,8 @@ static void go_on(struct engine *engine, struct conversations *l)
     struct session_stats st;
     struct session *s;
     enum session_end end;
-    o.n_predict = 3;
-    ok(session_open(&s, engine, l, &o, NULL, &err));
+    o.session.max_tokens = 3;
+    ok(session_open(&s, engine, l, &o.session, NULL, &err));
     session_stats(s, &st);
     assert_int_equal(st.n_reread, 0);
     ok(session_can_continue(s) ? session_continue(s, &k, &end, &err)
@@ -252,7 +253,7 @@ static void killed_in_the_middle(void **state)
     struct found f = {0};
     (void)state;
     srand(7);
-    ok(engine_open(&engine, &o, NULL, NULL, NULL, &err));
+    ok(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &err));
     for (int i = 0; i < n_kills; i++) {
         run_child(i);
         n_in[shared->phase]++;

@@ -160,8 +160,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct input in = {0};
     if (n < 2 || n > 4096) return 0;
     stage_init(&s, bytes[0] & 1, bytes[0] & 2);
-    s.o.n_predict = 60;
-    s.app.settings.options.n_predict = 60;
+    s.o.session.max_tokens = 60;
+    s.app.settings.options.session.max_tokens = 60;
     stage_list(&s);
     if (bytes[0] & 4) stage_open(&s, NULL);
     int w = 80, h = 24;

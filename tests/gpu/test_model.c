@@ -28,18 +28,20 @@ static void side_open(struct side *s, const char *device, const char *kv, const 
     struct options o;
     struct err e;
     options_init(&o);
-    o.device = device;
-    o.kv = kv;
-    o.policy = policy;
-    o.budget = "16";
-    o.sinks = 2;
-    o.stabilizers = 8;
-    o.chunk = 24;
-    o.reserve = 16;
-    o.threads = 1;
-    o.sampling.seed = 1;
-    if (engine_open(&s->engine, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&s->x, s->engine, &o, 1, &e)) fail_msg("%s", e.text);
+    if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
+    plan_kv_named(kv, &o.session.plan.kv);
+    o.session.plan.policy = policy_choice(policy);
+    o.session.plan.budget = 16;
+    o.session.plan.policy.sinks = 2;
+    o.session.plan.policy.stabilizers = 8;
+    o.session.plan.chunk = 24;
+    o.session.plan.policy.reserve = 16;
+    o.engine.threads = 1;
+    o.session.sampling.seed = 1;
+    if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+        fail_msg("%s", e.text);
+    if (context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
 }
 
 static void side_close(struct side *s)

@@ -247,11 +247,13 @@ int conversations_delete(struct conversations *l, const char *name, struct err *
     return missing(name, e);
 }
 
-/* ---- engine --------------------------------------------------------------------------------- */
+const struct model_registry *conversations_registry(const struct conversations *l)
+{
+    (void)l;
+    return NULL;
+}
 
-struct engine {
-    int unused;
-};
+/* ---- engine --------------------------------------------------------------------------------- */
 
 static void sleep_s(double s)
 {
@@ -259,11 +261,12 @@ static void sleep_s(double s)
     if (s > 0) nanosleep(&t, NULL);
 }
 
-int engine_open(struct engine **out, const struct options *o, struct conversations *l,
-                engine_progress *progress, void *ctx, struct err *e)
+int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
+                int n_plans, engine_progress *progress, void *ctx, struct err *e)
 {
     (void)o;
-    (void)l;
+    (void)plans;
+    (void)n_plans;
     *out = NULL;
     for (int i = 0; i <= 20; i++) {
         if (progress && progress(ctx, i * INT64_C(110000000), INT64_C(2200000000)))
@@ -384,7 +387,7 @@ static int read_prompt(struct session *s, int64_t n, const struct session_sink *
 }
 
 int session_open(struct session **out, struct engine *g, struct conversations *l,
-                 const struct options *o, const struct session_sink *sink, struct err *e)
+                 const struct session_opts *o, const struct session_sink *sink, struct err *e)
 {
     (void)g;
     *out = NULL;
@@ -399,9 +402,9 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     if (!s->c) s->c = s->own = calloc(1, sizeof *s->own);
     s->n_layer = fake.n_layer;
     s->n_head = fake.n_head;
-    s->budget = o->budget ? atoi(o->budget) : fake.budget;
-    s->reserve = o->reserve > 0 ? o->reserve : fake.reserve;
-    s->n_predict = o->n_predict;
+    s->budget = o->plan.budget ? o->plan.budget : fake.budget;
+    s->reserve = o->plan.policy.reserve > 0 ? o->plan.policy.reserve : fake.reserve;
+    s->n_predict = o->max_tokens;
     s->ignore_end = o->ignore_end;
     s->heads = calloc((size_t)(s->n_layer * s->n_head), sizeof *s->heads);
     for (int i = 0; i < s->n_layer * s->n_head; i++)
@@ -559,9 +562,9 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
     return 0;
 }
 
-void session_set(struct session *s, const struct options *o)
+void session_set(struct session *s, const struct session_opts *o)
 {
-    s->n_predict = o->n_predict;
+    s->n_predict = o->max_tokens;
     s->ignore_end = o->ignore_end;
     s->temperature = (double)o->sampling.temperature;
 }

@@ -39,7 +39,7 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     setenv("TZ", "UTC", 1);
     tzset();
     options_init(&s->o);
-    s->o.private_mode = library == NULL;
+    s->o.session.private_mode = library == NULL;
     struct err e;
     if (conversations_open(&s->control.parts.library, library, &e)) abort();
     app_init(&s->app, &s->o, ascii, NULL);
@@ -115,9 +115,9 @@ static inline void stage_open(struct stage *s, const char *name)
     struct control *c = &s->control;
     struct events events = {s, stage_event, stage_stop};
     if (c->parts.session) abort();
-    if (engine_open(&c->parts.engine, &s->o, c->parts.library, NULL, NULL, &e)) abort();
+    if (engine_open(&c->parts.engine, &s->o.engine, &s->o.session.plan, 1, NULL, NULL, &e)) abort();
     c->options = s->o;
-    c->options.conversation = name;
+    c->options.session.conversation = name;
     stage_load(s, name ? name : "", name ? strlen(name) : 0);
     if (control_begin(c, &events, &e)) abort();
 }

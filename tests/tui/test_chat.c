@@ -174,8 +174,9 @@ static void test_set(void **state)
     (void)state;
     open_talk(&s, 1);
     stage_type(&s, "/set temp 0.2\r");
-    assert_true(s.app.o->sampling.temperature > 0.19f && s.app.o->sampling.temperature < 0.21f);
-    stage_type(&s, "/set predict 3\r");
+    assert_true(s.app.o->session.sampling.temperature > 0.19f &&
+                s.app.o->session.sampling.temperature < 0.21f);
+    stage_type(&s, "/set max-tokens 3\r");
     stage_type(&s, "words 9\r");
     assert_int_equal(message(&s, s.app.talk.n - 1)->n_tokens, 3);
     stage_type(&s, "/set temp warm\r");
@@ -202,14 +203,14 @@ static void test_set_memory(void **state)
     stage_list(&s);
     stage_open(&s, "rust-notes");
     stage_type(&s, "/set budget 64\r");
-    assert_string_equal(s.app.o->budget, "64");
+    assert_int_equal(s.app.o->session.plan.budget, 64);
     assert_string_equal(s.app.name, "rust-notes");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_false(s.app.settings.reopening);
     s.app.settings.reopening = true; /* as while it is being opened */
-    s.app.settings.before.budget = "128";
+    s.app.settings.before.session.plan.budget = 128;
     stage_text(&s, EVENT_FAILED, "it does not fit");
-    assert_string_equal(s.app.o->budget, "128");
+    assert_int_equal(s.app.o->session.plan.budget, 128);
     stage_release(&s);
 }
 
@@ -243,8 +244,7 @@ static void test_completion(void **state)
     check_completion("/open r", 2, NULL);
     check_completion("/set te", 0, "temp ");
     check_completion("/set policy sn", 0, "snapkv");
-    check_completion("/set allocator a", 1, "ada-pyramid");
-    check_completion("/set greedy ", 0, NULL);
+    check_completion("/set budget ", 0, NULL);
     check_completion("/copy c", 0, "code");
     check_completion("//he", 0, NULL);
     check_completion("no", 0, NULL);
@@ -365,7 +365,7 @@ static void test_read_only(void **state)
     struct stage s;
     (void)state;
     open_talk(&s, 1);
-    s.app.settings.options.read_only = true;
+    s.app.settings.options.session.read_only = true;
     stage_type(&s, "hello\r");
     assert_string_equal(str_get(&s.app.edit.text), "hello");
     assert_non_null(strstr(s.app.flash, "reading only"));
@@ -392,7 +392,7 @@ static void test_words_are_seen(void **state)
     stage_type(&s, "/set\r"); /* one below the other; eval's settings are not shown in a chat */
     stage_draw(&s, 80, 80, &out);
     assert_non_null(
-        strstr(out.data, "\n                                wanted as much: the width"));
+        strstr(out.data, "\n                                full; NAME:key=N,key=N changes the"));
     assert_non_null(strstr(out.data, "cache units per head "));
     assert_null(strstr(out.data, "eval"));
     stage_type(&s, "/stats\r");

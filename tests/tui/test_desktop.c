@@ -15,11 +15,10 @@ static const char *update(struct desktop *d, struct stage *s, struct str *out)
     return str_get(out);
 }
 
-static void begin(struct desktop *d, struct stage *s, const char *alert, bool windows)
+static void begin(struct desktop *d, struct stage *s, int alert, bool windows)
 {
     stage_init(s, false, true);
-    s->o.alert = alert;
-    s->o.progress = true;
+    s->o.chat.terminal = (struct options_terminal){true, true, alert};
     desktop_init(d, &s->o, windows);
 }
 
@@ -36,7 +35,7 @@ static void test_title(void **state)
     struct stage s;
     struct str out = {0};
     (void)state;
-    begin(&d, &s, "never", true);
+    begin(&d, &s, TERMINAL_QUIET, true);
     assert_string_equal(update(&d, &s, &out), "\033]2;retain\007");
     strcpy(s.app.name, "rust \033]0;x\007 notes");
     assert_non_null(strstr(update(&d, &s, &out), "\033]2;retain: rust "));
@@ -56,7 +55,7 @@ static void test_progress(void **state)
     struct stage s;
     struct str out = {0};
     (void)state;
-    begin(&d, &s, "never", true);
+    begin(&d, &s, TERMINAL_QUIET, true);
     update(&d, &s, &out);
     stage_progress(&s, EVENT_LOADING, 30, 200);
     assert_string_equal(update(&d, &s, &out), "\033]9;4;1;15\007");
@@ -68,7 +67,7 @@ static void test_progress(void **state)
 }
 
 /* An answer of this many milliseconds, in a window with or without the focus. */
-static const char *answer(const char *alert, int64_t ms, const char *focus, struct str *out)
+static const char *answer(int alert, int64_t ms, const char *focus, struct str *out)
 {
     struct desktop d;
     struct stage s;
@@ -93,14 +92,14 @@ static void test_alert(void **state)
 {
     struct str out = {0};
     (void)state;
-    assert_string_equal(answer("bell", 20000, "O", &out), "\007");
-    assert_string_equal(answer("bell", 20000, "I", &out), "");
+    assert_string_equal(answer(TERMINAL_BELL, 20000, "O", &out), "\007");
+    assert_string_equal(answer(TERMINAL_BELL, 20000, "I", &out), "");
     /* a terminal that does not report it */
-    assert_string_equal(answer("bell", 20000, "", &out), "");
-    assert_string_equal(answer("bell", 3000, "O", &out), "");
-    assert_string_equal(answer("never", 20000, "O", &out), "");
-    assert_non_null(strstr(answer("osc9", 20000, "O", &out), "\033]9;retain"));
-    assert_non_null(strstr(answer("osc777", 20000, "O", &out), "\033]777;notify;retain;"));
+    assert_string_equal(answer(TERMINAL_BELL, 20000, "", &out), "");
+    assert_string_equal(answer(TERMINAL_BELL, 3000, "O", &out), "");
+    assert_string_equal(answer(TERMINAL_QUIET, 20000, "O", &out), "");
+    assert_non_null(strstr(answer(TERMINAL_OSC9, 20000, "O", &out), "\033]9;retain"));
+    assert_non_null(strstr(answer(TERMINAL_OSC777, 20000, "O", &out), "\033]777;notify;retain;"));
     str_release(&out);
 }
 
@@ -111,7 +110,7 @@ static void test_nothing_elsewhere(void **state)
     struct str out = {0};
     (void)state;
     for (int i = 0; i < 2; i++) { /* no window; --safe */
-        begin(&d, &s, "bell", i == 1);
+        begin(&d, &s, TERMINAL_BELL, i == 1);
         s.o.safe = i == 1;
         desktop_init(&d, &s.o, i == 1);
         stage_progress(&s, EVENT_LOADING, 30, 200);

@@ -16,8 +16,8 @@ static char home[] = "/tmp/retain-test-XXXXXX", program[256];
 
 static bool start(struct pty *p, bool mute)
 {
-    char *argv[] = {program,        "--fake-rate", "500", "chat",      "--new",
-                    "--private",    "--budget",    "96",  "--reserve", "16",
+    char *argv[] = {program,        "--fake-rate", "500", "chat",     "--new",
+                    "--private",    "--budget",    "96",  "--policy", "auto:reserve=16",
                     "--ignore-end", "--seed",      "1",   NULL};
     if (access(program, X_OK) != 0) {
         print_message("skip: %s is missing\n", program);

@@ -26,7 +26,7 @@ go_on() {
 
 conversation() {
     start "$1" "$2"
-    run chat --new --budget 96 --reserve 16 --ignore-end --seed 1
+    run chat --new --budget 96 --policy auto:reserve=16 --ignore-end --seed 1
     check "$1x$2: ready" wait_for 'ready'
     check "$1x$2: strip" wait_for '^KV '
     check "$1x$2: memory" wait_for '^mem .*w[0-9.]* k[0-9.]* s[0-9.]*'

@@ -16,7 +16,7 @@ say() {
 }
 
 start 80 24
-run chat -c first --budget 64 --reserve 32 --temp 0 --record "$home/first.cast"
+run chat -c first --budget 64 --policy auto:reserve=32 --temp 0 --record "$home/first.cast"
 check 'ready without any configuration' wait_for 'ready'
 say 'My locker code is 48213.'
 check 'it answers' wait_for '^. llm '

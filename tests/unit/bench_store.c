@@ -236,24 +236,24 @@ static void bench_load(struct store *s, int64_t id, struct bench_cache *b,
                        const struct save_state *state)
 {
     double best = 1e30, plain = 1e30;
-    int64_t n_run, units = cache_units(&b->cache);
+    int64_t units = cache_units(&b->cache);
     for (int i = 0; i < 3; i++) {
         struct save *save;
-        struct str why = {0};
+        struct save_loaded loaded;
         ok(save_open(&save, s, id, 64 << 20, &err));
         double t = now_ms();
-        int rc = save_load(save, &b->cache, b->pool, state, &n_run, &why, &err);
+        int rc = save_load(save, &b->cache, b->pool, state, &loaded, &err);
         t = now_ms() - t;
         ok(rc);
-        if (rc != 1 || cache_units(&b->cache) != units) {
-            fprintf(stderr, "bench_store: not loaded: %s\n", str_get(&why));
+        if (!loaded.usable || cache_units(&b->cache) != units) {
+            fprintf(stderr, "bench_store: not loaded: %s\n", str_get(&loaded.why));
             exit(1);
         }
         if (t < best) best = t;
         t = read_file();
         if (t < plain) plain = t;
         save_close(save);
-        str_release(&why);
+        str_release(&loaded.why);
     }
     double mb = (double)file_bytes("") / 1e6;
     printf("  load %.0f MB of file: %.0f ms (%.0f MB/s); reading the file: %.0f ms (%.0f MB/s)\n",

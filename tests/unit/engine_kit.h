@@ -15,7 +15,7 @@ static inline int engine_set_up(void **state)
     struct err e;
     (void)state;
     options_init(&o);
-    if (engine_open(&engine, &o, NULL, NULL, NULL, &e) == 0) return 0;
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
     printf("%s\n", e.text);
     return -1;
 }

@@ -68,7 +68,8 @@ static void check(struct engine *g, const struct options *o, const cJSON *golden
     for (size_t i = 0; i < ids.n; i++)
         assert_int_equal(ids.ids[i], cJSON_GetArrayItem(get(golden, "ids"), (int)i)->valueint);
 
-    if (context_open(&x, g, o, 1, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o->session.plan, o->session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     cJSON_ArrayForEach(expected, get(golden, "top5"))
     {
@@ -105,10 +106,10 @@ static void test_golden(void **state)
     struct err e;
     const cJSON *golden;
     options_init(&o);
-    o.weights = "f32";
-    o.kv = "f32";
-    o.policy = "full";
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    o.engine.weights = ENGINE_WEIGHTS_F32;
+    plan_kv_named("f32", &o.session.plan.kv);
+    o.session.plan.policy = policy_choice("full");
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
     cJSON *all = read_golden();
     cJSON_ArrayForEach(golden, all) check(g, &o, golden);
     cJSON_Delete(all);
@@ -125,9 +126,10 @@ static void answer(struct tokens *out, const char *isa, const cJSON *golden)
     struct context x;
     struct err e;
     options_init(&o);
-    o.isa = isa;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o, 1, &e)) fail_msg("%s", e.text);
+    o.engine.isa = isa;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     encode(g, get(golden, "messages"), &ids);
     forward_run(&x.forward, &x.cache, ids.ids, (int)ids.n, 1);
     do {

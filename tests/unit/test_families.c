@@ -79,10 +79,10 @@ static void set_options(struct options *o, const struct row *r, char path[128], 
 {
     options_init(o);
     snprintf(path, 128, FOLDER "%s.gguf", r->model);
-    o->model = path;
-    o->policy = "full";
-    o->context = r->context;
-    o->chunk = chunk;
+    o->engine.model = path;
+    o->session.plan.policy = policy_choice("full");
+    o->session.plan.policy.context = r->context;
+    o->session.plan.chunk = chunk;
 }
 
 /* Uses floats throughout if the cache can hold them; a cache of halves costs half a thousandth per
@@ -90,10 +90,11 @@ static void set_options(struct options *o, const struct row *r, char path[128], 
 static double open_exact(struct context *x, struct engine *g, struct options *o, int chunk)
 {
     struct err e = {0};
-    o->kv = "f32";
-    if (!context_open(x, g, o, chunk, &e)) return 1e-3;
-    o->kv = "f16";
-    if (context_open(x, g, o, chunk, &e)) fail_msg("%s", e.text);
+    plan_kv_named("f32", &o->session.plan.kv);
+    if (!context_open(x, g, &o->session.plan, o->session.sampling.seed, chunk, &e)) return 1e-3;
+    plan_kv_named("f16", &o->session.plan.kv);
+    if (context_open(x, g, &o->session.plan, o->session.sampling.seed, chunk, &e))
+        fail_msg("%s", e.text);
     return 5e-3;
 }
 
@@ -110,12 +111,13 @@ static void compare(const struct row *r)
     for (int i = 0; i < 3; i++) {
         struct context x;
         set_options(&o, r, path, chunks[i]);
-        o.weights = "f32";
-        if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+        o.engine.weights = ENGINE_WEIGHTS_F32;
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
         double max = open_exact(&x, g, &o, chunks[i]);
         run(&x, &golden, chunks[i], got[i]);
         double error = error_of(got[i], &golden).max;
-        printf("%s, chunks of %d, kv %s: error %.1e\n", r->golden, chunks[i], o.kv, error);
+        printf("%s, chunks of %d, kv %s: error %.1e\n", r->golden, chunks[i],
+               plan_kv_name(o.session.plan.kv.k), error);
         assert_true(error <= max);
         context_release(&x);
         engine_close(g);
@@ -144,10 +146,11 @@ static void compare_file(const struct row *r, const char *kv, double rms_max)
         struct engine *g;
         struct context x;
         set_options(&o, r, path, chunks[i]);
-        o.kv = kv;
-        o.threads = 1 + i;
-        if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-        if (context_open(&x, g, &o, chunks[i], &e)) fail_msg("%s", e.text);
+        plan_kv_named(kv, &o.session.plan.kv);
+        o.engine.threads = 1 + i;
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, chunks[i], &e))
+            fail_msg("%s", e.text);
         run(&x, &golden, chunks[i], got[i]);
         context_release(&x);
         engine_close(g);

@@ -47,12 +47,12 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     struct recall *r;
     struct err e;
     options_init(&o);
-    o.policy = "locret";
-    o.budget = "256";
-    o.private_mode = true;
-    o.sampling.temperature = 0;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (session_open(&s, g, NULL, &o, NULL, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("locret");
+    o.session.plan.budget = 256;
+    o.session.private_mode = true;
+    o.session.sampling.temperature = 0;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (session_open(&s, g, NULL, &o.session, NULL, &e)) fail_msg("%s", e.text);
     assert_int_equal(words_open(&r, 1, 1), 0);
     feed(s, words_fact(r, 0));
 

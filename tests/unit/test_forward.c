@@ -59,15 +59,17 @@ static void compare(const char *model, const char *golden, const char *weights, 
 
     options_init(&o);
     snprintf(file, sizeof file, "random/%s.gguf", model);
-    o.model = data_path(path, sizeof path, file);
-    assert_non_null(o.model);
-    o.weights = weights;
-    o.kv = kv;
-    o.policy = "full";
-    o.context = 128;
-    o.chunk = chunk;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o, chunk, &e)) fail_msg("%s", e.text);
+    o.engine.model = data_path(path, sizeof path, file);
+    assert_non_null(o.engine.model);
+    o.engine.weights =
+        weights && !strcmp(weights, "f32") ? ENGINE_WEIGHTS_F32 : ENGINE_WEIGHTS_FILE;
+    plan_kv_named(kv, &o.session.plan.kv);
+    o.session.plan.policy = policy_choice("full");
+    o.session.plan.policy.context = 128;
+    o.session.plan.chunk = chunk;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, chunk, &e))
+        fail_msg("%s", e.text);
     assert_int_equal(n_vocab, g->model->n_vocab);
     double sum = 0;
     int agree = 0;
@@ -159,12 +161,14 @@ static void test_scores_in_batches(void **state)
     int32_t ids[N];
     (void)state;
     options_init(&o);
-    o.policy = "locret";
-    o.budget = "64";
-    o.chunk = 64;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&chunk, g, &o, 1, &e)) fail_msg("%s", e.text);
-    if (context_open(&single, g, &o, 1, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("locret");
+    o.session.plan.budget = 64;
+    o.session.plan.chunk = 64;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&chunk, g, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
+    if (context_open(&single, g, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     for (int i = 0; i < N; i++) ids[i] = 300 + 7 * i;
     forward_run(&chunk.forward, &chunk.cache, ids, N, 1);
     for (int i = 0; i < N; i++) forward_run(&single.forward, &single.cache, ids + i, 1, 1);
@@ -202,11 +206,12 @@ static void test_attention_of_a_decoded_token_sums_to_one(void **state)
     int32_t ids[CHUNK];
     (void)state;
     options_init(&o);
-    o.policy = "h2o";
-    o.budget = "2200";
-    o.chunk = CHUNK;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
-    if (context_open(&x, g, &o, 1, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("h2o");
+    o.session.plan.budget = 2200;
+    o.session.plan.chunk = CHUNK;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     for (int i = 0; i < CHUNK; i++) ids[i] = 300 + 7 * i % 1000;
     for (int n = 0; n < N; n += CHUNK) forward_run(&x.forward, &x.cache, ids, CHUNK, 1);
     for (int t = 0; t < 3; t++) {

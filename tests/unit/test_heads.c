@@ -204,7 +204,7 @@ static struct engine *open_demo(void)
     struct engine *g;
     struct err e;
     options_init(&o);
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
     return g;
 }
 
@@ -284,10 +284,11 @@ static void shares_compete_as_shares(void **state)
     int32_t ids[60];
     for (int i = 0; i < 60; i++) ids[i] = 300 + i;
     options_init(&o);
-    o.policy = "locret";
-    o.allocator = "global";
-    o.budget = "64";
-    if (context_open(&c, g, &o, 1, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("locret");
+    o.session.plan.policy.allocator = POLICY_GLOBAL;
+    o.session.plan.budget = 64;
+    if (context_open(&c, g, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     forward_run(&c.forward, &c.cache, ids, 60, 1);
     score_values(&c.forward, &c.cache);
     for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {
@@ -311,20 +312,20 @@ static void the_best_policy_is_the_default(void **state)
     struct options o;
     struct err e;
     options_init(&o);
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_string_equal(p.policy->name, "keeper");
-    /* A budget beyond the trained positions would make the model worse. */
-    o.budget = "4096";
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    /* A budget beyond the positions that the model knows would make it worse. */
+    o.session.plan.budget = 4096;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     assert_non_null(strstr(p.notice, "4608 positions"));
     assert_int_equal(p.budget_max, p.budget);
-    o.budget = NULL;
+    o.session.plan.budget = 0;
     g->heads->label_is_share = false;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_string_equal(p.policy->name, "locret");
-    o.policy = "keeper";
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), ERR_USAGE);
+    o.session.plan.policy = policy_choice("keeper");
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), ERR_USAGE);
     assert_non_null(strstr(e.text, "heads train"));
     engine_close(g);
 }
@@ -338,12 +339,11 @@ static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
     struct err e;
     options_init(&o);
     const struct {
-        const char *budget;
-        int most;
-    } heads[] = {{"512", 2048}, {"1024", 3072}, {"3072", 3072}, {"3200", 3200}};
+        int budget, most;
+    } heads[] = {{512, 2048}, {1024, 3072}, {3072, 3072}, {3200, 3200}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-        o.budget = heads[i].budget; /* four times this, within two thirds of 4,608 */
-        assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+        o.session.plan.budget = heads[i].budget; /* four of it, within two thirds of 4,608 */
+        assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
         assert_int_equal(p.budget_max, heads[i].most);
     }
     engine_close(g);
@@ -356,20 +356,18 @@ static void memory_picks_the_budget(void **state)
     struct plan p;
     struct options o;
     struct err e;
-    char budget[16];
     options_init(&o);
     g->model->n_ctx = 1 << 17;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, 8192);
-    o.memory = 32 << 20;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    o.session.plan.memory = 32 << 20;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_true(p.budget > 8192);
-    snprintf(budget, sizeof budget, "%d", p.budget + 1);
-    o.budget = budget; /* one more does not fit */
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), ERR_FIT);
-    o.budget = NULL;
-    o.memory = 1LL << 40;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o, 1, 1, &e), 0);
+    o.session.plan.budget = p.budget + 1; /* one more does not fit */
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), ERR_FIT);
+    o.session.plan.budget = 0;
+    o.session.plan.memory = 1LL << 40;
+    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     engine_close(g);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "cli/options_policy.h"
 
 #define CHAT (OPTIONS_MODEL | OPTIONS_MEMORY | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT)
 #define GENERATE                                                                           \
@@ -46,21 +47,24 @@ static void values_of_every_kind(void **state)
 {
     (void)state;
     struct options o;
-    assert_int_equal(parse(&o, CHAT,
-                           "-m a.gguf --heads=h.gguf --memory 6G --threads 3 --temp 0.25 --seed "
-                           "18446744073709551615 --plain -n 7 --context 128K extra --kv=q8:q4"),
-                     0);
-    assert_string_equal(o.model, "a.gguf");
-    assert_string_equal(o.heads, "h.gguf");
-    assert_int_equal(o.memory, 6LL << 30);
-    assert_int_equal(o.threads, 3);
-    assert_true(o.sampling.temperature == 0.25f);
-    assert_true(o.sampling.seed == UINT64_MAX);
-    assert_true(o.plain);
-    assert_false(o.private_mode);
-    assert_int_equal(o.n_predict, 7);
-    assert_int_equal(o.context, 131072);
-    assert_string_equal(o.kv, "q8:q4");
+    assert_int_equal(
+        parse(&o, CHAT,
+              "-m a.gguf --heads=h.gguf --memory 6G --threads 3 --temp 0.25 --seed "
+              "18446744073709551615 --plain -n 7 --policy full:context=128K extra --kv=q8:q4"),
+        0);
+    assert_string_equal(o.engine.model, "a.gguf");
+    assert_string_equal(o.engine.heads.path, "h.gguf");
+    assert_int_equal(o.session.plan.memory, 6LL << 30);
+    assert_int_equal(o.engine.threads, 3);
+    assert_true(o.session.sampling.temperature == 0.25f);
+    assert_true(o.session.sampling.seed == UINT64_MAX);
+    assert_true(o.chat.plain);
+    assert_false(o.session.private_mode);
+    assert_int_equal(o.session.max_tokens, 7);
+    assert_int_equal(o.session.plan.policy.context, 131072);
+    assert_true(o.session.plan.kv.given);
+    assert_int_equal(o.session.plan.kv.k, KN_KV_Q8);
+    assert_int_equal(o.session.plan.kv.v, KN_KV_Q4);
     assert_int_equal(o.n_args, 1);
     assert_string_equal(o.args[0], "extra");
 }
@@ -70,14 +74,14 @@ static void defaults(void **state)
     (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, ""), 0);
-    assert_null(o.model);
-    assert_string_equal(o.device, "auto");
-    assert_string_equal(o.weights, "file");
-    assert_int_equal(o.stabilizers, -1);
-    assert_int_equal(o.sinks, -1);
-    assert_int_equal(o.reserve, -1);
-    assert_true(o.sampling.top_k == sampling_default().top_k);
-    assert_false(o.greedy);
+    assert_null(o.engine.model);
+    assert_int_equal(o.engine.device.kind, ENGINE_DEVICE_AUTO);
+    assert_int_equal(o.engine.weights, ENGINE_WEIGHTS_FILE);
+    assert_int_equal(o.session.plan.policy.stabilizers, -1);
+    assert_int_equal(o.session.plan.policy.sinks, -1);
+    assert_int_equal(o.session.plan.policy.reserve, -1);
+    assert_true(o.session.sampling.top_k == sampling_default().top_k);
+    assert_true(o.session.sampling.temperature == SESSION_TEMPERATURE_OF_MODEL);
 }
 
 static void short_forms(void **state)
@@ -85,9 +89,9 @@ static void short_forms(void **state)
     (void)state;
     struct options o;
     assert_int_equal(parse(&o, GENERATE, "-n5 -mx.gguf -f -"), 0);
-    assert_int_equal(o.n_predict, 5);
-    assert_string_equal(o.model, "x.gguf");
-    assert_string_equal(o.file, "-");
+    assert_int_equal(o.session.max_tokens, 5);
+    assert_string_equal(o.engine.model, "x.gguf");
+    assert_string_equal(o.text.file, "-");
     assert_int_equal(parse(&o, GENERATE, "-h"), 0);
     assert_true(o.help);
     assert_int_equal(parse(&o, GENERATE, "-"), 0);
@@ -103,7 +107,7 @@ static void dashes_end_options(void **state)
     (void)state;
     struct options o;
     assert_int_equal(parse(&o, CHAT, "--plain -- --new -m"), 0);
-    assert_false(o.new_conversation);
+    assert_false(o.session.new_conversation);
     assert_int_equal(o.n_args, 2);
     assert_string_equal(o.args[0], "--new");
     assert_string_equal(o.args[1], "-m");
@@ -123,8 +127,8 @@ static void misspelt_options_are_guessed(void **state)
 static void options_of_other_commands(void **state)
 {
     (void)state;
-    assert_refused(CHAT, "--depths 3", "--depths does not apply to this command");
-    assert_refused(CHAT, "--depths 3", "eval");
+    assert_refused(CHAT, "--seeds 3", "--seeds does not apply to this command");
+    assert_refused(CHAT, "--seeds 3", "eval");
     assert_refused(OPTIONS_STORE, "--temp 0", "chat and generate");
     struct options o;
     assert_int_equal(parse(&o, OPTIONS_STORE, "--help"), 0); /* every command takes it */
@@ -137,11 +141,10 @@ static void missing_values(void **state)
     assert_refused(CHAT, "-m --plain", "--model needs a value");
     struct options o;
     assert_int_equal(parse(&o, GENERATE, "--prompt=--raw"), 0);
-    assert_string_equal(o.prompt, "--raw");
-    assert_false(o.raw);
-    /* looks like an option, but is none of ours */
-    assert_int_equal(parse(&o, GENERATE, "-p -5"), 0);
-    assert_string_equal(o.prompt, "-5");
+    assert_string_equal(o.text.prompt, "--raw");
+    assert_false(o.session.raw);
+    assert_int_equal(parse(&o, GENERATE, "-p -5"), 0); /* looks like an option, is none of ours */
+    assert_string_equal(o.text.prompt, "-5");
 }
 
 static void numbers_out_of_range(void **state)
@@ -166,18 +169,137 @@ static void numbers_out_of_range(void **state)
     assert_refused(CHAT, "a b c d e f g h i j k l m n o p q", "too many arguments at 'q'");
 }
 
-static void greedy_and_temperature(void **state)
+/* ---- policies -------------------------------------------------------------------------------- */
+
+#define LISTS (EVAL | OPTIONS_LISTS)
+
+static void policies_with_keys(void **state)
 {
     (void)state;
     struct options o;
-    assert_int_equal(parse(&o, CHAT, "--temp 0"), 0);
-    assert_true(o.greedy);
-    assert_int_equal(parse(&o, CHAT, "--greedy"), 0);
-    assert_true(o.sampling.temperature == 0);
-    assert_int_equal(parse(&o, CHAT, "--greedy --temp 0.7"), 0);
-    assert_false(o.greedy);
-    assert_int_equal(parse(&o, CHAT, "--temp 0 --greedy=no"), 0);
-    assert_true(o.sampling.temperature == OPTIONS_TEMPERATURE_OF_MODEL);
+    assert_int_equal(parse(&o, CHAT, "--policy snapkv:window=64,sinks=4,allocator=ada"), 0);
+    const struct policy_choice *c = &o.session.plan.policy;
+    assert_ptr_equal(c->row, policy_named("snapkv"));
+    assert_int_equal(c->window, 64);
+    assert_int_equal(c->sinks, 4);
+    assert_int_equal(c->allocator, POLICY_ADA);
+    assert_int_equal(c->stabilizers, -1);
+    assert_int_equal(parse(&o, CHAT, "--policy auto:reserve=16,pool=3,stabilizers=0"), 0);
+    assert_null(c->row);
+    assert_int_equal(c->reserve, 16);
+    assert_int_equal(c->pooling, 3);
+    assert_int_equal(c->stabilizers, 0);
+    assert_refused(CHAT, "--policy snapvk", "--policy snapvk is not known; did you mean snapkv");
+    assert_refused(CHAT, "--policy nobody", "known are: full, locret");
+    assert_refused(CHAT, "--policy snapkv:windwo=3", "no key windwo; did you mean window?");
+    assert_refused(CHAT, "--policy snapkv:qqqqqqqqqq=3", "no key qqqqqqqqqq");
+    assert_refused(CHAT, "--policy snapkv:window=-1", "window=-1: expected a whole number");
+    assert_refused(CHAT, "--policy snapkv:pool=64",
+                   "pool=64: expected a whole number from 0 to 63");
+    assert_refused(CHAT, "--policy snapkv:allocator=even", "allocator=even: expected uniform");
+    assert_refused(CHAT, "--policy snapkv:window", "expected key=value");
+    assert_refused(CHAT, "--policy snapkv:context=64", "context is a key of full only");
+    assert_refused(CHAT, "--policy=", "expected a policy's name");
+}
+
+/* An item with '=' but no ':' belongs to the policy before it. */
+static void lists_of_values(void **state)
+{
+    (void)state;
+    struct options o;
+    struct str text = {0};
+    assert_int_equal(
+        parse(&o, LISTS,
+              "--policy snapkv:window=64,sinks=4,keeper,sink:reserve=8 --budget 64,128 "
+              "--kv q4,q8:q4 --length 300"),
+        0);
+    assert_int_equal(o.sweep.policies.n, 3);
+    assert_int_equal(o.sweep.policies.item[0].sinks, 4);
+    assert_ptr_equal(o.sweep.policies.item[1].row, policy_named("keeper"));
+    assert_int_equal(o.sweep.policies.item[1].sinks, -1);
+    assert_int_equal(o.sweep.policies.item[2].reserve, 8);
+    assert_int_equal(o.sweep.budgets.n, 2);
+    assert_int_equal(o.sweep.budgets.item[1], 128);
+    assert_int_equal(o.sweep.kvs.n, 2);
+    assert_int_equal(o.sweep.kvs.item[1].k, KN_KV_Q8);
+    assert_int_equal(o.session.plan.budget, 64); /* the first of each */
+    assert_int_equal(options_get(&o, EVAL, "policy", &text, &err), 0);
+    assert_string_equal(text.data, "snapkv:window=64,sinks=4,keeper,sink:reserve=8");
+    str_release(&text);
+    assert_refused(CHAT, "--policy locret,keeper", "--policy: expected one value");
+    assert_refused(CHAT, "--budget 64,128", "--budget: expected one value");
+    assert_refused(CHAT, "--kv q4,q8", "--kv: expected one value");
+    assert_refused(LISTS, "--budget 64,15", "--budget 15: expected a whole number from 16");
+    assert_refused(LISTS, "--budget 64,", "expected a whole number");
+    assert_refused(LISTS, "--kv q4,q5", "--kv q5: expected q4, q8, f16, f32");
+}
+
+/* Each policy and key that can be given is printed as it can be given again. */
+static void policies_come_back(void **state)
+{
+    (void)state;
+    struct options_policy_key key;
+    for (int i = 0; policy_at(i); i++)
+        for (int k = 0; options_policy_key(k, &key); k++) {
+            struct options o;
+            struct str text = {0};
+            char line[160], given[128];
+            bool word = !strcmp(key.name, "allocator"), full = !strcmp(key.name, "context");
+            const char *name = full ? "full" : policy_at(i)->name;
+            snprintf(given, sizeof given, "%s:%s=%s", name, key.name, word ? "global" : "7");
+            snprintf(line, sizeof line, "--policy %s", given);
+            assert_int_equal(parse(&o, CHAT, line), 0);
+            assert_int_equal(options_get(&o, CHAT, "policy", &text, &err), 0);
+            assert_string_equal(text.data, given);
+            str_release(&text);
+        }
+}
+
+static void set_in_a_chat(void **state)
+{
+    (void)state;
+    struct options o;
+    options_init(&o);
+    assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "snapkv:window=64", &err), 0);
+    assert_int_equal(o.session.plan.policy.window, 64);
+    assert_int_equal(options_set(&o, OPTIONS_MEMORY, "budget", "96", &err), 0);
+    assert_int_equal(o.session.plan.budget, 96);
+    assert_ptr_equal(o.session.plan.policy.row, policy_named("snapkv"));
+    assert_int_equal(options_set(&o, OPTIONS_MEMORY, "policy", "locret,keeper", &err), ERR_USAGE);
+}
+
+static void devices(void **state)
+{
+    (void)state;
+    struct options o;
+    assert_int_equal(parse(&o, CHAT, "--device cpu"), 0);
+    assert_int_equal(o.engine.device.kind, ENGINE_DEVICE_CPU);
+    assert_int_equal(parse(&o, CHAT, "--device cuda"), 0);
+    assert_int_equal(o.engine.device.kind, ENGINE_DEVICE_CUDA);
+    assert_int_equal(o.engine.device.ordinal, 0);
+    assert_int_equal(parse(&o, CHAT, "--device cuda:12"), 0);
+    assert_int_equal(o.engine.device.ordinal, 12);
+    static const char *const wrong[] = {"gpu",     "cuda:",   "cuda:x",
+                                        "cuda:1x", "cuda:-1", "cuda:1024"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "--device %s", wrong[i]);
+        assert_refused(CHAT, line, "expected auto, cpu, cuda or cuda:N");
+    }
+}
+
+static void terminals(void **state)
+{
+    (void)state;
+    struct options o;
+    struct options_terminal *t = &o.chat.terminal;
+    assert_int_equal(parse(&o, CHAT, ""), 0);
+    assert_true(t->title && !t->progress && t->alert == TERMINAL_BELL);
+    assert_int_equal(parse(&o, CHAT, "--terminal none"), 0);
+    assert_true(!t->title && !t->progress && t->alert == TERMINAL_QUIET);
+    assert_int_equal(parse(&o, CHAT, "--terminal progress,osc777"), 0);
+    assert_true(!t->title && t->progress && t->alert == TERMINAL_OSC777);
+    assert_refused(CHAT, "--terminal titel", "expected none, or a list of title");
 }
 
 static void contradictions(void **state)
@@ -203,20 +325,22 @@ static void configuration(void **state)
                   "system = \"answer # briefly \"  # quoted\n"
                   "temp = 0\n"
                   "memory=1.5G\n"
-                  "depths = 4";
+                  "policy = snapkv:window=9,sinks=2\n"
+                  "budget = 77";
     options_init(&o);
     assert_int_equal(options_parse_config(&o, text, "config", &err), 0);
-    assert_string_equal(o.model, "/models/my model.gguf");
-    assert_int_equal(o.threads, 2);
-    assert_string_equal(o.system, "answer # briefly ");
-    assert_true(o.greedy);
-    assert_int_equal(o.memory, 3LL << 29);
-    assert_int_equal(o.depths, 4);
-    assert_true(o.continue_latest);
-    char *argv[] = {"--new", "--threads", "1"}; /* the command line is valid */
+    assert_string_equal(o.engine.model, "/models/my model.gguf");
+    assert_int_equal(o.engine.threads, 2);
+    assert_string_equal(o.session.system, "answer # briefly ");
+    assert_true(o.session.sampling.temperature == 0);
+    assert_int_equal(o.session.plan.memory, 3LL << 29);
+    assert_int_equal(o.session.plan.policy.sinks, 2);
+    assert_int_equal(o.session.plan.budget, 77);
+    assert_true(o.session.continue_latest);
+    char *argv[] = {"--new", "--threads", "1"}; /* the command line is right */
     assert_int_equal(options_parse(&o, CHAT, 3, argv, &err), 0);
-    assert_false(o.continue_latest);
-    assert_int_equal(o.threads, 1);
+    assert_false(o.session.continue_latest);
+    assert_int_equal(o.engine.threads, 1);
 }
 
 static void assert_comes_back(const char *value)
@@ -224,13 +348,13 @@ static void assert_comes_back(const char *value)
     struct options o, again;
     struct str config = {0};
     options_init(&o);
-    o.system = value;
+    o.session.system = value;
     options_print_config(&o, &config);
     options_init(&again);
     if (options_parse_config(&again, config.data, "config", &err))
         fail_msg("%s:\n%s", err.text, config.data);
-    assert_non_null(again.system);
-    assert_string_equal(again.system, value);
+    assert_non_null(again.session.system);
+    assert_string_equal(again.session.system, value);
     str_release(&config);
 }
 
@@ -292,8 +416,7 @@ static void configuration_errors(void **state)
     assert_config_refused("= 5", "unknown key ''");
 }
 
-/* The printed settings of an answer, and the output of --print-config, are read back as exactly the
- * same numbers. */
+/* What --print-config prints is read back as the very same numbers. */
 static void numbers_come_back(void **state)
 {
     static const char *const values[] = {
@@ -303,18 +426,15 @@ static void numbers_come_back(void **state)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct options o, again;
         char line[256];
-        struct str text = {0}, config = {0};
+        struct str config = {0};
         snprintf(line, sizeof line, "--temp %s --min-p %s --top-p %s", values[i], values[i],
                  values[i]);
         assert_int_equal(parse(&o, CHAT, line), 0);
-        options_spell(&o, OPTIONS_SAMPLING, &text);
-        if (parse(&again, CHAT, text.data)) fail_msg("%s: %s", text.data, err.text);
-        assert_memory_equal(&again.sampling, &o.sampling, sizeof o.sampling);
         options_print_config(&o, &config);
         options_init(&again);
         if (options_parse_config(&again, config.data, "config", &err)) fail_msg("%s", err.text);
-        assert_memory_equal(&again.sampling, &o.sampling, sizeof o.sampling);
-        str_release(&text);
+        assert_memory_equal(&again.session.sampling, &o.session.sampling,
+                            sizeof o.session.sampling);
         str_release(&config);
     }
 }
@@ -405,7 +525,12 @@ int main(void)
         cmocka_unit_test(options_of_other_commands),
         cmocka_unit_test(missing_values),
         cmocka_unit_test(numbers_out_of_range),
-        cmocka_unit_test(greedy_and_temperature),
+        cmocka_unit_test(policies_with_keys),
+        cmocka_unit_test(lists_of_values),
+        cmocka_unit_test(policies_come_back),
+        cmocka_unit_test(set_in_a_chat),
+        cmocka_unit_test(devices),
+        cmocka_unit_test(terminals),
         cmocka_unit_test(contradictions),
         cmocka_unit_test(configuration),
         cmocka_unit_test(texts_come_back),

@@ -276,13 +276,15 @@ static void test_surprisal(void **state)
     int n_vocab = engine->model->n_vocab;
     float *logits = calloc((size_t)TOKENS * (size_t)n_vocab, sizeof *logits);
     options_init(&o);
-    o.policy = "full";
-    o.chunk = TOKENS;
-    if (context_open(&full, engine, &o, TOKENS, &e)) fail_msg("%s", e.text);
-    o.policy = "sirllm";
-    o.chunk = CHUNK;
-    o.budget = "64";
-    if (context_open(&sir, engine, &o, 1, &e)) fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("full");
+    o.session.plan.chunk = TOKENS;
+    if (context_open(&full, engine, &o.session.plan, o.session.sampling.seed, TOKENS, &e))
+        fail_msg("%s", e.text);
+    o.session.plan.policy = policy_choice("sirllm");
+    o.session.plan.chunk = CHUNK;
+    o.session.plan.budget = 64;
+    if (context_open(&sir, engine, &o.session.plan, o.session.sampling.seed, 1, &e))
+        fail_msg("%s", e.text);
     for (int i = 0; i < TOKENS; i++) ids[i] = (int32_t)(random_at(9, 1, (uint64_t)i) * n_vocab);
     forward_run(&full.forward, &full.cache, ids, TOKENS, TOKENS);
     for (int i = 0; i < TOKENS; i += CHUNK)
@@ -594,7 +596,10 @@ static void test_names(void **state)
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", policy_at(i)->name);
         assert_ptr_equal(policy_named(policy_at(i)->name), policy_at(i));
     }
-    assert_string_equal(list, policy_names());
+    struct str names = {0};
+    policy_names(&names);
+    assert_string_equal(list, str_get(&names));
+    str_release(&names);
     assert_null(policy_named("nobody"));
 }
 
@@ -609,11 +614,12 @@ static void test_every_row_runs(void **state)
         struct err e;
         int64_t evicted;
         options_init(&o);
-        o.policy = policy_at(i)->name;
-        o.budget = "64";
-        o.chunk = 32;
-        o.reserve = 8;
-        if (context_open(&x, engine, &o, 1, &e)) fail_msg("%s: %s", o.policy, e.text);
+        o.session.plan.policy = policy_choice(policy_at(i)->name);
+        o.session.plan.budget = 64;
+        o.session.plan.chunk = 32;
+        o.session.plan.policy.reserve = 8;
+        if (context_open(&x, engine, &o.session.plan, o.session.sampling.seed, 1, &e))
+            fail_msg("%s: %s", policy_at(i)->name, e.text);
         for (int round = 0; round < 12; round++) {
             for (int t = 0; t < 32; t++)
                 ids[t] =

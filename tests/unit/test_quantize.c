@@ -220,9 +220,9 @@ static int run(const struct folder *f, const char *type, bool force)
     o.args[0] = f->in;
     o.args[1] = f->out;
     o.n_args = 2;
-    o.type = type;
+    o.quantize.type = type;
     o.force = force;
-    o.threads = 2;
+    o.engine.threads = 2;
     return cmd_quantize(&o);
 }
 

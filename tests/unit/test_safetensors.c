@@ -344,10 +344,10 @@ static int run(const struct folder *f, const char *type, bool calibrated)
     o.args[0] = f->path;
     o.args[1] = f->out;
     o.n_args = 2;
-    o.type = type;
+    o.quantize.type = type;
     o.force = true;
-    o.threads = 1;
-    o.calibrate = calibrated ? text : NULL;
+    o.engine.threads = 1;
+    o.quantize.calibrate = calibrated ? text : NULL;
     return cmd_quantize(&o);
 }
 
@@ -379,10 +379,10 @@ static void makes_a_model_that_runs(void **state)
         put_model(f, families[i / 2], "");
         assert_int_equal(run(f, i % 2 ? "q4" : "q8", i == 1), 0);
         options_init(&o);
-        o.model = f->out;
-        o.threads = 1;
-        o.heads = "none";
-        assert_int_equal(engine_open(&g, &o, NULL, NULL, NULL, &e), 0);
+        o.engine.model = f->out;
+        o.engine.threads = 1;
+        o.engine.heads.none = true;
+        assert_int_equal(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e), 0);
         assert_int_equal(g->model->n_layer, 2);
         assert_int_equal(g->model->n_kv_head, 1);
         assert_int_equal(g->model->head_dim, N_EMBD / N_HEAD);
@@ -405,10 +405,10 @@ static void keeps_scales(void **state)
               "\"attention_multiplier\":0.0625,\"logits_scaling\":8");
     assert_int_equal(run(f, "q8", false), 0);
     options_init(&o);
-    o.model = f->out;
-    o.threads = 1;
-    o.heads = "none";
-    assert_int_equal(engine_open(&g, &o, NULL, NULL, NULL, &e), 0);
+    o.engine.model = f->out;
+    o.engine.threads = 1;
+    o.engine.heads.none = true;
+    assert_int_equal(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e), 0);
     const struct model *m = g->model;
     assert_true(m->embed_scale == 12.0f && m->residual_scale == 0.22f);
     assert_true(m->attn_scale == 0.0625f && m->logit_scale == 0.125f);

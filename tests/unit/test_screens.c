@@ -262,11 +262,11 @@ static void test_screens(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     stage_begin(&s, true, path);
-    s.o.budget = "64";
-    s.o.chunk = 16;
-    s.o.reserve = 32;
-    s.o.sampling.seed = 3;
-    s.o.new_conversation = true;
+    s.o.session.plan.budget = 64;
+    s.o.session.plan.chunk = 16;
+    s.o.session.plan.policy.reserve = 32;
+    s.o.session.sampling.seed = 3;
+    s.o.session.new_conversation = true;
     s.on_evicted = check_eviction;
     stage_open(&s, NULL);
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) stage_type(&s, said[i]);

@@ -108,14 +108,14 @@ static struct options options_of(const char *policy, const char *kv, float tempe
 {
     struct options o;
     options_init(&o);
-    o.policy = policy;
-    o.kv = kv;
-    o.budget = "48";
-    o.chunk = 16;
-    o.reserve = 24;
-    o.sampling.temperature = temperature;
-    o.sampling.seed = 11;
-    o.n_predict = 40;
+    o.session.plan.policy = policy_choice(policy);
+    plan_kv_named(kv, &o.session.plan.kv);
+    o.session.plan.budget = 48;
+    o.session.plan.chunk = 16;
+    o.session.plan.policy.reserve = 24;
+    o.session.sampling.temperature = temperature;
+    o.session.sampling.seed = 11;
+    o.session.max_tokens = 40;
     return o;
 }
 
@@ -123,9 +123,9 @@ static struct session *open_session(struct conversations *l, struct options o, b
 {
     struct session *s;
     struct err e;
-    o.continue_latest = again;
-    o.new_conversation = !again;
-    if (session_open(&s, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
+    o.session.continue_latest = again;
+    o.session.new_conversation = !again;
+    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
     return s;
 }
 
@@ -239,26 +239,20 @@ static const char *one_of(const char *const *list, int n)
     return list[random_below(n)];
 }
 
-struct plan_of {
-    struct options o;
-    char budget[16];
-};
-
-static void random_options(struct plan_of *p)
+static void random_options(struct options *o)
 {
     static const char *const policies[] = {"full", "sink",       "random",   "locret",
                                            "h2o",  "ada-snapkv", "expected", "infinipot"};
     static const char *const kvs[] = {"q4", "q8", "f16", "f32", "q8:q4", "f16:q8"};
     static const float temperatures[] = {0, 0.7f, 1.3f};
-    p->o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
-    snprintf(p->budget, sizeof p->budget, "%d", 16 + random_below(64));
-    p->o.budget = p->budget;
-    p->o.context = 1024;
-    p->o.chunk = 4 + random_below(30);
-    p->o.reserve = random_below(30);
-    p->o.n_predict = 1 + random_below(25);
-    p->o.sampling.seed = 1 + (uint64_t)random_below(1000);
-    p->o.rewind = random_below(2) ? 64 << 20 : 1; /* 1: compaction after every turn */
+    *o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
+    o->session.plan.budget = 16 + random_below(64);
+    o->session.plan.policy.context = 1024;
+    o->session.plan.chunk = 4 + random_below(30);
+    o->session.plan.policy.reserve = random_below(30);
+    o->session.max_tokens = 1 + random_below(25);
+    o->session.sampling.seed = 1 + (uint64_t)random_below(1000);
+    o->session.rewind = random_below(2) ? 64 << 20 : 1; /* 1: compaction after every turn */
 }
 
 /* One turn, sometimes stopped in the middle and continued in a later turn. */
@@ -284,27 +278,28 @@ static void test_twenty_random_conversations(void **state)
     int64_t n_evicted = 0;
     for (int i = 0; i < 20; i++) {
         struct log once = {0}, often = {0};
-        struct plan_of p;
+        struct options o;
         random_state = (uint64_t)i + 1;
-        random_options(&p);
+        random_options(&o);
         char *dir = temporary();
         struct conversations *l = open_library(dir);
-        struct session *x = open_session(NULL, p.o, false), *y = open_session(l, p.o, false);
+        struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
         for (int turn = 0; turn < 6; turn++) {
             struct session_stats st;
             int choice = random_below(4);
             random_turn(x, turn, choice, &once);
             random_turn(y, turn, choice, &often);
             session_close(y);
-            y = open_session(l, p.o, true);
+            y = open_session(l, o, true);
             session_stats(y, &st);
             assert_int_equal(st.n_reread, 0);
             if (strcmp(str_get(&once.text), str_get(&often.text)))
-                fail_msg("conversation %d, turn %d (%s, %s): \"%s\", not \"%s\"", i, turn,
-                         p.o.policy, p.o.kv, str_get(&often.text), str_get(&once.text));
+                fail_msg("conversation %d, turn %d (%s): \"%s\", not \"%s\"", i, turn,
+                         o.session.plan.policy.row->name, str_get(&often.text),
+                         str_get(&once.text));
             if (once.logits != often.logits)
-                fail_msg("conversation %d, turn %d (%s, %s): other logits", i, turn, p.o.policy,
-                         p.o.kv);
+                fail_msg("conversation %d, turn %d (%s): other logits", i, turn,
+                         o.session.plan.policy.row->name);
             same_cache(x, y);
         }
         n_evicted += once.n_evicted;
@@ -450,9 +445,9 @@ static void test_rewind_beyond_the_log(void **state)
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct log log = {0};
-    o.rewind = 1;
-    o.budget = "20";
-    o.reserve = 8;
+    o.session.rewind = 1;
+    o.session.plan.budget = 20;
+    o.session.plan.policy.reserve = 8;
     struct session *s = open_session(l, o, false);
     struct session_stats st;
     for (int i = 0; i < 30; i++) say(s, said[i % N_SAID], &log);
@@ -530,9 +525,9 @@ static void test_branch(void **state)
     if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
     assert_string_equal(name, "twig");
     assert_int_equal(session_branch(s, 3, "twig", name, &e), ERR_USAGE);
-    say(s, said[0], &log); /* the trunk continues unchanged */
-    o.conversation = "twig";
-    if (session_open(&b, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
+    say(s, said[0], &log); /* the trunk goes on as it was */
+    o.session.conversation = "twig";
+    if (session_open(&b, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
     assert_int_equal(reread(b), 0);
     assert_int_equal(turns(b), 3);
     same_cache(x, b);
@@ -562,13 +557,13 @@ static void test_read_only(void **state)
     struct session_sink k = sink_of(&log);
     enum session_end end;
     struct err e;
-    o.continue_latest = true;
+    o.session.continue_latest = true;
     for (int i = 0; i < 4; i++) say(s, said[i], &log);
-    assert_int_equal(session_open(&v, engine, b, &o, NULL, &e), ERR_FAIL);
+    assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &e), ERR_FAIL);
     assert_non_null(strstr(e.text, "is open in another retain"));
     assert_non_null(strstr(e.text, "--read-only"));
-    o.read_only = true;
-    if (session_open(&v, engine, b, &o, NULL, &e)) fail_msg("%s", e.text);
+    o.session.read_only = true;
+    if (session_open(&v, engine, b, &o.session, NULL, &e)) fail_msg("%s", e.text);
     assert_non_null(strstr(session_notice(v), "reading only"));
     assert_int_equal(turns(v), 4);
     assert_int_equal(reread(v), 0);
@@ -581,16 +576,16 @@ static void test_read_only(void **state)
     assert_int_equal(turns(v), 4);
     if (session_branch(v, 3, "twig", name, &e)) fail_msg("%s", e.text);
     session_close(v);
-    o.read_only = false;
-    o.continue_latest = false;
-    o.conversation = "twig";
-    if (session_open(&v, engine, b, &o, NULL, &e)) fail_msg("%s", e.text);
+    o.session.read_only = false;
+    o.session.continue_latest = false;
+    o.session.conversation = "twig";
+    if (session_open(&v, engine, b, &o.session, NULL, &e)) fail_msg("%s", e.text);
     assert_int_equal(turns(v), 3);
     assert_int_equal(reread(v), 0);
     session_close(v);
-    o.conversation = "nobody";
-    o.read_only = true;
-    assert_int_equal(session_open(&v, engine, b, &o, NULL, &e), ERR_USAGE);
+    o.session.conversation = "nobody";
+    o.session.read_only = true;
+    assert_int_equal(session_open(&v, engine, b, &o.session, NULL, &e), ERR_USAGE);
     session_close(s);
     conversations_close(a);
     conversations_close(b);
@@ -610,8 +605,8 @@ static void test_switching(void **state)
     for (int i = 0; i < 24; i++) {
         struct session *s;
         struct err e;
-        o.conversation = i % 2 ? "work" : "garden";
-        if (session_open(&s, engine, l, &o, NULL, &e)) fail_msg("%s", e.text);
+        o.session.conversation = i % 2 ? "work" : "garden";
+        if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
         assert_int_equal(reread(s), 0);
         assert_int_equal(turns(s), i / 2 < 4 ? i / 2 : 4);
         if (i < 8) say(s, said[i], &log);
@@ -633,10 +628,10 @@ static void test_the_file_stays_small(void **state)
     char *dir = temporary();
     struct conversations *l = open_library(dir);
     struct log log = {0};
-    o.budget = "24";
-    o.reserve = 8;
-    o.n_predict = 12;
-    o.rewind = 1;
+    o.session.plan.budget = 24;
+    o.session.plan.policy.reserve = 8;
+    o.session.max_tokens = 12;
+    o.session.rewind = 1;
     struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
     int64_t bytes[2] = {0};
     struct session_stats st;
@@ -674,7 +669,7 @@ static void test_resume_one_budget_for_all(void **state)
 {
     struct options o = options_of("snapkv", "q8:q4", 0.8f);
     (void)state;
-    o.allocator = "global";
+    o.session.plan.policy.allocator = POLICY_GLOBAL;
     resume_equals_never_stopped(o);
 }
 
@@ -868,8 +863,8 @@ static void crash(const char *dir, struct options o)
         struct session_sink k = {.ctx = &left, .tokens = on_token};
         enum session_end end;
         struct err e;
-        o.threads = 1; /* the engine's other threads were not forked */
-        if (engine_open(&engine, &o, NULL, NULL, NULL, &e)) _exit(1);
+        o.engine.threads = 1; /* the engine's other threads were not forked */
+        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) _exit(1);
         struct session *s = open_session(open_library(dir), o, false);
         session_say(s, said[2], strlen(said[2]), &k, &end, &e);
         _exit(2);
@@ -928,8 +923,8 @@ static void test_forged_answer(void **state)
     (void)state;
     static const uint32_t positions[] = {0, 1000, UINT32_MAX - 1};
     struct options o = options_of("sink", "q4", 0);
-    o.n_predict = CRASH_AFTER + 1;
-    o.ignore_end = true;
+    o.session.max_tokens = CRASH_AFTER + 1;
+    o.session.ignore_end = true;
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
         char *dir = temporary();
         struct log log = {0};
@@ -958,15 +953,15 @@ static void test_crash_keeps_scores(void **state)
     enum session_end end;
     struct err e;
     char *dir = temporary();
-    o.budget = "200";
-    o.reserve = 64;
-    o.n_predict = CRASH_AFTER + 1;
-    o.ignore_end = true;
+    o.session.plan.budget = 200;
+    o.session.plan.policy.reserve = 64;
+    o.session.max_tokens = CRASH_AFTER + 1;
+    o.session.ignore_end = true;
     crash(dir, o);
     struct conversations *l = open_library(dir);
-    o.n_predict = 1;
+    o.session.max_tokens = 1;
     struct session *cut = open_session(l, o, true);
-    o.n_predict = CRASH_AFTER + 1;
+    o.session.max_tokens = CRASH_AFTER + 1;
     struct session *whole = open_session(NULL, o, false);
     struct session_stats st;
     session_stats(cut, &st);
@@ -1029,8 +1024,8 @@ static void on_reading_tokens(void *ctx, int64_t position, int n, const uint16_t
 static void ends_of_prompts_follow_evictions(int chunk, int local)
 {
     struct options o = options_of("locret", "q4", 0);
-    o.chunk = chunk;
-    o.n_predict = 1;
+    o.session.plan.chunk = chunk;
+    o.session.max_tokens = 1;
     struct session *s = open_session(NULL, o, false);
     struct str text = {0};
     int64_t least = INT64_MAX; /* tokens between the last eviction and the answer */
@@ -1068,7 +1063,7 @@ static void test_policy_full_ends(void **state)
     (void)state;
     struct log log = {0};
     struct options o = options_of("full", "q4", 0);
-    o.context = 96;
+    o.session.plan.policy.context = 96;
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end = SESSION_TURN_END;
@@ -1087,9 +1082,9 @@ static void test_a_circle_ends(void **state)
     static const char text[] = "Tell me a story.";
     struct log log = {0};
     struct options o = options_of("keeper", "q4", 0);
-    o.sampling.repeat_penalty = 0.01f;
-    o.sampling.repeat_last = 4;
-    o.n_predict = 5000;
+    o.session.sampling.repeat_penalty = 0.01f;
+    o.session.sampling.repeat_last = 4;
+    o.session.max_tokens = 5000;
     struct session *s = open_session(NULL, o, false);
     struct session_sink k = sink_of(&log);
     enum session_end end;
@@ -1097,9 +1092,9 @@ static void test_a_circle_ends(void **state)
     assert_int_equal(session_say(s, text, strlen(text), &k, &end, &e), 0);
     assert_int_equal(end, SESSION_REPETITION);
     assert_true(session_can_continue(s));
-    o.n_predict = 1000;
-    o.ignore_end = true;
-    session_set(s, &o);
+    o.session.max_tokens = 1000;
+    o.session.ignore_end = true;
+    session_set(s, &o.session);
     assert_int_equal(session_continue(s, &k, &end, &e), 0);
     assert_int_equal(end, SESSION_LENGTH);
     session_close(s);

@@ -638,10 +638,11 @@ static void tags(void **state)
 static void models(void **state)
 {
     struct fixture *f = *state;
-    struct store_model m = {.path = "/m/a.gguf", .size = 5LL << 40, .mtime_ns = 123, .inode = 9}, k;
-    store_digest(m.digest, "abc", 3);
+    struct file_identity m = {.path = "/m/a.gguf", .size = 5LL << 40, .mtime_ns = 123, .inode = 9},
+                         k;
+    digest_make(m.digest, "abc", 3);
     assert_int_equal(store_model_find(f->s, m.path, &k, &err), 0);
-    uint8_t parts[2 * STORE_DIGEST_BYTES] = {1, 2, 3}, *kept;
+    uint8_t parts[2 * DIGEST_BYTES] = {1, 2, 3}, *kept;
     size_t n_kept;
     ok(store_model_put(f->s, &m, parts, 2, &err));
     m.mtime_ns = 456;
@@ -650,7 +651,7 @@ static void models(void **state)
     assert_memory_equal(&m, &k, sizeof m);
     ok(store_model_parts(f->s, m.path, &kept, &n_kept, &err));
     assert_int_equal(n_kept, 1);
-    assert_memory_equal(kept, parts, STORE_DIGEST_BYTES);
+    assert_memory_equal(kept, parts, DIGEST_BYTES);
     free(kept);
     tamper(f, "UPDATE model SET parts = x'0102'");
     ok(store_model_parts(f->s, m.path, &kept, &n_kept, &err));
@@ -662,13 +663,13 @@ static void models(void **state)
 static void digests(void **state)
 {
     (void)state;
-    uint8_t d[STORE_DIGEST_BYTES];
-    char hex[2 * STORE_DIGEST_BYTES + 1];
-    store_digest(d, "abc", 3); /* printf abc | b2sum -l 256 */
-    store_digest_hex(hex, d);
+    uint8_t d[DIGEST_BYTES];
+    char hex[DIGEST_HEX];
+    digest_make(d, "abc", 3); /* printf abc | b2sum -l 256 */
+    digest_hex(hex, d);
     assert_string_equal(hex, "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
-    store_digest(d, NULL, 0);
-    store_digest_hex(hex, d);
+    digest_make(d, NULL, 0);
+    digest_hex(hex, d);
     assert_string_equal(hex, "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8");
 }
 

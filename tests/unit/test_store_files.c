@@ -71,8 +71,8 @@ static void version_2_is_brought_up_to_date(void **state)
 static void version_3_is_brought_up_to_date(void **state)
 {
     struct fixture *f = *state;
-    struct store_model m;
-    uint8_t *parts, part[STORE_DIGEST_BYTES] = {1, 2, 3};
+    struct file_identity m;
+    uint8_t *parts, part[DIGEST_BYTES] = {1, 2, 3};
     size_t n_parts;
     open_older(f, 3);
     assert_int_equal(store_model_find(f->s, "/m/demo.gguf", &m, &err), 1);
@@ -94,8 +94,8 @@ static void version_3_is_brought_up_to_date(void **state)
 static void version_4_is_brought_up_to_date(void **state)
 {
     struct fixture *f = *state;
-    struct store_model m;
-    uint8_t *parts, expected[2][STORE_DIGEST_BYTES];
+    struct file_identity m;
+    uint8_t *parts, expected[2][DIGEST_BYTES];
     size_t n_parts;
     char *text;
     open_older(f, 4);

@@ -55,19 +55,19 @@ static struct engine *open_engine(const char *path, const char *packed)
     struct engine *g;
     struct err e;
     options_init(&o);
-    o.model = path;
-    o.packed = packed;
-    o.heads = "none";
-    o.device = "cpu";
-    o.verify = "off";
-    o.threads = 2;
-    if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+    o.engine.model = path;
+    o.engine.weight_cache_dir = packed;
+    o.engine.heads.none = true;
+    o.engine.device.kind = ENGINE_DEVICE_CPU;
+    o.engine.verify = IDENTITY_VERIFY_OFF;
+    o.engine.threads = 2;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
     return g;
 }
 
-static struct store_model identity(const char *path)
+static struct file_identity identity(const char *path)
 {
-    struct store_model m = {0};
+    struct file_identity m = {0};
     struct stat st;
     char *real = realpath(path, NULL);
     assert_non_null(real);
@@ -81,7 +81,7 @@ static struct store_model identity(const char *path)
     return m;
 }
 
-static struct weight_cache wait_for_copy(const struct store_model *m)
+static struct weight_cache wait_for_copy(const struct file_identity *m)
 {
     struct weight_cache p;
     for (int i = 0; i < 6000; i++) {
@@ -95,7 +95,7 @@ static struct weight_cache wait_for_copy(const struct store_model *m)
 /* The copy of the weights that an engine loaded. */
 static struct weight_cache write_copy(const struct engine *g, const char *path)
 {
-    struct store_model m = identity(path);
+    struct file_identity m = identity(path);
     struct weight_cache_writer *w = weight_cache_write_begin(dir, &m, &g->weights);
     assert_non_null(w);
     struct weight_cache p = wait_for_copy(&m);
@@ -136,10 +136,10 @@ static void test_maps_what_was_packed(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         copy_file(files[i], model);
         struct engine *packed = open_engine(model, dir);
-        assert_int_equal(packed->packed.bytes, 0);
+        assert_int_equal(packed->weight_cache.bytes, 0);
         write_copy(packed, model);
         struct engine *mapped = open_engine(model, dir);
-        assert_int_equal(mapped->packed.bytes, mapped->weights.bytes);
+        assert_int_equal(mapped->weight_cache.bytes, mapped->weights.bytes);
         same_weights(packed, mapped);
         assert_string_equal(mapped->model_digest, "070707070707070707070707070707070707070707070707"
                                                   "0707070707070707");
@@ -151,7 +151,7 @@ static void test_maps_what_was_packed(void **state)
 /* A whole file is read for its digest if something is compared with it: a registry, heads. */
 static void test_digest_that_nobody_wants(void **state)
 {
-    static const char *const verify[] = {"sample", "full"};
+    static const enum identity_verify verify[] = {IDENTITY_VERIFY_SAMPLE, IDENTITY_VERIFY_FULL};
     (void)state;
     copy_file(MODEL, model);
     for (int i = 0; i < 2; i++) {
@@ -159,14 +159,14 @@ static void test_digest_that_nobody_wants(void **state)
         struct engine *g;
         struct err e;
         options_init(&o);
-        o.model = model;
-        o.heads = "none";
-        o.device = "cpu";
-        o.verify = verify[i];
-        if (engine_open(&g, &o, NULL, NULL, NULL, &e)) fail_msg("%s", e.text);
+        o.engine.model = model;
+        o.engine.heads.none = true;
+        o.engine.device.kind = ENGINE_DEVICE_CPU;
+        o.engine.verify = verify[i];
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
         assert_int_equal(!strncmp(g->model_digest, "unread-", 7), i == 0);
         engine_close(g);
-        if (engine_prepare(&g, &o, NULL, &e)) fail_msg("%s", e.text);
+        if (engine_prepare(&g, &o.engine, &e)) fail_msg("%s", e.text);
         assert_int_equal(strlen(g->model_digest), 64);
         engine_close(g);
     }
@@ -183,7 +183,7 @@ static void test_removed_while_mapped(void **state)
     weight_cache_remove(&p);
     same_weights(packed, mapped);
     struct engine *again = open_engine(model, dir);
-    assert_int_equal(again->packed.bytes, 0);
+    assert_int_equal(again->weight_cache.bytes, 0);
     same_weights(packed, again);
     engine_close(again);
     engine_close(mapped);
@@ -196,7 +196,7 @@ static void test_removed_while_mapped(void **state)
 static void refused(const struct engine *packed, const struct weight_cache *p)
 {
     struct engine *g = open_engine(model, dir);
-    assert_int_equal(g->packed.bytes, 0);
+    assert_int_equal(g->weight_cache.bytes, 0);
     same_weights(packed, g);
     engine_close(g);
     assert_int_not_equal(access(p->path, F_OK), 0);
@@ -215,12 +215,12 @@ static void test_damaged(void **state)
     for (off_t at = bytes; at < st.st_size; at += 97) {
         flip(p.path, at);
         struct weight_cache none;
-        struct store_model m = identity(model);
+        struct file_identity m = identity(model);
         assert_false(weight_cache_find(&none, dir, &m));
         flip(p.path, at);
     }
     struct engine *mapped = open_engine(model, dir);
-    assert_int_equal(mapped->packed.bytes, p.bytes);
+    assert_int_equal(mapped->weight_cache.bytes, p.bytes);
     engine_close(mapped);
     engine_close(packed);
 }
@@ -251,15 +251,15 @@ static void test_every_byte_is_checked(void **state)
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
     options_init(&o);
-    o.model = model;
-    o.packed = dir;
-    o.heads = "none";
-    assert_int_equal(engine_prepare(&g, &o, NULL, &e), 0);
-    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_SAME);
+    o.engine.model = model;
+    o.engine.weight_cache_dir = dir;
+    o.engine.heads.none = true;
+    assert_int_equal(engine_prepare(&g, &o.engine, &e), 0);
+    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_SAME);
     const struct kn_weight *down = &packed->model->layers[packed->model->n_layer - 1].down;
     flip(p.path, (const char *)down->data - packed->weights.base + 1001);
-    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_REMOVED);
-    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_NONE);
+    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
+    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_NONE);
     engine_close(g);
     engine_close(packed);
 }
@@ -270,7 +270,7 @@ static void test_torn(void **state)
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model), none;
-    struct store_model m = identity(model);
+    struct file_identity m = identity(model);
     struct stat st;
     assert_int_equal(stat(p.path, &st), 0);
     assert_int_equal(chmod(p.path, 0600), 0);
@@ -291,7 +291,7 @@ static void test_another_model(void **state)
     copy_file(MODEL, model);
     struct engine *packed = open_engine(model, dir);
     struct weight_cache p = write_copy(packed, model);
-    struct store_model m = identity(model), other = m;
+    struct file_identity m = identity(model), other = m;
     other.mtime_ns++;
     assert_false(weight_cache_find(&none, dir, &other));
     other = m;
@@ -315,11 +315,11 @@ static void test_another_model(void **state)
     struct engine *g;
     struct err e;
     options_init(&o);
-    o.model = model;
-    o.packed = dir;
-    o.heads = "none";
-    assert_int_equal(engine_prepare(&g, &o, NULL, &e), 0);
-    assert_int_equal(engine_check_copy(g, &o), ENGINE_COPY_REMOVED);
+    o.engine.model = model;
+    o.engine.weight_cache_dir = dir;
+    o.engine.heads.none = true;
+    assert_int_equal(engine_prepare(&g, &o.engine, &e), 0);
+    assert_int_equal(engine_check_copy(g, &o.engine), ENGINE_COPY_REMOVED);
     engine_close(g);
     engine_close(packed);
 }
@@ -352,7 +352,7 @@ static void test_writers(void **state)
     int n = 0;
     copy_file(MODEL, model);
     struct engine *g = open_engine(model, dir);
-    struct store_model m = identity(model);
+    struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(dir, &m, &g->weights));
     weight_cache_list(dir, count, &n);
     assert_int_equal(n_files(), n); /* it may have been finished already */
@@ -373,7 +373,7 @@ static void test_parts(void **state)
     char path[128], other[128], mine[4200];
     copy_file(MODEL, model);
     struct engine *g = open_engine(model, dir);
-    struct store_model m = identity(model);
+    struct file_identity m = identity(model);
     struct weight_cache p = write_copy(g, model);
     snprintf(path, sizeof path, "%s/dead.packed.part", dir);
     snprintf(other, sizeof other, "%s/alive.packed.part", dir);
@@ -410,7 +410,7 @@ static void test_parts(void **state)
  * footer is read. */
 static void make_copy(const struct weight_cache *like, const char *name, off_t bytes, time_t used)
 {
-    enum { BYTES = 16, DIGEST = STORE_DIGEST_BYTES }; /* offset of `bytes` in the footer; its end */
+    enum { BYTES = 16, DIGEST = DIGEST_BYTES }; /* of the footer: where bytes is; its end */
     char path[128];
     uint8_t footer[8192];
     struct stat st;
@@ -421,7 +421,7 @@ static void make_copy(const struct weight_cache *like, const char *name, off_t b
     assert_int_equal(pread(fd, footer, n, (off_t)like->bytes), (ssize_t)n);
     close(fd);
     memcpy(footer + BYTES, &bytes, sizeof bytes);
-    store_digest(footer + n - DIGEST, footer, n - DIGEST);
+    digest_make(footer + n - DIGEST, footer, n - DIGEST);
     snprintf(path, sizeof path, "%s/%s.packed", dir, name);
     fd = open(path, O_WRONLY | O_CREAT, 0600);
     assert_int_equal(pwrite(fd, footer, n, bytes), (ssize_t)n);
@@ -478,7 +478,7 @@ static void test_room(void **state)
     snprintf(path, sizeof path, "%s/below", model);
     assert_int_equal(weight_cache_room(path, 1, &e), ERR_FAIL);
     struct engine *g = open_engine(model, path);
-    struct store_model m = identity(model);
+    struct file_identity m = identity(model);
     weight_cache_write_end(weight_cache_write_begin(path, &m, &g->weights));
     engine_close(g);
 }

@@ -21,7 +21,7 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
     memset(a, 0, sizeof *a);
     settings_init(&a->settings, o);
     a->o = &a->settings.options;
-    a->talk.raw = o->no_markdown;
+    a->talk.raw = o->chat.no_markdown;
     a->ascii = a->talk.ascii = ascii;
     a->sensors = sensor_nothing();
     a->evict_rate = NAN;
@@ -46,7 +46,6 @@ void app_release(struct app *a)
     str_release(&a->search.query);
     str_release(&a->search.draft);
     str_release(&a->completion.line);
-    settings_release(&a->settings);
     if (a->mapped.frozen) free(a->mapped.frozen->kept);
     free(a->mapped.frozen);
     str_release(&a->log);
@@ -208,7 +207,7 @@ void app_send(struct app *a)
         app_flash(a, "%s", slash_advice(text.data, text.n, (char[SLASH_ADVICE_MAX]){0}));
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
-    } else if (a->o->read_only) {
+    } else if (a->o->session.read_only) {
         app_flash(a, "open for reading only; /branch makes one that can go on");
     } else if (a->n_queue == QUEUE_MAX) {
         app_flash(a, "the queue is full; your text stays here");

@@ -240,7 +240,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     ramp_sums(map, kept);
     for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
     memcpy(a->col_kept, kept, sizeof kept);
-    if (compare && !a->o->reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
+    if (compare && !a->o->chat.reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
     if (map->col_width != a->col_width) memset(a->col_lost, 0, sizeof a->col_lost);
     a->col_width = map->col_width;
     a->n_evictions = map->n_evictions;

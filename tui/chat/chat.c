@@ -22,8 +22,8 @@ int cmd_chat(const struct options *o)
     struct options mine = *o;
     struct err e = {0};
     int status;
-    bool screen = !o->plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_dumb();
-    if (!screen && o->record) {
+    bool screen = !o->chat.plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_dumb();
+    if (!screen && o->chat.record) {
         err_set(&e, ERR_USAGE, "--record writes down what the screen shows, and here is none");
         return report_error(&e);
     }

@@ -228,7 +228,7 @@ static bool may_run(struct app *a, const struct request *r)
 static bool run_request(struct app *a, enum slash command, const char *argument)
 {
     struct control_facts facts = {.n_turns = app_turns(a),
-                                  .private_mode = a->o->private_mode,
+                                  .private_mode = a->o->session.private_mode,
                                   .has_answer = last_answer(a) != NULL,
                                   .name = a->name,
                                   .deleted = a->list.deleted};

@@ -3,24 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/options.h"
 #include "tui/chat/app.h"
 
 enum { LONG_MS = 10000 }; /* who waits that long may look elsewhere */
 
 void desktop_init(struct desktop *d, const struct options *o, bool windows)
 {
-    bool used = windows && !o->safe;
-    *d = (struct desktop){.title = used && !o->no_title,
-                          .progress = used && o->progress,
-                          .alert = used ? o->alert : "never",
-                          .percent = -1};
+    *d = (struct desktop){.percent = -1};
+    if (windows && !o->safe) d->use = o->chat.terminal;
     /* the title goes on the terminal's stack; 1004: it tells of its focus */
-    bool alerts = strcmp(d->alert, "never") != 0;
-    snprintf(d->on, sizeof d->on, "%s%s", d->title ? "\033[22;2t" : "",
+    bool alerts = d->use.alert != TERMINAL_QUIET;
+    snprintf(d->on, sizeof d->on, "%s%s", d->use.title ? "\033[22;2t" : "",
              alerts ? "\033[?1004h" : "");
     snprintf(d->off, sizeof d->off, "%s%s%s", alerts ? "\033[?1004l" : "",
-             d->progress ? "\033]9;4;0\007" : "", d->title ? "\033[23;2t" : "");
+             d->use.progress ? "\033]9;4;0\007" : "", d->use.title ? "\033[23;2t" : "");
 }
 
 void desktop_release(struct desktop *d)
@@ -62,12 +58,12 @@ static void put_progress(struct desktop *d, const struct app *a, struct str *out
 
 static void put_alert(const struct desktop *d, struct str *out)
 {
-    if (strcmp(d->alert, "osc9") == 0)
-        str_puts(out, "\033]9;retain: the answer is ready\007");
-    else if (strcmp(d->alert, "osc777") == 0)
-        str_puts(out, "\033]777;notify;retain;the answer is ready\007");
-    else if (strcmp(d->alert, "bell") == 0)
-        str_puts(out, "\007");
+    switch (d->use.alert) {
+    case TERMINAL_QUIET: break;
+    case TERMINAL_BELL: str_puts(out, "\007"); break;
+    case TERMINAL_OSC9: str_puts(out, "\033]9;retain: the answer is ready\007"); break;
+    case TERMINAL_OSC777: str_puts(out, "\033]777;notify;retain;the answer is ready\007"); break;
+    }
 }
 
 void desktop_update(struct desktop *d, const struct app *a, struct str *out)
@@ -76,8 +72,8 @@ void desktop_update(struct desktop *d, const struct app *a, struct str *out)
     if (busy && !d->busy) d->busy_ms = a->now_ms;
     if (d->busy && !busy && d->away && a->now_ms - d->busy_ms >= LONG_MS) put_alert(d, out);
     d->busy = busy;
-    if (d->title) put_title(d, a, out);
-    if (d->progress) put_progress(d, a, out);
+    if (d->use.title) put_title(d, a, out);
+    if (d->use.progress) put_progress(d, a, out);
 }
 
 void desktop_forget(struct desktop *d)

@@ -8,15 +8,14 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "cli/options.h"
 
 struct app;
 struct key_event;
-struct options;
 
 struct desktop {
-    bool title, progress;
-    const char *alert; /* as --alert has it */
-    bool away;         /* another window has the focus, as far as the terminal tells */
+    struct options_terminal use; /* what --terminal allows */
+    bool away;                   /* another window has the focus, as far as the terminal tells */
     bool busy;
     int64_t busy_ms;        /* since then */
     int percent;            /* of the bar; -1 = there is none */

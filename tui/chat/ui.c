@@ -85,14 +85,14 @@ static void open_library(struct ui *u)
 {
     struct str path = {0};
     struct err e = {0};
-    if (!u->o->private_mode && path_database(u->o, &path, &e) == 0)
+    if (!u->o->session.private_mode && path_database(u->o, &path, &e) == 0)
         secret_open_library(&u->library, u->o, path.data, &e);
     str_release(&path);
     list_fill(&u->app, u->library);
     const struct list_state *l = &u->app.list;
-    if (u->o->new_conversation || !u->library) return;
-    const char *name = u->o->conversation;
-    if (!name && u->o->continue_latest && l->n > 0) name = l->rows[0].name;
+    if (u->o->session.new_conversation || !u->library) return;
+    const char *name = u->o->session.conversation;
+    if (!name && u->o->session.continue_latest && l->n > 0) name = l->rows[0].name;
     for (int i = 0; name && i < l->n; i++) /* -c with a new name begins a conversation */
         if (strcmp(l->rows[i].name, name) == 0) load_transcript(u, name);
 }
@@ -425,7 +425,7 @@ bool ui_run(const struct options *o, int *status)
     struct str path = {0};
     struct err e = {0};
     struct record *record = NULL;
-    if (o->record && record_open(&record, o->record, &e)) {
+    if (o->chat.record && record_open(&record, o->chat.record, &e)) {
         *status = report_error(&e);
         return true;
     }
@@ -438,8 +438,9 @@ bool ui_run(const struct options *o, int *status)
     desktop_init(&u.desktop, o, terminal_is_polite());
     term_add_modes(u.desktop.on, u.desktop.off);
     /* What was typed into an encrypted conversation is not kept beside it in the clear. */
-    bool remember = !o->private_mode && !o->passphrase && path_state("history", &path, &e) == 0;
-    app_init(&u.app, o, o->ascii || !utf8_locale(), remember ? path.data : NULL);
+    bool remember =
+        !o->session.private_mode && !o->store.passphrase && path_state("history", &path, &e) == 0;
+    app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");
     if (remember) path.data[path.n - strlen("/history")] = 0;

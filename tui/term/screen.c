@@ -46,14 +46,14 @@ static void init_colors(struct screen *s, const struct options *o)
     const char *no = getenv("NO_COLOR"), *background = getenv("COLORFGBG");
     const char *last = background ? strrchr(background, ';') : NULL;
     if (last) s->light = atoi(last + 1) == 7 || atoi(last + 1) > 8;
-    s->told = strcmp(o->background, "auto") != 0;
-    if (s->told) s->light = strcmp(o->background, "light") == 0;
-    bool automatic = strcmp(o->color, "auto") == 0;
-    if (strcmp(o->color, "never") == 0 || (automatic && no && no[0])) return;
+    s->told = strcmp(o->chat.background, "auto") != 0;
+    if (s->told) s->light = strcmp(o->chat.background, "light") == 0;
+    bool automatic = strcmp(o->chat.color, "auto") == 0;
+    if (strcmp(o->chat.color, "never") == 0 || (automatic && no && no[0])) return;
     if (!has_colors() || start_color() == ERR) return;
     use_default_colors();
     s->colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
-    if (strcmp(o->color, "16") == 0 && s->colors == 256) s->colors = 16;
+    if (strcmp(o->chat.color, "16") == 0 && s->colors == 256) s->colors = 16;
     init_looks(s);
 }
 

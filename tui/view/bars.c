@@ -61,7 +61,7 @@ static void put_model(const struct app *a, struct str *out)
                    num_count(st->n_tokens, tokens), (long long)st->n_turns);
     else
         str_puts(out, a->phase == PHASE_LOADING ? "loading the model" : "opening");
-    if (a->o->private_mode) str_puts(out, " | private");
+    if (a->o->session.private_mode) str_puts(out, " | private");
     if (a->n_queue > 0) str_printf(out, " | %d queued", a->n_queue);
 }
 

@@ -184,9 +184,9 @@ static void draw(struct app *a, struct pane p)
     for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);
     if (l->n_shown == 0)
         pane_puts(p, 2, first, ATTR_DIM,
-                  a->o->private_mode ? "private: nothing is saved"
-                  : l->n > 0         ? "nothing was found"
-                                     : "no saved conversations");
+                  a->o->session.private_mode ? "private: nothing is saved"
+                  : l->n > 0                 ? "nothing was found"
+                                             : "no saved conversations");
     if (p.h < 4) return;
     draw_bottom(a, p, p.h - 2);
     if (l->mode == LIST_FIND)

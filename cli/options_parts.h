@@ -1,0 +1,53 @@
+/* options_parts: a row of the table of options. For options_*.c only. */
+#ifndef RETAIN_CLI_OPTIONS_PARTS_H
+#define RETAIN_CLI_OPTIONS_PARTS_H
+
+#include "cli/options.h"
+
+enum option_kind {
+    HEADING,
+    FLAG,
+    TEXT,
+    INT,
+    SIZE,
+    SEED,
+    DECIMAL,
+    CHOICE, /* an enum whose values are numbered as `choices` lists them */
+    DEVICE,
+    HEADS_FILE,
+    POLICIES,
+    FORMATS,
+    NUMBERS,
+    TERMINAL,
+};
+
+struct option {
+    const char *name; /* without "--"; a HEADING's title */
+    char letter;      /* 0 = none */
+    unsigned char kind;
+    bool cli_only; /* what to do now, not how: makes no sense in the configuration file */
+    unsigned short offset;
+    unsigned groups;
+    double min, max;     /* numbers; both 0 = any that is not negative */
+    const char *choices; /* TEXT, CHOICE: comma separated; NULL = any */
+    const char *value;   /* what the value is called in --help */
+    const char *help;
+};
+
+#define OPTIONS_MAX 96
+
+extern const struct option options_table[];
+extern const size_t options_table_n;
+
+/* Reads a value; NULL: a flag that was named. ERR_USAGE says what was expected. */
+int option_read(struct options *o, const struct option *d, const char *text, struct err *e);
+/* Appends the value as option_read takes it; nothing when it is not set. */
+void option_print(const struct options *o, const struct option *d, struct str *out);
+
+const struct option *option_named(const char *name, size_t n);
+/* As option_named, but only what can be set one at a time; the error names the nearest one. */
+const struct option *option_setting(unsigned groups, const char *name, struct err *e);
+/* NULL when no name of `groups` is similar. */
+const struct option *option_nearest(unsigned groups, const char *name, size_t n);
+
+#endif

@@ -1,0 +1,51 @@
+#include "quant/eval/task_params.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options.h"
+
+static int read_number(const char *key, const char *value, int64_t max, int64_t *out, struct err *e)
+{
+    if (options_size(value, out) && *out >= 1 && *out <= max) return 0;
+    return err_set(e, ERR_USAGE, "%s=%s: expected a whole number from 1 to %lld", key, value,
+                   (long long)max);
+}
+
+static int read_wording(const char *value, bool *papers, struct err *e)
+{
+    *papers = !strcmp(value, "papers");
+    if (*papers || !strcmp(value, "demo")) return 0;
+    return err_set(e, ERR_USAGE, "wording=%s: expected demo or papers", value);
+}
+
+/* "facts=8" */
+static int read_key(char *text, struct task_params *out, struct err *e)
+{
+    int64_t n = 0;
+    char *value = strchr(text, '=');
+    if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value behind the task", text);
+    *value++ = 0;
+    if (!strcmp(text, "wording")) return read_wording(value, &out->papers, e);
+    if (!strcmp(text, "report"))
+        return read_number(text, value, (int64_t)1e15, &out->report_every, e);
+    bool facts = !strcmp(text, "facts");
+    if (!facts && strcmp(text, "depths"))
+        return err_set(e, ERR_USAGE,
+                       "a task has no key %s; known are: facts, depths, wording, report", text);
+    int rc = read_number(text, value, facts ? 64 : 1000, &n, e);
+    *(facts ? &out->n_facts : &out->n_depths) = (int)n;
+    return rc;
+}
+
+int task_params_read(const char *text, struct task_params *out, struct err *e)
+{
+    char item[64];
+    const char *keys = strchr(text, ':');
+    int rc = 0;
+    *out = (struct task_params){0};
+    snprintf(out->name, sizeof out->name, "%.*s", (int)strcspn(text, ":"), text);
+    for (int i = 0; !rc && keys && options_list_item(keys + 1, i, item, sizeof item); i++)
+        rc = read_key(item, out, e);
+    return rc;
+}

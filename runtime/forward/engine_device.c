@@ -1,0 +1,57 @@
+#include "runtime/forward/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/gpu_check.h"
+#include "runtime/forward/plan.h"
+
+int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_plans, int n_threads,
+                       struct err *e)
+{
+    struct plan plan;
+    int rc = 0;
+    for (int i = 0; !rc && i < n_plans; i++)
+        rc = plan_make(&plan, g->model, g->heads, g->gpu, &plans[i], 1, n_threads, e);
+    return rc;
+}
+
+/* Reports that the driver is about to compile device code. */
+static void announce_compiling(int ordinal, engine_progress *progress, void *ctx)
+{
+    enum { DEVICES_MAX = 64 };
+    struct cuda_device all[DEVICES_MAX];
+    struct err e;
+    int n = progress ? cuda_devices(all, DEVICES_MAX, &e) : 0;
+    if (ordinal < n && all[ordinal].image && !strcmp(all[ordinal].image, "ptx"))
+        progress(ctx, 0, 0);
+}
+
+int engine_choose_device(struct engine *g, const struct engine_opts *o,
+                         const struct plan_opts *plans, int n_plans, engine_progress *progress,
+                         void *ctx, struct err *e)
+{
+    bool automatic = o->device.kind == ENGINE_DEVICE_AUTO;
+    if (o->device.kind == ENGINE_DEVICE_CPU) return 0;
+    announce_compiling(o->device.ordinal, progress, ctx);
+    int rc = cuda_open(&g->gpu, o->device.ordinal, e);
+    if (!rc) rc = engine_check_plans(g, plans, n_plans, 1, e);
+    if (!rc && automatic) rc = gpu_check(0, e);
+    if (!rc || !automatic) return rc;
+    if (g->gpu)
+        snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", e->text);
+    cuda_close(g->gpu);
+    g->gpu = NULL;
+    return 0;
+}
+
+void engine_device_name(const struct engine *g, char *out, size_t bytes)
+{
+    const struct cuda_device *d = g->gpu ? cuda_device(g->gpu) : NULL;
+    if (d)
+        snprintf(out, bytes, "cuda:%d (%s, %s)", d->ordinal, d->name, d->image);
+    else
+        snprintf(out, bytes, "cpu (%s, %d threads)", g->kernels->isa, pool_n_threads(g->pool));
+}

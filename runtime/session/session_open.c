@@ -1,0 +1,312 @@
+#include "runtime/session/session_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "runtime/forward/engine.h"
+#include "runtime/session/conversations.h"
+
+/* ---- notices --------------------------------------------------------------------------------- */
+
+static void notice(struct session *s, const char *text)
+{
+    size_t n = strlen(s->notice);
+    if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
+}
+
+/* No policy was chosen, and there are no heads: say what that means, and what would be better. */
+static void advise_heads(struct session *s)
+{
+    const struct engine *g = s->engine;
+    char text[512];
+    if (s->opts.plan.policy.row || g->heads || g->heads_declined || s->opts.raw) return;
+    snprintf(text, sizeof text,
+             "there are no retaining heads for %s, so the policy %s chooses what is remembered; "
+             "heads remember more: \"retain heads train\" makes them, \"retain heads import\" "
+             "reads released ones, and --heads FILE uses them",
+             g->model->name, s->ctx.plan.policy->name);
+    notice(s, text);
+}
+
+static void notice_all(struct session *s)
+{
+    if (!s->opts.raw) notice(s, s->engine->notice);
+    notice(s, s->engine->device_notice);
+    notice(s, s->ctx.plan.notice);
+    advise_heads(s);
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static int find_conversation(struct session *s, struct store *store, bool *created, struct err *e)
+{
+    struct store_conversation c;
+    const struct session_opts *o = &s->opts;
+    int found = 0;
+    *created = false;
+    if (o->conversation && !o->new_conversation)
+        found = store_conversation_find(store, o->conversation, &c, e);
+    else if (o->continue_latest)
+        found = store_conversation_latest(store, &c, e);
+    if (found < 0) return found;
+    if (!found && o->continue_latest && !o->conversation)
+        return err_set(e, ERR_FAIL, "there is no conversation to continue yet");
+    if (!found && o->read_only)
+        return err_set(e, ERR_USAGE,
+                       "--read-only needs a saved conversation: -c NAME or --continue");
+    int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
+    if (rc) return rc;
+    *created = !found;
+    s->begun = !found && !o->conversation;
+    s->id = c.id;
+    snprintf(s->name, sizeof s->name, "%s", c.name);
+    return o->read_only ? save_view(&s->save, store, c.id, e)
+                        : save_open(&s->save, store, c.id, o->rewind, e);
+}
+
+/* Settings that a resumed conversation keeps unless the user chooses others. */
+static int adopt_settings(struct session *s, struct err *e)
+{
+    struct plan_opts *p = &s->opts.plan;
+    struct save_state saved;
+    bool found;
+    int rc = save_state(s->save, &saved, &found, e);
+    if (rc || !found) return rc;
+    if (!p->policy.row) p->policy.row = policy_named(saved.policy);
+    if (!p->budget && saved.budget >= PLAN_BUDGET_MIN) p->budget = saved.budget;
+    if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
+    s->state.attempt = saved.attempt;
+    s->system = saved.system;
+    return 0;
+}
+
+static void describe(struct session *s)
+{
+    struct save_state *st = &s->state;
+    snprintf(st->model, sizeof st->model, "%s", s->engine->model_digest);
+    snprintf(st->heads, sizeof st->heads, "%s", s->engine->heads_digest);
+    plan_kv_text(&s->ctx.plan, st->kv);
+    snprintf(st->policy, sizeof st->policy, "%s", s->ctx.plan.policy->name);
+    snprintf(st->template_name, sizeof st->template_name, "%s",
+             chat_template_name(s->engine->template));
+    st->budget = s->ctx.plan.budget;
+    st->seed = s->opts.sampling.seed;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+struct count {
+    struct session *s;
+    const struct session_sink *sink;
+    int64_t n_tokens;
+    int rc;
+    struct err *e;
+};
+
+static void count_message(void *ctx, const struct save_message *m)
+{
+    struct count *c = ctx;
+    session_report_tokens(c->s, m, c->n_tokens, c->n_tokens == 0, c->sink);
+    c->n_tokens += (int64_t)m->n_ids;
+    if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
+}
+
+/* Runs the pending transcript again, all but its last token, which stays pending as after an
+ * answer. */
+static int replay(struct session *s, const struct session_sink *k, struct err *e)
+{
+    enum session_end end;
+    if (s->pending.n < 2) return 0;
+    int32_t last = s->pending.ids[--s->pending.n];
+    s->n_reread += (int64_t)s->pending.n;
+    int rc = session_read_pending(s, k, &end, e);
+    tokens_push(&s->pending, last);
+    if (!rc) rc = session_save_now(s, NULL, e);
+    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "reading again was interrupted");
+    if (!rc && end == SESSION_FULL)
+        rc = err_set(e, ERR_FIT,
+                     "%s has %lld tokens, more than the context of %d units; choose "
+                     "another --policy",
+                     s->name, (long long)s->n_tokens, s->ctx.plan.capacity);
+    return rc;
+}
+
+/* As save_load, and on a device the loaded units are sent there. */
+static int load_cache(struct session *s, struct save_loaded *out, struct err *e)
+{
+    int rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, out, e);
+    return !rc && out->usable ? context_loaded(&s->ctx, e) : rc;
+}
+
+static int check_id(const struct session *s, int32_t id, struct err *e)
+{
+    if (id >= 0 && id < s->engine->model->n_vocab) return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s holds tokens that %s does not know; open it with the model it was made with",
+                   s->name, s->engine->model->name);
+}
+
+/* Transcript and cache; tokens that the cache does not have become pending. */
+static int load(struct session *s, const struct session_sink *k, struct save_loaded *out,
+                struct err *e)
+{
+    struct tokens ids = {0};
+    struct count count = {s, k, 0, 0, e};
+    *out = (struct save_loaded){.usable = true};
+    int rc = save_transcript(s->save, &ids, count_message, &count, e);
+    if (!rc) rc = count.rc;
+    if (!rc && ids.n) rc = load_cache(s, out, e);
+    if (!rc && out->n_run > (int64_t)ids.n)
+        rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
+    for (size_t i = 0; !rc && i < ids.n; i++) {
+        if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
+        session_remember(s, ids.ids[i]);
+        rc = check_id(s, ids.ids[i], e);
+    }
+    tokens_release(&ids);
+    return rc;
+}
+
+/* Brings a saved conversation back. */
+static int resume(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct save_loaded loaded;
+    int rc = load(s, k, &loaded, e);
+    if (!rc && !loaded.usable) rc = save_drop(s->save, e);
+    if (!rc) rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), e);
+    if (!rc && !loaded.usable) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "the saved cache of %s could not be used: %s; reading %lld tokens again", s->name,
+                 str_get(&loaded.why), (long long)s->n_tokens);
+        notice(s, text);
+        rc = replay(s, k, e);
+    }
+    str_release(&loaded.why);
+    return rc;
+}
+
+int session_reload(struct session *s, const struct session_sink *k, struct err *e)
+{
+    struct save_loaded loaded;
+    int rc = load_cache(s, &loaded, e);
+    session_drop_pending(s, (size_t)loaded.n_run);
+    if (!rc && !loaded.usable) rc = save_drop(s->save, e);
+    if (!rc) rc = replay(s, k, e);
+    str_release(&loaded.why);
+    return rc;
+}
+
+/* As resume, but reading only: another retain may be writing the conversation. */
+static int view(struct session *s, struct store *store, const struct session_sink *k, struct err *e)
+{
+    struct save_loaded loaded;
+    int rc = store_begin_reading(store, e);
+    if (rc) return rc;
+    rc = load(s, k, &loaded, e);
+    store_end_reading(store);
+    notice(s, "open for reading only: nothing can be said here; a branch of it can go on");
+    if (!rc && !loaded.usable) {
+        char text[512];
+        snprintf(text, sizeof text, "what is remembered can't be shown: %s", str_get(&loaded.why));
+        notice(s, text);
+    }
+    str_release(&loaded.why);
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Everything that a turn needs besides the context. */
+static int take_room(struct session *s, struct err *e)
+{
+    s->candidates = malloc((size_t)s->engine->model->n_vocab * sizeof *s->candidates);
+    if (!s->candidates) return err_set(e, ERR_FAIL, "out of memory for the sampler");
+    tokens_reserve(&s->pending, SESSION_ANSWER_ROOM);
+    tokens_reserve(&s->answer_ids, SESSION_ANSWER_ROOM);
+    str_reserve(&s->answer, (size_t)SESSION_ANSWER_ROOM * 8); /* bytes of a long token */
+    return 0;
+}
+
+/* Finds or creates the conversation, and takes the memory. */
+static int begin(struct session *s, struct store *store, bool *created, struct err *e)
+{
+    struct sampling *p = &s->opts.sampling;
+    *created = true;
+    int rc = store ? find_conversation(s, store, created, e) : 0;
+    if (!rc && !*created) rc = adopt_settings(s, e);
+    if (rc) return rc;
+    if (p->temperature < 0) p->temperature = s->engine->temperature;
+    if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
+    rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
+    return rc ? rc : take_room(s, e);
+}
+
+static int take_system(struct session *s, struct err *e)
+{
+    if (s->opts.system && s->n_tokens == 0) {
+        free(s->system);
+        s->system = strdup(s->opts.system);
+        if (!s->system) return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    }
+    s->state.system = s->system;
+    return 0;
+}
+
+int session_open(struct session **out, struct engine *g, struct conversations *l,
+                 const struct session_opts *o, const struct session_sink *sink, struct err *e)
+{
+    static const struct session_sink silent;
+    struct session *s = calloc(1, sizeof *s);
+    struct store *store = l && !o->private_mode ? conversations_store(l) : NULL;
+    bool created;
+    *out = NULL;
+    if (!s) return err_set(e, ERR_FAIL, "out of memory for a conversation");
+    if (!sink) sink = &silent;
+    s->engine = g;
+    s->opts = *o;
+    snprintf(s->name, sizeof s->name, "private");
+    int rc = begin(s, store, &created, e);
+    if (rc) goto fail;
+    notice_all(s);
+    describe(s);
+    session_use_attempt(s, s->state.attempt);
+    if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, sink, e);
+    if (!rc) rc = take_system(s, e);
+    if (!rc && store && o->cache_quota && !o->read_only)
+        rc = store_cache_trim(store, o->cache_quota, s->id, e);
+    if (rc) goto fail;
+    s->opts.conversation = s->opts.system = NULL; /* the caller's */
+    *out = s;
+    return 0;
+fail:
+    session_close(s);
+    return rc;
+}
+
+void session_close(struct session *s)
+{
+    if (!s) return;
+    if (s->begun && s->save && s->n_turns == 0) save_forget_empty(s->save, s->name);
+    save_close(s->save);
+    context_release(&s->ctx);
+    free(s->candidates);
+    free(s->system);
+    free(s->messages);
+    tokens_release(&s->pending);
+    tokens_release(&s->answer_ids);
+    str_release(&s->answer);
+    free(s);
+}
+
+const char *session_name(const struct session *s)
+{
+    return s->name;
+}
+
+const char *session_notice(const struct session *s)
+{
+    return s->notice;
+}

@@ -1,0 +1,111 @@
+#include "runtime/session/session_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "runtime/forward/engine.h"
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static double per_second(int64_t n, int64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
+}
+
+void session_stats(const struct session *s, struct session_stats *out)
+{
+    const struct model *m = s->engine->model;
+    const struct cache *c = &s->ctx.cache;
+    *out = (struct session_stats){
+        .n_layer = m->n_layer,
+        .n_kv_head = m->n_kv_head,
+        .budget = s->ctx.plan.budget,
+        .n_tokens = s->n_tokens,
+        .n_turns = s->n_turns,
+        .n_reread = s->n_reread,
+        .units_kept = cache_units(c),
+        .units_seen = c->n_pos * m->n_layer * m->n_kv_head,
+        .units_evicted = c->n_evicted,
+        .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
+        .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
+        .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,
+        .scratch_bytes = (int64_t)s->ctx.plan.scratch_bytes,
+        .process_bytes = system_process_bytes(),
+        .process_peak_bytes = system_process_peak_bytes(),
+        .machine_bytes = system_memory_bytes(),
+        .prefill_tok_s = per_second(s->n_read, s->read_ns),
+        .decode_tok_s = per_second(s->n_decoded, s->decode_ns),
+        .first_token_ms = s->first_token_ms,
+        .bytes_per_token = context_bytes_per_token(&s->ctx),
+    };
+    out->cache_used_bytes = out->units_kept * out->unit_bytes;
+    snprintf(out->model, sizeof out->model, "%s", m->name);
+    snprintf(out->weights, sizeof out->weights, "%s", m->type);
+    plan_kv_text(&s->ctx.plan, out->kv);
+    snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
+    engine_device_name(s->engine, out->device, sizeof out->device);
+}
+
+struct retention *retention_new(const struct session *s)
+{
+    const struct cache_shape *shape = &s->ctx.cache.shape;
+    size_t n = (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS;
+    struct retention *r = calloc(1, sizeof *r);
+    if (r) r->kept = calloc(n, sizeof *r->kept);
+    if (r && r->kept) return r;
+    free(r);
+    return NULL;
+}
+
+void retention_free(struct retention *r)
+{
+    if (r) free(r->kept);
+    free(r);
+}
+
+void session_retention(const struct session *s, struct retention *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    const struct cache_shape *shape = &c->shape;
+    out->n_layer = shape->n_layer;
+    out->n_head = shape->n_head;
+    out->n_pos = c->n_pos;
+    out->col_width = c->col_width;
+    out->n_cols = (int)((c->n_pos + c->col_width - 1) / c->col_width);
+    out->n_evictions = c->n_evictions;
+    out->n_sink = s->ctx.plan.sinks;
+    out->n_stabilizer = s->ctx.plan.stabilizers;
+    memcpy(out->kept, c->kept,
+           (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS * sizeof *out->kept);
+}
+
+void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++)
+        cache_count(&c->kv_heads[i], pos, n, out);
+}
+
+void session_scores(const struct session *s, int64_t pos, float *out)
+{
+    const struct cache *c = &s->ctx.cache;
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        int slot = cache_find(&c->kv_heads[i], pos);
+        out[i] = slot < 0 ? NAN : c->kv_heads[i].score[slot];
+    }
+}
+
+const struct cache *session_cache(const struct session *s)
+{
+    return &s->ctx.cache;
+}
+
+const float *session_logits(const struct session *s, int *n_vocab)
+{
+    *n_vocab = s->engine->model->n_vocab;
+    return s->ctx.forward.logits;
+}

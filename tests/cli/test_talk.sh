@@ -55,4 +55,11 @@ equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats 
 printf '%s\n' '/stats' | talk -c changed
 holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
 
+# /tokens counts as tokenize does: a message's text, without the template around it.
+text='Tell me about cats, <|bos|> and dogs.'
+n=$("$RETAIN" tokenize --ids --no-special -p "$text" | wc -w | tr -d ' ')
+printf '%s\n' "/tokens $text" /tokens | talk --new
+holds "tokens: as many as tokenize says" "$(cat "$T/err")" "^retain: $n tokens, ${#text} bytes"
+holds "tokens: of what?" "$(cat "$T/err")" '^retain: /tokens TEXT'
+
 finish

@@ -391,6 +391,9 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
 {
     (void)g;
     *out = NULL;
+    const char *wanted = o->conversation ? o->conversation : "";
+    if (fake.fail_open && (!strcmp(fake.fail_open, "*") || !strcmp(fake.fail_open, wanted)))
+        return err_set(e, ERR_FAIL, "%s is open in another program", wanted);
     struct session *s = calloc(1, sizeof *s);
     if (!s) return err_set(e, ERR_FAIL, "out of memory");
     bool keep = l && !l->private_mode && !o->private_mode;

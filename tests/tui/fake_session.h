@@ -15,6 +15,7 @@ struct fake {
     int n_layer, n_head, budget, reserve;
     int64_t now_ms;        /* clock of the saved conversations; 0 = the real one */
     const char *fail_load; /* error text, NULL = none */
+    const char *fail_open; /* name of a conversation that cannot be opened; "*" = any */
 };
 extern struct fake fake;
 

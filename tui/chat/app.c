@@ -283,8 +283,7 @@ void app_interrupt(struct app *a)
     bool twice = a->interrupt_ms && a->now_ms - a->interrupt_ms < TWICE_MS;
     if (app_busy(a)) {
         app_act(a, ACT_STOP, "", 0);
-        a->stopping = true;
-        a->send_now = false;
+        a->stop = STOP_ASKED;
         if (a->n_queue) app_unqueue(a);
     } else if (a->edit.text.n) {
         app_put_draft_away(a);

@@ -133,6 +133,9 @@ struct scroll_state {
     int top, rows, page;
 };
 
+/* Was the running answer told to stop? */
+enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* and what is queued follows */ };
+
 struct app {
     struct settings settings; /* changed by /set */
     const struct options *o;  /* = &settings.options */
@@ -146,7 +149,8 @@ struct app {
     int64_t done, total; /* of loading or reading */
     int64_t since_ms;    /* that began */
     char name[128];      /* of the conversation; "" = not known yet */
-    bool can_continue, stopping;
+    bool can_continue;
+    enum stop stop;
 
     struct transcript talk;
     struct edit edit;
@@ -154,7 +158,6 @@ struct app {
     struct str queue[QUEUE_MAX];
     int n_queue;
     bool queue_held; /* it was brought back: Enter sends it */
-    bool send_now;   /* the answer was stopped for what is queued */
     bool prefix;     /* Ctrl-X was pressed */
     struct question question;
     struct search search;

@@ -69,9 +69,9 @@ static void on_end(struct app *a, const struct event *ev)
         m->partial = a->can_continue;
     }
     set_phase(a, PHASE_READY);
-    a->stopping = false;
-    if (ev->end.how == SESSION_STOPPED && !a->send_now) app_flash(a, "stopped and kept%s", how);
-    a->send_now = false;
+    if (ev->end.how == SESSION_STOPPED && a->stop != STOP_TO_SEND)
+        app_flash(a, "stopped and kept%s", how);
+    a->stop = STOP_NOT;
     if (ev->end.how == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
     if (ev->end.how == SESSION_REPETITION) {
         static const char why[] = "the answer went in a circle and was stopped; /continue goes on";
@@ -131,7 +131,7 @@ static void on_failed(struct app *a, const char *text, size_t n)
     app_note(a, text, n);
     app_event(a, "%.*s", (int)(n < 200 ? n : 200), text);
     if (app_busy(a)) set_phase(a, PHASE_READY);
-    a->stopping = false;
+    a->stop = STOP_NOT;
     app_unqueue(a);
 }
 

@@ -47,7 +47,7 @@ static bool send_now(struct app *a)
     if (a->n_queue == 0) {
         app_flash(a, "nothing is queued");
     } else if (app_busy(a)) {
-        a->send_now = a->stopping = true;
+        a->stop = STOP_TO_SEND;
         app_act(a, ACT_STOP, "", 0);
     }
     return true;

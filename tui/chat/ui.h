@@ -1,5 +1,5 @@
-/* ui: the loop of the screen: the terminal, the worker's news, signals and the clock in; frames and
- * orders out. The main thread runs it, and all drawing happens there. */
+/* ui: the loop of the screen: the terminal, the worker's events, signals and the clock in; frames
+ * and requests out. The main thread runs it, and all drawing happens there. */
 #ifndef RETAIN_TUI_CHAT_UI_H
 #define RETAIN_TUI_CHAT_UI_H
 

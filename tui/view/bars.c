@@ -130,7 +130,7 @@ static void put_status(const struct app *a, bool narrow, struct str *out)
     case PHASE_ANSWERING:
     case PHASE_READY: put_speed(a, narrow, out); break;
     }
-    if (a->stopping)
+    if (a->stop != STOP_NOT)
         str_puts(out, "  stopping");
     else if (app_busy(a))
         str_puts(out, "  Ctrl-C stop");

@@ -1,0 +1,280 @@
+/* Every chat command as both front ends run it: a request in, events out, on the fake session. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/control.h"
+#include "runtime/session/conversations.h"
+#include "tests/tui/fake_session.h"
+
+struct fixture {
+    struct control control;
+    struct options options;
+    struct str log; /* a word for each event; pieces of text, progress and tokens are left out */
+    struct str answer;
+    struct event last; /* of these events */
+    char text[512];    /* of the last event */
+    int stop_after;    /* pieces of text; 0 = never */
+    int n_pieces;
+};
+
+static const char *const words[] = {
+    [EVENT_LOADED] = "loaded", [EVENT_OPENING] = "opening",   [EVENT_OPENED] = "opened",
+    [EVENT_NOTICE] = "notice", [EVENT_BEGIN] = "begin",       [EVENT_ANSWER] = "answer",
+    [EVENT_END] = "end",       [EVENT_QUESTION] = "question", [EVENT_TAKEN] = "taken",
+    [EVENT_CUT] = "cut",       [EVENT_BRANCHED] = "branched", [EVENT_RENAMED] = "renamed",
+    [EVENT_DONE] = "done",     [EVENT_FOUND] = "found",       [EVENT_NOTE] = "note",
+    [EVENT_FAILED] = "failed", [EVENT_FATAL] = "fatal",       [EVENT_CLOSED] = NULL,
+};
+
+static void on_event(void *ctx, const struct event *ev)
+{
+    struct fixture *f = ctx;
+    if (ev->kind == EVENT_TEXT) {
+        str_append(&f->answer, ev->text, ev->n_text);
+        f->n_pieces++;
+    }
+    if (!words[ev->kind]) return;
+    str_printf(&f->log, "%s%s", f->log.n ? " " : "", words[ev->kind]);
+    f->last = *ev;
+    snprintf(f->text, sizeof f->text, "%.*s", (int)ev->n_text, ev->text ? ev->text : "");
+}
+
+static bool on_stop(void *ctx)
+{
+    const struct fixture *f = ctx;
+    return f->stop_after && f->n_pieces >= f->stop_after;
+}
+
+static struct events events_of(struct fixture *f)
+{
+    return (struct events){f, on_event, on_stop};
+}
+
+static void begin(struct fixture *f, const char *name)
+{
+    struct err e = {0};
+    struct events ev = events_of(f);
+    *f = (struct fixture){0};
+    fake.fail_open = NULL;
+    fake_reset();
+    options_init(&f->options);
+    f->options.session.conversation = name;
+    struct cli_session *p = &f->control.parts;
+    f->control.options = f->options;
+    assert_int_equal(conversations_open(&p->library, "fake", &e), 0);
+    assert_int_equal(
+        engine_open(&p->engine, &f->options.engine, &f->options.session.plan, 1, NULL, NULL, &e),
+        0);
+    assert_int_equal(control_begin(&f->control, &ev, &e), 0);
+    str_clear(&f->log);
+}
+
+static void end(struct fixture *f)
+{
+    control_close(&f->control);
+    str_release(&f->log);
+    str_release(&f->answer);
+    fake.fail_open = NULL;
+}
+
+static int64_t n_turns(const struct fixture *f)
+{
+    struct session_stats st;
+    session_stats(f->control.parts.session, &st);
+    return st.n_turns;
+}
+
+/* Parses and runs; the words of its events. A refused argument is "usage". */
+static const char *run_agreed(struct fixture *f, enum slash command, const char *argument,
+                              bool agreed)
+{
+    struct control_facts facts = {n_turns(f), false, n_turns(f) > 0, f->control.name, ""};
+    struct events ev = events_of(f);
+    struct request r = {0};
+    struct err e = {0};
+    str_clear(&f->log);
+    str_clear(&f->answer);
+    f->n_pieces = 0;
+    if (control_parse(&r, command, argument, &facts, &e)) {
+        str_puts(&f->log, "usage");
+        snprintf(f->text, sizeof f->text, "%s", e.text);
+    } else {
+        r.agreed = agreed;
+        control_run(&f->control, &r, &ev);
+    }
+    request_release(&r);
+    return str_get(&f->log);
+}
+
+static const char *run(struct fixture *f, enum slash command, const char *argument)
+{
+    return run_agreed(f, command, argument, false);
+}
+
+static bool is_saved(struct fixture *f, const char *name)
+{
+    struct str text = {0};
+    struct err e;
+    int rc = conversations_export(f->control.parts.library, name, true, &text, NULL, &e);
+    str_release(&text);
+    return rc == 0;
+}
+
+static void test_turns(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL);
+    assert_string_equal(run(&f, SLASH_SAY, "hello"), "begin answer end");
+    assert_int_equal(f.last.end.how, SESSION_TURN_END);
+    assert_false(f.last.end.can_continue);
+    assert_true(f.answer.n > 0);
+    f.stop_after = 2;
+    assert_string_equal(run(&f, SLASH_SAY, "words 50"), "begin answer end");
+    assert_int_equal(f.last.end.how, SESSION_STOPPED);
+    assert_true(f.last.end.can_continue);
+    f.stop_after = 0;
+    assert_string_equal(run(&f, SLASH_CONTINUE, ""), "begin answer end");
+    assert_false(f.last.end.can_continue);
+    assert_string_equal(run(&f, SLASH_CONTINUE, ""), "begin failed");
+    assert_string_equal(run(&f, SLASH_SAY, "fail"), "begin failed");
+    end(&f);
+}
+
+/* Nothing is lost before the user has agreed. */
+static void test_going_back(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, "rust-notes");
+    assert_int_equal(n_turns(&f), 2);
+    assert_string_equal(run(&f, SLASH_EDIT, "2"), "question");
+    assert_int_equal(f.last.cost.turn, 1);
+    assert_true(f.last.cost.ask);
+    assert_int_equal(n_turns(&f), 2);
+    assert_string_equal(run_agreed(&f, SLASH_EDIT, "2", true), "taken cut end");
+    assert_int_equal(n_turns(&f), 1);
+    assert_string_equal(run(&f, SLASH_REWIND, "1"), "question");
+    assert_int_equal(f.last.cost.turn, 1);
+    assert_string_equal(run_agreed(&f, SLASH_REWIND, "", true), "cut end");
+    assert_int_equal(n_turns(&f), 0);
+    assert_string_equal(run(&f, SLASH_REWIND, "7"), "usage");
+    assert_string_equal(f.text, "no such turn; this conversation has 0");
+    assert_string_equal(run(&f, SLASH_REGENERATE, ""), "usage");
+    end(&f);
+}
+
+static void test_answers(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL);
+    assert_string_equal(run(&f, SLASH_ANSWER, "Dogs"), "usage");
+    run(&f, SLASH_SAY, "hello");
+    assert_string_equal(run_agreed(&f, SLASH_REGENERATE, "", true), "answer end");
+    assert_string_equal(run(&f, SLASH_ANSWER, "Dogs"), "end");
+    assert_true(f.last.end.can_continue);
+    assert_string_equal(run(&f, SLASH_BRANCH, "1 kept"), "branched");
+    assert_string_equal(f.text, "kept");
+    assert_true(is_saved(&f, "kept"));
+    assert_string_equal(run(&f, SLASH_TOKENS, "three small words"), "note");
+    assert_string_equal(f.text, "3 tokens, 17 bytes");
+    assert_string_equal(run(&f, SLASH_TOKENS, ""), "failed");
+    end(&f);
+}
+
+static void test_opening(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, "rust-notes");
+    assert_string_equal(run(&f, SLASH_OPEN, "tax-letter"), "opening opened notice");
+    assert_string_equal(f.control.name, "tax-letter");
+    assert_string_equal(run(&f, SLASH_OPEN, "no-such"), "failed");
+    assert_string_equal(f.control.name, "tax-letter");
+    assert_string_equal(run(&f, SLASH_OPEN, ""), "usage");
+    assert_string_equal(run(&f, SLASH_NEW, ""), "opening opened");
+    assert_int_equal(n_turns(&f), 0);
+    end(&f);
+}
+
+/* A conversation that cannot be opened leaves the user in the one before, with its settings. */
+static void test_opening_fails(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, "rust-notes");
+    struct options changed = f.control.options;
+    changed.session.plan.budget = 96;
+    changed.session.max_tokens = 5;
+    control_set(&f.control, &changed);
+    fake.fail_open = "thesis-ch3";
+    assert_string_equal(run(&f, SLASH_OPEN, "thesis-ch3"), "opening opening failed opened notice");
+    assert_string_equal(f.control.name, "rust-notes");
+    assert_int_equal(f.control.options.session.plan.budget, 0); /* the memory it was opened with */
+    assert_int_equal(f.control.options.session.max_tokens, 5);  /* counts from the next token on */
+    fake.fail_open = "*";
+    assert_string_equal(run(&f, SLASH_NEW, ""), "opening opening failed fatal");
+    assert_null(f.control.parts.session);
+    end(&f);
+}
+
+static void test_saved(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, "rust-notes");
+    assert_string_equal(run(&f, SLASH_DELETE, "rust-notes"), "failed");
+    assert_string_equal(f.text, "rust-notes is open; open another one first");
+    assert_string_equal(run(&f, SLASH_DELETE, "tax-letter"), "done");
+    assert_string_equal(f.last.done.name, "tax-letter");
+    assert_false(is_saved(&f, "tax-letter"));
+    assert_string_equal(run(&f, SLASH_RESTORE, ""), "usage");
+    assert_string_equal(run(&f, SLASH_RESTORE, "tax-letter"), "done");
+    assert_true(is_saved(&f, "tax-letter"));
+    assert_string_equal(run(&f, SLASH_DROP, "thesis-ch3"), "done");
+    assert_string_equal(run(&f, SLASH_TAG, "work"), "done");
+    assert_string_equal(run(&f, SLASH_RENAME, "arenas"), "renamed");
+    assert_string_equal(f.control.name, "arenas");
+    assert_string_equal(run(&f, SLASH_RENAME, ""), "usage");
+    assert_string_equal(run(&f, SLASH_RENAME, "tax-letter"), "failed");
+    assert_string_equal(f.control.name, "arenas");
+    assert_string_equal(run(&f, SLASH_FIND, "fragmented"), "found");
+    end(&f);
+}
+
+static void test_copied(void **state)
+{
+    static const char answer[] = "Two:\n\n```c\nint a;\n```\n\n~~~\nb\n~~~\n";
+    struct str text = {0}, out = {0};
+    struct err e;
+    (void)state;
+    assert_int_equal(control_copied(NULL, "", &out, &e), ERR_FAIL);
+    str_puts(&text, answer);
+    assert_int_equal(control_copied(&text, "", &out, &e), 0);
+    assert_string_equal(out.data, answer);
+    str_clear(&out);
+    assert_int_equal(control_copied(&text, "code", &out, &e), 0);
+    assert_string_equal(out.data, "b\n");
+    assert_int_equal(control_copied(&text, "half", &out, &e), ERR_USAGE);
+    str_release(&text);
+    str_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
+        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -12,18 +12,13 @@
 
 #include "base/utf8_width.h"
 #include "cli/terminal.h"
-#include "cli/clipboard.h"
-#include "cli/external.h"
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/report.h"
 #include "cli/secret.h"
-#include "tui/chat/app.h"
-#include "tui/chat/desktop.h"
-#include "tui/chat/draft.h"
 #include "tui/chat/list_actions.h"
+#include "tui/chat/ui_parts.h"
 #include "tui/term/record.h"
-#include "tui/term/screen.h"
 #include "tui/term/term.h"
 
 enum {
@@ -36,26 +31,6 @@ enum {
     TYPED_MS = 5,     /* keys that are typed are further apart */
     PASTE_MS = 10000, /* a paste whose end never came */
     DRAFT_MS = 500,   /* what is typed is on the disk after this */
-    LEAVE_MS = 2000,  /* quitting twice after this long does not wait for the worker */
-};
-
-struct ui {
-    const struct options *o;
-    struct screen screen;
-    struct desktop desktop;
-    struct app app;
-    struct grid grid;
-    struct worker *worker;
-    struct worker_box box;
-    struct sensors *sensors;
-    struct draft draft;
-    bool draft_dirty;
-    int64_t draft_ms;              /* it was saved */
-    struct conversations *library; /* of this thread: for lists and transcripts */
-    bool dirty, key_dirty, gone, hung_up;
-    int64_t frame_ms, input_ms, leave_ms;
-    int status;
-    struct err error; /* why the screen ended, code 0 = because it should */
 };
 
 static int64_t clock_ms(clockid_t id)
@@ -97,118 +72,6 @@ static void open_library(struct ui *u)
         if (strcmp(l->rows[i].name, name) == 0) load_transcript(u, name);
 }
 
-/* ---- acts ----------------------------------------------------------------------------------- */
-
-static void save_draft(struct ui *u)
-{
-    struct str text = {0};
-    uint64_t version = app_draft_version(&u->app);
-    if (version != u->draft.version) app_draft(&u->app, &text);
-    draft_save(&u->draft, version, u->app.queue, u->app.n_queue, &text);
-    str_release(&text);
-    u->draft_dirty = false;
-    u->draft_ms = u->app.now_ms;
-}
-
-static void leave(struct ui *u, int status)
-{
-    if (u->app.leaving && u->app.now_ms - u->leave_ms > LEAVE_MS) {
-        screen_close(&u->screen);
-        _exit(status ? status : 130);
-    }
-    if (u->app.leaving) return;
-    u->app.leaving = true;
-    u->leave_ms = u->app.now_ms;
-    if (!u->status) u->status = status;
-    save_draft(u);
-    app_flash(&u->app, "leaving");
-    worker_leave(u->worker);
-}
-
-static void show_log(struct ui *u)
-{
-    struct str raw = {0};
-    term_log(&raw);
-    str_clear(&u->app.log);
-    sanitize(str_get(&raw), raw.n, u->app.ascii, false, &u->app.log);
-    str_release(&raw);
-}
-
-static void copy_text(struct ui *u, const char *text, size_t n)
-{
-    char how[256];
-    struct err e = {0};
-    if (clipboard_copy(text, n, term_out(), how, &e))
-        app_flash(&u->app, "%.150s", e.text);
-    else
-        app_flash(&u->app, "copied %zu bytes %.100s", n, how);
-}
-
-/* text = path, newline, what to write there */
-static void save_text(struct ui *u, const char *text)
-{
-    const char *body = strchr(text, '\n') + 1;
-    struct err e = {0};
-    struct str path = {0};
-    str_append(&path, text, (size_t)(body - 1 - text));
-    if (external_save(path.data, body, strlen(body), &e))
-        app_flash(&u->app, "%.150s", e.text);
-    else
-        app_event(&u->app, "saved as %.200s", path.data);
-    str_release(&path);
-}
-
-static void suspend(struct ui *u)
-{
-    screen_suspend(&u->screen);
-    desktop_forget(&u->desktop);
-}
-
-static void edit_outside(struct ui *u)
-{
-    struct str text = {0};
-    struct err e = {0};
-    app_draft(&u->app, &text);
-    screen_leave(&u->screen);
-    int rc = external_edit(&text, term_in(), term_out(), &e);
-    screen_return(&u->screen);
-    desktop_forget(&u->desktop);
-    if (rc)
-        app_flash(&u->app, "%.150s", e.text);
-    else
-        app_set_draft(&u->app, str_get(&text), text.n);
-    str_release(&text);
-}
-
-static void carry_out(struct ui *u, struct act_row *row)
-{
-    const char *text = str_get(&row->text);
-    if (list_act(&u->app, u->library, row)) return;
-    switch (row->act) {
-    case ACT_RUN: worker_run(u->worker, &row->request); break;
-    case ACT_SET: worker_set(u->worker, u->app.o); break;
-    case ACT_STOP: worker_stop(u->worker); break;
-    case ACT_COPY: copy_text(u, text, row->text.n); break;
-    case ACT_SAVE: save_text(u, text); break;
-    case ACT_EDITOR: edit_outside(u); break;
-    case ACT_LOG: show_log(u); break;
-    case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
-    case ACT_SUSPEND: suspend(u); break;
-    case ACT_QUIT: leave(u, 0); break;
-    case ACT_LIST:
-    case ACT_SEARCH: break; /* list_act did it */
-    }
-}
-
-static void carry_out_all(struct ui *u)
-{
-    for (int i = 0; i < u->app.n_acts; i++) {
-        carry_out(u, &u->app.acts[i]);
-        act_release(&u->app.acts[i]);
-    }
-    u->app.n_acts = 0;
-}
-
 /* ---- events --------------------------------------------------------------------------------- */
 
 static void take_event(struct ui *u, const struct event *ev)
@@ -227,7 +90,7 @@ static void take_event(struct ui *u, const struct event *ev)
     case EVENT_FATAL:
         if (u->app.leaving) break;
         err_set(&u->error, ev->code, "%.*s", (int)ev->n_text, ev->text);
-        leave(u, err_exit_status(ev->code));
+        ui_leave(u, err_exit_status(ev->code));
         break;
     case EVENT_CLOSED: u->gone = true; break;
     default: break;
@@ -272,7 +135,7 @@ static void take_keys(struct ui *u, bool late)
         u->dirty = u->key_dirty = true;
         if (is_pasted(u, &ev)) ev.key = '\n';
         app_key(&u->app, &ev);
-        carry_out_all(u);
+        ui_act_all(u);
     }
 }
 
@@ -285,13 +148,13 @@ static void take_signals(struct ui *u)
         if (sig == SIGWINCH)
             screen_fit(&u->screen);
         else if (sig == SIGTSTP)
-            suspend(u);
+            ui_suspend(u);
         else if (sig == SIGINT)
             app_interrupt(&u->app);
         else
-            leave(u, 128 + sig);
+            ui_leave(u, 128 + sig);
     }
-    carry_out_all(u);
+    ui_act_all(u);
 }
 
 static void update_desktop(struct ui *u)
@@ -373,7 +236,7 @@ static void wait_for_events(struct ui *u)
         u->input_ms = u->app.now_ms;
         if (screen_read(&u->screen) < 0) {
             u->hung_up = true;
-            leave(u, 128 + SIGHUP);
+            ui_leave(u, 128 + SIGHUP);
         }
         take_keys(u, false);
     } else if (input_waiting(&u->screen.input)) {
@@ -383,7 +246,7 @@ static void wait_for_events(struct ui *u)
     }
     if (fds[0].revents) {
         take_events(u);
-        carry_out_all(u);
+        ui_act_all(u);
     }
     if (fds[3].revents) {
         sensors_read(u->sensors, &u->app.sensors);
@@ -399,11 +262,11 @@ static void loop(struct ui *u)
         if (u->dirty && since >= frame_gap(u) &&
             screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
             take_events(u);
-            carry_out_all(u);
+            ui_act_all(u);
             sensors_read(u->sensors, &u->app.sensors);
             frame(u);
         }
-        if (u->draft_dirty && u->app.now_ms - u->draft_ms >= DRAFT_MS) save_draft(u);
+        if (u->draft_dirty && u->app.now_ms - u->draft_ms >= DRAFT_MS) ui_save_draft(u);
         wait_for_events(u);
     }
 }
@@ -451,7 +314,7 @@ bool ui_run(const struct options *o, int *status)
         loop(&u);
     else
         u.status = 1;
-    show_log(&u);
+    ui_show_log(&u);
     screen_close(&u.screen);
     desktop_release(&u.desktop);
     if (record_close(record, &e)) {

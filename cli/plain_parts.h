@@ -1,0 +1,39 @@
+/* plain_parts: the state of a chat without a screen, for plain*.c only. */
+#ifndef RETAIN_CLI_PLAIN_PARTS_H
+#define RETAIN_CLI_PLAIN_PARTS_H
+
+#include "cli/answer.h"
+#include "cli/control.h"
+#include "cli/line_reader.h"
+#include "cli/settings.h"
+
+struct plain {
+    struct control control;
+    struct settings settings;
+    struct line_reader in;
+    struct answer answer;
+    struct str edited;              /* the message that /edit took back, for /editor */
+    struct str last;                /* the last answer, for /copy */
+    char deleted[CONTROL_NAME_MAX]; /* by the last /delete */
+    bool interactive;               /* a person types: prompts and role words are printed */
+    bool stopped; /* Ctrl-C ended the last answer, or was pressed at this prompt */
+    bool greeted; /* the first conversation was named */
+    /* of the running request */
+    enum session_end end;
+    struct event question;
+    struct err error; /* code 0: it has not failed */
+};
+
+/* Runs a request; its events are printed as they come. */
+int plain_run_request(struct plain *p, const struct request *q, struct err *e);
+
+/* The same for one that answers. What it returns ends the chat; a turn that failed does not, unless
+ * it is a pipe's. */
+int plain_answer(struct plain *p, const struct request *q, struct err *e);
+
+int plain_say(struct plain *p, const char *text, size_t n, struct err *e);
+
+/* A command and its argument; SLASH_SAY and those of the screen are not among them. */
+int plain_command(struct plain *p, enum slash command, const char *argument, struct err *e);
+
+#endif

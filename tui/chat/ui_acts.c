@@ -1,0 +1,123 @@
+/* What the app asks for, carried out: requests to the worker, the clipboard, files, editors. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/clipboard.h"
+#include "cli/external.h"
+#include "cli/sanitize.h"
+#include "tui/chat/list_actions.h"
+#include "tui/chat/ui_parts.h"
+#include "tui/term/term.h"
+
+enum { LEAVE_MS = 2000 }; /* quitting twice after this long does not wait for the worker */
+
+void ui_save_draft(struct ui *u)
+{
+    struct str text = {0};
+    uint64_t version = app_draft_version(&u->app);
+    if (version != u->draft.version) app_draft(&u->app, &text);
+    draft_save(&u->draft, version, u->app.queue, u->app.n_queue, &text);
+    str_release(&text);
+    u->draft_dirty = false;
+    u->draft_ms = u->app.now_ms;
+}
+
+void ui_leave(struct ui *u, int status)
+{
+    if (u->app.leaving && u->app.now_ms - u->leave_ms > LEAVE_MS) {
+        screen_close(&u->screen);
+        _exit(status ? status : 130);
+    }
+    if (u->app.leaving) return;
+    u->app.leaving = true;
+    u->leave_ms = u->app.now_ms;
+    if (!u->status) u->status = status;
+    ui_save_draft(u);
+    app_flash(&u->app, "leaving");
+    worker_leave(u->worker);
+}
+
+void ui_show_log(struct ui *u)
+{
+    struct str raw = {0};
+    term_log(&raw);
+    str_clear(&u->app.log);
+    sanitize(str_get(&raw), raw.n, u->app.ascii, false, &u->app.log);
+    str_release(&raw);
+}
+
+static void copy_text(struct ui *u, const char *text, size_t n)
+{
+    char how[256];
+    struct err e = {0};
+    if (clipboard_copy(text, n, term_out(), how, &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_flash(&u->app, "copied %zu bytes %.100s", n, how);
+}
+
+/* text = path, newline, what to write there */
+static void save_text(struct ui *u, const char *text)
+{
+    const char *body = strchr(text, '\n') + 1;
+    struct err e = {0};
+    struct str path = {0};
+    str_append(&path, text, (size_t)(body - 1 - text));
+    if (external_save(path.data, body, strlen(body), &e))
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_event(&u->app, "saved as %.200s", path.data);
+    str_release(&path);
+}
+
+void ui_suspend(struct ui *u)
+{
+    screen_suspend(&u->screen);
+    desktop_forget(&u->desktop);
+}
+
+static void edit_outside(struct ui *u)
+{
+    struct str text = {0};
+    struct err e = {0};
+    app_draft(&u->app, &text);
+    screen_leave(&u->screen);
+    int rc = external_edit(&text, term_in(), term_out(), &e);
+    screen_return(&u->screen);
+    desktop_forget(&u->desktop);
+    if (rc)
+        app_flash(&u->app, "%.150s", e.text);
+    else
+        app_set_draft(&u->app, str_get(&text), text.n);
+    str_release(&text);
+}
+
+static void carry_out(struct ui *u, struct act_row *row)
+{
+    const char *text = str_get(&row->text);
+    if (list_act(&u->app, u->library, row)) return;
+    switch (row->act) {
+    case ACT_RUN: worker_run(u->worker, &row->request); break;
+    case ACT_SET: worker_set(u->worker, u->app.o); break;
+    case ACT_STOP: worker_stop(u->worker); break;
+    case ACT_COPY: copy_text(u, text, row->text.n); break;
+    case ACT_SAVE: save_text(u, text); break;
+    case ACT_EDITOR: edit_outside(u); break;
+    case ACT_LOG: ui_show_log(u); break;
+    case ACT_REDRAW: u->screen.repaint = u->screen.clear = true; break;
+    case ACT_SUSPEND: ui_suspend(u); break;
+    case ACT_QUIT: ui_leave(u, 0); break;
+    case ACT_LIST:
+    case ACT_SEARCH: break; /* list_act did it */
+    }
+}
+
+void ui_act_all(struct ui *u)
+{
+    for (int i = 0; i < u->app.n_acts; i++) {
+        carry_out(u, &u->app.acts[i]);
+        act_release(&u->app.acts[i]);
+    }
+    u->app.n_acts = 0;
+}

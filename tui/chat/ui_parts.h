@@ -1,0 +1,40 @@
+/* ui_parts: the state of the screen's loop, for ui*.c only. */
+#ifndef RETAIN_TUI_CHAT_UI_PARTS_H
+#define RETAIN_TUI_CHAT_UI_PARTS_H
+
+#include "tui/chat/app.h"
+#include "tui/chat/desktop.h"
+#include "tui/chat/draft.h"
+#include "tui/term/screen.h"
+
+struct ui {
+    const struct options *o;
+    struct screen screen;
+    struct desktop desktop;
+    struct app app;
+    struct grid grid;
+    struct worker *worker;
+    struct worker_box box;
+    struct sensors *sensors;
+    struct draft draft;
+    bool draft_dirty;
+    int64_t draft_ms;              /* it was saved */
+    struct conversations *library; /* of this thread: for lists and transcripts */
+    bool dirty, key_dirty, gone, hung_up;
+    int64_t frame_ms, input_ms, leave_ms;
+    int status;
+    struct err error; /* why the screen ended, code 0 = because it should */
+};
+
+/* Carries out what the app asked for. */
+void ui_act_all(struct ui *u);
+
+/* Ends the worker; the loop ends when it has closed everything. Asked twice over some time, it does
+ * not wait. */
+void ui_leave(struct ui *u, int status);
+
+void ui_save_draft(struct ui *u);
+void ui_show_log(struct ui *u);
+void ui_suspend(struct ui *u);
+
+#endif

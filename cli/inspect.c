@@ -70,7 +70,8 @@ int cmd_plan(const struct options *o)
     int rc = engine_prepare(&g, &engine, &e);
     if (rc) return report_error(&e);
     rc = engine_choose_device(g, &engine, plan, 1, NULL, NULL, &e);
-    if (!rc) rc = plan_make(&p, g->model, g->heads, g->gpu, plan, 1, pool_n_threads(g->pool), &e);
+    if (!rc)
+        rc = plan_make(&p, g->model, g->retaining, g->gpu, plan, 1, pool_n_threads(g->pool), &e);
     if (!rc && o->json)
         plan_json(&p, g->model);
     else if (!rc)
@@ -229,7 +230,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
     report_line("template %s", chat_template_name(g->template));
     report_line("digest   %s", g->model_digest);
     report_line("heads    %s",
-                g->heads ? g->heads_digest : "none: --policy locret is not available");
+                g->retaining ? g->heads_digest : "none: --policy locret is not available");
     paths_print(o);
 }
 
@@ -285,7 +286,7 @@ int cmd_verify(const struct options *o)
     if (engine_prepare(&g, &engine, &e)) return report_error(&e);
     int rc = verify_tensors(g->model->file, &e);
     if (!rc) report_line("%s  %s", g->model_digest, gguf_name(g->model->file));
-    if (!rc && g->heads) report_line("%s  %s", g->heads_digest, gguf_name(g->heads->file));
+    if (!rc && g->retaining) report_line("%s  %s", g->heads_digest, gguf_name(g->retaining->file));
     engine_close(g);
     return rc ? report_error(&e) : 0;
 }

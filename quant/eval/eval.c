@@ -308,7 +308,7 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
 {
     struct sweep w = {.one = o->session, .options = o, .lists = with_defaults(o)};
     int rc = 0;
-    if (!o->sweep.policies.n) default_policies(&w.lists.policies, g->heads);
+    if (!o->sweep.policies.n) default_policies(&w.lists.policies, g->retaining);
     w.one.sampling.temperature = 0;
     w.trial = (struct eval_run){
         .engine = g,

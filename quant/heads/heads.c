@@ -16,7 +16,7 @@ static int info(const struct options *o)
     struct err e;
     int rc = engine_prepare(&g, &o->engine, &e);
     if (rc) return report_error(&e);
-    const struct retaining *h = g->heads;
+    const struct retaining *h = g->retaining;
     if (!h) {
         report_note("%s has no heads; give them with --heads FILE", g->model->name);
     } else {

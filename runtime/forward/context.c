@@ -49,12 +49,12 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
 {
     struct plan *p = &x->plan;
     *x = (struct context){.engine = g};
-    int rc = plan_make(p, g->model, g->heads, g->gpu, o, n_logits, pool_n_threads(g->pool), e);
+    int rc = plan_make(p, g->model, g->retaining, g->gpu, o, n_logits, pool_n_threads(g->pool), e);
     if (rc) return rc;
     struct cache_shape shape = plan_shape(p, g->model);
     struct forward_opts fo = {
         .model = g->model,
-        .retaining = g->heads,
+        .retaining = g->retaining,
         .kernels = g->kernels,
         .pool = g->pool,
         .policy = &p->rules,
@@ -180,7 +180,7 @@ double context_bytes_per_token(const struct context *x)
         if (w && (w != &m->embedding || m->tied))
             bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
     }
-    const struct retaining *h = x->engine->heads;
+    const struct retaining *h = x->engine->retaining;
     int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->n_layer; i++)
         bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
@@ -190,7 +190,7 @@ double context_bytes_per_token(const struct context *x)
 double context_operations_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;
-    const struct retaining *h = x->engine->heads;
+    const struct retaining *h = x->engine->retaining;
     double n = 0;
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;

@@ -76,10 +76,10 @@ static int open_heads(struct engine *g, const struct engine_opts *o, const char 
     uint8_t of_file[DIGEST_BYTES];
     size_t n;
     int rc = open_file(&file, o->heads.path, demo_heads, demo_heads_end, DEMO_HEADS_NAME, e);
-    if (!rc) rc = retaining_open(&g->heads, file, e);
-    if (!rc) rc = retaining_check(g->heads, g->model, digest, e);
+    if (!rc) rc = retaining_open(&g->retaining, file, e);
+    if (!rc) rc = retaining_check(g->retaining, g->model, digest, e);
     if (rc) return rc;
-    const void *bytes = gguf_bytes(g->heads->file, &n);
+    const void *bytes = gguf_bytes(g->retaining->file, &n);
     digest_make(of_file, bytes, n);
     digest_hex(g->heads_digest, of_file);
     return 0;
@@ -169,13 +169,13 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 static int load_heads(struct engine *g, struct err *e)
 {
     struct arena a;
-    if (!g->heads) return 0;
+    if (!g->retaining) return 0;
     arena_init_plan(&a, "heads");
-    retaining_plan(g->heads, &a);
+    retaining_plan(g->retaining, &a);
     int rc = arena_init(&g->retaining_arena, "heads", a.used, e);
     if (rc) return rc;
-    retaining_plan(g->heads, &g->retaining_arena);
-    retaining_load(g->heads);
+    retaining_plan(g->retaining, &g->retaining_arena);
+    retaining_load(g->retaining);
     return 0;
 }
 
@@ -183,7 +183,7 @@ static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, stru
 {
     int rc = load_heads(g, e);
     if (rc) return rc;
-    rc = cuda_load(g->gpu, g->model, g->heads, g->pool, progress, ctx, e);
+    rc = cuda_load(g->gpu, g->model, g->retaining, g->pool, progress, ctx, e);
     arena_release(&g->retaining_arena);
     return rc;
 }
@@ -273,7 +273,7 @@ void engine_close(struct engine *g)
     weight_cache_write_end(g->writer);
     cuda_close(g->gpu);
     model_close(g->model);
-    retaining_close(g->heads);
+    retaining_close(g->retaining);
     tokenizer_close(g->tokenizer);
     pool_close(g->pool);
     arena_release(&g->weights);

@@ -48,8 +48,8 @@ struct engine_opts {
 
 struct engine {
     struct model *model;
-    struct retaining *heads; /* NULL = none */
-    bool heads_declined;     /* the user wants none */
+    struct retaining *retaining; /* NULL = none */
+    bool heads_declined;         /* the user wants none */
     struct tokenizer *tokenizer;
     const struct chat_template *template;
     const struct kernels *kernels;

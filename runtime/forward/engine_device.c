@@ -14,7 +14,7 @@ int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_pl
     struct plan plan;
     int rc = 0;
     for (int i = 0; !rc && i < n_plans; i++)
-        rc = plan_make(&plan, g->model, g->heads, g->gpu, &plans[i], 1, n_threads, e);
+        rc = plan_make(&plan, g->model, g->retaining, g->gpu, &plans[i], 1, n_threads, e);
     return rc;
 }
 

@@ -21,7 +21,7 @@ static void advise_heads(struct session *s)
 {
     const struct engine *g = s->engine;
     char text[512];
-    if (s->opts.plan.policy.row || g->heads || g->heads_declined || s->opts.raw) return;
+    if (s->opts.plan.policy.row || g->retaining || g->heads_declined || s->opts.raw) return;
     snprintf(text, sizeof text,
              "there are no retaining heads for %s, so the policy %s chooses what is remembered; "
              "heads remember more: \"retain heads train\" makes them, \"retain heads import\" "

@@ -294,8 +294,8 @@ static void shares_compete_as_shares(void **state)
     for (int h = 0; h < g->model->n_layer * g->model->n_kv_head; h++) {
         const struct cache_head *head = &c.cache.kv_heads[h];
         for (int s = 0; s < head->len; s++) {
-            double share = (double)head->score[s] * (double)g->heads->label_std[h] +
-                           (double)g->heads->label_mean[h];
+            double share = (double)head->score[s] * (double)g->retaining->label_std[h] +
+                           (double)g->retaining->label_mean[h];
             assert_true(fabs((double)c.forward.slots[head->slot0 + (size_t)s].value - share) <
                         1e-4);
         }
@@ -312,20 +312,21 @@ static void the_best_policy_is_the_default(void **state)
     struct options o;
     struct err e;
     options_init(&o);
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_string_equal(p.policy->name, "keeper");
     /* A budget beyond the positions that the model knows would make it worse. */
     o.session.plan.budget = 4096;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     assert_non_null(strstr(p.notice, "4608 positions"));
     assert_int_equal(p.budget_max, p.budget);
     o.session.plan.budget = 0;
-    g->heads->label_is_share = false;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    g->retaining->label_is_share = false;
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_string_equal(p.policy->name, "locret");
     o.session.plan.policy = policy_choice("keeper");
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), ERR_USAGE);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e),
+                     ERR_USAGE);
     assert_non_null(strstr(e.text, "heads train"));
     engine_close(g);
 }
@@ -343,7 +344,7 @@ static void a_head_takes_up_to_two_thirds_of_the_positions(void **state)
     } heads[] = {{512, 2048}, {1024, 3072}, {3072, 3072}, {3200, 3200}};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         o.session.plan.budget = heads[i].budget; /* four of it, within two thirds of 4,608 */
-        assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+        assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
         assert_int_equal(p.budget_max, heads[i].most);
     }
     engine_close(g);
@@ -358,16 +359,17 @@ static void memory_picks_the_budget(void **state)
     struct err e;
     options_init(&o);
     g->model->n_ctx = 1 << 17;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, 8192);
     o.session.plan.memory = 32 << 20;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_true(p.budget > 8192);
     o.session.plan.budget = p.budget + 1; /* one more does not fit */
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), ERR_FIT);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e),
+                     ERR_FIT);
     o.session.plan.budget = 0;
     o.session.plan.memory = 1LL << 40;
-    assert_int_equal(plan_make(&p, g->model, g->heads, NULL, &o.session.plan, 1, 1, &e), 0);
+    assert_int_equal(plan_make(&p, g->model, g->retaining, NULL, &o.session.plan, 1, 1, &e), 0);
     assert_int_equal(p.budget, g->model->n_ctx - p.chunk - p.reserve);
     engine_close(g);
 }

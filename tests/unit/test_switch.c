@@ -1,0 +1,102 @@
+/* A conversation that another program has open can't be opened. The one before is opened again, and
+ * settings that were changed meanwhile stay. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli/control.h"
+#include "runtime/session/conversations.h"
+#include "tests/unit/engine_kit.h"
+
+struct seen {
+    int n_failed, n_opened, n_tokens;
+    char opened[CONTROL_NAME_MAX]; /* the last one */
+};
+
+static void take(void *ctx, const struct event *ev)
+{
+    struct seen *s = ctx;
+    if (ev->kind == EVENT_FAILED) s->n_failed++;
+    if (ev->kind == EVENT_FATAL) fail_msg("%.*s", (int)ev->n_text, ev->text);
+    if (ev->kind == EVENT_ANSWER) s->n_tokens = 0;
+    if (ev->kind == EVENT_TOKENS) s->n_tokens += ev->tokens.n;
+    if (ev->kind != EVENT_OPENED) return;
+    s->n_opened++;
+    snprintf(s->opened, sizeof s->opened, "%.*s", (int)ev->n_text, ev->text);
+}
+
+static bool never(void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+static void run(struct control *c, enum slash command, const char *name, const char *text,
+                struct seen *s)
+{
+    struct events events = {s, take, never};
+    struct request r = {.command = command};
+    snprintf(r.name, sizeof r.name, "%s", name);
+    str_puts(&r.text, text);
+    assert_int_equal(control_run(c, &r, &events), 0);
+    request_release(&r);
+}
+
+static void settings_survive_a_failed_switch(void **state)
+{
+    char dir[] = "/tmp/retain-switch-XXXXXX", path[64], command[64];
+    struct conversations *other;
+    struct session *held;
+    struct options o;
+    struct err e;
+    struct seen seen = {0};
+    struct events events = {&seen, take, never};
+    struct control c = {.parts.engine = engine};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    options_init(&o);
+    o.sampling.temperature = 0;
+    o.sampling.seed = 1;
+    o.n_predict = 5;
+    o.conversation = "busy";
+    assert_int_equal(conversations_open(&other, path, &e), 0);
+    if (session_open(&held, engine, other, &o, NULL, &e)) fail_msg("%s", e.text);
+
+    o.conversation = "mine";
+    c.options = o;
+    assert_int_equal(conversations_open(&c.parts.library, path, &e), 0);
+    if (control_begin(&c, &events, &e)) fail_msg("%s", e.text);
+    run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
+    o.n_predict = 3;
+    o.sampling.temperature = 0.25f;
+    control_set(&c, &o);
+    assert_int_equal(seen.n_failed, 0);
+    run(&c, SLASH_OPEN, "busy", "", &seen);
+    assert_int_equal(seen.n_failed, 1);
+    assert_int_equal(seen.n_opened, 2);
+    assert_string_equal(seen.opened, "mine");
+    assert_true(c.options.sampling.temperature == 0.25f);
+    run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
+    assert_int_equal(seen.n_tokens, 3);
+
+    c.parts.engine = NULL; /* other tests use it */
+    control_close(&c);
+    session_close(held);
+    conversations_close(other);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(settings_survive_a_failed_switch)};
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

@@ -1,5 +1,7 @@
 #!/bin/sh
-# The arrows between rooms (docs/DESIGN.md, "Rooms"): which room may include headers of which. Fails on any other.
+# The arrows between rooms (docs/DESIGN.md, "Rooms"): which room may include headers of which. Fails on
+# any other, and on circles of includes. The arrows form no circle, so none of files spans two rooms;
+# inside a room one has at most 3 members (a .c and its .h are one).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 awk_rules='
@@ -35,6 +37,8 @@ BEGIN {
     split($0, part, "\"")
     if (part[2] == "facts.h") next # made by the Makefile
     from = room(FILENAME); to = room(part[2])
+    if (from == to && member(FILENAME) != member(part[2]))
+        includes[member(FILENAME)] = includes[member(FILENAME)] " " member(part[2])
     if (!(from in allowed)) {
         printf "%s: no room of that name in tests/check_layers.sh\n", FILENAME
         bad++
@@ -43,13 +47,45 @@ BEGIN {
         bad++
     }
 }
-END { if (!bad) print "layers: ok"; exit bad > 0 }'
+function member(path) { sub(/\.[a-z]+$/, "", path); return path }
+# Adds to seen what `at` leads to, by edges of arrow.
+function follow(at, seen, n, part, i) {
+    n = split(arrow[at], part, " ")
+    for (i = 1; i <= n; i++)
+        if (!(part[i] in seen)) { seen[part[i]] = 1; follow(part[i], seen) }
+}
+# Prints and counts circles of more than `most` among what arrow holds.
+function find_circles(most, a, b, n, circle, to, back, done) {
+    for (a in arrow) {
+        split("", to)
+        follow(a, to)
+        if (!(a in to) || a in done) continue
+        n = 0
+        circle = ""
+        for (b in to) {
+            split("", back)
+            follow(b, back)
+            if (a in back) { done[b] = 1; n++; circle = circle " " b }
+        }
+        if (n > most) { print "circle:" circle; bad++ }
+    }
+}
+END {
+    for (a in includes) arrow[a] = includes[a]
+    find_circles(3)
+    split("", arrow)
+    for (a in allowed) { arrow[a] = allowed[a]; sub(" " a " ", " ", arrow[a]) }
+    find_circles(0)
+    if (!bad) print "layers: ok"
+    exit bad > 0
+}'
 find main.c base runtime kernels store cli tui quant \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) \
     ! -path 'quant/demo/*' -exec awk "$awk_rules" {} +
 status=$?
 
 # Every line that a command prints goes through cli/report, which keeps escape sequences off the
 # terminal. replay draws recorded screens through a separate filter.
+# shellcheck disable=SC2046
 if grep -nE '(^|[^a-z_])(printf|puts|putchar|vprintf|perror)\(|std(out|err)\b' \
     $(find main.c base runtime kernels store cli tui quant -name '*.c' ! -path 'quant/demo/*' \
         ! -path cli/report.c ! -path tui/term/replay.c) | grep -vE ':[0-9]+: *(/\*| \*|")'; then

@@ -4,7 +4,7 @@
 
 #include "base/pool.h"
 #include "runtime/forward/cis.h"
-#include "runtime/forward/forward.h"
+#include "runtime/forward/forward_parts.h"
 #include "runtime/forward/linear.h"
 
 #define ATTEND_TOKENS FORWARD_ATTEND_TOKENS

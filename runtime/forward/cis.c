@@ -5,7 +5,7 @@
 #include "base/pool.h"
 #include "base/system.h"
 #include "runtime/forward/attend.h"
-#include "runtime/forward/forward.h"
+#include "runtime/forward/forward_parts.h"
 #include "runtime/forward/linear.h"
 
 #define SCORE_TOKENS 64 /* tokens of a chunk per pass over a retaining head's first layer */

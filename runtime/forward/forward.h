@@ -15,51 +15,7 @@
 #ifndef RETAIN_RUNTIME_FORWARD_FORWARD_H
 #define RETAIN_RUNTIME_FORWARD_FORWARD_H
 
-#include "runtime/cache/cache.h"
-#include "runtime/cache/policy.h"
-#include "runtime/model/model.h"
-#include "runtime/model/retaining.h"
-
-struct pool;
-union evict_slot;
-
-#define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
-#define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
-#define FORWARD_SURPRISE_ROWS 16 /* tokens whose surprisal is computed together */
-
-struct forward {
-    const struct model *model;
-    const struct retaining *retaining; /* NULL = no CIS */
-    const struct kernels *kernels;
-    struct pool *pool;
-    const struct policy *policy;
-    uint64_t seed;
-    int chunk, n_logits, n_threads;
-    struct kn_rope rope;
-    /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
-    void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
-    void *watch_ctx;
-    /* adds up the time that scoring takes in all threads; NULL = not counted */
-    _Atomic int64_t *score_ns;
-    /* scratch, [chunk] rows each */
-    float *x;      /* [n_embd] residual stream */
-    float *norm;   /* [n_embd] */
-    float *qkv;    /* [n_q + 2 n_kv] queries, keys, values before RoPE */
-    float *att;    /* [n_q] */
-    float *gate;   /* [n_ff] */
-    float *up;     /* [n_ff] */
-    float *tmp;    /* [n_embd] */
-    float *scores; /* [n_kv_head] */
-    struct kn_act act, act_qkv;
-    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_qkv */
-    float *partial;          /* softmaxes before merging: attend.h */
-    float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
-    /* for the policy; NULL if it needs none */
-    union evict_slot *slots; /* [slots of the pool] for score_values and evict */
-    float *lse;              /* [chunk][n_head]: log of each query's softmax sum */
-    void *derive;            /* [n_threads][slots of the longest head] floats or signs */
-    float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
-};
+#include "runtime/forward/forward_parts.h"
 
 struct forward_opts {
     const struct model *model;

@@ -2,7 +2,7 @@
 
 #include "base/arena.h"
 #include "base/pool.h"
-#include "runtime/forward/forward.h"
+#include "runtime/forward/forward_parts.h"
 
 /* One token: as many panels per span as kernels read at once. Many tokens: more, since each span
  * packs the tokens' numbers again. */

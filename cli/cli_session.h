@@ -1,5 +1,5 @@
-/* cli_session: what a command without a screen opens: conversations, engine and session, in this
- * order. */
+/* cli_session: opens conversations, engine and session, in this order, for a command without a
+ * screen. */
 #ifndef RETAIN_CLI_CLI_SESSION_H
 #define RETAIN_CLI_CLI_SESSION_H
 

@@ -271,8 +271,8 @@ static int64_t end_of(const struct request *q)
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
 }
 
-/* What it would cost, and whether the user must agree: a message would be lost, or tokens would be
- * read again. */
+/* Reports the cost, and whether the user must agree because a message would be lost or tokens would
+ * be read again. */
 static void ask(struct run *r, const struct request *q)
 {
     const struct session *s = r->c->parts.session;

@@ -1,8 +1,8 @@
 /* control: the commands of a chat, implemented once for the screen and for plain lines.
  *
  * A front end parses a line (slash.h), completes the request here (control_parse), and runs it
- * (control_run): plain.c on its only thread, the screen on its worker's thread. Whatever happens is
- * an event. A front end shows events in its own way; nothing here prints or knows a terminal. */
+ * (control_run): plain.c on its only thread, the screen on its worker's thread. Everything that
+ * happens is reported as an event, which a front end shows in its own way. Nothing here prints. */
 #ifndef RETAIN_CLI_CONTROL_H
 #define RETAIN_CLI_CONTROL_H
 
@@ -40,7 +40,7 @@ struct control_facts {
     const char *deleted; /* by the last /delete; "" = none */
 };
 
-/* Completes `out` from the text after a command. ERR_USAGE says what is missing or wrong. */
+/* Completes `out` from the text after a command. ERR_USAGE names the missing or wrong part. */
 int control_parse(struct request *out, enum slash command, const char *argument,
                   const struct control_facts *f, struct err *e);
 
@@ -55,7 +55,7 @@ enum event_kind {
     EVENT_LOADED,
     EVENT_OPENING,  /* the open session was closed; text = name of the next one, "" = a new one */
     EVENT_OPENED,   /* text = its name; can_continue */
-    EVENT_NOTICE,   /* text = what the user should know of the model or the conversation */
+    EVENT_NOTICE,   /* text = a notice about the model or the conversation */
     EVENT_READING,  /* progress, in tokens */
     EVENT_BEGIN,    /* a turn begins at `position` */
     EVENT_ANSWER,   /* its answer begins at `position` */
@@ -71,7 +71,7 @@ enum event_kind {
     EVENT_DONE,     /* done: /delete, /restore, /drop, /tag, /rename of a closed conversation */
     EVENT_FOUND,    /* hit; never leaves the thread of the request */
     EVENT_NOTE,     /* text = an answer to the user's question */
-    EVENT_FAILED,   /* text, code: the request failed, the chat goes on */
+    EVENT_FAILED,   /* text, code: the request failed, the chat continues */
     EVENT_FATAL,    /* text, code: no session is open any more */
     EVENT_CLOSED,   /* of the screen's worker: its thread has closed everything */
 };

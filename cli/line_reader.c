@@ -14,7 +14,7 @@ void line_reader_release(struct line_reader *r)
     str_release(&r->input);
 }
 
-/* Takes a line out of what was read; false when there is no whole one. */
+/* Takes a whole line out of the input; false when there is none. */
 static bool take_line(struct line_reader *r, size_t searched, struct str *line)
 {
     if (r->input.n <= searched) return false;

@@ -18,8 +18,9 @@ enum line_end { LINE_READ, LINE_EOF, LINE_INTERRUPTED };
 /* The next line without its end. */
 enum line_end line_reader_line(struct line_reader *r, struct str *line);
 
-/* The next line, and the lines that follow it at once: nobody types that fast, so they are a paste,
- * which is one message. Lines that waited before the prompt were typed ahead, one message each. */
+/* The next line, and the lines that follow it at once: they are too fast to be typed, so they are
+ * a paste, which is one message. Lines that waited before the prompt were typed ahead, one message
+ * each. */
 enum line_end line_reader_message(struct line_reader *r, struct str *text);
 
 #endif

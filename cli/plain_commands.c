@@ -1,4 +1,4 @@
-/* What slash commands do in a chat without a screen: questions are asked on the spot. */
+/* Slash commands in a chat without a screen. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int64_t n_turns(const struct plain *p)
     return st.n_turns;
 }
 
-/* Costs and losses are agreed to by a person; a pipe knows what it asks for. */
+/* A user must agree to costs and losses; a pipe is never asked. */
 static bool agreed(struct plain *p, const char *question)
 {
     struct str line = {0};
@@ -30,7 +30,7 @@ static bool agreed(struct plain *p, const char *question)
     return yes;
 }
 
-/* /edit, /rewind and /regenerate: asks what it costs, then whether that is meant. */
+/* /edit, /rewind and /regenerate: asks for the cost, then for consent. */
 static int take_back(struct plain *p, struct request *q, struct err *e)
 {
     char question[160], cost[NUM_MAX];
@@ -42,8 +42,7 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
         snprintf(question, sizeof question, "another answer: %s tokens to read again", cost);
     else
         snprintf(question, sizeof question,
-                 "back to the end of turn %lld: %lld after it cut off for good, %s tokens to read "
-                 "again",
+                 "back to the end of turn %lld: cuts off %lld after it, reads %s tokens again",
                  (long long)ev->cost.turn, (long long)(n_turns(p) - ev->cost.turn), cost);
     if (ev->cost.ask && !agreed(p, question)) return 0;
     q->agreed = true;
@@ -53,11 +52,11 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     if (rc) return rc;
     if (p->edited.n) report_note("turn %lld was: %s", (long long)q->turn, p->edited.data);
     report_note("at the end of turn %lld; %s", (long long)n_turns(p),
-                p->edited.n ? "say it anew, or change it with /editor" : "go on from there");
+                p->edited.n ? "say it again, or change it with /editor" : "go on from there");
     return 0;
 }
 
-/* Without a text the last answer goes through the person's editor. */
+/* Without a text, the last answer is edited in $VISUAL or $EDITOR. */
 static int amend(struct plain *p, struct request *q, struct err *e)
 {
     int rc = 0;

@@ -27,8 +27,8 @@ struct plain {
 /* Runs a request; its events are printed as they come. */
 int plain_run_request(struct plain *p, const struct request *q, struct err *e);
 
-/* The same for one that answers. What it returns ends the chat; a turn that failed does not, unless
- * it is a pipe's. */
+/* The same for a request that answers. An error ends the chat; a failed turn is an error only when
+ * the messages come from a pipe. */
 int plain_answer(struct plain *p, const struct request *q, struct err *e);
 
 int plain_say(struct plain *p, const char *text, size_t n, struct err *e);

@@ -144,7 +144,7 @@ void report_bar_end(const struct report_bar *p)
 
 /* ---- interruption ---------------------------------------------------------------------------- */
 
-static volatile sig_atomic_t interrupted; /* a signal handler can reach nothing else */
+static volatile sig_atomic_t interrupted; /* the only thing a signal handler can reach */
 
 static void on_interrupt(int sig)
 {

@@ -186,7 +186,7 @@ static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
 {
     edit_set(&a->edit, "", 0);
-    a->chat.held = false; /* what it says comes at the end */
+    a->chat.held = false; /* its output comes at the end */
     if (command_run(a, command, argument, n))
         history_add(&a->history, line->data, line->n);
     else

@@ -1,6 +1,6 @@
-/* app: everything the screen knows, without a terminal, a thread or a clock of its own.
+/* app: everything the screen knows, without a terminal, a thread or a clock.
  *
- * Keys and events go in, a grid and acts come out: ui.c carries the acts out, tests look at them.
+ * Keys and events go in, a grid and acts come out: ui_acts.c carries the acts out.
  */
 #ifndef RETAIN_TUI_CHAT_APP_H
 #define RETAIN_TUI_CHAT_APP_H
@@ -23,7 +23,7 @@
 
 enum phase { PHASE_LOADING, PHASE_OPENING, PHASE_READY, PHASE_READING, PHASE_ANSWERING };
 
-/* What the app asks of its surroundings. */
+/* Requests of the app to its surroundings. */
 enum act {
     ACT_RUN,    /* request: by the worker, or at once when saved conversations are enough */
     ACT_SET,    /* settings.options count from now on */
@@ -49,7 +49,7 @@ void act_release(struct act_row *row);
 enum { ACTS_MAX = 32, QUEUE_MAX = 32 };
 
 struct chat_state {
-    bool held; /* the person scrolled up: new text does not move the view */
+    bool held; /* the user scrolled up: new text does not move the view */
     int top_message;
     size_t top_byte;
     int rows, top_row, page; /* as last drawn */
@@ -59,7 +59,7 @@ struct chat_state {
     int64_t scrolled_ms;
 };
 
-/* What stands around the text of the chat: where and when it was drawn. */
+/* The lines around the text of the chat: where and when they were drawn. */
 struct around {
     const struct grid *grid; /* NULL: it must be drawn */
     int w, h, talk, below;   /* the layout then */
@@ -80,7 +80,7 @@ struct map_state {
 
 struct tint_state {
     int64_t position; /* of the token under the cursor */
-    bool placed;      /* it is where somebody wants to look */
+    bool placed;      /* the user moved it here */
     int top_message;
     size_t top_byte;
     int page, width;    /* as last drawn */
@@ -103,12 +103,12 @@ struct list_state {
     int selected, top, page; /* of shown */
     char chosen[128];        /* name of the selected one */
     enum list_mode mode;
-    struct edit filter, field; /* what is searched for; a new name, or tags */
+    struct edit filter, field; /* the text to search for; a new name, or tags */
     char deleted[128];         /* the last one, for undo */
     char error[256], said[256];
 };
 
-/* A question in the chat: y does it, b keeps a branch first, anything else does nothing. */
+/* A question in the chat: y does it, b keeps a branch first, any other key cancels. */
 struct question {
     bool open, may_branch;
     enum slash what; /* SLASH_REGENERATE, SLASH_EDIT or SLASH_REWIND */
@@ -122,7 +122,7 @@ struct search {
     int at; /* in the history */
 };
 
-/* Tab: what the word was, and which completion stands there now. */
+/* Tab: the line as typed, and the completion shown now. */
 struct completion {
     bool open;
     struct str line; /* as it was typed */
@@ -134,7 +134,7 @@ struct scroll_state {
 };
 
 /* Was the running answer told to stop? */
-enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* and what is queued follows */ };
+enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* then the queue is sent */ };
 
 struct app {
     struct settings settings; /* changed by /set */
@@ -177,7 +177,7 @@ struct app {
     int64_t evicted, evicted_at;   /* units not told of yet, and the token of the last ones */
 
     char event[256]; /* the last thing that happened, with its time of day */
-    char flash[160]; /* a word to the person, in the status line until flash_until_ms */
+    char flash[160]; /* a short message in the status line, until flash_until_ms */
     int64_t flash_until_ms;
     int64_t interrupt_ms; /* of the last Ctrl-C that had nothing to stop */
 
@@ -204,7 +204,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
  * [col, col_end), and of positions, widened to whole columns. */
 int app_class(const struct app *a, int col, int col_end);
 int app_class_at(const struct app *a, int64_t pos, int64_t pos_end);
-/* What the view wants to see of single tokens; nothing when it is not asked for. */
+/* The single tokens that the view shows, if any. */
 struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */
 int app_load(struct app *a, struct conversations *l, const char *name, struct err *e);
@@ -221,7 +221,7 @@ void app_draft(const struct app *a, struct str *out);
 void app_put_draft_away(struct app *a); /* into the history */
 void app_set_draft(struct app *a, const char *text, size_t n);
 uint64_t app_draft_version(const struct app *a); /* differs when draft or queue do */
-/* What a program that died had not sent. */
+/* Restores a draft or a queued message that a killed program had not sent. */
 void app_bring_back(struct app *a, const char *text, size_t n, bool queued);
 
 /* For views. */
@@ -232,15 +232,15 @@ void app_run_on(struct app *a, enum slash command, const char *name, const char 
 void app_show(struct app *a, enum view view);
 void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void app_send(struct app *a);      /* what stands in the editor */
-void app_send_next(struct app *a); /* what is queued, when it can be sent */
-void app_unqueue(struct app *a);   /* what is queued goes back to the editor */
+void app_send(struct app *a);      /* sends the text in the editor */
+void app_send_next(struct app *a); /* sends the first queued message, if possible */
+void app_unqueue(struct app *a);   /* moves the queue back to the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */
 bool app_busy(const struct app *a);
 void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
 void app_wait(struct app *a, enum phase phase); /* a request was made: the phase until its events */
 void app_amend(struct app *a, const char *text, size_t n); /* another last answer */
-void app_take_turn_back(struct app *a); /* what the question asked: carried out */
+void app_take_turn_back(struct app *a); /* runs the request that the question is about */
 bool app_ready(struct app *a);          /* or says why not */
 
 #endif

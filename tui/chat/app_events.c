@@ -93,7 +93,7 @@ static void cut_after(struct app *a, int64_t turn, bool answer_only)
     memset(&a->chat, 0, sizeof a->chat);
 }
 
-/* What is free and loses only an answer needs no question. */
+/* A free request that loses only an answer needs no question. */
 static void on_question(struct app *a, const struct event *ev)
 {
     struct question *q = &a->question;

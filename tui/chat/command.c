@@ -161,7 +161,7 @@ static bool is_saved(const struct app *a, const char *name)
     return false;
 }
 
-/* A conversation that is saved and closed; else says so. */
+/* Is it a saved, closed conversation? If not, flashes why. */
 static bool is_other(struct app *a, const char *name)
 {
     if (!is_saved(a, name)) {

@@ -30,7 +30,7 @@ enum {
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
     TYPED_MS = 5,     /* keys that are typed are further apart */
     PASTE_MS = 10000, /* a paste whose end never came */
-    DRAFT_MS = 500,   /* what is typed is on the disk after this */
+    DRAFT_MS = 500,   /* a draft is on the disk after this */
 };
 
 static int64_t clock_ms(clockid_t id)
@@ -114,7 +114,7 @@ static void take_events(struct ui *u)
 }
 
 /* A terminal that does not mark pastes: an Enter that bytes follow at once ends a pasted line,
- * because nobody types that fast. */
+ * because a typist is slower. */
 static bool is_pasted(struct ui *u, const struct key_event *ev)
 {
     struct pollfd fd = {.fd = term_in(), .events = POLLIN};
@@ -300,7 +300,7 @@ bool ui_run(const struct options *o, int *status)
     u.screen.record = record;
     desktop_init(&u.desktop, o, terminal_is_polite());
     term_add_modes(u.desktop.on, u.desktop.off);
-    /* What was typed into an encrypted conversation is not kept beside it in the clear. */
+    /* No history in clear text next to an encrypted conversation. */
     bool remember =
         !o->session.private_mode && !o->store.passphrase && path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);

@@ -1,4 +1,4 @@
-/* What the app asks for, carried out: requests to the worker, the clipboard, files, editors. */
+/* Carries out the app's acts: requests to the worker, the clipboard, files, editors. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -26,7 +26,7 @@ struct ui {
     struct err error; /* why the screen ended, code 0 = because it should */
 };
 
-/* Carries out what the app asked for. */
+/* Carries out the app's acts. */
 void ui_act_all(struct ui *u);
 
 /* Ends the worker; the loop ends when it has closed everything. Asked twice over some time, it does

@@ -19,7 +19,7 @@ struct worker {
     atomic_bool stop, quit;
     atomic_bool woken; /* the screen was told and has not looked yet */
 
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
     struct request requests[REQUESTS_MAX];
     int n_requests;

@@ -11,7 +11,7 @@
 
 struct worker;
 
-/* What the screen wants to know of single tokens. */
+/* The single tokens that a view shows. */
 enum { SIGHT_MAX = 8192 };
 struct focus {
     int64_t position; /* how each head scores this one; -1 = none */
@@ -53,7 +53,7 @@ void worker_stop(struct worker *w); /* the turn (or loading, or replay) that run
 void worker_focus(struct worker *w, const struct focus *focus);
 void worker_sight(struct worker *w, struct sight *out); /* the newest one, if there is a newer */
 
-/* Moves everything that happened into the box, replacing what it holds. */
+/* Moves all events and the newest snapshot into the box, replacing its content. */
 void worker_take(struct worker *w, struct worker_box *box);
 
 #endif

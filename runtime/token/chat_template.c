@@ -123,6 +123,13 @@ static const struct chat_template rows[] = {
      .generation = "<|assistant|>\n",
      .end = "<|endoftext|>",
      .after = "\n"},
+    {.name = "olmo2", /* and Tulu */
+     .signs = {"<|user|>", "<|assistant|>", "message['content'] + '"},
+     .system = {"<|system|>\n", "\n"},
+     .user = {"<|user|>\n", "\n"},
+     .generation = "<|assistant|>\n",
+     .end = "<|endoftext|>",
+     .after = "\n"},
     {.name = "zephyr", /* and TinyLlama */
      .signs = {"<|user|>", "<|assistant|>", "eos_token"},
      .system = {"<|system|>\n", "</s>\n"},
@@ -199,7 +206,7 @@ const char *chat_template_names(void)
 {
     return "retain, chatml, llama3, llama2, llama2-untrimmed, mistral, mistral-v1, mistral-v3, "
            "mistral-v3-tekken, mistral-v7, phi3, phi4, zephyr, stablelm, gemma, openchat, vicuna, "
-           "deepseek-coder, deepseek-v3, command-r, minicpm, chatglm4, granite";
+           "deepseek-coder, deepseek-v3, command-r, minicpm, chatglm4, granite, olmo2";
 }
 
 const char *chat_role_name(enum chat_role role)

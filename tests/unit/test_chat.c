@@ -89,6 +89,8 @@ static void renders_the_others(void **state)
                            "there<|end|><|user|> Who are you<|end|><|assistant|>");
     check_render("zephyr", "<|system|>\n" SYS "</s>\n<|user|>\nHello</s>\n<|assistant|>\nHi "
                            "there</s>\n<|user|>\nWho are you</s>\n<|assistant|>\n");
+    check_render("olmo2", "<|system|>\n" SYS "\n<|user|>\nHello\n<|assistant|>\nHi there"
+                          "<|endoftext|>\n<|user|>\nWho are you\n<|assistant|>\n");
     check_render("llama2",
                  "[INST] <<SYS>>\n" SYS "\n<</SYS>>\n\nHello [/INST] Hi there </s><s>[INST] "
                  "Who are you [/INST]");
@@ -150,6 +152,9 @@ static void recognizes_templates(void **state)
            "retain", false);
     detect("{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}", "zephyr",
            false);
+    detect("{{ '<|user|>\n' + message['content'] + '\n' }}{{ '<|assistant|>\n' + "
+           "message['content'] + eos_token + '\n' }}",
+           "olmo2", false);
     detect("{% for m in messages %}{{ m['content'] }}{% endfor %}", "chatml", true);
     detect("", "chatml", true);
     bool guessed;

@@ -63,27 +63,27 @@ static void settings_survive_a_failed_switch(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     options_init(&o);
-    o.sampling.temperature = 0;
-    o.sampling.seed = 1;
-    o.n_predict = 5;
-    o.conversation = "busy";
+    o.session.sampling.temperature = 0;
+    o.session.sampling.seed = 1;
+    o.session.max_tokens = 5;
+    o.session.conversation = "busy";
     assert_int_equal(conversations_open(&other, path, &e), 0);
-    if (session_open(&held, engine, other, &o, NULL, &e)) fail_msg("%s", e.text);
+    if (session_open(&held, engine, other, &o.session, NULL, &e)) fail_msg("%s", e.text);
 
-    o.conversation = "mine";
+    o.session.conversation = "mine";
     c.options = o;
     assert_int_equal(conversations_open(&c.parts.library, path, &e), 0);
     if (control_begin(&c, &events, &e)) fail_msg("%s", e.text);
     run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
-    o.n_predict = 3;
-    o.sampling.temperature = 0.25f;
+    o.session.max_tokens = 3;
+    o.session.sampling.temperature = 0.25f;
     control_set(&c, &o);
     assert_int_equal(seen.n_failed, 0);
     run(&c, SLASH_OPEN, "busy", "", &seen);
     assert_int_equal(seen.n_failed, 1);
     assert_int_equal(seen.n_opened, 2);
     assert_string_equal(seen.opened, "mine");
-    assert_true(c.options.sampling.temperature == 0.25f);
+    assert_true(c.options.session.sampling.temperature == 0.25f);
     run(&c, SLASH_SAY, "", "Tell me a story.", &seen);
     assert_int_equal(seen.n_tokens, 3);
 

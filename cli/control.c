@@ -11,9 +11,9 @@ void request_release(struct request *r)
     str_release(&r->text);
 }
 
-static void put_name(char out[CONTROL_NAME_MAX], const char *name)
+static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
 {
-    snprintf(out, CONTROL_NAME_MAX, "%s", name);
+    snprintf(out, CONVERSATION_NAME_MAX, "%s", name);
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */
@@ -313,7 +313,7 @@ static void take_back(struct run *r, const struct request *q)
 
 static int branch(struct run *r, const struct request *q, struct err *e)
 {
-    char made[CONTROL_NAME_MAX];
+    char made[CONVERSATION_NAME_MAX];
     int rc = session_branch(r->c->parts.session, q->turn, str_get(&q->text), made, e);
     if (!rc) emit_text(r->ev, EVENT_BRANCHED, made);
     return rc;
@@ -369,7 +369,7 @@ static int switch_to(struct run *r, const char *name)
 {
     struct control *c = r->c;
     struct err e = {0}, second = {0};
-    char before[CONTROL_NAME_MAX];
+    char before[CONVERSATION_NAME_MAX];
     struct options kept = c->opened, o = opening(&c->options, name);
     put_name(before, c->name);
     emit_text(r->ev, EVENT_OPENING, name);
@@ -395,7 +395,7 @@ static int is_named(void *ctx, const struct conversations_entry *c)
 
 static int open_named(struct run *r, const char *name)
 {
-    char wanted[CONTROL_NAME_MAX];
+    char wanted[CONVERSATION_NAME_MAX];
     struct err e = {0};
     put_name(wanted, name);
     struct conversations *l = r->c->parts.library;

@@ -16,18 +16,17 @@
 #include "cli/slash.h"
 #include "runtime/session/session.h"
 
-enum { CONTROL_NAME_MAX = 128 }; /* bytes of a conversation's name, with the NUL */
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* A command and its argument. Zero-initialise; `text` belongs to the request. */
 struct request {
     enum slash command;
-    int64_t turn;                /* of /edit, /rewind and /branch */
-    bool agreed;                 /* /edit, /rewind, /regenerate: the user has seen the cost */
-    char name[CONTROL_NAME_MAX]; /* the conversation to act on; "" = the open one, /open: a new one
-                                  */
-    struct str text;             /* message, answer, new name, tags, words to find */
+    int64_t turn;                     /* of /edit, /rewind and /branch */
+    bool agreed;                      /* /edit, /rewind, /regenerate: the user has seen the cost */
+    char name[CONVERSATION_NAME_MAX]; /* the conversation to act on; "" = the open one, /open: a new
+                                       * one
+                                       */
+    struct str text;                  /* message, answer, new name, tags, words to find */
 };
 void request_release(struct request *r);
 
@@ -108,7 +107,7 @@ struct event {
         int64_t turn;
         struct {
             enum slash command;
-            char name[CONTROL_NAME_MAX];
+            char name[CONVERSATION_NAME_MAX];
         } done;
         const struct conversations_hit *hit;
         int code; /* ERR_* */
@@ -126,9 +125,9 @@ struct events {
 /* Zero-initialise. A control without a session runs the commands on saved conversations alone. */
 struct control {
     struct cli_session parts;
-    struct options options;      /* changed by control_set */
-    struct options opened;       /* those of the open conversation */
-    char name[CONTROL_NAME_MAX]; /* of the open conversation */
+    struct options options;           /* changed by control_set */
+    struct options opened;            /* those of the open conversation */
+    char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
 };
 
 /* Opens conversations, engine and session. ERR_* is reported as EVENT_FATAL, too. */

@@ -12,10 +12,10 @@ struct plain {
     struct settings settings;
     struct line_reader in;
     struct answer answer;
-    struct str edited;              /* the message that /edit took back, for /editor */
-    struct str last;                /* the last answer, for /copy */
-    char deleted[CONTROL_NAME_MAX]; /* by the last /delete */
-    bool interactive;               /* a person types: prompts and role words are printed */
+    struct str edited;                   /* the message that /edit took back, for /editor */
+    struct str last;                     /* the last answer, for /copy */
+    char deleted[CONVERSATION_NAME_MAX]; /* by the last /delete */
+    bool interactive;                    /* a person types: prompts and role words are printed */
     bool stopped; /* Ctrl-C ended the last answer, or was pressed at this prompt */
     bool greeted; /* the first conversation was named */
     /* of the running request */

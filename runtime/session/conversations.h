@@ -46,12 +46,14 @@ const struct model_registry *conversations_registry(const struct conversations *
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
+#define CONVERSATION_NAME_MAX 128 /* bytes of a name, with the NUL */
+
 struct conversations_entry {
-    char name[128];
-    char title[128];
+    char name[CONVERSATION_NAME_MAX];
+    char title[CONVERSATION_NAME_MAX];
     int64_t updated_ms;
     int64_t n_turns, n_tokens, cache_bytes;
-    char tags[128]; /* "#trip #work"; as many as fit */
+    char tags[CONVERSATION_NAME_MAX]; /* "#trip #work"; as many as fit */
 };
 
 /* Newest first; a non-zero return of the callback ends the walk and is returned. */

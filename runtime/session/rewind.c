@@ -144,7 +144,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
     return rc ? rc : session_read_taken(s, sink, e);
 }
 
-int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
+int session_branch(struct session *s, int64_t turn, const char *name,
+                   char out[CONVERSATION_NAME_MAX], struct err *e)
 {
     const struct session_sink silent = {0};
     struct store_conversation made;

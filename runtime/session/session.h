@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "runtime/cache/retention.h"
 #include "runtime/forward/plan.h"
+#include "runtime/session/conversations.h"
 #include "runtime/token/chat_template.h"
 #include "runtime/token/sampler.h"
 
@@ -140,7 +141,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
 
 /* A new conversation with the turns up to and including `turn`; this one stays open and as it is.
  * Its saved cache is shared, not copied. name NULL or "": a new one; out: the name it got. */
-int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e);
+int session_branch(struct session *s, int64_t turn, const char *name,
+                   char out[CONVERSATION_NAME_MAX], struct err *e);
 
 /* ---- numbers, for the strip, the memory line and --json -------------------------------------- */
 

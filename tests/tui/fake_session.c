@@ -640,7 +640,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
     return 0;
 }
 
-int session_branch(struct session *s, int64_t turn, const char *name, char out[128], struct err *e)
+int session_branch(struct session *s, int64_t turn, const char *name,
+                   char out[CONVERSATION_NAME_MAX], struct err *e)
 {
     (void)e;
     char made_name[32];

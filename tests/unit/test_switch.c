@@ -17,7 +17,7 @@
 
 struct seen {
     int n_failed, n_opened, n_tokens;
-    char opened[CONTROL_NAME_MAX]; /* the last one */
+    char opened[CONVERSATION_NAME_MAX]; /* the last one */
 };
 
 static void take(void *ctx, const struct event *ev)

@@ -88,7 +88,7 @@ struct tint_state {
 };
 
 struct list_hit {
-    char name[128], snippet[160]; /* of the newest message that was found */
+    char name[CONVERSATION_NAME_MAX], snippet[160]; /* of the newest message that was found */
 };
 
 enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIST_DROP /* y? */ };
@@ -100,11 +100,11 @@ struct list_state {
     int n_shown, cap_shown;
     struct list_hit *hits; /* of the full-text search for the filter */
     int n_hits;
-    int selected, top, page; /* of shown */
-    char chosen[128];        /* name of the selected one */
+    int selected, top, page;            /* of shown */
+    char chosen[CONVERSATION_NAME_MAX]; /* name of the selected one */
     enum list_mode mode;
-    struct edit filter, field; /* the text to search for; a new name, or tags */
-    char deleted[128];         /* the last one, for undo */
+    struct edit filter, field;           /* the text to search for; a new name, or tags */
+    char deleted[CONVERSATION_NAME_MAX]; /* the last one, for undo */
     char error[256], said[256];
 };
 
@@ -145,10 +145,10 @@ struct app {
     int64_t wall_ms; /* the same moment, for ages and times of day */
     enum view view;
     enum phase phase;
-    bool leaving;        /* ACT_QUIT was given */
-    int64_t done, total; /* of loading or reading */
-    int64_t since_ms;    /* that began */
-    char name[128];      /* of the conversation; "" = not known yet */
+    bool leaving;                     /* ACT_QUIT was given */
+    int64_t done, total;              /* of loading or reading */
+    int64_t since_ms;                 /* that began */
+    char name[CONVERSATION_NAME_MAX]; /* of the conversation; "" = not known yet */
     bool can_continue;
     enum stop stop;
 

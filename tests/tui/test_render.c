@@ -16,6 +16,36 @@ static const struct {
 } sizes[] = {{1, 1}, {20, 5}, {40, 12}, {80, 24}, {160, 50}};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
+/* The line of a picture that begins with `label`, or its n-th from 0; NULL = there is none. */
+static char *line_of(const struct str *picture, const char *label, int n)
+{
+    char *line = picture->data;
+    for (; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
+        if (label ? strncmp(line, label, strlen(label)) == 0 : n-- == 0) return line;
+    return NULL;
+}
+
+static void cut(struct str *picture, char *from, char *to)
+{
+    memmove(from, to, strlen(to) + 1);
+    picture->n -= (size_t)(to - from);
+}
+
+/* Takes the hint bar, the last line of a view, out of a picture, and the line with its attributes.
+ */
+static void cut_hints(struct str *picture, int h)
+{
+    char label[16];
+    snprintf(label, sizeof label, "%d ", h - 1);
+    char *attributes = line_of(picture, label, 0), *cells = line_of(picture, NULL, h);
+    if (!attributes || !cells) return;
+    /* Hints begin with a blank; a message's prompt begins at once. */
+    const char *first = attributes + strlen(label);
+    if (strncmp(first, "1-", 2) || strncmp(first + strcspn(first, ":\n"), ":key", 4)) return;
+    cut(picture, attributes, strchr(attributes, '\n') + 1);
+    cut(picture, cells, strchr(cells, '\n') + 1);
+}
+
 static void compare(const char *name, int w, int h, const char *text)
 {
     char path[256], *saved = NULL;
@@ -38,12 +68,19 @@ static void compare(const char *name, int w, int h, const char *text)
     free(saved);
 }
 
-static void compare_all(struct stage *s, const char *name)
+/* Without the hint bar, which test_hints has alone: otherwise every picture changes with it. */
+static void compare_view(struct stage *s, const char *name, int w, int h)
 {
     struct str out = {0};
-    for (int i = 0; i < N_SIZES; i++)
-        compare(name, sizes[i].w, sizes[i].h, stage_draw(s, sizes[i].w, sizes[i].h, &out));
+    stage_draw(s, w, h, &out);
+    cut_hints(&out, h);
+    compare(name, w, h, str_get(&out));
     str_release(&out);
+}
+
+static void compare_all(struct stage *s, const char *name)
+{
+    for (int i = 0; i < N_SIZES; i++) compare_view(s, name, sizes[i].w, sizes[i].h);
 }
 
 /* Two turns; the second fills the cache. */
@@ -81,8 +118,8 @@ static void test_chat_blocks(void **state)
     stage_type(&s, "code\r");
     stage_type(&s, "evil\r");
     s.app.now_ms += 60000;
-    compare("chat_blocks", 80, 24, stage_draw(&s, 80, 24, &out));
-    compare("chat_blocks", 38, 24, stage_draw(&s, 38, 24, &out));
+    compare_view(&s, "chat_blocks", 80, 24);
+    compare_view(&s, "chat_blocks", 38, 24);
     str_release(&out);
     stage_release(&s);
 }
@@ -112,7 +149,7 @@ static void test_answering(void **state)
     s.freeze_after = 40;
     stage_type(&s, "tell me more, in words 150\r");
     stage_type(&s, "a question that waits\r");
-    compare("answering", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "answering", 80, 24);
     str_release(&out);
     stage_release(&s);
 }
@@ -138,11 +175,11 @@ static void test_map_layer(void **state)
     stage_init(&s, true, false);
     talk(&s);
     stage_key(&s, K_F1 + 2);
-    compare("map36", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map36", 80, 24);
     for (int i = 0; i < 20; i++) stage_key(&s, K_RIGHT);
     stage_key(&s, K_DOWN);
     stage_key(&s, 'l');
-    compare("map36_layer", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map36_layer", 80, 24);
     str_release(&out);
     stage_release(&s);
     fake.n_layer = 8;
@@ -160,11 +197,11 @@ static void test_map_modes(void **state)
     stage_key(&s, K_F1 + 2);
     for (int i = 0; i < 12; i++) stage_key(&s, K_RIGHT);
     stage_type(&s, "ll");
-    compare("map_grid", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map_grid", 80, 24);
     stage_type(&s, "lw");
-    compare("map_waterfall", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map_waterfall", 80, 24);
     stage_type(&s, "w++z");
-    compare("map_zoom", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map_zoom", 80, 24);
     str_release(&out);
     stage_release(&s);
 }
@@ -181,9 +218,9 @@ static void test_map_halves(void **state)
     s.app.halves = true;
     talk(&s);
     stage_key(&s, K_F1 + 2);
-    compare("map36_halves", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map36_halves", 80, 24);
     stage_type(&s, "w");
-    compare("map36_waterfall_halves", 80, 24, stage_draw(&s, 80, 24, &out));
+    compare_view(&s, "map36_waterfall_halves", 80, 24);
     str_release(&out);
     stage_release(&s);
     fake.n_layer = 8;
@@ -222,6 +259,29 @@ static void test_help(void **state)
     talk(&s);
     stage_key(&s, K_F1);
     compare_all(&s, "help");
+    stage_release(&s);
+}
+
+static void test_hints(void **state)
+{
+    static const int widths[] = {40, 80, 160};
+    struct stage s;
+    struct str out = {0}, hints = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    for (int view = 0; view < VIEWS; view++)
+        for (int i = 0; i < 3; i++) {
+            app_show(&s.app, (enum view)view);
+            stage_run(&s);
+            stage_draw(&s, widths[i], 24, &out);
+            str_printf(&hints, "%.*s\n", widths[i] + 1, line_of(&out, NULL, 24));
+            const char *attributes = line_of(&out, "23 ", 0);
+            str_append(&hints, attributes, strcspn(attributes, "\n") + 1);
+        }
+    compare("hints", 160, 24, str_get(&hints));
+    str_release(&hints);
+    str_release(&out);
     stage_release(&s);
 }
 
@@ -437,6 +497,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_map_layer),
         cmocka_unit_test(test_map_modes),
         cmocka_unit_test(test_map_halves),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_jumps_to_the_beginning_of_gaps),
         cmocka_unit_test(test_tint),
         cmocka_unit_test(test_list),

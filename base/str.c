@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 void str_reserve(struct str *s, size_t n)
 {
     if (n < s->cap) return;
     size_t cap = s->cap ? s->cap : 64;
     while (cap <= n) cap *= 2;
-    char *p = realloc(s->data, cap);
-    if (!p) abort();
-    s->data = p;
+    s->data = memory_grow(s->data, cap, 1);
     s->cap = cap;
 }
 

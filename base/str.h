@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL. A
- * string that runs out of memory calls abort(): no caller could recover. */
+/* Zero-initialise. `data` is NUL-terminated whenever it is not NULL; `n` does not count the NUL.
+ * Out of memory ends the program (memory.h). */
 struct str {
     char *data;
     size_t n;

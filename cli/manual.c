@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "cli/keys.h"
 #include "cli/options.h"
+#include "cli/options_policy.h"
 #include "cli/paths.h"
 #include "cli/report.h"
 #include "cli/slash.h"
@@ -61,6 +62,14 @@ static void put_options(struct str *out)
             snprintf(name, sizeof name, "--%s", row.name);
         item(out, name, row.value, row.help);
     }
+}
+
+static void put_policy_keys(struct str *out)
+{
+    struct options_policy_key key;
+    str_puts(out, ".SH KEYS OF A POLICY\n\\fB\\-\\-policy snapkv:window=64,sinks=4\\fR changes "
+                  "these of a policy; \\fBauto:\\fR changes them of the default one.\n");
+    for (int i = 0; options_policy_key(i, &key); i++) item(out, key.name, NULL, key.help);
 }
 
 static void put_keys(struct str *out)
@@ -153,6 +162,7 @@ void manual_print(const struct command *commands, struct str *out)
     str_puts(out,
              ".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n");
     for (int i = 0; policy_at(i); i++) item(out, policy_at(i)->name, NULL, policy_at(i)->about);
+    put_policy_keys(out);
     str_puts(out, ".SH KEYS\n");
     put_keys(out);
     str_puts(

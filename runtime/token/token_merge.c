@@ -2,12 +2,13 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 static void *grown(void *p, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap) return p;
     size_t cap_new = *cap ? *cap * 2 : 64;
-    p = reallocarray(p, cap_new, size);
-    if (!p) abort();
+    p = memory_grow(p, cap_new, size);
     *cap = cap_new;
     return p;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/model/gguf.h"
 #include "runtime/token/tokenizer_parts.h"
 
@@ -60,9 +61,7 @@ void tokens_reserve(struct tokens *t, size_t n)
     if (n <= t->cap) return;
     size_t cap = t->cap ? t->cap : 64;
     while (cap < n) cap *= 2;
-    int32_t *ids = reallocarray(t->ids, cap, sizeof *ids);
-    if (!ids) abort();
-    t->ids = ids;
+    t->ids = memory_grow(t->ids, cap, sizeof *t->ids);
     t->cap = cap;
 }
 

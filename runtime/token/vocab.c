@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/model/gguf.h"
 
 #define TEXT_MAX ((size_t)UINT32_MAX / 2)
@@ -11,9 +12,7 @@ static void add_text(struct vocab *v, const char *text, size_t n)
 {
     if ((size_t)v->n + 2 > v->cap) {
         size_t cap = v->cap ? v->cap * 2 : 1024;
-        uint32_t *at = reallocarray(v->at, cap, sizeof *at);
-        if (!at) abort();
-        v->at = at;
+        v->at = memory_grow(v->at, cap, sizeof *v->at);
         v->cap = cap;
     }
     v->at[v->n] = (uint32_t)v->text.n;

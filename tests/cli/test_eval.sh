@@ -82,8 +82,10 @@ equal "bench: policies and budgets multiply out" "sink 64,sink 96,random 64,rand
 out=$("$RETAIN" eval recall:facts=1 --policy sink:sinks=2,reserve=64,random --budget 64,96 --length 300 --seeds 1 --csv)
 equal "eval: a policy's keys stay with it" '"sink:sinks=2,reserve=64",random' \
     "$(printf '%s\n' "$out" | sed -n '2p;4p' | sed 's/^recall,\(".*"\|[a-z]*\),.*/\1/' | paste -sd,)"
-first() { "$RETAIN" eval recall:facts=1 --policy random --budget 64 --length 600 --json "$@" | sed 's/_tok_s":[0-9.]*/"/g; s/"peak_bytes":[0-9]*//'; }
-equal "eval --seed 1 is the default" "$(first --seeds 2)" "$(first --seeds 2 --seed 1)"
+right() { "$RETAIN" eval recall:facts=4 --policy random --budget 128 --length 500 --json "$@" | sed 's/.*"right_count":\([0-9.]*\).*/\1/'; }
+sum=$(for seed in 5 6 7; do right --seeds 1 --seed $seed; done | awk '{n += $1} END {print n}')
+equal "eval --seed is the first of --seeds" "$sum" "$(right --seeds 3 --seed 5)"
+equal "eval: seeds begin at 1" "$(right --seeds 1 --seed 1)" "$(right --seeds 1)"
 
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['

@@ -20,7 +20,7 @@
 #include "cli/options.h"
 #include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
-#include "runtime/session/session.h"
+#include "runtime/session/session_parts.h"
 #include "store/store.h"
 #include "tests/unit/engine_kit.h"
 
@@ -311,6 +311,30 @@ static void test_twenty_random_conversations(void **state)
         remove_library(dir);
     }
     if (n_evicted < 2000) fail_msg("only %lld units were evicted", (long long)n_evicted);
+}
+
+/* The ids and the text of an answer have their memory when the session is opened. */
+static void test_answers_take_no_memory(void **state)
+{
+    (void)state;
+    struct log log = {0};
+    struct options o = options_of("sink", "q4", 0);
+    o.session.max_tokens = 300;
+    o.session.ignore_end = true;
+    struct session *s = open_session(NULL, o, false);
+    struct tokens pending = s->pending, ids = s->answer_ids;
+    struct str answer = s->answer;
+    assert_true(pending.cap >= SESSION_ANSWER_ROOM && ids.cap >= SESSION_ANSWER_ROOM);
+    assert_true(answer.cap >= SESSION_ANSWER_ROOM);
+    for (int i = 0; i < 2; i++) {
+        say(s, said[i], &log);
+        assert_true(s->answer_ids.n > 100);
+        assert_ptr_equal(s->pending.ids, pending.ids);
+        assert_ptr_equal(s->answer_ids.ids, ids.ids);
+        assert_ptr_equal(s->answer.data, answer.data);
+    }
+    session_close(s);
+    str_release(&log.text);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
@@ -1108,6 +1132,7 @@ int main(void)
         cmocka_unit_test(test_resume_random_sampled),
         cmocka_unit_test(test_resume_sink),
         cmocka_unit_test(test_twenty_random_conversations),
+        cmocka_unit_test(test_answers_take_no_memory),
         cmocka_unit_test(test_rewind_locret),
         cmocka_unit_test(test_rewind_random_sampled),
         cmocka_unit_test(test_rewind_beyond_the_log),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8_width.h"
 #include "cli/num.h"
 #include "tui/term/text.h"
@@ -32,16 +33,14 @@ static void changes_push(struct edit_changes *c, struct edit_change change)
 {
     if (c->n == c->cap) {
         c->cap = c->cap ? 2 * c->cap : 32;
-        c->rows = realloc(c->rows, sizeof *c->rows * (size_t)c->cap);
-        if (!c->rows) abort();
+        c->rows = memory_grow(c->rows, (size_t)c->cap, sizeof *c->rows);
     }
     c->rows[c->n++] = change;
 }
 
 static char *copy_bytes(const char *bytes, size_t n)
 {
-    char *copy = malloc(n + 1);
-    if (!copy) abort();
+    char *copy = memory_grow(NULL, n + 1, 1);
     if (n) memcpy(copy, bytes, n);
     copy[n] = 0;
     return copy;
@@ -85,8 +84,7 @@ static void push_start(struct edit_wrap *w, size_t at)
 {
     if (w->n == w->cap) {
         w->cap = w->cap ? 2 * w->cap : 64;
-        w->starts = realloc(w->starts, sizeof *w->starts * (size_t)w->cap);
-        if (!w->starts) abort();
+        w->starts = memory_grow(w->starts, (size_t)w->cap, sizeof *w->starts);
     }
     w->starts[w->n++] = at;
 }
@@ -127,8 +125,7 @@ static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
     size_t from = old.starts[line];
     *w = (struct edit_wrap){.width = old.width};
     w->cap = old.cap;
-    w->starts = malloc(sizeof *w->starts * (size_t)w->cap);
-    if (!w->starts) abort();
+    w->starts = memory_grow(NULL, (size_t)w->cap, sizeof *w->starts);
     memcpy(w->starts, old.starts, sizeof *w->starts * (size_t)line);
     w->n = line;
     cut_lines_like(e, from, at + n, &old, j, n - n_old); /* modulo 2^64: it may shrink */
@@ -209,8 +206,7 @@ static int64_t count_lines(const char *text, size_t n)
 static const struct str *add_fold(struct edit *e, const char *text, size_t n)
 {
     char lines[NUM_MAX], bytes[NUM_MAX];
-    e->folds = realloc(e->folds, sizeof *e->folds * (size_t)(e->n_folds + 1));
-    if (!e->folds) abort();
+    e->folds = memory_grow(e->folds, (size_t)(e->n_folds + 1), sizeof *e->folds);
     struct edit_fold *f = &e->folds[e->n_folds++];
     *f = (struct edit_fold){{0}, {0}};
     str_append(&f->text, text, n);

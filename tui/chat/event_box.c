@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 struct boxed_event {
     struct event event;
     size_t text; /* in event_box.text */
@@ -28,8 +30,7 @@ void event_box_add(struct event_box *b, const struct event *ev)
     if (!last || !joins(&last->event, ev->kind)) {
         if (b->n == b->cap) {
             b->cap = b->cap ? 2 * b->cap : 64;
-            b->rows = realloc(b->rows, sizeof *b->rows * (size_t)b->cap);
-            if (!b->rows) abort();
+            b->rows = memory_grow(b->rows, (size_t)b->cap, sizeof *b->rows);
         }
         last = &b->rows[b->n++];
         last->text = b->text.n;

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+
 static void push(struct history *h, const char *text, size_t n)
 {
     if (h->n == HISTORY_MAX) {
@@ -64,8 +66,7 @@ static void load(struct history *h)
 void history_init(struct history *h, const char *path)
 {
     memset(h, 0, sizeof *h);
-    h->rows = calloc(HISTORY_MAX, sizeof *h->rows);
-    if (!h->rows) abort();
+    h->rows = memory_new(HISTORY_MAX, sizeof *h->rows);
     if (!path) return;
     h->path = strdup(path);
     load(h);

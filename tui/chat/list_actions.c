@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/session/conversations.h"
 
 enum { HITS_MAX = 200 };
@@ -13,8 +14,7 @@ static int add_entry(void *ctx, const struct conversations_entry *c)
     struct list_state *l = ctx;
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 64;
-        l->rows = realloc(l->rows, sizeof *l->rows * (size_t)l->cap);
-        if (!l->rows) abort();
+        l->rows = memory_grow(l->rows, (size_t)l->cap, sizeof *l->rows);
     }
     l->rows[l->n++] = *c;
     return 0;
@@ -91,8 +91,7 @@ static void search(struct app *a, struct conversations *l, const struct str *tex
 {
     struct list_state *list = &a->list;
     struct request find = {.command = SLASH_FIND, .text = *text};
-    if (!list->hits) list->hits = calloc(HITS_MAX, sizeof *list->hits);
-    if (!list->hits) abort();
+    if (!list->hits) list->hits = memory_new(HITS_MAX, sizeof *list->hits);
     list->n_hits = 0;
     list->n_shown = -1;
     if (text->n) run(a, l, &find);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "tui/term/grid.h"
 #include "tui/term/text.h"
@@ -97,8 +98,7 @@ static void see(struct md *m, size_t at, size_t n, enum attr attr)
     if (n == 0) return;
     if (l->n_segs == l->cap_segs) {
         l->cap_segs = l->cap_segs ? 2 * l->cap_segs : 16;
-        l->segs = realloc(l->segs, sizeof *l->segs * (size_t)l->cap_segs);
-        if (!l->segs) abort();
+        l->segs = memory_grow(l->segs, (size_t)l->cap_segs, sizeof *l->segs);
     }
     l->segs[l->n_segs++] = (struct seg){l->seen.n, origin(m, at), n, (uint8_t)attr};
     str_append(&l->seen, m->source + at, n);
@@ -179,8 +179,7 @@ static void add_cell(struct md *m, int align)
 {
     if (m->n_cells == m->cap_cells) {
         m->cap_cells = m->cap_cells ? 2 * m->cap_cells : 32;
-        m->cells = realloc(m->cells, sizeof *m->cells * (size_t)m->cap_cells);
-        if (!m->cells) abort();
+        m->cells = memory_grow(m->cells, (size_t)m->cap_cells, sizeof *m->cells);
     }
     m->cells[m->n_cells++] = (struct table_cell){m->leaf, m->row, m->column++, align};
     memset(&m->leaf, 0, sizeof m->leaf);
@@ -329,8 +328,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ctx)
             while (m->table_at < m->n_source && m->source[m->table_at++] != '\n') continue;
         m->row = 0;
         m->cap_cells = 32;
-        m->cells = malloc(sizeof *m->cells * (size_t)m->cap_cells);
-        if (!m->cells) abort();
+        m->cells = memory_grow(NULL, (size_t)m->cap_cells, sizeof *m->cells);
         break;
     case MD_BLOCK_TR: m->column = 0; break;
     default: break;
@@ -641,9 +639,8 @@ static void copy_block(struct md *m, const char *s, size_t at, size_t end, struc
         while (skip < indent && at + skip < next && s[at + skip] == ' ') skip++;
         if ((size_t)m->n_lines == cap) {
             cap = cap ? 2 * cap : 16;
-            m->starts = realloc(m->starts, sizeof *m->starts * cap);
-            m->origins = realloc(m->origins, sizeof *m->origins * cap);
-            if (!m->starts || !m->origins) abort();
+            m->starts = memory_grow(m->starts, cap, sizeof *m->starts);
+            m->origins = memory_grow(m->origins, cap, sizeof *m->origins);
         }
         m->starts[m->n_lines] = source->n;
         m->origins[m->n_lines++] = at + skip;

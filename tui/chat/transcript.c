@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "tui/term/text.h"
 
 void transcript_cut(struct transcript *t, int n)
@@ -31,8 +32,7 @@ struct message *transcript_add(struct transcript *t, int role, const char *text,
 {
     if (t->n == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 64;
-        t->messages = realloc(t->messages, sizeof *t->messages * (size_t)t->cap);
-        if (!t->messages) abort();
+        t->messages = memory_grow(t->messages, (size_t)t->cap, sizeof *t->messages);
     }
     struct message *m = &t->messages[t->n++];
     *m = (struct message){.role = role, .gate = {.ascii = t->ascii}, .position = -1};
@@ -60,8 +60,7 @@ static void note_shift(struct message *m)
     if (delta == (m->n_shifts > 0 ? m->shifts[m->n_shifts - 1].delta : 0)) return;
     if (m->n_shifts == m->cap_shifts) {
         m->cap_shifts = m->cap_shifts ? 2 * m->cap_shifts : 8;
-        m->shifts = realloc(m->shifts, sizeof *m->shifts * (size_t)m->cap_shifts);
-        if (!m->shifts) abort();
+        m->shifts = memory_grow(m->shifts, (size_t)m->cap_shifts, sizeof *m->shifts);
     }
     m->shifts[m->n_shifts++] = (struct shift){(uint32_t)m->raw.n, delta};
 }
@@ -89,8 +88,7 @@ static void push_line(struct message *m, size_t from, size_t n)
 {
     if (m->n_lines == m->cap_lines) {
         m->cap_lines = m->cap_lines ? 2 * m->cap_lines : 8;
-        m->lines = realloc(m->lines, sizeof *m->lines * (size_t)m->cap_lines);
-        if (!m->lines) abort();
+        m->lines = memory_grow(m->lines, (size_t)m->cap_lines, sizeof *m->lines);
     }
     m->lines[m->n_lines++] = (struct line){(uint32_t)from, (uint32_t)n, 0, 0};
 }
@@ -119,8 +117,7 @@ static void push_markdown(void *ctx, size_t from, size_t n, const struct span *s
     m->lines[m->n_lines - 1].n_spans = n_spans;
     while (m->n_spans + n_spans > m->cap_spans) {
         m->cap_spans = m->cap_spans ? 2 * m->cap_spans : 64;
-        m->spans = realloc(m->spans, sizeof *m->spans * (size_t)m->cap_spans);
-        if (!m->spans) abort();
+        m->spans = memory_grow(m->spans, (size_t)m->cap_spans, sizeof *m->spans);
     }
     if (n_spans) memcpy(m->spans + m->n_spans, spans, sizeof *spans * (size_t)n_spans);
     m->n_spans += n_spans;
@@ -208,8 +205,7 @@ void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
     if (position >= t->cap_pieces) {
         int64_t cap = t->cap_pieces ? 2 * t->cap_pieces : 1024;
         while (cap <= position) cap *= 2;
-        t->pieces = realloc(t->pieces, sizeof *t->pieces * (size_t)cap);
-        if (!t->pieces) abort();
+        t->pieces = memory_grow(t->pieces, (size_t)cap, sizeof *t->pieces);
         t->cap_pieces = cap;
     }
     while (t->n_pieces < position) t->pieces[t->n_pieces++] = 0;
@@ -246,8 +242,7 @@ static void find_ends(const struct transcript *t, struct message *m)
         if (raw > m->raw.n) break;
         if (m->n_ends == m->cap_ends) {
             m->cap_ends = m->cap_ends ? 2 * m->cap_ends : 32;
-            m->ends = realloc(m->ends, sizeof *m->ends * (size_t)m->cap_ends);
-            if (!m->ends) abort();
+            m->ends = memory_grow(m->ends, (size_t)m->cap_ends, sizeof *m->ends);
         }
         m->ends[m->n_ends++] = clean_byte(m, raw);
         m->raw_end = raw;

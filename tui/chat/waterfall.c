@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/session/session.h"
 
 enum { FIRST_STEP = 8 };
@@ -40,8 +41,7 @@ void waterfall_add(struct waterfall *w, const struct retention *r)
     int heads = r->n_layer * r->n_head;
     struct waterfall_row *row = &w->rows[w->n];
     *row = (struct waterfall_row){r->n_pos, r->col_width, r->n_cols, NULL};
-    row->kept = malloc(sizeof *row->kept * (size_t)heads * (size_t)r->n_cols);
-    if (!row->kept) abort();
+    row->kept = memory_grow(NULL, (size_t)heads * (size_t)r->n_cols, sizeof *row->kept);
     for (int i = 0; i < heads; i++)
         for (int c = 0; c < r->n_cols; c++) {
             uint32_t n = r->kept[i * RETENTION_COLS + c];

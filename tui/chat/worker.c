@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
+
 enum { SNAPSHOT_MS = 250, REQUESTS_MAX = 16 };
 
 struct worker {
@@ -114,8 +116,7 @@ static void see(struct worker *w, const struct session *s, int n_heads)
     if (w->focus.position < 0 && w->focus.n == 0) return;
     if (g->n_heads != n_heads) {
         free(g->scores);
-        g->scores = malloc(sizeof *g->scores * (size_t)n_heads);
-        if (!g->scores) abort();
+        g->scores = memory_grow(NULL, (size_t)n_heads, sizeof *g->scores);
         g->n_heads = n_heads;
     }
     g->focus = w->focus;
@@ -270,8 +271,7 @@ void worker_sight(struct worker *w, struct sight *out)
         float *scores = out->scores;
         if (out->n_heads != w->sight.n_heads || !scores) {
             free(scores);
-            scores = malloc(sizeof *scores * (size_t)w->sight.n_heads);
-            if (!scores) abort();
+            scores = memory_grow(NULL, (size_t)w->sight.n_heads, sizeof *scores);
         }
         memcpy(scores, w->sight.scores, sizeof *scores * (size_t)w->sight.n_heads);
         *out = w->sight;

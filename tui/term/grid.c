@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/utf8_width.h"
 
 static const struct cell blank = {.text = L" ", .width = 1, .attr = ATTR_TEXT};
@@ -14,9 +15,7 @@ void grid_fit(struct grid *g, int w, int h, bool ascii)
     if (w < 1) w = 1;
     if (h < 1) h = 1;
     if (!g->cells || g->w != w || g->h != h) {
-        struct cell *cells = realloc(g->cells, sizeof *cells * (size_t)w * (size_t)h);
-        if (!cells) abort();
-        g->cells = cells;
+        g->cells = memory_grow(g->cells, (size_t)w * (size_t)h, sizeof *g->cells);
     }
     g->w = w;
     g->h = h;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8_width.h"
+#include "base/memory.h"
 #include "cli/num.h"
 #include "cli/options.h"
 #include "tui/chat/app.h"
@@ -44,8 +45,7 @@ static void refilter(struct list_state *l)
     if (l->cap_shown < l->n || !l->shown) {
         l->cap_shown = l->n + 1;
         free(l->shown);
-        l->shown = malloc(sizeof *l->shown * (size_t)l->cap_shown);
-        if (!l->shown) abort();
+        l->shown = memory_grow(NULL, (size_t)l->cap_shown, sizeof *l->shown);
     }
     l->n_shown = 0;
     for (int i = 0; i < l->n; i++) {

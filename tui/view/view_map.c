@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/num.h"
+#include "base/memory.h"
 #include "cli/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/chat/picture.h"
@@ -521,9 +522,8 @@ static void toggle_pause(struct app *a)
     const struct retention *r = a->map;
     if (!r) return;
     size_t n = (size_t)r->n_layer * (size_t)r->n_head * RETENTION_COLS;
-    struct retention *copy = malloc(sizeof *copy);
-    uint32_t *kept = malloc(sizeof *kept * n);
-    if (!copy || !kept) abort();
+    struct retention *copy = memory_grow(NULL, 1, sizeof *copy);
+    uint32_t *kept = memory_grow(NULL, n, sizeof *kept);
     *copy = *r;
     memcpy(kept, r->kept, sizeof *kept * n);
     copy->kept = kept;

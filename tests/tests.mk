@@ -127,14 +127,25 @@ one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
 	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; $$t $(ARGS) || exit 1; done
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
-# Kernel tests of the emulator, linked to a real GPU, and the model's. They are skipped without one.
-GPU := $(if $(SAN)$(CROSS),,$(B)/tests/gpu/test_model $(addprefix $(B)/tests/gpu/test_,attend cache linear sample))
-$(filter-out %/test_model,$(GPU)): $(B)/tests/gpu/%: $(B)/tests/emu/%.o $(B)/tests/gpu/device.o $(B)/libretain.a $(FILTER)
-	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=free -o $@ $^ $(LIBS) -lcmocka
+# Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
+# `make gpu` puts all that tests/gpu/run.sh starts into one folder, with the libraries beside libc.
+GPU_DIR := $(B)/tests/gpu
+GPU := $(if $(SAN)$(CROSS),,$(addprefix $(GPU_DIR)/test_,model attend cache linear sample))
+GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed random_model)
+GPU_LD = $(CC) $(LDFLAGS) -s -Wl,-rpath,'$$ORIGIN/lib' -o $@
+$(GPU_DIR)/%.o: private override CFLAGS += -Werror
 
-$(B)/tests/gpu/speed.o: override CFLAGS += -DRATE_PTX='"$(CU)/rate.ptx"'
-$(CU)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh
+$(filter-out %/test_model,$(GPU)): $(GPU_DIR)/%: $(B)/tests/emu/%.o $(GPU_DIR)/device.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) -Wl,--wrap=posix_memalign,--wrap=free $^ $(LIBS) -lcmocka
+$(GPU_DIR)/test_model $(GPU_DIR)/speed $(GPU_DIR)/random_model: %: %.o $(B)/libretain.a $(FILTER)
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) $^ $(LIBS) -lcmocka
+$(GPU_DIR)/retain: $(B)/main.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(GPU_LD) $^ $(LIBS)
+
+$(GPU_DIR)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh kernels/cuda/lower.awk
 	@mkdir -p $(@D)
 	$(call say,PTX,$<)
 	$(Q)$(NVCC) $(CU_FLAGS) -ptx -arch=compute_80 -o $@.new $< && awk -f kernels/cuda/lower.awk $@.new > $@ && rm $@.new
@@ -142,17 +153,23 @@ $(CU)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 
-test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU)
-	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(TMUX)
+# The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
+GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
+
+test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
+	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))
 	@$(run_tests) $^
 test-emu: $(call programs,$(EMU)) $(EMU_PROGRAM)
 	@$(if $(EMU),$(run_tests) $(call programs,$(EMU)) $(EMU_SCRIPTS),echo 'skip: $(CXX) is missing'; echo '0 passed, 0 failed, 1 skipped')
-test-gpu: $(GPU)
-	@tests/run.sh $^
-gpu: all $(GPU) $(B)/tests/gpu/speed $(if $(CUBINS),$(CU)/rate.ptx)
+test-gpu: $(GPU) $(if $(GPU_SCRIPTS),gpu $(EMU_PROGRAM))
+	@$(test_environment); unset CUDA_VISIBLE_DEVICES; tests/run.sh $(GPU) $(GPU_SCRIPTS)
+gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
+	@mkdir -p $(GPU_DIR)/lib && cp tests/gpu/run.sh $(GPU_DIR)
+	@ldd $(GPU_PROGRAMS) $(GPU_DIR)/retain | awk '$$3 ~ /^\// && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
+	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

@@ -1,35 +1,41 @@
-/* The kernels of tests/emu's tests on a real GPU: each launch is made by the driver, and buffers
- * are memory that both sides can access. So every check of the emulator also checks the device. */
-#include <dlfcn.h>
+/* The kernels of tests/emu's tests on a real GPU. The tests' buffers have twins in device memory: a
+ * launch sends all buffers, replaces their addresses in its arguments by the twins', and brings all
+ * back. So every check of the emulator, guards and NaN included, is one of the device. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/cuda/parts.h"
 #include "tests/emu/launch.h"
 
 static struct cuda *gpu;
-static int (*alloc_managed)(uint64_t *address, size_t bytes, unsigned flags);
 
-/* Opened with the first buffer. Without a device the test ends here: there is nothing to check. */
+/* Opened with the first buffer. Without a device the test ends here: nothing to check. */
 static void open_gpu(void)
 {
     struct err e;
-    if (gpu) return;
-    if (cuda_open(&gpu, 0, &e)) {
-        printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", e.text);
-        exit(0);
-    }
-    void *p = dlsym(gpu->driver.library, "cuMemAllocManaged");
-    if (!p) abort();
-    *(void **)&alloc_managed = p;
+    if (gpu || !cuda_open(&gpu, 0, &e)) return;
+    printf("skip: no GPU: %s\n0 passed, 0 failed, 1 skipped\n", e.text);
+    exit(0);
 }
 
-/* ---- memory: the linker redirects posix_memalign and free to these (--wrap)
- * ------------------- */
+static void check(int rc, const struct err *e)
+{
+    if (!rc) return;
+    fprintf(stderr, "%s\n", e->text);
+    abort();
+}
+
+/* ---- memory: the linker sends posix_memalign and free here (--wrap) -------------------------- */
 
 enum { BUFFERS_MAX = 4096 };
-static void *buffers[BUFFERS_MAX];
+
+static struct buffer {
+    char *host;
+    size_t bytes;
+    uint64_t twin;
+} buffers[BUFFERS_MAX];
 
 int __real_posix_memalign(void **out, size_t align, size_t bytes);
 void __real_free(void *p);
@@ -38,46 +44,74 @@ void __wrap_free(void *p);
 
 int __wrap_posix_memalign(void **out, size_t align, size_t bytes)
 {
-    uint64_t address;
-    (void)align; /* managed memory is aligned to 256 and more */
+    struct err e;
+    int i = 0, rc = __real_posix_memalign(out, align, bytes);
+    if (rc) return rc;
     open_gpu();
-    for (int i = 0; i < BUFFERS_MAX; i++) {
-        if (buffers[i]) continue;
-        if (alloc_managed(&address, bytes, 1)) abort();
-        *out = buffers[i] = (void *)(uintptr_t)address;
-        return 0;
-    }
-    abort();
+    while (i < BUFFERS_MAX && buffers[i].host) i++;
+    if (i == BUFFERS_MAX) abort();
+    buffers[i] = (struct buffer){.host = *out, .bytes = bytes};
+    check(CUDA_DO(gpu, &e, cuMemAlloc, &buffers[i].twin, bytes), &e);
+    return 0;
 }
 
 void __wrap_free(void *p)
 {
     for (int i = 0; p && i < BUFFERS_MAX; i++)
-        if (buffers[i] == p) {
-            buffers[i] = NULL;
-            gpu->driver.cuMemFree((uint64_t)(uintptr_t)p);
-            return;
+        if (buffers[i].host == p) {
+            gpu->driver.cuMemFree(buffers[i].twin);
+            buffers[i].host = NULL;
         }
     __real_free(p);
 }
 
+/* Replaces addresses of buffers among the words of a kernel's arguments. */
+static void translate(uint64_t *words, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < BUFFERS_MAX; i++) {
+            const struct buffer *b = &buffers[i];
+            const uint64_t offset = words[k] - (uint64_t)(uintptr_t)b->host;
+            if (!b->host || offset >= b->bytes) continue;
+            words[k] = b->twin + offset;
+            break;
+        }
+}
+
 /* ---- launches -------------------------------------------------------------------------------- */
 
-static const char *run(enum cuda_kernel k, const struct emu_launch *at, const void *args)
+static int launch(enum cuda_kernel k, const struct emu_launch *at, void *args, struct err *e)
 {
-    static struct err e;
-    void *params[] = {(void *)args};
-    int rc = CUDA_DO(gpu, &e, cuLaunchKernel, gpu->kernels[k], (unsigned)at->grid[0],
+    void *params[] = {args};
+    int rc = 0;
+    for (struct buffer *b = buffers; !rc && b < buffers + BUFFERS_MAX; b++)
+        if (b->host)
+            rc = CUDA_DO(gpu, e, cuMemcpyHtoDAsync, b->twin, b->host, b->bytes, gpu->stream);
+    if (!rc)
+        rc = CUDA_DO(gpu, e, cuLaunchKernel, gpu->kernels[k], (unsigned)at->grid[0],
                      (unsigned)at->grid[1], (unsigned)at->grid[2], (unsigned)at->threads, 1, 1,
                      (unsigned)at->shared_bytes, gpu->stream, params, NULL);
-    if (!rc) rc = cuda_wait(gpu, &e);
-    return rc ? e.text : NULL;
+    for (struct buffer *b = buffers; !rc && b < buffers + BUFFERS_MAX; b++)
+        if (b->host)
+            rc = CUDA_DO(gpu, e, cuMemcpyDtoHAsync, b->host, b->twin, b->bytes, gpu->stream);
+    return rc ? rc : cuda_wait(gpu, e);
+}
+
+static const char *run(enum cuda_kernel k, const struct emu_launch *at, const void *args,
+                       size_t bytes)
+{
+    static struct err e;
+    uint64_t words[64] = {0};
+    if (bytes > sizeof words) abort();
+    memcpy(words, args, bytes);
+    translate(words, (bytes + 7) / 8);
+    return launch(k, at, words, &e) ? e.text : NULL;
 }
 
 #define ENTRY(name, type)                                                   \
     const char *name(const struct emu_launch *at, const struct type *args); \
     const char *name(const struct emu_launch *at, const struct type *args)  \
     {                                                                       \
-        return run(CUDA_KERNEL_##name, at, args);                           \
+        return run(CUDA_KERNEL_##name, at, args, sizeof *args);             \
     }
 CUDA_KERNELS(ENTRY)

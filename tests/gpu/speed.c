@@ -1,18 +1,30 @@
-/* Time of each kernel at Llama-3.1-8B's shapes, compared with a measured copy and the measured rate
- * of the matrix units. Usage: speed [DIVISOR], which makes everything smaller, for a dry run.
- * Weights and units are random bytes, too large for any L2 cache; launches cycle through them. */
+/* Time of each kernel at the shapes of four models, next to its bound: the larger of its bytes at
+ * the rate of a measured copy and its products at the measured rate of the matrix units. Rows are
+ * printed as they are measured. Usage: speed [DIVISOR], which makes everything smaller, for a dry
+ * run. Weights and units are random bytes of a size that no L2 holds; launches take them in turn.
+ */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system.h"
+#include "kernels/cuda/images.h"
 #include "kernels/cuda/pack.h"
 #include "runtime/cuda/parts.h"
 #include "tests/gpu/rate.h"
 
-enum { EMBD = 4096, FF = 14336, HEADS = 8, GROUP = 4, DIM = 128, UNITS = 16384, CHUNK = 1024 };
-enum { QKV = (GROUP + 2) * HEADS * DIM, HIDDEN = 1024, SPLITS = 33 };
+enum { CHUNK = 1024, HIDDEN = 1024, UNITS_MAX = 65536, HEADS_MAX = 32 };
+
+static const struct shape {
+    const char *name;
+    int embd, ff, heads, group, dim;
+} shapes[] = {
+    {"8B", 4096, 14336, 8, 4, 128},
+    {"3B", 3072, 8192, 8, 3, 128},
+    {"1B", 2048, 8192, 8, 4, 64},
+    {"Phi-3", 3072, 8192, 32, 1, 96},
+};
 
 static struct cuda *gpu;
 static struct err error;
@@ -27,7 +39,15 @@ static void check(int rc)
     exit(1);
 }
 
-/* Device memory allocated until the end, with random bytes that are small numbers in any type. */
+/* A function of the driver that the program does not use itself. */
+static void *driver_function(const char *name)
+{
+    void *p = dlsym(gpu->driver.library, name);
+    if (!p) check(err_set(&error, ERR_FAIL, "the driver has no %s", name));
+    return p;
+}
+
+/* Device memory that lasts until the end, of random bytes that are small numbers as any type. */
 static char *random_memory(size_t bytes)
 {
     enum { PIECE = 1 << 20 };
@@ -48,7 +68,135 @@ static int scaled(int n, int multiple)
     return n > multiple ? n : multiple;
 }
 
-struct job { /* launches of one kernel; they take the arguments of copy i */
+static int parts_of(int n, int size)
+{
+    return (n + size - 1) / size;
+}
+
+static double seconds_since(int64_t t0)
+{
+    return (double)(system_clock_ns() - t0) / 1e9;
+}
+
+/* ---- what the driver makes of the program ---------------------------------------------------- */
+
+static void time_images(void)
+{
+    printf("%-20s %10s\n", "image", "load ms");
+    for (const struct cuda_image *i = cuda_images; i->name; i++) {
+        struct CUmod_st *module;
+        if (i->arch && i->arch != gpu->device.arch) continue;
+        int64_t t0 = system_clock_ns();
+        int rc = CUDA_DO(gpu, &error, cuModuleLoadDataEx, &module, i->data, 0, NULL, NULL);
+        if (rc)
+            printf("%-20s %10s %s\n", i->name, "failed", error.text);
+        else
+            printf("%-20s %10.1f\n", i->name, 1e3 * seconds_since(t0));
+        if (!rc) gpu->driver.cuModuleUnload(module);
+        fflush(stdout);
+    }
+    printf("\n");
+}
+
+static void print_registers(void)
+{
+    enum { LOCAL_BYTES = 3, REGISTERS = 4 }; /* attributes of a function */
+    static const char *const names[] = {
+#define ENTRY(name, args) #name,
+        CUDA_KERNELS(ENTRY)
+#undef ENTRY
+    };
+    int (*get)(int *value, int attribute, struct CUfunc_st *f);
+    *(void **)&get = driver_function("cuFuncGetAttribute");
+    printf("%-20s %10s %10s\n", "kernel", "registers", "local B");
+    for (int i = 0; i < CUDA_N_KERNELS; i++) {
+        int registers = 0, local = 0;
+        if (!get(&registers, REGISTERS, gpu->kernels[i]) &&
+            !get(&local, LOCAL_BYTES, gpu->kernels[i]))
+            printf("%-20s %10d %10d\n", names[i], registers, local);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+/* ---- ceilings -------------------------------------------------------------------------------- */
+
+static void measure_copy(void)
+{
+    int (*copy)(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st * s);
+    const size_t bytes = ((size_t)512 << 20) / (size_t)divisor;
+    char *from = random_memory(bytes), *to = random_memory(bytes);
+    double best = 1e9;
+    *(void **)&copy = driver_function("cuMemcpyDtoDAsync_v2");
+    for (int i = 0; i < 7; i++) {
+        int64_t t0 = system_clock_ns();
+        check(copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, gpu->stream));
+        check(cuda_wait(gpu, &error));
+        double s = seconds_since(t0);
+        if (s < best) best = s;
+    }
+    copy_rate = 2 * (double)bytes / best;
+    printf("copy: %.1f GB/s read and written\n", copy_rate / 1e9);
+    fflush(stdout);
+}
+
+/* Seconds of the best of five launches of rate.cu, two blocks per processor. */
+static double time_rate(struct CUfunc_st *f, struct rate *args, int n_launches)
+{
+    void *params[] = {args};
+    double best = 1e9;
+    for (int i = 0; i < 5; i++) {
+        int64_t t0 = system_clock_ns();
+        for (int k = 0; k < n_launches; k++)
+            check(CUDA_DO(gpu, &error, cuLaunchKernel, f, (unsigned)(2 * gpu->device.n_sm), 1, 1,
+                          RATE_THREADS, 1, 1, 0, gpu->stream, params, NULL));
+        check(cuda_wait(gpu, &error));
+        double s = seconds_since(t0);
+        if (s < best) best = s;
+    }
+    return best;
+}
+
+static double measure_rate(struct CUmod_st *module, const char *kernel, double multiply_adds)
+{
+    const int blocks = 2 * gpu->device.n_sm, n_launches = divisor > 1 ? 2 : 1000;
+    struct rate args = {
+        divisor > 1 ? 1 : 20000,
+        (float *)(void *)random_memory((size_t)blocks * RATE_THREADS * sizeof(float))};
+    struct CUfunc_st *f;
+    check(CUDA_DO(gpu, &error, cuModuleGetFunction, &f, module, kernel));
+    double best = time_rate(f, &args, 1);
+    double rate = blocks * (RATE_THREADS / 32.0) * args.n * RATE_PRODUCTS * multiply_adds / best;
+    args.n = 0;
+    printf("%s: %.1f TOPS; a launch that does nothing %.2f us\n", kernel, 2 * rate / 1e12,
+           1e6 * time_rate(f, &args, n_launches) / n_launches);
+    fflush(stdout);
+    return rate;
+}
+
+static void measure_rates(const char *folder)
+{
+    static char ptx[1 << 16];
+    struct CUmod_st *module;
+    char path[512];
+    snprintf(path, sizeof path, "%s/rate.ptx", folder);
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(ptx, 1, sizeof ptx - 1, f) : 0;
+    if (f) fclose(f);
+    int rc = n ? CUDA_DO(gpu, &error, cuModuleLoadDataEx, &module, ptx, 0, NULL, NULL) : 1;
+    if (!rc && gpu->driver.cuModuleGetFunction(&(struct CUfunc_st *){NULL}, module, "rate_f16"))
+        rc = 1; /* the emulated driver has the program's kernels alone */
+    if (rc) {
+        printf("matrix rates: not measured: %s\n", n ? "rate.ptx does not load" : path);
+        return;
+    }
+    f16_rate = measure_rate(module, "rate_f16", 16 * 8 * 16);
+    s8_rate = measure_rate(module, "rate_s8", 16 * 8 * 32);
+}
+
+/* ---- timing ---------------------------------------------------------------------------------- */
+
+struct job { /* launches of one kernel, with the arguments of copy i */
     const char *name;
     enum cuda_kernel kernel;
     int grid[3], threads;
@@ -56,7 +204,7 @@ struct job { /* launches of one kernel; they take the arguments of copy i */
     double bytes, multiply_adds; /* of one launch */
     int n_copies;
     void (*args)(int copy, void *out);
-    double rate; /* achievable multiply-adds per second, 0 = bound by memory */
+    double rate; /* multiply-adds per second that are possible, 0 = bound by memory */
 };
 
 static double seconds_of(const struct job *j, int n)
@@ -71,11 +219,17 @@ static double seconds_of(const struct job *j, int n)
                       (unsigned)j->shared, gpu->stream, params, NULL));
     }
     check(cuda_wait(gpu, &error));
-    return (double)(system_clock_ns() - t0) / 1e9;
+    return seconds_since(t0);
+}
+
+static void print_head(void)
+{
+    printf("\n%-12s %-6s %-10s %10s %10s %10s %10s %8s\n", "kernel", "model", "size", "us", "GB/s",
+           "TOPS", "bound us", "times");
 }
 
 /* The best of five batches, of about 50 ms each. */
-static void time_job(const struct job *j)
+static void time_job(const struct job *j, const char *model, const char *size)
 {
     double once = seconds_of(j, 1), best = 1e9;
     once = seconds_of(j, 1);
@@ -86,92 +240,38 @@ static void time_job(const struct job *j)
         double s = seconds_of(j, n) / n;
         if (s < best) best = s;
     }
-    printf("%-20s %10.1f %10.1f %9.1f%% %10.2f", j->name, best * 1e6, j->bytes / best / 1e9,
-           100 * j->bytes / best / copy_rate, 2 * j->multiply_adds / best / 1e12);
-    if (j->rate > 0)
-        printf(" %9.1f%%\n", 100 * j->multiply_adds / best / j->rate);
-    else
-        printf(" %10s\n", "");
+    double bound = j->bytes / copy_rate;
+    if (j->rate > 0 && j->multiply_adds / j->rate > bound) bound = j->multiply_adds / j->rate;
+    printf("%-12s %-6s %-10s %10.1f %10.1f %10.2f %10.1f %8.2f\n", j->name, model, size, best * 1e6,
+           j->bytes / best / 1e9, 2 * j->multiply_adds / best / 1e12, bound * 1e6, best / bound);
     fflush(stdout);
 }
 
-static void measure_copy(void)
-{
-    int (*copy)(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st * s);
-    void *p = dlsym(gpu->driver.library, "cuMemcpyDtoDAsync_v2");
-    const size_t bytes = ((size_t)512 << 20) / (size_t)divisor;
-    char *from = random_memory(bytes), *to = random_memory(bytes);
-    double best = 1e9;
-    if (!p) check(err_set(&error, ERR_FAIL, "the driver has no cuMemcpyDtoDAsync_v2"));
-    memcpy(&copy, &p, sizeof p);
-    for (int i = 0; i < 7; i++) {
-        int64_t t0 = system_clock_ns();
-        check(copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, gpu->stream));
-        check(cuda_wait(gpu, &error));
-        double s = (double)(system_clock_ns() - t0) / 1e9;
-        if (s < best) best = s;
-    }
-    copy_rate = 2 * (double)bytes / best;
-    printf("copy: %.1f GB/s read and written\n\n", copy_rate / 1e9);
-}
-
-/* Two blocks per processor, of rate.cu. */
-static double measure_rate(struct CUmod_st *module, const char *kernel, double multiply_adds)
-{
-    const int blocks = 2 * gpu->device.n_sm;
-    struct rate args = {
-        divisor > 1 ? 1 : 20000,
-        (float *)(void *)random_memory((size_t)blocks * RATE_THREADS * sizeof(float))};
-    struct CUfunc_st *f;
-    void *params[] = {&args};
-    double best = 1e9;
-    check(CUDA_DO(gpu, &error, cuModuleGetFunction, &f, module, kernel));
-    for (int i = 0; i < 5; i++) {
-        int64_t t0 = system_clock_ns();
-        check(CUDA_DO(gpu, &error, cuLaunchKernel, f, (unsigned)blocks, 1, 1, RATE_THREADS, 1, 1, 0,
-                      gpu->stream, params, NULL));
-        check(cuda_wait(gpu, &error));
-        double s = (double)(system_clock_ns() - t0) / 1e9;
-        if (s < best) best = s;
-    }
-    double rate = blocks * (RATE_THREADS / 32.0) * args.n * RATE_PRODUCTS * multiply_adds / best;
-    printf("%s: %.1f TOPS\n", kernel, 2 * rate / 1e12);
-    return rate;
-}
-
-static void measure_rates(void)
-{
-    static char ptx[1 << 16];
-    struct CUmod_st *module;
-    FILE *f = fopen(RATE_PTX, "rb");
-    size_t n = f ? fread(ptx, 1, sizeof ptx - 1, f) : 0;
-    if (f) fclose(f);
-    if (!n) {
-        printf("matrix rates: not measured, %s is missing (make gpu, with nvcc)\n\n", RATE_PTX);
-        return;
-    }
-    check(CUDA_DO(gpu, &error, cuModuleLoadDataEx, &module, ptx, 0, NULL, NULL));
-    f16_rate = measure_rate(module, "rate_f16", 16 * 8 * 16);
-    s8_rate = measure_rate(module, "rate_s8", 16 * 8 * 32);
-    printf("\n");
-}
-
-/* ---- kernels to time
- * -------------------------------------------------------------------------- */
+/* ---- what is timed --------------------------------------------------------------------------- */
 
 static struct {
-    char *weights, *units, *act, *floats, *out, *words;
-    size_t weights_bytes;
+    char *weights, *units, *act, *floats, *out;
+    struct words { /* on the device: these, then pages, positions, keys */
+        int32_t len[HEADS_MAX], keep[HEADS_MAX];
+        uint32_t tickets[2 * HEADS_MAX], col_width;
+    } * words, words_host;
+    int32_t *pages;
+    uint32_t *pos, *key;
+    size_t weights_bytes, units_bytes;
+    struct shape shape;
     enum kn_type type;
-    int n_out, n_in, n_tok, units_each;
+    enum kn_kv kv;
+    int n_out, n_in, n_tok, n_units, n_split;
 } now;
 
-static struct cuda_weight weight_of(int copy)
+static float *floats(void)
 {
-    const size_t q = (size_t)cuda_panels(now.n_out) * cuda_panel_bytes(now.type, now.n_in);
-    const size_t d = (size_t)cuda_panels(now.n_out) * cuda_panel_scale_bytes(now.type, now.n_in);
-    const char *at = now.weights + (size_t)copy * (q + d);
-    return (struct cuda_weight){at, (const uint16_t *)(const void *)(at + q), now.n_out, now.n_in};
+    return (float *)(void *)now.floats;
+}
+
+static float *out(void)
+{
+    return (float *)(void *)now.out;
 }
 
 static struct cuda_act act(void)
@@ -179,245 +279,410 @@ static struct cuda_act act(void)
     return (struct cuda_act){(int8_t *)now.act, (struct cuda_scale *)(void *)now.floats};
 }
 
-static void matrix_args(int copy, void *out)
+static void use_shape(const struct shape *s)
 {
-    *(struct cuda_matvec *)out = (struct cuda_matvec){
-        weight_of(copy), act(), now.n_tok, NULL, 1.0f, 0, (float *)(void *)now.out, now.n_out, {0}};
+    now.shape = (struct shape){
+        s->name, scaled(s->embd, 128), scaled(s->ff, 128), s->heads, s->group, s->dim};
+    now.n_tok = scaled(CHUNK, 64);
 }
 
-static void matrix(const char *name, enum cuda_kernel kernel, enum kn_type type, int n_tok)
+static int n_qkv(void)
 {
-    const bool many = n_tok > CUDA_MATVEC_TOKENS;
-    now.type = type, now.n_out = scaled(FF, 128), now.n_in = scaled(EMBD, 64), now.n_tok = n_tok;
-    const double bytes =
-        (double)cuda_panels(now.n_out) *
-        (double)(cuda_panel_bytes(type, now.n_in) + cuda_panel_scale_bytes(type, now.n_in));
-    const struct job j = {
-        name,
-        kernel,
-        {many ? (now.n_out + 127) / 128 : cuda_panels(now.n_out), many ? (n_tok + 63) / 64 : 1, 1},
-        many ? CUDA_MATMUL_THREADS : CUDA_MATVEC_THREADS,
-        many ? CUDA_MATMUL_SHARED : CUDA_MATVEC_SHARED,
-        bytes,
-        (double)now.n_out * now.n_in * n_tok,
-        (int)((double)now.weights_bytes / bytes),
-        matrix_args,
-        many ? s8_rate : 0};
-    time_job(&j);
+    return (now.shape.group + 2) * now.shape.heads * now.shape.dim;
 }
 
-/* Words on the device: these, then pages, positions, keys. */
-static struct words {
-    int32_t len[HEADS], keep[HEADS];
-    uint32_t tickets[HEADS], col_width;
-} words;
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+static double weight_bytes(void)
+{
+    return (double)cuda_panels(now.n_out) * (double)(cuda_panel_bytes(now.type, now.n_in) +
+                                                     cuda_panel_scale_bytes(now.type, now.n_in));
+}
+
+static struct cuda_weight weight_of(int copy)
+{
+    const size_t q = (size_t)cuda_panels(now.n_out) * cuda_panel_bytes(now.type, now.n_in);
+    const char *at = now.weights + (size_t)copy * (size_t)weight_bytes();
+    return (struct cuda_weight){at, (const uint16_t *)(const void *)(at + q), now.n_out, now.n_in};
+}
+
+/* Of the matrix in `now`: bytes, products, copies. */
+static struct job matrix_job(const char *name, enum cuda_kernel kernel, int n_tok, int n_matrices)
+{
+    const double bytes = n_matrices * weight_bytes();
+    const int n_copies = (int)((double)now.weights_bytes / bytes);
+    return (struct job){.name = name,
+                        .kernel = kernel,
+                        .grid = {cuda_panels(now.n_out), 1, 1},
+                        .threads = CUDA_MATVEC_THREADS,
+                        .shared = CUDA_MATVEC_SHARED,
+                        .bytes = bytes,
+                        .multiply_adds = (double)n_matrices * now.n_out * now.n_in * n_tok,
+                        .n_copies = n_copies > 1 ? n_copies : 1};
+}
+
+static void vector_args(int copy, void *to)
+{
+    *(struct cuda_matvec *)to = (struct cuda_matvec){.w = weight_of(copy),
+                                                     .x = act(),
+                                                     .n_tok = 1,
+                                                     .scale = 1.0f,
+                                                     .y = out(),
+                                                     .y_stride = now.n_out};
+}
+
+static void matrix_args(int copy, void *to)
+{
+    vector_args(copy, to);
+    ((struct cuda_matvec *)to)->n_tok = now.n_tok;
+}
+
+static void gate_args(int copy, void *to)
+{
+    *(struct cuda_matvec_gate *)to = (struct cuda_matvec_gate){
+        .gate = weight_of(2 * copy),
+        .up = weight_of(2 * copy + 1),
+        .x = act(),
+        .n_tok = 1,
+        .act = {(int8_t *)now.out, (struct cuda_scale *)(void *)now.floats},
+        .made = {floats(), floats(), 1e-5f}};
+}
+
+static const struct format {
+    const char *name;
+    enum kn_type type;
+    enum cuda_kernel matvec, gate, matmul;
+} formats[] = {
+#define FORMAT(name, type)                                                      \
+    {                                                                           \
+#name, type, CUDA_KERNEL_matvec_##name, CUDA_KERNEL_matvec_gate_##name, \
+            CUDA_KERNEL_matmul_##name                                           \
+    }
+    FORMAT(q4, KN_Q4),   FORMAT(q8, KN_Q8), FORMAT(q4a, KN_Q4A),
+    FORMAT(q5a, KN_Q5A), FORMAT(q6, KN_Q6),
+#undef FORMAT
+};
+
+static void matrices(const struct format *f)
+{
+    const char *model = now.shape.name;
+    now.type = f->type, now.n_out = now.shape.ff, now.n_in = now.shape.embd;
+    struct job one = matrix_job("matvec", f->matvec, 1, 1), two = matrix_job("gate", f->gate, 1, 2);
+    one.args = vector_args;
+    time_job(&one, model, f->name);
+    two.grid[0] = now.n_out / 32;
+    two.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
+    two.args = gate_args;
+    time_job(&two, model, f->name);
+    struct job many = matrix_job("matmul", f->matmul, now.n_tok, 1);
+    many.grid[0] = parts_of(now.n_out, CUDA_MATMUL_ROWS);
+    many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);
+    many.threads = CUDA_MATMUL_THREADS;
+    many.shared = CUDA_MATMUL_SHARED;
+    many.args = matrix_args;
+    many.rate = s8_rate;
+    time_job(&many, model, f->name);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
 
 static int pages_each(void)
 {
-    return (now.units_each + CHUNK) / CUDA_TILE;
+    return parts_of(now.n_units + CHUNK, CUDA_TILE);
+}
+
+static double cache_bytes(void)
+{
+    return 2.0 * now.shape.heads * pages_each() * CUDA_TILE *
+           (double)kn_kv_bytes(now.kv, now.shape.dim);
+}
+
+static int cache_copies(void)
+{
+    const double n = (double)now.units_bytes / cache_bytes();
+    return n < 1 ? 1 : n > 16 ? 16 : (int)n;
 }
 
 /* Copies of a layer's units; all heads are full, and have room for a chunk. */
 static struct cuda_cache cache_of(int copy)
 {
-    const int pages = pages_each(), unit = DIM / 32 * 20;
-    const size_t bytes = (size_t)(HEADS * pages * CUDA_TILE * unit);
-    struct words *w = (struct words *)(void *)now.words;
-    int32_t *table = (int32_t *)(void *)(w + 1);
-    uint8_t *k = (uint8_t *)now.units + 2 * (size_t)copy * bytes;
+    const int unit = (int)kn_kv_bytes(now.kv, now.shape.dim);
+    const size_t half = (size_t)cache_bytes() / 2;
+    const enum cuda_kv type = now.kv == KN_KV_Q4   ? CUDA_KV_Q4
+                              : now.kv == KN_KV_Q8 ? CUDA_KV_Q8
+                                                   : CUDA_KV_F16;
+    uint8_t *k = (uint8_t *)now.units + 2 * (size_t)copy * half;
     return (struct cuda_cache){.k = k,
-                               .v = k + bytes,
-                               .pos = (uint32_t *)table + HEADS * pages,
-                               .score = (float *)(void *)now.floats,
-                               .pages = table,
-                               .n_pages = pages,
-                               .len = w->len,
-                               .n_head = HEADS,
-                               .head_dim = DIM,
+                               .v = k + half,
+                               .pos = now.pos,
+                               .score = floats(),
+                               .pages = now.pages,
+                               .n_pages = pages_each(),
+                               .len = now.words->len,
+                               .n_head = now.shape.heads,
+                               .head_dim = now.shape.dim,
                                .k_bytes = unit,
-                               .v_bytes = unit};
+                               .v_bytes = unit,
+                               .k_type = type,
+                               .v_type = type};
 }
 
-static struct cuda_attend attend_of(int copy, int n_tok)
+static struct cuda_attend attend_of(int copy, int n_tok, int n_split)
 {
-    float *f = (float *)(void *)now.floats;
-    float *acc = (float *)(void *)now.out, *m = acc + (size_t)CHUNK * HEADS * GROUP * DIM;
-    return (struct cuda_attend){cache_of(copy),
-                                f,
-                                QKV,
-                                f,
-                                f,
-                                n_tok,
-                                GROUP,
-                                n_tok > 1 ? 1 : SPLITS,
-                                0.088f,
-                                m,
-                                m + CHUNK * HEADS * GROUP,
-                                acc};
+    const int rows = n_tok * now.shape.heads * now.shape.group * n_split;
+    return (struct cuda_attend){.cache = cache_of(copy),
+                                .q = floats(),
+                                .q_stride = n_qkv(),
+                                .cos = floats(),
+                                .sin = floats(),
+                                .n_tok = n_tok,
+                                .n_group = now.shape.group,
+                                .n_split = n_split,
+                                .scale = 0.088f,
+                                .m = out(),
+                                .l = out() + rows,
+                                .acc = out() + 2 * rows};
 }
 
-static void one_args(int copy, void *out)
+static void one_args(int copy, void *to)
 {
-    float *f = (float *)(void *)now.floats;
-    struct words *w = (struct words *)(void *)now.words;
-    *(struct cuda_attend_one *)out =
-        (struct cuda_attend_one){attend_of(copy, 1), f, f, &w->col_width, NULL, w->tickets, act()};
+    *(struct cuda_attend_one *)to = (struct cuda_attend_one){.at = attend_of(copy, 1, now.n_split),
+                                                             .k = floats(),
+                                                             .v = floats(),
+                                                             .pos = &now.words->col_width,
+                                                             .ticket = now.words->tickets,
+                                                             .act = act()};
 }
 
-static void chunk_args(int copy, void *out)
+static void chunk_args(int copy, void *to)
 {
-    *(struct cuda_attend *)out = attend_of(copy, now.n_tok);
+    *(struct cuda_attend *)to = attend_of(copy, now.n_tok, 1);
+}
+
+/* Sets the lengths of all heads. */
+static void use_units(enum kn_kv kv, int n_units)
+{
+    now.kv = kv;
+    now.n_units = n_units;
+    for (int i = 0; i < HEADS_MAX; i++) {
+        now.words_host.len[i] = n_units - 1;
+        now.words_host.keep[i] = n_units - scaled(CHUNK, 16);
+    }
+    now.words_host.col_width = 64;
+    check(cuda_put(gpu, now.words, &now.words_host, sizeof now.words_host, &error));
+    check(cuda_wait(gpu, &error));
+}
+
+static void attend_token(int n_units)
+{
+    char size[32];
+    use_units(KN_KV_Q4, n_units);
+    now.n_split = parts_of(2 * gpu->device.n_sm, now.shape.heads);
+    if (now.n_split > n_units / CUDA_TILE) now.n_split = n_units / CUDA_TILE;
+    const double bytes =
+        2.0 * now.shape.heads * n_units * (double)kn_kv_bytes(now.kv, now.shape.dim);
+    const struct job j = {
+        .name = "attend_one",
+        .kernel = CUDA_KERNEL_attend_one_64 + (enum cuda_kernel)(now.shape.dim / 32 - 2),
+        .grid = {now.n_split, now.shape.heads, 1},
+        .threads = CUDA_ATTEND_THREADS,
+        .shared = (size_t)CUDA_DECODE_SHARED(now.shape.dim),
+        .bytes = bytes,
+        .multiply_adds = 2.0 * now.shape.heads * now.shape.group * now.shape.dim * n_units,
+        .n_copies = cache_copies(),
+        .args = one_args};
+    snprintf(size, sizeof size, "q4 %d", n_units);
+    time_job(&j, now.shape.name, size);
+}
+
+static void attend_chunk(enum kn_kv kv, const char *kv_name, int n_units)
+{
+    char size[32];
+    use_units(kv, n_units);
+    const size_t unit = kn_kv_bytes(kv, now.shape.dim);
+    const struct job j = {
+        .name = "attend_chunk",
+        .kernel = CUDA_KERNEL_attend_chunk_64 + (enum cuda_kernel)(now.shape.dim / 32 - 2),
+        .grid = {parts_of(now.n_tok * now.shape.group, CUDA_ATTEND_ROWS), now.shape.heads, 1},
+        .threads = CUDA_ATTEND_THREADS,
+        .shared = CUDA_CHUNK_SHARED((size_t)now.shape.dim, unit, unit),
+        .bytes = 2.0 * now.shape.heads * n_units * (double)unit,
+        .multiply_adds = 2.0 * now.shape.heads * now.shape.group * now.shape.dim * now.n_tok *
+                         (n_units + now.n_tok / 2.0),
+        .n_copies = cache_copies(),
+        .args = chunk_args,
+        .rate = f16_rate};
+    snprintf(size, sizeof size, "%s %d", kv_name, n_units);
+    time_job(&j, now.shape.name, size);
 }
 
 static void attention(void)
 {
-    const double unit = 2.0 * DIM / 32 * 20;
-    const double bytes = HEADS * (double)now.units_each * unit;
-    const double pairs = HEADS * GROUP * (double)DIM * 2 * now.units_each;
-    const struct job one = {"attend_one 16384",
-                            CUDA_KERNEL_attend_one_128,
-                            {SPLITS, HEADS, 1},
-                            CUDA_ATTEND_THREADS,
-                            CUDA_DECODE_SHARED(DIM),
-                            bytes,
-                            pairs,
-                            8,
-                            one_args,
-                            0};
-    time_job(&one);
-    now.n_tok = scaled(CHUNK, 16);
-    const struct job chunk = {"attend_chunk 1024",
-                              CUDA_KERNEL_attend_chunk_128,
-                              {now.n_tok * GROUP / CUDA_ATTEND_ROWS, HEADS, 1},
-                              CUDA_ATTEND_THREADS,
-                              CUDA_CHUNK_SHARED(DIM, 80, 80),
-                              bytes,
-                              pairs * now.n_tok,
-                              8,
-                              chunk_args,
-                              f16_rate};
-    time_job(&chunk);
+    for (int n = 1024; n <= UNITS_MAX; n *= 4) attend_token(scaled(n, CUDA_TILE));
+    for (int n = 1024; n <= UNITS_MAX; n *= 4) attend_chunk(KN_KV_Q4, "q4", scaled(n, CUDA_TILE));
+    attend_chunk(KN_KV_Q8, "q8", scaled(16384, CUDA_TILE));
+    attend_chunk(KN_KV_F16, "f16", scaled(16384, CUDA_TILE));
 }
 
-/* A layer's share of scoring and evicting a chunk. */
-static void score_args(int copy, void *out)
+/* ---- scoring and eviction -------------------------------------------------------------------- */
+
+static void score_args(int copy, void *to)
 {
-    const struct cuda_score job = {weight_of(copy), (const float *)(void *)now.floats,
-                                   act(),           now.n_tok,
-                                   HEADS,           (float *)(void *)now.out};
-    *(struct cuda_score *)out = job;
+    *(struct cuda_score *)to = (struct cuda_score){.w1 = weight_of(copy),
+                                                   .w2 = floats(),
+                                                   .x = act(),
+                                                   .n_tok = now.n_tok,
+                                                   .n_head = now.shape.heads,
+                                                   .part = out()};
 }
 
-static void rank_args(int copy, void *out)
+static void score_one_args(int copy, void *to)
 {
-    const struct cuda_cache c = cache_of(copy);
-    const struct cuda_rank job = {
-        c, 4, 2048, 0, NULL, NULL, NULL, 0, c.pos + HEADS * pages_each() * CUDA_TILE};
-    *(struct cuda_rank *)out = job;
+    *(struct cuda_score_one *)to = (struct cuda_score_one){.w1 = weight_of(copy),
+                                                           .w2 = floats(),
+                                                           .x = floats(),
+                                                           .part = out(),
+                                                           .ticket = now.words->tickets + HEADS_MAX,
+                                                           .cache = cache_of(0)};
 }
 
-/* Lengths are restored before each launch, which costs a few microseconds. */
-static void evict_args(int copy, void *out)
+static void rank_args(int copy, void *to)
 {
-    const struct cuda_cache c = cache_of(copy);
-    struct words *w = (struct words *)(void *)now.words;
-    const struct cuda_evict job = {c,       c.pos + HEADS * pages_each() * CUDA_TILE,
-                                   w->keep, (uint32_t *)(void *)now.out,
-                                   512,     &w->col_width};
-    check(cuda_put(gpu, w->len, words.len, sizeof words.len, &error));
-    *(struct cuda_evict *)out = job;
+    *(struct cuda_rank *)to = (struct cuda_rank){
+        .cache = cache_of(copy), .sinks = 4, .stabilizers = 64, .scored = 1, .key = now.key};
+}
+
+/* Lengths are put back before each launch, which costs a few microseconds. */
+static void evict_args(int copy, void *to)
+{
+    check(cuda_put(gpu, now.words->len, now.words_host.len, sizeof now.words_host.len, &error));
+    *(struct cuda_evict *)to = (struct cuda_evict){.cache = cache_of(copy),
+                                                   .key = now.key,
+                                                   .keep = now.words->keep,
+                                                   .kept = (uint32_t *)(void *)now.out,
+                                                   .n_col = 512,
+                                                   .col_width = &now.words->col_width};
+}
+
+/* One kernel over all heads, bound by the bytes of its units. */
+static struct job heads_job(const char *name, enum cuda_kernel kernel, double bytes_per_unit)
+{
+    return (struct job){.name = name,
+                        .kernel = kernel,
+                        .grid = {now.shape.heads, 1, 1},
+                        .threads = CUDA_EVICT_THREADS,
+                        .shared = CUDA_RANK_SHARED,
+                        .bytes = bytes_per_unit * now.shape.heads * now.n_units,
+                        .n_copies = 1};
 }
 
 static void retention(void)
 {
-    const double unit = 2.0 * DIM / 32 * 20;
-    now.type = KN_Q8, now.n_out = HIDDEN, now.n_in = scaled(QKV, 64);
-    now.n_tok = scaled(CHUNK, 16);
-    const double bytes = (double)HIDDEN * now.n_in * 1.0625;
-    const struct job score = {"score_q8 1024",
-                              CUDA_KERNEL_score_q8,
-                              {HIDDEN / 128, (now.n_tok + 63) / 64, 1},
-                              CUDA_MATMUL_THREADS,
-                              CUDA_SCORE_SHARED,
-                              bytes,
-                              (double)HIDDEN * now.n_in * now.n_tok,
-                              (int)((double)now.weights_bytes / bytes),
-                              score_args,
-                              s8_rate};
-    const struct job rank = {"cache_rank",
-                             CUDA_KERNEL_cache_rank,
-                             {HEADS, 1, 1},
-                             CUDA_EVICT_THREADS,
-                             CUDA_RANK_SHARED,
-                             HEADS * 12.0 * now.units_each,
-                             0,
-                             1,
-                             rank_args,
-                             0};
-    const struct job evict = {"cache_evict -1024",
-                              CUDA_KERNEL_cache_evict,
-                              {HEADS, 1, 1},
-                              CUDA_EVICT_THREADS,
-                              CUDA_EVICT_SHARED((size_t)unit),
-                              HEADS * 2 * (unit + 8) * now.units_each,
-                              0,
-                              8,
-                              evict_args,
-                              0};
-    time_job(&score);
-    time_job(&rank);
-    time_job(&evict);
+    const char *model = now.shape.name;
+    use_units(KN_KV_Q4, scaled(16384, CUDA_TILE));
+    now.type = KN_Q8, now.n_out = HIDDEN, now.n_in = n_qkv();
+    struct job one = matrix_job("score_one", CUDA_KERNEL_score_one, 1, 1);
+    one.shared = CUDA_MATVEC_SHARED_MADE(now.n_in);
+    one.args = score_one_args;
+    time_job(&one, model, "q8");
+    struct job many = matrix_job("score", CUDA_KERNEL_score_q8, now.n_tok, 1);
+    many.grid[0] = HIDDEN / CUDA_MATMUL_ROWS;
+    many.grid[1] = parts_of(now.n_tok, CUDA_MATMUL_TOKENS);
+    many.threads = CUDA_MATMUL_THREADS;
+    many.shared = CUDA_SCORE_SHARED;
+    many.args = score_args;
+    many.rate = s8_rate;
+    time_job(&many, model, "q8");
+    struct job rank = heads_job("cache_rank", CUDA_KERNEL_cache_rank, 12);
+    rank.args = rank_args;
+    time_job(&rank, model, "16384");
+    const double unit = 2.0 * (double)kn_kv_bytes(now.kv, now.shape.dim);
+    struct job evict = heads_job("cache_evict", CUDA_KERNEL_cache_evict, 2 * (unit + 8));
+    evict.shared = CUDA_EVICT_SHARED((size_t)unit);
+    evict.args = evict_args;
+    time_job(&evict, model, "16384");
 }
 
-static void send_words(void)
+static void top_args(int copy, void *to)
 {
-    const int n = HEADS * pages_each(), slots = n * CUDA_TILE;
-    int32_t *table = malloc((size_t)(n + slots) * sizeof *table);
-    if (!table) check(err_set(&error, ERR_FAIL, "out of memory"));
-    for (int i = 0; i < n; i++) table[i] = i;
-    for (int i = 0; i < slots; i++) table[n + i] = i % (pages_each() * CUDA_TILE);
-    for (int i = 0; i < HEADS; i++)
-        words.len[i] = now.units_each - 1, words.keep[i] = now.units_each - CHUNK / divisor;
-    words.col_width = 64;
-    now.words = random_memory(sizeof words + (size_t)(n + 2 * slots) * sizeof *table);
-    check(cuda_put(gpu, now.words, &words, sizeof words, &error));
-    check(cuda_put(gpu, now.words + sizeof words, table, (size_t)(n + slots) * sizeof *table,
-                   &error));
+    (void)copy;
+    *(struct cuda_top *)to = (struct cuda_top){.logits = floats(),
+                                               .n = scaled(128256, 64),
+                                               .k = 40,
+                                               .id = (int32_t *)now.key,
+                                               .logit = out(),
+                                               .n_out = (int32_t *)(void *)now.words->tickets};
+}
+
+static void sampling(void)
+{
+    const struct job top = {.name = "top_k",
+                            .kernel = CUDA_KERNEL_top_k,
+                            .grid = {1, 1, 1},
+                            .threads = 1024,
+                            .shared = CUDA_TOP_SHARED,
+                            .bytes = 4.0 * scaled(128256, 64),
+                            .n_copies = 1,
+                            .args = top_args};
+    time_job(&top, "-", "40");
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void take_memory(void)
+{
+    const size_t pages =
+        HEADS_MAX * (size_t)parts_of(scaled(UNITS_MAX, CUDA_TILE) + CHUNK, CUDA_TILE);
+    const size_t slots = pages * CUDA_TILE;
+    uint32_t *numbers = malloc(slots * sizeof *numbers);
+    if (!numbers) check(err_set(&error, ERR_FAIL, "out of memory"));
+    for (size_t i = 0; i < slots; i++) numbers[i] = (uint32_t)i;
+    const size_t least = (size_t)64 << 20; /* of the largest matrix, of the most heads */
+    now.weights_bytes = ((size_t)1 << 30) / (size_t)divisor;
+    now.units_bytes = ((size_t)3 << 30) / (size_t)divisor;
+    if (now.weights_bytes < least) now.weights_bytes = least;
+    if (now.units_bytes < least) now.units_bytes = least;
+    now.weights = random_memory(now.weights_bytes);
+    now.units = random_memory(now.units_bytes);
+    now.act = random_memory((size_t)CHUNK * 16384);
+    now.floats = random_memory((slots > CHUNK * 16384 ? slots : CHUNK * 16384) * sizeof(float));
+    now.out = random_memory((size_t)CHUNK * 16384 * 8);
+    now.words = (struct words *)(void *)random_memory(sizeof *now.words);
+    now.pages = (int32_t *)(void *)random_memory(pages * sizeof *now.pages);
+    now.pos = (uint32_t *)(void *)random_memory(slots * sizeof *now.pos);
+    now.key = (uint32_t *)(void *)random_memory(slots * sizeof *now.key);
+    check(cuda_put(gpu, now.pages, numbers, pages * sizeof *numbers, &error));
+    check(cuda_put(gpu, now.pos, numbers, slots * sizeof *numbers, &error));
+    check(cuda_put(gpu, now.key, numbers, slots * sizeof *numbers, &error));
     check(cuda_wait(gpu, &error));
-    free(table);
+    free(numbers);
 }
 
 int main(int argc, char **argv)
 {
+    char folder[400];
     if (argc > 1) divisor = atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
+    snprintf(folder, sizeof folder, "%s", argv[0]);
+    if (strrchr(folder, '/')) *strrchr(folder, '/') = '\0';
     if (cuda_open(&gpu, 0, &error)) {
         printf("skip: no GPU: %s\n", error.text);
         return 0;
     }
     const struct cuda_device *d = cuda_device(gpu);
-    printf("%s, sm_%d, %d SMs, driver %d, %s\n", d->name, d->arch, d->n_sm, d->driver, d->image);
+    printf("%s, sm_%d, %d SMs, driver %d, %s\n\n", d->name, d->arch, d->n_sm, d->driver, d->image);
+    time_images();
+    print_registers();
     measure_copy();
-    measure_rates();
-    now.units_each = scaled(UNITS, 64);
-    now.weights_bytes = ((size_t)1 << 30) / (size_t)divisor;
-    now.weights = random_memory(now.weights_bytes);
-    now.units = random_memory(16 * HEADS * (size_t)(now.units_each + CHUNK) * DIM / 32 * 20);
-    now.act = random_memory((size_t)CHUNK * FF);
-    now.floats = random_memory((size_t)(UNITS + 2 * CHUNK) * QKV);
-    now.out = random_memory((size_t)CHUNK * FF * 8);
-    send_words();
-    printf("%-20s %10s %10s %10s %10s %10s\n", "kernel", "us", "GB/s", "of copy", "TOPS",
-           "of rate");
-    matrix("matvec_q4", CUDA_KERNEL_matvec_q4, KN_Q4, 1);
-    matrix("matvec_q8", CUDA_KERNEL_matvec_q8, KN_Q8, 1);
-    matrix("matvec_q4a", CUDA_KERNEL_matvec_q4a, KN_Q4A, 1);
-    matrix("matvec_q5a", CUDA_KERNEL_matvec_q5a, KN_Q5A, 1);
-    matrix("matvec_q6", CUDA_KERNEL_matvec_q6, KN_Q6, 1);
-    matrix("matmul_q4 1024", CUDA_KERNEL_matmul_q4, KN_Q4, scaled(CHUNK, 16));
-    matrix("matmul_q8 1024", CUDA_KERNEL_matmul_q8, KN_Q8, scaled(CHUNK, 16));
-    matrix("matmul_q4a 1024", CUDA_KERNEL_matmul_q4a, KN_Q4A, scaled(CHUNK, 16));
-    matrix("matmul_q6 1024", CUDA_KERNEL_matmul_q6, KN_Q6, scaled(CHUNK, 16));
-    attention();
-    retention();
-    return 0; /* the driver frees what is still allocated */
+    measure_rates(folder);
+    take_memory();
+    print_head();
+    for (size_t i = 0; i<sizeof shapes / sizeof *shapes; i += divisor> 1 ? 3 : 1) {
+        use_shape(&shapes[i]);
+        for (size_t k = 0; k < (i ? 1 : sizeof formats / sizeof *formats); k++)
+            matrices(&formats[k]);
+        attention();
+        retention();
+    }
+    sampling();
+    return 0; /* the driver frees the memory */
 }

@@ -91,7 +91,7 @@ static void same_survivors(void **state)
         struct cache *a = &cpu.x.cache, *b = &gpu.x.cache;
         copy_cache(b, a);
         if (context_loaded(&gpu.x, &e) || context_evict(&cpu.x, &n_evicted[0], &e) ||
-            context_evict(&gpu.x, &n_evicted[1], &e) || cache_fetch(b, 16, &e))
+            context_evict(&gpu.x, &n_evicted[1], &e) || cache_fetch(b, cache_len_max(b), &e))
             fail_msg("%s", e.text);
         assert_true(n_evicted[0] > 0);
         assert_int_equal(n_evicted[0], n_evicted[1]);

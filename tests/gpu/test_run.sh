@@ -1,0 +1,31 @@
+#!/bin/sh
+# The run on a GPU, without one: its folder is complete, so that it starts where only libc is; it skips;
+# on the emulated driver it runs to the end; and a kill leaves the rows that were there.
+. "$(dirname "$0")/../cli/lib.sh"
+emulated=${EMU:-build/tests/emu}
+cp -r "$emulated/../gpu" "$T/gpu"
+case $emulated in /*) ;; *) emulated=$PWD/$emulated ;; esac
+
+outside=$(for p in "$T"/gpu/retain "$T"/gpu/speed "$T"/gpu/random_model "$T"/gpu/test_*; do
+    [ -x "$p" ] && ldd "$p"; done | grep -v "$T" | grep -v 'linux-vdso\|ld-linux\|libc\.so\|libm\.so\|libpthread\|libdl')
+equal "libraries from elsewhere" "" "$outside"
+
+(cd / && env -i PATH="$PATH" CUDA_VISIBLE_DEVICES= "$T/gpu/run.sh" "$T/none") >"$T/out" 2>&1
+equal "no GPU: exit status" 0 $?
+equal "no GPU: rows skipped" 7 "$(grep -c 'skip: no GPU\|1 skipped\|3 skipped' "$T/none/rows.txt")"
+
+emulated_run() { DRY=1 LD_LIBRARY_PATH=$emulated "$T/gpu/run.sh" "$T/$1" >"$T/out" 2>&1; }
+emulated_run all &
+emulated_run killed &
+pid=$!
+wait_for 60 grep -q test_linear "$T/killed/rows.txt"
+kill $pid
+wait $pid 2>/dev/null
+holds "killed: its rows are there" "$(cat "$T/killed/rows.txt")" 'test_sample .* ok'
+wait
+equal "emulated: nothing failed" "" "$(grep FAILED "$T/all/rows.txt")"
+for name in info test_linear test_model 'speed of kernels' 'demo chat' 'recall, GPU' 'bench demo'; do
+    holds "emulated: $name" "$(cat "$T/all/rows.txt")" "^$name .* ok"
+done
+holds "emulated: rows of kernels" "$(cat "$T/all/log.txt")" '^top_k '
+finish

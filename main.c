@@ -19,39 +19,38 @@ enum {
 
 static const struct command commands[] = {
     {"chat", cmd_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
-     "talk with a model (the default command)"},
+     "chat with a model (the default command)"},
     {"generate", cmd_generate,
      RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
     {"list", cmd_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
     {"show", cmd_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
-    {"rename", cmd_rename, OPTIONS_STORE, "NAME NEW", "give a conversation another name"},
-    {"tag", cmd_tag, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "put tags on a conversation"},
+    {"rename", cmd_rename, OPTIONS_STORE, "NAME NEW", "rename a conversation"},
+    {"tag", cmd_tag, OPTIONS_STORE | OPTIONS_TAG, "NAME TAG...", "add tags to a conversation"},
     {"delete", cmd_delete, OPTIONS_STORE | OPTIONS_DELETE, "NAME...", "delete conversations"},
-    {"restore", cmd_restore, OPTIONS_STORE, "NAME [NEW]", "bring a deleted conversation back"},
+    {"restore", cmd_restore, OPTIONS_STORE, "NAME [NEW]", "restore a deleted conversation"},
     {"search", cmd_search, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_FIND, "TEXT...",
-     "find what was said"},
+     "search in all messages"},
     {"export", cmd_export, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_EXPORT, "NAME...",
-     "conversations as text, or with their cache"},
-    {"import", cmd_import, OPTIONS_STORE, "FILE [NEW]", "bring in what was exported"},
-    {"check", cmd_check, OPTIONS_STORE, "", "check every saved byte"},
+     "export conversations as text, or with their cache"},
+    {"import", cmd_import, OPTIONS_STORE, "FILE [NEW]", "import exported conversations"},
+    {"check", cmd_check, OPTIONS_STORE, "", "verify every checksum of the database"},
     {"compact", cmd_compact, OPTIONS_STORE, "",
-     "make the database small; what was deleted goes for good"},
-    {"replay", cmd_replay, OPTIONS_OF_ALL, "FILE", "show a recorded chat (chat --record) again"},
+     "shrink the database and purge deleted conversations"},
+    {"replay", cmd_replay, OPTIONS_OF_ALL, "FILE", "replay a recorded chat (chat --record)"},
     {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
      "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
-    {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "the memory a model would take, without taking it"},
+    {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "show the memory a model would need"},
     {"info", cmd_info, OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
-    {"verify", cmd_verify, OPTIONS_MODEL, "",
-     "read a model file from end to end and print its digest"},
+    {"verify", cmd_verify, OPTIONS_MODEL, "", "read a whole model file and print its digest"},
     {"tokenize", cmd_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
      "text to token ids"},
     {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
     {"eval", cmd_eval,
      RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS, "TASK...",
-     "what a policy still remembers"},
+     "measure how much a policy remembers"},
     {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
@@ -101,7 +100,7 @@ static int version(void)
     return 0;
 }
 
-/* "retain caht": what was meant, if it is near enough. */
+/* Suggests the command that "retain caht" may mean, if one is similar enough. */
 static int unknown_command(const char *name)
 {
     const char *near = NULL;
@@ -121,7 +120,7 @@ static int unknown_command(const char *name)
     return report_error(&e);
 }
 
-/* The command named by argv[1]; chat when that is an option or nothing. NULL = unknown. */
+/* The command named by argv[1]; chat when that is an option or absent. NULL = unknown. */
 static const struct command *find(int argc, char **argv, int *n_used)
 {
     *n_used = 1;
@@ -140,12 +139,12 @@ static int help_for(const char *name)
     return unknown_command(name);
 }
 
-/* A command that takes no names was given one. */
+/* Refuses names for a command that takes none. */
 static int check_names(const struct command *c, const struct options *o, struct err *e)
 {
     if (*c->args || o->n_args == 0) return 0;
-    const char *instead = (c->groups & OPTIONS_CHAT)   ? "; a conversation is named by -c NAME"
-                          : (c->groups & OPTIONS_TEXT) ? "; a text is given by -p TEXT or -f FILE"
+    const char *instead = (c->groups & OPTIONS_CHAT)   ? "; name a conversation with -c NAME"
+                          : (c->groups & OPTIONS_TEXT) ? "; give a text with -p TEXT or -f FILE"
                                                        : "";
     return err_set(e, ERR_USAGE, "%s takes no \"%.60s\"%s", c->name, o->args[0], instead);
 }
@@ -157,7 +156,7 @@ static int print_config(const struct options *o)
     return print(&text);
 }
 
-/* $XDG_CONFIG_HOME/retain/config, if there is one. Its text must outlive the options. */
+/* $XDG_CONFIG_HOME/retain/config, if it exists. Its text must outlive the options. */
 static int read_config(struct options *o, struct str *text, struct err *e)
 {
     struct str path = {0};
@@ -212,6 +211,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    setlocale(LC_CTYPE, ""); /* report and the screen ask whether the terminal takes UTF-8 */
+    setlocale(LC_CTYPE, ""); /* report and the screen check whether the terminal supports UTF-8 */
     return report_finish(run(argc, argv));
 }

@@ -24,7 +24,7 @@ int file_identity_read(struct file_identity *out, const char *path, struct err *
     char *real = realpath(path, NULL);
     if (!real || stat(real, &st)) {
         free(real);
-        return err_set(e, ERR_FORMAT, "%s cannot be found any more", path);
+        return err_set(e, ERR_FORMAT, "%s no longer exists", path);
     }
     *out = (struct file_identity){.size = st.st_size,
                                   .mtime_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,

@@ -1,4 +1,4 @@
-/* answer: where a model's answer goes when there is no screen: stdout, as it is for files and
+/* answer: prints a model's answer when there is no screen: to stdout, unchanged for files and
  * pipes, sanitised for terminals, unbuffered. */
 #ifndef RETAIN_CLI_ANSWER_H
 #define RETAIN_CLI_ANSWER_H
@@ -14,7 +14,7 @@ struct answer {
     bool tty;
     struct sanitizer gate;
     struct str safe;
-    int error; /* errno of the write that failed; nothing is written after it */
+    int error; /* errno of the first failed write; nothing is written after it */
 };
 
 void answer_init(struct answer *a, int fd);
@@ -22,7 +22,7 @@ void answer_release(struct answer *a);
 void answer_write(struct answer *a, const char *bytes, size_t n);
 void answer_end(struct answer *a); /* the newline after it */
 
-/* 0, or ERR_FAIL when writing failed. A reader that went away (EPIPE) is no failure. */
+/* 0, or ERR_FAIL when writing failed. A reader that closed the pipe (EPIPE) is not a failure. */
 int answer_check(const struct answer *a, struct err *e);
 
 #endif

@@ -16,11 +16,11 @@ struct cli_session {
     struct session *session;
 };
 
-/* Conversations and engine alone. saved false: nothing is read from or written to the database. */
+/* Only conversations and engine. saved false: the database is neither read nor written. */
 int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
                      engine_progress *progress, void *ctx, struct err *e);
 
-/* The session, too; Ctrl-C ends the loading. */
+/* The session too; Ctrl-C cancels the loading. */
 int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
                      const struct session_sink *sink, struct err *e);
 void cli_session_close(struct cli_session *t);

@@ -13,7 +13,7 @@
 #include "cli/paths.h"
 #include "cli/terminal.h"
 
-/* xterm takes no longer sequences. */
+/* xterm does not accept longer sequences. */
 enum { OSC52_BASE64_MAX = 74994 };
 
 void clipboard_osc52(const char *text, size_t n, struct str *out)
@@ -81,7 +81,7 @@ int clipboard_copy(const char *text, size_t n, int terminal, char how[256], stru
         return 0;
     }
     if (terminal_is_polite() && n <= OSC52_BASE64_MAX / 4 * 3 && to_terminal(text, n, terminal)) {
-        snprintf(how, 256, "to the terminal's clipboard, if it takes OSC 52");
+        snprintf(how, 256, "to the terminal's clipboard, if it supports OSC 52");
     } else {
         rc = path_state("copied", &out, e);
         if (!rc) {

@@ -1,4 +1,4 @@
-/* clipboard: text to where the person can paste it from: tmux's buffer, the terminal's clipboard
+/* clipboard: copies text to where the user can paste it: tmux's buffer, the terminal's clipboard
  * (OSC 52), or a file that only its owner can read. */
 #ifndef RETAIN_CLI_CLIPBOARD_H
 #define RETAIN_CLI_CLIPBOARD_H
@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* terminal: its descriptor; -1: standard error, where that is a terminal. `how` tells where the
- * text was put. */
+/* terminal: its descriptor; -1: standard error, if that is a terminal. `how` says where the text
+ * was copied to. */
 int clipboard_copy(const char *text, size_t n, int terminal, char how[256], struct err *e);
 
 /* The sequence that makes a terminal take the text. */

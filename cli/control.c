@@ -23,13 +23,13 @@ static int no_such_turn(const struct control_facts *f, struct err *e)
     return err_set(e, ERR_USAGE, "no such turn; this conversation has %lld", (long long)f->n_turns);
 }
 
-/* /edit [TURN] and /rewind [TURN]; without a turn, /rewind goes before the last one. */
+/* /edit [TURN] and /rewind [TURN]; without a turn, /rewind goes to before the last one. */
 static int parse_turn(struct request *r, const char *argument, const struct control_facts *f,
                       struct err *e)
 {
     const char *rest;
     if (f->private_mode)
-        return err_set(e, ERR_USAGE, "a private conversation is not kept, so it cannot go back");
+        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
     if (r->command == SLASH_REGENERATE) argument = "";
     if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0]) return no_such_turn(f, e);
     if (r->command != SLASH_REWIND && !r->turn) return no_such_turn(f, e);
@@ -54,7 +54,8 @@ static int parse_answer(struct request *r, const char *argument, const struct co
 {
     if (!f->has_answer) return err_set(e, ERR_FAIL, "there is no answer to change");
     if (f->private_mode)
-        return err_set(e, ERR_USAGE, "a private conversation is not kept, so its answers stay");
+        return err_set(e, ERR_USAGE,
+                       "a private conversation is not saved, so its answers can't be changed");
     str_puts(&r->text, argument);
     return 0;
 }
@@ -105,7 +106,7 @@ int control_parse(struct request *out, enum slash command, const char *argument,
     }
 }
 
-/* The last fenced code block: s[from, from + n). One that is still open counts. */
+/* The last fenced code block: s[from, from + n). An unclosed one counts too. */
 static bool find_code(const char *s, size_t length, size_t *from, size_t *n)
 {
     bool inside = false, found = false;
@@ -144,7 +145,7 @@ int control_copied(const struct str *answer, const char *what, struct str *out, 
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A running request: where its events go, and the turn they belong to. */
+/* A running request: the receiver of its events, and the turn they belong to. */
 struct run {
     struct control *c;
     const struct events *ev;
@@ -265,7 +266,7 @@ static void amend(struct run *r, const struct request *q)
     emit_end(r, rc, SESSION_TURN_END, &e);
 }
 
-/* The last turn that stays. */
+/* The last turn that is kept. */
 static int64_t end_of(const struct request *q)
 {
     return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
@@ -363,8 +364,8 @@ static struct options opening(const struct options *o, const char *name)
     return to;
 }
 
-/* Opens another conversation, or the same one with other settings. When that fails, the one before
- * is opened again as it was; ERR_* when that fails, too. */
+/* Opens another conversation, or the same one with other settings. When that fails, reopens the
+ * previous one unchanged; ERR_* when that fails, too. */
 static int switch_to(struct run *r, const char *name)
 {
     struct control *c = r->c;
@@ -458,7 +459,7 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
     bool open = r->c->parts.session && strcmp(q->name, r->c->name) == 0;
     int rc;
     if (!l || r->c->options.session.private_mode)
-        return err_set(e, ERR_USAGE, "a private conversation has no library");
+        return err_set(e, ERR_USAGE, "private mode has no saved conversations");
     switch (q->command) {
     case SLASH_FIND:
         rc = conversations_search(l, str_get(&q->text), emit_hit, (void *)(uintptr_t)r->ev, e);

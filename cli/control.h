@@ -30,11 +30,11 @@ struct request {
 };
 void request_release(struct request *r);
 
-/* What an argument is checked against. */
+/* The facts that an argument is checked against. */
 struct control_facts {
     int64_t n_turns;
     bool private_mode;
-    bool has_answer;     /* there is a last answer */
+    bool has_answer;     /* a last answer exists */
     const char *name;    /* of the open conversation */
     const char *deleted; /* by the last /delete; "" = none */
 };
@@ -69,7 +69,7 @@ enum event_kind {
     EVENT_RENAMED,  /* text = new name of the open conversation */
     EVENT_DONE,     /* done: /delete, /restore, /drop, /tag, /rename of a closed conversation */
     EVENT_FOUND,    /* hit; never leaves the thread of the request */
-    EVENT_NOTE,     /* text = an answer to the user's question */
+    EVENT_NOTE,     /* text = the result of the user's question */
     EVENT_FAILED,   /* text, code: the request failed, the chat continues */
     EVENT_FATAL,    /* text, code: no session is open any more */
     EVENT_CLOSED,   /* of the screen's worker: its thread has closed everything */
@@ -102,7 +102,7 @@ struct event {
         struct {
             int64_t tokens; /* that would be read again */
             int64_t turn;   /* the conversation would end after this one */
-            bool ask;       /* something is lost or must be read: ask the user */
+            bool ask;       /* something is lost or must be replayed: ask the user */
         } cost;
         int64_t turn;
         struct {
@@ -117,12 +117,12 @@ struct event {
 struct events {
     void *ctx;
     void (*event)(void *ctx, const struct event *ev);
-    bool (*stop)(void *ctx); /* asked between tokens and chunks; true stops the work */
+    bool (*stop)(void *ctx); /* polled between tokens and chunks; true stops the work */
 };
 
 /* ---- control --------------------------------------------------------------------------------- */
 
-/* Zero-initialise. A control without a session runs the commands on saved conversations alone. */
+/* Zero-initialise. A control without a session runs only the commands on saved conversations. */
 struct control {
     struct cli_session parts;
     struct options options;           /* changed by control_set */
@@ -138,12 +138,13 @@ void control_close(struct control *c);
 /* The last step of control_open: the conversation that `options` asks for. */
 int control_begin(struct control *c, const struct events *ev, struct err *e);
 
-/* Runs one request. What fails is an EVENT_FAILED and leaves the conversation as it was. Returns 0,
+/* Runs one request. A failure is an EVENT_FAILED and leaves the conversation unchanged. Returns 0,
  * or ERR_* after EVENT_FATAL. */
 int control_run(struct control *c, const struct request *r, const struct events *ev);
 
-/* Sampling settings count from the next token on, the others when a conversation is opened. Call on
- * the session's thread; events.stop is a good place. What `o` points to must stay. */
+/* Sampling settings apply from the next token on, the others when a conversation is opened. Call on
+ * the session's thread; events.stop is a good place. The texts that `o` points to must stay
+ * valid. */
 void control_set(struct control *c, const struct options *o);
 
 #endif

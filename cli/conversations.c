@@ -18,7 +18,7 @@
 struct printer {
     int64_t now_ms;
     int64_t n;  /* printed */
-    bool aside; /* by report_aside: a chat prints its tables there */
+    bool aside; /* printed with report_aside, in a chat */
 };
 
 static struct printer printer_now(void)
@@ -68,7 +68,7 @@ static int print_json_row(void *ctx, const struct conversations_entry *c)
     cJSON *tags = cJSON_AddArrayToObject(j, "tags");
     for (const char *p = c->tags; *p; p += strspn(p, " ")) {
         char tag[sizeof c->tags];
-        size_t n = strcspn(++p, " "); /* behind its # */
+        size_t n = strcspn(++p, " "); /* the text after its # */
         snprintf(tag, sizeof tag, "%.*s", (int)n, p);
         cJSON_AddItemToArray(tags, cJSON_CreateString(tag));
         p += n;
@@ -83,11 +83,11 @@ static const char *role_word(enum chat_role role)
     return words[role];
 }
 
-/* A stopped answer that went on is saved in parts, and shown as one. */
+/* A stopped and continued answer is saved in parts, and shown as one. */
 struct message_printer {
-    int role;       /* of the message before, -1 = there is none */
-    char last;      /* byte that was printed */
-    char *settings; /* of the answer before */
+    int role;       /* role of the previous message, -1 = none */
+    char last;      /* last printed byte */
+    char *settings; /* settings of the previous answer */
 };
 
 static void print_heading(struct message_printer *mp, const struct conversations_message *m)
@@ -145,11 +145,10 @@ int conversations_print(struct conversations *l, struct err *e)
 
 enum { MANY = 1000 };
 
-/* What a command does with the open library. */
+/* What a command does with the open conversations. */
 typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
 
-/* What a command makes of a database that is not there: an empty one on the disk, an empty one in
- * mind, or an error. */
+/* What a command does when the database is missing: creates one, treats it as empty, or fails. */
 enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
 
 static int open_library(struct conversations **out, const struct options *o, const char *path,
@@ -221,7 +220,7 @@ static int delete_command(struct conversations *l, const struct options *o, stru
         else
             rc = conversations_delete(l, o->args[i], e);
         if (!rc && !o->store.cache_only)
-            report_note("deleted '%s'; `retain restore` brings it back within %d days", o->args[i],
+            report_note("deleted '%s'; `retain restore` restores it within %d days", o->args[i],
                         CONVERSATIONS_UNDO_DAYS);
     }
     return rc;
@@ -240,7 +239,7 @@ struct search_printer {
     int limit;
 };
 
-#define ENOUGH 1 /* ends a walk; no error */
+#define ENOUGH 1 /* ends a walk; not an error */
 
 static void print_hit(struct printer *p, const struct conversations_hit *h)
 {
@@ -308,11 +307,10 @@ static int export_command(struct conversations *l, const struct options *o, stru
         str_release(&text);
     }
     if (rc || !n_damaged) return rc;
-    return err_set(
-        e, ERR_FORMAT,
-        "the rest was written: %lld damaged part%s, marked where a message is concerned; "
-        "`retain import` makes a conversation of it that goes on",
-        (long long)n_damaged, n_damaged == 1 ? "" : "s");
+    return err_set(e, ERR_FORMAT,
+                   "exported the intact part: %lld damaged part%s, damaged messages are marked; "
+                   "`retain import` makes a conversation of it that can be continued",
+                   (long long)n_damaged, n_damaged == 1 ? "" : "s");
 }
 
 static void tell_imported(void *ctx, const char *name)
@@ -344,7 +342,7 @@ static int compact_command(struct conversations *l, const struct options *o, str
     (void)o;
     int rc = conversations_compact(l, &size, e);
     if (!rc)
-        report_note("%s before, %s now; %lld deleted conversations are gone for good",
+        report_note("%s before, %s now; %lld deleted conversations were purged",
                     num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
                     (long long)size.n_purged);
     return rc;

@@ -7,7 +7,7 @@
 
 struct conversations;
 
-/* On stderr. */
+/* Prints to stderr. */
 int conversations_print(struct conversations *l, struct err *e);
 
 #endif

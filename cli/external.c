@@ -35,7 +35,8 @@ int external_save(const char *path, const char *text, size_t n, struct err *e)
     int rc = 0, fd = open(str_get(&full), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool failed = fd < 0 || external_write(fd, text, n) || fsync(fd);
     if (failed) rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
-    if (failed && fd >= 0) unlink(full.data); /* nobody takes a part for the whole */
+    /* an incomplete file must not be mistaken for a complete one */
+    if (failed && fd >= 0) unlink(full.data);
     if (fd >= 0) close(fd);
     str_release(&full);
     return rc;
@@ -48,7 +49,7 @@ static void run_child(const char *path, int in, int out)
     sigset_t none;
     if (!editor || !*editor) editor = getenv("EDITOR");
     if (!editor || !*editor) editor = "vi";
-    /* the variable may hold options, so a shell splits it; the path is an argument of its own */
+    /* the variable may contain options, so a shell splits it; the path is a separate argument */
     str_printf(&command, "%s \"$1\"", editor);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -71,7 +72,7 @@ static int wait_for(pid_t pid)
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (!WIFSTOPPED(status)) return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-        kill(pid, SIGCONT); /* we cannot stop with it: the answer may be running */
+        kill(pid, SIGCONT); /* this program must not stop with it: an answer may be running */
     }
 }
 

@@ -1,4 +1,4 @@
-/* external: the person's own editor, and files they asked for. */
+/* external: the user's editor, and files saved on request. */
 #ifndef RETAIN_CLI_EXTERNAL_H
 #define RETAIN_CLI_EXTERNAL_H
 
@@ -8,13 +8,13 @@
 #include "base/str.h"
 
 /* Edits the text with $VISUAL, $EDITOR or vi on the terminal behind `in` and `out`; -1: on standard
- * input and output. ERR_FAIL leaves the text as it was. */
+ * input and output. ERR_FAIL leaves the text unchanged. */
 int external_edit(struct str *text, int in, int out, struct err *e);
 
-/* Writes all n bytes; -1 = errno says why not. */
+/* Writes all n bytes; -1 = failed, see errno. */
 int external_write(int fd, const char *text, size_t n);
 
-/* Writes a new file (0600); ERR_FAIL when there is one already. "~/" is the home folder. */
+/* Writes a new file (0600); ERR_FAIL when it already exists. "~/" is the home folder. */
 int external_save(const char *path, const char *text, size_t n, struct err *e);
 
 #endif

@@ -33,7 +33,7 @@ static int read_prompt(const struct options *o, struct str *out, struct err *e)
 {
     const char *file = o->text.file ? o->text.file : "-";
     if (o->text.prompt && o->text.file)
-        return err_set(e, ERR_USAGE, "give the prompt by -p or by -f, not by both");
+        return err_set(e, ERR_USAGE, "give the prompt with -p or with -f, not with both");
     if (o->text.prompt) {
         str_puts(out, o->text.prompt);
         return 0;
@@ -113,8 +113,7 @@ static int generate_run(struct generate *g, const struct str *prompt, struct err
     if (!rc) rc = answer_check(&g->answer, e);
     if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
     if (!rc && end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
-    if (!rc && end == SESSION_REPETITION)
-        report_note("the answer went in a circle and was stopped");
+    if (!rc && end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
     cli_session_close(&talk);
     return rc;
 }
@@ -127,7 +126,7 @@ int cmd_generate(const struct options *o)
     answer_init(&g.answer, STDOUT_FILENO);
     int rc = read_prompt(o, &prompt, &e);
     if (!rc && !prompt.n && !o->session.raw)
-        rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it by -p, -f or standard input");
+        rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it with -p, -f or standard input");
     if (!rc) {
         report_catch_interrupts();
         rc = generate_run(&g, &prompt, &e);

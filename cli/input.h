@@ -7,7 +7,7 @@
 
 struct options;
 
-/* The text of -p or -f; ERR_USAGE when neither was given. */
+/* The text of -p or -f; ERR_USAGE when neither is given. */
 int input_text(const struct options *o, struct str *out, struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* Commands that look at a model or the machine without running anything: plan, info, verify. */
+/* Commands that show facts about a model or the machine without running a model: plan, info,
+ * verify. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ int cmd_plan(const struct options *o)
     struct engine *g;
     struct plan p;
     struct err e;
-    engine.verify = IDENTITY_VERIFY_OFF; /* a plan needs shapes alone, and is there at once */
+    engine.verify = IDENTITY_VERIFY_OFF; /* a plan needs only shapes and must be quick */
     int rc = engine_prepare(&g, &engine, &e);
     if (rc) return report_error(&e);
     rc = engine_choose_device(g, &engine, plan, 1, NULL, NULL, &e);
@@ -107,7 +108,7 @@ static cJSON *conversion_array(const struct tensor_report *c, int n)
     return a;
 }
 
-/* One line per tensor type, the error being the relative rms of what the layout changes. */
+/* One line per tensor type; the error is the relative rms error of the conversion. */
 static void conversion_lines(const struct tensor_report *c, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -143,7 +144,7 @@ static cJSON *image_array(void)
     return a;
 }
 
-/* GPUs and the device code each would run, or why there are none. */
+/* GPUs and the device code that each would run, or why there are none. */
 static void gpu_lines(void)
 {
     struct cuda_device gpus[GPUS_MAX];
@@ -163,7 +164,7 @@ static void gpu_lines(void)
     str_release(&line);
 }
 
-/* Where the next start maps the weights from, or why it packs them. */
+/* The file that the next start maps the weights from, or why it packs them. */
 static void packed_line(struct engine *g, const struct options *o)
 {
     struct arena a;
@@ -252,8 +253,8 @@ int cmd_info(const struct options *o)
 
 /* ---- verify ---------------------------------------------------------------------------------- */
 
-/* Files that `retain quantize` wrote carry a digest of every tensor (gguf_write.h): which one is
- * damaged, if any. */
+/* Files written by `retain quantize` contain a digest of every tensor (gguf_write.h): checks which
+ * tensor is damaged, if any. */
 static int verify_tensors(const struct gguf *g, struct err *e)
 {
     struct gguf_array digests;
@@ -268,10 +269,10 @@ static int verify_tensors(const struct gguf *g, struct err *e)
         sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
         if (!gguf_array_next_str(&digests, &cursor, &stored) || stored.n != sizeof hex - 1 ||
             memcmp(stored.data, hex, stored.n))
-            return err_set(e, ERR_FORMAT,
-                           "%s: tensor %s has digest %s, another one than when the file was "
-                           "written: the file is damaged",
-                           gguf_name(g), gguf_show(t->name).text, hex);
+            return err_set(
+                e, ERR_FORMAT,
+                "%s: the digest of tensor %s is %s, not the one in the file: the file is damaged",
+                gguf_name(g), gguf_show(t->name).text, hex);
     }
     report_note("the digests of all %zu tensors match", gguf_n_tensors(g));
     return 0;

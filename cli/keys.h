@@ -1,5 +1,5 @@
-/* keys: names of keys, and the one table that says what they do. Hint bar, help screen and manual
- * page are made from it, so that no key works undocumented. */
+/* keys: names of keys, and the one table of their functions. Hint bar, help screen and manual page
+ * are made from it, so that every key is documented. */
 #ifndef RETAIN_CLI_KEYS_H
 #define RETAIN_CLI_KEYS_H
 
@@ -25,16 +25,16 @@ enum {
     K_F12 = K_F1 + 11,
     K_WHEEL_UP, /* see input.h */
     K_WHEEL_DOWN,
-    K_PASTE,            /* text comes with it */
-    K_REPLY_SYNC,       /* the terminal knows synchronized output (mode 2026) */
-    K_REPLY_STATUS,     /* it has read everything up to the question */
-    K_REPLY_BACKGROUND, /* its background colour comes as text */
+    K_PASTE,            /* comes with text */
+    K_REPLY_SYNC,       /* the terminal supports synchronized output (mode 2026) */
+    K_REPLY_STATUS,     /* it has processed everything up to the question */
+    K_REPLY_BACKGROUND, /* comes with its background colour as text */
     K_FOCUS_IN,         /* its window came to the front */
     K_FOCUS_OUT,
     K_ALT = 1 << 24,
     K_CTRL = 1 << 25,
     K_SHIFT = 1 << 26,
-    K_PREFIX = 1 << 27, /* Ctrl-X came before it */
+    K_PREFIX = 1 << 27, /* Ctrl-X was pressed before it */
 };
 
 #define CTRL(c) ((c)&31)
@@ -45,7 +45,7 @@ struct key_event {
     size_t n;
 };
 
-/* Which views a row of the table is for: a bit set. */
+/* The views that a row of the table applies to: a bit set. */
 enum view { VIEW_CHAT, VIEW_MAP, VIEW_TINT, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEWS };
 #define IN(view)    (1u << (view))
 #define IN_ALL      ((1u << VIEWS) - 1)
@@ -139,7 +139,7 @@ struct binding {
     unsigned views;
     uint32_t key;
     enum key_request request;
-    const char *label; /* as written on screen; NULL: another row shows this request's key */
+    const char *label; /* as shown on screen; NULL: another row shows this request's key */
     const char *hint;  /* one word for the hint bar, or NULL */
     const char *help;
 };

@@ -9,7 +9,7 @@
 /* Zero-initialise. */
 struct line_reader {
     struct str input; /* read and not yet used */
-    bool interactive; /* a person types */
+    bool interactive; /* a user types, not a pipe */
 };
 void line_reader_release(struct line_reader *r);
 

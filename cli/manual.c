@@ -16,7 +16,7 @@
 
 /* ---- the manual page ------------------------------------------------------------------------- */
 
-/* Text for man(7): what begins a macro or an escape does not. */
+/* Text for man(7), with characters escaped that begin a macro or an escape. */
 static void put(struct str *out, const char *text)
 {
     if (*text == '.' || *text == '\'') str_puts(out, "\\&");
@@ -92,60 +92,47 @@ static void put_keys(struct str *out)
 }
 
 static const char before[] =
-    ".SH NAME\n"
-    "retain \\- chat with a language model inside a fixed memory budget\n"
-    ".SH SYNOPSIS\n"
-    ".B retain\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n"
-    ".SH DESCRIPTION\n"
-    "A conversation with a language model in the terminal that never ends, never slows down and "
-    "never\n"
-    "grows: a quantized model runs with a 4\\-bit KV cache of fixed size, and what a trained "
-    "retaining\n"
-    "head finds least worth keeping is evicted for ever. Conversations are saved token by token "
-    "and\n"
-    "resume without reading anything again; a map shows live which tokens are still retained.\n"
-    "Without a command it chats; without a model, with the small demo model that is part of it.\n";
+    ".SH NAME\nretain \\- chat with a language model inside a fixed memory budget\n.SH "
+    "SYNOPSIS\n.B retain\n[\\fICOMMAND\\fR] [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n.SH "
+    "DESCRIPTION\nA conversation with a language model in the terminal that never ends, never "
+    "slows down and never\ngrows: retain runs a quantized model with a 4\\-bit KV cache of fixed "
+    "size and permanently evicts\nthe cache entries that a trained retaining head scores lowest. "
+    "Conversations are saved token by\ntoken and resume without a replay; a map shows live which "
+    "tokens are still retained.\nWithout a command retain chats; without a model it uses its "
+    "built\\-in demo model.\n";
 
 static const char after[] =
-    ".SH FILES\n"
-    ".TP\n.I $XDG_CONFIG_HOME/retain/config\n"
-    "Defaults for options, a line each: \\fIname\\fR = \\fIvalue\\fR, # begins a comment. Usually\n"
-    "~/.config/retain/config. \\fBretain \\-\\-print\\-config\\fR prints one to begin with.\n"
-    ".TP\n.I $XDG_DATA_HOME/retain/retain.db\n"
-    "Conversations, their caches and what is known of model files. Usually ~/.local/share/retain.\n"
-    ".TP\n.I $XDG_STATE_HOME/retain/\n"
-    "What was typed. Usually ~/.local/state/retain.\n"
-    ".TP\n.I $XDG_CACHE_HOME/retain/packed/\n"
-    "Weights as they lie in memory, so that a model starts at once; may be deleted at any time.\n"
-    "Usually ~/.cache/retain/packed.\n"
-    ".SH ENVIRONMENT\n"
-    ".TP\n.B NO_COLOR\nNo colours on the screen.\n"
-    ".TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in ASCII.\n";
+    ".SH FILES\n.TP\n.I $XDG_CONFIG_HOME/retain/config\nDefaults for options, one per line: "
+    "\\fIname\\fR = \\fIvalue\\fR, # begins a comment. Usually\n~/.config/retain/config. "
+    "\\fBretain \\-\\-print\\-config\\fR prints one to begin with.\n.TP\n.I "
+    "$XDG_DATA_HOME/retain/retain.db\nConversations, their caches and registered model files. "
+    "Usually ~/.local/share/retain.\n.TP\n.I $XDG_STATE_HOME/retain/\nInput history and drafts. "
+    "Usually ~/.local/state/retain.\n.TP\n.I $XDG_CACHE_HOME/retain/packed/\nWeights in the format "
+    "used in memory, so that a model starts at once; may be deleted at any\ntime. Usually "
+    "~/.cache/retain/packed.\n.SH ENVIRONMENT\n.TP\n.B NO_COLOR\nNo colours on the "
+    "screen.\n.TP\n.BR LC_ALL ,\\  LC_CTYPE ,\\  LANG\nOther than UTF\\-8: the screen is drawn in "
+    "ASCII.\n";
 
 static const struct {
     int code; /* of struct err */
     const char *about;
 } exits[] = {
     {0, "done"},
-    {ERR_FAIL, "could not be done; search: nothing was found"},
-    {ERR_USAGE, "asked for in a way that makes no sense"},
+    {ERR_FAIL, "the command failed; search: nothing was found"},
+    {ERR_USAGE, "invalid usage"},
     {ERR_FORMAT, "a bad, damaged or unsupported file"},
     {ERR_FIT, "does not fit into the memory allowed"},
     {ERR_STOP, "interrupted"},
 };
 
 static const char examples[] =
-    ".SH EXAMPLES\n"
-    ".nf\n"
-    "retain                                        # the demo model\n"
-    "retain chat \\-m model.gguf \\-\\-memory 6G         # the largest cache that fits\n"
-    "retain chat \\-\\-continue                        # the latest conversation again\n"
-    "retain generate \\-p 'Why is the sky blue?'      # one answer to standard output\n"
-    "retain search locker                          # where was that said?\n"
-    "retain plan \\-m model.gguf                      # the memory it would take\n"
-    ".fi\n"
-    ".SH SEE ALSO\n"
-    "Locret, arXiv 2410.01805, where retaining heads come from.\n";
+    ".SH EXAMPLES\n.nf\nretain                                        # the demo model\nretain "
+    "chat \\-m model.gguf \\-\\-memory 6G         # the largest cache that fits\nretain chat "
+    "\\-\\-continue                        # the latest conversation again\nretain generate \\-p "
+    "'Why is the sky blue?'      # one answer to standard output\nretain search locker             "
+    "             # find a word in all messages\nretain plan \\-m model.gguf                      "
+    "# the memory it would need\n.fi\n.SH SEE ALSO\nLocret, arXiv 2410.01805, which introduced "
+    "retaining heads.\n";
 
 void manual_print(const struct command *commands, struct str *out)
 {
@@ -153,11 +140,9 @@ void manual_print(const struct command *commands, struct str *out)
     str_puts(out, before);
     str_puts(out, ".SH COMMANDS\n");
     for (const struct command *c = commands; c->name; c++) item(out, c->name, c->args, c->about);
-    str_puts(
-        out,
-        ".SH OPTIONS\nEach command takes those that concern it; \\fBretain\\fR \\fICOMMAND\\fR\n"
-        "\\fB\\-\\-help\\fR lists them; \\fBretain \\-\\-print\\-config\\fR prints their "
-        "defaults.\n");
+    str_puts(out, ".SH OPTIONS\nEach command takes some of these options; \\fBretain\\fR "
+                  "\\fICOMMAND\\fR\n\\fB\\-\\-help\\fR lists them; \\fBretain "
+                  "\\-\\-print\\-config\\fR prints their defaults.\n");
     put_options(out);
     str_puts(out,
              ".SH POLICIES\nWhich cache units stay when a head is full (\\fB\\-\\-policy\\fR).\n");
@@ -187,7 +172,7 @@ void manual_print(const struct command *commands, struct str *out)
 /* ---- completion ------------------------------------------------------------------------------ */
 
 struct complete {
-    const char *start; /* what was typed of the word */
+    const char *start; /* the typed part of the word */
 };
 
 static void offer(const struct complete *c, const char *dashes, const char *word, const char *about)
@@ -205,7 +190,8 @@ static int offer_conversation(void *ctx, const struct conversations_entry *entry
     return 0;
 }
 
-/* Nothing is asked for and nothing is made: an encrypted or missing database offers no names. */
+/* Never asks for a passphrase or creates a file: an encrypted or missing database offers no
+ * names. */
 static void offer_conversations(struct complete *c)
 {
     struct options o;
@@ -227,7 +213,7 @@ static const struct command *find_command(const struct command *commands, const 
     return NULL;
 }
 
-/* The option that takes `word` as its value, if it is one that does. */
+/* Finds the option that takes `word` as its value, if there is one. */
 static bool wants_value(const char *option, struct options_row *row)
 {
     for (size_t i = 0; options_row(i, row); i++) {

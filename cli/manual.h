@@ -1,5 +1,5 @@
-/* manual: what the program says of itself, from the tables that make it work: commands, options,
- * policies, keys. Nothing that can be used stays undocumented. */
+/* manual: the program's documentation of itself, from the tables that implement it: commands,
+ * options, policies, keys. So every feature is documented. */
 #ifndef RETAIN_CLI_MANUAL_H
 #define RETAIN_CLI_MANUAL_H
 
@@ -21,8 +21,8 @@ struct command {
 /* retain(1) in man(7) macros: docs/retain.1. */
 void manual_print(const struct command *commands, struct str *out);
 
-/* Prints completions for shells, one "word<TAB>description" a line: what words[n - 1] can become
- * after the words before it, the program's name not among them. Returns false where a file is
+/* Prints completions for shells, one "word<TAB>description" per line: the possible completions of
+ * words[n - 1] after the words before it, without the program's name. Returns false where a file is
  * expected. */
 bool manual_complete(const struct command *commands, int n, char *const *words);
 

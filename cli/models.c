@@ -1,6 +1,5 @@
 /* The command on model files: retain models list|add|default|verify|unpack. The default is the line
- * `model = …` of the configuration file, so that every command finds it and a person can read it.
- */
+ * `model = …` of the configuration file, where every command and the user can find it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +28,7 @@ struct models {
     const struct options *options;
     char *standard; /* real path of the default model; NULL = the embedded demo */
     int64_t n;
-    struct str paths; /* what is registered, each with its NUL */
+    struct str paths; /* registered models, each with its NUL */
 };
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -78,7 +77,7 @@ static int list(struct models *k, struct err *e)
 
 /* ---- add, verify ----------------------------------------------------------------------------- */
 
-/* Opens a model as every command does, which registers it and refuses one that changed. */
+/* Opens a model like every command, which registers it and refuses one that changed. */
 static int check(struct models *k, const char *path, enum identity_verify verify, struct err *e)
 {
     struct engine_opts o = k->options->engine;
@@ -91,8 +90,7 @@ static int check(struct models *k, const char *path, enum identity_verify verify
     if (rc) return rc;
     report_line("%s  %s", g->model_digest, path);
     if (verify == IDENTITY_VERIFY_FULL && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
-        report_note("%s: its packed copy was another one than the file gives, and is removed",
-                    path);
+        report_note("%s: its packed copy did not match the file and was removed", path);
     engine_close(g);
     return 0;
 }
@@ -104,7 +102,7 @@ static int check_all(struct models *k, const char *const *paths, int n, enum ide
     for (int i = 0; i < n; i++) {
         struct err one = {0};
         if (!check(k, paths[i], verify, &one)) continue;
-        if (worst) report_error(e); /* the last one is said by the caller */
+        if (worst) report_error(e); /* the caller prints the last error */
         *e = one;
         worst = one.code;
     }
@@ -153,7 +151,7 @@ static int unpack_one(void *ctx, const struct weight_cache *p)
     return 0;
 }
 
-/* Removes the copies of these models, or all; also of models that are gone. */
+/* Removes the copies of these models, or all; also of models that no longer exist. */
 static int unpack(struct models *k, const char *const *paths, int n, struct err *e)
 {
     char *real[sizeof k->options->args / sizeof *k->options->args];
@@ -179,7 +177,7 @@ static bool is_model_line(const char *line)
     return line[strspn(line, " \t")] == '=';
 }
 
-/* The text without its `model` lines, and with a new one in the place of the first. */
+/* Replaces the `model` lines of the text by a new one, in the place of the first. */
 static void replace_model(const char *text, const char *path, struct str *out)
 {
     bool done = !path;
@@ -197,7 +195,7 @@ static void replace_model(const char *text, const char *path, struct str *out)
     if (!done) str_printf(out, "model = \"%s\"\n", path);
 }
 
-/* Beside the file first, so that it is never half there. */
+/* Writes to a temporary file first, so that the file is never incomplete. */
 static int write_config(const char *path, const struct str *text, struct err *e)
 {
     struct str beside = {0};
@@ -269,7 +267,8 @@ int cmd_models(const struct options *o)
     struct err e = {0};
     if (o->engine.model) k.standard = realpath(o->engine.model, NULL);
     int rc = path_database(o, &path, &e);
-    bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0; /* so that it is registered */
+    /* opens it, so that it is registered */
+    bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0;
     if (!rc)
         rc =
             (checks ? secret_open_library : secret_open_reading)(&k.library, o, str_get(&path), &e);

@@ -1,5 +1,5 @@
-/* num: how numbers look. Every screen and message formats them here, so that one value looks the
- * same everywhere. All return `out`, which has room for NUM_MAX. */
+/* num: formats numbers. All screens and messages use it, so that one value looks the same
+ * everywhere. All functions return `out`, which has room for NUM_MAX. */
 #ifndef RETAIN_CLI_NUM_H
 #define RETAIN_CLI_NUM_H
 
@@ -14,7 +14,7 @@ const char *num_age(int64_t ms, char *out);      /* now, 5m, 2h, 3d, 7mo, 2y */
 const char *num_rate(double per_s, char *out);   /* 312.4 */
 const char *num_share(int64_t part, int64_t whole, char *out); /* 12.9% */
 
-/* One unit for values that are shown as a sum: its name, and what to divide by. */
+/* One unit for the values of a sum: its name, and its divisor. */
 const char *num_unit(int64_t largest_bytes, double *divisor);
 
 #endif

@@ -20,7 +20,7 @@ static int make_folders(char *path, struct err *e)
     return 0;
 }
 
-/* No folder is made. */
+/* Creates no folder. */
 static int path_below(const char *variable, const char *below_home, const char *name,
                       struct str *out, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* paths: where things are kept, by XDG. */
+/* paths: the files and folders of the program, by XDG. */
 #ifndef RETAIN_CLI_PATHS_H
 #define RETAIN_CLI_PATHS_H
 
@@ -11,16 +11,16 @@ struct options;
  * folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
 
-/* $XDG_CONFIG_HOME/retain/config; its folder is made. */
+/* $XDG_CONFIG_HOME/retain/config; creates its folder. */
 int path_config(struct str *out, struct err *e);
 
-/* $XDG_STATE_HOME/retain/NAME, as "history"; its folders are made. */
+/* $XDG_STATE_HOME/retain/NAME, for example "history"; creates its folders. */
 int path_state(const char *name, struct str *out, struct err *e);
 
-/* The folder $XDG_CACHE_HOME/retain/packed, which is not made. */
+/* The folder $XDG_CACHE_HOME/retain/packed, which is not created. */
 int path_packed(struct str *out, struct err *e);
 
-/* Prints all of them, a line each; makes no folder. */
+/* Prints all of them, one per line; creates no folder. */
 void paths_print(const struct options *o);
 
 #endif

@@ -17,9 +17,9 @@ static void on_done(struct plain *p, enum slash command, const char *name)
         snprintf(p->deleted, sizeof p->deleted, "%s", name);
         report_note("%s was deleted; /restore brings it back", name);
     } else if (command == SLASH_RESTORE) {
-        report_note("%s is back", name);
+        report_note("%s was restored", name);
     } else if (command == SLASH_DROP) {
-        report_note("the cache of %s was deleted, its text stays", name);
+        report_note("the cache of %s was deleted; its text is kept", name);
     }
 }
 
@@ -73,7 +73,7 @@ static void on_event(void *ctx, const struct event *ev)
     case EVENT_NOTE: report_note("%.*s", n, ev->text); break;
     case EVENT_FAILED:
     case EVENT_FATAL: err_set(&p->error, ev->code, "%.*s", n, ev->text); break;
-    default: break; /* for a screen */
+    default: break; /* for the screen only */
     }
 }
 
@@ -100,10 +100,10 @@ int plain_run_request(struct plain *p, const struct request *q, struct err *e)
 static void note_end(const struct plain *p)
 {
     if (p->end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
-    if (p->end == SESSION_REPETITION) report_note("the answer went in a circle and was stopped");
+    if (p->end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
     if (!p->interactive) return;
-    if (p->end == SESSION_STOPPED) report_note("stopped; /continue goes on");
-    if (p->end == SESSION_LENGTH) report_note("cut at the token limit; /continue goes on");
+    if (p->end == SESSION_STOPPED) report_note("stopped; /continue continues it");
+    if (p->end == SESSION_LENGTH) report_note("cut off at the token limit; /continue continues it");
 }
 
 int plain_answer(struct plain *p, const struct request *q, struct err *e)
@@ -141,13 +141,13 @@ static void advise(const struct str *line)
     for (const struct slash_row *row = slash_table; row->name; row++)
         if (row->place == SLASH_AT_SCREEN &&
             strncmp(row->name, str_get(line) + 1, strlen(row->name)) == 0) {
-            report_note("that is for the screen; --plain has none");
+            report_note("this command needs the screen");
             return;
         }
     report_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
 }
 
-/* false: the chat is over. *rc is what it ends with: a command that failed does not end it. */
+/* false: the chat is over, with *rc as its result: a failed command does not end it. */
 static bool run_line(struct plain *p, const struct str *line, int *rc, struct err *e)
 {
     const char *rest;

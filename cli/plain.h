@@ -1,5 +1,5 @@
 /* plain: the chat without a screen: append-only lines, for pipes, screen readers and dumb
- * terminals. stdout carries the model's answers and nothing else. */
+ * terminals. stdout carries only the model's answers. */
 #ifndef RETAIN_CLI_PLAIN_H
 #define RETAIN_CLI_PLAIN_H
 

@@ -26,7 +26,7 @@ static bool agreed(struct plain *p, const char *question)
     report_note("%s  y or n", question);
     bool yes = line_reader_line(&p->in, &line) == LINE_READ && line.n == 1 && line.data[0] == 'y';
     str_release(&line);
-    if (!yes) report_note("nothing was done");
+    if (!yes) report_note("nothing was changed");
     return yes;
 }
 
@@ -39,7 +39,7 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     const struct event *ev = &p->question;
     num_exact(ev->cost.tokens, cost);
     if (q->command == SLASH_REGENERATE)
-        snprintf(question, sizeof question, "another answer: %s tokens to read again", cost);
+        snprintf(question, sizeof question, "another answer: %s tokens to replay", cost);
     else
         snprintf(question, sizeof question,
                  "back to the end of turn %lld: cuts off %lld after it, reads %s tokens again",
@@ -52,7 +52,7 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     if (rc) return rc;
     if (p->edited.n) report_note("turn %lld was: %s", (long long)q->turn, p->edited.data);
     report_note("at the end of turn %lld; %s", (long long)n_turns(p),
-                p->edited.n ? "say it again, or change it with /editor" : "go on from there");
+                p->edited.n ? "say it again, or change it with /editor" : "continue from there");
     return 0;
 }
 
@@ -69,7 +69,7 @@ static int amend(struct plain *p, struct request *q, struct err *e)
     if (rc) return rc;
     str_clear(&p->last);
     str_append(&p->last, str_get(&q->text), q->text.n);
-    report_note("the answer was changed; /continue goes on from it");
+    report_note("the answer was changed; /continue continues it");
     return 0;
 }
 

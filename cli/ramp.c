@@ -90,7 +90,7 @@ void ramp_strip(const struct retention *r, const struct session_stats *st, int w
             int64_t kept, seen;
             ramp_columns(r, width, x, &col, &end);
             ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
-            cls = ramp_class(kept, seen); /* 0 for cells behind the last */
+            cls = ramp_class(kept, seen); /* 0 for cells after the last */
         }
         str_puts(out, ramp_glyph(cls, ascii));
     }

@@ -1,9 +1,9 @@
-/* ramp: from a retention snapshot to cells of five classes, the same everywhere.
+/* ramp: converts a retention snapshot to cells of five classes, the same everywhere.
  *
- * A cell is a fraction: units kept / units seen, over the (layer, head, position) triples that fall
- * into it. Five classes: 0, below 25, 50, 75 %, and 75 % or more; a cell with at least one unit is
- * never class 0. Cells are made of whole snapshot columns, so a row of cells adds up to what the
- * engine counted. */
+ * A cell is a fraction: units kept / units seen, over the (layer, head, position) triples in it.
+ * Five classes: 0, below 25, 50, 75 %, and 75 % or more; a cell with at least one unit is never
+ * class 0. Cells consist of whole snapshot columns, so a row of cells adds up to the engine's
+ * counts. */
 #ifndef RETAIN_CLI_RAMP_H
 #define RETAIN_CLI_RAMP_H
 
@@ -29,20 +29,20 @@ struct ramp_part ramp_all(const struct retention *r);
 /* Sums over the snapshot's columns [col, col_end). */
 void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col_end, int64_t *kept,
               int64_t *seen);
-/* The same for every column apart, of all heads; 0 behind the last. */
+/* The same for each column separately, over all heads; 0 after the last. */
 void ramp_sums(const struct retention *r, int64_t kept[]); /* [RETENTION_COLS] */
 
-/* Columns of the snapshot that share a cell when n of them are to fit into `width` cells. It is the
- * same number in all cells, and seldom changes, so that a growing picture grows to the right. */
+/* Columns of the snapshot per cell when n of them must fit into `width` cells. It is the same
+ * number in all cells and rarely changes, so that a growing picture grows to the right. */
 int ramp_per_cell(int n, int width);
-/* Cell x of a row `width` cells wide covers the columns [*col, *col_end): none behind the last. */
+/* Cell x of a row `width` cells wide covers the columns [*col, *col_end): none after the last. */
 void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end);
 int64_t ramp_position(const struct retention *r, int col); /* first position of a column */
 
-/* The strip as text: "KV   |…| 4096/31744  12.9%". r may be NULL (nothing yet). */
+/* The strip as text: "KV   |…| 4096/31744  12.9%". r may be NULL (no snapshot yet). */
 void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
                 struct str *out);
-/* Its numbers, mean per head: kept, seen, share. */
+/* Its numbers, averaged over heads: kept, seen, share. */
 void ramp_numbers(const struct session_stats *st, struct str *out);
 
 #endif

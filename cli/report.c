@@ -11,7 +11,7 @@
 #include "base/utf8_width.h"
 #include "cli/sanitize.h"
 
-/* The one place that writes to a standard stream. */
+/* The only function that writes to a standard stream. */
 static void put(FILE *out, const char *text, size_t n, bool one_line)
 {
     struct str safe = {0};
@@ -21,7 +21,7 @@ static void put(FILE *out, const char *text, size_t n, bool one_line)
         str_append(&safe, text, n);
     if (one_line) str_puts(&safe, "\n");
     fwrite(str_get(&safe), 1, safe.n, out);
-    if (one_line) fflush(out); /* a row of a long measurement is seen at once */
+    if (one_line) fflush(out); /* a row of a long measurement is visible at once */
     str_release(&safe);
 }
 
@@ -89,7 +89,7 @@ void report_marked(const char *line)
         if (*line && tty) str_puts(&safe, *line == '\2' ? "\033[1m" : "\033[22m");
         line += *line != 0;
     }
-    str_puts(&safe, tty ? "\033[22m\n" : "\n"); /* a name may hold such a byte, too */
+    str_puts(&safe, tty ? "\033[22m\n" : "\n"); /* a name may contain such a byte, too */
     fwrite(safe.data, 1, safe.n, stdout);
     str_release(&safe);
 }

@@ -23,7 +23,7 @@
 int report_error(const struct err *e);
 void report_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Text as it is, without "retain: "; it may have several lines. */
+/* Text without "retain: "; it may have several lines. */
 void report_aside(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- stdout ---------------------------------------------------------------------------------- */
@@ -31,8 +31,8 @@ void report_aside(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* One line; a newline inside a name is shown as a mark on a terminal. */
 void report_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* One line that is shown the same in files and pipes. On a terminal the text between the bytes 2
- * and 3 is bold; elsewhere these bytes are left out. */
+/* One line that is the same in files and pipes. On a terminal the text between the bytes 2 and 3 is
+ * bold; elsewhere these bytes are left out. */
 void report_marked(const char *line);
 
 /* Text that may have several lines. Nothing is added. */
@@ -44,10 +44,10 @@ void report_json(cJSON *o);
 /* Appends text to a line of a table, safe for terminals, padded to `columns` (0 = no padding). */
 void report_cell(struct str *line, const char *text, int columns);
 
-/* Call at the end of main: a full disk is no success. Returns the exit status. */
+/* Call at the end of main: a full disk is an error. Returns the exit status. */
 int report_finish(int status);
 
-/* ---- a progress bar on stderr, where that is a terminal -------------------------------------- */
+/* ---- a progress bar on stderr, if that is a terminal ----------------------------------------- */
 
 struct report_bar {
     const char *what;

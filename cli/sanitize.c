@@ -4,7 +4,7 @@
 
 #include "base/utf8_width.h"
 
-/* Code points that change how others are shown, without a glyph of their own. */
+/* Code points without a glyph that change how others are shown. */
 static bool hidden(uint32_t cp)
 {
     static const struct {
@@ -16,7 +16,7 @@ static bool hidden(uint32_t cp)
         {0x2028, 0x202E},   /* line and paragraph separator, bidi embeddings and overrides */
         {0x2066, 0x206F},   /* bidi isolates, deprecated format characters */
         {0xFFF9, 0xFFFB},   /* interlinear annotation */
-        {0xE0000, 0xE007F}, /* tags: text nobody can see */
+        {0xE0000, 0xE007F}, /* tags: invisible text */
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (cp >= ranges[i].first && cp <= ranges[i].last) return true;
@@ -59,7 +59,7 @@ static void flush_cr(struct sanitizer *z, struct str *out)
     z->cr = false;
 }
 
-/* One character, or one bad byte, of s; 0 when more is needed. */
+/* One character, or one bad byte, of s; 0 when more bytes are needed. */
 static int feed_one(struct sanitizer *z, const char *s, size_t n, struct str *out)
 {
     uint32_t cp;
@@ -82,7 +82,7 @@ void sanitize_feed(struct sanitizer *z, const char *bytes, size_t n, struct str 
 {
     size_t at = 0;
     while (z->n_pending > 0 && at < n) {
-        /* a character that was cut: add byte by byte until it is whole or known to be none */
+        /* an incomplete character: add byte by byte until it is complete or invalid */
         z->pending[z->n_pending++] = bytes[at++];
         int used = feed_one(z, z->pending, (size_t)z->n_pending, out);
         while (used > 0 && z->n_pending > 0) {

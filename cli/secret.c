@@ -14,12 +14,12 @@
 #include "cli/paths.h"
 #include "runtime/session/conversations.h"
 
-/* The signal that came while somebody was asked; 0 = none. */
+/* The signal that arrived during the question; 0 = none. */
 static volatile sig_atomic_t caught;
 
-/* One line from fd, without its end; false when there is none, or a signal that only `mask` lets
- * through is caught (NULL = none is). Read byte by byte: nothing of it stays in a buffer of
- * stdio's. */
+/* Reads one line from fd, without its end; false when there is none, or when a signal that only
+ * `mask` allows is caught (NULL = none is). Reads byte by byte, so that nothing remains in a stdio
+ * buffer. */
 static bool read_line(int fd, const sigset_t *mask, char out[CONVERSATIONS_PASSPHRASE_MAX])
 {
     struct pollfd input = {.fd = fd, .events = POLLIN};
@@ -68,7 +68,7 @@ static bool ask_silently(int tty, const char *question, const sigset_t *mask,
     return write(tty, "\n", 1) == 1 && got;
 }
 
-/* A signal ends the question first, and then does what it would have done. */
+/* A signal first ends the question, and then has its usual effect. */
 static bool ask_once(int tty, const char *question, char out[CONVERSATIONS_PASSPHRASE_MAX])
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
@@ -77,7 +77,7 @@ static bool ask_once(int tty, const char *question, char out[CONVERSATIONS_PASSP
     sigset_t asking, mask;
     sigemptyset(&asking);
     for (int i = 0; i < N; i++) sigaddset(&asking, signals[i]);
-    sigprocmask(SIG_BLOCK, &asking, &mask); /* they come while it waits, and at no other moment */
+    sigprocmask(SIG_BLOCK, &asking, &mask); /* these signals arrive only while it waits */
     caught = 0;
     for (int i = 0; i < N; i++) sigaction(signals[i], &end, &before[i]);
     bool got = ask_silently(tty, question, &mask, out);
@@ -87,7 +87,7 @@ static bool ask_once(int tty, const char *question, char out[CONVERSATIONS_PASSP
     return got;
 }
 
-/* Asks without echo; again when it was stopped (Ctrl-Z) and goes on. */
+/* Asks without echo; asks again after a stop (Ctrl-Z). */
 static bool ask_terminal(int tty, const char *question, char out[CONVERSATIONS_PASSPHRASE_MAX])
 {
     bool got;
@@ -110,7 +110,7 @@ static int from_terminal(bool fresh, char out[CONVERSATIONS_PASSPHRASE_MAX], str
     if (!got)
         rc = err_set(e, ERR_FAIL, "no passphrase was given");
     else if (fresh && strcmp(out, again))
-        rc = err_set(e, ERR_FAIL, "the two passphrases differ; nothing was made");
+        rc = err_set(e, ERR_FAIL, "the two passphrases differ; nothing was created");
     conversations_secret_free(again);
     close(tty);
     return rc;

@@ -1,4 +1,4 @@
-/* secret: where a passphrase comes from: a file, what was typed before, or the terminal. */
+/* secret: gets the passphrase: from a file, from earlier input, or from the terminal. */
 #ifndef RETAIN_CLI_SECRET_H
 #define RETAIN_CLI_SECRET_H
 
@@ -7,12 +7,12 @@
 struct conversations;
 struct options;
 
-/* Opens the library at `path` (NULL = private), asking for a passphrase when it is encrypted or
- * shall be. Not while curses has the terminal: see secret_prepare. */
+/* Opens the conversations at `path` (NULL = private), asking for a passphrase if the file is or is
+ * to be encrypted. Not while curses has the terminal: see secret_prepare. */
 int secret_open_library(struct conversations **out, const struct options *o, const char *path,
                         struct err *e);
 
-/* The same for what only reads: a file that is not there is an empty library, and is not made. */
+/* The same for reading only: a missing file is an empty list, and is not created. */
 int secret_open_reading(struct conversations **out, const struct options *o, const char *path,
                         struct err *e);
 

@@ -35,7 +35,7 @@ struct tint {
     bool ascii;
 };
 
-/* Share of the units of positions [from, end) that is left; -1 = none were run. */
+/* Share of the units of positions [from, end) that are kept; -1 = none were run. */
 static int percent_kept(const struct tint *t, int64_t from, int64_t end)
 {
     uint16_t kept[256];
@@ -48,7 +48,7 @@ static int percent_kept(const struct tint *t, int64_t from, int64_t end)
     return n_pos > 0 ? (int)(100 * sum / (n_pos * t->n_heads)) : -1;
 }
 
-/* Which tokens a line has is taken from its share of the message's bytes. */
+/* The tokens of a line are estimated from its share of the message's bytes. */
 static int print_tinted(void *ctx, const struct conversations_message *m)
 {
     const struct tint *t = ctx;
@@ -86,7 +86,7 @@ void session_print_stats(const struct session *s)
     session_stats(s, &st);
     report_aside("model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights, st.kv,
                  st.policy, st.device);
-    report_aside("talk    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
+    report_aside("chat    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
                  (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
     report_aside("cache   kept %s of %s units (%s)  evicted %s since opened  %lld per head\n",
                  num_exact(st.units_kept, a), num_exact(st.units_seen, b),

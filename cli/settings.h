@@ -11,23 +11,23 @@
 
 struct settings {
     struct options options, before;
-    bool reopening; /* `before` counts again if the conversation cannot be opened */
+    bool reopening; /* `before` is restored if the conversation cannot be opened */
 };
 
 void settings_init(struct settings *s, const struct options *o);
 
-/* What "/set ARGUMENT" asks for. */
+/* The action of "/set ARGUMENT". */
 enum settings_ask {
-    SETTINGS_SHOW,   /* all, or one when `fact` has a name */
-    SETTINGS_NOW,    /* a change from the next token on */
-    SETTINGS_REOPEN, /* a change by opening the conversation again */
+    SETTINGS_SHOW,   /* show all, or one when `fact` has a name */
+    SETTINGS_NOW,    /* change from the next token on */
+    SETTINGS_REOPEN, /* change by reopening the conversation */
 };
 
 /* Returns enum settings_ask or ERR_USAGE; *value points into `argument`. */
 int settings_parse(const struct settings *s, const char *argument, struct option_fact *fact,
                    const char **value, struct err *e);
 
-/* Carries a change out in `options`. */
+/* Changes a setting in `options`. */
 int settings_change(struct settings *s, const struct option_fact *f, const char *value,
                     struct err *e);
 

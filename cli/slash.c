@@ -12,30 +12,30 @@
 /* clang-format off */
 const struct slash_row slash_table[] = {
     {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT},
-    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "go on with an answer that was stopped", SLASH_AT_SESSION},
-    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "throw the last answer away, draw another", SLASH_AT_SESSION},
-    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; what follows it is cut off", SLASH_AT_SESSION},
-    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue goes on from it", SLASH_AT_SESSION},
+    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue a stopped answer", SLASH_AT_SESSION},
+    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "discard the last answer, generate another", SLASH_AT_SESSION},
+    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; the turns after it are deleted", SLASH_AT_SESSION},
+    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue continues it", SLASH_AT_SESSION},
     {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION},
-    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "a copy of the talk up to a turn; costs nothing", SLASH_AT_SESSION},
-    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this talk", SLASH_AT_FRONT},
+    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "copy the conversation up to a turn; costs nothing", SLASH_AT_SESSION},
+    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this conversation", SLASH_AT_FRONT},
     {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send what is queued", SLASH_AT_SCREEN},
     {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT},
     {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT},
-    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "find what was said, in all conversations", SLASH_AT_SAVED},
-    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "go on with another conversation", SLASH_AT_SESSION},
-    {"new", SLASH_NEW, SLASH_NONE, "", "begin a new conversation", SLASH_AT_SESSION},
-    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "give this conversation another name", SLASH_AT_SAVED},
-    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "put tags on this conversation; - takes one off", SLASH_AT_SAVED},
-    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore brings it back", SLASH_AT_SAVED},
-    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "bring a deleted conversation back", SLASH_AT_SAVED},
+    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED},
+    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION},
+    {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION},
+    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED},
+    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED},
+    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED},
+    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED},
     {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED},
     {"copy", SLASH_COPY, SLASH_WHAT, "[code|all]", "the last answer, its code, or all to the clipboard", SLASH_AT_FRONT},
     {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT},
     {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN},
     {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
-    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by what is left of it", SLASH_AT_FRONT},
-    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens the model reads a text as", SLASH_AT_SESSION},
+    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT},
+    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
     {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", SLASH_AT_SCREEN},
     {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},
@@ -95,7 +95,7 @@ const char *slash_nearest(const char *line, size_t n)
     for (const struct slash_row *row = slash_table; row->name; row++) {
         size_t n_name = strlen(row->name);
         int d = edit_distance(line + 1, length, row->name);
-        if (d >= (int)length) d = INT_MAX; /* nothing of it is right */
+        if (d >= (int)length) d = INT_MAX; /* no letter in common */
         if (length > 0 && length < n_name && memcmp(line + 1, row->name, length) == 0) d = 0;
         if (d < best_distance) {
             best_distance = d;
@@ -108,7 +108,7 @@ const char *slash_nearest(const char *line, size_t n)
 const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
 {
     const char *near = slash_nearest(line, n);
-    int length = 0; /* of what can be shown as it is */
+    int length = 0; /* length of the printable part */
     while (length < 20 && 1 + (size_t)length < n && isalnum((unsigned char)line[1 + length]))
         length++;
     snprintf(out, SLASH_ADVICE_MAX, "no command /%.*s; %s%s (// sends a slash)", length, line + 1,
@@ -145,11 +145,11 @@ bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **r
 struct candidates {
     const char *word;
     size_t n_word;
-    int left; /* matching ones to go */
+    int left; /* matches still to skip */
     char *out;
 };
 
-/* true: this is the one that was asked for. */
+/* true: this is the requested one. */
 static bool offer(struct candidates *c, const char *text, size_t n, const char *after)
 {
     if (n < c->n_word || memcmp(text, c->word, c->n_word) != 0 || c->left-- > 0) return false;

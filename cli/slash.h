@@ -11,8 +11,8 @@
 
 #include "cli/options.h"
 
-/* Settings that /set changes: the first count from the next token, the others open the
- * conversation again. */
+/* Settings that /set changes: the first apply from the next token, the others reopen the
+ * conversation. */
 #define SLASH_SET_NOW  OPTIONS_SAMPLING
 #define SLASH_SET_OPEN OPTIONS_MEMORY
 
@@ -52,10 +52,10 @@ enum slash {
 /* What completes a command's argument. */
 enum slash_argument { SLASH_NONE, SLASH_TEXT, SLASH_TURN, SLASH_NAME, SLASH_SETTING, SLASH_WHAT };
 
-/* Who carries a command out. */
+/* Which part of the program runs a command. */
 enum slash_place {
-    SLASH_AT_FRONT,   /* the front end, each in its own way */
-    SLASH_AT_SCREEN,  /* the screen; plain lines have nothing like it */
+    SLASH_AT_FRONT,   /* the front end, in its own way */
+    SLASH_AT_SCREEN,  /* the screen only */
     SLASH_AT_SESSION, /* control_run, on the open conversation */
     SLASH_AT_SAVED,   /* control_run, on saved conversations; an answer may run meanwhile */
 };
@@ -72,27 +72,25 @@ extern const struct slash_row slash_table[]; /* ends with name NULL */
 
 enum slash_place slash_place(enum slash id);
 
-/* What line[0, n) is; *rest and *n_rest: the text to send, or the command's argument. */
+/* Classifies line[0, n); *rest and *n_rest: the text to send, or the command's argument. */
 enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest);
 
-/* A setting of /set by its name. false: there is none, and `e` names the nearest. */
+/* A setting of /set by its name. false: there is none, and `e` names the most similar one. */
 bool slash_setting(const char *name, struct option_fact *out, struct err *e);
 
-/* The command that comes nearest to the line's first word, without the slash; NULL when none is
- * near.
- */
+/* The command most similar to the line's first word, without the slash; NULL when none is
+ * similar. */
 const char *slash_nearest(const char *line, size_t n);
-/* What to say of a line that is SLASH_UNKNOWN. */
+/* Message for a line that is SLASH_UNKNOWN. */
 enum { SLASH_ADVICE_MAX = 80 };
 const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX]);
 
-/* A turn from a command's argument: "" and "last" are n_turns, "-1" the one before; *rest = what
- * follows it. false: there is no such turn, or it is no number. */
+/* A turn from a command's argument: "" and "last" are n_turns, "-1" the one before; *rest = the
+ * text after it. false: no such turn, or not a number. */
 bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest);
 
-/* What could stand in the place of the word that ends at line[n): its i-th completion in `out`.
- * *from: the byte the word begins at. `names`: saved conversations, one per i, NULL past the end.
- * false: there is no i-th. */
+/* The i-th completion of the word that ends at line[n), in `out`. *from: the byte where the word
+ * begins. `names`: saved conversations, one per i, NULL past the end. false: there is no i-th. */
 typedef const char *slash_names(void *ctx, int i);
 bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
                     char out[128]);

@@ -1,11 +1,10 @@
-/* terminal: what the environment says about the terminal, without asking it. */
+/* terminal: facts about the terminal from the environment, without querying it. */
 #ifndef RETAIN_CLI_TERMINAL_H
 #define RETAIN_CLI_TERMINAL_H
 
 #include <stdbool.h>
 
-/* $TERM names a terminal that answers xterm's queries or ignores them, and ignores sequences it
- * does not know. */
+/* $TERM names a terminal that answers or ignores xterm's queries, and ignores unknown sequences. */
 bool terminal_is_polite(void);
 
 #endif

@@ -19,7 +19,7 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
     return rc;
 }
 
-/* The host's units are a window (cuda.h): pages of it come and go, so they are small. */
+/* The host's units are a window (cuda.h): its pages are often released, so they are small. */
 static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
     const struct model *m = fo->model;
@@ -197,6 +197,6 @@ double context_operations_per_token(const struct context *x)
         if (w && (w != &m->embedding || m->tied)) n += 2.0 * w->n_out * w->n_in;
     }
     for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
-    /* a unit: its key and its value with each query head of its group */
+    /* each unit: its key and its value with each query head of its group */
     return n + (double)cache_units(&x->cache) * 4.0 * m->head_dim * (m->n_head / m->n_kv_head);
 }

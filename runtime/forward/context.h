@@ -1,5 +1,5 @@
-/* context: the memory one conversation runs in: its plan, the cache pool and the scratch, taken
- * once. Shared by session (chat) and the workbench (perplexity, bench). */
+/* context: the memory of one conversation: its plan, the cache pool and the scratch, allocated
+ * once. Used by session (chat) and the workbench (perplexity, bench). */
 #ifndef RETAIN_RUNTIME_FORWARD_CONTEXT_H
 #define RETAIN_RUNTIME_FORWARD_CONTEXT_H
 
@@ -12,12 +12,12 @@
 struct cuda_context;
 struct engine;
 
-struct context { /* stays where it is while it is open: forward points into the plan */
+struct context { /* must not move while it is open: forward points into the plan */
     struct engine *engine;
     struct plan plan;
     struct arena cache_arena, scratch;
     struct cache cache;
-    struct forward forward;   /* on the CPU; on a device its logits and what describes them */
+    struct forward forward;   /* used on the CPU; with a device only its logits and their sizes */
     struct cuda_context *gpu; /* NULL = the CPU computes */
 };
 
@@ -27,8 +27,8 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
                  int n_logits, struct err *e);
 void context_release(struct context *x);
 
-/* Bytes that one decoded token reads: every matrix but the embedding table, and the cache's units.
- */
+/* Bytes that one decoded token reads: every matrix except the embedding table, and the cache's
+ * units. */
 double context_bytes_per_token(const struct context *x);
 
 /* Multiplications and additions of one decoded token: its matrices' and its attention's. */
@@ -37,25 +37,25 @@ double context_operations_per_token(const struct context *x);
 /* Runs n (1 … plan.chunk) tokens, for which every head must have room (forward.h). */
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
-/* Logits of the last run, row by row: those that were asked for. */
+/* The requested logits of the last run, row by row. */
 int context_logits(struct context *x, float **out, struct err *e);
 
 /* The token for `position` after the last run (sampler_draw); scratch [n_vocab]. */
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e);
 
-/* Runs the newest token, `id`, again for its logits alone: units, scores and what the policy
- * remembers stay as they are. */
+/* Runs the newest token, `id`, again for its logits only: units, scores and the policy's state stay
+ * unchanged. */
 int context_run_again(struct context *x, int32_t id, struct err *e);
 
-/* Gives the newest units the scores that they wait for (cis_score): before they are saved. */
+/* Scores the newest units that have no score yet (cis_score): call before saving them. */
 void context_score(struct context *x);
 
 /* Cuts heads that are over the budget; *n_evicted = the number of evicted units. Does nothing for
  * policy full. */
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e);
 
-/* After the cache was filled from a disk. */
+/* Call after the cache was loaded from disk. */
 int context_loaded(struct context *x, struct err *e);
 
 #endif

@@ -28,7 +28,7 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     g->temperature = sampling_default().temperature;
     float own;
     bool has_own = !rc && gguf_get_f32(g->model->file, "general.sampling.temp", &own);
-    if (has_own && own >= 0 && own <= 100) g->temperature = own; /* as --temp takes it */
+    if (has_own && own >= 0 && own <= 100) g->temperature = own; /* the range of --temp */
     return rc;
 }
 
@@ -46,7 +46,7 @@ static int choose_template(struct engine *g, const struct engine_opts *o, struct
     g->template = chat_template_detect(source.data, source.n, &guessed);
     if (guessed)
         snprintf(g->notice, sizeof g->notice,
-                 "%s has no chat template that is known; using %s (--template chooses another)",
+                 "%s has no known chat template; using %s (--template chooses another)",
                  g->model->name, chat_template_name(g->template));
     return 0;
 }
@@ -87,7 +87,7 @@ static int open_heads(struct engine *g, const struct engine_opts *o, const char 
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What runs beside the opening of an engine. */
+/* Work that runs in parallel with opening an engine. */
 struct opening {
     struct identity id;
     struct tokenizer_thread vocabulary;

@@ -54,7 +54,7 @@ struct engine {
     const struct chat_template *template;
     const struct kernels *kernels;
     struct pool *pool;
-    struct cuda *gpu; /* where the weights are and conversations run; NULL = this CPU */
+    struct cuda *gpu; /* holds the weights and runs conversations; NULL = this CPU */
     struct arena weights, retaining_arena;
     struct weight_cache
         weight_cache; /* the copy that the weights are mapped from; bytes 0 = none */

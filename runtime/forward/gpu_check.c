@@ -7,8 +7,8 @@
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
-/* Logits of two right ones differ by 0.1 of their size, since roundings go different ways
- * (docs/gpu.md); of a wrong one by more than their size. */
+/* Logits of two correct implementations differ by 0.1 of their size, because of different rounding
+ * (docs/gpu.md); those of a wrong one by more than their size. */
 #define FAR 0.5
 
 enum { CHUNK = 12, TOKENS = CHUNK + 1 };
@@ -60,7 +60,8 @@ static int compare(struct side *gpu, struct side *cpu, const char *name, struct 
     const int n_vocab = cpu->engine->model->n_vocab;
     int32_t ids[TOKENS];
     for (int i = 0; i < TOKENS; i++) ids[i] = (i * 37 + 11) % n_vocab;
-    for (int at = 0; at < TOKENS; at += CHUNK) { /* a chunk, then a token: other kernels */
+    /* a chunk, then a token: they use different kernels */
+    for (int at = 0; at < TOKENS; at += CHUNK) {
         const int n = at + CHUNK < TOKENS ? CHUNK : TOKENS - at;
         float *got, *want;
         int rc = run(cpu, ids + at, n, &want, e);
@@ -69,8 +70,8 @@ static int compare(struct side *gpu, struct side *cpu, const char *name, struct 
         double off = distance(got, want, n_vocab);
         if (!(off < FAR))
             return err_set(e, ERR_FAIL,
-                           "%s computes something else than the CPU (logits off by %.2f of their "
-                           "size); please report this with the output of retain info",
+                           "%s computes wrong results (logits differ from the CPU's by %.2f of "
+                           "their size); please report this with the output of retain info",
                            name, off);
     }
     return 0;

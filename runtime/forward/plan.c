@@ -10,10 +10,11 @@
 #include "runtime/forward/forward.h"
 #include "runtime/forward/score.h"
 
-#define CHUNK_DEFAULT   256  /* weights are read once per chunk; larger gains little on a CPU */
+/* weights are read once per chunk; larger chunks gain little on a CPU */
+#define CHUNK_DEFAULT   256
 #define CHUNK_GPU       1024 /* a GPU has more rows to keep busy */
-#define CHUNK_GPU_MIN   128  /* on one that is short of memory */
-#define RESERVE_DEFAULT 1024 /* an answer of this length is never evicted into */
+#define CHUNK_GPU_MIN   128  /* on a GPU that is short of memory */
+#define RESERVE_DEFAULT 1024 /* answers up to this length need no eviction */
 #define BUDGET_DEFAULT  8192
 
 size_t plan_total_bytes(const struct plan *p)
@@ -26,7 +27,7 @@ struct plan_opts plan_opts_default(void)
     return (struct plan_opts){.policy = policy_choice(NULL)};
 }
 
-/* What a plan is asked for. */
+/* The inputs of a plan. */
 struct asked {
     struct model *m;
     struct retaining *h; /* or NULL */
@@ -84,8 +85,8 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
         p->k_type = p->v_type = groups ? KN_KV_Q4 : KN_KV_F16;
         if (!groups)
             snprintf(p->notice, sizeof p->notice,
-                     "cache units are kept as f16: head size %d is no multiple of %d", m->head_dim,
-                     KN_GROUP);
+                     "cache units are kept as f16: head size %d is not a multiple of %d",
+                     m->head_dim, KN_GROUP);
         return 0;
     }
     p->k_type = kv->k;
@@ -94,8 +95,8 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
     char text[16];
     plan_kv_text(p, text);
     return err_set(e, ERR_USAGE,
-                   "--kv %s: %s has head size %d, no multiple of %d; only f16 and f32 fit it", text,
-                   m->name, m->head_dim, KN_GROUP);
+                   "--kv %s: %s has head size %d, not a multiple of %d; only f16 and f32 fit it",
+                   text, m->name, m->head_dim, KN_GROUP);
 }
 
 /* The row with its changes. */
@@ -139,8 +140,8 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
     if (compares && !retaining_comparable(h))
         return err_set(e, ERR_USAGE,
-                       "--policy %s needs retaining heads whose scores mean the same in every "
-                       "head, as `retain heads train` makes them; choose --policy locret",
+                       "--policy %s needs retaining heads whose scores are comparable across "
+                       "heads, as `retain heads train` makes them; choose --policy locret",
                        name);
     if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
@@ -154,7 +155,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Chunk and reserve: fixed numbers, cut down for models that were trained on little context. */
+/* Chunk and reserve: fixed numbers, reduced for models with a short trained context. */
 static void choose_steps(struct plan *p, const struct asked *a)
 {
     const struct plan_opts *o = a->o;
@@ -163,8 +164,8 @@ static void choose_steps(struct plan *p, const struct asked *a)
     p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
-/* Protections follow from the budget; the units of observing queries are protected, since a query
- * that lost its unit has no place any more. */
+/* Protections follow from the budget; the units of observing queries are protected, because a query
+ * without its unit has no position. */
 static void set_protection(struct plan *p, const struct policy_choice *c)
 {
     struct policy *r = &p->rules;
@@ -189,17 +190,17 @@ static int check_protection(const struct plan *p, struct err *e)
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* Where budgets differ, a head's is at most this many means, and beyond the mean at most this part
- * of the positions that the model was trained on: near their end it finds less among more
- * (docs/memory.md). */
+/* If budgets differ, a head's budget is limited to this many means, and above the mean to this part
+ * of the positions that the model was trained on: with more units it finds less
+ * (quant/eval/notes). */
 #define HEAD_BUDGETS_MAX          4
 #define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
 static void set_budget(struct plan *p, const struct model *m, const struct plan_opts *o, int budget)
 {
     int room = m->n_ctx - p->chunk - p->reserve;
-    /* A head that may take from others stays within the positions the model knows; so does their
-     * mean then. */
+    /* A head that takes budget from others stays within the trained positions; then the mean does
+     * too. */
     if (shares(&p->rules) && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
     p->budget = budget;
     set_protection(p, &o->policy);
@@ -228,7 +229,7 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
     };
 }
 
-/* Counts with the very calls that will take the memory. */
+/* Counts with the same calls that will take the memory. */
 static void count(struct plan *p, const struct asked *q)
 {
     struct arena a;
@@ -261,8 +262,9 @@ static void count(struct plan *p, const struct asked *q)
     p->scratch_bytes = a.used;
 }
 
-/* Memory that may be used in all: --memory, or what the machine or the device has left and a little
- * air. Weights that are loaded already are not available any more, but part of the sum. */
+/* Total memory that may be used: --memory, or the available memory of the machine or the device
+ * minus a margin. Weights that are already loaded are no longer available, but part of the
+ * total. */
 static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit, struct err *e)
 {
     int64_t available = q->o->memory;
@@ -280,7 +282,7 @@ static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit,
     return rc;
 }
 
-/* The largest budget up to `max` whose total fits; 0 = none. Cost grows with the budget. */
+/* The largest budget up to `max` whose total fits; 0 = none. The cost grows with the budget. */
 static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, int max)
 {
     int lo = 0, hi = max;
@@ -303,7 +305,7 @@ static bool exceeds(struct plan *p, const struct asked *q, int64_t limit, int bu
     return (int64_t)plan_total_bytes(p) > limit;
 }
 
-/* On a GPU that is short of memory, units are worth more than long chunks. */
+/* On a GPU that is short of memory, units have priority over long chunks. */
 static void shorten_chunk(struct plan *p, const struct asked *q, int64_t limit, int budget)
 {
     while (q->gpu && !q->o->chunk && p->chunk / 2 >= CHUNK_GPU_MIN &&
@@ -346,8 +348,8 @@ static void count_weights(struct plan *p, const struct asked *q)
     p->heads_bytes = a.used;
 }
 
-/* What the budget is at most when nobody says: all of the context for policy full; otherwise what
- * the model's trained positions allow, and without --memory no more than is read quickly for each
+/* The largest default budget: all of the context for policy full; otherwise the limit of the
+ * model's trained positions, and without --memory no more units than can be read quickly for each
  * token. */
 static int default_budget(const struct plan *p, const struct model *m, const struct plan_opts *o)
 {
@@ -406,8 +408,8 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (!fits) return refuse(p, &q, limit, e);
     if (p->budget < budget)
         snprintf(p->notice, sizeof p->notice,
-                 "%s was trained on %d positions: %d units per head are all that fit beside chunk "
-                 "and reserve",
+                 "%s was trained on %d positions: budget reduced to %d units per head to stay "
+                 "within the trained context",
                  m->name, m->n_ctx, p->budget);
     note_positions(p, m);
     return 0;

@@ -1,6 +1,6 @@
-/* plan: every byte a conversation will need, computed from the model's shape and the options before
- * anything is allocated. What does not fit is refused here, with the numbers and the largest budget
- * that would fit. */
+/* plan: every byte that a conversation will need, computed from the model's shape and the options
+ * before anything is allocated. A conversation that does not fit is refused here, with the numbers
+ * and the largest budget that would fit. */
 #ifndef RETAIN_RUNTIME_FORWARD_PLAN_H
 #define RETAIN_RUNTIME_FORWARD_PLAN_H
 
@@ -30,20 +30,20 @@ struct plan_opts plan_opts_default(void);
 #define PLAN_BUDGET_MAX (INT32_MAX / 4)
 
 struct plan {
-    /* what was chosen */
+    /* the choices */
     const struct policy *policy; /* the row of the table */
-    struct policy rules;         /* the row as the options change it, numbers resolved */
+    struct policy rules;         /* the row with changes by the options, numbers resolved */
     int budget;                  /* units per head that survive an eviction */
     int chunk;                   /* tokens per prefill step */
-    int reserve;                 /* units an answer may use before eviction starts inside it */
+    int reserve;                 /* units that an answer may use before eviction starts inside it */
     int capacity;   /* slots per head: budget + chunk + reserve, or the context of policy full */
-    int budget_max; /* of one head, where heads or layers get different budgets */
+    int budget_max; /* maximum of one head, if heads or layers have different budgets */
     int sinks, stabilizers;
     enum kn_kv k_type, v_type;
     int n_logits; /* rows */
     int n_threads;
-    char notice[256]; /* a choice that deserves a word, or "" */
-    /* what it costs, bytes */
+    char notice[256]; /* a message about a choice, or "" */
+    /* the cost in bytes */
     size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
     size_t unit_bytes;
 };
@@ -55,7 +55,7 @@ struct plan {
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
               const struct plan_opts *o, int n_logits, int n_threads, struct err *e);
 
-/* Of the cache that was planned. */
+/* The shape of the planned cache. */
 struct cache_shape plan_shape(const struct plan *p, const struct model *m);
 
 size_t plan_total_bytes(const struct plan *p);

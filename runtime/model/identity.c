@@ -102,7 +102,7 @@ static int refuse_changed(const struct identity *id, const struct gguf_tensor *b
                        id->opts.path, old, id->digest, gguf_show(bad->name).text);
     return err_set(e, ERR_FORMAT,
                    "%s has changed since it was first used: its digest was %s and is %s now; if "
-                   "you meant to replace it, say --accept-model",
+                   "you meant to replace it, use --accept-model",
                    id->opts.path, old, id->digest);
 }
 

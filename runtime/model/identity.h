@@ -77,7 +77,7 @@ struct identity {
     bool pending;             /* identity_end has something to do */
     struct checksum *reading; /* reads the whole file; NULL = the parts may be as registered */
     uint8_t (*parts)[DIGEST_BYTES];
-    uint8_t *seen_parts; /* as many, or NULL */
+    uint8_t *seen_parts; /* the registered digests of the parts, or NULL */
 };
 
 /* Chooses the source and begins to read if it must; `file` must stay open until identity_release.

@@ -39,7 +39,8 @@ void session_drop_pending(struct session *s, size_t n)
     s->pending.n -= n;
 }
 
-/* A private conversation can't go back: its last message is enough, and it never grows. */
+/* A private conversation cannot be rewound: only its last message is kept, so memory does not
+ * grow. */
 int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e)
 {
     if (!s->save) s->n_messages = 0;
@@ -108,8 +109,8 @@ static int evict_now(struct session *s, const struct session_sink *k, struct err
     return rc;
 }
 
-/* Room for one generated token. Evicting inside an answer makes it run on, so it waits until the
- * reserve is used up; what was generated is saved first, because segments are whole. */
+/* Makes room for one generated token. Evicting inside an answer makes it run on, so eviction waits
+ * until the reserve is used up; generated tokens are saved first, because segments are complete. */
 static int make_room_to_answer(struct session *s, const struct session_sink *k, bool *ok,
                                struct err *e)
 {
@@ -140,7 +141,7 @@ int session_read_pending(struct session *s, const struct session_sink *k, enum s
     while (s->pending.n) {
         int n = next_chunk(s), rc = 0;
         bool stop = stopped(k);
-        if (!stop) rc = evict_now(s, k, e); /* whatever is over the budget goes */
+        if (!stop) rc = evict_now(s, k, e); /* evicts all units over the budget */
         if (rc) return rc;
         if (stop || cache_room(&s->ctx.cache) < n) {
             *end = stop ? SESSION_STOPPED : SESSION_FULL;
@@ -179,8 +180,8 @@ static void emit(struct session *s, const char *bytes, size_t n, bool flush,
     }
 }
 
-/* *n_told: bytes of the answer that tokens stand for so far. What came out of invalid bytes is
- * another number of them, which shows when no character is pending. */
+/* *n_told: bytes of the answer reported for tokens so far. Replaced invalid bytes change their
+ * number, which is corrected when no character is incomplete. */
 static void report_token(const struct session *s, const struct save_token *t, size_t *n_told,
                          const struct session_sink *k)
 {
@@ -190,8 +191,8 @@ static void report_token(const struct session *s, const struct save_token *t, si
     if (k->tokens) k->tokens(k->ctx, t->position, 1, &n_bytes);
 }
 
-/* Chooses the next token and writes it down before it is run. Vocabularies whose words begin with
- * their space begin an answer with one; it is not part of the text. */
+/* Chooses the next token and saves it before it is run. Vocabularies whose words begin with a space
+ * begin an answer with one; it is not part of the text. */
 static int choose_token(struct session *s, bool first, struct save_token *t, struct err *e)
 {
     const struct engine *g = s->engine;
@@ -330,7 +331,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     s->join = (struct utf8_join){0};
     int rc;
     *end = SESSION_TURN_END;
-    /* Back at the end of a prompt all is in the cache, but the logits are gone. */
+    /* After rewinding to the end of a prompt the cache is complete, but there are no logits. */
     if (s->pending.n == 0)
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
@@ -365,8 +366,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
             rc = chat_encode(g->template, g->tokenizer, role, text, n, first ? s->system : NULL,
                              first, &ids, e);
     }
-    if (!rc && ids.n == 0)
-        rc = err_set(e, ERR_USAGE, "there is nothing to say in an empty message");
+    if (!rc && ids.n == 0) rc = err_set(e, ERR_USAGE, "the message is empty");
     if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
     if (!rc)
         session_report_tokens(s, &(struct save_message){role, text, n, ids.ids, ids.n}, s->n_tokens,
@@ -379,7 +379,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
 int session_check_writable(const struct session *s, struct err *e)
 {
     if (!s->opts.read_only) return 0;
-    return err_set(e, ERR_USAGE, "%s is open for reading only; a branch of it can go on", s->name);
+    return err_set(e, ERR_USAGE, "%s is open for reading only; branch it to continue", s->name);
 }
 
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,

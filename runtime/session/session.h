@@ -40,10 +40,15 @@ struct session_opts {
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
     bool read_only, private_mode;
-    bool raw;            /* text without a chat template */
-    const char *system;  /* instructions before the first message; NULL = none */
-    int64_t rewind;      /* bytes of evicted units kept on the disk to go back without reading */
-    int64_t cache_quota; /* bytes of saved caches that are kept, of all conversations; 0 = all */
+    bool raw; /* tokens of the prompt (or of a replay) that were run, and their total */
+    /* a piece of the answer: whole UTF-8 characters, with control bytes as the model made them */
+    const char *system;
+    /* n tokens from `position` on are now part of the conversation. Token i represents n_bytes[i]
+     * bytes of its message's text, in order; 0 for tokens of the template only, and for a message
+     * whose text its tokens do not spell */
+    int64_t rewind;
+    /* n units were evicted, over all heads; the conversation has n_tokens now */
+    int64_t cache_quota;
 };
 struct session_opts session_opts_default(void);
 
@@ -51,7 +56,7 @@ struct session_opts session_opts_default(void);
 #define SESSION_REWIND_DEFAULT       (64 << 20)
 #define SESSION_ANSWER_ROOM          4096
 
-/* Callbacks of a running turn; each may be NULL. */
+/* polled between tokens and chunks; true stops, and the generated text is kept */
 struct session_sink {
     void *ctx;
     /* tokens of the prompt (or of a replay) that were read, of all that will be */
@@ -82,10 +87,16 @@ const char *session_name(const struct session *s);   /* "private" when nothing i
 const char *session_notice(const struct session *s); /* what the person should know, or "" */
 
 enum session_end {
-    SESSION_TURN_END,   /* the model ended its turn */
-    SESSION_STOPPED,    /* sink->stop said so; the partial answer is part of the conversation */
-    SESSION_LENGTH,     /* max_tokens was reached */
-    SESSION_FULL,       /* policy full: no room left; nothing was lost */
+    /* One turn: the user's text in, the answer to the sink. After ERR_* the conversation is as
+     * stored, and usable. */
+    SESSION_TURN_END,
+    SESSION_STOPPED, /* sink->stop said so; the partial answer is part of the conversation */
+    /* Applies sampling and the length of answers from `o`, from the next token on; call on the
+     * session's thread (from a callback too). Settings of the memory need a new session. */
+    SESSION_LENGTH,
+    /* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is
+     * generated. */
+    SESSION_FULL,
     SESSION_REPETITION, /* it went in a circle (runtime/session/repetition.h), and ends of turns
                            count */
 };
@@ -100,8 +111,8 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
                      struct err *e);
 bool session_can_continue(const struct session *s);
 
-/* Takes sampling, max_tokens and ignore_end of `o` from the next token on; call on the session's
- * thread (from a callback too). Everything else needs the session to be opened again. */
+/* Goes back to the end of `turn`. The sink reports the progress of a replay. ERR_* leaves the
+ * conversation unchanged, except ERR_STOP: then the replay continues with the next message. */
 void session_set(struct session *s, const struct session_opts *o);
 
 /* Reads turns that took place elsewhere (evaluation, import): stored and run, nothing is generated.
@@ -147,7 +158,7 @@ int session_branch(struct session *s, int64_t turn, const char *name,
 /* ---- numbers, for the strip, the memory line and --json -------------------------------------- */
 
 struct session_stats {
-    char model[96];   /* general.name or file name */
+    char model[96];   /* tokens that were replayed because no saved cache could be used */
     char weights[16]; /* "q4", "q8", … */
     char kv[16];      /* "q4", "q8:q4", … */
     char policy[32];
@@ -163,14 +174,14 @@ struct session_stats {
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, cache_used_bytes, scratch_bytes;
     int64_t process_bytes, process_peak_bytes, machine_bytes;
-    /* speed of the running or last turn; 0 = none yet */
+    /* The logits of the newest token: [*n_vocab]; valid in the text callback and after a turn. */
     double prefill_tok_s, decode_tok_s, first_token_ms;
     /* calculated: bytes of weights and cache that one more token reads */
     double bytes_per_token;
 };
 void session_stats(const struct session *s, struct session_stats *out);
 
-/* How many tokens the model reads `text` as, inside a message. */
+/* The scores of a position in each head: out[n_layer * n_kv_head], NAN = evicted. */
 int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,
                          struct err *e);
 

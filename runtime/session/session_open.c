@@ -23,7 +23,7 @@ static void advise_heads(struct session *s)
     char text[512];
     if (s->opts.plan.policy.row || g->retaining || g->heads_declined || s->opts.raw) return;
     snprintf(text, sizeof text,
-             "there are no retaining heads for %s, so the policy %s chooses what is remembered; "
+             "there are no retaining heads for %s, so policy %s decides which units are kept; "
              "heads remember more: \"retain heads train\" makes them, \"retain heads import\" "
              "reads released ones, and --heads FILE uses them",
              g->model->name, s->ctx.plan.policy->name);
@@ -124,7 +124,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     int rc = session_read_pending(s, k, &end, e);
     tokens_push(&s->pending, last);
     if (!rc) rc = session_save_now(s, NULL, e);
-    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "reading again was interrupted");
+    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "the replay was interrupted");
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT,
                      "%s has %lld tokens, more than the context of %d units; choose "
@@ -169,7 +169,7 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     return rc;
 }
 
-/* Brings a saved conversation back. */
+/* Resumes a saved conversation. */
 static int resume(struct session *s, const struct session_sink *k, struct err *e)
 {
     struct save_loaded loaded;
@@ -179,7 +179,7 @@ static int resume(struct session *s, const struct session_sink *k, struct err *e
     if (!rc && !loaded.usable) {
         char text[512];
         snprintf(text, sizeof text,
-                 "the saved cache of %s could not be used: %s; reading %lld tokens again", s->name,
+                 "the saved cache of %s could not be used: %s; replaying %lld tokens", s->name,
                  str_get(&loaded.why), (long long)s->n_tokens);
         notice(s, text);
         rc = replay(s, k, e);
@@ -207,10 +207,10 @@ static int view(struct session *s, struct store *store, const struct session_sin
     if (rc) return rc;
     rc = load(s, k, &loaded, e);
     store_end_reading(store);
-    notice(s, "open for reading only: nothing can be said here; a branch of it can go on");
+    notice(s, "open for reading only: you cannot send messages; branch it to continue");
     if (!rc && !loaded.usable) {
         char text[512];
-        snprintf(text, sizeof text, "what is remembered can't be shown: %s", str_get(&loaded.why));
+        snprintf(text, sizeof text, "the cache can't be shown: %s", str_get(&loaded.why));
         notice(s, text);
     }
     str_release(&loaded.why);

@@ -18,11 +18,11 @@ struct session {
     int64_t id; /* of the conversation in the store */
     char name[STORE_NAME_MAX];
     char notice[1024];
-    bool begun;   /* by this session, with a name that nobody chose */
-    char *system; /* goes with the first user message; NULL = none */
+    bool begun;   /* created by this session, with a generated name */
+    char *system; /* sent with the first user message; NULL = none */
 
-    struct tokens pending; /* said, but not run yet */
-    int64_t n_tokens;      /* positions said: n_run + pending */
+    struct tokens pending; /* part of the conversation, but not run yet */
+    int64_t n_tokens;      /* positions of the conversation: n_run + pending */
     int64_t n_turns, n_reread;
     int32_t recent[SAMPLER_HISTORY]; /* the last n_recent ids of the transcript */
     int n_recent;
@@ -33,7 +33,7 @@ struct session {
     size_t n_messages, messages_max;
 
     /* the running answer */
-    bool answering; /* it is not stored as a message yet */
+    bool answering; /* not yet stored as a message */
     struct tokens answer_ids;
     struct str answer;
     struct utf8_join join;
@@ -71,23 +71,22 @@ int session_save_now(struct session *s, const struct save_token *first, struct e
 int session_read_pending(struct session *s, const struct session_sink *k, enum session_end *end,
                          struct err *e);
 
-/* Turns a message into ids, stores it, then makes it pending: stored before the model sees it. */
+/* Encodes a message, stores it, then makes it pending: it is stored before the model sees it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
                          const struct session_sink *k, struct err *e);
-/* Runs what was taken, all but its last token: that stays pending, as after an answer, and is run
- * with whatever comes next. */
+/* Runs the taken messages, except their last token: it stays pending, as after an answer, and is
+ * run with the next message. */
 int session_read_taken(struct session *s, const struct session_sink *sink, struct err *e);
 
-/* What is drawn changes with each attempt at an answer; how units are scored does not. */
+/* The random numbers change with each attempt at an answer; the scoring of units does not. */
 void session_use_attempt(struct session *s, uint64_t attempt);
-/* Reads what is pending and answers it. */
+/* Runs the pending tokens and generates the answer. */
 int session_run_turn(struct session *s, const struct session_sink *k, enum session_end *end,
                      struct err *e);
-/* The answer, whole or partial, becomes part of the transcript. */
+/* Makes the answer, complete or partial, part of the transcript. */
 int session_finish_answer(struct session *s, const struct session_sink *k, struct err *e);
 
-/* All of the transcript is pending: what the saved cache has of it is loaded, or else read again.
- */
+/* Makes the whole transcript pending, then loads its part of the saved cache, or replays it. */
 int session_reload(struct session *s, const struct session_sink *k, struct err *e);
 
 #endif

@@ -103,7 +103,7 @@ equal "packed: the same answer" "$(cat "$T/text--no-weight-cache")" "$(cat "$T/t
 equal "packed: verified" "$digest  $T/packed.gguf" "$("$RETAIN" models verify "$T/packed.gguf" 2>&1)"
 chmod u+w "$(packed)"
 flip "$(packed)" 200000
-holds "packed: damage is found" "$("$RETAIN" models verify "$T/packed.gguf" 2>&1)" "is removed"
+holds "packed: damage is found" "$("$RETAIN" models verify "$T/packed.gguf" 2>&1)" "was removed"
 check "packed: nothing left to find" "$RETAIN" models verify "$T/packed.gguf"
 equal "packed: removed" "" "$(packed 2>/dev/null)"
 talk

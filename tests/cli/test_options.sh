@@ -74,7 +74,7 @@ run list --print-config
 run list --help
 
 echo --record >>"$T/used" # on a screen: tests/tui/tmux_first.sh
-holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'what the screen shows'
+holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'records the screen'
 
 for name in $(section COMMANDS) $(section OPTIONS); do
     if grep -qxF -- "$name" "$T/used"; then ok; else no "$name is in the manual page and not used here"; fi

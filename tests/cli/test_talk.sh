@@ -26,7 +26,7 @@ holds "set: misspelt" "$err" 'no setting tmep; did you mean temp'
 holds "set: wrong value" "$err" 'temp hot: expected a number'
 holds "set: unknown policy" "$err" 'nonsense is not known'
 holds "unknown command" "$err" 'did you mean /map'
-holds "screen only" "$err" '/raw|for the screen'
+holds "screen only" "$err" '/raw|needs the screen'
 holds "list: still there" "$err" '^early '
 
 printf '%s\n' '/delete pets' '/list' '/restore' '/find dogs' '/rewind 0' '/stats' "/save $T/talk.md" \
@@ -34,9 +34,9 @@ printf '%s\n' '/delete pets' '/list' '/restore' '/find dogs' '/rewind 0' '/stats
 equal "delete, restore: exit status" 0 $?
 err=$(cat "$T/err")
 holds "delete: said" "$err" 'pets was deleted'
-holds "restore: said" "$err" 'pets is back'
+holds "restore: said" "$err" 'pets was restored'
 holds "find" "$err" 'pets: .*dogs'
-holds "rewind to the beginning" "$err" 'talk +0 tokens'
+holds "rewind to the beginning" "$err" 'chat +0 tokens'
 holds "copy: nothing yet" "$err" 'no answer to copy'
 holds "save: not twice" "$err" 'talk.md: File exists'
 equal "regenerate at temperature 0 is the same" 1 "$(sort -u "$T/out" | wc -l | tr -d ' ')"

@@ -61,8 +61,8 @@ static void test_edit_a_turn(void **state)
     stage_key(&s, 'e' | K_ALT);
     assert_true(s.app.question.open);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out),
-                           "change turn 4: its answer cut off for good; "
-                           "0 tokens to read again"));
+                           "change turn 4: its answer permanently deleted; "
+                           "0 tokens to replay"));
     assert_non_null(strstr(out.data, "  y yes  n no  b yes, and keep a branch"));
     stage_type(&s, "x"); /* anything but y: nothing happens */
     assert_false(s.app.question.open);
@@ -70,8 +70,9 @@ static void test_edit_a_turn(void **state)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/edit 2\r");
     stage_draw(&s, 100, 24, &out);
-    assert_non_null(strstr(out.data, "change turn 2: its answer and 2 turns after it cut off"));
-    assert_non_null(strstr(out.data, "40 tokens to read again, about"));
+    assert_non_null(
+        strstr(out.data, "change turn 2: its answer and 2 turns after it permanently deleted"));
+    assert_non_null(strstr(out.data, "40 tokens to replay, about"));
     stage_type(&s, "y");
     assert_int_equal(s.app.talk.n, 2);
     assert_string_equal(str_get(&s.app.edit.text), "second");
@@ -353,7 +354,7 @@ static void test_circle(void **state)
     (void)state;
     open_talk(&s, 1);
     stage_end(&s, SESSION_REPETITION);
-    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "went in a circle and was stopped"));
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "repeated itself and was stopped"));
     assert_true(s.app.can_continue);
     str_release(&out);
     stage_release(&s);
@@ -472,7 +473,7 @@ static void test_rows_move(void **state)
     assert_int_equal(conversations_delete(s.control.parts.library, "tax-letter2", &e), 0);
     stage_list(&s);
     stage_type(&s, "3\r");
-    assert_string_equal(s.app.list.error, "tax-letter2 is not there any more");
+    assert_string_equal(s.app.list.error, "tax-letter2 no longer exists");
     assert_int_equal(s.app.list.n, 3);
     for (int i = 0; i < 3; i++) assert_null(strchr(s.app.list.rows[i].name, '3'));
     /* Enter takes the only row found, even before it was drawn */

@@ -44,7 +44,7 @@ keys 'clear; fg; echo back=$?' Enter
 check 'suspend: draft is back' wait_for '> a draft'
 check 'suspend: redrawn' wait_for '^KV '
 keys C-c
-check 'suspend: draft put away' wait_for 'put away'
+check 'suspend: draft stashed' wait_for 'stashed'
 keys F10
 check 'suspend: status 0' wait_for '^back=0'
 

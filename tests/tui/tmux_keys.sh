@@ -23,7 +23,7 @@ keys C-u
 type_text 'another'
 check 'draft: the new one' wait_for '> another'
 keys C-c
-check 'draft: put away' wait_for 'put away'
+check 'draft: stashed' wait_for 'stashed'
 type_text '/quit'
 keys Enter
 check 'draft: status 0' wait_for '^rc=0'

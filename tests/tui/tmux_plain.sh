@@ -69,7 +69,7 @@ type_text 'hello'
 keys Enter
 check 'plain: answers' wait_for '^llm> *[^ ]'
 keys C-c
-check 'plain: stopped' wait_for 'stopped; /continue goes on'
+check 'plain: stopped' wait_for 'stopped; /continue continues it'
 check 'plain: goes on' wait_for '^you>$'
 keys C-d
 check 'plain: status 0' wait_for 'rc=0'

@@ -181,7 +181,7 @@ void app_send_next(struct app *a)
     str_release(&next);
 }
 
-/* A command may put another text into the editor, so the line leaves it first. */
+/* The line leaves the editor first, because a command may put another text into it. */
 static void run_line(struct app *a, enum slash command, const struct str *line,
                      const char *argument, size_t n)
 {
@@ -190,7 +190,7 @@ static void run_line(struct app *a, enum slash command, const struct str *line,
     if (command_run(a, command, argument, n))
         history_add(&a->history, line->data, line->n);
     else
-        edit_set(&a->edit, line->data, line->n); /* to be corrected */
+        edit_set(&a->edit, line->data, line->n); /* for correction */
 }
 
 void app_send(struct app *a)
@@ -208,9 +208,9 @@ void app_send(struct app *a)
     } else if (command != SLASH_SAY) {
         run_line(a, command, &text, rest, n_rest);
     } else if (a->o->session.read_only) {
-        app_flash(a, "open for reading only; /branch makes one that can go on");
+        app_flash(a, "open for reading only; /branch makes a copy you can continue");
     } else if (a->n_queue == QUEUE_MAX) {
-        app_flash(a, "the queue is full; your text stays here");
+        app_flash(a, "the queue is full; your text is kept here");
     } else {
         enqueue(a, rest, n_rest);
         history_add(&a->history, text.data, text.n);
@@ -232,7 +232,7 @@ void app_set_draft(struct app *a, const char *text, size_t n)
 
 uint64_t app_draft_version(const struct app *a)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a; a label stands for its fold, which never changes */
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a; a label represents its fold, which never changes */
     const char *s = str_get(&a->edit.text);
     for (size_t i = 0; i < a->edit.text.n; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
     for (int i = 0; i < a->n_queue; i++) h = (h ^ a->queue[i].n) * 0x100000001b3u;
@@ -249,11 +249,11 @@ void app_bring_back(struct app *a, const char *text, size_t n, bool queued)
     } else {
         history_add(&a->history, text, n);
     }
-    app_flash(a, a->queue_held ? "brought back what was not sent; Enter sends it"
-                               : "brought back what you were writing");
+    app_flash(a, a->queue_held ? "restored your unsent messages; Enter sends them"
+                               : "restored your draft");
 }
 
-/* What waits is not sent after a stop: it goes back to where it can be changed. */
+/* Queued messages are not sent after a stop: they return to the editor. */
 void app_unqueue(struct app *a)
 {
     struct str joined = {0};
@@ -287,14 +287,14 @@ void app_interrupt(struct app *a)
         if (a->n_queue) app_unqueue(a);
     } else if (a->edit.text.n) {
         app_put_draft_away(a);
-        app_flash(a, "put away; Up brings it back");
+        app_flash(a, "stashed; Up restores it");
     } else if (a->phase == PHASE_OPENING && a->have_stats) {
-        app_act(a, ACT_STOP, "", 0); /* back to the conversation before */
+        app_act(a, ACT_STOP, "", 0); /* back to the previous conversation */
     } else if (twice) {
         app_act(a, ACT_QUIT, "", 0);
     } else {
         a->interrupt_ms = a->now_ms;
-        app_flash(a, "Ctrl-C again, Ctrl-D or F10 leaves");
+        app_flash(a, "Ctrl-C again, Ctrl-D or F10 quits");
     }
 }
 

@@ -25,9 +25,9 @@ enum phase { PHASE_LOADING, PHASE_OPENING, PHASE_READY, PHASE_READING, PHASE_ANS
 
 /* Requests of the app to its surroundings. */
 enum act {
-    ACT_RUN,    /* request: by the worker, or at once when saved conversations are enough */
-    ACT_SET,    /* settings.options count from now on */
-    ACT_STOP,   /* the running request */
+    ACT_RUN,    /* request: run by the worker, or at once if it needs only saved conversations */
+    ACT_SET,    /* settings.options apply from now on */
+    ACT_STOP,   /* stop the running request */
     ACT_LIST,   /* fill app.list */
     ACT_SEARCH, /* text: fill app.list.hits */
     ACT_COPY,   /* text, to the clipboard */
@@ -53,16 +53,16 @@ struct chat_state {
     int top_message;
     size_t top_byte;
     int rows, top_row, page; /* as last drawn */
-    /* Text that streams in scrolls by `lead` rows more than it needs, so that it stands still for a
-     * while. */
-    int lead, rows_before; /* rows when it scrolled last, at scrolled_ms */
+    /* Text that streams in scrolls by `lead` rows more than needed, so that it then stays in place
+     * for a while. */
+    int lead, rows_before; /* rows at the last scroll, at scrolled_ms */
     int64_t scrolled_ms;
 };
 
 /* The lines around the text of the chat: where and when they were drawn. */
 struct around {
-    const struct grid *grid; /* NULL: it must be drawn */
-    int w, h, talk, below;   /* the layout then */
+    const struct grid *grid; /* NULL: must be drawn */
+    int w, h, talk, below;   /* the layout at that time */
     int n_queue;
     int64_t drawn_ms;
 };
@@ -72,7 +72,7 @@ struct map_state {
     int64_t position;           /* under the cursor */
     int layer, head;            /* the same */
     int history_layer;          /* -1 = all */
-    int zoom;                   /* of 2^zoom parts of the conversation one is shown */
+    int zoom;                   /* one of 2^zoom parts of the conversation is shown */
     bool tall;                  /* a line for each row */
     struct retention *frozen;   /* a copy while paused, else NULL */
     int cells, each;            /* as last drawn */
@@ -84,11 +84,11 @@ struct tint_state {
     int top_message;
     size_t top_byte;
     int page, width;    /* as last drawn */
-    int64_t first, end; /* positions of the page */
+    int64_t first, end; /* positions on the page */
 };
 
 struct list_hit {
-    char name[CONVERSATION_NAME_MAX], snippet[160]; /* of the newest message that was found */
+    char name[CONVERSATION_NAME_MAX], snippet[160]; /* of the newest match */
 };
 
 enum list_mode { LIST_BROWSE, LIST_FIND, LIST_RENAME, LIST_TAG, LIST_DELETE, LIST_DROP /* y? */ };
@@ -98,13 +98,13 @@ struct list_state {
     int n, cap;
     int *shown; /* [n_shown] indices of the rows that pass the filter */
     int n_shown, cap_shown;
-    struct list_hit *hits; /* of the full-text search for the filter */
+    struct list_hit *hits; /* results of the full-text search for the filter */
     int n_hits;
     int selected, top, page;            /* of shown */
     char chosen[CONVERSATION_NAME_MAX]; /* name of the selected one */
     enum list_mode mode;
     struct edit filter, field;           /* the text to search for; a new name, or tags */
-    char deleted[CONVERSATION_NAME_MAX]; /* the last one, for undo */
+    char deleted[CONVERSATION_NAME_MAX]; /* name of the last deleted one, for undo */
     char error[256], said[256];
 };
 
@@ -115,11 +115,11 @@ struct question {
     int64_t turn, cost;
 };
 
-/* Ctrl-R: looking for an earlier message. */
+/* Ctrl-R: searching for an earlier message. */
 struct search {
     bool open, failed;
     struct str query, draft;
-    int at; /* in the history */
+    int at; /* row in the history */
 };
 
 /* Tab: the line as typed, and the completion shown now. */
@@ -146,8 +146,8 @@ struct app {
     enum view view;
     enum phase phase;
     bool leaving;                     /* ACT_QUIT was given */
-    int64_t done, total;              /* of loading or reading */
-    int64_t since_ms;                 /* that began */
+    int64_t done, total;              /* progress of loading or reading */
+    int64_t since_ms;                 /* when that began */
     char name[CONVERSATION_NAME_MAX]; /* of the conversation; "" = not known yet */
     bool can_continue;
     enum stop stop;
@@ -157,7 +157,7 @@ struct app {
     struct history history;
     struct str queue[QUEUE_MAX];
     int n_queue;
-    bool queue_held; /* it was brought back: Enter sends it */
+    bool queue_held; /* it was restored: Enter sends it */
     bool prefix;     /* Ctrl-X was pressed */
     struct question question;
     struct search search;
@@ -165,21 +165,21 @@ struct app {
 
     bool have_stats;
     struct session_stats stats;
-    const struct retention *map; /* the newest snapshot, the caller's; NULL = none yet */
+    const struct retention *map; /* the newest snapshot, owned by the caller; NULL = none yet */
     int64_t col_kept[RETENTION_COLS], col_width, n_evictions;
     bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
     int64_t lost_until_ms;
     struct waterfall past;
-    struct sight sight; /* what app_focus asked for */
+    struct sight sight; /* the answer to app_focus */
     struct sensor_reading sensors;
     double evict_rate;             /* units per head and second; NAN = not known yet */
-    int64_t rate_ms, rate_evicted; /* when and where its measuring began */
-    int64_t evicted, evicted_at;   /* units not told of yet, and the token of the last ones */
+    int64_t rate_ms, rate_evicted; /* time and count when its measurement began */
+    int64_t evicted, evicted_at;   /* units not yet reported, and the token of the last ones */
 
-    char event[256]; /* the last thing that happened, with its time of day */
+    char event[256]; /* the last event, with its time of day */
     char flash[160]; /* a short message in the status line, until flash_until_ms */
     int64_t flash_until_ms;
-    int64_t interrupt_ms; /* of the last Ctrl-C that had nothing to stop */
+    int64_t interrupt_ms; /* time of the last Ctrl-C that had nothing to stop */
 
     struct chat_state chat;
     struct around around;
@@ -198,10 +198,10 @@ void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);
 void app_take(struct app *a, const struct event *ev);
-/* A snapshot came: stats, and what changed since the one before. */
+/* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
-/* The retention class of all heads together, from sums that the snapshot brought: of its columns
- * [col, col_end), and of positions, widened to whole columns. */
+/* The retention class of all heads together, from the snapshot's sums: for its columns [col,
+ * col_end), or for positions, extended to whole columns. */
 int app_class(const struct app *a, int col, int col_end);
 int app_class_at(const struct app *a, int64_t pos, int64_t pos_end);
 /* The single tokens that the view shows, if any. */
@@ -216,17 +216,17 @@ int app_timeout(const struct app *a);
 struct message *app_turn(struct app *a, int64_t turn);
 int64_t app_turns(const struct app *a);
 
-/* The message being written, whole: for the draft's file and other editors. */
+/* The complete draft: for its file and other editors. */
 void app_draft(const struct app *a, struct str *out);
 void app_put_draft_away(struct app *a); /* into the history */
 void app_set_draft(struct app *a, const char *text, size_t n);
-uint64_t app_draft_version(const struct app *a); /* differs when draft or queue do */
+uint64_t app_draft_version(const struct app *a); /* differs when draft or queue differ */
 /* Restores a draft or a queued message that a killed program had not sent. */
 void app_bring_back(struct app *a, const char *text, size_t n, bool queued);
 
 /* For views. */
 void app_act(struct app *a, enum act act, const char *text, size_t n);
-void app_run(struct app *a, struct request *r); /* takes its text over */
+void app_run(struct app *a, struct request *r); /* takes ownership of its text */
 /* A request about a conversation; text may be "". */
 void app_run_on(struct app *a, enum slash command, const char *name, const char *text);
 void app_show(struct app *a, enum view view);
@@ -237,10 +237,11 @@ void app_send_next(struct app *a); /* sends the first queued message, if possibl
 void app_unqueue(struct app *a);   /* moves the queue back to the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */
 bool app_busy(const struct app *a);
-void app_note(struct app *a, const char *text, size_t n); /* into the transcript */
-void app_wait(struct app *a, enum phase phase); /* a request was made: the phase until its events */
-void app_amend(struct app *a, const char *text, size_t n); /* another last answer */
+void app_note(struct app *a, const char *text, size_t n); /* adds to the transcript */
+/* a request was made: sets the phase until its events */
+void app_wait(struct app *a, enum phase phase);
+void app_amend(struct app *a, const char *text, size_t n); /* replaces the last answer */
 void app_take_turn_back(struct app *a); /* runs the request that the question is about */
-bool app_ready(struct app *a);          /* or says why not */
+bool app_ready(struct app *a);          /* or shows why not */
 
 #endif

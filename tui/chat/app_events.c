@@ -1,4 +1,4 @@
-/* What happened in the session, in the app's own state: transcript, phase, numbers, flashes. */
+/* Applies the session's events to the app's state: transcript, phase, numbers, messages. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void on_progress(struct app *a, const struct event *ev)
     if (ev->kind == EVENT_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
 }
 
-/* The first tokens of a turn are those of the message. */
+/* The first tokens of a turn belong to the message. */
 static void on_tokens(struct app *a, const struct event *ev)
 {
     int64_t position = ev->tokens.position;
@@ -61,7 +61,7 @@ static void on_answer(struct app *a, int64_t position)
 static void on_end(struct app *a, const struct event *ev)
 {
     struct message *m = last_of(a, CHAT_ASSISTANT);
-    const char *how = ev->end.can_continue ? "; /continue goes on" : "";
+    const char *how = ev->end.can_continue ? "; /continue continues it" : "";
     a->can_continue = ev->end.can_continue;
     if (a->phase == PHASE_ANSWERING && m) {
         transcript_close(m);
@@ -72,9 +72,10 @@ static void on_end(struct app *a, const struct event *ev)
     if (ev->end.how == SESSION_STOPPED && a->stop != STOP_TO_SEND)
         app_flash(a, "stopped and kept%s", how);
     a->stop = STOP_NOT;
-    if (ev->end.how == SESSION_LENGTH) app_flash(a, "cut at the token limit%s", how);
+    if (ev->end.how == SESSION_LENGTH) app_flash(a, "cut off at the token limit%s", how);
     if (ev->end.how == SESSION_REPETITION) {
-        static const char why[] = "the answer went in a circle and was stopped; /continue goes on";
+        static const char why[] =
+            "the answer repeated itself and was stopped; /continue continues it";
         app_note(a, why, sizeof why - 1);
     }
     if (ev->end.how == SESSION_FULL)
@@ -197,7 +198,7 @@ void app_take(struct app *a, const struct event *ev)
     }
 }
 
-/* A mean over some seconds of a turn; nothing is evicted between turns. */
+/* A mean over some seconds of a turn; between turns nothing is evicted. */
 static void measure_evictions(struct app *a)
 {
     const struct session_stats *st = &a->stats;
@@ -214,7 +215,8 @@ static void measure_evictions(struct app *a)
     a->rate_evicted = st->units_evicted;
 }
 
-/* With the snapshot that shows it, as thousands of evictions a second are not for reading. */
+/* Reported with the snapshot that shows it, because thousands of evictions a second cannot be
+ * read. */
 static void tell_evictions(struct app *a)
 {
     char b[2][NUM_MAX];

@@ -1,5 +1,5 @@
-/* chat: screen or plain? Plain when asked for, when stdin or stdout is no terminal, and on
- * terminals that cannot address their cursor. */
+/* chat: chooses between screen and plain lines. Plain lines when requested, when stdin or stdout is
+ * not a terminal, and on terminals that cannot address their cursor. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,11 +24,12 @@ int cmd_chat(const struct options *o)
     int status;
     bool screen = !o->chat.plain && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !is_dumb();
     if (!screen && o->chat.record) {
-        err_set(&e, ERR_USAGE, "--record writes down what the screen shows, and here is none");
+        err_set(&e, ERR_USAGE, "--record records the screen, but there is none here");
         return report_error(&e);
     }
     if (!screen) return plain_run(o);
-    if (secret_prepare(&mine, &e)) return report_error(&e); /* while the terminal is still plain */
+    /* while the terminal is still in its normal mode */
+    if (secret_prepare(&mine, &e)) return report_error(&e);
     if (!ui_run(&mine, &status)) status = plain_run(&mine);
     secret_wipe(&mine);
     return status;

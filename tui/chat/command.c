@@ -55,10 +55,10 @@ static bool send_now(struct app *a)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* Columns of the help of settings: all of it fits into the narrowest pane of a screen of 80. */
+/* Columns of the settings' help: it fits into the narrowest pane of an 80-column screen. */
 enum { HELP_FROM = 26, HELP_WIDE = 40 };
 
-/* The text of the command line's help, as far as it is of a chat, in lines under each other. */
+/* The command line's help for the options of a chat, one below the other. */
 static void put_help(const char *text, struct str *out)
 {
     const char *others = strstr(text, "; eval"), *end = others ? others : strchr(text, 0);
@@ -89,7 +89,7 @@ static bool show_settings(struct app *a)
         unsigned groups;
         const char *title;
     } parts[] = {{SLASH_SET_NOW, "from the next token on:\n"},
-                 {SLASH_SET_OPEN, "\nby opening the conversation again:\n"}};
+                 {SLASH_SET_OPEN, "\nby reopening the conversation:\n"}};
     struct option_fact f;
     struct str s = {0};
     for (int k = 0; k < 2; k++) {
@@ -193,7 +193,7 @@ static const struct message *last_answer(const struct app *a)
     return NULL;
 }
 
-/* Without a text the answer comes into the editor, to be sent as "/answer …". */
+/* Without a text the answer is put into the editor, to be sent as "/answer …". */
 static void amend(struct app *a, const struct request *r)
 {
     const struct message *m = last_answer(a);
@@ -208,7 +208,7 @@ static void amend(struct app *a, const struct request *r)
     str_release(&line);
 }
 
-/* May the request run now? Else says why not. */
+/* Whether the request may run now; else shows why not. */
 static bool may_run(struct app *a, const struct request *r)
 {
     switch (r->command) {
@@ -251,7 +251,7 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
     return true;
 }
 
-/* ---- taking text away ----------------------------------------------------------------------- */
+/* ---- copying text ---------------------------------------------------------------------------- */
 
 static void put_talk(const struct app *a, struct str *out)
 {

@@ -1,4 +1,4 @@
-/* command: what slash commands (and the keys that stand for them) do on the screen. */
+/* command: runs slash commands (and the keys for them) on the screen. */
 #ifndef RETAIN_TUI_CHAT_COMMAND_H
 #define RETAIN_TUI_CHAT_COMMAND_H
 
@@ -9,8 +9,8 @@
 
 struct app;
 
-/* argument[0, n) is what stood after the command. false: it could not be run, and the line stays
- * in the editor. */
+/* argument[0, n) is the text after the command. false: it could not be run, and the line stays in
+ * the editor. */
 bool command_run(struct app *a, enum slash command, const char *argument, size_t n);
 
 #endif

@@ -5,13 +5,13 @@
 
 #include "tui/chat/app.h"
 
-enum { LONG_MS = 10000 }; /* who waits that long may look elsewhere */
+enum { LONG_MS = 10000 }; /* after this time the user may be looking at another window */
 
 void desktop_init(struct desktop *d, const struct options *o, bool windows)
 {
     *d = (struct desktop){.percent = -1};
     if (windows && !o->safe) d->use = o->chat.terminal;
-    /* the title goes on the terminal's stack; 1004: it tells of its focus */
+    /* saves the title on the terminal's stack; 1004: it reports focus changes */
     bool alerts = d->use.alert != TERMINAL_QUIET;
     snprintf(d->on, sizeof d->on, "%s%s", d->use.title ? "\033[22;2t" : "",
              alerts ? "\033[?1004h" : "");

@@ -1,6 +1,6 @@
-/* desktop: what the window around the terminal shows: its title, a bar while something is loaded or
- * read, and a bell when a long answer ends behind another window. Bytes are made here, not written;
- * on a terminal without windows there are none. */
+/* desktop: the window around the terminal: its title, a progress bar while something is loaded or
+ * read, and a bell when a long answer ends while another window has the focus. Returns bytes, does
+ * not write them; on a terminal without windows there are none. */
 #ifndef RETAIN_TUI_CHAT_DESKTOP_H
 #define RETAIN_TUI_CHAT_DESKTOP_H
 
@@ -15,22 +15,23 @@ struct key_event;
 
 struct desktop {
     struct options_terminal use; /* what --terminal allows */
-    bool away;                   /* another window has the focus, as far as the terminal tells */
+    /* another window has the focus, as far as the terminal reports it */
+    bool away;
     bool busy;
-    int64_t busy_ms;        /* since then */
-    int percent;            /* of the bar; -1 = there is none */
-    struct str shown_title; /* "" = not set by us */
+    int64_t busy_ms;        /* since when the app is busy */
+    int percent;            /* of the bar; -1 = none */
+    struct str shown_title; /* "" = not set by this program */
     char on[32], off[48];   /* for term_add_modes */
 };
 
-/* windows: the terminal is in a window and knows xterm's sequences. */
+/* windows: the terminal is in a window and supports xterm's sequences. */
 void desktop_init(struct desktop *d, const struct options *o, bool windows);
 void desktop_release(struct desktop *d);
-/* true: it was the window's focus that came or went, and no key. */
+/* true: the event was a focus change, not a key. */
 bool desktop_key(struct desktop *d, const struct key_event *ev);
-/* Appends what must be written for the app as it is now. */
+/* Appends the bytes that show the app's present state. */
 void desktop_update(struct desktop *d, const struct app *a, struct str *out);
-/* Another program may have changed it all. */
+/* Call after another program may have changed everything. */
 void desktop_forget(struct desktop *d);
 
 #endif

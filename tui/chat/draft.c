@@ -40,7 +40,7 @@ static int is_draft(const struct dirent *entry)
     return strncmp(entry->d_name, "draft-", 6) == 0 && !strchr(entry->d_name, '~');
 }
 
-/* A living program holds the lock of the file that has the name now. */
+/* A running program holds the lock of the file that has the name now. */
 static bool is_abandoned(int fd, const char *path)
 {
     struct stat opened, named;
@@ -48,7 +48,7 @@ static bool is_abandoned(int fd, const char *path)
            opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/* Takes what dead programs left. */
+/* Takes over the texts of dead programs. */
 static void adopt(const char *folder, draft_found *found, void *ctx)
 {
     struct dirent **names;
@@ -61,7 +61,7 @@ static void adopt(const char *folder, draft_found *found, void *ctx)
             read_all(fd, &content);
             unlink(path.data);
             str_puts(&path, "~");
-            unlink(path.data); /* it may have been killed while it saved */
+            unlink(path.data); /* it may have been killed while saving */
             give(&content, found, ctx);
         }
         if (fd >= 0) close(fd);
@@ -88,8 +88,8 @@ void draft_open(struct draft *d, const char *folder, draft_found *found, void *c
     d->path = path.data;
 }
 
-/* A killed program must leave either text, not half of one: the new content replaces the file as a
- * whole, and its lock is taken before it has the name. */
+/* A kill must leave the old or the new text, not half of one: the new content replaces the file as
+ * a whole, and is locked before it gets the name. */
 static int replace(struct draft *d, const struct str *content)
 {
     struct str path = {0};
@@ -107,7 +107,7 @@ static int replace(struct draft *d, const struct str *content)
     if (!ok && fd >= 0) close(fd);
     str_release(&path);
     if (!ok) return -1;
-    close(d->fd); /* the lock of the old file goes with it */
+    close(d->fd); /* releases the old file's lock too */
     d->fd = fd;
     return 0;
 }

@@ -9,9 +9,9 @@
 #include "tui/term/text.h"
 
 enum {
-    FOLD_BYTES = 2000, /* a paste this long is folded */
+    FOLD_BYTES = 2000, /* a paste of at least this size is folded */
     FOLD_LINES = 16,
-    SET_FOLD_BYTES = 256 << 10, /* and a text from elsewhere that is this long */
+    SET_FOLD_BYTES = 256 << 10, /* so is other text of at least this size */
 };
 
 /* ---- changes -------------------------------------------------------------------------------- */
@@ -46,11 +46,11 @@ static char *copy_bytes(const char *bytes, size_t n)
     return copy;
 }
 
-/* Puts bytes in the place of text[at, at + n_old). */
+/* Replaces text[at, at + n_old) by other bytes. */
 static void splice(struct str *text, size_t at, size_t n_old, const char *bytes, size_t n)
 {
     if (n > n_old)
-        for (size_t grow = n - n_old; grow > 0;) { /* any bytes will do: they are moved over */
+        for (size_t grow = n - n_old; grow > 0;) { /* any bytes will do: they are overwritten */
             size_t part = grow < n ? grow : n;
             str_append(text, bytes, part);
             grow -= part;
@@ -89,8 +89,8 @@ static void push_start(struct edit_wrap *w, size_t at)
     w->starts[w->n++] = at;
 }
 
-/* Cuts lines from byte `at` to the end, or until one begins where old->starts[j] + grown says: then
- * the rest is as it was. Only starts beyond `changed`, the end of what changed, count. */
+/* Breaks lines from byte `at` to the end, or until one begins at old->starts[j] + grown: the rest
+ * is then unchanged. Only starts beyond `changed`, the end of the change, are compared. */
 static void cut_lines_like(struct edit *e, size_t at, size_t changed, const struct edit_wrap *old,
                            int j, size_t grown)
 {
@@ -119,7 +119,7 @@ static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
     }
     struct edit_wrap old = *w;
     int line = line_of(w, at), j = line;
-    /* a word that got shorter may now end the line before */
+    /* a shortened word may now end the line before */
     line = line > 2 ? line - 2 : 0;
     while (j < old.n && old.starts[j] <= at + n_old) j++;
     size_t from = old.starts[line];
@@ -132,7 +132,7 @@ static void cut_lines(struct edit *e, size_t at, size_t n_old, size_t n)
     free(old.starts);
 }
 
-/* The change that undoes this one is left in *inverse. */
+/* *inverse: the change that undoes this one. */
 static void apply(struct edit *e, size_t at, size_t n_old, const char *bytes, size_t n,
                   struct edit_change *inverse)
 {
@@ -244,7 +244,7 @@ void edit_full(const struct edit *e, struct str *out)
     str_append(out, s + from, n - from);
 }
 
-/* The label that the cursor touches, or else the last one before it: its first byte. */
+/* The first byte of the label that the cursor touches, or of the last one before it. */
 static const struct edit_fold *find_fold(const struct edit *e, size_t *at)
 {
     const char *s = str_get(&e->text);
@@ -434,7 +434,7 @@ bool edit_move(struct edit *e, enum edit_move move)
     return true;
 }
 
-/* One character, or a whole label at its side of the cursor. */
+/* One character, or a whole label next to the cursor. */
 static size_t erase_target(const struct edit *e, enum edit_move to)
 {
     const char *s = str_get(&e->text);
@@ -452,7 +452,7 @@ static size_t erase_target(const struct edit *e, enum edit_move to)
 void edit_erase(struct edit *e, enum edit_move to)
 {
     size_t at = erase_target(e, to);
-    if (at == e->cursor && to == EDIT_LINE_END && at < e->text.n) at++; /* join the next line */
+    if (at == e->cursor && to == EDIT_LINE_END && at < e->text.n) at++; /* joins the next line */
     size_t from = at < e->cursor ? at : e->cursor;
     size_t end = at < e->cursor ? e->cursor : at;
     replace(e, from, end - from, "", 0);

@@ -1,9 +1,9 @@
-/* edit: the message being written. A pure module: no terminal, no clock.
+/* edit: the draft. A pure module: no terminal, no clock.
  *
- * Every change goes through one function that replaces a range, so undo is a list of ranges, and
- * screen lines are cut again only where the text changed: a megabyte is edited as fast as a word.
- * Positions are bytes and always stand between characters (combining marks stay with their base).
- * A long paste stands in the text as a short label, its fold, until it is unfolded or sent. */
+ * Every change is a replacement of a range, so undo is a list of ranges, and screen lines are
+ * broken again only where the text changed: a megabyte is edited as fast as a word. Positions are
+ * bytes and always between characters (combining marks stay with their base). A long paste is shown
+ * in the text as a short label, its fold, until it is unfolded or sent. */
 #ifndef RETAIN_TUI_CHAT_EDIT_H
 #define RETAIN_TUI_CHAT_EDIT_H
 
@@ -26,8 +26,8 @@ enum edit_move {
 };
 
 struct edit_change {
-    size_t at, n_new; /* what stands there now */
-    char *old;        /* what stood there */
+    size_t at, n_new; /* the new range */
+    char *old;        /* the old bytes */
     size_t n_old;
     size_t cursor; /* before the change */
     bool typed;    /* single characters: later ones join it */
@@ -38,12 +38,12 @@ struct edit_changes {
     int n, cap;
 };
 
-/* "[paste 1: 10,000 lines, 412 KiB]" in the text, and what it stands for. */
+/* "[paste 1: 10,000 lines, 412 KiB]" in the text, and the text that it represents. */
 struct edit_fold {
     struct str label, text;
 };
 
-/* Where screen lines begin when they are `width` columns wide; 0 = not cut. */
+/* Beginnings of screen lines for a width of `width` columns; 0 = not computed. */
 struct edit_wrap {
     size_t *starts;
     int n, cap, width;
@@ -56,7 +56,7 @@ struct edit {
     struct edit_wrap wrap;
     size_t cursor;
     int width;       /* columns of the input field, for EDIT_UP and EDIT_DOWN */
-    int goal_column; /* -1, or where up and down want to be */
+    int goal_column; /* -1, or the column that up and down aim for */
     struct str killed;
     struct edit_changes undo, redo;
 };
@@ -64,23 +64,23 @@ struct edit {
 void edit_init(struct edit *e);
 void edit_release(struct edit *e);
 
-/* Makes `text` the whole content, forgets undo, cursor at the end. A huge one becomes a fold. */
+/* Replaces the whole text, forgets undo, cursor at the end. A huge text becomes a fold. */
 void edit_set(struct edit *e, const char *text, size_t n);
 
-/* CRLF and CR become LF, NUL vanishes; everything else is kept as it is, and sanitised when drawn.
- */
+/* CRLF and CR become LF, NUL is dropped; all other bytes are kept, and sanitised when drawn. */
 void edit_insert(struct edit *e, const char *bytes, size_t n);
 
-/* The same, but what is long becomes a fold. */
+/* The same, but a long text becomes a fold. */
 void edit_paste(struct edit *e, const char *bytes, size_t n);
-/* Puts the text of the fold at (or before) the cursor in its place; false: there is none. */
+/* Unfolds the fold at (or before) the cursor; false: there is none. */
 bool edit_unfold(struct edit *e);
-/* Appends the text with every fold unfolded: what is sent, kept and edited elsewhere. */
+/* Appends the text with every fold unfolded: for sending, saving and other editors. */
 void edit_full(const struct edit *e, struct str *out);
 
-bool edit_move(struct edit *e, enum edit_move move); /* false: there is nowhere to go */
-void edit_erase(struct edit *e, enum edit_move to);  /* from the cursor to where `to` leads */
-void edit_kill(struct edit *e, enum edit_move to);   /* the same, kept for edit_yank */
+bool edit_move(struct edit *e, enum edit_move move); /* false: the cursor cannot move there */
+/* erases from the cursor to where `to` leads */
+void edit_erase(struct edit *e, enum edit_move to);
+void edit_kill(struct edit *e, enum edit_move to); /* the same, kept for edit_yank */
 void edit_yank(struct edit *e);
 void edit_transpose(struct edit *e);
 bool edit_undo(struct edit *e);

@@ -7,7 +7,7 @@
 
 struct boxed_event {
     struct event event;
-    size_t text; /* in event_box.text */
+    size_t text; /* offset in event_box.text */
 };
 
 void event_box_release(struct event_box *b)

@@ -1,4 +1,4 @@
-/* event_box: events of another thread, with the texts they point to, until the screen looks. */
+/* event_box: keeps events of another thread, with their texts, until the screen takes them. */
 #ifndef RETAIN_TUI_CHAT_EVENT_BOX_H
 #define RETAIN_TUI_CHAT_EVENT_BOX_H
 
@@ -14,7 +14,8 @@ struct event_box {
 };
 void event_box_release(struct event_box *b);
 
-/* Copies the event. Pieces of text join; of a run of progress events only the latest counts. */
+/* Copies the event. Pieces of text are joined; of consecutive progress events only the latest is
+ * kept. */
 void event_box_add(struct event_box *b, const struct event *ev);
 
 /* The i-th of b->n events; its text is valid until the box changes. */

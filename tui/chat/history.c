@@ -81,14 +81,14 @@ void history_release(struct history *h)
     memset(h, 0, sizeof *h);
 }
 
-/* One write of one line: two programs that append at once do not mix. */
+/* One write of one line, so that two programs can append at once. */
 static void save(const struct history *h, const char *text, size_t n)
 {
     struct str line = {0};
     int fd = open(h->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;
     escape(text, n, &line);
-    /* history is a convenience: a full disk must not stop a talk */
+    /* history is a convenience: a full disk must not stop a chat */
     ssize_t written = write(fd, line.data, line.n);
     (void)written;
     close(fd);

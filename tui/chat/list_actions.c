@@ -56,12 +56,13 @@ static void on_done(struct list_state *l, enum slash command, const char *name)
         snprintf(l->said, sizeof l->said, "%.120s was deleted; u or /restore brings it back", name);
         break;
     case SLASH_RESTORE:
-        snprintf(l->said, sizeof l->said, "%.120s is back", name);
+        snprintf(l->said, sizeof l->said, "%.120s was restored", name);
         snprintf(l->chosen, sizeof l->chosen, "%s", name); /* the cursor goes there */
         l->deleted[0] = 0;
         break;
     case SLASH_DROP:
-        snprintf(l->said, sizeof l->said, "the cache of %.120s was deleted, its text stays", name);
+        snprintf(l->said, sizeof l->said, "the cache of %.120s was deleted; its text is kept",
+                 name);
         break;
     case SLASH_TAG: snprintf(l->said, sizeof l->said, "tags changed"); break;
     default: break;
@@ -79,7 +80,7 @@ static void on_event(void *ctx, const struct event *ev)
     show_error(a, &e);
 }
 
-/* On the screen's own handle of the conversations, so that no running answer holds it up. */
+/* Uses the screen's own handle of the conversations, so that a running answer does not delay it. */
 static void run(struct app *a, struct conversations *l, const struct request *r)
 {
     struct control c = {.parts = {.library = l}};
@@ -101,7 +102,7 @@ static bool is_for_list(const struct app *a, const struct act_row *row)
 {
     const struct request *r = &row->request;
     if (row->act != ACT_RUN || slash_place(r->command) != SLASH_AT_SAVED) return false;
-    return r->command != SLASH_RENAME || strcmp(r->name, a->name) != 0; /* the session's name */
+    return r->command != SLASH_RENAME || strcmp(r->name, a->name) != 0; /* the session's own name */
 }
 
 bool list_act(struct app *a, struct conversations *l, const struct act_row *row)

@@ -6,7 +6,7 @@
 
 #include "tui/chat/app.h"
 
-/* false: the act is for others. l NULL: nothing is saved. */
+/* false: the act is not handled here. l NULL: private mode. */
 bool list_act(struct app *a, struct conversations *l, const struct act_row *row);
 
 void list_fill(struct app *a, struct conversations *l); /* fills app.list */

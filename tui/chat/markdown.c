@@ -10,20 +10,20 @@
 #include "tui/term/text.h"
 
 enum {
-    BLOCK_MAX = 64 << 10, /* a longer paragraph is drawn as it is: md4c reads it at every frame */
-    DEPTH_MAX = 12,       /* lists and quotes inside each other that are indented */
+    BLOCK_MAX = 64 << 10, /* a longer paragraph is drawn raw: md4c would parse it for every frame */
+    DEPTH_MAX = 12,       /* indented levels of nested lists and quotes */
     COLUMNS_MAX = 16,     /* of a table */
     SPANS_MAX = 256,      /* of a line */
-    MARKS_MAX = 64,       /* emphasis that is open at once */
+    MARKS_MAX = 64,       /* nested open emphasis */
 };
 
-/* A stretch of what is seen: from byte `at` on it is text[from, …). */
+/* A run of visible text: from byte `at` on it is text[from, …). */
 struct seg {
     size_t at, from, n;
     uint8_t attr;
 };
 
-/* What is seen of a paragraph or a cell, before it is cut into lines. */
+/* The visible text of a paragraph or a cell, before it is broken into lines. */
 struct leaf {
     struct str seen;
     struct seg *segs;
@@ -31,7 +31,7 @@ struct leaf {
 };
 
 struct container {
-    uint16_t x, w;          /* what stands at the first line, and how far it moves the rest */
+    uint16_t x, w;          /* marks at the first line, and the indentation of the others */
     struct span mark, task; /* n 0 = none */
     bool quote, shown;
 };
@@ -42,19 +42,19 @@ struct table_cell {
 };
 
 struct md {
-    const char *source;       /* the block without its indentation, closed where it is still open */
-    size_t n_source, n_ours;  /* without what was appended to close it */
+    const char *source;       /* the block without its indentation, with open marks closed */
+    size_t n_source, n_ours;  /* n_ours: without the bytes appended to close it */
     size_t *starts, *origins; /* of each of its lines: in source and in the text */
     int n_lines;
     int width, indent;
-    size_t at; /* source that was seen so far */
+    size_t at; /* source already visible */
     bool after_mark;
     int bold, em, code, strike;
     bool heading;
     struct container stack[DEPTH_MAX];
     int depth, ignored;
     struct leaf leaf;
-    struct table_cell *cells; /* of the table that is being read; NULL = none */
+    struct table_cell *cells; /* of the current table; NULL = none */
     int n_cells, cap_cells, row, column;
     size_t table_at;
     markdown_line *line;
@@ -63,7 +63,7 @@ struct md {
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* The byte of the text that a byte of the source is. */
+/* The byte of the text for a byte of the source. */
 static size_t origin(const struct md *m, size_t at)
 {
     int low = 0, high = m->n_lines;
@@ -90,7 +90,7 @@ static void leaf_release(struct leaf *l)
     memset(l, 0, sizeof *l);
 }
 
-/* Source bytes become visible; a piece never crosses a line, so its origin is contiguous. */
+/* Makes source bytes visible; a piece never crosses a line, so its origin is contiguous. */
 static void see(struct md *m, size_t at, size_t n, enum attr attr)
 {
     struct leaf *l = &m->leaf;
@@ -127,7 +127,7 @@ static void row_emit(struct md *m, struct row *r)
     m->line(m->ctx, r->from, r->end - r->from, r->spans, r->n);
 }
 
-/* seen[a, a + n) of a leaf, from column x. */
+/* Adds seen[a, a + n) of a leaf, from column x. */
 static void row_leaf(struct row *r, const struct leaf *l, size_t a, size_t n, int x)
 {
     for (int i = 0; i < l->n_segs; i++) {
@@ -140,7 +140,8 @@ static void row_leaf(struct row *r, const struct leaf *l, size_t a, size_t n, in
     }
 }
 
-/* Bars of quotes, and the marks of items whose first line this is. Returns where text begins. */
+/* Adds bars of quotes, and the marks of items on their first line. Returns the column of the
+ * text. */
 static int row_begin(struct md *m, struct row *r)
 {
     int x = m->indent;
@@ -210,7 +211,7 @@ static size_t table_row(struct md *m, const int *widths, int first, int end)
     return r.end;
 }
 
-/* A table that does not fit is shown as it was written. */
+/* Draws a table that does not fit as it was written. */
 static void raw_lines(struct md *m, size_t from, size_t end)
 {
     while (from < end) {
@@ -278,7 +279,7 @@ static void pop(struct md *m)
         m->depth--;
 }
 
-/* An item's own mark, which stands between what was seen and its first text. */
+/* An item's own mark, between the text seen so far and its first text. */
 static void enter_item(struct md *m, const MD_BLOCK_LI_DETAIL *d)
 {
     const char *s = m->source;
@@ -316,7 +317,7 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *ctx)
         break;
     case MD_BLOCK_LI: enter_item(m, detail); break;
     case MD_BLOCK_H: {
-        /* "Title" and "===" below it: the title is on the screen already, and stays as it is */
+        /* "Title" and "===" below it: the title is already on the screen, and stays unchanged */
         size_t line = m->at;
         while (line < m->n_source && strchr(" \n>-*+", m->source[line])) line++;
         m->heading = line < m->n_source && m->source[line] == '#';
@@ -377,7 +378,7 @@ static enum attr attr_of(const struct md *m)
     return m->strike ? ATTR_DIM : ATTR_TEXT;
 }
 
-/* "[", or "](address)" after a link's text: shown, because an address must be seen. */
+/* "[", or "](address)" after a link's text: addresses must be visible. */
 static void see_bracket(struct md *m, bool opening)
 {
     const char *s = m->source;
@@ -433,7 +434,7 @@ static int leave_span(MD_SPANTYPE type, void *detail, void *ctx)
     return span_change(type, ctx, -1);
 }
 
-/* Blanks that a line of the source begins with are kept: a poem stays a poem. */
+/* Keeps blanks at the beginning of source lines: a poem stays a poem. */
 static void see_indent(struct md *m, size_t at)
 {
     size_t from = at;
@@ -450,7 +451,7 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *ctx)
     if (type == MD_TEXT_BR || type == MD_TEXT_SOFTBR || (!ours && n == 1 && *s == '\n')) {
         str_puts(&m->leaf.seen, m->cells ? " " : "\n");
     } else if (!ours) {
-        str_append(&m->leaf.seen, "        ", n < 8 ? n : 8); /* blanks that md4c made */
+        str_append(&m->leaf.seen, "        ", n < 8 ? n : 8); /* blanks inserted by md4c */
     } else {
         size_t at = (size_t)(s - m->source);
         see_indent(m, at);
@@ -484,7 +485,7 @@ static size_t blanks(const char *s, size_t at, size_t end)
     return at - from;
 }
 
-/* Length of the fence that the line is, 0 = none; *mark its character. */
+/* Length of the fence that the line consists of, 0 = none; *mark its character. */
 static size_t fence(const char *s, size_t at, size_t end, char *mark)
 {
     at += blanks(s, at, end);
@@ -496,7 +497,7 @@ static size_t fence(const char *s, size_t at, size_t end, char *mark)
     return at - from;
 }
 
-/* "---" or "===": a rule, not what makes a heading of the line before. */
+/* "---" or "===": a rule, never an underline that makes the line before a heading. */
 static bool is_rule(const char *s, size_t at, size_t end)
 {
     at += blanks(s, at, end);
@@ -507,7 +508,7 @@ static bool is_rule(const char *s, size_t at, size_t end)
     return true;
 }
 
-/* The end of the fenced block that begins at `at`; its lines are drawn as they are. */
+/* The end of the fenced block that begins at `at`; its lines are drawn raw. */
 static size_t fenced(const char *s, size_t n, size_t at, size_t length, char mark, int width,
                      markdown_line *line, void *ctx)
 {
@@ -531,7 +532,7 @@ static size_t fenced(const char *s, size_t n, size_t at, size_t length, char mar
     return at;
 }
 
-/* The end of the lines from `at` on that belong together: up to a blank line, a fence or a rule. */
+/* The end of the lines from `at` on that form one block: up to a blank line, a fence or a rule. */
 static size_t prose_end(const char *s, size_t n, size_t at)
 {
     char mark;
@@ -547,7 +548,8 @@ static size_t prose_end(const char *s, size_t n, size_t at)
     return n;
 }
 
-/* ---- what is still open --------------------------------------------------------------------- */
+/* ---- unclosed marks
+ * --------------------------------------------------------------------------- */
 
 static bool word_byte(char c)
 {
@@ -583,7 +585,7 @@ static size_t mark_run(const char *s, size_t n, size_t at)
     return run;
 }
 
-/* The marks that s[0, n) leaves open; returns the length of those of an open code span. */
+/* The marks that s[0, n) leaves open; returns the length of an open code span's marks. */
 static size_t open_marks(struct marks *k, const char *s, size_t n)
 {
     size_t code = 0, run;
@@ -598,9 +600,9 @@ static size_t open_marks(struct marks *k, const char *s, size_t n)
     return code;
 }
 
-/* Takes back marks at the end that may be half of an end, and appends what would end the emphasis
- * and code that the streaming text has begun: it is drawn as such before its end comes, and nothing
- * moves when it does. Returns the bytes that are the text's own. */
+/* Removes trailing marks that may be half of a closing mark, and appends closing marks for emphasis
+ * and code that the streaming text has begun: these are drawn styled before their end arrives, and
+ * nothing moves when it does. Returns the bytes that belong to the text. */
 static size_t close_marks(struct str *source)
 {
     struct marks k = {.depth = 0};
@@ -616,7 +618,7 @@ static size_t close_marks(struct str *source)
     while (!code && !tick && depth > 0 && need < run && k.c[depth - 1] == s[core])
         need += k.n[--depth];
     if (tick ? run == code : code > 0 || need == run) {
-        core = n; /* what ends something, or is code */
+        core = n; /* a closing mark, or inside code */
         k.depth = depth;
         if (tick) code = 0;
     }
@@ -628,7 +630,7 @@ static size_t close_marks(struct str *source)
     return core;
 }
 
-/* The lines of a block without the indentation of the first. */
+/* Copies the lines of a block without the indentation of the first. */
 static void copy_block(struct md *m, const char *s, size_t at, size_t end, struct str *source)
 {
     size_t indent = 0, cap = 0;

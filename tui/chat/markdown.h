@@ -1,10 +1,9 @@
 /* markdown: an answer as styled screen lines, while it streams.
  *
- * What is drawn are bytes of the text itself, without the marks that md4c (CommonMark and tables)
- * explained, so a screen line still knows which part of the text it shows. Links and pictures stay
- * as they were written: nothing is hidden that could mislead, nothing is opened or run. The text is
- * cut into blocks that are laid out one by one; a block that another follows never changes again.
- */
+ * The drawn bytes are those of the text itself, without the marks that md4c (CommonMark and tables)
+ * interprets, so a screen line still knows its part of the text. Links and pictures are drawn as
+ * written: nothing misleading is hidden, nothing is opened or run. The text is split into blocks
+ * that are laid out one by one; a block followed by another never changes again. */
 #ifndef RETAIN_TUI_CHAT_MARKDOWN_H
 #define RETAIN_TUI_CHAT_MARKDOWN_H
 
@@ -12,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Values of span.from that stand for a glyph of ours; n = columns of a rule. */
+/* Values of span.from for glyphs that are not in the text; n = columns of a rule. */
 enum { SPAN_GLYPHS = 4, SPAN_BULLET = 0, SPAN_BAR, SPAN_RULE };
 #define SPAN_GLYPH(g) (UINT32_MAX - (uint32_t)(g))
 
@@ -22,15 +21,15 @@ struct span {
     uint8_t attr;     /* enum attr */
 };
 
-/* One line: text[from, from + n) is what it covers. Spans are in the order of their columns. */
+/* One line: covers text[from, from + n). Spans are in the order of their columns. */
 typedef void markdown_line(void *ctx, size_t from, size_t n, const struct span *spans, int n_spans);
 
 /* Lays out the block that begins at byte `at` of s [n], clean text (sanitize.h), and returns its
- * end. ends: nothing will be added to the text. */
+ * end. ends: the text is complete. */
 size_t markdown_block(const char *s, size_t n, size_t at, bool ends, int width, markdown_line *line,
                       void *ctx);
 
-/* What a span shows: bytes of the text, or a glyph in `glyph` (room for a rule of 256 columns). */
+/* The text of a span: bytes of the text, or a glyph in `glyph` (room for a rule of 256 columns). */
 const char *span_text(const struct span *s, const char *text, bool ascii, char glyph[1024],
                       size_t *n);
 

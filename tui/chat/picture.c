@@ -14,7 +14,7 @@ struct picture picture_make(const struct retention *r, const struct waterfall *p
     return p;
 }
 
-/* Without one that was taken at the snapshot's own time. */
+/* Without a row taken at the snapshot's own time. */
 static int past_rows(const struct picture *p)
 {
     int n = p->past->n;
@@ -41,7 +41,7 @@ int picture_slices(const struct picture *p)
     return n < 1 ? 1 : n;
 }
 
-/* Heads stand apart where there is room for a blank between them. */
+/* Heads are separated if there is room for a blank between them. */
 static int slices_drawn(const struct picture *p)
 {
     int n = picture_slices(p);

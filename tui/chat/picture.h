@@ -1,5 +1,5 @@
-/* picture: which units each cell of the map stands for. Cells are made of whole snapshot columns,
- * so that a row adds up to what the engine counted. */
+/* picture: maps each cell of the map to units. Cells consist of whole snapshot columns, so that a
+ * row adds up to the engine's counts. */
 #ifndef RETAIN_TUI_CHAT_PICTURE_H
 #define RETAIN_TUI_CHAT_PICTURE_H
 
@@ -13,7 +13,7 @@ struct retention;
 enum map_mode {
     MAP_LAYERS,  /* rows = layers, all heads together */
     MAP_HEADS,   /* rows = the heads of a layer */
-    MAP_GRID,    /* rows = layers; heads side by side, each a picture of its own */
+    MAP_GRID,    /* rows = layers; heads side by side, each a separate picture */
     MAP_HISTORY, /* rows = the same picture at earlier times, newest first */
 };
 
@@ -23,13 +23,13 @@ struct picture {
     enum map_mode mode;
     int layer;       /* of MAP_HEADS; of MAP_HISTORY, where -1 = all */
     int cells;       /* columns on the screen */
-    int col, n_cols; /* of the snapshot: what they show */
+    int col, n_cols; /* the snapshot's columns that are shown */
 };
 
-/* All layers keep the same share: then it says nothing about them. */
+/* All layers keep the same share, so it need not be shown per layer. */
 bool picture_is_flat(const struct picture *p);
-/* How much the heads of a layer agree on what to keep, 0 to 1: of two heads the units in the same
- * columns, mean of all pairs. -1 = there is one head, or nothing kept. */
+/* How much the heads of a layer agree on what to keep, 0 to 1: the overlap of two heads' units per
+ * column, averaged over all pairs. -1 = only one head, or nothing kept. */
 double picture_agreement(const struct picture *p, int layer);
 
 /* Shows 1 / 2^zoom of the snapshot's columns, around a position. */
@@ -37,10 +37,10 @@ struct picture picture_make(const struct retention *r, const struct waterfall *p
                             enum map_mode mode, int layer, int cells, int zoom, int64_t position);
 
 int picture_rows(const struct picture *p);
-/* What row >= 1 of MAP_HISTORY shows; row 0 is the snapshot itself. */
+/* The contents of row >= 1 of MAP_HISTORY; row 0 is the snapshot itself. */
 const struct waterfall_row *picture_past(const struct picture *p, int row);
 
-/* Units kept and seen in cell x of rows [row, row + n). false: the cell stands for nothing. */
+/* Units kept and seen in cell x of rows [row, row + n). false: the cell is empty. */
 bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen);
 /* The same in all shown columns of these rows. */
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen);

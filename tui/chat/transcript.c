@@ -45,7 +45,7 @@ static bool idle(const struct sanitizer *z)
     return !z->cr && z->n_pending == 0;
 }
 
-/* Bytes at the start of s that come out as they are. */
+/* Number of bytes at the start of s that sanitising leaves unchanged. */
 static size_t plain_run(const char *s, size_t n)
 {
     size_t run = 0;
@@ -67,7 +67,7 @@ static void note_shift(struct message *m)
 
 void transcript_append(struct message *m, const char *text, size_t n)
 {
-    m->closed = false; /* an answer may go on */
+    m->closed = false; /* an answer may be continued */
     for (size_t at = 0; at < n;) {
         size_t run = idle(&m->gate) ? plain_run(text + at, n - at) : 0;
         if (run == 0) run = 1;
@@ -123,7 +123,7 @@ static void push_markdown(void *ctx, size_t from, size_t n, const struct span *s
     m->n_spans += n_spans;
 }
 
-/* Blocks that another block follows stay as they are. */
+/* Blocks followed by another block stay unchanged. */
 static void cut_markdown(struct message *m, int width, bool again)
 {
     if (again) memset(&m->settled, 0, sizeof m->settled);
@@ -209,7 +209,8 @@ void transcript_piece(struct transcript *t, int64_t position, uint16_t n_bytes)
         t->cap_pieces = cap;
     }
     while (t->n_pieces < position) t->pieces[t->n_pieces++] = 0;
-    if (position < t->n_pieces) { /* the conversation went back: what followed is gone */
+    /* the conversation was rewound: the pieces after it are invalid */
+    if (position < t->n_pieces) {
         t->n_pieces = position;
         for (int i = 0; i < t->n; i++) {
             struct message *m = &t->messages[i];
@@ -233,7 +234,7 @@ static uint32_t clean_byte(const struct message *m, size_t raw)
     return byte < (int64_t)m->text.n ? (uint32_t)byte : (uint32_t)m->text.n;
 }
 
-/* Extends the ends of a message's tokens by those whose text has come since. */
+/* Extends the ends of a message's tokens by the tokens whose text has arrived since. */
 static void find_ends(const struct transcript *t, struct message *m)
 {
     if (m->position < 0) return;

@@ -22,14 +22,14 @@
 #include "tui/term/term.h"
 
 enum {
-    FRAME_MS = 50, /* 20 frames a second: what flows is read, and looks, no better at 30 */
+    FRAME_MS = 50, /* 20 frames a second: flowing text is no more readable at 30 */
     SLOW_FRAME_MS =
-        250,          /* where the answer's text is not shown, only snapshots change the picture */
-    KEY_FRAME_MS = 8, /* but a key's echo does not wait that long */
-    LINK_MS = 20,     /* looking again whether a slow terminal has come along */
-    ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows for this long */
-    TYPED_MS = 5,     /* keys that are typed are further apart */
-    PASTE_MS = 10000, /* a paste whose end never came */
+        250,          /* when the answer's text is not visible, only snapshots change the picture */
+    KEY_FRAME_MS = 8, /* but a key's echo waits no longer than this */
+    LINK_MS = 20,     /* interval of checking whether a slow terminal has caught up */
+    ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows within this time */
+    TYPED_MS = 5,     /* typed keys are further apart than this */
+    PASTE_MS = 10000, /* a paste without an end */
     DRAFT_MS = 500,   /* a draft is on the disk after this */
 };
 
@@ -54,8 +54,8 @@ static void load_transcript(struct ui *u, const char *name)
     if (u->library && app_load(&u->app, u->library, name, &e)) app_event(&u->app, "%s", e.text);
 }
 
-/* What can be shown before the model is loaded; what fails here fails in the worker too, and is
- * said there. */
+/* Opens the saved conversations, to show them before the model is loaded; the worker will report
+ * any failure. */
 static void open_library(struct ui *u)
 {
     struct str path = {0};
@@ -130,7 +130,7 @@ static void take_keys(struct ui *u, bool late)
         if (desktop_key(&u->desktop, &ev)) continue;
         if (screen_reply(&u->screen, &ev)) {
             u->dirty = u->dirty || u->screen.repaint;
-            continue; /* else a frame would ask, and the answer would make a frame */
+            continue; /* otherwise a frame would ask, and the answer would cause a frame */
         }
         u->dirty = u->key_dirty = true;
         if (is_pasted(u, &ev)) ev.key = '\n';
@@ -179,14 +179,14 @@ static void frame(struct ui *u)
     u->dirty = u->key_dirty = false;
 }
 
-/* Between frames. */
+/* Milliseconds between frames. */
 static int frame_gap(const struct ui *u)
 {
     if (u->key_dirty) return KEY_FRAME_MS;
     return u->app.view == VIEW_CHAT ? FRAME_MS : SLOW_FRAME_MS;
 }
 
-/* Events wait for the frame that can show them: thousands of tokens a second are 20 wakes. */
+/* Events wait for the next frame: thousands of tokens a second wake it 20 times. */
 static int64_t event_wait(const struct ui *u)
 {
     return frame_gap(u) - (u->app.now_ms - u->frame_ms);
@@ -199,7 +199,7 @@ static int64_t sooner(int64_t ms, int64_t wait)
     return ms < 0 || wait < ms ? wait : ms;
 }
 
-/* Milliseconds to sleep at most; -1 = until something happens. */
+/* Maximum milliseconds to sleep; -1 = until something happens. */
 static int patience(const struct ui *u)
 {
     int64_t ms = app_timeout(&u->app);
@@ -271,7 +271,7 @@ static void loop(struct ui *u)
     }
 }
 
-/* What drivers printed while the screen hid it. */
+/* Prints output of drivers that the screen hid. */
 static void print_log(const struct str *log)
 {
     if (log->n) report_aside("%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
@@ -294,7 +294,7 @@ bool ui_run(const struct options *o, int *status)
     }
     if (screen_open(&u.screen, o, &e)) {
         record_close(record, NULL);
-        report_note("%s; going on without a screen", e.text);
+        report_note("%s; continuing without a screen", e.text);
         return false;
     }
     u.screen.record = record;

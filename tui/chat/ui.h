@@ -7,7 +7,7 @@
 
 struct options;
 
-/* The exit status in *status; false: this terminal has no screen, nothing was done. */
+/* The exit status in *status; false: this terminal cannot show a screen, nothing was done. */
 bool ui_run(const struct options *o, int *status);
 
 #endif

@@ -10,7 +10,7 @@
 #include "tui/chat/ui_parts.h"
 #include "tui/term/term.h"
 
-enum { LEAVE_MS = 2000 }; /* quitting twice after this long does not wait for the worker */
+enum { LEAVE_MS = 2000 }; /* after this time a second quit does not wait for the worker */
 
 void ui_save_draft(struct ui *u)
 {
@@ -57,7 +57,7 @@ static void copy_text(struct ui *u, const char *text, size_t n)
         app_flash(&u->app, "copied %zu bytes %.100s", n, how);
 }
 
-/* text = path, newline, what to write there */
+/* text = path, newline, the file's content */
 static void save_text(struct ui *u, const char *text)
 {
     const char *body = strchr(text, '\n') + 1;

@@ -19,11 +19,11 @@ struct ui {
     struct draft draft;
     bool draft_dirty;
     int64_t draft_ms;              /* it was saved */
-    struct conversations *library; /* of this thread: for lists and transcripts */
+    struct conversations *library; /* used by this thread: for lists and transcripts */
     bool dirty, key_dirty, gone, hung_up;
     int64_t frame_ms, input_ms, leave_ms;
     int status;
-    struct err error; /* why the screen ended, code 0 = because it should */
+    struct err error; /* why the screen ended, code 0 = normally */
 };
 
 /* Carries out the app's acts. */

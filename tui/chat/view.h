@@ -1,5 +1,5 @@
-/* view: one screenful and its keys. tig's shape: one file per view behind one table; keys become
- * requests (keys.h), a view handles those it knows. */
+/* view: one screenful and its keys. Like tig: one file per view behind one table; keys become
+ * requests (keys.h), and a view handles the requests that it knows. */
 #ifndef RETAIN_TUI_CHAT_VIEW_H
 #define RETAIN_TUI_CHAT_VIEW_H
 
@@ -12,12 +12,13 @@ struct app;
 
 struct view_ops {
     const char *name;
-    void (*open)(struct app *a); /* it comes to the front; may be NULL */
+    void (*open)(struct app *a); /* called when it is opened; may be NULL */
     void (*draw)(struct app *a, struct pane p);
-    bool (*request)(struct app *a, enum key_request r);     /* false: not mine */
-    void (*key)(struct app *a, const struct key_event *ev); /* no request; may be NULL */
-    /* Keys that mean text or an answer now, before they are looked up; may be NULL. false: not
-     * mine. */
+    bool (*request)(struct app *a, enum key_request r); /* false: not handled */
+    /* a key without a request; may be NULL */
+    void (*key)(struct app *a, const struct key_event *ev);
+    /* Keys that are text or an answer at this moment, before they are looked up; may be NULL.
+     * false: not handled. */
     bool (*capture)(struct app *a, const struct key_event *ev);
 };
 
@@ -26,10 +27,10 @@ extern const struct view_ops *const view_table[VIEWS];
 
 /* The same picture inside a larger view (the panes of a wide terminal). */
 void map_draw_pane(struct app *a, struct pane p);
-/* The token of a position, and what the heads made of it; return the column after it. */
+/* Draws the token of a position, and its fate in the heads; return the column after it. */
 int map_put_token(struct app *a, struct pane p, int x, int y, int64_t position);
 int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position);
-/* Where the next run of columns begins that are gone in all heads; -1 = there is none. */
+/* The beginning of the next run of columns that are evicted from all heads; -1 = none. */
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
 void monitor_draw_pane(struct app *a, struct pane p);
 void list_draw_pane(struct app *a, struct pane p);

@@ -1,5 +1,5 @@
-/* waterfall: how the picture came to be. Snapshots of what was retained, taken as the conversation
- * grows; when there are too many, every second one goes, so that the rows always reach back to the
+/* waterfall: the history of the picture. Snapshots of retention, taken as the conversation grows;
+ * when there are too many, every second one is dropped, so that the rows always reach back to the
  * beginning. */
 #ifndef RETAIN_TUI_CHAT_WATERFALL_H
 #define RETAIN_TUI_CHAT_WATERFALL_H
@@ -24,16 +24,17 @@ struct waterfall {
 };
 
 void waterfall_clear(struct waterfall *w);
-/* Takes a snapshot when the conversation has grown by a step, or forgets what lies ahead of it. */
+/* Takes a snapshot when the conversation has grown by a step; drops those later than it after a
+ * rewind. */
 void waterfall_add(struct waterfall *w, const struct retention *r);
 
-/* Units of a part that were kept of the positions [pos, pos_end) when the row was taken, and those
- * that had been seen then. */
+/* Units of a part at positions [pos, pos_end): those kept when the row was taken, and those seen by
+ * then. */
 void waterfall_sum(const struct waterfall *w, int row, struct ramp_part part, int64_t pos,
                    int64_t pos_end, int64_t *kept, int64_t *seen);
 
-/* Positions the conversation had when a head was first seen without all units of the columns that
- * hold [pos, pos_end); -1 = it was never seen like that. */
+/* Length of the conversation when a head was first seen without all units of the columns that
+ * contain [pos, pos_end); -1 = never. */
 int64_t waterfall_first_loss(const struct waterfall *w, int layer, int head, int64_t pos,
                              int64_t pos_end);
 

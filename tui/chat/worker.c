@@ -19,7 +19,7 @@ struct worker {
     pthread_t thread;
     int fd;
     atomic_bool stop, quit;
-    atomic_bool woken; /* the screen was told and has not looked yet */
+    atomic_bool woken; /* the screen was woken and has not taken events yet */
 
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
@@ -33,7 +33,7 @@ struct worker {
     struct options settings; /* of worker_open, then of worker_set */
     atomic_bool have_settings;
 
-    /* the thread's own */
+    /* owned by the thread */
     struct control control;
     struct retention *map; /* filled without the lock, then copied */
     int64_t snapshot_ms;
@@ -60,7 +60,7 @@ static void wake_screen(struct worker *w)
     uint64_t one = 1;
     if (atomic_exchange(&w->woken, true)) return;
     ssize_t n = write(w->fd, &one, sizeof one);
-    (void)n; /* full: it is readable anyway */
+    (void)n; /* a full eventfd is readable anyway */
 }
 
 static void deliver(struct worker *w, const struct event *ev)
@@ -79,8 +79,8 @@ void worker_take(struct worker *w, struct worker_box *box)
     atomic_store(&w->woken, false);
     pthread_mutex_lock(&w->lock);
     struct worker_box taken = w->box;
-    w->box = *box;      /* its memory is used again */
-    if (!taken.fresh) { /* the screen keeps the snapshot it has */
+    w->box = *box;      /* reuses its memory */
+    if (!taken.fresh) { /* the screen keeps its old snapshot */
         struct retention *unused = taken.map;
         taken.stats = box->stats;
         taken.map = box->map;
@@ -108,7 +108,8 @@ static void copy_map(struct retention *to, const struct retention *from)
     to->kept = kept;
 }
 
-/* What single tokens became. Under the lock; no work unless a view asked for it. */
+/* Fills in details of single tokens. Call with the lock; does nothing unless a view asked for
+ * them. */
 static void see(struct worker *w, const struct session *s, int n_heads)
 {
     struct sight *g = &w->sight;
@@ -125,7 +126,7 @@ static void see(struct worker *w, const struct session *s, int n_heads)
     w->sight_fresh = true;
 }
 
-/* At most once in `every` milliseconds, so that the picture costs nothing. */
+/* At most once in `every` milliseconds, so that snapshots cost little. */
 static void snapshot(struct worker *w, int every)
 {
     struct session *s = w->control.parts.session;
@@ -167,8 +168,7 @@ static bool on_stop(void *ctx)
     return atomic_load(&w->stop) || atomic_load(&w->quit);
 }
 
-/* The picture of a state is there before the event that names it; while text flows, pictures are
- * rare. */
+/* A snapshot of a state is published before its event; while text flows, snapshots are rare. */
 static void on_event(void *ctx, const struct event *ev)
 {
     struct worker *w = ctx;
@@ -184,7 +184,7 @@ static void on_event(void *ctx, const struct event *ev)
     if (flows) snapshot(w, SNAPSHOT_MS);
 }
 
-/* The next request; false when the thread shall end. */
+/* The next request; false when the thread must end. */
 static bool next_request(struct worker *w, struct request *out)
 {
     pthread_mutex_lock(&w->lock);
@@ -240,7 +240,7 @@ int worker_open(struct worker **out, const struct options *o, struct err *e)
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
-    /* signals are the screen's: this thread and those it makes (drivers' too) get none */
+    /* the screen handles signals: this thread and those it creates (drivers' too) block them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = w->fd < 0 ? errno : pthread_create(&w->thread, NULL, run, w);

@@ -14,42 +14,42 @@ struct worker;
 /* The single tokens that a view shows. */
 enum { SIGHT_MAX = 8192 };
 struct focus {
-    int64_t position; /* how each head scores this one; -1 = none */
-    int64_t from;     /* how many heads hold each of n positions from here on */
+    int64_t position; /* details of this one: its score in each head; -1 = none */
+    int64_t from;     /* the number of heads that hold each of n positions from here on */
     int n;
 };
-/* The answer. Zero-initialise; scores is the caller's to free. */
+/* The details. Zero-initialise; the caller frees scores. */
 struct sight {
     struct focus focus;
     int n_heads;
-    float *scores; /* [n_heads], NAN = gone; NULL = never seen */
+    float *scores; /* [n_heads], NAN = evicted; NULL = unknown */
     uint16_t kept[SIGHT_MAX];
 };
 
-/* What happened since the last look. */
+/* Everything since it was last taken. */
 struct worker_box {
     struct event_box events;
-    bool fresh; /* stats are newer than at the last look */
+    bool fresh; /* stats are newer than last time */
     struct session_stats stats;
     struct retention *map; /* NULL until there is a session */
 };
 void worker_box_release(struct worker_box *b);
 
 int worker_open(struct worker **out, const struct options *o, struct err *e);
-/* Ends the turn that runs and then the thread, which reports EVENT_CLOSED; does not wait. */
+/* Stops the running turn and ends the thread, which reports EVENT_CLOSED; does not wait. */
 void worker_leave(struct worker *w);
-/* Ends the turn that runs, waits for the thread. Safe after EVENT_CLOSED and on NULL. */
+/* Stops the running turn and waits for the thread. Safe after EVENT_CLOSED and on NULL. */
 void worker_close(struct worker *w);
 
 int worker_fd(const struct worker *w); /* an eventfd: readable when something happened */
-/* Queues the request and takes its text over. */
+/* Queues the request and takes ownership of its text. */
 void worker_run(struct worker *w, struct request *r);
-/* Settings: sampling counts from the next token on, the rest when a conversation is opened. What
- * they point to must stay. */
+/* Settings: sampling applies from the next token on, the rest when a conversation is opened. The
+ * texts that they point to must stay valid. */
 void worker_set(struct worker *w, const struct options *o);
-void worker_stop(struct worker *w); /* the turn (or loading, or replay) that runs */
+void worker_stop(struct worker *w); /* stops the running turn (or loading, or replay) */
 
-/* From now on snapshots come with a sight, until another focus is asked for. */
+/* From now on snapshots include a sight, until the focus changes. */
 void worker_focus(struct worker *w, const struct focus *focus);
 void worker_sight(struct worker *w, struct sight *out); /* the newest one, if there is a newer */
 

@@ -120,6 +120,6 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
                 (int)strcspn(st->device, " "), st->device);
     pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone%s", put_evictions(a, b[0]),
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units%s", put_evictions(a, b[0]),
                 num_exact(st->units_evicted, b[1]), p.w >= WIDE ? " since the start" : "");
 }

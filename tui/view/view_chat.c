@@ -191,11 +191,11 @@ static void draw_queue(struct app *a, struct pane p)
     str_release(&safe);
 }
 
-/* "4,210 tokens to read again, about 0.8 s" */
+/* "4,210 tokens to replay, about 0.8 s" */
 static void put_cost(const struct app *a, int64_t cost, struct str *out)
 {
     char count[NUM_MAX];
-    str_printf(out, "%s token%s to read again", num_exact(cost, count), cost == 1 ? "" : "s");
+    str_printf(out, "%s token%s to replay", num_exact(cost, count), cost == 1 ? "" : "s");
     if (cost > 0 && a->stats.prefill_tok_s > 0)
         str_printf(out, ", about %.1f s", (double)cost / a->stats.prefill_tok_s);
 }
@@ -213,7 +213,7 @@ static void put_question(const struct app *a, struct str *out)
     if (lost > 0)
         str_printf(out, "%s%lld turn%s after it", q->what == SLASH_EDIT ? " and " : "",
                    (long long)lost, lost == 1 ? "" : "s");
-    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " cut off for good; ");
+    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " permanently deleted; ");
     put_cost(a, q->cost, out);
 }
 

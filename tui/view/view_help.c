@@ -48,16 +48,16 @@ static void draw(struct app *a, struct pane p)
     put_keys(a, p, &y, "Map and tint", IN(VIEW_MAP) | IN(VIEW_TINT));
     put_keys(a, p, &y, "Conversations (F2)", IN(VIEW_LIST));
     put_keys(a, p, &y, "Help and log", IN_PAGES);
-    put_keys(a, p, &y, "Everywhere but in the chat", IN_OVERLAYS);
+    put_keys(a, p, &y, "In all views but the chat", IN_OVERLAYS);
     put_row(a, p, &y, "Words", "");
     put_row(a, p, &y, "unit", "the key and value of one token in one head of one layer");
     put_row(a, p, &y, "KV",
             "the whole conversation; a cell shows the share of its units still kept");
-    put_row(a, p, &y, "same", "how much a layer's heads agree on what to keep, in columns");
-    put_row(a, p, &y, "gone", "no head has it any more; later states may still know of it");
+    put_row(a, p, &y, "same", "overlap of the units that a layer's heads keep, by column");
+    put_row(a, p, &y, "evicted", "no head holds it; later units may still depend on it");
     put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");
-    put_row(a, p, &y, "calc", "bytes that the answer's arithmetic read in a second");
-    put_row(a, p, &y, "evict", "units that each head lost in a second");
+    put_row(a, p, &y, "calc", "bytes per second read by the answer's computations, calculated");
+    put_row(a, p, &y, "evict", "units evicted per head and second");
     a->help.rows = y;
     a->help.page = p.h - 2 > 1 ? p.h - 2 : 1;
     if (p.h > 2) bar_hints(a, p, p.h - 1);

@@ -71,7 +71,7 @@ static const struct conversations_entry *end_question(struct list_state *l)
     l->n_shown = -1;
     for (int i = 0; i < l->n; i++)
         if (strcmp(l->rows[i].name, l->chosen) == 0) return &l->rows[i];
-    snprintf(l->error, sizeof l->error, "%s is not there any more", l->chosen);
+    snprintf(l->error, sizeof l->error, "%s no longer exists", l->chosen);
     return NULL;
 }
 
@@ -144,7 +144,7 @@ static void draw_bottom(struct app *a, struct pane p, int y)
         pane_fill(p, 0, y, p.w, ATTR_ERROR, ' ');
         str_printf(&question,
                    l->mode == LIST_DELETE ? " delete %s? (u brings it back)"
-                                          : " %s: drop its cache, to be read again?",
+                                          : " %s: drop its cache? (the text must then be replayed)",
                    l->chosen);
         str_puts(&question, "  y yes, any other key no");
         put_field(a, p, 0, y, p.w, ATTR_ERROR, str_get(&question));
@@ -192,7 +192,7 @@ static void draw(struct app *a, struct pane p)
     if (l->mode == LIST_FIND)
         pane_puts(p, 1, p.h - 1, ATTR_DIM, "#TAG tags  arrows move  Enter open, or keep  Esc all");
     else if (l->mode == LIST_RENAME || l->mode == LIST_TAG)
-        pane_puts(p, 1, p.h - 1, ATTR_DIM, "Enter done  Esc as it was");
+        pane_puts(p, 1, p.h - 1, ATTR_DIM, "Enter done  Esc cancel");
     else
         bar_hints(a, p, p.h - 1);
 }

@@ -257,7 +257,7 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
     for (int i = 0; i < a->sight.n_heads; i++)
         if (!isnan(a->sight.scores[i])) sum += (double)a->sight.scores[i];
     x = pane_printf(p, x, y, ATTR_TEXT, "kept by %d/%d heads", n, a->sight.n_heads);
-    if (n == 0) return pane_puts(p, x, y, ATTR_BOLD, "  gone");
+    if (n == 0) return pane_puts(p, x, y, ATTR_BOLD, "  evicted");
     if (4 * n < a->sight.n_heads) x = pane_puts(p, x, y, ATTR_BOLD, "  thin");
     x = pane_printf(p, x, y, ATTR_TEXT, "  score %.2f", sum / n);
     if (most_n == least_n) return x;
@@ -272,7 +272,7 @@ static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t p
     char exact[NUM_MAX];
     if (!in_sight(a, position) || m->layer >= a->map->n_layer || m->head >= a->map->n_head) return;
     float score = a->sight.scores[m->layer * a->map->n_head + m->head];
-    x = pane_printf(p, x, y, ATTR_TEXT, "   L%02dH%d ", m->layer, m->head);
+    x = pane_printf(p, x, y, ATTR_TEXT, "  L%02dH%d ", m->layer, m->head);
     if (!isnan(score)) {
         pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
         return;
@@ -281,9 +281,9 @@ static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t p
     int64_t end = from + width < a->map->n_pos ? from + width : a->map->n_pos;
     int64_t lost = waterfall_first_loss(&a->past, m->layer, m->head, from, end);
     if (lost < 0)
-        pane_puts(p, x, y, ATTR_TEXT, "gone");
+        pane_puts(p, x, y, ATTR_TEXT, "evicted");
     else
-        pane_printf(p, x, y, ATTR_TEXT, "gone by %s tok", num_exact(lost, exact));
+        pane_printf(p, x, y, ATTR_TEXT, "evicted by %s tok", num_exact(lost, exact));
 }
 
 /* Every head of every layer: held or evicted. */
@@ -488,7 +488,7 @@ static void jump_to_gone(struct app *a, bool after)
 {
     int64_t position = map_next_gone(a, a->mapped.position, after);
     if (position < 0)
-        app_flash(a, "no column is gone in all heads %s here", after ? "after" : "before");
+        app_flash(a, "no column is evicted in all heads %s here", after ? "after" : "before");
     else
         a->mapped.position = position;
 }

@@ -187,7 +187,7 @@ static void draw_legend(struct app *a, struct pane p, int y)
     str_release(&safe);
     if (x + 32 > p.w) return;
     x = bar_legend(p, x, y);
-    pane_puts(p, x, y, ATTR_TITLE, "  blank: gone");
+    pane_puts(p, x, y, ATTR_TITLE, "  blank: evicted");
 }
 
 static void draw(struct app *a, struct pane p)
@@ -197,7 +197,7 @@ static void draw(struct app *a, struct pane p)
     int h = p.h - 3 < LINES_MAX ? p.h - 3 : LINES_MAX;
     if (p.h < 5 || p.w < 20 || a->talk.n == 0) {
         pane_puts(p, 0, 0, ATTR_TITLE,
-                  a->talk.n ? "tint: too small a screen" : "tint: nothing was said yet");
+                  a->talk.n ? "tint: too small a screen" : "tint: no message yet");
         if (p.h > 2) bar_hints(a, p, p.h - 1);
         return;
     }
@@ -260,7 +260,7 @@ static void jump_to_gone(struct app *a, bool after)
 {
     int64_t position = map_next_gone(a, a->tint.position, after);
     if (position < 0)
-        app_flash(a, "nothing is gone in all heads %s here", after ? "after" : "before");
+        app_flash(a, "nothing is evicted in all heads %s here", after ? "after" : "before");
     else
         a->tint.position = position;
 }

@@ -31,8 +31,9 @@ enum model_norms { MODEL_NORMS_BEFORE, MODEL_NORMS_AFTER, MODEL_NORMS_BOTH };
 enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW };
 
 /* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
- * GPU (cuda/run.c) read it and never test for the family. A NULL vector is skipped. All families
- * compute in this order, on a residual stream x that begins as embed_scale * embedding:
+ * GPU (cuda/run.c) read it and never test for the family. A norm or bias whose vector is NULL is
+ * left out. All families compute in this order, on a residual stream x that begins as embed_scale *
+ * embedding:
  *
  *   h       = norm(x) * attn_norm
  *   q, k, v = matrices of h, plus biases

@@ -61,10 +61,8 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
 {
     const struct engine *g = w->engine;
     struct tokens *ids = &w->s->ids;
-    int rc = 0;
-    if (role == CHAT_USER && !w->first)
-        rc = chat_close(g->template, g->tokenizer, ids->ids[ids->n - 1], ids, e);
-    if (!rc) rc = chat_encode(g->template, g->tokenizer, role, text, n, NULL, w->first, ids, e);
+    struct chat_turn turn = {role, text, n, NULL, w->first, ids->n ? ids->ids[ids->n - 1] : -1};
+    int rc = chat_encode(g->template, g->tokenizer, &turn, ids, e);
     w->first = false;
     return rc;
 }

@@ -32,23 +32,38 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     return rc;
 }
 
-static int choose_template(struct engine *g, const struct engine_opts *o, struct err *e)
+static int name_template(struct engine *g, const char *name, struct err *e)
+{
+    if (!name) return 0;
+    g->template = chat_template_named(name);
+    if (g->template) return 0;
+    return err_set(e, ERR_USAGE, "--template %s is not known; known are: %s", name,
+                   chat_template_names());
+}
+
+/* The file's own template, or the nearest of the known ones, with a notice. */
+static void choose_template(struct engine *g)
 {
     struct gguf_str source = {0};
+    struct err why = {0};
     bool guessed;
-    if (o->template_name) {
-        g->template = chat_template_named(o->template_name);
-        return g->template ? 0
-                           : err_set(e, ERR_USAGE, "--template %s is not known; known are: %s",
-                                     o->template_name, chat_template_names());
-    }
+    if (g->template) return;
     gguf_get_str(g->model->file, "tokenizer.chat_template", &source);
-    g->template = chat_template_detect(source.data, source.n, &guessed);
-    if (guessed)
+    int rc = source.n == 0;
+    if (!rc) rc = chat_template_open(&g->own_template, source.data, source.n, g->tokenizer, &why);
+    g->template = rc ? chat_template_nearest(source.data, source.n, &guessed) : g->own_template;
+    const char *name = chat_template_name(g->template), *model = g->model->name;
+    if (rc && source.n == 0)
         snprintf(g->notice, sizeof g->notice,
-                 "%s has no known chat template; using %s (--template chooses another)",
-                 g->model->name, chat_template_name(g->template));
-    return 0;
+                 "%s has no chat template; using %s (--template chooses another)", model, name);
+    else if (rc)
+        snprintf(g->notice, sizeof g->notice,
+                 "the chat template of %s cannot be run (%.250s); using %s (--template chooses "
+                 "another)",
+                 model, why.text, name);
+    else if (chat_template_rewrites(g->template))
+        snprintf(g->notice, sizeof g->notice, "%s: %s; earlier turns stay as they were run", model,
+                 chat_template_rewrites(g->template));
 }
 
 static int choose_kernels(struct engine *g, const struct engine_opts *o, struct err *e)
@@ -125,7 +140,7 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
     if (rc) return rc;
     tokenizer_thread_begin(&op->vocabulary, g->model->file);
     g->heads_declined = o->heads.none;
-    rc = choose_template(g, o, e);
+    rc = name_template(g, o->template_name, e);
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
     if (!rc) rc = begin_identity(g, op, o, told, e);
     if (!rc && wants_heads(o)) rc = identity_end(&op->id, g->pool, e);
@@ -151,6 +166,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
     int vocabulary = end_vocabulary(g, op, rc ? NULL : e);
     if (!rc) rc = vocabulary;
     identity_release(&op->id);
+    if (!rc) choose_template(g);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;
@@ -274,6 +290,7 @@ void engine_close(struct engine *g)
     cuda_close(g->gpu);
     model_close(g->model);
     retaining_close(g->retaining);
+    chat_template_close(g->own_template);
     tokenizer_close(g->tokenizer);
     pool_close(g->pool);
     arena_release(&g->weights);

@@ -277,7 +277,8 @@ int session_finish_answer(struct session *s, const struct session_sink *k, struc
 
 static bool ends_turn(const struct session *s, int32_t id)
 {
-    return !s->opts.ignore_end && tokenizer_is_end(s->engine->tokenizer, id);
+    const struct engine *g = s->engine;
+    return !s->opts.ignore_end && chat_ends(g->template, g->tokenizer, id);
 }
 
 static bool repeats(const struct session *s)
@@ -361,10 +362,8 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
             tokens_push(&ids, tokenizer_bos(g->tokenizer));
         rc = tokenizer_encode(g->tokenizer, &span, 1, first, &ids, e);
     } else {
-        if (role == CHAT_USER && !first) rc = chat_close(g->template, g->tokenizer, last, &ids, e);
-        if (!rc)
-            rc = chat_encode(g->template, g->tokenizer, role, text, n, first ? s->system : NULL,
-                             first, &ids, e);
+        struct chat_turn turn = {role, text, n, first ? s->system : NULL, first, last};
+        rc = chat_encode(g->template, g->tokenizer, &turn, &ids, e);
     }
     if (!rc && ids.n == 0) rc = err_set(e, ERR_USAGE, "the message is empty");
     if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);

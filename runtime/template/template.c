@@ -50,43 +50,43 @@ void template_close(struct template *t)
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
-static struct value text_from(struct run *r, const char *s, size_t n, bool untrusted)
+static struct value text_from(struct run *r, const char *s, size_t n, uint8_t mark)
 {
     char *data = heap_take(&r->heap, n, 1);
     struct text t = {.data = data, .n = n};
     if (n > 0) memcpy(data, s, n);
-    if (untrusted) {
+    if (mark) {
         uint8_t *marks = heap_take(&r->heap, n, 1);
-        memset(marks, 1, n);
+        memset(marks, mark, n);
         t.marks = marks;
     }
     return value_text(t);
 }
 
-static struct value from_json(struct run *r, const cJSON *o, bool untrusted);
+static struct value from_json(struct run *r, const cJSON *o, uint8_t mark);
 
-static struct value dict_from(struct run *r, const cJSON *o, bool untrusted)
+static struct value dict_from(struct run *r, const cJSON *o, uint8_t mark)
 {
     struct dict *d = dict_make(&r->heap);
     const cJSON *k;
     cJSON_ArrayForEach(k, o)
     {
         bool role = !strcmp(k->string, "role"); /* the program's word, not the user's */
-        dict_set(&r->heap, d, text_from(r, k->string, strlen(k->string), untrusted),
-                 from_json(r, k, untrusted && !role));
+        dict_set(&r->heap, d, text_from(r, k->string, strlen(k->string), mark),
+                 from_json(r, k, role ? 0 : mark));
     }
     return value_dict(d);
 }
 
-static struct value list_from(struct run *r, const cJSON *o, bool untrusted)
+static struct value list_from(struct run *r, const cJSON *o, uint8_t mark)
 {
     struct list *list = list_make(&r->heap, LIST);
     const cJSON *k;
-    cJSON_ArrayForEach(k, o) list_push(&r->heap, list, from_json(r, k, untrusted));
+    cJSON_ArrayForEach(k, o) list_push(&r->heap, list, from_json(r, k, mark));
     return value_list(list);
 }
 
-static struct value from_json(struct run *r, const cJSON *o, bool untrusted)
+static struct value from_json(struct run *r, const cJSON *o, uint8_t mark)
 {
     struct value v = value_none();
     heap_enter(&r->heap);
@@ -96,11 +96,11 @@ static struct value from_json(struct run *r, const cJSON *o, bool untrusted)
         double x = o->valuedouble;
         v = fabs(x) < 9e15 && x == trunc(x) ? value_int((int64_t)x) : value_float(x);
     } else if (cJSON_IsString(o)) {
-        v = text_from(r, o->valuestring, strlen(o->valuestring), untrusted);
+        v = text_from(r, o->valuestring, strlen(o->valuestring), mark);
     } else if (cJSON_IsArray(o)) {
-        v = list_from(r, o, untrusted);
+        v = list_from(r, o, mark);
     } else if (cJSON_IsObject(o)) {
-        v = dict_from(r, o, untrusted);
+        v = dict_from(r, o, mark);
     }
     heap_leave(&r->heap);
     return v;
@@ -111,12 +111,12 @@ static void set_named(struct run *r, const char *name, struct value v)
     scope_set(r, r->globals, text_of(name), v);
 }
 
-static struct value make_message(struct run *r, const struct template_message *m)
+static struct value make_message(struct run *r, const struct template_message *m, size_t i)
 {
     struct dict *d = dict_make(&r->heap);
-    dict_set(&r->heap, d, value_text(text_of("role")),
-             text_from(r, m->role, strlen(m->role), false));
-    dict_set(&r->heap, d, value_text(text_of("content")), text_from(r, m->text, m->n, true));
+    dict_set(&r->heap, d, value_text(text_of("role")), text_from(r, m->role, strlen(m->role), 0));
+    dict_set(&r->heap, d, value_text(text_of("content")),
+             text_from(r, m->text, m->n, (uint8_t)(i < 254 ? i + 1 : 255)));
     return value_dict(d);
 }
 
@@ -124,20 +124,20 @@ static void set_variables(struct run *r, const struct template_input *in)
 {
     struct list *messages = list_make(&r->heap, LIST);
     for (size_t i = 0; i < in->n_messages; i++)
-        list_push(&r->heap, messages, make_message(r, &in->messages[i]));
+        list_push(&r->heap, messages, make_message(r, &in->messages[i], i));
     set_named(r, "messages", value_list(messages));
     set_named(r, "tools", value_none());
     set_named(r, "documents", value_none());
     set_named(r, "add_generation_prompt", value_bool(in->add_generation_prompt));
-    if (in->bos) set_named(r, "bos_token", text_from(r, in->bos, strlen(in->bos), false));
-    if (in->eos) set_named(r, "eos_token", text_from(r, in->eos, strlen(in->eos), false));
+    if (in->bos) set_named(r, "bos_token", text_from(r, in->bos, strlen(in->bos), 0));
+    if (in->eos) set_named(r, "eos_token", text_from(r, in->eos, strlen(in->eos), 0));
     const cJSON *k;
     cJSON_ArrayForEach(k, in->variables)
     {
-        bool untrusted = !strcmp(k->string, "messages") || !strcmp(k->string, "tools") ||
-                         !strcmp(k->string, "documents");
-        scope_set(r, r->globals, text_from(r, k->string, strlen(k->string), false).as.text,
-                  from_json(r, k, untrusted));
+        bool said = !strcmp(k->string, "messages") || !strcmp(k->string, "tools") ||
+                    !strcmp(k->string, "documents");
+        scope_set(r, r->globals, text_from(r, k->string, strlen(k->string), 0).as.text,
+                  from_json(r, k, said));
     }
 }
 
@@ -161,14 +161,14 @@ static size_t input_bytes(const struct template_input *in)
 static int copy_out(struct text t, struct template_prompt *out, struct err *e)
 {
     out->text = malloc(t.n + 1);
-    out->untrusted = calloc(1, t.n + 1);
-    if (!out->text || !out->untrusted) {
+    out->origin = calloc(1, t.n + 1);
+    if (!out->text || !out->origin) {
         template_prompt_release(out);
         return err_set(e, ERR_FIT, "no memory for a prompt of %zu bytes", t.n);
     }
     memcpy(out->text, t.data, t.n);
     out->text[t.n] = '\0';
-    if (t.marks) memcpy(out->untrusted, t.marks, t.n);
+    if (t.marks) memcpy(out->origin, t.marks, t.n);
     out->n = t.n;
     return 0;
 }
@@ -204,6 +204,6 @@ int template_render(const struct template *t, const struct template_input *in,
 void template_prompt_release(struct template_prompt *p)
 {
     free(p->text);
-    free(p->untrusted);
+    free(p->origin);
     *p = (struct template_prompt){0};
 }

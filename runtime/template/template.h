@@ -6,8 +6,8 @@
  * filter where template_render reaches it.
  *
  * A template is data from a stranger: memory, steps and depth are limited, and a template that
- * exceeds them is refused. The prompt says of each byte whether it came out of a message, so that
- * a user who types <|im_end|> ends nothing. Knows of no tokens and of no model. */
+ * exceeds them is refused. The prompt says of each byte which message it came out of, so that a
+ * user who types <|im_end|> ends nothing. Knows of no tokens and of no model. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 #define RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 
@@ -41,8 +41,10 @@ struct template_input {
 };
 
 struct template_prompt {
-    char *text;               /* [n], NUL-terminated */
-    unsigned char *untrusted; /* [n], 1 = the byte came out of a message */
+    char *text; /* [n], NUL-terminated */
+    /* [n], 0 = the template's own byte; else 1 + the index of the message it came out of, 255 at
+     * most (1 for variables) */
+    unsigned char *origin;
     size_t n;
 };
 

@@ -288,7 +288,7 @@ void builder_printf(struct builder *b, const char *fmt, ...)
 void builder_char(struct builder *b, uint32_t c, uint8_t mark)
 {
     char bytes[4];
-    static const uint8_t marked[4] = {1, 1, 1, 1};
+    const uint8_t marked[4] = {mark, mark, mark, mark};
     int n = utf8_encode(c < 0x110000 ? c : 0xFFFD, bytes);
     builder_put(b, (struct text){.data = bytes, .marks = mark ? marked : NULL, .n = (size_t)n});
 }

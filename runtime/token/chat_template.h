@@ -1,8 +1,12 @@
 /* chat_template: turns to prompt text, in the format a model was trained on.
  *
- * The format is recognised from tokenizer.chat_template in the model file and rendered from one
- * table of plain strings; the Jinja in the file is never run. Text that the user typed stays an
- * untrusted span, so that typing <|im_end|> does not end the turn. */
+ * The format is the model file's own template, a program in Jinja, run by runtime/template; for
+ * files without one, and where the user names it, a row of a table of plain strings. A message is
+ * rendered alone: a short talk stands for the earlier turns, so that a turn costs the same in a
+ * conversation of any length, and the text that was run before stays a prefix, to the token. A
+ * template that would write earlier turns differently later says so in chat_template_rewrites.
+ *
+ * What a user typed stays an untrusted span, so that typing <|im_end|> does not end the turn. */
 #ifndef RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
 #define RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
 
@@ -13,49 +17,73 @@
 #include "base/str.h"
 #include "runtime/token/tokenizer.h"
 
-struct gguf;
+struct cJSON;
 
 enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
 
 const char *chat_role_name(enum chat_role role);
 
-struct chat_template; /* a row of the table */
+struct chat_template;
 
-/* By name ("chatml", "llama3", "llama2", "mistral", "phi3", "zephyr", "retain"); NULL = unknown. */
+/* The template with this source, n bytes of Jinja; release it with chat_template_close. ERR_FORMAT
+ * or ERR_USAGE, with the template's line, when it cannot be run or drops messages. */
+int chat_template_open(struct chat_template **out, const char *source, size_t n,
+                       const struct tokenizer *t, struct err *e);
+void chat_template_close(struct chat_template *c);
+
+/* A row by name ("chatml", "llama3", "llama2", "mistral", "phi3", "zephyr", "retain"); NULL =
+ * unknown. Rows are constant and are not closed. */
 const struct chat_template *chat_template_named(const char *name);
 
-/* By the file's own template text; chatml with *guessed = true when no row matches. */
-const struct chat_template *chat_template_detect(const char *source, size_t n, bool *guessed);
-const char *chat_template_name(const struct chat_template *t);
+/* The row nearest to a template's text, or chatml with *guessed = true when none fits. */
+const struct chat_template *chat_template_nearest(const char *source, size_t n, bool *guessed);
 
-/* The text directly before a message's text of that role; with_system: a system text precedes it in
- * the same message. */
-const char *chat_before(const struct chat_template *t, enum chat_role role, bool with_system);
+const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
+
+/* How the template would write earlier turns differently once a later one is there, in words; NULL
+ * = it does not. They stay in the cache as they were run. */
+const char *chat_template_rewrites(const struct chat_template *c);
+
+/* The text directly in front of the text of a message of that role; with_system: of the first
+ * message, when a system text was given. */
+const char *chat_before(const struct chat_template *c, enum chat_role role, bool with_system);
 
 /* Comma-separated names of all rows, for messages. */
 const char *chat_template_names(void);
 
-/* Appends to *out the ids of one more message of a conversation.
- *   first       the conversation has no message yet (BOS is added here if the model wants it)
- *   system      system text sent with the first user message, or NULL; formats without a system
- *   role put it in front of the user's text
- * For CHAT_USER the opening of the assistant's turn is included: generation starts right after it.
- * chat_close gives the marks that close an assistant's turn. */
-int chat_encode(const struct chat_template *c, const struct tokenizer *t, enum chat_role role,
-                const char *text, size_t n, const char *system, bool first, struct tokens *out,
-                struct err *e);
+/* One more message of a conversation. */
+struct chat_turn {
+    enum chat_role role; /* CHAT_USER or CHAT_ASSISTANT */
+    const char *text;
+    size_t n;
+    const char *system; /* system text in front of the first user message, or NULL */
+    bool first;         /* the conversation has no message yet: BOS is added if it is wanted */
+    int32_t last;       /* the last token of the conversation, -1 = none */
+};
 
-/* The ids that close an assistant's turn whose last generated id was `last` (an end token that was
- * already generated is not repeated). */
-int chat_close(const struct chat_template *c, const struct tokenizer *t, int32_t last,
-               struct tokens *out, struct err *e);
+/* Appends the message's ids to *out. A user's message closes the assistant's turn before it (an end
+ * token that the model generated is not repeated), and opens the next: generation starts directly
+ * after. An assistant's has neither end. */
+int chat_encode(const struct chat_template *c, const struct tokenizer *t,
+                const struct chat_turn *turn, struct tokens *out, struct err *e);
 
-/* The whole conversation as text, for comparison with the template's own output. */
+/* Whether this generated token ends the assistant's turn. */
+bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t id);
+
+/* The whole conversation as text, for comparison. */
 struct chat_message {
     enum chat_role role;
     const char *text;
 };
-void chat_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
-                 bool add_generation_prompt, struct str *out);
+int chat_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
+                bool add_generation_prompt, struct str *out, struct err *e);
+
+/* The same, as text and as ids (either may be NULL), of `messages` as in JSON: an array of objects
+ * with role and content. A file's own template also sees their other members, and `variables`, an
+ * object or NULL. */
+int chat_render_json(const struct chat_template *c, const struct tokenizer *t,
+                     const struct cJSON *messages, const struct cJSON *variables,
+                     bool add_generation_prompt, struct str *text, struct tokens *ids,
+                     struct err *e);
 
 #endif

@@ -25,7 +25,7 @@ static bool may_print_it(const uint8_t *bytes, size_t n)
 static void check_marks(const struct template_prompt *p)
 {
     for (size_t i = 0; i + 3 <= p->n; i++)
-        if (!memcmp(p->text + i, SAID, 3) && !p->untrusted[i]) abort();
+        if (!memcmp(p->text + i, SAID, 3) && !p->origin[i]) abort();
 }
 
 static void render(const struct template *t, const struct template_input *in, bool check)

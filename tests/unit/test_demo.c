@@ -39,12 +39,9 @@ static void encode(const struct engine *g, const cJSON *messages, struct tokens 
     {
         enum chat_role role = role_of(cJSON_GetStringValue(cJSON_GetArrayItem(m, 0)));
         const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(m, 1));
-        if (role == CHAT_USER && !first)
-            assert_int_equal(chat_close(g->template, g->tokenizer, ids->ids[ids->n - 1], ids, &e),
-                             0);
-        assert_int_equal(
-            chat_encode(g->template, g->tokenizer, role, text, strlen(text), NULL, first, ids, &e),
-            0);
+        struct chat_turn turn = {role, text,  strlen(text),
+                                 NULL, first, ids->n ? ids->ids[ids->n - 1] : -1};
+        assert_int_equal(chat_encode(g->template, g->tokenizer, &turn, ids, &e), 0);
         first = false;
     }
 }

@@ -129,11 +129,11 @@ static void check_marks(const char *source, const char *expected)
     char shown[256] = "";
     assert_int_equal(render(source, &in, &got, &e), 0);
     for (size_t i = 0, n = 0; i < got.n && n + 3 < sizeof shown; i++) {
-        bool begins = got.untrusted[i] && (i == 0 || !got.untrusted[i - 1]);
-        bool ends = !got.untrusted[i] && i > 0 && got.untrusted[i - 1];
+        bool begins = got.origin[i] && (i == 0 || !got.origin[i - 1]);
+        bool ends = !got.origin[i] && i > 0 && got.origin[i - 1];
         if (begins || ends) shown[n++] = begins ? '[' : ']';
         shown[n++] = got.text[i];
-        if (i + 1 == got.n && got.untrusted[i]) shown[n++] = ']';
+        if (i + 1 == got.n && got.origin[i]) shown[n++] = ']';
     }
     assert_string_equal(shown, expected);
     template_prompt_release(&got);

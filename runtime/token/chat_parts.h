@@ -1,0 +1,55 @@
+/* chat_parts: shared by the two kinds of chat templates, rows of a table (chat_rows.c) and the
+ * program in a model file (chat_program.c). Both give a message as spans. */
+#ifndef RETAIN_RUNTIME_TOKEN_CHAT_PARTS_H
+#define RETAIN_RUNTIME_TOKEN_CHAT_PARTS_H
+
+#include "runtime/template/template.h"
+#include "runtime/token/chat_template.h"
+
+enum trim { TRIM_NONE, TRIM_ASSISTANT, TRIM_ALL };
+
+struct chat_template {
+    const char *name;
+    /* a row */
+    const char *signs[3]; /* all of them are in the template's source */
+    const char *begin;    /* before the first message */
+    const char *system[2];
+    bool system_inside; /* of the first user message, in front of its text */
+    const char *again;  /* before every user message but the first */
+    const char *user[2];
+    const char *generation; /* opens the assistant's turn */
+    const char *lead;       /* what the model itself says before its text: a space, or nothing */
+    const char *end;        /* closes the assistant's turn; the model says it too */
+    const char *after;      /* what only the template puts behind that */
+    enum trim trim;         /* white space around texts */
+    /* or a program */
+    struct template *program; /* NULL = a row */
+    struct str bos, eos;
+    bool takes_system;
+    struct str before_user, before_user_system, before_answer; /* chat_before */
+    struct str opening;                                        /* opens the assistant's turn */
+    int32_t closing; /* the token that closes an assistant's turn; -1 = it is not one token */
+    struct str rewrites;
+};
+
+struct chat_parts {
+    struct tokenizer_span *spans;
+    size_t n, cap;
+    size_t n_close; /* spans up to here close the assistant's turn before and open the user's */
+    struct template_prompt prompt; /* what spans point into, of a program */
+};
+void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);
+void chat_parts_release(struct chat_parts *p);
+
+void chat_row_parts(const struct chat_template *c, const struct chat_turn *m, struct chat_parts *p);
+const char *chat_row_before(const struct chat_template *c, enum chat_role role, bool with_system);
+const char *chat_row_generation(const struct chat_template *c);
+void chat_row_render(const struct chat_template *c, const struct chat_message *messages, size_t n,
+                     bool add_generation_prompt, struct chat_parts *p);
+
+int chat_program_parts(const struct chat_template *c, const struct chat_turn *m,
+                       struct chat_parts *p, struct err *e);
+int chat_program_render(const struct chat_template *c, const struct template_input *in,
+                        struct chat_parts *p, struct err *e);
+
+#endif

@@ -55,6 +55,10 @@ equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats 
 printf '%s\n' '/stats' | talk -c changed
 holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
 
+# Nothing was said yet: settings count nevertheless.
+printf '%s\n' '/set budget 64' '/stats' | talk --new
+holds "set: in an empty conversation" "$(cat "$T/err")" ' 64 per head'
+
 # /tokens counts as tokenize does: a message's text, without the template around it.
 text='Tell me about cats, <|bos|> and dogs.'
 n=$("$RETAIN" tokenize --ids --no-special -p "$text" | wc -w | tr -d ' ')

@@ -363,10 +363,10 @@ def models():
         "minicpm", 9, n_head=2, n_kv=1, pairs=True, scales=scales,
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)),
         ), [("minicpm", False)]
-    small = dict(store="Q8_0", n_head=2, n_kv=1, head_dim=64)  # what the GPU's kernels can run
+    small = dict(store="Q8_0", n_head=2, head_dim=64)  # what the GPU's kernels can run
     scales = (6.0, 0.22, 4.0)
     yield "granite", Config(
-        "granite", 10, pairs=True, scales=scales, attention=0.11, base=10000000.0,
+        "granite", 10, n_kv=1, pairs=True, scales=scales, attention=0.11, base=10000000.0,
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
         {"attention.scale": 0.11}, **small), [("granite", False)]
     yield "olmo2", Config(

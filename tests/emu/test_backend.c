@@ -652,6 +652,36 @@ static int load_driver(void **state)
     return 0;
 }
 
+/* A token that was just said is divided away, whether the GPU finds the largest logit or the
+ * largest few. */
+static void penalties(void **state)
+{
+    struct side s;
+    struct options o = demo_options("cuda", "locret");
+    struct err e = {0};
+    int32_t ids[4] = {300, 301, 302, 303}, first, second;
+    (void)state;
+    if (side_open(&s, &o, &e)) fail_msg("%s", e.text);
+    struct sampler_entry *scratch = calloc((size_t)s.engine->model->n_vocab, sizeof *scratch);
+    assert_non_null(scratch);
+    assert_int_equal(context_run(&s.x, ids, 4, 1, &e), 0);
+    for (int k = 0; k < 2; k++) {
+        struct sampling how = {.temperature = k ? 1e-6f : 0,
+                               .top_k = 4,
+                               .top_p = 1,
+                               .repeat_penalty = 1,
+                               .repeat_last = 8,
+                               .seed = 1};
+        assert_int_equal(context_draw(&s.x, &how, NULL, 0, 0, scratch, &first, &e), 0);
+        how.repeat_penalty = 1e6f;
+        assert_int_equal(context_draw(&s.x, &how, &first, 1, 0, scratch, &second, &e), 0);
+        assert_int_not_equal(first, second);
+    }
+    free(scratch);
+    context_release(&s.x);
+    engine_close(s.engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,7 +690,7 @@ int main(void)
         cmocka_unit_test(failures),      cmocka_unit_test(does_not_fit),
         cmocka_unit_test(launches),      cmocka_unit_test(devices),
         cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
-        cmocka_unit_test(stays_loaded),
+        cmocka_unit_test(stays_loaded),  cmocka_unit_test(penalties),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

@@ -308,9 +308,9 @@ static int affinity_cpus(void)
         cpu_set_t *set = CPU_ALLOC(n);
         if (!set) break;
         int rc = sched_getaffinity(0, CPU_ALLOC_SIZE(n), set);
-        int count = rc == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE(n), set) : 0;
+        int count = !rc ? CPU_COUNT_S(CPU_ALLOC_SIZE(n), set) : 0;
         CPU_FREE(set);
-        if (rc == 0 && count > 0) return count;
+        if (!rc && count > 0) return count;
         if (errno != EINVAL) break;
     }
     long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -389,14 +389,14 @@ static int start_workers(struct pool *p, struct err *e)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int rc = 0;
-    for (int i = 0; rc == 0 && i < p->n_threads - 1; i++) {
+    for (int i = 0; !rc && i < p->n_threads - 1; i++) {
         struct worker *w = &p->workers[i];
         *w = (struct worker){.pool = p, .thread = i + 1};
         rc = pthread_create(&w->id, NULL, worker_main, w);
-        if (rc == 0) p->n_started++;
+        if (!rc) p->n_started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc == 0) return 0;
+    if (!rc) return 0;
     return err_set(e, ERR_FAIL, "could not start thread %d of %d: %s; use fewer with --threads",
                    p->n_started + 2, p->n_threads, strerror(rc));
 }

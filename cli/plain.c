@@ -161,7 +161,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     }
     if (command == SLASH_SAY) {
         if (n_rest > 0) *rc = plain_say(p, rest, n_rest, e);
-        return *rc == 0 && p->answer.error == 0;
+        return !*rc && p->answer.error == 0;
     }
     str_append(&argument, rest, n_rest);
     *rc = plain_command(p, command, str_get(&argument), e);
@@ -171,7 +171,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
         report_error(e);
         *rc = 0;
     }
-    return *rc == 0 && open && p->answer.error == 0;
+    return !*rc && open && p->answer.error == 0;
 }
 
 /* Ctrl-C at the prompt: the second in a row leaves. */

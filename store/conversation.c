@@ -130,7 +130,7 @@ static int new_sealed_name(struct store *s, char out[STORE_NAME_MAX], struct err
         if (rc > 0) taken = unused;
         if (rc > 0) unused *= 2;
     }
-    while (rc == 0 && unused - taken > 1) {
+    while (!rc && unused - taken > 1) {
         long long middle = taken + (unused - taken) / 2;
         snprintf(out, STORE_NAME_MAX, "chat-%lld", middle);
         rc = store_conversation_find(s, out, &c, e);
@@ -178,8 +178,8 @@ static int add(struct store *s, const char *name, struct store_conversation *out
     if (rc) return rc;
     int64_t id = sqlite3_last_insert_rowid(s->db);
     if (s->key) rc = db_conversation_label(s, id, name, "", doing, e);
-    if (rc == 0) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
-    if (rc == 0) rc = db_conversation_by_id(s, id, out, doing, e);
+    if (!rc) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    if (!rc) rc = db_conversation_by_id(s, id, out, doing, e);
     return rc < 0 ? rc : 0;
 }
 
@@ -191,7 +191,7 @@ int store_conversation_create(struct store *s, const char *name, struct store_co
     int rc = 0;
     if (name && !*name) name = NULL;
     if (name) rc = check_name(name, e);
-    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = add(s, name, out, doing, e);
     return db_leave(s, own, rc, doing, e);
@@ -237,7 +237,7 @@ int store_conversation_list(struct store *s,
     int rc = db_prepare(
         s, DB_CONVERSATION_COLUMNS "WHERE deleted_ms IS NULL ORDER BY updated_ms DESC, id DESC", &q,
         doing, e);
-    if (rc == 0) rc = db_conversation_walk(s, q, each, ctx, doing, e);
+    if (!rc) rc = db_conversation_walk(s, q, each, ctx, doing, e);
     sqlite3_finalize(q);
     return rc;
 }
@@ -267,9 +267,9 @@ static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *na
     db_bind_text(q, 2, key, strlen(key));
     rc = run_on_one(s, q, id, doing, e);
     if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
-    if (rc == 0 && s->key) rc = db_conversation_label(s, id, name, c.title, doing, e);
-    if (rc == 0) rc = db_search_cut(s, id, DB_SEARCH_NAME, DB_SEARCH_NAME, doing, e);
-    if (rc == 0) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    if (!rc && s->key) rc = db_conversation_label(s, id, name, c.title, doing, e);
+    if (!rc) rc = db_search_cut(s, id, DB_SEARCH_NAME, DB_SEARCH_NAME, doing, e);
+    if (!rc) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
     return rc;
 }
 
@@ -278,7 +278,7 @@ int store_conversation_rename(struct store *s, int64_t id, const char *name, str
     static const char doing[] = "renaming the conversation";
     bool own;
     int rc = check_name(name, e);
-    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = set_name(s, s->statements[DB_CONVERSATION_RENAME], id, name, doing, e);
     return db_leave(s, own, rc, doing, e);
@@ -318,12 +318,12 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
     char key[STORE_NAME_MAX];
     bool own;
     int rc = new_name ? check_name(new_name, e) : 0;
-    if (rc == 0) rc = db_enter(s, &own, doing, e);
+    if (!rc) rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     db_name_key(s, name, key);
     db_bind_text(q, 1, key, strlen(key));
     rc = read_one(s, q, &c, doing, e);
-    if (rc == 0)
+    if (!rc)
         rc = err_set(e, ERR_FAIL, "there is no deleted conversation '%.*s' any more",
                      STORE_NAME_MAX, name);
     if (rc > 0)
@@ -378,7 +378,7 @@ int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
                         &q, doing, e);
     if (rc) return rc;
     rc = db_enter(s, &own, doing, e);
-    if (rc == 0) {
+    if (!rc) {
         while ((rc = next_to_purge(s, q, before_ms, &id, doing, e)) == 0 && id) {
             rc = purge_one(s, id, doing, e);
             if (rc) break;
@@ -388,7 +388,7 @@ int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
     }
     sqlite3_finalize(q);
     /* Returns the space to the disk; the rows are deleted even if that fails. */
-    if (rc == 0 && own && *n) store_give_back(s, 0);
+    if (!rc && own && *n) store_give_back(s, 0);
     return rc;
 }
 
@@ -413,8 +413,8 @@ int store_state_get(struct store *s, int64_t conversation, char **out, struct er
     if (rc)
         stored = (struct db_part){sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0)};
     struct db_row row = state_row(conversation, stored);
-    bool good = rc == 0 || ((stored.p || stored.n == 0) && db_digest_matches(q, 1, &row) &&
-                            db_open(s, &row, 0, stored.p, stored.n, &buffer, &opened));
+    bool good = !rc || ((stored.p || stored.n == 0) && db_digest_matches(q, 1, &row) &&
+                        db_open(s, &row, 0, stored.p, stored.n, &buffer, &opened));
     if (good) *out = strndup(opened.n ? opened.p : "", opened.n);
     db_reset(q);
     str_release(&buffer);

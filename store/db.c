@@ -227,14 +227,14 @@ int db_enter(struct store *s, bool *own, const char *doing, struct err *e)
         return err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     if (open) return 0;
     int rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
-    *own = rc == 0;
+    *own = !rc;
     return rc;
 }
 
 int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e)
 {
     if (!own) return rc;
-    if (rc == 0) rc = db_exec(s, "COMMIT", doing, e);
+    if (!rc) rc = db_exec(s, "COMMIT", doing, e);
     if (rc && !sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }

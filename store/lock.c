@@ -57,7 +57,7 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
 {
     char name[STORE_NAME_MAX];
     int rc = open_lock_file(s, e);
-    if (rc == 0 && set_lock(s, conversation, F_WRLCK) == 0) {
+    if (!rc && set_lock(s, conversation, F_WRLCK) == 0) {
         exchange(s, 0, conversation);
         return 0;
     }

@@ -91,7 +91,7 @@ static int query_int(struct store *s, const char *sql, int *out, struct err *e)
     static const char doing[] = "opening the saved conversations";
     sqlite3_stmt *q;
     int rc = db_prepare(s, sql, &q, doing, e);
-    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
         *out = sqlite3_column_int(q, 0);
         rc = 0;
@@ -105,8 +105,8 @@ static int check_owner(struct store *s, int *version, struct err *e)
 {
     int id, n_tables = 0;
     int rc = query_int(s, "PRAGMA application_id", &id, e);
-    if (rc == 0) rc = query_int(s, "PRAGMA user_version", version, e);
-    if (rc == 0) rc = query_int(s, "SELECT count(*) FROM sqlite_master", &n_tables, e);
+    if (!rc) rc = query_int(s, "PRAGMA user_version", version, e);
+    if (!rc) rc = query_int(s, "SELECT count(*) FROM sqlite_master", &n_tables, e);
     if (rc) return rc;
     if (id != APPLICATION_ID && (id != 0 || n_tables > 0 || *version != 0))
         return err_set(e, ERR_FORMAT,
@@ -129,8 +129,8 @@ static int migrate(struct store *s, struct err *e)
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = check_owner(s, &version, e); /* again: another process may have migrated it meanwhile */
-    for (int i = version; rc == 0 && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
-    if (rc == 0) {
+    for (int i = version; !rc && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
+    if (!rc) {
         char sql[128];
         sqlite3_snprintf(sizeof sql, sql, "PRAGMA application_id = %d; PRAGMA user_version = %d",
                          APPLICATION_ID, VERSION);
@@ -145,7 +145,7 @@ static int use_wal(struct store *s, struct err *e)
     static const char doing[] = "opening the saved conversations";
     sqlite3_stmt *q;
     int rc = db_prepare(s, "PRAGMA journal_mode = WAL", &q, doing, e);
-    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
         const char *mode = (const char *)sqlite3_column_text(q, 0);
         rc = 0;
@@ -164,9 +164,9 @@ int db_schema_open(struct store *s, struct err *e)
     int version;
     int rc = check_owner(s, &version, e);
     /* auto_vacuum can only be set on a file without tables; on others this has no effect. */
-    if (rc == 0)
+    if (!rc)
         rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "opening the saved conversations", e);
-    if (rc == 0) rc = use_wal(s, e);
-    if (rc == 0 && version < VERSION) rc = migrate(s, e);
+    if (!rc) rc = use_wal(s, e);
+    if (!rc && version < VERSION) rc = migrate(s, e);
     return rc;
 }

@@ -191,8 +191,8 @@ static int search_index(struct walk *w, const struct words *words)
                         "SELECT rowid, snippet(search, 0, char(2), char(3), '…', 16) FROM search "
                         "WHERE search MATCH ?1 ORDER BY rowid DESC",
                         &q, searching, w->e);
-    if (rc == 0) db_bind_text(q, 1, expression.data, expression.n);
-    while (rc == 0 && (rc = db_step(w->s, q, searching, w->e)) > 0) {
+    if (!rc) db_bind_text(q, 1, expression.data, expression.n);
+    while (!rc && (rc = db_step(w->s, q, searching, w->e)) > 0) {
         uint64_t id = (uint64_t)sqlite3_column_int64(q, 0);
         const char *snippet = (const char *)sqlite3_column_text(q, 1);
         uint32_t seq = (uint32_t)id;

@@ -110,7 +110,7 @@ static int read_secret(struct store *s, struct secret *out, struct err *e)
 {
     sqlite3_stmt *q;
     int rc = db_prepare(s, "SELECT salt, ops, memory, key FROM secret", &q, opening, e);
-    if (rc == 0) rc = db_step(s, q, opening, e);
+    if (!rc) rc = db_step(s, q, opening, e);
     if (rc > 0) {
         const void *salt = sqlite3_column_blob(q, 0), *key = sqlite3_column_blob(q, 3);
         out->ops = (uint64_t)sqlite3_column_int64(q, 1);
@@ -133,7 +133,7 @@ static int write_secret(struct store *s, const struct secret *k, struct err *e)
 {
     sqlite3_stmt *q;
     int rc = db_prepare(s, "INSERT INTO secret VALUES (1, ?1, ?2, ?3, ?4)", &q, opening, e);
-    if (rc == 0) {
+    if (!rc) {
         db_bind_blob(q, 1, k->salt, sizeof k->salt);
         sqlite3_bind_int64(q, 2, (int64_t)k->ops);
         sqlite3_bind_int64(q, 3, (int64_t)k->memory);
@@ -154,9 +154,9 @@ static int derive(struct store *s, const struct store_key *k, bool fresh, const 
     memset(passphrase, 0, STORE_PASSPHRASE_MAX);
     int rc = k->ask(k->ctx, fresh, passphrase, e);
     size_t n = strnlen(passphrase, STORE_PASSPHRASE_MAX - 1);
-    if (rc == 0 && n == 0) rc = err_set(e, ERR_FAIL, "the passphrase of %s is empty", s->shown);
-    if (rc == 0 && crypto_pwhash(out, KEY_BYTES, passphrase, n, from->salt, from->ops,
-                                 (size_t)from->memory, crypto_pwhash_ALG_ARGON2ID13))
+    if (!rc && n == 0) rc = err_set(e, ERR_FAIL, "the passphrase of %s is empty", s->shown);
+    if (!rc && crypto_pwhash(out, KEY_BYTES, passphrase, n, from->salt, from->ops,
+                             (size_t)from->memory, crypto_pwhash_ALG_ARGON2ID13))
         rc = err_set(e, ERR_FAIL, "%s: deriving the key needs %llu MiB of memory", opening,
                      (unsigned long long)(from->memory >> 20));
     sodium_free(passphrase);
@@ -173,9 +173,9 @@ static int unlock(struct store *s, const struct store_key *k, struct secret *fro
     if (!passphrase_key) return err_set(e, ERR_FAIL, "%s: no locked memory for the key", opening);
     int rc = derive(s, k, false, from, passphrase_key, e);
     s->key = passphrase_key; /* temporarily: it opens the sealed key */
-    if (rc == 0 && !db_unseal(s, &key_row, 0, from->key, sizeof from->key, &opened))
+    if (!rc && !db_unseal(s, &key_row, 0, from->key, sizeof from->key, &opened))
         rc = err_set(e, ERR_FAIL, "wrong passphrase: %s was not opened", s->shown);
-    if (rc == 0) memcpy(passphrase_key, opened.p, KEY_BYTES);
+    if (!rc) memcpy(passphrase_key, opened.p, KEY_BYTES);
     sodium_memzero(from, sizeof *from);
     return rc;
 }
@@ -188,8 +188,8 @@ static int make_key(struct store *s, const struct store_key *k, struct err *e)
                  ? 0
                  : err_set(e, ERR_FAIL, "%s: no locked memory for the key", opening);
     randombytes_buf(made.salt, sizeof made.salt);
-    if (rc == 0) rc = derive(s, k, true, &made, passphrase_key, e);
-    if (rc == 0) {
+    if (!rc) rc = derive(s, k, true, &made, passphrase_key, e);
+    if (!rc) {
         randombytes_buf(key, KEY_BYTES);
         s->key = passphrase_key;
         memcpy(made.key, db_seal(s, &key_row, 0, key, KEY_BYTES).p, sizeof made.key);
@@ -207,7 +207,7 @@ static int is_empty(struct store *s, bool *out, struct err *e)
 {
     sqlite3_stmt *q;
     int rc = db_prepare(s, "SELECT NOT EXISTS (SELECT 1 FROM conversation)", &q, opening, e);
-    if (rc == 0) rc = db_step(s, q, opening, e);
+    if (!rc) rc = db_step(s, q, opening, e);
     *out = rc > 0 && sqlite3_column_int(q, 0);
     sqlite3_finalize(q);
     return rc < 0 ? rc : 0;
@@ -224,7 +224,7 @@ int db_secret_open(struct store *s, const struct store_key *k, struct err *e)
     if (rc == 1) return unlock(s, k, &found, e);
     if (!k || !k->encrypt) return 0;
     rc = is_empty(s, &empty, e);
-    if (rc == 0 && !empty)
+    if (!rc && !empty)
         rc = err_set(e, ERR_FAIL,
                      "%s holds conversations that are not encrypted; export them, and import them "
                      "into a new one: --encrypt --db FILE",

@@ -62,8 +62,8 @@ int store_segment_put(struct store *s, int64_t conversation, const struct store_
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = put_blob(s, conversation, g, &stored_bytes, doing, e);
-    if (rc == 0) rc = put_entry(s, conversation, g, doing, e);
-    if (rc == 0 && g->kind != STORE_EVICTED) {
+    if (!rc) rc = put_entry(s, conversation, g, doing, e);
+    if (!rc && g->kind != STORE_EVICTED) {
         sqlite3_bind_int64(q, 1, conversation);
         sqlite3_bind_int64(q, 2, stored_bytes);
         rc = db_run(s, q, doing, e);
@@ -111,13 +111,13 @@ int store_cache_drop(struct store *s, int64_t conversation, struct err *e)
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = remove_entries(s, conversation, -1, INT64_MIN, INT64_MAX, doing, e);
-    for (int i = 0; rc == 0 && i < 2; i++) {
+    for (int i = 0; !rc && i < 2; i++) {
         sqlite3_bind_int64(drops[i], 1, conversation);
         if (i == 0) sqlite3_bind_int64(drops[i], 2, INT64_MIN);
         rc = db_run(s, drops[i], doing, e);
     }
     rc = db_leave(s, own, rc, doing, e);
-    if (rc == 0 && own) store_give_back(s, 0);
+    if (!rc && own) store_give_back(s, 0);
     return rc;
 }
 
@@ -131,7 +131,7 @@ int store_cache_trim(struct store *s, int64_t max_bytes, int64_t keep, struct er
                         "(SELECT id FROM conversation WHERE cache_bytes > 0 AND id <> ?1 "
                         "ORDER BY deleted_ms IS NULL, updated_ms, id LIMIT 1)",
                         &q, doing, e);
-    while (rc == 0) {
+    while (!rc) {
         sqlite3_bind_int64(q, 1, keep);
         rc = db_step(s, q, doing, e);
         if (rc <= 0) break;
@@ -221,7 +221,7 @@ static int each_blob(struct store *s, int64_t conversation, int layer, bool piec
     sqlite3_bind_int(q, 4, pieces);
     while ((rc = db_step(s, q, reading, e)) > 0) {
         rc = walk_blob(s, conversation, q, &b, e);
-        if (rc == 0) rc = each(ctx, &b);
+        if (!rc) rc = each(ctx, &b);
         if (rc) break;
     }
     sqlite3_finalize(q);
@@ -327,7 +327,7 @@ int store_piece_drop(struct store *s, int64_t conversation, uint32_t pos, struct
         sqlite3_bind_int64(drop, 2, pos);
         rc = db_run(s, drop, doing, e);
     }
-    if (rc == 0) {
+    if (!rc) {
         sqlite3_bind_int64(q, 1, conversation);
         sqlite3_bind_int64(q, 2, -bytes);
         rc = db_run(s, q, doing, e);
@@ -400,11 +400,11 @@ int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, 
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    for (int i = 0; rc == 0 && i < 2; i++) {
+    for (int i = 0; !rc && i < 2; i++) {
         sqlite3_bind_int64(forget[i], 1, conversation);
         sqlite3_bind_int64(forget[i], 2, seq);
         rc = db_run(s, forget[i], doing, e);
     }
-    if (rc == 0 && sqlite3_changes(s->db) > 0) rc = recount(s, conversation, doing, e);
+    if (!rc && sqlite3_changes(s->db) > 0) rc = recount(s, conversation, doing, e);
     return db_leave(s, own, rc, doing, e);
 }

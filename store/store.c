@@ -141,10 +141,10 @@ int store_open_key(struct store **out, const char *path, const struct store_key 
         goto fail;
     }
     rc = make_file(s, e);
-    if (rc == 0) rc = connect(s, e);
-    if (rc == 0) rc = db_schema_open(s, e);
-    if (rc == 0) rc = db_prepare_all(s, e);
-    if (rc == 0) rc = db_secret_open(s, k, e);
+    if (!rc) rc = connect(s, e);
+    if (!rc) rc = db_schema_open(s, e);
+    if (!rc) rc = db_prepare_all(s, e);
+    if (!rc) rc = db_secret_open(s, k, e);
     if (rc) goto fail;
     *out = s;
     return 0;
@@ -173,8 +173,8 @@ int store_begin(struct store *s, struct err *e)
     static const char doing[] = "saving the turn";
     if (s->in_transaction) return err_set(e, ERR_FAIL, "%s: a transaction is open already", doing);
     int rc = db_exec(s, "PRAGMA synchronous = FULL", doing, e);
-    if (rc == 0) rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
-    s->in_transaction = rc == 0;
+    if (!rc) rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
+    s->in_transaction = !rc;
     if (rc) sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     return rc;
 }
@@ -342,12 +342,12 @@ static int check_conversation(void *ctx, const struct store_conversation *c)
     struct store *s = k->store;
     char *state = NULL;
     int rc = store_message_each(s, c->id, pass_message, NULL, k->err);
-    if (rc == 0) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
-    if (rc == 0) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
-    if (rc == 0) rc = store_segment_each(s, c->id, STORE_PIECES, pass_segment, NULL, k->err);
-    if (rc == 0) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
-    if (rc == 0) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
-    if (rc == 0) rc = store_state_get(s, c->id, &state, k->err);
+    if (!rc) rc = store_tail_each(s, c->id, pass_tail, NULL, k->err);
+    if (!rc) rc = store_segment_each(s, c->id, -1, pass_segment, NULL, k->err);
+    if (!rc) rc = store_segment_each(s, c->id, STORE_PIECES, pass_segment, NULL, k->err);
+    if (!rc) rc = store_checkpoint_each(s, c->id, pass_checkpoint, NULL, k->err);
+    if (!rc) rc = store_tag_each(s, c->id, pass_tag, NULL, k->err);
+    if (!rc) rc = store_state_get(s, c->id, &state, k->err);
     free(state);
     return rc;
 }
@@ -358,7 +358,7 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
     static const char doing[] = "checking the saved conversations";
     sqlite3_stmt *q;
     int rc = db_prepare(s, sql, &q, doing, e);
-    if (rc == 0) rc = db_step(s, q, doing, e);
+    if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
         const char *said = (const char *)sqlite3_column_text(q, 0);
         rc = 0;
@@ -376,8 +376,8 @@ int store_check(struct store *s, struct err *e)
 {
     struct check k = {s, e};
     int rc = check_pragma(s, "PRAGMA integrity_check(1)", "ok", e);
-    if (rc == 0) rc = check_pragma(s, "PRAGMA foreign_key_check", NULL, e);
-    if (rc == 0) rc = store_conversation_list(s, check_conversation, &k, e);
+    if (!rc) rc = check_pragma(s, "PRAGMA foreign_key_check", NULL, e);
+    if (!rc) rc = store_conversation_list(s, check_conversation, &k, e);
     return rc ? rc : db_search_check(s, e);
 }
 
@@ -390,7 +390,7 @@ int store_compact(struct store *s, struct err *e)
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = db_leave(s, own, db_search_rebuild(s, e), doing, e);
-    if (rc == 0) rc = db_exec(s, "VACUUM", doing, e);
+    if (!rc) rc = db_exec(s, "VACUUM", doing, e);
     return rc ? rc : db_exec(s, "PRAGMA wal_checkpoint(TRUNCATE)", doing, e);
 }
 
@@ -408,8 +408,8 @@ void store_give_back(struct store *s, int64_t above)
                         "SELECT freelist_count - ?1 / page_size "
                         "FROM pragma_freelist_count, pragma_page_size",
                         &q, doing, &ignored);
-    if (rc == 0) sqlite3_bind_int64(q, 1, above);
-    if (rc == 0 && db_step(s, q, doing, &ignored) > 0) n = sqlite3_column_int64(q, 0);
+    if (!rc) sqlite3_bind_int64(q, 1, above);
+    if (!rc && db_step(s, q, doing, &ignored) > 0) n = sqlite3_column_int64(q, 0);
     sqlite3_finalize(q);
     if (n <= 0) return;
     snprintf(some, sizeof some, "PRAGMA incremental_vacuum(%lld)",

@@ -45,7 +45,7 @@ int store_tag_add(struct store *s, int64_t conversation, const char *tag, struct
     char key[STORE_NAME_MAX];
     bool own;
     int rc = check_tag(tag, e);
-    if (rc == 0) rc = db_enter(s, &own, tagging, e);
+    if (!rc) rc = db_enter(s, &own, tagging, e);
     if (rc) return rc;
     tag_key(s, tag, key);
     struct db_row row = tag_row(conversation, key, (struct db_part){"", 0});
@@ -65,7 +65,7 @@ int store_tag_remove(struct store *s, int64_t conversation, const char *tag, str
     char key[STORE_NAME_MAX];
     bool own;
     int rc = check_tag(tag, e);
-    if (rc == 0) rc = db_enter(s, &own, tagging, e);
+    if (!rc) rc = db_enter(s, &own, tagging, e);
     if (rc) return rc;
     tag_key(s, tag, key);
     sqlite3_bind_int64(q, 1, conversation);

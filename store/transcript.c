@@ -53,7 +53,7 @@ static int count_messages(struct store *s, int64_t conversation, struct counts *
     sqlite3_bind_int64(q, 1, conversation);
     int rc = db_step(s, q, doing, e);
     if (rc < 0) return rc;
-    if (rc == 0)
+    if (!rc)
         return err_set(e, ERR_FAIL,
                        "%s: there is no conversation with number %lld; was it deleted in another "
                        "window?",
@@ -118,7 +118,7 @@ static int count_in(struct store *s, int64_t conversation, const struct store_me
     sqlite3_bind_int64(q, 4, m->created_ms);
     sqlite3_bind_int(q, 5, now);
     int rc = db_run(s, q, doing, e);
-    if (rc == 0 && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
+    if (!rc && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
     return rc ? rc : db_search_add(s, conversation, m->seq, m->text, m->n_text, doing, e);
 }
 
@@ -130,12 +130,12 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
     rc = count_messages(s, conversation, &counts, doing, e);
-    if (rc == 0) {
+    if (!rc) {
         m->seq = counts.n_messages;
         if (now) m->created_ms = db_now_ms();
         rc = insert_message(s, conversation, m, doing, e);
     }
-    if (rc == 0) {
+    if (!rc) {
         bool first_turn = m->role == STORE_USER && counts.n_turns == 0;
         rc = count_in(s, conversation, m, first_turn, now, doing, e);
     }
@@ -263,7 +263,7 @@ static int walk_messages(struct walk *w)
     /* The count is stored separately, so a missing last message is noticed too. */
     struct counts counts;
     rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
-    return rc == 0 && counts.n_messages > n ? pass_damaged(w, n, STORE_USER, NULL) : rc;
+    return !rc && counts.n_messages > n ? pass_damaged(w, n, STORE_USER, NULL) : rc;
 }
 
 /* In an encrypted store the id is sealed before the text, and the column holds 0. */
@@ -313,7 +313,7 @@ static int walk_tail(struct walk *w)
         ++*w->n_damaged;
         rc = 0;
     }
-    if (rc == 0 && w->tokens.n > 0) {
+    if (!rc && w->tokens.n > 0) {
         struct store_message m = {.seq = -1,
                                   .role = STORE_ASSISTANT,
                                   .text = str_get(&text),
@@ -349,12 +349,12 @@ int store_message_rescue(struct store *s, int64_t conversation,
                         "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
                         "WHERE conversation = ?1 ORDER BY seq",
                         &w.messages, reading, e);
-    if (rc == 0)
+    if (!rc)
         rc = db_prepare(s,
                         "SELECT position, token, text, digest FROM tail "
                         "WHERE conversation = ?1 ORDER BY position",
                         &w.tail, reading, e);
-    if (rc == 0) {
+    if (!rc) {
         sqlite3_bind_int64(w.messages, 1, conversation);
         sqlite3_bind_int64(w.tail, 1, conversation);
         /* The tail's first row is fetched first: while its statement is open, both queries see the
@@ -362,7 +362,7 @@ int store_message_rescue(struct store *s, int64_t conversation,
         w.tail_rc = db_step(s, w.tail, reading, e);
         rc = w.tail_rc < 0 ? w.tail_rc : walk_messages(&w);
     }
-    if (rc == 0) rc = walk_tail(&w);
+    if (!rc) rc = walk_tail(&w);
     sqlite3_finalize(w.messages);
     sqlite3_finalize(w.tail);
     str_release(&w.text);
@@ -507,16 +507,15 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    for (int i = 0; rc == 0 && i < 2; i++) {
+    for (int i = 0; !rc && i < 2; i++) {
         sqlite3_bind_int64(cuts[i].q, 1, conversation);
         sqlite3_bind_int64(cuts[i].q, 2, cuts[i].from);
         rc = db_run(s, cuts[i].q, doing, e);
     }
-    if (rc == 0)
-        rc = db_search_cut(s, conversation, n_messages, (int64_t)DB_SEARCH_NAME - 1, doing, e);
-    if (rc == 0) rc = store_tail_clear(s, conversation, e);
-    if (rc == 0) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
-    if (rc == 0) rc = recount(s, conversation, doing, e);
+    if (!rc) rc = db_search_cut(s, conversation, n_messages, (int64_t)DB_SEARCH_NAME - 1, doing, e);
+    if (!rc) rc = store_tail_clear(s, conversation, e);
+    if (!rc) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
+    if (!rc) rc = recount(s, conversation, doing, e);
     return db_leave(s, own, rc, doing, e);
 }
 
@@ -568,7 +567,7 @@ static int share_cache(struct copy *c, int64_t id)
     static const enum db_statement shares[] = {DB_SEGMENT_SHARE, DB_CHECKPOINT_SHARE};
     struct store *s = c->to;
     int rc = 0;
-    for (int i = 0; rc == 0 && i < 2; i++) {
+    for (int i = 0; !rc && i < 2; i++) {
         sqlite3_stmt *q = s->statements[shares[i]];
         sqlite3_bind_int64(q, 1, id);
         sqlite3_bind_int64(q, 2, c->made->id);
@@ -585,7 +584,7 @@ static int copy_cache(struct copy *c, int64_t id)
 {
     if (c->from == c->to) return share_cache(c, id);
     int rc = store_segment_each(c->from, id, -1, copy_segment, c, c->e);
-    if (rc == 0) rc = store_segment_each(c->from, id, STORE_PIECES, copy_segment, c, c->e);
+    if (!rc) rc = store_segment_each(c->from, id, STORE_PIECES, copy_segment, c, c->e);
     return rc ? rc : store_checkpoint_each(c->from, id, copy_checkpoint, c, c->e);
 }
 
@@ -602,15 +601,15 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     if (rc) return rc;
     rc = db_conversation_by_id(from, id, &original, doing, e);
     if (rc >= 0) rc = store_conversation_create(to, name, out, e);
-    if (rc == 0) rc = store_message_each(from, id, copy_message, &c, e);
-    if (rc == 0 && n_messages == INT64_MAX) rc = store_tail_each(from, id, copy_tail, &c, e);
-    if (rc == 0 && seq >= 0) rc = copy_cache(&c, id);
-    if (rc == 0) rc = store_tag_each(from, id, copy_tag, &c, e);
-    if (rc == 0) rc = store_state_get(from, id, &state, e);
-    if (rc == 0) rc = store_state_put(to, out->id, state, e);
-    if (rc == 0)
+    if (!rc) rc = store_message_each(from, id, copy_message, &c, e);
+    if (!rc && n_messages == INT64_MAX) rc = store_tail_each(from, id, copy_tail, &c, e);
+    if (!rc && seq >= 0) rc = copy_cache(&c, id);
+    if (!rc) rc = store_tag_each(from, id, copy_tag, &c, e);
+    if (!rc) rc = store_state_get(from, id, &state, e);
+    if (!rc) rc = store_state_put(to, out->id, state, e);
+    if (!rc)
         rc = store_conversation_times(to, out->id, original.created_ms, original.updated_ms, e);
-    if (rc == 0) rc = db_conversation_by_id(to, out->id, out, doing, e);
+    if (!rc) rc = db_conversation_by_id(to, out->id, out, doing, e);
     free(state);
     return db_leave(to, own, rc < 0 ? rc : 0, doing, e);
 }

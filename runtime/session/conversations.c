@@ -242,7 +242,7 @@ static int find(struct conversations *l, const char *name, struct store_conversa
                 struct err *e)
 {
     int rc = l->store ? store_conversation_find(l->store, name, out, e) : 0;
-    if (rc == 0) return no_such(l, name, e);
+    if (!rc) return no_such(l, name, e);
     return rc < 0 ? rc : 0;
 }
 
@@ -302,7 +302,7 @@ int conversations_untag(struct conversations *l, const char *name, const char *t
     int rc = find(l, name, &c, e);
     if (rc) return rc;
     rc = store_tag_remove(l->store, c.id, tag, e);
-    return rc == 0 ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
+    return !rc ? err_set(e, ERR_FAIL, "'%s' has no tag #%s", name, tag) : rc < 0 ? rc : 0;
 }
 
 int conversations_retag(struct conversations *l, const char *name, const char *words, struct err *e)
@@ -355,7 +355,7 @@ int conversations_delete(struct conversations *l, const char *name, struct err *
     struct err ignored;
     int64_t n;
     int rc = alone(l, name, store_conversation_delete, e);
-    if (rc == 0)
+    if (!rc)
         store_purge(l->store, now_ms() - (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n,
                     &ignored);
     return rc;
@@ -446,7 +446,7 @@ int conversations_compact(struct conversations *l, struct conversations_size *ou
     if (!l->store) return 0;
     out->bytes_before = file_bytes(l);
     int rc = store_purge(l->store, INT64_MAX, &out->n_purged, e);
-    if (rc == 0) rc = store_compact(l->store, e);
+    if (!rc) rc = store_compact(l->store, e);
     out->bytes_after = file_bytes(l);
     return rc;
 }

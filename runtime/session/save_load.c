@@ -174,7 +174,7 @@ static int read_layer(struct load *job, struct layer *l)
         rc = arena_init(&l->bytes, "loading", n_bytes, job->e);
     }
     uint8_t *out = (uint8_t *)l->bytes.base;
-    for (; rc == 0 && job->n_read < end; job->n_read++) {
+    for (; !rc && job->n_read < end; job->n_read++) {
         const struct store_blob *b = &job->blobs[job->n_read];
         rc = store_blob_read(job->s->store, job->s->conversation, b, out, job->e);
         out += b->segment.n_bytes;
@@ -236,10 +236,10 @@ static int load_layers(struct load *job)
 {
     int rc = 0;
     read_batch(job);
-    while (rc == 0 && job->reading->n > 0 && job->read_rc == 0) {
+    while (!rc && job->reading->n > 0 && job->read_rc == 0) {
         swap_batches(job);
         pool_run(job->pool, job->checking->n + 1, load_part, job);
-        for (int i = 0; rc == 0 && i < job->checking->n; i++)
+        for (int i = 0; !rc && i < job->checking->n; i++)
             rc = finish_layer(job, &job->checking->layers[i]);
     }
     store_blob_done(job->s->store);
@@ -375,7 +375,7 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     if (rc) return rc;
     reverse_points(s);
     rc = store_blob_each(s->store, s->conversation, -1, take_blob, job, job->e);
-    if (rc == 0) rc = load_layers(job);
+    if (!rc) rc = load_layers(job);
     if (rc) return rc;
     if (job->n_loaded == 0)
         job->reason = "none was saved";
@@ -387,7 +387,7 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     save_know(s, c);
     rc = store_tail_each(s->store, s->conversation, take_tail, job, job->e);
     if (rc > 0) job->reason = "it does not fit this model or budget";
-    if (rc == 0) drop_unscored(job, now);
+    if (!rc) drop_unscored(job, now);
     return rc;
 }
 
@@ -409,7 +409,7 @@ static int load_init(struct load *job)
     job->reading = &job->batches[0];
     job->checking = &job->batches[1];
     int rc = save_make_known(job->s, job->c, job->e);
-    for (int i = 0; rc == 0 && i < 2 * LOAD_LAYERS; i++) {
+    for (int i = 0; !rc && i < 2 * LOAD_LAYERS; i++) {
         struct layer *l = &job->batches[i / LOAD_LAYERS].layers[i % LOAD_LAYERS];
         if (!positions_init(&l->evicted, job->c->shape.n_head)) rc = save_out_of_memory(job->e);
     }

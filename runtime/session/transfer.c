@@ -128,7 +128,7 @@ static int put_object(struct store *s, const struct store_conversation *c, struc
     rc = forgive(store_tag_each(s, c->id, put_tag, &tags, e), n_damaged);
     if (tags.n) str_puts(out, "]");
     str_puts(out, ",\"messages\":[");
-    if (rc == 0) rc = store_message_rescue(s, c->id, put_message, &w, n_damaged, e);
+    if (!rc) rc = store_message_rescue(s, c->id, put_message, &w, n_damaged, e);
     str_puts(out, "]}");
     free(state);
     return rc;
@@ -175,7 +175,7 @@ int transfer_markdown(struct store *s, const struct store_conversation *c, struc
     str_printf(out, "# %s\n\n", c->title[0] ? c->title : c->name);
     int rc = store_message_rescue(s, c->id, put_section, &w, n_damaged ? &again : NULL, e);
     str_puts(out, COMMENT_BEGIN);
-    if (rc == 0) rc = put_object(s, c, out, n_damaged, e);
+    if (!rc) rc = put_object(s, c, out, n_damaged, e);
     str_puts(out, COMMENT_END "\n");
     return rc;
 }
@@ -293,7 +293,7 @@ static int import_tail(struct import *im, int64_t id, const struct store_message
                        int64_t position)
 {
     int rc = m->n_tokens ? 0 : bad(im, "an unfinished answer without token ids");
-    for (size_t i = 0; rc == 0 && i < m->n_tokens; i++) {
+    for (size_t i = 0; !rc && i < m->n_tokens; i++) {
         struct store_tail t = {.position = position + (int64_t)i,
                                .token = m->tokens[i],
                                .text = m->text,
@@ -320,7 +320,7 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
     m.settings = get_string(j, "settings");
     m.tokens = (const int32_t *)(void *)tokens.data;
     m.n_tokens = tokens.n / sizeof *m.tokens;
-    if (rc == 0)
+    if (!rc)
         rc = partial ? import_tail(im, id, &m, *position) : store_message_add(im->s, id, &m, im->e);
     *position += (int64_t)m.n_tokens;
     str_release(&text);
@@ -347,17 +347,16 @@ static int import_object(struct import *im, const cJSON *o)
     if (rc) return rc;
     cJSON_ArrayForEach(m, messages)
     {
-        if (rc == 0) rc = import_message(im, c.id, m, &position);
+        if (!rc) rc = import_message(im, c.id, m, &position);
     }
     const cJSON *tags = cJSON_GetObjectItemCaseSensitive(o, "tags"), *tag;
     cJSON_ArrayForEach(tag, tags)
     {
         const char *text = cJSON_GetStringValue(tag);
-        if (rc == 0)
-            rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "an invalid tag");
+        if (!rc) rc = text ? store_tag_add(im->s, c.id, text, im->e) : bad(im, "an invalid tag");
     }
-    if (rc == 0 && *state) rc = store_state_put(im->s, c.id, state, im->e);
-    if (rc == 0) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);
+    if (!rc && *state) rc = store_state_put(im->s, c.id, state, im->e);
+    if (!rc) rc = store_conversation_times(im->s, c.id, created_ms, updated_ms, im->e);
     str_append(&im->names, c.name, strlen(c.name) + 1);
     im->n++;
     return rc;
@@ -389,14 +388,14 @@ static int import_text(struct import *im, const struct str *text)
     const char *p = str_get(text), *end = p + text->n;
     bool markdown = *p != '{';
     int rc = store_begin(im->s, im->e);
-    while (rc == 0 && p < end) {
+    while (!rc && p < end) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         size_t n = (size_t)((nl ? nl : end) - p);
         rc = import_line(im, p, n, markdown);
         p += n + 1;
     }
-    if (rc == 0 && im->n == 0) rc = bad(im, "no conversation");
-    if (rc == 0) rc = store_commit(im->s, im->e);
+    if (!rc && im->n == 0) rc = bad(im, "no conversation");
+    if (!rc) rc = store_commit(im->s, im->e);
     store_rollback(im->s);
     return rc;
 }
@@ -419,7 +418,7 @@ static int import_one(void *ctx, const struct store_conversation *c)
     int rc = store_conversation_copy(d->from, c->id, INT64_MAX, INT64_MAX, im->s,
                                      im->name ? im->name : c->name, &made, im->e);
     im->n++;
-    if (rc == 0) str_append(&im->names, made.name, strlen(made.name) + 1);
+    if (!rc) str_append(&im->names, made.name, strlen(made.name) + 1);
     return rc;
 }
 
@@ -427,11 +426,10 @@ static int import_database(struct import *im, const struct store_key *key)
 {
     struct database_import d = {im, NULL};
     int rc = store_open_key(&d.from, im->path, key, im->e);
-    if (rc == 0) rc = store_begin(im->s, im->e);
-    if (rc == 0) rc = store_conversation_list(d.from, import_one, &d, im->e);
-    if (rc == 0 && im->n == 0)
-        rc = err_set(im->e, ERR_FORMAT, "%s holds no conversation", im->path);
-    if (rc == 0) rc = store_commit(im->s, im->e);
+    if (!rc) rc = store_begin(im->s, im->e);
+    if (!rc) rc = store_conversation_list(d.from, import_one, &d, im->e);
+    if (!rc && im->n == 0) rc = err_set(im->e, ERR_FORMAT, "%s holds no conversation", im->path);
+    if (!rc) rc = store_commit(im->s, im->e);
     store_rollback(im->s);
     store_close(d.from);
     return rc;
@@ -458,9 +456,9 @@ int transfer_import(struct store *s, const char *path, const char *name,
     struct str text = {0};
     bool database = is_database(path);
     int rc = database ? import_database(&im, key) : file_read(path, &text, e);
-    if (rc == 0 && !database) rc = import_text(&im, &text);
+    if (!rc && !database) rc = import_text(&im, &text);
     const char *names = str_get(&im.names), *end = names + im.names.n;
-    for (; rc == 0 && each && names < end; names += strlen(names) + 1) each(ctx, names);
+    for (; !rc && each && names < end; names += strlen(names) + 1) each(ctx, names);
     str_release(&im.names);
     str_release(&text);
     return rc;

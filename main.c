@@ -1,4 +1,4 @@
-/* retain: the table of commands, and nothing else. */
+/* retain: only the table of commands. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* Not strtod, which reads a comma for the point once the screens have set the user's locale. */
+/* Not strtod, which expects a comma instead of the point after the screens set the user's
+ * locale. */
 bool decimal_read(const char *text, const char **end, double *out)
 {
     double n = 0, scale = 1;

@@ -1,4 +1,4 @@
-/* decimal: numbers with a point, whatever the locale says. */
+/* decimal: numbers with a decimal point, independent of the locale. */
 #ifndef RETAIN_BASE_DECIMAL_H
 #define RETAIN_BASE_DECIMAL_H
 
@@ -6,8 +6,8 @@
 
 #include "base/str.h"
 
-/* Digits with at most one point, up to 15 from the first that is not zero: exact in a double.
- * *end: the text behind them. False: there are none. */
+/* Digits with at most one point, up to 15 from the first that is not zero: exact in a double. *end:
+ * the text after them. False: no digits. */
 bool decimal_read(const char *text, const char **end, double *out);
 
 /* As few digits as decimal_read needs to give the same float. */

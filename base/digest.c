@@ -8,7 +8,7 @@
 
 void digest_make(uint8_t out[DIGEST_BYTES], const void *bytes, size_t n)
 {
-    /* Picks the fast implementation; without it the slow one answers the same. */
+    /* Selects the fast implementation; without it the slow one gives the same results. */
     if (sodium_init() < 0) errno = 0;
     crypto_generichash(out, DIGEST_BYTES, bytes, n, NULL, 0);
 }

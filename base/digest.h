@@ -1,4 +1,4 @@
-/* digest: BLAKE2b-256, as `b2sum -l 256` prints it, and what identifies a file. */
+/* digest: BLAKE2b-256, as `b2sum -l 256` prints it, and the identity of a file. */
 #ifndef RETAIN_BASE_DIGEST_H
 #define RETAIN_BASE_DIGEST_H
 
@@ -14,17 +14,17 @@
 void digest_make(uint8_t out[DIGEST_BYTES], const void *bytes, size_t n);
 void digest_hex(char out[DIGEST_HEX], const uint8_t digest[DIGEST_BYTES]);
 
-/* A file as it was at some moment. Written to disk as it is (runtime/model/weight_cache.c). */
+/* A file's state at some moment. Written to disk unchanged (runtime/model/weight_cache.c). */
 struct file_identity {
     char path[4096]; /* absolute, without links */
     int64_t size, mtime_ns, inode;
     uint8_t digest[DIGEST_BYTES]; /* of its bytes */
 };
 
-/* Everything but the digest, which is zero. ERR_FORMAT when there is no such file. */
+/* Fills all but the digest, which is zero. ERR_FORMAT when the file does not exist. */
 int file_identity_read(struct file_identity *out, const char *path, struct err *e);
 
-/* Size, time and inode are the same. */
+/* Whether size, time and inode are equal. */
 bool file_identity_same(const struct file_identity *a, const struct file_identity *b);
 
 #endif

@@ -273,7 +273,7 @@ static int64_t end_of(const struct request *q)
 }
 
 /* Reports the cost, and whether the user must agree because a message would be lost or tokens would
- * be read again. */
+ * be replayed. */
 static void ask(struct run *r, const struct request *q)
 {
     const struct session *s = r->c->parts.session;

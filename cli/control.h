@@ -21,8 +21,9 @@
 /* A command and its argument. Zero-initialise; `text` belongs to the request. */
 struct request {
     enum slash command;
-    int64_t turn;                     /* of /edit, /rewind and /branch */
-    bool agreed;                      /* /edit, /rewind, /regenerate: the user has seen the cost */
+    int64_t turn; /* of /edit, /rewind and /branch */
+    /* /edit, /rewind, /regenerate: the user has agreed to the cost */
+    bool agreed;
     char name[CONVERSATION_NAME_MAX]; /* the conversation to act on; "" = the open one, /open: a new
                                        * one
                                        */
@@ -62,7 +63,7 @@ enum event_kind {
     EVENT_TOKENS,   /* tokens: text = n times uint16_t, the bytes each token stands for */
     EVENT_EVICTED,  /* evicted */
     EVENT_END,      /* end: of a turn, or of going back */
-    EVENT_QUESTION, /* cost: run the same request with `agreed` to go on */
+    EVENT_QUESTION, /* cost: run the same request with `agreed` to continue */
     EVENT_TAKEN,    /* text = the message that /edit takes back */
     EVENT_CUT,      /* everything after `turn` was removed */
     EVENT_BRANCHED, /* text = name of the branch */
@@ -100,7 +101,7 @@ struct event {
             bool can_continue;
         } end;
         struct {
-            int64_t tokens; /* that would be read again */
+            int64_t tokens; /* tokens to replay */
             int64_t turn;   /* the conversation would end after this one */
             bool ask;       /* something is lost or must be replayed: ask the user */
         } cost;

@@ -1,11 +1,10 @@
-/* options: everything a user can set, from the configuration file and the command line.
+/* options: everything that a user can set, from the configuration file and the command line.
  *
  * One table (options_table.c) gives name, kind, help and the commands that take it; parsing
- * (options_parse.c, options_value.c), `--help` and the configuration file (options_print.c) are
- * made from it. Values are parsed here, at the door, into the types of those who use them: below
- * cli there are no strings that mean a number, a choice or a list. Nothing here prints, opens a
- * model or reads the environment: commands do. Strings point into argv or into the options' own
- * copy of the file. */
+ * (options_parse.c, options_value.c), `--help` and the configuration file (options_print.c) use it.
+ * Values are parsed here into the types of their users: below cli no string means a number, a
+ * choice or a list. Nothing here prints, opens a model or reads the environment: commands do.
+ * Strings point into argv or into the options' own copy of the file. */
 #ifndef RETAIN_CLI_OPTIONS_H
 #define RETAIN_CLI_OPTIONS_H
 
@@ -21,10 +20,10 @@
 
 /* Which commands take an option: a bit set. */
 enum option_group {
-    OPTIONS_OF_ALL = 1 << 30,  /* those that every command takes */
-    OPTIONS_MODEL = 1 << 0,    /* anything that opens a model */
+    OPTIONS_OF_ALL = 1 << 30,  /* options of every command */
+    OPTIONS_MODEL = 1 << 0,    /* commands that open a model */
     OPTIONS_MEMORY = 1 << 1,   /* policy, budget, cache */
-    OPTIONS_SAMPLING = 1 << 2, /* what chooses the next token */
+    OPTIONS_SAMPLING = 1 << 2, /* how the next token is chosen */
     OPTIONS_STORE = 1 << 3,    /* the database */
     OPTIONS_CHAT = 1 << 4,
     OPTIONS_GENERATE = 1 << 5,
@@ -40,7 +39,7 @@ enum option_group {
     OPTIONS_TAG = 1 << 16,
     OPTIONS_HEADS = 1 << 17,
     OPTIONS_TEXT = 1 << 10,  /* -p / -f: text from the command line, a file or standard input */
-    OPTIONS_LISTS = 1 << 18, /* takes lists where others take one value */
+    OPTIONS_LISTS = 1 << 18, /* takes lists where other commands take one value */
 };
 
 /* ---- lists: for commands with OPTIONS_LISTS ---- */
@@ -60,12 +59,12 @@ struct options_kvs {
     int n;
 };
 
-/* ---- groups that only cli, tui and quant know ---- */
+/* ---- groups for cli, tui and quant only ---- */
 
-/* What --terminal lets the chat do to its window. */
+/* The changes that --terminal allows the chat to make to its window. */
 struct options_terminal {
     bool title;    /* set the window's title */
-    bool progress; /* show loading and reading in its frame (OSC 9;4) */
+    bool progress; /* show the progress of loading and reading in its frame (OSC 9;4) */
     enum { TERMINAL_QUIET, TERMINAL_BELL, TERMINAL_OSC9, TERMINAL_OSC777 } alert;
 };
 
@@ -78,14 +77,14 @@ struct chat_opts {
 
 struct store_opts {
     const char *db;              /* NULL = the default file */
-    bool encrypt;                /* make a new database an encrypted one */
-    const char *passphrase_file; /* instead of asking for it */
-    const char *passphrase;      /* known already, in locked memory; not an option */
+    bool encrypt;                /* encrypt a new database */
+    const char *passphrase_file; /* read from this file instead of asking */
+    const char *passphrase;      /* already known, in locked memory; not an option */
     bool markdown, cache_only;
-    const char *tag;        /* list: only conversations that have it */
-    bool remove;            /* tag: take off */
+    const char *tag;        /* list: only conversations with this tag */
+    bool remove;            /* tag: remove the tags */
     const char *with_cache; /* FILE */
-    int limit;              /* results of a search; 0 = all */
+    int limit;              /* maximum results of a search; 0 = all */
 };
 
 struct text_opts {
@@ -106,8 +105,8 @@ struct training_opts {
     float rate;
 };
 
-/* The lists of policies, budgets and formats multiply out; where a command takes one value, it is
- * in options.session.plan. */
+/* Lists of policies, budgets and formats, of which eval runs all combinations; commands that take
+ * one value use options.session.plan. */
 struct sweep_opts {
     struct options_policies policies;
     struct options_kvs kvs;
@@ -136,7 +135,7 @@ struct options {
     struct training_opts training;
     struct eval_opts eval;
     struct bench_opts bench;
-    bool force; /* replace a file that is there */
+    bool force; /* replace an existing file */
     bool json;
     /* every command */
     bool help;
@@ -151,23 +150,24 @@ struct options {
 
 void options_init(struct options *o);
 
-/* argv without program and command name. ERR_USAGE names the option, and the nearest one when it is
- * misspelt. "--name=value" and "--name value" both work; "--" ends options. */
+/* argv without program and command name. ERR_USAGE names the option, and the most similar one for
+ * an unknown name. "--name=value" and "--name value" both work; "--" ends options. */
 int options_parse(struct options *o, unsigned groups, int argc, char *const *argv, struct err *e);
 
-/* "key = value" lines, '#' comments; errors say FILE:LINE. `text` must outlive the options. */
+/* "key = value" lines, '#' comments; errors start with FILE:LINE. `text` must outlive the
+ * options. */
 int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
 
-/* Does argv[0, argc) say --safe? Asked before the configuration file is read. */
+/* Whether argv[0, argc) contains --safe. Needed before the configuration file is read. */
 bool options_safe(int argc, char *const *argv);
 
 /* ---- one at a time: /set in a running chat ---- */
 
 /* Sets `name`, an option of `groups`, as the configuration file would; the text is not copied.
- * ERR_USAGE names what is wrong and the nearest option. */
+ * ERR_USAGE names the fault and the most similar option. */
 int options_set(struct options *o, unsigned groups, const char *name, const char *value,
                 struct err *e);
-/* Appends the value of the option as options_set would take it, "" when none was given. */
+/* Appends the option's value in the form of options_set, "" when it is not set. */
 int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
                 struct err *e);
 
@@ -182,23 +182,24 @@ bool options_fact(unsigned groups, int i, struct option_fact *out);
 /* The lines of `--help` for the options of `groups`. */
 void options_help(unsigned groups, struct str *out);
 
-/* All that a configuration file can set, as such a file; what is as options_init made it is
+/* Prints a configuration file with every possible setting; settings with default values are
  * commented out. */
 void options_print_config(const struct options *o, struct str *out);
 
 /* A row of the table, for the manual page and for completion. */
 struct options_row {
-    const char *heading; /* the title of the rows that follow, all else empty; or NULL */
+    /* the title of the rows that follow, with all other fields empty; or NULL */
+    const char *heading;
     const char *name;
     char letter;         /* 0 = none */
-    const char *value;   /* what it is called; NULL = a flag */
+    const char *value;   /* placeholder of the value; NULL = a flag */
     const char *choices; /* comma separated; NULL = any */
     const char *help;
     unsigned groups;
 };
 bool options_row(size_t i, struct options_row *row); /* false past the end */
 
-/* "6G", "512M", "1048576": bytes; false when it is none. */
+/* "6G", "512M", "1048576": bytes; false when invalid. */
 bool options_size(const char *text, int64_t *bytes);
 
 /* The i-th comma-separated part of a list, copied; false when there is none. */

@@ -47,7 +47,7 @@ static const struct option *find_letter(char letter)
     return NULL;
 }
 
-/* NULL when nothing is near enough to be meant. */
+/* NULL when no name is similar enough. */
 const struct option *option_nearest(unsigned groups, const char *name, size_t n)
 {
     const struct option *best = NULL;
@@ -118,7 +118,7 @@ static int split_argument(struct scan *s, const struct option **d, const char **
     return 0;
 }
 
-/* The value is the next argument, unless that is an option itself: "-m --json" forgot something. */
+/* The value is the next argument, unless that is an option: in "-m --json" the value is missing. */
 static const char *next_value(struct scan *s)
 {
     if (s->i + 1 >= s->argc) return NULL;
@@ -164,12 +164,12 @@ static int check_lists(const struct options *o, unsigned groups, struct err *e)
     const struct option *end = options_table + options_table_n;
     for (const struct option *d = options_table; d < end && !(groups & OPTIONS_LISTS); d++)
         if ((d->groups & groups) && is_list(o, d))
-            return err_set(e, ERR_USAGE, "--%s: expected one value; lists are for eval and bench",
+            return err_set(e, ERR_USAGE, "--%s: expected one value; only eval and bench take lists",
                            d->name);
     return 0;
 }
 
-/* What can't be meant together. A default from the configuration file gives way silently. */
+/* Refuses contradicting options. A default from the configuration file is overridden silently. */
 static int settle(struct options *o, const struct scan *s, struct err *e)
 {
     static const char *const pairs[][2] = {{"new", "continue"},     {"conversation", "continue"},
@@ -177,7 +177,7 @@ static int settle(struct options *o, const struct scan *s, struct err *e)
                                            {"private", "continue"}, {"private", "read-only"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (given(s, pairs[i][0]) && given(s, pairs[i][1]))
-            return err_set(e, ERR_USAGE, "--%s and --%s can't both be meant; give one of them",
+            return err_set(e, ERR_USAGE, "--%s and --%s exclude each other; give one of them",
                            pairs[i][0], pairs[i][1]);
     if (given(s, "new") || given(s, "conversation")) o->session.continue_latest = false;
     if (given(s, "continue")) o->session.new_conversation = false;
@@ -217,8 +217,8 @@ static char *trim(char *text)
     return text;
 }
 
-/* What stands in quotes, where \", \\ and \n are what they are in C. NULL when they do not end, or
- * something but a comment follows. */
+/* The text in quotes, with \", \\ and \n as in C. NULL when the quotes are not closed, or when more
+ * than a comment follows. */
 static char *quoted_value(char *text)
 {
     char *p = text + 1, *to = text;
@@ -234,7 +234,7 @@ static char *quoted_value(char *text)
     return text;
 }
 
-/* Takes a comment off, or the quotes; NULL when those are wrong. */
+/* Removes a comment, or the quotes; NULL when the quotes are wrong. */
 static char *bare_value(char *text)
 {
     text = trim(text);

@@ -25,12 +25,12 @@ struct option {
     const char *name; /* without "--"; a HEADING's title */
     char letter;      /* 0 = none */
     unsigned char kind;
-    bool cli_only; /* what to do now, not how: makes no sense in the configuration file */
+    bool cli_only; /* an action, not a setting: not allowed in the configuration file */
     unsigned short offset;
     unsigned groups;
     double min, max;     /* numbers; both 0 = any that is not negative */
     const char *choices; /* TEXT, CHOICE: comma separated; NULL = any */
-    const char *value;   /* what the value is called in --help */
+    const char *value;   /* placeholder of the value in --help */
     const char *help;
 };
 
@@ -39,13 +39,13 @@ struct option {
 extern const struct option options_table[];
 extern const size_t options_table_n;
 
-/* Reads a value; NULL: a flag that was named. ERR_USAGE says what was expected. */
+/* Reads a value; NULL: a flag that was given. ERR_USAGE names the expected values. */
 int option_read(struct options *o, const struct option *d, const char *text, struct err *e);
-/* Appends the value as option_read takes it; nothing when it is not set. */
+/* Appends the value in the form of option_read; nothing when it is not set. */
 void option_print(const struct options *o, const struct option *d, struct str *out);
 
 const struct option *option_named(const char *name, size_t n);
-/* As option_named, but only what can be set one at a time; the error names the nearest one. */
+/* As option_named, but only for settings; the error names the most similar one. */
 const struct option *option_setting(unsigned groups, const char *name, struct err *e);
 /* NULL when no name of `groups` is similar. */
 const struct option *option_nearest(unsigned groups, const char *name, size_t n);

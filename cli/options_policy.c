@@ -6,12 +6,12 @@
 
 #include "base/edit_distance.h"
 
-/* The policy that the plan chooses, so that its keys can be given. */
+/* The policy that the plan chooses, for changing its keys only. */
 #define AUTO "auto"
 
 static const struct key {
     const char *name, *help;
-    size_t offset; /* of an int in struct policy_choice */
+    size_t offset; /* offset of an int in struct policy_choice */
     int min, max;  /* max 0: the allocator, a word */
 } keys[] = {
     {"window", "newest queries whose attention counts; 0 = all",
@@ -56,7 +56,7 @@ static void offer(struct nearest *best, const char *word, const char *name)
 {
     int d = edit_distance(word, strlen(word), name);
     size_t n = strlen(word);
-    if (n >= 3 && !strncmp(name, word, n)) d = 1; /* the beginning of it */
+    if (n >= 3 && !strncmp(name, word, n)) d = 1; /* a prefix counts as a match */
     if (d < best->distance) *best = (struct nearest){name, d};
 }
 
@@ -151,7 +151,8 @@ static int check(const struct policy_choice *c, struct err *e)
 {
     bool all = c->row && c->row->scorer == POLICY_KEEP_ALL;
     if (c->context < 0 || all) return 0;
-    return err_set(e, ERR_USAGE, "--policy: context is a key of full only; others have --budget");
+    return err_set(e, ERR_USAGE,
+                   "--policy: context is a key of full only; use --budget for the others");
 }
 
 int options_policies_read(const char *text, struct options_policies *out, struct err *e)

@@ -6,11 +6,11 @@
 #include "base/str.h"
 #include "cli/options.h"
 
-/* A list of policies. An item that holds '=' but no ':' is one more key of the policy before it.
- * ERR_USAGE names the unknown policy or key and the nearest one. */
+/* A list of policies. An item with '=' but without ':' is a further key of the policy before it.
+ * ERR_USAGE names the unknown policy or key and the most similar one. */
 int options_policies_read(const char *text, struct options_policies *out, struct err *e);
 
-/* NAME and the keys that are changed; nothing for a choice that says nothing. */
+/* NAME and the changed keys; nothing for an empty choice. */
 void options_policy_print(const struct policy_choice *c, struct str *out);
 
 /* The i-th key, for the manual and for completion; false past the end. */

@@ -6,7 +6,8 @@
 
 /* ---- configuration file ---------------------------------------------------------------------- */
 
-/* As a line of the file gives it back: in quotes where it would be read otherwise. */
+/* Prints a value as a line of the file needs it: in quotes if it would be read differently
+ * without. */
 static void print_quoted(struct str *out, const char *text)
 {
     size_t n = strlen(text);
@@ -20,7 +21,7 @@ static void print_quoted(struct str *out, const char *text)
     if (!bare) str_puts(out, "\"");
 }
 
-/* Nothing for an option that is not set; an empty text is set. */
+/* Prints nothing for an option that is not set; an empty text is set. */
 static void print_setting(struct str *out, const struct options *o, const struct option *d)
 {
     struct str value = {0};
@@ -84,10 +85,10 @@ bool options_fact(unsigned groups, int i, struct option_fact *out)
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-#define HELP_COLUMN 28 /* where explanations begin */
+#define HELP_COLUMN 28 /* column of the explanations */
 #define HELP_WIDTH  80
 
-/* Columns of UTF-8 text without wide or combining characters, as the table has it. */
+/* Columns of UTF-8 text without wide or combining characters, as in the table. */
 static size_t columns(const char *text, size_t n)
 {
     size_t c = 0;
@@ -127,7 +128,7 @@ static void help_option(struct str *out, const struct option *d)
         str_printf(out, "      --%s", d->name);
     if (d->value) str_printf(out, " %s", d->value);
     size_t column = columns(str_get(out) + start, out->n - start);
-    if (column > HELP_COLUMN - 2) { /* no room beside it: the explanation begins below */
+    if (column > HELP_COLUMN - 2) { /* too long: the explanation begins on the next line */
         str_puts(out, "\n");
         column = 0;
     }

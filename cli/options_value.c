@@ -22,7 +22,7 @@ bool options_size(const char *text, int64_t *bytes)
         if (!strcmp(end, "iB")) end += 2;
     }
     if (*end || n * unit >= 9.2e18) return false;
-    if (!u && strchr(text, '.')) return false; /* no half bytes */
+    if (!u && strchr(text, '.')) return false; /* fractions of bytes are not allowed */
     *bytes = (int64_t)(n * unit);
     return true;
 }
@@ -69,7 +69,7 @@ static bool truth(const char *text, bool *out)
     return false;
 }
 
-/* Which of the list it is; -1 = none. */
+/* Index in the list; -1 = not found. */
 static int index_of(const char *list, const char *text)
 {
     char item[32];
@@ -166,7 +166,7 @@ static int read_device(struct engine_device *out, const char *text, struct err *
     return 0;
 }
 
-static const char alerts[] = ",bell,osc9,osc777"; /* as the enum numbers them */
+static const char alerts[] = ",bell,osc9,osc777"; /* in the order of the enum */
 
 static int read_terminal(struct options_terminal *out, const char *text, struct err *e)
 {
@@ -209,7 +209,7 @@ static int read_flag(const struct option *d, bool *field, const char *text, stru
     return err_set(e, ERR_USAGE, "--%s=%s: expected yes or no", d->name, text);
 }
 
-/* Commands that take one value find it in the plan. */
+/* Commands that take one value read it from the plan. */
 static void take_first(struct options *o)
 {
     const struct sweep_opts *s = &o->sweep;
@@ -286,7 +286,7 @@ static void print_lists(const struct option *d, const void *field, struct str *o
     }
 }
 
-/* Numbers below the least one mean "not set". */
+/* Numbers below the minimum mean "not set". */
 static void print_number(const struct option *d, const void *field, struct str *out)
 {
     double n = d->kind == INT    ? *(const int *)field

@@ -7,8 +7,7 @@
 
 struct options;
 
-/* The database: o->store.db, or $XDG_DATA_HOME/retain/retain.db; whoever opens it makes its
- * folders. */
+/* The database: o->store.db, or $XDG_DATA_HOME/retain/retain.db; opening it creates its folders. */
 int path_database(const struct options *o, struct str *out, struct err *e);
 
 /* $XDG_CONFIG_HOME/retain/config; creates its folder. */

@@ -174,14 +174,14 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     return !*rc && open && p->answer.error == 0;
 }
 
-/* Ctrl-C at the prompt: the second in a row leaves. */
+/* Ctrl-C at the prompt: the second in a row quits. */
 static bool leave_on_interrupt(struct plain *p)
 {
     report_clear_interrupt();
     if (!p->interactive || p->stopped) return true;
     p->stopped = true;
     report_aside("\n");
-    report_note("Ctrl-C again or Ctrl-D leaves");
+    report_note("Ctrl-C again or Ctrl-D quits");
     return false;
 }
 

@@ -41,9 +41,10 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     if (q->command == SLASH_REGENERATE)
         snprintf(question, sizeof question, "another answer: %s tokens to replay", cost);
     else
-        snprintf(question, sizeof question,
-                 "back to the end of turn %lld: cuts off %lld after it, reads %s tokens again",
-                 (long long)ev->cost.turn, (long long)(n_turns(p) - ev->cost.turn), cost);
+        snprintf(
+            question, sizeof question,
+            "back to the end of turn %lld: deletes %lld after it permanently, replays %s tokens",
+            (long long)ev->cost.turn, (long long)(n_turns(p) - ev->cost.turn), cost);
     if (ev->cost.ask && !agreed(p, question)) return 0;
     q->agreed = true;
     if (q->command == SLASH_REGENERATE) return plain_answer(p, q, e);
@@ -52,7 +53,7 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     if (rc) return rc;
     if (p->edited.n) report_note("turn %lld was: %s", (long long)q->turn, p->edited.data);
     report_note("at the end of turn %lld; %s", (long long)n_turns(p),
-                p->edited.n ? "say it again, or change it with /editor" : "continue from there");
+                p->edited.n ? "send it again, or change it with /editor" : "continue from there");
     return 0;
 }
 

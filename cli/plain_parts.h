@@ -12,19 +12,20 @@ struct plain {
     struct settings settings;
     struct line_reader in;
     struct answer answer;
-    struct str edited;                   /* the message that /edit took back, for /editor */
+    struct str edited;                   /* the message that /edit removed, for /editor */
     struct str last;                     /* the last answer, for /copy */
-    char deleted[CONVERSATION_NAME_MAX]; /* by the last /delete */
-    bool interactive;                    /* a person types: prompts and role words are printed */
+    char deleted[CONVERSATION_NAME_MAX]; /* name of the last conversation deleted with /delete */
+    /* a user types, not a pipe: prints prompts and role words */
+    bool interactive;
     bool stopped; /* Ctrl-C ended the last answer, or was pressed at this prompt */
     bool greeted; /* the first conversation was named */
-    /* of the running request */
+    /* result of the running request */
     enum session_end end;
     struct event question;
-    struct err error; /* code 0: it has not failed */
+    struct err error; /* code 0: no failure */
 };
 
-/* Runs a request; its events are printed as they come. */
+/* Runs a request and prints its events as they arrive. */
 int plain_run_request(struct plain *p, const struct request *q, struct err *e);
 
 /* The same for a request that answers. An error ends the chat; a failed turn is an error only when
@@ -33,7 +34,7 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e);
 
 int plain_say(struct plain *p, const char *text, size_t n, struct err *e);
 
-/* A command and its argument; SLASH_SAY and those of the screen are not among them. */
+/* Runs a command; SLASH_SAY and commands of the screen are handled elsewhere. */
 int plain_command(struct plain *p, enum slash command, const char *argument, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
-/* report: every line that a command prints, and the interruption of its work.
+/* report: prints every line of a command, and handles its interruption.
  *
- * Names, paths, keys and messages come from files and strangers. Everything that a command prints
- * passes these functions, so that none of it can steer a terminal (sanitize.h). stderr is always
- * sanitised; stdout is sanitised when it is a terminal, and gets the bytes as they are when it is a
- * file or a pipe. tests/check_layers.sh refuses printf and its relatives elsewhere. Two streams
- * have their own doors: a model's answer (answer.h) and the screen (tui/term). */
+ * Names, paths, keys and messages come from untrusted files. All output of commands goes through
+ * these functions, so that none of it can steer a terminal (sanitize.h). stderr is always
+ * sanitised; stdout is sanitised when it is a terminal, and unchanged when it is a file or a pipe.
+ * tests/check_layers.sh refuses printf and its relatives elsewhere. Two streams have separate
+ * functions: a model's answer (answer.h) and the screen (tui/term). */
 #ifndef RETAIN_CLI_REPORT_H
 #define RETAIN_CLI_REPORT_H
 

@@ -16,8 +16,8 @@ int secret_open_library(struct conversations **out, const struct options *o, con
 int secret_open_reading(struct conversations **out, const struct options *o, const char *path,
                         struct err *e);
 
-/* Before a screen is opened: asks now if anything will, and sets o->store.passphrase. The caller
- * ends with secret_wipe. */
+/* Call before a screen is opened: asks now if a passphrase will be needed, and sets
+ * o->store.passphrase. The caller ends with secret_wipe. */
 int secret_prepare(struct options *o, struct err *e);
 void secret_wipe(struct options *o);
 

@@ -1,7 +1,7 @@
-/* settings: what /set changes: the options of a chat.
+/* settings: the options of a chat that /set changes.
  *
- * Sampling counts from the next token on. Settings of memory need the conversation opened again; if
- * that fails, settings_failed brings the options before back. */
+ * Sampling settings apply from the next token on. Settings of the memory need the conversation to
+ * be reopened; if that fails, settings_failed restores the previous options. */
 #ifndef RETAIN_CLI_SETTINGS_H
 #define RETAIN_CLI_SETTINGS_H
 

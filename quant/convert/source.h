@@ -34,8 +34,7 @@ struct source {
     size_t n_tensors, cap;
     float **made; /* data of tensors that no file contains */
     size_t n_made;
-    /* it repeated itself (runtime/session/repetition.h), and ends of turns are respected */
-    char notice[256];
+    char notice[256]; /* a message for the user, or "" */
 };
 
 /* `path` is a GGUF file or a folder. ERR_FORMAT for unsupported input. */

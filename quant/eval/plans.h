@@ -1,5 +1,5 @@
-/* plans: every plan that the lists of eval and bench multiply out to, so that the engine can refuse
- * one that does not fit before the first is run. */
+/* plans: the plans of all combinations of eval's and bench's lists, so that the engine can refuse
+ * one that does not fit before the first one is run. */
 #ifndef RETAIN_QUANT_EVAL_PLANS_H
 #define RETAIN_QUANT_EVAL_PLANS_H
 

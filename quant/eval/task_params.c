@@ -24,7 +24,7 @@ static int read_key(char *text, struct task_params *out, struct err *e)
 {
     int64_t n = 0;
     char *value = strchr(text, '=');
-    if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value behind the task", text);
+    if (!value) return err_set(e, ERR_USAGE, "\"%s\": expected key=value after the task", text);
     *value++ = 0;
     if (!strcmp(text, "wording")) return read_wording(value, &out->papers, e);
     if (!strcmp(text, "report"))

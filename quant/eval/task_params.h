@@ -9,14 +9,14 @@
 
 /* 0 = the task's own */
 struct task_params {
-    char name[32]; /* of the task, or "ruler" */
-    int n_facts;   /* things to be remembered */
-    int n_depths;  /* places of a single thing, from the beginning to the end; one row for each */
-    bool papers;   /* the papers' wording, instead of words that the demo model knows */
-    int64_t report_every; /* tokens between two lines on speed and memory */
+    char name[32]; /* name of the task, or "ruler" */
+    int n_facts;   /* facts to remember */
+    int n_depths;  /* places of a single fact, from the beginning to the end; one row for each */
+    bool papers;   /* use the papers' wording instead of words that the demo model knows */
+    int64_t report_every; /* tokens between two reports of speed and memory */
 };
 
-/* ERR_USAGE names an unknown key; the name is not looked up. */
+/* ERR_USAGE names an unknown key; whether the task exists is not checked. */
 int task_params_read(const char *text, struct task_params *out, struct err *e);
 
 #endif

@@ -108,7 +108,7 @@ struct opening {
     struct tokenizer_thread vocabulary;
 };
 
-/* told: the caller shows the digest. Heads are bound to it, too. */
+/* told: the caller prints the digest. Heads are bound to it, too. */
 static int begin_identity(struct engine *g, struct opening *op, const struct engine_opts *o,
                           bool told, struct err *e)
 {
@@ -125,9 +125,10 @@ static int begin_identity(struct engine *g, struct opening *op, const struct eng
     return rc;
 }
 
-/* Everything but weights; digest and vocabulary are begun. Heads wait for the model's digest;
- * without heads it can be read while the weights are loaded. With --verify off it is not known, and
- * heads of the right shape are accepted. *out may be set on failure, too: finish() closes it. */
+/* Opens all but the weights; starts reading digest and vocabulary. Heads wait for the model's
+ * digest; without heads it can be read while the weights are loaded. With --verify off it is
+ * unknown, and heads of the right shape are accepted. *out may be set on failure, too: finish()
+ * closes it. */
 static int prepare(struct engine **out, struct opening *op, const struct engine_opts *o, bool told,
                    struct err *e)
 {
@@ -157,7 +158,7 @@ static int end_vocabulary(struct engine *g, struct opening *op, struct err *e)
                    gguf_name(g->model->file));
 }
 
-/* rc: how far it went. Closes the engine on failure. */
+/* rc: the result so far. Closes the engine on failure. */
 static int finish(struct engine **out, struct opening *op, int rc, struct err *e)
 {
     struct engine *g = *out;
@@ -204,8 +205,8 @@ static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, stru
     return rc;
 }
 
-/* Maps g->weight_cache, if it holds what the model file gives; else it is removed, and
- * g->weights.base stays NULL. all: compare every byte. */
+/* Maps g->weight_cache, if it equals the packed model file; else it is removed, and g->weights.base
+ * stays NULL. all: compare every byte. */
 static int map_copy(struct engine *g, size_t bytes, bool all, engine_progress *progress, void *ctx,
                     struct err *e)
 {
@@ -258,7 +259,7 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
     return rc ? rc : load_heads(g, e);
 }
 
-/* Only for a registered model, so that nothing is kept in private mode. */
+/* Only for a registered model, so that private mode leaves no copy. */
 static void start_writing(struct engine *g, const struct identity *id, const char *dir)
 {
     struct weight_cache there;

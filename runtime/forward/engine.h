@@ -18,13 +18,13 @@ struct pool;
 
 enum engine_weights { ENGINE_WEIGHTS_FILE, ENGINE_WEIGHTS_F32 /* expanded: exact and slow */ };
 
-/* What --device says. */
+/* The value of --device. */
 struct engine_device {
     enum { ENGINE_DEVICE_AUTO, ENGINE_DEVICE_CPU, ENGINE_DEVICE_CUDA } kind;
     int ordinal; /* of the CUDA device */
 };
 
-/* What --heads says; neither: the heads that belong to the embedded model, if that is opened. */
+/* The value of --heads; neither: the heads of the embedded model, if that is opened. */
 struct engine_heads {
     const char *path;
     bool none;
@@ -32,18 +32,17 @@ struct engine_heads {
 
 /* All zero is the default. */
 struct engine_opts {
-    const char *model; /* a file; NULL = the embedded demo */
-    const struct model_registry
-        *registry; /* where its digest is registered and compared; or NULL */
+    const char *model;                     /* a file; NULL = the embedded demo */
+    const struct model_registry *registry; /* registers and compares its digest; or NULL */
     struct engine_heads heads;
     struct engine_device device;
-    const char *isa;           /* name of a table of kernels; NULL = the best one here */
-    const char *template_name; /* of a chat template; NULL = the model file's own */
+    const char *isa;           /* name of a kernel table; NULL = the best for this machine */
+    const char *template_name; /* name of a chat template; NULL = the model file's own */
     enum engine_weights weights;
     enum identity_verify verify;
-    bool accept_model;            /* although it changed since it was registered */
+    bool accept_model;            /* accept a file that changed since it was registered */
     int threads;                  /* 0 = all cores */
-    const char *weight_cache_dir; /* where copies of weights are kept; NULL = none */
+    const char *weight_cache_dir; /* folder for copies of weights; NULL = none */
 };
 
 struct engine {
@@ -63,7 +62,7 @@ struct engine {
     char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
     char heads_digest[DIGEST_HEX];      /* "" without heads */
     float temperature;                  /* the model's own, used when none is set */
-    char notice[512];                   /* what the user should know, or "" */
+    char notice[512];                   /* a message for the user, or "" */
     char device_notice[544];            /* with device auto: why the GPU is not used, or "" */
 };
 
@@ -90,14 +89,14 @@ int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct e
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);
-/* Does each plan fit? Otherwise ERR_FIT, or ERR_USAGE for one that cannot run there. */
+/* Whether each plan fits. Otherwise ERR_FIT, or ERR_USAGE for a plan that cannot run there. */
 int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_plans, int n_threads,
                        struct err *e);
-/* For people: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
+/* The computing device in words: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
 
-/* Compares every byte of the copy of the weights that later starts would map with what the model
- * file gives, and removes a copy that differs. */
+/* Compares every byte of the copy of the weights that later starts would map with the packed model
+ * file, and removes a copy that differs. */
 enum engine_copy { ENGINE_COPY_NONE, ENGINE_COPY_SAME, ENGINE_COPY_REMOVED };
 enum engine_copy engine_check_copy(struct engine *g, const struct engine_opts *o);
 

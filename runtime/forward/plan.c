@@ -99,17 +99,17 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
                    text, m->name, m->head_dim, KN_GROUP);
 }
 
-/* The row with its changes. */
+/* The policy's row with its changes. */
 static int change_rules(struct policy *r, const struct policy_choice *c, struct err *e)
 {
     if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
     if (c->window >= 0) r->window = c->window;
     if (c->pooling >= 0) r->pooling = c->pooling;
     if (r->same_heads && r->allocator != POLICY_UNIFORM)
-        return err_set(e, ERR_USAGE,
-                       "--policy %s keeps the same tokens in all heads; it takes "
-                       "allocator=uniform only",
-                       r->name);
+        return err_set(
+            e, ERR_USAGE,
+            "--policy %s keeps the same tokens in all heads; it only works with allocator=uniform",
+            r->name);
     return 0;
 }
 
@@ -375,7 +375,7 @@ static void note_positions(struct plan *p, const struct model *m)
                  m->name, m->n_ctx, longest);
 }
 
-/* The budget that was asked for, or the largest one up to the default that fits. */
+/* The requested budget, or the largest one up to the default that fits. */
 static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
 {
     bool all = p->policy->scorer == POLICY_KEEP_ALL, chosen = !q->o->budget || all;

@@ -13,16 +13,16 @@ struct cuda;
 
 /* How the cache keeps keys and values. */
 struct plan_kv {
-    bool given; /* false: q4 where the model's shape allows it, else f16 */
+    bool given; /* false: q4 if the model's shape allows it, else f16 */
     enum kn_kv k, v;
 };
 
 struct plan_opts {
     struct policy_choice policy;
     struct plan_kv kv;
-    int budget;     /* units per head; 0 = the plan chooses, less where memory is short */
+    int budget;     /* units per head; 0 = the plan chooses, fewer if memory is short */
     int chunk;      /* tokens per prefill step; 0 = the default */
-    int64_t memory; /* bytes that may be used in all; 0 = what is available now */
+    int64_t memory; /* maximum bytes of memory; 0 = the available memory */
 };
 struct plan_opts plan_opts_default(void);
 
@@ -48,10 +48,10 @@ struct plan {
     size_t unit_bytes;
 };
 
-/* h may be NULL; gpu: where it will run, or NULL for this CPU: then the bytes are the device's, and
- * what may be used is what is free there. n_logits: rows of logits needed at once (1 for chat).
- * n_threads >= 1. Errors: ERR_USAGE for options that contradict, ERR_FIT for what does not fit into
- * o->memory or the memory available now. */
+/* h may be NULL; gpu: the device that runs it, or NULL for this CPU: with a device the bytes are
+ * device memory, limited by its free memory. n_logits: rows of logits needed at once (1 for chat).
+ * n_threads >= 1. Errors: ERR_USAGE for contradicting options, ERR_FIT when it does not fit into
+ * o->memory or the available memory. */
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
               const struct plan_opts *o, int n_logits, int n_threads, struct err *e);
 
@@ -60,7 +60,7 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m);
 
 size_t plan_total_bytes(const struct plan *p);
 
-/* "q4", or keys and values apart as "q8:q4"; false when it is none. */
+/* "q4", or keys and values separately as "q8:q4"; false when invalid. */
 bool plan_kv_named(const char *text, struct plan_kv *out);
 const char *plan_kv_name(enum kn_kv type);             /* "q4" */
 void plan_kv_text(const struct plan *p, char out[16]); /* "q4", or "q8:q4" when K and V differ */

@@ -16,7 +16,7 @@ static void set_digest(struct identity *id, const uint8_t *digest)
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-/* The rows of the table in the header. */
+/* Implements the table in the header. */
 static enum identity_source choose_source(const struct identity *id)
 {
     const struct identity_opts *o = &id->opts;
@@ -28,7 +28,7 @@ static enum identity_source choose_source(const struct identity *id)
     return IDENTITY_READ;
 }
 
-/* Not a digest, but a name for saved caches to belong to. */
+/* Sets an identity for saved caches that is not a digest. */
 static void set_unread_name(struct identity *id)
 {
     snprintf(id->digest, sizeof id->digest, "unread-%llx-%llx-%llx",
@@ -36,8 +36,8 @@ static void set_unread_name(struct identity *id)
              (unsigned long long)id->now.inode);
 }
 
-/* The digests of a registered file's parts are compared later, by the pool; the digest of the whole
- * file is read on a thread from now on. */
+/* Compares the digests of a registered file's parts later, on the pool; otherwise starts a thread
+ * that reads the digest of the whole file. */
 static int reading_begin(struct identity *id, struct err *e)
 {
     size_t n = checksum_n_parts(id->file), n_seen = 0;
@@ -53,7 +53,7 @@ static int reading_begin(struct identity *id, struct err *e)
     return rc ? rc : checksum_begin(&id->reading, id->file, e);
 }
 
-/* What is known before a byte is read: what the registry and the folder of copies say. */
+/* Reads the facts in the registry and in the folder of copies, before the file itself. */
 static int look_up(struct identity *id, struct err *e)
 {
     const struct identity_opts *o = &id->opts;
@@ -81,7 +81,7 @@ int identity_begin(struct identity *id, const struct gguf *file, const struct id
     case IDENTITY_UNREAD: set_unread_name(id); break;
     case IDENTITY_READ: break;
     }
-    /* A copy is used only if its digest is the one that was believed. */
+    /* A copy is used only if its digest is the accepted one. */
     if (!id->known || memcmp(id->copy.model.digest, id->now.digest, DIGEST_BYTES))
         id->copy.bytes = 0;
     id->pending = id->source == IDENTITY_READ ||

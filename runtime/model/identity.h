@@ -1,9 +1,8 @@
-/* identity: the digest of a model file, and whether it is the file that was used before.
+/* identity: the digest of a model file, and whether it is the same file as before.
  *
  * Saved caches and retaining heads belong to a digest, but reading a file of gigabytes takes longer
- * than mapping its weights. So the digest comes from the cheapest source that may be believed
- * (enum identity_source), and a file that must be read is read on a thread, beside the loading of
- * the weights. */
+ * than mapping its weights. So the digest comes from the cheapest source that can be trusted (enum
+ * identity_source), and if a file must be read, a thread reads it while the weights are loaded. */
 #ifndef RETAIN_RUNTIME_MODEL_IDENTITY_H
 #define RETAIN_RUNTIME_MODEL_IDENTITY_H
 
@@ -19,7 +18,7 @@ struct checksum;
 struct gguf;
 struct pool;
 
-/* Where the digests of used models are kept. By their absolute path. */
+/* The registry of the digests of used models, by absolute path. */
 struct model_registry {
     void *ctx;
     /* 1 = found, 0 = never used, negative = error */
@@ -41,8 +40,8 @@ struct identity_opts {
     const struct model_registry *registry; /* NULL = none */
     const char *cache_dir;                 /* of copies of the weights (weight_cache.h), or NULL */
     enum identity_verify verify;
-    bool accept; /* a file that changed since it was registered */
-    bool needed; /* the caller shows the digest, or compares it */
+    bool accept; /* accept a file that changed since it was registered */
+    bool needed; /* the caller prints the digest, or compares it */
 };
 
 /* The first row that applies is used.
@@ -74,7 +73,7 @@ struct identity {
     bool known;               /* now.digest is filled */
     char digest[DIGEST_HEX];  /* in hex, or the name of an unread file */
     struct weight_cache copy; /* of the weights, made of this file; bytes 0 = none */
-    bool pending;             /* identity_end has something to do */
+    bool pending;             /* identity_end still has work */
     struct checksum *reading; /* reads the whole file; NULL = the parts may be as registered */
     uint8_t (*parts)[DIGEST_BYTES];
     uint8_t *seen_parts; /* the registered digests of the parts, or NULL */

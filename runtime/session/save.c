@@ -143,7 +143,8 @@ void save_know_nothing(struct save *s, const struct cache *c)
     memset(s->n_stored, 0, (size_t)c->shape.n_layer * sizeof *s->n_stored);
 }
 
-/* What one layer of the cache has no longer, into s->evicted; what came back, into s->returned. */
+/* Finds the positions that one layer of the cache has lost, into s->evicted, and those that
+ * returned, into s->returned. */
 static bool find_changes(struct save *s, const struct cache *c, int layer)
 {
     bool ok = true;

@@ -227,7 +227,7 @@ static void finish_evict(void *ctx)
     f->rc = evict_now(f->s, f->sink, f->e);
 }
 
-/* The answer's settings, as command-line options that draw it again. */
+/* The answer's settings as command-line options that generate it again. */
 static void spell_settings(const struct session *s, struct str *out)
 {
     const struct sampling *p = &s->opts.sampling;
@@ -245,7 +245,7 @@ static void spell_settings(const struct session *s, struct str *out)
     str_printf(out, " --policy %s --budget %d", s->state.policy, s->state.budget);
 }
 
-/* With the settings at its end. */
+/* Saves the answer with its settings. */
 static int save_with_settings(struct session *s, struct finish *f, struct err *e)
 {
     struct str settings = {0};

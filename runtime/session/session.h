@@ -1,15 +1,16 @@
-/* session: one conversation with one model, inside a fixed memory budget. The only door for tui.
+/* session: one conversation with one model, inside a fixed memory budget. The screens use the
+ * runtime only through it.
  *
  *   engine   a loaded model: weights, retaining heads, tokenizer, kernels, threads. Shared by all.
  *   session  one conversation: cache, transcript, sampler. Owned by the thread that runs it.
  *
  * A turn runs inside session_say and reports through callbacks on the same thread; a screen that
- * wants to stay alive runs it on another thread and copies. What was said is stored before the
- * model sees it.
+ * must stay responsive runs it on another thread and copies. A message is stored before the model
+ * sees it.
  *
- * Weights, cache and scratch are planned and taken before the first turn, and never grow. The text
- * and ids of the running answer have room for SESSION_ANSWER_ROOM tokens from session_open on; only
- * a longer answer, and a message, make them grow. */
+ * Weights, cache and scratch are planned and allocated before the first turn, and never grow. The
+ * text and ids of the running answer have room for SESSION_ANSWER_ROOM tokens from session_open on;
+ * only a longer answer, and a message, make them grow. */
 #ifndef RETAIN_RUNTIME_SESSION_SESSION_H
 #define RETAIN_RUNTIME_SESSION_SESSION_H
 
@@ -31,24 +32,19 @@ struct conversations;
 /* ---- session -------------------------------------------------------------------------------- */
 
 struct session_opts {
-    struct plan_opts plan;    /* its policy and budget: those the conversation was saved with, if
-                                 they are not chosen */
+    struct plan_opts plan;    /* its policy and budget: unless given, those that the conversation
+                               * was saved with */
     struct sampling sampling; /* temperature SESSION_TEMPERATURE_OF_MODEL: the model file's own;
-                                 seed 0: the saved one, or by the clock */
+                               * seed 0: the saved one, or from the clock */
     int max_tokens;           /* per answer; 0 = until the turn ends */
-    bool ignore_end;          /* go on when the model ends its answer or repeats itself */
+    bool ignore_end;          /* continue when the model ends its answer or repeats itself */
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
     bool read_only, private_mode;
-    bool raw; /* tokens of the prompt (or of a replay) that were run, and their total */
-    /* a piece of the answer: whole UTF-8 characters, with control bytes as the model made them */
-    const char *system;
-    /* n tokens from `position` on are now part of the conversation. Token i represents n_bytes[i]
-     * bytes of its message's text, in order; 0 for tokens of the template only, and for a message
-     * whose text its tokens do not spell */
-    int64_t rewind;
-    /* n units were evicted, over all heads; the conversation has n_tokens now */
-    int64_t cache_quota;
+    bool raw;            /* text without a chat template */
+    const char *system;  /* instructions before the first message; NULL = none */
+    int64_t rewind;      /* bytes of evicted units kept on disk, to go back without a replay */
+    int64_t cache_quota; /* limit in bytes of the saved caches of all conversations; 0 = none */
 };
 struct session_opts session_opts_default(void);
 
@@ -56,109 +52,100 @@ struct session_opts session_opts_default(void);
 #define SESSION_REWIND_DEFAULT       (64 << 20)
 #define SESSION_ANSWER_ROOM          4096
 
-/* polled between tokens and chunks; true stops, and the generated text is kept */
+/* Callbacks of a running turn; each may be NULL. */
 struct session_sink {
     void *ctx;
-    /* tokens of the prompt (or of a replay) that were read, of all that will be */
+    /* tokens of the prompt (or of a replay) that were run, and their total */
     void (*progress)(void *ctx, int64_t done, int64_t total);
-    /* a piece of the answer: whole UTF-8 characters, control bytes included as the model made them
-     */
+    /* a piece of the answer: whole UTF-8 characters, with control bytes as the model made them */
     void (*text)(void *ctx, const char *utf8, size_t n);
-    /* n tokens from `position` on are in the conversation now. Token i stands for n_bytes[i] bytes
-     * of its message's text, the tokens of a message for its bytes in order; 0 for what only the
-     * template says, and for a message whose text its tokens do not spell */
+    /* n tokens from `position` on are now part of the conversation. Token i represents n_bytes[i]
+     * bytes of its message's text, in order; 0 for tokens of the template only, and for a message
+     * whose text its tokens do not spell */
     void (*tokens)(void *ctx, int64_t position, int n, const uint16_t *n_bytes);
-    /* units were evicted: `n` over all heads, the conversation has n_tokens now */
+    /* n units were evicted, over all heads; the conversation has n_tokens now */
     void (*evicted)(void *ctx, int64_t n, int64_t n_tokens);
-    /* asked between tokens and chunks; true stops, and what was generated is kept */
+    /* polled between tokens and chunks; true stops, and the generated text is kept */
     bool (*stop)(void *ctx);
 };
 
-/* Opens o->conversation, the latest one (o->continue_latest), or a new one; a saved cache that
- * fits is loaded and nothing is re-read, otherwise the transcript is replayed (through
- * sink->progress) and session_notice says why; sink may be NULL. o->private_mode or l == NULL:
- * nothing is saved. ERR_FAIL when another program has it open; o->read_only opens it nevertheless,
- * as it is at that moment: then nothing can be said (ERR_USAGE), but session_branch works. */
+/* Opens o->conversation, the latest one (o->continue_latest), or a new one; a matching saved cache
+ * is loaded without a replay, otherwise the transcript is replayed (reported to sink->progress) and
+ * session_notice gives the reason; sink may be NULL. o->private_mode or l == NULL: nothing is
+ * saved. ERR_FAIL when another program has it open; o->read_only opens it even then, as it is at
+ * that moment: messages are refused (ERR_USAGE), but session_branch works. */
 int session_open(struct session **out, struct engine *g, struct conversations *l,
                  const struct session_opts *o, const struct session_sink *sink, struct err *e);
 void session_close(struct session *s);
 
 const char *session_name(const struct session *s);   /* "private" when nothing is saved */
-const char *session_notice(const struct session *s); /* what the person should know, or "" */
+const char *session_notice(const struct session *s); /* a message for the user, or "" */
 
 enum session_end {
-    /* One turn: the user's text in, the answer to the sink. After ERR_* the conversation is as
-     * stored, and usable. */
-    SESSION_TURN_END,
-    SESSION_STOPPED, /* sink->stop said so; the partial answer is part of the conversation */
-    /* Applies sampling and the length of answers from `o`, from the next token on; call on the
-     * session's thread (from a callback too). Settings of the memory need a new session. */
-    SESSION_LENGTH,
-    /* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is
-     * generated. */
-    SESSION_FULL,
-    SESSION_REPETITION, /* it went in a circle (runtime/session/repetition.h), and ends of turns
-                           count */
+    SESSION_TURN_END, /* the model ended its turn */
+    /* sink->stop returned true; the partial answer is part of the conversation */
+    SESSION_STOPPED,
+    SESSION_LENGTH,     /* max_tokens was reached */
+    SESSION_FULL,       /* policy full: no room left; nothing was lost */
+    SESSION_REPETITION, /* it repeated itself (runtime/session/repetition.h), and ends of turns are
+                         * respected */
 };
 
-/* One turn: the user's text in, the answer through the sink. ERR_* leaves the conversation as it
- * was stored, and usable. */
+/* One turn: the user's text in, the answer to the sink. After ERR_* the conversation is as stored,
+ * and usable. */
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                 enum session_end *end, struct err *e);
 
-/* Goes on with an answer that was stopped or cut short. ERR_USAGE when there is none. */
+/* Continues an answer that was stopped or cut off. ERR_USAGE when there is none. */
 int session_continue(struct session *s, const struct session_sink *sink, enum session_end *end,
                      struct err *e);
 bool session_can_continue(const struct session *s);
 
-/* Goes back to the end of `turn`. The sink reports the progress of a replay. ERR_* leaves the
- * conversation unchanged, except ERR_STOP: then the replay continues with the next message. */
+/* Applies sampling, max_tokens and ignore_end of `o` from the next token on; call on the session's
+ * thread (from a callback too). All other settings need the session to be reopened. */
 void session_set(struct session *s, const struct session_opts *o);
 
-/* Reads turns that took place elsewhere (evaluation, import): stored and run, nothing is generated.
- */
+/* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated. */
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e);
 
 /* ---- going back ------------------------------------------------------------------------------
  *
- * Turns count from 1; turn 0 is the beginning. What follows the turn is cut off for good: branch
- * first to keep it. While the cache's log reaches back that far, nothing is read again; otherwise
- * session_rewind_cost says how many tokens will be, before anything is done. All of it ends a
- * running answer first, and is refused (ERR_USAGE) for private conversations, whose past is not
- * kept. To edit a message: session_rewind to the turn before, then session_say. */
+ * Turns count from 1; turn 0 is the beginning. The turns after it are permanently deleted: branch
+ * first to keep them. As far as the cache's log reaches back, nothing is replayed; beyond that,
+ * session_rewind_cost tells the number of tokens in advance. All of these functions first end a
+ * running answer, and refuse (ERR_USAGE) private conversations, whose history is not kept. To edit
+ * a message: session_rewind to the turn before, then session_say. */
 
-/* Tokens that going back to the end of `turn`, or opening a branch made there, would read again. */
+/* Tokens to replay when going back to the end of `turn`, or when opening a branch made there. */
 int64_t session_rewind_cost(const struct session *s, int64_t turn);
 
 /* The same for session_regenerate. */
 int64_t session_regenerate_cost(const struct session *s);
 
-/* Goes back to the end of `turn`. The sink reports progress when something must be read again.
- * ERR_* leaves the conversation as it was, but for ERR_STOP: then reading goes on with the next
- * message.
- */
+/* Goes back to the end of `turn`. The sink reports the progress of a replay. ERR_* leaves the
+ * conversation unchanged, except ERR_STOP: then the replay continues with the next message. */
 int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
 
-/* Throws the last answer away and draws another one; the prompt's last token is run again for its
- * logits alone. With temperature 0 the answer is the same. */
+/* Discards the last answer and generates another one; the prompt's last token is run again for its
+ * logits only. With temperature 0 the answer is the same. */
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e);
 
-/* Puts another text in the place of the last answer, not closed: session_continue goes on at its
- * end. Only that text is read. */
+/* Replaces the text of the last answer, leaving it open: session_continue continues after it. Only
+ * that text is run. */
 int session_amend(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                   struct err *e);
 
-/* A new conversation with the turns up to and including `turn`; this one stays open and as it is.
- * Its saved cache is shared, not copied. name NULL or "": a new one; out: the name it got. */
+/* A new conversation with the turns up to and including `turn`; this one stays open and unchanged.
+ * Its saved cache is shared, not copied. name NULL or "": a generated one; out: its name. */
 int session_branch(struct session *s, int64_t turn, const char *name,
                    char out[CONVERSATION_NAME_MAX], struct err *e);
 
 /* ---- numbers, for the strip, the memory line and --json -------------------------------------- */
 
 struct session_stats {
-    char model[96];   /* tokens that were replayed because no saved cache could be used */
+    char model[96];   /* general.name or file name */
     char weights[16]; /* "q4", "q8", … */
     char kv[16];      /* "q4", "q8:q4", … */
     char policy[32];
@@ -167,21 +154,21 @@ struct session_stats {
     int budget;       /* units per head on average */
     int64_t n_tokens; /* positions so far */
     int64_t n_turns;
-    int64_t n_reread; /* tokens that were run again because no saved cache could be used */
+    int64_t n_reread; /* tokens that were replayed because no saved cache could be used */
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
     int64_t units_evicted;          /* since the session was opened */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, cache_used_bytes, scratch_bytes;
     int64_t process_bytes, process_peak_bytes, machine_bytes;
-    /* The logits of the newest token: [*n_vocab]; valid in the text callback and after a turn. */
+    /* speed of the running or last turn; 0 = none yet */
     double prefill_tok_s, decode_tok_s, first_token_ms;
     /* calculated: bytes of weights and cache that one more token reads */
     double bytes_per_token;
 };
 void session_stats(const struct session *s, struct session_stats *out);
 
-/* The scores of a position in each head: out[n_layer * n_kv_head], NAN = evicted. */
+/* The number of tokens of `text` inside a message. */
 int session_count_tokens(const struct session *s, const char *text, size_t n, int64_t *out,
                          struct err *e);
 
@@ -195,12 +182,12 @@ void session_retention(const struct session *s, struct retention *out);
 /* The engine's own tables, for tests that compare them with the picture. */
 struct cache;
 const struct cache *session_cache(const struct session *s);
-/* What the newest token was drawn from: [*n_vocab]; valid in the text callback and after a turn. */
+/* The logits of the newest token: [*n_vocab]; valid in the text callback and after a turn. */
 const float *session_logits(const struct session *s, int *n_vocab);
 
 /* How many of the n_layer * n_kv_head heads hold each of positions [pos, pos + n): out[n]. */
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out);
-/* Which heads hold a position, and how they score it: out[n_layer * n_kv_head], NAN = evicted. */
+/* The scores of a position in each head: out[n_layer * n_kv_head], NAN = evicted. */
 void session_scores(const struct session *s, int64_t pos, float *out);
 
 #endif

@@ -16,7 +16,8 @@ static void notice(struct session *s, const char *text)
     if (*text) snprintf(s->notice + n, sizeof s->notice - n, "%s%s", n ? "\n" : "", text);
 }
 
-/* No policy was chosen, and there are no heads: say what that means, and what would be better. */
+/* Advises the user when no policy was chosen and no heads exist: the consequence, and the better
+ * way. */
 static void advise_heads(struct session *s)
 {
     const struct engine *g = s->engine;
@@ -113,8 +114,7 @@ static void count_message(void *ctx, const struct save_message *m)
     if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
 }
 
-/* Runs the pending transcript again, all but its last token, which stays pending as after an
- * answer. */
+/* Replays the pending transcript, except its last token, which stays pending as after an answer. */
 static int replay(struct session *s, const struct session_sink *k, struct err *e)
 {
     enum session_end end;
@@ -133,7 +133,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     return rc;
 }
 
-/* As save_load, and on a device the loaded units are sent there. */
+/* As save_load; then sends the loaded units to the device, if there is one. */
 static int load_cache(struct session *s, struct save_loaded *out, struct err *e)
 {
     int rc = save_load(s->save, &s->ctx.cache, s->engine->pool, &s->state, out, e);
@@ -148,7 +148,7 @@ static int check_id(const struct session *s, int32_t id, struct err *e)
                    s->name, s->engine->model->name);
 }
 
-/* Transcript and cache; tokens that the cache does not have become pending. */
+/* Loads transcript and cache; tokens that are not in the cache become pending. */
 static int load(struct session *s, const struct session_sink *k, struct save_loaded *out,
                 struct err *e)
 {
@@ -199,7 +199,7 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
     return rc;
 }
 
-/* As resume, but reading only: another retain may be writing the conversation. */
+/* As resume, but for viewing: another retain may be writing the conversation. */
 static int view(struct session *s, struct store *store, const struct session_sink *k, struct err *e)
 {
     struct save_loaded loaded;
@@ -219,7 +219,7 @@ static int view(struct session *s, struct store *store, const struct session_sin
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Everything that a turn needs besides the context. */
+/* Allocates everything that a turn needs besides the context. */
 static int take_room(struct session *s, struct err *e)
 {
     s->candidates = malloc((size_t)s->engine->model->n_vocab * sizeof *s->candidates);
@@ -230,7 +230,7 @@ static int take_room(struct session *s, struct err *e)
     return 0;
 }
 
-/* Finds or creates the conversation, and takes the memory. */
+/* Finds or creates the conversation, and allocates the memory. */
 static int begin(struct session *s, struct store *store, bool *created, struct err *e)
 {
     struct sampling *p = &s->opts.sampling;
@@ -278,7 +278,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     if (!rc && store && o->cache_quota && !o->read_only)
         rc = store_cache_trim(store, o->cache_quota, s->id, e);
     if (rc) goto fail;
-    s->opts.conversation = s->opts.system = NULL; /* the caller's */
+    s->opts.conversation = s->opts.system = NULL; /* owned by the caller */
     *out = s;
     return 0;
 fail:

@@ -51,23 +51,23 @@ static inline bool session_last_is(const struct session *s, enum chat_role role)
 /* ERR_USAGE: the session is open for reading only. */
 int session_check_writable(const struct session *s, struct err *e);
 
-/* The transcript's next token is read already, or (push) is still to be run. */
+/* Records the transcript's next token as run, or (push) as pending. */
 void session_remember(struct session *s, int32_t id);
 void session_push(struct session *s, int32_t id);
-/* The first n pending tokens were run. */
+/* Removes the first n pending tokens after they were run. */
 void session_drop_pending(struct session *s, size_t n);
 
-/* The message ends before token `end`. */
+/* Adds a message that ends before token `end`. */
 int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e);
-/* Reports which bytes of a message each of its tokens spells. `first`: of the conversation. */
+/* Reports the bytes of the text for each token of a message. `first`: of the conversation. */
 void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
                            bool first, const struct session_sink *k);
 
 const struct save_state *session_state_now(struct session *s);
 int session_save_now(struct session *s, const struct save_token *first, struct err *e);
 
-/* Runs everything that is pending. The last chunk is not saved: its units are written together with
- * the answer's first token. SESSION_TURN_END = all was read. */
+/* Runs all pending tokens. The last chunk is not saved: its units are written together with the
+ * answer's first token. SESSION_TURN_END = all tokens were run. */
 int session_read_pending(struct session *s, const struct session_sink *k, enum session_end *end,
                          struct err *e);
 

@@ -1,4 +1,4 @@
-/* arithmetic: + - * / // % ** and ~ as Python has them, on 64-bit integers. */
+/* arithmetic: + - * / // % ** and ~ as in Python, on 64-bit integers. */
 #include <math.h>
 
 #include "runtime/template/eval.h"
@@ -88,7 +88,7 @@ static struct value multiply(struct run *r, struct value a, struct value b)
     return integer(r, over, product);
 }
 
-/* Towards minus infinity. */
+/* Rounds toward minus infinity. */
 static struct value divide_floor(struct run *r, struct value a, struct value b, bool remainder)
 {
     if (a.kind == VALUE_FLOAT || b.kind == VALUE_FLOAT) {

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "runtime/template/eval.h"
 
-/* The place of a name in "a b c"; -1. n = 0: how many names there are. */
+/* Index of a name in "a b c"; -1 = not found. n = 0: the number of names. */
 static int find_param(const char *params, struct text name)
 {
     int at = 0;

@@ -1,6 +1,6 @@
 /* builtin: filters, tests, methods and global functions. Each is a row of a table that names its
- * parameters; arguments are bound to them before it is called, so that a function finds each value
- * in its place, and VALUE_ABSENT where none was given. */
+ * parameters; arguments are bound to them before the call, so that a function finds each value in
+ * its place, and VALUE_ABSENT for a missing one. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
 #define RETAIN_RUNTIME_TEMPLATE_BUILTIN_H
 
@@ -27,19 +27,19 @@ struct args {
 struct call {
     struct run *run;
     struct heap *heap;
-    struct value self; /* what is filtered or tested, or whose method it is */
+    struct value self; /* the input of a filter or test, or the object of a method */
     struct value p[BUILTIN_PARAMS];
-    const struct args *args; /* all of them, for those that take any */
+    const struct args *args; /* all arguments, for functions that take any */
 };
 
 struct builtin {
     const char *name;
     struct value (*call)(struct call *c);
-    const char *params; /* names, separated by blanks; "*": any, none is bound */
+    const char *params; /* names, separated by blanks; "*": any number, none is bound */
     int n_required;
 };
 
-/* NULL: not known. */
+/* NULL: unknown. */
 const struct builtin *filter_named(struct text name);
 const struct builtin *test_named(struct text name);
 const struct builtin *global_named(struct text name);
@@ -48,7 +48,7 @@ const struct builtin *method_named(struct value self, struct text name);
 struct value builtin_call(struct run *r, const struct builtin *b, struct value self,
                           const struct args *args);
 
-/* Arguments as what is needed; they fail with the function's own words for others. */
+/* Arguments converted to the needed type; they fail for other types with the function's error. */
 bool builtin_given(struct value v); /* neither absent nor None */
 struct text builtin_text(struct call *c, struct value v);
 int64_t builtin_integer(struct call *c, struct value v, int64_t absent);
@@ -58,7 +58,7 @@ struct value builtin_attribute(struct call *c, struct value v, struct value path
 struct list *builtin_sort(struct call *c, const struct list *items, struct value attribute,
                           bool fold_case, bool reverse);
 
-/* Of str, shared by the filter and the method of the same name. */
+/* Methods of str that a filter shares. */
 struct text text_escape(struct heap *h, struct text t);
 /* "%s", "%d", "%r", "%f" with a precision, and "%%", of the arguments in args. */
 struct value text_format(struct call *c, struct text format);

@@ -71,7 +71,7 @@ static struct value loop_attribute(const struct loop *l, struct text name)
     if (text_is(name, "first")) return value_bool(at == 0);
     if (text_is(name, "last")) return value_bool(at == n - 1);
     if (text_is(name, "length")) return value_int(n);
-    if (text_is(name, "depth")) return value_int(1); /* counts recursive loops only */
+    if (text_is(name, "depth")) return value_int(1); /* would count recursive loops only */
     if (text_is(name, "depth0")) return value_int(0);
     if (text_is(name, "previtem") && at > 0) return l->items->items[at - 1];
     if (text_is(name, "nextitem") && at + 1 < n) return l->items->items[at + 1];
@@ -170,7 +170,7 @@ static struct span eval_span(struct run *r, struct scope *s, const struct node *
     bool has_start = eval_bound(r, s, n->b, &start), has_stop = eval_bound(r, s, n->c, &stop);
     eval_bound(r, s, n->d, &step);
     if (step == 0) heap_fail(&r->heap, ERR_FORMAT, "the step of a slice is 0");
-    if (step > len) step = len + 1; /* one item, as with any larger step */
+    if (step > len) step = len + 1; /* larger steps also select one item */
     if (step < -len) step = -len - 1;
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? len - 1 : len;
     start = has_start ? clamp(start, len, low, high) : step < 0 ? high : low;
@@ -271,7 +271,7 @@ static const struct value *find_keyword(struct run *r, const struct args *args, 
     return NULL;
 }
 
-/* Arguments that have no parameter are in the macro's `varargs` and `kwargs`. */
+/* Arguments without a parameter are in the macro's `varargs` and `kwargs`. */
 static void bind_rest(struct run *r, struct scope *s, const struct macro *m,
                       const struct args *args, size_t n_bound)
 {

@@ -9,7 +9,7 @@
 
 struct binding;
 
-struct scope { /* of a loop's pass, a macro's call, a block; `if` has none */
+struct scope { /* of one pass of a loop, a macro's call, or a block; `if` has none */
     struct scope *parent;
     struct binding *first;
 };
@@ -17,14 +17,14 @@ struct scope { /* of a loop's pass, a macro's call, a block; `if` has none */
 struct macro {
     struct text name;
     const struct node *parameters, *body;
-    struct scope *scope; /* where it was defined */
+    struct scope *scope; /* the scope of its definition */
 };
 
 struct run {
     struct heap heap;
     struct scope *globals;
     struct builder *out;
-    struct value piped; /* what the filters of a filter block read */
+    struct value piped; /* input of the filters of a filter block */
     struct tm now;      /* for strftime_now */
 };
 
@@ -42,7 +42,7 @@ struct value eval_call(struct run *r, struct value callee, const struct args *ar
                        const struct macro *caller);
 struct args eval_args(struct run *r, struct scope *s, const struct node *arguments);
 
-/* op: of the lexer; see parse_expression. */
+/* op: an operator of the lexer; see parse_expression. */
 struct value eval_binary(struct run *r, int op, struct value a, struct value b);
 
 #endif

@@ -26,7 +26,7 @@ static void assign(struct run *r, struct scope *s, const struct node *target, st
     }
 }
 
-/* What the statements print. */
+/* The output of the statements. */
 static struct value capture(struct run *r, struct scope *s, const struct node *body)
 {
     struct builder captured = {.heap = &r->heap}, *out = r->out;

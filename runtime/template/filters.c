@@ -1,4 +1,4 @@
-/* filters: of texts, numbers and single values; filters_list.c has those of sequences. */
+/* filters: filters of texts, numbers and single values; filters_list.c has those of sequences. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static struct value filter_capitalize(struct call *c)
     return to_case(c, TEXT_CAPITALIZE);
 }
 
-/* Words end at blanks and at - ( { [ <; only their first letters are changed to capitals. */
+/* Words end at blanks and at - ( { [ <; only their first letters become capitals. */
 static struct value filter_title(struct call *c)
 {
     struct text t = self_text(c);
@@ -173,7 +173,7 @@ static struct value filter_abs(struct call *c)
     return x < 0 ? eval_binary(c->run, '-', value_int(0), value_int(x)) : value_int(x);
 }
 
-/* Halves to the even neighbour, as Python and printf do. */
+/* Rounds halves to even, like Python and printf. */
 static struct value filter_round(struct call *c)
 {
     char text[400];
@@ -193,7 +193,7 @@ static struct value filter_round(struct call *c)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* As transformers defines it; unlike Jinja's own it escapes nothing for HTML. */
+/* As defined by transformers; unlike Jinja's own it escapes nothing for HTML. */
 static struct value filter_tojson(struct call *c)
 {
     struct json_style style = {.ascii = value_truth(c->p[0]),
@@ -239,8 +239,8 @@ static struct value filter_format(struct call *c)
     return text_format(c, self_text(c));
 }
 
-/* Writes one argument for the conversion at format[at], which stands behind a '%'; returns the
- * place behind it. */
+/* Writes one argument for the conversion at format[at], after a '%'; returns the offset after
+ * it. */
 static size_t format_one(struct call *c, struct builder *b, struct text format, size_t at,
                          size_t *used)
 {

@@ -1,4 +1,4 @@
-/* filters: what the files of filters and methods share. */
+/* filters: shared by the files of filters and methods. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_FILTERS_H
 #define RETAIN_RUNTIME_TEMPLATE_FILTERS_H
 

@@ -148,7 +148,7 @@ static struct value filter_unique(struct call *c)
     return value_list(all);
 }
 
-/* ---- by a filter or a test that is named ----------------------------------------------------- */
+/* ---- with a named filter or test ------------------------------------------------------------- */
 
 static struct args without(const struct args *args, size_t n)
 {
@@ -166,7 +166,7 @@ static const struct value *keyword(const struct args *args, const char *name)
     return NULL;
 }
 
-/* None and anything else that is false gives nothing, without an error. */
+/* None and other false values give an empty list, without an error. */
 static const struct list *true_items(struct call *c)
 {
     return value_truth(c->self) ? self_items(c) : list_make(c->heap, LIST);
@@ -207,7 +207,7 @@ static struct value filter_map(struct call *c)
     return value_list(all);
 }
 
-/* Items whose value (or attribute, the first argument) passes the test, or does not. */
+/* Items whose value (or attribute, the first argument) passes the test, or fails it. */
 static struct value choose(struct call *c, bool by_attribute, bool wanted)
 {
     size_t at = by_attribute;

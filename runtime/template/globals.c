@@ -1,10 +1,10 @@
-/* globals: functions that every template may call. */
+/* globals: functions that every template can call. */
 #include <locale.h>
 #include <string.h>
 
 #include "runtime/template/eval.h"
 
-#define RANGE_MAX 100000 /* as Jinja's sandbox has it */
+#define RANGE_MAX 100000 /* as in Jinja's sandbox */
 
 static struct value global_range(struct call *c)
 {
@@ -56,7 +56,7 @@ static struct value global_raise(struct call *c)
               (int)(why.n < 200 ? why.n : 200), why.data);
 }
 
-/* English names, whatever the program's locale. */
+/* Uses English names in any locale. */
 static struct value global_strftime(struct call *c)
 {
     char format[128], out[512];

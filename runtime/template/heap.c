@@ -13,7 +13,7 @@
 
 struct heap_block {
     struct heap_block *next;
-    size_t used, cap; /* bytes behind the header */
+    size_t used, cap; /* bytes after the header */
     _Alignas(ALIGN) char data[];
 };
 
@@ -99,7 +99,7 @@ _Noreturn void heap_fail(struct heap *h, int code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    for (char *c = text; *c; c++) /* the template's own words may be in it */
+    for (char *c = text; *c; c++) /* it may contain text of the template */
         if ((unsigned char)*c < ' ' || *c == 0x7F) *c = ' ';
     if (h->line > 0)
         err_set(h->e, code, "line %d of the chat template: %s", h->line, text);

@@ -1,9 +1,9 @@
-/* heap: the memory of one template or of one rendering, with its limits and its only way out.
+/* heap: the memory of one template or of one rendering, with its limits and its only error exit.
  *
- * A template comes from a model file and may be hostile. All memory that it causes is taken here
- * and released at once; what it computes is counted in steps, how far it nests in levels. A limit
- * that is exceeded, and every error in a template, leaves through heap_fail: one longjmp to the
- * function that called setjmp on `fault`. Nothing else owns memory, so nothing leaks. */
+ * A template comes from a model file and may be hostile. All memory for it is allocated here and
+ * released at once; its computations are counted in steps, its nesting in levels. An exceeded
+ * limit, and every error in a template, leaves through heap_fail: one longjmp to the function that
+ * called setjmp on `fault`. All memory has this one owner, so nothing leaks. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_HEAP_H
 #define RETAIN_RUNTIME_TEMPLATE_HEAP_H
 
@@ -15,11 +15,11 @@
 struct heap_block;
 
 struct heap {
-    struct heap_block *blocks; /* the newest first */
+    struct heap_block *blocks; /* newest first */
     size_t used, used_max;     /* bytes */
     size_t steps, steps_max;
     int depth, depth_max;
-    int line; /* of the template, for messages; 0 = none */
+    int line; /* line in the template, for messages; 0 = none */
     struct err *e;
     jmp_buf fault; /* its value is the error code */
 };
@@ -27,16 +27,17 @@ struct heap {
 /* Zero-initialise, then set the limits, `e` and `fault`. */
 void heap_release(struct heap *h);
 
-/* n * size zeroed bytes. Fails when used_max would be exceeded. */
+/* Allocates n * size zeroed bytes. Fails when used_max would be exceeded. */
 void *heap_take(struct heap *h, size_t n, size_t size);
 
-/* The `old` bytes at p in a place of `size` bytes; p itself if there is room behind it. */
+/* Moves the `old` bytes at p to a block of `size` bytes; returns p itself if it can grow in
+ * place. */
 void *heap_grow(struct heap *h, void *p, size_t old, size_t size);
 
 /* Counts n steps. */
 void heap_step(struct heap *h, size_t n);
 
-/* Around everything that calls itself. */
+/* Called around every recursion. */
 void heap_enter(struct heap *h);
 void heap_leave(struct heap *h);
 

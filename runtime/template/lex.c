@@ -46,7 +46,7 @@ static void skip_blanks(struct lexer *l)
 
 /* ---- between tags ---------------------------------------------------------------------------- */
 
-/* Where the next tag begins; its '{' is followed by one of %, { and #. */
+/* The beginning of the next tag; its '{' is followed by one of %, { and #. */
 static size_t find_tag(const struct lexer *l)
 {
     const char *s = l->source.data;
@@ -55,7 +55,7 @@ static size_t find_tag(const struct lexer *l)
     return l->source.n;
 }
 
-/* The data in front of a tag at `end`, without what the tag's sign or lstrip_blocks drops. */
+/* The data before a tag at `end`, without the blanks removed by the tag's sign or lstrip_blocks. */
 static struct text data_before(const struct lexer *l, size_t end, bool is_print)
 {
     struct text data = text_slice(l->source, l->at, end - l->at);
@@ -70,8 +70,8 @@ static struct text data_before(const struct lexer *l, size_t end, bool is_print)
     return text_strip(l->heap, tail, NULL, true, false).n == 0 ? text_slice(data, 0, line) : data;
 }
 
-/* Behind the two closing characters at l->at: a line break if the tag drops it; after '-' all
- * blanks. */
+/* After the two closing characters at l->at: skips a line break if the tag removes it; after '-'
+ * all blanks. */
 static void close_tag(struct lexer *l, char sign, bool trims)
 {
     size_t from = l->at;
@@ -180,7 +180,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Copies digits without underscores; returns how many bytes of the source they take. */
+/* Copies digits without underscores; returns the number of source bytes. */
 static size_t copy_digits(const struct lexer *l, size_t from, char *out, size_t *n, size_t cap)
 {
     size_t at = from;
@@ -238,7 +238,7 @@ static uint32_t escape_number(struct text s, size_t *at, int most, int (*digit)(
     return c;
 }
 
-/* The escape whose backslash stood in front of s[*at]. */
+/* The escape whose backslash is before s[*at]. */
 static void put_escape(struct builder *b, struct text s, size_t *at)
 {
     static const char letters[] = "ntrabfv\\'\"", meanings[] = "\n\t\r\a\b\f\v\\'\"";

@@ -1,8 +1,8 @@
 /* lex: the source of a template as tokens.
  *
- * Jinja 3.1's lexer as transformers sets it up: trim_blocks (the line break behind a block tag or a
- * comment is dropped), lstrip_blocks (blanks in front of them are dropped at the beginning of a
- * line), `-` and `+` at either end of a tag, raw blocks, and no line break at the end. */
+ * Jinja 3.1's lexer with transformers' settings: trim_blocks (removes the line break after a block
+ * tag or a comment), lstrip_blocks (removes blanks before them at the beginning of a line), `-` and
+ * `+` at either end of a tag, raw blocks, and no line break at the end. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_LEX_H
 #define RETAIN_RUNTIME_TEMPLATE_LEX_H
 
@@ -29,7 +29,7 @@ struct token {
     enum lex_kind kind;
     int line;
     int op;             /* of an operator */
-    struct text text;   /* data, name or the string's contents; else as in the source */
+    struct text text;   /* data, name or the string's contents; else the source text */
     struct value value; /* of a number */
 };
 
@@ -39,8 +39,8 @@ struct lexer {
     size_t at;
     int line;
     enum { LEX_IN_DATA, LEX_IN_BLOCK, LEX_IN_PRINT } state;
-    bool line_starts;     /* the last tag took the line break behind it */
-    enum lex_kind opened; /* the tag whose data was returned just now; LEX_END: none */
+    bool line_starts;     /* the last tag removed the line break after it */
+    enum lex_kind opened; /* the tag whose data was just returned; LEX_END: none */
     char brackets[64];    /* open ones, so that }} may end two dicts */
     int n_brackets;
 };

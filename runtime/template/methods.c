@@ -1,4 +1,4 @@
-/* methods: of str; methods_list.c has those of lists, dicts and loops. */
+/* methods: methods of str; methods_list.c has those of lists, dicts and loops. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -143,7 +143,7 @@ static struct value method_rpartition(struct call *c)
     return partition(c, true);
 }
 
-/* The line end at byte `at`: its length, 0 = none. */
+/* The length of the line end at byte `at`, 0 = none. */
 static size_t line_end(struct text t, size_t at)
 {
     uint32_t u;
@@ -191,7 +191,7 @@ static struct value method_join(struct call *c)
 
 /* ---- searching ------------------------------------------------------------------------------- */
 
-/* Whether the text begins (or ends) with the argument, or with one of a tuple. */
+/* Whether the text begins (or ends) with the argument, or with any of a tuple. */
 static bool touches(struct call *c, struct value what, bool end)
 {
     struct text t = self(c);
@@ -338,7 +338,7 @@ static struct value method_islower(struct call *c)
 
 /* ---- str.format ------------------------------------------------------------------------------ */
 
-/* What {name}, {0} or {} stands for; *next counts the empty ones. */
+/* The value of {name}, {0} or {}; *next counts the empty ones. */
 static struct value field(struct call *c, struct text name, size_t *next)
 {
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* methods: what the files of methods share. */
+/* methods: shared by the files of methods. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_METHODS_H
 #define RETAIN_RUNTIME_TEMPLATE_METHODS_H
 

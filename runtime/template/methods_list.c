@@ -17,7 +17,7 @@ static struct value list_extend(struct call *c)
     return value_none();
 }
 
-/* The place an argument names; *at = the last without one. */
+/* The index given by an argument; without one the last; in *at. */
 static size_t list_place(struct call *c, struct value v)
 {
     const struct list *list = c->self.as.list;
@@ -153,7 +153,7 @@ static struct value loop_cycle(struct call *c)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* The first two are those of a tuple, too. */
+/* The first two are also methods of a tuple. */
 static const struct builtin of_list[] = {
     {"count", list_count, "value", 1},        {"index", list_index, "value", 1},
     {"append", list_append, "item", 1},       {"extend", list_extend, "iterable", 1},

@@ -1,4 +1,4 @@
-/* node: the syntax tree of a template. Which parts a kind uses stands behind it; lists are chained
+/* node: the syntax tree of a template. The comment after a kind lists its parts; lists are chained
  * through `next`. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_NODE_H
 #define RETAIN_RUNTIME_TEMPLATE_NODE_H
@@ -45,7 +45,7 @@ enum node_kind {
     NODE_CONTINUE,
 };
 
-/* Comparisons beside the lexer's operators. */
+/* Comparisons in addition to the lexer's operators. */
 enum node_operator { NODE_IN = 512, NODE_NOT_IN };
 
 struct node {
@@ -55,11 +55,11 @@ struct node {
     struct node *next;
     struct node *a, *b, *c, *d, *e;
     struct value value;
-    const struct builtin *builtin; /* NULL: not known; an error only where it is reached */
+    const struct builtin *builtin; /* NULL: unknown; an error only when it is executed */
 };
 
-/* The statements of a template; its nodes live in *h. Leaves through heap_fail on a syntax error
- * and for a tag that is not known. */
+/* The statements of a template; its nodes are allocated from *h. Leaves through heap_fail on a
+ * syntax error and for an unknown tag. */
 struct node *parse_template(struct heap *h, const char *source, size_t n);
 
 #endif

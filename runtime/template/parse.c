@@ -10,7 +10,7 @@ static void end_tag(struct parser *p)
     parse_next(p);
 }
 
-/* The statements behind the current tag up to {% end %}, which is skipped. */
+/* The statements after the current tag up to {% end %}, which is skipped. */
 static struct node *parse_body(struct parser *p, const char *end)
 {
     end_tag(p);
@@ -20,7 +20,7 @@ static struct node *parse_body(struct parser *p, const char *end)
     return body;
 }
 
-/* Fails unless n is a name, or a tuple of what can be assigned to. */
+/* Fails unless n is a name, or a tuple of assignable targets. */
 static void check_target(struct parser *p, const struct node *n)
 {
     if (n->kind != NODE_NAME && n->kind != NODE_TUPLE) parse_fail(p, "a name to assign to");
@@ -121,7 +121,7 @@ static struct node *parse_parameters(struct parser *p)
     return first;
 }
 
-/* A body in which break and continue do not reach the loops around it. */
+/* A body in which break and continue do not affect the loops around it. */
 static struct node *parse_closed_body(struct parser *p, const char *end)
 {
     int n_loops = p->n_loops;
@@ -175,7 +175,7 @@ static struct node *parse_with(struct parser *p)
     return n;
 }
 
-/* transformers marks what the model wrote with it; the text is the body's. */
+/* transformers uses it to mark the model's text; the result is the body's text. */
 static struct node *parse_generation(struct parser *p)
 {
     struct node *n = parse_node(p, NODE_WITH);
@@ -237,7 +237,7 @@ static struct node *parse_print(struct parser *p)
     return n;
 }
 
-/* Up to a tag of one of these names (NULL: up to the end), of which {% is skipped. */
+/* Parses up to a tag of one of these names (NULL: to the end) and skips its {%. */
 static struct node *parse_statements(struct parser *p, const char *const *ends)
 {
     struct node *first = NULL, **end = &first;

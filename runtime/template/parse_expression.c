@@ -1,4 +1,4 @@
-/* parse_expression: the expressions of Jinja 3.1, loosest binding first. */
+/* parse_expression: the expressions of Jinja 3.1, lowest precedence first. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -199,7 +199,7 @@ static struct node *parse_string(struct parser *p)
     return n;
 }
 
-/* Items up to the closing bracket. */
+/* Parses items up to the closing bracket. */
 static struct node *parse_items(struct parser *p, struct node *n, int close)
 {
     struct node **end = &n->a;
@@ -392,7 +392,7 @@ static struct node *parse_sum(struct parser *p)
     return n;
 }
 
-/* The comparison that begins here, skipped; 0 = none. */
+/* Skips the comparison operator here and returns it; 0 = none. */
 static int comparison(struct parser *p)
 {
     static const int ops[] = {LEX_EQUAL, LEX_UNEQUAL, '<', '>', LEX_AT_LEAST, LEX_AT_MOST};

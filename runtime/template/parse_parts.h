@@ -1,4 +1,4 @@
-/* parse_parts: what the two halves of the parser share. */
+/* parse_parts: shared by the two halves of the parser. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_PARSE_PARTS_H
 #define RETAIN_RUNTIME_TEMPLATE_PARSE_PARTS_H
 
@@ -16,7 +16,7 @@ struct node *parse_node(struct parser *p, enum node_kind kind);
 void parse_next(struct parser *p);
 bool parse_sees(const struct parser *p, int op);
 bool parse_sees_name(const struct parser *p, const char *name);
-bool parse_skip(struct parser *p, int op); /* true: it was there */
+bool parse_skip(struct parser *p, int op); /* true: it was skipped */
 bool parse_skip_name(struct parser *p, const char *name);
 void parse_expect(struct parser *p, int op, const char *text);
 struct text parse_name(struct parser *p);

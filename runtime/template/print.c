@@ -1,4 +1,4 @@
-/* print: values as text, the way Python's str, repr and json.dumps write them. */
+/* print: values as text, as Python's str, repr and json.dumps write them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

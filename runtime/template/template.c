@@ -7,7 +7,7 @@
 
 #include "runtime/template/eval.h"
 
-#define MEMORY_MAX ((size_t)32 << 20) /* beside the conversation's own size */
+#define MEMORY_MAX ((size_t)32 << 20) /* in addition to the conversation's own size */
 #define STEPS_MAX  ((size_t)2 << 20)
 #define DEPTH_MAX  300
 
@@ -17,7 +17,7 @@ struct template
     struct node *statements;
 };
 
-/* setjmp in a function whose locals do not change. */
+/* Calls setjmp in a function whose locals do not change. */
 static int parse(struct template *t, const char *source, size_t n)
 {
     int rc = setjmp(t->heap.fault);
@@ -71,7 +71,7 @@ static struct value dict_from(struct run *r, const cJSON *o, uint8_t mark)
     const cJSON *k;
     cJSON_ArrayForEach(k, o)
     {
-        bool role = !strcmp(k->string, "role"); /* the program's word, not the user's */
+        bool role = !strcmp(k->string, "role"); /* from the program, not from the user */
         dict_set(&r->heap, d, text_from(r, k->string, strlen(k->string), mark),
                  from_json(r, k, role ? 0 : mark));
     }

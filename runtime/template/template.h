@@ -33,9 +33,9 @@ struct template_input {
     const struct template_message *messages;
     size_t n_messages;
     bool add_generation_prompt;
-    const char *bos, *eos; /* what bos_token and eos_token print; NULL = they are undefined */
-    /* An object whose members are further variables, or NULL. `messages` in it replaces those
-     * above; its texts, and those of `tools` and `documents`, count as out of a message. */
+    const char *bos, *eos; /* values of bos_token and eos_token; NULL = undefined */
+    /* An object whose members are further variables, or NULL. Its `messages` replaces the messages
+     * above; its texts, and those of `tools` and `documents`, count as from a message. */
     const struct cJSON *variables;
     struct tm now; /* for strftime_now */
 };
@@ -48,8 +48,8 @@ struct template_prompt {
     size_t n;
 };
 
-/* ERR_FORMAT: a fault or an exceeded limit; ERR_USAGE: the template refuses the conversation, in
- * its own words. Calls may run at the same time. */
+/* ERR_FORMAT: an error or an exceeded limit; ERR_USAGE: the template refuses the conversation, with
+ * its own message. Calls may run concurrently. */
 int template_render(const struct template *t, const struct template_input *in,
                     struct template_prompt *out, struct err *e);
 void template_prompt_release(struct template_prompt *p);

@@ -108,7 +108,7 @@ static bool stripped(uint32_t c, const struct text *chars)
     return false;
 }
 
-/* Where the character that ends at byte `end` > 0 begins. */
+/* The beginning of the character that ends at byte `end` > 0. */
 static size_t char_before(struct text t, size_t end)
 {
     uint32_t c;
@@ -148,7 +148,7 @@ static bool is_letter(uint32_t c)
 
 static void put_upper(struct builder *b, uint32_t c, uint8_t mark)
 {
-    if (c == 0xDF) { /* the one common letter whose capital form is two */
+    if (c == 0xDF) { /* the only common letter whose capital form has two letters */
         builder_char(b, 'S', mark);
         builder_char(b, 'S', mark);
     } else {
@@ -178,7 +178,7 @@ struct text text_to_case(struct heap *h, struct text t, enum text_case to)
     return builder_end(&b);
 }
 
-/* Python puts `to` between all characters when `from` is empty. */
+/* As in Python: inserts `to` between all characters when `from` is empty. */
 static struct text replace_nothing(struct heap *h, struct text t, struct text to, size_t limit)
 {
     struct builder b = {.heap = h};

@@ -1,8 +1,8 @@
-/* text: strings of a template, byte by byte either its own or out of a message.
+/* text: strings of a template; each byte is marked as the template's own or as from a message.
  *
- * A text is never changed after it was made. Every operation keeps the mark of each byte, so that
- * the finished prompt tells which bytes a user or the model wrote, whatever the template did to
- * them: only in the template's own bytes may the tokenizer recognise special tokens.
+ * A text never changes. Every operation keeps the mark of each byte, so that the finished prompt
+ * tells which bytes a user or the model wrote, through all operations of the template: only in the
+ * template's own bytes may the tokenizer recognise special tokens.
  *
  * Semantics are those of Python's str: positions and lengths count code points, blanks and letter
  * case follow Unicode. A byte that is not UTF-8 counts as one character. */
@@ -22,7 +22,7 @@ struct text {
     size_t n;             /* bytes */
 };
 
-/* The template's own; the bytes are not copied. */
+/* A text of the template's own bytes, which are not copied. */
 struct text text_of(const char *literal);
 struct text text_bytes(const char *data, size_t n);
 
@@ -34,13 +34,13 @@ int text_compare(struct text a, struct text b); /* < 0, 0, > 0, by code points *
 /* The character at byte `at` < n: its length in bytes, its code point in *c. */
 size_t text_char(struct text t, size_t at, uint32_t *c);
 size_t text_length(struct text t);               /* in code points */
-size_t text_offset(struct text t, size_t index); /* byte of that code point, at most n */
+size_t text_offset(struct text t, size_t index); /* byte offset of that code point, at most n */
 
-/* First byte position of `what` at or after `from`, and the last one; TEXT_NONE. */
+/* Offset of the first `what` at or after `from`, and of the last one; TEXT_NONE. */
 size_t text_find(struct text t, struct text what, size_t from);
 size_t text_find_last(struct heap *h, struct text t, struct text what);
 
-/* Without the blanks, or the characters in *chars, at its beginning and end. */
+/* Removes blanks, or the characters in *chars, at the beginning and the end. */
 struct text text_strip(struct heap *h, struct text t, const struct text *chars, bool left,
                        bool right);
 
@@ -49,14 +49,14 @@ bool text_is_blank(uint32_t c); /* str.isspace */
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_CAPITALIZE, TEXT_TITLE };
 struct text text_to_case(struct heap *h, struct text t, enum text_case to);
 
-/* All of the first `limit` places of `from`. */
+/* Replaces the first `limit` occurrences of `from`. */
 struct text text_replace(struct heap *h, struct text t, struct text from, struct text to,
                          size_t limit);
 struct text text_repeat(struct heap *h, struct text t, int64_t n);
 struct text text_join2(struct heap *h, struct text a, struct text b);
 
-/* A growing text. Initialise with its heap; what builder_end returns stays valid as long as that.
- */
+/* A growing text. Initialise with its heap; the result of builder_end is valid as long as the
+ * heap. */
 struct builder {
     struct heap *heap;
     char *data;
@@ -66,7 +66,7 @@ struct builder {
 void builder_put(struct builder *b, struct text t);
 void builder_puts(struct builder *b, const char *literal);
 void builder_printf(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A character in the place of one with that mark. */
+/* Adds a character that replaces one with this mark. */
 void builder_char(struct builder *b, uint32_t c, uint8_t mark);
 struct text builder_end(const struct builder *b);
 

@@ -292,7 +292,7 @@ static const struct list *characters(struct heap *h, struct text t)
     return list;
 }
 
-/* A generator gives its items once. */
+/* A generator returns its items only once. */
 static const struct list *take_items(struct heap *h, struct list *generator)
 {
     struct list *items = list_make(h, GENERATOR);

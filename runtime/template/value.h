@@ -1,8 +1,8 @@
-/* value: what a template computes with, as Python has it.
+/* value: the values of a template, with Python's semantics.
  *
- * Values are small and passed by value; texts, lists and dicts they point to live in the heap of
- * the rendering. Lists of Python's several sequence types differ in how they print and compare.
- * A loop object, a macro and a function are values too. */
+ * Values are small and passed by value; texts, lists and dicts are in the heap of the rendering.
+ * Lists of Python's several sequence types differ in how they print and compare. A loop object, a
+ * macro and a function are values too. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_VALUE_H
 #define RETAIN_RUNTIME_TEMPLATE_VALUE_H
 
@@ -12,7 +12,7 @@
 #include "runtime/template/text.h"
 
 enum value_kind {
-    VALUE_ABSENT, /* an argument that was not given; no value of a template */
+    VALUE_ABSENT, /* a missing argument; never a value of a template */
     VALUE_UNDEFINED,
     VALUE_NONE,
     VALUE_BOOL,
@@ -34,7 +34,7 @@ struct builtin;
 
 struct value {
     uint8_t kind;
-    bool markup; /* a text that `safe` or `escape` made: it escapes the texts it is added to */
+    bool markup; /* a text made by `safe` or `escape`: texts joined with it are escaped */
     union {
         bool truth;
         int64_t number;
@@ -89,7 +89,7 @@ struct dict *dict_make(struct heap *h);
 const struct value *dict_find(struct heap *h, const struct dict *d, struct value key); /* or NULL */
 const struct value *dict_find_text(const struct dict *d, struct text key);
 void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
-void dict_remove(struct dict *d, const struct value *found); /* found: of dict_find */
+void dict_remove(struct dict *d, const struct value *found); /* found: the result of dict_find */
 
 bool value_is(struct value v, enum value_kind kind);
 bool value_is_number(struct value v);  /* bool, int or float */
@@ -97,7 +97,7 @@ bool value_is_integer(struct value v); /* bool or int */
 int64_t value_integer(struct value v); /* of a bool or int */
 double value_real(struct value v);     /* of a number */
 
-/* "str", "int", "dict", …: as Python names it, for messages. */
+/* "str", "int", "dict", …: Python's name of the type, for messages. */
 const char *value_type_name(struct value v);
 
 bool value_truth(struct value v);
@@ -106,8 +106,8 @@ bool value_equal(struct heap *h, struct value a, struct value b);
 int value_compare(struct heap *h, struct value a, struct value b);
 bool value_contains(struct heap *h, struct value container, struct value item);
 
-/* The items of anything that can be iterated: a list, a dict's keys, a text's characters, nothing
- * of an undefined value. Fails otherwise. */
+/* The items of an iterable: a list, a dict's keys, a text's characters, none for an undefined
+ * value. Fails for other types. */
 const struct list *value_items(struct heap *h, struct value v);
 bool value_is_iterable(struct value v);
 

@@ -21,8 +21,8 @@ struct tokenizer_thread {
 /* `file` must stay open until tokenizer_thread_end. */
 void tokenizer_thread_begin(struct tokenizer_thread *t, const struct gguf *file);
 
-/* As tokenizer_open. Must be called before the file is closed, also where opening fails; if nothing
- * was begun, *out stays as it is. */
+/* As tokenizer_open. Must be called before the file is closed, also when opening fails; if nothing
+ * was started, *out is unchanged. */
 int tokenizer_thread_end(struct tokenizer_thread *t, struct tokenizer **out, struct err *e);
 
 #endif

@@ -133,7 +133,7 @@ struct scroll_state {
     int top, rows, page;
 };
 
-/* Was the running answer told to stop? */
+/* Whether the running answer was told to stop. */
 enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* then the queue is sent */ };
 
 struct app {

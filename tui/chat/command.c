@@ -161,7 +161,7 @@ static bool is_saved(const struct app *a, const char *name)
     return false;
 }
 
-/* Is it a saved, closed conversation? If not, flashes why. */
+/* Whether a conversation is saved and closed; if not, flashes the reason. */
 static bool is_other(struct app *a, const char *name)
 {
     if (!is_saved(a, name)) {

@@ -113,8 +113,8 @@ static void take_events(struct ui *u)
     u->dirty = u->draft_dirty = true; /* a queued message may have been sent */
 }
 
-/* A terminal that does not mark pastes: an Enter that bytes follow at once ends a pasted line,
- * because a typist is slower. */
+/* For a terminal that does not mark pastes: an Enter directly followed by bytes ends a pasted line,
+ * because users do not type that fast. */
 static bool is_pasted(struct ui *u, const struct key_event *ev)
 {
     struct pollfd fd = {.fd = term_in(), .events = POLLIN};

@@ -18,7 +18,7 @@ struct ui {
     struct sensors *sensors;
     struct draft draft;
     bool draft_dirty;
-    int64_t draft_ms;              /* it was saved */
+    int64_t draft_ms;              /* when it was saved */
     struct conversations *library; /* used by this thread: for lists and transcripts */
     bool dirty, key_dirty, gone, hung_up;
     int64_t frame_ms, input_ms, leave_ms;
@@ -29,8 +29,8 @@ struct ui {
 /* Carries out the app's acts. */
 void ui_act_all(struct ui *u);
 
-/* Ends the worker; the loop ends when it has closed everything. Asked twice over some time, it does
- * not wait. */
+/* Ends the worker; the loop ends when the worker has closed everything. A second call after some
+ * time does not wait. */
 void ui_leave(struct ui *u, int status);
 
 void ui_save_draft(struct ui *u);

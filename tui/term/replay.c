@@ -1,5 +1,5 @@
-/* retain replay FILE: a recorded screen again, on this terminal. Long pauses are shortened; q, Esc
- * or Ctrl-C ends it. Into a file or a pipe it goes at once. */
+/* retain replay FILE: shows a recorded screen on this terminal. Long pauses are shortened; q, Esc
+ * or Ctrl-C ends it. Output to a file or a pipe has no pauses. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -26,16 +26,17 @@ struct replay {
     size_t cap;
     int n_lines, w, h;
     bool tty;
-    bool live; /* on a terminal that has keys, in the recording's own time */
+    bool live; /* with the recording's timing, on a terminal that has keys */
     double at_s;
 };
 
 static int broken(const struct replay *r, struct err *e)
 {
-    return err_set(e, ERR_FORMAT, "%s, line %d: no asciicast of version 2", r->path, r->n_lines);
+    return err_set(e, ERR_FORMAT, "%s, line %d: not an asciicast of version 2", r->path,
+                   r->n_lines);
 }
 
-/* 1 = there is a line, 0 = the end. */
+/* 1 = a line was read, 0 = the end. */
 static int next_line(struct replay *r)
 {
     ssize_t n = getline(&r->line, &r->cap, r->f);
@@ -59,7 +60,7 @@ static int read_header(struct replay *r, struct err *e)
     return rc;
 }
 
-/* Sleeps, but a key or a signal ends it: false. */
+/* Sleeps; false when a key or a signal ends the sleep. */
 static bool wait_s(double s)
 {
     char keys[64];
@@ -74,7 +75,7 @@ static bool wait_s(double s)
     return n > 0;
 }
 
-/* A file gets what there is, a terminal what it may have. */
+/* Writes unchanged to a file, sanitised to a terminal. */
 static void put(const struct replay *r, const char *text)
 {
     struct str safe = {0};
@@ -120,12 +121,12 @@ static int play_live(struct replay *r, struct err *e)
     cfmakeraw(&raw);
     tcsetattr(term_in(), TCSADRAIN, &raw);
     if (term_size(&w, &h) && (w < r->w || h < r->h)) {
-        rc = err_set(e, ERR_FAIL, "%s is %d x %d, this terminal %d x %d: make it larger", r->path,
-                     r->w, r->h, w, h);
+        rc = err_set(e, ERR_FAIL, "%s is %d x %d, this terminal %d x %d: enlarge the terminal",
+                     r->path, r->w, r->h, w, h);
     } else {
         term_write(begin, sizeof begin - 1);
         rc = play(r, e);
-        if (!rc) wait_s(pause_max_s); /* the last picture is seen, too */
+        if (!rc) wait_s(pause_max_s); /* the last frame stays visible for a moment, too */
         term_write(end, sizeof end - 1);
     }
     term_close();

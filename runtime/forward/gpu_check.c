@@ -8,7 +8,7 @@
 #include "runtime/forward/engine.h"
 
 /* Logits of two correct implementations differ by 0.1 of their size, because of different rounding
- * (docs/gpu.md); those of a wrong one by more than their size. */
+ * (quant/eval/notes/device.md); those of a wrong one by more than their size. */
 #define FAR 0.5
 
 enum { CHUNK = 12, TOKENS = CHUNK + 1 };

@@ -64,7 +64,8 @@ static void fill(int32_t *ids, int n, const struct side *s)
     for (int i = 0; i < n; i++) ids[i] = (i * 37 + 11) % s->engine->model->n_vocab;
 }
 
-/* Logits differ no more than rounding explains (quant/eval/notes/device.md), for every kind of unit. */
+/* Logits differ no more than rounding explains (quant/eval/notes/device.md), for every kind of
+ * unit. */
 static void agrees(void **state)
 {
     struct err e;

@@ -20,7 +20,7 @@ XDG_DATA_HOME=$(mktemp -d) || exit 1
 export XDG_DATA_HOME XDG_CACHE_HOME="$XDG_DATA_HOME" XDG_CONFIG_HOME="$XDG_DATA_HOME"
 trap 'rm -rf "$XDG_DATA_HOME"' EXIT
 
-divisor=1 recall='--policy keeper,locret --budget 128 --length 1024' depths=0,4096 steps= shapes=${SHAPES-1B 8B}
+divisor=1 recall='--policy keeper,locret --budget 128 --length 1024' depths=0,4096 steps='' shapes=${SHAPES-1B 8B}
 [ -n "${DRY:-}" ] && divisor=512 recall='--policy locret --budget 32 --length 64 --seeds 1' depths=0 steps='--prefill 32 --decode 2 --repeat 1' shapes=
 
 row() { printf '%-36s %s\n' "$1" "$2" | tee -a "$rows"; }

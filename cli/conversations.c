@@ -145,10 +145,10 @@ int conversations_print(struct conversations *l, struct err *e)
 
 enum { MANY = 1000 };
 
-/* What a command does with the open conversations. */
+/* A command on the open conversations. */
 typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
 
-/* What a command does when the database is missing: creates one, treats it as empty, or fails. */
+/* When the database is missing: create one, treat it as empty, or fail. */
 enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
 
 static int open_library(struct conversations **out, const struct options *o, const char *path,

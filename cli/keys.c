@@ -31,7 +31,7 @@ const struct binding key_table[] = {
     {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings; also /set"},
     {CHAT, K_F1 + 7, REQ_STATS, "F8", NULL, "memory, cache and speed in numbers; also /stats"},
     {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
-     "stop the answer and send what is queued; also /now"},
+     "stop the answer and send the queue; also /now"},
     {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},
     {CHAT, 'm' | K_ALT, REQ_RAW, "Alt-m", NULL, "Markdown raw or drawn; also /raw"},
 
@@ -128,7 +128,7 @@ const struct binding key_table[] = {
     {CHAT, 'd' | K_ALT, REQ_KILL_WORD_RIGHT, "Alt-d", NULL, "cut the word after the cursor"},
     {CHAT, CTRL('u'), REQ_KILL_LINE_LEFT, "^U", NULL, "cut to the start of the line"},
     {CHAT, CTRL('k'), REQ_KILL_LINE_RIGHT, "^K", NULL, "cut to the end of the line"},
-    {CHAT, CTRL('y'), REQ_YANK, "^Y", NULL, "put back what was cut"},
+    {CHAT, CTRL('y'), REQ_YANK, "^Y", NULL, "insert the last cut text"},
     {CHAT, CTRL('t'), REQ_TRANSPOSE, "^T", NULL, "swap two characters"},
     {CHAT, CTRL('_'), REQ_UNDO, "^_", NULL, "undo"},
     {CHAT, '_' | K_ALT, REQ_REDO, "Alt-_", NULL, "redo"},

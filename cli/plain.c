@@ -64,7 +64,7 @@ static void on_event(void *ctx, const struct event *ev)
         str_append(&p->edited, ev->text, ev->n_text);
         break;
     case EVENT_BRANCHED:
-        report_note("branch %.*s was made; /open %.*s goes there", n, ev->text, n, ev->text);
+        report_note("branch %.*s was made; /open %.*s opens it", n, ev->text, n, ev->text);
         break;
     case EVENT_RENAMED: on_opened(p, ev->text); break;
     case EVENT_DONE: on_done(p, ev->done.command, ev->done.name); break;

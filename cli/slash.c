@@ -19,7 +19,7 @@ const struct slash_row slash_table[] = {
     {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION},
     {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "copy the conversation up to a turn; costs nothing", SLASH_AT_SESSION},
     {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this conversation", SLASH_AT_FRONT},
-    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send what is queued", SLASH_AT_SCREEN},
+    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send the queue", SLASH_AT_SCREEN},
     {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT},
     {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT},
     {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED},

@@ -237,8 +237,8 @@ enum store_kind {
     STORE_UNITS,        /* units added */
     STORE_EVICTED,      /* units evicted */
     STORE_POLICY_STATE, /* the policy's state at that moment */
-    STORE_PIECE,        /* of the archive: units of a few positions, whatever was evicted since */
-    STORE_RETURNED,     /* evicted units that came back */
+    STORE_PIECE,        /* of the archive: units of a few positions, including evicted ones */
+    STORE_RETURNED,     /* evicted units that returned */
 };
 
 /* One entry of a layer's log, or of the archive. */

@@ -662,7 +662,7 @@ DEVICE bool last_block(uint32_t *ticket, int n, uint32_t *shared)
     if (thread_id() == 0) *shared = atomic_next(ticket);
     barrier();
     const bool last = (int)*shared == n - 1;
-    if (last) memory_fence(); /* what follows reads after the tickets of all others */
+    if (last) memory_fence(); /* the following reads happen after the tickets of all other blocks */
     if (last && thread_id() == 0) *ticket = 0;
     return last;
 }

@@ -1,5 +1,5 @@
-/* sample: reduces logits to what the host needs to choose a token: the best one, or the k best.
- * Bytes copied back per token: 4, or 8 k. */
+/* sample: reduces logits to the data from which the host chooses a token: the best one, or the k
+ * best. Bytes copied back per token: 4, or 8 k. */
 #include "kernels/cuda/args.h"
 #include "kernels/cuda/device.cuh"
 

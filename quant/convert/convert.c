@@ -23,7 +23,7 @@ enum {
     OLMO2 = 1 << 6,
     ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM | GRANITE | OLMO2,
     NORMS_BEFORE = ALL & ~OLMO2,
-    BIASES = LLAMA | GRANITE, /* of all matrices, where a config says so */
+    BIASES = LLAMA | GRANITE, /* of all matrices, if the config sets it */
 };
 
 static const struct family {

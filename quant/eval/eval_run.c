@@ -79,7 +79,7 @@ static int show_questions(struct run *r, struct err *e)
     return rc;
 }
 
-/* A line whenever so many more tokens were told, for runs that take hours. */
+/* Prints a line each time this many more tokens were read, for runs that take hours. */
 static void report_progress(struct run *r)
 {
     struct session_stats st;

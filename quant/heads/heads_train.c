@@ -403,7 +403,7 @@ static int begin(struct train *t, struct err *e)
     bool found = false;
     struct engine_opts alone = o->engine;
     alone.heads = (struct engine_heads){.none = true};
-    alone.verify = IDENTITY_VERIFY_FULL;   /* the heads will be bound to what the file holds */
+    alone.verify = IDENTITY_VERIFY_FULL;   /* the heads will be bound to the file's digest */
     alone.device.kind = ENGINE_DEVICE_CPU; /* whose q, k and v can be watched */
     if (o->engine.device.kind == ENGINE_DEVICE_CUDA)
         report_note("heads train runs on the CPU; --device cuda has no effect");

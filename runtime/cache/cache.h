@@ -77,7 +77,7 @@ struct cache {
     int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
-    int64_t n_returns;   /* times that evicted units came back */
+    int64_t n_returns;   /* number of returns of evicted units */
     int64_t col_width;   /* positions per column of `kept`, a power of two */
     uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] live units per column */
 };

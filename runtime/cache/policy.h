@@ -57,7 +57,7 @@ void policy_names(struct str *out);                  /* appends "full, locret, â
 /* The default. comparable: scores mean the same in every head. */
 const char *policy_default(bool has_heads, bool comparable);
 
-/* A row and what the user changes of it. Numbers: -1 = not changed. */
+/* A row and the user's changes to it. Numbers: -1 = not changed. */
 struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
     int allocator;            /* enum policy_allocator */

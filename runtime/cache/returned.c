@@ -23,7 +23,7 @@ static struct segment_header header_of(const struct cache *c, uint32_t end)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* One head's part of a sparse segment. */
+/* Writes one head's part of a sparse segment. */
 static void put_head(const struct unit *u, uint32_t n, size_t k_bytes, size_t v_bytes,
                      struct str *out)
 {
@@ -61,7 +61,7 @@ static int by_pos(const void *a, const void *b)
     return (x->pos > y->pos) - (x->pos < y->pos);
 }
 
-/* Whether a segment added this unit, evicted since or not. */
+/* Whether a segment added this unit, even if it was evicted since. */
 static bool was_added(const struct segment *g, size_t n, int head, uint32_t pos)
 {
     for (size_t i = 0; i < n; i++) {
@@ -88,8 +88,8 @@ static size_t times_evicted(const struct positions_head *h, uint32_t pos)
     return n;
 }
 
-/* All entries' units of one head, sorted: *out must be freed. Returns how many, -1 = out of memory.
- */
+/* All entries' units of one head, sorted: the caller frees *out. Returns their number, -1 = out of
+ * memory. */
 static int64_t collect(const struct segment *back, size_t n_back, int head, struct unit **out)
 {
     size_t n = 0, at = 0;
@@ -107,7 +107,7 @@ static int64_t collect(const struct segment *back, size_t n_back, int head, stru
     return (int64_t)n;
 }
 
-/* One head's units of `back` that are alive below `end`, ascending: *out must be freed. */
+/* One head's units of `back` that are alive below `end`, ascending: the caller frees *out. */
 static int64_t alive_units(const struct segment *g, size_t n, const struct segment *back,
                            size_t n_back, const struct positions *evicted, int head, uint32_t end,
                            struct unit **out)
@@ -129,7 +129,7 @@ static bool same_shape(const struct cache *c, const struct segment *g)
     return !memcmp(&expected, &g->header, sizeof expected);
 }
 
-/* false: there is no room. The head has the units of g already, in slots that are its own. */
+/* false: there is no room. The head already has the units of g, in its own slots. */
 static bool load_head(struct cache *c, int index, const struct unit *u, int64_t n)
 {
     struct cache_head *h = &c->kv_heads[index];

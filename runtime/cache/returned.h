@@ -1,4 +1,4 @@
-/* returned: units that came back (recall.h), in the log of a layer (segment.h).
+/* returned: units returned by recall (recall.h), in the log of a layer (segment.h).
  *
  * An entry is a sparse segment with the units that returned at that moment. A unit is alive when it
  * was added and returned more often than it was evicted; its bytes are the same in every entry. */
@@ -7,7 +7,7 @@
 
 #include "runtime/cache/segment.h"
 
-#define RETURNED_MAX 256 /* units of a head that return at once */
+#define RETURNED_MAX 256 /* maximum units of a head that return at once */
 
 /* Appends the entry for one layer: the units that the heads hold at these sorted positions, all of
  * them below `end`. */
@@ -20,7 +20,8 @@ bool returned_load(struct cache *c, int layer, const struct segment *g, size_t n
                    const struct segment *back, size_t n_back, const struct positions *evicted,
                    uint32_t end);
 
-/* Appends one entry with the alive units of all; their number, -1 = out of memory. */
+/* Appends one entry with the live units of all entries; returns their number, -1 = out of
+ * memory. */
 int64_t returned_merge(const struct segment *g, size_t n, const struct segment *back, size_t n_back,
                        const struct positions *evicted, struct str *out);
 

@@ -81,7 +81,7 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* Positions per head: those that were evicted, or that came back. */
+/* Positions per head: those that were evicted, or that returned. */
 struct positions {
     int n_head;
     struct positions_head {

@@ -30,7 +30,7 @@ static const struct cuda_image *choose_image(const struct cuda_device *d)
     return ptx;
 }
 
-/* Loads an image; what the driver's compiler has to say about PTX is part of the error. */
+/* Loads an image; an error includes the messages of the driver's PTX compiler. */
 static int load_module(struct cuda *g, const struct cuda_image *image, struct err *e)
 {
     char log[512] = "";

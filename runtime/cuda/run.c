@@ -438,7 +438,8 @@ static void gate(struct cuda_context *x, const struct cuda_layer *l, struct cuda
     LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
 }
 
-/* What a half of a layer adds to the residual stream: its last matrix, normed if it has a norm. */
+/* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
+ * if it has a norm. */
 static void add_output(struct cuda_context *x, const struct cuda_linear *l, struct cuda_act act,
                        const float *w)
 {

@@ -1,13 +1,13 @@
 /* template: the chat template of a model file, a program in Jinja, rendered to a prompt.
  *
- * Equal to what transformers makes of the same template (its sandboxed Jinja environment with
- * trim_blocks, lstrip_blocks, break and continue, its tojson, raise_exception and strftime_now).
- * Left out are tags and filters that no chat template uses: a tag is refused by template_open, a
- * filter where template_render reaches it.
+ * Gives the same result as transformers with the same template (its sandboxed Jinja environment
+ * with trim_blocks, lstrip_blocks, break and continue, its tojson, raise_exception and
+ * strftime_now). Tags and filters that no chat template uses are missing: template_open refuses
+ * such a tag, template_render such a filter when it is executed.
  *
- * A template is data from a stranger: memory, steps and depth are limited, and a template that
- * exceeds them is refused. The prompt says of each byte which message it came out of, so that a
- * user who types <|im_end|> ends nothing. Knows of no tokens and of no model. */
+ * A template is untrusted data: memory, steps and depth are limited, and a template that exceeds a
+ * limit is refused. The prompt records for each byte which message it came from, so that a user who
+ * types <|im_end|> ends nothing. Independent of tokens and models. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 #define RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 
@@ -42,8 +42,8 @@ struct template_input {
 
 struct template_prompt {
     char *text; /* [n], NUL-terminated */
-    /* [n], 0 = the template's own byte; else 1 + the index of the message it came out of, 255 at
-     * most (1 for variables) */
+    /* [n], 0 = the template's own byte; else 1 + the index of the byte's message, 255 at most (1
+     * for variables) */
     unsigned char *origin;
     size_t n;
 };

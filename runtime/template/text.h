@@ -18,7 +18,7 @@
 
 struct text {
     const char *data;
-    const uint8_t *marks; /* [n], not 0 = out of a message; NULL = all the template's own */
+    const uint8_t *marks; /* [n], not 0 = from a message; NULL = all are the template's own */
     size_t n;             /* bytes */
 };
 

@@ -11,17 +11,18 @@ enum trim { TRIM_NONE, TRIM_ASSISTANT, TRIM_ALL };
 struct chat_template {
     const char *name;
     /* a row */
-    const char *signs[3]; /* all of them are in the template's source */
+    const char *signs[3]; /* a template's source must contain all of them */
     const char *begin;    /* before the first message */
     const char *system[2];
     bool system_inside; /* of the first user message, in front of its text */
     const char *again;  /* before every user message but the first */
     const char *user[2];
     const char *generation; /* opens the assistant's turn */
-    const char *lead;       /* what the model itself says before its text: a space, or nothing */
-    const char *end;        /* closes the assistant's turn; the model says it too */
-    const char *after;      /* what only the template puts behind that */
-    enum trim trim;         /* white space around texts */
+    /* what the template puts before the model's text: a space, or nothing */
+    const char *lead;
+    const char *end;   /* closes the assistant's turn; the model generates it too */
+    const char *after; /* added after that by the template, never by the model */
+    enum trim trim;    /* how white space around texts is trimmed */
     /* or a program */
     struct template *program; /* NULL = a row */
     struct str bos, eos;
@@ -35,8 +36,9 @@ struct chat_template {
 struct chat_parts {
     struct tokenizer_span *spans;
     size_t n, cap;
-    size_t n_close; /* spans up to here close the assistant's turn before and open the user's */
-    struct template_prompt prompt; /* what spans point into, of a program */
+    /* spans before this one close the previous assistant's turn and open the user's */
+    size_t n_close;
+    struct template_prompt prompt; /* the memory that a program's spans point into */
 };
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);
 void chat_parts_release(struct chat_parts *p);

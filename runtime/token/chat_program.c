@@ -1,17 +1,17 @@
 /* chat_program: messages as the template in the model file writes them.
  *
- * The template is run for a short talk whose last message is the new one, and the new part is cut
- * out at the marks that tell which message each byte came out of. */
+ * The template is run for a short conversation whose last message is the new one; the new part is
+ * cut out by the marks that tell which message each byte came from. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "runtime/token/chat_parts.h"
 
-/* Between a system text and the first user's, for templates that take no system text. */
+/* Put between a system text and the first user's text, for templates that accept no system text. */
 #define AFTER_SYSTEM "\n\n"
 
-/* The talk that stands for earlier turns. */
+/* The conversation that takes the place of earlier turns. */
 static const struct template_message asked = {"user", "Hi", 2}, answered = {"assistant", "Yes", 3};
 
 static int run(const struct chat_template *c, const struct template_input *given,
@@ -75,7 +75,7 @@ static int first_parts(const struct chat_template *c, const struct chat_turn *m,
     return rc;
 }
 
-/* From the end of the answer before. */
+/* The part that begins at the end of the previous answer. */
 static int later_parts(const struct chat_template *c, const struct chat_turn *m,
                        struct chat_parts *p, struct err *e)
 {
@@ -98,8 +98,8 @@ static bool begins_with(const struct template_prompt *p, const struct str *s)
     return p->n >= s->n && (s->n == 0 || !memcmp(p->text, s->data, s->n));
 }
 
-/* The answer's text as the template writes it once a later message is there, with what it puts
- * between the opening and the text. */
+/* The answer's text as the template writes it when a later message follows, with the text between
+ * the opening and the answer. */
 static int answer_parts(const struct chat_template *c, const struct chat_turn *m,
                         struct chat_parts *p, struct err *e)
 {
@@ -134,7 +134,7 @@ int chat_program_render(const struct chat_template *c, const struct template_inp
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The template's own text in front of byte `at`, as far as it is its own. */
+/* The template's own text that ends directly before byte `at`. */
 static struct str run_before(const struct template_prompt *p, size_t at)
 {
     struct str run = {0};
@@ -144,7 +144,7 @@ static struct str run_before(const struct template_prompt *p, size_t at)
     return run;
 }
 
-/* Shortens *a to what both end with; *b is released. */
+/* Shortens *a to the common end of both; releases *b. */
 static void common_end(struct str *a, struct str *b)
 {
     size_t n = 0;
@@ -161,7 +161,7 @@ static int fail_dropped(struct err *e, const char *what)
     return err_set(e, ERR_FORMAT, "the chat template prints nothing of %s", what);
 }
 
-/* A first message without a system text, and what opens the answer. */
+/* Learns from a first message without a system text, and from the opening of the answer. */
 static int learn_first(struct chat_template *c, struct template_prompt *p, struct err *e)
 {
     size_t from, end;
@@ -173,7 +173,7 @@ static int learn_first(struct chat_template *c, struct template_prompt *p, struc
     return 0;
 }
 
-/* The token that the template puts behind an answer, if it is one. */
+/* The token that the template puts after an answer, if it is a single token. */
 static int32_t closing_token(const struct tokenizer *t, const struct template_prompt *p,
                              size_t from, size_t end, struct err *e)
 {
@@ -190,7 +190,7 @@ static int32_t closing_token(const struct tokenizer *t, const struct template_pr
     return id;
 }
 
-/* A text for messages: line breaks as \n, at most so long. */
+/* Prepares a text for messages: line breaks as \n, limited in length. */
 static void put_shown(struct str *out, const char *text, size_t n)
 {
     size_t most = n < 40 ? n : 40;
@@ -204,7 +204,8 @@ static void put_shown(struct str *out, const char *text, size_t n)
     str_puts(out, most < n ? "…\"" : "\"");
 }
 
-/* first: what was run before the answer; later: a turn later. The answer begins at `from`. */
+/* first: the prompt up to the answer; later: the same turn when a later one follows. The answer
+ * begins at `from`. */
 static void compare_past(struct chat_template *c, const struct template_prompt *first,
                          const struct template_prompt *later, size_t from)
 {
@@ -213,11 +214,12 @@ static void compare_past(struct chat_template *c, const struct template_prompt *
     if (same == first->n) return;
     str_puts(&c->rewrites, "once a turn is over its template writes ");
     put_shown(&c->rewrites, later->text + same, from > same ? from - same : 0);
-    str_puts(&c->rewrites, " in the place of ");
+    str_puts(&c->rewrites, " instead of ");
     put_shown(&c->rewrites, first->text + same, first->n - same);
 }
 
-/* A later message: what closes the answer before it, and whether the past stays as it was. */
+/* Learns from a later message: what closes the answer before it, and whether earlier turns stay
+ * unchanged. */
 static int learn_later(struct chat_template *c, const struct tokenizer *t,
                        const struct template_prompt *first, struct err *e)
 {
@@ -243,7 +245,8 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t,
     return rc;
 }
 
-/* A system text in front of the first message. Templates that refuse one get it with the user's. */
+/* Learns from a system text before the first message. Templates that refuse one get it with the
+ * user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
 {
     struct template_message messages[] = {{"system", "Be brief.", 9}, asked, answered, asked};

@@ -1,6 +1,6 @@
-/* One table; a row says in plain strings what stands around each role's text. For files that have
- * no template of their own, or none that can be run. Rendering and encoding walk the same list of
- * spans, so that what is compared in tests is what the model reads.
+/* One table; each row gives, as plain strings, the marks around each role's text. For files without
+ * a template, or with one that cannot be run. Rendering and encoding walk the same list of spans,
+ * so that the tests compare exactly the text that the model reads.
  *
  * Formats: the models' own templates; where llama.cpp has a renderer for a family, its output. */
 #include <ctype.h>
@@ -282,7 +282,8 @@ void chat_row_render(const struct chat_template *c, const struct chat_message *m
                      bool add_generation_prompt, struct chat_parts *p)
 {
     const char *system = NULL;
-    bool first = true, opened = false; /* the assistant's turn */
+    /* first: no message yet; opened: the assistant's turn is open */
+    bool first = true, opened = false;
     for (size_t i = 0; i < n; i++) {
         const struct chat_message *m = &messages[i];
         if (m->role == CHAT_SYSTEM) {

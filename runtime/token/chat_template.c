@@ -1,4 +1,4 @@
-/* What rows and programs have in common: encoding. */
+/* Encoding, shared by rows and programs. */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +62,8 @@ static bool is_special(const struct tokenizer *t, int32_t id)
     return n_plain == 0 && n > 0;
 }
 
-/* Whether the text of an answer follows a special token: an SPM vocabulary then wants a space.
- * Asked of the tokenizer, because some tokens swallow the line break behind them. */
+/* Whether the text of an answer follows a special token: an SPM vocabulary then wants a space. The
+ * tokenizer decides, because some tokens swallow the line break after them. */
 static bool opening_is_special(const struct chat_template *c, const struct tokenizer *t)
 {
     const char *opening = c->program ? str_get(&c->opening) : chat_row_generation(c);
@@ -82,8 +82,8 @@ static bool wants_prefix(const struct chat_template *c, const struct tokenizer *
     return turn->role == CHAT_ASSISTANT ? opening_is_special(c, t) : is_special(t, turn->last);
 }
 
-/* How many of the first ids are in the conversation already: up to the end token, if the model
- * generated it. What follows it is encoded with it in front, because that may depend on it. */
+/* How many of the first ids the conversation already has: up to the end token, if the model
+ * generated it. The tokens after it are encoded together with it, because they may depend on it. */
 static size_t ids_to_skip(const struct chat_template *c, const struct tokenizer *t,
                           const struct chat_parts *p, int32_t last)
 {
@@ -97,7 +97,7 @@ static size_t ids_to_skip(const struct chat_template *c, const struct tokenizer 
     return n;
 }
 
-/* BOS, once: the template or the vocabulary wants it. */
+/* Adds BOS once, if the template or the vocabulary has it. */
 static void push_ids(const struct tokenizer *t, const struct tokens *ids, size_t from, bool first,
                      struct tokens *out)
 {
@@ -172,7 +172,7 @@ static int read_message(const cJSON *o, struct chat_message *m)
     return ERR_USAGE;
 }
 
-/* Of a row, which knows roles and texts alone. */
+/* For a row, which supports only roles and texts. */
 static int row_json(const struct chat_template *c, const cJSON *array, bool generate,
                     struct chat_parts *p, struct err *e)
 {

@@ -1,12 +1,13 @@
 /* chat_template: turns to prompt text, in the format a model was trained on.
  *
  * The format is the model file's own template, a program in Jinja, run by runtime/template; for
- * files without one, and where the user names it, a row of a table of plain strings. A message is
- * rendered alone: a short talk stands for the earlier turns, so that a turn costs the same in a
- * conversation of any length, and the text that was run before stays a prefix, to the token. A
- * template that would write earlier turns differently later says so in chat_template_rewrites.
+ * files without one, and if the user names it, a row of a table of plain strings. A message is
+ * rendered alone: a short conversation takes the place of the earlier turns, so that a turn costs
+ * the same in a conversation of any length, and the text already run stays a prefix, to the token.
+ * chat_template_rewrites tells whether a template would write earlier turns differently later.
  *
- * What a user typed stays an untrusted span, so that typing <|im_end|> does not end the turn. */
+ * Text that the user typed stays an untrusted span, so that typing <|im_end|> does not end the
+ * turn. */
 #ifndef RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
 #define RETAIN_RUNTIME_TOKEN_CHAT_TEMPLATE_H
 
@@ -35,17 +36,17 @@ void chat_template_close(struct chat_template *c);
  * unknown. Rows are constant and are not closed. */
 const struct chat_template *chat_template_named(const char *name);
 
-/* The row nearest to a template's text, or chatml with *guessed = true when none fits. */
+/* The row most similar to a template's text, or chatml with *guessed = true when none fits. */
 const struct chat_template *chat_template_nearest(const char *source, size_t n, bool *guessed);
 
 const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
 
-/* How the template would write earlier turns differently once a later one is there, in words; NULL
- * = it does not. They stay in the cache as they were run. */
+/* How the template would change earlier turns when a later one follows, in words; NULL = not at
+ * all. Earlier turns stay in the cache as they were run. */
 const char *chat_template_rewrites(const struct chat_template *c);
 
-/* The text directly in front of the text of a message of that role; with_system: of the first
- * message, when a system text was given. */
+/* The text directly before a message's text of that role; with_system: of the first message, if it
+ * has a system text. */
 const char *chat_before(const struct chat_template *c, enum chat_role role, bool with_system);
 
 /* Comma-separated names of all rows, for messages. */
@@ -56,7 +57,7 @@ struct chat_turn {
     enum chat_role role; /* CHAT_USER or CHAT_ASSISTANT */
     const char *text;
     size_t n;
-    const char *system; /* system text in front of the first user message, or NULL */
+    const char *system; /* system text before the first user message, or NULL */
     bool first;         /* the conversation has no message yet: BOS is added if it is wanted */
     int32_t last;       /* the last token of the conversation, -1 = none */
 };

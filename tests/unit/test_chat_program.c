@@ -364,7 +364,7 @@ static void names_what_it_rewrites(void **state)
     struct tokenizer *t = open_bpe();
     struct chat_template *c = open_template(THINKS, t);
     assert_string_equal(chat_template_rewrites(c),
-                        "once a turn is over its template writes \"\" in the place of "
+                        "once a turn is over its template writes \"\" instead of "
                         "\"<think>\\n\"");
     struct tokens ids = {0};
     encode(c, t, CHAT_USER, "x", NULL, &ids);
@@ -380,7 +380,7 @@ static void names_what_it_rewrites(void **state)
                       "and messages[0].role == 'system' %}{{ messages[0].content }} {% endif %}"
                       "{{ m.content if m.role != 'system' }}<|end|>{% endfor %}<|assistant|>",
                       t);
-    assert_non_null(strstr(chat_template_rewrites(c), "in the place of \"Be brief. Hi"));
+    assert_non_null(strstr(chat_template_rewrites(c), "instead of \"Be brief. Hi"));
     chat_template_close(c);
     tokenizer_close(t);
 }

@@ -250,7 +250,7 @@ static void end_table(struct md *m)
     free(cells);
     m->cells = NULL;
     m->n_cells = m->cap_cells = 0;
-    size_t end = m->at; /* the last cell's; its line goes on */
+    size_t end = m->at; /* the end of the last cell; its line continues */
     while (end < m->n_source && m->source[end] != '\n') end++;
     if (!fits) raw_lines(m, m->table_at, end);
 }

@@ -104,7 +104,7 @@ static void draw_welcome(struct app *a, struct pane p)
 {
     static const char *const lines[] = {
         "A conversation with a memory of fixed size: it never ends, never grows,",
-        "and the KV line below shows what the model still remembers.",
+        "and the KV line below shows which tokens are still kept.",
         "",
         "Type a message and press Enter. F1 shows all keys.",
     };

@@ -11,7 +11,7 @@
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
 
-/* ---- what is shown -------------------------------------------------------------------------- */
+/* ---- rows and hits -------------------------------------------------------------------------- */
 
 static const struct list_hit *hit_of(const struct list_state *l, const char *name)
 {

@@ -82,7 +82,7 @@ int session_print_tint(struct conversations *l, const char *name, const struct s
 void session_print_stats(const struct session *s)
 {
     struct session_stats st;
-    char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX];
+    char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX], e[NUM_MAX];
     session_stats(s, &st);
     report_aside("model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights, st.kv,
                  st.policy, st.device);
@@ -92,9 +92,10 @@ void session_print_stats(const struct session *s)
                  num_exact(st.units_kept, a), num_exact(st.units_seen, b),
                  num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
                  (long long)st.budget);
-    report_aside("mem     weights %s  kv %s  scratch %s  process %s\n",
+    report_aside("mem     weights %s  kv %s (%s in use)  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
-                 num_bytes(st.scratch_bytes, c), num_bytes(st.process_bytes, d));
+                 num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),
+                 num_bytes(st.process_bytes, e));
     report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %.0f ms\n",
                  num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b), st.first_token_ms);
 }

@@ -20,6 +20,7 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/eval/plans.h"
+#include "runtime/cuda/cuda.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -90,6 +91,12 @@ static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err
     arena_release(&a);
     system_process_peak_reset();
     return 0;
+}
+
+/* Of the memory that decoding reads: the GPU's, or this machine's. */
+static int bandwidth_of(struct engine *g, int64_t *peak, double *out, struct err *e)
+{
+    return g->gpu ? cuda_copy_rate(g->gpu, out, e) : read_bandwidth(g->pool, peak, out, e);
 }
 
 /* ---- a rival --------------------------------------------------------------------------------- */
@@ -356,7 +363,7 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     double *bandwidth = &p->bandwidth.v[i];
     struct speed vs = {0};
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
-    if (!rc) rc = read_bandwidth(x->engine->pool, peak, bandwidth, e);
+    if (!rc) rc = bandwidth_of(x->engine, peak, bandwidth, e);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
     if (!rc && o->bench.vs) rc = run_rival(o->bench.vs, p->depth, &vs, e);
     if (rc) return rc;
@@ -446,11 +453,13 @@ static void print_vs(const char *name, const struct timing *t)
 
 static void print_head(const struct context *x)
 {
-    report_line("%s, %s, policy %s, budget %d, %s, %d threads", x->engine->model->name,
-                x->engine->model->type, x->plan.policy->name, x->plan.budget,
-                x->engine->kernels->isa, x->plan.n_threads);
+    char device[96];
+    engine_device_name(x->engine, device, sizeof device);
+    report_line("%s, %s, policy %s, budget %d, on %s", x->engine->model->name,
+                x->engine->model->type, x->plan.policy->name, x->plan.budget, device);
     report_line("%9s %13s %6s %13s %6s %9s %9s %9s %6s", "depth", "prefill tok/s", "+/-%",
-                "decode tok/s", "+/-%", "MB/token", "MOP/token", "read GB/s", "share");
+                "decode tok/s", "+/-%", "MB/token", "MOP/token",
+                x->engine->gpu ? "copy GB/s" : "read GB/s", "share");
 }
 
 static void print_row(struct point *p, struct shown s, int n)

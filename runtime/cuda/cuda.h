@@ -58,6 +58,9 @@ bool cuda_has_model(const struct cuda *g); /* whether a model is loaded */
 /* Bytes of device memory that can still be allocated. */
 int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e);
 
+/* Bytes that the device reads and writes per second, the best of several large copies. */
+int cuda_copy_rate(struct cuda *g, double *out, struct err *e);
+
 /* ---- the model ------------------------------------------------------------------------------- */
 
 /* Whether it can be run. ERR_USAGE names the first unsupported part. */
@@ -97,6 +100,9 @@ void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, 
 int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cuda_context_opts *o,
                       struct cache *c, struct err *e);
 void cuda_context_close(struct cuda_context *x);
+
+/* Slots of the pages that hold at least one unit. */
+int64_t cuda_slots_in_use(const struct cuda_context *x);
 
 /* Runs n tokens, like forward_run. */
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);

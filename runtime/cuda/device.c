@@ -190,6 +190,36 @@ int cuda_free_bytes(struct cuda *g, int64_t *out, struct err *e)
     return rc;
 }
 
+static int time_copies(struct cuda *g, const struct arena *a, double *out, struct err *e)
+{
+    enum { COPIES = 7 };
+    const uint64_t from = (uint64_t)(uintptr_t)a->base;
+    const size_t half = a->bytes / 2;
+    int rc = cuda_wait(g, e);
+    *out = 0;
+    for (int i = 0; !rc && i < COPIES; i++) {
+        int64_t t0 = system_clock_ns();
+        rc = CUDA_DO(g, e, cuMemcpyDtoDAsync, from + half, from, half, g->stream);
+        if (!rc) rc = cuda_wait(g, e);
+        double rate = 2e9 * (double)half / (double)(system_clock_ns() - t0);
+        if (!rc && rate > *out) *out = rate;
+    }
+    return rc;
+}
+
+int cuda_copy_rate(struct cuda *g, double *out, struct err *e)
+{
+    struct arena a = {0};
+    int64_t free_bytes;
+    size_t bytes = (size_t)512 << 20; /* far more than any L2 */
+    int rc = cuda_free_bytes(g, &free_bytes, e);
+    while (!rc && (int64_t)bytes > free_bytes / 2) bytes /= 2;
+    if (!rc) rc = cuda_arena_init(g, &a, "a bandwidth test", bytes, e);
+    if (!rc) rc = time_copies(g, &a, out, e);
+    cuda_arena_release(g, &a);
+    return rc;
+}
+
 int cuda_arena_init(struct cuda *g, struct arena *a, const char *tag, size_t bytes, struct err *e)
 {
     uint64_t address = 0;

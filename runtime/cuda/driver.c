@@ -37,6 +37,7 @@ static const struct {
     SYMBOL(cuMemFreeHost, "cuMemFreeHost"),
     SYMBOL(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2"),
     SYMBOL(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2"),
+    SYMBOL(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2"),
     SYMBOL(cuMemsetD8Async, "cuMemsetD8Async"),
     SYMBOL(cuStreamCreate, "cuStreamCreate"),
     SYMBOL(cuStreamDestroy, "cuStreamDestroy_v2"),

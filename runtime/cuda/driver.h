@@ -61,6 +61,7 @@ struct cuda_driver {
     int (*cuMemFreeHost)(void *p);
     int (*cuMemcpyHtoDAsync)(uint64_t to, const void *from, size_t bytes, struct CUstream_st *s);
     int (*cuMemcpyDtoHAsync)(void *to, uint64_t from, size_t bytes, struct CUstream_st *s);
+    int (*cuMemcpyDtoDAsync)(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st *s);
     int (*cuMemsetD8Async)(uint64_t to, unsigned char value, size_t bytes, struct CUstream_st *s);
     int (*cuStreamCreate)(struct CUstream_st **s, unsigned flags);
     int (*cuStreamDestroy)(struct CUstream_st *s);

@@ -109,6 +109,13 @@ void cuda_cache_close(struct cuda_context *x)
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
+int64_t cuda_slots_in_use(const struct cuda_context *x)
+{
+    int64_t n = 0;
+    for (int i = 0; i < x->n_heads; i++) n += pages_of(x->cache->kv_heads[i].len);
+    return n * CUDA_TILE;
+}
+
 /* A head's pages follow its capacity. Surplus pages are taken from its end, after its units. */
 static int deal(struct cuda_context *x)
 {

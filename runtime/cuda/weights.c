@@ -189,37 +189,54 @@ static void name_all(struct cuda_model *cm, const struct model *m)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-#define PANELS_PER_PART 8
+#define PANELS_PER_PART  8
+#define PANELS_PER_PIECE 96 /* that are packed and sent together */
 
 struct pack_job {
     const struct kn_weight *w;
     char *q, *d;
+    int first, n; /* panels */
 };
 
 static void pack_part(void *ctx, int part, int thread)
 {
     (void)thread;
     const struct pack_job *j = ctx;
-    int first = part * PANELS_PER_PART, n = cuda_panels(j->w->n_out) - first;
+    int at = part * PANELS_PER_PART, n = j->n - at;
     if (n > PANELS_PER_PART) n = PANELS_PER_PART;
-    cuda_pack(j->q + (size_t)first * cuda_panel_bytes(j->w->type, j->w->n_in),
-              j->d + (size_t)first * cuda_panel_scale_bytes(j->w->type, j->w->n_in), j->w, first,
-              n);
+    cuda_pack(j->q + (size_t)at * cuda_panel_bytes(j->w->type, j->w->n_in),
+              j->d + (size_t)at * cuda_panel_scale_bytes(j->w->type, j->w->n_in), j->w,
+              j->first + at, n);
 }
 
-/* Packs a matrix into temporary memory and sends it. */
+static int send_piece(struct cuda *g, const struct cuda_matrix *to, const struct pack_job *j,
+                      struct pool *p, struct err *e)
+{
+    const size_t q_bytes = cuda_panel_bytes(j->w->type, j->w->n_in);
+    const size_t d_bytes = cuda_panel_scale_bytes(j->w->type, j->w->n_in);
+    const size_t first = (size_t)j->first, n = (size_t)j->n;
+    pool_run(p, (j->n + PANELS_PER_PART - 1) / PANELS_PER_PART, pack_part, (void *)j);
+    int rc = cuda_put(g, (const char *)to->w.q + first * q_bytes, j->q, n * q_bytes, e);
+    if (!rc) rc = cuda_put(g, (const char *)to->w.d + first * d_bytes, j->d, n * d_bytes, e);
+    return rc ? rc : cuda_wait(g, e);
+}
+
+/* Packs a matrix and sends it, piece by piece: where the device shares this memory, it is short
+ * while a model is loaded. */
 static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struct kn_weight *w,
                        struct pool *p, struct err *e)
 {
     struct arena a;
-    size_t q_bytes = quant_bytes(w), d_bytes = scale_bytes(w);
+    const int n = cuda_panels(w->n_out), most = n < PANELS_PER_PIECE ? n : PANELS_PER_PIECE;
+    const size_t q_bytes = (size_t)most * cuda_panel_bytes(w->type, w->n_in);
+    const size_t d_bytes = (size_t)most * cuda_panel_scale_bytes(w->type, w->n_in);
     int rc = arena_init(&a, "packing a matrix", q_bytes + d_bytes, e);
     if (rc) return rc;
-    struct pack_job job = {w, a.base, a.base + q_bytes};
-    pool_run(p, (cuda_panels(w->n_out) + PANELS_PER_PART - 1) / PANELS_PER_PART, pack_part, &job);
-    rc = cuda_put(g, to->w.q, job.q, q_bytes, e);
-    if (!rc) rc = cuda_put(g, to->w.d, job.d, d_bytes, e);
-    if (!rc) rc = cuda_wait(g, e);
+    for (int first = 0; !rc && first < n; first += most) {
+        const struct pack_job job = {w, a.base, a.base + q_bytes, first,
+                                     n - first < most ? n - first : most};
+        rc = send_piece(g, to, &job, p, e);
+    }
     arena_release(&a);
     return rc;
 }
@@ -238,6 +255,8 @@ static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, str
     else
         *it->vector = (const float *)(const void *)a.base;
     model_load_item(m, i, p);
+    if (i + 1 == m->n_items || m->items[i + 1].tensor != it->tensor)
+        gguf_forget_tensor(m->file, it->tensor, g->device.integrated);
     if (w)
         rc = send_matrix(g, &g->model.matrices[i], w, p, e);
     else

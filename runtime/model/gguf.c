@@ -526,6 +526,17 @@ void gguf_forget_data(struct gguf *g)
     if (start < g->n) madvise((void *)(uintptr_t)(g->bytes + start), g->n - start, MADV_DONTNEED);
 }
 
+void gguf_forget_tensor(struct gguf *g, const struct gguf_tensor *t, bool evict)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t at = (size_t)((const char *)t->data - (const char *)g->bytes);
+    const size_t start = size_align(at, page), end = (at + t->bytes) / page * page;
+    if (!g->mapped || start >= end) return;
+    void *pages = (void *)(uintptr_t)(g->bytes + start);
+    if (evict) madvise(pages, end - start, MADV_PAGEOUT);
+    madvise(pages, end - start, MADV_DONTNEED);
+}
+
 /* ---- reading metadata ------------------------------------------------------------------------ */
 
 /* Element i as an integer; false when the type is not an integer or the value does not fit into

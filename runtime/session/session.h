@@ -159,7 +159,8 @@ struct session_stats {
     int64_t units_evicted;          /* since the session was opened */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
-    int64_t weights_bytes, cache_bytes, cache_used_bytes, scratch_bytes;
+    int64_t weights_bytes, cache_bytes, scratch_bytes;
+    int64_t cache_used_bytes; /* on a GPU of whole pages, of 64 units of a head */
     int64_t process_bytes, process_peak_bytes, machine_bytes;
     /* speed of the running or last turn; 0 = none yet */
     double prefill_tok_s, decode_tok_s, first_token_ms;

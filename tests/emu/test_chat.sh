@@ -15,6 +15,7 @@ first='My locker code is 48213.' second='What is my locker code?'
 one=$(printf '%s\n' "$first" "$second" /stats | chat gpu --device cuda -c one -n 16)
 equal "chat: exit status" 0 $?
 holds "chat: on the device" "$one$(cat "$T/err")" 'on cuda:0 \(Emulated GPU, sm_89\)'
+holds "chat: pages in use" "$one$(cat "$T/err")" 'kv [^ ]+ [KM]iB \([0-9.]+ [KM]iB in use\)'
 holds "chat: units are evicted" "$one$(cat "$T/err")" 'evicted [1-9]'
 
 # The same, stopped in between: resuming replays nothing and gives the same text.
@@ -74,6 +75,9 @@ for device in auto cuda cpu; do
         --hidden 16 --steps 2 --threads 1 --out "$T/$device.gguf"
 done
 check "heads train: the same file" cmp "$T/auto.gguf" "$T/cpu.gguf"
+bench=$(gpu bench --device cuda --prefill 16 --decode 2 --repeat 1)
+holds "bench: the device" "$bench" 'on cuda:0 \(Emulated GPU, sm_89\)'
+holds "bench: its bandwidth" "$bench" 'copy GB/s'
 holds "compiling is announced" "$(gpu generate -p Hi -n 1 --device cuda:1 2>&1)" 'compiles device code'
 check "auto without a driver is the CPU" sh -c "echo hi | '$RETAIN' generate -n 1 --device auto"
 finish

@@ -123,19 +123,7 @@ static void print_registers(void)
 
 static void measure_copy(void)
 {
-    int (*copy)(uint64_t to, uint64_t from, size_t bytes, struct CUstream_st * s);
-    const size_t bytes = ((size_t)512 << 20) / (size_t)divisor;
-    char *from = random_memory(bytes), *to = random_memory(bytes);
-    double best = 1e9;
-    *(void **)&copy = driver_function("cuMemcpyDtoDAsync_v2");
-    for (int i = 0; i < 7; i++) {
-        int64_t t0 = system_clock_ns();
-        check(copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, gpu->stream));
-        check(cuda_wait(gpu, &error));
-        double s = seconds_since(t0);
-        if (s < best) best = s;
-    }
-    copy_rate = 2 * (double)bytes / best;
+    check(cuda_copy_rate(gpu, &copy_rate, &error));
     printf("copy: %.1f GB/s read and written\n", copy_rate / 1e9);
     fflush(stdout);
 }

@@ -63,7 +63,7 @@ equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"
 holds "eval, auto: a notice" "$(cat "$T/err")" 'the GPU is not used: policy h2o'
 equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'policy h2o does not run on the GPU'
-equal "eval on the GPU: rows" 3 "$(gpu eval recall --policy keydiff --length 256 --compression 4,8 --seeds 1 --csv --device cuda | wc -l)"
+equal "eval on the GPU: rows" 3 "$(gpu eval passkey --policy keydiff --length 96 --compression 2,3 --seeds 1 --csv --device cuda | wc -l)"
 
 # Heads are trained on the CPU, whatever is said.
 for name in Milo Rex; do

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 
-#define VALUES_MAX \
-    (8u << 20) /* about 64 bytes each once parsed; the largest tokenizers have 2.5 M */
+/* about 64 bytes each once parsed; the largest tokenizers have 2.5 M */
+#define VALUES_MAX (8u << 20)
 
 /* An upper bound of the values in a text: each value but the first follows one of these
  * characters. */

@@ -84,10 +84,12 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
 /* Positions per head: those that were evicted, or that returned. */
 struct positions {
     int n_head;
-    struct positions_head {
-        uint32_t *pos;
-        size_t n, max;
-    } * heads;
+    struct positions_head *heads;
+};
+
+struct positions_head {
+    uint32_t *pos;
+    size_t n, max;
 };
 
 bool positions_init(struct positions *g, int n_head); /* false = out of memory */

@@ -56,8 +56,8 @@ struct engine {
     struct pool *pool;
     struct cuda *gpu; /* holds the weights and runs conversations; NULL = this CPU */
     struct arena weights, retaining_arena;
-    struct weight_cache
-        weight_cache; /* the copy that the weights are mapped from; bytes 0 = none */
+    /* the copy that the weights are mapped from; bytes 0 = none */
+    struct weight_cache weight_cache;
     struct weight_cache_writer *writer; /* writes a copy of the weights; NULL = none is written */
     char model_digest[DIGEST_HEX];      /* of the file, or the name of an unread one (identity.h) */
     char heads_digest[DIGEST_HEX];      /* "" without heads */

@@ -8,6 +8,11 @@
 #include "runtime/session/session.h"
 #include "store/store.h"
 
+struct session_message {
+    enum chat_role role;
+    int64_t end; /* n_tokens after it */
+};
+
 struct session {
     struct engine *engine;
     struct save *save; /* NULL = private */
@@ -26,10 +31,7 @@ struct session {
     int64_t n_turns, n_reread;
     int32_t recent[SAMPLER_HISTORY]; /* the last n_recent ids of the transcript */
     int n_recent;
-    struct session_message {
-        enum chat_role role;
-        int64_t end; /* n_tokens after it */
-    } * messages;    /* of the transcript */
+    struct session_message *messages; /* of the transcript */
     size_t n_messages, messages_max;
 
     /* the running answer */

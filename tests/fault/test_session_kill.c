@@ -32,14 +32,16 @@ static const char *const phase_names[PHASES] = {"between turns", "reading", "ans
                                                 "evicting",      "saving",  "compacting"};
 
 /* The child's progress; outlives it. */
-static struct shared {
+struct shared {
     enum phase phase, target; /* target: the phase in which it kills itself; IDLE = none */
     enum phase before;        /* a save */
     int countdown;            /* events in `target` until it does */
     int n_done;               /* finished turns */
     int n_seen;               /* bytes of the running answer shown so far */
     char seen[8192];
-} * shared;
+};
+
+static struct shared *shared;
 
 static struct err err;
 static char folder[64], path[96];

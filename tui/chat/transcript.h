@@ -44,10 +44,11 @@ struct message {
     int n_lines, cap_lines;
     struct span *spans;
     int n_spans, cap_spans;
+    /* Markdown that will not change before byte `at` */
     struct {
         size_t at;
         int n_lines, n_spans;
-    } settled;              /* Markdown that will not change before byte `at` */
+    } settled;
     bool closed;            /* the stream has ended */
     bool changed, markdown; /* lines must be broken again; they are Markdown */
     int width;              /* width that the lines are broken for; 0 = not broken */

@@ -20,7 +20,6 @@
 #include "cli/options.h"
 #include "cli/report.h"
 #include "quant/eval/plans.h"
-#include "runtime/cuda/cuda.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 
@@ -96,7 +95,7 @@ static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err
 /* Of the memory that decoding reads: the GPU's, or this machine's. */
 static int bandwidth_of(struct engine *g, int64_t *peak, double *out, struct err *e)
 {
-    return g->gpu ? cuda_copy_rate(g->gpu, out, e) : read_bandwidth(g->pool, peak, out, e);
+    return g->gpu ? engine_copy_rate(g, out, e) : read_bandwidth(g->pool, peak, out, e);
 }
 
 /* ---- a rival --------------------------------------------------------------------------------- */

@@ -171,6 +171,11 @@ int context_loaded(struct context *x, struct err *e)
     return x->gpu ? cuda_upload(x->gpu, e) : 0;
 }
 
+int64_t context_slots_in_use(const struct context *x)
+{
+    return x->gpu ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
+}
+
 double context_bytes_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;

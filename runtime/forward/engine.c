@@ -196,6 +196,11 @@ static int load_heads(struct engine *g, struct err *e)
     return 0;
 }
 
+int engine_copy_rate(const struct engine *g, double *out, struct err *e)
+{
+    return cuda_copy_rate(g->gpu, out, e);
+}
+
 static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
     int rc = load_heads(g, e);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/system.h"
-#include "runtime/cuda/cuda.h"
 #include "runtime/forward/engine.h"
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -42,8 +41,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .first_token_ms = s->first_token_ms,
         .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
-    out->cache_used_bytes =
-        out->unit_bytes * (s->ctx.gpu ? cuda_slots_in_use(s->ctx.gpu) : out->units_kept);
+    out->cache_used_bytes = out->unit_bytes * context_slots_in_use(&s->ctx);
     snprintf(out->model, sizeof out->model, "%s", m->name);
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);

@@ -46,6 +46,8 @@ static const struct command commands[] = {
     {"verify", cmd_verify, OPTIONS_MODEL, "", "read a whole model file and print its digest"},
     {"tokenize", cmd_tokenize, OPTIONS_MODEL | OPTIONS_TOKENIZE | OPTIONS_TEXT, "",
      "text to token ids"},
+    {"template", cmd_template, OPTIONS_MODEL | OPTIONS_TEMPLATE, "MESSAGES",
+     "messages (JSON) to the exact prompt"},
     {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
     {"eval", cmd_eval,

@@ -24,13 +24,14 @@ int cmd_models(const struct options *o); /* list|add|default|verify|unpack */
 int cmd_plan(const struct options *o);
 int cmd_info(const struct options *o);
 int cmd_verify(const struct options *o);
+int cmd_tokenize(const struct options *o);
+int cmd_template(const struct options *o); /* MESSAGES.json */
 
 /* tui */
 int cmd_chat(const struct options *o);   /* the screen, or plain lines without a terminal */
 int cmd_replay(const struct options *o); /* FILE, of chat --record */
 
 /* quant */
-int cmd_tokenize(const struct options *o);
 int cmd_perplexity(const struct options *o);
 int cmd_bench(const struct options *o);
 int cmd_eval(const struct options *o);

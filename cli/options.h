@@ -38,7 +38,8 @@ enum option_group {
     OPTIONS_LIST = 1 << 15,
     OPTIONS_TAG = 1 << 16,
     OPTIONS_HEADS = 1 << 17,
-    OPTIONS_TEXT = 1 << 10,  /* -p / -f: text from the command line, a file or standard input */
+    OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
+    OPTIONS_TEMPLATE = 1 << 19,
     OPTIONS_LISTS = 1 << 18, /* takes lists where other commands take one value */
 };
 
@@ -91,6 +92,7 @@ struct text_opts {
     const char *prompt; /* -p */
     const char *file;   /* -f FILE, "-" = standard input */
     bool ids, no_special;
+    const char *think; /* auto, on, off; NULL = auto */
 };
 
 struct quantize_opts {

@@ -20,6 +20,7 @@ static const struct {
     {OPTIONS_EVAL, "eval"},
     {OPTIONS_BENCH, "bench"},
     {OPTIONS_TOKENIZE, "tokenize"},
+    {OPTIONS_TEMPLATE, "template"},
     {OPTIONS_JSON, "commands with results for programs"},
     {OPTIONS_TEXT, "commands that read a text"},
     {OPTIONS_QUANTIZE, "quantize"},

@@ -44,7 +44,7 @@ const struct option options_table[] = {
      .help = "record the screen and the keys typed; see retain replay"},
     {ROW("no-markdown", 0, chat.no_markdown, OPTIONS_CHAT),
      .help = "show answers as the model writes them, with Markdown marks"},
-    {ROW("system", 0, session.system, OPTIONS_CHAT | OPTIONS_GENERATE), .value = "TEXT",
+    {ROW("system", 0, session.system, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_TEMPLATE), .value = "TEXT",
      .help = "instructions for the model before the first message"},
     {ROW("private", 0, session.private_mode, OPTIONS_CHAT), .help = "save nothing"},
     {ROW("db", 0, store.db, OPTIONS_STORE), .value = "FILE", .help = "where conversations are saved"},
@@ -72,9 +72,12 @@ const struct option options_table[] = {
      .help = "a file with the text; - is standard input"},
     {ROW("raw", 0, session.raw, OPTIONS_GENERATE), .cli_only = true,
      .help = "run the text without a chat template"},
-    {ROW("ids", 0, text.ids, OPTIONS_TOKENIZE), .cli_only = true, .help = "print token ids only, on one line"},
+    {ROW("ids", 0, text.ids, OPTIONS_TOKENIZE | OPTIONS_TEMPLATE), .cli_only = true, .help = "print token ids only, on one line"},
     {ROW("no-special", 0, text.no_special, OPTIONS_TOKENIZE), .cli_only = true,
      .help = "add and recognise no special tokens"},
+
+    {ROW("think", 0, text.think, OPTIONS_TEMPLATE), .choices = "auto,on,off", .cli_only = true,
+     .value = "auto|on|off", .help = "whether the model is to think before it answers; auto: as its template has it"},
 
     {.name = "Model"},
     {ROW("model", 'm', engine.model, OPTIONS_MODEL), .value = "FILE",
@@ -88,7 +91,7 @@ const struct option options_table[] = {
     {ROW("no-weight-cache", 0, no_weight_cache, OPTIONS_MODEL),
      .help = "do not keep or use a copy of the packed weights in the cache folder, from which later starts "
              "map them"},
-    {ROW("template", 0, engine.template_name, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_EVAL), .value = "NAME",
+    {ROW("template", 0, engine.template_name, OPTIONS_CHAT | OPTIONS_GENERATE | OPTIONS_EVAL | OPTIONS_TEMPLATE), .value = "NAME",
      .help = "the chat format to use instead of the model file's own"},
     {ROW("weights", 0, engine.weights, OPTIONS_MODEL), .choices = "file,f32", .value = "file|f32",
      .help = "as stored, or expanded to float32, exactly (slow)"},

@@ -153,7 +153,7 @@ static int predict(struct run *r, int i, struct eval_result *out, struct err *e)
     struct str text = {0};
     if (!t->text) return err_set(e, ERR_USAGE, "eval perplexity needs a text: give -f FILE");
     str_puts(&text, t->text);
-    int rc = text_encode(t->engine, &text, false, &ids, e);
+    int rc = tokenizer_encode_text(t->engine->tokenizer, str_get(&text), text.n, false, &ids, e);
     size_t length = (size_t)t->length, first = (size_t)i * length;
     if (!rc && first + length > ids.n)
         rc = err_set(e, ERR_USAGE,

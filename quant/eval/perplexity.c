@@ -1,4 +1,4 @@
-/* Commands on text: tokenize, perplexity. */
+/* How well ids are predicted, and the command that prints it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,71 +11,6 @@
 #include "quant/eval/perplexity.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
-
-/* ---- tokenize -------------------------------------------------------------------------------- */
-
-int text_encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
-                struct err *e)
-{
-    struct tokenizer_span span = {str_get(text), text->n, !plain};
-    if (!plain && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
-    return tokenizer_encode(g->tokenizer, &span, 1, true, ids, e);
-}
-
-/* A control character, or the second byte of one from U+0080 on. */
-static bool obeyed(const char *bytes, size_t k)
-{
-    unsigned char c = (unsigned char)bytes[k];
-    return c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && k > 0 && bytes[k - 1] == '\xc2');
-}
-
-static void print_token(const struct engine *g, int32_t id)
-{
-    size_t n;
-    const char *bytes = tokenizer_bytes(g->tokenizer, id, true, &n);
-    struct str line = {0};
-    str_printf(&line, "%6d  ", id);
-    for (size_t k = 0; k < n; k++)
-        if (obeyed(bytes, k))
-            str_printf(&line, "\\x%02x", (unsigned char)bytes[k]);
-        else
-            str_append(&line, bytes + k, 1);
-    str_puts(&line, "\n");
-    report_text(line.data, line.n);
-    str_release(&line);
-}
-
-static void print_ids(const struct tokens *ids)
-{
-    struct str line = {0};
-    for (size_t i = 0; i < ids->n; i++) str_printf(&line, "%s%d", i ? " " : "", ids->ids[i]);
-    report_line("%s", str_get(&line));
-    str_release(&line);
-}
-
-static void print_tokens(const struct engine *g, const struct tokens *ids, bool ids_only)
-{
-    if (ids_only) print_ids(ids);
-    for (size_t i = 0; i < ids->n && !ids_only; i++) print_token(g, ids->ids[i]);
-}
-
-int cmd_tokenize(const struct options *o)
-{
-    struct engine_opts engine = o->engine;
-    struct engine *g = NULL;
-    struct str text = {0};
-    struct tokens ids = {0};
-    struct err e;
-    engine.verify = IDENTITY_VERIFY_OFF; /* the vocabulary is checked when it is read */
-    int rc = input_text(o, &text, &e);
-    if (!rc) rc = engine_prepare(&g, &engine, &e);
-    if (!rc) rc = text_encode(g, &text, o->text.no_special, &ids, &e);
-    if (!rc) print_tokens(g, &ids, o->text.ids);
-    tokens_release(&ids);
-    str_release(&text);
-    engine_close(g);
-    return rc ? report_error(&e) : 0;
-}
 
 /* ---- perplexity ------------------------------------------------------------------------------ */
 
@@ -185,7 +120,7 @@ int cmd_perplexity(const struct options *o)
     int rc = input_text(o, &text, &e);
     if (!rc && length < 4) rc = err_set(&e, ERR_USAGE, "--length %zu: expected 4 or more", length);
     if (!rc) rc = engine_open(&g, &o->engine, &plan, 1, NULL, NULL, &e);
-    if (!rc) rc = text_encode(g, &text, false, &ids, &e);
+    if (!rc) rc = tokenizer_encode_text(g->tokenizer, str_get(&text), text.n, false, &ids, &e);
     if (!rc) rc = context_open(&x, g, &plan, o->session.sampling.seed, TEXT_LOGIT_ROWS, &e);
     if (!rc && windows)
         rc = run_windows(&x, &ids, length, &t, &e);

@@ -1,5 +1,5 @@
-/* perplexity: the ids of a text, and how well they are predicted. Used by `retain tokenize`,
- * `retain perplexity` and `retain eval perplexity`. */
+/* perplexity: how well the ids of a text are predicted. Used by `retain perplexity` and
+ * `retain eval perplexity`. */
 #ifndef RETAIN_QUANT_EVAL_PERPLEXITY_H
 #define RETAIN_QUANT_EVAL_PERPLEXITY_H
 
@@ -20,10 +20,6 @@ struct text_tally {
     double nats, nats_squared; /* sums of -log p and of its square, over n ids */
     int64_t n, n_right;        /* n_right: how often the most likely id was right */
 };
-
-/* The ids of a whole text, with BOS and special tokens as for a prompt unless `plain`. */
-int text_encode(const struct engine *g, const struct str *text, bool plain, struct tokens *ids,
-                struct err *e);
 
 /* Runs n ids; counts the prediction of every id from `first` on. Evicts between chunks. */
 int text_predict(struct context *x, const int32_t *ids, size_t n, size_t first,

@@ -32,38 +32,22 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     return rc;
 }
 
-static int name_template(struct engine *g, const char *name, struct err *e)
+/* At once, so that a wrong name is told before anything is read. */
+static int check_template(const char *name, struct err *e)
 {
-    if (!name) return 0;
-    g->template = chat_template_named(name);
-    if (g->template) return 0;
-    return err_set(e, ERR_USAGE, "--template %s is not known; known are: %s", name,
-                   chat_template_names());
+    struct chat_choice choice;
+    return name ? chat_choose(&choice, name, NULL, NULL, e) : 0;
 }
 
-/* The file's own template, or the nearest of the known ones, with a notice. */
-static void choose_template(struct engine *g)
+static int choose_template(struct engine *g, const char *name, struct err *e)
 {
-    struct gguf_str source = {0};
-    struct err why = {0};
-    bool guessed;
-    if (g->template) return;
-    gguf_get_str(g->model->file, "tokenizer.chat_template", &source);
-    int rc = source.n == 0;
-    if (!rc) rc = chat_template_open(&g->own_template, source.data, source.n, g->tokenizer, &why);
-    g->template = rc ? chat_template_nearest(source.data, source.n, &guessed) : g->own_template;
-    const char *name = chat_template_name(g->template), *model = g->model->name;
-    if (rc && source.n == 0)
-        snprintf(g->notice, sizeof g->notice,
-                 "%s has no chat template; using %s (--template chooses another)", model, name);
-    else if (rc)
-        snprintf(g->notice, sizeof g->notice,
-                 "the chat template of %s cannot be run (%.250s); using %s (--template chooses "
-                 "another)",
-                 model, why.text, name);
-    else if (chat_template_rewrites(g->template))
-        snprintf(g->notice, sizeof g->notice, "%s: %s; earlier turns stay as they were run", model,
-                 chat_template_rewrites(g->template));
+    struct chat_choice choice;
+    int rc = chat_choose(&choice, name, g->model->file, g->tokenizer, e);
+    if (rc) return rc;
+    g->template = choice.template;
+    g->own_template = choice.own;
+    snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
+    return 0;
 }
 
 static int choose_kernels(struct engine *g, const struct engine_opts *o, struct err *e)
@@ -106,6 +90,7 @@ static int open_heads(struct engine *g, const struct engine_opts *o, const char 
 struct opening {
     struct identity id;
     struct tokenizer_thread vocabulary;
+    const char *template_name;
 };
 
 /* told: the caller prints the digest. Heads are bound to it, too. */
@@ -134,14 +119,14 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
 {
     struct engine *g = calloc(1, sizeof *g);
     *out = g;
-    *op = (struct opening){0};
+    *op = (struct opening){.template_name = o->template_name};
     if (!g) return err_set(e, ERR_FAIL, "out of memory for the engine");
     int rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
     if (rc) return rc;
     tokenizer_thread_begin(&op->vocabulary, g->model->file);
     g->heads_declined = o->heads.none;
-    rc = name_template(g, o->template_name, e);
+    rc = check_template(o->template_name, e);
     if (!rc) rc = pool_open(&g->pool, o->threads, e);
     if (!rc) rc = begin_identity(g, op, o, told, e);
     if (!rc && wants_heads(o)) rc = identity_end(&op->id, g->pool, e);
@@ -167,7 +152,7 @@ static int finish(struct engine **out, struct opening *op, int rc, struct err *e
     int vocabulary = end_vocabulary(g, op, rc ? NULL : e);
     if (!rc) rc = vocabulary;
     identity_release(&op->id);
-    if (!rc) choose_template(g);
+    if (!rc) rc = choose_template(g, op->template_name, e);
     if (!rc) return 0;
     engine_close(g);
     *out = NULL;

@@ -1,8 +1,10 @@
-/* Encoding, shared by rows and programs. */
+/* The choice of a template, and encoding, shared by rows and programs. */
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/model/gguf.h"
 #include "runtime/token/chat_parts.h"
 
 const char *chat_role_name(enum chat_role role)
@@ -32,6 +34,49 @@ bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t
 {
     return tokenizer_is_end(t, id) || (c->program && id >= 0 && id == c->closing);
 }
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static void note_fallback(struct chat_choice *c, const char *model, const struct err *why)
+{
+    const char *name = chat_template_name(c->template);
+    if (!why)
+        snprintf(c->notice, sizeof c->notice,
+                 "%s has no chat template; using %s (--template chooses another)", model, name);
+    else
+        snprintf(c->notice, sizeof c->notice,
+                 "the chat template of %s cannot be run (%.250s); using %s (--template chooses "
+                 "another)",
+                 model, why->text, name);
+}
+
+int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
+                const struct tokenizer *t, struct err *e)
+{
+    struct gguf_str source = {0};
+    struct err why = {0};
+    bool guessed;
+    *out = (struct chat_choice){0};
+    if (name) {
+        out->template = chat_template_named(name);
+        return out->template ? 0
+                             : err_set(e, ERR_USAGE, "--template %s is not known; known are: %s",
+                                       name, chat_template_names());
+    }
+    bool has_own = gguf_get_str(file, "tokenizer.chat_template", &source) && source.n > 0;
+    if (has_own && !chat_template_open(&out->own, source.data, source.n, t, &why)) {
+        out->template = out->own;
+        if (chat_template_rewrites(out->own))
+            snprintf(out->notice, sizeof out->notice, "%s: %s; earlier turns stay as they were run",
+                     gguf_name(file), chat_template_rewrites(out->own));
+        return 0;
+    }
+    out->template = chat_template_nearest(source.data, source.n, &guessed);
+    note_fallback(out, gguf_name(file), has_own ? &why : NULL);
+    return 0;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted)
 {

@@ -19,6 +19,7 @@
 #include "runtime/token/tokenizer.h"
 
 struct cJSON;
+struct gguf;
 
 enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
 
@@ -40,6 +41,16 @@ const struct chat_template *chat_template_named(const char *name);
 const struct chat_template *chat_template_nearest(const char *source, size_t n, bool *guessed);
 
 const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
+
+/* The template of a model file, as it is chosen for a chat: the row `name` (ERR_USAGE if there is
+ * none), or the file's own, or, when that is missing or cannot be run, the nearest row. */
+struct chat_choice {
+    const struct chat_template *template;
+    struct chat_template *own; /* the file's; NULL = the template is a row */
+    char notice[512];          /* what the user should know, or "" */
+};
+int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
+                const struct tokenizer *t, struct err *e);
 
 /* How the template would change earlier turns when a later one follows, in words; NULL = not at
  * all. Earlier turns stay in the cache as they were run. */

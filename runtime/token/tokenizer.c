@@ -89,13 +89,22 @@ static bool is_mark(const struct vocab *v, int32_t id)
            v->kind[id] == VOCAB_UNKNOWN;
 }
 
+/* The ends of a thought: a user who types one ends nothing. */
+static bool is_thought_mark(const char *text, size_t n)
+{
+    static const char *const marks[] = {"<think>", "</think>", "[THINK]", "[/THINK]"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (n == strlen(marks[i]) && !memcmp(text, marks[i], n)) return true;
+    return false;
+}
+
 /* User-defined tokens are text (runs of spaces, <tool_call>) unless they look like a turn mark. */
 static bool is_plain(const struct vocab *v, int32_t id)
 {
     size_t n;
     const char *text = vocab_text(v, id, &n);
     bool like_mark = n > 4 && ((!memcmp(text, "<|", 2) && !memcmp(text + n - 2, "|>", 2)) ||
-                               !memcmp(text, "<\xEF\xBD\x9C", 4));
+                               !memcmp(text, "<\xEF\xBD\x9C", 4) || is_thought_mark(text, n));
     return v->kind[id] == VOCAB_USER && !like_mark;
 }
 
@@ -401,4 +410,12 @@ int tokenizer_encode(const struct tokenizer *t, const struct tokenizer_span *spa
     int rc = encode_spans(&r, spans, n_spans);
     str_release(&joined);
     return rc;
+}
+
+int tokenizer_encode_text(const struct tokenizer *t, const char *text, size_t n, bool plain,
+                          struct tokens *out, struct err *e)
+{
+    struct tokenizer_span span = {text, n, !plain};
+    if (!plain && t->add_bos) tokens_push(out, t->bos);
+    return tokenizer_encode(t, &span, 1, true, out, e);
 }

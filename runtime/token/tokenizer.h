@@ -50,6 +50,10 @@ void tokens_push(struct tokens *t, int32_t id);
 int tokenizer_encode(const struct tokenizer *t, const struct tokenizer_span *spans, size_t n_spans,
                      bool add_prefix, struct tokens *out, struct err *e);
 
+/* The ids of a whole text, with BOS and special tokens as for a prompt unless `plain`. */
+int tokenizer_encode_text(const struct tokenizer *t, const char *text, size_t n, bool plain,
+                          struct tokens *out, struct err *e);
+
 /* Id of the special token with exactly this text, or -1. */
 int32_t tokenizer_special(const struct tokenizer *t, const char *text);
 

@@ -96,6 +96,7 @@ enum {
     SPM_BC,
     SPM_BLANK_A,
     SPM_BLANKS,
+    SPM_THINK,
     SPM_WORDS
 };
 
@@ -112,6 +113,7 @@ static inline void make_spm(struct maker *m)
          "a",
          1, -4},
         {"\xE2\x96\x81\xE2\x96\x81", 1, -1},
+        {"</think>", 4, 0},
     };
     static struct word words[SPM_WORDS];
     static char bytes[256][8];

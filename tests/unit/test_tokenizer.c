@@ -217,6 +217,15 @@ static void finds_marks_only_where_trusted(void **state)
     assert_int_equal(tokenizer_special(t, "<|end|"), -1);
     assert_int_equal(tokenizer_special(t, ""), -1);
     tokenizer_close(t);
+    t = open_spm(); /* a typed end of a thought is text, though the file calls it user-defined */
+    struct tokens own = encode(t, "</think>", 8, true, false);
+    struct tokens typed_end = encode(t, "</think>", 8, false, false);
+    assert_int_equal(own.n, 1);
+    assert_int_equal(own.ids[0], SPM_THINK);
+    for (size_t k = 0; k < typed_end.n; k++) assert_int_not_equal(typed_end.ids[k], SPM_THINK);
+    tokens_release(&own);
+    tokens_release(&typed_end);
+    tokenizer_close(t);
 }
 
 static void reads_spans_as_one_text(void **state)

@@ -202,11 +202,19 @@ void store_rollback(struct store *s)
 
 int store_begin_reading(struct store *s, struct err *e)
 {
-    return db_exec(s, "BEGIN", "reading the conversation", e);
+    int rc = 0;
+    if (s->n_reading == 0 && sqlite3_get_autocommit(s->db)) {
+        rc = db_exec(s, "BEGIN", "reading the conversation", e);
+        s->reads = !rc;
+    }
+    if (!rc) s->n_reading++;
+    return rc;
 }
 
 void store_end_reading(struct store *s)
 {
+    if (--s->n_reading > 0 || !s->reads) return;
+    s->reads = false;
     sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
 }
 
@@ -377,7 +385,11 @@ int store_check(struct store *s, struct err *e)
     struct check k = {s, e};
     int rc = check_pragma(s, "PRAGMA integrity_check(1)", "ok", e);
     if (!rc) rc = check_pragma(s, "PRAGMA foreign_key_check", NULL, e);
-    if (!rc) rc = store_conversation_list(s, check_conversation, &k, e);
+    if (!rc) rc = store_begin_reading(s, e);
+    if (!rc) {
+        rc = store_conversation_list(s, check_conversation, &k, e);
+        store_end_reading(s);
+    }
     return rc ? rc : db_search_check(s, e);
 }
 

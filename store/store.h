@@ -71,7 +71,7 @@ int store_commit(struct store *s, struct err *e);
 void store_rollback(struct store *s); /* harmless without a transaction */
 
 /* Between them this store sees one unchanging state of the file, whatever others write; it must not
- * write. */
+ * write. Pairs may be nested; inside store_begin they do nothing. */
 int store_begin_reading(struct store *s, struct err *e);
 void store_end_reading(struct store *s);
 

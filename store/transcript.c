@@ -163,7 +163,6 @@ struct walk {
     void *ctx;
     int64_t *n_damaged; /* NULL: damage ends the walk */
     sqlite3_stmt *messages, *tail;
-    int tail_rc;       /* result of fetching the tail's next row */
     int64_t last_ms;   /* of the last message */
     struct str text;   /* the opened text, when it is sealed */
     struct str tokens; /* the opened ids, aligned for int32_t, which SQLite's blobs are not */
@@ -216,7 +215,8 @@ static bool open_message(struct walk *w, struct store_message *m)
     return tokens.n % sizeof *m->tokens == 0;
 }
 
-/* Passes a marked message in place of message `seq`. */
+/* Passes a marked message in place of message `seq`; a missing one counts as the system's, so that
+ * nobody seems to have said it. */
 static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)
 {
     struct store_message m = {.seq = seq,
@@ -239,12 +239,12 @@ static int walk_message(struct walk *w, int64_t *expected)
                               .created_ms = sqlite3_column_int64(q, 2)};
     bool known = m.role >= STORE_SYSTEM && m.role <= STORE_ASSISTANT;
     if (m.seq > *expected && m.seq < INT64_MAX) {
-        int rc = pass_damaged(w, *expected, STORE_USER, NULL);
+        int rc = pass_damaged(w, *expected, STORE_SYSTEM, NULL);
         if (rc) return rc;
         *expected = m.seq;
     }
     if (!known || m.seq != *expected || !open_message(w, &m))
-        return pass_damaged(w, (*expected)++, known ? m.role : STORE_USER,
+        return pass_damaged(w, (*expected)++, known ? m.role : STORE_SYSTEM,
                             w->store->key ? NULL : (const char *)sqlite3_column_text(q, 3));
     ++*expected;
     w->last_ms = m.created_ms;
@@ -263,7 +263,7 @@ static int walk_messages(struct walk *w)
     /* The count is stored separately, so a missing last message is noticed too. */
     struct counts counts;
     rc = count_messages(w->store, w->conversation, &counts, reading, w->err);
-    return !rc && counts.n_messages > n ? pass_damaged(w, n, STORE_USER, NULL) : rc;
+    return !rc && counts.n_messages > n ? pass_damaged(w, n, STORE_SYSTEM, NULL) : rc;
 }
 
 /* In an encrypted store the id is sealed before the text, and the column holds 0. */
@@ -300,14 +300,13 @@ static int walk_tail(struct walk *w)
 {
     struct str text = {0}, buffer = {0};
     struct store_tail t;
-    int rc = w->tail_rc;
+    int rc;
     str_clear(&w->tokens);
-    while (rc > 0) {
+    while ((rc = db_step(w->store, w->tail, reading, w->err)) > 0) {
         rc = read_tail(w->store, w->tail, w->conversation, &buffer, &t, w->err);
         if (rc) break;
         str_append(&text, t.text, t.n_text);
         str_append(&w->tokens, &t.token, sizeof t.token);
-        rc = db_step(w->store, w->tail, reading, w->err);
     }
     if (rc == ERR_FORMAT && w->n_damaged) {
         ++*w->n_damaged;
@@ -345,10 +344,12 @@ int store_message_rescue(struct store *s, int64_t conversation,
                      .ctx = ctx,
                      .n_damaged = n_damaged,
                      .err = e};
-    int rc = db_prepare(s,
-                        "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
-                        "WHERE conversation = ?1 ORDER BY seq",
-                        &w.messages, reading, e);
+    int rc = store_begin_reading(s, e);
+    if (rc) return rc;
+    rc = db_prepare(s,
+                    "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
+                    "WHERE conversation = ?1 ORDER BY seq",
+                    &w.messages, reading, e);
     if (!rc)
         rc = db_prepare(s,
                         "SELECT position, token, text, digest FROM tail "
@@ -357,14 +358,12 @@ int store_message_rescue(struct store *s, int64_t conversation,
     if (!rc) {
         sqlite3_bind_int64(w.messages, 1, conversation);
         sqlite3_bind_int64(w.tail, 1, conversation);
-        /* The tail's first row is fetched first: while its statement is open, both queries see the
-         * same state, and an answer that another process closes meanwhile is not returned twice. */
-        w.tail_rc = db_step(s, w.tail, reading, e);
-        rc = w.tail_rc < 0 ? w.tail_rc : walk_messages(&w);
+        rc = walk_messages(&w);
     }
     if (!rc) rc = walk_tail(&w);
     sqlite3_finalize(w.messages);
     sqlite3_finalize(w.tail);
+    store_end_reading(s);
     str_release(&w.text);
     str_release(&w.tokens);
     str_release(&w.settings);
@@ -580,12 +579,28 @@ static int share_cache(struct copy *c, int64_t id)
     return db_run(s, q, doing, c->e);
 }
 
+static int copy_text(struct copy *c, int64_t id)
+{
+    int rc = store_message_each(c->from, id, copy_message, c, c->e);
+    if (!rc && c->n_messages == INT64_MAX) rc = store_tail_each(c->from, id, copy_tail, c, c->e);
+    return rc ? rc : store_tag_each(c->from, id, copy_tag, c, c->e);
+}
+
 static int copy_cache(struct copy *c, int64_t id)
 {
     if (c->from == c->to) return share_cache(c, id);
     int rc = store_segment_each(c->from, id, -1, copy_segment, c, c->e);
     if (!rc) rc = store_segment_each(c->from, id, STORE_PIECES, copy_segment, c, c->e);
     return rc ? rc : store_checkpoint_each(c->from, id, copy_checkpoint, c, c->e);
+}
+
+static int copy_state(struct copy *c, int64_t id)
+{
+    char *state = NULL;
+    int rc = store_state_get(c->from, id, &state, c->e);
+    if (!rc) rc = store_state_put(c->to, c->made->id, state, c->e);
+    free(state);
+    return rc;
 }
 
 int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
@@ -595,21 +610,19 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     static const char doing[] = "copying the conversation";
     struct copy c = {from, to, n_messages, seq, out, e};
     struct store_conversation original;
-    char *state = NULL;
     bool own;
     int rc = db_enter(to, &own, doing, e);
     if (rc) return rc;
+    rc = store_begin_reading(from, e);
+    if (rc) return db_leave(to, own, rc, doing, e);
     rc = db_conversation_by_id(from, id, &original, doing, e);
     if (rc >= 0) rc = store_conversation_create(to, name, out, e);
-    if (!rc) rc = store_message_each(from, id, copy_message, &c, e);
-    if (!rc && n_messages == INT64_MAX) rc = store_tail_each(from, id, copy_tail, &c, e);
+    if (!rc) rc = copy_text(&c, id);
     if (!rc && seq >= 0) rc = copy_cache(&c, id);
-    if (!rc) rc = store_tag_each(from, id, copy_tag, &c, e);
-    if (!rc) rc = store_state_get(from, id, &state, e);
-    if (!rc) rc = store_state_put(to, out->id, state, e);
+    if (!rc) rc = copy_state(&c, id);
     if (!rc)
         rc = store_conversation_times(to, out->id, original.created_ms, original.updated_ms, e);
     if (!rc) rc = db_conversation_by_id(to, out->id, out, doing, e);
-    free(state);
+    store_end_reading(from);
     return db_leave(to, own, rc < 0 ? rc : 0, doing, e);
 }

@@ -246,6 +246,17 @@ static int find(struct conversations *l, const char *name, struct store_conversa
     return rc < 0 ? rc : 0;
 }
 
+/* As find; what follows sees the same state of the file, until store_end_reading. */
+static int find_reading(struct conversations *l, const char *name, struct store_conversation *out,
+                        struct err *e)
+{
+    int rc = l->store ? store_begin_reading(l->store, e) : 0;
+    if (rc) return rc;
+    rc = find(l, name, out, e);
+    if (rc && l->store) store_end_reading(l->store);
+    return rc;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 struct message_walk {
@@ -277,8 +288,11 @@ int conversations_messages(struct conversations *l, const char *name,
 {
     struct message_walk w = {each, ctx, 0};
     struct store_conversation c;
-    int rc = find(l, name, &c, e);
-    return rc ? rc : store_message_each(l->store, c.id, message_one, &w, e);
+    int rc = find_reading(l, name, &c, e);
+    if (rc) return rc;
+    rc = store_message_each(l->store, c.id, message_one, &w, e);
+    store_end_reading(l->store);
+    return rc;
 }
 
 int conversations_rename(struct conversations *l, const char *name, const char *new_name,
@@ -405,9 +419,11 @@ int conversations_export(struct conversations *l, const char *name, bool markdow
                          int64_t *n_damaged, struct err *e)
 {
     struct store_conversation c;
-    int rc = find(l, name, &c, e);
+    int rc = find_reading(l, name, &c, e);
     if (rc) return rc;
-    return (markdown ? transfer_markdown : transfer_json)(l->store, &c, out, n_damaged, e);
+    rc = (markdown ? transfer_markdown : transfer_json)(l->store, &c, out, n_damaged, e);
+    store_end_reading(l->store);
+    return rc;
 }
 
 int conversations_export_cache(struct conversations *l, const char *name, const char *path,

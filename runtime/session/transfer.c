@@ -83,6 +83,7 @@ static int put_message(void *ctx, const struct store_message *m)
     }
     str_printf(w->out, ",\"created_ms\":%lld", (long long)m->created_ms);
     if (m->seq < 0) str_puts(w->out, ",\"partial\":true");
+    if (m->damaged) str_puts(w->out, ",\"damaged\":true");
     if (m->settings) {
         str_puts(w->out, ",\"settings\":");
         put_string(w->out, m->settings, strlen(m->settings));
@@ -303,6 +304,16 @@ static int import_tail(struct import *im, int64_t id, const struct store_message
     return rc;
 }
 
+/* Exports without the key "damaged" have the mark alone. */
+static bool is_damaged(const cJSON *j)
+{
+    const char *text = get_string(j, "text");
+    const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(j, "tokens");
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "damaged")) ||
+           (text && !strncmp(text, DAMAGED, strlen(DAMAGED)) && cJSON_IsArray(tokens) &&
+            cJSON_GetArraySize(tokens) == 0);
+}
+
 static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t *position)
 {
     struct str text = {0}, tokens = {0};
@@ -315,6 +326,11 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
         rc = bad(im, "a message without its token ids");
     else if (partial && (j->next || role != STORE_ASSISTANT))
         rc = bad(im, "a partial message that is not the last answer");
+    /* A note for the reader: the model does not see it, so nobody said it. */
+    if (is_damaged(j)) {
+        m.role = STORE_SYSTEM;
+        tokens.n = 0;
+    }
     m.text = str_get(&text);
     m.n_text = text.n;
     m.settings = get_string(j, "settings");

@@ -103,6 +103,12 @@ holds "a damaged message: how many" "$(cat "$T/err")" ' 1 damaged part,'
 holds "a damaged message: as it was found" "$(cat "$T/left.json")" '"text":"\[this message is damaged\]\\n\\nMy cog is called'
 check "a damaged message: the rest is whole" test "$(sed 's/^.*"messages":\[{[^}]*}//' "$T/left.json")" = "$(sed 's/^.*"messages":\[{[^}]*}//' "$T/one.json")"
 check "a damaged message: imported" "$RETAIN" import "$T/left.json" --db "$T/left"
+holds "a damaged message: no user said its mark" "$("$RETAIN" show chat-1 --json --db "$T/left" | head -n 1)" \
+    '"role":"system","text":"\[this message is damaged\]'
+sed 's/,"damaged":true//; s/"role":"system"/"role":"user"/' "$T/left.json" >"$T/old.json"
+check "a damaged message of an older export: imported" "$RETAIN" import "$T/old.json" --db "$T/old"
+holds "a damaged message of an older export: no user said its mark" \
+    "$("$RETAIN" show chat-1 --json --db "$T/old" | head -n 1)" '"role":"system","text":"\[this message is damaged\]'
 holds "a damaged message: the rest goes on" "$(reread --continue --db "$T/left")" 're-?read'
 "$RETAIN" import "$T/one.json" 2>"$T/err" && no "import over a conversation"
 holds "import: a name that is taken" "$(cat "$T/err")" "'chat-1' already"

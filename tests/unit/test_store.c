@@ -769,6 +769,46 @@ static void two_programs_share_a_file(void **state)
     store_close(second);
 }
 
+struct intruder {
+    struct fixture second;
+    int64_t id;
+    int n; /* messages read */
+};
+
+static int write_meanwhile(void *ctx, const struct store_message *m)
+{
+    struct intruder *k = ctx;
+    assert_false(m->damaged);
+    if (k->n++ == 0) {
+        say(&k->second, k->id, STORE_ASSISTANT, "an answer");
+        say(&k->second, k->id, STORE_USER, "another question");
+    }
+    return 0;
+}
+
+/* Messages that another program adds while they are read are not damage: not in a message walk, and
+ * not between two walks of one reading. */
+static void a_reader_sees_one_state(void **state)
+{
+    struct fixture *f = *state;
+    struct intruder k = {.id = begin_named(f, "a")};
+    ok(store_open(&k.second.s, f->path, &err));
+    say(f, k.id, STORE_USER, "a question");
+    ok(store_message_each(f->s, k.id, write_meanwhile, &k, &err));
+    assert_int_equal(k.n, 1);
+    k.n = 0;
+    ok(store_begin_reading(f->s, &err));
+    assert_int_equal(look(f, "a").n_turns, 2);
+    ok(store_message_each(f->s, k.id, write_meanwhile, &k, &err));
+    assert_int_equal(k.n, 3);
+    ok(store_message_each(f->s, k.id, write_meanwhile, &k, &err));
+    assert_int_equal(k.n, 6);
+    assert_int_equal(look(f, "a").n_turns, 2);
+    store_end_reading(f->s);
+    assert_int_equal(look(f, "a").n_turns, 3);
+    store_close(k.second.s);
+}
+
 /* ---- cost ------------------------------------------------------------------------------------ */
 
 static void a_token_is_cheap(void **state)
@@ -833,6 +873,7 @@ int main(void)
         TEST(transactions),
         TEST(one_writer_per_conversation),
         TEST(two_programs_share_a_file),
+        TEST(a_reader_sees_one_state),
         TEST(a_token_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
 # CUDA=0 (no device code) or all (for every GPU), NVCC, TEST_DATA (folder of public models and
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
-# into a folder of its own).
+# into a separate folder).
 
 VERSION := 0.1.0
 PREFIX ?= /usr/local
@@ -27,7 +27,7 @@ endif
 B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))$(if $(DEBUG),/debug)
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
-# ---- what was found ------------------------------------------------------------------------------
+# ---- detected tools and libraries ----------------------------------------------------------------
 
 MISSING := $(foreach p,$(PACKAGES),$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo y),,$(p)))
 NO_BUILD_GOALS := clean format info check help
@@ -39,8 +39,8 @@ endif
 endif
 
 # Device code is optional: without nvcc the program runs on the CPU. The PTX runs on every GPU from
-# sm_80 on, compiled by the driver when it is loaded; cubins spare that: of RTX 40, on ARM of Orin and
-# Thor, or with CUDA=all of every target. The emulator needs $(CXX), no nvcc.
+# sm_80 on, compiled by the driver when it is loaded; cubins avoid this step: for RTX 40, on ARM for
+# Orin and Thor, or with CUDA=all for every target. The emulator needs $(CXX), not nvcc.
 NVCC ?= $(or $(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 ifeq ($(filter 0 1 all,$(CUDA)),)
@@ -51,7 +51,7 @@ HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 
-# The commit and when it was made, from git; in an unpacked `make dist`, from the file it filled in.
+# The commit and its time, from git; in an unpacked `make dist`, from the file that it filled in.
 STAMP := $(or $(shell grep -v Format cross/commit),$(shell git log -1 --format='%H %ct' 2>/dev/null))
 COMMIT := $(or $(shell printf %.12s $(firstword $(STAMP))),unknown)
 export SOURCE_DATE_EPOCH ?= $(or $(lastword $(STAMP)),0)
@@ -63,7 +63,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-protot
   -Wmissing-prototypes
 override CFLAGS += -std=c11 -D_GNU_SOURCE -DRETAIN_VERSION='"$(VERSION)"' -I. -ffp-contract=off \
   -fno-math-errno $(TARGET_FLAGS) $(WARN) $(if $(SAN),$(SANITIZE) -fno-omit-frame-pointer)
-# Not among the flags that are written down: a checkout that was moved is not built again.
+# Not one of the recorded flags: a moved checkout need not be rebuilt.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null) -lm -lpthread
@@ -97,7 +97,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 .DEFAULT_GOAL := $(if $(T),one,all)
 all: $(B)/retain
 
-# Without optimisation, for a debugger, into build/debug; with T= its tests, too.
+# Without optimisation, for a debugger, in build/debug; with T= its tests, too.
 debug:
 	@$(MAKE) DEBUG=1 CFLAGS='-O0 -g3' $(if $(T),one,all)
 
@@ -114,13 +114,13 @@ $(B)/%.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
-# loops over keys: gcc 12 compares several at once from here on
+# loops over keys: from -O3 on gcc 12 compares several keys at once
 $(B)/runtime/cache/evict.o $(B)/runtime/forward/score.o: private CFLAGS += -O3
 
 $(B)/runtime/model/demo.o: $(DEMO)
 
 # Device code: PTX of each file, joined and lowered for CUDA 12 drivers, then a cubin per target.
-# Not per build folder: it is the same for all flags.
+# Not in a build folder, because it is the same for all flags.
 CU := build/cuda
 CU_HEADERS := $(wildcard kernels/cuda/*.cuh) kernels/cuda/args.h
 CU_FLAGS := -std=c++17 -fmad=false -I.
@@ -147,7 +147,7 @@ $(B)/cuda.flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
 
-# What `retain --version` tells about this build.
+# The facts that `retain --version` prints about this build.
 VERSIONS = $(foreach p,$(PACKAGES),$(p)-$(or $(shell $(PKG_CONFIG) --modversion $(p) 2>/dev/null),MISSING))
 FACTS = commit    $(COMMIT)\ntarget    $(or $(CROSS),$(ARCH))\ncompiler  $(notdir $(CC))-$(shell $(CC) -dumpfullversion)\nlibraries $(VERSIONS)
 
@@ -170,7 +170,7 @@ check:
 	  clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h') && echo 'format: ok'; \
 	else echo 'skip: clang-format is missing'; fi
 
-# Scripts by shellcheck, sources by the few checks of .clang-tidy.
+# Checks scripts with shellcheck, sources with the few checks of .clang-tidy.
 lint: compile_commands.json
 	@if command -v shellcheck >/dev/null; then \
 	  shellcheck -x -S warning -e SC2010 $$(git grep -lE '^#!/bin/(ba)?sh' -- . ':!*.c') && echo 'shellcheck: ok'; \
@@ -179,7 +179,7 @@ lint: compile_commands.json
 	  printf '%s\n' $(SRC) main.c | xargs -P "$$(nproc)" -n 8 clang-tidy --quiet -p . 2>/dev/null && echo 'clang-tidy: ok'; \
 	else echo 'skip: clang-tidy is missing'; fi
 
-# For editors and clang-tidy: how each source is compiled.
+# For editors and clang-tidy: the compile command of each source.
 TEST_SRC := $(filter-out tests/emu/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
 compile_commands.json: FORCE
 	$(file >$@.new,[$(subst }$(space){,}$(comma)$(newline){,$(strip $(foreach f,$(SRC) main.c $(TEST_SRC),$(call compile_command,$(f)))))])
@@ -195,7 +195,7 @@ compile_command = {"directory":"$(CURDIR)","file":"$(1)","command":"$(subst ",\"
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-# The manual page, from the program's own tables; test_manual.sh holds it to them.
+# The manual page, from the program's own tables; test_manual.sh compares the two.
 docs/retain.1: $(B)/retain
 	$< manual >$@
 

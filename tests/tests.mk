@@ -20,7 +20,7 @@ programs = $(1:%.c=$(B)/%)
 .PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu fuzz \
   fuzz-run bench bench-count cuda-report
 
-# ---- how they are linked -------------------------------------------------------------------------
+# ---- linking -------------------------------------------------------------------------------------
 
 # Linked to every test program: its first argument chooses functions.
 FILTER := $(B)/tests/filter.o
@@ -40,8 +40,9 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-# Device code compiled for the CPU, see tests/emu/emu.h. -O1: time goes into fibers and fragments, not
-# into kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see quant/eval/notes/device.md.
+# Device code compiled for the CPU, see tests/emu/emu.h. -O1: the time is spent on fibers and
+# fragments, not on kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see
+# quant/eval/notes/device.md.
 EMU_CU := $(patsubst %.cu,$(B)/emu/%.o,$(wildcard kernels/cuda/*.cu tests/emu/*.cu))
 EMU_OBJ := $(EMU_CU) $(B)/tests/emu/emu.o
 

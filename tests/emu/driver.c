@@ -629,8 +629,7 @@ int cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_o
     char *log = NULL;
     size_t log_bytes = 0;
     for (unsigned i = 0; i < n_options; i++) {
-        if (options[i] == 5)
-            log = values[i]; /* what the compiler says about errors, and its room */
+        if (options[i] == 5) log = values[i]; /* the compiler's messages, and their size */
         if (options[i] == 6) log_bytes = (size_t)(uintptr_t)values[i];
     }
     int rc = begins(__func__, true);
@@ -675,7 +674,7 @@ int cuFuncSetAttribute(struct CUfunc_st *f, int attribute, int value)
     return SUCCESS;
 }
 
-/* What is asked of real functions alone: there are no registers here. */
+/* Attributes that only real functions have: there are no registers here. */
 int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f);
 int cuFuncGetAttribute(int *value, int attribute, struct CUfunc_st *f)
 {

@@ -1,16 +1,17 @@
-/* driver: a libcuda.so.1 whose devices are the emulator. Programs find it as they find NVIDIA's: by
- * LD_LIBRARY_PATH, or because a test has loaded it already. The same host code runs, and the same
- * kernels.
+/* driver: a libcuda.so.1 whose devices are the emulator. Programs find it like NVIDIA's: by
+ * LD_LIBRARY_PATH, or because a test has loaded it before. The same host code and the same kernels
+ * run.
  *
- * It is made to be unkind: memory starts as NaN, addresses are checked against what was allocated,
- * copies from and to page-locked memory happen when the stream is waited for, blocks run in another
- * order at every launch, and calls on a thread that did not make the context current fail.
+ * It is strict on purpose: memory starts as NaN, addresses are checked against allocations, copies
+ * from and to page-locked memory happen only when the stream is waited for, blocks run in a
+ * different order at every launch, and calls fail on a thread that did not make the context
+ * current.
  *
  * Two devices: "Emulated GPU", sm_89, and "Emulated Orin", sm_87 and integrated. Driver 13.0.
  *
  * EMU_DRIVER_MEMORY in the environment is the number of bytes of device memory, else 1 GiB.
  *
- * What follows is for tests, to be looked up in the library (dlsym). */
+ * The following functions are for tests, to be looked up in the library (dlsym). */
 #ifndef RETAIN_TESTS_EMU_DRIVER_H
 #define RETAIN_TESTS_EMU_DRIVER_H
 

@@ -603,7 +603,7 @@ static void shared_memory(void **state)
     cuda_close(g);
 }
 
-/* What the driver's compiler says is part of the message. */
+/* The message includes that of the driver's compiler. */
 static void compiler_log(void **state)
 {
     struct cuda *g;

@@ -1,5 +1,5 @@
-/* fuzz: any bytes as a chat template, rendered for two conversations. Whatever it prints of a
- * message is marked: the messages' letters occur nowhere else, unless the template wrote them. */
+/* fuzz: any bytes as a chat template, rendered for two conversations. Text printed from a message
+ * must be marked: the messages' letters occur nowhere else, unless the template wrote them. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool has(const void *where, size_t n)
     return n > 0 && memmem(where, n, SAID, 3);
 }
 
-/* Neither typed into the template nor made of numbers by it. */
+/* The template neither contains it nor builds it from numbers. */
 static bool may_print_it(const uint8_t *bytes, size_t n)
 {
     return has(bytes, n) || (n > 0 && memchr(bytes, '\\', n));

@@ -205,7 +205,8 @@ static void encode(const struct chat_template *c, const struct tokenizer *t, str
     if (chat_encode(c, t, &turn, out, &e)) fail_msg("%s", e.text);
 }
 
-/* The end of an answer as the model may generate it: what the next message would close it with. */
+/* An answer with the end that the model may generate: the next message would close it with the
+ * same. */
 static void end_answer(const struct chat_template *c, const struct tokenizer *t, struct tokens *out)
 {
     struct chat_turn next = {CHAT_USER, "x", 1, NULL, false, -1};

@@ -1,6 +1,6 @@
-/* The model file's own chat template: a conversation that is encoded turn by turn has the ids of
- * the whole, typed marks stay text, BOS and ends occur once, and a template that rewrites earlier
- * turns says so. */
+/* The model file's own chat template: a conversation encoded turn by turn has the same ids as
+ * encoded at once, typed marks stay text, BOS and ends occur once, and a template that rewrites
+ * earlier turns is reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,7 @@ static const char *const words[] = {
     "a",       ".",      "  two",  "<|user|> x", "\tz"};
 #define N_WORDS (sizeof words / sizeof *words)
 
-/* Ends in a letter, so that nothing is trimmed and no word reaches into the template's marks. */
+/* Ends in a letter, so that nothing is trimmed and no word merges with the template's marks. */
 static void say(char *out, size_t n, uint64_t seed)
 {
     int k = 1 + (int)(6 * random_at(seed, 0, 0));
@@ -111,7 +111,7 @@ static const char *content(const cJSON *message)
     return cJSON_GetObjectItem(message, "content")->valuestring;
 }
 
-/* As a session does it. The model ends its answers itself, with the token that closes them. */
+/* As in a session. The model ends its answers itself, with the token that closes them. */
 static struct tokens encode_turns(const struct chat_template *c, const struct tokenizer *t,
                                   const cJSON *talk, int32_t end)
 {
@@ -149,7 +149,7 @@ static void check_talk(const struct chat_template *c, const struct tokenizer *t,
     str_release(&text);
 }
 
-/* end: what the model may end its answers with; with and without. */
+/* end: the token that ends the model's answers; with and without. */
 static void check_template(const char *source, const struct tokenizer *t, int32_t end, bool system)
 {
     struct chat_template *c = open_template(source, t);
@@ -237,7 +237,8 @@ static void public_turns_have_the_ids_of_the_whole(void **state)
     cJSON_Delete(public);
 }
 
-/* ---- what occurs once ------------------------------------------------------------------------ */
+/* ---- marks that occur once
+ * -------------------------------------------------------------------- */
 
 static void prints_bos_once(void **state)
 {

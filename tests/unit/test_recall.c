@@ -1,5 +1,5 @@
-/* Archive, choice and return of units, on a vocabulary of ten words and units whose bytes tell
- * where they belong. Which windows are right was worked out by hand from the rules in archive.h,
+/* Archive, choice and return of units, on a vocabulary of ten words and units whose bytes depend on
+ * their position. The right windows were derived by hand from the rules in archive.h and
  * recall.h. */
 #include <math.h>
 #include <setjmp.h>
@@ -77,7 +77,7 @@ static float score_of(int head, uint32_t pos)
     return (float)head * 1000 + (float)pos;
 }
 
-/* Appends the tokens; the cache's capacity is not looked at. */
+/* Appends the tokens without checking the cache's capacity. */
 static void run(struct fixture *f, const int32_t *ids, int n)
 {
     struct err e;
@@ -100,7 +100,7 @@ static void run(struct fixture *f, const int32_t *ids, int n)
     assert_int_equal(archive_add(&f->archive, &f->cache, ids, n, &e), 0);
 }
 
-/* A head loses position p where keeps(ctx) is false. */
+/* Evicts position p from a head where keeps[p] is false. */
 static void evict_all_but(struct fixture *f, int index, const bool *keeps)
 {
     struct cache *c = &f->cache;
@@ -167,14 +167,14 @@ static void test_finds_the_statement(void **state)
     fill(&f, 100);
     run(&f, told, 5);
     fill(&f, 100);
-    assert_int_equal(choose(&f, asked, 4, 4, w), 0); /* all of it is in the cache */
+    assert_int_equal(choose(&f, asked, 4, 4, w), 0); /* all units are in the cache */
     evict_everything(&f);
     assert_true(choose(&f, asked, 4, 4, w) >= 1);
     for (uint32_t p = 100; p < 104; p++) assert_true(covers(&w[0], p));
     tear_down(&f);
 }
 
-/* An earlier question holds the same words, and is newer; the statement comes first. */
+/* An earlier question has the same words, and is newer; the statement comes first. */
 static void test_statements_before_questions(void **state)
 {
     static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {20, 10, 11, ASK};
@@ -214,7 +214,7 @@ static void test_newest_of_equals(void **state)
     tear_down(&f);
 }
 
-/* Windows do not overlap, however often they match, and are no more than asked for. */
+/* Windows do not overlap, however often they match, and are no more than requested. */
 static void test_windows_are_apart(void **state)
 {
     int32_t rare[200];
@@ -234,7 +234,7 @@ static void test_windows_are_apart(void **state)
     tear_down(&f);
 }
 
-/* A follow-up without the noun takes it from the message before. */
+/* A follow-up without the noun takes it from the previous message. */
 static void test_follow_up(void **state)
 {
     static const int32_t told[] = {10, 11, 12, 13, END}, before[] = {10, 11, ASK},
@@ -256,7 +256,7 @@ static void test_follow_up(void **state)
 
 /* ---- returning ------------------------------------------------------------------------------- */
 
-/* Heads lost different positions; all of them get back what they lack, whole and in order. */
+/* Heads lost different positions; every head gets its missing units back, complete and in order. */
 static void return_to(enum cache_share share)
 {
     struct recall_window w[] = {{40, 16, 1}, {8, 16, 2}};
@@ -295,8 +295,8 @@ static void test_units_return_whole(void **state)
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-/* Fifty rare statements in ten archives' worth of filler, which evictions push out of the cache:
- * all of them are kept, and the archive never holds more than its share. */
+/* Fifty rare statements in ten archives' worth of filler, evicted from the cache: all of them are
+ * kept, and the archive never exceeds its limit. */
 static void test_full_archive_keeps_what_is_rare(void **state)
 {
     int32_t told[] = {0, 0, 0, 0, END};

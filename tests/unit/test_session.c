@@ -549,7 +549,7 @@ static void test_branch(void **state)
     if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
     assert_string_equal(name, "twig");
     assert_int_equal(session_branch(s, 3, "twig", name, &e), ERR_USAGE);
-    say(s, said[0], &log); /* the trunk goes on as it was */
+    say(s, said[0], &log); /* the trunk continues unchanged */
     o.session.conversation = "twig";
     if (session_open(&b, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
     assert_int_equal(reread(b), 0);

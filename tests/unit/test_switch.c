@@ -1,5 +1,5 @@
-/* A conversation that another program has open can't be opened. The one before is opened again, and
- * settings that were changed meanwhile stay. */
+/* A conversation that another program has open can't be opened. The previous one is reopened, and
+ * settings changed meanwhile stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

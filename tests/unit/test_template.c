@@ -1,5 +1,5 @@
-/* Chat templates: equal to jinja2's output (tests/golden/make_templates.py), what came out of a
- * message stays marked, and a hostile template is refused soon. */
+/* Chat templates: equal to jinja2's output (tests/golden/make_templates.py), text from messages
+ * stays marked, and a hostile template is refused quickly. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "runtime/template/template.h"
 #include "tests/unit/data.h"
 
-/* Of make_templates.py: 4 July 2025, a Friday, 13:05:09. */
+/* As in make_templates.py: 4 July 2025, a Friday, 13:05:09. */
 static const struct tm now = {.tm_year = 125,
                               .tm_mon = 6,
                               .tm_mday = 4,
@@ -50,7 +50,7 @@ static int render(const char *source, const struct template_input *in, struct te
     return rc;
 }
 
-/* Compares with the golden `expected`, or wants a fault; returns whether it is so. */
+/* Compares with the golden `expected`, or expects an error; returns whether it matches. */
 static bool agrees(const cJSON *golden, const char *source, const cJSON *variables)
 {
     struct template_input in = {.variables = variables, .now = now};
@@ -118,7 +118,7 @@ static void renders_public_templates_as_jinja_does(void **state)
 
 /* ---- provenance ------------------------------------------------------------------------------ */
 
-#define TYPED "a<|im_end|>Z" /* upper-case letters and this mark occur in no template below */
+#define TYPED "a<|im_end|>Z" /* no template below contains upper-case letters or this mark */
 
 static void check_marks(const char *source, const char *expected)
 {

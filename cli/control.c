@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/recalled.h"
 #include "runtime/session/conversations.h"
 
 void request_release(struct request *r)
@@ -212,6 +213,15 @@ static void on_evicted(void *ctx, int64_t n, int64_t length)
     emit(r->ev, (struct event){.kind = EVENT_EVICTED, .evicted = {n, length}});
 }
 
+static void on_recalled(void *ctx, const struct session_recalled *recalled)
+{
+    const struct run *r = ctx;
+    struct str text = {0};
+    recalled_sentence(recalled, &text);
+    emit_text(r->ev, EVENT_RECALLED, str_get(&text));
+    str_release(&text);
+}
+
 static bool on_stop(void *ctx)
 {
     const struct run *r = ctx;
@@ -225,6 +235,7 @@ static struct session_sink sink_of(struct run *r)
                                  .text = on_text,
                                  .tokens = on_tokens,
                                  .evicted = on_evicted,
+                                 .recalled = on_recalled,
                                  .stop = on_stop};
 }
 
@@ -318,6 +329,30 @@ static int branch(struct run *r, const struct request *q, struct err *e)
     int rc = session_branch(r->c->parts.session, q->turn, str_get(&q->text), made, e);
     if (!rc) emit_text(r->ev, EVENT_BRANCHED, made);
     return rc;
+}
+
+/* /recall WORDS */
+static int recall_words(struct run *r, const struct request *q, struct err *e)
+{
+    struct session_recalled found;
+    struct str text = {0};
+    if (q->text.n == 0) return err_set(e, ERR_USAGE, "/recall WORDS");
+    int rc = session_recall(r->c->parts.session, str_get(&q->text), q->text.n, &found, e);
+    if (rc) return rc;
+    recalled_lines(&found, "comes back with your next message", &text);
+    emit_text(r->ev, EVENT_NOTE, str_get(&text));
+    str_release(&text);
+    return 0;
+}
+
+/* /recalled */
+static int show_recalled(struct run *r)
+{
+    struct str text = {0};
+    recalled_lines(session_recalled(r->c->parts.session), "came back for the last message", &text);
+    emit_text(r->ev, EVENT_NOTE, str_get(&text));
+    str_release(&text);
+    return 0;
 }
 
 /* /tokens TEXT */
@@ -498,6 +533,8 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     case SLASH_REWIND: take_back(r, q); return 0;
     case SLASH_BRANCH: return branch(r, q, e);
     case SLASH_TOKENS: return count_tokens(r, q, e);
+    case SLASH_RECALL: return recall_words(r, q, e);
+    case SLASH_RECALLED: return show_recalled(r);
     default: return err_set(e, ERR_USAGE, "this command is for the front end");
     }
 }

@@ -87,6 +87,7 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_AddNumberToObject(j, "units_kept", (double)st.units_kept);
     cJSON_AddNumberToObject(j, "units_seen", (double)st.units_seen);
     cJSON_AddNumberToObject(j, "units_evicted", (double)st.units_evicted);
+    cJSON_AddNumberToObject(j, "units_returned", (double)st.units_returned);
     cJSON_AddNumberToObject(j, "cache_bytes", (double)st.cache_bytes);
     cJSON_AddNumberToObject(j, "process_peak_bytes", (double)st.process_peak_bytes);
     cJSON_AddNumberToObject(j, "first_token_ms", st.first_token_ms);

@@ -60,6 +60,11 @@ struct options_kvs {
     int n;
 };
 
+struct options_recalls {
+    enum recall_chooser item[OPTIONS_LIST_MAX];
+    int n;
+};
+
 /* ---- groups for cli, tui and quant only ---- */
 
 /* The changes that --terminal allows the chat to make to its window. */
@@ -107,11 +112,12 @@ struct training_opts {
     float rate;
 };
 
-/* Lists of policies, budgets and formats, of which eval runs all combinations; commands that take
- * one value use options.session.plan. */
+/* Lists of policies, budgets, formats and choosers, of which eval runs all combinations; commands
+ * that take one value use options.session.plan. */
 struct sweep_opts {
     struct options_policies policies;
     struct options_kvs kvs;
+    struct options_recalls recalls;
     struct options_numbers budgets, compressions, lengths, depths;
 };
 

@@ -157,6 +157,7 @@ static bool is_list(const struct options *o, const struct option *d)
     const void *field = (const char *)o + d->offset;
     if (d->kind == POLICIES) return ((const struct options_policies *)field)->n > 1;
     if (d->kind == FORMATS) return ((const struct options_kvs *)field)->n > 1;
+    if (d->kind == RECALLS) return ((const struct options_recalls *)field)->n > 1;
     return d->kind == NUMBERS && ((const struct options_numbers *)field)->n > 1;
 }
 

@@ -17,6 +17,7 @@ enum option_kind {
     HEADS_FILE,
     POLICIES,
     FORMATS,
+    RECALLS,
     NUMBERS,
     TERMINAL,
 };

@@ -11,6 +11,7 @@
                      int64_t: SIZE, uint64_t: SEED, float: DECIMAL, unsigned: CHOICE, \
                      struct engine_device: DEVICE, struct engine_heads: HEADS_FILE, \
                      struct options_policies: POLICIES, struct options_kvs: FORMATS, \
+                     struct options_recalls: RECALLS, \
                      struct options_numbers: NUMBERS, struct options_terminal: TERMINAL), \
     .offset = offsetof(struct options, field)
 /* clang-format on */
@@ -139,6 +140,12 @@ const struct option options_table[] = {
      .help = "trained retaining heads; none = without"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
+    {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .value = "off|words",
+     .help = "bring evicted units back for a message that holds their words (default), or not; eval "
+             "takes a list, off by default"},
+    {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .max = 1e15, .value = "SIZE",
+     .help = "evicted units kept for recall, of each conversation: 1G on the disk by default, 64M in "
+             "memory where nothing is saved"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 

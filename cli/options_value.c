@@ -149,6 +149,20 @@ static int read_formats(struct options_kvs *out, const char *text, struct err *e
     return 0;
 }
 
+static int read_recalls(struct options_recalls *out, const char *text, struct err *e)
+{
+    char item[32];
+    struct options_recalls all = {0};
+    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
+        if (i == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
+        if (!recall_chooser_named(item, &all.item[all.n++]))
+            return err_set(e, ERR_USAGE, "--recall %s: expected off or words", item);
+    }
+    *out = all;
+    return 0;
+}
+
 static int read_device(struct engine_device *out, const char *text, struct err *e)
 {
     char *end = (char *)"";
@@ -216,6 +230,7 @@ static void take_first(struct options *o)
     struct plan_opts *p = &o->session.plan;
     p->policy = s->policies.n ? s->policies.item[0] : policy_choice(NULL);
     p->kv = s->kvs.n ? s->kvs.item[0] : (struct plan_kv){0};
+    if (s->recalls.n) o->session.recall.chooser = s->recalls.item[0];
     p->budget = s->budgets.n ? (int)s->budgets.item[0] : 0;
 }
 
@@ -240,6 +255,7 @@ int option_read(struct options *o, const struct option *d, const char *text, str
     case TERMINAL: return read_terminal(field, text, e);
     case POLICIES: rc = options_policies_read(text, field, e); break;
     case FORMATS: rc = read_formats(field, text, e); break;
+    case RECALLS: rc = read_recalls(field, text, e); break;
     case NUMBERS: rc = read_numbers(d, field, text, e); break;
     default: return read_number(d, field, text, e);
     }
@@ -273,12 +289,15 @@ static void print_lists(const struct option *d, const void *field, struct str *o
     const struct options_policies *policies = field;
     const struct options_numbers *numbers = field;
     const struct options_kvs *kvs = field;
+    const struct options_recalls *recalls = field;
     for (int i = 0; d->kind == POLICIES && i < policies->n; i++) {
         str_puts(out, i ? "," : "");
         options_policy_print(&policies->item[i], out);
     }
     for (int i = 0; d->kind == NUMBERS && i < numbers->n; i++)
         str_printf(out, "%s%lld", i ? "," : "", (long long)numbers->item[i]);
+    for (int i = 0; d->kind == RECALLS && i < recalls->n; i++)
+        str_printf(out, "%s%s", i ? "," : "", recall_chooser_name(recalls->item[i]));
     for (int i = 0; d->kind == FORMATS && i < kvs->n; i++) {
         const struct plan_kv *kv = &kvs->item[i];
         str_printf(out, "%s%s", i ? "," : "", plan_kv_name(kv->k));
@@ -322,6 +341,7 @@ void option_print(const struct options *o, const struct option *d, struct str *o
     case TERMINAL: print_terminal(field, out); break;
     case POLICIES:
     case FORMATS:
+    case RECALLS:
     case NUMBERS: print_lists(d, field, out); break;
     default: print_number(d, field, out);
     }

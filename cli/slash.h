@@ -45,6 +45,8 @@ enum slash {
     SLASH_MAP,
     SLASH_TINT,
     SLASH_TOKENS,
+    SLASH_RECALL,
+    SLASH_RECALLED,
     SLASH_STATS,
     SLASH_LOG,
 };

@@ -23,7 +23,7 @@
  */
 
 struct row {
-    const char *task, *policy, *allocator, *kv;
+    const char *task, *policy, *allocator, *kv, *recall;
     const char *question; /* "first": the policy saw it before the text; "last": after */
     int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
     double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
@@ -43,6 +43,7 @@ static const struct column {
     {"allocator", 11, TEXT, 0, offsetof(struct row, allocator)},
     {"question", 8, TEXT, 0, offsetof(struct row, question)},
     {"kv", 6, TEXT, 0, offsetof(struct row, kv)},
+    {"recall", 6, TEXT, 0, offsetof(struct row, recall)},
     {"budget", 7, INTEGER, 0, offsetof(struct row, budget)},
     {"compression", 11, DECIMAL, 1, offsetof(struct row, compression)},
     {"length", 9, INTEGER, 0, offsetof(struct row, length)},
@@ -174,6 +175,7 @@ static void print_row(struct sweep *w, const struct eval_result *out)
                                        : "-",
         .question = c->row && c->row->query_first ? "first" : "last",
         .kv = out->kv,
+        .recall = recall_chooser_name(w->one.recall.chooser),
         .budget = out->budget,
         .compression = (double)t->length / out->budget,
         .length = t->length,
@@ -263,6 +265,16 @@ static int run_lengths(struct sweep *w, struct err *e)
     return rc;
 }
 
+static int run_recalls(struct sweep *w, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; !rc && i < w->lists.recalls.n; i++) {
+        w->one.recall.chooser = w->lists.recalls.item[i];
+        rc = run_lengths(w, e);
+    }
+    return rc;
+}
+
 static int run_policies(struct sweep *w, struct err *e)
 {
     int rc = 0;
@@ -270,7 +282,7 @@ static int run_policies(struct sweep *w, struct err *e)
         for (int k = 0; !rc && k < w->lists.kvs.n; k++) {
             w->one.plan.policy = w->lists.policies.item[i];
             w->one.plan.kv = w->lists.kvs.item[k];
-            rc = run_lengths(w, e);
+            rc = run_recalls(w, e);
         }
     return rc;
 }
@@ -284,6 +296,7 @@ static struct sweep_opts with_defaults(const struct options *o)
 {
     struct sweep_opts s = o->sweep;
     if (!s.policies.n) s.policies.item[s.policies.n++] = policy_choice(NULL);
+    if (!s.recalls.n) s.recalls.item[s.recalls.n++] = RECALL_OFF;
     if (!s.kvs.n) s.kvs.n = 1; /* as the plan chooses */
     if (!s.compressions.n) add_default(&s.budgets, 256);
     add_default(&s.lengths, 2048);

@@ -10,12 +10,13 @@ static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS]
  * usually follows them. */
 enum { LEAD = 1, CORE = 9 };
 
-#define TERMS_MAX (2 * 2 * RECALL_MESSAGE)
+#define TERMS_MAX (3 * 2 * RECALL_MESSAGE)
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
 #define EVICTED_SHARE 0.4f
 #define BEFORE_WEIGHT 0.3f
+#define WANTED_WEIGHT 8 /* what the user named counts more than what the message happens to say */
 #define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
@@ -165,6 +166,7 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
     struct terms t = {.n = 0};
     int n = 0;
     if (x->n == 0) return 0;
+    add_message(&t, x, q->wanted, q->n_wanted, WANTED_WEIGHT);
     add_message(&t, x, q->ids, q->n, 1);
     add_message(&t, x, q->before, q->n_before, BEFORE_WEIGHT);
     qsort(t.of, (size_t)t.n, sizeof *t.of, by_word);

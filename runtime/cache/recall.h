@@ -20,11 +20,21 @@
 
 enum recall_chooser { RECALL_OFF, RECALL_WORDS };
 
+struct recall_opts {
+    enum recall_chooser chooser;
+    int n_windows;         /* that return for one message, at most RECALL_MAX */
+    int64_t archive_bytes; /* of units; 0 = RECALL_DISK_BYTES, in memory RECALL_PRIVATE_BYTES */
+};
+#define RECALL_WINDOWS_DEFAULT 4
+#define RECALL_DISK_BYTES      ((int64_t)1 << 30)
+#define RECALL_PRIVATE_BYTES   ((int64_t)64 << 20)
+
 /* The search query. Words of `before`, the message before this one, count a third: a follow-up
  * ("And my sister's?") names its subject only there. */
 struct recall_query {
     const int32_t *ids, *before;
-    int n, n_before;
+    const int32_t *wanted; /* words that the user asked to bring back */
+    int n, n_before, n_wanted;
 };
 
 struct recall_window {

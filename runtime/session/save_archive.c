@@ -56,6 +56,16 @@ struct archive_store save_archive(struct save *s, const struct cache *c,
     return (struct archive_store){s, put_piece, get_piece, drop_piece};
 }
 
+bool save_is_broken(const struct save *s)
+{
+    return s->broken;
+}
+
+int64_t save_position(const struct save *s)
+{
+    return s->saved_pos;
+}
+
 struct found {
     size_t position_bytes;
     void (*each)(void *ctx, uint32_t pos, int n);

@@ -94,7 +94,7 @@ void session_report_tokens(const struct session *s, const struct save_message *m
     free(n_bytes);
 }
 
-static bool keeps_all(const struct session *s)
+bool session_keeps_all(const struct session *s)
 {
     return s->ctx.plan.policy->scorer == POLICY_KEEP_ALL;
 }
@@ -103,8 +103,13 @@ static bool keeps_all(const struct session *s)
 
 static int evict_now(struct session *s, const struct session_sink *k, struct err *e)
 {
-    int64_t n_evicted;
-    int rc = context_evict(&s->ctx, &n_evicted, e);
+    int64_t n_evicted = 0;
+    int rc = 0;
+    if (!s->save) {
+        context_score(&s->ctx);
+        rc = session_recall_keep(s, e);
+    }
+    if (!rc) rc = context_evict(&s->ctx, &n_evicted, e);
     if (!rc && n_evicted && k->evicted) k->evicted(k->ctx, n_evicted, s->n_tokens);
     return rc;
 }
@@ -115,7 +120,7 @@ static int make_room_to_answer(struct session *s, const struct session_sink *k, 
                                struct err *e)
 {
     *ok = cache_room(&s->ctx.cache) > 0;
-    if (*ok || keeps_all(s)) return 0;
+    if (*ok || session_keeps_all(s)) return 0;
     int rc = s->save ? session_save_now(s, NULL, e) : 0;
     if (!rc) rc = evict_now(s, k, e);
     if (rc) return rc;
@@ -134,8 +139,8 @@ static int next_chunk(const struct session *s)
     return left - chunk < local ? left - local : chunk;
 }
 
-int session_read_pending(struct session *s, const struct session_sink *k, enum session_end *end,
-                         struct err *e)
+int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
+                         enum session_end *end, struct err *e)
 {
     int64_t total = (int64_t)s->pending.n, done = 0;
     while (s->pending.n) {
@@ -148,11 +153,14 @@ int session_read_pending(struct session *s, const struct session_sink *k, enum s
             return 0;
         }
         bool last = n == (int)s->pending.n;
+        if (last && answers) rc = session_recall_bring(s, n, k, e);
+        if (rc) return rc;
         int64_t t0 = system_clock_ns();
         rc = context_run(&s->ctx, s->pending.ids, n, last, e);
         if (rc) return rc;
         s->read_ns += system_clock_ns() - t0;
         s->n_read += n;
+        session_recall_ran(s, s->pending.ids, n);
         session_drop_pending(s, (size_t)n);
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
@@ -314,6 +322,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         int64_t t0 = system_clock_ns();
         rc = context_run(&s->ctx, &t.id, 1, 1, e);
         if (rc) return rc;
+        session_recall_ran(s, &t.id, 1);
         session_drop_pending(s, 1);
         s->decode_ns += system_clock_ns() - t0;
         s->n_decoded++;
@@ -336,7 +345,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     if (s->pending.n == 0)
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
-        rc = session_read_pending(s, k, end, e);
+        rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
     emit(s, "", 0, true, k);
@@ -370,6 +379,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     if (!rc)
         session_report_tokens(s, &(struct save_message){role, text, n, ids.ids, ids.n}, s->n_tokens,
                               first, k);
+    if (!rc) session_recall_said(s, role, ids.ids, ids.n);
     for (size_t i = 0; !rc && i < ids.n; i++) session_push(s, ids.ids[i]);
     tokens_release(&ids);
     return rc ? rc : session_add_message(s, role, s->n_tokens, e);
@@ -421,7 +431,7 @@ int session_read_taken(struct session *s, const struct session_sink *sink, struc
 {
     enum session_end end;
     int32_t last = s->pending.ids[--s->pending.n];
-    int rc = session_read_pending(s, sink, &end, e);
+    int rc = session_read_pending(s, false, sink, &end, e);
     tokens_push(&s->pending, last);
     if (!rc && s->save) rc = session_save_now(s, NULL, e);
     if (!rc) rc = evict_now(s, sink, e);

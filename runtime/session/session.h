@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "runtime/cache/recall.h"
 #include "runtime/cache/retention.h"
 #include "runtime/forward/plan.h"
 #include "runtime/session/conversations.h"
@@ -41,8 +42,9 @@ struct session_opts {
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
     bool read_only, private_mode;
-    bool raw;            /* text without a chat template */
-    const char *system;  /* instructions before the first message; NULL = none */
+    bool raw;           /* text without a chat template */
+    const char *system; /* instructions before the first message; NULL = none */
+    struct recall_opts recall;
     int64_t rewind;      /* bytes of evicted units kept on disk, to go back without a replay */
     int64_t cache_quota; /* limit in bytes of the saved caches of all conversations; 0 = none */
 };
@@ -51,6 +53,20 @@ struct session_opts session_opts_default(void);
 #define SESSION_TEMPERATURE_OF_MODEL (-1.0f)
 #define SESSION_REWIND_DEFAULT       (64 << 20)
 #define SESSION_ANSWER_ROOM          4096
+
+/* What came back for the last message (runtime/cache/recall.h), by position. */
+struct session_recalled {
+    int n;
+    int best; /* index of the window that fits the message best */
+    struct session_window {
+        int64_t position;
+        int n;            /* positions */
+        int64_t turn;     /* from 1; 0 = not known, in private conversations */
+        const char *text; /* what its tokens spell; may begin inside a word */
+    } windows[RECALL_MAX];
+    int64_t n_units; /* over all heads */
+    double ms;
+};
 
 /* Callbacks of a running turn; each may be NULL. */
 struct session_sink {
@@ -65,6 +81,8 @@ struct session_sink {
     void (*tokens)(void *ctx, int64_t position, int n, const uint16_t *n_bytes);
     /* n units were evicted, over all heads; the conversation has n_tokens now */
     void (*evicted)(void *ctx, int64_t n, int64_t n_tokens);
+    /* evicted units came back for the message; *r is valid in the callback */
+    void (*recalled)(void *ctx, const struct session_recalled *r);
     /* polled between tokens and chunks; true stops, and the generated text is kept */
     bool (*stop)(void *ctx);
 };
@@ -157,6 +175,7 @@ struct session_stats {
     int64_t n_reread; /* tokens that were replayed because no saved cache could be used */
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
     int64_t units_evicted;          /* since the session was opened */
+    int64_t units_returned;         /* of them, by recall */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;
@@ -179,6 +198,13 @@ void retention_free(struct retention *r);
 /* Copies the engine's counters; call on the session's thread (from a callback, or between turns).
  */
 void session_retention(const struct session *s, struct retention *out);
+
+/* Evicted text that holds these words comes back with the next message, whatever that says; *out is
+ * what was found now, valid until then. ERR_USAGE where recall is off. */
+int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
+                   struct err *e);
+/* n = 0: nothing came back. The texts are valid until the next message. */
+const struct session_recalled *session_recalled(const struct session *s);
 
 /* The engine's own tables, for tests that compare them with the picture. */
 struct cache;

@@ -110,6 +110,7 @@ static void count_message(void *ctx, const struct save_message *m)
 {
     struct count *c = ctx;
     session_report_tokens(c->s, m, c->n_tokens, c->n_tokens == 0, c->sink);
+    session_recall_said(c->s, m->role, m->ids, m->n_ids);
     c->n_tokens += (int64_t)m->n_ids;
     if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
 }
@@ -121,7 +122,7 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
     if (s->pending.n < 2) return 0;
     int32_t last = s->pending.ids[--s->pending.n];
     s->n_reread += (int64_t)s->pending.n;
-    int rc = session_read_pending(s, k, &end, e);
+    int rc = session_read_pending(s, false, k, &end, e);
     tokens_push(&s->pending, last);
     if (!rc) rc = session_save_now(s, NULL, e);
     if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "the replay was interrupted");
@@ -160,6 +161,7 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     if (!rc && ids.n) rc = load_cache(s, out, e);
     if (!rc && out->n_run > (int64_t)ids.n)
         rc = err_set(e, ERR_FORMAT, "the saved cache of %s is ahead of its text; drop it", s->name);
+    if (!rc && out->n_run) rc = session_recall_loaded(s, ids.ids, out->n_run, e);
     for (size_t i = 0; !rc && i < ids.n; i++) {
         if ((int64_t)i >= out->n_run) tokens_push(&s->pending, ids.ids[i]);
         session_remember(s, ids.ids[i]);
@@ -192,6 +194,7 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
 {
     struct save_loaded loaded;
     int rc = load_cache(s, &loaded, e);
+    if (!rc && loaded.n_run) rc = session_recall_loaded(s, s->pending.ids, loaded.n_run, e);
     session_drop_pending(s, (size_t)loaded.n_run);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
     if (!rc) rc = replay(s, k, e);
@@ -241,6 +244,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     if (p->temperature < 0) p->temperature = s->engine->temperature;
     if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
+    if (!rc) rc = session_recall_open(s, e);
     return rc ? rc : take_room(s, e);
 }
 
@@ -292,6 +296,7 @@ void session_close(struct session *s)
     if (s->begun && s->save && s->n_turns == 0) save_forget_empty(s->save, s->name);
     save_close(s->save);
     context_release(&s->ctx);
+    session_recall_close(s);
     free(s->candidates);
     free(s->system);
     free(s->messages);

@@ -29,6 +29,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .units_kept = cache_units(c),
         .units_seen = c->n_pos * m->n_layer * m->n_kv_head,
         .units_evicted = c->n_evicted,
+        .units_returned = c->n_returned,
         .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
         .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
         .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,

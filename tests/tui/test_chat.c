@@ -240,7 +240,8 @@ static void test_completion(void **state)
     check_completion("/he", 0, "help");
     check_completion("/re", 0, "regenerate");
     check_completion("/re", 1, "rewind ");
-    check_completion("/re", 4, NULL);
+    check_completion("/re", 4, "recall ");
+    check_completion("/re", 6, NULL);
     check_completion("/open r", 1, "rust-book");
     check_completion("/open r", 2, NULL);
     check_completion("/set te", 0, "temp ");
@@ -264,7 +265,7 @@ static void test_tab(void **state)
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/re\t\t");
     assert_string_equal(str_get(&s.app.edit.text), "/rewind ");
-    stage_type(&s, "\t\t\t"); /* rename, restore, and the typed text again */
+    stage_type(&s, "\t\t\t\t\t"); /* rename, restore, recall, recalled, the typed text again */
     assert_string_equal(str_get(&s.app.edit.text), "/re");
     stage_key(&s, CTRL('u'));
     stage_type(&s, "a\tb"); /* in a text it is a tab */

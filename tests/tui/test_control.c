@@ -190,6 +190,25 @@ static void test_answers(void **state)
     end(&f);
 }
 
+static void test_recall(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL);
+    run(&f, SLASH_SAY, "hello");
+    assert_string_equal(run(&f, SLASH_RECALLED, ""), "note");
+    assert_string_equal(f.text, "nothing came back for the last message");
+    run(&f, SLASH_SAY, "what is my locker code?");
+    assert_string_equal(run(&f, SLASH_RECALLED, ""), "note");
+    assert_string_equal(f.text,
+                        "this came back for the last message:\n  turn 1  My locker code is 48213.");
+    assert_string_equal(run(&f, SLASH_RECALL, "locker"), "note");
+    assert_string_equal(
+        f.text, "this comes back with your next message:\n  turn 1  My locker code is 48213.");
+    assert_string_equal(run(&f, SLASH_RECALL, ""), "failed");
+    end(&f);
+}
+
 static void test_opening(void **state)
 {
     struct fixture f;
@@ -271,10 +290,10 @@ static void test_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
-        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_recall),     cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_going_back), cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_opening),    cmocka_unit_test(test_opening_fails),
+        cmocka_unit_test(test_saved),      cmocka_unit_test(test_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

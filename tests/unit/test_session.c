@@ -17,147 +17,10 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-#include "cli/options.h"
-#include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session_parts.h"
 #include "store/store.h"
-#include "tests/unit/engine_kit.h"
-
-static const char *const said[] = {
-    "My locker code is 48213.",  "Tell me about cats.",    "Tell me a story about a fox.",
-    "What is my locker code?",   "How are you?",           "Tell me a joke.",
-    "My dog is called Biscuit.", "What is my dog's name?",
-};
-
-enum { N_SAID = sizeof said / sizeof *said };
-
-struct log {
-    struct str text;
-    int stop_after; /* stop after this many pieces of text; 0 = never */
-    int n_pieces;
-    int64_t n_evicted;
-    const struct session *session; /* the session whose logits are hashed; NULL = none */
-    /* a hash of all bits of the logits that tokens were drawn from */
-    uint64_t logits;
-};
-
-static void hash_logits(struct log *l)
-{
-    int n_vocab;
-    if (!l->session) return;
-    const float *x = session_logits(l->session, &n_vocab);
-    for (int i = 0; i < n_vocab; i++) {
-        uint32_t bits;
-        memcpy(&bits, &x[i], sizeof bits);
-        l->logits = (l->logits ^ bits) * 0x100000001b3u;
-    }
-}
-
-static void on_text(void *ctx, const char *utf8, size_t n)
-{
-    struct log *l = ctx;
-    str_append(&l->text, utf8, n);
-    l->n_pieces++;
-    hash_logits(l);
-}
-
-static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
-{
-    (void)n_tokens;
-    ((struct log *)ctx)->n_evicted += n;
-}
-
-static bool on_stop(void *ctx)
-{
-    const struct log *l = ctx;
-    return l->stop_after && l->n_pieces >= l->stop_after;
-}
-
-static struct session_sink sink_of(struct log *l)
-{
-    return (struct session_sink){.ctx = l, .text = on_text, .evicted = on_evicted, .stop = on_stop};
-}
-
-static char *temporary(void)
-{
-    char *path = strdup("/tmp/retain-test-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-
-static struct conversations *open_library(const char *dir)
-{
-    char path[128];
-    struct conversations *l;
-    struct err e;
-    snprintf(path, sizeof path, "%s/retain.db", dir);
-    if (conversations_open(&l, path, &e)) fail_msg("%s", e.text);
-    return l;
-}
-
-static void remove_library(char *dir)
-{
-    char command[160];
-    snprintf(command, sizeof command, "rm -r '%s'", dir);
-    assert_int_equal(system(command), 0);
-    free(dir);
-}
-
-static struct options options_of(const char *policy, const char *kv, float temperature)
-{
-    struct options o;
-    options_init(&o);
-    o.session.plan.policy = policy_choice(policy);
-    plan_kv_named(kv, &o.session.plan.kv);
-    o.session.plan.budget = 48;
-    o.session.plan.chunk = 16;
-    o.session.plan.policy.reserve = 24;
-    o.session.sampling.temperature = temperature;
-    o.session.sampling.seed = 11;
-    o.session.max_tokens = 40;
-    return o;
-}
-
-static struct session *open_session(struct conversations *l, struct options o, bool again)
-{
-    struct session *s;
-    struct err e;
-    o.session.continue_latest = again;
-    o.session.new_conversation = !again;
-    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
-    return s;
-}
-
-static void say(struct session *s, const char *text, struct log *l)
-{
-    struct session_sink k = sink_of(l);
-    enum session_end end;
-    struct err e;
-    l->session = s;
-    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
-    str_puts(&l->text, "\n");
-    hash_logits(l);
-    l->session = NULL;
-}
-
-static void same_cache(const struct session *x, const struct session *y)
-{
-    const struct cache *a = session_cache(x), *b = session_cache(y);
-    assert_int_equal(a->n_pos, b->n_pos);
-    assert_int_equal(a->col_width, b->col_width);
-    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
-        const struct cache_head *p = &a->kv_heads[i], *q = &b->kv_heads[i];
-        size_t n = (size_t)p->len;
-        assert_int_equal(p->len, q->len);
-        assert_memory_equal(p->pos, q->pos, n * sizeof *p->pos);
-        assert_memory_equal(p->k, q->k, n * a->k_bytes);
-        assert_memory_equal(p->v, q->v, n * a->v_bytes);
-        assert_memory_equal(p->score, q->score, n * sizeof *p->score);
-    }
-    assert_memory_equal(a->kept, b->kept,
-                        (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
-}
+#include "tests/unit/session_kit.h"
 
 static void resume_equals_never_stopped(struct options o)
 {
@@ -656,6 +519,7 @@ static void test_the_file_stays_small(void **state)
     o.session.plan.policy.reserve = 8;
     o.session.max_tokens = 12;
     o.session.rewind = 1;
+    o.session.recall.archive_bytes = 1; /* as few positions as can be */
     struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
     int64_t bytes[2] = {0};
     struct session_stats st;
@@ -785,8 +649,8 @@ static void test_damaged_caches_are_replayed(void **state)
     } cases[] = {
         {"UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id = 2",
          "checksum"},
-        {"UPDATE segment SET layer = layer + 1 WHERE seq = 0 AND layer = (SELECT max(layer) FROM "
-         "segment)",
+        {"UPDATE segment SET layer = layer + 1 WHERE seq = 0 AND kind <> 3 AND layer = (SELECT "
+         "max(layer) FROM segment WHERE kind <> 3)",
          "does not fit"},
         {"DELETE FROM segment WHERE layer = 1", "parts of it are missing"},
         {"DELETE FROM segment WHERE layer = 0 AND seq = 0", "does not fit"},

@@ -179,6 +179,7 @@ void app_take(struct app *a, const struct event *ev)
         a->evicted += ev->evicted.n_units;
         a->evicted_at = ev->evicted.n_tokens;
         break;
+    case EVENT_RECALLED: app_event(a, "%.*s", (int)ev->n_text, ev->text); break;
     case EVENT_END: on_end(a, ev); break;
     case EVENT_QUESTION: on_question(a, ev); break;
     case EVENT_TAKEN:

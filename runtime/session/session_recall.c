@@ -1,0 +1,225 @@
+/* Recall in a conversation: what was run is archived before it can be evicted, and the windows that
+ * a message is about return before the message's last part is run. */
+#include "runtime/session/session_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system.h"
+#include "runtime/forward/engine.h"
+
+static int keep(void *ctx, struct err *e)
+{
+    return session_recall_keep(ctx, e);
+}
+
+int session_recall_open(struct session *s, struct err *e)
+{
+    const struct recall_opts *o = &s->opts.recall;
+    struct session_recall *r = &s->recall;
+    struct arena a;
+    if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
+    int rc = token_words_open(&r->words, s->engine->tokenizer, e);
+    if (rc) return rc;
+    struct archive_opts ao = {
+        .bytes = o->archive_bytes,
+        .n_returning = o->n_windows * RECALL_WINDOW,
+        .n_vocab = r->words.n_vocab,
+        .n_words = r->words.n_words,
+        .word = r->words.word,
+        .asks = r->words.asks,
+        .ends = r->words.ends,
+    };
+    if (!ao.bytes) ao.bytes = s->save ? RECALL_DISK_BYTES : RECALL_PRIVATE_BYTES;
+    if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
+    arena_init_plan(&a, "archive");
+    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &a);
+    rc = arena_init(&r->arena, "archive", a.used, e);
+    if (rc) return rc;
+    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &r->arena);
+    tokens_reserve(&r->run, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
+    r->on = true;
+    return 0;
+}
+
+void session_recall_close(struct session *s)
+{
+    token_words_close(&s->recall.words);
+    arena_release(&s->recall.arena);
+    tokens_release(&s->recall.run);
+    tokens_release(&s->recall.wanted);
+    for (int i = 0; i < RECALL_MAX; i++) str_release(&s->recall.text[i]);
+}
+
+/* ---- what is known of the conversation ------------------------------------------------------- */
+
+void session_recall_said(struct session *s, enum chat_role role, const int32_t *ids, size_t n)
+{
+    struct session_recall *r = &s->recall;
+    size_t skip = n > RECALL_MESSAGE ? n - RECALL_MESSAGE : 0;
+    if (role != CHAT_USER) return;
+    memcpy(r->before, r->message, sizeof r->before);
+    r->n_before = r->n_message;
+    r->n_message = (int)(n - skip);
+    memcpy(r->message, ids + skip, (n - skip) * sizeof *ids);
+}
+
+void session_recall_forget(struct session *s)
+{
+    struct session_recall *r = &s->recall;
+    r->n_message = r->n_before = r->last.n = 0;
+    r->run.n = 0;
+    if (r->on) archive_clear(&r->archive);
+}
+
+void session_recall_ran(struct session *s, const int32_t *ids, int n)
+{
+    struct session_recall *r = &s->recall;
+    /* What can't be saved can't be archived beside it. */
+    if (s->save && save_is_broken(s->save)) r->on = false;
+    for (int i = 0; r->on && i < n; i++) tokens_push(&r->run, ids[i]);
+}
+
+/* ---- archiving ------------------------------------------------------------------------------- */
+
+int session_recall_keep(struct session *s, struct err *e)
+{
+    struct session_recall *r = &s->recall;
+    int n = (int)r->run.n;
+    if (!r->on || n == 0) return 0;
+    archive_count(&r->archive, r->run.ids, n);
+    int rc = archive_add(&r->archive, &s->ctx.cache, r->run.ids, n, e);
+    r->run.n = 0;
+    return rc;
+}
+
+struct found {
+    struct archive *archive;
+    const int32_t *ids;
+    int64_t n_saved;
+};
+
+static void found_piece(void *ctx, uint32_t pos, int n)
+{
+    struct found *f = ctx;
+    if ((int64_t)pos + n <= f->n_saved) archive_found(f->archive, pos, n, f->ids + pos);
+}
+
+int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, struct err *e)
+{
+    struct session_recall *r = &s->recall;
+    if (!r->on) return 0;
+    struct found f = {&r->archive, ids, save_position(s->save)};
+    archive_count(&r->archive, ids, (int)f.n_saved);
+    session_recall_ran(s, ids + f.n_saved, (int)(n_run - f.n_saved));
+    return save_archive_each(s->save, found_piece, &f, e);
+}
+
+/* ---- returning ------------------------------------------------------------------------------- */
+
+/* The turn that a position belongs to, from 1; 0 = not known: a private conversation has no list of
+ * its messages. */
+static int64_t turn_of(const struct session *s, int64_t pos)
+{
+    int64_t turn = 0;
+    for (size_t i = 0; s->save && i < s->n_messages; i++) {
+        turn += s->messages[i].role == CHAT_USER;
+        if (pos < s->messages[i].end) return turn;
+    }
+    return 0;
+}
+
+static void spell(const struct session *s, int64_t first, int n, struct str *out)
+{
+    const struct archive *x = &s->recall.archive;
+    str_clear(out);
+    for (int i = 0; i < x->n; i++) {
+        if (x->pos[i] < first || x->pos[i] >= first + n) continue;
+        size_t n_bytes;
+        const char *bytes = tokenizer_bytes(s->engine->tokenizer, x->id[i], false, &n_bytes);
+        str_append(out, bytes, n_bytes);
+    }
+}
+
+static void describe(struct session *s, const struct recall_window *w, int n)
+{
+    struct session_recall *r = &s->recall;
+    r->last.n = n;
+    r->last.best = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t pos = w[i].pos;
+        if (w[i].weight > w[r->last.best].weight) r->last.best = i;
+        spell(s, pos, w[i].n, &r->text[i]);
+        r->last.windows[i] = (struct session_window){
+            .position = pos, .n = w[i].n, .turn = turn_of(s, pos), .text = str_get(&r->text[i])};
+    }
+}
+
+static struct recall_query query_of(const struct session *s)
+{
+    const struct session_recall *r = &s->recall;
+    return (struct recall_query){
+        .ids = r->message,
+        .n = r->n_message,
+        .before = r->before,
+        .n_before = r->n_before,
+        .wanted = r->wanted.ids,
+        .n_wanted = (int)r->wanted.n,
+    };
+}
+
+int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
+                   struct err *e)
+{
+    struct session_recall *r = &s->recall;
+    struct tokenizer_span span = {words, n, false};
+    struct recall_window windows[RECALL_MAX];
+    struct recall_query q = {0};
+    if (!r->on) return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
+    r->wanted.n = 0;
+    int rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &r->wanted, e);
+    if (rc) return rc;
+    q.wanted = r->wanted.ids;
+    q.n_wanted = (int)r->wanted.n;
+    int found = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
+    describe(s, windows, found);
+    *out = r->last;
+    r->last.n = 0;
+    return 0;
+}
+
+static int bring_back(struct session *s, struct recall_window *w, int n, struct err *e)
+{
+    struct cache *c = &s->ctx.cache;
+    int rc = cache_fetch(c, cache_len_max(c), e);
+    if (!rc) rc = recall_return(&s->recall.archive, c, w, n, &s->recall.last.n_units, e);
+    if (!rc) c->n_returns++;
+    if (!rc) c->n_returned += s->recall.last.n_units;
+    return rc ? rc : context_loaded(&s->ctx, e);
+}
+
+int session_recall_bring(struct session *s, int n_left, const struct session_sink *k, struct err *e)
+{
+    struct session_recall *r = &s->recall;
+    struct recall_query q = query_of(s);
+    struct recall_window windows[RECALL_MAX];
+    int64_t t0 = system_clock_ns();
+    /* Half of the idle slots stay free for the answer. */
+    int room = (cache_room(&s->ctx.cache) - n_left) / 2 / RECALL_WINDOW, rc = 0;
+    int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
+    r->last.n = 0;
+    if (!r->on || max < 1) return 0;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
+    r->wanted.n = 0;
+    if (n) rc = bring_back(s, windows, n, e);
+    if (rc || !n || !r->last.n_units) return rc;
+    r->last.ms = (double)(system_clock_ns() - t0) / 1e6;
+    describe(s, windows, n);
+    if (k->recalled) k->recalled(k->ctx, &r->last);
+    return 0;
+}
+
+const struct session_recalled *session_recalled(const struct session *s)
+{
+    return &s->recall.last;
+}

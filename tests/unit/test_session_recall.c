@@ -1,0 +1,252 @@
+/* Recall in conversations with the demo model: what was evicted comes back for the message that
+ * needs it, and a conversation that stops in between goes on as one that never stopped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "tests/unit/session_kit.h"
+
+/* Little enough room that a fact is evicted before it is asked for. */
+static struct options small(const char *policy, enum recall_chooser chooser)
+{
+    struct options o = options_of(policy, "q4", 0);
+    o.session.plan.budget = 24;
+    o.session.plan.chunk = 32;
+    o.session.plan.policy.reserve = 64;
+    o.session.recall.chooser = chooser;
+    return o;
+}
+
+static const char *const talk[] = {
+    "My locker code is 48213.", "Tell me a story about a fox.",
+    "Tell me about cats.",      "My sister's dog is called Rex.",
+    "Tell me a joke.",          "Tell me a story about a king.",
+    "What is my locker code?",  "How are you?",
+    "Tell me about dogs.",      "What is my locker code?",
+};
+enum { N_TALK = sizeof talk / sizeof *talk, ASKED = 6 };
+
+struct heard {
+    struct log log;
+    int n_windows;
+    bool code; /* one of them has it */
+};
+
+static void on_recalled(void *ctx, const struct session_recalled *r)
+{
+    struct heard *h = ctx;
+    assert_true(r->n >= 1 && r->n <= RECALL_WINDOWS_DEFAULT && r->n_units > 0);
+    for (int i = 0; i < r->n; i++) {
+        h->n_windows++;
+        h->code = h->code || strstr(r->windows[i].text, "48213");
+        assert_true(i == 0 || r->windows[i].position > r->windows[i - 1].position);
+    }
+}
+
+static void ask(struct session *s, const char *text, struct heard *h)
+{
+    struct session_sink k = sink_of(&h->log);
+    enum session_end end;
+    struct err e;
+    k.recalled = on_recalled;
+    h->n_windows = 0;
+    h->code = false;
+    h->log.text.n = 0;
+    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+}
+
+static void remembers(const char *policy, bool saved)
+{
+    char *dir = temporary();
+    struct conversations *l = saved ? open_library(dir) : NULL;
+    for (int on = 0; on < 2; on++) {
+        struct session *s = open_session(l, small(policy, on ? RECALL_WORDS : RECALL_OFF), false);
+        struct heard h = {0};
+        for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
+        assert_int_equal(h.code, on);
+        bool known = strstr(str_get(&h.log.text), "48213");
+        assert_true(known || !on);
+        assert_true(!known || on || strcmp(policy, "sink"));
+        if (on && saved) assert_int_equal(session_recalled(s)->windows[0].turn, 1);
+        session_close(s);
+        str_release(&h.log.text);
+    }
+    conversations_close(l);
+    remove_library(dir);
+}
+
+static void test_a_fact_comes_back(void **state)
+{
+    (void)state;
+    remembers("sink", false);
+    remembers("sink", true);
+    remembers("random", true);
+    remembers("keydiff+global", true);
+}
+
+/* Closed and opened after every turn; what came back is in the log. */
+static void resumes(const char *policy, int64_t rewind)
+{
+    char *dir_a = temporary(), *dir_b = temporary();
+    struct conversations *a = open_library(dir_a), *b = open_library(dir_b);
+    struct options o = small(policy, RECALL_WORDS);
+    o.session.rewind = rewind;
+    struct session *x = open_session(a, o, false), *y = open_session(b, o, false);
+    struct heard once = {0}, often = {0};
+    for (int i = 0; i < 3 * N_TALK; i++) {
+        struct session_stats st;
+        ask(x, talk[i % N_TALK], &once);
+        ask(y, talk[i % N_TALK], &often);
+        assert_string_equal(str_get(&once.log.text), str_get(&often.log.text));
+        assert_int_equal(once.n_windows, often.n_windows);
+        session_close(y);
+        conversations_close(b);
+        b = open_library(dir_b);
+        y = open_session(b, o, true);
+        session_stats(y, &st);
+        assert_int_equal(st.n_reread, 0);
+        same_cache(x, y);
+    }
+    assert_true(session_cache(x)->n_returns > 2);
+    session_close(x);
+    session_close(y);
+    conversations_close(a);
+    conversations_close(b);
+    str_release(&once.log.text);
+    str_release(&often.log.text);
+    remove_library(dir_a);
+    remove_library(dir_b);
+}
+
+static void test_resume_equals_never_stopped(void **state)
+{
+    (void)state;
+    resumes("sink", 64 << 20);
+    resumes("keeper", 64 << 20);
+    resumes("h2o", 64 << 20);
+    /* nothing is kept for going back: the log is merged again and again */
+    resumes("sink", 1);
+    resumes("keydiff+global", 1);
+}
+
+/* Another answer is drawn from the same cache: what had come back is there again. */
+static void test_regenerate_keeps_what_came_back(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
+    struct heard h = {0};
+    struct session_stats st;
+    enum session_end end;
+    struct err e;
+    for (int i = 0; i <= ASKED; i++) ask(s, talk[i], &h);
+    struct str before = {0};
+    str_puts(&before, str_get(&h.log.text));
+    h.log.text.n = 0;
+    struct session_sink k = sink_of(&h.log);
+    assert_int_equal(session_regenerate(s, &k, &end, &e), 0);
+    assert_string_equal(str_get(&h.log.text), str_get(&before));
+    session_stats(s, &st);
+    assert_int_equal(st.n_reread, 0);
+    /* a branch from before the question asks it itself */
+    char name[128];
+    assert_int_equal(session_branch(s, ASKED, NULL, name, &e), 0);
+    session_close(s);
+    struct options o = small("sink", RECALL_WORDS);
+    o.session.conversation = name;
+    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    ask(s, talk[ASKED], &h);
+    assert_true(h.code);
+    assert_string_equal(str_get(&h.log.text), str_get(&before));
+    session_close(s);
+    conversations_close(l);
+    str_release(&before);
+    str_release(&h.log.text);
+    remove_library(dir);
+}
+
+/* What the user names comes back with the next message, whatever that says. */
+static void test_by_hand(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
+    struct session_recalled found;
+    struct heard h = {0};
+    struct err e;
+    for (int i = 0; i < ASKED; i++) ask(s, talk[i], &h);
+    assert_int_equal(session_recall(s, "locker code", 11, &found, &e), 0);
+    assert_true(found.n >= 1 && strstr(found.windows[found.best].text, "48213"));
+    assert_int_equal(session_recalled(s)->n, 0);
+    ask(s, "How are you?", &h);
+    assert_true(h.code);
+    ask(s, "How are you?", &h);
+    assert_false(h.code);
+    session_close(s);
+    s = open_session(l, small("sink", RECALL_OFF), false);
+    assert_int_equal(session_recall(s, "locker code", 11, &found, &e), ERR_USAGE);
+    session_close(s);
+    conversations_close(l);
+    str_release(&h.log.text);
+    remove_library(dir);
+}
+
+/* A damaged or missing archive costs what it held, nothing else. */
+static void test_damaged_archive(void **state)
+{
+    static const char *const damage[] = {
+        "UPDATE blob SET bytes = substr(bytes, 1, 50) || x'00' || substr(bytes, 52) WHERE id IN "
+        "(SELECT blob FROM segment WHERE kind = 3)",
+        "UPDATE blob SET bytes = substr(bytes, 1, length(bytes) / 2) WHERE id IN (SELECT blob FROM "
+        "segment WHERE kind = 3)",
+        "UPDATE segment SET layer = layer + 7 WHERE kind = 3 AND layer % 16 = 0",
+        "DELETE FROM segment WHERE kind = 3",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof damage / sizeof *damage; i++) {
+        char *dir = temporary(), path[128];
+        struct conversations *l = open_library(dir);
+        struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
+        struct heard h = {0};
+        struct session_stats st;
+        sqlite3 *db;
+        for (int k = 0; k < ASKED; k++) ask(s, talk[k], &h);
+        session_close(s);
+        snprintf(path, sizeof path, "%s/retain.db", dir);
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, damage[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_true(sqlite3_changes(db) > 0);
+        sqlite3_close(db);
+        s = open_session(l, small("sink", RECALL_WORDS), true);
+        session_stats(s, &st);
+        assert_int_equal(st.n_reread, 0);
+        for (int k = ASKED; k < N_TALK; k++) ask(s, talk[k], &h);
+        session_close(s);
+        s = open_session(l, small("sink", RECALL_WORDS), true);
+        session_stats(s, &st);
+        assert_int_equal(st.n_reread, 0);
+        session_close(s);
+        conversations_close(l);
+        str_release(&h.log.text);
+        remove_library(dir);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_fact_comes_back),
+        cmocka_unit_test(test_resume_equals_never_stopped),
+        cmocka_unit_test(test_regenerate_keeps_what_came_back),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_damaged_archive),
+    };
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

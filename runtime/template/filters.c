@@ -186,6 +186,7 @@ static struct value filter_round(struct call *c)
     if (text_is(method, "ceil")) return value_float(ceil(x * power) / power);
     if (text_is(method, "floor")) return value_float(floor(x * power) / power);
     if (value_is_integer(c->self) && precision >= 0) return value_int(value_integer(c->self));
+    if (value_is_integer(c->self)) return value_int((int64_t)(rint(x * power) / power));
     if (precision < 0 || precision > 20) return value_float(rint(x * power) / power);
     snprintf(text, sizeof text, "%.*f", (int)precision, x);
     return value_float(strtod(text, NULL));

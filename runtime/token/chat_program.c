@@ -306,7 +306,7 @@ int chat_template_open(struct chat_template **out, const char *source, size_t n,
 
 void chat_template_close(struct chat_template *c)
 {
-    if (!c || !c->program) return; /* a row */
+    if (!c) return;
     template_close(c->program);
     str_release(&c->bos);
     str_release(&c->eos);

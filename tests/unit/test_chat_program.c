@@ -363,7 +363,12 @@ static void names_what_it_rewrites(void **state)
 {
     (void)state;
     struct tokenizer *t = open_bpe();
-    struct chat_template *c = open_template(THINKS, t);
+    struct chat_template *c = open_template("{% if messages[0].role == 'system' %}"
+                                            "{{ raise_exception('no') }}{% endif %}" THINKS,
+                                            t);
+    assert_non_null(chat_template_rewrites(c));
+    chat_template_close(c);
+    c = open_template(THINKS, t);
     assert_string_equal(chat_template_rewrites(c),
                         "once a turn is over its template writes \"\" instead of "
                         "\"<think>\\n\"");

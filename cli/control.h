@@ -62,7 +62,7 @@ enum event_kind {
     EVENT_TEXT,     /* text = a piece of the answer */
     EVENT_TOKENS,   /* tokens: text = n times uint16_t, the bytes each token stands for */
     EVENT_EVICTED,  /* evicted */
-    EVENT_RECALLED, /* text = what came back for the message, in a sentence */
+    EVENT_RECALLED, /* text = a sentence about the text that came back for the message */
     EVENT_END,      /* end: of a turn, or of going back */
     EVENT_QUESTION, /* cost: run the same request with `agreed` to continue */
     EVENT_TAKEN,    /* text = the message that /edit takes back */

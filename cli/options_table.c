@@ -78,7 +78,7 @@ const struct option options_table[] = {
      .help = "add and recognise no special tokens"},
 
     {ROW("think", 0, text.think, OPTIONS_TEMPLATE), .choices = "auto,on,off", .cli_only = true,
-     .value = "auto|on|off", .help = "whether the model is to think before it answers; auto: as its template has it"},
+     .value = "auto|on|off", .help = "whether the model should think before it answers; auto: as its template decides"},
 
     {.name = "Model"},
     {ROW("model", 'm', engine.model, OPTIONS_MODEL), .value = "FILE",
@@ -141,11 +141,11 @@ const struct option options_table[] = {
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",
      .help = "cache format: q4, q8, f16, f32, or keys and values separately, for example q8:q4"},
     {ROW("recall", 0, sweep.recalls, OPTIONS_MEMORY), .value = "off|words",
-     .help = "bring evicted units back for a message that holds their words (default), or not; eval "
-             "takes a list, off by default"},
+     .help = "words (default): bring back evicted units whose words occur in the message; eval takes "
+             "a list, by default off"},
     {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .max = 1e15, .value = "SIZE",
-     .help = "evicted units kept for recall, of each conversation: 1G on the disk by default, 64M in "
-             "memory where nothing is saved"},
+     .help = "size of each conversation's archive of evicted units, for recall; default: 1G on disk, "
+             "64M in memory if nothing is saved"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 

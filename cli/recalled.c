@@ -6,8 +6,7 @@
 
 enum { PASSAGE_MAX = 60 }; /* bytes of a passage in a sentence */
 
-/* Text on one line; what precedes the first whole sentence of a passage is left out, if one begins.
- */
+/* The passage from its first whole sentence on; all of it, if no sentence begins in it. */
 static const char *sentence_of(const char *text)
 {
     for (const char *s = text; *s && s[1] && s[2]; s++)

@@ -37,7 +37,7 @@ static void vocabulary_close(struct vocabulary *v)
 
 /* ---- tokenize -------------------------------------------------------------------------------- */
 
-/* A control character, or the second byte of one from U+0080 on. */
+/* A control character, which a terminal would obey, or the second byte of one from U+0080 on. */
 static bool obeyed(const char *bytes, size_t k)
 {
     unsigned char c = (unsigned char)bytes[k];
@@ -94,10 +94,11 @@ int cmd_tokenize(const struct options *o)
 
 /* ---- template -------------------------------------------------------------------------------- */
 
-/* What is in MESSAGES.json: an array of messages, or an object with `messages` and variables. */
+/* The contents of MESSAGES.json: an array of messages, or an object with `messages` and variables.
+ */
 struct talk {
     cJSON *json, *messages, *variables;
-    bool generate; /* the assistant's turn is opened */
+    bool generate; /* the prompt ends with the opening of the assistant's turn */
 };
 
 static void talk_release(struct talk *t)
@@ -116,7 +117,7 @@ static void add_system(cJSON *messages, const char *text)
     cJSON_InsertItemInArray(messages, 0, o);
 }
 
-/* Templates know thinking under these names. */
+/* The names that templates use for thinking. */
 static void add_thinking(cJSON *variables, const char *think)
 {
     if (!think || !strcmp(think, "auto")) return;
@@ -125,7 +126,8 @@ static void add_thinking(cJSON *variables, const char *think)
     cJSON_AddBoolToObject(variables, "thinking", on);
 }
 
-/* The assistant's turn is opened unless the last message is the assistant's, which it continues. */
+/* Opens the assistant's turn, unless the last message is the assistant's: the model continues that
+ * one. `said`: add_generation_prompt in the file, which decides if present. */
 static bool opens_turn(const cJSON *messages, const cJSON *said)
 {
     const cJSON *last = cJSON_GetArrayItem(messages, cJSON_GetArraySize(messages) - 1);
@@ -170,8 +172,8 @@ int cmd_template(const struct options *o)
     struct err e;
     int rc = o->n_args == 1 ? 0
                             : err_set(&e, ERR_USAGE,
-                                      "retain template MESSAGES.json: one file with "
-                                      "messages is needed; - is standard input");
+                                      "retain template needs one file with messages, "
+                                      "MESSAGES.json; - is standard input");
     if (!rc) rc = talk_read(&talk, o, &e);
     if (!rc) rc = vocabulary_open(&v, o, &e);
     if (!rc) rc = chat_choose(&choice, o->engine.template_name, v.file, v.tokenizer, &e);

@@ -67,13 +67,13 @@ enum db_statement {
 struct store {
     sqlite3 *db;
     char *path;
-    const char *shown;    /* points into path: its end, short enough for an error line */
-    int lock_fd;          /* of "FILE.lock"; -1 until the first store_lock */
-    int64_t held[16];     /* conversations that this store has locked; 0 = none */
-    bool in_transaction;  /* between store_begin and store_commit or store_rollback */
-    int n_reading;        /* store_begin_reading without its store_end_reading */
-    bool reads;           /* the outermost of these began a transaction */
-    uint8_t *key;         /* in locked memory; NULL = not encrypted */
+    const char *shown;   /* points into path: its end, short enough for an error line */
+    int lock_fd;         /* of "FILE.lock"; -1 until the first store_lock */
+    int64_t held[16];    /* conversations that this store has locked; 0 = none */
+    bool in_transaction; /* between store_begin and store_commit or store_rollback */
+    int n_reading;       /* calls of store_begin_reading that store_end_reading has not ended yet */
+    bool reads;          /* the first of these calls began a transaction */
+    uint8_t *key;        /* in locked memory; NULL = not encrypted */
     struct str sealed[3]; /* sealed columns, waiting to be written */
     sqlite3_blob *blob;   /* the blob that store_blob_read reads from; NULL = none is open */
     sqlite3_stmt *statements[DB_STATEMENTS];

@@ -70,8 +70,9 @@ int store_begin(struct store *s, struct err *e);
 int store_commit(struct store *s, struct err *e);
 void store_rollback(struct store *s); /* harmless without a transaction */
 
-/* Between them this store sees one unchanging state of the file, whatever others write; it must not
- * write. Pairs may be nested; inside store_begin they do nothing. */
+/* Between these two calls this store sees one unchanging state of the file, even if other programs
+ * write to it; the store itself must not write. Pairs may be nested; inside store_begin they do
+ * nothing. */
 int store_begin_reading(struct store *s, struct err *e);
 void store_end_reading(struct store *s);
 

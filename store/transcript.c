@@ -215,8 +215,8 @@ static bool open_message(struct walk *w, struct store_message *m)
     return tokens.n % sizeof *m->tokens == 0;
 }
 
-/* Passes a marked message in place of message `seq`; a missing one counts as the system's, so that
- * nobody seems to have said it. */
+/* Passes a message marked as damaged in place of message `seq`. A missing message gets the role of
+ * the system, so that it is not attributed to the user or the model. */
 static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)
 {
     struct store_message m = {.seq = seq,

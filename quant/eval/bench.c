@@ -92,7 +92,7 @@ static int read_bandwidth(struct pool *p, int64_t *peak, double *out, struct err
     return 0;
 }
 
-/* Of the memory that decoding reads: the GPU's, or this machine's. */
+/* The bandwidth of the memory that decoding reads: the GPU's or the CPU's. */
 static int bandwidth_of(struct engine *g, int64_t *peak, double *out, struct err *e)
 {
     return g->gpu ? engine_copy_rate(g, out, e) : read_bandwidth(g->pool, peak, out, e);

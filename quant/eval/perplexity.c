@@ -1,4 +1,4 @@
-/* How well ids are predicted, and the command that prints it. */
+/* Computes how well ids are predicted, and the command that prints it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

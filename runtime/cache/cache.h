@@ -77,7 +77,7 @@ struct cache {
     int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
-    int64_t n_returned;  /* evicted units that came back (recall.h) since it was opened */
+    int64_t n_returned;  /* evicted units that recall.h returned since the cache was opened */
     int64_t n_returns;   /* times */
     int64_t col_width;   /* positions per column of `kept`, a power of two */
     uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] live units per column */

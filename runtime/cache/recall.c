@@ -16,8 +16,9 @@ enum { LEAD = 1, CORE = 9 };
  * cache. */
 #define EVICTED_SHARE 0.4f
 #define BEFORE_WEIGHT 0.3f
-#define WANTED_WEIGHT 8 /* what the user named counts more than what the message happens to say */
-#define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
+#define WANTED_WEIGHT \
+    8 /* words that the user asked to bring back count more than words of the message */
+#define LEAST 0.6f /* relative to the best window's weight; lighter windows only distract */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {

@@ -22,7 +22,7 @@ enum recall_chooser { RECALL_OFF, RECALL_WORDS };
 
 struct recall_opts {
     enum recall_chooser chooser;
-    int n_windows;         /* that return for one message, at most RECALL_MAX */
+    int n_windows;         /* returned for one message, at most RECALL_MAX */
     int64_t archive_bytes; /* of units; 0 = RECALL_DISK_BYTES, in memory RECALL_PRIVATE_BYTES */
 };
 #define RECALL_WINDOWS_DEFAULT 4

@@ -101,7 +101,7 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
                       struct cache *c, struct err *e);
 void cuda_context_close(struct cuda_context *x);
 
-/* Slots of the pages that hold at least one unit. */
+/* The number of slots in all pages that hold at least one unit. */
 int64_t cuda_slots_in_use(const struct cuda_context *x);
 
 /* Runs n tokens, like forward_run. */

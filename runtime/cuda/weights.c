@@ -190,7 +190,7 @@ static void name_all(struct cuda_model *cm, const struct model *m)
 /* ---- loading --------------------------------------------------------------------------------- */
 
 #define PANELS_PER_PART  8
-#define PANELS_PER_PIECE 96 /* that are packed and sent together */
+#define PANELS_PER_PIECE 96 /* packed and sent together */
 
 struct pack_job {
     const struct kn_weight *w;
@@ -221,8 +221,8 @@ static int send_piece(struct cuda *g, const struct cuda_matrix *to, const struct
     return rc ? rc : cuda_wait(g, e);
 }
 
-/* Packs a matrix and sends it, piece by piece: where the device shares this memory, it is short
- * while a model is loaded. */
+/* Packs a matrix and sends it, piece by piece: on a device that shares the CPU's memory, memory is
+ * scarce while a model is loaded. */
 static int send_matrix(struct cuda *g, const struct cuda_matrix *to, const struct kn_weight *w,
                        struct pool *p, struct err *e)
 {

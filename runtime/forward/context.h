@@ -27,7 +27,8 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
                  int n_logits, struct err *e);
 void context_release(struct context *x);
 
-/* Units that the memory in use would hold: a GPU's is used in pages of 64 units of a head. */
+/* The number of units that the memory in use can hold. On a GPU, a head's memory is used in pages
+ * of 64 units. */
 int64_t context_slots_in_use(const struct context *x);
 
 /* Bytes that one decoded token reads: every matrix except the embedding table, and the cache's

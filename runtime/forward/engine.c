@@ -32,7 +32,7 @@ static int open_model(struct engine *g, const struct engine_opts *o, struct err 
     return rc;
 }
 
-/* At once, so that a wrong name is told before anything is read. */
+/* Runs first, so that a wrong name is reported before anything is read. */
 static int check_template(const char *name, struct err *e)
 {
     struct chat_choice choice;

@@ -94,7 +94,7 @@ int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_pl
                        struct err *e);
 /* The computing device in words: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
-/* On a GPU: bytes per second that copies there read and write. */
+/* Bytes per second that copies within the GPU's memory read and write; needs a GPU. */
 int engine_copy_rate(const struct engine *g, double *out, struct err *e);
 
 /* Compares every byte of the copy of the weights that later starts would map with the packed model

@@ -90,8 +90,8 @@ struct utf8_shown gguf_show(struct gguf_str s); /* a name from the file, made sa
 
 /* Tells the system that the tensor data will not be read again (it was repacked). */
 void gguf_forget_data(struct gguf *g);
-/* The same of the whole pages of one tensor. evict: their memory is needed now, so the system
- * should not keep them as cached file data either. */
+/* The same for one tensor, in whole pages. evict: the memory is needed now, so the system should
+ * not keep the pages as cached file data either. */
 void gguf_forget_tensor(struct gguf *g, const struct gguf_tensor *t, bool evict);
 
 /* Metadata. Each returns false when the key is absent or of another kind; integers of every width

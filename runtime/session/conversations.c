@@ -246,7 +246,8 @@ static int find(struct conversations *l, const char *name, struct store_conversa
     return rc < 0 ? rc : 0;
 }
 
-/* As find; what follows sees the same state of the file, until store_end_reading. */
+/* As find, and begins a reading: later calls see the same state of the file, until
+ * store_end_reading. */
 static int find_reading(struct conversations *l, const char *name, struct store_conversation *out,
                         struct err *e)
 {

@@ -111,9 +111,9 @@ int save_recover(struct save *s, const struct cache *c, const struct save_state 
  * units, after writing and before eviction: it adds them to the archive. */
 struct archive_store save_archive(struct save *s, const struct cache *c,
                                   int (*keep)(void *ctx, struct err *e), void *ctx);
-/* A write failed: nothing but the text is saved any more. */
+/* Whether a write failed, after which only the text is saved. */
 bool save_is_broken(const struct save *s);
-/* Positions that the log has. */
+/* The number of positions in the log. */
 int64_t save_position(const struct save *s);
 /* Call after loading: passes the existing pieces, by position. */
 int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int n), void *ctx,

@@ -54,7 +54,7 @@ struct session_opts session_opts_default(void);
 #define SESSION_REWIND_DEFAULT       (64 << 20)
 #define SESSION_ANSWER_ROOM          4096
 
-/* What came back for the last message (runtime/cache/recall.h), by position. */
+/* The text that recall returned for the last message (runtime/cache/recall.h), by position. */
 struct session_recalled {
     int n;
     int best; /* index of the window that fits the message best */
@@ -175,11 +175,11 @@ struct session_stats {
     int64_t n_reread; /* tokens that were replayed because no saved cache could be used */
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
     int64_t units_evicted;          /* since the session was opened */
-    int64_t units_returned;         /* of them, by recall */
+    int64_t units_returned;         /* evicted units that recall returned */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;
-    int64_t cache_used_bytes; /* on a GPU of whole pages, of 64 units of a head */
+    int64_t cache_used_bytes; /* on a GPU: whole pages, each of 64 units of a head */
     int64_t process_bytes, process_peak_bytes, machine_bytes;
     /* speed of the running or last turn; 0 = none yet */
     double prefill_tok_s, decode_tok_s, first_token_ms;
@@ -199,11 +199,12 @@ void retention_free(struct retention *r);
  */
 void session_retention(const struct session *s, struct retention *out);
 
-/* Evicted text that holds these words comes back with the next message, whatever that says; *out is
- * what was found now, valid until then. ERR_USAGE where recall is off. */
+/* Brings evicted text that holds these words back with the next message, even if that is about
+ * something else. *out: the text found now, valid until the next message. ERR_USAGE if recall is
+ * off. */
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e);
-/* n = 0: nothing came back. The texts are valid until the next message. */
+/* The text that came back for the last message, valid until the next one; n = 0: none. */
 const struct session_recalled *session_recalled(const struct session *s);
 
 /* The engine's own tables, for tests that compare them with the picture. */

@@ -23,7 +23,7 @@ struct session_recall {
     /* the newest tokens of the user's last message, and of the one before */
     int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;
-    struct tokens wanted; /* of session_recall, for the next message */
+    struct tokens wanted; /* words given to session_recall, for the next message */
     struct session_recalled last;
     struct str text[RECALL_MAX]; /* of last.windows */
 };
@@ -84,30 +84,30 @@ void session_report_tokens(const struct session *s, const struct save_message *m
 const struct save_state *session_state_now(struct session *s);
 int session_save_now(struct session *s, const struct save_token *first, struct err *e);
 
-/* Runs all pending tokens. answers: an answer follows, so what the message is about returns first.
- * The last chunk is not saved: its units are written together with the answer's first token.
- * SESSION_TURN_END = all tokens were run. */
+/* Runs all pending tokens. answers: an answer follows, so evicted units that the message is about
+ * return first. The last chunk is not saved: its units are written together with the answer's first
+ * token. SESSION_TURN_END = all tokens were run. */
 int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
                          enum session_end *end, struct err *e);
 
 /* ---- recall (session_recall.c) ---- */
 
-bool session_keeps_all(const struct session *s); /* by its policy, nothing is ever evicted */
+bool session_keeps_all(const struct session *s); /* its policy never evicts */
 
-/* After the context was opened; does nothing where recall is off. */
+/* Call after opening the context; does nothing if recall is off. */
 int session_recall_open(struct session *s, struct err *e);
 void session_recall_close(struct session *s);
-/* A message, in order; before anything is run. */
+/* Call with each message, in order, before any of it is run. */
 void session_recall_said(struct session *s, enum chat_role role, const int32_t *ids, size_t n);
-/* Nothing was said, nothing is in the cache: before a conversation is loaded again. */
+/* Forgets all messages and the archive; call before a conversation is loaded again. */
 void session_recall_forget(struct session *s);
-/* After save_load: the first n_run of these tokens are in the cache. */
+/* Call after save_load, with the tokens of the conversation; the first n_run are in the cache. */
 int session_recall_loaded(struct session *s, const int32_t *ids, int64_t n_run, struct err *e);
-/* These tokens were run. */
+/* Call after these tokens were run. */
 void session_recall_ran(struct session *s, const int32_t *ids, int n);
-/* Archives what was run since the last time; before an eviction. */
+/* Archives the tokens that were run since the last call; call before an eviction. */
 int session_recall_keep(struct session *s, struct err *e);
-/* Before the message's last n_left tokens are run. */
+/* Returns units for the message; call before its last n_left tokens are run. */
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k,
                          struct err *e);
 

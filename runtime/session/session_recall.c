@@ -1,4 +1,4 @@
-/* Recall in a conversation: what was run is archived before it can be evicted, and the windows that
+/* Recall in a conversation: units are archived before they can be evicted, and the windows that
  * a message is about return before the message's last part is run. */
 #include "runtime/session/session_parts.h"
 
@@ -51,7 +51,7 @@ void session_recall_close(struct session *s)
     for (int i = 0; i < RECALL_MAX; i++) str_release(&s->recall.text[i]);
 }
 
-/* ---- what is known of the conversation ------------------------------------------------------- */
+/* ---- messages and tokens --------------------------------------------------------------------- */
 
 void session_recall_said(struct session *s, enum chat_role role, const int32_t *ids, size_t n)
 {
@@ -75,7 +75,7 @@ void session_recall_forget(struct session *s)
 void session_recall_ran(struct session *s, const int32_t *ids, int n)
 {
     struct session_recall *r = &s->recall;
-    /* What can't be saved can't be archived beside it. */
+    /* Once saving has failed, units can't be archived either. */
     if (s->save && save_is_broken(s->save)) r->on = false;
     for (int i = 0; r->on && i < n; i++) tokens_push(&r->run, ids[i]);
 }

@@ -304,7 +304,7 @@ static int import_tail(struct import *im, int64_t id, const struct store_message
     return rc;
 }
 
-/* Exports without the key "damaged" have the mark alone. */
+/* Older exports have only the mark in the text, not the key "damaged". */
 static bool is_damaged(const cJSON *j)
 {
     const char *text = get_string(j, "text");
@@ -326,7 +326,8 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
         rc = bad(im, "a message without its token ids");
     else if (partial && (j->next || role != STORE_ASSISTANT))
         rc = bad(im, "a partial message that is not the last answer");
-    /* A note for the reader: the model does not see it, so nobody said it. */
+    /* A note for the reader, which the model does not see: neither the user nor the model said it.
+     */
     if (is_damaged(j)) {
         m.role = STORE_SYSTEM;
         tokens.n = 0;

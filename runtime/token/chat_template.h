@@ -42,8 +42,8 @@ const struct chat_template *chat_template_nearest(const char *source, size_t n, 
 
 const char *chat_template_name(const struct chat_template *c); /* "file": the file's own */
 
-/* The template of a model file, as it is chosen for a chat: the row `name` (ERR_USAGE if there is
- * none), or the file's own, or, when that is missing or cannot be run, the nearest row. */
+/* Chooses the template for a chat: the row `name` (ERR_USAGE if there is none); without a name the
+ * file's own template; if that is missing or cannot be run, the most similar row. */
 struct chat_choice {
     const struct chat_template *template;
     struct chat_template *own; /* the file's; NULL = the template is a row */

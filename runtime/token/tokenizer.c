@@ -89,7 +89,7 @@ static bool is_mark(const struct vocab *v, int32_t id)
            v->kind[id] == VOCAB_UNKNOWN;
 }
 
-/* The ends of a thought: a user who types one ends nothing. */
+/* The marks around a thought. A mark that the user typed is plain text. */
 static bool is_thought_mark(const char *text, size_t n)
 {
     static const char *const marks[] = {"<think>", "</think>", "[THINK]", "[/THINK]"};

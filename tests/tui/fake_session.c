@@ -657,7 +657,7 @@ int session_branch(struct session *s, int64_t turn, const char *name,
 }
 
 /* A token a word. */
-/* One passage of the first turn, whatever the words. */
+/* Always one passage of the first turn. */
 static const struct session_recalled passage = {
     .n = 1,
     .windows = {{.position = 3, .n = 4, .turn = 1, .text = " My locker code is 48213."}},

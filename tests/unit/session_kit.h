@@ -1,5 +1,5 @@
-/* session_kit: conversations with the demo model in a folder that is removed again, and what they
- * said and drew. */
+/* session_kit: conversations with the demo model in a temporary folder, and a record of their text
+ * and of the logits that tokens were drawn from. */
 #ifndef RETAIN_TESTS_SESSION_KIT_H
 #define RETAIN_TESTS_SESSION_KIT_H
 

@@ -237,8 +237,7 @@ static void public_turns_have_the_ids_of_the_whole(void **state)
     cJSON_Delete(public);
 }
 
-/* ---- marks that occur once
- * -------------------------------------------------------------------- */
+/* ---- marks that occur once ------------------------------------------------------------------ */
 
 static void prints_bos_once(void **state)
 {

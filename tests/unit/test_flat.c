@@ -50,7 +50,7 @@ static void test_memory_is_flat_and_the_fact_is_known(void **state)
     o.session.plan.policy = policy_choice("locret");
     o.session.plan.budget = 256;
     o.session.private_mode = true;
-    o.session.recall.archive_bytes = 1 << 20; /* full long before the first look */
+    o.session.recall.archive_bytes = 1 << 20; /* full long before the first measurement */
     o.session.sampling.temperature = 0;
     if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
     if (session_open(&s, g, NULL, &o.session, NULL, &e)) fail_msg("%s", e.text);

@@ -519,7 +519,7 @@ static void test_the_file_stays_small(void **state)
     o.session.plan.policy.reserve = 8;
     o.session.max_tokens = 12;
     o.session.rewind = 1;
-    o.session.recall.archive_bytes = 1; /* as few positions as can be */
+    o.session.recall.archive_bytes = 1; /* the fewest positions possible */
     struct session *s = open_session(l, o, false), *x = open_session(NULL, o, false);
     int64_t bytes[2] = {0};
     struct session_stats st;

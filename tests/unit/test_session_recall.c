@@ -1,5 +1,5 @@
-/* Recall in conversations with the demo model: what was evicted comes back for the message that
- * needs it, and a conversation that stops in between goes on as one that never stopped. */
+/* Recall in conversations with the demo model: evicted units come back for the message that
+ * needs them, and a conversation that is closed and resumed continues as if it had stayed open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "tests/unit/session_kit.h"
 
-/* Little enough room that a fact is evicted before it is asked for. */
+/* A cache so small that a fact is evicted before the question about it. */
 static struct options small(const char *policy, enum recall_chooser chooser)
 {
     struct options o = options_of(policy, "q4", 0);
@@ -34,7 +34,7 @@ enum { N_TALK = sizeof talk / sizeof *talk, ASKED = 6 };
 struct heard {
     struct log log;
     int n_windows;
-    bool code; /* one of them has it */
+    bool code; /* a returned window holds the locker code */
 };
 
 static void on_recalled(void *ctx, const struct session_recalled *r)
@@ -89,7 +89,7 @@ static void test_a_fact_comes_back(void **state)
     remembers("keydiff+global", true);
 }
 
-/* Closed and opened after every turn; what came back is in the log. */
+/* y is closed and opened after every turn; returned units are in its log. */
 static void resumes(const char *policy, int64_t rewind)
 {
     char *dir_a = temporary(), *dir_b = temporary();
@@ -129,12 +129,12 @@ static void test_resume_equals_never_stopped(void **state)
     resumes("sink", 64 << 20);
     resumes("keeper", 64 << 20);
     resumes("h2o", 64 << 20);
-    /* nothing is kept for going back: the log is merged again and again */
+    /* no states are kept for /rewind, so the log is merged again and again */
     resumes("sink", 1);
     resumes("keydiff+global", 1);
 }
 
-/* Another answer is drawn from the same cache: what had come back is there again. */
+/* Another answer is drawn from the same cache, with the same returned units. */
 static void test_regenerate_keeps_what_came_back(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_regenerate_keeps_what_came_back(void **state)
     assert_string_equal(str_get(&h.log.text), str_get(&before));
     session_stats(s, &st);
     assert_int_equal(st.n_reread, 0);
-    /* a branch from before the question asks it itself */
+    /* a branch from before the question: the question is asked there, too */
     char name[128];
     assert_int_equal(session_branch(s, ASKED, NULL, name, &e), 0);
     session_close(s);
@@ -171,7 +171,7 @@ static void test_regenerate_keeps_what_came_back(void **state)
     remove_library(dir);
 }
 
-/* What the user names comes back with the next message, whatever that says. */
+/* Text that the user names comes back with the next message, even one about something else. */
 static void test_by_hand(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_by_hand(void **state)
     remove_library(dir);
 }
 
-/* A damaged or missing archive costs what it held, nothing else. */
+/* With a damaged or missing archive, only the units that it held are lost. */
 static void test_damaged_archive(void **state)
 {
     static const char *const damage[] = {

@@ -786,8 +786,8 @@ static int write_meanwhile(void *ctx, const struct store_message *m)
     return 0;
 }
 
-/* Messages that another program adds while they are read are not damage: not in a message walk, and
- * not between two walks of one reading. */
+/* Messages that another program adds while they are read are not reported as damage, neither
+ * within a walk nor between two walks of one reading. */
 static void a_reader_sees_one_state(void **state)
 {
     struct fixture *f = *state;

@@ -1,6 +1,7 @@
-/* The kernels of tests/emu's tests on a real GPU. The tests' buffers have twins in device memory: a
- * launch sends all buffers, replaces their addresses in its arguments by the twins', and brings all
- * back. So every check of the emulator, guards and NaN included, is one of the device. */
+/* Runs the tests of tests/emu on a real GPU. Each buffer of a test has a twin in device memory: a
+ * launch sends all buffers to their twins, replaces their addresses in its arguments by the twins',
+ * and copies all twins back. So all checks of these tests, guards and NaN included, hold for the
+ * GPU. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 static struct cuda *gpu;
 
-/* Opened with the first buffer. Without a device the test ends here: nothing to check. */
+/* Opens the GPU, with the first buffer. Without a GPU the test ends here and counts as skipped. */
 static void open_gpu(void)
 {
     struct err e;
@@ -65,7 +66,7 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* Replaces addresses of buffers among the words of a kernel's arguments. */
+/* Replaces all buffer addresses in the words of a kernel's arguments by those of the twins. */
 static void translate(uint64_t *words, size_t n)
 {
     for (size_t k = 0; k < n; k++)

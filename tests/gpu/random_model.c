@@ -1,5 +1,5 @@
-/* Writes a Llama model of random 4-bit weights: the shape of a real one, to measure speed where no
- * model can be carried to. Usage: random_model 8B|3B|1B FILE */
+/* Writes a Llama model of random 4-bit weights in the shape of a real one, to measure speed on
+ * machines without model files. Usage: random_model 8B|3B|1B FILE */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void check(int rc)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* 256 bytes, three marks, and words that no text has. */
+/* 256 bytes, three marks, and words that occur in no text. */
 static void write_vocabulary(struct gguf_keys *k)
 {
     enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6 };

@@ -1,5 +1,5 @@
-/* The peak rate of the matrix units, without any other work: the rate that matmul and attend_chunk
- * are compared with (speed.c). Every warp keeps eight products in flight. */
+/* Measures the peak rate of the matrix units, without any other work; speed.c compares matmul and
+ * attend_chunk with it. Every warp keeps eight products in flight. */
 #include "kernels/cuda/device.cuh"
 #include "tests/gpu/rate.h"
 

@@ -1,12 +1,12 @@
 #!/bin/sh
 # The first ten minutes on a GPU: correctness, then speed. Each row is written to FOLDER/rows.txt when
-# its step ends and each line of a step to FOLDER/log.txt when it is printed, so that a kill leaves
-# what was measured. Usage: run.sh [FOLDER]
+# its step ends, and each line of a step to FOLDER/log.txt when it is printed, so that a killed run
+# keeps its measurements. Usage: run.sh [FOLDER]
 #
-# The programs are beside this script, as `make gpu` puts them into build/tests/gpu; nothing is built
-# here, and nothing but libc is needed. SECONDS_MAX is the time for everything; steps that no longer
-# fit are skipped. MODELS: files to bench, beside random ones. DRY=1: everything is small, to try the
-# script on the emulated driver.
+# The programs are in the folder of this script: `make gpu` puts both into build/tests/gpu. The
+# script builds nothing; the programs need only libc. SECONDS_MAX is the time limit of the whole run;
+# steps that no longer fit are skipped. MODELS: model files to bench, in addition to random ones.
+# DRY=1: small sizes, to try the script on the emulated driver.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 [ -x "$here/retain" ] || here=$(cd "$here/../.." && pwd)/build/tests/gpu
@@ -25,7 +25,7 @@ divisor=1 recall='--policy keeper,locret --budget 128 --length 1024' depths=0,40
 
 row() { printf '%-36s %s\n' "$1" "$2" | tee -a "$rows"; }
 
-# step NAME SECONDS COMMAND…: skipped when less than a tenth of its time is left.
+# step NAME SECONDS COMMAND…: runs it with a time limit; skipped when less than a tenth of that is left.
 step() {
     name=$1 limit=$2
     shift 2
@@ -41,7 +41,7 @@ step() {
     row "$name ($(($(date +%s) - began)) s)" "$([ $status -eq 0 ] && echo ok || echo "FAILED ($status)") $last"
 }
 
-# bench NAME SECONDS ARGUMENT…: rows of `retain bench` for people, on the device.
+# bench NAME SECONDS ARGUMENT…: a step that runs `retain bench` on the device.
 bench() {
     name=$1 limit=$2
     shift 2

@@ -1,8 +1,8 @@
 /* Time of each kernel at the shapes of four models, next to its bound: the larger of its bytes at
  * the rate of a measured copy and its products at the measured rate of the matrix units. Rows are
- * printed as they are measured. Usage: speed [DIVISOR], which makes everything smaller, for a dry
- * run. Weights and units are random bytes of a size that no L2 holds; launches take them in turn.
- */
+ * printed as they are measured. Usage: speed [DIVISOR]; DIVISOR makes all sizes smaller, for a dry
+ * run. Weights and units are random bytes, in several copies that together exceed any L2; launches
+ * use the copies in turn. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,8 @@ static void *driver_function(const char *name)
     return p;
 }
 
-/* Device memory that lasts until the end, of random bytes that are small numbers as any type. */
+/* Device memory that is never freed, filled with random bytes that are small numbers as any type.
+ */
 static char *random_memory(size_t bytes)
 {
     enum { PIECE = 1 << 20 };
@@ -78,7 +79,7 @@ static double seconds_since(int64_t t0)
     return (double)(system_clock_ns() - t0) / 1e9;
 }
 
-/* ---- what the driver makes of the program ---------------------------------------------------- */
+/* ---- the kernels as the driver loads them ---------------------------------------------------- */
 
 static void time_images(void)
 {
@@ -128,7 +129,7 @@ static void measure_copy(void)
     fflush(stdout);
 }
 
-/* Seconds of the best of five launches of rate.cu, two blocks per processor. */
+/* The shortest time of five launches of rate.cu, in seconds, with two blocks per processor. */
 static double time_rate(struct CUfunc_st *f, struct rate *args, int n_launches)
 {
     void *params[] = {args};
@@ -173,7 +174,7 @@ static void measure_rates(const char *folder)
     if (f) fclose(f);
     int rc = n ? CUDA_DO(gpu, &error, cuModuleLoadDataEx, &module, ptx, 0, NULL, NULL) : 1;
     if (!rc && gpu->driver.cuModuleGetFunction(&(struct CUfunc_st *){NULL}, module, "rate_f16"))
-        rc = 1; /* the emulated driver has the program's kernels alone */
+        rc = 1; /* the emulated driver has only the program's kernels */
     if (rc) {
         printf("matrix rates: not measured: %s\n", n ? "rate.ptx does not load" : path);
         return;
@@ -184,7 +185,7 @@ static void measure_rates(const char *folder)
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-struct job { /* launches of one kernel, with the arguments of copy i */
+struct job { /* launches of one kernel, on copy i of its data */
     const char *name;
     enum cuda_kernel kernel;
     int grid[3], threads;
@@ -192,7 +193,7 @@ struct job { /* launches of one kernel, with the arguments of copy i */
     double bytes, multiply_adds; /* of one launch */
     int n_copies;
     void (*args)(int copy, void *out);
-    double rate; /* multiply-adds per second that are possible, 0 = bound by memory */
+    double rate; /* the most multiply-adds per second that are possible; 0 = bound by memory */
 };
 
 static double seconds_of(const struct job *j, int n)
@@ -235,11 +236,11 @@ static void time_job(const struct job *j, const char *model, const char *size)
     fflush(stdout);
 }
 
-/* ---- what is timed --------------------------------------------------------------------------- */
+/* ---- timed data ------------------------------------------------------------------------------ */
 
 static struct {
     char *weights, *units, *act, *floats, *out;
-    struct words { /* on the device: these, then pages, positions, keys */
+    struct words { /* on the device, before pages, positions and keys */
         int32_t len[HEADS_MAX], keep[HEADS_MAX];
         uint32_t tickets[2 * HEADS_MAX], col_width;
     } * words, words_host;
@@ -294,7 +295,7 @@ static struct cuda_weight weight_of(int copy)
     return (struct cuda_weight){at, (const uint16_t *)(const void *)(at + q), now.n_out, now.n_in};
 }
 
-/* Of the matrix in `now`: bytes, products, copies. */
+/* Bytes, products and copies of the matrix in `now`. */
 static struct job matrix_job(const char *name, enum cuda_kernel kernel, int n_tok, int n_matrices)
 {
     const double bytes = n_matrices * weight_bytes();
@@ -391,7 +392,7 @@ static int cache_copies(void)
     return n < 1 ? 1 : n > 16 ? 16 : (int)n;
 }
 
-/* Copies of a layer's units; all heads are full, and have room for a chunk. */
+/* Copies of a layer's units; all heads are full, plus room for a chunk. */
 static struct cuda_cache cache_of(int copy)
 {
     const int unit = (int)kn_kv_bytes(now.kv, now.shape.dim);

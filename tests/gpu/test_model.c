@@ -64,8 +64,8 @@ static void fill(int32_t *ids, int n, const struct side *s)
     for (int i = 0; i < n; i++) ids[i] = (i * 37 + 11) % s->engine->model->n_vocab;
 }
 
-/* Logits differ no more than rounding explains (quant/eval/notes/device.md), for every kind of
- * unit. */
+/* GPU and CPU logits differ by no more than rounding (quant/eval/notes/device.md), for every kind
+ * of unit. */
 static void agrees(void **state)
 {
     struct err e;
@@ -73,7 +73,8 @@ static void agrees(void **state)
     if (gpu_check(0, &e)) fail_msg("%s", e.text);
 }
 
-/* The CPU's units and scores, sent to the device: the same units survive. */
+/* After the CPU's units and scores are sent to the GPU, the same units survive an eviction there.
+ */
 static void same_survivors(void **state)
 {
     static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};
@@ -110,7 +111,7 @@ static void same_survivors(void **state)
     }
 }
 
-/* The same bits twice; chunks, an eviction, tokens through the graph. */
+/* Two runs give the same bits: chunks, an eviction, tokens through the graph. */
 static void repeats(void **state)
 {
     struct side s[2];

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The run on a GPU, without one: its folder is complete, so that it starts where only libc is; it skips;
-# on the emulated driver it runs to the end; and a kill leaves the rows that were there.
+# Tests run.sh without a GPU: its folder holds all libraries but libc; without a GPU it skips; on the
+# emulated driver it runs to the end; and a killed run keeps its rows.
 . "$(dirname "$0")/../cli/lib.sh"
 emulated=${EMU:-build/tests/emu}
 cp -r "$emulated/../gpu" "$T/gpu"

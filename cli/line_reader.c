@@ -49,6 +49,10 @@ enum line_end line_reader_line(struct line_reader *r, struct str *line)
             str_append(&r->input, buffer, (size_t)n);
             continue;
         }
+        if (n < 0) {
+            r->error = errno;
+            return LINE_FAILED;
+        }
         if (r->input.n == 0) return LINE_EOF;
         str_append(line, r->input.data, r->input.n);
         str_clear(&r->input);

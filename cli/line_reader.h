@@ -10,10 +10,11 @@
 struct line_reader {
     struct str input; /* read and not yet used */
     bool interactive; /* a user types, not a pipe */
+    int error;        /* errno of a read that failed */
 };
 void line_reader_release(struct line_reader *r);
 
-enum line_end { LINE_READ, LINE_EOF, LINE_INTERRUPTED };
+enum line_end { LINE_READ, LINE_EOF, LINE_FAILED, LINE_INTERRUPTED };
 
 /* The next line without its end. */
 enum line_end line_reader_line(struct line_reader *r, struct str *line);

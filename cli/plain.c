@@ -172,6 +172,7 @@ static bool run_line(struct plain *p, const struct str *line, int *rc, struct er
     bool open = p->control.parts.session != NULL;
     if (*rc && open && *rc != ERR_STOP) {
         report_error(e);
+        if (!p->interactive && !p->failed) p->failed = *rc;
         *rc = 0;
     }
     return !*rc && open && p->answer.error == 0;
@@ -197,6 +198,10 @@ static int chat_loop(struct plain *p, struct err *e)
         switch (line_reader_message(&p->in, &line)) {
         case LINE_READ: more = run_line(p, &line, &rc, e); break;
         case LINE_EOF: more = false; break;
+        case LINE_FAILED:
+            more = false;
+            rc = err_set(e, ERR_FAIL, "reading standard input: %s", strerror(p->in.error));
+            break;
         case LINE_INTERRUPTED:
             more = !leave_on_interrupt(p);
             if (!more) rc = err_set(e, ERR_STOP, "interrupted");
@@ -226,5 +231,6 @@ int plain_run(const struct options *o)
     answer_release(&p.answer);
     str_release(&p.edited);
     str_release(&p.last);
-    return rc == ERR_STOP ? err_exit_status(rc) : rc ? report_error(&e) : 0;
+    if (rc && rc != ERR_STOP) return report_error(&e);
+    return err_exit_status(rc ? rc : p.failed);
 }

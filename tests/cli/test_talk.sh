@@ -18,7 +18,7 @@ holds "branch: has the turns before" "$("$RETAIN" list)" '^early .* 1 '
 
 printf '%s\n' '/open early' '/set predict 3' 'Tell me a story.' '/set budget 64' '/stats' '/set tmep 1' \
     '/set temp hot' '/set policy nonsense' '/mpa' '/raw' '/list' | talk -c pets >"$T/out"
-equal "a command that fails does not end the chat" 0 $?
+equal "a command that fails does not end the chat; the exit status tells it" 2 $?
 err=$(cat "$T/err")
 holds "set: counts at once" "$("$RETAIN" show early | tail -n 3)" '^[^ ]+( [^ ]+){0,3}$'
 holds "set: budget" "$err" '64 per head'
@@ -31,7 +31,7 @@ holds "list: still there" "$err" '^early '
 
 printf '%s\n' '/delete pets' '/list' '/restore' '/find dogs' '/rewind 0' '/stats' "/save $T/talk.md" \
     '/copy' 'Hello!' '/regenerate' "/save $T/talk.md" | talk -c early >"$T/out"
-equal "delete, restore: exit status" 0 $?
+equal "nothing to copy: exit status" 1 $?
 err=$(cat "$T/err")
 holds "delete: said" "$err" 'pets was deleted'
 holds "restore: said" "$err" 'pets was restored'
@@ -54,6 +54,11 @@ holds "answer: saved" "$("$RETAIN" show changed)" '^Dogs [a-z]'
 equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats are')"
 printf '%s\n' '/stats' | talk -c changed
 holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
+
+# A failed read of the input is not its end.
+talk --new <"$T" >/dev/null
+equal "unreadable input: exit status" 1 $?
+holds "unreadable input" "$(cat "$T/err")" 'reading standard input: Is a directory'
 
 # Nothing was said yet: settings count nevertheless.
 printf '%s\n' '/set budget 64' '/stats' | talk --new

@@ -89,22 +89,52 @@ static void forget_after(struct session *s, const struct cut *c, const struct to
     cache_clear(&s->ctx.cache);
 }
 
-/* Cuts the stored conversation, then sets the session to the rest. */
-static int go_back(struct session *s, const struct cut *c, const struct session_sink *k,
+/* The ids of the stored conversation, at least those before the cut. */
+static int read_ids(const struct session *s, const struct cut *c, struct tokens *ids, struct err *e)
+{
+    int rc = save_transcript(s->save, ids, ignore_message, NULL, e);
+    if (!rc && (int64_t)ids->n < c->n_tokens)
+        rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
+    return rc;
+}
+
+/* Cuts the stored conversation and adds `then`, if it is not NULL; then sets the session to the
+ * result. That message is pending even when loading the cache failed: it is stored. */
+static int go_back(struct session *s, const struct cut *c, const struct tokens *ids,
+                   const struct save_message *then, const struct session_sink *k, struct err *e)
+{
+    struct err second;
+    int rc = save_rewind(s->save, &s->state, c->has_point ? &c->point : NULL,
+                         (int64_t)c->n_messages, then, e);
+    if (rc) return rc;
+    forget_after(s, c, ids);
+    rc = session_reload(s, k, e);
+    int rc2 = then ? session_push_message(s, then, k, rc ? &second : e) : 0;
+    return rc ? rc : rc2;
+}
+
+static int cut_off(struct session *s, const struct cut *c, const struct session_sink *k,
                    struct err *e)
 {
     struct tokens ids = {0};
-    int rc = save_transcript(s->save, &ids, ignore_message, NULL, e);
-    if (!rc && (int64_t)ids.n < c->n_tokens)
-        rc = err_set(e, ERR_FORMAT, "the transcript of %s is shorter than it was", s->name);
-    if (!rc)
-        rc = save_rewind(s->save, &s->state, c->has_point ? &c->point : NULL,
-                         (int64_t)c->n_messages, e);
-    if (!rc) {
-        forget_after(s, c, &ids);
-        rc = session_reload(s, k, e);
-    }
+    int rc = read_ids(s, c, &ids, e);
+    if (!rc) rc = go_back(s, c, &ids, NULL, k, e);
     tokens_release(&ids);
+    return rc;
+}
+
+/* Puts a message in the place of all that the cut removes. */
+static int replace(struct session *s, const struct cut *c, enum chat_role role, const char *text,
+                   size_t n, const struct session_sink *k, struct err *e)
+{
+    struct tokens ids = {0}, new_ids = {0};
+    int rc = read_ids(s, c, &ids, e);
+    int32_t last = !rc && c->n_tokens ? ids.ids[c->n_tokens - 1] : -1;
+    if (!rc) rc = session_encode(s, role, text, n, last, &new_ids, e);
+    struct save_message then = {role, text, n, new_ids.ids, new_ids.n};
+    if (!rc) rc = go_back(s, c, &ids, &then, k, e);
+    tokens_release(&ids);
+    tokens_release(&new_ids);
     return rc;
 }
 
@@ -117,7 +147,7 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
     if (rc) return rc;
     struct cut c = cut_turn(s, turn);
     if (c.n_messages == s->n_messages) return 0;
-    return go_back(s, &c, sink ? sink : &silent, e);
+    return cut_off(s, &c, sink ? sink : &silent, e);
 }
 
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
@@ -129,7 +159,7 @@ int session_regenerate(struct session *s, const struct session_sink *sink, enum 
     if (!rc) rc = session_finish_answer(s, sink, e);
     if (rc) return rc;
     struct cut c = cut_answer(s);
-    if (c.n_messages < s->n_messages) rc = go_back(s, &c, sink, e);
+    if (c.n_messages < s->n_messages) rc = cut_off(s, &c, sink, e);
     if (rc) return rc;
     session_use_attempt(s, s->state.attempt + 1);
     return session_run_turn(s, sink, end, e);
@@ -145,8 +175,7 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
         rc = err_set(e, ERR_USAGE, n ? "there is no answer to change" : "an answer needs a text");
     if (rc) return rc;
     struct cut c = cut_answer(s);
-    rc = go_back(s, &c, sink, e);
-    if (!rc) rc = session_take_message(s, CHAT_ASSISTANT, text, n, sink, e);
+    rc = replace(s, &c, CHAT_ASSISTANT, text, n, sink, e);
     return rc ? rc : session_read_taken(s, sink, e);
 }
 

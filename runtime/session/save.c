@@ -525,14 +525,16 @@ int save_answer(struct save *s, const struct cache *c, const struct save_state *
 }
 
 int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
-                int64_t n_messages, struct err *e)
+                int64_t n_messages, const struct save_message *then, struct err *e)
 {
-    struct save_state then = *now;
-    then.n_run = point ? point->n_run : 0;
-    then.n_units = -1;
+    struct save_state state = *now;
+    state.n_run = point ? point->n_run : 0;
+    state.n_units = -1;
     int rc = store_begin(s->store, e);
     if (!rc) rc = store_rewind(s->store, s->conversation, n_messages, point ? point->seq : -1, e);
-    if (!rc) rc = put_state_of(s, s->conversation, &then, e);
+    if (!rc && then)
+        rc = put_message(s, then->role, then->text, then->n_text, then->ids, then->n_ids, NULL, e);
+    if (!rc) rc = put_state_of(s, s->conversation, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
     return rc;

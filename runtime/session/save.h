@@ -141,10 +141,11 @@ int save_units(struct save *s, const struct cache *c, const struct save_state *n
 int save_answer_token(struct save *s, const struct cache *c, const struct save_token *t,
                       struct err *e);
 
-/* Cuts the text to n_messages and the log to a checkpoint; point NULL: no cache remains. Call
+/* Cuts the text to n_messages and the log to a checkpoint; point NULL: no cache remains. then: a
+ * message that takes the place of the cut ones, in the same transaction; NULL = none. Call
  * save_load afterwards. */
 int save_rewind(struct save *s, const struct save_state *now, const struct save_point *point,
-                int64_t n_messages, struct err *e);
+                int64_t n_messages, const struct save_message *then, struct err *e);
 
 /* A new conversation with the same beginning, which shares the bytes. */
 int save_branch(struct save *s, const char *name, const struct save_point *point,

@@ -357,32 +357,43 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
 
 /* ---- saying ---------------------------------------------------------------------------------- */
 
+int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,
+                   int32_t last, struct tokens *ids, struct err *e)
+{
+    const struct engine *g = s->engine;
+    bool first = last < 0;
+    int rc;
+    if (s->opts.raw) {
+        struct tokenizer_span span = {text, n, true};
+        if (first && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
+        rc = tokenizer_encode(g->tokenizer, &span, 1, first, ids, e);
+    } else {
+        struct chat_turn turn = {role, text, n, first ? s->system : NULL, first, last};
+        rc = chat_encode(g->template, g->tokenizer, &turn, ids, e);
+    }
+    return rc || ids->n ? rc : err_set(e, ERR_USAGE, "the message is empty");
+}
+
+int session_push_message(struct session *s, const struct save_message *m,
+                         const struct session_sink *k, struct err *e)
+{
+    session_report_tokens(s, m, s->n_tokens, s->n_tokens == 0, k);
+    session_recall_said(s, m->role, m->ids, m->n_ids);
+    for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
+    return session_add_message(s, m->role, s->n_tokens, e);
+}
+
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
                          const struct session_sink *k, struct err *e)
 {
-    const struct engine *g = s->engine;
     struct tokens ids = {0};
-    bool first = s->n_tokens == 0;
-    int32_t last = s->n_recent ? s->recent[s->n_recent - 1] : -1;
-    int rc = 0;
-    if (s->opts.raw) {
-        struct tokenizer_span span = {text, n, true};
-        if (first && tokenizer_add_bos(g->tokenizer))
-            tokens_push(&ids, tokenizer_bos(g->tokenizer));
-        rc = tokenizer_encode(g->tokenizer, &span, 1, first, &ids, e);
-    } else {
-        struct chat_turn turn = {role, text, n, first ? s->system : NULL, first, last};
-        rc = chat_encode(g->template, g->tokenizer, &turn, &ids, e);
-    }
-    if (!rc && ids.n == 0) rc = err_set(e, ERR_USAGE, "the message is empty");
+    int32_t last = s->n_tokens ? s->recent[s->n_recent - 1] : -1;
+    int rc = session_encode(s, role, text, n, last, &ids, e);
     if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
     if (!rc)
-        session_report_tokens(s, &(struct save_message){role, text, n, ids.ids, ids.n}, s->n_tokens,
-                              first, k);
-    if (!rc) session_recall_said(s, role, ids.ids, ids.n);
-    for (size_t i = 0; !rc && i < ids.n; i++) session_push(s, ids.ids[i]);
+        rc = session_push_message(s, &(struct save_message){role, text, n, ids.ids, ids.n}, k, e);
     tokens_release(&ids);
-    return rc ? rc : session_add_message(s, role, s->n_tokens, e);
+    return rc;
 }
 
 int session_check_writable(const struct session *s, struct err *e)

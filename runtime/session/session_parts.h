@@ -111,6 +111,12 @@ int session_recall_keep(struct session *s, struct err *e);
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k,
                          struct err *e);
 
+/* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
+int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,
+                   int32_t last, struct tokens *ids, struct err *e);
+/* Makes a stored message pending. */
+int session_push_message(struct session *s, const struct save_message *m,
+                         const struct session_sink *k, struct err *e);
 /* Encodes a message, stores it, then makes it pending: it is stored before the model sees it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
                          const struct session_sink *k, struct err *e);

@@ -200,6 +200,58 @@ static void every_operation_fails(void **state)
     }
 }
 
+/* ---- replacing an answer ---------------------------------------------------------------------
+ */
+
+static const char amended[] = "Ask my cat.";
+
+/* The answer is the old one, all of it, or the new one. */
+static void assert_old_or_new(int n, const struct str *before)
+{
+    struct life x;
+    struct str text = {0};
+    if (life_begin(&x)) fail_msg("amend %d: %s", n, err.text);
+    read_text(x.l, &text);
+    bool old = text.n == before->n && !memcmp(text.data, before->data, text.n);
+    if (!old && !strstr(str_get(&text), amended))
+        fail_msg("amend %d: neither text is there: \"%s\"", n, str_get(&text));
+    life_end(&x);
+    str_release(&text);
+}
+
+static bool amend_with_fault(int n, bool stays, const struct str *before)
+{
+    const struct session_sink k = {.ctx = NULL};
+    struct life x;
+    restore();
+    if (life_begin(&x)) fail_msg("amend %d: %s", n, err.text);
+    memset(&err, 0, sizeof err);
+    disk.operation = WRITE;
+    disk.code = SQLITE_FULL;
+    disk.stays = stays;
+    disk.n_failed = 0;
+    disk.countdown = n;
+    int rc = session_amend(x.s, amended, sizeof amended - 1, &k, &err);
+    if (rc) assert_clear("amend", n);
+    if (stays) { /* the disk stays full until the end, as after kill -9 */
+        life_end(&x);
+        disk.countdown = 0;
+        assert_old_or_new(n, before);
+    }
+    disk.countdown = 0;
+    if (!stays && say(x.s)) fail_msg("amend %d, then said: %s", n, err.text);
+    life_end(&x);
+    return disk.n_failed > 0;
+}
+
+static void an_answer_is_replaced_whole(void **state)
+{
+    int n = 1;
+    while (amend_with_fault(n, true, *state)) n++;
+    assert_true(n > 3);
+    for (n = 1; amend_with_fault(n, false, *state);) n++;
+}
+
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
@@ -284,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_fails),
+        cmocka_unit_test(an_answer_is_replaced_whole),
         cmocka_unit_test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -4,7 +4,6 @@
 #define CHECK(name, condition)               \
     static struct value name(struct call *c) \
     {                                        \
-        struct value v = c->self;            \
         return value_bool(condition);        \
     }
 
@@ -46,35 +45,35 @@ static int order(struct call *c)
     return value_compare(c->heap, c->self, c->p[0]);
 }
 
-CHECK(check_defined, v.kind != VALUE_UNDEFINED)
-CHECK(check_undefined, v.kind == VALUE_UNDEFINED)
-CHECK(check_none, v.kind == VALUE_NONE)
-CHECK(check_string, v.kind == VALUE_TEXT)
-CHECK(check_mapping, v.kind == VALUE_DICT && !v.as.dict->is_namespace)
-CHECK(check_sequence, is_sequence(v))
-CHECK(check_iterable, value_is_iterable(v))
-CHECK(check_number, value_is_number(v))
-CHECK(check_integer, v.kind == VALUE_INT)
-CHECK(check_float, v.kind == VALUE_FLOAT)
-CHECK(check_boolean, v.kind == VALUE_BOOL)
-CHECK(check_true, v.kind == VALUE_BOOL && v.as.truth)
-CHECK(check_false, v.kind == VALUE_BOOL && !v.as.truth)
-CHECK(check_callable, v.kind == VALUE_MACRO || v.kind == VALUE_FUNCTION)
-CHECK(check_odd, ((void)v, remainder_of(c, value_int(2)) != 0))
-CHECK(check_even, ((void)v, remainder_of(c, value_int(2)) == 0))
-CHECK(check_divisible, ((void)v, remainder_of(c, c->p[0]) == 0))
-CHECK(check_equal, value_equal(c->heap, v, c->p[0]))
-CHECK(check_unequal, !value_equal(c->heap, v, c->p[0]))
-CHECK(check_same, is_same(v, c->p[0]))
-CHECK(check_in, value_contains(c->heap, c->p[0], v))
-CHECK(check_less, ((void)v, order(c) < 0))
-CHECK(check_more, ((void)v, order(c) > 0))
-CHECK(check_at_most, ((void)v, order(c) <= 0))
-CHECK(check_at_least, ((void)v, order(c) >= 0))
-CHECK(check_lower, ((void)v, in_case(c, TEXT_LOWER)))
-CHECK(check_upper, ((void)v, in_case(c, TEXT_UPPER)))
-CHECK(check_filter, v.kind == VALUE_TEXT && filter_named(v.as.text))
-CHECK(check_test, v.kind == VALUE_TEXT && test_named(v.as.text))
+CHECK(check_defined, c->self.kind != VALUE_UNDEFINED)
+CHECK(check_undefined, c->self.kind == VALUE_UNDEFINED)
+CHECK(check_none, c->self.kind == VALUE_NONE)
+CHECK(check_string, c->self.kind == VALUE_TEXT)
+CHECK(check_mapping, c->self.kind == VALUE_DICT && !c->self.as.dict->is_namespace)
+CHECK(check_sequence, is_sequence(c->self))
+CHECK(check_iterable, value_is_iterable(c->self))
+CHECK(check_number, value_is_number(c->self))
+CHECK(check_integer, c->self.kind == VALUE_INT)
+CHECK(check_float, c->self.kind == VALUE_FLOAT)
+CHECK(check_boolean, c->self.kind == VALUE_BOOL)
+CHECK(check_true, c->self.kind == VALUE_BOOL && c->self.as.truth)
+CHECK(check_false, c->self.kind == VALUE_BOOL && !c->self.as.truth)
+CHECK(check_callable, c->self.kind == VALUE_MACRO || c->self.kind == VALUE_FUNCTION)
+CHECK(check_odd, remainder_of(c, value_int(2)) != 0)
+CHECK(check_even, remainder_of(c, value_int(2)) == 0)
+CHECK(check_divisible, remainder_of(c, c->p[0]) == 0)
+CHECK(check_equal, value_equal(c->heap, c->self, c->p[0]))
+CHECK(check_unequal, !value_equal(c->heap, c->self, c->p[0]))
+CHECK(check_same, is_same(c->self, c->p[0]))
+CHECK(check_in, value_contains(c->heap, c->p[0], c->self))
+CHECK(check_less, order(c) < 0)
+CHECK(check_more, order(c) > 0)
+CHECK(check_at_most, order(c) <= 0)
+CHECK(check_at_least, order(c) >= 0)
+CHECK(check_lower, in_case(c, TEXT_LOWER))
+CHECK(check_upper, in_case(c, TEXT_UPPER))
+CHECK(check_filter, c->self.kind == VALUE_TEXT && filter_named(c->self.as.text))
+CHECK(check_test, c->self.kind == VALUE_TEXT && test_named(c->self.as.text))
 
 static const struct builtin table[] = {
     {"!=", check_unequal, "other", 1},

@@ -67,7 +67,7 @@ static struct value filter_replace(struct call *c)
 
 static struct value filter_string(struct call *c)
 {
-    return value_is(c->self, VALUE_TEXT) ? c->self : value_text(self_text(c));
+    return c->self.kind == VALUE_TEXT ? c->self : value_text(self_text(c));
 }
 
 static struct value filter_safe(struct call *c)

@@ -119,11 +119,6 @@ void dict_remove(struct dict *d, const struct value *found)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-bool value_is(struct value v, enum value_kind kind)
-{
-    return v.kind == kind;
-}
-
 bool value_is_integer(struct value v)
 {
     return v.kind == VALUE_INT || v.kind == VALUE_BOOL;

@@ -91,7 +91,6 @@ const struct value *dict_find_text(const struct dict *d, struct text key);
 void dict_set(struct heap *h, struct dict *d, struct value key, struct value value);
 void dict_remove(struct dict *d, const struct value *found); /* found: the result of dict_find */
 
-bool value_is(struct value v, enum value_kind kind);
 bool value_is_number(struct value v);  /* bool, int or float */
 bool value_is_integer(struct value v); /* bool or int */
 int64_t value_integer(struct value v); /* of a bool or int */

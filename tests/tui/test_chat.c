@@ -648,35 +648,80 @@ static void test_draft(void **state)
     pid_t pid = fork();
     if (pid == 0) {
         struct str queue[2] = {{0}, {0}}, text = {0};
-        draft_open(&d, folder, on_found, &f);
+        draft_open(&d, folder);
         str_puts(&queue[0], "one");
         str_puts(&queue[1], "two\nlines");
         str_puts(&text, "being written");
-        draft_save(&d, 1, queue, 2, &text);
+        draft_save(&d, "trip", 1, queue, 2, &text);
         if (write(ready[1], "x", 1) != 1) _exit(1);
         for (;;) pause();
     }
     assert_int_equal(read(ready[0], &go, 1), 1);
-    snprintf(path, sizeof path, "%s/draft-%ld", folder, (long)pid);
+    snprintf(path, sizeof path, "%s/draft-%ld-0", folder, (long)pid);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    draft_open(&d, folder, on_found, &f);
+    draft_adopt(folder, "trip", on_found, &f);
     assert_int_equal(f.all.n, 0);
-    draft_close(&d, false);
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-    draft_open(&d, folder, on_found, &f);
+    draft_adopt(folder, "tax", on_found, &f); /* of another conversation */
+    draft_adopt(folder, "", on_found, &f);    /* of a new one */
+    assert_int_equal(f.all.n, 0);
+    draft_adopt(folder, "trip", on_found, &f);
     assert_string_equal(str_get(&f.all), "queued(one)queued(two\nlines)draft(being written)");
     str_clear(&f.all);
-    draft_close(&d, false);
-    draft_open(&d, folder, on_found, &f); /* given only once */
+    draft_adopt(folder, "trip", on_found, &f); /* given only once */
     assert_int_equal(f.all.n, 0);
-    draft_close(&d, false);
     assert_int_equal(rmdir(folder), 0);
-    draft_open(&d, NULL, on_found, &f); /* private */
-    draft_save(&d, 1, NULL, 0, &f.all);
+    draft_open(&d, NULL); /* private */
+    draft_save(&d, "trip", 1, NULL, 0, &f.all);
     draft_close(&d, true);
     str_release(&f.all);
+}
+
+/* One program has a file for each of its conversations, and takes back its own. */
+static void test_draft_of_two_talks(void **state)
+{
+    static const char *const talks[] = {"trip", "tax", ""};
+    char folder[] = "/tmp/retain-draft-XXXXXX";
+    struct found f = {{0}};
+    struct draft d;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 3; i++) {
+        struct str text = {0};
+        str_printf(&text, "for %s", talks[i]);
+        draft_open(&d, folder);
+        draft_save(&d, talks[i], 1, NULL, 0, &text);
+        draft_close(&d, true);
+        str_release(&text);
+    }
+    for (int i = 0; i < 3; i++) draft_adopt(folder, talks[i], on_found, &f);
+    assert_string_equal(str_get(&f.all), "draft(for trip)draft(for tax)draft(for )");
+    assert_int_equal(rmdir(folder), 0);
+    str_release(&f.all);
+}
+
+static void test_draft_owner(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, false);
+    s.app.settings.options.session.conversation = "trip";
+    assert_string_equal(app_draft_owner(&s.app), "trip"); /* while it loads */
+    s.app.settings.options.session.conversation = NULL;
+    stage_open(&s, NULL);
+    assert_string_equal(app_draft_owner(&s.app), ""); /* the program named it */
+    s.app.settings.options.session.conversation = s.app.name;
+    assert_string_equal(app_draft_owner(&s.app), s.app.name);
+    s.app.settings.options.session.conversation = NULL;
+    stage_type(&s, "first\r");
+    assert_string_equal(app_draft_owner(&s.app), s.app.name);
+    stage_type(&s, "half a thought");
+    assert_true(app_clear_draft(&s.app));
+    assert_int_equal(s.app.edit.text.n, 0);
+    assert_false(app_clear_draft(&s.app));
+    stage_release(&s);
 }
 
 static void test_brought_back(void **state)
@@ -743,6 +788,8 @@ int main(void)
         cmocka_unit_test(test_long_paste),
         cmocka_unit_test(test_lines_are_cut_again),
         cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_draft_of_two_talks),
+        cmocka_unit_test(test_draft_owner),
         cmocka_unit_test(test_brought_back),
         cmocka_unit_test(test_send_now),
     };

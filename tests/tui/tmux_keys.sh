@@ -29,6 +29,28 @@ keys Enter
 check 'draft: status 0' wait_for '^rc=0'
 check 'draft: nothing is left' [ -z "$(drafts)" ]
 
+# A draft belongs to its conversation.
+start 80 24
+run chat -c trip --seed 907
+check 'draft of trip: ready' wait_for 'ready'
+type_text 'secret plan'
+keys F10
+check 'draft of trip: left' wait_for '^rc=0'
+start 80 24
+run chat -c tax --seed 908
+check 'draft of trip: not in tax' wait_for '^> *$'
+check 'draft of trip: tax is ready' wait_for 'ready'
+check 'draft of trip: still not in tax' wait_for '^> *$'
+type_text 'of tax'
+keys F10
+check 'draft of tax: left' wait_for '^rc=0'
+start 80 24
+run chat -c trip --seed 909
+check 'draft of trip: back' wait_for '> secret plan$'
+keys C-u F10
+check 'draft of trip: left again' wait_for '^rc=0'
+rm "$home"/retain/draft-*
+
 if [ $fake = 1 ]; then
     start 80 24
     run --fake-load 600000 chat --new --seed 903

@@ -230,6 +230,23 @@ void app_set_draft(struct app *a, const char *text, size_t n)
     edit_set(&a->edit, text, n);
 }
 
+const char *app_draft_owner(const struct app *a)
+{
+    const char *given = a->o->session.conversation;
+    if (!a->name[0]) return given ? given : "";
+    return app_turns(a) > 0 || (given && strcmp(a->name, given) == 0) ? a->name : "";
+}
+
+bool app_clear_draft(struct app *a)
+{
+    bool any = a->n_queue > 0 || a->edit.text.n > 0;
+    for (int i = 0; i < a->n_queue; i++) str_release(&a->queue[i]);
+    a->n_queue = 0;
+    a->queue_held = false;
+    edit_set(&a->edit, "", 0);
+    return any;
+}
+
 uint64_t app_draft_version(const struct app *a)
 {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a; a label represents its fold, which never changes */

@@ -10,17 +10,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file: texts that end in a NUL each, queued ones first, the draft last. */
+/* The file: texts that end in a NUL each, queued ones first, the draft last. Before them the name
+ * of the conversation, after a byte that no text begins with; without it they are for a new one. */
+enum { TALK_MARK = '\001', SAME_PID_MAX = 100 };
 
 static bool lock_file(int fd)
 {
     return flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
+static const char *talk_of(const struct str *content)
+{
+    const char *s = str_get(content);
+    return s[0] == TALK_MARK ? s + 1 : "";
+}
+
 static void give(const struct str *content, draft_found *found, void *ctx)
 {
     const char *s = str_get(content);
-    for (size_t at = 0; at < content->n;) {
+    for (size_t at = s[0] == TALK_MARK ? strlen(s) + 1 : 0; at < content->n;) {
         size_t n = strnlen(s + at, content->n - at);
         bool queued = at + n + 1 < content->n;
         if (n > 0) found(ctx, s + at, n, queued);
@@ -48,17 +56,17 @@ static bool is_abandoned(int fd, const char *path)
            opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/* Takes over the texts of dead programs. */
-static void adopt(const char *folder, draft_found *found, void *ctx)
+void draft_adopt(const char *folder, const char *talk, draft_found *found, void *ctx)
 {
     struct dirent **names;
-    int n = scandir(folder, &names, is_draft, alphasort);
+    int n = folder ? scandir(folder, &names, is_draft, alphasort) : -1;
     for (int i = 0; i < n; i++) {
         struct str path = {0}, content = {0};
         str_printf(&path, "%s/%s", folder, names[i]->d_name);
         int fd = open(path.data, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (fd >= 0 && is_abandoned(fd, path.data)) {
-            read_all(fd, &content);
+        bool abandoned = fd >= 0 && is_abandoned(fd, path.data);
+        if (abandoned) read_all(fd, &content);
+        if (abandoned && strcmp(talk_of(&content), talk) == 0) {
             unlink(path.data);
             str_puts(&path, "~");
             unlink(path.data); /* it may have been killed while saving */
@@ -72,14 +80,17 @@ static void adopt(const char *folder, draft_found *found, void *ctx)
     if (n >= 0) free(names);
 }
 
-void draft_open(struct draft *d, const char *folder, draft_found *found, void *ctx)
+void draft_open(struct draft *d, const char *folder)
 {
     struct str path = {0};
     *d = (struct draft){.fd = -1};
     if (!folder) return;
-    adopt(folder, found, ctx);
-    str_printf(&path, "%s/draft-%ld", folder, (long)getpid());
-    d->fd = open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    for (int i = 0; i < SAME_PID_MAX && d->fd < 0;
+         i++) { /* others may wait for their conversation */
+        str_clear(&path);
+        str_printf(&path, "%s/draft-%ld-%d", folder, (long)getpid(), i);
+        d->fd = open(path.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    }
     if (d->fd < 0) {
         str_release(&path);
         return;
@@ -112,14 +123,25 @@ static int replace(struct draft *d, const struct str *content)
     return 0;
 }
 
-void draft_save(struct draft *d, uint64_t version, const struct str *queue, int n_queue,
-                const struct str *text)
+bool draft_differs(const struct draft *d, const char *talk, uint64_t version)
+{
+    return d->path && (version != d->version || strcmp(talk, str_get(&d->talk)) != 0);
+}
+
+void draft_save(struct draft *d, const char *talk, uint64_t version, const struct str *queue,
+                int n_queue, const struct str *text)
 {
     struct str content = {0};
-    if (!d->path || version == d->version) return;
+    if (!draft_differs(d, talk, version)) return;
+    if (talk[0]) str_printf(&content, "%c%s", TALK_MARK, talk);
+    if (talk[0]) str_append(&content, "", 1);
     for (int i = 0; i < n_queue; i++) str_append(&content, str_get(&queue[i]), queue[i].n + 1);
     str_append(&content, str_get(text), text->n + 1);
-    if (replace(d, &content) == 0) d->version = version;
+    if (replace(d, &content) == 0) {
+        d->version = version;
+        str_clear(&d->talk);
+        str_puts(&d->talk, talk);
+    }
     str_release(&content);
 }
 
@@ -128,5 +150,6 @@ void draft_close(struct draft *d, bool keep)
     if (d->path && !keep) unlink(d->path);
     if (d->fd >= 0) close(d->fd);
     free(d->path);
+    str_release(&d->talk);
     *d = (struct draft){.fd = -1};
 }

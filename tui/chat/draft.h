@@ -1,6 +1,6 @@
 /* draft: the draft and the queue, kept in a file so that a killed program loses nothing. One file
- * per running program, locked while it runs; an unlocked file was left by a program that died, and
- * is taken over by the next one that starts. Only its owner can read it. */
+ * per open conversation, locked while it is open; an unlocked file was left by a program that
+ * ended, and is taken over when its conversation is opened again. Only its owner can read it. */
 #ifndef RETAIN_TUI_CHAT_DRAFT_H
 #define RETAIN_TUI_CHAT_DRAFT_H
 
@@ -14,17 +14,21 @@ struct draft {
     char *path; /* NULL: nothing is saved */
     int fd;
     uint64_t version; /* of the file's content */
+    struct str talk;  /* the conversation of the file's content */
 };
 
-/* Texts of dead programs: queued messages in order, then the draft ("" = none). Each is passed
- * once; `found` counts them. */
+/* Texts that were left: queued messages in order, then the draft. Each is passed once. */
 typedef void draft_found(void *ctx, const char *text, size_t n, bool queued);
 
 /* folder: where the files are; NULL = private. */
-void draft_open(struct draft *d, const char *folder, draft_found *found, void *ctx);
-/* queue[n_queue] and the draft, without NULs; `version` differs when they do. */
-void draft_save(struct draft *d, uint64_t version, const struct str *queue, int n_queue,
-                const struct str *text);
+void draft_open(struct draft *d, const char *folder);
+/* Takes over the texts that were left for a conversation; "" = for a new one. */
+void draft_adopt(const char *folder, const char *talk, draft_found *found, void *ctx);
+/* queue[n_queue] and the draft, without NULs; `version` differs when they do. talk: the name of
+ * their conversation, "" = a new one. */
+bool draft_differs(const struct draft *d, const char *talk, uint64_t version);
+void draft_save(struct draft *d, const char *talk, uint64_t version, const struct str *queue,
+                int n_queue, const struct str *text);
 void draft_close(struct draft *d, bool keep); /* keep false: removes the file */
 
 #endif

@@ -81,12 +81,16 @@ static void take_event(struct ui *u, const struct event *ev)
     switch (ev->kind) {
     case EVENT_OPENING:
         snprintf(name, sizeof name, "%.*s", (int)ev->n_text, ev->text);
+        if (strcmp(name, u->app.name) != 0) ui_close_draft(u);
         load_transcript(u, name);
         break;
     case EVENT_OPENED:
     case EVENT_END:
     case EVENT_BRANCHED:
-    case EVENT_RENAMED: list_fill(&u->app, u->library); break;
+    case EVENT_RENAMED:
+        list_fill(&u->app, u->library);
+        if (ev->kind == EVENT_OPENED) ui_open_draft(u);
+        break;
     case EVENT_FATAL:
         if (u->app.leaving) break;
         err_set(&u->error, ev->code, "%.*s", (int)ev->n_text, ev->text);
@@ -277,11 +281,6 @@ static void print_log(const struct str *log)
     if (log->n) report_aside("%s%s", str_get(log), log->data[log->n - 1] == '\n' ? "" : "\n");
 }
 
-static void bring_back(void *app, const char *text, size_t n, bool queued)
-{
-    app_bring_back(app, text, n, queued);
-}
-
 bool ui_run(const struct options *o, int *status)
 {
     struct ui u = {.o = o, .dirty = true};
@@ -306,10 +305,10 @@ bool ui_run(const struct options *o, int *status)
     app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");
-    if (remember) path.data[path.n - strlen("/history")] = 0;
-    draft_open(&u.draft, remember ? path.data : NULL, bring_back, &u.app);
+    if (remember) str_append(&u.draft_folder, path.data, path.n - strlen("/history"));
     str_release(&path);
     open_library(&u);
+    ui_open_draft(&u);
     if (worker_open(&u.worker, o, &u.error) == 0)
         loop(&u);
     else
@@ -326,7 +325,8 @@ bool ui_run(const struct options *o, int *status)
     worker_box_release(&u.box);
     conversations_close(u.library);
     grid_release(&u.grid);
-    draft_close(&u.draft, u.app.edit.text.n > 0 || u.app.n_queue > 0);
+    ui_close_draft(&u);
+    str_release(&u.draft_folder);
     print_log(&u.app.log);
     app_release(&u.app);
     *status = u.error.code ? report_error(&u.error) : u.status;

@@ -16,11 +16,40 @@ void ui_save_draft(struct ui *u)
 {
     struct str text = {0};
     uint64_t version = app_draft_version(&u->app);
-    if (version != u->draft.version) app_draft(&u->app, &text);
-    draft_save(&u->draft, version, u->app.queue, u->app.n_queue, &text);
-    str_release(&text);
+    const char *talk = app_draft_owner(&u->app);
+    if (draft_differs(&u->draft, talk, version)) {
+        app_draft(&u->app, &text);
+        draft_save(&u->draft, talk, version, u->app.queue, u->app.n_queue, &text);
+        str_release(&text);
+    }
     u->draft_dirty = false;
     u->draft_ms = u->app.now_ms;
+}
+
+static void bring_back(void *app, const char *text, size_t n, bool queued)
+{
+    app_bring_back(app, text, n, queued);
+}
+
+void ui_open_draft(struct ui *u)
+{
+    const char *folder = u->draft_folder.n ? u->draft_folder.data : NULL;
+    if (u->draft_open) return;
+    draft_open(&u->draft, folder);
+    draft_adopt(folder, app_draft_owner(&u->app), bring_back, &u->app);
+    u->draft_open = true;
+}
+
+void ui_close_draft(struct ui *u)
+{
+    if (!u->draft_open) return;
+    ui_save_draft(u);
+    if (!u->draft.path) { /* nothing is saved: Up restores it */
+        app_unqueue(&u->app);
+        app_put_draft_away(&u->app);
+    }
+    draft_close(&u->draft, app_clear_draft(&u->app));
+    u->draft_open = false;
 }
 
 void ui_leave(struct ui *u, int status)

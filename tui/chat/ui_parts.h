@@ -17,7 +17,8 @@ struct ui {
     struct worker_box box;
     struct sensors *sensors;
     struct draft draft;
-    bool draft_dirty;
+    struct str draft_folder; /* "" = private */
+    bool draft_dirty, draft_open;
     int64_t draft_ms;              /* when it was saved */
     struct conversations *library; /* used by this thread: for lists and transcripts */
     bool dirty, key_dirty, gone, hung_up;
@@ -34,6 +35,9 @@ void ui_act_all(struct ui *u);
 void ui_leave(struct ui *u, int status);
 
 void ui_save_draft(struct ui *u);
+/* The draft and the queue of a conversation are kept for it when another one is opened. */
+void ui_open_draft(struct ui *u);
+void ui_close_draft(struct ui *u);
 void ui_show_log(struct ui *u);
 void ui_suspend(struct ui *u);
 

@@ -245,16 +245,14 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t,
     return rc;
 }
 
-/* Learns from a system text before the first message. Templates that refuse one get it with the
- * user's text. */
+/* Learns from a system text before the first message. Templates that refuse or drop one get it
+ * with the user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
 {
     struct template_message messages[] = {{"system", "Be brief.", 9}, asked, answered, asked};
     struct template_prompt first, later = {0};
-    struct err why;
     size_t from, end;
-    int rc = render(c, messages, 2, true, &first, &why);
-    if (rc && rc != ERR_USAGE) return err_set(e, rc, "%s", why.text);
+    int rc = render(c, messages, 2, true, &first, NULL);
     c->takes_system = !rc && find(&first, 0, &from, &end);
     if (!c->takes_system) str_puts(&c->before_user_system, AFTER_SYSTEM);
     if (c->takes_system && find(&first, 1, &from, &end))

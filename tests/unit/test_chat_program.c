@@ -327,6 +327,9 @@ static void gives_the_system_text(void **state)
     check_first("{% for m in messages if m.role != 'system' %}<|{{ m.role }}|>{{ m.content }}"
                 "<|end|>{% endfor %}<|assistant|>",
                 "Be brief.", "<|bos|><|user|>Be brief.\n\nhi<|end|><|assistant|>");
+    check_first("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+                "{{ 1 / 0 if m.role == 'system' }}<|end|>{% endfor %}<|assistant|>",
+                "Be brief.", "<|bos|><|user|>Be brief.\n\nhi<|end|><|assistant|>");
 }
 
 static void keeps_typed_marks_as_text(void **state)

@@ -83,6 +83,8 @@ struct store {
 
 /* Checks that the file is ours, then migrates it to the newest version. */
 int db_schema_open(struct store *s, struct err *e);
+/* The same for a file that is only read: an older one is copied, and the copy migrated. */
+int db_schema_open_source(struct store *s, struct err *e);
 
 /* ---- statements (db.c) ----------------------------------------------------------------------- */
 

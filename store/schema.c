@@ -84,14 +84,15 @@ static const char *const migrations[] = {
     "ALTER TABLE message ADD COLUMN settings TEXT;",
 };
 
+static const char opening[] = "opening the saved conversations";
+
 #define VERSION ((int)(sizeof migrations / sizeof migrations[0]))
 
 static int query_int(struct store *s, const char *sql, int *out, struct err *e)
 {
-    static const char doing[] = "opening the saved conversations";
     sqlite3_stmt *q;
-    int rc = db_prepare(s, sql, &q, doing, e);
-    if (!rc) rc = db_step(s, q, doing, e);
+    int rc = db_prepare(s, sql, &q, opening, e);
+    if (!rc) rc = db_step(s, q, opening, e);
     if (rc > 0) {
         *out = sqlite3_column_int(q, 0);
         rc = 0;
@@ -113,6 +114,11 @@ static int check_owner(struct store *s, int *version, struct err *e)
                        "%s is a database of another program (application id 0x%08x); choose "
                        "another with --db FILE",
                        s->shown, (unsigned)id);
+    if (*version < 0 || (*version == 0 && n_tables > 0))
+        return err_set(e, ERR_FORMAT,
+                       "%s is damaged: its version is %d, and retain's are 1 to %d; choose another "
+                       "with --db FILE",
+                       s->shown, *version, VERSION);
     if (*version > VERSION)
         return err_set(e, ERR_FORMAT,
                        "%s was made by a newer retain (its version is %d, this one knows %d); "
@@ -120,6 +126,56 @@ static int check_owner(struct store *s, int *version, struct err *e)
                        s->shown, *version, VERSION);
     return 0;
 }
+
+/* ---- objects that are not ours --------------------------------------------------------------- */
+
+/* Whether retain makes an object like this one. Views, triggers and virtual tables run SQL, so
+ * their text must be ours; they have no root page. Names that begin with sqlite_ are SQLite's. */
+#define SAME_OBJECT                                                                        \
+    "SELECT 1 WHERE ?1 IN ('table', 'index') AND ?4 > 0 AND ?2 GLOB 'sqlite_*' UNION ALL " \
+    "SELECT 1 FROM sqlite_master WHERE type = ?1 AND name = ?2 AND tbl_name = ?3 AND "     \
+    "CASE WHEN rootpage > 0 THEN ?4 > 0 AND substr(?5, 1, 12) IS substr(sql, 1, 12) "      \
+    "ELSE ?5 = sql END"
+
+/* Compares the rows of sqlite_master; `ours`: the lookup in a database made by the migrations. */
+static int compare_objects(struct store *s, sqlite3_stmt *file, sqlite3_stmt *ours, struct err *e)
+{
+    int rc;
+    while ((rc = db_step(s, file, opening, e)) > 0) {
+        for (int i = 0; i < 5; i++) sqlite3_bind_value(ours, i + 1, sqlite3_column_value(file, i));
+        bool known = sqlite3_step(ours) == SQLITE_ROW;
+        sqlite3_reset(ours);
+        if (known) continue;
+        return err_set(e, ERR_FORMAT,
+                       "%s holds a %.20s that retain did not make, %.60s; remove it, or choose "
+                       "another with --db FILE",
+                       s->shown, (const char *)sqlite3_column_text(file, 0),
+                       (const char *)sqlite3_column_text(file, 1));
+    }
+    return rc;
+}
+
+/* Refuses triggers, views and tables that are not ours before any of them can run. */
+static int check_objects(struct store *s, int version, struct err *e)
+{
+    sqlite3_stmt *file = NULL, *ours = NULL;
+    sqlite3 *db = NULL;
+    int rc = db_prepare(s, "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master", &file,
+                        opening, e);
+    int code = sqlite3_open_v2(":memory:", &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    for (int i = 0; code == SQLITE_OK && i < version; i++)
+        code = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = sqlite3_prepare_v2(db, SAME_OBJECT, -1, &ours, NULL);
+    if (!rc && code != SQLITE_OK)
+        rc = err_set(e, ERR_FAIL, "%s: %s", opening, sqlite3_errstr(code));
+    if (!rc) rc = compare_objects(s, file, ours, e);
+    sqlite3_finalize(file);
+    sqlite3_finalize(ours);
+    sqlite3_close(db);
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static int migrate(struct store *s, struct err *e)
 {
@@ -142,10 +198,9 @@ static int migrate(struct store *s, struct err *e)
 /* journal_mode returns the resulting mode. */
 static int use_wal(struct store *s, struct err *e)
 {
-    static const char doing[] = "opening the saved conversations";
     sqlite3_stmt *q;
-    int rc = db_prepare(s, "PRAGMA journal_mode = WAL", &q, doing, e);
-    if (!rc) rc = db_step(s, q, doing, e);
+    int rc = db_prepare(s, "PRAGMA journal_mode = WAL", &q, opening, e);
+    if (!rc) rc = db_step(s, q, opening, e);
     if (rc > 0) {
         const char *mode = (const char *)sqlite3_column_text(q, 0);
         rc = 0;
@@ -163,10 +218,44 @@ int db_schema_open(struct store *s, struct err *e)
 {
     int version;
     int rc = check_owner(s, &version, e);
+    if (!rc) rc = check_objects(s, version, e);
     /* auto_vacuum can only be set on a file without tables; on others this has no effect. */
-    if (!rc)
-        rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "opening the saved conversations", e);
+    if (!rc) rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", opening, e);
     if (!rc) rc = use_wal(s, e);
     if (!rc && version < VERSION) rc = migrate(s, e);
     return rc;
+}
+
+/* Replaces the connection by one to a private temporary copy, which SQLite deletes. */
+static int copy_to_temporary(struct store *s, struct err *e)
+{
+    sqlite3 *copy = NULL;
+    sqlite3_backup *b = NULL;
+    int code = sqlite3_open_v2("", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) b = sqlite3_backup_init(copy, "main", s->db, "main");
+    if (b) code = sqlite3_backup_step(b, -1);
+    if (b && code == SQLITE_DONE) code = SQLITE_OK;
+    sqlite3_backup_finish(b);
+    if (code != SQLITE_OK || !b) {
+        int rc = err_set(e, ERR_FAIL,
+                         "can't copy %s, which an older retain made, to a temporary file: %s",
+                         s->shown, copy ? sqlite3_errmsg(copy) : "out of memory");
+        sqlite3_close(copy);
+        return rc;
+    }
+    sqlite3_close(s->db);
+    s->db = copy;
+    return 0;
+}
+
+int db_schema_open_source(struct store *s, struct err *e)
+{
+    int version;
+    int rc = check_owner(s, &version, e);
+    if (!rc && version == 0)
+        rc = err_set(e, ERR_FORMAT, "%s is an empty database; there is nothing in it", s->shown);
+    if (!rc) rc = check_objects(s, version, e);
+    if (rc || version == VERSION) return rc;
+    rc = copy_to_temporary(s, e);
+    return rc ? rc : migrate(s, e);
 }

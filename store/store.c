@@ -121,36 +121,86 @@ int store_open(struct store **out, const char *path, struct err *e)
     return store_open_key(out, path, NULL, e);
 }
 
-int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e)
+/* *out: a store without a connection; release it with store_close, also after an error. */
+static int new_store(struct store **out, const char *path, struct err *e)
 {
-    int rc;
-    *out = NULL;
     struct store *s = calloc(1, sizeof *s);
+    *out = s;
     if (!s) return err_set(e, ERR_FAIL, "%s: out of memory", opening);
     s->lock_fd = -1;
     s->path = strdup(path);
-    if (!s->path || sodium_init() < 0) {
-        rc = err_set(e, ERR_FAIL, "%s: %s", opening,
-                     s->path ? "libsodium can't start" : "out of memory");
-        goto fail;
-    }
+    if (!s->path || sodium_init() < 0)
+        return err_set(e, ERR_FAIL, "%s: %s", opening,
+                       s->path ? "libsodium can't start" : "out of memory");
     size_t n = strlen(path);
     s->shown = n > SHOWN_MAX ? s->path + n - SHOWN_MAX : s->path;
-    if (n == 0) {
-        rc = err_set(e, ERR_USAGE, "--db: the name of the file is empty");
-        goto fail;
-    }
-    rc = make_file(s, e);
+    return n ? 0 : err_set(e, ERR_USAGE, "--db: the name of the file is empty");
+}
+
+int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e)
+{
+    struct store *s;
+    int rc = new_store(&s, path, e);
+    if (!rc) rc = make_file(s, e);
     if (!rc) rc = connect(s, e);
     if (!rc) rc = db_schema_open(s, e);
     if (!rc) rc = db_prepare_all(s, e);
     if (!rc) rc = db_secret_open(s, k, e);
-    if (rc) goto fail;
-    *out = s;
-    return 0;
-fail:
-    store_close(s);
+    if (rc) store_close(s);
+    *out = rc ? NULL : s;
     return rc;
+}
+
+/* Whether FILE followed by `end` exists and has bytes. */
+static bool has_beside(const struct store *s, const char *end)
+{
+    struct str path = {0};
+    struct stat st;
+    str_printf(&path, "%s%s", s->path, end);
+    bool has = stat(path.data, &st) == 0 && st.st_size > 0;
+    str_release(&path);
+    return has;
+}
+
+/* For reading. Unless another program has it open, or was killed while it wrote, SQLite is told
+ * that the file does not change: then it makes no lock and no file beside it. */
+static int connect_source(struct store *s, struct err *e)
+{
+    struct str uri = {0};
+    bool quiet = !has_beside(s, "-wal") && !has_beside(s, "-journal");
+    str_puts(&uri, "file:");
+    for (const char *p = s->path; *p; p++)
+        str_printf(&uri, strchr("%?#", *p) ? "%%%02x" : "%c", (unsigned char)*p);
+    str_puts(&uri, quiet ? "?immutable=1" : "?mode=ro");
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(uri.data, &s->db, flags, NULL);
+    str_release(&uri);
+    if (code != SQLITE_OK)
+        return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
+    sqlite3_extended_result_codes(s->db, 1);
+    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    return db_exec(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", opening, e);
+}
+
+int store_open_source(struct store **out, const char *path, const struct store_key *k,
+                      struct err *e)
+{
+    struct store *s;
+    int rc = new_store(&s, path, e);
+    if (!rc) rc = connect_source(s, e);
+    if (!rc) rc = db_schema_open_source(s, e);
+    if (!rc) rc = db_prepare_all(s, e);
+    if (!rc) rc = db_secret_open(s, k, e);
+    if (rc) store_close(s);
+    *out = rc ? NULL : s;
+    return rc;
+}
+
+bool store_is_file(const struct store *s, const char *path)
+{
+    struct stat a, b;
+    return !stat(s->path, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 void store_close(struct store *s)

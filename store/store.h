@@ -35,6 +35,8 @@ struct store;
  * written. */
 int store_open(struct store **out, const char *path, struct err *e);
 void store_close(struct store *s);
+/* Whether `path` is the file that the store writes to. */
+bool store_is_file(const struct store *s, const char *path);
 
 /* ---- encryption ------------------------------------------------------------------------------ */
 
@@ -53,6 +55,11 @@ struct store_key {
 
 /* Like store_open; k NULL: an encrypted database is refused. Wrong passphrase: ERR_FAIL. */
 int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e);
+/* Opens a file only to read from it: nothing is written to it or beside it, and it need not be
+ * writable. An older one is migrated in a temporary copy. Only the functions that read may be used.
+ */
+int store_open_source(struct store **out, const char *path, const struct store_key *k,
+                      struct err *e);
 bool store_is_encrypted(const struct store *s);
 /* Whether the file is an encrypted store; creates and changes nothing. *fresh: the file does not
  * exist, or it has no conversations. */

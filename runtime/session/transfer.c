@@ -442,7 +442,7 @@ static int import_one(void *ctx, const struct store_conversation *c)
 static int import_database(struct import *im, const struct store_key *key)
 {
     struct database_import d = {im, NULL};
-    int rc = store_open_key(&d.from, im->path, key, im->e);
+    int rc = store_open_source(&d.from, im->path, key, im->e);
     if (!rc) rc = store_begin(im->s, im->e);
     if (!rc) rc = store_conversation_list(d.from, import_one, &d, im->e);
     if (!rc && im->n == 0) rc = err_set(im->e, ERR_FORMAT, "%s holds no conversation", im->path);
@@ -471,6 +471,8 @@ int transfer_import(struct store *s, const char *path, const char *name,
 {
     struct import im = {.s = s, .path = path, .name = name, .e = e};
     struct str text = {0};
+    if (store_is_file(s, path))
+        return err_set(e, ERR_USAGE, "%s is the database in use; import needs another file", path);
     bool database = is_database(path);
     int rc = database ? import_database(&im, key) : file_read(path, &text, e);
     if (!rc && !database) rc = import_text(&im, &text);

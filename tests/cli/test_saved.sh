@@ -92,6 +92,19 @@ done
 holds "imported with its cache: nothing is read again" "$(reread --continue --db "$T/other-one.db")" "$ZERO"
 holds "imported text goes on" "$(reread --continue --db "$T/other-one.json")" 're-?read'
 
+# The source of an import stays as it is.
+sqlite3() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' "$@"; }
+if command -v python3 >/dev/null && sqlite3 "$T/v1.db" tests/golden/store-v1.sql 2>/dev/null; then
+    chmod 444 "$T/v1.db"
+    before=$(cksum <"$T/v1.db")
+    check "import of an older database" "$RETAIN" import "$T/v1.db" --db "$T/new.db"
+    equal "import of an older database: its bytes" "$before" "$(cksum <"$T/v1.db")"
+    equal "import of an older database: nothing beside it" "$T/v1.db" "$(ls "$T"/v1.db*)"
+else skip "no sqlite3 module of Python"; fi
+"$RETAIN" import "$T/other-one.db" again --db "$T/other-one.db" 2>"$T/err"
+equal "import of the database in use: exit status" 2 $?
+holds "import of the database in use" "$(cat "$T/err")" 'is the database in use'
+
 # A damaged message costs that message, not the conversation.
 LC_ALL=C sed 's/My dog is called Biscuit/My cog is called Biscuit/' "$T/other-one.json" >"$T/hurt.db"
 "$RETAIN" chat --plain --continue --db "$T/hurt.db" </dev/null >"$T/out" 2>&1

@@ -202,8 +202,133 @@ static void newer_and_mutilated_schema(void **state)
     f->s = NULL;
     tamper(f, "PRAGMA user_version = 6; UPDATE conversation SET n_turns = 0;");
     open_refused(f->path, ERR_FORMAT, "newer retain (its version is 6, this one knows 5)");
+    tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "its version is -1, and retain's are 1 to 5");
+    tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, and retain's are 1 to 5");
     tamper(f, "PRAGMA user_version = 5; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
+}
+
+/* Objects of another's schema: refused before one of them runs. An endless view would hang. */
+static void foreign_objects_are_refused(void **state)
+{
+    static const struct {
+        const char *sql, *said;
+    } cases[] = {
+        {"CREATE TRIGGER ev AFTER INSERT ON tag BEGIN DELETE FROM message; END", "trigger"},
+        {"DROP TRIGGER segment_gone; CREATE TRIGGER segment_gone AFTER DELETE ON segment "
+         "BEGIN DELETE FROM message; END",
+         "trigger"},
+        {"DROP TABLE secret; CREATE VIEW secret AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
+         "SELECT i + 1 FROM n) SELECT i AS id, i AS salt, i AS ops, i AS memory, i AS key FROM n "
+         "WHERE i < 0",
+         "view"},
+        {"DROP TABLE tag; CREATE VIRTUAL TABLE tag USING fts5 (conversation, name, label, digest)",
+         "table"},
+        {"CREATE TABLE extra (x)", "table"},
+        {"CREATE INDEX extra ON message (text)", "index"},
+    };
+    struct fixture *f = *state;
+    struct store *source;
+    bool fresh;
+    struct str good = {0};
+    begin_named(f, "a");
+    store_close(f->s);
+    f->s = NULL;
+    ok(file_read(f->path, &good, &err));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char said[64];
+        struct str sql = {0};
+        write_file(f->path, good.data, good.n);
+        str_printf(&sql, "%s; UPDATE conversation SET n_turns = 0;", cases[i].sql);
+        tamper(f, sql.data);
+        str_release(&sql);
+        snprintf(said, sizeof said, "holds a %s that retain did not make", cases[i].said);
+        assert_false(store_probe(f->path, &fresh));
+        open_refused(f->path, ERR_FORMAT, said);
+        refused(store_open_source(&source, f->path, NULL, &err), ERR_FORMAT, said);
+        assert_null(source);
+    }
+    write_file(f->path, good.data, good.n);
+    tamper(f, "ANALYZE; UPDATE conversation SET n_turns = 0"); /* SQLite's own tables are no harm */
+    reopen(f);
+    str_release(&good);
+}
+
+static void assert_same_file(const char *path, const struct str *before)
+{
+    struct str now = {0};
+    ok(file_read(path, &now, &err));
+    assert_int_equal(now.n, before->n);
+    assert_memory_equal(now.data, before->data, now.n);
+    str_release(&now);
+}
+
+static void assert_alone(const char *folder)
+{
+    char command[256];
+    snprintf(command, sizeof command, "test \"$(ls '%s')\" = old.db", folder);
+    assert_int_equal(system(command), 0);
+}
+
+/* An older file is read, its bytes stay, and nothing appears beside it; also when neither the file
+ * nor its folder can be written. */
+static void a_source_is_only_read(void **state)
+{
+    static const struct {
+        int version;
+        const char *name;
+    } cases[] = {{1, "chat-1"}, {2, "old talk"}, {3, "talk"}, {4, "talk"}};
+    struct fixture *f = *state, own = *f;
+    char folder[96];
+    snprintf(folder, sizeof folder, "%s/a#b%%20?", f->folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    snprintf(f->path, sizeof f->path, "%s/old.db", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct str sql = {0}, before = {0};
+        struct store_conversation made;
+        struct store *source;
+        char path[64];
+        snprintf(path, sizeof path, "tests/golden/store-v%d.sql", cases[i].version);
+        ok(file_read(path, &sql, &err));
+        tamper(f, sql.data);
+        ok(file_read(f->path, &before, &err));
+        chmod(f->path, 0444);
+        chmod(folder, 0555);
+        ok(store_open_source(&source, f->path, NULL, &err));
+        struct fixture g = {.s = source};
+        int64_t id = look(&g, cases[i].name).id;
+        snprintf(path, sizeof path, "from %d", cases[i].version);
+        ok(store_conversation_copy(source, id, INT64_MAX, INT64_MAX, own.s, path, &made, &err));
+        assert_int_equal(made.n_turns, 1);
+        store_close(source);
+        assert_same_file(f->path, &before);
+        assert_alone(folder);
+        chmod(folder, 0755);
+        unlink(f->path);
+        str_release(&sql);
+        str_release(&before);
+    }
+    ok(store_check(own.s, &err));
+}
+
+/* The newest messages of a file that another program has open are read, too. */
+static void a_source_in_use(void **state)
+{
+    struct fixture *f = *state;
+    struct store *source;
+    int64_t id = begin_named(f, "a");
+    say(f, id, STORE_USER, "written, but only to the log");
+    ok(store_open_source(&source, f->path, NULL, &err));
+    struct fixture g = {.s = source};
+    assert_messages(&g, id, "0/1/written, but only to the log/1/-2/2147483647;");
+    say(f, id, STORE_USER, "not locked");
+    struct store_message m = {.role = STORE_USER, .text = "x", .n_text = 1};
+    refused(store_message_add(source, id, &m, &err), ERR_FAIL, "can't be written");
+    store_close(source);
+    assert_true(store_is_file(f->s, f->path));
+    assert_false(store_is_file(f->s, f->folder));
 }
 
 static void modes_of_files(void **state)
@@ -420,11 +545,19 @@ static void rows_that_were_tampered_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(version_1_is_brought_up_to_date), TEST(version_2_is_brought_up_to_date),
-        TEST(version_3_is_brought_up_to_date), TEST(version_4_is_brought_up_to_date),
-        TEST(settings_of_an_answer),           TEST(files_that_are_not_ours),
-        TEST(newer_and_mutilated_schema),      TEST(modes_of_files),
-        TEST(what_may_not_be_written),         TEST(torn_files),
+        TEST(version_1_is_brought_up_to_date),
+        TEST(version_2_is_brought_up_to_date),
+        TEST(version_3_is_brought_up_to_date),
+        TEST(version_4_is_brought_up_to_date),
+        TEST(settings_of_an_answer),
+        TEST(files_that_are_not_ours),
+        TEST(newer_and_mutilated_schema),
+        TEST(modes_of_files),
+        TEST(foreign_objects_are_refused),
+        TEST(a_source_is_only_read),
+        TEST(a_source_in_use),
+        TEST(what_may_not_be_written),
+        TEST(torn_files),
         TEST(rows_that_were_tampered_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* arena: one block of memory whose size was planned, cut into pieces that live as long as it does.
  *
  * There are three: engine (weights), session (cache pool), step (scratch). `plan` adds up what each
- * will hold with the same arena_take calls on an unbacked arena, so plan and reality cannot differ.
- */
+ * will hold with the same arena_take calls on an unbacked arena, so that plan and use cannot
+ * differ. */
 #ifndef RETAIN_BASE_ARENA_H
 #define RETAIN_BASE_ARENA_H
 

@@ -24,10 +24,9 @@ struct request {
     int64_t turn; /* of /edit, /rewind and /branch */
     /* /edit, /rewind, /regenerate: the user has agreed to the cost */
     bool agreed;
-    char name[CONVERSATION_NAME_MAX]; /* the conversation to act on; "" = the open one, /open: a new
-                                       * one
-                                       */
-    struct str text;                  /* message, answer, new name, tags, words to find */
+    /* the conversation to act on; "" = the open one, for /open: a new one */
+    char name[CONVERSATION_NAME_MAX];
+    struct str text; /* message, answer, new name, tags, words to find */
 };
 void request_release(struct request *r);
 
@@ -44,8 +43,7 @@ struct control_facts {
 int control_parse(struct request *out, enum slash command, const char *argument,
                   const struct control_facts *f, struct err *e);
 
-/* The part of the last answer that /copy takes: all of it for "", its last code block for "code".
- */
+/* The part of the last answer that /copy takes: "" = all of it, "code" = its last code block. */
 int control_copied(const struct str *answer, const char *what, struct str *out, struct err *e);
 
 /* ---- events ---------------------------------------------------------------------------------- */

@@ -94,8 +94,7 @@ int cmd_tokenize(const struct options *o)
 
 /* ---- template -------------------------------------------------------------------------------- */
 
-/* The contents of MESSAGES.json: an array of messages, or an object with `messages` and variables.
- */
+/* The contents of MESSAGES.json: an array of messages, or an object of `messages` and variables. */
 struct talk {
     cJSON *json, *messages, *variables;
     bool generate; /* the prompt ends with the opening of the assistant's turn */

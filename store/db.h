@@ -100,8 +100,7 @@ int db_step(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 int db_run(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e);
 void db_reset(sqlite3_stmt *q);
 
-/* Like sqlite3_bind_*, for bytes that live until the statement is reset; n = 0 is empty, not NULL.
- */
+/* Like sqlite3_bind_*, for bytes that live until the statement is reset; n = 0: empty, not NULL. */
 int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n);
 int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n);
 

@@ -144,8 +144,7 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
 int store_conversation_times(struct store *s, int64_t id, int64_t created_ms, int64_t updated_ms,
                              struct err *e);
 
-/* ---- tags -------------------------------------------------------------------------------------
- */
+/* ---- tags ------------------------------------------------------------------------------------ */
 
 #define STORE_TAG_MAX 64 /* bytes of a tag, with the NUL: one word without comma and # */
 
@@ -159,8 +158,7 @@ int store_tagged_each(struct store *s, const char *tag,
                       int (*each)(void *ctx, const struct store_conversation *c), void *ctx,
                       struct err *e);
 
-/* ---- one writer -------------------------------------------------------------------------------
- */
+/* ---- one writer ------------------------------------------------------------------------------ */
 
 /* Makes this process the only writer of a conversation until store_unlock, store_close or the end
  * of the process (an OFD lock on one byte of "FILE.lock"). ERR_FAIL "… is open in another
@@ -294,8 +292,7 @@ bool store_blob_open(const struct store *s, const struct store_blob *b, void *by
 int store_segment_damaged(struct store *s, int64_t conversation, const struct store_segment *g,
                           struct err *e);
 
-/* The archive's piece that begins at `pos`, to the callback; it is not called where there is none.
- */
+/* Passes the archive's piece that begins at `pos` to the callback, if there is one. */
 int store_piece_get(struct store *s, int64_t conversation, uint32_t pos,
                     int (*each)(void *ctx, const struct store_segment *g), void *ctx,
                     struct err *e);

@@ -129,7 +129,7 @@ one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
 
 PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
-# `make gpu` puts all that tests/gpu/run.sh starts into one folder, with the libraries beside libc.
+# `make gpu` puts all that tests/gpu/run.sh starts into one folder, with all libraries but libc.
 GPU_DIR := $(B)/tests/gpu
 GPU := $(if $(SAN)$(CROSS),,$(addprefix $(GPU_DIR)/test_,model attend cache linear sample))
 GPU_PROGRAMS := $(GPU) $(addprefix $(GPU_DIR)/,speed random_model)

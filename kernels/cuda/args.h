@@ -12,8 +12,7 @@
 
 #include <stdint.h>
 
-/* ---- the cache's memory -----------------------------------------------------------------------
- */
+/* ---- the cache's memory ---------------------------------------------------------------------- */
 
 /* Format of units: bytes as in kernels.h, KN_KV_Q4 and so on. */
 enum cuda_kv { CUDA_KV_Q4, CUDA_KV_Q8, CUDA_KV_F16 };

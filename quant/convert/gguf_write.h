@@ -23,8 +23,7 @@
 #include "base/str.h"
 #include "runtime/model/gguf.h"
 
-/* ---- keys: metadata in the file's form. Zero-initialise. --------------------------------------
- */
+/* ---- keys: metadata in the file's form. Zero-initialise. ------------------------------------- */
 
 struct gguf_keys {
     struct str bytes;

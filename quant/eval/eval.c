@@ -19,8 +19,7 @@
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct row {
     const char *task, *policy, *allocator, *kv, *recall;
@@ -147,8 +146,7 @@ static void print_columns(const struct row *r, bool csv, bool first)
     str_release(&line);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------
- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 /* The lists to combine, from the outermost to the innermost. */
 struct sweep {
@@ -339,8 +337,7 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
     return rc;
 }
 
-/* ---- the command ------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 void cmd_eval_help(struct str *out)
 {

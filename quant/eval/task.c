@@ -58,8 +58,7 @@ const struct task *task_named(const char *name, int i)
     return NULL;
 }
 
-/* ---- chance -----------------------------------------------------------------------------------
- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 double task_uniform(struct task_run *s)
 {
@@ -92,8 +91,7 @@ void task_uuid(struct task_run *s, struct str *out)
     }
 }
 
-/* ---- turns and questions ----------------------------------------------------------------------
- */
+/* ---- turns and questions --------------------------------------------------------------------- */
 
 double task_depth(const struct task_run *s, int i)
 {
@@ -162,8 +160,7 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
     return task_question(s, s->n_asked++, out);
 }
 
-/* ---- documents --------------------------------------------------------------------------------
- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
 /* The noise of InfiniteBench and RULER, about 25 tokens. */
 static const char noise[] =
@@ -236,8 +233,7 @@ void task_fill_essay(struct task_run *s, struct task_step *out)
     out->assistant = "Okay, I have read it.";
 }
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 struct task_run *task_open(const struct task *t, const struct task_args *args)
 {

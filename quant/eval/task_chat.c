@@ -48,8 +48,7 @@ void task_write_updates(struct task_run *s)
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
 }
 
-/* ---- rock, paper, scissors ---------------------------------------------------------------------
- */
+/* ---- rock, paper, scissors ------------------------------------------------------------------- */
 
 /* Each move is drawn independently: rock .50, paper .31, scissors .19, rotated by the seed, as in
  * SirLLM's data. Always answering the preferred move wins half the rounds; chance wins a third. */

@@ -75,8 +75,7 @@ void task_write_number(struct task_run *s)
     str_release(&value);
 }
 
-/* ---- keys and values ---------------------------------------------------------------------------
- */
+/* ---- keys and values ------------------------------------------------------------------------- */
 
 enum { PAIRS = 8 }; /* pairs per turn */
 

@@ -19,8 +19,7 @@ static const char *const nouns[] = {
 
 enum kind { NUMBER, UUID };
 
-/* ---- needles -----------------------------------------------------------------------------------
- */
+/* ---- needles --------------------------------------------------------------------------------- */
 
 static void make_key(struct task_run *s, enum kind kind, struct str *out)
 {
@@ -169,8 +168,7 @@ void task_write_multiquery(struct task_run *s)
     find(s, NUMBER, NUMBER, 4, 4, 4, 4);
 }
 
-/* ---- a haystack of needles ---------------------------------------------------------------------
- */
+/* ---- a haystack of needles ------------------------------------------------------------------- */
 
 enum { NEEDLES = 8 }; /* needles per turn */
 
@@ -233,8 +231,7 @@ void task_write_multikey_3(struct task_run *s)
     find_among(s, UUID);
 }
 
-/* ---- variables ---------------------------------------------------------------------------------
- */
+/* ---- variables ------------------------------------------------------------------------------- */
 
 static void variable(struct task_run *s, struct str *out)
 {
@@ -263,8 +260,7 @@ void task_write_vt(struct task_run *s)
     str_release(&line);
 }
 
-/* ---- counting ----------------------------------------------------------------------------------
- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 enum { WORDS = 40 }; /* words per turn */
 
@@ -327,8 +323,7 @@ void task_write_fwe(struct task_run *s)
              "What are the three most frequently appeared words in the above coded text?");
 }
 
-/* ---- questions on documents --------------------------------------------------------------------
- */
+/* ---- questions on documents ------------------------------------------------------------------ */
 
 static const char *const people[] = {"Anna",  "Ben",  "Clara", "David", "Emma", "Felix",
                                      "Greta", "Hugo", "Jonas", "Karin", "Leo",  "Maria"};

@@ -36,8 +36,7 @@ void heads_work_plan(struct heads_work *w, int n_rows, int n_in, int n_hidden, i
     w->d_score = arena_take(a, n * (size_t)n_head, sizeof(float));
 }
 
-/* ---- initial weights
- * -------------------------------------------------------------------------- */
+/* ---- initial weights ------------------------------------------------------------------------- */
 
 /* Box-Muller. */
 static float normal(uint64_t seed, int stream, uint64_t i)

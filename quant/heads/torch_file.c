@@ -360,7 +360,7 @@ static int find_class(struct reader *r, const char *name, size_t n)
             return push(r, &r->stack, (struct value){.kind = CLASS, .number = classes[i].class});
     return err_set(r->e, ERR_FORMAT,
                    "%s: its pickle uses \"%s\", which is neither a tensor nor a dictionary; "
-                   "nothing of it was executed",
+                   "none of it was executed",
                    r->file->name, utf8_show(name, n).text);
 }
 

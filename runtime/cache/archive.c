@@ -142,8 +142,7 @@ static int make_room(struct archive *x, int n, struct err *e)
     int over = x->n + (n > share ? n : share) - x->n_max;
     if (x->n + n <= x->n_max) return 0;
     for (int i = 0; i < n_pieces; i++) x->weight[i] = x->value[i] = value_of(x, &x->pieces[i]);
-    /* pieces have different sizes: take the share of pieces that holds enough positions on average
-     */
+    /* pieces differ in size: take the share of pieces that on average holds enough positions */
     int n_least = (int)((int64_t)over * n_pieces / x->n);
     float limit = nth_smallest(x->weight, n_pieces, n_least < n_pieces ? n_least : n_pieces - 1);
     x->n = x->n_pieces = 0;

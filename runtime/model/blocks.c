@@ -20,8 +20,7 @@ static float read_half(const uint8_t *p)
     return kn_float_from_half(read_u16(p));
 }
 
-/* ---- fields of the formats, for floats and for packing
- * ---------------------------------------- */
+/* ---- fields of the formats, for floats and for packing --------------------------------------- */
 
 enum { SUPER = 256 }; /* numbers of a k-block: sub-blocks of 32 or 16 */
 

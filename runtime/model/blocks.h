@@ -22,8 +22,8 @@
 /* Whether this tensor type (a number as in the file) can be read. */
 bool blocks_readable(uint32_t type);
 
-/* n numbers (a multiple of the type's block) from packed little-endian blocks, bit-exact to ggml.
- */
+/* n numbers (a multiple of the type's block) from packed little-endian blocks, bit-exact with
+ * ggml. */
 void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n);
 
 /* The layout that tensors of a readable type are computed in. */

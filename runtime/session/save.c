@@ -88,8 +88,7 @@ static int n_heads(const struct cache *c)
     return c->shape.n_layer * c->shape.n_head;
 }
 
-/* ---- contents of the log
- * ---------------------------------------------------------------------- */
+/* ---- contents of the log --------------------------------------------------------------------- */
 
 int save_make_known(struct save *s, const struct cache *c, struct err *e)
 {

@@ -105,8 +105,7 @@ enum session_end {
     SESSION_STOPPED,
     SESSION_LENGTH,     /* max_tokens was reached */
     SESSION_FULL,       /* policy full: no room left; nothing was lost */
-    SESSION_REPETITION, /* it repeated itself (runtime/session/repetition.h), and ends of turns are
-                         * respected */
+    SESSION_REPETITION, /* it repeated itself (repetition.h); never with ignore_end */
 };
 
 /* One turn: the user's text in, the answer to the sink. After ERR_* the conversation is as stored,
@@ -195,8 +194,7 @@ int session_count_tokens(const struct session *s, const char *text, size_t n, in
 /* A retention with room for this session's shape; the caller frees it with retention_free. */
 struct retention *retention_new(const struct session *s);
 void retention_free(struct retention *r);
-/* Copies the engine's counters; call on the session's thread (from a callback, or between turns).
- */
+/* Copies the engine's counters; call on the session's thread (in a callback, or between turns). */
 void session_retention(const struct session *s, struct retention *out);
 
 /* Brings evicted text that holds these words back with the next message, even if that is about

@@ -326,8 +326,7 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
         rc = bad(im, "a message without its token ids");
     else if (partial && (j->next || role != STORE_ASSISTANT))
         rc = bad(im, "a partial message that is not the last answer");
-    /* A note for the reader, which the model does not see: neither the user nor the model said it.
-     */
+    /* A note for the reader, neither the user's text nor the model's; the model does not see it. */
     if (is_damaged(j)) {
         m.role = STORE_SYSTEM;
         tokens.n = 0;

@@ -86,8 +86,8 @@ static struct sampler_entry largest(const float *logits, int n)
     return (struct sampler_entry){max[0], i < n ? i : 0};
 }
 
-/* The k largest of the logits that are at least `floor` and not -inf, unordered; returns how many.
- */
+/* The k largest of the logits that are at least `floor` and not -inf, in any order; returns
+ * how many. */
 static int select_top(const float *logits, int n, int k, float floor, struct sampler_entry *out)
 {
     int n_out = 0, i = 0;

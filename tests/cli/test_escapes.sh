@@ -1,6 +1,6 @@
 #!/bin/sh
 # A hostile file name, argument, key, conversation or model cannot send an escape sequence to a
-# terminal, whatever the command. Each row runs on a new terminal (util-linux's script) and must
+# terminal, for any command. Each row runs on a new terminal (util-linux's script) and must
 # show the hostile text, but not act on it.
 . "$(dirname "$0")/lib.sh"
 

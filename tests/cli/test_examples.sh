@@ -79,7 +79,7 @@ page_examples() {
     "$RETAIN" manual | sed -n '/^\.SH EXAMPLES/,/^\.fi/{s/\\-/-/g;s/ *#.*//;s/^retain/retain.1\tretain/p;}'
 }
 
-# ---- commands that no test runs, and those that need what may be missing
+# ---- commands that no test runs, and commands that need a device or file that may be missing
 unsuitable() {
     case $1 in
     *'apt install '* | apt-get\ * | dpkg\ *) echo 'installs packages: .ci/run does that' ;;

@@ -44,8 +44,7 @@ static struct CUfunc_st kernels[] = {
 };
 enum { N_KERNELS = sizeof kernels / sizeof *kernels };
 
-/* ---- pending operations
- * ----------------------------------------------------------------------- */
+/* ---- pending operations ---------------------------------------------------------------------- */
 
 struct op { /* a launch, or a copy or fill when kernel is NULL */
     struct op *next;
@@ -511,8 +510,7 @@ int cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s)
     return rc ? rc : run_all(&exec->graph);
 }
 
-/* ---- other functions
- * --------------------------------------------------------------------------- */
+/* ---- other functions ------------------------------------------------------------------------- */
 
 int cuInit(unsigned flags);
 int cuInit(unsigned flags)

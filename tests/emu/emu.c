@@ -186,8 +186,7 @@ static const char *base(const char *path)
     return slash ? slash + 1 : path ? path : "?";
 }
 
-/* ---- operations of a thread
- * ---------------------------------------------------------------------- */
+/* ---- operations of a thread ------------------------------------------------------------------ */
 
 int emu_thread(void)
 {

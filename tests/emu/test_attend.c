@@ -96,8 +96,7 @@ static void fixture_free(struct fixture *f)
     rope_free(&f->rope);
 }
 
-/* ---- expected results
- * --------------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------------ */
 
 static void rotate(double *y, const float *x, const struct kn_rope *rope, int pos)
 {
@@ -277,8 +276,7 @@ static void decode_splits(void **state)
     check_decode(FOUR_BIT(64, 4, 3, 1, 7, {200, 0, 640})); /* most splits of one are empty */
 }
 
-/* ---- one token in one launch ------------------------------------------------------------------
- */
+/* ---- one token in one launch ----------------------------------------------------------------- */
 
 DECLARE_KERNEL(attend_one_64, cuda_attend_one);
 DECLARE_KERNEL(attend_one_96, cuda_attend_one);
@@ -356,8 +354,7 @@ static void one_token(void **state)
     check_one(FOUR_BIT(128, 8, 1, 1, 4, {200}));
 }
 
-/* ---- chunks and column sums -------------------------------------------------------------------
- */
+/* ---- chunks and column sums ------------------------------------------------------------------ */
 
 static void run_chunk(struct fixture *f, uint64_t seed)
 {

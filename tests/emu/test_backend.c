@@ -117,8 +117,7 @@ static void run(struct side *s, const int32_t *ids, int n)
     if (context_run(&s->x, ids, n, 1, &e)) fail_msg("%s", e.text);
 }
 
-/* ---- inputs of matrices
- * ------------------------------------------------------------------------ */
+/* ---- inputs of matrices ---------------------------------------------------------------------- */
 
 enum { INPUTS_MAX = 64 };
 

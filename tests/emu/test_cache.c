@@ -116,8 +116,7 @@ static void append(void **state)
     }
 }
 
-/* ---- values of units
- * --------------------------------------------------------------------------- */
+/* ---- values of units ------------------------------------------------------------------------- */
 
 /* KeyDiff in double. */
 static void check_values(int dim, const int *len, int n_head, enum cuda_kv type)

@@ -65,7 +65,7 @@ equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'policy h2o does not run on the GPU'
 equal "eval on the GPU: rows" 3 "$(gpu eval passkey --policy keydiff --length 96 --compression 2,3 --seeds 1 --csv --device cuda | wc -l)"
 
-# Heads are trained on the CPU, whatever is said.
+# Heads are trained on the CPU, even with --device cuda.
 for name in Milo Rex; do
     printf '{"document": ["My cat is called %s.", "Noted.", "Foxes are red.", "They are."], ' $name
     printf '"question": ["What is my cat called?"], "answer": ["Your cat is called %s."]}\n' $name

@@ -166,8 +166,7 @@ static void matmul_shapes(void **state)
     }
 }
 
-/* ---- inputs computed by the blocks that read them
- * ---------------------------------------------- */
+/* ---- inputs computed by the blocks that read them -------------------------------------------- */
 
 /* The same bits as norm_quantize and then the matrix. */
 static void check_made(enum kn_type type, int n_out, int n_in, bool norm)
@@ -368,8 +367,7 @@ static void score_shapes(void **state)
     check_score_one(64, 40, 300);
 }
 
-/* ---- norms and the embedding ------------------------------------------------------------------
- */
+/* ---- norms and the embedding ----------------------------------------------------------------- */
 
 static void check_norm(int n, int n_tok, bool norm)
 {

@@ -22,8 +22,7 @@ static struct engine *engine;
 static struct err err;
 static char folder[64], path[96], original[96];
 
-/* ---- memory that fails ------------------------------------------------------------------------
- */
+/* ---- memory that fails ----------------------------------------------------------------------- */
 
 static int allocations; /* until one fails; 0 = none fails */
 
@@ -57,8 +56,7 @@ void *realloc(void *p, size_t n)
 }
 #endif
 
-/* ---- a conversation ---------------------------------------------------------------------------
- */
+/* ---- a conversation -------------------------------------------------------------------------- */
 
 static struct options options(void)
 {
@@ -149,8 +147,7 @@ static void restore(void)
     assert_int_equal(system(command), 0);
 }
 
-/* ---- the disk ---------------------------------------------------------------------------------
- */
+/* ---- the disk -------------------------------------------------------------------------------- */
 
 struct fault {
     const char *name;
@@ -200,8 +197,7 @@ static void every_operation_fails(void **state)
     }
 }
 
-/* ---- replacing an answer ---------------------------------------------------------------------
- */
+/* ---- replacing an answer --------------------------------------------------------------------- */
 
 static const char amended[] = "Ask my cat.";
 
@@ -252,8 +248,7 @@ static void an_answer_is_replaced_whole(void **state)
     for (n = 1; amend_with_fault(n, false, *state);) n++;
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* In a child process: it may end at once when a few bytes are refused. 1 = it was never refused. */
 static int talk_with_refusal(int n)
@@ -298,8 +293,7 @@ static void every_allocation_fails(void **state)
                   n_ended);
 }
 
-/* ---- all --------------------------------------------------------------------------------------
- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 /* Two turns with evictions, in one file. */
 static int setup(void **state)

@@ -162,8 +162,7 @@ static void live(void)
     _exit(0);
 }
 
-/* ---- after the kill
- * ---------------------------------------------------------------------------- */
+/* ---- after the kill -------------------------------------------------------------------------- */
 
 struct found {
     struct str text;   /* all messages without an interrupted answer */

@@ -20,8 +20,7 @@
 #include "store/store.h"
 #include "tests/fault/disk.h"
 
-/* ---- contents of a file
- * ----------------------------------------------------------------------- */
+/* ---- contents of a file ---------------------------------------------------------------------- */
 
 static struct err err;
 

@@ -47,8 +47,7 @@ static void *driver_function(const char *name)
     return p;
 }
 
-/* Device memory that is never freed, filled with random bytes that are small numbers as any type.
- */
+/* Device memory that is never freed, with random bytes that are small numbers as any type. */
 static char *random_memory(size_t bytes)
 {
     enum { PIECE = 1 << 20 };

@@ -73,8 +73,7 @@ static void agrees(void **state)
     if (gpu_check(0, &e)) fail_msg("%s", e.text);
 }
 
-/* After the CPU's units and scores are sent to the GPU, the same units survive an eviction there.
- */
+/* With the CPU's units and scores, the same units survive an eviction on the GPU. */
 static void same_survivors(void **state)
 {
     static const char *const kinds[] = {"q4", "q8", "f16", "q8:q4", "q4"};

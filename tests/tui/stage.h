@@ -1,5 +1,4 @@
-/* stage: an app driven by a control on one thread, so that every picture is the same on every run.
- */
+/* stage: an app driven by a control on one thread, so that every run has the same pictures. */
 #ifndef RETAIN_TESTS_TUI_STAGE_H
 #define RETAIN_TESTS_TUI_STAGE_H
 

@@ -32,8 +32,7 @@ static const struct message *message(const struct stage *s, int i)
     return &s->app.talk.messages[i];
 }
 
-/* ---- rewinding
- * -------------------------------------------------------------------------------- */
+/* ---- rewinding ------------------------------------------------------------------------------- */
 
 static void test_regenerate(void **state)
 {

@@ -31,8 +31,7 @@ static void cut(struct str *picture, char *from, char *to)
     picture->n -= (size_t)(to - from);
 }
 
-/* Takes the hint bar, the last line of a view, out of a picture, and the line with its attributes.
- */
+/* Removes the hint bar, the last line of a view, from a picture, and the line of its attributes. */
 static void cut_hints(struct str *picture, int h)
 {
     char label[16];

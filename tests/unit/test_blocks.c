@@ -16,8 +16,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* ---- the formats, number by number ------------------------------------------------------------
- */
+/* ---- the formats, number by number ----------------------------------------------------------- */
 
 /* The parts of a number: w = d q - m. */
 struct parts {
@@ -153,8 +152,7 @@ static const struct format {
     {GGUF_T_IQ4_XS, "iq4_xs", 0, -1, false, part_iq4_xs},
 };
 
-/* ---- random blocks -----------------------------------------------------------------------------
- */
+/* ---- random blocks --------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 
@@ -200,8 +198,7 @@ static struct parts part_at(const struct format *f, const uint8_t *blocks, size_
     return f->part(blocks + i / block * (size_t)t->block_bytes, (int)(i % block));
 }
 
-/* ---- to floats ---------------------------------------------------------------------------------
- */
+/* ---- to floats ------------------------------------------------------------------------------- */
 
 static void *read_all(const char *path, size_t *bytes)
 {
@@ -293,8 +290,7 @@ static void test_plain(void **state)
     assert_false(blocks_readable(0xffffffffu));
 }
 
-/* ---- to panels and through products ------------------------------------------------------------
- */
+/* ---- to panels and through products ---------------------------------------------------------- */
 
 enum { ROWS = 35, COLS = 512, TOKENS = 9 };
 

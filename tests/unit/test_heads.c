@@ -271,8 +271,7 @@ static void labels_are_their_definition(void **state)
     engine_close(g);
 }
 
-/* ---- use of the heads
- * ------------------------------------------------------------------------- */
+/* ---- use of the heads ------------------------------------------------------------------------ */
 
 static void shares_compete_as_shares(void **state)
 {

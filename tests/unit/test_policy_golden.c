@@ -148,8 +148,7 @@ static void check_policy(const struct expected x[KV], int most)
     layer_free(l);
 }
 
-/* ---- allocators -------------------------------------------------------------------------------
- */
+/* ---- allocators ------------------------------------------------------------------------------ */
 
 enum { LAYERS = 3 };
 
@@ -194,8 +193,7 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
     free(slots);
 }
 
-/* ---- all lines --------------------------------------------------------------------------------
- */
+/* ---- all lines ------------------------------------------------------------------------------- */
 
 /* Policies that combine the scorer and allocator of others; each part has a separate test. */
 static bool combined(const char *name)

@@ -1,7 +1,6 @@
 /* app: everything the screen knows, without a terminal, a thread or a clock.
  *
- * Keys and events go in, a grid and acts come out: ui_acts.c carries the acts out.
- */
+ * Keys and events go in, a grid and acts come out; ui_acts.c performs the acts. */
 #ifndef RETAIN_TUI_CHAT_APP_H
 #define RETAIN_TUI_CHAT_APP_H
 

@@ -548,8 +548,7 @@ static size_t prose_end(const char *s, size_t n, size_t at)
     return n;
 }
 
-/* ---- unclosed marks
- * --------------------------------------------------------------------------- */
+/* ---- unclosed marks -------------------------------------------------------------------------- */
 
 static bool word_byte(char c)
 {

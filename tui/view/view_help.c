@@ -87,8 +87,7 @@ static bool request(struct app *a, enum key_request r)
 
 const struct view_ops view_help = {.name = "help", .draw = draw, .request = request};
 
-/* ---- log: what libraries and drivers wrote to stdout and stderr -------------------------------
- */
+/* ---- log: what libraries and drivers wrote to stdout and stderr ------------------------------ */
 
 static void log_open(struct app *a)
 {

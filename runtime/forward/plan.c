@@ -164,15 +164,28 @@ static void choose_steps(struct plan *p, const struct asked *a)
     p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
+/* With recall the newest units may be half of the budget: old facts come back when they are asked
+ * for, the thread of the talk does not. More than RECENT_MAX of them add little. */
+#define RECENT_MAX 256
+
+static int recent_units(const struct plan *p, bool recalls)
+{
+    const struct policy *r = &p->rules;
+    int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
+    int more = (int)((int64_t)p->budget * r->recall_pct / 100);
+    if (more > RECENT_MAX) more = RECENT_MAX;
+    return recalls && more > n ? more : n;
+}
+
 /* Protections follow from the budget; the units of observing queries are protected, because a query
  * without its unit has no position. */
-static void set_protection(struct plan *p, const struct policy_choice *c)
+static void set_protection(struct plan *p, const struct plan_opts *o)
 {
+    const struct policy_choice *c = &o->policy;
     struct policy *r = &p->rules;
     int window = c->window >= 0 ? c->window : p->policy->window;
     p->sinks = c->sinks >= 0 ? c->sinks : r->sinks;
-    p->stabilizers =
-        c->stabilizers >= 0 ? c->stabilizers : (int)((int64_t)p->budget * r->stabilizer_pct / 100);
+    p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, o->recalls);
     if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
     if (window > p->budget / 2) window = p->budget / 2;
     if (window > 1 && p->stabilizers < window) p->stabilizers = window;
@@ -203,7 +216,7 @@ static void set_budget(struct plan *p, const struct model *m, const struct plan_
      * too. */
     if (shares(&p->rules) && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
     p->budget = budget;
-    set_protection(p, &o->policy);
+    set_protection(p, o);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;

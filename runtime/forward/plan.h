@@ -22,6 +22,7 @@ struct plan_opts {
     struct plan_kv kv;
     int budget;     /* units per head; 0 = the plan chooses, fewer if memory is short */
     int chunk;      /* tokens per prefill step; 0 = the default */
+    bool recalls;   /* evicted units can come back (runtime/cache/recall.h) */
     int64_t memory; /* maximum bytes of memory; 0 = the available memory */
 };
 struct plan_opts plan_opts_default(void);

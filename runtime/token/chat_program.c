@@ -19,8 +19,8 @@ static int run(const struct chat_template *c, const struct template_input *given
 {
     struct template_input in = *given;
     time_t seconds = time(NULL);
-    in.bos = c->bos.data;
-    in.eos = c->eos.data;
+    in.bos = str_get(&c->bos); /* "" where the vocabulary has none */
+    in.eos = str_get(&c->eos);
     localtime_r(&seconds, &in.now);
     return template_render(c->program, &in, out, e);
 }

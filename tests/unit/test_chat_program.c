@@ -239,6 +239,18 @@ static void public_turns_have_the_ids_of_the_whole(void **state)
 
 /* ---- marks that occur once ------------------------------------------------------------------ */
 
+/* A vocabulary without BOS, and a template that wants one. */
+static void does_without_bos(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_vocabulary("vocabs/ggml-vocab-qwen2.gguf");
+    if (!t) skip();
+    assert_int_equal(tokenizer_bos(t), -1);
+    chat_template_close(open_template(
+        "{{ bos_token + 'a' }}{% for m in messages %}{{ m.content }}!{% endfor %}", t));
+    tokenizer_close(t);
+}
+
 static void prints_bos_once(void **state)
 {
     (void)state;
@@ -422,6 +434,7 @@ int main(void)
         cmocka_unit_test(turns_have_the_ids_of_the_whole),
         cmocka_unit_test(public_turns_have_the_ids_of_the_whole),
         cmocka_unit_test(prints_bos_once),
+        cmocka_unit_test(does_without_bos),
         cmocka_unit_test(knows_the_end_of_its_own),
         cmocka_unit_test(gives_the_system_text),
         cmocka_unit_test(keeps_typed_marks_as_text),

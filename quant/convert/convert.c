@@ -21,9 +21,10 @@ enum {
     MINICPM = 1 << 4,
     GRANITE = 1 << 5,
     OLMO2 = 1 << 6,
-    ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM | GRANITE | OLMO2,
+    SMOLLM3 = 1 << 7,
+    ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM | GRANITE | OLMO2 | SMOLLM3,
     NORMS_BEFORE = ALL & ~OLMO2,
-    BIASES = LLAMA | GRANITE, /* of all matrices, if the config sets it */
+    BIASES = LLAMA | GRANITE | SMOLLM3, /* of all matrices, if the config sets it */
 };
 
 static const struct family {
@@ -40,6 +41,7 @@ static const struct family {
     {"MiniCPMForCausalLM", "minicpm", MINICPM, true},
     {"GraniteForCausalLM", "granite", GRANITE, true},
     {"Olmo2ForCausalLM", "olmo2", OLMO2, false},
+    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
@@ -136,6 +138,23 @@ static int find_family(struct converter *c, struct err *e)
                    "%s: model family \"%s\" (architectures) is not known; known are: "
                    "%s",
                    c->config_path, shown.text, known);
+}
+
+/* GGUF files of SmolLM3 do not name the layers without rotation: they are every fourth. */
+static int check_no_rope(const struct converter *c, struct err *e)
+{
+    const cJSON *rotates, *list = json_member(c->config, "no_rope_layers");
+    int64_t step;
+    int i = 0;
+    bool known = !json_int(c->config, "no_rope_layer_interval", 0, INT32_MAX, &step) || step == 4;
+    if (!(c->family->id & SMOLLM3)) return 0;
+    if (cJSON_GetArraySize(list) > 0) known = cJSON_GetArraySize(list) == c->n_layer;
+    cJSON_ArrayForEach(rotates, list) known = known && rotates->valuedouble == (++i % 4 != 0);
+    if (known) return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s: no_rope_layers: only models where every fourth layer has no rotary "
+                   "embedding are supported",
+                   c->config_path);
 }
 
 /* Refuses settings that would make the model differ from the tables. */
@@ -529,6 +548,7 @@ int convert_open(struct source *s, struct err *e)
     if (!rc) rc = find_family(&c, e);
     if (!rc) rc = check_config(&c, e);
     if (!rc) rc = read_config(&c, e);
+    if (!rc) rc = check_no_rope(&c, e);
     if (!rc) rc = take_keys(&c, e);
     if (!rc) rc = take_rope(&c, e);
     if (!rc) rc = convert_vocab(&s->keys, s->path, c.config, (int)c.dims[VOCAB], e);

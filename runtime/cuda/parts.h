@@ -32,10 +32,16 @@ struct cuda_linear {
 
 struct cuda_layer {
     enum model_qk_norm qk_norm;
+    bool no_rope;
     const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
     struct cuda_linear qkv, o, gate, up, down;
     struct cuda_matrix w1; /* of the retaining head */
     const float *w2;
+};
+
+/* [position][head_dim / 2] each. */
+struct cuda_rope {
+    float *cos, *sin;
 };
 
 struct cuda_model {
@@ -111,7 +117,8 @@ struct cuda_context {
 
     /* in device memory */
     struct cuda_step *step;
-    float *cos, *sin;
+    struct cuda_rope rope;
+    struct cuda_rope still; /* of layers that do not rotate; NULL if all rotate */
     float *x, *qkv, *gate, *up, *logits, *score_part;
     float *added;      /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores; /* [n_layer * n_kv_head][n] of the step */

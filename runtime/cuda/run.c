@@ -34,6 +34,12 @@ static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
     act->scale = arena_take(a, blocks * 2, sizeof *act->scale);
 }
 
+static void take_rope(struct cuda_rope *r, size_t n, struct arena *a)
+{
+    r->cos = arena_take(a, n, sizeof *r->cos);
+    r->sin = arena_take(a, n, sizeof *r->sin);
+}
+
 /* Floats of the retaining head's partial sums: for a chunk, or for one token in smaller parts. */
 static size_t score_parts(const struct cuda_context *x)
 {
@@ -56,8 +62,8 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     x->n_partial =
         larger((size_t)(x->n_split * CUDA_ATTEND_COLS * m->n_kv_head), chunk * (size_t)m->n_head);
     x->step = arena_take(a, 1, x->step_bytes);
-    x->cos = arena_take(a, rotations, f);
-    x->sin = arena_take(a, rotations, f);
+    take_rope(&x->rope, rotations, a);
+    if (model_has_no_rope(m)) take_rope(&x->still, rotations, a);
     x->x = arena_take(a, chunk * embd, f);
     x->qkv = arena_take(a, chunk * (size_t)model_n_qkv(m), f);
     x->gate = arena_take(a, chunk * (size_t)m->n_ff, f);
@@ -117,17 +123,17 @@ void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, 
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static int send_rope(struct cuda_context *x, const struct cache_shape *s, struct err *e)
+static int send_rope(struct cuda_context *x, const struct cuda_rope *to, const float *freq,
+                     int longest, struct err *e)
 {
-    const int half = x->m->head_dim / 2, longest = cache_head_max(s);
+    const int half = x->m->head_dim / 2;
     const int n_pos = longest > CUDA_TILE ? longest : CUDA_TILE;
-    const float *freq = rope_freq(&x->m->rope, longest);
     const size_t n = (size_t)n_pos * (size_t)half;
     float *table = malloc(2 * n * sizeof *table);
     if (!table) return err_set(e, ERR_FAIL, "out of memory for the rotary table");
     rope_table(table, table + n, freq, half, n_pos);
-    int rc = cuda_put(x->g, x->cos, table, n * sizeof *table, e);
-    if (!rc) rc = cuda_put(x->g, x->sin, table + n, n * sizeof *table, e);
+    int rc = cuda_put(x->g, to->cos, table, n * sizeof *table, e);
+    if (!rc) rc = cuda_put(x->g, to->sin, table + n, n * sizeof *table, e);
     if (!rc) rc = cuda_wait(x->g, e);
     free(table);
     return rc;
@@ -152,7 +158,10 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
     x->numbers_host = (int32_t *)(void *)((uint8_t *)x->scores_host + scores);
     rc = cuda_cache_open(x, s, e);
     if (rc) return rc;
-    return send_rope(x, s, e);
+    const int longest = cache_head_max(s);
+    rc = send_rope(x, &x->rope, rope_freq(&x->m->rope, longest), longest, e);
+    if (!rc && x->still.cos) rc = send_rope(x, &x->still, rope_still, longest, e);
+    return rc;
 }
 
 int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cuda_context_opts *o,
@@ -299,7 +308,7 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
                                    rows ? NULL : l->q_norm,
                                    rows ? NULL : l->k_norm,
                                    m->norm_eps,
-                                   m->rope.n_rot / 2,
+                                   l->no_rope ? 0 : m->rope.n_rot / 2,
                                    still};
     if (rows) {
         norm_rows(x, x->qkv, model_n_qkv(m), l->q_norm, model_n_q(m), 1.0f, NULL);
@@ -365,13 +374,19 @@ static const enum cuda_kernel chunk_of[] = {
 static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
                                           CUDA_KERNEL_attend_one_128};
 
+static const struct cuda_rope *rope_of(const struct cuda_context *x, int layer)
+{
+    return x->m->layers[layer].no_rope ? &x->still : &x->rope;
+}
+
 /* One token with 4-bit units: appended, attended to and merged in one launch. */
 static bool attend_one(struct cuda_context *x, int layer)
 {
     const struct model *m = x->m;
     const struct cuda_cache *c = &x->layers[layer];
+    const struct cuda_rope *rope = rope_of(x, layer);
     const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
-    const struct cuda_attend_one job = {.at = {*c, x->qkv, model_n_qkv(m), x->cos, x->sin, 1,
+    const struct cuda_attend_one job = {.at = {*c, x->qkv, model_n_qkv(m), rope->cos, rope->sin, 1,
                                                model_group(m), x->n_split, m->attn_scale, x->m_part,
                                                x->l_part, x->acc_part},
                                         .k = k,
@@ -402,10 +417,11 @@ static void attend(struct cuda_context *x, int layer)
     const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
     const int blocks = parts_of(rows, CUDA_ATTEND_ROWS);
     const struct cuda_cache *c = &x->layers[layer];
+    const struct cuda_rope *rope = rope_of(x, layer);
     const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->n_split : chunk_splits(x, blocks * m->n_kv_head);
     const struct cuda_attend job = {
-        *c,     x->qkv,        model_n_qkv(m), x->cos,    x->sin,     x->n, model_group(m),
+        *c,     x->qkv,        model_n_qkv(m), rope->cos, rope->sin,  x->n, model_group(m),
         splits, m->attn_scale, x->m_part,      x->l_part, x->acc_part};
     const struct cuda_merge merge = {x->m_part, x->l_part,      x->acc_part,  splits,
                                      x->n,      model_group(m), m->n_kv_head, m->head_dim,

@@ -164,6 +164,7 @@ static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, cons
                        const struct model_layer *l)
 {
     out->qk_norm = l->qk_norm;
+    out->no_rope = l->no_rope;
     out->attn_norm = find_vector(cm, m, &l->attn_norm);
     out->attn_post_norm = find_vector(cm, m, &l->attn_post_norm);
     out->ffn_norm = find_vector(cm, m, &l->ffn_norm);

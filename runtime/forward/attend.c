@@ -48,7 +48,7 @@ static void finish_heads(const struct layer_step *s, float *q)
     const struct model *m = s->f->model;
     const struct model_layer *l = s->layer;
     const bool rows = l->qk_norm == MODEL_QK_NORM_ROW;
-    int dim = m->head_dim, half = dim / 2, n_pairs = m->rope.n_rot / 2;
+    int dim = m->head_dim, half = dim / 2, n_pairs = l->no_rope ? 0 : m->rope.n_rot / 2;
     int nq = model_n_q(m), nkv = model_n_kv(m);
     float *k = q + nq, still = 1.0f / (m->rope.magnitude * m->rope.magnitude);
     if (l->q_norm) norm_parts(s->f, q, nq, rows ? nq : dim, l->q_norm);
@@ -114,7 +114,7 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
         .v = h->v,
         .q = f->qkv + (size_t)(head * group * m->head_dim),
         .q_stride = (size_t)(model_n_qkv(m)),
-        .rope = &f->rope,
+        .rope = forward_rope(f, s->index),
         .scale = m->attn_scale,
     };
 }

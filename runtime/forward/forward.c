@@ -11,18 +11,17 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void plan_rope(struct forward *f, int capacity, struct arena *a)
+static void plan_rope(struct kn_rope *rope, const struct model *m, const float *freq, int capacity,
+                      struct arena *a)
 {
-    const struct model *m = f->model;
     int half = m->head_dim / 2;
-    const float *freq = rope_freq(&m->rope, capacity);
     float *cosines = arena_take(a, (size_t)capacity * (size_t)half, sizeof(float));
     float *sines = arena_take(a, (size_t)capacity * (size_t)half, sizeof(float));
     uint32_t *places = NULL;
     if (m->head_dim % KN_GROUP == 0) places = arena_take(a, KN_PLACES(m->head_dim), sizeof *places);
-    f->rope = (struct kn_rope){capacity, m->head_dim, cosines, sines, places};
+    *rope = (struct kn_rope){capacity, m->head_dim, cosines, sines, places};
     if (cosines) rope_table(cosines, sines, freq, half, capacity);
-    if (places) kn_rope_places(places, &f->rope);
+    if (places) kn_rope_places(places, rope);
 }
 
 /* The results of a layer's parts, [chunk] rows each. */
@@ -58,7 +57,8 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
         .n_logits = o->n_logits,
         .n_threads = o->n_threads,
     };
-    plan_rope(f, longest, a);
+    plan_rope(&f->rope, m, rope_freq(&m->rope, longest), longest, a);
+    if (model_has_no_rope(m)) plan_rope(&f->still, m, rope_still, longest, a);
     plan_rows(f, a);
     if (cis_used(f)) cis_plan(f, a);
     attend_plan(f, longest, a);

@@ -24,6 +24,7 @@ struct forward {
     uint64_t seed;
     int chunk, n_logits, n_threads;
     struct kn_rope rope;
+    struct kn_rope still; /* angles of 0, for layers that do not rotate; empty if all rotate */
     /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
@@ -48,5 +49,11 @@ struct forward {
     void *derive;            /* [n_threads][slots of the longest head] floats or signs */
     float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
 };
+
+/* The rotation of a layer's queries and keys. */
+static inline const struct kn_rope *forward_rope(const struct forward *f, int layer)
+{
+    return f->model->layers[layer].no_rope ? &f->still : &f->rope;
+}
 
 #endif

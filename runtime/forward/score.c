@@ -62,7 +62,7 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
         .head_dim = m->head_dim,
         .n_group = model_group(m),
         .k = c->kv_heads[index].k,
-        .rope = &f->rope,
+        .rope = forward_rope(f, index / c->shape.n_head),
         .scale = m->attn_scale,
     };
 }
@@ -293,10 +293,11 @@ struct future {
  * 2) / (N sin(f / 2)). So with R = D * rotation: mean' = R mean, var' = R var R^T. kvpress keeps
  * the whole covariance of a head; here only the 2x2 blocks of pairs are kept, which RoPE mixes: 5
  * numbers per pair instead of head_dim^2, few enough to save with each turn. */
-static void look_ahead(const struct forward *f, const float *moments, int len, struct future *out)
+static void look_ahead(const float *freq, int dim, const float *moments, int len,
+                       struct future *out)
 {
-    const int dim = f->model->head_dim, half = dim / 2;
-    const float *freq = rope_freq(&f->model->rope, f->rope.n_pos), *var = moments + dim;
+    const int half = dim / 2;
+    const float *var = moments + dim;
     for (int i = 0; i < half; i++, var += 3) {
         double w = freq[i], bottom = QUERIES_AHEAD * sin(w / 2);
         double d = fabs(bottom) < 1e-12 ? 1 : sin(QUERIES_AHEAD * w / 2) / bottom;
@@ -312,12 +313,13 @@ static void look_ahead(const struct forward *f, const float *moments, int len, s
 }
 
 /* log E[e^(q k scale)] = mean k scale + k var k scale^2 / 2, for a key in slot s. */
-static float expected_logit(const struct forward *f, const struct future *u, const float *k, int s)
+static float expected_logit(const struct kn_rope *rope, float scale, const struct future *u,
+                            const float *k, int s)
 {
-    const int half = f->model->head_dim / 2;
-    const float *cos = f->rope.cos + (size_t)s * (size_t)half;
-    const float *sin = f->rope.sin + (size_t)s * (size_t)half;
-    float linear = 0, square = 0, scale = f->model->attn_scale;
+    const int half = rope->head_dim / 2;
+    const float *cos = rope->cos + (size_t)s * (size_t)half;
+    const float *sin = rope->sin + (size_t)s * (size_t)half;
+    float linear = 0, square = 0;
     for (int i = 0; i < half; i++) {
         float x = k[i] * cos[i] - k[i + half] * sin[i], y = k[i + half] * cos[i] + k[i] * sin[i];
         linear += u->mean[i] * x + u->mean[i + half] * y;
@@ -333,7 +335,10 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     const struct forward *f = j->f;
     const struct cache *c = j->c;
     const struct cache_head *h = &c->kv_heads[index];
-    int dim = c->shape.head_dim, group = model_group(f->model);
+    const struct model *m = f->model;
+    int layer = index / c->shape.n_head, dim = m->head_dim, group = model_group(m);
+    const struct kn_rope *rope = forward_rope(f, layer);
+    const float *freq = m->layers[layer].no_rope ? rope_still : rope_freq(&m->rope, rope->n_pos);
     float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
     float x[KN_HEAD_DIM_MAX];
     struct future u;
@@ -341,11 +346,10 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     for (int g = 0; g < group; g++) {
         int head = index % c->shape.n_head * group + g;
         float max = -INFINITY, sum = 0;
-        look_ahead(f, cache_state(c, index / c->shape.n_head) + head * moment_floats(f->model),
-                   h->len, &u);
+        look_ahead(freq, dim, cache_state(c, layer) + head * moment_floats(m), h->len, &u);
         for (int s = 0; s < h->len; s++) {
             unpack_key(j, h, s, x);
-            logits[s] = expected_logit(f, &u, x, s);
+            logits[s] = expected_logit(rope, m->attn_scale, &u, x, s);
             if (logits[s] > max) max = logits[s];
         }
         for (int s = 0; s < h->len; s++) sum += logits[s] = expf(logits[s] - max);

@@ -13,7 +13,7 @@
 
 static const struct model_family *const families[] = {
     &family_llama,   &family_phi3,    &family_qwen2, &family_qwen3,
-    &family_minicpm, &family_granite, &family_olmo2,
+    &family_minicpm, &family_granite, &family_olmo2, &family_smollm3,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW }
  *   q, k, v = matrices of h, plus biases
  *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
  *             (retaining heads score q, k, v; k and v go into the cache)
- *   a       = softmax(attn_scale * rotated q . rotated k) v
+ *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope
  *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
  *   h       = norm(x) * ffn_norm
  *   g       = silu(gate h + gate_bias) * (up h + up_bias)
@@ -50,6 +50,7 @@ enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW }
 struct model_layer {
     enum model_norms norms;
     enum model_qk_norm qk_norm;
+    bool no_rope;                            /* queries and keys are not rotated */
     const float *attn_norm, *attn_post_norm; /* [n_embd] */
     const float *ffn_norm, *ffn_post_norm;
     const float *q_norm, *k_norm; /* [head_dim], or of a row as q and k */
@@ -129,6 +130,14 @@ static inline int model_group(const struct model *m)
     return m->n_head / m->n_kv_head;
 }
 
+/* Whether a layer does not rotate its queries and keys. */
+static inline bool model_has_no_rope(const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].no_rope) return true;
+    return false;
+}
+
 /* Takes ownership of `file`, also on error. ERR_FORMAT for unsupported models. as_f32: matrices are
  * expanded to float32, exactly (option --weights f32). */
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
@@ -164,6 +173,6 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
 bool model_get_float(const struct model *m, const char *suffix, float *out);
 
 extern const struct model_family family_granite, family_llama, family_minicpm, family_olmo2,
-    family_phi3, family_qwen2, family_qwen3;
+    family_phi3, family_qwen2, family_qwen3, family_smollm3;
 
 #endif

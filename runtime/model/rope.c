@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
 #include "runtime/model/blocks.h"
 
 /* The inputs of all ways of scaling. */
@@ -246,6 +245,8 @@ void rope_release(struct rope *r)
     free(r->freq_long);
     r->freq = r->freq_long = NULL;
 }
+
+const float rope_still[KN_HEAD_DIM_MAX / 2];
 
 const float *rope_freq(const struct rope *r, int n_pos)
 {

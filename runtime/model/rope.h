@@ -9,6 +9,7 @@
 #define RETAIN_RUNTIME_MODEL_ROPE_H
 
 #include "base/err.h"
+#include "kernels/kernels.h"
 #include "runtime/model/gguf.h"
 
 struct rope {
@@ -27,6 +28,9 @@ void rope_release(struct rope *r);
 /* The frequencies of a conversation whose units reach n_pos positions: chosen once, since keys and
  * queries must use the same. */
 const float *rope_freq(const struct rope *r, int n_pos);
+
+/* The frequencies of layers that do not rotate: zeros. */
+extern const float rope_still[KN_HEAD_DIM_MAX / 2];
 
 /* The cosines and sines of positions [0, n_pos): [n_pos][half] each, half at most
  * KN_HEAD_DIM_MAX / 2. */

@@ -290,13 +290,14 @@ static void forward(void **state)
     }
 }
 
-/* Layers that the demo's are not like: scales, norms of outputs and of whole rows. */
+/* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
 static void families(void **state)
 {
     static const char *const paths[] = {"tests/golden/families/granite.gguf",
-                                        "tests/golden/families/olmo2.gguf"};
+                                        "tests/golden/families/olmo2.gguf",
+                                        "tests/golden/families/smollm3.gguf"};
     (void)state;
-    for (int p = 0; p < 2; p++) {
+    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         struct side cpu, gpu;
         struct inputs in = {0};
         struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");

@@ -40,6 +40,7 @@ class Config:
     other_bias: bool = False
     qk_norm: str = ""  # "head" or "row"
     norms_after: bool = False  # each half of a layer norms what it adds, not what it reads
+    no_rope: int = 0  # every n-th layer does not rotate
     fused: bool = False
     pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
@@ -189,7 +190,9 @@ def run(c, w, ids, long=False):
     angles = torch.arange(len(ids), dtype=torch.float64)[:, None] * freq
     embed, residual, divisor = c.scales
     x = w["embed"][ids] * embed
-    for l in w["layers"]:
+    rotated = angles
+    for i, l in enumerate(w["layers"]):
+        angles = rotated if not c.no_rope or (i + 1) % c.no_rope else 0 * rotated
         if c.norms_after:
             x = x + rms(attention(c, l, x, angles, factor), l["post_attention_norm"], c.eps)
             x = x + rms(feed_forward(l, x), l["post_ffw_norm"], c.eps)
@@ -372,6 +375,8 @@ def models():
     yield "olmo2", Config(
         "olmo2", 11, tied=False, norms_after=True, qk_norm="row", eps=1e-6, base=500000.0,
         write={"attention.sliding_window": 0}, **small), [("olmo2", False)]
+    yield "smollm3", Config("smollm3", 12, n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
+                            **small), [("smollm3", False)]
 
 
 def main():

@@ -28,6 +28,7 @@ struct layer {
     struct cache c;
     struct arena scratch, units;
     float freq[HALF];
+    struct model_layer layer;
     float qkv[N][ROW];     /* q of 4 heads, k of 2, v of 2 */
     double p[HEADS][N][N]; /* attention of query t to slot s */
 };
@@ -50,6 +51,7 @@ static inline struct layer *layer_new(const char *policy, int window, enum cache
                               .n_ff = 32,
                               .n_vocab = 32,
                               .attn_scale = 0.5f,
+                              .layers = &l->layer,
                               .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
     struct cache_shape shape = {.n_layer = 1,
                                 .n_head = KV,

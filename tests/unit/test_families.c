@@ -214,7 +214,7 @@ static void test_refusals(void **state)
     (void)state;
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
-    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2");
+    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -249,6 +249,7 @@ static struct row rows[] = {
     {"minicpm", "minicpm", 512},
     {"granite", "granite", 512},
     {"olmo2", "olmo2", 512},
+    {"smollm3", "smollm3", 512},
 };
 
 int main(void)

@@ -370,8 +370,9 @@ static void makes_a_model_that_runs(void **state)
 {
     const struct folder *f = *state;
     static const char *const families[] = {"LlamaForCausalLM", "MistralForCausalLM",
-                                           "Qwen2ForCausalLM", "Olmo2ForCausalLM"};
-    for (int i = 0; i < 8; i++) {
+                                           "Qwen2ForCausalLM", "Olmo2ForCausalLM",
+                                           "SmolLM3ForCausalLM"};
+    for (int i = 0; i < 10; i++) {
         struct options o;
         struct engine *g;
         struct err e;
@@ -474,6 +475,8 @@ static void refuses_what_it_does_not_know(void **state)
         {"LlamaForCausalLM", ",\"head_dim\":1e99"},
         {"Qwen3ForCausalLM", ""},   /* without its norms of Q and K */
         {"GraniteForCausalLM", ""}, /* without its scales */
+        {"SmolLM3ForCausalLM", ",\"no_rope_layers\":[1,0]"},
+        {"SmolLM3ForCausalLM", ",\"no_rope_layer_interval\":2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_model(f, cases[i].family, cases[i].more);

@@ -106,8 +106,8 @@ struct quantize_opts {
 };
 
 struct training_opts {
-    const char *data, *out;
-    const char *labels; /* answer, repeat, both, logit; NULL = answer */
+    const char *data, *text, *out;
+    const char *labels; /* answer, repeat, both, logit; NULL = repeat for text, else answer */
     int steps, batch, hidden;
     float rate;
 };

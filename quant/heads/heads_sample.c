@@ -3,44 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "quant/convert/json.h"
 #include "runtime/forward/engine.h"
 
 #define REPEAT_PROMPT "Repeat the previous context exactly." /* KVzip's */
-#define CONTEXT_MIN   16                                     /* shorter contexts are skipped */
-
-/* ---- the file -------------------------------------------------------------------------------- */
-
-int heads_data_open(struct heads_data *d, const char *path, struct err *e)
-{
-    size_t n_max = 0;
-    *d = (struct heads_data){.name = path};
-    int rc = file_read(path, &d->text, e);
-    for (size_t at = 0; !rc && at < d->text.n;) {
-        const char *line = d->text.data + at, *end = memchr(line, '\n', d->text.n - at);
-        size_t n = end ? (size_t)(end - line) : d->text.n - at;
-        if ((size_t)d->n + 2 > n_max) {
-            n_max = n_max ? 2 * n_max : 256;
-            size_t *lines = realloc(d->lines, n_max * sizeof *lines);
-            if (!lines) return err_set(e, ERR_FAIL, "out of memory for %s", path);
-            d->lines = lines;
-        }
-        if (n) d->lines[d->n++] = at;
-        at += n + (end != NULL);
-        d->lines[d->n] = at;
-    }
-    if (!rc && d->n < 2)
-        rc = err_set(e, ERR_FORMAT, "%s has %d rows; training and validation need 2 or more", path,
-                     d->n);
-    return rc;
-}
-
-void heads_data_close(struct heads_data *d)
-{
-    str_release(&d->text);
-    free(d->lines);
-}
+#define RAW_PROMPT    "\n\n"
 
 /* ---- a row ----------------------------------------------------------------------------------- */
 
@@ -50,11 +17,11 @@ void heads_sample_release(struct heads_sample *s)
     free(s->asks);
 }
 
-/* A conversation that is being built. */
+/* A conversation that is being built. raw: a text without a chat format. */
 struct writer {
     const struct engine *engine;
     struct heads_sample *s;
-    bool first;
+    bool first, raw;
 };
 
 static int write(struct writer *w, enum chat_role role, const char *text, size_t n, struct err *e)
@@ -62,9 +29,12 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
     const struct engine *g = w->engine;
     struct tokens *ids = &w->s->ids;
     struct chat_turn turn = {role, text, n, NULL, w->first, ids->n ? ids->ids[ids->n - 1] : -1};
-    int rc = chat_encode(g->template, g->tokenizer, &turn, ids, e);
+    struct tokenizer_span span = {text, n, false};
+    bool first = w->first;
     w->first = false;
-    return rc;
+    if (!w->raw) return chat_encode(g->template, g->tokenizer, &turn, ids, e);
+    if (first && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
+    return tokenizer_encode(g->tokenizer, &span, 1, first, ids, e);
 }
 
 /* Marks the tokens from `from` - 1 on as asking. */
@@ -155,7 +125,7 @@ static int write_answers(struct writer *w, const struct row *r, int n_max, struc
         if ((int)s->ids.n > n_max) {
             n = n * (size_t)n_max / s->ids.n * 15 / 16;
             s->ids.n = before;
-            if (i || cJSON_IsArray(r->document) || n < CONTEXT_MIN) return 0;
+            if (i || cJSON_IsArray(r->document) || n < HEADS_SAMPLE_MIN) return 0;
             w->first = true;
             i--;
             continue;
@@ -167,16 +137,16 @@ static int write_answers(struct writer *w, const struct row *r, int n_max, struc
     return 0;
 }
 
-/* Writes as much of the context as fits twice, then its repetition. */
-static int write_repeat(struct writer *w, const struct row *r, int n_max, struct err *e)
+/* Cuts the context that was written so that it fits twice, and appends its repetition. */
+static int write_repeat(struct writer *w, int n_max, struct err *e)
 {
     struct heads_sample *s = w->s;
-    int rc = write_document(w, r, NULL, strlen(text_at(r->document, 0)), e);
-    size_t n = s->ids.n, half = (size_t)(n_max - 2 * CONTEXT_MIN) / 2;
+    size_t n = s->ids.n, half = (size_t)heads_sample_half(n_max);
     bool bos = n && s->ids.ids[0] == tokenizer_bos(w->engine->tokenizer);
+    const char *prompt = w->raw ? RAW_PROMPT : REPEAT_PROMPT;
     if (n > half) n = s->ids.n = half;
     s->n_context = (int)n;
-    if (!rc) rc = write(w, CHAT_USER, REPEAT_PROMPT, strlen(REPEAT_PROMPT), e);
+    int rc = write(w, CHAT_USER, prompt, strlen(prompt), e);
     if (s->ids.n + n > (size_t)n_max) s->n_context = 0; /* too long because of the template */
     if (rc || !s->n_context) return rc;
     size_t from = s->ids.n;
@@ -184,20 +154,37 @@ static int write_repeat(struct writer *w, const struct row *r, int n_max, struct
     return ask_from(s, from, e);
 }
 
+static int read_text(struct writer *w, const struct heads_data *d, int i, int n_max, struct err *e)
+{
+    struct gguf_str own;
+    w->raw = !gguf_get_str(w->engine->model->file, "tokenizer.chat_template", &own);
+    int rc = write(w, CHAT_USER, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], e);
+    return rc ? rc : write_repeat(w, n_max, e);
+}
+
+static int read_line(struct writer *w, const struct heads_data *d, int i, bool repeat, int n_max,
+                     struct err *e)
+{
+    struct row r;
+    cJSON *o;
+    int rc = json_parse(&o, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], d->name, e);
+    if (rc) return err_prefix(e, "row %d", i + 1);
+    rc = read_row(&r, o, d, i, e);
+    if (!rc && !repeat) rc = write_answers(w, &r, n_max, e);
+    if (!rc && repeat) rc = write_document(w, &r, NULL, strlen(text_at(r.document, 0)), e);
+    if (!rc && repeat) rc = write_repeat(w, n_max, e);
+    cJSON_Delete(o);
+    return rc;
+}
+
 int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
                       const struct engine *g, int n_max, struct err *e)
 {
-    struct writer w = {g, s, true};
-    struct row r;
-    cJSON *o;
+    struct writer w = {.engine = g, .s = s, .first = true};
     s->ids.n = 0;
     s->n_context = 0;
     if (s->asks) memset(s->asks, 0, s->asks_max);
-    int rc = json_parse(&o, d->text.data + d->lines[i], d->lines[i + 1] - d->lines[i], d->name, e);
-    if (rc) return err_prefix(e, "row %d", i + 1);
-    rc = read_row(&r, o, d, i, e);
-    if (!rc) rc = repeat ? write_repeat(&w, &r, n_max, e) : write_answers(&w, &r, n_max, e);
-    cJSON_Delete(o);
-    if (!rc && s->n_context < CONTEXT_MIN) s->ids.n = 0;
+    int rc = d->plain ? read_text(&w, d, i, n_max, e) : read_line(&w, d, i, repeat, n_max, e);
+    if (!rc && s->n_context < HEADS_SAMPLE_MIN) s->ids.n = 0;
     return rc;
 }

@@ -1,35 +1,24 @@
-/* heads_sample: the texts that retaining heads are trained on, from a file of JSON lines:
+/* heads_sample: one row of training data (heads_data) as tokens.
  *
- *   {"document": "…", "question": "…", "answer": "…"}
- *
- * document is the first user message, with the question below it, or an array of messages written
- * by user and assistant in turn, the user first; question and answer may be arrays of the same
- * length, asked one after the other. Rendered in the model's own chat format.
+ * A row of JSON is rendered in the model's chat format; a row of plain text too, or raw when the
+ * model file has no chat template.
  *
  *   ids      the conversation
  *   context  the tokens before the first answer, which get labels
  *   asks     the tokens whose queries define the labels: those of the answers, and each token that
  *            an answer follows (answer), or of a repetition of the context appended to it (repeat;
- *            KVzip, arXiv 2505.23416) */
+ *            KVzip, arXiv 2505.23416), which is all that plain text has */
 #ifndef RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 #define RETAIN_QUANT_HEADS_HEADS_SAMPLE_H
 
 #include <stdbool.h>
 
-#include "base/str.h"
+#include "quant/heads/heads_data.h"
 #include "runtime/token/chat_template.h"
 
 struct engine;
 
-struct heads_data {
-    struct str text;
-    size_t *lines; /* byte offsets of rows; [n] is the end */
-    int n;
-    const char *name;
-};
-
-int heads_data_open(struct heads_data *d, const char *path, struct err *e);
-void heads_data_close(struct heads_data *d);
+#define HEADS_SAMPLE_MIN 16 /* tokens; rows with a shorter context are skipped */
 
 struct heads_sample {
     struct tokens ids;
@@ -39,8 +28,14 @@ struct heads_sample {
 };
 void heads_sample_release(struct heads_sample *s);
 
+/* The tokens of a context that fits twice into n_max, with a prompt between. */
+static inline int heads_sample_half(int n_max)
+{
+    return (n_max - 2 * HEADS_SAMPLE_MIN) / 2;
+}
+
 /* Reads row i with at most n_max tokens: a longer context loses its end, and answers that no longer
- * fit are left out. ERR_FORMAT names the line. */
+ * fit are left out. ids.n is 0 for a row that is too short. ERR_FORMAT names the row. */
 int heads_sample_read(struct heads_sample *s, const struct heads_data *d, int i, bool repeat,
                       const struct engine *g, int n_max, struct err *e);
 

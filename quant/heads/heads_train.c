@@ -10,6 +10,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_sample.h"
@@ -54,7 +55,8 @@ struct train {
 
 static const char *labels_of(const struct train *t)
 {
-    return t->options->training.labels ? t->options->training.labels : "answer";
+    const char *given = t->options->training.labels;
+    return given ? given : t->data.plain ? "repeat" : "answer";
 }
 
 static bool repeats(const struct train *t, int64_t i)
@@ -389,6 +391,10 @@ static int choose_settings(struct train *t, struct err *e)
         return err_set(e, ERR_USAGE, "--length %lld: expected a number of tokens from 64 to %d",
                        (long long)length, m->n_ctx);
     t->length = (int)length;
+    if (t->data.plain && (!strcmp(labels_of(t), "answer") || !strcmp(labels_of(t), "both")))
+        return err_set(e, ERR_USAGE,
+                       "--labels %s: text has no answers; take repeat or logit, or --data",
+                       labels_of(t));
     snprintf(t->settings, sizeof t->settings,
              "%s %s steps %d batch %d hidden %d length %d rate %g smoothing %g seed %llu %zu %s",
              t->engine->model_digest, labels_of(t), t->steps, t->batch, t->hidden, t->length,
@@ -407,9 +413,10 @@ static int begin(struct train *t, struct err *e)
     alone.device.kind = ENGINE_DEVICE_CPU; /* whose q, k and v can be watched */
     if (o->engine.device.kind == ENGINE_DEVICE_CUDA)
         report_note("heads train runs on the CPU; --device cuda has no effect");
-    int rc = heads_data_open(&t->data, o->training.data, e);
+    int rc = heads_data_open(&t->data, o, e);
     if (!rc) rc = engine_open(&t->engine, &alone, NULL, 0, NULL, NULL, e);
     if (!rc) rc = choose_settings(t, e);
+    if (!rc) rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_sample_half(t->length), e);
     if (!rc) rc = take_memory(t, e);
     enum heads_label kind = !strcmp(labels_of(t), "logit") ? HEADS_LOGIT : HEADS_SHARE;
     if (!rc) rc = heads_watch_open(&t->watch, t->engine, kind, t->length, t->batch, e);
@@ -438,8 +445,8 @@ int heads_train(const struct options *o)
     char hex[65];
     double share = 0;
     int rc = 0;
-    if (!o->training.data || !o->training.out)
-        rc = err_set(&e, ERR_USAGE, "heads train needs --data FILE and --out FILE");
+    if (!o->training.out)
+        rc = err_set(&e, ERR_USAGE, "heads train needs --text FILE or --data FILE, and --out FILE");
     else if (!o->force && access(o->training.out, F_OK) == 0)
         rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     else

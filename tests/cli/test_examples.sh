@@ -21,6 +21,7 @@ export PATH
         printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name
     done >qa.jsonl
     echo 'My locker code is 48213.' >said
+    cat "$here/README.md" >novel.txt
 )
 stand_in() {
     sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \
@@ -34,7 +35,8 @@ completed() {
     'retain perplexity '*) echo "$1 -f said --length 8" ;;
     'retain bench'*) echo "$1 --prefill 8 --decode 2 --repeat 1 --depth 16" ;;
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
-    'retain heads train'*) echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
+    'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
+    'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
     'retain heads import'*) echo "$1 --force" ;;
     *) echo "$1" ;;
     esac

@@ -60,6 +60,32 @@ train --steps 40 --out "$T/x.gguf" >"$T/out" 2>&1
 equal "a bad row: exit status" 3 $?
 holds "a bad row is named" "$(cat "$T/out")" 'row 13'
 
+# Plain text, for models with and without a chat format: the same command twice, the same file.
+mkdir "$T/texts"
+cp README.md "$T/texts/b.txt"
+cp docs/policies.md "$T/texts/a.txt"
+text() { "$RETAIN" heads train --length 128 --hidden 16 --steps 8 --rate .01 "$@"; }
+check "text" text --text "$T/texts" --out "$T/text.gguf" --threads 1
+check "text, files" text --text "$T/texts/a.txt" "$T/texts/b.txt" --out "$T/files.gguf" --threads 2
+check "text: the same file" cmp "$T/text.gguf" "$T/files.gguf"
+holds "text: comparable scores" "$("$RETAIN" heads info --heads "$T/text.gguf")" 'policy keeper'
+check "text, logit" text --text "$T/texts" --labels logit --out "$T/text-logit.gguf"
+text --text "$T/texts" --labels both --out "$T/x.gguf" >"$T/out" 2>&1
+equal "text has no answers: exit status" 2 $?
+text --text "$T/texts" --data "$T/good" --out "$T/x.gguf" >"$T/out" 2>&1
+equal "text and data: exit status" 2 $?
+text --text "$RETAIN" --out "$T/x.gguf" >"$T/out" 2>&1
+equal "a program is no text: exit status" 3 $?
+for model in stories260K-f32.gguf babyllama-tok105-f32.gguf; do
+    if [ -e "$DATA/models/$model" ]; then
+        check "text, $model" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model"
+        check "text, $model, again" text -m "$DATA/models/$model" --text "$T/texts" --out "$T/$model.again"
+        check "text, $model: the same file" cmp "$T/$model" "$T/$model.again"
+    else
+        skip "$model"
+    fi
+done
+
 # Import: the demo model's shapes, see tests/golden/make_torch.py.
 check "import from PyTorch" "$RETAIN" heads import tests/golden/heads.bin --out "$T/torch.gguf"
 holds "imported" "$("$RETAIN" heads info --heads "$T/torch.gguf")" '512 -> 2 -> 2'

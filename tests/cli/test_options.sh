@@ -72,6 +72,7 @@ run bench --prefill 8 --decode 2 --repeat 1 --depth 16 --vs 'echo "| pp8 | 1.0 |
 run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"
 run quantize $DEMO "$T/q4.gguf" --force
 run heads train --data "$T/rows" --out "$T/heads.gguf" --labels logit --steps 1 --batch 1 --rate 0.01 --hidden 4
+run heads train --text README.md --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
 run list --safe
 run list --print-config
 run list --help

@@ -383,6 +383,12 @@ static void put(const char *path, const char *text)
     fclose(f);
 }
 
+static int open_rows(struct heads_data *d, const char *path, struct err *e)
+{
+    struct options o = {.training.data = path, .args = {"train"}, .n_args = 1};
+    return heads_data_open(d, &o, e);
+}
+
 /* The text of the asking tokens, or of all. */
 static void text_of(const struct engine *g, const struct heads_sample *s, bool all, struct str *out)
 {
@@ -410,7 +416,7 @@ static void rows_are_conversations(void **state)
     struct heads_sample s = {0};
     struct str text = {0};
     struct err e;
-    assert_int_equal(heads_data_open(&d, path, &e), 0);
+    assert_int_equal(open_rows(&d, path, &e), 0);
     assert_int_equal(d.n, 4);
     assert_int_equal(heads_sample_read(&s, &d, 0, false, g, 512, &e), 0);
     text_of(g, &s, true, &text);
@@ -464,7 +470,7 @@ static void long_documents_are_cut(void **state)
     struct heads_data d;
     struct heads_sample s = {0};
     struct err e;
-    assert_int_equal(heads_data_open(&d, path, &e), 0);
+    assert_int_equal(open_rows(&d, path, &e), 0);
     assert_int_equal(heads_sample_read(&s, &d, 1, false, g, 256, &e), 0);
     assert_in_range(s.ids.n, 150, 256);
     str_clear(&row);
@@ -475,6 +481,155 @@ static void long_documents_are_cut(void **state)
     str_release(&row);
     engine_close(g);
     unlink(path);
+}
+
+/* ---- plain text ------------------------------------------------------------------------------ */
+
+struct text_case {
+    struct engine *engine;
+    struct heads_data data;
+    struct heads_sample sample;
+    struct str text;
+    char folder[32];
+};
+
+/* A folder with two texts, a hidden one, and a file that is no text. */
+static void text_open(struct text_case *c)
+{
+    static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
+    char path[64];
+    *c = (struct text_case){.folder = "/tmp/retain-text-XXXXXX"};
+    assert_non_null(mkdtemp(c->folder));
+    for (int i = 0; i < 4; i++) {
+        str_clear(&c->text);
+        for (int k = 0; k < 60; k++)
+            str_printf(&c->text, "The %s garden \xc3\xa9 %d.\n", names[i], k);
+        if (i == 3) str_puts(&c->text, "\xc3");
+        snprintf(path, sizeof path, "%s/%s", c->folder, names[i]);
+        put(path, str_get(&c->text));
+    }
+    c->engine = open_demo();
+}
+
+static void text_close(struct text_case *c)
+{
+    static const char *const names[] = {"b.txt", "a.txt", ".c.txt", "d.bin"};
+    char path[64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", c->folder, names[i]);
+        unlink(path);
+    }
+    rmdir(c->folder);
+    heads_data_close(&c->data);
+    heads_sample_release(&c->sample);
+    str_release(&c->text);
+    engine_close(c->engine);
+}
+
+static void folders_are_cut_into_rows(void **state)
+{
+    (void)state;
+    struct text_case c;
+    struct err e;
+    struct heads_data *d = &c.data;
+    text_open(&c);
+    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
+    assert_int_equal(heads_data_open(d, &o, &e), 0);
+    assert_int_equal(d->n, 2);
+    assert_memory_equal(d->text.data, "The a.txt", 9);
+    size_t half = d->rows[1], n = d->text.n;
+    assert_memory_equal(d->text.data + half, "The b.txt", 9);
+    assert_int_equal(heads_data_cut(d, c.engine->tokenizer, 100, &e), 0);
+    assert_in_range(d->n, 8, 30);
+    assert_int_equal(d->rows[0], 0);
+    assert_int_equal(d->rows[d->n], n);
+    bool found = false;
+    for (int i = 0; i < d->n; i++) {
+        struct tokens ids = {0};
+        struct tokenizer_span row = {d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], false};
+        if (i) assert_non_null(strchr(" \n", row.text[-1]));
+        assert_int_equal(tokenizer_encode(c.engine->tokenizer, &row, 1, false, &ids, &e), 0);
+        assert_in_range(ids.n, 60, 130);
+        found = found || d->rows[i] == half; /* no row is of two files */
+        tokens_release(&ids);
+    }
+    assert_true(found);
+    text_close(&c);
+}
+
+static void text_is_repeated_in_the_chat_format(void **state)
+{
+    (void)state;
+    struct text_case c;
+    struct err e;
+    char path[64];
+    text_open(&c);
+    snprintf(path, sizeof path, "%s/b.txt", c.folder);
+    struct options o = {.training.text = path, .args = {"train", path}, .n_args = 2};
+    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
+    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100, &e), 0);
+    struct heads_sample *s = &c.sample;
+    assert_int_equal(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &e), 0);
+    text_of(c.engine, s, true, &c.text);
+    assert_non_null(strstr(str_get(&c.text), "<|bos|><|user|> The b.txt garden \xc3\xa9 0."));
+    assert_non_null(strstr(str_get(&c.text), "<|end|><|user|> Repeat the previous context exactly."
+                                             "<|end|><|assistant|><|user|> The b.txt garden"));
+    size_t n = (size_t)s->n_context - 1; /* without BOS */
+    assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
+    assert_int_equal(s->asks[s->ids.n - n - 1], 1);
+    assert_int_equal(s->asks[s->ids.n - n - 2], 0);
+    text_close(&c);
+}
+
+/* A model file without a chat template: no format is put around the text. */
+static void text_of_base_models_is_raw(void **state)
+{
+    (void)state;
+    struct text_case c;
+    struct err e;
+    text_open(&c);
+    struct options o = {.training.text = c.folder, .args = {"train"}, .n_args = 1};
+    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
+    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100, &e), 0);
+    struct gguf *file = c.engine->model->file, *other;
+    struct heads_sample *s = &c.sample;
+    assert_int_equal(gguf_open(&other, "quant/demo/retain-demo-heads.gguf", &e), 0);
+    c.engine->model->file = other;
+    assert_int_equal(heads_sample_read(s, &c.data, 0, false, c.engine, 512, &e), 0);
+    c.engine->model->file = file;
+    gguf_close(other);
+    text_of(c.engine, s, true, &c.text);
+    str_append(&c.text, "", 1);
+    const char *text = str_get(&c.text);
+    assert_memory_equal(text, "<|bos|>", 7);
+    assert_null(strstr(text, "<|user|>"));
+    const char *again = strstr(text, "\n\n");
+    assert_non_null(again);
+    size_t n = (size_t)s->n_context - 1;
+    assert_memory_equal(s->ids.ids + 1, s->ids.ids + s->ids.n - n, n * sizeof *s->ids.ids);
+    text_close(&c);
+}
+
+static void bad_text_is_named(void **state)
+{
+    (void)state;
+    struct text_case c;
+    struct err e;
+    char path[64];
+    text_open(&c);
+    snprintf(path, sizeof path, "%s/d.bin", c.folder);
+    struct options o = {.training.text = path, .args = {"train"}, .n_args = 1};
+    assert_int_equal(heads_data_open(&c.data, &o, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "d.bin is empty or no text"));
+    heads_data_close(&c.data);
+    snprintf(path, sizeof path, "%s/a.txt", c.folder);
+    assert_int_equal(heads_data_open(&c.data, &o, &e), 0);
+    assert_int_equal(heads_data_cut(&c.data, c.engine->tokenizer, 100000, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "smaller --length"));
+    heads_data_close(&c.data);
+    o.training.data = path;
+    assert_int_equal(heads_data_open(&c.data, &o, &e), ERR_USAGE);
+    text_close(&c);
 }
 
 int main(void)
@@ -490,6 +645,10 @@ int main(void)
         cmocka_unit_test(memory_picks_the_budget),
         cmocka_unit_test(rows_are_conversations),
         cmocka_unit_test(long_documents_are_cut),
+        cmocka_unit_test(folders_are_cut_into_rows),
+        cmocka_unit_test(text_is_repeated_in_the_chat_format),
+        cmocka_unit_test(text_of_base_models_is_raw),
+        cmocka_unit_test(bad_text_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

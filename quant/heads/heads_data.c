@@ -1,0 +1,181 @@
+#include "quant/heads/heads_data.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/utf8.h"
+#include "cli/options.h"
+#include "runtime/token/tokenizer.h"
+
+#define MEASURED 65536 /* bytes of a file whose tokens are counted */
+#define WORD_MAX 256   /* bytes; longer words are cut */
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Appends a row that begins at byte `at`; all text that follows belongs to it. */
+static int add_row(struct heads_data *d, size_t at, struct err *e)
+{
+    if (d->n + 2 > d->n_max) {
+        int n_max = d->n_max ? 2 * d->n_max : 256;
+        size_t *rows = reallocarray(d->rows, (size_t)n_max, sizeof *rows);
+        if (!rows) return err_set(e, ERR_FAIL, "out of memory for %s", d->name);
+        d->rows = rows;
+        d->n_max = n_max;
+    }
+    d->rows[d->n++] = at;
+    d->rows[d->n] = d->text.n;
+    return 0;
+}
+
+static int check_count(const struct heads_data *d, const char *hint, struct err *e)
+{
+    return d->n >= 2
+               ? 0
+               : err_set(e, ERR_FORMAT, "%s has %d rows; training and validation need 2 or more%s",
+                         d->name, d->n, hint);
+}
+
+/* ---- lines of JSON --------------------------------------------------------------------------- */
+
+static int read_lines(struct heads_data *d, struct err *e)
+{
+    int rc = file_read(d->name, &d->text, e);
+    for (size_t at = 0; !rc && at < d->text.n;) {
+        const char *line = d->text.data + at, *end = memchr(line, '\n', d->text.n - at);
+        size_t n = end ? (size_t)(end - line) : d->text.n - at;
+        if (n) rc = add_row(d, at, e);
+        at += n + (end != NULL);
+    }
+    return rc ? rc : check_count(d, "", e);
+}
+
+/* ---- files and folders of text --------------------------------------------------------------- */
+
+static bool is_text(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        int length = s[i] ? utf8_length(s + i, n - i) : 0;
+        if (length <= 0) return false;
+        i += (size_t)length;
+    }
+    return true;
+}
+
+/* Adds a file as one row. optional: a file that is empty or no text is left out. */
+static int read_text(struct heads_data *d, const char *path, bool optional, struct err *e)
+{
+    size_t at = d->text.n;
+    int rc = file_read(path, &d->text, e);
+    if (rc) return rc;
+    if (d->text.n > at && is_text(d->text.data + at, d->text.n - at)) return add_row(d, at, e);
+    d->text.n = at;
+    return optional ? 0 : err_set(e, ERR_FORMAT, "%s is empty or no text in UTF-8", path);
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int read_folder(struct heads_data *d, const char *path, struct err *e)
+{
+    struct dirent **entries;
+    struct str name = {0};
+    struct stat st;
+    int n = scandir(path, &entries, is_visible, by_name), rc = 0, before = d->n;
+    if (n < 0) return err_set(e, ERR_FAIL, "%s cannot be read: %m", path);
+    for (int i = 0; i < n; i++) {
+        str_clear(&name);
+        str_printf(&name, "%s/%s", path, entries[i]->d_name);
+        if (!rc && !stat(str_get(&name), &st) && S_ISREG(st.st_mode))
+            rc = read_text(d, str_get(&name), true, e);
+        free(entries[i]);
+    }
+    free(entries);
+    str_release(&name);
+    if (!rc && d->n == before) rc = err_set(e, ERR_FORMAT, "the folder %s has no text files", path);
+    return rc;
+}
+
+static int read_path(struct heads_data *d, const char *path, struct err *e)
+{
+    struct stat st;
+    bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
+    return folder ? read_folder(d, path, e) : read_text(d, path, false, e);
+}
+
+int heads_data_open(struct heads_data *d, const struct options *o, struct err *e)
+{
+    const struct training_opts *t = &o->training;
+    *d = (struct heads_data){.name = t->text ? t->text : t->data, .plain = t->text != NULL};
+    if (!t->text == !t->data)
+        return err_set(e, ERR_USAGE, "heads %s needs either --text FILE or --data FILE",
+                       o->args[0]);
+    if (t->data) return read_lines(d, e);
+    int rc = read_path(d, t->text, e);
+    for (int i = 1; !rc && i < o->n_args; i++) rc = read_path(d, o->args[i], e);
+    return rc;
+}
+
+void heads_data_close(struct heads_data *d)
+{
+    str_release(&d->text);
+    free(d->rows);
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+/* The last byte offset from at - WORD_MAX to `at` that follows white space; without one, the start
+ * of the character at `at`. */
+static size_t word_start(const char *text, size_t at)
+{
+    size_t i = at, low = at > WORD_MAX ? at - WORD_MAX : 0;
+    while (i > low && !strchr(" \n\t\r", text[i - 1])) i--;
+    if (i > low) return i;
+    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80) at--;
+    return at;
+}
+
+/* Bytes of text in n_tokens tokens, as in the text's beginning. */
+static int measure(size_t *out, const struct tokenizer *t, const char *text, size_t n, int n_tokens,
+                   struct err *e)
+{
+    struct tokens ids = {0};
+    if (n > MEASURED) n = word_start(text, MEASURED);
+    struct tokenizer_span span = {text, n, false};
+    int rc = tokenizer_encode(t, &span, 1, false, &ids, e);
+    *out = ids.n ? n * (size_t)n_tokens / ids.n : n;
+    if (*out < 1) *out = 1;
+    tokens_release(&ids);
+    return rc;
+}
+
+int heads_data_cut(struct heads_data *d, const struct tokenizer *t, int n_tokens, struct err *e)
+{
+    struct heads_data whole = *d;
+    int rc = 0;
+    if (!d->plain) return 0;
+    d->rows = NULL;
+    d->n = d->n_max = 0;
+    for (int i = 0; !rc && i < whole.n; i++) {
+        const char *text = d->text.data + whole.rows[i];
+        size_t n = whole.rows[i + 1] - whole.rows[i], size;
+        rc = measure(&size, t, text, n, n_tokens, e);
+        size_t parts = rc ? 0 : (n + size - 1) / size;
+        for (size_t k = 0, last = 0, at; !rc && k < parts; k++, last = at) {
+            at = k ? word_start(text, n * k / parts) : 0;
+            if (!k || at > last) rc = add_row(d, whole.rows[i] + at, e);
+        }
+    }
+    free(whole.rows);
+    return rc ? rc : check_count(d, "; give more text, or a smaller --length", e);
+}

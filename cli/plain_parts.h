@@ -19,7 +19,7 @@ struct plain {
     bool interactive;
     bool stopped; /* Ctrl-C ended the last answer, or was pressed at this prompt */
     bool greeted; /* the first conversation was named */
-    int failed;   /* code of the first command from a pipe that failed; the chat went on */
+    int failed;   /* error code of the first command from a pipe that failed; the chat continues */
     /* result of the running request */
     enum session_end end;
     struct event question;

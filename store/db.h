@@ -83,7 +83,7 @@ struct store {
 
 /* Checks that the file is ours, then migrates it to the newest version. */
 int db_schema_open(struct store *s, struct err *e);
-/* The same for a file that is only read: an older one is copied, and the copy migrated. */
+/* The same for a file that is only read: an older file is migrated in a copy. */
 int db_schema_open_source(struct store *s, struct err *e);
 
 /* ---- statements (db.c) ----------------------------------------------------------------------- */

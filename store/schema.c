@@ -116,7 +116,7 @@ static int check_owner(struct store *s, int *version, struct err *e)
                        s->shown, (unsigned)id);
     if (*version < 0 || (*version == 0 && n_tables > 0))
         return err_set(e, ERR_FORMAT,
-                       "%s is damaged: its version is %d, and retain's are 1 to %d; choose another "
+                       "%s is damaged: its version is %d, expected 1 to %d; choose another "
                        "with --db FILE",
                        s->shown, *version, VERSION);
     if (*version > VERSION)
@@ -129,8 +129,9 @@ static int check_owner(struct store *s, int *version, struct err *e)
 
 /* ---- objects that are not ours --------------------------------------------------------------- */
 
-/* Whether retain makes an object like this one. Views, triggers and virtual tables run SQL, so
- * their text must be ours; they have no root page. Names that begin with sqlite_ are SQLite's. */
+/* Selects a row if retain makes an object like this one. Views, triggers and virtual tables, which
+ * have no root page, run SQL, so their text must equal ours. Names that begin with sqlite_ belong
+ * to SQLite. */
 #define SAME_OBJECT                                                                        \
     "SELECT 1 WHERE ?1 IN ('table', 'index') AND ?4 > 0 AND ?2 GLOB 'sqlite_*' UNION ALL " \
     "SELECT 1 FROM sqlite_master WHERE type = ?1 AND name = ?2 AND tbl_name = ?3 AND "     \

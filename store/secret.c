@@ -264,7 +264,8 @@ bool store_probe(const char *path, bool *fresh)
     int n_secrets = -1;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK) {
         sqlite3_busy_timeout(db, 1000);
-        /* A view in a table's place might never end; opening the store refuses it. */
+        /* A query on a view in place of a table might never end; opening the store refuses such a
+         * file. */
         if (query_number(db, "SELECT count(*) FROM sqlite_master WHERE name IN ('secret', "
                              "'conversation') AND type = 'table' AND rootpage > 0 AND "
                              "substr(sql, 1, 12) = 'CREATE TABLE'") != 2)

@@ -151,7 +151,7 @@ int store_open_key(struct store **out, const char *path, const struct store_key 
     return rc;
 }
 
-/* Whether FILE followed by `end` exists and has bytes. */
+/* Whether the file "FILE" + end exists and is not empty. */
 static bool has_beside(const struct store *s, const char *end)
 {
     struct str path = {0};
@@ -162,8 +162,8 @@ static bool has_beside(const struct store *s, const char *end)
     return has;
 }
 
-/* For reading. Unless another program has it open, or was killed while it wrote, SQLite is told
- * that the file does not change: then it makes no lock and no file beside it. */
+/* Connects for reading. Unless another program has the file open, or was killed while it wrote,
+ * SQLite is told that the file does not change, so that it creates no lock and no other file. */
 static int connect_source(struct store *s, struct err *e)
 {
     struct str uri = {0};

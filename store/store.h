@@ -55,9 +55,8 @@ struct store_key {
 
 /* Like store_open; k NULL: an encrypted database is refused. Wrong passphrase: ERR_FAIL. */
 int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e);
-/* Opens a file only to read from it: nothing is written to it or beside it, and it need not be
- * writable. An older one is migrated in a temporary copy. Only the functions that read may be used.
- */
+/* Opens a file only for reading: neither it nor its folder is written to. An older file is migrated
+ * in a temporary copy. Only functions that read may be called on the store. */
 int store_open_source(struct store **out, const char *path, const struct store_key *k,
                       struct err *e);
 bool store_is_encrypted(const struct store *s);

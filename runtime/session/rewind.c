@@ -99,7 +99,7 @@ static int read_ids(const struct session *s, const struct cut *c, struct tokens 
 }
 
 /* Cuts the stored conversation and adds `then`, if it is not NULL; then sets the session to the
- * result. That message is pending even when loading the cache failed: it is stored. */
+ * result. The message is pending even if loading the cache failed, because it is stored. */
 static int go_back(struct session *s, const struct cut *c, const struct tokens *ids,
                    const struct save_message *then, const struct session_sink *k, struct err *e)
 {
@@ -123,7 +123,7 @@ static int cut_off(struct session *s, const struct cut *c, const struct session_
     return rc;
 }
 
-/* Puts a message in the place of all that the cut removes. */
+/* Replaces everything after the cut with a message. */
 static int replace(struct session *s, const struct cut *c, enum chat_role role, const char *text,
                    size_t n, const struct session_sink *k, struct err *e)
 {

@@ -245,8 +245,8 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t,
     return rc;
 }
 
-/* Learns from a system text before the first message. Templates that refuse or drop one get it
- * with the user's text. */
+/* Finds out how the template renders a system message before the first user message. A template
+ * that refuses or drops it gets the system text at the start of the user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
 {
     struct template_message messages[] = {{"system", "Be brief.", 9}, asked, answered, asked};

@@ -55,7 +55,7 @@ equal "answer: the old one is gone" 0 "$("$RETAIN" show changed | grep -c 'Cats 
 printf '%s\n' '/stats' | talk -c changed
 holds "answer: resumes" "$(cat "$T/err")" ' 0 re-read'
 
-# A failed read of the input is not its end.
+# A read error is reported, not taken for the end of the input.
 talk --new <"$T" >/dev/null
 equal "unreadable input: exit status" 1 $?
 holds "unreadable input" "$(cat "$T/err")" 'reading standard input: Is a directory'

@@ -203,14 +203,15 @@ static void newer_and_mutilated_schema(void **state)
     tamper(f, "PRAGMA user_version = 6; UPDATE conversation SET n_turns = 0;");
     open_refused(f->path, ERR_FORMAT, "newer retain (its version is 6, this one knows 5)");
     tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is -1, and retain's are 1 to 5");
+    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 5");
     tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is 0, and retain's are 1 to 5");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 5");
     tamper(f, "PRAGMA user_version = 5; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 
-/* Objects of another's schema: refused before one of them runs. An endless view would hang. */
+/* Objects that are not in retain's schema are refused before one of them runs. An endless view
+ * would hang the test. */
 static void foreign_objects_are_refused(void **state)
 {
     static const struct {
@@ -251,7 +252,7 @@ static void foreign_objects_are_refused(void **state)
         assert_null(source);
     }
     write_file(f->path, good.data, good.n);
-    tamper(f, "ANALYZE; UPDATE conversation SET n_turns = 0"); /* SQLite's own tables are no harm */
+    tamper(f, "ANALYZE; UPDATE conversation SET n_turns = 0"); /* SQLite's own tables are allowed */
     reopen(f);
     str_release(&good);
 }
@@ -272,8 +273,8 @@ static void assert_alone(const char *folder)
     assert_int_equal(system(command), 0);
 }
 
-/* An older file is read, its bytes stay, and nothing appears beside it; also when neither the file
- * nor its folder can be written. */
+/* An older file is read without a change of its bytes or a new file next to it, even if neither the
+ * file nor its folder can be written. */
 static void a_source_is_only_read(void **state)
 {
     static const struct {
@@ -313,7 +314,7 @@ static void a_source_is_only_read(void **state)
     ok(store_check(own.s, &err));
 }
 
-/* The newest messages of a file that another program has open are read, too. */
+/* If another program has the file open, its newest messages are read, too. */
 static void a_source_in_use(void **state)
 {
     struct fixture *f = *state;

@@ -240,7 +240,7 @@ static double cpu_ms(void)
     return 1000.0 * (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* Optimised, without sanitizers and not emulated (make CROSS=…). */
+/* Whether this build is fast: optimised, without sanitizers, not emulated (make CROSS=…). */
 static bool is_fast(void)
 {
     const char *emulator = getenv("RUN");

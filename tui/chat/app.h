@@ -219,10 +219,10 @@ int64_t app_turns(const struct app *a);
 void app_draft(const struct app *a, struct str *out);
 void app_put_draft_away(struct app *a); /* into the history */
 void app_set_draft(struct app *a, const char *text, size_t n);
-/* The conversation that the draft and the queue belong to; "" = a new one, which has only a name
- * that it was given. */
+/* The conversation that the draft and the queue belong to; "" = a new one to which the user
+ * gave no name. */
 const char *app_draft_owner(const struct app *a);
-bool app_clear_draft(struct app *a);             /* and the queue; whether there was any text */
+bool app_clear_draft(struct app *a);             /* and the queue; false = both were empty */
 uint64_t app_draft_version(const struct app *a); /* differs when draft or queue differ */
 /* Restores a draft or a queued message that a killed program had not sent. */
 void app_bring_back(struct app *a, const char *text, size_t n, bool queued);

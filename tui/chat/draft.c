@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The file: texts that end in a NUL each, queued ones first, the draft last. Before them the name
- * of the conversation, after a byte that no text begins with; without it they are for a new one. */
+/* The file: texts, each with a NUL at its end; first the queued ones, last the draft. Before them:
+ * TALK_MARK, a byte that no text begins with, and the name of the conversation; without both, the
+ * texts are for a new conversation. */
 enum { TALK_MARK = '\001', SAME_PID_MAX = 100 };
 
 static bool lock_file(int fd)

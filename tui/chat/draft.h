@@ -1,6 +1,6 @@
 /* draft: the draft and the queue, kept in a file so that a killed program loses nothing. One file
  * per open conversation, locked while it is open; an unlocked file was left by a program that
- * ended, and is taken over when its conversation is opened again. Only its owner can read it. */
+ * ended; it is adopted when its conversation is opened again. Only its owner can read it. */
 #ifndef RETAIN_TUI_CHAT_DRAFT_H
 #define RETAIN_TUI_CHAT_DRAFT_H
 
@@ -17,15 +17,15 @@ struct draft {
     struct str talk;  /* the conversation of the file's content */
 };
 
-/* Texts that were left: queued messages in order, then the draft. Each is passed once. */
+/* Receives the texts of an adopted file, each once: queued messages in order, then the draft. */
 typedef void draft_found(void *ctx, const char *text, size_t n, bool queued);
 
 /* folder: where the files are; NULL = private. */
 void draft_open(struct draft *d, const char *folder);
-/* Takes over the texts that were left for a conversation; "" = for a new one. */
+/* Adopts the texts that an ended program left for the conversation `talk`; "" = a new one. */
 void draft_adopt(const char *folder, const char *talk, draft_found *found, void *ctx);
-/* queue[n_queue] and the draft, without NULs; `version` differs when they do. talk: the name of
- * their conversation, "" = a new one. */
+/* Save queue[n_queue] and the draft, texts without NULs, if they differ from the file: `version`
+ * changes with the texts. talk: the name of their conversation, "" = a new one. */
 bool draft_differs(const struct draft *d, const char *talk, uint64_t version);
 void draft_save(struct draft *d, const char *talk, uint64_t version, const struct str *queue,
                 int n_queue, const struct str *text);

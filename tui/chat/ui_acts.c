@@ -44,7 +44,7 @@ void ui_close_draft(struct ui *u)
 {
     if (!u->draft_open) return;
     ui_save_draft(u);
-    if (!u->draft.path) { /* nothing is saved: Up restores it */
+    if (!u->draft.path) { /* no file: the texts are kept in the input history */
         app_unqueue(&u->app);
         app_put_draft_away(&u->app);
     }

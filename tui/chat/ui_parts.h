@@ -35,7 +35,7 @@ void ui_act_all(struct ui *u);
 void ui_leave(struct ui *u, int status);
 
 void ui_save_draft(struct ui *u);
-/* The draft and the queue of a conversation are kept for it when another one is opened. */
+/* Call around opening another conversation: each conversation keeps its draft and queue. */
 void ui_open_draft(struct ui *u);
 void ui_close_draft(struct ui *u);
 void ui_show_log(struct ui *u);

@@ -114,6 +114,13 @@ $(B)/%.o: %.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) $(PREFIX_MAP) $(PKG_CFLAGS) $(call isa_flags,$<) -MMD -MP -c -o $@ $<
 
+# A build for one board starts on others, too, and names what they lack: these two files are compiled
+# for any processor of the architecture.
+ifneq ($(TARGET_NEEDS),)
+$(B)/main.o $(B)/cli/target.o: private override CFLAGS += -march=armv8-a
+$(B)/cli/target.o: private override PKG_CFLAGS += -DTARGET_NEEDS='"$(TARGET_NEEDS)"'
+endif
+
 # loops over keys: from -O3 on gcc 12 compares several keys at once
 $(B)/runtime/cache/evict.o $(B)/runtime/forward/score.o: private CFLAGS += -O3
 

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/report.h"
+#include "cli/target.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {
@@ -213,6 +214,7 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (!target_runs_here()) return 1;
     setlocale(LC_CTYPE, ""); /* report and the screen check whether the terminal supports UTF-8 */
     return report_finish(run(argc, argv));
 }

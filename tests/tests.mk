@@ -113,7 +113,7 @@ test-cross:
 	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
-test_environment = export CUDA_VISIBLE_DEVICES= PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
+test_environment = export CUDA_VISIBLE_DEVICES= TARGET='$(CROSS)' PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
   EMU='$(B)/tests/emu' FAKE='$(B)/tests/tui_fake'
 run_tests = $(test_environment); tests/run.sh
 

@@ -19,14 +19,27 @@ else
     skip "no build for this machine to compare with"
 fi
 
+# The processors of each target, as qemu names their like, and the instruction set they get; on others
+# the program says so in one line.
 levels=$("$RETAIN" info | sed -n 's/^isa *//p')
 holds "instruction sets" "$levels" '^i8mm dotprod neon ref$'
 for isa in $levels; do
     holds "$isa: remembers" "$(talk "$RETAIN" | tail -n 1)" '48213'
 done
-for want in cortex-a57=neon cortex-a76=dotprod; do
-    holds "${want%=*} takes ${want#*=}" \
-        "$(QEMU_CPU=${want%=*} "$RETAIN" info | sed -n 's/^isa *//p')" "^${want#*=} "
+case ${TARGET:-aarch64} in
+jetson-orin) meant='cortex-a76=dotprod neoverse-n1=dotprod' others='cortex-a57 cortex-a72' ;;
+jetson-thor) meant='max=i8mm' others='cortex-a57 cortex-a76' ;;
+*) meant='cortex-a57=neon cortex-a76=dotprod max=i8mm' others= ;;
+esac
+for cpu in $meant; do
+    holds "${cpu%=*} takes ${cpu#*=}" \
+        "$(QEMU_CPU=${cpu%=*} "$RETAIN" info | sed -n 's/^isa *//p')" "^${cpu#*=} "
+done
+for cpu in $others; do
+    QEMU_CPU=$cpu "$RETAIN" info >"$T/out" 2>&1
+    equal "$cpu: exit status" 1 $?
+    equal "$cpu: lines" 1 "$(wc -l <"$T/out")"
+    holds "$cpu: the reason" "$(cat "$T/out")" 'needs a processor with .*; this one has no [a-z0-9]+: take the build'
 done
 
 finish

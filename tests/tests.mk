@@ -17,7 +17,7 @@ EMU := $(if $(HAVE_CXX),$(sort $(wildcard tests/emu/test_*.c)))
 BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
-.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu fuzz \
+.PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
   fuzz-run bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
@@ -207,9 +207,10 @@ fuzz-run: $(call programs,$(FUZZERS)) $(B)/tests/fuzz/make_seeds
 
 # ---- speed ---------------------------------------------------------------------------------------
 
-# Registers and spills of every kernel for every target.
-cuda-report: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
-	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh,echo 'skip: nvcc is missing or CUDA=0')
+# Registers, spills and instructions per matrix instruction of every kernel for every target, and the
+# speed that follows: as a table, or compared with kernels/cuda/report.txt, which is that table.
+cuda-report check-cuda: $(if $(filter 0,$(CUDA)),,$(CU)/device.ptx)
+	@$(if $^,PTXAS='$(dir $(NVCC))ptxas' PTX='$<' tests/emu/cuda_report.sh $(if $(filter check-cuda,$@),kernels/cuda/report.txt),echo 'skip: nvcc is missing or CUDA=0'; echo '0 passed, 0 failed, 1 skipped')
 
 bench: all $(BENCHES)
 	@for b in $(BENCHES); do $$b || exit 1; done

@@ -1,41 +1,113 @@
 #!/bin/sh
 # Assembles the PTX that is part of the program, lowered for CUDA 12 drivers, for every target, and
-# prints registers (and bytes spilled) per kernel. Fails when it does not assemble, or a kernel
-# spills. PTXAS, PTX: see the Makefile.
+# prints a table: registers of each kernel, bytes it spills, and, where it has matrix instructions,
+# instructions of its hot loop per matrix instruction (sass.awk). Then what the matrix kernels reach
+# when three of four issue slots are used. Fails when the PTX does not assemble or a kernel spills.
+#
+# cuda_report.sh TABLE compares with a table printed before: more registers, spills or instructions
+# (by 1 %) are a failure. Numbers of another compiler are not compared. PTXAS, PTX: see tests.mk.
 set -u
 targets=${TARGETS:-80 86 87 89 90 110 120}
-log=$(mktemp) || exit 1
-trap 'rm -f "$log" "$log.all" "$log.cubin"' EXIT
-failed=0 passed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+here=$(dirname "$0")
+version=$("$PTXAS" --version | sed -n 's/.*release.*V\(.*\)/\1/p')
 
-# ptxas -v prints: "Compiling entry function 'x'", a line with spills, a line with registers.
-table='
-/Compiling entry function/ { split($0, part, "\047"); name = part[2] }
-/spill stores/ { spills = $5 + $9 }
-/Used [0-9]+ registers/ { printf "%s %s %d %d\n", name, sm, $5, spills }'
+if [ $# -gt 0 ] && ! grep -q "ptxas $version\$" "$1"; then
+    echo "skip: $1 is of another compiler than ptxas $version"
+    echo '0 passed, 0 failed, 1 skipped'
+    exit 0
+fi
 
-: >"$log.all"
+# assemble SM: lines "KERNEL SM REGISTERS SPILLED". ptxas -v prints the kernel's name, then a line
+# with spills, then one with registers.
+assemble() {
+    "$PTXAS" -v -arch="sm_$1" -o "$work/cubin" "$PTX" >"$work/said" 2>&1 || return 1
+    awk -v sm="$1" '
+        /Compiling entry function/ { split($0, part, "\047"); name = part[2] }
+        /spill stores/ { spills = $5 + $9 }
+        /Used [0-9]+ registers/ { print name, sm, $5, spills }' "$work/said" >>"$work/registers"
+}
+
+# count_instructions SM: lines as sass.awk prints them
+count_instructions() {
+    readelf -SW "$work/cubin" 2>/dev/null | sed 's/\[ *//' |
+        awk '$2 ~ /^\.text\./ { print substr($2, 7), $5, $6 }' |
+        while read -r kernel at bytes; do
+            od -An -v -tx8 -w16 -j$((0x$at)) -N$((0x$bytes)) "$work/cubin" |
+                awk -v name="$kernel" -v sm="$1" -f "$here/sass.awk"
+        done >>"$work/instructions"
+}
+
 for sm in $targets; do
-    if "$PTXAS" -v -arch="sm_$sm" -o "$log.cubin" "$PTX" >"$log" 2>&1; then
-        awk -v sm="$sm" "$table" "$log" >>"$log.all"
-        echo "sm_$sm: $(wc -c <"$log.cubin") bytes"
-        passed=$((passed + 1))
-    else
-        echo "sm_$sm:"
-        cat "$log"
-        failed=$((failed + 1))
-    fi
+    assemble "$sm" || { echo "sm_$sm does not assemble:"; cat "$work/said"; exit 1; }
+    count_instructions "$sm"
 done
 
-awk -v targets="$targets" '
-BEGIN { n = split(targets, sm, " "); printf "%-24s", "kernel"
-        for (i = 1; i <= n; i++) printf " %6s", "sm_" sm[i]; print "" }
-{ if (!($1 in seen)) { seen[$1] = 1; order[++kernels] = $1 }
-  cell[$1, $2] = $3 ($4 ? "+" $4 : ""); if ($4) spilled++ }
-END { for (k = 1; k <= kernels; k++) { printf "%-24s", order[k]
-          for (i = 1; i <= n; i++) printf " %6s", cell[order[k], sm[i]]
-          print "" }
-      print spilled ? spilled " kernels spill" : "no kernel spills"
-      exit spilled > 0 }' "$log.all" || failed=$((failed + 1))
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+awk -v targets="$targets" -v version="$version" '
+    FILENAME ~ /registers$/ {
+        if (!($1 in seen)) { seen[$1] = 1; order[++n_kernels] = $1 }
+        cell[$1, $2] = $3 ($4 ? "+" $4 : ""); next
+    }
+    $6 { cell[$1, $2] = cell[$1, $2] sprintf("/%.1f", $5 / $6); slots[$1, $2] = $5 / $6 }
+    END {
+        print "Registers, + bytes spilled, / instructions per matrix instruction; ptxas " version
+        n = split(targets, sm, " ")
+        printf "%-20s", "kernel"
+        for (i = 1; i <= n; i++) printf " %9s", "sm_" sm[i]
+        print ""
+        for (k = 1; k <= n_kernels; k++) {
+            printf "%-20s", order[k]
+            for (i = 1; i <= n; i++) printf " %9s", cell[order[k], sm[i]]
+            print ""
+        }
+        # processors, GHz, dense int8 TOPS of the matrix units (of Hopper without wgmma)
+        device[1] = "89 4090 128 2.52 660"; device[2] = "90 H200 132 1.98 1187"
+        device[3] = "87 AGX-Orin 16 1.30 85"; device[4] = "110 AGX-Thor 20 1.57 517"
+        print "\nint8 TOPS, predicted: min(matrix units, 0.75 issue slots)"
+        printf "%-20s", "kernel"
+        for (d = 1; d <= 4; d++) { split(device[d], f, " "); printf " %9s", f[2] }
+        print ""
+        for (k = 1; k <= n_kernels; k++) {
+            if (order[k] !~ /^matmul_|^score_q8/) continue
+            printf "%-20s", order[k]
+            for (d = 1; d <= 4; d++) {
+                split(device[d], f, " ")
+                s = slots[order[k], f[1]]
+                ops = order[k] ~ /_q6/ ? 4096 : 8192 # of a group of 32: q6 takes two
+                t = s ? 0.75 * 4 / s * ops * f[3] * f[4] / 1000 : 0
+                printf " %9.0f", t < f[5] ? t : f[5]
+            }
+            print ""
+        }
+    }' "$work/registers" "$work/instructions" >"$work/table"
+
+if [ $# -eq 0 ]; then
+    cat "$work/table"
+    ! grep -q '[0-9]+[0-9]' "$work/table"
+    exit
+fi
+
+awk '
+    function worse(name, sm, old, now,   a, b) {
+        split(old, a, "[+/]"); split(now, b, "[+/]")
+        if (now ~ /\+/ && old !~ /\+/ || b[1] + 0 > a[1] + 0 || b[2] + 0 > a[2] * 1.01) {
+            print "FAIL: " name " on " sm ": " now ", was " old
+            return 1
+        }
+        return 0
+    }
+    FNR == 1 { part = 0 }
+    NF == 0 { part = 2 } # the predicted speeds follow from the rest
+    $1 == "kernel" { part++; for (i = 2; i <= NF; i++) head[i] = $i; next }
+    part != 1 || NF < 2 { next }
+    NR == FNR { for (i = 2; i <= NF; i++) before[$1, head[i]] = $i; next }
+    {
+        bad = 0
+        for (i = 2; i <= NF; i++) {
+            if (!(($1, head[i]) in before)) { print "FAIL: " $1 " on " head[i] " is not in the table"; bad = 1 }
+            else bad += worse($1, head[i], before[$1, head[i]], $i)
+        }
+        if (bad) failed++; else passed++
+    }
+    END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 }' "$1" "$work/table"

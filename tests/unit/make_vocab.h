@@ -53,7 +53,8 @@ enum {
 };
 #define BPE_HELLO 270 /* " hello", by way of he ll hell hello */
 
-static inline void make_bpe(struct maker *m, const char *pre)
+/* Without BOS and EOS. */
+static inline void make_bpe_plain(struct maker *m, const char *pre)
 {
     static const struct word marks[BPE_BYTES] = {
         {"<|bos|>", 3, 0},    {"<|user|>", 3, 0},       {"<|assistant|>", 3, 0},
@@ -80,6 +81,11 @@ static inline void make_bpe(struct maker *m, const char *pre)
     maker_array(m, "tokenizer.ggml.merges", GGUF_STRING, sizeof merges / sizeof *merges);
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
         put_text(&m->keys, merges[i], strlen(merges[i]));
+}
+
+static inline void make_bpe(struct maker *m, const char *pre)
+{
+    make_bpe_plain(m, pre);
     maker_u32(m, "tokenizer.ggml.bos_token_id", BPE_BOS);
     maker_u32(m, "tokenizer.ggml.eos_token_id", BPE_END);
     maker_bool(m, "tokenizer.ggml.add_bos_token", true);

@@ -3,12 +3,12 @@
  * The guarantees, and how they are met:
  *
  * - kill -9: WAL. By the end of a commit the operating system holds its bytes; the next reader
- * ignores a half-written commit. Nothing committed is lost, with or without sync.
+ *   ignores a half-written commit. Nothing committed is lost, with or without sync.
  * - a power cut: synchronous=NORMAL syncs only when the log is copied into the file (a "checkpoint"
- * of SQLite). The file never tears, but the last commits may be lost, back to some earlier whole
- * commit. That is right for the tail, which commits once per token. A turn must not be lost:
- * commits between store_begin and store_commit run with synchronous=FULL, one fsync of the log
- * each.
+ *   of SQLite). The file is never left half-written, but the last commits may be lost, back to some
+ *   earlier whole commit. That suffices for the tail, which commits once per token. A turn must not
+ *   be lost: commits between store_begin and store_commit run with synchronous=FULL, one fsync of
+ *   the log each.
  *
  * SQLite's checkpoint runs after such a commit, between turns; only a very long answer causes one
  * in the middle. */

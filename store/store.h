@@ -1,6 +1,6 @@
 /* store: conversations on disk. One SQLite file in WAL mode, checksums by libsodium.
  *
- * The transcript (the messages, and the token ids that were run) is the truth and is always
+ * The transcript (the messages, and the token ids that were run) is authoritative and always
  * complete; the saved cache only avoids running it again. The store does not interpret a segment's
  * bytes: it keeps them, numbered, with a BLAKE2b checksum each.
  *
@@ -11,7 +11,7 @@
  *   checkpoint    states that the log can go back to
  *   tag           words attached to conversations
  *   tail          the running answer, token by token, until it becomes a message and a segment
- *   search        full-text index over messages and names; derived from them, never the truth
+ *   search        full-text index over messages and names; derived from them
  *
  * All changes of a turn are written in one transaction (store_begin … store_commit). Several
  * programs may use one file; a conversation has one writer (store_lock). Not thread-safe: one

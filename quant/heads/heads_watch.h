@@ -2,9 +2,8 @@
  * the product's own forward pass, evicts nothing, and keeps per layer
  *
  *   x      [n][n_in]       q, k, v of each token of the context, as a head will read them
- *   label  [n][n_kv_head]  how much attention later queries give the token's unit: the maximum,
- *   over
- *                          the asking tokens and the query heads of the group, of
+ *   label  [n][n_kv_head]  how much attention later queries give the token's unit: the maximum
+ *                          over the asking tokens and the query heads of the group of
  *                            LOGIT  the scaled logit q · k (Locret's CIS)
  *                            SHARE  the softmax's weight (KVzip's score) + HEADS_SHARE_NOISE,
  *                                   as a logarithm: it means the same in every head and layer

@@ -246,9 +246,10 @@ float policy_second(const struct policy *p, uint64_t seed, int head, int64_t pos
     }
 }
 
-/* PyramidKV and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first 2 B
- * - B / beta, the others lie on a line between. If the first would get more than the maximum, both
- * ends move in. Their n, the prompt's length, is unlimited here; `most` replaces it. */
+/* PyramidKV's and Ada-KV's code: with B = budget - kept, the last layer gets B / beta, the first
+ * layer 2 B - B / beta, and the others lie on a line between. If the first would get more than the
+ * maximum, both ends move in. Their n, the length of the prompt, is unlimited here; `most` replaces
+ * it. */
 int policy_tilt(enum policy_allocator a, int budget, int kept, int most)
 {
     enum { BETA = 20 };

@@ -3,8 +3,8 @@
  * are computed here:
  *
  * - attention of all queries: added to the stored scores, chunk by chunk (H2O);
- * - attention, counts: the last `window` queries are kept, before RoPE, and evaluated when units
- * are evicted: they cost nothing until then;
+ * - attention, counts: the last `window` queries are kept, before RoPE, and evaluated only when
+ *   units are evicted;
  * - expected: running mean and variance of queries, before RoPE;
  * - keys, position: from the cache alone.
  *

@@ -2,9 +2,9 @@
  * from a model's metadata: plain, linear, Llama 3, YaRN (arXiv 2309.00071) and LongRoPE (arXiv
  * 2402.13753).
  *
- * Frequencies are in the kernels' order (kernels.h): number i of a head pairs with i + head_dim /
- * 2. Where only n_rot numbers of a head are rotated, the pairs from n_rot / 2 on have frequency
- * 0. */
+ * Frequencies are in the kernels' order (kernels.h): number i of a head forms a pair with number
+ * i + head_dim / 2. If only n_rot numbers of a head are rotated, the frequency of the pairs from
+ * n_rot / 2 on is 0. */
 #ifndef RETAIN_RUNTIME_MODEL_ROPE_H
 #define RETAIN_RUNTIME_MODEL_ROPE_H
 

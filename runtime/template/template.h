@@ -7,7 +7,7 @@
  *
  * A template is untrusted data: memory, steps and depth are limited, and a template that exceeds a
  * limit is refused. The prompt records for each byte which message it came from, so that a user who
- * types <|im_end|> ends nothing. Independent of tokens and models. */
+ * types <|im_end|> does not end the turn. Independent of tokens and models. */
 #ifndef RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 #define RETAIN_RUNTIME_TEMPLATE_TEMPLATE_H
 

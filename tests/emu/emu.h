@@ -8,9 +8,9 @@
  *   - shared memory starts as NaN, has exactly the requested size, and is 16-byte aligned, no more;
  *   - cp.async arrives at its wait and not before; until then its destination is old bytes or NaN;
  *   - all 32 lanes must reach the same warp operation at the same line, all threads of the block
- *   the same barrier; the error names the thread that does not;
+ *     the same barrier; the error names the thread that does not;
  *   - vector loads, ldmatrix rows and cp.async addresses must be aligned, and shared addresses must
- *   be inside shared memory.
+ *     be inside shared memory.
  * Matrix instructions follow the fragment tables of the PTX manual (9.7.14.5), products exact, sums
  * in double, rounded once.
  *

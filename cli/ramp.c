@@ -5,6 +5,8 @@
 #include "cli/num.h"
 #include "runtime/session/session.h"
 
+const char *const ramp_words[RAMP_CLASSES] = {"gone", "few", "some", "most", "all"};
+
 int ramp_class(int64_t kept, int64_t seen)
 {
     if (kept <= 0 || seen <= 0) return 0;
@@ -15,7 +17,7 @@ int ramp_class(int64_t kept, int64_t seen)
 const char *ramp_glyph(int cls, bool ascii)
 {
     static const char *const plain[RAMP_CLASSES] = {" ", ".", ":", "=", "#"};
-    static const char *const blocks[RAMP_CLASSES] = {" ", "░", "▒", "▓", "█"};
+    static const char *const blocks[RAMP_CLASSES] = {"·", "░", "▒", "▓", "█"};
     return ascii ? plain[cls] : blocks[cls];
 }
 

@@ -19,6 +19,7 @@ struct session_stats;
 
 int ramp_class(int64_t kept, int64_t seen);
 const char *ramp_glyph(int cls, bool ascii); /* " .:=#" or blocks */
+extern const char *const ramp_words[RAMP_CLASSES];
 
 /* Layers [layer, layer + n_layer) and heads [head, head + n_head) of a snapshot. */
 struct ramp_part {

@@ -19,9 +19,8 @@ void session_print_map(const struct session *s)
     if (r) session_retention(s, r);
     ramp_strip(r, &st, 50, ascii, &line);
     str_puts(&line, "\n     ");
-    static const char *const shares[RAMP_CLASSES] = {"gone", ">0", "25+", "50+", "75+ %"};
-    for (int cls = RAMP_CLASSES - 1; cls > 0; cls--)
-        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), shares[cls]);
+    for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--)
+        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), ramp_words[cls]);
     if (r)
         str_printf(&line, "of all heads; 1 column = %lld tokens", (long long)(r->n_pos + 49) / 50);
     report_aside("%s\n", str_get(&line));

@@ -75,17 +75,17 @@ static void test_text_can_be_read(void **state)
         }
 }
 
-static void rises(struct rgb (*eye)(struct rgb), bool light)
+static void rises(struct rgb (*eye)(struct rgb), bool light, double least)
 {
     double before = light ? 2 : -1;
     for (int cls = 0; cls < RAMP_CLASSES; cls++) {
-        struct rgb c = rgb_of(cell_style_of(ATTR_RAMP0 + cls, 256, light).color);
+        struct rgb c = rgb_of(cell_style_of(ATTR_RAMP0 + cls, 256, light).background);
         double now = luminance(eye ? eye(c) : c);
         if (light)
             assert_true(now < before);
         else
             assert_true(now > before);
-        if (cls > 0) assert_true(contrast(now, before) > 1.2); /* neighbours are distinguishable */
+        if (cls > 0) assert_true(contrast(now, before) >= least);
         before = now;
     }
 }
@@ -94,10 +94,26 @@ static void test_ramp_rises(void **state)
 {
     (void)state;
     for (int light = 0; light < 2; light++) {
-        rises(NULL, light);
-        rises(without_green, light);
-        rises(without_red, light);
+        rises(NULL, light, 2);
+        rises(without_green, light, 1.7);
+        rises(without_red, light, 1.7);
     }
+}
+
+/* A cell has one colour: the ink of its glyph must not thin it. Only the dot of an evicted cell is
+ * visible. */
+static void test_cells_are_solid(void **state)
+{
+    (void)state;
+    for (int light = 0; light < 2; light++)
+        for (int attr = ATTR_RAMP0; attr <= ATTR_RAMP4; attr++) {
+            struct cell_style l = cell_style_of(attr, 256, light);
+            if (attr == ATTR_RAMP0)
+                assert_true(contrast(luminance(rgb_of(l.color)), luminance(rgb_of(l.background))) >
+                            1.5);
+            else
+                assert_int_equal(l.color, l.background);
+        }
 }
 
 static void test_never_by_colour_alone(void **state)
@@ -123,18 +139,18 @@ static void test_halves(void **state)
     for (int up = 0; up < RAMP_CLASSES; up++)
         for (int down = -1; down < RAMP_CLASSES; down++) {
             struct cell_style l = cell_style_of(attr_half(up, down), 256, false);
-            assert_int_equal(l.color, cell_style_of(ATTR_RAMP0 + up, 256, false).color);
+            assert_int_equal(l.color, cell_style_of(ATTR_RAMP0 + up, 256, false).background);
             assert_int_equal(l.background,
-                             down < 0 ? -1 : cell_style_of(ATTR_RAMP0 + down, 256, false).color);
+                             down < 0 ? -1
+                                      : cell_style_of(ATTR_RAMP0 + down, 256, false).background);
         }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_can_be_read),
-        cmocka_unit_test(test_ramp_rises),
-        cmocka_unit_test(test_never_by_colour_alone),
+        cmocka_unit_test(test_text_can_be_read), cmocka_unit_test(test_ramp_rises),
+        cmocka_unit_test(test_cells_are_solid),  cmocka_unit_test(test_never_by_colour_alone),
         cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -379,6 +379,48 @@ static void test_jumps_to_the_beginning_of_gaps(void **state)
     }
 }
 
+/* A head that lost the token is not drawn like one of the legend's classes. */
+static void test_fates(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    app_show(&s.app, VIEW_MAP);
+    stage_draw(&s, 160, 50, &out);
+    assert_non_null(strstr(out.data, "L00 ####  L01 ####")); /* a sink */
+    const char *fate = NULL;
+    for (int64_t at = 8; !fate && at < s.map->n_pos; at++) {
+        s.app.mapped.position = at;
+        fate = strstr(stage_draw(&s, 160, 50, &out), "L00 -");
+    }
+    assert_non_null(fate);
+    assert_int_equal(strspn(fate + strlen("L00 "), "-#"), s.map->n_head);
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* A column that just lost units keeps its colour. */
+static void test_losses(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, false, false);
+    talk(&s);
+    s.app.halves = true;
+    s.app.lost_until_ms = s.app.now_ms + 1;
+    memset(s.app.col_lost, 1, sizeof s.app.col_lost);
+    stage_draw(&s, 80, 24, &out);
+    const char *strip = strstr(out.data, "KV   |");
+    assert_non_null(strip);
+    assert_memory_equal(strip + strlen("KV   |"), "▀▀▀▀", strlen("▀▀▀▀"));
+    assert_null(strstr(out.data, ":mark"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* New text does not move a view that is scrolled up; resizing keeps its first line. */
 static void test_scroll_is_held(void **state)
 {
@@ -504,6 +546,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_losses),
         cmocka_unit_test(test_scroll_is_held),
         cmocka_unit_test(test_fast_text_leaps),
         cmocka_unit_test(test_parts_make_the_whole),

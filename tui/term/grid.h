@@ -32,7 +32,7 @@ enum attr {
     ATTR_RAMP2,
     ATTR_RAMP3,
     ATTR_RAMP4,
-    ATTR_MARK,    /* reverse video: just changed */
+    ATTR_MARK,    /* underlined: just changed */
     ATTR_WEIGHTS, /* parts of the memory bar */
     ATTR_CACHE,
     ATTR_SCRATCH,

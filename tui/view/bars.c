@@ -44,12 +44,12 @@ void pane_half(struct pane p, int x, int y, int up, int down)
 
 int bar_legend(struct pane p, int x, int y)
 {
-    static const char *const words[RAMP_CLASSES] = {"", ">0 %", "25+ ", "50+ ", "75+ "};
-    for (int cls = RAMP_CLASSES - 1; cls > 0; cls--) {
+    for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--) {
+        x = pane_puts(p, x, y, ATTR_TEXT, " "); /* apart from a reversed title */
         pane_ramp(p, x++, y, cls);
-        x = pane_puts(p, x, y, ATTR_TEXT, words[cls]);
+        x = pane_puts(p, x, y, ATTR_TEXT, ramp_words[cls]);
     }
-    return x;
+    return pane_puts(p, x, y, ATTR_TEXT, " ");
 }
 
 static void put_model(const struct app *a, struct str *out)
@@ -164,8 +164,13 @@ static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width
     ramp_columns(r, width, x, &col, &end);
     if (end <= col) return;
     for (int c = col; c < end; c++) lost = lost || a->col_lost[c];
-    pane_ramp(p, 6 + x, y, app_class(a, col, end));
-    if (lost && a->now_ms < a->lost_until_ms) pane_attr(p, 6 + x, y, 1, ATTR_MARK);
+    int cls = app_class(a, col, end);
+    lost = lost && a->now_ms < a->lost_until_ms;
+    if (lost && a->halves) /* a notch, so that the colour remains */
+        pane_half(p, 6 + x, y, cls, -1);
+    else
+        pane_ramp(p, 6 + x, y, cls);
+    if (lost && !a->halves) pane_attr(p, 6 + x, y, 1, ATTR_MARK);
 }
 
 void bar_strip(struct app *a, struct pane p, int y)

@@ -20,7 +20,8 @@ void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, pow
 /* A ramp cell, and one with two classes, upper and lower; -1 = nothing. */
 void pane_ramp(struct pane p, int x, int y, int cls);
 void pane_half(struct pane p, int x, int y, int up, int down);
-/* "#75+ =50+ :25+ .>0 %", returns the column after it. */
+/* "#all =most :some .few  gone", returns the column after it. */
 int bar_legend(struct pane p, int x, int y);
+enum { LEGEND_COLUMNS = 29 }; /* with a blank on each side */
 
 #endif

@@ -54,7 +54,7 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (m->position >= 0 && m->n_tokens > 0 && a->map) {
         int64_t from, end;
         transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
-        pane_ramp(p, 0, y, app_class_at(a, from, end));
+        if (from < a->map->n_pos) pane_ramp(p, 0, y, app_class_at(a, from, end));
     }
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)

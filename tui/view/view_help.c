@@ -53,6 +53,8 @@ static void draw(struct app *a, struct pane p)
     put_row(a, p, &y, "unit", "the key and value of one token in one head of one layer");
     put_row(a, p, &y, "KV",
             "the whole conversation; a cell shows the share of its units still kept");
+    put_row(a, p, &y, "all ... gone",
+            "75, 50, 25, more than 0, and 0 % of a cell's units are kept");
     put_row(a, p, &y, "same", "overlap of the units that a layer's heads keep, by column");
     put_row(a, p, &y, "evicted", "no head holds it; later units may still depend on it");
     put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");

@@ -298,7 +298,10 @@ static void draw_fates(struct app *a, struct pane p, int64_t position)
         x = pane_printf(p, x, y, ATTR_DIM, "L%02d ", layer);
         for (int h = 0; h < r->n_head; h++) {
             bool held = !isnan(a->sight.scores[layer * r->n_head + h]);
-            pane_ramp(p, x + h, y, held ? RAMP_CLASSES - 1 : 1);
+            if (held)
+                pane_ramp(p, x + h, y, RAMP_CLASSES - 1);
+            else
+                pane_puts(p, x + h, y, ATTR_RAMP0, p.g->ascii ? "-" : "·");
         }
     }
 }
@@ -328,7 +331,7 @@ void map_draw_pane(struct app *a, struct pane p)
     struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
     struct fold f = fold_of(a, &pic, p.h - 4);
     int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 50 ? "RETENTION MAP" : "MAP");
-    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok  ", (long long)picture_per_cell(&pic));
+    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok ", (long long)picture_per_cell(&pic));
     bar_legend(p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);
@@ -361,11 +364,12 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic)
     int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%lld tok  %s  ", str_get(&safe),
                         what, (long long)picture_per_cell(pic), a->mapped.frozen ? "HELD" : "LIVE");
     str_release(&safe);
-    if (p.w - 21 >= x) bar_legend(p, p.w - 21, 0);
-    if (p.w - 21 >= x)
+    bool fits = p.w - LEGEND_COLUMNS >= x - 1;
+    if (fits) bar_legend(p, p.w - LEGEND_COLUMNS, 0);
+    if (fits)
         draw_ruler(p, 1, pic);
     else
-        bar_legend(p, LABEL + 1, 1);
+        bar_legend(p, LABEL - 1, 1);
 }
 
 static void mark_cursor(struct app *a, struct pane p, int y, const struct picture *pic,

@@ -185,9 +185,7 @@ static void draw_legend(struct app *a, struct pane p, int y)
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
     int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe));
     str_release(&safe);
-    if (x + 32 > p.w) return;
-    x = bar_legend(p, x, y);
-    pane_puts(p, x, y, ATTR_TITLE, "  blank: evicted");
+    if (x - 1 + LEGEND_COLUMNS <= p.w) bar_legend(p, x - 1, y);
 }
 
 static void draw(struct app *a, struct pane p)

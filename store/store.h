@@ -177,7 +177,7 @@ enum store_role { STORE_SYSTEM, STORE_USER, STORE_ASSISTANT };
 struct store_message {
     int64_t seq; /* 0, 1, 2, … in a conversation */
     enum store_role role;
-    const char *text; /* NUL-terminated; may hold any bytes but NUL */
+    const char *text; /* NUL-terminated; may hold any bytes */
     size_t n_text;
     const int32_t *tokens; /* the ids this message added, template included */
     size_t n_tokens;

@@ -171,11 +171,28 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     return rc;
 }
 
-/* Resumes a saved conversation. */
-static int resume(struct session *s, const struct session_sink *k, struct err *e)
+/* The text of a message is what the user reads; ids that say something else are replaced. */
+static int respell(struct session *s, struct store *store, struct err *e)
 {
-    struct save_loaded loaded;
-    int rc = load(s, k, &loaded, e);
+    char text[512];
+    size_t n;
+    int rc = session_respell(s, store, &n, e);
+    if (rc || n == 0) return rc;
+    snprintf(text, sizeof text,
+             "the token ids of a message of %s did not spell its text; the text counts: %zu "
+             "message%s encoded again",
+             s->name, n, n == 1 ? " was" : "s were");
+    notice(s, text);
+    return 0;
+}
+
+/* Resumes a saved conversation. */
+static int resume(struct session *s, struct store *store, const struct session_sink *k,
+                  struct err *e)
+{
+    struct save_loaded loaded = {0};
+    int rc = respell(s, store, e);
+    if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
     if (!rc) rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), e);
     if (!rc && !loaded.usable) {
@@ -278,7 +295,7 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     notice_all(s);
     describe(s);
     session_use_attempt(s, s->state.attempt);
-    if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, sink, e);
+    if (!created) rc = o->read_only ? view(s, store, sink, e) : resume(s, store, sink, e);
     if (!rc) rc = take_system(s, e);
     if (!rc && store && o->cache_quota && !o->read_only)
         rc = store_cache_trim(store, o->cache_quota, s->id, e);

@@ -114,6 +114,9 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,
                    int32_t last, struct tokens *ids, struct err *e);
+/* Encodes the stored messages again whose ids do not spell their text, and those after them: *n of
+ * them. Their cache is dropped. Call it before they are loaded. */
+int session_respell(struct session *s, struct store *store, size_t *n, struct err *e);
 /* Makes a stored message pending. */
 int session_push_message(struct session *s, const struct save_message *m,
                          const struct session_sink *k, struct err *e);

@@ -41,7 +41,7 @@ static void put_character(struct str *out, const char *p, size_t n)
         str_append(out, p, 1);
 }
 
-/* Writes a JSON string; false when invalid UTF-8 had to be replaced. */
+/* Writes a JSON string; false when invalid UTF-8 or a NUL had to be replaced. */
 static bool put_string(struct str *out, const char *text, size_t n)
 {
     bool whole = true;
@@ -49,11 +49,12 @@ static bool put_string(struct str *out, const char *text, size_t n)
     while (n > 0) {
         int length = utf8_length(text, n);
         size_t used = length > 0 ? (size_t)length : length == 0 ? n : (size_t)-length;
-        if (length > 0)
+        bool good = length > 0 && *text; /* many JSON readers end a string at a NUL */
+        if (good)
             put_character(out, text, used);
         else
             str_puts(out, "\xef\xbf\xbd");
-        whole = whole && length > 0;
+        whole = whole && good;
         text += used;
         n -= used;
     }
@@ -283,7 +284,6 @@ static bool get_text(const cJSON *m, struct str *out)
     for (; hex[0]; hex += 2) {
         if (digit(hex[0]) < 0 || digit(hex[1]) < 0) return false;
         char byte = (char)(digit(hex[0]) * 16 + digit(hex[1]));
-        if (!byte) return false;
         str_append(out, &byte, 1);
     }
     return true;
@@ -378,8 +378,18 @@ static int import_object(struct import *im, const cJSON *o)
     return rc;
 }
 
+/* Whether an escape stands for NUL: cJSON would silently cut the string there. */
+static bool has_nul(const char *text, size_t n)
+{
+    const char *end = text + n;
+    for (const char *p = text; (p = memchr(p, '\\', (size_t)(end - p))) && end - p > 1; p += 2)
+        if (end - p >= 6 && !memcmp(p, "\\u0000", 6)) return true;
+    return memchr(text, 0, n) != NULL;
+}
+
 static int import_json(struct import *im, const char *text, size_t n)
 {
+    if (has_nul(text, n)) return bad(im, "a NUL character in a text");
     cJSON *o = cJSON_ParseWithLength(text, n);
     int rc = o ? import_object(im, o) : bad(im, "not JSON");
     cJSON_Delete(o);

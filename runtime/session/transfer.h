@@ -2,7 +2,7 @@
  * includes the cache.
  *
  *   JSON       one object per line and conversation, complete: messages with text and token
- *              ids, times, state. Text with invalid UTF-8 has its bytes in text_hex, too.
+ *              ids, times, state. Text with invalid UTF-8 or a NUL has its bytes in text_hex, too.
  *   Markdown   for reading; a comment at its end holds the same object, which is what import reads
  *   database   a store with that one conversation and its saved cache
  *

@@ -92,6 +92,39 @@ done
 holds "imported with its cache: nothing is read again" "$(reread --continue --db "$T/other-one.db")" "$ZERO"
 holds "imported text goes on" "$(reread --continue --db "$T/other-one.json")" 're-?read'
 
+# The text counts, not the token ids: they are compared when a conversation is opened.
+holds "ids that spell their text: no notice" "no: $(reread --continue --db "$T/other-one.json" | grep 'did not spell')" '^no: $'
+sed 's/My dog is called Biscuit\./Good morning to you./g' "$T/one.json" >"$T/lie.json"
+check "import of ids that say something else" "$RETAIN" import "$T/lie.json" --db "$T/lie.db"
+holds "ids that say something else: told" "$(reread --continue --db "$T/lie.db")" 'did not spell its text; the text counts: 4 messages were'
+holds "ids that say something else: told once" "no: $(reread --continue --db "$T/lie.db" | grep 'did not spell')" '^no: $'
+holds "encoded again: nothing is read again" "$(reread --continue --db "$T/lie.db")" "$ZERO"
+talk 'Good morning to you.' -c honest
+first_ids() { "$RETAIN" export "$@" | sed 's/"tokens":\[/\n/; s/^.*\n//; s/\].*//'; }
+equal "ids that say something else: now those of the text" "$(first_ids honest)" "$(first_ids chat-1 --db "$T/lie.db")"
+talk 'Good morning to you. My locker code is 48213, and nobody else knows it.' -c longer
+"$RETAIN" export longer | sed 's/ My locker code is 48213, and nobody else knows it\.//g' >"$T/more.json"
+check "import of ids that say more" "$RETAIN" import "$T/more.json" --db "$T/more.db"
+holds "ids that say more: told" "$(reread --continue --db "$T/more.db")" 'did not spell its text'
+"$RETAIN" delete honest longer 2>/dev/null
+
+# A NUL byte is kept, or refused.
+printf 'My code a\0b is 7.\n' | "$RETAIN" chat --plain -c nul --seed 1 --temp 0 -n 5 >/dev/null 2>&1
+"$RETAIN" export nul --json >"$T/nul.json"
+check "import of a NUL" "$RETAIN" import "$T/nul.json" --db "$T/nul.db"
+"$RETAIN" export nul --json --db "$T/nul.db" >"$T/again"
+check "a NUL: exported again it is the same" cmp "$T/nul.json" "$T/again"
+"$RETAIN" export nul --markdown >"$T/nul.md"
+"$RETAIN" import "$T/nul.md" --db "$T/nul-md.db" 2>"$T/err"
+"$RETAIN" export nul --json --db "$T/nul-md.db" >"$T/again"
+check "a NUL: through Markdown, too" cmp "$T/nul.json" "$T/again"
+holds "a NUL: opened without a notice" "no: $(reread --continue --db "$T/nul.db" | grep 'did not spell')" '^no: $'
+sed 's/called Biscuit/called\\u0000 Biscuit/' "$T/one.json" >"$T/bad.json"
+"$RETAIN" import "$T/bad.json" bad 2>"$T/err"
+equal "import of an escaped NUL: exit status" 3 $?
+holds "import of an escaped NUL" "$(cat "$T/err")" 'a NUL character in a text'
+"$RETAIN" delete nul 2>/dev/null
+
 # The source of an import stays as it is.
 sqlite3() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(open(sys.argv[2]).read())' "$@"; }
 if command -v python3 >/dev/null && sqlite3 "$T/v1.db" tests/golden/store-v1.sql 2>/dev/null; then

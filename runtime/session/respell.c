@@ -1,0 +1,158 @@
+/* Token ids that do not spell their message. Ids come with an import, so they may say other words
+ * than the text that the user reads; the text is what counts. Such a message and all later ones are
+ * encoded again, and the saved cache is dropped. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/forward/engine.h"
+#include "runtime/session/session_parts.h"
+#include "runtime/token/token_text.h"
+
+/* Visible bytes that a message may have besides its text and what the template adds: a template may
+ * write the date, and another one may have been chosen. */
+#define SURPLUS_BYTES 32
+
+/* Bytes of the ids that are text, without control tokens. */
+static int64_t visible_bytes(const struct tokenizer *t, const int32_t *ids, size_t n_ids)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < n_ids; i++) {
+        size_t n;
+        tokenizer_bytes(t, ids[i], false, &n);
+        sum += (int64_t)n;
+    }
+    return sum;
+}
+
+static bool is_blank(const char *text, size_t n)
+{
+    return strspn(text, " \t\r\n") >= n;
+}
+
+/* Whether the ids give the text, none of it by a control token. */
+static bool gives_text(const struct session *s, const struct store_message *m, bool first)
+{
+    const struct engine *g = s->engine;
+    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+    const char *before = s->opts.raw ? "" : chat_before(g->template, role, first && s->system);
+    if (is_blank(m->text, m->n_text)) return true;
+    uint16_t *n_bytes = malloc((m->n_tokens + 1) * sizeof *n_bytes);
+    if (!n_bytes) return true; /* opening fails for want of memory soon enough */
+    bool good =
+        token_text_align(g->tokenizer, m->tokens, m->n_tokens, before, m->text, m->n_text, n_bytes);
+    for (size_t i = 0; good && i < m->n_tokens; i++) {
+        size_t n;
+        tokenizer_bytes(g->tokenizer, m->tokens[i], false, &n);
+        good = n > 0 || n_bytes[i] == 0;
+    }
+    free(n_bytes);
+    return good;
+}
+
+/* last: the id before the message, -1 = it is the first. */
+static bool spells(const struct session *s, const struct store_message *m, int32_t last)
+{
+    const struct tokenizer *t = s->engine->tokenizer;
+    struct err ignored;
+    if (m->n_tokens == 0) return m->role == STORE_SYSTEM || m->n_text == 0;
+    for (size_t i = 0; i < m->n_tokens; i++)
+        if (m->tokens[i] < 0 || m->tokens[i] >= s->engine->model->n_vocab)
+            return true; /* another model's: opening it fails with advice */
+    bool gives = gives_text(s, m, last < 0);
+    int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)m->n_text;
+    if (gives && (more <= SURPLUS_BYTES || s->opts.raw)) return true;
+    struct tokens ids = {0};
+    enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+    int rc = session_encode(s, role, m->text, m->n_text, last, &ids, &ignored);
+    int64_t expected = visible_bytes(t, ids.ids, ids.n) - (int64_t)m->n_text;
+    /* A tokenizer that changes the text, to lower case for example, does not give it back. */
+    bool same = ids.n == m->n_tokens && !memcmp(ids.ids, m->tokens, ids.n * sizeof *ids.ids);
+    tokens_release(&ids);
+    return rc || same || (gives && more <= expected + SURPLUS_BYTES);
+}
+
+/* ---- collecting ------------------------------------------------------------------------------ */
+
+/* The first message that is not spelled by its ids, and all after it. */
+struct respell {
+    struct session *s;
+    int32_t last;        /* the id before the first of them, or before the next message */
+    int64_t n_kept;      /* messages before it */
+    struct str texts;    /* of the others, one after the other */
+    struct str settings; /* each with its NUL */
+    struct respelled {
+        enum store_role role;
+        size_t n_text;
+        bool has_settings;
+        int64_t created_ms;
+    } * messages;
+    size_t n, max;
+    struct err *e;
+};
+
+static int collect(void *ctx, const struct store_message *m)
+{
+    struct respell *r = ctx;
+    if (r->n == 0 && spells(r->s, m, r->last)) {
+        r->n_kept++;
+        if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
+        return 0;
+    }
+    if (r->n == r->max) {
+        size_t max = r->max ? 2 * r->max : 16;
+        struct respelled *p = realloc(r->messages, max * sizeof *p);
+        if (!p) return err_set(r->e, ERR_FAIL, "out of memory for a conversation");
+        r->messages = p;
+        r->max = max;
+    }
+    r->messages[r->n++] =
+        (struct respelled){m->role, m->n_text, m->settings != NULL, m->created_ms};
+    str_append(&r->texts, m->text, m->n_text);
+    if (m->settings) str_append(&r->settings, m->settings, strlen(m->settings) + 1);
+    return 0;
+}
+
+static int add_again(struct respell *r, struct store *store, struct err *e)
+{
+    const char *text = str_get(&r->texts), *settings = str_get(&r->settings);
+    int32_t last = r->last;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < r->n; i++) {
+        const struct respelled *p = &r->messages[i];
+        enum chat_role role = p->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
+        struct tokens ids = {0};
+        if (p->role != STORE_SYSTEM && p->n_text)
+            rc = session_encode(r->s, role, text, p->n_text, last, &ids, e);
+        struct store_message m = {.role = p->role,
+                                  .text = text,
+                                  .n_text = p->n_text,
+                                  .tokens = ids.ids,
+                                  .n_tokens = ids.n,
+                                  .created_ms = p->created_ms,
+                                  .settings = p->has_settings ? settings : NULL};
+        if (!rc) rc = store_message_add(store, r->s->id, &m, e);
+        if (ids.n) last = ids.ids[ids.n - 1];
+        if (p->has_settings) settings += strlen(settings) + 1;
+        text += p->n_text;
+        tokens_release(&ids);
+    }
+    return rc;
+}
+
+int session_respell(struct session *s, struct store *store, size_t *n, struct err *e)
+{
+    struct respell r = {.s = s, .last = -1, .e = e};
+    int rc = store_message_each(store, s->id, collect, &r, e);
+    *n = rc ? 0 : r.n;
+    if (*n) {
+        rc = store_begin(store, e);
+        if (!rc) rc = store_rewind(store, s->id, r.n_kept, -1, e);
+        if (!rc) rc = add_again(&r, store, e);
+        if (!rc) rc = store_commit(store, e);
+        store_rollback(store);
+    }
+    free(r.messages);
+    str_release(&r.texts);
+    str_release(&r.settings);
+    return rc;
+}

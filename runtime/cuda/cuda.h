@@ -39,6 +39,7 @@ struct cuda_device {
     bool integrated;
     size_t bytes;
     char name[64];
+    char bus[16];      /* where it is plugged in: "0000:01:00.0"; "" = not known */
     const char *image; /* the entry of kernels/cuda/images.h that it would run, or NULL */
 };
 

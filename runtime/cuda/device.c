@@ -78,6 +78,7 @@ static int describe(const struct cuda_driver *d, int handle, struct cuda_device 
     if (!rc) rc = CUDA_CALL(d, n, e, cuDeviceTotalMem, &out->bytes, handle);
     if (!rc) rc = CUDA_CALL(d, n, e, cuDriverGetVersion, &out->driver);
     if (rc) return rc;
+    if (d->cuDeviceGetPCIBusId(out->bus, sizeof out->bus, handle)) out->bus[0] = '\0';
     out->name[sizeof out->name - 1] = '\0';
     out->arch = 10 * major + minor;
     out->integrated = integrated != 0;

@@ -22,6 +22,7 @@ static const struct {
     SYMBOL(cuDeviceGet, "cuDeviceGet"),
     SYMBOL(cuDeviceGetName, "cuDeviceGetName"),
     SYMBOL(cuDeviceGetAttribute, "cuDeviceGetAttribute"),
+    SYMBOL(cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId"),
     SYMBOL(cuDeviceTotalMem, "cuDeviceTotalMem_v2"),
     SYMBOL(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain"),
     SYMBOL(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2"),

@@ -45,6 +45,7 @@ struct cuda_driver {
     int (*cuDeviceGet)(int *device, int ordinal);
     int (*cuDeviceGetName)(char *name, int bytes, int device);
     int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
+    int (*cuDeviceGetPCIBusId)(char *bus, int bytes, int device);
     int (*cuDeviceTotalMem)(size_t *bytes, int device);
     int (*cuDevicePrimaryCtxRetain)(struct CUctx_st **context, int device);
     int (*cuDevicePrimaryCtxRelease)(int device);

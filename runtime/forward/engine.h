@@ -94,6 +94,8 @@ int engine_check_plans(struct engine *g, const struct plan_opts *plans, int n_pl
                        struct err *e);
 /* The computing device in words: "cpu (avx2, 8 threads)", "cuda:0 (NVIDIA …, sm_89)". */
 void engine_device_name(const struct engine *g, char *out, size_t bytes);
+/* Where the GPU in use is plugged in; "" = none, or not known. */
+const char *engine_gpu_bus(const struct engine *g);
 /* Bytes per second that copies within the GPU's memory read and write; needs a GPU. */
 int engine_copy_rate(const struct engine *g, double *out, struct err *e);
 

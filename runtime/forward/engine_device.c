@@ -47,6 +47,11 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
     return 0;
 }
 
+const char *engine_gpu_bus(const struct engine *g)
+{
+    return g->gpu ? cuda_device(g->gpu)->bus : "";
+}
+
 void engine_device_name(const struct engine *g, char *out, size_t bytes)
 {
     const struct cuda_device *d = g->gpu ? cuda_device(g->gpu) : NULL;

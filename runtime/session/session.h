@@ -167,6 +167,7 @@ struct session_stats {
     char kv[16];      /* "q4", "q8:q4", … */
     char policy[32];
     char device[64];
+    char gpu_bus[16]; /* where the GPU in use is plugged in; "" = none, or not known */
     int n_layer, n_kv_head;
     int budget;       /* units per head on average */
     int64_t n_tokens; /* positions so far */

@@ -48,6 +48,7 @@ void session_stats(const struct session *s, struct session_stats *out)
     plan_kv_text(&s->ctx.plan, out->kv);
     snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
     engine_device_name(s->engine, out->device, sizeof out->device);
+    snprintf(out->gpu_bus, sizeof out->gpu_bus, "%s", engine_gpu_bus(s->engine));
 }
 
 struct retention *retention_new(const struct session *s)

@@ -568,6 +568,15 @@ int cuDeviceGetName(char *name, int bytes, int device)
     return SUCCESS;
 }
 
+int cuDeviceGetPCIBusId(char *bus, int bytes, int device);
+int cuDeviceGetPCIBusId(char *bus, int bytes, int device)
+{
+    CALL(false);
+    snprintf(bus, (size_t)bytes, "0000:0%d:00.0",
+             device == 10 ? 2 : 1); /* not in ordinals' order */
+    return SUCCESS;
+}
+
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {

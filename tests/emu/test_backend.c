@@ -553,6 +553,7 @@ static void devices(void **state)
     assert_string_equal(d[0].image, "sm_89");
     assert_string_equal(d[1].image, "ptx");
     assert_true(d[1].integrated);
+    assert_string_equal(d[0].bus, "0000:02:00.0");
     driver_version(12060);
     assert_int_equal(cuda_devices(d, 4, &e), 2);
     assert_string_equal(d[0].image, "ptx");

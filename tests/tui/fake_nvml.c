@@ -1,9 +1,11 @@
-/* An NVML of one GPU with constant values, built as a library for test_sensors. With FAKE_NVML=poor
- * it supports only the load, as on a Jetson. */
+/* An NVML of two GPUs, the second one idle, with constant values, built as a library for
+ * test_sensors. With FAKE_NVML=poor it supports only the load, as on a Jetson. */
 #include <stdlib.h>
 #include <string.h>
 
 enum { SUCCESS = 0, NOT_SUPPORTED = 3 };
+
+static char gpus[3];
 
 static int poor(void)
 {
@@ -14,6 +16,7 @@ static int poor(void)
 int nvmlInit_v2(void);
 int nvmlShutdown(void);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device);
 int nvmlDeviceGetUtilizationRates(void *device, unsigned *out);
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *out);
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *out);
@@ -33,15 +36,19 @@ int nvmlShutdown(void)
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
-    static int one;
-    *device = &one;
-    return index == 0 ? SUCCESS : NOT_SUPPORTED;
+    *device = &gpus[index];
+    return index < 2 ? SUCCESS : NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
+{
+    *device = &gpus[1];
+    return strcmp(bus, "0000:02:00.0") == 0 ? SUCCESS : NOT_SUPPORTED;
 }
 
 int nvmlDeviceGetUtilizationRates(void *device, unsigned *out)
 {
-    (void)device;
-    out[0] = 91;
+    out[0] = device == &gpus[1] ? 2 : 91;
     out[1] = 60;
     return SUCCESS;
 }

@@ -210,6 +210,12 @@ static void test_nvml(void **state)
     NEAR(out.memory_bytes, 3e9);
     NEAR(out.memory_max_bytes, 24e9);
     assert_string_equal(out.throttle, "power");
+    sensors_nvml_choose(&p, "0000:07:00.0"); /* not there */
+    sensors_nvml_read(&p, &out);
+    NEAR(out.load, 91);
+    sensors_nvml_choose(&p, "0000:02:00.0");
+    sensors_nvml_read(&p, &out);
+    NEAR(out.load, 2);
     sensors_nvml_close(&p);
 }
 
@@ -251,6 +257,12 @@ static void test_threads(void **state)
     NEAR(r.swap_bytes, 0); /* measured, so this 0 is true */
     NEAR(r.gpu.load, 91);
     assert_true(isnan(r.cpu.load));
+    sensors_choose(s, "0000:02:00.0");
+    do {
+        assert_true(wait_for_change(s));
+        sensors_read(s, &r);
+    } while (r.gpu.load > 50);
+    NEAR(r.gpu.load, 2);
     sensors_close(s);
     sensors_read(NULL, &r);
     assert_true(isnan(r.gpu.load));

@@ -222,6 +222,13 @@ static int patience(const struct ui *u)
     return (int)ms;
 }
 
+/* Of the GPU in use. */
+static void read_sensors(struct ui *u)
+{
+    sensors_choose(u->sensors, u->app.stats.gpu_bus);
+    sensors_read(u->sensors, &u->app.sensors);
+}
+
 static void wait_for_events(struct ui *u)
 {
     struct pollfd fds[] = {
@@ -253,7 +260,7 @@ static void wait_for_events(struct ui *u)
         ui_act_all(u);
     }
     if (fds[3].revents) {
-        sensors_read(u->sensors, &u->app.sensors);
+        read_sensors(u);
         u->dirty = true;
     }
 }
@@ -267,7 +274,7 @@ static void loop(struct ui *u)
             screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
             take_events(u);
             ui_act_all(u);
-            sensors_read(u->sensors, &u->app.sensors);
+            read_sensors(u);
             frame(u);
         }
         if (u->draft_dirty && u->app.now_ms - u->draft_ms >= DRAFT_MS) ui_save_draft(u);

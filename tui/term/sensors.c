@@ -27,6 +27,7 @@ struct sensors { /* freed by the last user: a hanging thread keeps it */
     int fd;
     pthread_mutex_t lock; /* guards the following members */
     pthread_cond_t wake;
+    char bus[16];
     struct sensor_reading reading;
     int64_t at_ms[N_THREADS]; /* time of the last sample; 0 = none */
 };
@@ -108,6 +109,16 @@ static void *run_cpu(void *ctx)
     return NULL;
 }
 
+/* The chosen GPU, on the thread that reads it. */
+static void follow_choice(struct sensors *s, struct sensors_nvml *nvml)
+{
+    char bus[sizeof s->bus];
+    pthread_mutex_lock(&s->lock);
+    memcpy(bus, s->bus, sizeof bus);
+    pthread_mutex_unlock(&s->lock);
+    sensors_nvml_choose(nvml, bus);
+}
+
 static void *run_gpu(void *ctx)
 {
     struct sensors *s = ctx;
@@ -117,6 +128,7 @@ static void *run_gpu(void *ctx)
     bool board = sensors_jetson_open(&jetson, s->root);
     do {
         struct sensor_reading r = sensor_nothing();
+        if (desktop) follow_choice(s, &nvml);
         if (desktop) sensors_nvml_read(&nvml, &r.gpu);
         if (board) sensors_jetson_read(&jetson, &r.gpu);
         publish(s, GPU, &r.gpu, desktop || board, NAN);
@@ -134,6 +146,14 @@ static void start(struct sensors *s, void *(*run)(void *))
         pthread_detach(thread);
     else
         atomic_fetch_sub(&s->users, 1);
+}
+
+void sensors_choose(struct sensors *s, const char *bus)
+{
+    if (!s) return;
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->bus, sizeof s->bus, "%s", bus);
+    pthread_mutex_unlock(&s->lock);
 }
 
 struct sensors *sensors_open(const char *root, const char *nvml)

@@ -32,6 +32,8 @@ struct sensor_reading sensor_nothing(void);
 /* root: "" for the machine, else a folder with proc/ and sys/ in it; nvml: the library's file name.
  * NULL when no thread can be started: then nothing is known. */
 struct sensors *sensors_open(const char *root, const char *nvml);
+/* Which GPU to read, by its place on the PCI bus; before, and with "", the first. */
+void sensors_choose(struct sensors *s, const char *bus);
 void sensors_close(struct sensors *s); /* does not wait for a sensor that hangs */
 
 int sensors_fd(

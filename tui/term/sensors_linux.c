@@ -313,6 +313,7 @@ bool sensors_nvml_open(struct sensors_nvml *p, const char *library)
     if (!p->library) return false;
     *(void **)&init = symbol(p->library, "nvmlInit_v2", NULL);
     *(void **)&device = symbol(p->library, "nvmlDeviceGetHandleByIndex_v2", NULL);
+    *(void **)&p->by_bus = symbol(p->library, "nvmlDeviceGetHandleByPciBusId_v2", NULL);
     *(void **)&p->shutdown = symbol(p->library, "nvmlShutdown", NULL);
     *(void **)&p->utilization = symbol(p->library, "nvmlDeviceGetUtilizationRates", NULL);
     *(void **)&p->memory = symbol(p->library, "nvmlDeviceGetMemoryInfo", NULL);
@@ -327,6 +328,12 @@ bool sensors_nvml_open(struct sensors_nvml *p, const char *library)
     }
     dlclose(p->library);
     return false;
+}
+
+void sensors_nvml_choose(struct sensors_nvml *p, const char *bus)
+{
+    void *device;
+    if (*bus && p->by_bus && p->by_bus(bus, &device) == 0) p->device = device;
 }
 
 void sensors_nvml_close(struct sensors_nvml *p)

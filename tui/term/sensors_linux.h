@@ -33,9 +33,10 @@ struct sensors_jetson {
 bool sensors_jetson_open(struct sensors_jetson *p, const char *root);
 void sensors_jetson_read(struct sensors_jetson *p, struct sensor_part *out);
 
-/* The NVML functions in use; any but `init` and `device` may be missing. */
+/* The NVML functions in use; any of these may be missing. */
 struct sensors_nvml {
     void *library, *device;
+    int (*by_bus)(const char *bus, void **device);
     int (*shutdown)(void);
     int (*utilization)(void *device, void *out);
     int (*memory)(void *device, void *out);
@@ -45,6 +46,8 @@ struct sensors_nvml {
     int (*throttle)(void *device, unsigned long long *reasons);
 };
 bool sensors_nvml_open(struct sensors_nvml *p, const char *library);
+/* Reads the device with this place on the PCI bus from now on; an unknown one changes nothing. */
+void sensors_nvml_choose(struct sensors_nvml *p, const char *bus);
 void sensors_nvml_read(struct sensors_nvml *p, struct sensor_part *out);
 void sensors_nvml_close(struct sensors_nvml *p);
 

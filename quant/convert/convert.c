@@ -9,7 +9,8 @@
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
 
-#define LAYERS_MAX 256 /* the runtime's limit */
+#define LAYERS_MAX  256 /* the runtime's limit */
+#define PART_PREFIX "language_model."
 
 /* ---- families -------------------------------------------------------------------------------- */
 
@@ -22,26 +23,34 @@ enum {
     GRANITE = 1 << 5,
     OLMO2 = 1 << 6,
     SMOLLM3 = 1 << 7,
-    ALL = LLAMA | QWEN2 | QWEN3 | PHI3 | MINICPM | GRANITE | OLMO2 | SMOLLM3,
+    MISTRAL3 = 1 << 8,
+    ERNIE4_5 = 1 << 9,
+    ALL = (1 << 10) - 1,
     NORMS_BEFORE = ALL & ~OLMO2,
-    BIASES = LLAMA | GRANITE | SMOLLM3, /* of all matrices, if the config sets it */
+    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5, /* of all matrices, if the config sets it */
 };
 
 static const struct family {
     const char *name; /* config.json's "architectures" */
     const char *arch; /* general.architecture */
     unsigned id;
-    bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order */
+    bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order, the folder does not */
+    /* The language model is one part of several: its settings are in text_config, its tensors have
+     * a prefix. */
+    bool in_part;
 } families[] = {
-    {"LlamaForCausalLM", "llama", LLAMA, true},
-    {"MistralForCausalLM", "llama", LLAMA, true},
-    {"Qwen2ForCausalLM", "qwen2", QWEN2, false},
-    {"Qwen3ForCausalLM", "qwen3", QWEN3, false},
-    {"Phi3ForCausalLM", "phi3", PHI3, false},
-    {"MiniCPMForCausalLM", "minicpm", MINICPM, true},
-    {"GraniteForCausalLM", "granite", GRANITE, true},
-    {"Olmo2ForCausalLM", "olmo2", OLMO2, false},
-    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true},
+    {"LlamaForCausalLM", "llama", LLAMA, true, false},
+    {"MistralForCausalLM", "llama", LLAMA, true, false},
+    {"Qwen2ForCausalLM", "qwen2", QWEN2, false, false},
+    {"Qwen3ForCausalLM", "qwen3", QWEN3, false, false},
+    {"Phi3ForCausalLM", "phi3", PHI3, false, false},
+    {"MiniCPMForCausalLM", "minicpm", MINICPM, true, false},
+    {"GraniteForCausalLM", "granite", GRANITE, true, false},
+    {"Olmo2ForCausalLM", "olmo2", OLMO2, false, false},
+    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true, false},
+    {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, false},
+    {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, true},
+    {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, false},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
@@ -90,8 +99,9 @@ static const struct row {
 
 struct converter {
     struct source *s;
-    cJSON *config;
-    const cJSON *rope; /* rope_parameters or rope_scaling, or NULL */
+    cJSON *root;         /* config.json */
+    const cJSON *config; /* the language model's settings in it */
+    const cJSON *rope;   /* rope_parameters or rope_scaling, or NULL */
     char config_path[1024];
     const struct family *family;
     int n_layer, n_head, n_kv_head, head_dim, n_ctx;
@@ -123,11 +133,12 @@ static int config_int_or(const struct converter *c, const char *name, int max, i
 static int find_family(struct converter *c, struct err *e)
 {
     const char *name =
-        cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->config, "architectures"), 0));
-    char known[256] = "";
+        cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
+    char known[512] = "";
     for (size_t i = 0; i < N_FAMILIES; i++) {
         if (name && !strcmp(name, families[i].name)) {
             c->family = &families[i];
+            c->config = c->family->in_part ? json_member(c->root, "text_config") : c->root;
             return 0;
         }
         size_t n = strlen(known);
@@ -162,7 +173,7 @@ static int check_config(const struct converter *c, struct err *e)
 {
     int64_t n;
     const char *act = json_text(c->config, "hidden_act");
-    if (cJSON_IsObject(json_member(c->config, "quantization_config")))
+    if (cJSON_IsObject(json_member(c->root, "quantization_config")))
         return err_set(
             e, ERR_FORMAT,
             "%s: the model is already quantized (quantization_config); use the original one",
@@ -202,7 +213,8 @@ static int read_config(struct converter *c, struct err *e)
         [KV] = kv,           [QKV] = q + 2 * kv, [FF] = n_ff,     [FF2] = 2 * (int64_t)n_ff,
         [HEAD] = c->head_dim};
     memcpy(c->dims, dims, sizeof dims);
-    c->tied = json_bool(c->config, "tie_word_embeddings", false);
+    c->tied = json_bool(c->config, "tie_word_embeddings",
+                        json_bool(c->root, "tie_word_embeddings", c->family->id & ERNIE4_5));
     c->rope = json_member(c->config, "rope_parameters");
     if (!cJSON_IsObject(c->rope)) c->rope = json_member(c->config, "rope_scaling");
     return 0;
@@ -210,16 +222,26 @@ static int read_config(struct converter *c, struct err *e)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* Tensors of old files that are not needed. */
+/* The name of a tensor without the prefix of the part that the language model is. */
+static const char *own_name(const struct converter *c, const char *name)
+{
+    size_t n = strlen(PART_PREFIX);
+    return c->family->in_part && !strncmp(name, PART_PREFIX, n) ? name + n : name;
+}
+
+/* Tensors of old files that are not needed, and parts for images. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq"};
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector."};
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t m = strlen(ends[i]);
         if (n > m && !strcmp(name + n - m, ends[i])) return true;
     }
-    return c->tied && !strcmp(name, "lm_head.weight"); /* a copy of the embedding */
+    for (size_t i = 0; c->family->in_part && i < sizeof parts / sizeof *parts; i++)
+        if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
+    return c->tied && !strcmp(own_name(c, name), "lm_head.weight"); /* a copy of the embedding */
 }
 
 static bool is_known(const struct converter *c, const char *name)
@@ -241,7 +263,7 @@ static int check_names(const struct converter *c, struct err *e)
 {
     for (size_t i = 0; i < safetensors_n(c->s->weights); i++) {
         const char *name = safetensors_at(c->s->weights, i)->name;
-        if (is_ignored(c, name) || is_known(c, name)) continue;
+        if (is_ignored(c, name) || is_known(c, own_name(c, name))) continue;
         struct utf8_shown shown = json_show(name);
         return err_set(e, ERR_FORMAT,
                        "%s: tensor '%s' is not known in a %s of %d layers; without it the "
@@ -266,12 +288,13 @@ static int check_shape(const struct converter *c, const struct row *r,
 
 static int take_tensor(struct converter *c, const struct row *r, int layer, struct err *e)
 {
-    char hf[96], gguf[64];
+    char hf[128], gguf[64];
+    const char *prefix = c->family->in_part ? PART_PREFIX : "";
     if (!(r->allowed & c->family->id)) return 0;
-    snprintf(hf, sizeof hf, "%s", r->hf);
+    snprintf(hf, sizeof hf, "%s%s", prefix, r->hf);
     snprintf(gguf, sizeof gguf, "%s", r->gguf);
     if (r->in_layer) {
-        snprintf(hf, sizeof hf, "model.layers.%d.%s", layer, r->hf);
+        snprintf(hf, sizeof hf, "%smodel.layers.%d.%s", prefix, layer, r->hf);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
     bool output = !strcmp(r->hf, "lm_head.weight");
@@ -405,6 +428,24 @@ static int rope_long(struct converter *c, struct err *e)
     return rc;
 }
 
+/* The scale of rotated queries and keys (YaRN, arXiv 2309.00071, eq. 22). */
+static double yarn_magnitude(double factor, double weight)
+{
+    return factor > 1 ? 1 + 0.1 * weight * log(factor) : 1;
+}
+
+/* Writes the config's own scale as a multiple of the usual one. */
+static void rope_magnitude(struct converter *c)
+{
+    char key[96];
+    double weight = rope_number(c, "mscale", 0), all_dims = rope_number(c, "mscale_all_dim", 0),
+           factor = rope_number(c, "factor", 1), usual = yarn_magnitude(factor, 1), own = usual;
+    if (weight && all_dims) own = yarn_magnitude(factor, weight) / yarn_magnitude(factor, all_dims);
+    own = rope_number(c, "attention_factor", own);
+    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", c->family->arch);
+    if (own > 0 && own != usual) gguf_keys_f32(&c->s->keys, key, (float)(own / usual));
+}
+
 static int take_rope(struct converter *c, struct err *e)
 {
     char key[96];
@@ -438,9 +479,9 @@ static int take_rope(struct converter *c, struct err *e)
     if (!yarn) return 0;
     rope_trained_key(c);
     rope_key(c, "yarn_ext_factor", "extrapolation_factor");
-    rope_key(c, "yarn_attn_factor", "attention_factor");
     rope_key(c, "yarn_beta_fast", "beta_fast");
     rope_key(c, "yarn_beta_slow", "beta_slow");
+    rope_magnitude(c);
     return 0;
 }
 
@@ -536,6 +577,9 @@ static int take_keys(struct converter *c, struct err *e)
         if (!json_int(c->config, "sliding_window", 0, INT32_MAX, &window)) window = 0;
         arch_u32(c, "attention.sliding_window", window);
     }
+    double beta;
+    if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
+        arch_f32(c, "attention.temperature_scale", beta);
     if (c->family->id == GRANITE) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
 }
@@ -544,16 +588,16 @@ int convert_open(struct source *s, struct err *e)
 {
     struct converter c = {.s = s};
     snprintf(c.config_path, sizeof c.config_path, "%s/config.json", s->path);
-    int rc = json_read(&c.config, c.config_path, e);
+    int rc = json_read(&c.root, c.config_path, e);
     if (!rc) rc = find_family(&c, e);
     if (!rc) rc = check_config(&c, e);
     if (!rc) rc = read_config(&c, e);
     if (!rc) rc = check_no_rope(&c, e);
     if (!rc) rc = take_keys(&c, e);
     if (!rc) rc = take_rope(&c, e);
-    if (!rc) rc = convert_vocab(&s->keys, s->path, c.config, (int)c.dims[VOCAB], e);
+    if (!rc) rc = convert_vocab(&s->keys, s->path, c.root, (int)c.dims[VOCAB], e);
     if (!rc) rc = safetensors_open(&s->weights, s->path, e);
     if (!rc) rc = take_tensors(&c, e);
-    cJSON_Delete(c.config);
+    cJSON_Delete(c.root);
     return rc;
 }

@@ -12,8 +12,8 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,   &family_phi3,    &family_qwen2, &family_qwen3,
-    &family_minicpm, &family_granite, &family_olmo2, &family_smollm3,
+    &family_llama,   &family_phi3,  &family_qwen2,   &family_qwen3,    &family_minicpm,
+    &family_granite, &family_olmo2, &family_smollm3, &family_mistral3, &family_ernie4_5,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static const struct model_family *find_family(const struct gguf *file, struct er
                 gguf_name(file));
         return NULL;
     }
-    char known[256] = "";
+    char known[512] = "";
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const char *name = families[i]->arch;
         if (strlen(name) == arch.n && !memcmp(name, arch.data, arch.n)) return families[i];

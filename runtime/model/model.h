@@ -84,7 +84,7 @@ struct model {
     char name[96];
     char type[16]; /* the type of most weights: "Q4_0" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
-    int n_ctx; /* positions that it was trained on */
+    int n_ctx; /* positions that it was trained on, and that this program computes */
     float norm_eps;
     struct rope rope;
     /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */
@@ -172,7 +172,7 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
                   struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
 
-extern const struct model_family family_granite, family_llama, family_minicpm, family_olmo2,
-    family_phi3, family_qwen2, family_qwen3, family_smollm3;
+extern const struct model_family family_ernie4_5, family_granite, family_llama, family_minicpm,
+    family_mistral3, family_olmo2, family_phi3, family_qwen2, family_qwen3, family_smollm3;
 
 #endif

@@ -130,17 +130,20 @@ static double yarn_pair(const struct source *s, int n_ctx_orig, double n_rotatio
 }
 
 /* YaRN: pairs that rotate more than beta_fast times are kept, those below beta_slow are stretched,
- * with a ramp between; attention is sharpened by 0.1 ln(factor) + 1 (eq. 22). yarn_attn_factor is
- * ignored, as in llama.cpp: converters write two different values there. */
+ * with a ramp between; attention is sharpened by 0.1 ln(factor) + 1 (eq. 22), or by
+ * yarn_attn_factor. Converters write two things there: a model's own number, and 1 for the usual
+ * one. */
 static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
 {
-    float factor = 1.0f, fast = 32.0f, slow = 1.0f, share = 1.0f, all_dims = 0.0f, extra = 1.0f;
+    float factor = 1.0f, fast = 32.0f, slow = 1.0f, share = 1.0f, all_dims = 0.0f, extra = 1.0f,
+          own = 1.0f;
     int rc = get(s, "scaling.factor", &factor, e);
     if (!rc) rc = get(s, "scaling.yarn_beta_fast", &fast, e);
     if (!rc) rc = get(s, "scaling.yarn_beta_slow", &slow, e);
     if (!rc) rc = get(s, "scaling.yarn_ext_factor", &share, e);
     if (!rc) rc = get(s, "scaling.yarn_log_multiplier", &all_dims, e);
     if (!rc) rc = get(s, "scaling.attn_factor", &extra, e);
+    if (!rc) rc = get(s, "scaling.yarn_attn_factor", &own, e);
     if (rc) return rc;
     if (share != 1.0f)
         return err_set(e, ERR_FORMAT, "%s: %s.rope.scaling.yarn_ext_factor is %g, only 1 is known",
@@ -154,6 +157,7 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
     }
     double grow = factor > 1.0f ? 0.1 * log((double)factor) : 0.0;
     r->magnitude = (float)((1.0 + grow) / (1.0 + all_dims * grow) * extra);
+    if (own != 1.0f) r->magnitude = own;
     return 0;
 }
 

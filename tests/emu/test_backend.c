@@ -293,9 +293,10 @@ static void forward(void **state)
 /* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
 static void families(void **state)
 {
-    static const char *const paths[] = {"tests/golden/families/granite.gguf",
-                                        "tests/golden/families/olmo2.gguf",
-                                        "tests/golden/families/smollm3.gguf"};
+    static const char *const paths[] = {
+        "tests/golden/families/granite.gguf", "tests/golden/families/olmo2.gguf",
+        "tests/golden/families/smollm3.gguf", "tests/golden/families/mistral3.gguf",
+        "tests/golden/families/ernie4_5.gguf"};
     (void)state;
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         struct side cpu, gpu;

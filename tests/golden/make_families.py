@@ -142,7 +142,9 @@ def frequencies(c, long):
 
         low, high = max(math.floor(dimension(32)), 0), min(math.ceil(dimension(1)), c.n_rot - 1)
         ramp = ((torch.arange(n, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
-        return inv / s["factor"] * ramp + inv * (1 - ramp), 0.1 * math.log(s["factor"]) + 1
+        grow = 0.1 * math.log(s["factor"])
+        factor = (1 + grow) / (1 + s.get("all_dims", 0) * grow)
+        return inv / s["factor"] * ramp + inv * (1 - ramp), s.get("attention_factor", factor)
     if kind == "longrope":
         scale = c.n_ctx / c.n_orig
         factor = math.sqrt(1 + math.log(scale) / math.log(c.n_orig))
@@ -347,6 +349,11 @@ def models():
         "llama", 4, n_orig=128, scaling={"kind": "yarn", "factor": 4.0},
         write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0},
         **SMALL), [("llama-yarn", False)]
+    yield "llama-yarn-own", Config(
+        "llama", 4, n_orig=128, scaling={"kind": "yarn", "factor": 4.0, "attention_factor": 1.3},
+        write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+               "rope.scaling.yarn_attn_factor": 1.3},
+        **SMALL), [("llama-yarn-own", False)]
     factor = math.sqrt(1 + math.log(1280 / 320) / math.log(320))
     yield "phi3", Config(
         "phi3", 5, store="Q8_0", n_embd=192, n_head=2, n_kv=1, head_dim=96, fused=True, tied=False,
@@ -377,6 +384,14 @@ def models():
         write={"attention.sliding_window": 0}, **small), [("olmo2", False)]
     yield "smollm3", Config("smollm3", 12, n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
                             **small), [("smollm3", False)]
+    yield "mistral3", Config(
+        "mistral3", 13, n_kv=1, pairs=True, n_orig=320, n_ctx=1280, base=1000000.0, tied=False,
+        scaling={"kind": "yarn", "factor": 4.0, "all_dims": 1.0},
+        write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+               "rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.1},
+        **small), [("mistral3", False)]
+    yield "ernie4_5", Config("ernie4_5", 14, n_kv=1, pairs=True, base=500000.0,
+                             **small), [("ernie4_5", False)]
 
 
 def main():

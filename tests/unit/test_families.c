@@ -174,6 +174,19 @@ static void test_file_weights(void **state)
     compare_file(&(struct row){"llama", "llama", 512}, "q4", 0.15);
 }
 
+/* Scales that queries need past YaRN's original context are not computed: the model ends there. */
+static void test_original_context(void **state)
+{
+    struct gguf *file;
+    struct model *m;
+    struct err e;
+    (void)state;
+    if (gguf_open(&file, FOLDER "mistral3.gguf", &e)) fail_msg("%s", e.text);
+    if (model_open(&m, file, false, &e)) fail_msg("%s", e.text);
+    assert_int_equal(m->n_ctx, 320);
+    model_close(m);
+}
+
 /* ---- refused models -------------------------------------------------------------------------- */
 
 static struct err refused;
@@ -214,7 +227,7 @@ static void test_refusals(void **state)
     (void)state;
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
-    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3");
+    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -240,6 +253,7 @@ static struct row rows[] = {
     {"llama3", "llama3", 512},
     {"llama3-metadata", "llama3", 512},
     {"llama-yarn", "llama-yarn", 512},
+    {"llama-yarn-own", "llama-yarn-own", 512},
     {"phi3", "phi3-short", 304},
     {"phi3", "phi3-long", 512},
     {"phi3-partial", "phi3-partial-short", 304},
@@ -250,13 +264,16 @@ static struct row rows[] = {
     {"granite", "granite", 512},
     {"olmo2", "olmo2", 512},
     {"smollm3", "smollm3", 512},
+    {"mistral3", "mistral3", 304},
+    {"ernie4_5", "ernie4_5", 512},
 };
 
 int main(void)
 {
     enum { N_FAMILIES = sizeof rows / sizeof *rows };
-    struct CMUnitTest tests[N_FAMILIES + 2] = {
+    struct CMUnitTest tests[N_FAMILIES + 3] = {
         [N_FAMILIES] = cmocka_unit_test(test_file_weights),
+        cmocka_unit_test(test_original_context),
         cmocka_unit_test(test_refusals),
     };
     for (int i = 0; i < N_FAMILIES; i++)

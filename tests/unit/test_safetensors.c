@@ -238,6 +238,12 @@ static void put_weights(const struct folder *f, const char *name, struct weights
     str_release(&w->data);
 }
 
+/* Tensors of a model of several parts. */
+static const char *prefix_of(const char *family)
+{
+    return strcmp(family, "Mistral3ForConditionalGeneration") ? "" : "language_model.";
+}
+
 static void add_layer(struct weights *w, int i, const char *family)
 {
     char name[96];
@@ -266,7 +272,7 @@ static void add_layer(struct weights *w, int i, const char *family)
     const bool olmo2 = !strcmp(family, "Olmo2ForCausalLM");
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!strchr(olmo2 ? "ao" : qwen2 ? "abq" : "ab", rows[k].families)) continue;
-        snprintf(name, sizeof name, "model.layers.%d.%s", i, rows[k].name);
+        snprintf(name, sizeof name, "%smodel.layers.%d.%s", prefix_of(family), i, rows[k].name);
         add_weight(w, name, rows[k].n_out, rows[k].n_in);
     }
 }
@@ -274,12 +280,14 @@ static void add_layer(struct weights *w, int i, const char *family)
 static void put_config(const struct folder *f, const char *family, const char *more)
 {
     struct str text = {0};
+    const bool part = *prefix_of(family);
     str_printf(&text,
-               "{\"architectures\":[\"%s\"],\"hidden_size\":%d,\"intermediate_size\":%d,"
+               "{\"architectures\":[\"%s\"],%s\"hidden_size\":%d,\"intermediate_size\":%d,"
                "\"num_hidden_layers\":2,\"num_attention_heads\":%d,\"num_key_value_heads\":1,"
                "\"vocab_size\":%d,\"max_position_embeddings\":256,\"rms_norm_eps\":1e-5,"
-               "\"rope_theta\":10000.0,\"hidden_act\":\"silu\",\"eos_token_id\":[4,6]%s}",
-               family, N_EMBD, N_FF, N_HEAD, N_WORD, more);
+               "\"rope_theta\":10000.0,\"hidden_act\":\"silu\",\"eos_token_id\":[4,6]%s}%s",
+               family, part ? "\"text_config\":{" : "", N_EMBD, N_FF, N_HEAD, N_WORD, more,
+               part ? ",\"eos_token_id\":[4,6]}" : "");
     put_text_file(f, "config.json", str_get(&text));
     str_release(&text);
 }
@@ -327,9 +335,14 @@ static void put_model(const struct folder *f, const char *family, const char *mo
     struct weights w = {.seed = 3};
     put_config(f, family, more);
     put_tokenizer(f, LLAMA3);
-    add_weight(&w, "model.embed_tokens.weight", N_WORD, N_EMBD);
-    add_weight(&w, "lm_head.weight", N_WORD, N_EMBD);
-    add_weight(&w, "model.norm.weight", N_EMBD, 0);
+    static const char *const names[] = {"model.embed_tokens.weight", "lm_head.weight",
+                                        "model.norm.weight"};
+    char name[96];
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix_of(family), names[i]);
+        add_weight(&w, name, i < 2 ? N_WORD : N_EMBD, i < 2 ? N_EMBD : 0);
+    }
+    if (*prefix_of(family)) add_weight(&w, "vision_tower.ln_pre.weight", N_EMBD, 0);
     for (int i = 0; i < 2; i++) add_layer(&w, i, family);
     put_weights(f, "model.safetensors", &w);
 }
@@ -369,10 +382,14 @@ static void check_tokenizer(const struct engine *g)
 static void makes_a_model_that_runs(void **state)
 {
     const struct folder *f = *state;
-    static const char *const families[] = {"LlamaForCausalLM", "MistralForCausalLM",
-                                           "Qwen2ForCausalLM", "Olmo2ForCausalLM",
-                                           "SmolLM3ForCausalLM"};
-    for (int i = 0; i < 10; i++) {
+    static const char *const families[] = {"LlamaForCausalLM",
+                                           "MistralForCausalLM",
+                                           "Qwen2ForCausalLM",
+                                           "Olmo2ForCausalLM",
+                                           "SmolLM3ForCausalLM",
+                                           "Ernie4_5ForCausalLM",
+                                           "Mistral3ForConditionalGeneration"};
+    for (int i = 0; i < 14; i++) {
         struct options o;
         struct engine *g;
         struct err e;
@@ -414,6 +431,37 @@ static void keeps_scales(void **state)
     assert_true(m->embed_scale == 12.0f && m->residual_scale == 0.22f);
     assert_true(m->attn_scale == 0.0625f && m->logit_scale == 0.125f);
     engine_close(g);
+}
+
+/* The scale that a model sets for YaRN, and the scale of distant queries. */
+static void keeps_yarn_magnitude(void **state)
+{
+    static const struct {
+        const char *more;
+        double magnitude;
+    } cases[] = {
+        {"", 1 + 0.1 * 1.386294361},
+        {",\"attention_factor\":1.3", 1.3},
+        {",\"mscale\":1,\"mscale_all_dim\":1,\"llama_4_scaling_beta\":0.1", 1},
+    };
+    const struct folder *f = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf *file;
+        struct model *m;
+        struct err e;
+        char more[256];
+        snprintf(more, sizeof more,
+                 ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":10000,"
+                 "\"factor\":4,\"original_max_position_embeddings\":64%s}",
+                 cases[i].more);
+        put_model(f, "Ministral3ForCausalLM", more);
+        assert_int_equal(run(f, "q8", false), 0);
+        assert_int_equal(gguf_open(&file, f->out, &e), 0);
+        assert_int_equal(model_open(&m, file, false, &e), 0);
+        assert_true(fabs((double)m->rope.magnitude - cases[i].magnitude) < 1e-6);
+        assert_int_equal(m->n_ctx, i == 2 ? 64 : 256);
+        model_close(m);
+    }
 }
 
 /* Shards give the same model as one file. */
@@ -580,6 +628,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(keeps_yarn_magnitude, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_added_tokens_without_ids, make_folder,
                                         remove_folder),

@@ -183,11 +183,13 @@ static struct value filter_round(struct call *c)
     if (!value_is_number(c->self) || precision < -300 || precision > 300)
         heap_fail(c->heap, ERR_FORMAT, "a %s cannot be rounded", value_type_name(c->self));
     double x = value_real(c->self), power = pow(10, (double)precision);
+    if (!isfinite(x) || fabs(x) > 9e17) return c->self; /* has no digits to round */
     if (text_is(method, "ceil")) return value_float(ceil(x * power) / power);
     if (text_is(method, "floor")) return value_float(floor(x * power) / power);
     if (value_is_integer(c->self) && precision >= 0) return value_int(value_integer(c->self));
     if (value_is_integer(c->self)) return value_int((int64_t)(rint(x * power) / power));
-    if (precision < 0 || precision > 20) return value_float(rint(x * power) / power);
+    if (precision > 20) return c->self;
+    if (precision < 0) return value_float(rint(x * power) / power);
     snprintf(text, sizeof text, "%.*f", (int)precision, x);
     return value_float(strtod(text, NULL));
 }
@@ -261,9 +263,8 @@ static size_t format_one(struct call *c, struct builder *b, struct text format, 
         builder_put(b, value_str(c->heap, v));
     else if (kind == 'r')
         value_repr(b, v);
-    else if (kind == 'd' && value_is_number(v))
-        value_repr(b, value_int(v.kind == VALUE_FLOAT ? (int64_t)fmod(v.as.real, 9e18)
-                                                      : value_integer(v)));
+    else if (kind == 'd' && value_is_number(v) && fabs(value_real(v)) < 9e18)
+        value_repr(b, value_int(v.kind == VALUE_FLOAT ? (int64_t)v.as.real : value_integer(v)));
     else if (kind == 'f' && value_is_number(v) && fabs(value_real(v)) < 1e30)
         builder_printf(b, "%.*f", precision, value_real(v));
     else

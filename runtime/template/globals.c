@@ -15,8 +15,11 @@ static struct value global_range(struct call *c)
     if (step == 0 || n > RANGE_MAX)
         heap_fail(c->heap, ERR_FORMAT, "a range of more than %d numbers, or of step 0", RANGE_MAX);
     struct list *list = list_make(c->heap, RANGE);
-    for (int64_t at = start; step > 0 ? at < stop : at > stop; at += step)
+    bool over = false; /* beyond 64 bits, and so beyond `stop` */
+    for (int64_t at = start; !over && (step > 0 ? at < stop : at > stop);) {
         list_push(c->heap, list, value_int(at));
+        over = __builtin_add_overflow(at, step, &at);
+    }
     return value_list(list);
 }
 

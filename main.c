@@ -57,7 +57,7 @@ static const struct command commands[] = {
     {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",
-     "retaining heads: train, import FILE, info FILE"},
+     "retaining heads: train, calibrate, import FILE, info"},
     {"bench", cmd_bench, RUN | OPTIONS_BENCH | OPTIONS_JSON | OPTIONS_LISTS, "", "speed by depth"},
     {NULL, NULL, 0, NULL, NULL},
 };

@@ -115,14 +115,15 @@ const struct option options_table[] = {
      .help = "training data, one row per line: {\"document\": \"…\", \"question\": \"…\", \"answer\": "
              "\"…\"}; a document may be an array of messages, questions and answers arrays too"},
     {ROW("text", 0, training.text, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
-     .help = "training data, any text in UTF-8: a file, or a folder and its files; more may follow as arguments"},
+     .help = "train or calibrate on any text in UTF-8: a file, or a folder and its files; more may follow as "
+             "arguments"},
     {ROW("out", 0, training.out, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "the file to write"},
     {ROW("labels", 0, training.labels, OPTIONS_HEADS), .choices = "answer,repeat,both,logit", .value = "KIND",
      .help = "training target: the share of attention from answers, from a repetition of the document, or "
              "both in turn; logit: Locret's logit; text has repetitions only"},
     {ROW("steps", 0, training.steps, OPTIONS_HEADS), .min = 1, .max = 1e7, .value = "N",
-     .help = "training steps"},
+     .help = "training steps; calibrate: rows to read"},
     {ROW("batch", 0, training.batch, OPTIONS_HEADS), .min = 1, .max = 1024, .value = "N",
      .help = "rows per step"},
     {ROW("rate", 0, training.rate, OPTIONS_HEADS), .min = 0, .max = 1, .value = "X", .help = "learning rate"},

@@ -1,10 +1,11 @@
-/* heads: the command for files of retaining heads: train, import, info. */
+/* heads: the command for files of retaining heads: train, calibrate, import, info. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_import.h"
 #include "quant/heads/heads_train.h"
 #include "runtime/forward/engine.h"
@@ -38,10 +39,13 @@ int cmd_heads(const struct options *o)
     static const struct {
         const char *name;
         int (*run)(const struct options *o);
-    } commands[] = {{"train", heads_train}, {"import", heads_import}, {"info", info}};
+    } commands[] = {{"train", heads_train},
+                    {"calibrate", heads_calibrate},
+                    {"import", heads_import},
+                    {"info", info}};
     struct err e;
     for (size_t i = 0; o->n_args > 0 && i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(o->args[0], commands[i].name)) return commands[i].run(o);
-    err_set(&e, ERR_USAGE, "heads takes one of: train, import FILE, info");
+    err_set(&e, ERR_USAGE, "heads takes one of: train, calibrate, import FILE, info");
     return report_error(&e);
 }

@@ -33,10 +33,9 @@ static int add_row(struct heads_data *d, size_t at, struct err *e)
 
 static int check_count(const struct heads_data *d, const char *hint, struct err *e)
 {
-    return d->n >= 2
-               ? 0
-               : err_set(e, ERR_FORMAT, "%s has %d rows; training and validation need 2 or more%s",
-                         d->name, d->n, hint);
+    return d->n >= 2 ? 0
+                     : err_set(e, ERR_FORMAT, "%s has %d rows; 2 or more are needed%s", d->name,
+                               d->n, hint);
 }
 
 /* ---- lines of JSON --------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # heads: trained from rows of text, the same for the same seed, after an interruption too; imported
-# from PyTorch and safetensors; refused for another model.
+# from PyTorch and safetensors; calibrated; refused for another model.
 . "$(dirname "$0")/lib.sh"
 
 row() {
@@ -108,6 +108,29 @@ if [ -x $python ] && $python -c 'import torch' 2>/dev/null; then
 else
     skip "PyTorch, to write files with"
 fi
+
+# Calibration: the shipped heads without their statistics get others, with which keeper recalls as much.
+shipped=quant/demo/retain-demo-heads.gguf
+LC_ALL=C sed 's/retain\.heads\.label/retain.heads.lost_/g' $shipped >"$T/bare.gguf"
+holds "bare heads" "$("$RETAIN" heads info --heads "$T/bare.gguf")" 'policy locret'
+calibrate() { "$RETAIN" heads calibrate --heads "$T/bare.gguf" --length 512 "$@"; }
+check "calibrate" calibrate --text README.md docs/DESIGN.md --out "$T/calibrated.gguf" --threads 1
+check "calibrate again" calibrate --text README.md docs/DESIGN.md --out "$T/again.gguf" --threads 2
+check "calibrated twice, the same file" cmp "$T/calibrated.gguf" "$T/again.gguf"
+holds "calibrated" "$("$RETAIN" heads info --heads "$T/calibrated.gguf")" 'policy keeper'
+right() { # HEADS: right answers in percent at 8x and 16x, one line each
+    "$RETAIN" eval recall --policy keeper --length 1000 --compression 8,16 --seeds 3 --csv --heads "$1" |
+        awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "accuracy") at = i; next } { print int($at * 100 + .5) }'
+}
+right $shipped >"$T/shipped"
+right "$T/calibrated.gguf" >"$T/calibrated"
+equal "recall with both" 2 "$(paste "$T/shipped" "$T/calibrated" | awk '$1 > 90 && $2 >= $1 - 3' | wc -l)"
+calibrate --text README.md --out "$T/calibrated.gguf" >"$T/out" 2>&1
+equal "calibrate: OUT is there" 2 $?
+calibrate --out "$T/x.gguf" >"$T/out" 2>&1
+equal "calibrate without text: exit status" 2 $?
+"$RETAIN" heads calibrate --heads none --text README.md --out "$T/x.gguf" >"$T/out" 2>&1
+equal "calibrate without heads: exit status" 2 $?
 
 # Heads of another model.
 check "another model" "$RETAIN" quantize quant/demo/retain-demo.gguf "$T/other.gguf" --type q8

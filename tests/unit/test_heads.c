@@ -18,6 +18,7 @@
 #include "base/pool.h"
 #include "cli/options.h"
 #include "kernels/kernels.h"
+#include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_watch.h"
@@ -25,6 +26,7 @@
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 #include "runtime/forward/score.h"
+#include "runtime/model/blocks.h"
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
@@ -632,6 +634,83 @@ static void bad_text_is_named(void **state)
     text_close(&c);
 }
 
+/* ---- calibration ----------------------------------------------------------------------------- */
+
+/* One score by its definition. w: W1 and W2 as float. */
+static double score_of(const struct retaining *h, const float *w, int head, const float *x)
+{
+    double sum = 0;
+    for (int k = 0; k < h->n_hidden; k++) {
+        double z = 0;
+        for (int i = 0; i < h->n_in; i++) z += (double)w[k * h->n_in + i] * (double)x[i];
+        sum += (double)w[(h->n_in + head) * h->n_hidden + k] * z / (1 + exp(-z));
+    }
+    return sum;
+}
+
+/* Over the rows that were read, residuals have the mean 0 and do not depend on the score: that
+ * defines the line of least squares. */
+static void calibration_is_least_squares(void **state)
+{
+    (void)state;
+    enum { TOKENS = 512 };
+    char out[] = "/tmp/retain-calibrated-XXXXXX";
+    struct engine *g = open_demo();
+    struct heads_data d;
+    struct heads_watch w;
+    struct heads_sample sample = {0};
+    struct gguf *file;
+    struct retaining *made;
+    struct err e;
+    struct options o;
+    options_init(&o);
+    o.args[0] = "calibrate";
+    o.n_args = 1;
+    o.training = (struct training_opts){.text = "CONTRIBUTING.md", .out = out, .steps = 1000};
+    o.sweep.lengths = (struct options_numbers){{TOKENS}, 1};
+    o.force = true;
+    close(mkstemp(out));
+    assert_int_equal(heads_calibrate(&o), 0);
+    assert_int_equal(gguf_open(&file, out, &e), 0);
+    assert_int_equal(retaining_open(&made, file, &e), 0);
+    assert_true(retaining_comparable(made));
+
+    assert_int_equal(heads_data_open(&d, &o, &e), 0);
+    assert_int_equal(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &e), 0);
+    assert_int_equal(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, d.n, &e), 0);
+    for (int i = 0; i < d.n; i++) {
+        assert_int_equal(heads_sample_read(&sample, &d, i, true, g, TOKENS, &e), 0);
+        if (sample.ids.n)
+            heads_watch_run(&w, sample.ids.ids, sample.asks, (int)sample.ids.n, sample.n_context);
+    }
+    for (int layer = 0; layer < made->n_layer; layer += 3) {
+        int head = layer % 2, at = layer * made->n_head + head;
+        const struct gguf_tensor *const *t12 = &made->tensors[2 * layer];
+        float *weights =
+            calloc((size_t)(made->n_hidden * (made->n_in + made->n_head)), sizeof(float));
+        for (int i = 0; i < 2; i++)
+            blocks_to_float(weights + i * made->n_in * made->n_hidden, t12[i]->type, t12[i]->data,
+                            (size_t)(t12[i]->ne[0] * t12[i]->ne[1]));
+        double n = 0, s1 = 0, s2 = 0, y1 = 0, y2 = 0, r1 = 0, rs = 0;
+        for (int t = 0; t < w.n; t++) {
+            double s = score_of(made, weights, head, heads_watch_x(&w, layer) + t * made->n_in);
+            double y = (double)heads_watch_label(&w, layer)[t * made->n_head + head];
+            double r = y - s * (double)made->label_std[at] - (double)made->label_mean[at];
+            n++, s1 += s, s2 += s * s, y1 += y, y2 += y * y, r1 += r, rs += r * s;
+        }
+        free(weights);
+        double deviation = sqrt(y2 / n - y1 / n * y1 / n), spread = sqrt(s2 / n - s1 / n * s1 / n);
+        assert_true(fabs(r1 / n) < 0.02 * deviation);
+        assert_true(fabs(rs / n - r1 / n * s1 / n) < 0.02 * deviation * spread);
+    }
+    heads_watch_close(&w);
+    heads_sample_release(&sample);
+    heads_data_close(&d);
+    retaining_close(made);
+    engine_close(g);
+    unlink(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -649,6 +728,7 @@ int main(void)
         cmocka_unit_test(text_is_repeated_in_the_chat_format),
         cmocka_unit_test(text_of_base_models_is_raw),
         cmocka_unit_test(bad_text_is_named),
+        cmocka_unit_test(calibration_is_least_squares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,10 @@ const char *num_count(int64_t n, char *out)
         snprintf(out, NUM_MAX, "n/a");
     else if (n < 1000)
         snprintf(out, NUM_MAX, "%d", (int)n);
-    else if (n < 1000000)
-        snprintf(out, NUM_MAX, "%.1fk", (double)(n / 100) / 10.0);
+    else if (n < 999950) /* rounded, 1000.0k would follow */
+        snprintf(out, NUM_MAX, "%.1fk", (double)((n + 50) / 100) / 10.0);
     else
-        snprintf(out, NUM_MAX, "%.2fM", (double)(n / 10000) / 100.0);
+        snprintf(out, NUM_MAX, "%.2fM", (double)((n + 5000) / 10000) / 100.0);
     return out;
 }
 
@@ -78,16 +78,25 @@ const char *num_age(int64_t ms, char *out)
 const char *num_rate(double per_s, char *out)
 {
     if (per_s <= 0)
-        snprintf(out, NUM_MAX, "-");
+        snprintf(out, NUM_MAX, "n/a");
     else
         snprintf(out, NUM_MAX, "%.*f", per_s >= 1000 ? 0 : per_s < 10 ? 2 : 1, per_s);
+    return out;
+}
+
+const char *num_ms(double ms, char *out)
+{
+    if (ms <= 0)
+        snprintf(out, NUM_MAX, "n/a");
+    else
+        snprintf(out, NUM_MAX, "%.0f ms", ms);
     return out;
 }
 
 const char *num_share(int64_t part, int64_t whole, char *out)
 {
     if (whole <= 0)
-        snprintf(out, NUM_MAX, "-");
+        snprintf(out, NUM_MAX, "n/a");
     else
         snprintf(out, NUM_MAX, "%.1f%%", 100.0 * (double)part / (double)whole);
     return out;

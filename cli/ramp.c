@@ -51,17 +51,23 @@ void ramp_sums(const struct retention *r, int64_t kept[])
     }
 }
 
-int ramp_per_cell(int n, int width)
+void ramp_stretch(int n, int width, int x, int *from, int *end)
 {
-    int per = width > 0 ? (n + width - 1) / width : n;
-    return per < 1 ? 1 : per;
+    *from = (int)((int64_t)x * n / width);
+    *end = (int)((int64_t)(x + 1) * n / width);
+    if (*end == *from) *end = *from + 1;
+}
+
+int ramp_cell(int n, int width, int col)
+{
+    if (n <= width) return (int)(((int64_t)col * width + n - 1) / n);
+    return (int)(((int64_t)(col + 1) * width - 1) / n);
 }
 
 void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end)
 {
-    int per = ramp_per_cell(r->n_cols, width);
-    *col = x * per < r->n_cols ? x * per : r->n_cols;
-    *col_end = *col + per < r->n_cols ? *col + per : r->n_cols;
+    *col = *col_end = 0;
+    if (r->n_cols > 0) ramp_stretch(r->n_cols, width, x, col, col_end);
 }
 
 int64_t ramp_position(const struct retention *r, int col)
@@ -69,16 +75,24 @@ int64_t ramp_position(const struct retention *r, int col)
     return (int64_t)col * r->col_width;
 }
 
-void ramp_numbers(const struct session_stats *st, struct str *out)
+int64_t ramp_seen(const struct session_stats *st)
+{
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
+    return heads > 0 ? st->units_seen / heads : 0;
+}
+
+void ramp_numbers(const struct session_stats *st, bool narrow, struct str *out)
 {
     char share[NUM_MAX];
     int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
-    if (heads <= 0 || st->units_seen <= 0)
+    if (heads <= 0 || st->units_seen <= 0) {
         str_puts(out, "0/0");
-    else
-        str_printf(out, "%lld/%lld  %s", (long long)((st->units_kept + heads / 2) / heads),
-                   (long long)(st->units_seen / heads),
-                   num_share(st->units_kept, st->units_seen, share));
+    } else {
+        str_printf(out, "%lld/%lld", (long long)((st->units_kept + heads / 2) / heads),
+                   (long long)ramp_seen(st));
+        if (!narrow) str_printf(out, "  %s", num_share(st->units_kept, st->units_seen, share));
+    }
+    if (st->budget > 0) str_printf(out, "  budget %d", st->budget);
 }
 
 void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
@@ -92,10 +106,10 @@ void ramp_strip(const struct retention *r, const struct session_stats *st, int w
             int64_t kept, seen;
             ramp_columns(r, width, x, &col, &end);
             ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
-            cls = ramp_class(kept, seen); /* 0 for cells after the last */
+            cls = ramp_class(kept, seen);
         }
         str_puts(out, ramp_glyph(cls, ascii));
     }
     str_puts(out, "| ");
-    ramp_numbers(st, out);
+    ramp_numbers(st, false, out);
 }

@@ -1,5 +1,6 @@
 #include "cli/session_print.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8_width.h"
@@ -21,8 +22,7 @@ void session_print_map(const struct session *s)
     str_puts(&line, "\n     ");
     for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--)
         str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), ramp_words[cls]);
-    if (r)
-        str_printf(&line, "of all heads; 1 column = %lld tokens", (long long)(r->n_pos + 49) / 50);
+    if (r) str_printf(&line, "of all heads; 1 column = %.3g tokens", (double)r->n_pos / 50);
     report_aside("%s\n", str_get(&line));
     retention_free(r);
     str_release(&line);
@@ -30,21 +30,25 @@ void session_print_map(const struct session *s)
 
 struct tint {
     const struct session *session;
-    int64_t n_heads;
+    int64_t n_heads, n_seen; /* positions that the model has read */
     bool ascii;
 };
 
-/* Share of the units of positions [from, end) that are kept; -1 = none were run. */
-static int percent_kept(const struct tint *t, int64_t from, int64_t end)
+/* Share of the units of positions [from, end) that are kept, or n/a if none were read yet. */
+static const char *put_percent(const struct tint *t, int64_t from, int64_t end, char out[NUM_MAX])
 {
     uint16_t kept[256];
-    int64_t sum = 0, n_pos = end - from;
+    int64_t sum = 0;
+    if (end > t->n_seen) end = t->n_seen;
+    int64_t n_pos = end - from;
     for (int64_t at = from; at < end; at += 256) {
         int n = end - at < 256 ? (int)(end - at) : 256;
         session_kept(t->session, at, n, kept);
         for (int i = 0; i < n; i++) sum += kept[i];
     }
-    return n_pos > 0 ? (int)(100 * sum / (n_pos * t->n_heads)) : -1;
+    if (n_pos <= 0) return "  n/a";
+    snprintf(out, NUM_MAX, "%3d %%", (int)(100 * sum / (n_pos * t->n_heads)));
+    return out;
 }
 
 /* The tokens of a line are estimated from its share of the message's bytes. */
@@ -52,6 +56,7 @@ static int print_tinted(void *ctx, const struct conversations_message *m)
 {
     const struct tint *t = ctx;
     struct str safe = {0};
+    char share[NUM_MAX];
     static const char *const words[CHAT_ROLES] = {"sys", "you", "llm"};
     for (size_t at = 0; at < m->n_text;) {
         size_t n = strcspn(m->text + at, "\n"),
@@ -61,7 +66,7 @@ static int print_tinted(void *ctx, const struct conversations_message *m)
         str_clear(&safe);
         sanitize(m->text + at, n, t->ascii, true, &safe);
         if (n > 0)
-            report_aside("%3d %%  %s  %s\n", percent_kept(t, from, end > from ? end : from + 1),
+            report_aside("%s  %s  %s\n", put_percent(t, from, end > from ? end : from + 1, share),
                          at == 0 ? words[m->role] : "   ", str_get(&safe));
         at = next;
     }
@@ -74,7 +79,7 @@ int session_print_tint(struct conversations *l, const char *name, const struct s
 {
     struct session_stats st;
     session_stats(s, &st);
-    struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, !utf8_locale()};
+    struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, ramp_seen(&st), !utf8_locale()};
     return conversations_messages(l, name, print_tinted, &tint, e);
 }
 
@@ -95,6 +100,7 @@ void session_print_stats(const struct session *s)
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),
                  num_bytes(st.process_bytes, e));
-    report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %.0f ms\n",
-                 num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b), st.first_token_ms);
+    report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %s\n",
+                 num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b),
+                 num_ms(st.first_token_ms, c));
 }

@@ -3,9 +3,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "cli/num.h"
 #include "cli/ramp.h"
 #include "tests/tui/fake_stage.h"
 
@@ -347,6 +349,66 @@ static void test_sums(void **state)
     stage_release(&s);
 }
 
+/* A row of any width shows all columns in order, and its last cell the last one. */
+static void test_stretch(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= RETENTION_COLS; n += 7)
+        for (int width = 1; width < 2 * RETENTION_COLS; width += 5) {
+            int from, end, before = 0;
+            for (int x = 0; x < width; x++) {
+                ramp_stretch(n, width, x, &from, &end);
+                assert_true(end > from && from <= before && end >= before);
+                assert_true(width > n || from == before);
+                before = end;
+            }
+            assert_int_equal(before, n);
+            for (int col = 0; col < n; col++) {
+                ramp_stretch(n, width, ramp_cell(n, width, col), &from, &end);
+                assert_in_range(col, from, end - 1);
+            }
+        }
+}
+
+/* The header, the strip and the counters say the same; unknown is n/a, never 0. */
+static void test_numbers_agree(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    char b[NUM_MAX], strip[64], title[64];
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    for (int i = 0; i < 2; i++) {
+        struct session_stats *st = &s.app.stats;
+        int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
+        st->n_tokens += i; /* the last token of an answer is not read yet */
+        snprintf(strip, sizeof strip, "%lld/%lld  ", (long long)(st->units_kept / heads),
+                 (long long)(st->units_seen / heads));
+        snprintf(title, sizeof title, "| %lld tok |", (long long)(st->units_seen / heads));
+        s.app.around.grid = NULL;
+        app_draw(&s.app, &s.grid, 80, 24);
+        str_clear(&out);
+        grid_dump(&s.grid, &out);
+        assert_non_null(strstr(out.data, strip));
+        assert_non_null(strstr(out.data, title));
+        assert_non_null(strstr(out.data, "budget 128"));
+    }
+    s.app.stats.decode_tok_s = s.app.stats.prefill_tok_s = s.app.stats.first_token_ms = 0;
+    s.app.stats.weights_bytes = s.app.stats.cache_bytes = s.app.stats.scratch_bytes = 1 << 20;
+    stage_type(&s, "/stats\r");
+    app_draw(&s.app, &s.grid, 160, 50);
+    str_clear(&out);
+    grid_dump(&s.grid, &out);
+    assert_non_null(strstr(out.data, "first token n/a"));
+    assert_null(strstr(out.data, "[w")); /* 3 MiB of 24 GiB are less than a column */
+    assert_string_equal(num_count(1175, b), "1.2k");
+    assert_string_equal(num_count(999949, b), "999.9k");
+    assert_string_equal(num_count(999999, b), "1.00M");
+    str_release(&out);
+    stage_release(&s);
+}
+
 static void test_classes(void **state)
 {
     (void)state;
@@ -417,6 +479,26 @@ static void test_losses(void **state)
     assert_non_null(strip);
     assert_memory_equal(strip + strlen("KV   |"), "▀▀▀▀", strlen("▀▀▀▀"));
     assert_null(strstr(out.data, ":mark"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* The numbers of short turns do not run together. */
+static void test_turn_numbers(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, NULL);
+    for (int i = 0; i < 30; i++) stage_type(&s, "words 2\r");
+    app_show(&s.app, VIEW_MAP);
+    stage_draw(&s, 80, 24, &out);
+    const char *turns = strstr(out.data, "turns ");
+    assert_non_null(turns);
+    for (const char *c = turns + strlen("turns   S"); *c != ' '; c++)
+        assert_true(!isdigit((unsigned char)c[0]) || !isdigit((unsigned char)c[1]) ||
+                    !isdigit((unsigned char)c[2]));
     str_release(&out);
     stage_release(&s);
 }
@@ -546,7 +628,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_size),
         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_stretch),
+        cmocka_unit_test(test_numbers_agree),
         cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_turn_numbers),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_scroll_is_held),
         cmocka_unit_test(test_fast_text_leaps),

@@ -32,9 +32,9 @@ static bool show_stats(struct app *a)
                num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
                num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),
                num_bytes(st->process_bytes, b[4]), num_bytes(st->process_peak_bytes, b[5]));
-    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %.0f ms",
+    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %s",
                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
-               st->first_token_ms);
+               num_ms(st->first_token_ms, b[2]));
     app_note(a, s.data, s.n);
     str_release(&s);
     return true;

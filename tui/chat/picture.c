@@ -63,10 +63,10 @@ static bool columns(const struct picture *p, int x, int *col, int *end)
         x %= picture_slices(p);
     }
     if (x >= n) return false;
-    int per = ramp_per_cell(p->n_cols, n), last = p->col + p->n_cols;
-    *col = p->col + x * per;
-    *end = *col + per < last ? *col + per : last;
-    return *col < last;
+    ramp_stretch(p->n_cols, n, x, col, end);
+    *col += p->col;
+    *end += p->col;
+    return p->n_cols > 0;
 }
 
 static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
@@ -142,9 +142,9 @@ double picture_agreement(const struct picture *p, int layer)
     return n > 0 ? sum / n : -1;
 }
 
-int64_t picture_per_cell(const struct picture *p)
+double picture_per_cell(const struct picture *p)
 {
-    return ramp_per_cell(p->n_cols, slices_drawn(p)) * p->r->col_width;
+    return (double)p->n_cols / slices_drawn(p) * (double)p->r->col_width;
 }
 
 void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end)
@@ -159,6 +159,6 @@ void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *e
 int picture_x(const struct picture *p, int64_t position, int head)
 {
     int n = slices_drawn(p), base = p->mode == MAP_GRID ? head * picture_slices(p) : 0;
-    int x = ((int)(position / p->r->col_width) - p->col) / ramp_per_cell(p->n_cols, n);
+    int x = ramp_cell(p->n_cols, n, (int)(position / p->r->col_width) - p->col);
     return base + (x < 0 ? 0 : x >= n ? n - 1 : x);
 }

@@ -49,7 +49,7 @@ void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t
 void picture_positions(const struct picture *p, int x, int64_t *from, int64_t *end);
 int picture_x(const struct picture *p, int64_t position, int head);
 
-int64_t picture_per_cell(const struct picture *p); /* positions */
+double picture_per_cell(const struct picture *p); /* positions */
 
 /* In MAP_GRID: cells of each head, and the head of cell x. */
 int picture_slices(const struct picture *p);

@@ -58,7 +58,7 @@ static void put_model(const struct app *a, struct str *out)
     const struct session_stats *st = &a->stats;
     if (a->have_stats)
         str_printf(out, "%s %s kv %s | %s tok | turn %lld", st->model, st->weights, st->kv,
-                   num_count(st->n_tokens, tokens), (long long)st->n_turns);
+                   num_count(ramp_seen(st), tokens), (long long)st->n_turns);
     else
         str_puts(out, a->phase == PHASE_LOADING ? "loading the model" : "opening");
     if (a->o->session.private_mode) str_puts(out, " | private");
@@ -106,12 +106,16 @@ static void put_progress(const struct app *a, const char *what, bool bytes, stru
                    (long long)((a->total - a->done) * spent / a->done + 999) / 1000);
 }
 
+enum { NARROW = 60, SAMPLE_MS = 500 }; /* a speed measured over less time is wrong */
+
 static void put_speed(const struct app *a, bool narrow, struct str *out)
 {
     char rate[NUM_MAX];
     const struct session_stats *st = &a->stats;
     str_printf(out, "turn %lld", (long long)st->n_turns);
-    if (st->decode_tok_s > 0) str_printf(out, "  %s tok/s", num_rate(st->decode_tok_s, rate));
+    bool early = a->phase == PHASE_ANSWERING && a->now_ms - a->since_ms < SAMPLE_MS;
+    if (st->decode_tok_s > 0 && !early)
+        str_printf(out, "  %s tok/s", num_rate(st->decode_tok_s, rate));
     if (st->first_token_ms > 0 && !narrow) str_printf(out, "  first %.0f ms", st->first_token_ms);
 }
 
@@ -141,7 +145,7 @@ static void put_status(const struct app *a, bool narrow, struct str *out)
 void bar_status(struct app *a, struct pane p, int y, int rows_below)
 {
     struct str s = {0};
-    put_status(a, p.w < 60, &s);
+    put_status(a, p.w < NARROW, &s);
     bar_rule(p, y, str_get(&s));
     if (rows_below > 0) {
         char more[48];
@@ -153,7 +157,8 @@ void bar_status(struct app *a, struct pane p, int y, int rows_below)
     str_release(&s);
 }
 
-enum { NUMBERS_COLUMNS = 20 }; /* keeps the strip in place when a digit is added */
+/* Columns of the numbers: they keep the strip in place when a digit is added. */
+enum { NUMBERS_NARROW = 20, NUMBERS_WIDE = 30 };
 
 /* Uses the sums per column from app_snapshot: the strip is drawn in every frame. */
 static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width)
@@ -176,8 +181,10 @@ static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width
 void bar_strip(struct app *a, struct pane p, int y)
 {
     struct str numbers = {0};
-    ramp_numbers(&a->stats, &numbers);
-    int reserve = (int)numbers.n > NUMBERS_COLUMNS ? (int)numbers.n : NUMBERS_COLUMNS;
+    bool narrow = p.w < NARROW;
+    ramp_numbers(&a->stats, narrow, &numbers);
+    int reserve = narrow ? NUMBERS_NARROW : NUMBERS_WIDE;
+    if ((int)numbers.n > reserve) reserve = (int)numbers.n;
     int width = p.w - 6 - 2 - reserve;
     if (width < 8) width = p.w - 6 - 2 - (int)numbers.n;
     if (width < 1) width = 1;
@@ -189,12 +196,12 @@ void bar_strip(struct app *a, struct pane p, int y)
     str_release(&numbers);
 }
 
-/* Columns of a part of the memory bar: any part that is not empty gets at least one. */
-static int part_columns(int64_t bytes, int64_t whole, int width)
+/* The column where the first `bytes` of the memory bar end. */
+static int bytes_end(int64_t bytes, int64_t whole, int width)
 {
     if (bytes <= 0 || whole <= 0) return 0;
-    int columns = (int)((double)bytes / (double)whole * width + 0.5);
-    return columns < 1 ? 1 : columns;
+    int end = (int)((double)bytes / (double)whole * width + 0.5);
+    return end < width ? end : width;
 }
 
 void bar_memory(struct app *a, struct pane p, int y)
@@ -216,21 +223,24 @@ void bar_memory(struct app *a, struct pane p, int y)
     const char *unit = num_unit(sum, &divisor);
     int64_t whole = st->machine_bytes > 0 ? st->machine_bytes : sum;
     const char *whole_unit = num_unit(whole, &whole_divisor);
-    bool same = unit == whole_unit;
+    int n = 0;
+    if (a->have_stats && p.w >= NARROW)
+        n = snprintf(text, sizeof text, "w%.2f k%.2f s%.2f = ", (double)st->weights_bytes / divisor,
+                     (double)st->cache_bytes / divisor, (double)st->scratch_bytes / divisor);
     if (a->have_stats)
-        snprintf(text, sizeof text, "%.2f%s%s/%.1f %s w%.2f k%.2f s%.2f", (double)sum / divisor,
-                 same ? "" : " ", same ? "" : unit, (double)whole / whole_divisor,
-                 st->machine_bytes > 0 ? whole_unit : "n/a", (double)st->weights_bytes / divisor,
-                 (double)st->cache_bytes / divisor, (double)st->scratch_bytes / divisor);
+        snprintf(text + n, sizeof text - (size_t)n, "%.2f %s of %.1f %s", (double)sum / divisor,
+                 unit, (double)whole / whole_divisor, st->machine_bytes > 0 ? whole_unit : "n/a");
     int width = p.w - 8 - (int)strlen(text);
     int x = pane_puts(p, 0, y, ATTR_DIM, "mem  ");
     if (width >= 6) {
         pane_puts(p, x++, y, ATTR_DIM, "[");
         pane_fill(p, x, y, width, ATTR_DIM, '.');
-        for (int i = 0, at = x; i < 3; i++) {
-            int n = part_columns(parts[i].bytes, whole, width);
-            for (int k = 0; k < n && at < x + width; k++)
-                pane_fill(p, at++, y, 1, parts[i].attr, parts[i].letter);
+        int64_t before = 0;
+        for (int i = 0, at = 0; i < 3; i++) {
+            before += parts[i].bytes > 0 ? parts[i].bytes : 0;
+            int end = bytes_end(before, whole, width);
+            pane_fill(p, x + at, y, end - at, parts[i].attr, parts[i].letter);
+            at = end;
         }
         x = pane_puts(p, x + width, y, ATTR_DIM, "] ");
     }

@@ -71,7 +71,7 @@ void bar_sensors(struct app *a, struct pane p, int y)
     const struct {
         const char *label, *value;
     } cells[] = {
-        {"", put_number(part->load, "%", b[0])},
+        {"load ", put_number(part->load, "%", b[0])},
         {"calc ", put_bandwidth(&a->stats, b[1])},
         {"", put_number(part->celsius, "C", b[2])},
         {"", put_power(part, b[3])},
@@ -120,6 +120,6 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
                 (int)strcspn(st->device, " "), st->device);
     pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units%s", put_evictions(a, b[0]),
-                num_exact(st->units_evicted, b[1]), p.w >= WIDE ? " since the start" : "");
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units are not kept", put_evictions(a, b[0]),
+                num_exact(st->units_seen - st->units_kept, b[1]));
 }

@@ -152,7 +152,7 @@ static void draw_ruler(struct pane p, int y, const struct picture *pic)
             snprintf(label, sizeof label, "H%d", picture_head(pic, x));
         else
             num_count(from, label);
-        if (LABEL + 1 + x + (int)strlen(label) > p.w) return;
+        if (x + (int)strlen(label) > pic->cells) return;
         next = pane_puts(p, LABEL + 1 + x, y, ATTR_DIM, label) - LABEL;
     }
 }
@@ -172,7 +172,7 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
         if (m->position < first || m->position >= last || m->position >= r->n_pos) continue;
         int x = picture_x(pic, m->position, 0);
-        if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn);
+        if (x >= free_x) free_x = pane_printf(ruler, x, 0, ATTR_TEXT, "%d", turn) + 1;
     }
     int64_t newest = r->n_pos - r->n_stabilizer;
     if (newest < first) newest = first;
@@ -324,14 +324,23 @@ static void draw_inspector(struct app *a, struct pane p, const struct picture *p
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
+static const char *put_width(const struct picture *pic, char out[NUM_MAX])
+{
+    double positions = picture_per_cell(pic);
+    bool whole = positions >= 10 || positions == floor(positions);
+    snprintf(out, NUM_MAX, "%.*f", whole ? 0 : 1, positions);
+    return out;
+}
+
 void map_draw_pane(struct app *a, struct pane p)
 {
+    char width[NUM_MAX];
     const struct retention *r = a->map;
     if (!r || r->n_cols == 0 || p.h < 5 || p.w < 20) return;
     struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
     struct fold f = fold_of(a, &pic, p.h - 4);
-    int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 50 ? "RETENTION MAP" : "MAP");
-    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%lld tok ", (long long)picture_per_cell(&pic));
+    int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 60 ? "RETENTION MAP" : "MAP");
+    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%s tok ", put_width(&pic, width));
     bar_legend(p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);
@@ -356,13 +365,13 @@ static void put_what(const struct app *a, const struct picture *pic, char *out, 
 
 static void draw_title(struct app *a, struct pane p, const struct picture *pic)
 {
-    char what[48];
+    char what[48], width[NUM_MAX];
     struct str safe = {0};
     put_what(a, pic, what, sizeof what);
     pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%lld tok  %s  ", str_get(&safe),
-                        what, (long long)picture_per_cell(pic), a->mapped.frozen ? "HELD" : "LIVE");
+    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%s tok  %s  ", str_get(&safe),
+                        what, put_width(pic, width), a->mapped.frozen ? "HELD" : "LIVE");
     str_release(&safe);
     bool fits = p.w - LEGEND_COLUMNS >= x - 1;
     if (fits) bar_legend(p, p.w - LEGEND_COLUMNS, 0);

@@ -17,7 +17,14 @@
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
-static void plan_json(const struct plan *p, const struct model *m)
+/* On disk, outside the plan. */
+static int64_t archive_bytes(const struct plan *p, const struct recall_opts *o)
+{
+    if (o->chooser == RECALL_OFF || p->policy->scorer == POLICY_KEEP_ALL) return 0;
+    return o->archive_bytes ? o->archive_bytes : RECALL_DISK_BYTES;
+}
+
+static void plan_json(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
     char kv[16];
     plan_kv_text(p, kv);
@@ -34,6 +41,7 @@ static void plan_json(const struct plan *p, const struct model *m)
     cJSON_AddNumberToObject(o, "cache_bytes", (double)p->cache_bytes);
     cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
     cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
+    cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
     report_json(o);
 }
 
@@ -42,7 +50,7 @@ static void plan_line(const char *tag, size_t bytes, const char *what)
     report_line("%-8s %10.1f MiB  %s", tag, (double)bytes / (1 << 20), what);
 }
 
-static void plan_text(const struct plan *p, const struct model *m)
+static void plan_text(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
     char kv[16], what[256];
     plan_kv_text(p, kv);
@@ -57,6 +65,9 @@ static void plan_text(const struct plan *p, const struct model *m)
     plan_line("cache", p->cache_bytes, what);
     plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
     plan_line("total", plan_total_bytes(p), "");
+    if (archive_bytes(p, recall))
+        plan_line("archive", (size_t)archive_bytes(p, recall),
+                  "on disk, at most, for each conversation: evicted units for recall");
     if (*p->notice) report_note("%s", p->notice);
 }
 
@@ -74,9 +85,9 @@ int cmd_plan(const struct options *o)
     if (!rc)
         rc = plan_make(&p, g->model, g->retaining, g->gpu, plan, 1, pool_n_threads(g->pool), &e);
     if (!rc && o->json)
-        plan_json(&p, g->model);
+        plan_json(&p, g->model, &o->session.recall);
     else if (!rc)
-        plan_text(&p, g->model);
+        plan_text(&p, g->model, &o->session.recall);
     engine_close(g);
     return rc ? report_error(&e) : 0;
 }

@@ -96,6 +96,10 @@ void session_print_stats(const struct session *s)
                  num_exact(st.units_kept, a), num_exact(st.units_seen, b),
                  num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
                  (long long)st.budget);
+    if (st.archive_max_bytes)
+        report_aside("recall  archive %s of %s  %s units came back\n",
+                     num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
+                     num_exact(st.units_returned, c));
     report_aside("mem     weights %s  kv %s (%s in use)  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),

@@ -176,6 +176,8 @@ struct session_stats {
     int64_t units_kept, units_seen; /* over all heads; seen = n_run * n_layer * n_kv_head */
     int64_t units_evicted;          /* since the session was opened */
     int64_t units_returned;         /* evicted units that recall returned */
+    int64_t archive_bytes;          /* units kept for recall: on disk, in memory if private */
+    int64_t archive_max_bytes;      /* their limit; 0 = recall is off */
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;

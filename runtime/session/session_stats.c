@@ -15,6 +15,13 @@ static double per_second(int64_t n, int64_t ns)
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
 }
 
+/* limit: the most that it may have. */
+static int64_t archive_bytes(const struct session *s, bool limit)
+{
+    const struct archive *x = &s->recall.archive;
+    return s->recall.on ? (int64_t)x->position_bytes * (limit ? x->n_max : x->n) : 0;
+}
+
 void session_stats(const struct session *s, struct session_stats *out)
 {
     const struct model *m = s->engine->model;
@@ -30,6 +37,8 @@ void session_stats(const struct session *s, struct session_stats *out)
         .units_seen = c->n_pos * m->n_layer * m->n_kv_head,
         .units_evicted = c->n_evicted,
         .units_returned = c->n_returned,
+        .archive_bytes = archive_bytes(s, false),
+        .archive_max_bytes = archive_bytes(s, true),
         .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
         .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
         .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,

@@ -28,6 +28,10 @@ static bool show_stats(struct app *a)
                num_exact(st->units_kept, b[0]), num_exact(st->units_seen, b[1]),
                num_share(st->units_kept, st->units_seen, b[2]), num_exact(st->units_evicted, b[3]),
                st->budget);
+    if (st->archive_max_bytes)
+        str_printf(&s, "recall: archive %s of %s, %s units came back\n",
+                   num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
+                   num_exact(st->units_returned, b[2]));
     str_printf(&s, "weights %s, kv %s (%s in use), scratch %s, process %s, peak %s\n",
                num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
                num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),

@@ -1,7 +1,9 @@
 /* retain: only the table of commands. */
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/edit_distance.h"
@@ -212,9 +214,26 @@ static int run(int argc, char **argv)
     return status;
 }
 
+/* The buffers on the stack and the libraries need this much. */
+#define STACK_MIN (512 << 10)
+
+static bool has_stack(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= STACK_MIN)
+        return true;
+    struct err e;
+    err_set(&e, ERR_FAIL, "the stack is limited to %lld KiB, and %d are needed; ulimit -s sets it",
+            (long long)(r.rlim_cur >> 10), STACK_MIN >> 10);
+    report_error(&e);
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    if (!target_runs_here()) return 1;
+    if (!target_runs_here() || !has_stack()) return 1;
+    signal(SIGXFSZ,
+           SIG_IGN);         /* a file that grows beyond the limit is a failed write, with a line */
     setlocale(LC_CTYPE, ""); /* report and the screen check whether the terminal supports UTF-8 */
     return report_finish(run(argc, argv));
 }

@@ -54,6 +54,7 @@ static void run_child(const char *path, int in, int out)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     signal(SIGTTOU, SIG_DFL);
     if (in >= 0) {
         dup2(in, STDIN_FILENO);

@@ -1,10 +1,14 @@
 #include "store/db.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sodium.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/str.h"
 
 static const char *const statements[DB_STATEMENTS] = {
     [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
@@ -94,6 +98,43 @@ static const char *const statements[DB_STATEMENTS] = {
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
+int db_read_failed(struct store *s)
+{
+    int why = 0;
+    sqlite3_file *log = NULL;
+    sqlite3_file_control(s->db, "main", SQLITE_FCNTL_LAST_ERRNO, &why);
+    if (!why) sqlite3_file_control(s->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods) log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &why);
+    return why == EIO || why == ENXIO || why == ESTALE ? why : 0;
+}
+
+/* SQLite tries other ways to open a file, so its errno may be that of a later call. */
+static int open_error(const struct store *s, int system)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    int fd = open("/", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return errno; /* no descriptor is free */
+    close(fd);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct str path = {0};
+        str_printf(&path, "%s%s", s->path, ends[i]);
+        int why = access(path.data, R_OK | W_OK) ? errno : 0;
+        str_release(&path);
+        if (why && why != ENOENT) return why;
+    }
+    return system;
+}
+
+static int cannot_open(const struct store *s, const char *doing, int system, struct err *e)
+{
+    int why = open_error(s, system);
+    bool files = why == EMFILE || why == ENFILE;
+    return err_set(e, ERR_FAIL, "%s: %s can't be opened: %s; %s", doing, s->shown,
+                   why ? strerror(why) : sqlite3_errmsg(s->db),
+                   files ? "raise the limit on open files (ulimit -n)"
+                         : "allow writing to its folder, or choose another with --db FILE");
+}
+
 int db_error(struct store *s, const char *doing, struct err *e)
 {
     int code = sqlite3_extended_errcode(s->db);
@@ -101,6 +142,12 @@ int db_error(struct store *s, const char *doing, struct err *e)
     int kind = code & 0xff;
     /* A full disk appears as an I/O error when SQLite extends its shared-memory file or syncs. */
     if (kind == SQLITE_IOERR && (system == ENOSPC || system == EDQUOT)) kind = SQLITE_FULL;
+    if (kind == SQLITE_IOERR && system == ENOLCK) kind = SQLITE_PROTOCOL;
+    if ((kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || kind == SQLITE_ERROR) &&
+        db_read_failed(s)) {
+        kind = SQLITE_IOERR;
+        system = db_read_failed(s);
+    }
     switch (kind) {
     case SQLITE_FULL:
         return err_set(e, ERR_FAIL,
@@ -133,11 +180,12 @@ int db_error(struct store *s, const char *doing, struct err *e)
                        "%s: %s can't be written; allow writing to it and to its folder, or choose "
                        "another with --db FILE",
                        doing, s->shown);
-    case SQLITE_CANTOPEN:
+    case SQLITE_CANTOPEN: return cannot_open(s, doing, system, e);
+    case SQLITE_PROTOCOL:
         return err_set(e, ERR_FAIL,
-                       "%s: %s can't be opened: %s; allow writing to its folder, or choose another "
-                       "with --db FILE",
-                       doing, s->shown, system ? strerror(system) : sqlite3_errmsg(s->db));
+                       "%s: %s can't be locked; its file system may have no locks, as some network "
+                       "file systems; choose a file on a local disk with --db FILE",
+                       doing, s->shown);
     case SQLITE_TOOBIG:
         return err_set(e, ERR_FAIL, "%s: one item exceeds SQLite's limit (%d bytes)", doing,
                        sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1));
@@ -175,7 +223,7 @@ int db_prepare_all(struct store *s, struct err *e)
                                     &s->statements[i], NULL);
         if (rc == SQLITE_OK) continue;
         /* "no such table": our application id, but not our tables */
-        if ((rc & 0xff) == SQLITE_ERROR)
+        if ((rc & 0xff) == SQLITE_ERROR && !db_read_failed(s))
             return err_set(e, ERR_FORMAT, "%s is damaged: %s; choose another with --db FILE",
                            s->shown, sqlite3_errmsg(s->db));
         return db_error(s, "opening the saved conversations", e);

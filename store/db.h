@@ -104,6 +104,8 @@ void db_reset(sqlite3_stmt *q);
 int db_bind_blob(sqlite3_stmt *q, int i, const void *bytes, size_t n);
 int db_bind_text(sqlite3_stmt *q, int i, const char *text, size_t n);
 
+/* errno of a read that failed, which SQLite may tell as damage; 0 = none failed. */
+int db_read_failed(struct store *s);
 /* SQLite's last error as one line for the user. */
 int db_error(struct store *s, const char *doing, struct err *e);
 

@@ -69,8 +69,11 @@ int store_lock(struct store *s, int64_t conversation, struct err *e)
                        "conversation '%s' is open in another retain; close it there, view it with "
                        "--read-only, or start a new one with --new",
                        name);
-    return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s", name, s->shown,
-                   strerror(why));
+    return err_set(e, ERR_FAIL, "conversation '%s' can't be locked in %s.lock: %s%s", name,
+                   s->shown, strerror(why),
+                   why == ENOLCK || why == ENOSYS || why == EOPNOTSUPP
+                       ? "; choose a file on a local disk with --db FILE"
+                       : "");
 }
 
 void store_unlock(struct store *s, int64_t conversation)

@@ -246,7 +246,7 @@ int store_blob_read(struct store *s, int64_t conversation, const struct store_bl
     if (rc == SQLITE_OK) return 0;
     /* The row was deleted, or is not a blob: SQLite has no more specific code. */
     int kind = rc & 0xff;
-    bool damaged = kind == SQLITE_ERROR || kind == SQLITE_ABORT;
+    bool damaged = (kind == SQLITE_ERROR || kind == SQLITE_ABORT) && !db_read_failed(s);
     rc = damaged ? store_segment_damaged(s, conversation, &b->segment, e) : db_error(s, reading, e);
     store_blob_done(s);
     return rc;

@@ -240,7 +240,7 @@ static const char *get_string(const cJSON *o, const char *key)
 static bool get_ms(const cJSON *o, const char *key, int64_t *out)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0) || v->valuedouble > 1e15) return false;
+    if (!cJSON_IsNumber(v) || !(fabs(v->valuedouble) <= 1e15)) return false;
     *out = (int64_t)v->valuedouble;
     return true;
 }

@@ -195,6 +195,30 @@ equal "import of two, one bad: nothing is said to be in" 1 "$(wc -l <"$T/out" | 
 holds "import of two, one bad: which" "$(cat "$T/out")" "'chat-1' already"
 "$RETAIN" show good >/dev/null 2>&1 && no "half an import of two"
 
+# Errors tell their cause.
+(
+    ulimit -n 5
+    "$RETAIN" list
+) >"$T/out" 2>"$T/err"
+equal "no free descriptor: exit status" 1 $?
+holds "no free descriptor" "$(cat "$T/err")" 'Too many open files; raise the limit'
+(
+    ulimit -f 8
+    "$RETAIN" import "$T/one.json" --db "$T/limited.db"
+) >"$T/out" 2>"$T/err"
+equal "a limit on the size of files: exit status" 1 $?
+holds "a limit on the size of files" "$(cat "$T/err")" 'File too large'
+(
+    ulimit -s 64
+    "$RETAIN" list
+) >"$T/out" 2>"$T/err"
+equal "a small stack: exit status" 1 $?
+holds "a small stack" "$(cat "$T/err")" 'the stack is limited to 64 KiB'
+sed 's/"created_ms":[0-9]*/"created_ms":-5000/g' "$T/one.json" >"$T/early.json"
+check "import of a conversation from before 1970" "$RETAIN" import "$T/early.json" --db "$T/early.db"
+"$RETAIN" export chat-1 --json --db "$T/early.db" >"$T/again"
+check "a conversation from before 1970: the same again" cmp "$T/early.json" "$T/again"
+
 check "delete" "$RETAIN" delete copy
 "$RETAIN" show copy >/dev/null 2>&1 && no "deleted, but there"
 check "restore" "$RETAIN" restore copy

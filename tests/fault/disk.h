@@ -4,6 +4,7 @@
 #ifndef RETAIN_TESTS_DISK_H
 #define RETAIN_TESTS_DISK_H
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -166,6 +167,10 @@ static int file_check_lock(sqlite3_file *f, int *out)
 
 static int file_control(sqlite3_file *f, int what, void *arg)
 {
+    if (what == SQLITE_FCNTL_LAST_ERRNO && disk.operation == READ && disk.n_failed > 0) {
+        *(int *)arg = EIO;
+        return SQLITE_OK;
+    }
     return real_of(f)->pMethods->xFileControl(real_of(f), what, arg);
 }
 

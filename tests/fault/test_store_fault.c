@@ -347,10 +347,13 @@ static void every_operation_fails_once(void **state)
         {"torn write", WRITE, SQLITE_IOERR_WRITE, true, true, "reading or writing"},
         {"disk full", WRITE, SQLITE_FULL, true, false, "the disk is full"},
         {"read error", READ, SQLITE_IOERR_READ, false, false, ""},
+        /* SQLite tells EIO as damage */
+        {"unreadable", READ, SQLITE_IOERR_CORRUPTFS, true, false, "reading or writing"},
         {"sync error", SYNC, SQLITE_IOERR_FSYNC, false, false, "reading or writing"},
         {"no sync any more", SYNC, SQLITE_IOERR_FSYNC, true, false, "reading or writing"},
         {"truncate error", TRUNCATE, SQLITE_IOERR_TRUNCATE, true, false, "reading or writing"},
         {"open error", OPEN, SQLITE_CANTOPEN, true, false, "opened"},
+        {"no locks", SHARE, SQLITE_PROTOCOL, true, false, "can't be locked"},
         {"no shared memory", SHARE, SQLITE_IOERR_SHMMAP, true, false, "reading or writing"},
     };
     (void)state;

@@ -25,9 +25,14 @@ enum {
     SMOLLM3 = 1 << 7,
     MISTRAL3 = 1 << 8,
     ERNIE4_5 = 1 << 9,
-    ALL = (1 << 10) - 1,
+    SEED_OSS = 1 << 10,
+    GLM4 = 1 << 11,
+    ALL = (1 << 12) - 1,
     NORMS_BEFORE = ALL & ~OLMO2,
-    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5, /* of all matrices, if the config sets it */
+    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 |
+             SEED_OSS, /* of all matrices, if the config sets it */
+    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4,
+    GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
 
 static const struct family {
@@ -51,6 +56,8 @@ static const struct family {
     {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, false},
     {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, true},
     {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, false},
+    {"SeedOssForCausalLM", "seed_oss", SEED_OSS, false, false},
+    {"Glm4ForCausalLM", "glm4", GLM4, false, false},
 };
 #define N_FAMILIES (sizeof families / sizeof *families)
 
@@ -70,11 +77,11 @@ static const struct row {
     {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, ALL, false},
     {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE, NORMS_BEFORE, true},
     {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
+    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, true},
     {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
+    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, true},
     {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, BIASES | OLMO2 | QWEN2 | QWEN3, true},
+    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, true},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, true},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
@@ -82,16 +89,20 @@ static const struct row {
     {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, true},
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALL, ALL, true},
     {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2, true},
-    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORMS_BEFORE, NORMS_BEFORE,
+    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORMS_BEFORE & ~SEED_OSS,
+     NORMS_BEFORE & ~SEED_OSS, true},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS, SEED_OSS,
      true},
+    {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4, true},
+    {"post_mlp_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GLM4, GLM4, true},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, OLMO2, OLMO2,
      true},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, OLMO2, OLMO2, true},
-    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP, GATE_AND_UP, true},
     {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, true},
-    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
+    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP, GATE_AND_UP, true},
     {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, true},
-    {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3, PHI3, true},
+    {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3 | GLM4, PHI3 | GLM4, true},
     {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL, ALL, true},
     {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, true},
 };
@@ -450,7 +461,8 @@ static int take_rope(struct converter *c, struct err *e)
 {
     char key[96];
     double base = rope_number(c, "rope_theta", 10000);
-    int rotated = (int)(rope_number(c, "partial_rotary_factor", 1) * c->head_dim);
+    double share = rope_number(c, "partial_rotary_factor", c->family->id & GLM4 ? 0.5 : 1);
+    int rotated = (int)(share * c->head_dim);
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
     if (!(base > 1) || !(base < 1e15) || rotated < 2 || rotated > c->head_dim)

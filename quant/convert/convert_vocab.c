@@ -125,6 +125,9 @@ static const struct {
 } patterns[] = {
     {"split " CL100K("\\p{L}", "\\p{N}{1,3}") " + bytes", "dbrx", "llama-bpe"},
     {"split " CL100K("\\p{L}", "\\p{N}") " + bytes", "qwen2", NULL},
+    {"split " SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+ + bytes",
+     "seed-coder", NULL},
     {"split " CASED("", "\\p{N}") " + bytes", NULL, "tekken"},
     {"split " CASED(SUFFIX "?", "\\p{N}{1,3}") " + bytes", "gpt-4o", NULL},
     {"digits + gpt2", "smollm", NULL},

@@ -117,8 +117,11 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     };
     const struct part down = {&l->down, &l->down_bias, "ffn_down", embd, ff, 0, 0, false};
     bool two = layer_has(m, name, layer, "ffn_gate", "weight");
-    int rc = bind_norms(m, layer, "ffn_norm.weight", &l->ffn_norm, "post_ffw_norm.weight",
-                        &l->ffn_post_norm, e);
+    /* Seed-OSS */
+    bool renamed = l->norms == MODEL_NORMS_BEFORE &&
+                   layer_has(m, name, layer, "post_attention_norm", "weight");
+    int rc = bind_norms(m, layer, renamed ? "post_attention_norm.weight" : "ffn_norm.weight",
+                        &l->ffn_norm, "post_ffw_norm.weight", &l->ffn_post_norm, e);
     if (!rc) rc = bind_parts(m, layer, two ? parts : fused, 2, e);
     return rc ? rc : bind_part(m, layer, &down, e);
 }

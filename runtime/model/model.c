@@ -12,8 +12,9 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,   &family_phi3,  &family_qwen2,   &family_qwen3,    &family_minicpm,
-    &family_granite, &family_olmo2, &family_smollm3, &family_mistral3, &family_ernie4_5,
+    &family_llama,    &family_phi3,     &family_qwen2,    &family_qwen3,
+    &family_minicpm,  &family_granite,  &family_olmo2,    &family_smollm3,
+    &family_mistral3, &family_ernie4_5, &family_seed_oss, &family_glm4,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

@@ -172,7 +172,8 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
                   struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
 
-extern const struct model_family family_ernie4_5, family_granite, family_llama, family_minicpm,
-    family_mistral3, family_olmo2, family_phi3, family_qwen2, family_qwen3, family_smollm3;
+extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_llama,
+    family_minicpm, family_mistral3, family_olmo2, family_phi3, family_qwen2, family_qwen3,
+    family_seed_oss, family_smollm3;
 
 #endif

@@ -87,6 +87,12 @@ static const struct row rows[] = {
      false,
      {"\\p{N}", GPT2}},
     {"qwen35", false, false, {QWEN35}},
+    /* line ends are separate from the punctuation before them */
+    {"seed-coder",
+     false,
+     false,
+     {SUFFIX_ANY_CASE "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^" WS "\\p{L}\\p{N}]+|[" WS
+                      "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"}},
     {"tekken", true, true, {CASED("", "\\p{N}")}},
     {"gpt-4o llama4 kanana2 talkie minimax-m2",
      false,
@@ -141,8 +147,12 @@ static const struct row *find_row(const char *name, size_t n)
 static int unknown(const char *name, size_t n, struct err *e)
 {
     struct str known = {0};
-    for (size_t i = 0; i < N_ROWS; i++) str_printf(&known, "%s%s", i ? " " : "", rows[i].names);
-    int rc = err_set(e, ERR_FORMAT, "unknown pre-tokenizer '%s' (tokenizer.ggml.pre); known are %s",
+    for (size_t i = 0; i < N_ROWS; i++) /* the whole lists are longer than a message */
+        str_printf(&known, "%s%.*s", i ? ", " : "", (int)strcspn(rows[i].names, " "),
+                   rows[i].names);
+    int rc = err_set(e, ERR_FORMAT,
+                     "unknown pre-tokenizer '%s' (tokenizer.ggml.pre); known are %s, and others "
+                     "that equal one of these",
                      utf8_show(name, n).text, str_get(&known));
     str_release(&known);
     return rc;

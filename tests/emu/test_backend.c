@@ -294,9 +294,10 @@ static void forward(void **state)
 static void families(void **state)
 {
     static const char *const paths[] = {
-        "tests/golden/families/granite.gguf", "tests/golden/families/olmo2.gguf",
-        "tests/golden/families/smollm3.gguf", "tests/golden/families/mistral3.gguf",
-        "tests/golden/families/ernie4_5.gguf"};
+        "tests/golden/families/granite.gguf",  "tests/golden/families/olmo2.gguf",
+        "tests/golden/families/smollm3.gguf",  "tests/golden/families/mistral3.gguf",
+        "tests/golden/families/ernie4_5.gguf", "tests/golden/families/seed_oss.gguf",
+        "tests/golden/families/glm4.gguf"};
     (void)state;
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
         struct side cpu, gpu;

@@ -39,9 +39,10 @@ class Config:
     qkv_bias: bool = False
     other_bias: bool = False
     qk_norm: str = ""  # "head" or "row"
-    norms_after: bool = False  # each half of a layer norms what it adds, not what it reads
+    norms: str = "before"  # of what each half of a layer reads, "after" of what it adds, or "both"
+    ffn_norm: str = "ffn_norm"  # its name in GGUF
     no_rope: int = 0  # every n-th layer does not rotate
-    fused: bool = False
+    fused: str = ""  # "qkv", "ffn": gate and up
     pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
@@ -82,7 +83,8 @@ def to_bytes(x, kind):
 
 # ---- weights, in the order of checkpoints ------------------------------------------------------
 
-NORMS = (("attn_norm", "ffn_norm"), ("post_attention_norm", "post_ffw_norm"))
+NORMS = {"before": ("attn_norm", "ffn_norm"), "after": ("post_attention_norm", "post_ffw_norm")}
+NORMS["both"] = NORMS["before"] + NORMS["after"]
 
 
 def make_weights(c):
@@ -100,12 +102,11 @@ def make_weights(c):
     w = {"embed": matrix(N_VOCAB, c.n_embd), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
     w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
     for _ in range(c.n_layer):
-        l = {NORMS[c.norms_after][0]: vector(c.n_embd, 1, 0.1),
-             NORMS[c.norms_after][1]: vector(c.n_embd, 1, 0.1),
-             "q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
-             "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
-             "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
-             "down": matrix(c.n_embd, c.n_ff)}
+        l = {name: vector(c.n_embd, 1, 0.1) for name in NORMS[c.norms]}
+        l |= {"q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
+              "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
+              "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
+              "down": matrix(c.n_embd, c.n_ff)}
         if c.qkv_bias:
             l |= {"q_b": vector(nq, 0, 0.5), "k_b": vector(nkv, 0, 0.5), "v_b": vector(nkv, 0, 0.5)}
         if c.other_bias:
@@ -195,12 +196,13 @@ def run(c, w, ids, long=False):
     rotated = angles
     for i, l in enumerate(w["layers"]):
         angles = rotated if not c.no_rope or (i + 1) % c.no_rope else 0 * rotated
-        if c.norms_after:
-            x = x + rms(attention(c, l, x, angles, factor), l["post_attention_norm"], c.eps)
-            x = x + rms(feed_forward(l, x), l["post_ffw_norm"], c.eps)
-        else:
-            x = x + residual * attention(c, l, rms(x, l["attn_norm"], c.eps), angles, factor)
-            x = x + residual * feed_forward(l, rms(x, l["ffn_norm"], c.eps))
+
+        def norm(x, name):
+            return rms(x, l[name], c.eps) if name in l else x
+
+        added = attention(c, l, norm(x, "attn_norm"), angles, factor)
+        x = x + residual * norm(added, "post_attention_norm")
+        x = x + residual * norm(feed_forward(l, norm(x, "ffn_norm")), "post_ffw_norm")
     return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
 
 
@@ -273,9 +275,12 @@ def metadata(c, name):
     return m | vocabulary()
 
 
-def side_by_side(x, n_head):
-    """Rows of heads, from i with i + head_dim / 2 to 2i with 2i + 1."""
-    return x.reshape(n_head, 2, -1, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
+def side_by_side(x, n_head, n_rot):
+    """The rotated rows of heads, from i with i + n_rot / 2 to 2i with 2i + 1."""
+    rest = x.shape[1:]
+    heads = x.reshape(n_head, -1, *rest)
+    pairs = heads[:, :n_rot].reshape(n_head, 2, -1, *rest).transpose(1, 2)
+    return torch.cat([pairs.reshape(n_head, n_rot, *rest), heads[:, n_rot:]], 1).reshape(x.shape)
 
 
 def tensors_of(c, w):
@@ -289,12 +294,14 @@ def tensors_of(c, w):
         for key, n in (("q", c.n_head), ("k", c.n_kv)) if c.pairs else ():
             for k in (key, key + "_b"):
                 if k in l:
-                    l[k] = side_by_side(l[k], n)
-        if c.fused:
+                    l[k] = side_by_side(l[k], n, c.n_rot)
+        if "qkv" in c.fused:
             l["qkv"] = torch.cat([l.pop("q"), l.pop("k"), l.pop("v")])
+        if "ffn" in c.fused:
             l["up"] = torch.cat([l.pop("gate"), l["up"]])
-        for key in NORMS[c.norms_after]:
-            out[f"blk.{i}.{key}.weight"] = (l[key], "F32")
+        for key in NORMS[c.norms]:
+            name = c.ffn_norm if key == "ffn_norm" else key
+            out[f"blk.{i}.{name}.weight"] = (l[key], "F32")
         for key in ("q_norm", "k_norm") if c.qk_norm else ():
             out[f"blk.{i}.attn_{key}.weight"] = (l[key], "F32")
         for key, name in (names | {"qkv": "attn_qkv"}).items():
@@ -356,13 +363,13 @@ def models():
         **SMALL), [("llama-yarn-own", False)]
     factor = math.sqrt(1 + math.log(1280 / 320) / math.log(320))
     yield "phi3", Config(
-        "phi3", 5, store="Q8_0", n_embd=192, n_head=2, n_kv=1, head_dim=96, fused=True, tied=False,
+        "phi3", 5, store="Q8_0", n_embd=192, n_head=2, n_kv=1, head_dim=96, fused="qkv ffn", tied=False,
         n_orig=320, n_ctx=1280, write={"rope.scaling.attn_factor": factor},
         scaling={"kind": "longrope", "short": steps(1, 1.3, 48), "long": steps(1.1, 6, 48)},
         ), [("phi3-short", False), ("phi3-long", True)]
     yield "phi3-partial", Config(
         "phi3", 6, n_layer=1, n_embd=128, n_head=2, n_kv=1, head_dim=64, n_rot=48, n_ff=64,
-        fused=True, n_orig=320, n_ctx=1280, write={"rope.scaling.type": "longrope"},
+        fused="qkv ffn", n_orig=320, n_ctx=1280, write={"rope.scaling.type": "longrope"},
         scaling={"kind": "longrope", "short": steps(1, 1.2, 24), "long": steps(1.2, 5, 24)},
         ), [("phi3-partial-short", False), ("phi3-partial-long", True)]
     yield "qwen2", Config("qwen2", 7, n_layer=3, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
@@ -380,7 +387,7 @@ def models():
         write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
         {"attention.scale": 0.11}, **small), [("granite", False)]
     yield "olmo2", Config(
-        "olmo2", 11, tied=False, norms_after=True, qk_norm="row", eps=1e-6, base=500000.0,
+        "olmo2", 11, tied=False, norms="after", qk_norm="row", eps=1e-6, base=500000.0,
         write={"attention.sliding_window": 0}, **small), [("olmo2", False)]
     yield "smollm3", Config("smollm3", 12, n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
                             **small), [("smollm3", False)]
@@ -392,6 +399,11 @@ def models():
         **small), [("mistral3", False)]
     yield "ernie4_5", Config("ernie4_5", 14, n_kv=1, pairs=True, base=500000.0,
                              **small), [("ernie4_5", False)]
+    yield "seed_oss", Config("seed_oss", 15, n_kv=1, tied=False, qkv_bias=True, eps=1e-6,
+                             base=10000000.0, ffn_norm="post_attention_norm",
+                             **small), [("seed_oss", False)]
+    yield "glm4", Config("glm4", 16, n_kv=1, n_rot=32, pairs=True, tied=False, qkv_bias=True,
+                         norms="both", fused="ffn", **small), [("glm4", False)]
 
 
 def main():

@@ -227,7 +227,7 @@ static void test_refusals(void **state)
     (void)state;
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
-    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5");
+    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, seed_oss, glm4");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -266,6 +266,8 @@ static struct row rows[] = {
     {"smollm3", "smollm3", 512},
     {"mistral3", "mistral3", 304},
     {"ernie4_5", "ernie4_5", 512},
+    {"seed_oss", "seed_oss", 512},
+    {"glm4", "glm4", 512},
 };
 
 int main(void)

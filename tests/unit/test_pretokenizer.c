@@ -29,6 +29,7 @@ static const struct split {
     {"command-r", {"x", "1", "2"}},
     {"llama-bpe", {"a", "+b", "123", "4", " c"}},
     {"qwen2", {"it", "'S", " ", "1", "2", "e", "\xCC\x81\n\n", " a"}},
+    {"seed-coder", {"it", "'S", " ", "1", "2", "e", "\xCC\x81", "\n\n", " !?", "\n", " ", " a"}},
     /* a mark stays with its letter, also at a word's beginning and without a letter */
     {"qwen35", {"it", "'S", " ", "1", "2", "e\xCC\x81t", " \xCC\x81", "!?\n", " a"}},
     {"qwen35", {"\xE0\xA4\x95\xE0\xA4\xBF", " \xE0\xA4\x95\xE0\xA4\xBF", "\r\n"}},
@@ -150,6 +151,7 @@ static void refuses_unknown_names(void **state)
     assert_int_equal(pretokenizer_open(&p, name, strlen(name), &e), ERR_FORMAT);
     assert_non_null(strstr(e.text, "'gpt'"));
     assert_non_null(strstr(e.text, "deepseek-v3"));
+    assert_non_null(strstr(e.text, "default"));
     assert_null(p);
 }
 

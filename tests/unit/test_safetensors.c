@@ -250,19 +250,22 @@ static void add_layer(struct weights *w, int i, const char *family)
     static const struct {
         const char *name;
         int n_out, n_in;
-        char families; /* that have it: all, only Qwen2, only Olmo2, all but Olmo2 */
+        char families; /* all, only Qwen2, only Olmo2, only Glm4, all but Olmo2, all but Glm4 */
     } rows[] = {
         {"input_layernorm.weight", N_EMBD, 0, 'b'},
         {"post_attention_layernorm.weight", N_EMBD, 0, 'a'},
         {"post_feedforward_layernorm.weight", N_EMBD, 0, 'o'},
+        {"post_self_attn_layernorm.weight", N_EMBD, 0, 'g'},
+        {"post_mlp_layernorm.weight", N_EMBD, 0, 'g'},
+        {"mlp.gate_up_proj.weight", 2 * N_FF, N_EMBD, 'g'},
         {"self_attn.q_norm.weight", N_EMBD, 0, 'o'},
         {"self_attn.k_norm.weight", N_EMBD / 2, 0, 'o'},
         {"self_attn.q_proj.weight", N_EMBD, N_EMBD, 'a'},
         {"self_attn.k_proj.weight", N_EMBD / 2, N_EMBD, 'a'},
         {"self_attn.v_proj.weight", N_EMBD / 2, N_EMBD, 'a'},
         {"self_attn.o_proj.weight", N_EMBD, N_EMBD, 'a'},
-        {"mlp.gate_proj.weight", N_FF, N_EMBD, 'a'},
-        {"mlp.up_proj.weight", N_FF, N_EMBD, 'a'},
+        {"mlp.gate_proj.weight", N_FF, N_EMBD, 's'},
+        {"mlp.up_proj.weight", N_FF, N_EMBD, 's'},
         {"mlp.down_proj.weight", N_EMBD, N_FF, 'a'},
         {"self_attn.q_proj.bias", N_EMBD, 0, 'q'},
         {"self_attn.k_proj.bias", N_EMBD / 2, 0, 'q'},
@@ -270,8 +273,10 @@ static void add_layer(struct weights *w, int i, const char *family)
     };
     const bool qwen2 = !strcmp(family, "Qwen2ForCausalLM");
     const bool olmo2 = !strcmp(family, "Olmo2ForCausalLM");
+    const bool glm4 = !strcmp(family, "Glm4ForCausalLM");
+    const char *mine = olmo2 ? "aos" : qwen2 ? "abqs" : glm4 ? "abg" : "abs";
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        if (!strchr(olmo2 ? "ao" : qwen2 ? "abq" : "ab", rows[k].families)) continue;
+        if (!strchr(mine, rows[k].families)) continue;
         snprintf(name, sizeof name, "%smodel.layers.%d.%s", prefix_of(family), i, rows[k].name);
         add_weight(w, name, rows[k].n_out, rows[k].n_in);
     }
@@ -388,8 +393,10 @@ static void makes_a_model_that_runs(void **state)
                                            "Olmo2ForCausalLM",
                                            "SmolLM3ForCausalLM",
                                            "Ernie4_5ForCausalLM",
-                                           "Mistral3ForConditionalGeneration"};
-    for (int i = 0; i < 14; i++) {
+                                           "Mistral3ForConditionalGeneration",
+                                           "SeedOssForCausalLM",
+                                           "Glm4ForCausalLM"};
+    for (int i = 0; i < 18; i++) {
         struct options o;
         struct engine *g;
         struct err e;

@@ -227,7 +227,8 @@ static void test_refusals(void **state)
     (void)state;
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
-    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, seed_oss, glm4");
+    expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "
+                "seed_oss, glm4");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");

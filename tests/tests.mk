@@ -169,7 +169,7 @@ test-gpu: $(GPU) $(if $(GPU_SCRIPTS),gpu $(EMU_PROGRAM))
 	@$(test_environment); unset CUDA_VISIBLE_DEVICES; tests/run.sh $(GPU) $(GPU_SCRIPTS)
 gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib && cp tests/gpu/run.sh $(GPU_DIR)
-	@ldd $(GPU_PROGRAMS) $(GPU_DIR)/retain | awk '$$3 ~ /^\// && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
+	@ldd $(GPU_PROGRAMS) $(GPU_DIR)/retain | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
 	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^

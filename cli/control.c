@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/edit_folder.h"
 #include "cli/recalled.h"
 #include "runtime/session/conversations.h"
 
@@ -452,6 +453,7 @@ int control_begin(struct control *c, const struct events *ev, struct err *e)
 int control_open(struct control *c, const struct options *o, const struct events *ev, struct err *e)
 {
     struct run r = {.c = c, .ev = ev};
+    edit_folders_clean();
     c->options = *o;
     int rc = cli_session_load(&c->parts, o, true, on_load, &r, e);
     if (!rc) rc = control_begin(c, ev, e);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/paths.h"
+#include "cli/edit_folder.h"
 
 int external_write(int fd, const char *text, size_t n)
 {
@@ -77,16 +77,22 @@ static int wait_for(pid_t pid)
     }
 }
 
+static int write_message(const char *path, const struct str *text, struct err *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool failed = fd < 0 || external_write(fd, str_get(text), text->n);
+    if (fd >= 0 && close(fd)) failed = true;
+    return failed ? err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno)) : 0;
+}
+
 int external_edit(struct str *text, int in, int out, struct err *e)
 {
+    struct edit_folder folder;
     struct str path = {0}, edited = {0};
-    int rc = path_state("message-XXXXXX.md", &path, e);
+    int rc = edit_folder_make(&folder, e);
     if (rc) return rc;
-    int fd = mkostemps(path.data, 3, O_CLOEXEC); /* 0600 */
-    if (fd < 0 || external_write(fd, str_get(text), text->n))
-        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
-    if (fd >= 0 && close(fd) && !rc)
-        rc = err_set(e, ERR_FAIL, "cannot write %s: %s", path.data, strerror(errno));
+    str_printf(&path, "%s/message.md", folder.path.data);
+    rc = write_message(path.data, text, e);
     pid_t pid = rc ? -1 : fork();
     if (pid == 0) run_child(path.data, in, out);
     int status = pid > 0 ? wait_for(pid) : -1;
@@ -98,7 +104,7 @@ int external_edit(struct str *text, int in, int out, struct err *e)
         str_clear(text);
         str_append(text, str_get(&edited), edited.n);
     }
-    unlink(path.data);
+    edit_folder_remove(&folder);
     str_release(&edited);
     str_release(&path);
     return rc;

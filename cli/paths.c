@@ -67,6 +67,11 @@ int path_state(const char *name, struct str *out, struct err *e)
     return path_in("XDG_STATE_HOME", ".local/state", name, out, e);
 }
 
+int path_state_find(const char *name, struct str *out, struct err *e)
+{
+    return path_below("XDG_STATE_HOME", ".local/state", name, out, e);
+}
+
 int path_packed(struct str *out, struct err *e)
 {
     return path_below("XDG_CACHE_HOME", ".cache", "packed", out, e);

@@ -15,6 +15,8 @@ int path_config(struct str *out, struct err *e);
 
 /* $XDG_STATE_HOME/retain/NAME, for example "history"; creates its folders. */
 int path_state(const char *name, struct str *out, struct err *e);
+/* The same; no folder is made. */
+int path_state_find(const char *name, struct str *out, struct err *e);
 
 /* The folder $XDG_CACHE_HOME/retain/packed, which is not created. */
 int path_packed(struct str *out, struct err *e);

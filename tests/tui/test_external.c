@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/edit_folder.h"
 #include "cli/external.h"
 
 static void test_save(void **state)
@@ -51,10 +53,48 @@ static void test_save(void **state)
     unlink(path);
 }
 
+/* A killed program's message is removed at the next start; one that is being edited is not. */
+static void test_edit_folders(void **state)
+{
+    char base[] = "/tmp/retain-test-XXXXXX", command[96], made[160] = "";
+    struct str text = {0};
+    struct err e;
+    (void)state;
+    assert_non_null(mkdtemp(base));
+    setenv("XDG_STATE_HOME", base, 1);
+    edit_folders_clean(); /* there is no folder yet, and none is made */
+    assert_int_equal(rmdir(base), 0);
+    assert_int_equal(mkdir(base, 0700), 0);
+    snprintf(made, sizeof made, "%s/retain", base);
+    assert_int_equal(mkdir(made, 0700), 0);
+    snprintf(made, sizeof made, "%s/retain/edit-left", base);
+    assert_int_equal(mkdir(made, 0700), 0);
+    snprintf(made, sizeof made, "%s/retain/edit-left/.message.md.swp", base);
+    FILE *left = fopen(made, "w");
+    assert_non_null(left);
+    fclose(left);
+    struct edit_folder used;
+    assert_int_equal(edit_folder_make(&used, &e), 0);
+    edit_folders_clean();
+    snprintf(made, sizeof made, "%s/retain/edit-left", base);
+    assert_int_equal(access(made, F_OK), -1);
+    assert_int_equal(access(used.path.data, F_OK), 0);
+    edit_folder_remove(&used);
+
+    setenv("VISUAL", "f() { echo changed >\"$1\"; cp \"$1\" \"$1~\"; }; f", 1);
+    str_puts(&text, "a message");
+    if (external_edit(&text, -1, -1, &e)) fail_msg("%s", e.text);
+    assert_string_equal(str_get(&text), "changed");
+    snprintf(command, sizeof command, "rmdir '%s/retain' '%s'", base, base);
+    assert_int_equal(system(command), 0); /* nothing is in them */
+    str_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_save),
+        cmocka_unit_test(test_edit_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -543,6 +543,15 @@ static int granite_keys(struct converter *c, struct err *e)
     return 0;
 }
 
+/* Tokens that a token attends to, 0 = all. */
+static int64_t sliding_window(const struct converter *c)
+{
+    int64_t n;
+    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3)); /* unless their config says so */
+    used = json_bool(c->config, "use_sliding_window", used);
+    return used && json_int(c->config, "sliding_window", 1, INT32_MAX, &n) ? n : 0;
+}
+
 /* Adds the sampling settings that the model's makers recommend. */
 static void sampling_keys(struct converter *c)
 {
@@ -568,7 +577,6 @@ static int take_keys(struct converter *c, struct err *e)
     const char *slash = strrchr(c->s->path, '/');
     const char *name = slash ? slash + 1 : c->s->path;
     double eps;
-    int64_t window;
     if (!json_number(c->config, "rms_norm_eps", &eps) || !(eps > 0) || !(eps < 1))
         return err_set(e, ERR_FORMAT, "%s: rms_norm_eps is missing", c->config_path);
     gguf_keys_str(&c->s->keys, "general.architecture", c->family->arch);
@@ -585,15 +593,113 @@ static int take_keys(struct converter *c, struct err *e)
     arch_u32(c, "attention.value_length", c->head_dim);
     arch_f32(c, "attention.layer_norm_rms_epsilon", eps);
     arch_u32(c, "vocab_size", c->dims[VOCAB]);
-    if (c->family->id == PHI3) {
-        if (!json_int(c->config, "sliding_window", 0, INT32_MAX, &window)) window = 0;
-        arch_u32(c, "attention.sliding_window", window);
-    }
+    int64_t window = sliding_window(c);
+    if (window > 0 || c->family->id == PHI3) arch_u32(c, "attention.sliding_window", window);
     double beta;
     if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
         arch_f32(c, "attention.temperature_scale", beta);
     if (c->family->id == GRANITE) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
+}
+
+/* ---- ignored keys ---------------------------------------------------------------------------- */
+
+/* Members of config.json that are read, or that change nothing that a model computes. */
+static const char *const known_keys[] = {
+    "architectures",
+    "attention_bias",
+    "attention_dropout",
+    "attention_multiplier",
+    "attention_out_bias",
+    "auto_map",
+    "bos_token_id",
+    "dim_model_base",
+    "dtype",
+    "embedding_multiplier",
+    "embd_pdrop",
+    "eos_token_id",
+    "head_dim",
+    "hidden_act",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "logits_scaling",
+    "max_position_embeddings",
+    "max_window_layers",
+    "mlp_bias",
+    "model_type",
+    "no_rope_layers",
+    "no_rope_layer_interval",
+    "num_attention_heads",
+    "num_experts",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "num_local_experts",
+    "original_max_position_embeddings",
+    "pad_token_id",
+    "partial_rotary_factor",
+    "pretraining_tp",
+    "quantization_config",
+    "resid_pdrop",
+    "residual_dropout",
+    "residual_multiplier",
+    "rms_norm_eps",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "scale_depth",
+    "scale_emb",
+    "sliding_window",
+    "tie_word_embeddings",
+    "torch_dtype",
+    "transformers_version",
+    "unk_token_id",
+    "use_bias",
+    "use_cache",
+    "use_sliding_window",
+    "vocab_size",
+};
+
+/* Null, false, 0 and empty: a part that the model does not have. */
+static bool is_off(const cJSON *v)
+{
+    return cJSON_IsNull(v) || cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == 0) ||
+           (cJSON_IsArray(v) && cJSON_GetArraySize(v) == 0);
+}
+
+/* Layers without windows or other kinds of attention. */
+static bool is_plain_layers(const cJSON *v)
+{
+    const cJSON *o;
+    bool plain = !strcmp(v->string, "layer_types");
+    cJSON_ArrayForEach(o, v)
+    {
+        const char *type = cJSON_GetStringValue(o);
+        plain = plain && type && !strcmp(type, "full_attention");
+    }
+    return plain;
+}
+
+static bool is_known_key(const cJSON *v)
+{
+    for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++)
+        if (!strcmp(v->string, known_keys[i])) return true;
+    return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
+}
+
+/* Names the settings that have no influence on the converted model. */
+static void note_ignored_keys(const struct converter *c)
+{
+    char *out = c->s->notice;
+    const size_t size = sizeof c->s->notice;
+    const cJSON *v;
+    cJSON_ArrayForEach(v, c->config)
+    {
+        if (is_known_key(v)) continue;
+        struct utf8_shown shown = json_show(v->string);
+        const size_t n = strlen(out);
+        snprintf(out + n, size - n, "%s%s", n ? ", " : "config.json: ignored: ", shown.text);
+    }
 }
 
 int convert_open(struct source *s, struct err *e)
@@ -610,6 +716,7 @@ int convert_open(struct source *s, struct err *e)
     if (!rc) rc = convert_vocab(&s->keys, s->path, c.root, (int)c.dims[VOCAB], e);
     if (!rc) rc = safetensors_open(&s->weights, s->path, e);
     if (!rc) rc = take_tensors(&c, e);
+    if (!rc) note_ignored_keys(&c);
     cJSON_Delete(c.root);
     return rc;
 }

@@ -34,7 +34,7 @@ struct source {
     size_t n_tensors, cap;
     float **made; /* data of tensors that no file contains */
     size_t n_made;
-    char notice[256]; /* a message for the user, or "" */
+    char notice[512]; /* a message for the user, or "" */
 };
 
 /* `path` is a GGUF file or a folder. ERR_FORMAT for unsupported input. */

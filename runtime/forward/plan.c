@@ -386,6 +386,11 @@ static void note_positions(struct plan *p, const struct model *m)
         snprintf(p->notice, sizeof p->notice,
                  "%s was trained on %d positions, this plan reaches %d: expect weaker answers",
                  m->name, m->n_ctx, longest);
+    else if (longest > m->window)
+        snprintf(p->notice, sizeof p->notice,
+                 "%s was trained to attend to the last %d positions, this plan reaches %d: expect "
+                 "weaker answers",
+                 m->name, m->window, longest);
 }
 
 /* The requested budget, or the largest one up to the default that fits. */

@@ -226,6 +226,9 @@ static int read_hparams(struct model *m, struct err *e)
         rc = model_get_int(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
         if (rc) return rc;
     }
+    m->window = m->n_ctx;
+    key_of(key, sizeof key, m, "attention.sliding_window");
+    if (gguf_get_u32(m->file, key, &v) && v > 0 && v < (uint32_t)m->n_ctx) m->window = (int)v;
     if (!model_get_float(m, "attention.layer_norm_rms_epsilon", &m->norm_eps)) m->norm_eps = 1e-5f;
     m->embed_scale = m->residual_scale = m->logit_scale = 1.0f;
     rc = read_head_dim(m, e);

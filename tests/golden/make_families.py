@@ -373,7 +373,7 @@ def models():
         scaling={"kind": "longrope", "short": steps(1, 1.2, 24), "long": steps(1.2, 5, 24)},
         ), [("phi3-partial-short", False), ("phi3-partial-long", True)]
     yield "qwen2", Config("qwen2", 7, n_layer=3, n_head=2, n_kv=1, qkv_bias=True, eps=1e-6,
-                          base=1000000.0), [("qwen2", False)]
+                          base=1000000.0, write={"attention.sliding_window": 100}), [("qwen2", False)]
     yield "qwen3", Config("qwen3", 8, qk_norm="head", eps=1e-6, base=1000000.0), [("qwen3", False)]
     scales = (12.0, 0.7 / math.sqrt(2), 2.0)
     yield "minicpm", Config(

@@ -187,6 +187,25 @@ static void test_original_context(void **state)
     model_close(m);
 }
 
+/* A window that the file names is not applied; a plan that reaches further says so. */
+static void test_window(void **state)
+{
+    (void)state;
+    for (int context = 96; context <= 512; context += 416) {
+        struct options o;
+        struct engine *g;
+        struct context x;
+        struct err e;
+        char path[128];
+        set_options(&o, &(struct row){"qwen2", "qwen2", context}, path, 32);
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+        assert_int_equal(strstr(x.plan.notice, "last 100 positions") != NULL, context == 512);
+        context_release(&x);
+        engine_close(g);
+    }
+}
+
 /* ---- refused models -------------------------------------------------------------------------- */
 
 static struct err refused;
@@ -274,9 +293,10 @@ static struct row rows[] = {
 int main(void)
 {
     enum { N_FAMILIES = sizeof rows / sizeof *rows };
-    struct CMUnitTest tests[N_FAMILIES + 3] = {
+    struct CMUnitTest tests[N_FAMILIES + 4] = {
         [N_FAMILIES] = cmocka_unit_test(test_file_weights),
         cmocka_unit_test(test_original_context),
+        cmocka_unit_test(test_window),
         cmocka_unit_test(test_refusals),
     };
     for (int i = 0; i < N_FAMILIES; i++)

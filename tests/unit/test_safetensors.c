@@ -18,6 +18,7 @@
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
+#include "quant/convert/source.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/gguf.h"
 #include "tests/unit/make_gguf.h"
@@ -471,6 +472,31 @@ static void keeps_yarn_magnitude(void **state)
     }
 }
 
+/* A window is kept for the runtime's notice; settings without influence are named. */
+static void names_ignored_settings(void **state)
+{
+    const struct folder *f = *state;
+    struct source *s;
+    struct gguf *file;
+    struct err e;
+    uint32_t window;
+    put_model(f, "MistralForCausalLM",
+              ",\"sliding_window\":40,\"attn_soft_cap\":50,\"layer_types\":[\"full_attention\"],"
+              "\"use_qk_clip\":false,\"sinks\":\"many\"");
+    assert_int_equal(source_open(&s, f->path, &e), 0);
+    assert_string_equal(s->notice, "config.json: ignored: attn_soft_cap, sinks");
+    source_close(s);
+    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(gguf_open(&file, f->out, &e), 0);
+    assert_true(gguf_get_u32(file, "llama.attention.sliding_window", &window) && window == 40);
+    gguf_close(file);
+    put_model(f, "Qwen2ForCausalLM", ",\"sliding_window\":40");
+    assert_int_equal(run(f, "q8", false), 0);
+    assert_int_equal(gguf_open(&file, f->out, &e), 0);
+    assert_false(gguf_get_u32(file, "qwen2.attention.sliding_window", &window));
+    gguf_close(file);
+}
+
 /* Shards give the same model as one file. */
 static void reads_shards(void **state)
 {
@@ -635,6 +661,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(names_ignored_settings, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_yarn_magnitude, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_added_tokens_without_ids, make_folder,

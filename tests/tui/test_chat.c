@@ -50,6 +50,27 @@ static void test_regenerate(void **state)
     stage_release(&s);
 }
 
+/* Another answer is asked about if it takes long. */
+static void test_asks_only_if_it_is_slow(void **state)
+{
+    struct stage s;
+    struct event ev = {.kind = EVENT_QUESTION, .cost = {100, 2, true}};
+    (void)state;
+    open_talk(&s, 2);
+    for (int rate = 0; rate < 100; rate += 49) {
+        s.app.question = (struct question){.what = SLASH_REGENERATE, .turn = 2};
+        s.app.stats.prefill_tok_s = rate;
+        s.app.phase = PHASE_READY;
+        app_take(&s.app, &ev);
+        assert_int_equal(s.app.question.open, rate < 50);
+    }
+    s.app.question = (struct question){.what = SLASH_REWIND, .turn = 1};
+    s.app.phase = PHASE_READY;
+    app_take(&s.app, &ev);
+    assert_true(s.app.question.open); /* it loses a turn */
+    stage_release(&s);
+}
+
 static void test_edit_a_turn(void **state)
 {
     struct stage s;
@@ -60,18 +81,22 @@ static void test_edit_a_turn(void **state)
     stage_key(&s, 'e' | K_ALT);
     assert_true(s.app.question.open);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out),
-                           "change turn 4: its answer permanently deleted; "
-                           "0 tokens to replay"));
+                           "change turn 4: deletes its answer; replays 0 tokens"));
     assert_non_null(strstr(out.data, "  y yes  n no  b yes, and keep a branch"));
-    stage_type(&s, "x"); /* anything but y: nothing happens */
+    stage_type(&s, " by me"); /* no answer: nothing happens, and no key is lost */
+    assert_false(s.app.question.open);
+    assert_string_equal(str_get(&s.app.edit.text), "a draft by me");
+    assert_int_equal(s.app.talk.n, 8);
+    stage_key(&s, 'e' | K_ALT);
+    stage_key(&s, '\r'); /* cancels, and sends nothing */
     assert_false(s.app.question.open);
     assert_int_equal(s.app.talk.n, 8);
+    assert_string_equal(str_get(&s.app.edit.text), "a draft by me");
     stage_key(&s, CTRL('u'));
     stage_type(&s, "/edit 2\r");
-    stage_draw(&s, 100, 24, &out);
-    assert_non_null(
-        strstr(out.data, "change turn 2: its answer and 2 turns after it permanently deleted"));
-    assert_non_null(strstr(out.data, "40 tokens to replay, about"));
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(
+        out.data, "change turn 2: deletes its answer and 2 turns; replays 40 tokens, about"));
     stage_type(&s, "y");
     assert_int_equal(s.app.talk.n, 2);
     assert_string_equal(str_get(&s.app.edit.text), "second");
@@ -764,6 +789,7 @@ int main(void)
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regenerate),
+        cmocka_unit_test(test_asks_only_if_it_is_slow),
         cmocka_unit_test(test_edit_a_turn),
         cmocka_unit_test(test_answer_is_changed),
         cmocka_unit_test(test_rewind_keeps_a_branch),

@@ -107,7 +107,8 @@ struct list_state {
     char error[256], said[256];
 };
 
-/* A question in the chat: y does it, b keeps a branch first, any other key cancels. */
+/* A question in the chat: y does it, b keeps a branch first; n, Enter and Esc cancel. Any other key
+ * cancels, too, and does what it does without a question. */
 struct question {
     bool open, may_branch;
     enum slash what; /* SLASH_REGENERATE, SLASH_EDIT or SLASH_REWIND */

@@ -7,6 +7,7 @@
 #include "tui/chat/app.h"
 
 enum { LOST_MS = 1000, RATE_MS = 2000 };
+enum { ASK_S = 2 }; /* a request that takes longer needs a question */
 
 /* The message that an answer streams into. */
 static struct message *last_of(struct app *a, int role)
@@ -94,14 +95,21 @@ static void cut_after(struct app *a, int64_t turn, bool answer_only)
     memset(&a->chat, 0, sizeof a->chat);
 }
 
-/* A free request that loses only an answer needs no question. */
+/* Whether the user must agree: messages would be lost, or it takes long. */
+static bool must_ask(const struct app *a, const struct question *q)
+{
+    double rate = a->stats.prefill_tok_s;
+    bool loses = q->what == SLASH_EDIT || (q->what == SLASH_REWIND && app_turns(a) > q->turn);
+    return loses || (q->cost > 0 && !(rate > 0 && (double)q->cost <= ASK_S * rate));
+}
+
 static void on_question(struct app *a, const struct event *ev)
 {
     struct question *q = &a->question;
     if (a->phase != PHASE_READY) return;
     q->cost = ev->cost.tokens;
     q->may_branch = q->what != SLASH_REGENERATE && app_turns(a) > 0;
-    q->open = ev->cost.ask;
+    q->open = ev->cost.ask && must_ask(a, q);
     if (!q->open) app_take_turn_back(a);
 }
 

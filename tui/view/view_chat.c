@@ -191,11 +191,11 @@ static void draw_queue(struct app *a, struct pane p)
     str_release(&safe);
 }
 
-/* "4,210 tokens to replay, about 0.8 s" */
+/* "replays 4,210 tokens, about 0.8 s" */
 static void put_cost(const struct app *a, int64_t cost, struct str *out)
 {
     char count[NUM_MAX];
-    str_printf(out, "%s token%s to replay", num_exact(cost, count), cost == 1 ? "" : "s");
+    str_printf(out, "replays %s token%s", num_exact(cost, count), cost == 1 ? "" : "s");
     if (cost > 0 && a->stats.prefill_tok_s > 0)
         str_printf(out, ", about %.1f s", (double)cost / a->stats.prefill_tok_s);
 }
@@ -209,11 +209,12 @@ static void put_question(const struct app *a, struct str *out)
     else
         str_printf(out, "%s turn %lld: ", q->what == SLASH_EDIT ? "change" : "back to",
                    (long long)q->turn);
+    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, "deletes ");
     if (q->what == SLASH_EDIT) str_puts(out, "its answer");
     if (lost > 0)
-        str_printf(out, "%s%lld turn%s after it", q->what == SLASH_EDIT ? " and " : "",
-                   (long long)lost, lost == 1 ? "" : "s");
-    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, " permanently deleted; ");
+        str_printf(out, "%s%lld turn%s", q->what == SLASH_EDIT ? " and " : "", (long long)lost,
+                   lost == 1 ? "" : "s");
+    if (q->what == SLASH_EDIT || lost > 0) str_puts(out, "; ");
     put_cost(a, q->cost, out);
 }
 
@@ -493,8 +494,10 @@ static bool question_key(struct app *a, const struct key_event *ev)
 {
     struct question *q = &a->question;
     bool branch = q->may_branch && ev->key == 'b';
+    bool cancel = ev->key == 'n' || ev->key == '\r' || ev->key == '\033' || ev->key == CTRL('c');
     q->open = false;
-    if (ev->key == K_PASTE) return true;
+    if (!branch && !cancel && ev->key != 'y')
+        return false; /* it begins a message, or is a command */
     if (branch) {
         struct request r = {.command = SLASH_BRANCH, .turn = app_turns(a)};
         app_run(a, &r);

@@ -71,6 +71,49 @@ static void test_asks_only_if_it_is_slow(void **state)
     stage_release(&s);
 }
 
+/* An interrupted answer is marked after every reopening, and continues in its message. */
+static void test_stopped_is_shown_again(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    struct event ev = {.kind = EVENT_OPENED, .text = "talk-1", .n_text = 6, .can_continue = true};
+    (void)state;
+    open_talk(&s, 1);
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
+    app_take(&s.app, &ev);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
+    ev.can_continue = false;
+    app_take(&s.app, &ev);
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "[stopped]"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* A short message does not hide the progress of what was asked next. */
+static void test_flash_ends_with_the_next_request(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 0);
+    stage_type(&s, "abc");
+    stage_key(&s, CTRL('c'));
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "stashed"));
+    s.freeze_after = 1;
+    stage_type(&s, "abc\r");
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "stashed"));
+    assert_non_null(strstr(out.data, "Ctrl-C stop"));
+    s.freeze_after = 0;
+    stage_end(&s, SESSION_TURN_END);
+    stage_type(&s, "/quti\r");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "did you mean /quit"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/raw\r");
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "did you mean"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 static void test_edit_a_turn(void **state)
 {
     struct stage s;
@@ -790,6 +833,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_asks_only_if_it_is_slow),
+        cmocka_unit_test(test_stopped_is_shown_again),
+        cmocka_unit_test(test_flash_ends_with_the_next_request),
         cmocka_unit_test(test_edit_a_turn),
         cmocka_unit_test(test_answer_is_changed),
         cmocka_unit_test(test_rewind_keeps_a_branch),

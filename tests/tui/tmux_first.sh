@@ -57,6 +57,20 @@ check 'replay on the screen' wait_for '^KV '
 keys q
 check 'replay ends' wait_for '^rc=0'
 
+# An answer that was cut off is marked whenever its conversation is opened.
+for i in 1 2 3; do
+    start 80 24
+    run chat -c cut -n 4 --temp 0
+    check "cut off: opened $i" wait_for 'ready'
+    if [ $i = 1 ]; then
+        turn=0
+        say 'Tell me a story about a fox.'
+    fi
+    check "cut off: marked $i" wait_for 'stopped$'
+    keys F10
+    check "cut off: left $i" wait_for '^rc=0'
+done
+
 echo sesame >"$home/pass"
 start 80 24
 run chat -c sealed --db "$home/sealed.db" --encrypt --passphrase-file "$home/pass" --temp 0

@@ -152,6 +152,7 @@ void app_wait(struct app *a, enum phase phase)
     a->phase = phase;
     a->done = a->total = 0;
     a->since_ms = a->now_ms;
+    a->flash[0] = 0;
     a->can_continue = false;
     a->chat.held = false;
 }
@@ -199,6 +200,7 @@ void app_send(struct app *a)
     const char *rest;
     size_t n_rest;
     a->queue_held = false;
+    a->flash[0] = 0; /* it is about the previous input */
     app_draft(a, &text);
     enum slash command = slash_parse(str_get(&text), text.n, &rest, &n_rest);
     if (strspn(str_get(&text), " \t\n") == text.n) {

@@ -148,6 +148,8 @@ static void on_opened(struct app *a, const struct event *ev)
 {
     snprintf(a->name, sizeof a->name, "%.*s", (int)ev->n_text, ev->text);
     a->can_continue = ev->can_continue;
+    struct message *m = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
+    if (m && m->role == CHAT_ASSISTANT) m->partial = ev->can_continue;
     settings_opened(&a->settings);
     set_phase(a, PHASE_READY);
     app_send_next(a);

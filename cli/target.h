@@ -1,12 +1,12 @@
-/* target: whether this processor runs what the program was compiled for. A build for one board
- * (CROSS=) uses instructions that others lack; elsewhere it would end as an illegal instruction.
- * Compiled for the baseline, as main.c is, so that it can say so. */
+/* target: checks that this processor has the instructions that the build uses. A build for one
+ * board (CROSS=) would otherwise end with an illegal instruction on another processor. Compiled for
+ * every processor of the architecture, as main.c is. */
 #ifndef RETAIN_CLI_TARGET_H
 #define RETAIN_CLI_TARGET_H
 
 #include <stdbool.h>
 
-/* Names on stderr what is missing. */
+/* If not: prints on stderr the missing feature. */
 bool target_runs_here(void);
 
 #endif

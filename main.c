@@ -129,6 +129,11 @@ static int unknown_command(const char *name)
 static const struct command *find(int argc, char **argv, int *n_used)
 {
     *n_used = 1;
+    if (argc > 2 && !strcmp(argv[1], "--safe") && argv[2][0] != '-') {
+        const struct command *c = find(argc - 1, argv + 1, n_used); /* it may come first */
+        ++*n_used;
+        return c;
+    }
     if (argc < 2 || argv[1][0] == '-') return &commands[0];
     *n_used = 2;
     for (const struct command *c = commands; c->name; c++)
@@ -198,7 +203,7 @@ static int run(int argc, char **argv)
     if (argc == 3 && asks_help(argv[1]) && (argv[1][0] != '-' || argv[2][0] != '-'))
         return help_for(argv[2]);
     const struct command *c = find(argc, argv, &n_used);
-    if (!c) return unknown_command(argv[1]);
+    if (!c) return unknown_command(argv[n_used - 1]);
     options_init(&o);
     int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
     if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);

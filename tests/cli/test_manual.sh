@@ -99,6 +99,7 @@ printf 'temp = 0.25\npolcy = sink\n' >"$config"
 equal "a bad line" 2 "$(status list)"
 holds "is named" "$(cat "$T/out")" "config:2: unknown key 'polcy'; did you mean policy\?.*--safe"
 equal "--safe starts" 0 "$(status list --safe)"
+equal "--safe may come first" 0 "$(status --safe list)"
 holds "--safe has no settings" "$("$RETAIN" --safe --print-config)" '^# temp = $'
 "$RETAIN" info --safe >"$T/out"
 holds "paths" "$(cat "$T/out")" "^config +$config\$"

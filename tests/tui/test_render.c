@@ -503,6 +503,49 @@ static void test_turn_numbers(void **state)
     stage_release(&s);
 }
 
+/* Help begins with the keys of the view it is opened in, and returns there. */
+static void test_help_of_a_view(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    app_show(&s.app, VIEW_MAP);
+    stage_key(&s, K_F1);
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(line_of(&out, "  Map (F3)", 0));
+    assert_ptr_equal(line_of(&out, "  Map (F3)", 0), line_of(&out, NULL, 2));
+    stage_key(&s, 'q');
+    assert_int_equal(s.app.view, VIEW_MAP);
+    stage_key(&s, 'q');
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    stage_key(&s, K_F1);
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(line_of(&out, "  Everywhere", 0));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* The page of the text has no blank end while there is text before it. */
+static void test_tint_is_full(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, NULL);
+    for (int i = 0; i < 10; i++) stage_type(&s, "words 60\r");
+    app_show(&s.app, VIEW_TINT);
+    stage_draw(&s, 80, 24, &out);
+    for (int y = 1; y < 21; y++) {
+        const char *line = line_of(&out, NULL, y);
+        assert_true(strspn(line, " ") < 80);
+    }
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* New text does not move a view that is scrolled up; resizing keeps its first line. */
 static void test_scroll_is_held(void **state)
 {
@@ -631,6 +674,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stretch),
         cmocka_unit_test(test_numbers_agree),
         cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_help_of_a_view),
+        cmocka_unit_test(test_tint_is_full),
         cmocka_unit_test(test_turn_numbers),
         cmocka_unit_test(test_losses),
         cmocka_unit_test(test_scroll_is_held),

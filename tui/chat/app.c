@@ -110,6 +110,7 @@ void app_event(struct app *a, const char *fmt, ...)
 
 void app_show(struct app *a, enum view view)
 {
+    if (view == VIEW_HELP && a->view != VIEW_HELP) a->help_of = a->view;
     a->view = view;
     if (view_table[view]->open) view_table[view]->open(a);
 }

@@ -187,6 +187,8 @@ struct app {
     struct tint_state tint;
     struct list_state list;
     struct scroll_state help, log_scroll;
+    enum view help_of; /* where help was opened */
+    bool help_seek;    /* shows the keys of that view first */
     struct str log;
 
     struct act_row acts[ACTS_MAX];

@@ -33,19 +33,23 @@ static void put_keys(struct app *a, struct pane p, int *y, const char *title, un
     put_row(a, p, y, "", "");
 }
 
-static void draw(struct app *a, struct pane p)
+/* Draws the rows; returns the row where the keys of a view begin. */
+static int put_rows(struct app *a, struct pane p, enum view view)
 {
-    int y = 0;
-    bar_title(a, p, 0);
+    int y = 0, begin = 0;
     put_keys(a, p, &y, "Everywhere", IN_ALL);
     put_row(a, p, &y, "Commands, typed as a message", "");
     for (const struct slash_row *row = slash_table; row->name; row++) put_command(a, p, &y, row);
     put_row(a, p, &y, "//text", "sends /text");
     put_row(a, p, &y, "", "");
+    if (view == VIEW_CHAT) begin = y;
     put_keys(a, p, &y, "Chat", IN(VIEW_CHAT));
+    if (view == VIEW_MAP) begin = y;
     put_keys(a, p, &y, "Map (F3)", IN(VIEW_MAP));
+    if (view == VIEW_TINT) begin = y;
     put_keys(a, p, &y, "Tint (F4)", IN(VIEW_TINT));
     put_keys(a, p, &y, "Map and tint", IN(VIEW_MAP) | IN(VIEW_TINT));
+    if (view == VIEW_LIST) begin = y;
     put_keys(a, p, &y, "Conversations (F2)", IN(VIEW_LIST));
     put_keys(a, p, &y, "Help and log", IN_PAGES);
     put_keys(a, p, &y, "In all views but the chat", IN_OVERLAYS);
@@ -61,6 +65,17 @@ static void draw(struct app *a, struct pane p)
     put_row(a, p, &y, "calc", "bytes per second read by the answer's computations, calculated");
     put_row(a, p, &y, "evict", "units evicted per head and second");
     a->help.rows = y;
+    return begin;
+}
+
+/* Opens at the keys of the view that it was opened in; in the chat at the top. */
+static void draw(struct app *a, struct pane p)
+{
+    if (a->help_seek) a->help.top = put_rows(a, pane_sub(p, 0, 0, p.w, 0), a->help_of);
+    if (a->help_of == VIEW_CHAT && a->help_seek) a->help.top = 0;
+    a->help_seek = false;
+    bar_title(a, p, 0);
+    put_rows(a, p, a->help_of);
     a->help.page = p.h - 2 > 1 ? p.h - 2 : 1;
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }
@@ -84,10 +99,17 @@ static bool scroll(struct scroll_state *s, enum key_request r)
 
 static bool request(struct app *a, enum key_request r)
 {
-    return scroll(&a->help, r);
+    if (r != REQ_BACK && r != REQ_HELP) return scroll(&a->help, r);
+    a->view = a->help_of; /* as it was left */
+    return true;
 }
 
-const struct view_ops view_help = {.name = "help", .draw = draw, .request = request};
+static void open(struct app *a)
+{
+    a->help_seek = true;
+}
+
+const struct view_ops view_help = {.name = "help", .open = open, .draw = draw, .request = request};
 
 /* ---- log: what libraries and drivers wrote to stdout and stderr ------------------------------ */
 

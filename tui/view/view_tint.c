@@ -154,6 +154,16 @@ static bool same(const struct row *x, const struct row *y)
     return x->index == y->index && x->from == y->from;
 }
 
+static int fill_from(struct app *a, struct row at, struct row *rows, int h, int width)
+{
+    int n = 0;
+    a->tint.top_message = at.index;
+    a->tint.top_byte = at.from;
+    do rows[n++] = at;
+    while (n < h && neighbour(a, &at, true, width, &at));
+    return n;
+}
+
 /* Fills the page from the line that was at the top; it always includes the cursor's line. */
 static int fill(struct app *a, struct row *rows, int h, int width)
 {
@@ -170,11 +180,9 @@ static int fill(struct app *a, struct row *rows, int h, int width)
     if (seen) return n;
     at = cursor;
     for (int i = 0; i < h / 2 && neighbour(a, &at, false, width, &at); i++) continue;
-    a->tint.top_message = at.index;
-    a->tint.top_byte = at.from;
-    n = 0;
-    do rows[n++] = at;
-    while (n < h && neighbour(a, &at, true, width, &at));
+    n = fill_from(a, at, rows, h, width);
+    for (int i = n; i < h && neighbour(a, &rows[0], false, width, &at); i++) /* no blank end */
+        n = fill_from(a, at, rows, h, width);
     return n;
 }
 

@@ -88,7 +88,7 @@ static const struct row {
     {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2, OLMO2, true},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, true},
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALL, ALL, true},
-    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2, true},
+    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2 | QWEN3, true},
     {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORMS_BEFORE & ~SEED_OSS,
      NORMS_BEFORE & ~SEED_OSS, true},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS, SEED_OSS,

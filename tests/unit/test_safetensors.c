@@ -251,7 +251,7 @@ static void add_layer(struct weights *w, int i, const char *family)
     static const struct {
         const char *name;
         int n_out, n_in;
-        char families; /* all, only Qwen2, only Olmo2, only Glm4, all but Olmo2, all but Glm4 */
+        char families; /* all, only Qwen2, Qwen3, Olmo2, Glm4, all but Olmo2, Glm4 */
     } rows[] = {
         {"input_layernorm.weight", N_EMBD, 0, 'b'},
         {"post_attention_layernorm.weight", N_EMBD, 0, 'a'},
@@ -268,14 +268,18 @@ static void add_layer(struct weights *w, int i, const char *family)
         {"mlp.gate_proj.weight", N_FF, N_EMBD, 's'},
         {"mlp.up_proj.weight", N_FF, N_EMBD, 's'},
         {"mlp.down_proj.weight", N_EMBD, N_FF, 'a'},
+        {"self_attn.q_norm.weight", N_EMBD / N_HEAD, 0, '3'},
+        {"self_attn.k_norm.weight", N_EMBD / N_HEAD, 0, '3'},
+        {"self_attn.o_proj.bias", N_EMBD, 0, '3'},
         {"self_attn.q_proj.bias", N_EMBD, 0, 'q'},
         {"self_attn.k_proj.bias", N_EMBD / 2, 0, 'q'},
         {"self_attn.v_proj.bias", N_EMBD / 2, 0, 'q'},
     };
     const bool qwen2 = !strcmp(family, "Qwen2ForCausalLM");
+    const bool qwen3 = !strcmp(family, "Qwen3ForCausalLM");
     const bool olmo2 = !strcmp(family, "Olmo2ForCausalLM");
     const bool glm4 = !strcmp(family, "Glm4ForCausalLM");
-    const char *mine = olmo2 ? "aos" : qwen2 ? "abqs" : glm4 ? "abg" : "abs";
+    const char *mine = olmo2 ? "aos" : qwen3 ? "ab3s" : qwen2 ? "abqs" : glm4 ? "abg" : "abs";
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!strchr(mine, rows[k].families)) continue;
         snprintf(name, sizeof name, "%smodel.layers.%d.%s", prefix_of(family), i, rows[k].name);
@@ -396,8 +400,9 @@ static void makes_a_model_that_runs(void **state)
                                            "Ernie4_5ForCausalLM",
                                            "Mistral3ForConditionalGeneration",
                                            "SeedOssForCausalLM",
-                                           "Glm4ForCausalLM"};
-    for (int i = 0; i < 18; i++) {
+                                           "Glm4ForCausalLM",
+                                           "Qwen3ForCausalLM"};
+    for (int i = 0; i < 20; i++) {
         struct options o;
         struct engine *g;
         struct err e;
@@ -554,7 +559,6 @@ static void refuses_what_it_does_not_know(void **state)
         {"LlamaForCausalLM", ",\"head_dim\":48"},
         {"LlamaForCausalLM", ",\"head_dim\":-2"},
         {"LlamaForCausalLM", ",\"head_dim\":1e99"},
-        {"Qwen3ForCausalLM", ""},   /* without its norms of Q and K */
         {"GraniteForCausalLM", ""}, /* without its scales */
         {"SmolLM3ForCausalLM", ",\"no_rope_layers\":[1,0]"},
         {"SmolLM3ForCausalLM", ",\"no_rope_layer_interval\":2"},
@@ -564,6 +568,9 @@ static void refuses_what_it_does_not_know(void **state)
         assert_int_equal(run(f, "q8", false), 3);
         assert_int_equal(access(f->out, F_OK), -1);
     }
+    put_model(f, "LlamaForCausalLM", "");
+    put_config(f, "Qwen3ForCausalLM", ""); /* without its norms of Q and K */
+    assert_int_equal(run(f, "q8", false), 3);
     put_model(f, "LlamaForCausalLM", "");
     put_tokenizer(f, "{\"type\":\"Metaspace\"}");
     assert_int_equal(run(f, "q8", false), 3);

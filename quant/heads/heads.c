@@ -27,7 +27,8 @@ static int info(const struct options *o)
                     h->n_head);
         report_line("scores   %s", retaining_comparable(h)
                                        ? "scores comparable across heads: --policy keeper"
-                                       : "scores comparable within a head only: --policy locret");
+                                       : "scores comparable within a head only: --policy locret; "
+                                         "heads calibrate makes them comparable");
         report_line("digest   %s", g->heads_digest);
     }
     engine_close(g);

@@ -141,12 +141,14 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     if (compares && !retaining_comparable(h))
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads whose scores are comparable across "
-                       "heads, as `retain heads train` makes them; choose --policy locret",
+                       "heads, as `retain heads train` and `retain heads calibrate` make them; "
+                       "choose --policy locret",
                        name);
     if (p->policy->scorer == POLICY_CIS && shares(&p->rules) && (!h->label_mean || !h->label_std))
         return err_set(e, ERR_USAGE,
                        "these retaining heads cannot share a budget: their file has no "
-                       "retain.heads.label_mean and label_std; choose --policy locret");
+                       "retain.heads.label_mean and label_std, which `retain heads calibrate` "
+                       "measures; choose --policy locret");
     return 0;
 }
 

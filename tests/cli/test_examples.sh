@@ -17,11 +17,12 @@ export PATH
     cd "$T/work" || exit 1
     cp "$here/quant/demo/retain-demo.gguf" model.gguf
     cp "$here/tests/golden/heads.bin" locret.bin
+    for heads in heads imported calibrated; do cp "$here/quant/demo/retain-demo-heads.gguf" $heads.gguf; done
     for name in Milo Luna Rex Coco Kiki Oreo; do
         printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name
     done >qa.jsonl
     echo 'My locker code is 48213.' >said
-    cat "$here/README.md" >novel.txt
+    for name in novel time-machine alice; do cp "$here/README.md" $name.txt; done
 )
 stand_in() {
     sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \
@@ -37,7 +38,7 @@ completed() {
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
     'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
     'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
-    'retain heads import'*) echo "$1 --force" ;;
+    'retain heads import'* | 'retain heads calibrate'*) echo "$1 --force" ;;
     *) echo "$1" ;;
     esac
 }

@@ -29,8 +29,8 @@ enum {
     GLM4 = 1 << 11,
     ALL = (1 << 12) - 1,
     NORMS_BEFORE = ALL & ~OLMO2,
-    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 |
-             SEED_OSS, /* of all matrices, if the config sets it */
+    /* biases of all matrices, if the config sets them */
+    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
     QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
@@ -605,60 +605,18 @@ static int take_keys(struct converter *c, struct err *e)
 /* ---- ignored keys ---------------------------------------------------------------------------- */
 
 /* Members of config.json that are read, or that change nothing that a model computes. */
-static const char *const known_keys[] = {
-    "architectures",
-    "attention_bias",
-    "attention_dropout",
-    "attention_multiplier",
-    "attention_out_bias",
-    "auto_map",
-    "bos_token_id",
-    "dim_model_base",
-    "dtype",
-    "embedding_multiplier",
-    "embd_pdrop",
-    "eos_token_id",
-    "head_dim",
-    "hidden_act",
-    "hidden_size",
-    "initializer_range",
-    "intermediate_size",
-    "logits_scaling",
-    "max_position_embeddings",
-    "max_window_layers",
-    "mlp_bias",
-    "model_type",
-    "no_rope_layers",
-    "no_rope_layer_interval",
-    "num_attention_heads",
-    "num_experts",
-    "num_hidden_layers",
-    "num_key_value_heads",
-    "num_local_experts",
-    "original_max_position_embeddings",
-    "pad_token_id",
-    "partial_rotary_factor",
-    "pretraining_tp",
-    "quantization_config",
-    "resid_pdrop",
-    "residual_dropout",
-    "residual_multiplier",
-    "rms_norm_eps",
-    "rope_parameters",
-    "rope_scaling",
-    "rope_theta",
-    "scale_depth",
-    "scale_emb",
-    "sliding_window",
-    "tie_word_embeddings",
-    "torch_dtype",
-    "transformers_version",
-    "unk_token_id",
-    "use_bias",
-    "use_cache",
-    "use_sliding_window",
-    "vocab_size",
-};
+static const char known_keys[] =
+    "architectures attention_bias attention_dropout attention_multiplier "
+    "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
+    "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "
+    "intermediate_size logits_scaling max_position_embeddings max_window_layers mlp_bias "
+    "model_type no_rope_layers no_rope_layer_interval num_attention_heads num_experts "
+    "num_hidden_layers num_key_value_heads num_local_experts "
+    "original_max_position_embeddings pad_token_id partial_rotary_factor pretraining_tp "
+    "quantization_config resid_pdrop residual_dropout residual_multiplier rms_norm_eps "
+    "rope_parameters rope_scaling rope_theta scale_depth scale_emb sliding_window "
+    "tie_word_embeddings torch_dtype transformers_version unk_token_id use_bias use_cache "
+    "use_sliding_window vocab_size";
 
 /* Null, false, 0 and empty: a part that the model does not have. */
 static bool is_off(const cJSON *v)
@@ -682,8 +640,9 @@ static bool is_plain_layers(const cJSON *v)
 
 static bool is_known_key(const cJSON *v)
 {
-    for (size_t i = 0; i < sizeof known_keys / sizeof *known_keys; i++)
-        if (!strcmp(v->string, known_keys[i])) return true;
+    const size_t n = strlen(v->string);
+    for (const char *at = known_keys; *at; at += strcspn(at, " "), at += strspn(at, " "))
+        if (strcspn(at, " ") == n && !strncmp(at, v->string, n)) return true;
     return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
 }
 

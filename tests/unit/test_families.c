@@ -187,7 +187,7 @@ static void test_original_context(void **state)
     model_close(m);
 }
 
-/* A window that the file names is not applied; a plan that reaches further says so. */
+/* A window that the file names is not applied; a plan that exceeds it has a notice. */
 static void test_window(void **state)
 {
     (void)state;

@@ -219,7 +219,15 @@ static void on_recalled(void *ctx, const struct session_recalled *recalled)
     const struct run *r = ctx;
     struct str text = {0};
     recalled_sentence(recalled, &text);
-    emit_text(r->ev, EVENT_RECALLED, str_get(&text));
+    struct event event = {.kind = EVENT_RECALLED,
+                          .text = str_get(&text),
+                          .n_text = text.n,
+                          .recalled.n = recalled->n};
+    for (int i = 0; i < recalled->n; i++) {
+        event.recalled.spans[i].from = recalled->windows[i].position;
+        event.recalled.spans[i].end = recalled->windows[i].position + recalled->windows[i].n;
+    }
+    emit(r->ev, event);
     str_release(&text);
 }
 

@@ -60,7 +60,7 @@ enum event_kind {
     EVENT_TEXT,     /* text = a piece of the answer */
     EVENT_TOKENS,   /* tokens: text = n times uint16_t, the bytes each token stands for */
     EVENT_EVICTED,  /* evicted */
-    EVENT_RECALLED, /* text = a sentence about the text that came back for the message */
+    EVENT_RECALLED, /* recalled; text = a sentence about the text that came back */
     EVENT_END,      /* end: of a turn, or of going back */
     EVENT_QUESTION, /* cost: run the same request with `agreed` to continue */
     EVENT_TAKEN,    /* text = the message that /edit takes back */
@@ -76,6 +76,14 @@ enum event_kind {
 };
 
 struct conversations_hit;
+
+/* Positions of the text that came back for a message. */
+struct recalled_spans {
+    int n;
+    struct {
+        int64_t from, end;
+    } spans[RECALL_MAX];
+};
 
 struct event {
     enum event_kind kind;
@@ -104,6 +112,7 @@ struct event {
             int64_t turn;   /* the conversation would end after this one */
             bool ask;       /* something is lost or must be replayed: ask the user */
         } cost;
+        struct recalled_spans recalled;
         int64_t turn;
         struct {
             enum slash command;

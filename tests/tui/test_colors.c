@@ -63,7 +63,7 @@ static void test_text_can_be_read(void **state)
 {
     static const enum attr texts[] = {ATTR_DIM,     ATTR_YOU,  ATTR_LLM,     ATTR_KEY,
                                       ATTR_ERROR,   ATTR_CODE, ATTR_WEIGHTS, ATTR_CACHE,
-                                      ATTR_SCRATCH, ATTR_GONE, ATTR_THIN};
+                                      ATTR_SCRATCH, ATTR_GONE, ATTR_THIN,    ATTR_RETURNED};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (int light = 0; light < 2; light++) {

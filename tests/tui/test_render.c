@@ -527,6 +527,33 @@ static void test_help_of_a_view(void **state)
     stage_release(&s);
 }
 
+/* Text that came back for a message is told apart until the next message. */
+static void test_returned(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    struct event ev = {.kind = EVENT_RECALLED, .text = "remembered turn 1", .n_text = 17};
+    (void)state;
+    stage_init(&s, true, false);
+    talk(&s);
+    ev.recalled = (struct recalled_spans){.n = 1, .spans = {{0, 6}}};
+    app_take(&s.app, &ev);
+    app_show(&s.app, VIEW_TINT);
+    s.app.tint.position = 0;
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "gone returned"));
+    const char *turn = strstr(out.data, "\n1 ");
+    assert_non_null(turn);
+    turn = strstr(turn, ":returned");
+    assert_non_null(turn);
+    app_show(&s.app, VIEW_CHAT);
+    stage_type(&s, "next\r");
+    app_show(&s.app, VIEW_TINT);
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "returned"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* The page of the text has no blank end while there is text before it. */
 static void test_tint_is_full(void **state)
 {
@@ -674,6 +701,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_stretch),
         cmocka_unit_test(test_numbers_agree),
         cmocka_unit_test(test_fates),
+        cmocka_unit_test(test_returned),
         cmocka_unit_test(test_help_of_a_view),
         cmocka_unit_test(test_tint_is_full),
         cmocka_unit_test(test_turn_numbers),

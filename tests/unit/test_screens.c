@@ -168,7 +168,7 @@ static void check_tint(void)
                 int64_t p = transcript_position(&s.app.talk, i, (size_t)(at - m->text.data) + k);
                 struct count c = in_tables(ramp_all(r), p, p + 1);
                 int attr = cell_at(6 + (int)k, y)->attr;
-                if (attr == ATTR_SELECT) continue;
+                if (attr == ATTR_SELECT || attr == ATTR_RETURNED) continue;
                 assert_int_equal(attr, shades[ramp_class(c.kept, c.seen)]);
                 n_letters++;
             }

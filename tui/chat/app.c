@@ -161,6 +161,7 @@ void app_wait(struct app *a, enum phase phase)
 static void say(struct app *a, const char *text, size_t n)
 {
     struct request r = {.command = SLASH_SAY};
+    a->returned.n = 0;
     str_append(&r.text, text, n);
     transcript_close(transcript_add(&a->talk, CHAT_USER, text, n));
     app_run(a, &r);

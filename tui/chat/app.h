@@ -170,7 +170,8 @@ struct app {
     bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
     int64_t lost_until_ms;
     struct waterfall past;
-    struct sight sight; /* the answer to app_focus */
+    struct recalled_spans returned; /* for the last message */
+    struct sight sight;             /* the answer to app_focus */
     struct sensor_reading sensors;
     double evict_rate;             /* units per head and second; NAN = not known yet */
     int64_t rate_ms, rate_evicted; /* time and count when its measurement began */

@@ -189,7 +189,10 @@ void app_take(struct app *a, const struct event *ev)
         a->evicted += ev->evicted.n_units;
         a->evicted_at = ev->evicted.n_tokens;
         break;
-    case EVENT_RECALLED: app_event(a, "%.*s", (int)ev->n_text, ev->text); break;
+    case EVENT_RECALLED:
+        a->returned = ev->recalled;
+        app_event(a, "%.*s", (int)ev->n_text, ev->text);
+        break;
     case EVENT_END: on_end(a, ev); break;
     case EVENT_QUESTION: on_question(a, ev); break;
     case EVENT_TAKEN:
@@ -312,6 +315,7 @@ int app_load(struct app *a, struct conversations *l, const char *name, struct er
 {
     transcript_clear(&a->talk);
     waterfall_clear(&a->past);
+    a->returned.n = 0;
     memset(&a->chat, 0, sizeof a->chat);
     memset(&a->tint, 0, sizeof a->tint);
     snprintf(a->name, sizeof a->name, "%s", name);

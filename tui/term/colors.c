@@ -34,6 +34,7 @@ static const struct row rows[ATTR_HALF0] = {
     [ATTR_SCRATCH] = {0, 114, 28, 2, false},
     [ATTR_GONE] = {0, 243, 243, -1, true},
     [ATTR_THIN] = {0, 250, 240, -1, false},
+    [ATTR_RETURNED] = {STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
 };
 
 /* The dot in an evicted cell: it is visible where the cell is as dark as the terminal. */

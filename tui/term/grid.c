@@ -193,9 +193,9 @@ static void dump_text(const struct grid *g, int y, struct str *out)
 static void dump_attrs(const struct grid *g, int y, struct str *out)
 {
     static const char *const names[ATTR_HALF0] = {
-        "text",  "dim",     "bold",  "title",   "you",   "llm",   "key",   "select",
-        "error", "code",    "em",    "ramp0",   "ramp1", "ramp2", "ramp3", "ramp4",
-        "mark",  "weights", "cache", "scratch", "gone",  "thin"};
+        "text",  "dim",     "bold",  "title",   "you",   "llm",   "key",     "select",
+        "error", "code",    "em",    "ramp0",   "ramp1", "ramp2", "ramp3",   "ramp4",
+        "mark",  "weights", "cache", "scratch", "gone",  "thin",  "returned"};
     const struct cell *row = &g->cells[y * g->w];
     for (int x = 0, from = 0; x <= g->w; x++) {
         if (x < g->w && row[x].attr == row[from].attr) continue;

@@ -36,9 +36,10 @@ enum attr {
     ATTR_WEIGHTS, /* parts of the memory bar */
     ATTR_CACHE,
     ATTR_SCRATCH,
-    ATTR_GONE,  /* text that has no unit left */
-    ATTR_THIN,  /* text that has few units left */
-    ATTR_HALF0, /* two cells stacked in one, see attr_half */
+    ATTR_GONE,     /* text that has no unit left */
+    ATTR_THIN,     /* text that has few units left */
+    ATTR_RETURNED, /* text that came back for the last message */
+    ATTR_HALF0,    /* two cells stacked in one, see attr_half */
     ATTR_HALF_LAST = ATTR_HALF0 + 35,
     ATTRS
 };

@@ -100,6 +100,14 @@ static int line_class(const struct app *a, int64_t from, int64_t end)
     return ramp_class(kept, seen);
 }
 
+static bool is_returned(const struct app *a, int64_t position)
+{
+    for (int i = 0; i < a->returned.n; i++)
+        if (position >= a->returned.spans[i].from && position < a->returned.spans[i].end)
+            return true;
+    return false;
+}
+
 static void shade_line(struct app *a, struct pane p, int x, int y, const struct row *r)
 {
     static const enum attr shades[RAMP_CLASSES] = {ATTR_GONE, ATTR_THIN, ATTR_TEXT, ATTR_TEXT,
@@ -113,7 +121,8 @@ static void shade_line(struct app *a, struct pane p, int x, int y, const struct 
         int width =
             text_columns(s + r->from, next - r->from) - text_columns(s + r->from, at - r->from);
         bool cursor = a->tint.position >= from && a->tint.position < end;
-        pane_attr(p, x, y, width, cursor ? ATTR_SELECT : shades[best_class(a, from, end)]);
+        enum attr shade = is_returned(a, from) ? ATTR_RETURNED : shades[best_class(a, from, end)];
+        pane_attr(p, x, y, width, cursor ? ATTR_SELECT : shade);
         if (cursor) pane_cursor(p, x, y);
         x += width;
         at = next;
@@ -193,7 +202,9 @@ static void draw_legend(struct app *a, struct pane p, int y)
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
     int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe));
     str_release(&safe);
-    if (x - 1 + LEGEND_COLUMNS <= p.w) bar_legend(p, x - 1, y);
+    if (x - 1 + LEGEND_COLUMNS > p.w) return;
+    x = bar_legend(p, x - 1, y);
+    if (a->returned.n > 0) pane_puts(p, x, y, ATTR_RETURNED, "returned");
 }
 
 static void draw(struct app *a, struct pane p)

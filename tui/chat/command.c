@@ -119,7 +119,8 @@ static bool change_setting(struct app *a, const struct option_fact *f, const cha
     if (now)
         app_event(a, "%s %s from the next token on", f->name, value);
     else
-        app_run_on(a, SLASH_OPEN, a->name, "");
+        app_event(a, "%s %s, the conversation is reopened with it", f->name, value);
+    if (!now) app_run_on(a, SLASH_OPEN, a->name, "");
     return true;
 }
 

@@ -85,8 +85,7 @@ void bar_sensors(struct app *a, struct pane p, int y)
         int width = (int)(strlen(cells[i].label) + strlen(cells[i].value));
         if (x + width > p.w) break;
         x = pane_puts(p, x, y, ATTR_DIM, cells[i].label);
-        x = pane_puts(p, x, y, ATTR_TEXT, cells[i].value);
-        x += 3;
+        x = pane_puts(p, x, y, ATTR_TEXT, cells[i].value) + 2;
     }
 }
 

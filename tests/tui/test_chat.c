@@ -270,9 +270,10 @@ static void test_set_memory(void **state)
     stage_init(&s, true, false);
     stage_list(&s);
     stage_open(&s, "rust-notes");
+    stage_type(&s, "/set budget 1024\r");
+    assert_non_null(strstr(s.app.event, "budget 1024, the conversation is reopened with it"));
     stage_type(&s, "/set budget 64\r");
     assert_int_equal(s.app.o->session.plan.budget, 64);
-    assert_non_null(strstr(s.app.event, "budget 64, the conversation is reopened with it"));
     assert_string_equal(s.app.name, "rust-notes");
     assert_int_equal(s.app.phase, PHASE_READY);
     assert_false(s.app.settings.reopening);

@@ -347,6 +347,7 @@ static int purge_one(struct store *s, int64_t id, const char *doing, struct err 
 {
     sqlite3_stmt *q = s->statements[DB_CONVERSATION_PURGE];
     int rc = db_search_cut(s, id, 0, DB_SEARCH_NAME, doing, e);
+    if (!rc) rc = db_message_cut(s, id, 0, doing, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, id);
     return run_on_one(s, q, id, doing, e); /* the rows of all other tables are deleted with it */

@@ -94,6 +94,7 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_TAG_REMOVE] = "DELETE FROM tag WHERE conversation = ?1 AND name = ?2",
     [DB_SEARCH_ADD] = "INSERT INTO search (rowid, text) VALUES (?1, ?2)",
     [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid BETWEEN ?1 AND ?2",
+    [DB_SEARCH_MERGE] = "INSERT INTO search (search) VALUES ('optimize')",
 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -279,10 +280,34 @@ int db_enter(struct store *s, bool *own, const char *doing, struct err *e)
     return rc;
 }
 
+void db_begin_removing(struct store *s)
+{
+    s->removed_text = true;
+    sqlite3_exec(s->db, "PRAGMA secure_delete = ON", NULL, NULL, NULL);
+}
+
+void db_end_removing(struct store *s)
+{
+    sqlite3_exec(s->db, "PRAGMA secure_delete = FAST", NULL, NULL, NULL);
+}
+
+int db_commit(struct store *s, const char *doing, struct err *e)
+{
+    bool removed = s->removed_text;
+    int rc = removed ? db_search_merge(s, doing, e) : 0;
+    s->removed_text = false;
+    if (!rc) rc = db_exec(s, "COMMIT", doing, e);
+    if (rc || !removed) return rc;
+    sqlite3_busy_timeout(s->db, 0); /* a reader keeps the log; the next time will do */
+    sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
+    return 0;
+}
+
 int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e)
 {
     if (!own) return rc;
-    if (!rc) rc = db_exec(s, "COMMIT", doing, e);
+    if (!rc) rc = db_commit(s, doing, e);
     if (rc && !sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }

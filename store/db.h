@@ -61,8 +61,11 @@ enum db_statement {
     DB_TAG_REMOVE,
     DB_SEARCH_ADD,
     DB_SEARCH_CUT,
+    DB_SEARCH_MERGE,
     DB_STATEMENTS
 };
+
+#define DB_BUSY_MS 5000 /* a locked file is waited for */
 
 struct store {
     sqlite3 *db;
@@ -71,6 +74,7 @@ struct store {
     int lock_fd;         /* of "FILE.lock"; -1 until the first store_lock */
     int64_t held[16];    /* conversations that this store has locked; 0 = none */
     bool in_transaction; /* between store_begin and store_commit or store_rollback */
+    bool removed_text;   /* the open transaction removed words, see db_commit */
     int n_reading;       /* calls of store_begin_reading that store_end_reading has not ended yet */
     bool reads;          /* the first of these calls began a transaction */
     uint8_t *key;        /* in locked memory; NULL = not encrypted */
@@ -113,6 +117,12 @@ int db_error(struct store *s, const char *doing, struct err *e);
  * new one (*own). */
 int db_enter(struct store *s, bool *own, const char *doing, struct err *e);
 int db_leave(struct store *s, bool own, int rc, const char *doing, struct err *e);
+/* Rows deleted between them are overwritten, and so are the pages that become free. */
+void db_begin_removing(struct store *s);
+void db_end_removing(struct store *s);
+/* Commits. Removed words must not be readable in the file afterwards: SQLite overwrites rows, but
+ * the search index keeps words until its parts are merged, and the log keeps old pages. */
+int db_commit(struct store *s, const char *doing, struct err *e);
 
 int64_t db_now_ms(void);
 
@@ -179,8 +189,16 @@ int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char
 /* Removes entries with seq_min <= seq <= seq_max. */
 int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
                   const char *doing, struct err *e);
+/* Merges the index, so that it holds no removed word; a large one is left to store_compact. */
+int db_search_merge(struct store *s, const char *doing, struct err *e);
 int db_search_check(struct store *s, struct err *e);
 int db_search_rebuild(struct store *s, struct err *e);
+
+/* ---- messages (transcript.c) ----------------------------------------------------------------- */
+
+/* Removes the messages from this one on, and overwrites their pages. */
+int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
+                   struct err *e);
 
 /* ---- conversations (conversation.c) ---------------------------------------------------------- */
 

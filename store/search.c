@@ -57,7 +57,27 @@ int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_
     if (s->key) return 0;
     sqlite3_bind_int64(q, 1, rowid(conversation, seq_min));
     sqlite3_bind_int64(q, 2, rowid(conversation, seq_max));
-    return change(s, q, doing, e);
+    db_begin_removing(s);
+    int rc = change(s, q, doing, e);
+    db_end_removing(s);
+    return rc;
+}
+
+#define MERGE_PAGES 2000 /* 8 MB */
+
+int db_search_merge(struct store *s, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q;
+    if (s->key) return 0;
+    int rc = db_prepare(s, "SELECT count(*) FROM search_data", &q, doing, e);
+    if (!rc) rc = db_step(s, q, doing, e);
+    bool small = rc > 0 && sqlite3_column_int(q, 0) < MERGE_PAGES;
+    sqlite3_finalize(q);
+    if (!small) return rc < 0 && rc != ERR_FORMAT ? rc : 0; /* as in change */
+    db_begin_removing(s);
+    rc = change(s, s->statements[DB_SEARCH_MERGE], doing, e);
+    db_end_removing(s);
+    return rc;
 }
 
 int db_search_check(struct store *s, struct err *e)

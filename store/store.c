@@ -25,7 +25,6 @@
 
 #include "store/db.h"
 
-#define BUSY_MS              5000
 #define CHECKPOINT_PAGES     1000  /* 4 MB: after a turn */
 #define CHECKPOINT_PAGES_MAX 16000 /* 64 MB: at any time */
 #define SHOWN_MAX            200   /* bytes of a path in an error line */
@@ -99,7 +98,7 @@ static int connect(struct store *s, struct err *e)
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
     /* The file may be untrusted: no functions or tricks from its schema. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_db_readonly(s->db, "main") == 1)
@@ -178,7 +177,7 @@ static int connect_source(struct store *s, struct err *e)
     if (code != SQLITE_OK)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     return db_exec(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", opening, e);
 }
@@ -237,7 +236,7 @@ int store_commit(struct store *s, struct err *e)
     if (sqlite3_get_autocommit(s->db))
         rc = err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
     else
-        rc = db_exec(s, "COMMIT", doing, e);
+        rc = db_commit(s, doing, e);
     store_rollback(s);
     return rc;
 }

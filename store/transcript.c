@@ -494,23 +494,30 @@ static int recount(struct store *s, int64_t conversation, const char *doing, str
     return db_run(s, put, doing, e);
 }
 
+int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
+                   struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_MESSAGE_CUT];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, n_messages);
+    db_begin_removing(s);
+    int rc = db_run(s, q, doing, e);
+    db_end_removing(s);
+    return rc;
+}
+
 int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int64_t seq,
                  struct err *e)
 {
     static const char doing[] = "going back in the conversation";
-    const struct {
-        sqlite3_stmt *q;
-        int64_t from;
-    } cuts[] = {{s->statements[DB_MESSAGE_CUT], n_messages},
-                {s->statements[DB_CHECKPOINT_CUT], seq}};
+    sqlite3_stmt *q = s->statements[DB_CHECKPOINT_CUT];
     bool own;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    for (int i = 0; !rc && i < 2; i++) {
-        sqlite3_bind_int64(cuts[i].q, 1, conversation);
-        sqlite3_bind_int64(cuts[i].q, 2, cuts[i].from);
-        rc = db_run(s, cuts[i].q, doing, e);
-    }
+    rc = db_message_cut(s, conversation, n_messages, doing, e);
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, seq);
+    if (!rc) rc = db_run(s, q, doing, e);
     if (!rc) rc = db_search_cut(s, conversation, n_messages, (int64_t)DB_SEARCH_NAME - 1, doing, e);
     if (!rc) rc = store_tail_clear(s, conversation, e);
     if (!rc) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);

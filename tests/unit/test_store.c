@@ -3,6 +3,8 @@
  * test_store_secret.c. Faults while writing: tests/fault/test_store_fault.c. */
 #include "tests/unit/store_kit.h"
 
+#include "base/file.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -775,6 +777,47 @@ struct intruder {
     int n; /* messages read */
 };
 
+/* Whether a word is in the file or in its log. */
+static bool is_readable(const struct fixture *f, const char *word)
+{
+    static const char *const ends[] = {"", "-wal"};
+    bool found = false;
+    for (int i = 0; i < 2; i++) {
+        struct str path = {0}, bytes = {0};
+        str_printf(&path, "%s%s", f->path, ends[i]);
+        ok(file_read(path.data, &bytes, &err));
+        found = found || memmem(str_get(&bytes), bytes.n, word, strlen(word));
+        str_release(&path);
+        str_release(&bytes);
+    }
+    return found;
+}
+
+/* Short ones lie in a page with others, long ones in pages of their own that become free. */
+static void removed_words_are_unreadable(void **state)
+{
+    struct fixture *f = *state;
+    struct str large = {0};
+    int64_t n, id = begin_named(f, "kept");
+    for (int i = 0; i < 3000; i++) str_puts(&large, "xylophone zebra ");
+    for (int i = 0; i < 2; i++) {
+        say(f, id, STORE_USER, "a first question");
+        say(f, id, STORE_USER, "what does the xylophone cost?");
+        say(f, id, STORE_ASSISTANT, large.data);
+        assert_true(is_readable(f, "xylophone"));
+        if (i == 0) {
+            ok(store_rewind(f->s, id, 1, -1, &err));
+            assert_true(is_readable(f, "first question"));
+        } else {
+            ok(store_conversation_delete(f->s, id, &err));
+            ok(store_purge(f->s, INT64_MAX, &n, &err));
+        }
+        assert_false(is_readable(f, "xylophone"));
+        assert_false(is_readable(f, "zebra"));
+    }
+    str_release(&large);
+}
+
 static int write_meanwhile(void *ctx, const struct store_message *m)
 {
     struct intruder *k = ctx;
@@ -874,6 +917,7 @@ int main(void)
         TEST(one_writer_per_conversation),
         TEST(two_programs_share_a_file),
         TEST(a_reader_sees_one_state),
+        TEST(removed_words_are_unreadable),
         TEST(a_token_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,6 +52,13 @@ for term in xterm-256color linux vt100 screen; do
     capture "TERM=$term"
 done
 
+# A terminal without a second screen: the shell goes on below the chat, on an empty line.
+start 80 24
+keys "clear; TERM=linux $program chat --new --private --seed 1; echo \"rc=\$?\"" Enter
+check 'linux: ready' wait_for 'ready'
+keys F10
+check 'linux: an empty line for the shell' wait_for '^rc=0$'
+
 start 80 24
 keys "clear; TERM=dumb $program chat --new --private --seed 1; echo \"rc=\$?\"" Enter
 check 'dumb: plain' wait_for '^you>'

@@ -125,11 +125,21 @@ static void await_answers(struct screen *s)
     s->unanswered = 0;
 }
 
+static void end_picture(void)
+{
+    if (!enter_ca_mode) { /* the picture stays: an empty line for the shell's prompt */
+        move(LINES - 1, 0);
+        clrtoeol();
+        refresh();
+    }
+    endwin();
+}
+
 void screen_close(struct screen *s)
 {
     if (!s->curses) return;
     await_answers(s);
-    endwin();
+    end_picture();
     term_close();
     delscreen(s->curses);
     input_release(&s->input);
@@ -151,7 +161,7 @@ void screen_fit(struct screen *s)
 void screen_suspend(struct screen *s)
 {
     await_answers(s);
-    endwin();
+    end_picture();
     term_stop();
     screen_fit(s);
     s->repaint = s->clear = true;

@@ -1,5 +1,3 @@
-#include "cli/conversations.h"
-
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,52 +6,13 @@
 #include <time.h>
 
 #include "cli/commands.h"
+#include "cli/conversation_table.h"
 #include "cli/num.h"
 #include "cli/options.h"
 #include "cli/paths.h"
 #include "cli/report.h"
 #include "cli/secret.h"
 #include "runtime/session/conversations.h"
-
-struct printer {
-    int64_t now_ms;
-    int64_t n;  /* printed */
-    bool aside; /* printed with report_aside, in a chat */
-};
-
-static struct printer printer_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (struct printer){.now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000};
-}
-
-static void print_line(const struct printer *p, const char *line)
-{
-    if (p->aside)
-        report_aside("%s\n", line);
-    else
-        report_line("%s", line);
-}
-
-static int print_row(void *ctx, const struct conversations_entry *c)
-{
-    struct printer *p = ctx;
-    struct str line = {0};
-    char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
-    if (p->n++ == 0)
-        print_line(p, "NAME                       AGE  TURNS   TOKENS      CACHE  TITLE");
-    report_cell(&line, c->name, 24);
-    str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
-               (long long)c->n_turns, num_count(c->n_tokens, tokens),
-               c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
-    report_cell(&line, c->tags, 0);
-    if (c->tags[0]) str_puts(&line, "  ");
-    report_cell(&line, c->title, 0);
-    print_line(p, line.data);
-    str_release(&line);
-    return 0;
-}
 
 static int print_json_row(void *ctx, const struct conversations_entry *c)
 {
@@ -134,15 +93,6 @@ static int print_json_message(void *ctx, const struct conversations_message *m)
     return 0;
 }
 
-int conversations_print(struct conversations *l, struct err *e)
-{
-    struct printer p = printer_now();
-    p.aside = true;
-    int rc = conversations_list(l, print_row, &p, e);
-    if (!rc && p.n == 0) print_line(&p, "no saved conversations");
-    return rc;
-}
-
 enum { MANY = 1000 };
 
 /* A command on the open conversations. */
@@ -179,9 +129,9 @@ static int run(const struct options *o, int n_min, int n_max, const char *usage,
 
 static int list_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct printer p = printer_now();
-    int rc =
-        conversations_list_tagged(l, o->store.tag, o->json ? print_json_row : print_row, &p, e);
+    struct conversation_table p = conversation_table_begin(false);
+    int rc = conversations_list_tagged(l, o->store.tag,
+                                       o->json ? print_json_row : conversation_table_row, &p, e);
     if (!rc && p.n == 0 && !o->json)
         report_note(o->store.tag ? "no conversation has this tag" : "no saved conversations");
     return rc;
@@ -234,14 +184,14 @@ static int restore_command(struct conversations *l, const struct options *o, str
 /* ---- search ---------------------------------------------------------------------------------- */
 
 struct search_printer {
-    struct printer p;
+    struct conversation_table p;
     bool json;
     int limit;
 };
 
 #define ENOUGH 1 /* ends a walk; not an error */
 
-static void print_hit(struct printer *p, const struct conversations_hit *h)
+static void print_hit(struct conversation_table *p, const struct conversations_hit *h)
 {
     char age[NUM_MAX];
     struct str line = {0};
@@ -280,7 +230,7 @@ static int print_found(void *ctx, const struct conversations_hit *h)
 
 static int search_command(struct conversations *l, const struct options *o, struct err *e)
 {
-    struct search_printer s = {printer_now(), o->json, o->store.limit};
+    struct search_printer s = {conversation_table_begin(false), o->json, o->store.limit};
     struct str text = {0};
     for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
     int rc = conversations_search(l, text.data, print_found, &s, e);

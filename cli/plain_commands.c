@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/clipboard.h"
-#include "cli/conversations.h"
+#include "cli/conversation_table.h"
 #include "cli/external.h"
 #include "cli/num.h"
 #include "cli/plain_parts.h"
@@ -186,7 +186,7 @@ int plain_command(struct plain *p, enum slash command, const char *argument, str
     case SLASH_HELP: print_help(); return 0;
     case SLASH_SET: return set(p, argument, e);
     case SLASH_EDITOR: return say_edited(p, e);
-    case SLASH_LIST: return conversations_print(c->parts.library, e);
+    case SLASH_LIST: return conversation_table_print(c->parts.library, e);
     case SLASH_COPY: return copy(p, argument, e);
     case SLASH_SAVE: return save(p, argument, e);
     case SLASH_MAP: session_print_map(c->parts.session); return 0;

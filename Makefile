@@ -80,7 +80,8 @@ isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1))))
 
 # ---- sources -------------------------------------------------------------------------------------
 
-ROOMS := base $(addprefix runtime/,model template token cache cuda forward session) kernels kernels/cpu kernels/cuda store cli \
+ROOMS := base $(addprefix runtime/,model template token cache cuda forward session) kernels kernels/cpu kernels/cuda store \
+  $(addprefix cli/,print options control commands) \
   $(addprefix quant/,convert heads eval) $(addprefix tui/,term chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
 OBJ := $(SRC:%.c=$(B)/%.o)
@@ -117,8 +118,8 @@ $(B)/%.o: %.c $(B)/flags
 # A build for one board starts on others, too, and names what they lack: these two files are compiled
 # for any processor of the architecture.
 ifneq ($(TARGET_NEEDS),)
-$(B)/main.o $(B)/cli/target.o: private override CFLAGS += -march=armv8-a
-$(B)/cli/target.o: private override PKG_CFLAGS += -DTARGET_NEEDS='"$(TARGET_NEEDS)"'
+$(B)/main.o $(B)/cli/print/target.o: private override CFLAGS += -march=armv8-a
+$(B)/cli/print/target.o: private override PKG_CFLAGS += -DTARGET_NEEDS='"$(TARGET_NEEDS)"'
 endif
 
 # loops over keys: from -O3 on gcc 12 compares several keys at once

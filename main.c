@@ -8,12 +8,12 @@
 
 #include "base/edit_distance.h"
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/manual.h"
-#include "cli/options.h"
-#include "cli/paths.h"
-#include "cli/report.h"
-#include "cli/target.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/manual.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/report.h"
+#include "cli/print/target.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {

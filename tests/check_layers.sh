@@ -10,7 +10,7 @@ function room(path) {
     if (path !~ /\//) return "main"
     sub(/\/[^\/]*$/, "", path)
     if (path ~ /^kernels/) return "kernels"
-    sub(/^(runtime|quant|tui)\//, "", path)
+    sub(/^(runtime|quant|tui|cli)\//, "", path)
     return path
 }
 BEGIN {
@@ -24,14 +24,17 @@ BEGIN {
     allowed["cuda"]    = " cuda cache token model kernels base "
     allowed["forward"] = " forward cuda cache token model kernels base "
     allowed["session"] = " session forward cache token model store base "
-    allowed["cli"]     = " cli session forward cuda cache token model base "
-    allowed["term"]    = " term cli base "
-    allowed["chat"]    = " chat term cli session cache token base "
-    allowed["view"]    = " view chat term cli session cache token base "
-    allowed["convert"] = " convert cli forward token model kernels base "
-    allowed["heads"]   = " heads convert cli forward cache token model kernels base "
-    allowed["eval"]    = " eval convert cli session forward cache token model kernels base "
-    allowed["main"]    = " chat term eval heads convert cli base "
+    allowed["print"]   = " print base "
+    allowed["options"] = " options print session forward cache token model base "
+    allowed["control"] = " control options print session forward cache token model base "
+    allowed["commands"] = " commands control options print session forward cuda cache token model base "
+    allowed["term"]    = " term commands control options print base "
+    allowed["chat"]    = " chat term commands control options print session cache token base "
+    allowed["view"]    = " view chat term commands control options print session cache token base "
+    allowed["convert"] = " convert commands control options print forward token model kernels base "
+    allowed["heads"]   = " heads convert commands control options print forward cache token model kernels base "
+    allowed["eval"]    = " eval convert commands control options print session forward cache token model kernels base "
+    allowed["main"]    = " chat term eval heads convert commands control options print base "
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\"")
@@ -83,13 +86,13 @@ find main.c base runtime kernels store cli tui quant \( -name '*.c' -o -name '*.
     ! -path 'quant/demo/*' -exec awk "$awk_rules" {} +
 status=$?
 
-# Every line that a command prints goes through cli/report, which keeps escape sequences off the
+# Every line that a command prints goes through cli/print/report, which keeps escape sequences off the
 # terminal. replay draws recorded screens through a separate filter.
 # shellcheck disable=SC2046
 if grep -nE '(^|[^a-z_])(printf|puts|putchar|vprintf|perror)\(|std(out|err)\b' \
     $(find main.c base runtime kernels store cli tui quant -name '*.c' ! -path 'quant/demo/*' \
-        ! -path cli/report.c ! -path tui/term/replay.c) | grep -vE ':[0-9]+: *(/\*| \*|")'; then
-    echo 'printing: only through cli/report.h'
+        ! -path cli/print/report.c ! -path tui/term/replay.c) | grep -vE ':[0-9]+: *(/\*| \*|")'; then
+    echo 'printing: only through cli/print/report.h'
     status=1
 else
     echo 'printing: ok'

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/pool.h"
-#include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/convert/calibrate.h"
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/input.h"
-#include "cli/options.h"
-#include "cli/options_policy.h"
-#include "cli/report.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/input.h"
+#include "cli/options/options.h"
+#include "cli/options/options_policy.h"
+#include "cli/print/report.h"
 #include "quant/eval/eval_run.h"
 #include "quant/eval/plans.h"
 #include "quant/eval/task.h"

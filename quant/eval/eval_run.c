@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/system.h"
-#include "cli/report.h"
+#include "cli/print/report.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
 #include "quant/eval/task.h"

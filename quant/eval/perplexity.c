@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/input.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/input.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/eval/perplexity.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"

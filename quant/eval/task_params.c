@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 static int read_number(const char *key, const char *value, int64_t max, int64_t *out, struct err *e)
 {

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_import.h"
 #include "quant/heads/heads_train.h"

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/pool.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"

@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/utf8.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/token/tokenizer.h"
 
 #define MEASURED 65536 /* bytes of a file whose tokens are counted */

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/convert/safetensors.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/torch_file.h"

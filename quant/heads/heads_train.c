@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/system.h"
-#include "cli/input.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/commands/input.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_net.h"

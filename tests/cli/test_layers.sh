@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 check "the tree as it is" tests/check_layers.sh
-for room in tests base store runtime/cache runtime/session runtime/model runtime/forward kernels cli \
+for room in tests base store runtime/cache runtime/session runtime/model runtime/forward kernels cli/control \
     tui/term tui/chat quant; do mkdir -p "$T/tree/$room"; done
 cp tests/check_layers.sh "$T/tree/tests/"
 : >"$T/tree/main.c"
@@ -11,7 +11,7 @@ put() { printf '%s\n' "$2" >"$T/tree/$1"; }
 
 # FILE HEADER…: a file of one room that includes another
 for case in store/bad.c:tui/chat/app.h runtime/cache/bad.c:runtime/session/session.h \
-    store/bad.c:runtime/cache/cache.h cli/bad.h:tui/term/screen.h runtime/model/bad.c:runtime/forward/plan.h \
+    store/bad.c:runtime/cache/cache.h cli/control/bad.h:tui/term/screen.h runtime/model/bad.c:runtime/forward/plan.h \
     tui/term/bad.c:tui/chat/edit.h kernels/bad.c:base/err.h base/bad.c:store/store.h; do
     file=${case%%:*} header=${case#*:}
     put "$file" "#include \"$header\""
@@ -21,13 +21,13 @@ for case in store/bad.c:tui/chat/app.h runtime/cache/bad.c:runtime/session/sessi
 done
 
 # Three files may include each other, four may not.
-for n in 1 2 3; do put "cli/f$n.h" "#include \"cli/f$((n % 3 + 1)).h\""; done
+for n in 1 2 3; do put "cli/control/f$n.h" "#include \"cli/control/f$((n % 3 + 1)).h\""; done
 check "a circle of three" "$T/tree/tests/check_layers.sh"
-put cli/f3.h '#include "cli/f4.h"'
-put cli/f4.c '#include "cli/f1.h"'
+put cli/control/f3.h '#include "cli/control/f4.h"'
+put cli/control/f4.c '#include "cli/control/f1.h"'
 if out=$("$T/tree/tests/check_layers.sh"); then no "a circle of four"; else ok; fi
-holds "names the circle" "$out" '^circle: .*cli/f[1-4] .*cli/f[1-4] .*cli/f[1-4] .*cli/f[1-4]'
-rm "$T"/tree/cli/f?.?
+holds "names the circle" "$out" '^circle: .*cli/control/f[1-4] .*cli/control/f[1-4] .*cli/control/f[1-4] .*cli/control/f[1-4]'
+rm "$T"/tree/cli/control/f?.?
 
 # Rooms may not form a circle, even if the rules are changed.
 check "no circle" "$T/tree/tests/check_layers.sh"

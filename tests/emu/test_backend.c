@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "driver.h"
 #include "kernels/cuda/args.h"
 #include "runtime/cuda/parts.h"

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
 #include "tests/fault/disk.h"

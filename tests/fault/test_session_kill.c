@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
 #include "store/db.h"

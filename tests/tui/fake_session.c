@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/utf8_width.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "tui/chat/app.h"
 #include "tui/chat/list_actions.h"
 

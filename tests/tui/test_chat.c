@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/clipboard.h"
+#include "cli/control/clipboard.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/chat/draft.h"
 #include "tui/term/text.h"

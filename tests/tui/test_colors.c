@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cli/ramp.h"
+#include "cli/control/ramp.h"
 #include "tui/term/colors.h"
 
 struct rgb {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/control.h"
+#include "cli/control/control.h"
 #include "runtime/session/conversations.h"
 #include "tests/tui/fake_session.h"
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/edit_folder.h"
-#include "cli/external.h"
+#include "cli/control/edit_folder.h"
+#include "cli/control/external.h"
 
 static void test_save(void **state)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "cli/slash.h"
+#include "cli/control/slash.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/term/input.h"
 

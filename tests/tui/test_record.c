@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/utf8.h"
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/term/record.h"
 

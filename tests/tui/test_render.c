@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "cli/num.h"
-#include "cli/ramp.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tests/tui/fake_stage.h"
 
 static bool update;

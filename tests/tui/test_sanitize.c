@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/utf8_width.h"
-#include "cli/sanitize.h"
+#include "cli/print/sanitize.h"
 #include "tui/term/text.h"
 
 static const char *const attacks[] = {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
 #include "tests/tui/fake_session.h"
 
 static const struct {

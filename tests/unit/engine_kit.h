@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/engine.h"
 
 static struct engine *engine;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"

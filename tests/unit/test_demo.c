@@ -13,7 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 

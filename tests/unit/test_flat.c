@@ -15,7 +15,7 @@
 
 #include "base/str.h"
 #include "base/system.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "quant/eval/task_words.h"
 #include "runtime/session/session.h"
 

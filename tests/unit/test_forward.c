@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
 #include "tests/unit/data.h"

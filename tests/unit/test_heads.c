@@ -16,7 +16,7 @@
 
 #include "base/file.h"
 #include "base/pool.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "kernels/kernels.h"
 #include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_net.h"

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/options.h"
-#include "cli/options_policy.h"
+#include "cli/options/options.h"
+#include "cli/options/options_policy.h"
 
 #define CHAT (OPTIONS_MODEL | OPTIONS_MEMORY | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT)
 #define GENERATE                                                                           \

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"
 #include "quant/convert/source.h"

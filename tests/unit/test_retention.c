@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"

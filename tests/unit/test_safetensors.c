@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"

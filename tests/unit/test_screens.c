@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cli/ramp.h"
+#include "cli/control/ramp.h"
 #include "runtime/cache/cache.h"
 #include "tests/tui/stage.h"
 #include "tui/view/bars.h"

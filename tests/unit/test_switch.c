@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/control.h"
+#include "cli/control/control.h"
 #include "runtime/session/conversations.h"
 #include "tests/unit/engine_kit.h"
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
 

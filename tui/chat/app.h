@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/control.h"
-#include "cli/settings.h"
-#include "cli/slash.h"
+#include "cli/control/control.h"
+#include "cli/control/settings.h"
+#include "cli/control/slash.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
 #include "tui/chat/edit.h"

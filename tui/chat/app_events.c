@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/num.h"
-#include "cli/ramp.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 
 enum { LOST_MS = 1000, RATE_MS = 2000 };

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/plain.h"
-#include "cli/report.h"
-#include "cli/secret.h"
+#include "cli/commands/commands.h"
+#include "cli/control/plain.h"
+#include "cli/control/secret.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "tui/chat/ui.h"
 
 static int is_dumb(void)

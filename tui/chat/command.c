@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/edit_distance.h"
-#include "cli/num.h"
+#include "cli/print/num.h"
 #include "tui/chat/app.h"
 
 /* ---- numbers -------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cli/slash.h"
+#include "cli/control/slash.h"
 
 struct app;
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 struct app;
 struct key_event;

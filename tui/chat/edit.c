@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/utf8_width.h"
-#include "cli/num.h"
+#include "cli/print/num.h"
 #include "tui/term/text.h"
 
 enum {

@@ -2,7 +2,7 @@
 #ifndef RETAIN_TUI_CHAT_EVENT_BOX_H
 #define RETAIN_TUI_CHAT_EVENT_BOX_H
 
-#include "cli/control.h"
+#include "cli/control/control.h"
 
 struct boxed_event; /* an event whose text is an offset */
 

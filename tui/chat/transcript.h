@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
-#include "cli/sanitize.h"
+#include "cli/print/sanitize.h"
 #include "runtime/token/chat_template.h"
 #include "tui/chat/markdown.h"
 

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/utf8_width.h"
-#include "cli/terminal.h"
-#include "cli/options.h"
-#include "cli/paths.h"
-#include "cli/report.h"
-#include "cli/secret.h"
+#include "cli/control/secret.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/report.h"
+#include "cli/print/terminal.h"
 #include "tui/chat/list_actions.h"
 #include "tui/chat/ui_parts.h"
 #include "tui/term/record.h"

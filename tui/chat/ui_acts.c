@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/clipboard.h"
-#include "cli/external.h"
-#include "cli/sanitize.h"
+#include "cli/control/clipboard.h"
+#include "cli/control/external.h"
+#include "cli/print/sanitize.h"
 #include "tui/chat/list_actions.h"
 #include "tui/chat/ui_parts.h"
 #include "tui/term/term.h"

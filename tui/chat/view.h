@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "cli/keys.h"
+#include "cli/control/keys.h"
 #include "tui/term/grid.h"
 
 struct app;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "cli/ramp.h"
+#include "cli/control/ramp.h"
 
 #define WATERFALL_ROWS 64
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "cli/control.h"
+#include "cli/control/control.h"
 #include "tui/chat/event_box.h"
 
 struct worker;

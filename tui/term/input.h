@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "base/str.h"
-#include "cli/keys.h"
+#include "cli/control/keys.h"
 
 enum { INPUT_EXTRA_MAX = 32 };
 

@@ -10,7 +10,7 @@
 #include "base/system.h"
 #include "base/utf8.h"
 #include "base/utf8_width.h"
-#include "cli/sanitize.h"
+#include "cli/print/sanitize.h"
 #include "tui/term/colors.h"
 
 struct record {

@@ -11,9 +11,9 @@
 #include <cjson/cJSON.h>
 
 #include "base/utf8_width.h"
-#include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
+#include "cli/print/report.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"
 

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/system.h"
-#include "cli/terminal.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "cli/print/terminal.h"
 #include "tui/term/colors.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/num.h"
-#include "cli/options.h"
-#include "cli/ramp.h"
+#include "cli/options/options.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 
 static const char *rule_glyph(const struct pane *p)

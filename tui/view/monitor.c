@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/num.h"
+#include "cli/print/num.h"
 #include "tui/chat/app.h"
 #include "tui/view/bars.h"
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/utf8_width.h"
-#include "cli/num.h"
-#include "cli/ramp.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/chat/command.h"
 #include "tui/term/text.h"

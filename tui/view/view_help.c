@@ -1,7 +1,7 @@
 /* view_help: all keys and commands, from the tables that implement them. */
 #include <stdio.h>
 
-#include "cli/slash.h"
+#include "cli/control/slash.h"
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8_width.h"
 #include "base/memory.h"
-#include "cli/num.h"
-#include "cli/options.h"
+#include "base/utf8_width.h"
+#include "cli/options/options.h"
+#include "cli/print/num.h"
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/num.h"
 #include "base/memory.h"
-#include "cli/ramp.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/chat/picture.h"
 #include "tui/view/bars.h"

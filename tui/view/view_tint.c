@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/utf8_width.h"
-#include "cli/num.h"
-#include "cli/ramp.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"

@@ -1,0 +1,42 @@
+/* commands: the functions behind main.c's table. Each takes the parsed options and returns an exit
+ * status (0 ok, 1 failed, 2 usage, 3 bad file, 4 does not fit, 130 interrupted). Results are
+ * printed to stdout, everything else to stderr. */
+#ifndef RETAIN_CLI_COMMANDS_COMMANDS_H
+#define RETAIN_CLI_COMMANDS_COMMANDS_H
+
+struct options;
+struct str;
+
+/* cli */
+int cmd_generate(const struct options *o); /* one prompt, one answer */
+int cmd_list(const struct options *o);
+int cmd_show(const struct options *o);
+int cmd_rename(const struct options *o);  /* NAME NEW */
+int cmd_tag(const struct options *o);     /* NAME TAG… */
+int cmd_delete(const struct options *o);  /* NAME… */
+int cmd_restore(const struct options *o); /* NAME [NEW] */
+int cmd_search(const struct options *o);  /* TEXT… */
+int cmd_export(const struct options *o);  /* NAME… */
+int cmd_import(const struct options *o);  /* FILE [NEW] */
+int cmd_check(const struct options *o);
+int cmd_compact(const struct options *o);
+int cmd_models(const struct options *o); /* list|add|default|verify|unpack */
+int cmd_plan(const struct options *o);
+int cmd_info(const struct options *o);
+int cmd_verify(const struct options *o);
+int cmd_tokenize(const struct options *o);
+int cmd_template(const struct options *o); /* MESSAGES.json */
+
+/* tui */
+int cmd_chat(const struct options *o);   /* the screen, or plain lines without a terminal */
+int cmd_replay(const struct options *o); /* FILE, of chat --record */
+
+/* quant */
+int cmd_perplexity(const struct options *o);
+int cmd_bench(const struct options *o);
+int cmd_eval(const struct options *o);
+void cmd_eval_help(struct str *out); /* its tasks */
+int cmd_quantize(const struct options *o);
+int cmd_heads(const struct options *o);
+
+#endif

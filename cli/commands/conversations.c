@@ -1,0 +1,355 @@
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/commands/commands.h"
+#include "cli/control/conversation_table.h"
+#include "cli/control/secret.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+#include "runtime/session/conversations.h"
+
+static int print_json_row(void *ctx, const struct conversations_entry *c)
+{
+    (void)ctx;
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "name", c->name);
+    cJSON_AddStringToObject(j, "title", c->title);
+    cJSON_AddNumberToObject(j, "updated_ms", (double)c->updated_ms);
+    cJSON_AddNumberToObject(j, "n_turns", (double)c->n_turns);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)c->n_tokens);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)c->cache_bytes);
+    cJSON *tags = cJSON_AddArrayToObject(j, "tags");
+    for (const char *p = c->tags; *p; p += strspn(p, " ")) {
+        char tag[sizeof c->tags];
+        size_t n = strcspn(++p, " "); /* the text after its # */
+        snprintf(tag, sizeof tag, "%.*s", (int)n, p);
+        cJSON_AddItemToArray(tags, cJSON_CreateString(tag));
+        p += n;
+    }
+    report_json(j);
+    return 0;
+}
+
+static const char *role_word(enum chat_role role)
+{
+    static const char *const words[CHAT_ROLES] = {"system", "user", "assistant"};
+    return words[role];
+}
+
+/* A stopped and continued answer is saved in parts, and shown as one. */
+struct message_printer {
+    int role;       /* role of the previous message, -1 = none */
+    char last;      /* last printed byte */
+    char *settings; /* settings of the previous answer */
+};
+
+static void print_heading(struct message_printer *mp, const struct conversations_message *m)
+{
+    struct str text = {0};
+    bool known = mp->settings && m->settings && strcmp(mp->settings, m->settings) == 0;
+    if (mp->role >= 0) str_puts(&text, mp->last == '\n' ? "\n" : "\n\n");
+    str_printf(&text, "## %s%s", role_word(m->role), m->partial ? " (stopped)" : "");
+    if (m->settings && !known) {
+        str_puts(&text, "  ");
+        report_cell(&text, m->settings, 0);
+        free(mp->settings);
+        mp->settings = strdup(m->settings);
+    }
+    str_puts(&text, "\n\n");
+    report_text(text.data, text.n);
+    str_release(&text);
+}
+
+static int print_message(void *ctx, const struct conversations_message *m)
+{
+    static const char stopped[] = " (stopped)";
+    struct message_printer *mp = ctx;
+    bool goes_on = m->role == CHAT_ASSISTANT && mp->role == CHAT_ASSISTANT;
+    if (!goes_on) print_heading(mp, m);
+    report_text(m->text, m->n_text);
+    if (goes_on && m->partial) report_text(stopped, sizeof stopped - 1);
+    mp->role = m->role;
+    mp->last = m->n_text > 0 ? m->text[m->n_text - 1] : goes_on ? mp->last : 0;
+    return 0;
+}
+
+static int print_json_message(void *ctx, const struct conversations_message *m)
+{
+    (void)ctx;
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "role", role_word(m->role));
+    cJSON_AddStringToObject(j, "text", m->text);
+    cJSON_AddNumberToObject(j, "position", (double)m->position);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)m->n_tokens);
+    cJSON_AddBoolToObject(j, "partial", m->partial);
+    if (m->settings) cJSON_AddStringToObject(j, "settings", m->settings);
+    report_json(j);
+    return 0;
+}
+
+enum { MANY = 1000 };
+
+/* A command on the open conversations. */
+typedef int saved_command(struct conversations *l, const struct options *o, struct err *e);
+
+/* When the database is missing: create one, treat it as empty, or fail. */
+enum missing { MISSING_MADE, MISSING_EMPTY, MISSING_ERROR };
+
+static int open_library(struct conversations **out, const struct options *o, const char *path,
+                        enum missing missing, struct err *e)
+{
+    if (missing == MISSING_MADE) return secret_open_library(out, o, path, e);
+    if (missing == MISSING_ERROR && conversations_is_missing(path))
+        return err_set(e, ERR_FAIL, "no saved conversations: there is no %s", path);
+    return secret_open_reading(out, o, path, e);
+}
+
+static int run(const struct options *o, int n_min, int n_max, const char *usage,
+               enum missing missing, saved_command *command)
+{
+    struct str path = {0};
+    struct conversations *l = NULL;
+    struct err e = {0};
+    int rc = 0;
+    if (o->n_args < n_min || o->n_args > n_max)
+        rc = err_set(&e, ERR_USAGE, "usage: retain %s", usage);
+    if (!rc) rc = path_database(o, &path, &e);
+    if (!rc) rc = open_library(&l, o, path.data, missing, &e);
+    if (!rc) rc = command(l, o, &e);
+    conversations_close(l);
+    str_release(&path);
+    return rc ? report_error(&e) : 0;
+}
+
+static int list_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct conversation_table p = conversation_table_begin(false);
+    int rc = conversations_list_tagged(l, o->store.tag,
+                                       o->json ? print_json_row : conversation_table_row, &p, e);
+    if (!rc && p.n == 0 && !o->json)
+        report_note(o->store.tag ? "no conversation has this tag" : "no saved conversations");
+    return rc;
+}
+
+static int show_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct message_printer mp = {.role = -1};
+    if (o->json) return conversations_messages(l, o->args[0], print_json_message, NULL, e);
+    int rc = conversations_messages(l, o->args[0], print_message, &mp, e);
+    if (mp.role >= 0 && mp.last != '\n') report_text("\n", 1);
+    free(mp.settings);
+    return rc;
+}
+
+static int rename_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_rename(l, o->args[0], o->args[1], e);
+}
+
+static int tag_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 1; i < o->n_args && !rc; i++)
+        rc = (o->store.remove ? conversations_untag : conversations_tag)(l, o->args[0], o->args[i],
+                                                                         e);
+    return rc;
+}
+
+static int delete_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        if (o->store.cache_only)
+            rc = conversations_drop_cache(l, o->args[i], e);
+        else
+            rc = conversations_delete(l, o->args[i], e);
+        if (!rc && !o->store.cache_only)
+            report_note("deleted '%s'; `retain restore` restores it within %d days", o->args[i],
+                        CONVERSATIONS_UNDO_DAYS);
+    }
+    return rc;
+}
+
+static int restore_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_restore(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, e);
+}
+
+/* ---- search ---------------------------------------------------------------------------------- */
+
+struct search_printer {
+    struct conversation_table p;
+    bool json;
+    int limit;
+};
+
+#define ENOUGH 1 /* ends a walk; not an error */
+
+static void print_hit(struct conversation_table *p, const struct conversations_hit *h)
+{
+    char age[NUM_MAX];
+    struct str line = {0};
+    report_cell(&line, h->name, 24);
+    str_printf(&line, " %5s %-9s  %s", num_age(p->now_ms - h->created_ms, age),
+               h->message < 0 ? "name" : role_word(h->role), h->snippet);
+    report_marked(line.data);
+    str_release(&line);
+}
+
+static void print_json_hit(const struct conversations_hit *h)
+{
+    struct str plain = {0};
+    cJSON *j = cJSON_CreateObject();
+    for (const char *s = h->snippet; *s; s++)
+        if (*s != '\2' && *s != '\3') str_append(&plain, s, 1);
+    cJSON_AddStringToObject(j, "name", h->name);
+    cJSON_AddStringToObject(j, "title", h->title);
+    cJSON_AddNumberToObject(j, "message", (double)h->message);
+    cJSON_AddStringToObject(j, "role", h->message < 0 ? "name" : role_word(h->role));
+    cJSON_AddNumberToObject(j, "created_ms", (double)h->created_ms);
+    cJSON_AddStringToObject(j, "snippet", str_get(&plain));
+    report_json(j);
+    str_release(&plain);
+}
+
+static int print_found(void *ctx, const struct conversations_hit *h)
+{
+    struct search_printer *s = ctx;
+    if (s->json)
+        print_json_hit(h);
+    else
+        print_hit(&s->p, h);
+    return ++s->p.n == s->limit ? ENOUGH : 0;
+}
+
+static int search_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct search_printer s = {conversation_table_begin(false), o->json, o->store.limit};
+    struct str text = {0};
+    for (int i = 0; i < o->n_args; i++) str_printf(&text, "%s%s", i ? " " : "", o->args[i]);
+    int rc = conversations_search(l, text.data, print_found, &s, e);
+    if (!rc && s.p.n == 0) rc = err_set(e, ERR_FAIL, "nothing found"); /* as grep does */
+    str_release(&text);
+    return rc == ENOUGH ? 0 : rc;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int export_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    int rc = 0;
+    int64_t n_damaged = 0;
+    if (o->store.with_cache && o->n_args > 1)
+        return err_set(e, ERR_USAGE, "--with-cache makes a file of one conversation");
+    if (o->store.with_cache)
+        return conversations_export_cache(l, o->args[0], o->store.with_cache, e);
+    for (int i = 0; i < o->n_args && !rc; i++) {
+        struct str text = {0};
+        rc = conversations_export(l, o->args[i], o->store.markdown && !o->json, &text, &n_damaged,
+                                  e);
+        if (!rc) report_text(str_get(&text), text.n);
+        str_release(&text);
+    }
+    if (rc || !n_damaged) return rc;
+    return err_set(e, ERR_FORMAT,
+                   "exported the intact part: %lld damaged part%s, damaged messages are marked; "
+                   "`retain import` makes a conversation of it that can be continued",
+                   (long long)n_damaged, n_damaged == 1 ? "" : "s");
+}
+
+static void tell_imported(void *ctx, const char *name)
+{
+    (void)ctx;
+    report_note("imported '%s'", name);
+}
+
+static int import_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    return conversations_import(l, o->args[0], o->n_args > 1 ? o->args[1] : NULL, tell_imported,
+                                NULL, e);
+}
+
+/* ---- care ------------------------------------------------------------------------------------ */
+
+static int check_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    (void)o;
+    int rc = conversations_check(l, e);
+    if (!rc) report_note("every checksum is right");
+    return rc;
+}
+
+static int compact_command(struct conversations *l, const struct options *o, struct err *e)
+{
+    struct conversations_size size;
+    char before[NUM_MAX], after[NUM_MAX];
+    (void)o;
+    int rc = conversations_compact(l, &size, e);
+    if (!rc)
+        report_note("%s before, %s now; %lld deleted conversations were purged",
+                    num_bytes(size.bytes_before, before), num_bytes(size.bytes_after, after),
+                    (long long)size.n_purged);
+    return rc;
+}
+
+int cmd_list(const struct options *o)
+{
+    return run(o, 0, 0, "list [--json]", MISSING_EMPTY, list_command);
+}
+
+int cmd_show(const struct options *o)
+{
+    return run(o, 1, 1, "show NAME [--json]", MISSING_ERROR, show_command);
+}
+
+int cmd_tag(const struct options *o)
+{
+    return run(o, 2, MANY, "tag NAME TAG... [--remove]", MISSING_ERROR, tag_command);
+}
+
+int cmd_rename(const struct options *o)
+{
+    return run(o, 2, 2, "rename NAME NEW-NAME", MISSING_ERROR, rename_command);
+}
+
+int cmd_delete(const struct options *o)
+{
+    return run(o, 1, MANY, "delete [--cache-only] NAME…", MISSING_ERROR, delete_command);
+}
+
+int cmd_restore(const struct options *o)
+{
+    return run(o, 1, 2, "restore NAME [NEW-NAME]", MISSING_ERROR, restore_command);
+}
+
+int cmd_search(const struct options *o)
+{
+    return run(o, 1, MANY, "search TEXT… [--json]", MISSING_EMPTY, search_command);
+}
+
+int cmd_export(const struct options *o)
+{
+    return run(o, 1, MANY, "export NAME… [--json|--markdown|--with-cache FILE]", MISSING_ERROR,
+               export_command);
+}
+
+int cmd_import(const struct options *o)
+{
+    return run(o, 1, 2, "import FILE [NEW-NAME]", MISSING_MADE, import_command);
+}
+
+int cmd_check(const struct options *o)
+{
+    return run(o, 0, 0, "check", MISSING_ERROR, check_command);
+}
+
+int cmd_compact(const struct options *o)
+{
+    return run(o, 0, 0, "compact", MISSING_ERROR, compact_command);
+}

@@ -1,0 +1,139 @@
+/* generate: one prompt in, one answer out, nothing saved. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/commands/commands.h"
+#include "cli/control/cli_session.h"
+#include "cli/options/options.h"
+#include "cli/print/answer.h"
+#include "cli/print/report.h"
+#include "runtime/forward/engine.h"
+
+struct generate {
+    const struct options *o;
+    struct answer answer;
+    struct str text; /* the whole answer, for --json */
+    int64_t n_prompt;
+};
+
+static int read_stream(FILE *f, const char *name, struct str *out, struct err *e)
+{
+    char buffer[65536];
+    size_t n;
+    while ((n = fread(buffer, 1, sizeof buffer, f)) > 0) str_append(out, buffer, n);
+    if (ferror(f)) return err_set(e, ERR_FAIL, "reading %s: %s", name, strerror(errno));
+    return 0;
+}
+
+static int read_prompt(const struct options *o, struct str *out, struct err *e)
+{
+    const char *file = o->text.file ? o->text.file : "-";
+    if (o->text.prompt && o->text.file)
+        return err_set(e, ERR_USAGE, "give the prompt with -p or with -f, not with both");
+    if (o->text.prompt) {
+        str_puts(out, o->text.prompt);
+        return 0;
+    }
+    if (strcmp(file, "-") == 0) return read_stream(stdin, "standard input", out, e);
+    FILE *f = fopen(file, "rb");
+    if (!f) return err_set(e, ERR_FAIL, "opening %s: %s", file, strerror(errno));
+    int rc = read_stream(f, file, out, e);
+    fclose(f);
+    return rc;
+}
+
+static void on_text(void *ctx, const char *utf8, size_t n)
+{
+    struct generate *g = ctx;
+    if (g->o->json)
+        str_append(&g->text, utf8, n);
+    else
+        answer_write(&g->answer, utf8, n);
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    struct generate *g = ctx;
+    (void)done;
+    g->n_prompt = total;
+}
+
+static bool on_stop(void *ctx)
+{
+    struct generate *g = ctx;
+    return report_interrupted() || g->answer.error != 0;
+}
+
+static void print_json(struct generate *g, const struct session *s, enum session_end end)
+{
+    static const char *const ends[] = {"turn", "stopped", "length", "full", "circle"};
+    struct session_stats st;
+    session_stats(s, &st);
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "text", str_get(&g->text));
+    cJSON_AddStringToObject(j, "end", ends[end]);
+    cJSON_AddStringToObject(j, "model", st.model);
+    cJSON_AddStringToObject(j, "weights", st.weights);
+    cJSON_AddStringToObject(j, "kv", st.kv);
+    cJSON_AddStringToObject(j, "policy", st.policy);
+    cJSON_AddStringToObject(j, "device", st.device);
+    cJSON_AddNumberToObject(j, "budget", st.budget);
+    cJSON_AddNumberToObject(j, "n_prompt", (double)g->n_prompt);
+    cJSON_AddNumberToObject(j, "n_tokens", (double)st.n_tokens);
+    cJSON_AddNumberToObject(j, "units_kept", (double)st.units_kept);
+    cJSON_AddNumberToObject(j, "units_seen", (double)st.units_seen);
+    cJSON_AddNumberToObject(j, "units_evicted", (double)st.units_evicted);
+    cJSON_AddNumberToObject(j, "units_returned", (double)st.units_returned);
+    cJSON_AddNumberToObject(j, "cache_bytes", (double)st.cache_bytes);
+    cJSON_AddNumberToObject(j, "process_peak_bytes", (double)st.process_peak_bytes);
+    cJSON_AddNumberToObject(j, "first_token_ms", st.first_token_ms);
+    cJSON_AddNumberToObject(j, "prefill_tok_s", st.prefill_tok_s);
+    cJSON_AddNumberToObject(j, "decode_tok_s", st.decode_tok_s);
+    char *line = cJSON_PrintUnformatted(j);
+    if (line) answer_write(&g->answer, line, strlen(line));
+    free(line);
+    cJSON_Delete(j);
+}
+
+static int generate_run(struct generate *g, const struct str *prompt, struct err *e)
+{
+    struct session_sink sink = {
+        .ctx = g, .progress = on_progress, .text = on_text, .stop = on_stop};
+    struct cli_session talk;
+    enum session_end end = SESSION_TURN_END;
+    int rc = cli_session_open(&talk, g->o, false, &sink, e);
+    if (rc) return rc;
+    if (*talk.engine->device_notice) report_note("%s", talk.engine->device_notice);
+    rc = session_say(talk.session, str_get(prompt), prompt->n, &sink, &end, e);
+    if (!rc && g->o->json) print_json(g, talk.session, end);
+    if (!rc) answer_end(&g->answer);
+    if (!rc) rc = answer_check(&g->answer, e);
+    if (!rc && report_interrupted()) rc = err_set(e, ERR_STOP, "interrupted");
+    if (!rc && end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
+    if (!rc && end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
+    cli_session_close(&talk);
+    return rc;
+}
+
+int cmd_generate(const struct options *o)
+{
+    struct generate g = {.o = o};
+    struct str prompt = {0};
+    struct err e = {0};
+    answer_init(&g.answer, STDOUT_FILENO);
+    int rc = read_prompt(o, &prompt, &e);
+    if (!rc && !prompt.n && !o->session.raw)
+        rc = err_set(&e, ERR_USAGE, "the prompt is empty; give it with -p, -f or standard input");
+    if (!rc) {
+        report_catch_interrupts();
+        rc = generate_run(&g, &prompt, &e);
+    }
+    str_release(&prompt);
+    str_release(&g.text);
+    answer_release(&g.answer);
+    return rc == ERR_STOP ? err_exit_status(rc) : rc ? report_error(&e) : 0;
+}

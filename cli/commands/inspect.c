@@ -1,0 +1,304 @@
+/* Commands that show facts about a model or the machine without running a model: plan, info,
+ * verify. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/system.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/report.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/plan.h"
+#include "runtime/model/tensor_report.h"
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+/* On disk, outside the plan. */
+static int64_t archive_bytes(const struct plan *p, const struct recall_opts *o)
+{
+    if (o->chooser == RECALL_OFF || p->policy->scorer == POLICY_KEEP_ALL) return 0;
+    return o->archive_bytes ? o->archive_bytes : RECALL_DISK_BYTES;
+}
+
+static void plan_json(const struct plan *p, const struct model *m, const struct recall_opts *recall)
+{
+    char kv[16];
+    plan_kv_text(p, kv);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "model", m->name);
+    cJSON_AddStringToObject(o, "policy", p->policy->name);
+    cJSON_AddStringToObject(o, "kv", kv);
+    cJSON_AddNumberToObject(o, "budget", p->budget);
+    cJSON_AddNumberToObject(o, "capacity", p->capacity);
+    cJSON_AddNumberToObject(o, "chunk", p->chunk);
+    cJSON_AddNumberToObject(o, "unit_bytes", (double)p->unit_bytes);
+    cJSON_AddNumberToObject(o, "weights_bytes", (double)p->weights_bytes);
+    cJSON_AddNumberToObject(o, "heads_bytes", (double)p->heads_bytes);
+    cJSON_AddNumberToObject(o, "cache_bytes", (double)p->cache_bytes);
+    cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
+    cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
+    cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
+    report_json(o);
+}
+
+static void plan_line(const char *tag, size_t bytes, const char *what)
+{
+    report_line("%-8s %10.1f MiB  %s", tag, (double)bytes / (1 << 20), what);
+}
+
+static void plan_text(const struct plan *p, const struct model *m, const struct recall_opts *recall)
+{
+    char kv[16], what[256];
+    plan_kv_text(p, kv);
+    report_line("%s, policy %s, %d units per head", m->name, p->policy->name, p->budget);
+    snprintf(what, sizeof what, "%s, %d layers", m->type, m->n_layer);
+    plan_line("weights", p->weights_bytes, what);
+    plan_line("heads", p->heads_bytes, p->heads_bytes ? "retaining heads" : "none");
+    snprintf(what, sizeof what,
+             "%d layers x %d KV heads x %d slots (budget + chunk %d + reserve %d)"
+             " x %zu bytes, %s",
+             m->n_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
+    plan_line("cache", p->cache_bytes, what);
+    plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
+    plan_line("total", plan_total_bytes(p), "");
+    if (archive_bytes(p, recall))
+        plan_line("archive", (size_t)archive_bytes(p, recall),
+                  "on disk, at most, for each conversation: evicted units for recall");
+    if (*p->notice) report_note("%s", p->notice);
+}
+
+int cmd_plan(const struct options *o)
+{
+    struct engine_opts engine = o->engine;
+    const struct plan_opts *plan = &o->session.plan;
+    struct engine *g;
+    struct plan p;
+    struct err e;
+    engine.verify = IDENTITY_VERIFY_OFF; /* a plan needs only shapes and must be quick */
+    int rc = engine_prepare(&g, &engine, &e);
+    if (rc) return report_error(&e);
+    rc = engine_choose_device(g, &engine, plan, 1, NULL, NULL, &e);
+    if (!rc)
+        rc = plan_make(&p, g->model, g->retaining, g->gpu, plan, 1, pool_n_threads(g->pool), &e);
+    if (!rc && o->json)
+        plan_json(&p, g->model, &o->session.recall);
+    else if (!rc)
+        plan_text(&p, g->model, &o->session.recall);
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}
+
+/* ---- info ------------------------------------------------------------------------------------ */
+
+static cJSON *isa_array(void)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (const char *const *isa = kn_isa_list(); *isa; isa++)
+        cJSON_AddItemToArray(a, cJSON_CreateString(*isa));
+    return a;
+}
+
+static cJSON *conversion_array(const struct tensor_report *c, int n)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (int i = 0; i < n; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "type", c[i].type);
+        cJSON_AddStringToObject(o, "layout", c[i].layout);
+        cJSON_AddNumberToObject(o, "tensor_count", c[i].n_tensors);
+        cJSON_AddNumberToObject(o, "weight_count", (double)c[i].n_weights);
+        cJSON_AddNumberToObject(o, "file_bytes", (double)c[i].file_bytes);
+        cJSON_AddNumberToObject(o, "bytes", (double)c[i].bytes);
+        cJSON_AddNumberToObject(o, "error", c[i].error);
+        cJSON_AddItemToArray(a, o);
+    }
+    return a;
+}
+
+/* One line per tensor type; the error is the relative rms error of the conversion. */
+static void conversion_lines(const struct tensor_report *c, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char error[48] = "exact";
+        if (c[i].error > 0) snprintf(error, sizeof error, "error %.1e", c[i].error);
+        report_line("%s %-6s %4d matrices, %.1f MiB, as %s %.1f MiB (%.2f bits a weight), %s",
+                    i ? "        " : "weights ", c[i].type, c[i].n_tensors,
+                    (double)c[i].file_bytes / (1 << 20), c[i].layout,
+                    (double)c[i].bytes / (1 << 20),
+                    8.0 * (double)c[i].bytes / (double)c[i].n_weights, error);
+    }
+}
+
+#define GPUS_MAX 16
+
+static cJSON *device_array(const struct cuda_device *gpus, int n)
+{
+    cJSON *a = cJSON_CreateArray();
+    char name[32];
+    cJSON_AddItemToArray(a, cJSON_CreateString("cpu"));
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "cuda:%d", gpus[i].ordinal);
+        cJSON_AddItemToArray(a, cJSON_CreateString(name));
+    }
+    return a;
+}
+
+static cJSON *image_array(void)
+{
+    cJSON *a = cJSON_CreateArray();
+    for (int i = 0; cuda_image_name(i); i++)
+        cJSON_AddItemToArray(a, cJSON_CreateString(cuda_image_name(i)));
+    return a;
+}
+
+/* GPUs and the device code that each would run, or why there are none. */
+static void gpu_lines(void)
+{
+    struct cuda_device gpus[GPUS_MAX];
+    struct err e;
+    int n = cuda_devices(gpus, GPUS_MAX, &e);
+    if (n < 0) report_line("         no GPU: %s", e.text);
+    for (int i = 0; i < n; i++)
+        report_line("         cuda:%d (%s, sm_%d, %d SMs, %.1f GiB%s, CUDA %d.%d): %s",
+                    gpus[i].ordinal, gpus[i].name, gpus[i].arch, gpus[i].n_sm,
+                    (double)gpus[i].bytes / (1 << 30), gpus[i].integrated ? ", shared" : "",
+                    gpus[i].driver / 1000, gpus[i].driver % 1000 / 10,
+                    gpus[i].image ? gpus[i].image : "too old");
+    if (!cuda_image_name(0)) return;
+    struct str line = {0};
+    for (int i = 0; cuda_image_name(i); i++) str_printf(&line, " %s", cuda_image_name(i));
+    report_line("gpu code%s", str_get(&line));
+    str_release(&line);
+}
+
+/* The file that the next start maps the weights from, or why it packs them. */
+static void packed_line(struct engine *g, const struct options *o)
+{
+    struct arena a;
+    struct err e;
+    if (!o->engine.model) return;
+    arena_init_plan(&a, "weights");
+    model_plan(g->model, &a);
+    if (g->weight_cache.bytes)
+        report_line("packed   %.1f MiB in %s", (double)g->weight_cache.bytes / (1 << 20),
+                    g->weight_cache.path);
+    else if (!o->engine.weight_cache_dir)
+        report_line("packed   no copy is kept");
+    else if (weight_cache_room(o->engine.weight_cache_dir, a.used, &e))
+        report_line("packed   no copy is kept: %s", e.text);
+    else
+        report_line("packed   no copy yet; a saved chat keeps one of %.1f MiB",
+                    (double)a.used / (1 << 20));
+}
+
+static void info_json(const struct engine *g, const struct tensor_report *c, int n)
+{
+    cJSON *o = cJSON_CreateObject();
+    const struct model *m = g->model;
+    struct cuda_device gpus[GPUS_MAX];
+    cJSON_AddStringToObject(o, "version", RETAIN_VERSION);
+    struct err e;
+    int n_gpus = cuda_devices(gpus, GPUS_MAX, &e);
+    cJSON_AddItemToObject(o, "devices", device_array(gpus, n_gpus));
+    if (n_gpus < 0) cJSON_AddStringToObject(o, "why_no_gpu", e.text);
+    cJSON_AddItemToObject(o, "isa", isa_array());
+    cJSON_AddItemToObject(o, "cubins", image_array());
+    cJSON_AddNumberToObject(o, "threads", pool_n_threads(g->pool));
+    cJSON_AddNumberToObject(o, "memory_bytes", (double)system_memory_bytes());
+    cJSON_AddStringToObject(o, "model", m->name);
+    cJSON_AddStringToObject(o, "family", m->family->arch);
+    cJSON_AddStringToObject(o, "weights", m->type);
+    cJSON_AddItemToObject(o, "conversions", conversion_array(c, n));
+    cJSON_AddNumberToObject(o, "packed_bytes", (double)g->weight_cache.bytes);
+    cJSON_AddStringToObject(o, "digest", g->model_digest);
+    cJSON_AddStringToObject(o, "heads_digest", g->heads_digest);
+    cJSON_AddStringToObject(o, "template", chat_template_name(g->template));
+    report_json(o);
+}
+
+static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,
+                      int n)
+{
+    const struct model *m = g->model;
+    struct str isas = {0};
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) str_printf(&isas, " %s", *isa);
+    report_line("retain %s", RETAIN_VERSION);
+    report_line("devices  cpu (%d threads)", pool_n_threads(g->pool));
+    gpu_lines();
+    report_line("isa     %s", str_get(&isas));
+    report_line("memory   %.1f GiB", (double)system_memory_bytes() / (1 << 30));
+    report_line("model    %s, family %s, %s", m->name, m->family->arch, m->type);
+    str_release(&isas);
+    report_line(
+        "shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "
+        "positions",
+        m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
+    conversion_lines(c, n);
+    packed_line(g, o);
+    report_line("template %s", chat_template_name(g->template));
+    report_line("digest   %s", g->model_digest);
+    report_line("heads    %s",
+                g->retaining ? g->heads_digest : "none: --policy locret is not available");
+    paths_print(o);
+}
+
+int cmd_info(const struct options *o)
+{
+    struct tensor_report c[TENSOR_REPORTS_MAX];
+    struct engine *g;
+    struct err e;
+    if (engine_prepare(&g, &o->engine, &e)) return report_error(&e);
+    int n = tensor_report_list(c, g->model, &e);
+    if (n >= 0 && o->json)
+        info_json(g, c, n);
+    else if (n >= 0)
+        info_text(g, o, c, n);
+    if (n >= 0 && *g->notice) report_note("%s", g->notice);
+    engine_close(g);
+    return n < 0 ? report_error(&e) : 0;
+}
+
+/* ---- verify ---------------------------------------------------------------------------------- */
+
+/* Files written by `retain quantize` contain a digest of every tensor (gguf_write.h): checks which
+ * tensor is damaged, if any. */
+static int verify_tensors(const struct gguf *g, struct err *e)
+{
+    struct gguf_array digests;
+    struct gguf_str stored;
+    uint8_t digest[32];
+    char hex[2 * sizeof digest + 1];
+    size_t cursor = 0;
+    if (!gguf_get_array(g, "retain.digest.tensors", &digests)) return 0;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        crypto_generichash(digest, sizeof digest, t->data, t->bytes, NULL, 0);
+        sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+        if (!gguf_array_next_str(&digests, &cursor, &stored) || stored.n != sizeof hex - 1 ||
+            memcmp(stored.data, hex, stored.n))
+            return err_set(
+                e, ERR_FORMAT,
+                "%s: the digest of tensor %s is %s, not the one in the file: the file is damaged",
+                gguf_name(g), gguf_show(t->name).text, hex);
+    }
+    report_note("the digests of all %zu tensors match", gguf_n_tensors(g));
+    return 0;
+}
+
+int cmd_verify(const struct options *o)
+{
+    struct engine_opts engine = o->engine;
+    struct engine *g;
+    struct err e;
+    engine.verify = IDENTITY_VERIFY_FULL;
+    if (engine_prepare(&g, &engine, &e)) return report_error(&e);
+    int rc = verify_tensors(g->model->file, &e);
+    if (!rc) report_line("%s  %s", g->model_digest, gguf_name(g->model->file));
+    if (!rc && g->retaining) report_line("%s  %s", g->heads_digest, gguf_name(g->retaining->file));
+    engine_close(g);
+    return rc ? report_error(&e) : 0;
+}

@@ -1,0 +1,281 @@
+/* The command on model files: retain models list|add|default|verify|unpack. The default is the line
+ * `model = …` of the configuration file, where every command and the user can find it. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/commands/commands.h"
+#include "cli/control/secret.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+#include "runtime/forward/engine.h"
+#include "runtime/model/weight_cache.h"
+#include "runtime/session/conversations.h"
+
+#define USAGE                                                                                    \
+    "usage: retain models list | add PATH… | default [PATH|demo] | verify [PATH…] | unpack " \
+    "[PATH…]"
+
+struct models {
+    struct conversations *library;
+    const struct options *options;
+    char *standard; /* real path of the default model; NULL = the embedded demo */
+    int64_t n;
+    struct str paths; /* registered models, each with its NUL */
+};
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static const char *const states[] = {[CONVERSATIONS_MODEL_SAME] = "same",
+                                     [CONVERSATIONS_MODEL_TOUCHED] = "touched",
+                                     [CONVERSATIONS_MODEL_MISSING] = "missing"};
+
+static int list_json(const struct conversations_model *m, bool standard)
+{
+    cJSON *j = cJSON_CreateObject();
+    cJSON_AddStringToObject(j, "path", m->path);
+    cJSON_AddNumberToObject(j, "size_bytes", (double)m->size);
+    cJSON_AddNumberToObject(j, "packed_bytes", (double)m->packed_bytes);
+    cJSON_AddStringToObject(j, "digest", m->digest);
+    cJSON_AddStringToObject(j, "state", states[m->state]);
+    cJSON_AddBoolToObject(j, "default", standard);
+    report_json(j);
+    return 0;
+}
+
+static int list_one(void *ctx, const struct conversations_model *m)
+{
+    struct models *k = ctx;
+    char size[NUM_MAX], packed[NUM_MAX] = "-";
+    bool standard = k->standard && !strcmp(k->standard, m->path);
+    if (k->options->json) return list_json(m, standard);
+    if (m->packed_bytes) num_bytes(m->packed_bytes, packed);
+    if (k->n++ == 0)
+        report_line("  %10s  %10s  %-7s  %-64s  PATH", "SIZE", "PACKED", "FILE", "DIGEST");
+    report_line("%c %10s  %10s  %-7s  %s  %s", standard ? '*' : ' ', num_bytes(m->size, size),
+                packed, states[m->state], m->digest, m->path);
+    return 0;
+}
+
+static int list(struct models *k, struct err *e)
+{
+    int rc = conversations_models(k->library, k->options->engine.weight_cache_dir, list_one, k, e);
+    if (!rc && !k->options->json) {
+        if (k->n == 0) report_note("no model file was used yet; the embedded demo is always there");
+        if (k->n && k->standard)
+            report_note("* is the default; `retain models default demo` resets it");
+    }
+    return rc;
+}
+
+/* ---- add, verify ----------------------------------------------------------------------------- */
+
+/* Opens a model like every command, which registers it and refuses one that changed. */
+static int check(struct models *k, const char *path, enum identity_verify verify, struct err *e)
+{
+    struct engine_opts o = k->options->engine;
+    struct engine *g;
+    o.model = path;
+    o.heads = (struct engine_heads){.none = true};
+    o.verify = verify;
+    o.registry = conversations_registry(k->library);
+    int rc = engine_prepare(&g, &o, e);
+    if (rc) return rc;
+    report_line("%s  %s", g->model_digest, path);
+    if (verify == IDENTITY_VERIFY_FULL && engine_check_copy(g, &o) == ENGINE_COPY_REMOVED)
+        report_note("%s: its packed copy did not match the file and was removed", path);
+    engine_close(g);
+    return 0;
+}
+
+static int check_all(struct models *k, const char *const *paths, int n, enum identity_verify verify,
+                     struct err *e)
+{
+    int worst = 0;
+    for (int i = 0; i < n; i++) {
+        struct err one = {0};
+        if (!check(k, paths[i], verify, &one)) continue;
+        if (worst) report_error(e); /* the caller prints the last error */
+        *e = one;
+        worst = one.code;
+    }
+    return worst;
+}
+
+static int keep_path(void *ctx, const struct conversations_model *m)
+{
+    struct models *k = ctx;
+    str_append(&k->paths, m->path, strlen(m->path) + 1);
+    k->n++;
+    return 0;
+}
+
+static int verify_registered(struct models *k, struct err *e)
+{
+    int rc = conversations_models(k->library, NULL, keep_path, k, e);
+    if (rc || k->n == 0) {
+        if (!rc) report_note("no model file was used yet");
+        return rc;
+    }
+    const char **paths = calloc((size_t)k->n, sizeof *paths);
+    if (!paths) return err_set(e, ERR_FAIL, "out of memory for the list of models");
+    const char *at = str_get(&k->paths);
+    for (int64_t i = 0; i < k->n; i++, at += strlen(at) + 1) paths[i] = at;
+    rc = check_all(k, paths, (int)k->n, IDENTITY_VERIFY_FULL, e);
+    free(paths);
+    return rc;
+}
+
+/* ---- unpack ---------------------------------------------------------------------------------- */
+
+struct unpack {
+    char *const *paths; /* [n] absolute */
+    int n;              /* 0 = all */
+};
+
+static int unpack_one(void *ctx, const struct weight_cache *p)
+{
+    const struct unpack *u = ctx;
+    bool wanted = u->n == 0;
+    for (int i = 0; i < u->n; i++) wanted |= !strcmp(u->paths[i], p->model.path);
+    if (!wanted) return 0;
+    weight_cache_remove(p);
+    report_line("%s", p->path);
+    return 0;
+}
+
+/* Removes the copies of these models, or all; also of models that no longer exist. */
+static int unpack(struct models *k, const char *const *paths, int n, struct err *e)
+{
+    char *real[sizeof k->options->args / sizeof *k->options->args];
+    for (int i = 0; i < n; i++) {
+        real[i] = realpath(paths[i], NULL);
+        if (!real[i]) real[i] = strdup(paths[i]);
+        if (!real[i]) return err_set(e, ERR_FAIL, "out of memory for a path");
+    }
+    struct unpack u = {real, n};
+    const char *dir = k->options->engine.weight_cache_dir;
+    if (dir) weight_cache_list(dir, unpack_one, &u);
+    for (int i = 0; i < n; i++) free(real[i]);
+    return 0;
+}
+
+/* ---- default --------------------------------------------------------------------------------- */
+
+static bool is_model_line(const char *line)
+{
+    line += strspn(line, " \t");
+    if (strncmp(line, "model", 5)) return false;
+    line += 5;
+    return line[strspn(line, " \t")] == '=';
+}
+
+/* Replaces the `model` lines of the text by a new one, in the place of the first. */
+static void replace_model(const char *text, const char *path, struct str *out)
+{
+    bool done = !path;
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        if (!is_model_line(text)) {
+            str_append(out, text, n);
+            str_puts(out, "\n");
+        } else if (!done) {
+            str_printf(out, "model = \"%s\"\n", path);
+            done = true;
+        }
+        text += n + (text[n] == '\n');
+    }
+    if (!done) str_printf(out, "model = \"%s\"\n", path);
+}
+
+/* Writes to a temporary file first, so that the file is never incomplete. */
+static int write_config(const char *path, const struct str *text, struct err *e)
+{
+    struct str beside = {0};
+    str_printf(&beside, "%s.new", path);
+    FILE *f = fopen(str_get(&beside), "w");
+    bool ok =
+        f && fwrite(str_get(text), 1, text->n, f) == text->n && !fflush(f) && !fsync(fileno(f));
+    if (f && fclose(f)) ok = false;
+    if (ok && rename(str_get(&beside), path)) ok = false;
+    int rc = ok ? 0 : err_set(e, ERR_FAIL, "cannot write %s: %s", path, strerror(errno));
+    if (!ok) unlink(str_get(&beside));
+    str_release(&beside);
+    return rc;
+}
+
+static int set_default(struct models *k, const char *path, struct err *e)
+{
+    struct str file = {0}, old = {0}, new = {0};
+    char *real = NULL;
+    int rc = 0;
+    if (strcmp(path, "demo")) {
+        rc = check(k, path, k->options->engine.verify, e);
+        real = rc ? NULL : realpath(path, NULL);
+        if (real && strpbrk(real, "\"\n"))
+            rc = err_set(e, ERR_USAGE, "%s: a path with a quote or a line end can't be the default",
+                         real);
+    }
+    if (!rc) rc = path_config(&file, e);
+    if (!rc && access(str_get(&file), F_OK) == 0) rc = file_read(str_get(&file), &old, e);
+    if (!rc) {
+        replace_model(str_get(&old), real, &new);
+        rc = write_config(str_get(&file), &new, e);
+    }
+    free(real);
+    str_release(&file);
+    str_release(&old);
+    str_release(&new);
+    return rc;
+}
+
+static int show_default(const struct models *k)
+{
+    report_line("%s", k->standard ? k->standard : "demo");
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int run(struct models *k, struct err *e)
+{
+    const struct options *o = k->options;
+    const char *what = o->n_args ? o->args[0] : "list";
+    const char *const *paths = o->args + 1;
+    int n = o->n_args - 1;
+    if (!strcmp(what, "list") && n <= 0) return list(k, e);
+    if (!strcmp(what, "add") && n > 0) return check_all(k, paths, n, o->engine.verify, e);
+    if (!strcmp(what, "unpack")) return unpack(k, paths, n > 0 ? n : 0, e);
+    if (!strcmp(what, "verify"))
+        return n ? check_all(k, paths, n, IDENTITY_VERIFY_FULL, e) : verify_registered(k, e);
+    if (!strcmp(what, "default") && n <= 1)
+        return n ? set_default(k, paths[0], e) : show_default(k);
+    return err_set(e, ERR_USAGE, USAGE);
+}
+
+int cmd_models(const struct options *o)
+{
+    struct models k = {.options = o};
+    struct str path = {0};
+    struct err e = {0};
+    if (o->engine.model) k.standard = realpath(o->engine.model, NULL);
+    int rc = path_database(o, &path, &e);
+    /* opens it, so that it is registered */
+    bool checks = o->n_args > 1 && strcmp(o->args[0], "unpack") != 0;
+    if (!rc)
+        rc =
+            (checks ? secret_open_library : secret_open_reading)(&k.library, o, str_get(&path), &e);
+    if (!rc) rc = run(&k, &e);
+    conversations_close(k.library);
+    free(k.standard);
+    str_release(&path);
+    str_release(&k.paths);
+    return rc ? report_error(&e) : 0;
+}

@@ -1,0 +1,95 @@
+#include "cli/control/clipboard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/control/external.h"
+#include "cli/options/paths.h"
+#include "cli/print/terminal.h"
+
+/* xterm does not accept longer sequences. */
+enum { OSC52_BASE64_MAX = 74994 };
+
+void clipboard_osc52(const char *text, size_t n, struct str *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *s = (const unsigned char *)text;
+    str_puts(out, "\033]52;c;");
+    for (size_t i = 0; i < n; i += 3) {
+        unsigned long three = (unsigned long)s[i] << 16;
+        if (i + 1 < n) three |= (unsigned long)s[i + 1] << 8;
+        if (i + 2 < n) three |= s[i + 2];
+        char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
+                        i + 1 < n ? digits[three >> 6 & 63] : '=',
+                        i + 2 < n ? digits[three & 63] : '='};
+        str_append(out, four, 4);
+    }
+    str_puts(out, "\007");
+}
+
+/* `tmux load-buffer -w -` sets the terminal's clipboard too (tmux 3.2). */
+static int to_tmux(const char *text, size_t n)
+{
+    int ends[2], status = -1;
+    if (pipe(ends)) return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execlp("tmux", "tmux", "load-buffer", "-w", "-", (char *)NULL);
+        _exit(127);
+    }
+    close(ends[0]);
+    while (pid > 0 && n > 0) {
+        ssize_t written = write(ends[1], text, n);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) break;
+        text += written;
+        n -= (size_t)written;
+    }
+    close(ends[1]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return pid > 0 && n == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+/* false: there is no terminal. */
+static bool to_terminal(const char *text, size_t n, int terminal)
+{
+    struct str out = {0};
+    int fd = terminal >= 0 ? terminal : isatty(STDERR_FILENO) ? STDERR_FILENO : -1;
+    if (fd < 0) return false;
+    clipboard_osc52(text, n, &out);
+    external_write(fd, out.data, out.n);
+    str_release(&out);
+    return true;
+}
+
+int clipboard_copy(const char *text, size_t n, int terminal, char how[256], struct err *e)
+{
+    struct str out = {0};
+    int rc = 0;
+    const char *tmux = getenv("TMUX");
+    if (tmux && *tmux && to_tmux(text, n) == 0) {
+        snprintf(how, 256, "to tmux (prefix ] pastes)");
+        return 0;
+    }
+    if (terminal_is_polite() && n <= OSC52_BASE64_MAX / 4 * 3 && to_terminal(text, n, terminal)) {
+        snprintf(how, 256, "to the terminal's clipboard, if it supports OSC 52");
+    } else {
+        rc = path_state("copied", &out, e);
+        if (!rc) {
+            unlink(out.data);
+            rc = external_save(out.data, text, n, e);
+        }
+        if (!rc) snprintf(how, 256, "to %.200s", out.data);
+    }
+    str_release(&out);
+    return rc;
+}

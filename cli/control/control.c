@@ -1,0 +1,565 @@
+#include "cli/control/control.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/control/edit_folder.h"
+#include "cli/control/recalled.h"
+#include "runtime/session/conversations.h"
+
+void request_release(struct request *r)
+{
+    str_release(&r->text);
+}
+
+static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
+{
+    snprintf(out, CONVERSATION_NAME_MAX, "%s", name);
+}
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+static int no_such_turn(const struct control_facts *f, struct err *e)
+{
+    return err_set(e, ERR_USAGE, "no such turn; this conversation has %lld", (long long)f->n_turns);
+}
+
+/* /edit [TURN] and /rewind [TURN]; without a turn, /rewind goes to before the last one. */
+static int parse_turn(struct request *r, const char *argument, const struct control_facts *f,
+                      struct err *e)
+{
+    const char *rest;
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
+    if (r->command == SLASH_REGENERATE) argument = "";
+    if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0]) return no_such_turn(f, e);
+    if (r->command != SLASH_REWIND && !r->turn) return no_such_turn(f, e);
+    if (r->command == SLASH_REWIND && !argument[0]) r->turn = f->n_turns > 0 ? f->n_turns - 1 : 0;
+    return 0;
+}
+
+/* /branch [TURN] [NAME] */
+static int parse_branch(struct request *r, const char *argument, const struct control_facts *f,
+                        struct err *e)
+{
+    const char *name = argument;
+    bool numbered = argument[0] == '-' || (argument[0] >= '0' && argument[0] <= '9');
+    r->turn = f->n_turns;
+    if (numbered && !slash_turn(argument, f->n_turns, &r->turn, &name)) return no_such_turn(f, e);
+    str_puts(&r->text, name);
+    return 0;
+}
+
+static int parse_answer(struct request *r, const char *argument, const struct control_facts *f,
+                        struct err *e)
+{
+    if (!f->has_answer) return err_set(e, ERR_FAIL, "there is no answer to change");
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE,
+                       "a private conversation is not saved, so its answers can't be changed");
+    str_puts(&r->text, argument);
+    return 0;
+}
+
+/* The commands on the open conversation: /rename NEW, /tag [-]TAG... */
+static int parse_about(struct request *r, const char *argument, const char *usage,
+                       const struct control_facts *f, struct err *e)
+{
+    if (!argument[0]) return err_set(e, ERR_USAGE, "%s", usage);
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE, "a private conversation has no name and no tags");
+    str_puts(&r->text, argument);
+    put_name(r->name, f->name);
+    return 0;
+}
+
+/* /open, /delete, /drop NAME and /restore [NAME] */
+static int parse_name(struct request *r, const char *name, const struct control_facts *f,
+                      struct err *e)
+{
+    if (r->command == SLASH_RESTORE && !name[0]) name = f->deleted;
+    if (!name[0] && r->command == SLASH_RESTORE)
+        return err_set(e, ERR_USAGE, "nothing was deleted in this run; /restore NAME");
+    if (!name[0]) return err_set(e, ERR_USAGE, "a name is missing; /list shows them");
+    if (strlen(name) >= sizeof r->name)
+        return err_set(e, ERR_USAGE, "no conversation has a name of %zu bytes", strlen(name));
+    put_name(r->name, name);
+    return 0;
+}
+
+int control_parse(struct request *out, enum slash command, const char *argument,
+                  const struct control_facts *f, struct err *e)
+{
+    *out = (struct request){.command = command};
+    switch (command) {
+    case SLASH_REGENERATE:
+    case SLASH_EDIT:
+    case SLASH_REWIND: return parse_turn(out, argument, f, e);
+    case SLASH_BRANCH: return parse_branch(out, argument, f, e);
+    case SLASH_ANSWER: return parse_answer(out, argument, f, e);
+    case SLASH_RENAME: return parse_about(out, argument, "/rename NEW", f, e);
+    case SLASH_TAG: return parse_about(out, argument, "/tag [-]TAG...", f, e);
+    case SLASH_OPEN:
+    case SLASH_DELETE:
+    case SLASH_DROP:
+    case SLASH_RESTORE: return parse_name(out, argument, f, e);
+    default: str_puts(&out->text, argument); return 0;
+    }
+}
+
+/* The last fenced code block: s[from, from + n). An unclosed one counts too. */
+static bool find_code(const char *s, size_t length, size_t *from, size_t *n)
+{
+    bool inside = false, found = false;
+    size_t start = 0;
+    for (size_t at = 0; at < length;) {
+        size_t line = strcspn(s + at, "\n"), blank = strspn(s + at, " ");
+        const char *mark = s + at + blank;
+        bool fence = strncmp(mark, "```", 3) == 0 || strncmp(mark, "~~~", 3) == 0;
+        if (fence && !inside) start = at + line + (at + line < length);
+        if (fence && inside) {
+            *from = start;
+            *n = at - start;
+            found = true;
+        }
+        if (fence) inside = !inside;
+        at += line + 1;
+    }
+    if (inside) {
+        *from = start;
+        *n = length - start;
+    }
+    return found || inside;
+}
+
+int control_copied(const struct str *answer, const char *what, struct str *out, struct err *e)
+{
+    size_t from = 0, n = answer ? answer->n : 0;
+    bool code = strcmp(what, "code") == 0;
+    if (n == 0) return err_set(e, ERR_FAIL, "there is no answer to copy");
+    if (what[0] && !code) return err_set(e, ERR_USAGE, "/copy takes code or all");
+    if (code && !find_code(answer->data, answer->n, &from, &n))
+        return err_set(e, ERR_FAIL, "the last answer has no code block");
+    str_append(out, answer->data + from, n);
+    return 0;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* A running request: the receiver of its events, and the turn they belong to. */
+struct run {
+    struct control *c;
+    const struct events *ev;
+    bool answering;
+};
+
+static void emit(const struct events *ev, struct event event)
+{
+    ev->event(ev->ctx, &event);
+}
+
+static void emit_text(const struct events *ev, enum event_kind kind, const char *text)
+{
+    emit(ev, (struct event){.kind = kind, .text = text, .n_text = strlen(text)});
+}
+
+static void emit_error(const struct events *ev, enum event_kind kind, const struct err *e)
+{
+    emit(ev,
+         (struct event){.kind = kind, .text = e->text, .n_text = strlen(e->text), .code = e->code});
+}
+
+static int64_t n_tokens(const struct run *r)
+{
+    struct session_stats st;
+    session_stats(r->c->parts.session, &st);
+    return st.n_tokens;
+}
+
+static int on_load(void *ctx, int64_t done, int64_t total)
+{
+    const struct run *r = ctx;
+    if (!total) emit_text(r->ev, EVENT_NOTICE, ENGINE_COMPILING);
+    emit(r->ev, (struct event){.kind = EVENT_LOADING, .progress = {done, total}});
+    return r->ev->stop(r->ev->ctx);
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    const struct run *r = ctx;
+    emit(r->ev, (struct event){.kind = EVENT_READING, .progress = {done, total}});
+}
+
+static void on_text(void *ctx, const char *utf8, size_t n)
+{
+    struct run *r = ctx;
+    if (!r->answering) emit(r->ev, (struct event){.kind = EVENT_ANSWER, .position = n_tokens(r)});
+    r->answering = true;
+    emit(r->ev, (struct event){.kind = EVENT_TEXT, .text = utf8, .n_text = n});
+}
+
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    const struct run *r = ctx;
+    emit(r->ev, (struct event){.kind = EVENT_TOKENS,
+                               .text = (const char *)n_bytes,
+                               .n_text = sizeof *n_bytes * (size_t)n,
+                               .tokens = {position, n}});
+}
+
+static void on_evicted(void *ctx, int64_t n, int64_t length)
+{
+    const struct run *r = ctx;
+    emit(r->ev, (struct event){.kind = EVENT_EVICTED, .evicted = {n, length}});
+}
+
+static void on_recalled(void *ctx, const struct session_recalled *recalled)
+{
+    const struct run *r = ctx;
+    struct str text = {0};
+    recalled_sentence(recalled, &text);
+    struct event event = {.kind = EVENT_RECALLED,
+                          .text = str_get(&text),
+                          .n_text = text.n,
+                          .recalled.n = recalled->n};
+    for (int i = 0; i < recalled->n; i++) {
+        event.recalled.spans[i].from = recalled->windows[i].position;
+        event.recalled.spans[i].end = recalled->windows[i].position + recalled->windows[i].n;
+    }
+    emit(r->ev, event);
+    str_release(&text);
+}
+
+static bool on_stop(void *ctx)
+{
+    const struct run *r = ctx;
+    return r->ev->stop(r->ev->ctx);
+}
+
+static struct session_sink sink_of(struct run *r)
+{
+    return (struct session_sink){.ctx = r,
+                                 .progress = on_progress,
+                                 .text = on_text,
+                                 .tokens = on_tokens,
+                                 .evicted = on_evicted,
+                                 .recalled = on_recalled,
+                                 .stop = on_stop};
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static void emit_end(struct run *r, int rc, enum session_end how, const struct err *e)
+{
+    if (rc)
+        emit_error(r->ev, EVENT_FAILED, e);
+    else
+        emit(r->ev,
+             (struct event){.kind = EVENT_END,
+                            .end = {how, n_tokens(r), session_can_continue(r->c->parts.session)}});
+}
+
+static void run_turn(struct run *r, const struct request *q)
+{
+    struct session *s = r->c->parts.session;
+    struct session_sink sink = sink_of(r);
+    enum session_end end = SESSION_TURN_END;
+    struct err e = {0};
+    int rc;
+    if (q->command != SLASH_REGENERATE)
+        emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = n_tokens(r)});
+    if (q->command == SLASH_CONTINUE)
+        rc = session_continue(s, &sink, &end, &e);
+    else if (q->command == SLASH_REGENERATE)
+        rc = session_regenerate(s, &sink, &end, &e);
+    else
+        rc = session_say(s, str_get(&q->text), q->text.n, &sink, &end, &e);
+    emit_end(r, rc, end, &e);
+}
+
+static void amend(struct run *r, const struct request *q)
+{
+    struct session_sink sink = sink_of(r);
+    struct err e = {0};
+    int rc = session_amend(r->c->parts.session, str_get(&q->text), q->text.n, &sink, &e);
+    emit_end(r, rc, SESSION_TURN_END, &e);
+}
+
+/* The last turn that is kept. */
+static int64_t end_of(const struct request *q)
+{
+    return q->command == SLASH_EDIT ? q->turn - 1 : q->turn;
+}
+
+/* Reports the cost, and whether the user must agree because a message would be lost or tokens would
+ * be replayed. */
+static void ask(struct run *r, const struct request *q)
+{
+    const struct session *s = r->c->parts.session;
+    bool again = q->command == SLASH_REGENERATE;
+    struct session_stats st;
+    session_stats(s, &st);
+    int64_t turn = again ? st.n_turns : end_of(q);
+    int64_t cost = again ? session_regenerate_cost(s) : session_rewind_cost(s, turn);
+    emit(r->ev,
+         (struct event){.kind = EVENT_QUESTION, .cost = {cost, turn, cost || turn < st.n_turns}});
+}
+
+struct pick {
+    const struct events *ev;
+    int64_t turn;
+};
+
+static int take_message(void *ctx, const struct conversations_message *m)
+{
+    struct pick *k = ctx;
+    if (m->role != CHAT_USER || --k->turn != 0) return 0;
+    emit(k->ev, (struct event){.kind = EVENT_TAKEN, .text = m->text, .n_text = m->n_text});
+    return 1;
+}
+
+static void take_back(struct run *r, const struct request *q)
+{
+    struct session_sink sink = sink_of(r);
+    struct pick pick = {r->ev, q->turn};
+    struct err e = {0};
+    int64_t turn = end_of(q);
+    if (q->command == SLASH_EDIT)
+        conversations_messages(r->c->parts.library, r->c->name, take_message, &pick, &e);
+    int rc = session_rewind(r->c->parts.session, turn, &sink, &e);
+    if (!rc || rc == ERR_STOP) emit(r->ev, (struct event){.kind = EVENT_CUT, .turn = turn});
+    emit_end(r, rc, SESSION_TURN_END, &e);
+}
+
+static int branch(struct run *r, const struct request *q, struct err *e)
+{
+    char made[CONVERSATION_NAME_MAX];
+    int rc = session_branch(r->c->parts.session, q->turn, str_get(&q->text), made, e);
+    if (!rc) emit_text(r->ev, EVENT_BRANCHED, made);
+    return rc;
+}
+
+/* /recall WORDS */
+static int recall_words(struct run *r, const struct request *q, struct err *e)
+{
+    struct session_recalled found;
+    struct str text = {0};
+    if (q->text.n == 0) return err_set(e, ERR_USAGE, "/recall WORDS");
+    int rc = session_recall(r->c->parts.session, str_get(&q->text), q->text.n, &found, e);
+    if (rc) return rc;
+    recalled_lines(&found, "comes back with your next message", &text);
+    emit_text(r->ev, EVENT_NOTE, str_get(&text));
+    str_release(&text);
+    return 0;
+}
+
+/* /recalled */
+static int show_recalled(struct run *r)
+{
+    struct str text = {0};
+    recalled_lines(session_recalled(r->c->parts.session), "came back for the last message", &text);
+    emit_text(r->ev, EVENT_NOTE, str_get(&text));
+    str_release(&text);
+    return 0;
+}
+
+/* /tokens TEXT */
+static int count_tokens(struct run *r, const struct request *q, struct err *e)
+{
+    char text[64];
+    int64_t n;
+    if (q->text.n == 0) return err_set(e, ERR_USAGE, "/tokens TEXT");
+    int rc = session_count_tokens(r->c->parts.session, str_get(&q->text), q->text.n, &n, e);
+    if (rc) return rc;
+    snprintf(text, sizeof text, "%lld token%s, %zu bytes", (long long)n, n == 1 ? "" : "s",
+             q->text.n);
+    emit_text(r->ev, EVENT_NOTE, text);
+    return 0;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int begin(struct run *r, const struct options *o, struct err *e)
+{
+    struct control *c = r->c;
+    struct session_sink sink = sink_of(r);
+    struct cli_session *p = &c->parts;
+    int rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
+    if (rc) return rc;
+    c->opened = c->options;
+    put_name(c->name, session_name(p->session));
+    emit(r->ev, (struct event){.kind = EVENT_OPENED,
+                               .text = c->name,
+                               .n_text = strlen(c->name),
+                               .can_continue = session_can_continue(p->session)});
+    const char *notice = session_notice(p->session);
+    if (notice[0]) emit_text(r->ev, EVENT_NOTICE, notice);
+    return 0;
+}
+
+/* Options that open `name`; "" = a new conversation. */
+static struct options opening(const struct options *o, const char *name)
+{
+    struct options to = *o;
+    to.session.continue_latest = false;
+    to.session.new_conversation = name[0] == 0;
+    to.session.conversation = name[0] ? name : NULL;
+    return to;
+}
+
+/* Opens another conversation, or the same one with other settings. When that fails, reopens the
+ * previous one unchanged; ERR_* when that fails, too. */
+static int switch_to(struct run *r, const char *name)
+{
+    struct control *c = r->c;
+    struct err e = {0}, second = {0};
+    char before[CONVERSATION_NAME_MAX];
+    struct options kept = c->opened, o = opening(&c->options, name);
+    put_name(before, c->name);
+    emit_text(r->ev, EVENT_OPENING, name);
+    session_close(c->parts.session);
+    c->parts.session = NULL;
+    if (begin(r, &o, &e) == 0) return 0;
+    kept.session.sampling = c->options.session.sampling;
+    kept.session.max_tokens = c->options.session.max_tokens;
+    kept.session.ignore_end = c->options.session.ignore_end;
+    c->options = kept;
+    o = opening(&kept, kept.session.private_mode ? "" : before);
+    emit_text(r->ev, EVENT_OPENING, before);
+    emit_error(r->ev, EVENT_FAILED, &e);
+    int rc = begin(r, &o, &second);
+    if (rc) emit_error(r->ev, EVENT_FATAL, &second);
+    return rc;
+}
+
+static int is_named(void *ctx, const struct conversations_entry *c)
+{
+    return strcmp(c->name, ctx) == 0;
+}
+
+static int open_named(struct run *r, const char *name)
+{
+    char wanted[CONVERSATION_NAME_MAX];
+    struct err e = {0};
+    put_name(wanted, name);
+    struct conversations *l = r->c->parts.library;
+    int found = l ? conversations_list(l, is_named, wanted, &e) : 0;
+    if (!found) err_set(&e, ERR_FAIL, "no conversation %.100s; /list shows them", name);
+    if (found > 0) return switch_to(r, wanted);
+    emit_error(r->ev, EVENT_FAILED, &e);
+    return 0;
+}
+
+int control_begin(struct control *c, const struct events *ev, struct err *e)
+{
+    struct run r = {.c = c, .ev = ev};
+    emit(ev, (struct event){.kind = EVENT_LOADED});
+    return begin(&r, &c->options, e);
+}
+
+int control_open(struct control *c, const struct options *o, const struct events *ev, struct err *e)
+{
+    struct run r = {.c = c, .ev = ev};
+    edit_folders_clean();
+    c->options = *o;
+    int rc = cli_session_load(&c->parts, o, true, on_load, &r, e);
+    if (!rc) rc = control_begin(c, ev, e);
+    if (rc) emit_error(ev, EVENT_FATAL, e);
+    return rc;
+}
+
+void control_close(struct control *c)
+{
+    cli_session_close(&c->parts);
+}
+
+void control_set(struct control *c, const struct options *o)
+{
+    c->options = *o;
+    if (c->parts.session) session_set(c->parts.session, &o->session);
+}
+
+/* ---- saved conversations --------------------------------------------------------------------- */
+
+static int emit_hit(void *ctx, const struct conversations_hit *h)
+{
+    emit(ctx, (struct event){.kind = EVENT_FOUND, .hit = h});
+    return 0;
+}
+
+static int rename_to(struct run *r, const struct request *q, bool open, struct err *e)
+{
+    struct control *c = r->c;
+    int rc = conversations_rename(c->parts.library, q->name, str_get(&q->text), e);
+    if (rc || !open) return rc;
+    put_name(c->name, str_get(&q->text));
+    emit_text(r->ev, EVENT_RENAMED, c->name);
+    return 0;
+}
+
+static int on_saved(struct run *r, const struct request *q, struct err *e)
+{
+    struct conversations *l = r->c->parts.library;
+    bool open = r->c->parts.session && strcmp(q->name, r->c->name) == 0;
+    int rc;
+    if (!l || r->c->options.session.private_mode)
+        return err_set(e, ERR_USAGE, "private mode has no saved conversations");
+    switch (q->command) {
+    case SLASH_FIND:
+        rc = conversations_search(l, str_get(&q->text), emit_hit, (void *)(uintptr_t)r->ev, e);
+        return rc < 0 ? rc : 0;
+    case SLASH_RENAME: rc = rename_to(r, q, open, e); break;
+    case SLASH_TAG: rc = conversations_retag(l, q->name, str_get(&q->text), e); break;
+    case SLASH_RESTORE: rc = conversations_restore(l, q->name, NULL, e); break;
+    default:
+        if (open) return err_set(e, ERR_USAGE, "%s is open; open another one first", q->name);
+        rc = q->command == SLASH_DELETE ? conversations_delete(l, q->name, e)
+                                        : conversations_drop_cache(l, q->name, e);
+    }
+    if (rc || (q->command == SLASH_RENAME && open)) return rc;
+    struct event done = {.kind = EVENT_DONE, .done = {.command = q->command}};
+    put_name(done.done.name, q->name);
+    emit(r->ev, done);
+    return 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int on_session(struct run *r, const struct request *q, struct err *e)
+{
+    bool asked =
+        q->command == SLASH_EDIT || q->command == SLASH_REWIND || q->command == SLASH_REGENERATE;
+    if (asked && !q->agreed) {
+        ask(r, q);
+        return 0;
+    }
+    switch (q->command) {
+    case SLASH_SAY:
+    case SLASH_CONTINUE:
+    case SLASH_REGENERATE: run_turn(r, q); return 0;
+    case SLASH_ANSWER: amend(r, q); return 0;
+    case SLASH_EDIT:
+    case SLASH_REWIND: take_back(r, q); return 0;
+    case SLASH_BRANCH: return branch(r, q, e);
+    case SLASH_TOKENS: return count_tokens(r, q, e);
+    case SLASH_RECALL: return recall_words(r, q, e);
+    case SLASH_RECALLED: return show_recalled(r);
+    default: return err_set(e, ERR_USAGE, "this command is for the front end");
+    }
+}
+
+int control_run(struct control *c, const struct request *q, const struct events *ev)
+{
+    struct run r = {.c = c, .ev = ev};
+    struct err e = {0};
+    int rc;
+    if (q->command == SLASH_NEW) return switch_to(&r, "");
+    if (q->command == SLASH_OPEN) return open_named(&r, q->name);
+    if (slash_place(q->command) == SLASH_AT_SAVED)
+        rc = on_saved(&r, q, &e);
+    else
+        rc = on_session(&r, q, &e);
+    if (rc) emit_error(ev, EVENT_FAILED, &e);
+    return 0;
+}

@@ -1,0 +1,52 @@
+#include "cli/control/conversation_table.h"
+
+#include <time.h>
+
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+
+struct conversation_table conversation_table_begin(bool aside)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (struct conversation_table){
+        .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+        .aside = aside,
+    };
+}
+
+void conversation_table_line(const struct conversation_table *p, const char *line)
+{
+    if (p->aside)
+        report_aside("%s\n", line);
+    else
+        report_line("%s", line);
+}
+
+int conversation_table_row(void *ctx, const struct conversations_entry *c)
+{
+    struct conversation_table *p = ctx;
+    struct str line = {0};
+    char age[NUM_MAX], tokens[NUM_MAX], cache[NUM_MAX];
+    if (p->n++ == 0)
+        conversation_table_line(p,
+                                "NAME                       AGE  TURNS   TOKENS      CACHE  TITLE");
+    report_cell(&line, c->name, 24);
+    str_printf(&line, " %5s %6lld %8s %10s  ", num_age(p->now_ms - c->updated_ms, age),
+               (long long)c->n_turns, num_count(c->n_tokens, tokens),
+               c->cache_bytes > 0 ? num_bytes(c->cache_bytes, cache) : "-");
+    report_cell(&line, c->tags, 0);
+    if (c->tags[0]) str_puts(&line, "  ");
+    report_cell(&line, c->title, 0);
+    conversation_table_line(p, line.data);
+    str_release(&line);
+    return 0;
+}
+
+int conversation_table_print(struct conversations *l, struct err *e)
+{
+    struct conversation_table p = conversation_table_begin(true);
+    int rc = conversations_list(l, conversation_table_row, &p, e);
+    if (!rc && p.n == 0) conversation_table_line(&p, "no saved conversations");
+    return rc;
+}

@@ -1,0 +1,20 @@
+/* external: the user's editor, and files saved on request. */
+#ifndef RETAIN_CLI_CONTROL_EXTERNAL_H
+#define RETAIN_CLI_CONTROL_EXTERNAL_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+/* Edits the text with $VISUAL, $EDITOR or vi on the terminal behind `in` and `out`; -1: on standard
+ * input and output. ERR_FAIL leaves the text unchanged. */
+int external_edit(struct str *text, int in, int out, struct err *e);
+
+/* Writes all n bytes; -1 = failed, see errno. */
+int external_write(int fd, const char *text, size_t n);
+
+/* Writes a new file (0600); ERR_FAIL when it already exists. "~/" is the home folder. */
+int external_save(const char *path, const char *text, size_t n, struct err *e);
+
+#endif

@@ -1,0 +1,151 @@
+#include "cli/control/keys.h"
+
+#define CHAT     IN(VIEW_CHAT)
+#define MAP      IN(VIEW_MAP)
+#define TINT     IN(VIEW_TINT)
+#define LIST     IN(VIEW_LIST)
+#define PAGES    IN_PAGES
+#define OVERLAYS IN_OVERLAYS
+
+/* The hint bar shows the rows with a hint in this order, as many as fit. */
+const struct binding key_table[] = {
+    {CHAT, '\r', REQ_SEND, "Enter", "send", "send the message, or queue it while an answer runs"},
+    {CHAT, '\n', REQ_NEWLINE, "^J", "newline", "new line in the message"},
+    {CHAT, '\r' | K_ALT, REQ_NEWLINE, "Alt-Enter", NULL, "the same"},
+    {CHAT, '\r' | K_SHIFT, REQ_NEWLINE, NULL, NULL, NULL},
+    {CHAT, CTRL('c'), REQ_INTERRUPT, "^C", "stop",
+     "stop the answer and keep it; or stash the draft"},
+
+    {CHAT, '\t', REQ_COMPLETE, "Tab", NULL, "complete a command, its setting, value or name"},
+    {CHAT, CTRL('r'), REQ_HISTORY_SEARCH, "^R", NULL, "search for an earlier message"},
+    {CHAT, CTRL('e') | K_PREFIX, REQ_EDITOR, "^X ^E", NULL,
+     "write the message in $VISUAL or $EDITOR; also /editor"},
+    {CHAT, 'o' | K_ALT, REQ_UNFOLD, "Alt-o", NULL, "unfold the pasted text at the cursor"},
+    {CHAT, K_F1 + 4, REQ_REGENERATE, "F5", NULL, "another answer; also Alt-r and /regenerate"},
+    {CHAT, 'r' | K_ALT, REQ_REGENERATE, NULL, NULL, NULL},
+    {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also Alt-e and /edit"},
+    {CHAT, 'e' | K_ALT, REQ_EDIT_TURN, NULL, NULL, NULL},
+    {CHAT, 'a' | K_ALT, REQ_EDIT_ANSWER, "Alt-a", NULL, "change the last answer; also /answer"},
+    {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "continue the answer; also /continue"},
+    {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "branch the conversation here; also /branch"},
+    {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings; also /set"},
+    {CHAT, K_F1 + 7, REQ_STATS, "F8", NULL, "memory, cache and speed in numbers; also /stats"},
+    {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
+     "stop the answer and send the queue; also /now"},
+    {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},
+    {CHAT, 'm' | K_ALT, REQ_RAW, "Alt-m", NULL, "Markdown raw or drawn; also /raw"},
+
+    {MAP, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor"},
+    {MAP, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
+    {MAP, K_UP, REQ_UP, NULL, NULL, NULL},
+    {MAP, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {MAP, '\r', REQ_OPEN, "Enter", "text", "show the text at the cursor"},
+    {MAP, 'l', REQ_LAYER, "l", "layer",
+     "all layers; the heads of the layer under the cursor; every head of every layer"},
+    {MAP, 'w', REQ_HISTORY, "w", "waterfall",
+     "earlier states of this picture, newest on top; Up and Down choose the layer"},
+    {MAP, 'p', REQ_PAUSE, "p", "pause", "hold the picture"},
+    {MAP, '+', REQ_ZOOM_IN, "+ -", "zoom", "show fewer or more positions around the cursor"},
+    {MAP, '=', REQ_ZOOM_IN, NULL, NULL, NULL},
+    {MAP, '-', REQ_ZOOM_OUT, NULL, NULL, NULL},
+    {MAP, 'h', REQ_HEAD, "h", NULL, "the next head under the cursor"},
+    {MAP, 'z', REQ_TALL, "z", NULL, "all rows on one page, or a line for each"},
+
+    {TINT, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor: tokens and lines"},
+    {TINT, K_RIGHT, REQ_RIGHT, NULL, NULL, NULL},
+    {TINT, K_UP, REQ_UP, NULL, NULL, NULL},
+    {TINT, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {TINT, 'm', REQ_MAP, "m", "map", "the same place in the map; also Enter"},
+    {TINT, '\r', REQ_OPEN, NULL, NULL, NULL},
+
+    {MAP | TINT, 'n', REQ_GONE_AFTER, "n N", "evicted", "the next or previous run of evicted text"},
+    {MAP | TINT, 'N', REQ_GONE_BEFORE, NULL, NULL, NULL},
+    {MAP | TINT, '[', REQ_TURN_BEFORE, "[ ]", "turn", "the previous or next turn"},
+    {MAP | TINT, ']', REQ_TURN_AFTER, NULL, NULL, NULL},
+
+    {LIST, K_UP, REQ_UP, "arrows", "move", "choose a conversation"},
+    {LIST, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {LIST, '\r', REQ_OPEN, "Enter", "open", "open the conversation"},
+    {LIST, '/', REQ_FIND, "/", "find", "search in names and all messages; also /find"},
+    {LIST, 'n', REQ_NEW, "n", "new", "start a new conversation; also /new"},
+    {LIST, 'r', REQ_RENAME, "r", "rename", "rename the conversation; also /rename"},
+    {LIST, 't', REQ_TAG, "t", NULL,
+     "change its tags; / and #TAG lists conversations with a tag; also /tag"},
+    {LIST, 'd', REQ_REMOVE, "d", "delete", "delete the conversation, after a question"},
+    {LIST, 'u', REQ_RESTORE, "u", "undo", "restore the last deleted one; also /restore"},
+    {LIST, 'x', REQ_DROP, "x", NULL,
+     "delete the saved cache, keep the text, after a question; also /drop"},
+
+    {PAGES, K_UP, REQ_UP, "arrows", "scroll", "scroll"},
+    {PAGES, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+
+    {OVERLAYS, 'q', REQ_BACK, "q", "back", "back to the chat"},
+    {OVERLAYS, '\033', REQ_BACK, "Esc", NULL, "the same"},
+    {OVERLAYS, CTRL('c'), REQ_BACK, NULL, NULL, NULL},
+
+    {IN_ALL, K_F1, REQ_HELP, "F1", "help", "this page; also /help"},
+    {OVERLAYS, '?', REQ_HELP, NULL, NULL, NULL},
+    {IN_ALL, K_F1 + 1, REQ_LIST, "F2", "list", "saved conversations; also /list"},
+    {IN_ALL, K_F1 + 2, REQ_MAP, "F3", "map", "which tokens are still in the cache; also /map"},
+    {IN_ALL, K_F1 + 3, REQ_TINT, "F4", "tint",
+     "the text, shaded by how much of it is kept; also /tint"},
+    {IN_ALL, K_F1 + 9, REQ_QUIT, "F10", "quit", "leave; everything is saved; also /quit"},
+
+    {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays there"},
+    {IN_ALL, K_PAGE_DOWN, REQ_PAGE_DOWN, "PgDn", NULL, "a page down"},
+    {IN_ALL, K_WHEEL_UP, REQ_UP, NULL, NULL, NULL},
+    {IN_ALL, K_WHEEL_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {CHAT, 'v' | K_ALT, REQ_PAGE_UP, NULL, NULL, NULL},
+    {CHAT, CTRL('v'), REQ_PAGE_DOWN, NULL, NULL, NULL},
+    {CHAT, K_UP | K_SHIFT, REQ_UP, "Shift-Up", NULL, "a line up"},
+    {CHAT, K_DOWN | K_SHIFT, REQ_DOWN, "Shift-Down", NULL, "a line down"},
+    {OVERLAYS, K_HOME, REQ_FIRST, "Home", NULL, "to the beginning"},
+    {OVERLAYS, K_END, REQ_LAST, "End", NULL, "to the end"},
+
+    {CHAT, CTRL('d'), REQ_EOF, "^D", NULL, "delete a character; on an empty message: leave"},
+    {CHAT, K_LEFT, REQ_CHAR_LEFT, "Left", NULL, "a character left; also ^B"},
+    {CHAT, CTRL('b'), REQ_CHAR_LEFT, NULL, NULL, NULL},
+    {CHAT, K_RIGHT, REQ_CHAR_RIGHT, "Right", NULL, "a character right; also ^F"},
+    {CHAT, CTRL('f'), REQ_CHAR_RIGHT, NULL, NULL, NULL},
+    {CHAT, 'b' | K_ALT, REQ_WORD_LEFT, "Alt-b", NULL, "a word left; also Ctrl-Left"},
+    {CHAT, K_LEFT | K_CTRL, REQ_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, K_LEFT | K_ALT, REQ_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, 'f' | K_ALT, REQ_WORD_RIGHT, "Alt-f", NULL, "a word right; also Ctrl-Right"},
+    {CHAT, K_RIGHT | K_CTRL, REQ_WORD_RIGHT, NULL, NULL, NULL},
+    {CHAT, K_RIGHT | K_ALT, REQ_WORD_RIGHT, NULL, NULL, NULL},
+    {CHAT, CTRL('a'), REQ_LINE_START, "^A", NULL, "start of the line; also Home"},
+    {CHAT, K_HOME, REQ_LINE_START, NULL, NULL, NULL},
+    {CHAT, CTRL('e'), REQ_LINE_END, "^E", NULL,
+     "end of the line; also End, which ends scrolling too"},
+    {CHAT, K_END, REQ_LAST, NULL, NULL, NULL},
+    {CHAT, '<' | K_ALT, REQ_TEXT_START, "Alt-<", NULL, "start of the message"},
+    {CHAT, '>' | K_ALT, REQ_TEXT_END, "Alt->", NULL, "end of the message"},
+    {CHAT, 127, REQ_RUBOUT, "Backspace", NULL, "delete the character before the cursor"},
+    {CHAT, CTRL('h'), REQ_RUBOUT, NULL, NULL, NULL},
+    {CHAT, K_DELETE, REQ_DELETE, "Delete", NULL, "delete the character at the cursor"},
+    {CHAT, CTRL('w'), REQ_KILL_WORD_LEFT, "^W", NULL, "cut the word before the cursor"},
+    {CHAT, 127 | K_ALT, REQ_KILL_WORD_LEFT, NULL, NULL, NULL},
+    {CHAT, 'd' | K_ALT, REQ_KILL_WORD_RIGHT, "Alt-d", NULL, "cut the word after the cursor"},
+    {CHAT, CTRL('u'), REQ_KILL_LINE_LEFT, "^U", NULL, "cut to the start of the line"},
+    {CHAT, CTRL('k'), REQ_KILL_LINE_RIGHT, "^K", NULL, "cut to the end of the line"},
+    {CHAT, CTRL('y'), REQ_YANK, "^Y", NULL, "insert the last cut text"},
+    {CHAT, CTRL('t'), REQ_TRANSPOSE, "^T", NULL, "swap two characters"},
+    {CHAT, CTRL('_'), REQ_UNDO, "^_", NULL, "undo"},
+    {CHAT, '_' | K_ALT, REQ_REDO, "Alt-_", NULL, "redo"},
+    {CHAT, K_UP, REQ_HISTORY_OLDER, "Up", NULL,
+     "line up; on the first: queued and earlier messages"},
+    {CHAT, CTRL('p'), REQ_HISTORY_OLDER, NULL, NULL, NULL},
+    {CHAT, K_DOWN, REQ_HISTORY_NEWER, "Down", NULL, "line down; on the last: later messages"},
+    {CHAT, CTRL('n'), REQ_HISTORY_NEWER, NULL, NULL, NULL},
+
+    {IN_ALL, CTRL('l'), REQ_REDRAW, "^L", NULL, "draw the screen again"},
+    {IN_ALL, CTRL('z'), REQ_SUSPEND, "^Z", NULL, "back to the shell; fg returns"},
+    {0, 0, REQ_NONE, NULL, NULL, NULL},
+};
+
+enum key_request key_request(enum view view, uint32_t key)
+{
+    for (const struct binding *b = key_table; b->views; b++)
+        if ((b->views & IN(view)) && b->key == key) return b->request;
+    return REQ_NONE;
+}

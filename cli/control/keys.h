@@ -1,0 +1,150 @@
+/* keys: names of keys, and the one table of their functions. Hint bar, help screen and manual page
+ * are made from it, so that every key is documented. */
+#ifndef RETAIN_CLI_CONTROL_KEYS_H
+#define RETAIN_CLI_CONTROL_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A key is a Unicode code point (controls below 32 included) or one of these, plus flags. */
+enum {
+    KEY_BASE = 0x110000,
+    K_UP,
+    K_DOWN,
+    K_LEFT,
+    K_RIGHT,
+    K_HOME,
+    K_END,
+    K_PAGE_UP,
+    K_PAGE_DOWN,
+    K_INSERT,
+    K_DELETE,
+    K_BACK_TAB,
+    K_F1,
+    K_F12 = K_F1 + 11,
+    K_WHEEL_UP, /* see input.h */
+    K_WHEEL_DOWN,
+    K_PASTE,            /* comes with text */
+    K_REPLY_SYNC,       /* the terminal supports synchronized output (mode 2026) */
+    K_REPLY_STATUS,     /* it has processed everything up to the question */
+    K_REPLY_BACKGROUND, /* comes with its background colour as text */
+    K_FOCUS_IN,         /* its window came to the front */
+    K_FOCUS_OUT,
+    K_ALT = 1 << 24,
+    K_CTRL = 1 << 25,
+    K_SHIFT = 1 << 26,
+    K_PREFIX = 1 << 27, /* Ctrl-X was pressed before it */
+};
+
+#define CTRL(c) ((c)&31)
+
+struct key_event {
+    uint32_t key;
+    const char *text; /* of K_PASTE and K_REPLY_BACKGROUND; valid until the next event */
+    size_t n;
+};
+
+/* The views that a row of the table applies to: a bit set. */
+enum view { VIEW_CHAT, VIEW_MAP, VIEW_TINT, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEWS };
+#define IN(view)    (1u << (view))
+#define IN_ALL      ((1u << VIEWS) - 1)
+#define IN_PAGES    (IN(VIEW_HELP) | IN(VIEW_LOG))
+#define IN_OVERLAYS (IN_ALL & ~IN(VIEW_CHAT))
+
+enum key_request {
+    REQ_NONE,
+    /* everywhere */
+    REQ_HELP,
+    REQ_LIST,
+    REQ_MAP,
+    REQ_TINT,
+    REQ_LOG,
+    REQ_QUIT,
+    REQ_SUSPEND,
+    REQ_REDRAW,
+    REQ_BACK,
+    /* moving, in every view */
+    REQ_UP,
+    REQ_DOWN,
+    REQ_LEFT,
+    REQ_RIGHT,
+    REQ_PAGE_UP,
+    REQ_PAGE_DOWN,
+    REQ_FIRST,
+    REQ_LAST,
+    /* chat */
+    REQ_SEND,
+    REQ_NEWLINE,
+    REQ_INTERRUPT,
+    REQ_EOF,
+    REQ_CHAR_LEFT,
+    REQ_CHAR_RIGHT,
+    REQ_WORD_LEFT,
+    REQ_WORD_RIGHT,
+    REQ_LINE_START,
+    REQ_LINE_END,
+    REQ_TEXT_START,
+    REQ_TEXT_END,
+    REQ_RUBOUT,
+    REQ_DELETE,
+    REQ_KILL_WORD_LEFT,
+    REQ_KILL_WORD_RIGHT,
+    REQ_KILL_LINE_LEFT,
+    REQ_KILL_LINE_RIGHT,
+    REQ_YANK,
+    REQ_TRANSPOSE,
+    REQ_UNDO,
+    REQ_REDO,
+    REQ_HISTORY_OLDER,
+    REQ_HISTORY_NEWER,
+    REQ_HISTORY_SEARCH,
+    REQ_COMPLETE,
+    REQ_EDITOR,
+    REQ_UNFOLD,
+    REQ_REGENERATE,
+    REQ_EDIT_TURN,
+    REQ_EDIT_ANSWER,
+    REQ_CONTINUE,
+    REQ_BRANCH,
+    REQ_SETTINGS,
+    REQ_STATS,
+    REQ_SEND_NOW,
+    REQ_COPY,
+    REQ_RAW,
+    /* map and tint */
+    REQ_LAYER,
+    REQ_HEAD,
+    REQ_HISTORY,
+    REQ_ZOOM_IN,
+    REQ_ZOOM_OUT,
+    REQ_TALL,
+    REQ_GONE_BEFORE,
+    REQ_GONE_AFTER,
+    REQ_TURN_BEFORE,
+    REQ_TURN_AFTER,
+    REQ_PAUSE,
+    /* list and map */
+    REQ_OPEN,
+    REQ_NEW,
+    REQ_REMOVE,
+    REQ_FIND,
+    REQ_RENAME,
+    REQ_TAG,
+    REQ_RESTORE,
+    REQ_DROP,
+};
+
+struct binding {
+    unsigned views;
+    uint32_t key;
+    enum key_request request;
+    const char *label; /* as shown on screen; NULL: another row shows this request's key */
+    const char *hint;  /* one word for the hint bar, or NULL */
+    const char *help;
+};
+extern const struct binding key_table[]; /* ends with views 0 */
+
+enum key_request key_request(enum view view, uint32_t key);
+
+#endif

@@ -1,0 +1,236 @@
+#include "cli/control/plain.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/control/plain_parts.h"
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+#include "runtime/session/conversations.h"
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void on_done(struct plain *p, enum slash command, const char *name)
+{
+    if (command == SLASH_DELETE) {
+        snprintf(p->deleted, sizeof p->deleted, "%s", name);
+        report_note("%s was deleted; /restore brings it back", name);
+    } else if (command == SLASH_RESTORE) {
+        report_note("%s was restored", name);
+    } else if (command == SLASH_DROP) {
+        report_note("the cache of %s was deleted; its text is kept", name);
+    }
+}
+
+static void on_opened(struct plain *p, const char *name)
+{
+    settings_opened(&p->settings);
+    if (p->interactive)
+        report_note("conversation %s%s", name, p->greeted ? "" : "; /help for help");
+    p->greeted = true;
+}
+
+static void print_hit(const struct conversations_hit *h)
+{
+    struct str line = {0};
+    str_printf(&line, "%s: ", h->name);
+    for (const char *c = h->snippet; *c; c++)
+        if (*c != '\2' && *c != '\3') str_append(&line, *c == '\n' ? " " : c, 1);
+    report_note("%s", str_get(&line));
+    str_release(&line);
+}
+
+static void on_event(void *ctx, const struct event *ev)
+{
+    struct plain *p = ctx;
+    char count[NUM_MAX];
+    int n = (int)ev->n_text;
+    switch (ev->kind) {
+    case EVENT_OPENING: report_clear_interrupt(); break;
+    case EVENT_OPENED: on_opened(p, ev->text); break;
+    case EVENT_READING:
+        if (p->interactive && ev->progress.done == 0)
+            report_note("reading %s tokens", num_count(ev->progress.total, count));
+        break;
+    case EVENT_TEXT:
+        str_append(&p->last, ev->text, ev->n_text);
+        answer_write(&p->answer, ev->text, ev->n_text);
+        break;
+    case EVENT_END: p->end = ev->end.how; break;
+    case EVENT_QUESTION: p->question = *ev; break;
+    case EVENT_TAKEN:
+        str_clear(&p->edited);
+        str_append(&p->edited, ev->text, ev->n_text);
+        break;
+    case EVENT_BRANCHED:
+        report_note("branch %.*s was made; /open %.*s opens it", n, ev->text, n, ev->text);
+        break;
+    case EVENT_RENAMED: on_opened(p, ev->text); break;
+    case EVENT_DONE: on_done(p, ev->done.command, ev->done.name); break;
+    case EVENT_FOUND: print_hit(ev->hit); break;
+    case EVENT_RECALLED:
+        if (p->interactive) report_note("%.*s", n, ev->text);
+        break;
+    case EVENT_NOTICE:
+    case EVENT_NOTE: report_note("%.*s", n, ev->text); break;
+    case EVENT_FAILED:
+    case EVENT_FATAL: err_set(&p->error, ev->code, "%.*s", n, ev->text); break;
+    default: break; /* for the screen only */
+    }
+}
+
+static bool on_stop(void *ctx)
+{
+    struct plain *p = ctx;
+    return report_interrupted() || p->answer.error != 0;
+}
+
+int plain_run_request(struct plain *p, const struct request *q, struct err *e)
+{
+    struct events events = {p, on_event, on_stop};
+    p->error = (struct err){0};
+    p->end = SESSION_TURN_END;
+    report_clear_interrupt();
+    control_run(&p->control, q, &events);
+    if (!p->error.code) return 0;
+    *e = p->error;
+    return e->code;
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+static void note_end(const struct plain *p)
+{
+    if (p->end == SESSION_FULL) report_note("the cache is full and policy full evicts nothing");
+    if (p->end == SESSION_REPETITION) report_note("the answer repeated itself and was stopped");
+    if (!p->interactive) return;
+    if (p->end == SESSION_STOPPED) report_note("stopped; /continue continues it");
+    if (p->end == SESSION_LENGTH) report_note("cut off at the token limit; /continue continues it");
+}
+
+int plain_answer(struct plain *p, const struct request *q, struct err *e)
+{
+    if (p->interactive) report_aside("llm> ");
+    if (q->command != SLASH_CONTINUE) str_clear(&p->last);
+    int rc = plain_run_request(p, q, e);
+    answer_end(&p->answer);
+    p->stopped = report_interrupted();
+    if (rc && p->interactive) {
+        report_error(e);
+        return 0;
+    }
+    if (!rc) rc = answer_check(&p->answer, e);
+    if (rc) return rc;
+    note_end(p);
+    if (p->stopped && !p->interactive) return err_set(e, ERR_STOP, "interrupted");
+    report_clear_interrupt();
+    return 0;
+}
+
+int plain_say(struct plain *p, const char *text, size_t n, struct err *e)
+{
+    struct request q = {.command = SLASH_SAY};
+    str_append(&q.text, text, n);
+    int rc = plain_answer(p, &q, e);
+    request_release(&q);
+    return rc;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void advise(const struct str *line)
+{
+    for (const struct slash_row *row = slash_table; row->name; row++)
+        if (row->place == SLASH_AT_SCREEN &&
+            strncmp(row->name, str_get(line) + 1, strlen(row->name)) == 0) {
+            report_note("this command needs the screen");
+            return;
+        }
+    report_note("%s", slash_advice(str_get(line), line->n, (char[SLASH_ADVICE_MAX]){0}));
+}
+
+/* false: the chat is over, with *rc as its result: a failed command does not end it. */
+static bool run_line(struct plain *p, const struct str *line, int *rc, struct err *e)
+{
+    const char *rest;
+    size_t n_rest;
+    enum slash command = slash_parse(str_get(line), line->n, &rest, &n_rest);
+    struct str argument = {0};
+    if (command == SLASH_QUIT) return false;
+    if (command == SLASH_UNKNOWN || slash_place(command) == SLASH_AT_SCREEN) {
+        advise(line);
+        return true;
+    }
+    if (command == SLASH_SAY) {
+        if (n_rest > 0) *rc = plain_say(p, rest, n_rest, e);
+        return !*rc && p->answer.error == 0;
+    }
+    str_append(&argument, rest, n_rest);
+    *rc = plain_command(p, command, str_get(&argument), e);
+    str_release(&argument);
+    bool open = p->control.parts.session != NULL;
+    if (*rc && open && *rc != ERR_STOP) {
+        report_error(e);
+        if (!p->interactive && !p->failed) p->failed = *rc;
+        *rc = 0;
+    }
+    return !*rc && open && p->answer.error == 0;
+}
+
+/* Ctrl-C at the prompt: the second in a row quits. */
+static bool leave_on_interrupt(struct plain *p)
+{
+    report_clear_interrupt();
+    if (!p->interactive || p->stopped) return true;
+    p->stopped = true;
+    report_aside("\n");
+    report_note("Ctrl-C again or Ctrl-D quits");
+    return false;
+}
+
+static int chat_loop(struct plain *p, struct err *e)
+{
+    struct str line = {0};
+    int rc = 0;
+    for (bool more = true; more;) {
+        if (p->interactive) report_aside("you> ");
+        switch (line_reader_message(&p->in, &line)) {
+        case LINE_READ: more = run_line(p, &line, &rc, e); break;
+        case LINE_EOF: more = false; break;
+        case LINE_FAILED:
+            more = false;
+            rc = err_set(e, ERR_FAIL, "reading standard input: %s", strerror(p->in.error));
+            break;
+        case LINE_INTERRUPTED:
+            more = !leave_on_interrupt(p);
+            if (!more) rc = err_set(e, ERR_STOP, "interrupted");
+            break;
+        }
+    }
+    str_release(&line);
+    return rc;
+}
+
+int plain_run(const struct options *o)
+{
+    struct plain p = {0};
+    struct events events = {&p, on_event, on_stop};
+    struct err e = {0};
+    settings_init(&p.settings, o);
+    p.interactive = p.in.interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    answer_init(&p.answer, STDOUT_FILENO);
+    report_catch_interrupts();
+    int rc = control_open(&p.control, o, &events, &e);
+    if (!rc) {
+        rc = chat_loop(&p, &e);
+        if (p.interactive) report_aside("\n");
+    }
+    control_close(&p.control);
+    line_reader_release(&p.in);
+    answer_release(&p.answer);
+    str_release(&p.edited);
+    str_release(&p.last);
+    if (rc && rc != ERR_STOP) return report_error(&e);
+    return err_exit_status(rc ? rc : p.failed);
+}

@@ -1,0 +1,197 @@
+/* Slash commands in a chat without a screen. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/control/clipboard.h"
+#include "cli/control/conversation_table.h"
+#include "cli/control/external.h"
+#include "cli/control/plain_parts.h"
+#include "cli/control/session_print.h"
+#include "cli/print/num.h"
+#include "cli/print/report.h"
+#include "runtime/session/conversations.h"
+
+static int64_t n_turns(const struct plain *p)
+{
+    struct session_stats st;
+    session_stats(p->control.parts.session, &st);
+    return st.n_turns;
+}
+
+/* A user must agree to costs and losses; a pipe is never asked. */
+static bool agreed(struct plain *p, const char *question)
+{
+    struct str line = {0};
+    if (!p->interactive) return true;
+    report_note("%s  y or n", question);
+    bool yes = line_reader_line(&p->in, &line) == LINE_READ && line.n == 1 && line.data[0] == 'y';
+    str_release(&line);
+    if (!yes) report_note("nothing was changed");
+    return yes;
+}
+
+/* /edit, /rewind and /regenerate: asks for the cost, then for consent. */
+static int take_back(struct plain *p, struct request *q, struct err *e)
+{
+    char question[160], cost[NUM_MAX];
+    int rc = plain_run_request(p, q, e);
+    if (rc) return rc;
+    const struct event *ev = &p->question;
+    num_exact(ev->cost.tokens, cost);
+    if (q->command == SLASH_REGENERATE)
+        snprintf(question, sizeof question, "another answer: %s tokens to replay", cost);
+    else
+        snprintf(
+            question, sizeof question,
+            "back to the end of turn %lld: deletes %lld after it permanently, replays %s tokens",
+            (long long)ev->cost.turn, (long long)(n_turns(p) - ev->cost.turn), cost);
+    if (ev->cost.ask && !agreed(p, question)) return 0;
+    q->agreed = true;
+    if (q->command == SLASH_REGENERATE) return plain_answer(p, q, e);
+    str_clear(&p->edited);
+    rc = plain_run_request(p, q, e);
+    if (rc) return rc;
+    if (p->edited.n) report_note("turn %lld was: %s", (long long)q->turn, p->edited.data);
+    report_note("at the end of turn %lld; %s", (long long)n_turns(p),
+                p->edited.n ? "send it again, or change it with /editor" : "continue from there");
+    return 0;
+}
+
+/* Without a text, the last answer is edited in $VISUAL or $EDITOR. */
+static int amend(struct plain *p, struct request *q, struct err *e)
+{
+    int rc = 0;
+    if (q->text.n == 0 && !p->interactive) return err_set(e, ERR_USAGE, "/answer TEXT");
+    if (q->text.n == 0) {
+        str_append(&q->text, str_get(&p->last), p->last.n);
+        rc = external_edit(&q->text, -1, -1, e);
+    }
+    if (!rc) rc = plain_run_request(p, q, e);
+    if (rc) return rc;
+    str_clear(&p->last);
+    str_append(&p->last, str_get(&q->text), q->text.n);
+    report_note("the answer was changed; /continue continues it");
+    return 0;
+}
+
+static int run_parsed(struct plain *p, enum slash command, const char *argument, struct err *e)
+{
+    struct control_facts facts = {.n_turns = n_turns(p),
+                                  .private_mode = p->settings.options.session.private_mode,
+                                  .has_answer = n_turns(p) > 0,
+                                  .name = p->control.name,
+                                  .deleted = p->deleted};
+    struct request q = {0};
+    int rc = control_parse(&q, command, argument, &facts, e);
+    if (!rc) switch (command) {
+        case SLASH_CONTINUE:
+            if (session_can_continue(p->control.parts.session))
+                rc = plain_answer(p, &q, e);
+            else
+                report_note("there is no answer to continue");
+            break;
+        case SLASH_REGENERATE:
+        case SLASH_EDIT:
+        case SLASH_REWIND: rc = take_back(p, &q, e); break;
+        case SLASH_ANSWER: rc = amend(p, &q, e); break;
+        default: rc = plain_run_request(p, &q, e);
+        }
+    request_release(&q);
+    return rc;
+}
+
+static void print_settings(const struct plain *p, const char *only)
+{
+    struct option_fact f;
+    struct err e;
+    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++) {
+        struct str value = {0};
+        if (only && strcmp(only, f.name) != 0) continue;
+        options_get(&p->settings.options, SLASH_SET_NOW | SLASH_SET_OPEN, f.name, &value, &e);
+        report_aside("  %-15s %-10s %s\n", f.name, value.n ? value.data : "default", f.help);
+        str_release(&value);
+    }
+}
+
+static int set(struct plain *p, const char *argument, struct err *e)
+{
+    struct option_fact f;
+    const char *value;
+    struct request again = {.command = SLASH_OPEN};
+    int ask = settings_parse(&p->settings, argument, &f, &value, e);
+    if (ask == SETTINGS_SHOW) print_settings(p, f.name);
+    if (ask == SETTINGS_SHOW || ask < 0) return ask < 0 ? ask : 0;
+    int rc = settings_change(&p->settings, &f, value, e);
+    if (rc) return rc;
+    control_set(&p->control, &p->settings.options);
+    if (ask == SETTINGS_NOW) return 0;
+    snprintf(again.name, sizeof again.name, "%s", p->control.name);
+    rc = plain_run_request(p, &again, e);
+    if (rc) settings_failed(&p->settings);
+    return rc;
+}
+
+static int export_talk(struct plain *p, struct str *out, struct err *e)
+{
+    return conversations_export(p->control.parts.library, p->control.name, true, out, NULL, e);
+}
+
+static int copy(struct plain *p, const char *what, struct err *e)
+{
+    struct str text = {0};
+    char how[256];
+    int rc = strcmp(what, "all") == 0 ? export_talk(p, &text, e)
+                                      : control_copied(&p->last, what, &text, e);
+    if (!rc) rc = clipboard_copy(str_get(&text), text.n, -1, how, e);
+    if (!rc) report_note("copied %zu bytes %s", text.n, how);
+    str_release(&text);
+    return rc;
+}
+
+static int save(struct plain *p, const char *path, struct err *e)
+{
+    struct str text = {0};
+    if (!path[0]) return err_set(e, ERR_USAGE, "/save FILE");
+    int rc = export_talk(p, &text, e);
+    if (!rc) rc = external_save(path, str_get(&text), text.n, e);
+    if (!rc) report_note("saved as %s", path);
+    str_release(&text);
+    return rc;
+}
+
+static int say_edited(struct plain *p, struct err *e)
+{
+    if (!p->interactive) return err_set(e, ERR_USAGE, "there is no terminal for an editor");
+    int rc = external_edit(&p->edited, -1, -1, e);
+    if (!rc && p->edited.n) rc = plain_say(p, p->edited.data, p->edited.n, e);
+    if (!rc) str_clear(&p->edited);
+    return rc;
+}
+
+static void print_help(void)
+{
+    for (const struct slash_row *row = slash_table; row->name; row++)
+        if (row->place != SLASH_AT_SCREEN)
+            report_aside("  /%s%s%-*s %s\n", row->name, row->usage[0] ? " " : "",
+                         (int)(24 - strlen(row->name) - (row->usage[0] != 0)), row->usage,
+                         row->help);
+    report_aside("  //text                   sends /text\n"
+                 "  Ctrl-C                   stops an answer and keeps it\n");
+}
+
+int plain_command(struct plain *p, enum slash command, const char *argument, struct err *e)
+{
+    struct control *c = &p->control;
+    switch (command) {
+    case SLASH_HELP: print_help(); return 0;
+    case SLASH_SET: return set(p, argument, e);
+    case SLASH_EDITOR: return say_edited(p, e);
+    case SLASH_LIST: return conversation_table_print(c->parts.library, e);
+    case SLASH_COPY: return copy(p, argument, e);
+    case SLASH_SAVE: return save(p, argument, e);
+    case SLASH_MAP: session_print_map(c->parts.session); return 0;
+    case SLASH_TINT: return session_print_tint(c->parts.library, c->name, c->parts.session, e);
+    case SLASH_STATS: session_print_stats(c->parts.session); return 0;
+    default: return run_parsed(p, command, argument, e);
+    }
+}

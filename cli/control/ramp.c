@@ -1,0 +1,115 @@
+#include "cli/control/ramp.h"
+
+#include <string.h>
+
+#include "cli/print/num.h"
+#include "runtime/session/session.h"
+
+const char *const ramp_words[RAMP_CLASSES] = {"gone", "few", "some", "most", "all"};
+
+int ramp_class(int64_t kept, int64_t seen)
+{
+    if (kept <= 0 || seen <= 0) return 0;
+    int cls = 1 + (int)(4 * kept / seen);
+    return cls < RAMP_CLASSES ? cls : RAMP_CLASSES - 1;
+}
+
+const char *ramp_glyph(int cls, bool ascii)
+{
+    static const char *const plain[RAMP_CLASSES] = {" ", ".", ":", "=", "#"};
+    static const char *const blocks[RAMP_CLASSES] = {"·", "░", "▒", "▓", "█"};
+    return ascii ? plain[cls] : blocks[cls];
+}
+
+struct ramp_part ramp_all(const struct retention *r)
+{
+    return (struct ramp_part){0, r->n_layer, 0, r->n_head};
+}
+
+void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col_end, int64_t *kept,
+              int64_t *seen)
+{
+    int64_t sum = 0;
+    for (int layer = part.layer; layer < part.layer + part.n_layer; layer++)
+        for (int head = part.head; head < part.head + part.n_head; head++) {
+            const uint32_t *row = r->kept + ((int64_t)layer * r->n_head + head) * RETENTION_COLS;
+            for (int c = col; c < col_end; c++) sum += row[c];
+        }
+    int64_t last = (int64_t)col_end * r->col_width;
+    if (last > r->n_pos) last = r->n_pos;
+    int64_t positions = last - (int64_t)col * r->col_width;
+    *kept = sum;
+    *seen = positions > 0 ? positions * part.n_layer * part.n_head : 0;
+}
+
+void ramp_sums(const struct retention *r, int64_t kept[])
+{
+    memset(kept, 0, sizeof *kept * RETENTION_COLS);
+    for (int head = 0; head < r->n_layer * r->n_head; head++) {
+        const uint32_t *row = r->kept + (int64_t)head * RETENTION_COLS;
+        for (int c = 0; c < r->n_cols; c++) kept[c] += row[c];
+    }
+}
+
+void ramp_stretch(int n, int width, int x, int *from, int *end)
+{
+    *from = (int)((int64_t)x * n / width);
+    *end = (int)((int64_t)(x + 1) * n / width);
+    if (*end == *from) *end = *from + 1;
+}
+
+int ramp_cell(int n, int width, int col)
+{
+    if (n <= width) return (int)(((int64_t)col * width + n - 1) / n);
+    return (int)(((int64_t)(col + 1) * width - 1) / n);
+}
+
+void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end)
+{
+    *col = *col_end = 0;
+    if (r->n_cols > 0) ramp_stretch(r->n_cols, width, x, col, col_end);
+}
+
+int64_t ramp_position(const struct retention *r, int col)
+{
+    return (int64_t)col * r->col_width;
+}
+
+int64_t ramp_seen(const struct session_stats *st)
+{
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
+    return heads > 0 ? st->units_seen / heads : 0;
+}
+
+void ramp_numbers(const struct session_stats *st, bool narrow, struct str *out)
+{
+    char share[NUM_MAX];
+    int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
+    if (heads <= 0 || st->units_seen <= 0) {
+        str_puts(out, "0/0");
+    } else {
+        str_printf(out, "%lld/%lld", (long long)((st->units_kept + heads / 2) / heads),
+                   (long long)ramp_seen(st));
+        if (!narrow) str_printf(out, "  %s", num_share(st->units_kept, st->units_seen, share));
+    }
+    if (st->budget > 0) str_printf(out, "  budget %d", st->budget);
+}
+
+void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
+                struct str *out)
+{
+    str_puts(out, "KV   |");
+    for (int x = 0; x < width; x++) {
+        int cls = 0;
+        if (r && r->n_cols > 0) {
+            int col, end;
+            int64_t kept, seen;
+            ramp_columns(r, width, x, &col, &end);
+            ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
+            cls = ramp_class(kept, seen);
+        }
+        str_puts(out, ramp_glyph(cls, ascii));
+    }
+    str_puts(out, "| ");
+    ramp_numbers(st, false, out);
+}

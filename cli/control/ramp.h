@@ -1,0 +1,52 @@
+/* ramp: converts a retention snapshot to cells of five classes, the same everywhere.
+ *
+ * A cell is a fraction: units kept / units seen, over the (layer, head, position) triples in it.
+ * Five classes: 0, below 25, 50, 75 %, and 75 % or more; a cell with at least one unit is never
+ * class 0. Cells consist of whole snapshot columns; a row that has no more cells than columns adds
+ * up to the engine's counts. */
+#ifndef RETAIN_CLI_CONTROL_RAMP_H
+#define RETAIN_CLI_CONTROL_RAMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct retention;
+struct session_stats;
+
+#define RAMP_CLASSES 5
+
+int ramp_class(int64_t kept, int64_t seen);
+const char *ramp_glyph(int cls, bool ascii); /* " .:=#" or blocks */
+extern const char *const ramp_words[RAMP_CLASSES];
+
+/* Layers [layer, layer + n_layer) and heads [head, head + n_head) of a snapshot. */
+struct ramp_part {
+    int layer, n_layer, head, n_head;
+};
+struct ramp_part ramp_all(const struct retention *r);
+
+/* Sums over the snapshot's columns [col, col_end). */
+void ramp_sum(const struct retention *r, struct ramp_part part, int col, int col_end, int64_t *kept,
+              int64_t *seen);
+/* The same for each column separately, over all heads; 0 after the last. */
+void ramp_sums(const struct retention *r, int64_t kept[]); /* [RETENTION_COLS] */
+
+/* Cell x of a row `width` cells wide that shows n columns in full: the columns [*from, *end). Cells
+ * share a column when there are more cells than columns. */
+void ramp_stretch(int n, int width, int x, int *from, int *end);
+int ramp_cell(int n, int width, int col); /* the first cell that shows it */
+/* The same for all columns of a snapshot; none when it is empty. */
+void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end);
+int64_t ramp_position(const struct retention *r, int col); /* first position of a column */
+
+/* The strip as text: "KV   |…| 4096/31744  12.9%". r may be NULL (no snapshot yet). */
+void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
+                struct str *out);
+/* Its numbers, averaged over heads: kept, seen, share, and the budget. */
+void ramp_numbers(const struct session_stats *st, bool narrow, struct str *out);
+/* Tokens that were run through the model: those that a head has seen. */
+int64_t ramp_seen(const struct session_stats *st);
+
+#endif

@@ -1,0 +1,110 @@
+#include "cli/control/session_print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8_width.h"
+#include "cli/print/num.h"
+#include "cli/control/ramp.h"
+#include "cli/print/report.h"
+#include "cli/print/sanitize.h"
+#include "runtime/session/conversations.h"
+
+void session_print_map(const struct session *s)
+{
+    struct session_stats st;
+    struct str line = {0};
+    bool ascii = !utf8_locale();
+    struct retention *r = retention_new(s);
+    session_stats(s, &st);
+    if (r) session_retention(s, r);
+    ramp_strip(r, &st, 50, ascii, &line);
+    str_puts(&line, "\n     ");
+    for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--)
+        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), ramp_words[cls]);
+    if (r) str_printf(&line, "of all heads; 1 column = %.3g tokens", (double)r->n_pos / 50);
+    report_aside("%s\n", str_get(&line));
+    retention_free(r);
+    str_release(&line);
+}
+
+struct tint {
+    const struct session *session;
+    int64_t n_heads, n_seen; /* positions that the model has read */
+    bool ascii;
+};
+
+/* Share of the units of positions [from, end) that are kept, or n/a if none were read yet. */
+static const char *put_percent(const struct tint *t, int64_t from, int64_t end, char out[NUM_MAX])
+{
+    uint16_t kept[256];
+    int64_t sum = 0;
+    if (end > t->n_seen) end = t->n_seen;
+    int64_t n_pos = end - from;
+    for (int64_t at = from; at < end; at += 256) {
+        int n = end - at < 256 ? (int)(end - at) : 256;
+        session_kept(t->session, at, n, kept);
+        for (int i = 0; i < n; i++) sum += kept[i];
+    }
+    if (n_pos <= 0) return "  n/a";
+    snprintf(out, NUM_MAX, "%3d %%", (int)(100 * sum / (n_pos * t->n_heads)));
+    return out;
+}
+
+/* The tokens of a line are estimated from its share of the message's bytes. */
+static int print_tinted(void *ctx, const struct conversations_message *m)
+{
+    const struct tint *t = ctx;
+    struct str safe = {0};
+    char share[NUM_MAX];
+    static const char *const words[CHAT_ROLES] = {"sys", "you", "llm"};
+    for (size_t at = 0; at < m->n_text;) {
+        size_t n = strcspn(m->text + at, "\n"),
+               next = at + n + 1 < m->n_text ? at + n + 1 : m->n_text;
+        int64_t from = m->position + m->n_tokens * (int64_t)at / (int64_t)m->n_text;
+        int64_t end = m->position + m->n_tokens * (int64_t)next / (int64_t)m->n_text;
+        str_clear(&safe);
+        sanitize(m->text + at, n, t->ascii, true, &safe);
+        if (n > 0)
+            report_aside("%s  %s  %s\n", put_percent(t, from, end > from ? end : from + 1, share),
+                         at == 0 ? words[m->role] : "   ", str_get(&safe));
+        at = next;
+    }
+    str_release(&safe);
+    return 0;
+}
+
+int session_print_tint(struct conversations *l, const char *name, const struct session *s,
+                       struct err *e)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    struct tint tint = {s, (int64_t)st.n_layer * st.n_kv_head, ramp_seen(&st), !utf8_locale()};
+    return conversations_messages(l, name, print_tinted, &tint, e);
+}
+
+void session_print_stats(const struct session *s)
+{
+    struct session_stats st;
+    char a[NUM_MAX], b[NUM_MAX], c[NUM_MAX], d[NUM_MAX], e[NUM_MAX];
+    session_stats(s, &st);
+    report_aside("model   %s  weights %s  kv %s  policy %s  on %s\n", st.model, st.weights, st.kv,
+                 st.policy, st.device);
+    report_aside("chat    %s tokens  %lld turn%s  %s re-read\n", num_exact(st.n_tokens, a),
+                 (long long)st.n_turns, st.n_turns == 1 ? "" : "s", num_exact(st.n_reread, b));
+    report_aside("cache   kept %s of %s units (%s)  evicted %s since opened  %lld per head\n",
+                 num_exact(st.units_kept, a), num_exact(st.units_seen, b),
+                 num_share(st.units_kept, st.units_seen, c), num_exact(st.units_evicted, d),
+                 (long long)st.budget);
+    if (st.archive_max_bytes)
+        report_aside("recall  archive %s of %s  %s units came back\n",
+                     num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
+                     num_exact(st.units_returned, c));
+    report_aside("mem     weights %s  kv %s (%s in use)  scratch %s  process %s\n",
+                 num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
+                 num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),
+                 num_bytes(st.process_bytes, e));
+    report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %s\n",
+                 num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b),
+                 num_ms(st.first_token_ms, c));
+}

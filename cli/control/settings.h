@@ -1,0 +1,37 @@
+/* settings: the options of a chat that /set changes.
+ *
+ * Sampling settings apply from the next token on. Settings of the memory need the conversation to
+ * be reopened; if that fails, settings_failed restores the previous options. */
+#ifndef RETAIN_CLI_CONTROL_SETTINGS_H
+#define RETAIN_CLI_CONTROL_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "cli/options/options.h"
+
+struct settings {
+    struct options options, before;
+    bool reopening; /* `before` is restored if the conversation cannot be opened */
+};
+
+void settings_init(struct settings *s, const struct options *o);
+
+/* The action of "/set ARGUMENT". */
+enum settings_ask {
+    SETTINGS_SHOW,   /* show all, or one when `fact` has a name */
+    SETTINGS_NOW,    /* change from the next token on */
+    SETTINGS_REOPEN, /* change by reopening the conversation */
+};
+
+/* Returns enum settings_ask or ERR_USAGE; *value points into `argument`. */
+int settings_parse(const struct settings *s, const char *argument, struct option_fact *fact,
+                   const char **value, struct err *e);
+
+/* Changes a setting in `options`. */
+int settings_change(struct settings *s, const struct option_fact *f, const char *value,
+                    struct err *e);
+
+void settings_opened(struct settings *s);
+void settings_failed(struct settings *s);
+
+#endif

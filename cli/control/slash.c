@@ -1,0 +1,238 @@
+#include "cli/control/slash.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/edit_distance.h"
+#include "runtime/cache/policy.h"
+
+/* clang-format off */
+const struct slash_row slash_table[] = {
+    {"help", SLASH_HELP, SLASH_NONE, "", "keys and commands", SLASH_AT_FRONT},
+    {"continue", SLASH_CONTINUE, SLASH_NONE, "", "continue a stopped answer", SLASH_AT_SESSION},
+    {"regenerate", SLASH_REGENERATE, SLASH_NONE, "", "discard the last answer, generate another", SLASH_AT_SESSION},
+    {"edit", SLASH_EDIT, SLASH_TURN, "[TURN]", "change a message; the turns after it are deleted", SLASH_AT_SESSION},
+    {"answer", SLASH_ANSWER, SLASH_TEXT, "[TEXT]", "change the last answer; /continue continues it", SLASH_AT_SESSION},
+    {"rewind", SLASH_REWIND, SLASH_TURN, "[TURN]", "go back to the end of a turn", SLASH_AT_SESSION},
+    {"branch", SLASH_BRANCH, SLASH_TURN, "[TURN] [NAME]", "copy the conversation up to a turn; costs nothing", SLASH_AT_SESSION},
+    {"set", SLASH_SET, SLASH_SETTING, "[NAME [VALUE]]", "sampling and memory settings of this conversation", SLASH_AT_FRONT},
+    {"now", SLASH_NOW, SLASH_NONE, "", "stop the answer and send the queue", SLASH_AT_SCREEN},
+    {"editor", SLASH_EDITOR, SLASH_NONE, "", "write the message in $VISUAL or $EDITOR", SLASH_AT_FRONT},
+    {"list", SLASH_LIST, SLASH_NONE, "", "saved conversations", SLASH_AT_FRONT},
+    {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED},
+    {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION},
+    {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION},
+    {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED},
+    {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED},
+    {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED},
+    {"restore", SLASH_RESTORE, SLASH_TEXT, "[NAME]", "restore a deleted conversation", SLASH_AT_SAVED},
+    {"drop", SLASH_DROP, SLASH_NAME, "NAME", "delete a saved cache, keep the text", SLASH_AT_SAVED},
+    {"copy", SLASH_COPY, SLASH_WHAT, "[code|all]", "the last answer, its code, or all to the clipboard", SLASH_AT_FRONT},
+    {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT},
+    {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN},
+    {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
+    {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT},
+    {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION},
+    {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words back for the next message", SLASH_AT_SESSION},
+    {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION},
+    {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
+    {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", SLASH_AT_SCREEN},
+    {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},
+    {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", SLASH_AT_FRONT},
+    {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, SLASH_AT_SESSION},
+};
+/* clang-format on */
+
+static size_t word_length(const char *s, size_t n)
+{
+    size_t length = 0;
+    while (length < n && s[length] != ' ' && s[length] != '\t' && s[length] != '\n') length++;
+    return length;
+}
+
+static const struct slash_row *find_row(const char *word, size_t n)
+{
+    for (const struct slash_row *row = slash_table; row->name; row++)
+        if (strlen(row->name) == n && memcmp(row->name, word, n) == 0) return row;
+    return NULL;
+}
+
+enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest)
+{
+    *rest = line;
+    *n_rest = n;
+    if (n == 0 || line[0] != '/') return SLASH_SAY;
+    if (n > 1 && line[1] == '/') {
+        *rest = line + 1;
+        *n_rest = n - 1;
+        return SLASH_SAY;
+    }
+    size_t length = word_length(line + 1, n - 1);
+    const struct slash_row *row = find_row(line + 1, length);
+    if (!row) return SLASH_UNKNOWN;
+    size_t at = 1 + length;
+    while (at < n && line[at] == ' ') at++;
+    while (n > at && (line[n - 1] == ' ' || line[n - 1] == '\n')) n--;
+    *rest = line + at;
+    *n_rest = n - at;
+    return row->id;
+}
+
+enum slash_place slash_place(enum slash id)
+{
+    const struct slash_row *row = slash_table;
+    while (row->name && row->id != id) row++;
+    return row->place;
+}
+
+const char *slash_nearest(const char *line, size_t n)
+{
+    size_t length = n > 0 ? word_length(line + 1, n - 1) : 0;
+    if (length > EDIT_DISTANCE_BYTES_MAX) length = EDIT_DISTANCE_BYTES_MAX;
+    const char *best = NULL;
+    int best_distance = 3; /* one wrong, missing or swapped letter, or two */
+    for (const struct slash_row *row = slash_table; row->name; row++) {
+        size_t n_name = strlen(row->name);
+        int d = edit_distance(line + 1, length, row->name);
+        if (d >= (int)length) d = INT_MAX; /* no letter in common */
+        if (length > 0 && length < n_name && memcmp(line + 1, row->name, length) == 0) d = 0;
+        if (d < best_distance) {
+            best_distance = d;
+            best = row->name;
+        }
+    }
+    return best;
+}
+
+const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
+{
+    const char *near = slash_nearest(line, n);
+    int length = 0; /* length of the printable part */
+    while (length < 20 && 1 + (size_t)length < n && isalnum((unsigned char)line[1 + length]))
+        length++;
+    snprintf(out, SLASH_ADVICE_MAX, "no command /%.*s; %s%s (// sends a slash)", length, line + 1,
+             near ? "did you mean /" : "/help lists all", near ? near : "");
+    return out;
+}
+
+bool slash_setting(const char *name, struct option_fact *out, struct err *e)
+{
+    struct options unused;
+    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, out); i++)
+        if (strcmp(out->name, name) == 0) return true;
+    options_init(&unused);
+    options_set(&unused, SLASH_SET_NOW | SLASH_SET_OPEN, name, "", e);
+    return false;
+}
+
+bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest)
+{
+    size_t n = strcspn(text, " ");
+    const char *after = text + n + strspn(text + n, " ");
+    char *end;
+    *turn = n_turns;
+    *rest = after;
+    if (n == 0 || (n == 4 && memcmp(text, "last", 4) == 0)) return n_turns >= 0;
+    long long number = strtoll(text, &end, 10);
+    if (end != text + n || number > n_turns || -number > n_turns) return false;
+    *turn = number < 0 ? n_turns + number : number;
+    return true;
+}
+
+/* ---- completion ----------------------------------------------------------------------------- */
+
+struct candidates {
+    const char *word;
+    size_t n_word;
+    int left; /* matches still to skip */
+    char *out;
+};
+
+/* true: this is the requested one. */
+static bool offer(struct candidates *c, const char *text, size_t n, const char *after)
+{
+    if (n < c->n_word || memcmp(text, c->word, c->n_word) != 0 || c->left-- > 0) return false;
+    snprintf(c->out, 128, "%.*s%s", (int)(n < 100 ? n : 100), text, after);
+    return true;
+}
+
+static bool offer_commands(struct candidates *c)
+{
+    for (const struct slash_row *row = slash_table; row->name; row++)
+        if (offer(c, row->name, strlen(row->name), row->argument == SLASH_NONE ? "" : " "))
+            return true;
+    return false;
+}
+
+static bool offer_choices(struct candidates *c, const char *choices)
+{
+    char item[32];
+    for (int i = 0; options_list_item(choices, i, item, sizeof item); i++)
+        if (offer(c, item, strlen(item), "")) return true;
+    return false;
+}
+
+static bool offer_values(struct candidates *c, const char *name, size_t n)
+{
+    struct option_fact f;
+    if (n == 6 && memcmp(name, "policy", 6) == 0) {
+        for (int i = 0; policy_at(i); i++)
+            if (offer(c, policy_at(i)->name, strlen(policy_at(i)->name), "")) return true;
+        return false;
+    }
+    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++)
+        if (strlen(f.name) == n && memcmp(f.name, name, n) == 0)
+            return f.choices && offer_choices(c, f.choices);
+    return false;
+}
+
+static bool offer_settings(struct candidates *c)
+{
+    struct option_fact f;
+    for (int i = 0; options_fact(SLASH_SET_NOW | SLASH_SET_OPEN, i, &f); i++)
+        if (offer(c, f.name, strlen(f.name), " ")) return true;
+    return false;
+}
+
+static bool offer_names(struct candidates *c, slash_names *names, void *ctx)
+{
+    const char *name;
+    for (int i = 0; names && (name = names(ctx, i)); i++)
+        if (offer(c, name, strlen(name), "")) return true;
+    return false;
+}
+
+bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
+                    char out[128])
+{
+    if (n == 0 || line[0] != '/' || (n > 1 && line[1] == '/')) return false;
+    size_t n_command = word_length(line + 1, n - 1), at = 1;
+    struct candidates c = {line + 1, n - 1, i, out};
+    *from = 1;
+    if (n_command == n - 1) return offer_commands(&c);
+    const struct slash_row *row = find_row(line + 1, n_command);
+    if (!row) return false;
+    at += n_command;
+    while (at < n && line[at] == ' ') at++;
+    size_t n_first = word_length(line + at, n - at);
+    bool second = at + n_first < n;
+    *from = at;
+    c = (struct candidates){line + at, n - at, i, out};
+    switch (row->argument) {
+    case SLASH_NAME: return offer_names(&c, names, ctx);
+    case SLASH_WHAT: return offer_choices(&c, "code,all");
+    case SLASH_SETTING:
+        if (!second) return offer_settings(&c);
+        for (*from = at + n_first; *from < n && line[*from] == ' ';) ++*from;
+        c.word = line + *from;
+        c.n_word = n - *from;
+        return offer_values(&c, line + at, n_first);
+    case SLASH_NONE:
+    case SLASH_TEXT:
+    case SLASH_TURN: break;
+    }
+    return false;
+}

@@ -1,0 +1,100 @@
+/* slash: commands typed into the chat, for the screen and for --plain, from one table.
+ *
+ * A line that begins with '/' never reaches the model unless it begins with "//", which sends the
+ * rest with one slash. */
+#ifndef RETAIN_CLI_CONTROL_SLASH_H
+#define RETAIN_CLI_CONTROL_SLASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cli/options/options.h"
+
+/* Settings that /set changes: the first apply from the next token, the others reopen the
+ * conversation. */
+#define SLASH_SET_NOW  OPTIONS_SAMPLING
+#define SLASH_SET_OPEN OPTIONS_MEMORY
+
+enum slash {
+    SLASH_SAY,     /* not a command: send *rest */
+    SLASH_UNKNOWN, /* looks like one: see slash_nearest */
+    SLASH_HELP,
+    SLASH_QUIT,
+    SLASH_CONTINUE,
+    SLASH_REGENERATE,
+    SLASH_EDIT,
+    SLASH_ANSWER,
+    SLASH_REWIND,
+    SLASH_BRANCH,
+    SLASH_SET,
+    SLASH_NOW,
+    SLASH_EDITOR,
+    SLASH_LIST,
+    SLASH_FIND,
+    SLASH_OPEN,
+    SLASH_NEW,
+    SLASH_RENAME,
+    SLASH_TAG,
+    SLASH_DELETE,
+    SLASH_RESTORE,
+    SLASH_DROP,
+    SLASH_COPY,
+    SLASH_SAVE,
+    SLASH_RAW,
+    SLASH_MAP,
+    SLASH_TINT,
+    SLASH_TOKENS,
+    SLASH_RECALL,
+    SLASH_RECALLED,
+    SLASH_STATS,
+    SLASH_LOG,
+};
+
+/* What completes a command's argument. */
+enum slash_argument { SLASH_NONE, SLASH_TEXT, SLASH_TURN, SLASH_NAME, SLASH_SETTING, SLASH_WHAT };
+
+/* Which part of the program runs a command. */
+enum slash_place {
+    SLASH_AT_FRONT,   /* the front end, in its own way */
+    SLASH_AT_SCREEN,  /* the screen only */
+    SLASH_AT_SESSION, /* control_run, on the open conversation */
+    SLASH_AT_SAVED,   /* control_run, on saved conversations; an answer may run meanwhile */
+};
+
+struct slash_row {
+    const char *name; /* without the slash */
+    enum slash id;
+    enum slash_argument argument;
+    const char *usage; /* of the argument, as the help shows it */
+    const char *help;
+    enum slash_place place;
+};
+extern const struct slash_row slash_table[]; /* ends with name NULL */
+
+enum slash_place slash_place(enum slash id);
+
+/* Classifies line[0, n); *rest and *n_rest: the text to send, or the command's argument. */
+enum slash slash_parse(const char *line, size_t n, const char **rest, size_t *n_rest);
+
+/* A setting of /set by its name. false: there is none, and `e` names the most similar one. */
+bool slash_setting(const char *name, struct option_fact *out, struct err *e);
+
+/* The command most similar to the line's first word, without the slash; NULL when none is
+ * similar. */
+const char *slash_nearest(const char *line, size_t n);
+/* Message for a line that is SLASH_UNKNOWN. */
+enum { SLASH_ADVICE_MAX = 80 };
+const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX]);
+
+/* A turn from a command's argument: "" and "last" are n_turns, "-1" the one before; *rest = the
+ * text after it. false: no such turn, or not a number. */
+bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest);
+
+/* The i-th completion of the word that ends at line[n), in `out`. *from: the byte where the word
+ * begins. `names`: saved conversations, one per i, NULL past the end. false: there is no i-th. */
+typedef const char *slash_names(void *ctx, int i);
+bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
+                    char out[128]);
+
+#endif

@@ -1,0 +1,216 @@
+/* options: everything that a user can set, from the configuration file and the command line.
+ *
+ * One table (options_table.c) gives name, kind, help and the commands that take it; parsing
+ * (options_parse.c, options_value.c), `--help` and the configuration file (options_print.c) use it.
+ * Values are parsed here into the types of their users: below cli no string means a number, a
+ * choice or a list. Nothing here prints, opens a model or reads the environment: commands do.
+ * Strings point into argv or into the options' own copy of the file. */
+#ifndef RETAIN_CLI_OPTIONS_OPTIONS_H
+#define RETAIN_CLI_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "runtime/forward/engine.h"
+#include "runtime/forward/plan.h"
+#include "runtime/session/session.h"
+
+/* Which commands take an option: a bit set. */
+enum option_group {
+    OPTIONS_OF_ALL = 1 << 30,  /* options of every command */
+    OPTIONS_MODEL = 1 << 0,    /* commands that open a model */
+    OPTIONS_MEMORY = 1 << 1,   /* policy, budget, cache */
+    OPTIONS_SAMPLING = 1 << 2, /* how the next token is chosen */
+    OPTIONS_STORE = 1 << 3,    /* the database */
+    OPTIONS_CHAT = 1 << 4,
+    OPTIONS_GENERATE = 1 << 5,
+    OPTIONS_EVAL = 1 << 6,
+    OPTIONS_BENCH = 1 << 7,
+    OPTIONS_TOKENIZE = 1 << 8,
+    OPTIONS_JSON = 1 << 9,
+    OPTIONS_QUANTIZE = 1 << 11,
+    OPTIONS_EXPORT = 1 << 12,
+    OPTIONS_DELETE = 1 << 13,
+    OPTIONS_FIND = 1 << 14,
+    OPTIONS_LIST = 1 << 15,
+    OPTIONS_TAG = 1 << 16,
+    OPTIONS_HEADS = 1 << 17,
+    OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
+    OPTIONS_TEMPLATE = 1 << 19,
+    OPTIONS_LISTS = 1 << 18, /* takes lists where other commands take one value */
+};
+
+/* ---- lists: for commands with OPTIONS_LISTS ---- */
+
+#define OPTIONS_LIST_MAX 32
+
+struct options_numbers {
+    int64_t item[OPTIONS_LIST_MAX];
+    int n;
+};
+struct options_policies {
+    struct policy_choice item[OPTIONS_LIST_MAX];
+    int n;
+};
+struct options_kvs {
+    struct plan_kv item[OPTIONS_LIST_MAX];
+    int n;
+};
+
+struct options_recalls {
+    enum recall_chooser item[OPTIONS_LIST_MAX];
+    int n;
+};
+
+/* ---- groups for cli, tui and quant only ---- */
+
+/* The changes that --terminal allows the chat to make to its window. */
+struct options_terminal {
+    bool title;    /* set the window's title */
+    bool progress; /* show the progress of loading and reading in its frame (OSC 9;4) */
+    enum { TERMINAL_QUIET, TERMINAL_BELL, TERMINAL_OSC9, TERMINAL_OSC777 } alert;
+};
+
+struct chat_opts {
+    bool plain, no_markdown, ascii, reduced_motion;
+    const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
+    struct options_terminal terminal;
+    const char *record; /* FILE */
+};
+
+struct store_opts {
+    const char *db;              /* NULL = the default file */
+    bool encrypt;                /* encrypt a new database */
+    const char *passphrase_file; /* read from this file instead of asking */
+    const char *passphrase;      /* already known, in locked memory; not an option */
+    bool markdown, cache_only;
+    const char *tag;        /* list: only conversations with this tag */
+    bool remove;            /* tag: remove the tags */
+    const char *with_cache; /* FILE */
+    int limit;              /* maximum results of a search; 0 = all */
+};
+
+struct text_opts {
+    const char *prompt; /* -p */
+    const char *file;   /* -f FILE, "-" = standard input */
+    bool ids, no_special;
+    const char *think; /* auto, on, off; NULL = auto */
+};
+
+struct quantize_opts {
+    const char *type;      /* q4, q8; NULL = q4 */
+    const char *calibrate; /* a text file */
+};
+
+struct training_opts {
+    const char *data, *text, *out;
+    const char *labels; /* answer, repeat, both, logit; NULL = repeat for text, else answer */
+    int steps, batch, hidden;
+    float rate;
+};
+
+/* Lists of policies, budgets, formats and choosers, of which eval runs all combinations; commands
+ * that take one value use options.session.plan. */
+struct sweep_opts {
+    struct options_policies policies;
+    struct options_kvs kvs;
+    struct options_recalls recalls;
+    struct options_numbers budgets, compressions, lengths, depths;
+};
+
+struct eval_opts {
+    int seeds;
+    bool csv;
+};
+
+struct bench_opts {
+    const char *vs; /* a rival's command */
+    int prefill, decode, repeat;
+};
+
+struct options {
+    struct engine_opts engine;
+    struct session_opts session; /* with plan and sampling */
+    bool no_weight_cache;
+    struct sweep_opts sweep;
+    struct chat_opts chat;
+    struct store_opts store;
+    struct text_opts text;
+    struct quantize_opts quantize;
+    struct training_opts training;
+    struct eval_opts eval;
+    struct bench_opts bench;
+    bool force; /* replace an existing file */
+    bool json;
+    /* every command */
+    bool help;
+    bool safe; /* the configuration file is not read */
+    bool print_config;
+    /* file names, tasks, conversation names */
+    const char *args[16];
+    int n_args;
+};
+
+#define OPTIONS_REPEAT_MAX 99
+
+void options_init(struct options *o);
+
+/* argv without program and command name. ERR_USAGE names the option, and the most similar one for
+ * an unknown name. "--name=value" and "--name value" both work; "--" ends options. */
+int options_parse(struct options *o, unsigned groups, int argc, char *const *argv, struct err *e);
+
+/* "key = value" lines, '#' comments; errors start with FILE:LINE. `text` must outlive the
+ * options. */
+int options_parse_config(struct options *o, char *text, const char *file, struct err *e);
+
+/* Whether argv[0, argc) contains --safe. Needed before the configuration file is read. */
+bool options_safe(int argc, char *const *argv);
+
+/* ---- one at a time: /set in a running chat ---- */
+
+/* Sets `name`, an option of `groups`, as the configuration file would; the text is not copied.
+ * ERR_USAGE names the fault and the most similar option. */
+int options_set(struct options *o, unsigned groups, const char *name, const char *value,
+                struct err *e);
+/* Appends the option's value in the form of options_set, "" when it is not set. */
+int options_get(const struct options *o, unsigned groups, const char *name, struct str *out,
+                struct err *e);
+
+struct option_fact {
+    const char *name, *help;
+    const char *choices; /* comma separated; NULL = any value */
+    unsigned groups;
+};
+/* The i-th option of `groups`; false past the end. */
+bool options_fact(unsigned groups, int i, struct option_fact *out);
+
+/* The lines of `--help` for the options of `groups`. */
+void options_help(unsigned groups, struct str *out);
+
+/* Prints a configuration file with every possible setting; settings with default values are
+ * commented out. */
+void options_print_config(const struct options *o, struct str *out);
+
+/* A row of the table, for the manual page and for completion. */
+struct options_row {
+    /* the title of the rows that follow, with all other fields empty; or NULL */
+    const char *heading;
+    const char *name;
+    char letter;         /* 0 = none */
+    const char *value;   /* placeholder of the value; NULL = a flag */
+    const char *choices; /* comma separated; NULL = any */
+    const char *help;
+    unsigned groups;
+};
+bool options_row(size_t i, struct options_row *row); /* false past the end */
+
+/* "6G", "512M", "1048576": bytes; false when invalid. */
+bool options_size(const char *text, int64_t *bytes);
+
+/* The i-th comma-separated part of a list, copied; false when there is none. */
+bool options_list_item(const char *list, int i, char *out, size_t out_bytes);
+
+#endif

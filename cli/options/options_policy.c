@@ -1,0 +1,193 @@
+#include "cli/options/options_policy.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/edit_distance.h"
+
+/* The policy that the plan chooses, for changing its keys only. */
+#define AUTO "auto"
+
+static const struct key {
+    const char *name, *help;
+    size_t offset; /* offset of an int in struct policy_choice */
+    int min, max;  /* max 0: the allocator, a word */
+} keys[] = {
+    {"window", "newest queries whose attention counts; 0 = all",
+     offsetof(struct policy_choice, window), 0, 1 << 20},
+    {"pool", "a unit gets the largest score among N neighbours; 0 = its own",
+     offsetof(struct policy_choice, pooling), 0, 63},
+    {"sinks", "first units that are always kept", offsetof(struct policy_choice, sinks), 0,
+     1 << 24},
+    {"stabilizers", "newest units that are always kept",
+     offsetof(struct policy_choice, stabilizers), 0, 1 << 24},
+    {"reserve", "units for an answer before eviction starts inside it",
+     offsetof(struct policy_choice, reserve), 0, 1 << 24},
+    {"allocator",
+     "how heads and layers share the budget: uniform, pyramid, ada, ada-pyramid, global",
+     offsetof(struct policy_choice, allocator), 0, 0},
+    {"context", "units of policy full; the model's context by default",
+     offsetof(struct policy_choice, context), 1, PLAN_BUDGET_MAX},
+};
+
+enum { N_KEYS = sizeof keys / sizeof *keys, WORD_MAX = 64 };
+
+bool options_policy_key(int i, struct options_policy_key *out)
+{
+    if (i < 0 || i >= N_KEYS) return false;
+    *out = (struct options_policy_key){keys[i].name, keys[i].help};
+    return true;
+}
+
+static int *field(struct policy_choice *c, const struct key *k)
+{
+    return (int *)(void *)((char *)c + k->offset);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+struct nearest {
+    const char *name;
+    int distance;
+};
+
+static void offer(struct nearest *best, const char *word, const char *name)
+{
+    int d = edit_distance(word, strlen(word), name);
+    size_t n = strlen(word);
+    if (n >= 3 && !strncmp(name, word, n)) d = 1; /* a prefix counts as a match */
+    if (d < best->distance) *best = (struct nearest){name, d};
+}
+
+static int unknown_key(const char *word, struct err *e)
+{
+    struct nearest best = {NULL, INT_MAX};
+    struct str known = {0};
+    for (int i = 0; i < N_KEYS; i++) {
+        offer(&best, word, keys[i].name);
+        str_printf(&known, "%s%s", i ? ", " : "", keys[i].name);
+    }
+    int rc = best.name ? err_set(e, ERR_USAGE, "--policy: there is no key %s; did you mean %s?",
+                                 word, best.name)
+                       : err_set(e, ERR_USAGE, "--policy: there is no key %s; known are: %s", word,
+                                 str_get(&known));
+    str_release(&known);
+    return rc;
+}
+
+static int unknown_policy(const char *word, struct err *e)
+{
+    struct nearest best = {NULL, 3}; /* one wrong letter, or two */
+    struct str known = {0};
+    for (int i = 0; policy_at(i); i++) offer(&best, word, policy_at(i)->name);
+    policy_names(&known);
+    int rc =
+        err_set(e, ERR_USAGE, "--policy %s is not known%s%s; known are: %s", word,
+                best.name ? "; did you mean " : "", best.name ? best.name : "", str_get(&known));
+    str_release(&known);
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Copies text[0, n) without blanks around it; false when it does not fit. */
+static bool copy_word(char out[WORD_MAX], const char *text, size_t n)
+{
+    while (n && *text == ' ') text++, n--;
+    while (n && text[n - 1] == ' ') n--;
+    if (n >= WORD_MAX) n = WORD_MAX - 1;
+    memcpy(out, text, n);
+    out[n] = 0;
+    return n > 0;
+}
+
+static int read_allocator(struct policy_choice *c, const char *text, struct err *e)
+{
+    enum policy_allocator a;
+    if (!policy_allocator_named(text, &a))
+        return err_set(e, ERR_USAGE,
+                       "--policy: allocator=%s: expected uniform, pyramid, ada, ada-pyramid or "
+                       "global",
+                       text);
+    c->allocator = (int)a;
+    return 0;
+}
+
+/* "window=64" */
+static int read_key(struct policy_choice *c, const char *text, size_t n, struct err *e)
+{
+    char name[WORD_MAX], value[WORD_MAX];
+    const char *equals = memchr(text, '=', n);
+    if (!equals || !copy_word(name, text, (size_t)(equals - text)) ||
+        !copy_word(value, equals + 1, n - (size_t)(equals + 1 - text)))
+        return err_set(e, ERR_USAGE, "--policy: \"%.*s\": expected key=value", (int)n, text);
+    const struct key *k = keys;
+    while (k < keys + N_KEYS && strcmp(k->name, name)) k++;
+    if (k == keys + N_KEYS) return unknown_key(name, e);
+    if (!k->max) return read_allocator(c, value, e);
+    int64_t number;
+    if (!options_size(value, &number) || number < k->min || number > k->max)
+        return err_set(e, ERR_USAGE, "--policy: %s=%s: expected a whole number from %d to %d", name,
+                       value, k->min, k->max);
+    *field(c, k) = (int)number;
+    return 0;
+}
+
+/* "snapkv" or "snapkv:window=64" */
+static int read_policy(struct policy_choice *c, const char *text, size_t n, struct err *e)
+{
+    char name[WORD_MAX];
+    const char *colon = memchr(text, ':', n);
+    size_t n_name = colon ? (size_t)(colon - text) : n;
+    if (!copy_word(name, text, n_name))
+        return err_set(e, ERR_USAGE, "--policy: expected a policy's name, or NAME:key=value");
+    *c = policy_choice(name);
+    if (!c->row && strcmp(name, AUTO)) return unknown_policy(name, e);
+    return colon ? read_key(c, colon + 1, n - n_name - 1, e) : 0;
+}
+
+static int check(const struct policy_choice *c, struct err *e)
+{
+    bool all = c->row && c->row->scorer == POLICY_KEEP_ALL;
+    if (c->context < 0 || all) return 0;
+    return err_set(e, ERR_USAGE,
+                   "--policy: context is a key of full only; use --budget for the others");
+}
+
+int options_policies_read(const char *text, struct options_policies *out, struct err *e)
+{
+    int rc = 0;
+    *out = (struct options_policies){0};
+    for (const char *at = text;; at++) {
+        size_t n = strcspn(at, ",");
+        bool continues = out->n && memchr(at, '=', n) && !memchr(at, ':', n);
+        if (!continues && out->n == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
+        rc = continues ? read_key(&out->item[out->n - 1], at, n, e)
+                       : read_policy(&out->item[out->n++], at, n, e);
+        if (!rc) rc = check(&out->item[out->n - 1], e);
+        at += n;
+        if (rc || !*at) return rc;
+    }
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+void options_policy_print(const struct policy_choice *c, struct str *out)
+{
+    struct policy_choice copy = *c;
+    char before = ':';
+    if (c->row) str_puts(out, c->row->name);
+    for (int i = 0; i < N_KEYS; i++) {
+        int v = *field(&copy, &keys[i]);
+        if (v < 0) continue;
+        if (before == ':' && !c->row) str_puts(out, AUTO);
+        str_printf(out, "%c%s=", before, keys[i].name);
+        before = ',';
+        if (keys[i].max)
+            str_printf(out, "%d", v);
+        else
+            str_puts(out, policy_allocator_name((enum policy_allocator)v));
+    }
+}

@@ -1,0 +1,348 @@
+#include "cli/options/options_parts.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/decimal.h"
+#include "cli/options/options_policy.h"
+
+/* ---- small things ---------------------------------------------------------------------------- */
+
+bool options_size(const char *text, int64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    const char *end;
+    double n, unit = 1;
+    if (!decimal_read(text, &end, &n)) return false;
+    const char *u = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    if (u) {
+        for (const char *p = units; p <= u; p++) unit *= 1024;
+        end++;
+        if (!strcmp(end, "iB")) end += 2;
+    }
+    if (*end || n * unit >= 9.2e18) return false;
+    if (!u && strchr(text, '.')) return false; /* fractions of bytes are not allowed */
+    *bytes = (int64_t)(n * unit);
+    return true;
+}
+
+bool options_list_item(const char *list, int i, char *out, size_t out_bytes)
+{
+    if (!list || !*list || i < 0) return false;
+    for (; i > 0; i--) {
+        list = strchr(list, ',');
+        if (!list) return false;
+        list++;
+    }
+    while (*list == ' ') list++;
+    size_t n = strcspn(list, ",");
+    while (n > 0 && list[n - 1] == ' ') n--;
+    if (out_bytes == 0) return true;
+    if (n >= out_bytes) n = out_bytes - 1;
+    memcpy(out, list, n);
+    out[n] = 0;
+    return true;
+}
+
+static bool seed(const char *text, uint64_t *out)
+{
+    uint64_t n = 0;
+    if (!*text) return false;
+    for (; *text; text++) {
+        if (!isdigit((unsigned char)*text)) return false;
+        if (__builtin_mul_overflow(n, (uint64_t)10, &n)) return false;
+        if (__builtin_add_overflow(n, (uint64_t)(*text - '0'), &n)) return false;
+    }
+    *out = n;
+    return true;
+}
+
+static bool truth(const char *text, bool *out)
+{
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i])) continue;
+        *out = i % 2;
+        return true;
+    }
+    return false;
+}
+
+/* Index in the list; -1 = not found. */
+static int index_of(const char *list, const char *text)
+{
+    char item[32];
+    for (int i = 0; options_list_item(list, i, item, sizeof item); i++)
+        if (!strcmp(item, text)) return i;
+    return -1;
+}
+
+static int bad_number(const struct option *d, const char *text, const char *what, struct err *e)
+{
+    if (d->max > 0)
+        return err_set(e, ERR_USAGE, "--%s %s: expected %s from %.15g to %.15g", d->name, text,
+                       what, d->min, d->max);
+    return err_set(e, ERR_USAGE, "--%s %s: expected %s, 0 or more", d->name, text, what);
+}
+
+static bool in_range(const struct option *d, double n)
+{
+    return n >= d->min && (d->max <= 0 || n <= d->max);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_number(const struct option *d, void *field, const char *text, struct err *e)
+{
+    const char *end;
+    double n;
+    int64_t bytes;
+    const char *what = d->kind == DECIMAL ? "a number" : "a whole number";
+    if (d->kind == SIZE) {
+        what = "a number, as 1048576, 512K or 6G,";
+        if (!options_size(text, &bytes)) return bad_number(d, text, what, e);
+        n = (double)bytes;
+    } else {
+        bool whole_only = d->kind == INT;
+        if (!decimal_read(text, &end, &n) || *end || (whole_only && strchr(text, '.')))
+            return bad_number(d, text, what, e);
+    }
+    if (!in_range(d, n)) return bad_number(d, text, what, e);
+    if (d->kind == DECIMAL) *(float *)field = (float)n;
+    if (d->kind == SIZE) *(int64_t *)field = bytes;
+    if (d->kind == INT) *(int *)field = (int)n;
+    return 0;
+}
+
+static int read_numbers(const struct option *d, struct options_numbers *out, const char *text,
+                        struct err *e)
+{
+    char item[32];
+    struct options_numbers all = {0};
+    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
+        const char *end;
+        double n;
+        if (i == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--%s: more than %d numbers", d->name, OPTIONS_LIST_MAX);
+        if (!decimal_read(item, &end, &n) || *end || strchr(item, '.') || !in_range(d, n))
+            return bad_number(d, item, "a whole number", e);
+        all.item[all.n++] = (int64_t)n;
+    }
+    if (!all.n) return bad_number(d, text, "a whole number", e);
+    *out = all;
+    return 0;
+}
+
+static int read_formats(struct options_kvs *out, const char *text, struct err *e)
+{
+    char item[32];
+    struct options_kvs all = {0};
+    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
+        if (i == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--kv: more than %d formats", OPTIONS_LIST_MAX);
+        if (!plan_kv_named(item, &all.item[all.n++]))
+            return err_set(e, ERR_USAGE, "--kv %s: expected q4, q8, f16, f32, or K:V such as q8:q4",
+                           item);
+    }
+    *out = all;
+    return 0;
+}
+
+static int read_recalls(struct options_recalls *out, const char *text, struct err *e)
+{
+    char item[32];
+    struct options_recalls all = {0};
+    for (int i = 0; options_list_item(text, i, item, sizeof item); i++) {
+        if (i == OPTIONS_LIST_MAX)
+            return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
+        if (!recall_chooser_named(item, &all.item[all.n++]))
+            return err_set(e, ERR_USAGE, "--recall %s: expected off or words", item);
+    }
+    *out = all;
+    return 0;
+}
+
+static int read_device(struct engine_device *out, const char *text, struct err *e)
+{
+    char *end = (char *)"";
+    long n = 0;
+    bool numbered = !strncmp(text, "cuda:", 5) && isdigit((unsigned char)text[5]);
+    if (numbered) n = strtol(text + 5, &end, 10);
+    if (!strcmp(text, "auto"))
+        *out = (struct engine_device){.kind = ENGINE_DEVICE_AUTO};
+    else if (!strcmp(text, "cpu"))
+        *out = (struct engine_device){.kind = ENGINE_DEVICE_CPU};
+    else if (!strcmp(text, "cuda") || (numbered && !*end && n < 1024))
+        *out = (struct engine_device){ENGINE_DEVICE_CUDA, (int)n};
+    else
+        return err_set(e, ERR_USAGE, "--device %s: expected auto, cpu, cuda or cuda:N", text);
+    return 0;
+}
+
+static const char alerts[] = ",bell,osc9,osc777"; /* in the order of the enum */
+
+static int read_terminal(struct options_terminal *out, const char *text, struct err *e)
+{
+    char word[32];
+    struct options_terminal all = {0};
+    for (int i = 0; options_list_item(text, i, word, sizeof word); i++) {
+        int alert = *word ? index_of(alerts, word) : -1;
+        if (!strcmp(word, "title"))
+            all.title = true;
+        else if (!strcmp(word, "progress"))
+            all.progress = true;
+        else if (alert > 0)
+            all.alert = alert;
+        else if (strcmp(word, "none"))
+            return err_set(e, ERR_USAGE,
+                           "--terminal %s: expected none, or a list of title, progress, bell, osc9 "
+                           "and osc777",
+                           text);
+    }
+    *out = all;
+    return 0;
+}
+
+static int read_word(const struct option *d, void *field, const char *text, struct err *e)
+{
+    int i = d->choices ? index_of(d->choices, text) : 0;
+    if (i < 0)
+        return err_set(e, ERR_USAGE, "--%s %s: expected one of %s", d->name, text, d->choices);
+    if (d->kind == CHOICE)
+        *(unsigned *)field = (unsigned)i;
+    else
+        *(const char **)field = text;
+    return 0;
+}
+
+static int read_flag(const struct option *d, bool *field, const char *text, struct err *e)
+{
+    *field = true;
+    if (!text || truth(text, field)) return 0;
+    return err_set(e, ERR_USAGE, "--%s=%s: expected yes or no", d->name, text);
+}
+
+/* Commands that take one value read it from the plan. */
+static void take_first(struct options *o)
+{
+    const struct sweep_opts *s = &o->sweep;
+    struct plan_opts *p = &o->session.plan;
+    p->policy = s->policies.n ? s->policies.item[0] : policy_choice(NULL);
+    p->kv = s->kvs.n ? s->kvs.item[0] : (struct plan_kv){0};
+    if (s->recalls.n) o->session.recall.chooser = s->recalls.item[0];
+    p->budget = s->budgets.n ? (int)s->budgets.item[0] : 0;
+}
+
+int option_read(struct options *o, const struct option *d, const char *text, struct err *e)
+{
+    void *field = (char *)o + d->offset;
+    int rc = 0;
+    switch (d->kind) {
+    case FLAG: return read_flag(d, field, text, e);
+    case TEXT:
+    case CHOICE: return read_word(d, field, text, e);
+    case SEED:
+        if (seed(text, field)) return 0;
+        return err_set(e, ERR_USAGE, "--%s %s: expected a whole number from 0 to %llu", d->name,
+                       text, ~0ULL);
+    case DEVICE: return read_device(field, text, e);
+    case HEADS_FILE: {
+        bool none = !strcmp(text, "none");
+        *(struct engine_heads *)field = (struct engine_heads){none ? NULL : text, none};
+        return 0;
+    }
+    case TERMINAL: return read_terminal(field, text, e);
+    case POLICIES: rc = options_policies_read(text, field, e); break;
+    case FORMATS: rc = read_formats(field, text, e); break;
+    case RECALLS: rc = read_recalls(field, text, e); break;
+    case NUMBERS: rc = read_numbers(d, field, text, e); break;
+    default: return read_number(d, field, text, e);
+    }
+    if (!rc) take_first(o);
+    return rc;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_device(const struct engine_device *v, struct str *out)
+{
+    if (v->kind == ENGINE_DEVICE_CUDA)
+        str_printf(out, "cuda:%d", v->ordinal);
+    else
+        str_puts(out, v->kind == ENGINE_DEVICE_CPU ? "cpu" : "auto");
+}
+
+static void print_terminal(const struct options_terminal *v, struct str *out)
+{
+    char alert[32];
+    options_list_item(alerts, v->alert, alert, sizeof alert);
+    const char *words[] = {v->title ? "title" : "", v->progress ? "progress" : "", alert};
+    size_t start = out->n;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (*words[i]) str_printf(out, "%s%s", out->n > start ? "," : "", words[i]);
+    if (out->n == start) str_puts(out, "none");
+}
+
+static void print_lists(const struct option *d, const void *field, struct str *out)
+{
+    const struct options_policies *policies = field;
+    const struct options_numbers *numbers = field;
+    const struct options_kvs *kvs = field;
+    const struct options_recalls *recalls = field;
+    for (int i = 0; d->kind == POLICIES && i < policies->n; i++) {
+        str_puts(out, i ? "," : "");
+        options_policy_print(&policies->item[i], out);
+    }
+    for (int i = 0; d->kind == NUMBERS && i < numbers->n; i++)
+        str_printf(out, "%s%lld", i ? "," : "", (long long)numbers->item[i]);
+    for (int i = 0; d->kind == RECALLS && i < recalls->n; i++)
+        str_printf(out, "%s%s", i ? "," : "", recall_chooser_name(recalls->item[i]));
+    for (int i = 0; d->kind == FORMATS && i < kvs->n; i++) {
+        const struct plan_kv *kv = &kvs->item[i];
+        str_printf(out, "%s%s", i ? "," : "", plan_kv_name(kv->k));
+        if (kv->k != kv->v) str_printf(out, ":%s", plan_kv_name(kv->v));
+    }
+}
+
+/* Numbers below the minimum mean "not set". */
+static void print_number(const struct option *d, const void *field, struct str *out)
+{
+    double n = d->kind == INT    ? *(const int *)field
+               : d->kind == SIZE ? (double)*(const int64_t *)field
+                                 : (double)*(const float *)field;
+    if (n < d->min) return;
+    if (d->kind == DECIMAL)
+        decimal_print(out, *(const float *)field);
+    else
+        str_printf(out, "%lld",
+                   d->kind == INT ? *(const int *)field : (long long)*(const int64_t *)field);
+}
+
+void option_print(const struct options *o, const struct option *d, struct str *out)
+{
+    const void *field = (const char *)o + d->offset;
+    const struct engine_heads *heads = field;
+    char word[32];
+    const char *text;
+    switch (d->kind) {
+    case FLAG: str_puts(out, *(const bool *)field ? "yes" : "no"); break;
+    case TEXT:
+        memcpy(&text, field, sizeof text);
+        str_puts(out, text ? text : "");
+        break;
+    case CHOICE:
+        options_list_item(d->choices, (int)*(const unsigned *)field, word, sizeof word);
+        str_puts(out, word);
+        break;
+    case SEED: str_printf(out, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case DEVICE: print_device(field, out); break;
+    case HEADS_FILE: str_puts(out, heads->none ? "none" : heads->path ? heads->path : ""); break;
+    case TERMINAL: print_terminal(field, out); break;
+    case POLICIES:
+    case FORMATS:
+    case RECALLS:
+    case NUMBERS: print_lists(d, field, out); break;
+    default: print_number(d, field, out);
+    }
+}

@@ -1,0 +1,21 @@
+/* num: formats numbers. All screens and messages use it, so that one value looks the same
+ * everywhere. All functions return `out`, which has room for NUM_MAX. */
+#ifndef RETAIN_CLI_PRINT_NUM_H
+#define RETAIN_CLI_PRINT_NUM_H
+
+#include <stdint.h>
+
+#define NUM_MAX 32
+
+const char *num_count(int64_t n, char *out);     /* 940, 31.7k, 1.20M */
+const char *num_exact(int64_t n, char *out);     /* 31,744 */
+const char *num_bytes(int64_t bytes, char *out); /* 812 B, 4.2 KiB, 1.20 GiB; n/a below 0 */
+const char *num_age(int64_t ms, char *out);      /* now, 5m, 2h, 3d, 7mo, 2y */
+const char *num_rate(double per_s, char *out);   /* 312.4; n/a for 0 */
+const char *num_ms(double ms, char *out);        /* 12 ms; n/a for 0 */
+const char *num_share(int64_t part, int64_t whole, char *out); /* 12.9%; n/a of 0 */
+
+/* One unit for the values of a sum: its name, and its divisor. */
+const char *num_unit(int64_t largest_bytes, double *divisor);
+
+#endif

@@ -36,8 +36,8 @@ struct archive_store {
 struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
+    int n_returning;            /* positions that may return at once */
     /* of the vocabulary (token_words.h) */
-    int n_returning; /* positions that may return at once */
     int n_vocab, n_words;
     const uint32_t *word; /* [n_vocab] 0 = none */
     const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */

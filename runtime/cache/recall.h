@@ -43,7 +43,7 @@ struct recall_window {
     float weight;
 };
 
-/* The chooser of a name, and all names; false = unknown. */
+/* The chooser with this name ("off", "words"); false = unknown. */
 bool recall_chooser_named(const char *name, enum recall_chooser *out);
 const char *recall_chooser_name(enum recall_chooser chooser);
 

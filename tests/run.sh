@@ -1,15 +1,16 @@
 #!/bin/sh
-# Runs test programs (cmocka) and test scripts one after the other, shows the output of failed ones and ends
-# with one line: "N passed, N failed" (", N skipped"). Programs of another architecture go through $RUN.
+# run.sh TEST…: runs test programs (cmocka) and test scripts, JOBS at a time (as many as there are
+# processors), prints a line for each and the output of failed ones, and ends with "N passed, N
+# failed" (", N skipped"). Programs of another architecture are run by $RUN.
 set -u
 # With SAN=1 undefined behaviour stops a program, like a wrong address.
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}"
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
-passed=0 failed=0 skipped=0
-for t in "$@"; do
-    case $t in *.sh) run= ;; *) run=${RUN:-} ;; esac
-    $run "$t" >"$log" 2>&1 </dev/null
+
+# one TEST: its counts go to $results/counts, its lines are printed without those of others between.
+one() {
+    log=$results/$$
+    case $1 in *.sh) run= ;; *) run=${RUN:-} ;; esac
+    $run "$1" >"$log" 2>&1 </dev/null
     status=$?
     # Our scripts end in "N passed, N failed[, N skipped]"; cmocka brackets its counts.
     counts=$(awk '
@@ -18,22 +19,33 @@ for t in "$@"; do
         /^\[  SKIPPED \] [0-9]+ test/ { s = $4 }
         /^[0-9]+ passed, [0-9]+ failed/ { p = $1; f = $3; s = $5 }
         END { print p + 0, f + 0, s + 0 }' "$log")
-    # shellcheck disable=SC2086
-    set -- $counts "$@"
-    p=$1 f=$2 s=$3
-    shift 3
-    if [ $status -ne 0 ] && [ "$f" -eq 0 ]; then f=1; fi
-    if [ $((p + f + s)) -eq 0 ]; then f=1; echo "$t ran no test"; fi
+    read -r p f s <<END
+$counts
+END
+    [ $((p + f + s)) -eq 0 ] && { f=1; echo "$1 ran no test" >>"$log"; }
+    [ $status -ne 0 ] && [ "$f" -eq 0 ] && f=1
+    echo "$p $f $s" >>"$results/counts"
+    exec 9>"$results/lock"
+    flock 9
     grep -h '^skip: ' "$log" | sort -u
     if [ "$f" -ne 0 ]; then
-        echo "FAILED $t (status $status)"
+        echo "FAILED $1 (status $status)"
         tail -n 60 "$log"
     else
-        echo "ok $t: $p passed$([ "$s" -ne 0 ] && echo ", $s skipped")"
+        echo "ok $1: $p passed$([ "$s" -ne 0 ] && echo ", $s skipped")"
     fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
-done
-tail=
-[ $skipped -ne 0 ] && tail=", $skipped skipped"
-echo "$passed passed, $failed failed$tail"
-[ $failed -eq 0 ]
+}
+
+if [ "$1" = --one ]; then
+    one "$2"
+    exit
+fi
+results=$(mktemp -d) || exit 1
+export results
+trap 'rm -rf "$results"' EXIT
+trap 'exit 1' INT TERM HUP
+printf '%s\n' "$@" | xargs -P "${JOBS:-$(nproc)}" -n 1 "$0" --one
+awk '{ p += $1; f += $2; s += $3 } END {
+    print p + 0 " passed, " f + 0 " failed" (s ? ", " s " skipped" : "")
+    if (NR < wanted) print wanted - NR " tests were not run to their end"
+    exit f > 0 || NR < wanted }' wanted=$# "$results/counts"

@@ -127,7 +127,7 @@ one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
 	@$(if $(ONE)$(ONE_SCRIPTS),,echo 'T=$(T): no tests/*/test_$(notdir $(T)).c, test_$(notdir $(T)).sh or tmux_$(notdir $(T)).sh' >&2; exit 1)
 	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; $$t $(ARGS) || exit 1; done
 
-PROGRAMS := $(call programs,$(UNIT) $(KERN) $(EMU) $(FAULT) $(TUI)) $(PTX_PROGRAMS)
+PROGRAMS := $(call programs,$(FAULT) $(UNIT) $(KERN) $(EMU) $(TUI))
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.
 # `make gpu` puts all that tests/gpu/run.sh starts into one folder, with all libraries but libc.
 GPU_DIR := $(B)/tests/gpu
@@ -157,8 +157,8 @@ FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 # The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
 GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
 
-test: all $(PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
-	@$(run_tests) $(PROGRAMS) $(GPU) $(SCRIPTS) $(EMU_SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
+test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
+	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(PROGRAMS) $(GPU) $(SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^
 test-kern: $(call programs,$(KERN))

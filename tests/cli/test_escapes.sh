@@ -4,8 +4,8 @@
 # show the hostile text, but not act on it.
 . "$(dirname "$0")/lib.sh"
 
-command -v script >/dev/null || {
-    skip "script (util-linux) is missing"
+script -qec true /dev/null </dev/null >/dev/null 2>&1 || {
+    skip "no pseudo-terminal, or script (util-linux) is missing"
     finish
 }
 LC_ALL=C.UTF-8

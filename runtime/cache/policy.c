@@ -8,8 +8,8 @@
 
 /* Sinks: StreamingLLM keeps 4. Locret's code has none, because its heads learn them; four have no
  * measurable cost and protect against a head that did not.
- * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); on the demo model 32 of 256 did
- * best (quant/demo/README.md), so an eighth. Expected Attention and KeyDiff have none because they
+ * Stabilizers: Locret keeps 2500 of 6000 (42 %) or of 16384 (15 %); here an eighth
+ * (quant/eval/notes/keeper.md). Expected Attention and KeyDiff have none because they
  * evict once, after the whole prompt; if eviction happens between chunks, the newest units must be
  * protected.
  *

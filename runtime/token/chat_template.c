@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "runtime/model/gguf.h"
 #include "runtime/token/chat_parts.h"
 
@@ -83,8 +84,7 @@ void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trust
     if (n == 0) return;
     if (p->n == p->cap) {
         p->cap = p->cap ? 2 * p->cap : 16;
-        p->spans = reallocarray(p->spans, p->cap, sizeof *p->spans);
-        if (!p->spans) abort();
+        p->spans = memory_grow(p->spans, p->cap, sizeof *p->spans);
     }
     p->spans[p->n++] = (struct tokenizer_span){.text = text, .n = n, .trusted = trusted};
 }

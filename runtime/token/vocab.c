@@ -208,7 +208,7 @@ int32_t vocab_intern(struct vocab *v, const char *text, size_t n)
     int32_t id = vocab_find(v, text, n);
     if (id >= 0 || n == 0) return id;
     if (v->n >= INT32_MAX / 2 || v->text.n + n > TEXT_MAX) return -1;
-    if (2 * v->n_used >= v->n_slots && !rehash(v, 2 * v->n_slots)) abort();
+    if (2 * v->n_used >= v->n_slots && !rehash(v, 2 * v->n_slots)) return -1;
     id = v->n;
     add_text(v, text, n);
     put(v, id);

@@ -54,7 +54,7 @@ int32_t vocab_find(const struct vocab *v, const char *text, size_t n); /* -1: no
 bool vocab_is_joined(const struct vocab *v, int32_t id, const char *left, size_t n_left,
                      const char *right, size_t n_right);
 
-/* vocab_find, or a new number from n_vocab on. */
+/* vocab_find, or a new number from n_vocab on; -1: the texts are too large for memory. */
 int32_t vocab_intern(struct vocab *v, const char *text, size_t n);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/str.h"
 
 #define DIGEST_BYTES 32
 #define DIGEST_HEX   (2 * DIGEST_BYTES + 1) /* with the NUL */
@@ -21,7 +22,13 @@ struct file_identity {
     uint8_t digest[DIGEST_BYTES]; /* of its bytes */
 };
 
-/* Fills all but the digest, which is zero. ERR_FORMAT when the file does not exist. */
+/* A model in several files is named by the first, NAME-00001-of-00003.gguf. file_parts: their
+ * number; 1 for every other name. file_part_path: the path of part i, from 0. */
+int file_parts(const char *path);
+void file_part_path(struct str *out, const char *path, int i);
+
+/* Fills all but the digest, which is zero. Of a file in parts: their size together, the latest
+ * time. ERR_FORMAT when a file does not exist. */
 int file_identity_read(struct file_identity *out, const char *path, struct err *e);
 
 /* Whether size, time and inode are equal. */

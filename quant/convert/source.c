@@ -68,16 +68,10 @@ static bool is_about_file(struct gguf_str key)
 static int check_gguf(const struct source *s, struct err *e)
 {
     struct gguf_str type;
-    uint32_t parts;
     if (gguf_get_str(s->gguf, "general.type", &type) &&
         (type.n != 5 || memcmp(type.data, "model", 5)))
         return err_set(e, ERR_FORMAT, "%s: is a GGUF file of type \"%s\", not a model", s->path,
                        gguf_show(type).text);
-    if (gguf_get_u32(s->gguf, "split.count", &parts) && parts > 1)
-        return err_set(e, ERR_FORMAT,
-                       "%s: is one of %u parts of a model; merge them first (llama-gguf-split "
-                       "--merge)",
-                       s->path, parts);
     if (gguf_n_tensors(s->gguf) == 0)
         return err_set(e, ERR_FORMAT, "%s: holds no tensors", s->path);
     return 0;

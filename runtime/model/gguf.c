@@ -4,17 +4,15 @@
  * it slow. */
 #include "runtime/model/gguf.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/size.h"
 #include "base/str.h"
+#include "runtime/model/gguf_parts.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "GGUF is little endian and read in place");
@@ -22,26 +20,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define NAME_MAX_BYTES   63 /* ggml keeps names in char[64] */
 #define KV_MIN_BYTES     13 /* key length, type, one byte of value */
 #define TENSOR_MIN_BYTES 24 /* name length, n_dims, type, offset */
-
-struct gguf_kv {
-    struct gguf_str key;
-    struct gguf_array value; /* scalars are arrays of one */
-    bool is_array;
-};
-
-struct gguf {
-    char *name;
-    const uint8_t *bytes;
-    size_t n;
-    bool mapped;
-    size_t data_at; /* offset of the data section; n when there is none */
-    size_t alignment;
-    struct gguf_kv *kvs; /* sorted by key */
-    size_t n_kvs;
-    struct gguf_tensor *tensors; /* in file order */
-    struct gguf_tensor **by_name;
-    size_t n_tensors;
-};
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -309,7 +287,7 @@ static int compare_tensor(const void *a, const void *b)
                        (*(struct gguf_tensor *const *)b)->name);
 }
 
-static int index_tensors(struct gguf *g, struct err *e)
+int gguf_index_tensors(struct gguf *g, struct err *e)
 {
     for (size_t i = 0; i < g->n_tensors; i++) g->by_name[i] = &g->tensors[i];
     qsort(g->by_name, g->n_tensors, sizeof *g->by_name, compare_tensor);
@@ -346,7 +324,7 @@ static int read_tensors(struct gguf *g, struct cursor *c, uint64_t n_tensors, si
         expected &= ~(g->alignment - 1);
     }
     *data_bytes = expected;
-    return index_tensors(g, c->e);
+    return gguf_index_tensors(g, c->e);
 }
 
 /* Sets every tensor's address. A file that ends after its descriptions is a header without data and
@@ -356,7 +334,7 @@ static int place_data(struct gguf *g, const struct cursor *c, size_t data_bytes)
     size_t end = 0;
     g->data_at = g->n;
     size_t data_at = size_align(c->at, g->alignment);
-    if (data_bytes == 0 || c->at == g->n || data_at == g->n) return 0;
+    if (data_bytes == 0 || g->start_only || c->at == g->n || data_at == g->n) return 0;
     if (!size_add(data_at, data_bytes, &end))
         return err_set(c->e, ERR_FORMAT, "%s: its tensors are larger than any memory", g->name);
     if (end > g->n)
@@ -439,8 +417,7 @@ static int parse(struct gguf *g, struct err *e)
 }
 
 /* Takes over only the name: the caller owns `bytes` until g->mapped is set. */
-static int open_over(struct gguf **out, const void *bytes, size_t n, bool mapped, const char *name,
-                     struct err *e)
+int gguf_open_over(struct gguf **out, const struct gguf_opening *o, const char *name, struct err *e)
 {
     *out = NULL;
     struct gguf *g = calloc(1, sizeof *g);
@@ -448,13 +425,14 @@ static int open_over(struct gguf **out, const void *bytes, size_t n, bool mapped
     if (!g || !copy) {
         free(g);
         free(copy);
-        if (mapped) munmap((void *)(uintptr_t)bytes, n);
+        if (o->mapped) munmap((void *)(uintptr_t)o->bytes, o->n);
         return err_set(e, ERR_FAIL, "%s: out of memory", name);
     }
     g->name = copy;
-    g->bytes = bytes;
-    g->n = n;
-    g->mapped = mapped;
+    g->bytes = o->bytes;
+    g->n = o->n;
+    g->mapped = o->mapped;
+    g->start_only = o->start_only;
     int rc = parse(g, e);
     if (rc) {
         gguf_close(g);
@@ -466,34 +444,8 @@ static int open_over(struct gguf **out, const void *bytes, size_t n, bool mapped
 
 int gguf_open_bytes(struct gguf **out, const void *bytes, size_t n, const char *name, struct err *e)
 {
-    return open_over(out, bytes, n, false, name, e);
-}
-
-int gguf_open(struct gguf **out, const char *path, struct err *e)
-{
-    *out = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
-    if (fd < 0) return err_set(e, ERR_FORMAT, "%s: %s", path, strerror(errno));
-    struct stat st;
-    int rc = 0;
-    const void *bytes = NULL;
-    if (fstat(fd, &st))
-        rc = err_set(e, ERR_FORMAT, "%s: %s", path, strerror(errno));
-    else if (S_ISDIR(st.st_mode))
-        rc = err_set(e, ERR_FORMAT, "%s: is a folder; name the .gguf file in it", path);
-    else if (!S_ISREG(st.st_mode))
-        rc = err_set(e, ERR_FORMAT, "%s: is not a regular file", path);
-    else if (st.st_size == 0)
-        rc = err_set(e, ERR_FORMAT, "%s: is empty: download it again", path);
-    else if (st.st_size < 0 || (uintmax_t)st.st_size > SIZE_MAX)
-        rc = err_set(e, ERR_FORMAT, "%s: is too large for this system", path);
-    if (!rc) {
-        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (bytes == MAP_FAILED)
-            rc = err_set(e, ERR_FAIL, "%s: cannot be mapped: %s", path, strerror(errno));
-    }
-    close(fd);
-    return rc ? rc : open_over(out, bytes, (size_t)st.st_size, true, path, e);
+    const struct gguf_opening o = {.bytes = bytes, .n = n};
+    return gguf_open_over(out, &o, name, e);
 }
 
 void gguf_close(struct gguf *g)

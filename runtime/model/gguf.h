@@ -76,7 +76,18 @@ struct gguf_tensor {
 
 struct gguf;
 
+/* path: a file, or the first part of a split model (NAME-00001-of-00003.gguf), whose other parts
+ * are next to it: their tensors are the model's, too. */
 int gguf_open(struct gguf **out, const char *path, struct err *e);
+
+/* The first bytes of a model's n parts, each at least up to the end of the tensors' descriptions: a
+ * model whose tensors have no data, for a plan before a download. The caller keeps the bytes. */
+struct gguf_start {
+    const void *bytes;
+    size_t n;
+    const char *name; /* for messages */
+};
+int gguf_open_starts(struct gguf **out, const struct gguf_start *parts, int n, struct err *e);
 
 /* The same over bytes that the caller owns and keeps (the embedded demo model, fuzzing). `name` is
  * used in messages. */
@@ -85,6 +96,7 @@ int gguf_open_bytes(struct gguf **out, const void *bytes, size_t n, const char *
 void gguf_close(struct gguf *g);
 
 const char *gguf_name(const struct gguf *g); /* path or name, for messages */
+/* Of a split model: its parts one after another, each with zeros up to a multiple of 64 KiB. */
 const void *gguf_bytes(const struct gguf *g, size_t *n);
 struct utf8_shown gguf_show(struct gguf_str s); /* a name from the file, made safe for messages */
 

@@ -189,15 +189,6 @@ static int refuse_experts(const struct model *m, struct err *e)
                    gguf_name(m->file), v);
 }
 
-static int refuse_parts(const struct model *m, struct err *e)
-{
-    uint32_t n;
-    if (!gguf_get_u32(m->file, "split.count", &n) || n < 2) return 0;
-    return err_set(e, ERR_FORMAT,
-                   "%s is one of %u parts of a model; join them first (llama-gguf-split --merge)",
-                   gguf_name(m->file), n);
-}
-
 static int read_vocabulary(struct model *m, struct err *e)
 {
     struct gguf_array tokens;
@@ -233,7 +224,6 @@ static int read_hparams(struct model *m, struct err *e)
     m->embed_scale = m->residual_scale = m->logit_scale = 1.0f;
     rc = read_head_dim(m, e);
     if (!rc) rc = refuse_experts(m, e);
-    if (!rc) rc = refuse_parts(m, e);
     return rc ? rc : read_vocabulary(m, e);
 }
 

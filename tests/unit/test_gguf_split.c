@@ -1,0 +1,184 @@
+/* gguf, split models: the parts that the gguf package wrote (tests/golden/make_split.py) are the
+ * model that they were made of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "runtime/model/gguf.h"
+
+#define WHOLE "tests/golden/families/llama3.gguf"
+#define PARTS "tests/golden/split/llama3"
+
+static char folder[] = "/tmp/retain_split_XXXXXX";
+
+/* Copies part `from`, counted from 1, to folder/NAME. */
+static const char *copy(int from, const char *name)
+{
+    static char path[128];
+    char source[128];
+    struct str bytes = {0};
+    snprintf(source, sizeof source, PARTS "-%05d-of-00003.gguf", from);
+    assert_int_equal(file_read(source, &bytes, NULL), 0);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes.data, 1, bytes.n, f), bytes.n);
+    fclose(f);
+    str_release(&bytes);
+    return path;
+}
+
+static void expect(const char *path, const char *message)
+{
+    struct gguf *g;
+    struct err e;
+    assert_int_equal(gguf_open(&g, path, &e), ERR_FORMAT);
+    assert_null(g);
+    if (!strstr(e.text, message)) fail_msg("\"%s\" lacks \"%s\"", e.text, message);
+}
+
+static void has_every_tensor_of_its_parts(void **state)
+{
+    (void)state;
+    struct gguf *whole, *split;
+    struct err e;
+    assert_int_equal(gguf_open(&whole, WHOLE, &e), 0);
+    assert_int_equal(gguf_open(&split, PARTS "-00001-of-00003.gguf", &e), 0);
+    assert_int_equal(gguf_n_tensors(split), gguf_n_tensors(whole));
+    for (size_t i = 0; i < gguf_n_tensors(whole); i++) {
+        const struct gguf_tensor *a = gguf_tensor_at(whole, i);
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)a->name.n, a->name.data);
+        const struct gguf_tensor *b = gguf_tensor_find(split, name);
+        assert_non_null(b);
+        assert_int_equal(a->type, b->type);
+        assert_memory_equal(a->ne, b->ne, sizeof a->ne);
+        assert_int_equal(a->bytes, b->bytes);
+        assert_memory_equal(a->data, b->data, a->bytes);
+        gguf_forget_tensor(split, b, true);
+        assert_memory_equal(a->data, b->data, a->bytes);
+    }
+    gguf_close(whole);
+    gguf_close(split);
+}
+
+static void has_the_bytes_of_its_parts(void **state)
+{
+    (void)state;
+    struct gguf *split;
+    struct err e;
+    size_t n;
+    assert_int_equal(gguf_open(&split, PARTS "-00001-of-00003.gguf", &e), 0);
+    const char *bytes = gguf_bytes(split, &n);
+    size_t at = 0;
+    for (int i = 1; i <= 3; i++) {
+        char path[128];
+        struct str part = {0};
+        snprintf(path, sizeof path, PARTS "-%05d-of-00003.gguf", i);
+        assert_int_equal(file_read(path, &part, &e), 0);
+        assert_memory_equal(bytes + at, part.data, part.n);
+        for (at += part.n; at % (64 << 10); at++) assert_int_equal(bytes[at], 0);
+        str_release(&part);
+    }
+    assert_int_equal(at, n);
+    gguf_close(split);
+}
+
+static void needs_all_parts_in_order(void **state)
+{
+    (void)state;
+    struct gguf *g;
+    struct err e;
+    char first[128];
+    snprintf(first, sizeof first, "%s", copy(1, "m-00001-of-00003.gguf"));
+    copy(2, "m-00002-of-00003.gguf");
+    expect(first, "m-00003-of-00003.gguf: No such file");
+    copy(2, "m-00003-of-00003.gguf");
+    expect(first, "is not part 3 of 3");
+    const char *third = copy(3, "m-00003-of-00003.gguf");
+    assert_int_equal(gguf_open(&g, first, &e), 0);
+    gguf_close(g);
+    expect(third, "is part 3 of 3 of a model; name the first part");
+    assert_int_equal(truncate(third, 20000), 0);
+    expect(first, "m-00003-of-00003.gguf");
+    expect(copy(1, "other.gguf"), "must end in -00001-of-00003.gguf");
+}
+
+static void is_one_file_to_the_register(void **state)
+{
+    (void)state;
+    struct file_identity before, after;
+    char first[128];
+    snprintf(first, sizeof first, "%s", copy(1, "i-00001-of-00003.gguf"));
+    copy(2, "i-00002-of-00003.gguf");
+    assert_int_equal(file_identity_read(&before, first, NULL), ERR_FORMAT);
+    const char *third = copy(3, "i-00003-of-00003.gguf");
+    assert_int_equal(file_identity_read(&before, first, NULL), 0);
+    assert_int_equal(truncate(third, 100), 0);
+    assert_int_equal(file_identity_read(&after, first, NULL), 0);
+    assert_false(file_identity_same(&before, &after));
+    assert_true(after.size < before.size && after.mtime_ns >= before.mtime_ns);
+}
+
+/* Before a download: descriptions of all tensors, data of none. */
+static void opens_the_starts_of_files(void **state)
+{
+    (void)state;
+    struct gguf *whole, *g;
+    struct err e;
+    struct str part[3] = {0};
+    struct gguf_start start[3];
+    char name[3][128];
+    for (int i = 0; i < 3; i++) {
+        snprintf(name[i], sizeof name[i], PARTS "-%05d-of-00003.gguf", i + 1);
+        assert_int_equal(file_read(name[i], &part[i], &e), 0);
+        start[i] = (struct gguf_start){part[i].data, part[i].n - 20000, name[i]};
+    }
+    assert_int_equal(gguf_open(&whole, WHOLE, &e), 0);
+    assert_int_equal(gguf_open_starts(&g, start, 3, &e), 0);
+    assert_int_equal(gguf_n_tensors(g), gguf_n_tensors(whole));
+    assert_null(gguf_tensor_at(g, 0)->data);
+    gguf_close(g);
+    start[1].n = 100;
+    assert_int_equal(gguf_open_starts(&g, start, 3, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "ends inside"));
+    gguf_close(whole);
+    for (int i = 0; i < 3; i++) str_release(&part[i]);
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(has_every_tensor_of_its_parts),
+        cmocka_unit_test(has_the_bytes_of_its_parts),
+        cmocka_unit_test(needs_all_parts_in_order),
+        cmocka_unit_test(is_one_file_to_the_register),
+        cmocka_unit_test(opens_the_starts_of_files),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

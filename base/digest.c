@@ -4,6 +4,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 void digest_make(uint8_t out[DIGEST_BYTES], const void *bytes, size_t n)

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/commands/commands.h"
+#include "cli/control/model_list.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
@@ -33,45 +34,56 @@ struct models {
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-static const char *const states[] = {[CONVERSATIONS_MODEL_SAME] = "same",
-                                     [CONVERSATIONS_MODEL_TOUCHED] = "touched",
-                                     [CONVERSATIONS_MODEL_MISSING] = "missing"};
-
-static int list_json(const struct conversations_model *m, bool standard)
+static void list_json(const struct model_row *r)
 {
     cJSON *j = cJSON_CreateObject();
-    cJSON_AddStringToObject(j, "path", m->path);
-    cJSON_AddNumberToObject(j, "size_bytes", (double)m->size);
-    cJSON_AddNumberToObject(j, "packed_bytes", (double)m->packed_bytes);
-    cJSON_AddStringToObject(j, "digest", m->digest);
-    cJSON_AddStringToObject(j, "state", states[m->state]);
-    cJSON_AddBoolToObject(j, "default", standard);
+    cJSON_AddStringToObject(j, "path", r->path ? r->path : "demo");
+    cJSON_AddNumberToObject(j, "size_bytes", (double)r->size);
+    cJSON_AddNumberToObject(j, "packed_bytes", (double)r->packed_bytes);
+    cJSON_AddStringToObject(j, "digest", r->digest);
+    cJSON_AddStringToObject(j, "state", model_state_name(r->state));
+    cJSON_AddBoolToObject(j, "default", r->standard);
+    cJSON_AddStringToObject(j, "name", r->name);
+    cJSON_AddStringToObject(j, "family", r->family ? r->family : "");
+    cJSON_AddStringToObject(j, "type", r->type);
+    cJSON_AddStringToObject(j, "template", r->template);
+    cJSON_AddStringToObject(j, "heads", r->heads ? r->heads : "");
+    cJSON_AddNumberToObject(j, "budget", r->budget);
+    cJSON_AddNumberToObject(j, "plan_bytes", (double)r->plan_bytes);
+    cJSON_AddStringToObject(j, "problem", r->problem);
     report_json(j);
-    return 0;
 }
 
-static int list_one(void *ctx, const struct conversations_model *m)
+static const char *heads_of(const struct model_row *r)
 {
-    struct models *k = ctx;
-    char size[NUM_MAX], packed[NUM_MAX] = "-";
-    bool standard = k->standard && !strcmp(k->standard, m->path);
-    if (k->options->json) return list_json(m, standard);
-    if (m->packed_bytes) num_bytes(m->packed_bytes, packed);
-    if (k->n++ == 0)
-        report_line("  %10s  %10s  %-7s  %-64s  PATH", "SIZE", "PACKED", "FILE", "DIGEST");
-    report_line("%c %10s  %10s  %-7s  %s  %s", standard ? '*' : ' ', num_bytes(m->size, size),
-                packed, states[m->state], m->digest, m->path);
-    return 0;
+    return !r->path || r->heads ? "yes" : "none";
+}
+
+static void list_line(const struct model_row *r)
+{
+    char size[NUM_MAX], packed[NUM_MAX] = "-", budget[NUM_MAX] = "-";
+    if (r->packed_bytes) num_bytes(r->packed_bytes, packed);
+    if (r->budget) num_exact(r->budget, budget);
+    report_line("%c %10s  %10s  %-7s  %-10s  %-6s  %-8s  %-5s  %9s  %-16.16s  %s",
+                r->standard ? '*' : ' ', num_bytes(r->size, size), packed,
+                model_state_name(r->state), r->family ? r->family : "-", r->family ? r->type : "-",
+                r->template, heads_of(r), budget, *r->digest ? r->digest : "-",
+                r->path ? r->path : "demo");
 }
 
 static int list(struct models *k, struct err *e)
 {
-    int rc = conversations_models(k->library, k->options->engine.weight_cache_dir, list_one, k, e);
-    if (!rc && !k->options->json) {
-        if (k->n == 0) report_note("no model file was used yet; the embedded demo is always there");
-        if (k->n && k->standard)
-            report_note("* is the default; `retain models default demo` resets it");
-    }
+    struct model_list l;
+    int rc = model_list_read(&l, k->options, k->library, e);
+    if (!rc && !k->options->json)
+        report_line("  %10s  %10s  %-7s  %-10s  %-6s  %-8s  %-5s  %9s  %-16s  PATH", "SIZE",
+                    "PACKED", "FILE", "FAMILY", "TYPE", "TEMPLATE", "HEADS", "UNITS", "DIGEST");
+    for (int i = 0; i < l.n && !rc; i++) (k->options->json ? list_json : list_line)(&l.rows[i]);
+    for (int i = 0; i < l.n && !rc && !k->options->json; i++)
+        if (*l.rows[i].problem) report_note("%s", l.rows[i].problem);
+    if (!rc && !k->options->json)
+        report_note("UNITS: per head, that fit into this machine's memory now; * is the default");
+    model_list_release(&l);
     return rc;
 }
 

@@ -77,6 +77,11 @@ int path_packed(struct str *out, struct err *e)
     return path_below("XDG_CACHE_HOME", ".cache", "packed", out, e);
 }
 
+int path_models(struct str *out, struct err *e)
+{
+    return path_below("XDG_DATA_HOME", ".local/share", "models", out, e);
+}
+
 void paths_print(const struct options *o)
 {
     static const struct {
@@ -84,6 +89,7 @@ void paths_print(const struct options *o)
     } files[] = {
         {"config", "XDG_CONFIG_HOME", ".config", "config"},
         {"database", "XDG_DATA_HOME", ".local/share", "retain.db"},
+        {"models", "XDG_DATA_HOME", ".local/share", "models"},
         {"history", "XDG_STATE_HOME", ".local/state", "history"},
         {"cache", "XDG_CACHE_HOME", ".cache", "packed"},
     };

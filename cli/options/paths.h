@@ -21,6 +21,9 @@ int path_state_find(const char *name, struct str *out, struct err *e);
 /* The folder $XDG_CACHE_HOME/retain/packed, which is not created. */
 int path_packed(struct str *out, struct err *e);
 
+/* The folder $XDG_DATA_HOME/retain/models of `retain pull`, which is not created. */
+int path_models(struct str *out, struct err *e);
+
 /* Prints all of them, one per line; creates no folder. */
 void paths_print(const struct options *o);
 

@@ -18,9 +18,10 @@ config=$XDG_CONFIG_HOME/retain/config
 # list and add
 "$RETAIN" models list >"$T/out" 2>"$T/err"
 equal "empty list: exit status" 0 $?
-equal "empty list: stdout" "" "$(cat "$T/out")"
+equal "empty list: the demo alone" "demo" "$(sed 1d "$T/out" | awk '{ print $NF }')"
 equal "add: digest and path" "$digest  $M" "$("$RETAIN" models add "$M" 2>&1)"
-holds "list" "$("$RETAIN" models list 2>&1)" "same +$digest +$M"
+short=$(printf %.16s "$digest")
+holds "list" "$("$RETAIN" models list 2>&1)" "same +llama +Q4_0 +own +none +3,328 +$short +$M"
 holds "list as JSON" "$("$RETAIN" models list --json)" "\"digest\":\"$digest\",\"state\":\"same\""
 "$RETAIN" models add "$T/missing.gguf" >/dev/null 2>&1
 equal "add what is not there: exit status" 3 $?
@@ -51,7 +52,7 @@ check "sample trusts size and time" "$RETAIN" models add "$M"
 touch "$M"
 "$RETAIN" chat --plain -m "$M" </dev/null >/dev/null 2>&1
 equal "touched: read again and refused" 3 $?
-holds "touched: listed so" "$("$RETAIN" models list 2>&1)" "touched +$digest"
+holds "touched: listed so" "$("$RETAIN" models list 2>&1)" "touched .* $short"
 check "--verify off reads nothing" "$RETAIN" chat --plain -m "$M" --verify off
 flip "$M" $((size - 5000))
 
@@ -92,7 +93,7 @@ say_bye() { exec 7>&-; wait $!; }
 talk
 wait_for 60 packed || no "no packed copy: $(cat "$T/out")"
 say_bye
-holds "packed: listed" "$("$RETAIN" models list)" " MiB +[0-9.]+ MiB +same +$digest +$T/packed.gguf"
+holds "packed: listed" "$("$RETAIN" models list)" " MiB +[0-9.]+ MiB +same .* $short +$T/packed.gguf"
 holds "packed: info" "$("$RETAIN" info -m "$T/packed.gguf")" "^packed +[0-9.]+ MiB in $(packed)\$"
 holds "packed: digest" "$("$RETAIN" info -m "$T/packed.gguf")" "^digest +$digest"
 holds "packed: not used" "$("$RETAIN" info -m "$T/packed.gguf" --no-weight-cache)" "^packed +no copy is kept"
@@ -140,5 +141,17 @@ equal "default after" demo "$("$RETAIN" models default)"
 printf 'secret\n' >"$T/pass"
 check "encrypted: add" "$RETAIN" models add "$M" --db "$T/sealed.db" --encrypt --passphrase-file "$T/pass"
 holds "encrypted: list" "$("$RETAIN" models list --db "$T/sealed.db" --passphrase-file "$T/pass" 2>&1)" \
-    "same +$digest"
+    "same .* $short"
+
+# A file that was pulled is listed, too; one that cannot be run says why.
+pulled=$XDG_DATA_HOME/retain/models/someone/tiny
+mkdir -p "$pulled"
+cp tests/golden/split/llama3-0000?-of-00003.gguf "$pulled"
+printf 'GGUF' >"$pulled/cut.gguf"
+"$RETAIN" models list >"$T/out" 2>"$T/err"
+holds "pulled: one row for all parts" "$(cat "$T/out")" " 76.2 KiB +- +new +llama +F16 .* - +$pulled/llama3-00001-of-00003.gguf"
+equal "pulled: no row for later parts" 1 "$(grep -c 'of-00003.gguf' "$T/out")"
+holds "pulled: a file that cannot be run" "$(cat "$T/out")" " new +- .* - +- +$pulled/cut.gguf"
+holds "pulled: why" "$(cat "$T/err")" "cut.gguf: ends inside the header"
+holds "pulled: as JSON" "$("$RETAIN" models --json)" '"state":"new","default":false,"name":"llama3","family":"llama"'
 finish

@@ -1,0 +1,55 @@
+/* model_list: the model files that retain knows of: the embedded demo, files that were used before
+ * and files that `retain pull` downloaded. For `retain models` and the screen's picker.
+ *
+ * Reads every file's descriptions and makes a plan for it, but reads no weight: a dozen models take
+ * a fraction of a second. */
+#ifndef RETAIN_CLI_CONTROL_MODEL_LIST_H
+#define RETAIN_CLI_CONTROL_MODEL_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct conversations;
+struct options;
+
+enum model_state {
+    MODEL_NEW,     /* pulled, not used yet */
+    MODEL_SAME,    /* as it was when it was registered */
+    MODEL_TOUCHED, /* its size, time or inode changed since */
+    MODEL_MISSING,
+};
+
+struct model_row {
+    char *path;           /* absolute; NULL = the embedded demo */
+    char *heads;          /* the file of its retaining heads; NULL = none */
+    char name[96];        /* of the model; "" if the file cannot be read */
+    char type[16];        /* the type of most weights: "Q4_K" */
+    char digest[65];      /* hex; "" if it was not used yet */
+    const char *family;   /* "llama"; NULL = it cannot be run, because of `problem` */
+    const char *template; /* "own", "demo"; "none": a row of the table is used */
+    enum model_state state;
+    bool standard;        /* it is the default model */
+    int64_t size;         /* of the file, of all files of a split model */
+    int64_t packed_bytes; /* of its copy in the weight cache; 0 = none */
+    int64_t plan_bytes;   /* the memory it takes with `budget` */
+    int budget;           /* units per head that fit now; 0 = it does not fit */
+    char problem[256];    /* why it cannot be run or does not fit; "" = it can and does */
+};
+
+struct model_list {
+    struct model_row *rows;
+    int n;
+};
+
+/* The demo first, the others by path. library: the registered files; NULL = none. *out is set on
+ * failure, too, and must be released. */
+int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
+                    struct err *e);
+void model_list_release(struct model_list *l);
+
+const char *model_state_name(enum model_state s); /* "same" */
+
+#endif

@@ -249,9 +249,10 @@ struct kernels {
 
 /* Merges n_part partial softmaxes of `rows` rows (row = token and group), in the order given, and
  * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i.
- *   m, l: [n_part][rows]   acc: [n_part][rows][head_dim]   out: row r at out + r * head_dim */
+ *   m, l: [n_part][stride]   acc: [n_part][stride][head_dim], of each the first `rows` rows
+ *   out: [rows][head_dim] */
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
-                     int rows, int head_dim);
+                     int stride, int rows, int head_dim);
 
 /* Cosines, then sines, of the slots of a tile as columns of words over 32767, for fixed point:
  * [2][head_dim / 4][KN_TILE]. Dword r of a slot holds numbers i and i + 2 of a table's row, i = 16

@@ -262,11 +262,10 @@ void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, i
 }
 
 void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
-                     int rows, int head_dim)
+                     int stride, int rows, int head_dim)
 {
-    const size_t dim = (size_t)head_dim;
+    const size_t dim = (size_t)head_dim, step = (size_t)stride;
 
     for (size_t r = 0; r < (size_t)rows; r++)
-        merge_row(out + r * dim, m + r, l + r, acc + r * dim, n_part, (size_t)rows,
-                  (size_t)rows * dim, head_dim);
+        merge_row(out + r * dim, m + r, l + r, acc + r * dim, n_part, step, step * dim, head_dim);
 }

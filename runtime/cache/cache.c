@@ -217,15 +217,32 @@ void cache_appended(struct cache *c, int n)
     c->n_pos += n;
 }
 
-void cache_take_back(struct cache *c)
+void cache_remove_newest(struct cache *c)
 {
     c->n_pos--;
     for (int i = 0; i < n_heads(c); i++) {
-        struct cache_head *h = &c->kv_heads[i];
-        assert(h->len > 0 && h->pos[h->len - 1] == (uint32_t)c->n_pos);
-        h->len--;
         c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
+        assert(c->kv_heads[i].pos[c->kv_heads[i].len - 1] == (uint32_t)c->n_pos);
     }
+    cache_take_back(c, 1);
+}
+
+void cache_take_back(struct cache *c, int n)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        assert(c->kv_heads[i].len >= n);
+        c->kv_heads[i].len -= n;
+    }
+}
+
+void cache_accept(struct cache *c)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        assert(h->pos[h->len] == (uint32_t)c->n_pos);
+        h->len++;
+    }
+    cache_appended(c, 1);
 }
 
 void cache_recount(struct cache *c, int index)

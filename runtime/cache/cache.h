@@ -124,7 +124,12 @@ static inline float *cache_state(const struct cache *c, int layer)
 void cache_appended(struct cache *c, int n);
 
 /* Removes the newest unit of every head, which must have position n_pos - 1. */
-void cache_take_back(struct cache *c);
+void cache_remove_newest(struct cache *c);
+
+/* Speculation (forward_try): takes back n units that were appended but not counted; cache_accept
+ * adds the oldest of them again, for position n_pos. */
+void cache_take_back(struct cache *c, int n);
+void cache_accept(struct cache *c);
 
 /* Recounts one head's columns after an eviction; may run for different heads concurrently. */
 void cache_recount(struct cache *c, int index);

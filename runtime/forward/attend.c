@@ -8,8 +8,8 @@
 #include "runtime/forward/linear.h"
 
 #define ATTEND_TOKENS FORWARD_ATTEND_TOKENS
-/* Slots per part when one token attends: fixed, so that the order of the sum does not depend on the
- * number of threads. */
+/* Slots per part when few tokens attend: fixed, so that the order of the sum does not depend on the
+ * number of threads, and is the same for one token and several. */
 #define ATTEND_SPLIT 1024
 
 /* Floats of one part's partial softmax: m, l and acc of all its rows. */
@@ -28,9 +28,10 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
 {
     const struct model *m = f->model;
     size_t splits = (size_t)linear_parts(longest, ATTEND_SPLIT);
-    size_t one = (size_t)m->n_kv_head * splits * partial_floats(m, 1);
+    int most = f->chunk < FORWARD_TRY_MAX ? f->chunk : FORWARD_TRY_MAX;
+    size_t few = (size_t)m->n_kv_head * splits * partial_floats(m, most);
     size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
-    f->partial = arena_take(a, one > many ? one : many, sizeof(float));
+    f->partial = arena_take(a, few > many ? few : many, sizeof(float));
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -95,7 +96,7 @@ static void append_part(void *ctx, int part, int thread)
 struct attend_job {
     struct layer_step *s;
     int n_score;
-    int n_splits; /* one token: parts per head */
+    int n_splits; /* few tokens: parts per head; 0 = many */
     int n_blocks; /* many tokens: token blocks per head */
 };
 
@@ -119,21 +120,36 @@ static struct kn_attend attend_args(const struct layer_step *s, int head)
     };
 }
 
-/* One token, slots [split * ATTEND_SPLIT, …): m, l, acc of all splits of a head are adjacent. */
+/* The partial softmaxes of a head's splits: m and l [split][rows], then acc [split][rows][dim]. A
+ * row is a token's query in one head of the group. */
+struct split_parts {
+    size_t rows;
+    float *m, *l, *acc;
+};
+
+static struct split_parts split_parts(const struct attend_job *j, int head)
+{
+    const struct forward *f = j->s->f;
+    size_t rows = (size_t)(j->s->n * model_group(f->model)), n = (size_t)j->n_splits;
+    float *m = f->partial + (size_t)head * n * partial_floats(f->model, j->s->n);
+    return (struct split_parts){rows, m, m + n * rows, m + 2 * n * rows};
+}
+
+/* All tokens with slots [split * ATTEND_SPLIT, …). */
 static void attend_split(const struct attend_job *j, int head, int split)
 {
     const struct layer_step *s = j->s;
     struct kn_attend a = attend_args(s, head);
-    int len = cache_head(s->c, s->index, head)->len + 1;
-    size_t group = (size_t)a.n_group, n = (size_t)j->n_splits;
-    float *base = s->f->partial + (size_t)head * n * partial_floats(s->f->model, 1);
-    a.n_tok = 1;
-    a.pos0 = len - 1;
+    struct split_parts p = split_parts(j, head);
+    size_t at = (size_t)split * p.rows;
+    a.n_tok = s->n;
+    a.pos0 = cache_head(s->c, s->index, head)->len;
     a.slot0 = split * ATTEND_SPLIT;
-    a.slot1 = a.slot0 + ATTEND_SPLIT < len ? a.slot0 + ATTEND_SPLIT : len;
-    a.m = base + (size_t)split * group;
-    a.l = base + (n + (size_t)split) * group;
-    a.acc = base + 2 * n * group + (size_t)split * group * (size_t)a.head_dim;
+    a.slot1 = a.pos0 + s->n;
+    if (a.slot1 > a.slot0 + ATTEND_SPLIT) a.slot1 = a.slot0 + ATTEND_SPLIT;
+    a.m = p.m + at;
+    a.l = p.l + at;
+    a.acc = p.acc + at * (size_t)a.head_dim;
     s->f->kernels->attend(&a);
 }
 
@@ -159,7 +175,7 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
         size_t r = (size_t)t * (size_t)a.n_group;
         float *out = f->att + (size_t)(t0 + t) * (size_t)model_n_q(f->model) +
                      (size_t)(head * a.n_group * a.head_dim);
-        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, 1, a.n_group,
+        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, 1, 0, a.n_group,
                         a.head_dim);
         for (int g = 0; f->lse && g < a.n_group; g++)
             f->lse[(t0 + t) * f->model->n_head + head * a.n_group + g] =
@@ -173,36 +189,34 @@ static void attend_part(void *ctx, int part, int thread)
     int at = part - j->n_score;
     if (at < 0)
         cis_part(j->s, part);
-    else if (j->s->n == 1)
+    else if (j->n_splits)
         attend_split(j, at / j->n_splits, at % j->n_splits);
     else
         attend_block(j, at / j->n_blocks, at % j->n_blocks, thread);
 }
 
 /* log of the softmax's sum over parts: M + log(sum_i e^(m_i - M) l_i). */
-static float merge_lse(const float *m, const float *l, int n, int stride)
+static float merge_lse(const float *m, const float *l, int n, size_t stride)
 {
     float max = m[0], sum = 0;
     for (int i = 1; i < n; i++)
-        if (m[i * stride] > max) max = m[i * stride];
-    for (int i = 0; i < n; i++) sum += expf(m[i * stride] - max) * l[i * stride];
+        if (m[(size_t)i * stride] > max) max = m[(size_t)i * stride];
+    for (int i = 0; i < n; i++) sum += expf(m[(size_t)i * stride] - max) * l[(size_t)i * stride];
     return max + logf(sum);
 }
 
-static void merge_splits(const struct attend_job *j)
+/* A token's rows of one head. */
+static void merge_token(const struct attend_job *j, int head, int t)
 {
     const struct forward *f = j->s->f;
     const struct model *m = f->model;
     int group = model_group(m);
-    size_t n = (size_t)j->n_splits;
-    for (int i = 0; i < m->n_kv_head; i++) {
-        const float *base = f->partial + (size_t)i * n * partial_floats(m, 1);
-        const float *l = base + n * (size_t)group;
-        kn_attend_merge(f->att + i * group * m->head_dim, base, l, l + n * (size_t)group,
-                        j->n_splits, group, m->head_dim);
-        for (int g = 0; f->lse && g < group; g++)
-            f->lse[i * group + g] = merge_lse(base + g, l + g, j->n_splits, group);
-    }
+    struct split_parts p = split_parts(j, head);
+    size_t r = (size_t)(t * group), row = (size_t)(t * m->n_head + head * group);
+    kn_attend_merge(f->att + row * (size_t)m->head_dim, p.m + r, p.l + r,
+                    p.acc + r * (size_t)m->head_dim, j->n_splits, (int)p.rows, group, m->head_dim);
+    for (size_t g = 0; f->lse && g < (size_t)group; g++)
+        f->lse[row + g] = merge_lse(p.m + r + g, p.l + r + g, j->n_splits, p.rows);
 }
 
 static void attend(struct layer_step *s)
@@ -214,12 +228,13 @@ static void attend(struct layer_step *s)
         if (len > longest) longest = len;
     }
     struct attend_job j = {.s = s};
-    j.n_splits = linear_parts(longest + 1, ATTEND_SPLIT);
+    if (s->n <= FORWARD_TRY_MAX) j.n_splits = linear_parts(longest + s->n, ATTEND_SPLIT);
     j.n_blocks = linear_parts(s->n, ATTEND_TOKENS);
     j.n_score = cis_parts(f, s->n);
-    int n_attend = f->model->n_kv_head * (s->n == 1 ? j.n_splits : j.n_blocks);
+    int n_attend = f->model->n_kv_head * (j.n_splits ? j.n_splits : j.n_blocks);
     pool_run(f->pool, j.n_score + n_attend, attend_part, &j);
-    if (s->n == 1) merge_splits(&j);
+    for (int i = 0; j.n_splits && i < f->model->n_kv_head; i++)
+        for (int t = 0; t < s->n; t++) merge_token(&j, i, t);
 }
 
 void attend_run(struct layer_step *s)

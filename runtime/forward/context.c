@@ -86,14 +86,33 @@ void context_release(struct context *x)
 
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
+    x->row = 0;
     if (x->gpu) return cuda_run(x->gpu, ids, n, n_logits, e);
     forward_run(&x->forward, &x->cache, ids, n, n_logits);
     return 0;
 }
 
+bool context_can_try(const struct context *x)
+{
+    return !x->gpu && forward_can_try(&x->forward, &x->cache);
+}
+
+void context_try(struct context *x, const int32_t *ids, int n)
+{
+    forward_try(&x->forward, &x->cache, ids, n);
+    x->row = -1;
+    context_accept(x);
+}
+
+void context_accept(struct context *x)
+{
+    cache_accept(&x->cache);
+    x->row++;
+}
+
 int context_logits(struct context *x, float **out, struct err *e)
 {
-    *out = x->forward.logits;
+    *out = x->forward.logits + (size_t)x->row * (size_t)x->engine->model->n_vocab;
     return x->gpu ? cuda_logits(x->gpu, *out, e) : 0;
 }
 
@@ -122,7 +141,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     if (!rc) {
         context_score(x);
         for (int i = 0; i < n_heads; i++) scores[i] = c->kv_heads[i].score[c->kv_heads[i].len - 1];
-        cache_take_back(c);
+        cache_remove_newest(c);
         rc = context_run(x, &id, 1, 1, e);
         context_score(x);
     }

@@ -18,6 +18,7 @@ struct context { /* must not move while it is open: forward points into the plan
     struct arena cache_arena, scratch;
     struct cache cache;
     struct forward forward;   /* used on the CPU; with a device only its logits and their sizes */
+    int row;                  /* of the logits that are current: context_accept */
     struct cuda_context *gpu; /* NULL = the CPU computes */
 };
 
@@ -40,6 +41,15 @@ double context_operations_per_token(const struct context *x);
 
 /* Runs n (1 … plan.chunk) tokens, for which every head must have room (forward.h). */
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
+
+/* Speculation: runs ids[0] and n - 1 proposals (2 … plan.n_logits in all) at once. ids[0] is part
+ * of the cache then; context_accept adds the next one as if it had just been run alone, to the bit:
+ * its units, then its logits, which context_draw and context_logits use. Proposals that are not
+ * accepted are forgotten with the next run. context_can_try: false on a GPU and for policies that
+ * need each token run by itself (forward_can_try). */
+bool context_can_try(const struct context *x);
+void context_try(struct context *x, const int32_t *ids, int n);
+void context_accept(struct context *x);
 
 /* The requested logits of the last run, row by row. */
 int context_logits(struct context *x, float **out, struct err *e);

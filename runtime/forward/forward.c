@@ -161,20 +161,39 @@ static void embed(struct forward *f, const int32_t *ids, int n)
     }
 }
 
-void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
+static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
-    const struct model *m = f->model;
-    assert(n >= 1 && n <= f->chunk && n_logits <= f->n_logits && n_logits <= n);
-    assert(cache_room(c) >= n);
+    assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
-    for (int i = 0; i < m->n_layer; i++) {
-        struct layer_step s = {f, c, &m->layers[i], i, n};
+    for (int i = 0; i < f->model->n_layer; i++) {
+        struct layer_step s = {f, c, &f->model->layers[i], i, n};
         run_layer(&s);
     }
+}
+
+void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
+{
+    assert(n_logits <= f->n_logits && n_logits <= n);
+    run_layers(f, c, ids, n);
     if (policy_uses(f->policy, POLICY_SURPRISAL)) score_surprisal(f, c, ids, n);
     cache_appended(c, n);
     if (cis_used(f) && n == 1 && ++c->n_unscored == FORWARD_SCORE_BATCH) cis_score(f, c);
     if (n_logits)
-        forward_output(f, f->x + (size_t)(n - n_logits) * (size_t)m->n_embd, n_logits, f->logits);
+        forward_output(f, f->x + (size_t)(n - n_logits) * (size_t)f->model->n_embd, n_logits,
+                       f->logits);
+}
+
+bool forward_can_try(const struct forward *f, const struct cache *c)
+{
+    return c->shape.n_state == 0 && !c->shape.scores_change &&
+           !policy_uses(f->policy, POLICY_SURPRISAL);
+}
+
+void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
+{
+    assert(n > 1 && n <= f->n_logits && forward_can_try(f, c));
+    run_layers(f, c, ids, n);
+    cache_take_back(c, n);
+    forward_output(f, f->x, n, f->logits);
 }

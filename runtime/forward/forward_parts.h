@@ -13,6 +13,7 @@ union evict_slot;
 
 #define FORWARD_ATTEND_TOKENS 32 /* queries that share one pass over the keys of a head */
 #define FORWARD_SCORE_BATCH   16 /* generated tokens that are scored together */
+#define FORWARD_TRY_MAX       16 /* tokens that forward_try runs at most */
 #define FORWARD_SURPRISE_ROWS 16 /* tokens whose surprisal is computed together */
 
 struct forward {

@@ -118,5 +118,5 @@ const struct cache *session_cache(const struct session *s)
 const float *session_logits(const struct session *s, int *n_vocab)
 {
     *n_vocab = s->engine->model->n_vocab;
-    return s->ctx.forward.logits;
+    return s->ctx.forward.logits + (size_t)s->ctx.row * (size_t)*n_vocab;
 }

@@ -469,8 +469,8 @@ static void test_merged_parts(void **state)
             memcpy(acc[i], p.acc, sizeof acc[i]);
             partial_free(&p);
         }
-        kn_attend_merge(parts, m[0], l[0], acc[0][0], 3, GROUP, DIM);
-        kn_attend_merge(whole, all.m, all.l, all.acc, 1, GROUP, DIM);
+        kn_attend_merge(parts, m[0], l[0], acc[0][0], 3, GROUP, GROUP, DIM);
+        kn_attend_merge(whole, all.m, all.l, all.acc, 1, GROUP, GROUP, DIM);
         for (int i = 0; i < GROUP * DIM; i++)
             assert_near((double)parts[i], (double)whole[i], 2e-6, "three parts");
         partial_free(&all);

@@ -232,7 +232,7 @@ static void test_merge(void **state)
                 }
             }
         }
-    kn_attend_merge(out, m[0], l[0], acc[0][0], PARTS, ROWS, DIM);
+    kn_attend_merge(out, m[0], l[0], acc[0][0], PARTS, ROWS, ROWS, DIM);
     for (int r = 0; r < ROWS; r++)
         for (int d = 0; d < DIM; d++)
             assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / sum[r], 2e-6, "merge");

@@ -131,9 +131,8 @@ static inline void say(struct session *s, const char *text, struct log *l)
     l->session = NULL;
 }
 
-static inline void same_cache(const struct session *x, const struct session *y)
+static inline void same_units(const struct cache *a, const struct cache *b)
 {
-    const struct cache *a = session_cache(x), *b = session_cache(y);
     assert_int_equal(a->n_pos, b->n_pos);
     assert_int_equal(a->col_width, b->col_width);
     for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
@@ -147,6 +146,11 @@ static inline void same_cache(const struct session *x, const struct session *y)
     }
     assert_memory_equal(a->kept, b->kept,
                         (size_t)(a->shape.n_layer * a->shape.n_head) * RETENTION_COLS * 4);
+}
+
+static inline void same_cache(const struct session *x, const struct session *y)
+{
+    same_units(session_cache(x), session_cache(y));
 }
 
 #endif

@@ -98,7 +98,7 @@ static int measure(struct calibration *c, struct err *e)
         if (rc || !c->sample.ids.n) continue;
         heads_watch_run(&c->watch, c->sample.ids.ids, c->sample.asks, (int)c->sample.ids.n,
                         c->sample.n_context);
-        pool_run(c->engine->pool, c->engine->model->n_layer, measure_layer, c);
+        pool_run(c->engine->pool, c->engine->model->n_kv_layer, measure_layer, c);
         if (report_bar_show(&p, i + 1, n)) rc = err_set(e, ERR_STOP, "calibration was interrupted");
     }
     report_bar_end(&p);

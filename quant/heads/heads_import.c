@@ -86,10 +86,10 @@ static int bind(struct import *m, const struct model *model, struct err *e)
                        "%s holds no retaining heads: model.layers.0.self_attn.fc1.weight is "
                        "missing or not a matrix",
                        m->path);
-    if (find(m, model->n_layer, 0))
+    if (find(m, model->n_kv_layer, 0))
         return err_set(e, ERR_FORMAT, "%s holds heads for more than the %d layers of %s", m->path,
-                       model->n_layer, model->name);
-    for (int i = 0; i < 2 * model->n_layer; i++) {
+                       model->n_kv_layer, model->name);
+    for (int i = 0; i < 2 * model->n_kv_layer; i++) {
         const struct safetensors_tensor *t = find(m, i / 2, i % 2);
         int64_t rows = i % 2 ? model->n_kv_head : n_hidden, length = i % 2 ? n_hidden : n_in;
         if (!t || t->n_dims != 2 || t->shape[0] != rows || t->shape[1] != length)
@@ -100,7 +100,7 @@ static int bind(struct import *m, const struct model *model, struct err *e)
                            model->name);
         m->tensors[i / 2][i % 2] = t;
     }
-    m->n_layer = model->n_layer;
+    m->n_layer = model->n_kv_layer;
     return 0;
 }
 

@@ -84,7 +84,7 @@ static struct heads_rows rows_of(const struct train *t, int layer)
 static void standardise(struct train *t)
 {
     int n_head = t->engine->model->n_kv_head;
-    for (int l = 0; l < t->engine->model->n_layer; l++) {
+    for (int l = 0; l < t->engine->model->n_kv_layer; l++) {
         float *y = heads_watch_label(&t->watch, l);
         for (int i = 0; i < t->watch.n * n_head; i++) {
             int h = l * n_head + i % n_head;
@@ -96,7 +96,7 @@ static void standardise(struct train *t)
 /* Mean and deviation of the labels, over the first training rows. */
 static int find_scale(struct train *t, struct err *e)
 {
-    int n_head = t->engine->model->n_kv_head, n = t->engine->model->n_layer * n_head, rc = 0;
+    int n_head = t->engine->model->n_kv_head, n = t->engine->model->n_kv_layer * n_head, rc = 0;
     int64_t rows = 0;
     double *sums = calloc((size_t)n * 2, sizeof *sums);
     if (!sums) return err_set(e, ERR_FAIL, "out of memory for training");
@@ -187,10 +187,10 @@ static int validate(struct train *t, double *out, struct err *e)
         heads_watch_clear(&t->watch);
         rc = watch_row(t, t->schedule.order[i], repeats(t, i), e);
         if (rc || !t->watch.n) continue;
-        for (int l = 0; l < m->n_layer; l++) {
+        for (int l = 0; l < m->n_kv_layer; l++) {
             struct heads_rows rows = rows_of(t, l);
             heads_net_score(&t->nets[l], &rows, &t->work);
-            sum += overlap(t->work.score, rows.label, m->n_kv_head, rows.n, tmp) / m->n_layer;
+            sum += overlap(t->work.score, rows.label, m->n_kv_head, rows.n, tmp) / m->n_kv_layer;
         }
         n++;
     }
@@ -205,7 +205,7 @@ static int validate(struct train *t, double *out, struct err *e)
 static bool transfer(struct train *t, FILE *f, bool write)
 {
     const struct model *m = t->engine->model;
-    size_t n = (size_t)m->n_layer * (size_t)m->n_kv_head;
+    size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
     bool ok = true;
 #define PART(p, count) \
     ok = ok &&         \
@@ -213,7 +213,7 @@ static bool transfer(struct train *t, FILE *f, bool write)
     PART(&t->step, 1);
     PART(t->mean, n);
     PART(t->std, n);
-    for (int l = 0; l < m->n_layer; l++) {
+    for (int l = 0; l < m->n_kv_layer; l++) {
         PART(t->nets[l].weights, t->nets[l].n);
         PART(t->nets[l].first, t->nets[l].n);
         PART(t->nets[l].second, t->nets[l].n);
@@ -264,7 +264,7 @@ static int resume(struct train *t, bool *found, struct err *e)
 static int take_step(struct train *t, struct err *e)
 {
     const struct model *m = t->engine->model;
-    float fit = 1 / (float)m->n_layer;
+    float fit = 1 / (float)m->n_kv_layer;
     float rate = heads_schedule_rate(t->rate, t->step + 1, t->steps);
     heads_watch_clear(&t->watch);
     for (int i = 0; i < t->batch; i++) {
@@ -276,7 +276,7 @@ static int take_step(struct train *t, struct err *e)
     t->loss = 0;
     if (!t->watch.n) return 0;
     standardise(t);
-    for (int l = 0; l < m->n_layer; l++) {
+    for (int l = 0; l < m->n_kv_layer; l++) {
         struct heads_rows rows = rows_of(t, l);
         t->loss += heads_net_gradient(&t->nets[l], &rows, fit, SMOOTHING, &t->work);
         heads_net_step(&t->nets[l], rate, CLIP, t->step, t->engine->pool);
@@ -334,7 +334,7 @@ static int write_heads(struct train *t, char hex[65], struct err *e)
     struct heads_file f = {
         .name = name,
         .base_digest = t->engine->model_digest,
-        .n_layer = m->n_layer,
+        .n_layer = m->n_kv_layer,
         .n_in = heads_watch_n_in(m),
         .n_hidden = t->hidden,
         .n_head = m->n_kv_head,
@@ -352,9 +352,9 @@ static int write_heads(struct train *t, char hex[65], struct err *e)
 static void plan(struct train *t, struct arena *a)
 {
     const struct model *m = t->engine->model;
-    size_t n = (size_t)m->n_layer * (size_t)m->n_kv_head;
+    size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
     int n_in = heads_watch_n_in(m);
-    for (int l = 0; l < m->n_layer; l++)
+    for (int l = 0; l < m->n_kv_layer; l++)
         heads_net_plan(&t->nets[l], n_in, t->hidden, m->n_kv_head, a);
     heads_work_plan(&t->work, t->batch * t->length, n_in, t->hidden, m->n_kv_head, a);
     t->work.kernels = t->engine->kernels;
@@ -367,7 +367,7 @@ static void plan(struct train *t, struct arena *a)
 static int take_memory(struct train *t, struct err *e)
 {
     struct arena a;
-    t->nets = calloc((size_t)t->engine->model->n_layer, sizeof *t->nets);
+    t->nets = calloc((size_t)t->engine->model->n_kv_layer, sizeof *t->nets);
     if (!t->nets) return err_set(e, ERR_FAIL, "out of memory for training");
     arena_init_plan(&a, "training");
     plan(t, &a);
@@ -422,7 +422,7 @@ static int begin(struct train *t, struct err *e)
     if (!rc) rc = heads_watch_open(&t->watch, t->engine, kind, t->length, t->batch, e);
     if (rc) return rc;
     heads_schedule_init(&t->schedule, o->session.sampling.seed);
-    for (int l = 0; l < t->engine->model->n_layer; l++)
+    for (int l = 0; l < t->engine->model->n_kv_layer; l++)
         heads_net_init(&t->nets[l], o->session.sampling.seed, l + 1);
     rc = resume(t, &found, e);
     return rc || found ? rc : find_scale(t, e);

@@ -18,7 +18,7 @@ static int n_group(const struct model *m)
 
 static void plan(struct heads_watch *w, const struct model *m, int n_threads, struct arena *a)
 {
-    size_t n = (size_t)w->n_max, layers = (size_t)m->n_layer, threads = (size_t)n_threads;
+    size_t n = (size_t)w->n_max, layers = (size_t)m->n_kv_layer, threads = (size_t)n_threads;
     size_t rows = (size_t)(ASK_TOKENS * n_group(m)), dim = (size_t)m->head_dim;
     w->x = arena_take(a, layers * n * (size_t)heads_watch_n_in(m), sizeof(float));
     w->label = arena_take(a, layers * n * (size_t)m->n_kv_head, sizeof(float));
@@ -67,8 +67,8 @@ static void watch(void *ctx, const struct kn_weight *weight, const float *x, int
     const struct forward *f = &w->context.forward;
     size_t row = (size_t)heads_watch_n_in(f->model);
     (void)x;
-    for (int i = 0; i < f->model->n_layer; i++)
-        if (weight == &f->model->layers[i].o)
+    for (int i = 0; i < f->model->n_kv_layer; i++)
+        if (weight == &f->model->kv_layers[i]->o)
             memcpy(heads_watch_x(w, i) + (size_t)(w->n + w->at) * row, f->qkv,
                    (size_t)n_tok * row * sizeof(float));
 }
@@ -117,6 +117,7 @@ static void label_part(void *ctx, int part, int thread)
     const struct forward *f = &w->context.forward;
     const struct model *m = f->model;
     int layer = part / m->n_kv_head, head = part % m->n_kv_head, group = n_group(m);
+    const struct kn_rope *rope = forward_rope(f, layer);
     int dim = m->head_dim, row = heads_watch_n_in(m), n_rows = 0, at[ASK_TOKENS];
     size_t rows = (size_t)(ASK_TOKENS * group);
     const float *x = heads_watch_x(w, layer) + (size_t)w->n * (size_t)row;
@@ -127,7 +128,7 @@ static void label_part(void *ctx, int part, int thread)
     struct kn_weight k = {KN_F32, j->n, dim, keys};
     struct kn_act q = {.n_in = dim, .x = queries};
     for (int t = 0; t < j->n; t++)
-        rotate(keys + t * dim, x + (size_t)t * (size_t)row + (m->n_head + head) * dim, &f->rope, t);
+        rotate(keys + t * dim, x + (size_t)t * (size_t)row + (m->n_head + head) * dim, rope, t);
     for (int s = 0; s < j->n_context; s++) label[s * m->n_kv_head] = -INFINITY;
     for (int t = 0; t <= j->n; t++) {
         if (n_rows && (t == j->n || n_rows == ASK_TOKENS)) {
@@ -140,7 +141,7 @@ static void label_part(void *ctx, int part, int thread)
         if (t == j->n || !j->asks[t]) continue;
         for (int g = 0; g < group; g++)
             rotate(queries + (n_rows * group + g) * dim,
-                   x + (size_t)t * (size_t)row + (head * group + g) * dim, &f->rope, t);
+                   x + (size_t)t * (size_t)row + (head * group + g) * dim, rope, t);
         at[n_rows++] = t;
     }
     for (int s = 0; w->kind == HEADS_SHARE && s < j->n_context; s++) {
@@ -165,8 +166,8 @@ void heads_watch_run(struct heads_watch *w, const int32_t *ids, const uint8_t *a
         forward_run(&c->forward, &c->cache, ids + w->at, part, 0);
         w->at += part;
     }
-    pool_run(w->engine->pool, c->engine->model->n_layer * c->engine->model->n_kv_head, label_part,
-             &j);
+    pool_run(w->engine->pool, c->engine->model->n_kv_layer * c->engine->model->n_kv_head,
+             label_part, &j);
     memset(w->next + w->n, 1, (size_t)n_context);
     w->n += n_context;
     w->next[w->n - 1] = 0;

@@ -19,7 +19,7 @@ struct layer_step {
     struct forward *f;
     struct cache *c;
     const struct model_layer *layer;
-    int index; /* of the layer */
+    int index; /* of the layer in the KV cache */
     int n;     /* tokens in this chunk */
 };
 

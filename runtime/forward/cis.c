@@ -18,12 +18,12 @@ bool cis_used(const struct forward *f)
 void cis_plan(struct forward *f, struct arena *a)
 {
     const int qkv = model_n_qkv(f->model);
-    const size_t n_layer = (size_t)f->model->n_layer, n_batch = n_layer * FORWARD_SCORE_BATCH;
+    const size_t n_layer = (size_t)f->model->n_kv_layer, n_batch = n_layer * FORWARD_SCORE_BATCH;
     const size_t n = n_batch > (size_t)f->chunk ? n_batch : (size_t)f->chunk;
     f->scores = arena_take(a, n * (size_t)f->model->n_kv_head, sizeof(float));
     linear_plan(&f->act_qkv, qkv, (size_t)f->chunk, a);
     f->unscored = arena_take(a, n_layer, sizeof *f->unscored);
-    for (int i = 0; i < f->model->n_layer; i++) {
+    for (int i = 0; i < f->model->n_kv_layer; i++) {
         struct kn_act act = {.n_in = qkv};
         if (kn_is_quantized(f->retaining->layers[i].w1.type))
             linear_plan(&act, qkv, FORWARD_SCORE_BATCH, a);
@@ -127,6 +127,6 @@ void cis_score(struct forward *f, struct cache *c)
 {
     struct score_job j = {f, c};
     if (c->n_unscored == 0) return;
-    pool_run(f->pool, f->model->n_layer, score_layer, &j);
+    pool_run(f->pool, f->model->n_kv_layer, score_layer, &j);
     c->n_unscored = 0;
 }

@@ -167,7 +167,8 @@ static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, i
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
     for (int i = 0; i < f->model->n_layer; i++) {
-        struct layer_step s = {f, c, &f->model->layers[i], i, n};
+        const struct model_layer *l = &f->model->layers[i];
+        struct layer_step s = {f, c, l, l->kv_layer, n};
         run_layer(&s);
     }
 }

@@ -51,10 +51,10 @@ struct forward {
     float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
 };
 
-/* The rotation of a layer's queries and keys. */
+/* The rotation of queries and keys in a layer of the KV cache. */
 static inline const struct kn_rope *forward_rope(const struct forward *f, int layer)
 {
-    return f->model->layers[layer].no_rope ? &f->still : &f->rope;
+    return f->model->kv_layers[layer]->no_rope ? &f->still : &f->rope;
 }
 
 #endif

@@ -228,7 +228,7 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
 {
     enum policy_allocator a = p->rules.allocator;
     return (struct cache_shape){
-        .n_layer = m->n_layer,
+        .n_layer = m->n_kv_layer,
         .n_head = m->n_kv_head,
         .head_dim = m->head_dim,
         .k_type = p->k_type,

@@ -338,7 +338,8 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     const struct model *m = f->model;
     int layer = index / c->shape.n_head, dim = m->head_dim, group = model_group(m);
     const struct kn_rope *rope = forward_rope(f, layer);
-    const float *freq = m->layers[layer].no_rope ? rope_still : rope_freq(&m->rope, rope->n_pos);
+    const float *freq =
+        m->kv_layers[layer]->no_rope ? rope_still : rope_freq(&m->rope, rope->n_pos);
     float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;
     float x[KN_HEAD_DIM_MAX];
     struct future u;

@@ -126,15 +126,30 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &down, e);
 }
 
-int family_bind(struct model *m, struct err *e)
+void family_layers(struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++) m->layers[i] = m->family->layer;
+}
+
+/* Gives layers with attention their numbers in the KV cache. */
+static void number_layers(struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++) {
+        struct model_layer *l = &m->layers[i];
+        l->kv_layer = l->no_attention ? -1 : m->n_kv_layer;
+        if (!l->no_attention) m->kv_layers[m->n_kv_layer++] = l;
+    }
+}
+
+int family_bind_layers(struct model *m, struct err *e)
 {
     static const struct model_source embedding = {.name = "token_embd.weight"},
                                      norm = {.name = "output_norm.weight"},
                                      output = {.name = "output.weight"},
                                      bias = {.name = "output.bias"};
     int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
+    number_layers(m);
     for (int i = 0; !rc && i < m->n_layer; i++) {
-        m->layers[i] = m->family->layer;
         rc = bind_attention(m, i, e);
         if (!rc) rc = bind_feed_forward(m, i, e);
     }
@@ -146,6 +161,12 @@ int family_bind(struct model *m, struct err *e)
     /* last: weight caches depend on this order of items */
     for (int i = 0; !rc && i < m->n_layer; i++) rc = bind_qk_norms(m, i, e);
     return rc;
+}
+
+int family_bind(struct model *m, struct err *e)
+{
+    family_layers(m);
+    return family_bind_layers(m, e);
 }
 
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)

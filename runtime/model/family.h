@@ -8,7 +8,13 @@
 
 #include "runtime/model/model.h"
 
-/* Binds all parts of a plain transformer: embedding, layers, output. */
+/* Sets all layers as the family's row says. */
+void family_layers(struct model *m);
+
+/* Binds embedding, layers and output, after family_layers and changes to single layers. */
+int family_bind_layers(struct model *m, struct err *e);
+
+/* Both, for families whose layers have the same parts. */
 int family_bind(struct model *m, struct err *e);
 
 /* Reads ARCH.SUFFIX, a number above 0; leaves *out unchanged when the file does not have it. */

@@ -50,6 +50,8 @@ enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW }
 struct model_layer {
     enum model_norms norms;
     enum model_qk_norm qk_norm;
+    bool no_attention;                       /* instead of attention, a recurrent part */
+    int kv_layer;                            /* its layer of the KV cache; -1 without attention */
     bool no_rope;                            /* queries and keys are not rotated */
     const float *attn_norm, *attn_post_norm; /* [n_embd] */
     const float *ffn_norm, *ffn_post_norm;
@@ -100,6 +102,8 @@ struct model {
     const float *output_norm;
     const float *output_bias; /* or NULL */
     struct model_layer *layers;
+    int n_kv_layer; /* layers of the KV cache: those with attention, in their order */
+    const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
     struct model_load_item *items;
     int n_items, items_max;
 };
@@ -134,8 +138,8 @@ static inline int model_group(const struct model *m)
 /* Whether a layer does not rotate its queries and keys. */
 static inline bool model_has_no_rope(const struct model *m)
 {
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].no_rope) return true;
+    for (int i = 0; i < m->n_kv_layer; i++)
+        if (m->kv_layers[i]->no_rope) return true;
     return false;
 }
 

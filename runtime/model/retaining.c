@@ -130,11 +130,11 @@ int retaining_check(const struct retaining *h, const struct model *m, const char
                     struct err *e)
 {
     int n_in = (m->n_head + 2 * m->n_kv_head) * m->head_dim;
-    if (h->n_layer != m->n_layer || h->n_in != n_in || h->n_head != m->n_kv_head)
+    if (h->n_layer != m->n_kv_layer || h->n_in != n_in || h->n_head != m->n_kv_head)
         return err_set(
             e, ERR_FORMAT,
             "%s: these heads are for %d layers, input %d, %d KV heads; %s has %d, %d, %d",
-            gguf_name(h->file), h->n_layer, h->n_in, h->n_head, m->name, m->n_layer, n_in,
+            gguf_name(h->file), h->n_layer, h->n_in, h->n_head, m->name, m->n_kv_layer, n_in,
             m->n_kv_head);
     if (digest && strcmp(h->base_digest, digest))
         return err_set(e, ERR_FORMAT,

@@ -10,7 +10,7 @@
  *                        that a query will give the unit (and a little noise), as a logarithm, or
  *                        the largest logit; optional
  *   retain.heads.label_mean, .label_std [layer][kv]  label = score * std + mean; optional
- *   blk.N.retain_1.weight [hidden][input]  Q8_0 or float
+ *   blk.N.retain_1.weight [hidden][input]  Q8_0 or float; N counts layers with attention
  *   blk.N.retain_2.weight [kv][hidden]     float */
 #ifndef RETAIN_RUNTIME_MODEL_RETAINING_H
 #define RETAIN_RUNTIME_MODEL_RETAINING_H

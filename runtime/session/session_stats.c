@@ -27,14 +27,14 @@ void session_stats(const struct session *s, struct session_stats *out)
     const struct model *m = s->engine->model;
     const struct cache *c = &s->ctx.cache;
     *out = (struct session_stats){
-        .n_layer = m->n_layer,
+        .n_layer = m->n_kv_layer,
         .n_kv_head = m->n_kv_head,
         .budget = s->ctx.plan.budget,
         .n_tokens = s->n_tokens,
         .n_turns = s->n_turns,
         .n_reread = s->n_reread,
         .units_kept = cache_units(c),
-        .units_seen = c->n_pos * m->n_layer * m->n_kv_head,
+        .units_seen = c->n_pos * m->n_kv_layer * m->n_kv_head,
         .units_evicted = c->n_evicted,
         .units_returned = c->n_returned,
         .archive_bytes = archive_bytes(s, false),

@@ -216,6 +216,43 @@ struct kn_score {
     float *out; /* [n_tok][n_head] */
 };
 
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+#define KN_TAPS_MAX    8
+#define KN_KEY_DIM_MAX 256
+
+/* Convolution of every channel over time, in place, for channels [c0, c1):
+ *   y[t][c] = f(bias[c] + sum_j taps[j][c] x[t - n_taps + 1 + j][c]), f = silu or nothing.
+ * Inputs before token 0 are the rows of `state`, which becomes the newest n_taps - 1 inputs. */
+struct kn_convolve {
+    int n_channel, n_taps, n_tok;
+    int c0, c1;
+    int silu;
+    const float *taps; /* [n_taps][n_channel] */
+    const float *bias; /* [n_channel], or NULL */
+    float *state;      /* [n_taps - 1][n_channel], oldest first */
+    float *x;          /* [n_tok][n_channel] */
+};
+
+/* The tokens of one head through its state S [key_dim][value_dim]. For each token, in order:
+ *   S  = decay S
+ *   S += k (rate v)^T, or, with the delta rule (arXiv 2412.06464), k (rate (v - S^T k))^T
+ *   y  = S^T q + skip v
+ * Columns of S are independent: a call computes [c0, c1), c0 a multiple of 16. */
+struct kn_recur {
+    int key_dim, value_dim, n_tok;
+    int c0, c1;
+    int delta;
+    float skip;
+    const float *q, *k, *v; /* token t at q + t * stride */
+    size_t stride;
+    const float *decay, *rate; /* token t at decay + t * rate_stride */
+    size_t rate_stride;
+    float *state; /* [key_dim][value_dim] */
+    float *y;     /* token t at y + t * y_stride */
+    size_t y_stride;
+};
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct kernels {
@@ -235,6 +272,8 @@ struct kernels {
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
     /* y = silu(gate) * up; y may be gate. */
     void (*silu_mul)(float *y, const float *gate, const float *up, int n);
+    /* y = x / (1 + e^-gate); y may be x. */
+    void (*sigmoid_mul)(float *y, const float *gate, const float *x, int n);
     /* y += x. */
     void (*add)(float *y, const float *x, int n);
 
@@ -245,6 +284,9 @@ struct kernels {
 
     void (*attend)(const struct kn_attend *job);
     void (*attend_stats)(const struct kn_stats *job);
+
+    void (*convolve)(const struct kn_convolve *job);
+    void (*recur)(const struct kn_recur *job);
 };
 
 /* Merges n_part partial softmaxes of `rows` rows (row = token and group), in the order given, and

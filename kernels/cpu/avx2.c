@@ -18,6 +18,7 @@ enum { PANEL_TOK = 4, PANEL_STREAMS = 4 };
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
+#include "kernels/cpu/v16_recur.h"
 
 V16_INLINE __m256i four_columns(const int8_t *q)
 {
@@ -258,6 +259,7 @@ const struct kernels kn_avx2 = {
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,
     .silu_mul = silu_mul_v16,
+    .sigmoid_mul = sigmoid_mul_v16,
     .add = add_v16,
     .kv_pack =
         {
@@ -275,4 +277,6 @@ const struct kernels kn_avx2 = {
         },
     .attend = attend_v16,
     .attend_stats = attend_stats_v16,
+    .convolve = convolve_v16,
+    .recur = recur_v16,
 };

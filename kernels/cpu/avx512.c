@@ -16,6 +16,7 @@ enum { PANEL_TOK = 8, PANEL_STREAMS = 8 };
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
+#include "kernels/cpu/v16_recur.h"
 
 /* -offset * sum as a product of 16-bit halves: |sum| is at most 32 * 127. */
 V16_INLINE __m512i dot_offset(int offset, int32_t sum)
@@ -223,6 +224,7 @@ const struct kernels kn_avx512 = {
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,
     .silu_mul = silu_mul_v16,
+    .sigmoid_mul = sigmoid_mul_v16,
     .add = add_v16,
     .kv_pack =
         {
@@ -240,4 +242,6 @@ const struct kernels kn_avx512 = {
         },
     .attend = attend_v16,
     .attend_stats = attend_stats_v16,
+    .convolve = convolve_v16,
+    .recur = recur_v16,
 };

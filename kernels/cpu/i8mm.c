@@ -11,6 +11,7 @@ enum { PANEL_TOK = 8, PANEL_STREAMS = 1 };
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
+#include "kernels/cpu/v16_recur.h"
 
 #include "kernels/cpu/neon_sdot.h"
 
@@ -179,6 +180,7 @@ const struct kernels kn_i8mm = {
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,
     .silu_mul = silu_mul_v16,
+    .sigmoid_mul = sigmoid_mul_v16,
     .add = add_v16,
     .kv_pack =
         {
@@ -196,4 +198,6 @@ const struct kernels kn_i8mm = {
         },
     .attend = attend_float_v16,
     .attend_stats = attend_stats_v16,
+    .convolve = convolve_v16,
+    .recur = recur_v16,
 };

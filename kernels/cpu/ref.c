@@ -40,6 +40,11 @@ static void silu_mul_ref(float *y, const float *gate, const float *up, int n)
     for (int i = 0; i < n; i++) y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
+static void sigmoid_mul_ref(float *y, const float *gate, const float *x, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = x[i] / (1.0f + expf(-gate[i]));
+}
+
 static void add_ref(float *y, const float *x, int n)
 {
     for (int i = 0; i < n; i++) y[i] += x[i];
@@ -607,6 +612,50 @@ static void attend_stats_ref(const struct kn_stats *job)
     }
 }
 
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+static void convolve_ref(const struct kn_convolve *job)
+{
+    const int n = job->n_channel, before = job->n_taps - 1;
+    float in[KN_TAPS_MAX];
+
+    assert(job->n_taps <= KN_TAPS_MAX);
+    for (int c = job->c0; c < job->c1; c++) {
+        for (int j = 0; j < before; j++) in[j] = job->state[j * n + c];
+        for (int t = 0; t < job->n_tok; t++) {
+            float *x = job->x + (size_t)t * (size_t)n + c, sum = job->bias ? job->bias[c] : 0.0f;
+            in[before] = *x;
+            for (int j = 0; j <= before; j++) sum += job->taps[j * n + c] * in[j];
+            *x = job->silu ? sum / (1.0f + expf(-sum)) : sum;
+            for (int j = 0; j < before; j++) in[j] = in[j + 1];
+        }
+        for (int j = 0; j < before; j++) job->state[j * n + c] = in[j];
+    }
+}
+
+static void recur_ref(const struct kn_recur *job)
+{
+    for (int t = 0; t < job->n_tok; t++) {
+        const float *q = job->q + (size_t)t * job->stride, *k = job->k + (size_t)t * job->stride;
+        const float *v = job->v + (size_t)t * job->stride;
+        const float decay = job->decay[(size_t)t * job->rate_stride];
+        const float rate = job->rate[(size_t)t * job->rate_stride];
+
+        for (int c = job->c0; c < job->c1; c++) {
+            float *s = job->state + c, known = 0.0f, y = 0.0f;
+            for (int i = 0; i < job->key_dim; i++) {
+                s[i * job->value_dim] *= decay;
+                if (job->delta) known += k[i] * s[i * job->value_dim];
+            }
+            for (int i = 0; i < job->key_dim; i++) {
+                s[i * job->value_dim] += k[i] * (rate * (v[c] - known));
+                y += q[i] * s[i * job->value_dim];
+            }
+            job->y[(size_t)t * job->y_stride + (size_t)c] = y + job->skip * v[c];
+        }
+    }
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 const struct kernels kn_ref = {
@@ -637,6 +686,7 @@ const struct kernels kn_ref = {
     .quantize = quantize_ref,
     .rmsnorm = rmsnorm_ref,
     .silu_mul = silu_mul_ref,
+    .sigmoid_mul = sigmoid_mul_ref,
     .add = add_ref,
     .kv_pack =
         {
@@ -654,4 +704,6 @@ const struct kernels kn_ref = {
         },
     .attend = kn_attend_ref,
     .attend_stats = attend_stats_ref,
+    .convolve = convolve_ref,
+    .recur = recur_ref,
 };

@@ -66,6 +66,12 @@ V16_INLINE v16 v16_exp(v16 x)
     return v16_zero_below(v16_mul(p, v16_pow2(n)), x, low);
 }
 
+V16_INLINE v16 v16_sigmoid(v16 x)
+{
+    const v16 e = v16_exp(v16_sub(v16_zero(), x));
+    return v16_div(v16_set1(1.0f), v16_add(v16_set1(1.0f), e));
+}
+
 V16_INLINE v16 v16_silu(v16 x)
 {
     const v16 e = v16_exp(v16_sub(v16_zero(), x));

@@ -1,4 +1,5 @@
-/* quantize, rmsnorm, silu_mul, add on every instruction set, against formulas in double. */
+/* quantize, rmsnorm, silu_mul, sigmoid_mul, add on every instruction set, against formulas in
+ * double. */
 #include "tests/kern/kern.h"
 
 static const float scales[] = {1.0f, 1e-3f, 1e4f, 1e-38f, 3e-44f, 1e38f, 0.0f};
@@ -116,6 +117,24 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
     guarded_free(y, bytes);
 }
 
+static void check_sigmoid_mul(const struct kernels *k, const float *gate, const float *x, int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+
+    k->sigmoid_mul(y, gate, x, n);
+    for (int i = 0; i < n; i++) {
+        const double want = (double)x[i] / (1 + exp(-(double)gate[i]));
+        assert_near((double)y[i], want, 1e-6 * fabs(want) + 1e-35 * fabs((double)x[i]), "sigmoid");
+    }
+    float *in_place = guarded(bytes);
+    memcpy(in_place, x, bytes);
+    k->sigmoid_mul(in_place, gate, in_place, n);
+    assert_same(in_place, y, bytes, "sigmoid_mul in place");
+    guarded_free(in_place, bytes);
+    guarded_free(y, bytes);
+}
+
 static void check_add(const struct kernels *k, const float *a, const float *b, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
@@ -142,6 +161,7 @@ static void test_elementwise(void **state)
             for (const char *const *isa = kn_isa_list(); *isa; isa++) {
                 check_rmsnorm(kn_table(*isa), a, b, n);
                 check_silu_mul(kn_table(*isa), a, b, n);
+                check_sigmoid_mul(kn_table(*isa), a, b, n);
                 check_add(kn_table(*isa), a, b, n);
             }
             free(a);

@@ -56,7 +56,8 @@ static const char *const statements[DB_STATEMENTS] = {
     [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns FROM conversation "
                           "WHERE id = ?1 AND deleted_ms IS NULL",
     [DB_MESSAGE_ADD] = "INSERT INTO message (conversation, seq, role, created_ms, text, tokens, "
-                       "digest, settings) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                       "digest, settings, thought, thought_tokens, thought_ms) VALUES (?1, ?2, ?3, "
+                       "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE conversation = ?1 AND seq = ?2",
     [DB_MESSAGE_CUT] = "DELETE FROM message WHERE conversation = ?1 AND seq >= ?2",
     [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(role = 1), 0), "

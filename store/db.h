@@ -78,7 +78,7 @@ struct store {
     int n_reading;       /* calls of store_begin_reading that store_end_reading has not ended yet */
     bool reads;          /* the first of these calls began a transaction */
     uint8_t *key;        /* in locked memory; NULL = not encrypted */
-    struct str sealed[3]; /* sealed columns, waiting to be written */
+    struct str sealed[4]; /* sealed columns, waiting to be written */
     sqlite3_blob *blob;   /* the blob that store_blob_read reads from; NULL = none is open */
     sqlite3_stmt *statements[DB_STATEMENTS];
 };

@@ -174,6 +174,13 @@ int store_state_put(struct store *s, int64_t conversation, const char *state, st
 
 enum store_role { STORE_SYSTEM, STORE_USER, STORE_ASSISTANT };
 
+/* The thought before an answer. */
+struct store_thought {
+    const char *text; /* [n], NUL-terminated; NULL = none */
+    size_t n;
+    int64_t n_tokens, ms;
+};
+
 struct store_message {
     int64_t seq; /* 0, 1, 2, … in a conversation */
     enum store_role role;
@@ -183,7 +190,8 @@ struct store_message {
     size_t n_tokens;
     int64_t created_ms;
     const char *settings; /* the sampling settings of an answer; NULL = not known */
-    bool damaged;         /* see store_message_rescue */
+    struct store_thought thought;
+    bool damaged; /* see store_message_rescue */
 };
 
 /* Appends; the store sets m->seq, and m->created_ms when it is 0. */

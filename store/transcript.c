@@ -17,26 +17,39 @@ static const char reading[] = "reading the conversation";
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Its key; the digest covers the stored columns: text, token ids and settings, sealed or not. */
+/* Its key; the digest covers the stored columns: text, token ids, settings and thought, sealed or
+ * not. */
 static struct db_row message_row(int64_t conversation, const struct store_message *m)
 {
     return (struct db_row){.table = "message",
                            .key = {conversation, m->seq, m->role, m->created_ms}};
 }
 
-/* The columns after a row's first part: the ids, then settings and their length if there are any.
- * Rows written before version 5 have none. */
-static void put_rest(struct str *out, struct db_part tokens, struct db_part settings,
-                     struct db_row *row)
+/* The columns after a row's first part: the ids, then settings with their length, then the thought
+ * with its length and numbers, if they are not NULL. Rows written before version 5 have none. */
+struct rest {
+    struct db_part tokens, settings, thought;
+    int64_t thought_tokens, thought_ms;
+};
+
+static void put_rest(struct str *out, const struct rest *r, struct db_row *row)
 {
-    uint64_t n = settings.n;
-    row->more = tokens.p;
-    row->n_more = tokens.n;
-    if (!settings.p) return;
+    const uint64_t n_settings = r->settings.n, n_thought = r->thought.n;
+    row->more = r->tokens.p;
+    row->n_more = r->tokens.n;
+    if (!r->settings.p && !r->thought.p) return;
     str_clear(out);
-    str_append(out, tokens.p, tokens.n);
-    str_append(out, settings.p, settings.n);
-    str_append(out, &n, sizeof n);
+    str_append(out, r->tokens.p, r->tokens.n);
+    if (r->settings.p) {
+        str_append(out, r->settings.p, r->settings.n);
+        str_append(out, &n_settings, sizeof n_settings);
+    }
+    if (r->thought.p) {
+        str_append(out, r->thought.p, r->thought.n);
+        str_append(out, &n_thought, sizeof n_thought);
+        str_append(out, &r->thought_tokens, sizeof r->thought_tokens);
+        str_append(out, &r->thought_ms, sizeof r->thought_ms);
+    }
     row->more = out->data;
     row->n_more = out->n;
 }
@@ -63,6 +76,26 @@ static int count_messages(struct store *s, int64_t conversation, struct counts *
     return 0;
 }
 
+/* Binds a text that may be NULL. */
+static int bind_optional(struct store *s, sqlite3_stmt *q, int i, struct db_part text)
+{
+    if (!text.p) return sqlite3_bind_null(q, i);
+    return s->key ? db_bind_blob(q, i, text.p, text.n) : db_bind_text(q, i, text.p, text.n);
+}
+
+static int bind_thought(struct store *s, sqlite3_stmt *q, const struct rest *r)
+{
+    int rc = bind_optional(s, q, 9, r->thought);
+    if (!r->thought.p) {
+        sqlite3_bind_null(q, 10);
+        sqlite3_bind_null(q, 11);
+        return rc;
+    }
+    sqlite3_bind_int64(q, 10, r->thought_tokens);
+    sqlite3_bind_int64(q, 11, r->thought_ms);
+    return rc;
+}
+
 static int insert_message(struct store *s, int64_t conversation, const struct store_message *m,
                           const char *doing, struct err *e)
 {
@@ -70,26 +103,26 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
     uint8_t digest[DIGEST_BYTES];
     struct db_row row = message_row(conversation, m);
     struct db_part text = db_seal(s, &row, 0, m->text, m->n_text);
-    struct db_part tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens);
-    struct db_part settings = {0};
-    struct str rest = {0};
-    if (m->settings) settings = db_seal(s, &row, 2, m->settings, strlen(m->settings));
+    struct rest rest = {.tokens = db_seal(s, &row, 1, m->tokens, m->n_tokens * sizeof *m->tokens),
+                        .thought_tokens = m->thought.n_tokens,
+                        .thought_ms = m->thought.ms};
+    struct str more = {0};
+    if (m->settings) rest.settings = db_seal(s, &row, 2, m->settings, strlen(m->settings));
+    if (m->thought.text) rest.thought = db_seal(s, &row, 3, m->thought.text, m->thought.n);
     row.bytes = text.p;
     row.n_bytes = text.n;
-    put_rest(&rest, tokens, settings, &row);
+    put_rest(&more, &rest, &row);
     db_digest(digest, &row);
-    str_release(&rest);
+    str_release(&more);
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, m->seq);
     sqlite3_bind_int64(q, 3, m->role);
     sqlite3_bind_int64(q, 4, m->created_ms);
     int rc = s->key ? db_bind_blob(q, 5, text.p, text.n) : db_bind_text(q, 5, text.p, text.n);
-    if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, tokens.p, tokens.n);
+    if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, rest.tokens.p, rest.tokens.n);
     if (rc == SQLITE_OK) rc = db_bind_blob(q, 7, digest, sizeof digest);
-    if (rc == SQLITE_OK && !settings.p) rc = sqlite3_bind_null(q, 8);
-    if (rc == SQLITE_OK && settings.p)
-        rc = s->key ? db_bind_blob(q, 8, settings.p, settings.n)
-                    : db_bind_text(q, 8, settings.p, settings.n);
+    if (rc == SQLITE_OK) rc = bind_optional(s, q, 8, rest.settings);
+    if (rc == SQLITE_OK) rc = bind_thought(s, q, &rest);
     if (rc == SQLITE_OK) return db_run(s, q, doing, e);
     rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
@@ -166,44 +199,58 @@ struct walk {
     int64_t last_ms;   /* of the last message */
     struct str text;   /* the opened text, when it is sealed */
     struct str tokens; /* the opened ids, aligned for int32_t, which SQLite's blobs are not */
-    struct str settings, rest;
+    struct str settings, thought, rest;
     struct err *err;
 };
 
-/* Column 6, opened. */
-static bool open_settings(struct walk *w, const struct db_row *row, struct db_part sealed,
-                          struct store_message *m)
+/* Opens part `index` of a row into *out; the text is NULL when there is none. */
+static bool open_part(struct walk *w, const struct db_row *row, int index, struct db_part sealed,
+                      struct str *out, const char **text)
 {
-    struct db_part text;
+    struct db_part opened;
     struct str buffer = {0};
     if (!sealed.p) return true;
-    bool good = db_open(w->store, row, 2, sealed.p, sealed.n, &buffer, &text);
-    str_clear(&w->settings);
-    if (good) str_append(&w->settings, text.p, text.n);
+    bool good = db_open(w->store, row, index, sealed.p, sealed.n, &buffer, &opened);
+    str_clear(out);
+    if (good) str_append(out, opened.p, opened.n);
     str_release(&buffer);
-    m->settings = str_get(&w->settings);
+    *text = str_get(out);
     return good;
 }
 
-/* Columns 3, 4 and 6, checked and opened. */
+/* A column that may be NULL. */
+static struct db_part optional_column(sqlite3_stmt *q, int i)
+{
+    struct db_part part = {0};
+    if (sqlite3_column_type(q, i) == SQLITE_NULL) return part;
+    part.p = sqlite3_column_blob(q, i);
+    part.n = (size_t)sqlite3_column_bytes(q, i);
+    if (!part.p) part.p = "";
+    return part;
+}
+
+/* Columns 3, 4 and from 6 on, checked and opened. */
 static bool open_message(struct walk *w, struct store_message *m)
 {
     sqlite3_stmt *q = w->messages;
     struct db_row row = message_row(w->conversation, m);
-    struct db_part text, tokens, settings = {0};
+    struct rest rest = {.settings = optional_column(q, 6),
+                        .thought = optional_column(q, 7),
+                        .thought_tokens = sqlite3_column_int64(q, 8),
+                        .thought_ms = sqlite3_column_int64(q, 9)};
+    struct db_part text, tokens;
     row.bytes = w->store->key ? sqlite3_column_blob(q, 3) : (const void *)sqlite3_column_text(q, 3);
     row.n_bytes = (size_t)sqlite3_column_bytes(q, 3);
-    tokens.p = sqlite3_column_blob(q, 4);
-    tokens.n = (size_t)sqlite3_column_bytes(q, 4);
-    if (sqlite3_column_type(q, 6) != SQLITE_NULL) {
-        settings.p = sqlite3_column_blob(q, 6);
-        settings.n = (size_t)sqlite3_column_bytes(q, 6);
-        if (!settings.p) settings.p = "";
-    }
-    put_rest(&w->rest, tokens, settings, &row);
+    rest.tokens.p = tokens.p = sqlite3_column_blob(q, 4);
+    rest.tokens.n = tokens.n = (size_t)sqlite3_column_bytes(q, 4);
+    put_rest(&w->rest, &rest, &row);
     if (!row.bytes || !db_digest_matches(q, 5, &row)) return false;
     if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
-    if (!open_settings(w, &row, settings, m)) return false;
+    if (!open_part(w, &row, 2, rest.settings, &w->settings, &m->settings)) return false;
+    if (!open_part(w, &row, 3, rest.thought, &w->thought, &m->thought.text)) return false;
+    m->thought.n = w->thought.n;
+    m->thought.n_tokens = rest.thought_tokens;
+    m->thought.ms = rest.thought_ms;
     str_clear(&w->tokens);
     str_append(&w->tokens, tokens.p, tokens.n);
     if (!db_unseal(w->store, &row, 1, w->tokens.data, w->tokens.n, &tokens)) return false;
@@ -347,8 +394,8 @@ int store_message_rescue(struct store *s, int64_t conversation,
     int rc = store_begin_reading(s, e);
     if (rc) return rc;
     rc = db_prepare(s,
-                    "SELECT seq, role, created_ms, text, tokens, digest, settings FROM message "
-                    "WHERE conversation = ?1 ORDER BY seq",
+                    "SELECT seq, role, created_ms, text, tokens, digest, settings, thought, "
+                    "thought_tokens, thought_ms FROM message WHERE conversation = ?1 ORDER BY seq",
                     &w.messages, reading, e);
     if (!rc)
         rc = db_prepare(s,
@@ -367,6 +414,7 @@ int store_message_rescue(struct store *s, int64_t conversation,
     str_release(&w.text);
     str_release(&w.tokens);
     str_release(&w.settings);
+    str_release(&w.thought);
     str_release(&w.rest);
     return rc;
 }

@@ -244,6 +244,47 @@ static void messages_round_trip(void **state)
     refused(store_message_add(f->s, 12345, &m, &err), ERR_FAIL, "number 12345");
 }
 
+static int is_thoughtful(void *ctx, const struct store_message *m)
+{
+    const struct store_thought *want = ctx;
+    bool answer = m->role == STORE_ASSISTANT;
+    assert_int_equal(m->thought.text != NULL, answer);
+    if (!answer) return 0;
+    assert_string_equal(m->thought.text, want->text);
+    assert_int_equal(m->thought.n, want->n);
+    assert_int_equal(m->thought.n_tokens, want->n_tokens);
+    assert_int_equal(m->thought.ms, want->ms);
+    return 0;
+}
+
+static void thoughts_round_trip(void **state)
+{
+    static const char *const changes[] = {
+        "UPDATE message SET thought = 'hmm' WHERE thought NOT NULL",
+        "UPDATE message SET thought = thought || ' hm, ha' WHERE thought NOT NULL",
+        "UPDATE message SET thought_tokens = 4, thought = 'hm, hm' WHERE thought NOT NULL",
+        "UPDATE message SET thought_tokens = 3, thought_ms = 1 WHERE thought NOT NULL",
+        "UPDATE message SET thought = NULL"};
+    struct fixture *f = *state;
+    int64_t id = begin_named(f, "m");
+    struct store_thought thought = {"hm, hm", 6, 3, 1234};
+    struct store_message m = {
+        .role = STORE_ASSISTANT, .text = "2", .n_text = 1, .settings = "--temp 1"};
+    m.thought = thought;
+    say(f, id, STORE_USER, "1 + 1?");
+    ok(store_message_add(f->s, id, &m, &err));
+    reopen(f);
+    ok(store_message_each(f->s, id, is_thoughtful, &thought, &err));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        tamper(f, changes[i]);
+        refused(store_message_each(f->s, id, is_thoughtful, &thought, &err), ERR_FORMAT,
+                "message 1");
+        tamper(f, "UPDATE message SET thought = 'hm, hm', thought_tokens = 3, thought_ms = 1234 "
+                  "WHERE seq = 1");
+        ok(store_message_each(f->s, id, is_thoughtful, &thought, &err));
+    }
+}
+
 /* A walk's callback may read and write through the same store. */
 static int walk_again(void *ctx, const struct store_message *m)
 {
@@ -897,6 +938,7 @@ int main(void)
         TEST(counters_follow),
         TEST(ten_thousand_conversations),
         TEST(messages_round_trip),
+        TEST(thoughts_round_trip),
         TEST(walks_nest),
         TEST(large_message),
         TEST(the_tail_is_the_running_answer),

@@ -200,13 +200,13 @@ static void newer_and_mutilated_schema(void **state)
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
-    tamper(f, "PRAGMA user_version = 6; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 6, this one knows 5)");
+    tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 6)");
     tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 5");
+    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 6");
     tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 5");
-    tamper(f, "PRAGMA user_version = 5; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 6");
+    tamper(f, "PRAGMA user_version = 6; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 

@@ -57,6 +57,7 @@ static int is_mousse(void *ctx, const struct store_message *m)
 {
     (void)ctx;
     assert_string_equal(m->settings, "--mousse 2");
+    assert_string_equal(m->thought.text, "secret souffle");
     return 0;
 }
 
@@ -67,9 +68,10 @@ static void encrypted(void **state)
     struct person p = {.passphrase = "correct horse"};
     struct store_key key = {ask, &p, true};
     struct store *none;
-    static const char *const words[] = {"picnic",        "tulip",    "Café",     "oven",  "garden",
-                                        "kitchen",       "treasure", "units of", "first", "opaque",
-                                        "correct horse", "question", "mousse",   NULL};
+    static const char *const words[] = {
+        "picnic",        "tulip",    "Café",     "oven",    "garden",
+        "kitchen",       "treasure", "units of", "first",   "opaque",
+        "correct horse", "question", "mousse",   "souffle", NULL};
     store_close(f->s);
     f->s = NULL;
     snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
@@ -83,6 +85,8 @@ static void encrypted(void **state)
     int64_t other = begin_named(f, "drawn");
     struct store_message m = {
         .role = STORE_ASSISTANT, .text = "x", .n_text = 1, .settings = "--mousse 2"};
+    m.thought.text = "secret souffle";
+    m.thought.n = strlen(m.thought.text);
     ok(store_message_add(f->s, other, &m, &err));
     assert_no_word(f->path, words);
     store_close(f->s);

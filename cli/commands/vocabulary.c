@@ -116,15 +116,6 @@ static void add_system(cJSON *messages, const char *text)
     cJSON_InsertItemInArray(messages, 0, o);
 }
 
-/* The names that templates use for thinking. */
-static void add_thinking(cJSON *variables, const char *think)
-{
-    if (!think || !strcmp(think, "auto")) return;
-    bool on = !strcmp(think, "on");
-    cJSON_AddBoolToObject(variables, "enable_thinking", on);
-    cJSON_AddBoolToObject(variables, "thinking", on);
-}
-
 /* Opens the assistant's turn, unless the last message is the assistant's: the model continues that
  * one. `said`: add_generation_prompt in the file, which decides if present. */
 static bool opens_turn(const cJSON *messages, const cJSON *said)
@@ -154,7 +145,6 @@ static int talk_read(struct talk *t, const struct options *o, struct err *e)
                        "\"content\": \"Hello\"}], or an object with that array as messages",
                        o->args[0]);
     if (o->session.system) add_system(t->messages, o->session.system);
-    add_thinking(t->variables, o->text.think);
     cJSON *said = cJSON_DetachItemFromObject(t->variables, "add_generation_prompt");
     t->generate = opens_turn(t->messages, said);
     cJSON_Delete(said);
@@ -177,6 +167,9 @@ int cmd_template(const struct options *o)
     if (!rc) rc = vocabulary_open(&v, o, &e);
     if (!rc) rc = chat_choose(&choice, o->engine.template_name, v.file, v.tokenizer, &e);
     if (!rc && *choice.notice) report_note("%s", choice.notice);
+    if (!rc && !chat_knows(choice.template, o->session.think))
+        report_note("%s", chat_unknown_think(choice.template, o->session.think));
+    if (!rc) chat_think_variables(choice.template, o->session.think, talk.variables);
     if (!rc)
         rc = chat_render_json(choice.template, v.tokenizer, talk.messages, talk.variables,
                               talk.generate, &text, &ids, &e);

@@ -97,7 +97,6 @@ struct text_opts {
     const char *prompt; /* -p */
     const char *file;   /* -f FILE, "-" = standard input */
     bool ids, no_special;
-    const char *think; /* auto, on, off; NULL = auto */
 };
 
 struct quantize_opts {

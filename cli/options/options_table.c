@@ -77,9 +77,6 @@ const struct option options_table[] = {
     {ROW("no-special", 0, text.no_special, OPTIONS_TOKENIZE), .cli_only = true,
      .help = "add and recognise no special tokens"},
 
-    {ROW("think", 0, text.think, OPTIONS_TEMPLATE), .choices = "auto,on,off", .cli_only = true,
-     .value = "auto|on|off", .help = "whether the model should think before it answers; auto: as its template decides"},
-
     {.name = "Model"},
     {ROW("model", 'm', engine.model, OPTIONS_MODEL), .value = "FILE",
      .help = "a GGUF file; `retain models default` sets it permanently"},
@@ -170,6 +167,11 @@ const struct option options_table[] = {
      .help = "the same seed gives the same text; eval: the first seed"},
     {ROW("max-tokens", 'n', session.max_tokens, OPTIONS_SAMPLING), .max = 1e9, .value = "N",
      .help = "maximum tokens per answer; 0 = until it ends"},
+    {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .choices = "auto,on,off,low,medium,high",
+     .value = "HOW", .help = "whether the model should think before it answers: on, off, low, medium, high, or auto: "
+     "as its chat template decides"},
+    {ROW("keep-thoughts", 0, session.keep_thoughts, OPTIONS_SAMPLING),
+     .help = "evict the units of finished thoughts as those of other text, not when the answer is over"},
     {ROW("ignore-end", 0, session.ignore_end, OPTIONS_SAMPLING),
      .help = "continue when the model ends its answer or repeats itself"},
 

@@ -28,7 +28,11 @@ static int write(struct writer *w, enum chat_role role, const char *text, size_t
 {
     const struct engine *g = w->engine;
     struct tokens *ids = &w->s->ids;
-    struct chat_turn turn = {role, text, n, NULL, w->first, ids->n ? ids->ids[ids->n - 1] : -1};
+    struct chat_turn turn = {.role = role,
+                             .text = text,
+                             .n = n,
+                             .first = w->first,
+                             .last = ids->n ? ids->ids[ids->n - 1] : -1};
     struct tokenizer_span span = {text, n, false};
     bool first = w->first;
     w->first = false;

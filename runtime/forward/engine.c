@@ -46,6 +46,7 @@ static int choose_template(struct engine *g, const char *name, struct err *e)
     if (rc) return rc;
     g->template = choice.template;
     g->own_template = choice.own;
+    g->thoughts = choice.thoughts;
     snprintf(g->notice, sizeof g->notice, "%s", choice.notice);
     return 0;
 }

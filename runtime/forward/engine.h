@@ -52,6 +52,7 @@ struct engine {
     struct tokenizer *tokenizer;
     const struct chat_template *template;
     struct chat_template *own_template; /* the model file's; NULL = the template is a known row */
+    const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
     const struct kernels *kernels;
     struct pool *pool;
     struct cuda *gpu; /* holds the weights and runs conversations; NULL = this CPU */

@@ -368,7 +368,13 @@ int session_encode(const struct session *s, enum chat_role role, const char *tex
         if (first && tokenizer_add_bos(g->tokenizer)) tokens_push(ids, tokenizer_bos(g->tokenizer));
         rc = tokenizer_encode(g->tokenizer, &span, 1, first, ids, e);
     } else {
-        struct chat_turn turn = {role, text, n, first ? s->system : NULL, first, last};
+        struct chat_turn turn = {.role = role,
+                                 .text = text,
+                                 .n = n,
+                                 .system = s->system,
+                                 .first = first,
+                                 .last = last,
+                                 .think = s->opts.think};
         rc = chat_encode(g->template, g->tokenizer, &turn, ids, e);
     }
     return rc || ids->n ? rc : err_set(e, ERR_USAGE, "the message is empty");
@@ -419,6 +425,8 @@ void session_set(struct session *s, const struct session_opts *o)
     if (o->sampling.seed) s->state.seed = o->sampling.seed;
     s->opts.max_tokens = o->max_tokens;
     s->opts.ignore_end = o->ignore_end;
+    s->opts.think = o->think;
+    s->opts.keep_thoughts = o->keep_thoughts;
     session_use_attempt(s, s->state.attempt);
 }
 

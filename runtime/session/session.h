@@ -44,6 +44,8 @@ struct session_opts {
     bool read_only, private_mode;
     bool raw;           /* text without a chat template */
     const char *system; /* instructions before the first message; NULL = none */
+    enum chat_think think;
+    bool keep_thoughts; /* finished thoughts are evicted like other text, not at once */
     struct recall_opts recall;
     int64_t rewind;      /* bytes of evicted units kept on disk, to go back without a replay */
     int64_t cache_quota; /* limit in bytes of the saved caches of all conversations; 0 = none */
@@ -118,8 +120,9 @@ int session_continue(struct session *s, const struct session_sink *sink, enum se
                      struct err *e);
 bool session_can_continue(const struct session *s);
 
-/* Applies sampling, max_tokens and ignore_end of `o` from the next token on; call on the session's
- * thread (from a callback too). All other settings need the session to be reopened. */
+/* Applies sampling, max_tokens, ignore_end, think and keep_thoughts of `o` from the next token or
+ * message on; call on the session's thread (from a callback too). All other settings need the
+ * session to be reopened. */
 void session_set(struct session *s, const struct session_opts *o);
 
 /* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated. */

@@ -113,10 +113,14 @@ static void set_named(struct run *r, const char *name, struct value v)
 
 static struct value make_message(struct run *r, const struct template_message *m, size_t i)
 {
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     struct dict *d = dict_make(&r->heap);
+    uint8_t mark = (uint8_t)(i < 254 ? i + 1 : 255);
     dict_set(&r->heap, d, value_text(text_of("role")), text_from(r, m->role, strlen(m->role), 0));
-    dict_set(&r->heap, d, value_text(text_of("content")),
-             text_from(r, m->text, m->n, (uint8_t)(i < 254 ? i + 1 : 255)));
+    dict_set(&r->heap, d, value_text(text_of("content")), text_from(r, m->text, m->n, mark));
+    for (size_t k = 0; m->n_thought && k < sizeof names / sizeof *names; k++)
+        dict_set(&r->heap, d, value_text(text_of(names[k])),
+                 text_from(r, m->thought, m->n_thought, mark));
     return value_dict(d);
 }
 
@@ -154,7 +158,8 @@ static size_t json_bytes(const cJSON *o)
 static size_t input_bytes(const struct template_input *in)
 {
     size_t n = json_bytes(in->variables);
-    for (size_t i = 0; i < in->n_messages; i++) n += 64 + in->messages[i].n;
+    for (size_t i = 0; i < in->n_messages; i++)
+        n += 64 + in->messages[i].n + 3 * in->messages[i].n_thought;
     return n;
 }
 

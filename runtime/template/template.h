@@ -26,7 +26,9 @@ void template_close(struct template *t);
 
 struct template_message {
     const char *role, *text;
-    size_t n; /* bytes of text */
+    size_t n;            /* bytes of text */
+    const char *thought; /* of an assistant's message: reasoning_content and its other names */
+    size_t n_thought;
 };
 
 struct template_input {

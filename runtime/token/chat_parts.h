@@ -30,7 +30,7 @@ struct chat_template {
     struct str before_user, before_user_system, before_answer; /* chat_before */
     struct str opening;                                        /* opens the assistant's turn */
     int32_t closing; /* the token that closes an assistant's turn; -1 = it is not one token */
-    struct str rewrites;
+    struct cJSON *think[CHAT_THINKS]; /* the variables for each; NULL = not known */
 };
 
 struct chat_parts {
@@ -38,6 +38,7 @@ struct chat_parts {
     size_t n, cap;
     /* spans before this one close the previous assistant's turn and open the user's */
     size_t n_close;
+    size_t n_opening;              /* of a past turn: spans before the answer's text */
     struct template_prompt prompt; /* the memory that a program's spans point into */
 };
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);
@@ -53,5 +54,17 @@ int chat_program_parts(const struct chat_template *c, const struct chat_turn *m,
                        struct chat_parts *p, struct err *e);
 int chat_program_render(const struct chat_template *c, const struct template_input *in,
                         struct chat_parts *p, struct err *e);
+/* The past turn up to the end of its answer's text, as written in front of a later message; no
+ * parts when the template refuses it or alters the answer. */
+int chat_program_past(const struct chat_template *c, const struct chat_past *past,
+                      struct chat_parts *p, struct err *e);
+
+/* Runs the program; now, bos and eos of `in` are set here. */
+int chat_program_run(const struct chat_template *c, const struct template_input *in,
+                     struct template_prompt *out, struct err *e);
+/* The variables for it, NULL = none; an effort that the template does not know: those for on. */
+const struct cJSON *chat_think_of(const struct chat_template *c, enum chat_think think);
+/* Finds the variables with which a program asks for thinking (chat_think.c). */
+void chat_think_learn(struct chat_template *c);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * The template is run for a short conversation whose last message is the new one; the new part is
  * cut out by the marks that tell which message each byte came from. */
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,10 +13,11 @@
 #define AFTER_SYSTEM "\n\n"
 
 /* The conversation that takes the place of earlier turns. */
-static const struct template_message asked = {"user", "Hi", 2}, answered = {"assistant", "Yes", 3};
+static const struct template_message asked = {.role = "user", .text = "Hi", .n = 2},
+                                     answered = {.role = "assistant", .text = "Yes", .n = 3};
 
-static int run(const struct chat_template *c, const struct template_input *given,
-               struct template_prompt *out, struct err *e)
+int chat_program_run(const struct chat_template *c, const struct template_input *given,
+                     struct template_prompt *out, struct err *e)
 {
     struct template_input in = *given;
     time_t seconds = time(NULL);
@@ -26,11 +28,13 @@ static int run(const struct chat_template *c, const struct template_input *given
 }
 
 static int render(const struct chat_template *c, const struct template_message *messages, size_t n,
-                  bool generate, struct template_prompt *out, struct err *e)
+                  enum chat_think think, bool generate, struct template_prompt *out, struct err *e)
 {
-    struct template_input in = {
-        .messages = messages, .n_messages = n, .add_generation_prompt = generate};
-    return run(c, &in, out, e);
+    struct template_input in = {.messages = messages,
+                                .n_messages = n,
+                                .add_generation_prompt = generate,
+                                .variables = chat_think_of(c, think)};
+    return chat_program_run(c, &in, out, e);
 }
 
 /* The bytes of message i, from its first to its last; false when there are none. */
@@ -56,41 +60,105 @@ static void add_spans(const struct template_prompt *prompt, size_t from, size_t 
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static int first_parts(const struct chat_template *c, const struct chat_turn *m,
-                       struct chat_parts *p, struct err *e)
+/* A conversation that takes the place of the earlier turns, then a message of the user. */
+struct talk {
+    struct template_message all[6];
+    size_t n, user; /* messages; the user's */
+    struct str joined;
+};
+
+static void add(struct talk *t, struct template_message m)
 {
-    struct str joined = {0};
-    struct template_message messages[2], *user = messages;
+    t->all[t->n++] = m;
+}
+
+static void begin_talk(const struct chat_template *c, const struct chat_turn *m, struct talk *t)
+{
+    struct template_message user = {.role = "user", .text = m->text, .n = m->n};
+    *t = (struct talk){0};
     if (m->system && c->takes_system)
-        *user++ = (struct template_message){"system", m->system, strlen(m->system)};
-    *user = (struct template_message){"user", m->text, m->n};
-    if (m->system && !c->takes_system) {
-        str_printf(&joined, "%s" AFTER_SYSTEM, m->system);
-        str_append(&joined, m->text, m->n);
-        *user = (struct template_message){"user", joined.data, joined.n};
+        add(t,
+            (struct template_message){.role = "system", .text = m->system, .n = strlen(m->system)});
+    if (!m->first) {
+        add(t, asked);
+        add(t, answered);
+    } else if (m->system && !c->takes_system) {
+        str_printf(&t->joined, "%s" AFTER_SYSTEM, m->system);
+        str_append(&t->joined, m->text, m->n);
+        user.text = t->joined.data;
+        user.n = t->joined.n;
     }
-    int rc = render(c, messages, (size_t)(user + 1 - messages), true, &p->prompt, e);
-    if (!rc) add_spans(&p->prompt, 0, p->prompt.n, p);
-    str_release(&joined);
+    t->user = t->n;
+    add(t, user);
+}
+
+/* The rendered talk from the user's turn on, up to byte `until`. A later turn begins at the end of
+ * the previous answer. */
+static void add_turn(const struct talk *t, size_t until, struct chat_parts *p)
+{
+    size_t unused, begin = 0, text;
+    if (t->user >= 2) {
+        find(&p->prompt, t->user - 1, &unused, &begin);
+        if (find(&p->prompt, t->user, &text, &unused)) {
+            add_spans(&p->prompt, begin, text, p);
+            p->n_close = p->n;
+            begin = text;
+        }
+    }
+    add_spans(&p->prompt, begin, until, p);
+}
+
+static int user_parts(const struct chat_template *c, const struct chat_turn *m,
+                      struct chat_parts *p, struct err *e)
+{
+    struct talk t;
+    begin_talk(c, m, &t);
+    int rc = render(c, t.all, t.n, m->think, true, &p->prompt, e);
+    if (!rc) add_turn(&t, p->prompt.n, p);
+    str_release(&t.joined);
     return rc;
 }
 
-/* The part that begins at the end of the previous answer. */
-static int later_parts(const struct chat_template *c, const struct chat_turn *m,
-                       struct chat_parts *p, struct err *e)
+static bool is_blank(char c)
 {
-    struct template_message messages[] = {asked, answered, {"user", m->text, m->n}};
-    size_t from, end, text, unused;
-    int rc = render(c, messages, 3, true, &p->prompt, e);
-    if (rc) return rc;
-    find(&p->prompt, 1, &from, &end);
-    if (find(&p->prompt, 2, &text, &unused)) {
-        add_spans(&p->prompt, end, text, p);
-        p->n_close = p->n;
-        end = text;
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* The last run of bytes of message i, if that is the text without the blanks around it. */
+static bool find_text(const struct template_prompt *p, size_t i, const char *text, size_t n,
+                      size_t *from, size_t *end)
+{
+    size_t unused;
+    if (!find(p, i, &unused, end)) return false;
+    *from = *end;
+    while (*from > 0 && p->origin[*from - 1] == p->origin[*end - 1]) --*from;
+    while (*from < *end && is_blank(p->text[*from])) ++*from;
+    while (*end > *from && is_blank(p->text[*end - 1])) --*end;
+    while (n > 0 && is_blank(text[0])) text++, n--;
+    while (n > 0 && is_blank(text[n - 1])) n--;
+    return n > 0 && *end - *from == n && !memcmp(p->text + *from, text, n);
+}
+
+int chat_program_past(const struct chat_template *c, const struct chat_past *past,
+                      struct chat_parts *p, struct err *e)
+{
+    struct talk t;
+    size_t from, end;
+    begin_talk(c, &past->turn, &t);
+    add(&t, (struct template_message){.role = "assistant",
+                                      .text = past->answer,
+                                      .n = past->n_answer,
+                                      .thought = past->thought,
+                                      .n_thought = past->n_thought});
+    add(&t, asked);
+    int rc = render(c, t.all, t.n, past->turn.think, true, &p->prompt, e);
+    if (!rc && find_text(&p->prompt, t.user + 1, past->answer, past->n_answer, &from, &end)) {
+        add_turn(&t, from, p);
+        p->n_opening = p->n;
+        add_spans(&p->prompt, from, end, p);
     }
-    add_spans(&p->prompt, end, p->prompt.n, p);
-    return 0;
+    str_release(&t.joined);
+    return rc == ERR_USAGE ? 0 : rc;
 }
 
 static bool begins_with(const struct template_prompt *p, const struct str *s)
@@ -103,11 +171,12 @@ static bool begins_with(const struct template_prompt *p, const struct str *s)
 static int answer_parts(const struct chat_template *c, const struct chat_turn *m,
                         struct chat_parts *p, struct err *e)
 {
-    struct template_message messages[] = {asked, {"assistant", m->text, m->n}, asked};
+    struct template_message messages[] = {
+        asked, {.role = "assistant", .text = m->text, .n = m->n}, asked};
     struct template_prompt open;
     size_t from, end;
-    int rc = render(c, messages, 1, true, &open, e);
-    if (!rc) rc = render(c, messages, 3, false, &p->prompt, e);
+    int rc = render(c, messages, 1, m->think, true, &open, e);
+    if (!rc) rc = render(c, messages, 3, m->think, false, &p->prompt, e);
     if (!rc && find(&p->prompt, 1, &from, &end)) {
         struct str opening = {open.text, open.n, 0};
         if (begins_with(&p->prompt, &opening) && open.n <= from) from = open.n;
@@ -120,14 +189,13 @@ static int answer_parts(const struct chat_template *c, const struct chat_turn *m
 int chat_program_parts(const struct chat_template *c, const struct chat_turn *m,
                        struct chat_parts *p, struct err *e)
 {
-    if (m->role == CHAT_ASSISTANT) return answer_parts(c, m, p, e);
-    return m->first ? first_parts(c, m, p, e) : later_parts(c, m, p, e);
+    return m->role == CHAT_ASSISTANT ? answer_parts(c, m, p, e) : user_parts(c, m, p, e);
 }
 
 int chat_program_render(const struct chat_template *c, const struct template_input *in,
                         struct chat_parts *p, struct err *e)
 {
-    int rc = run(c, in, &p->prompt, e);
+    int rc = chat_program_run(c, in, &p->prompt, e);
     if (!rc) add_spans(&p->prompt, 0, p->prompt.n, p);
     return rc;
 }
@@ -165,7 +233,7 @@ static int fail_dropped(struct err *e, const char *what)
 static int learn_first(struct chat_template *c, struct template_prompt *p, struct err *e)
 {
     size_t from, end;
-    int rc = render(c, &asked, 1, true, p, e);
+    int rc = render(c, &asked, 1, CHAT_THINK_AUTO, true, p, e);
     if (rc) return rc;
     if (!find(p, 0, &from, &end)) return fail_dropped(e, "the user's message");
     c->before_user = run_before(p, from);
@@ -190,43 +258,13 @@ static int32_t closing_token(const struct tokenizer *t, const struct template_pr
     return id;
 }
 
-/* Prepares a text for messages: line breaks as \n, limited in length. */
-static void put_shown(struct str *out, const char *text, size_t n)
-{
-    size_t most = n < 40 ? n : 40;
-    str_puts(out, "\"");
-    for (size_t i = 0; i < most; i++) {
-        if (text[i] == '\n')
-            str_puts(out, "\\n");
-        else
-            str_append(out, text + i, 1);
-    }
-    str_puts(out, most < n ? "…\"" : "\"");
-}
-
-/* first: the prompt up to the answer; later: the same turn when a later one follows. The answer
- * begins at `from`. */
-static void compare_past(struct chat_template *c, const struct template_prompt *first,
-                         const struct template_prompt *later, size_t from)
-{
-    size_t same = 0;
-    while (same < first->n && same < later->n && first->text[same] == later->text[same]) same++;
-    if (same == first->n) return;
-    str_puts(&c->rewrites, "once a turn is over its template writes ");
-    put_shown(&c->rewrites, later->text + same, from > same ? from - same : 0);
-    str_puts(&c->rewrites, " instead of ");
-    put_shown(&c->rewrites, first->text + same, first->n - same);
-}
-
-/* Learns from a later message: what closes the answer before it, and whether earlier turns stay
- * unchanged. */
-static int learn_later(struct chat_template *c, const struct tokenizer *t,
-                       const struct template_prompt *first, struct err *e)
+/* Learns from a later message what closes the answer before it. */
+static int learn_later(struct chat_template *c, const struct tokenizer *t, struct err *e)
 {
     struct template_message messages[] = {asked, answered, asked};
     struct template_prompt p;
     size_t from, end, text, unused;
-    int rc = render(c, messages, 3, true, &p, e);
+    int rc = render(c, messages, 3, CHAT_THINK_AUTO, true, &p, e);
     if (rc) return rc;
     bool answer = find(&p, 1, &from, &end), user = find(&p, 2, &text, &unused);
     if (!answer || !user || text < end) {
@@ -238,7 +276,6 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t,
             str_append(&c->before_answer, lead.data + c->opening.n, lead.n - c->opening.n);
         common_end(&c->before_user, &before);
         c->closing = closing_token(t, &p, end, text, e);
-        compare_past(c, first, &p, from);
         str_release(&lead);
     }
     template_prompt_release(&p);
@@ -249,17 +286,16 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t,
  * that refuses or drops it gets the system text at the start of the user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
 {
-    struct template_message messages[] = {{"system", "Be brief.", 9}, asked, answered, asked};
+    struct template_message messages[] = {
+        {.role = "system", .text = "Be brief.", .n = 9}, asked, answered, asked};
     struct template_prompt first, later = {0};
     size_t from, end;
-    int rc = render(c, messages, 2, true, &first, NULL);
+    int rc = render(c, messages, 2, CHAT_THINK_AUTO, true, &first, NULL);
     c->takes_system = !rc && find(&first, 0, &from, &end);
     if (!c->takes_system) str_puts(&c->before_user_system, AFTER_SYSTEM);
     if (c->takes_system && find(&first, 1, &from, &end))
         c->before_user_system = run_before(&first, from);
-    rc = c->takes_system ? render(c, messages, 4, true, &later, e) : 0;
-    if (c->takes_system && !rc && c->rewrites.n == 0 && find(&later, 2, &from, &end))
-        compare_past(c, &first, &later, from);
+    rc = c->takes_system ? render(c, messages, 4, CHAT_THINK_AUTO, true, &later, e) : 0;
     template_prompt_release(&first);
     template_prompt_release(&later);
     return rc;
@@ -269,8 +305,9 @@ static int learn(struct chat_template *c, const struct tokenizer *t, struct err 
 {
     struct template_prompt first = {0};
     int rc = learn_first(c, &first, e);
-    if (!rc) rc = learn_later(c, t, &first, e);
+    if (!rc) rc = learn_later(c, t, e);
     if (!rc) rc = learn_system(c, e);
+    if (!rc) chat_think_learn(c);
     template_prompt_release(&first);
     return rc;
 }
@@ -312,6 +349,6 @@ void chat_template_close(struct chat_template *c)
     str_release(&c->before_user_system);
     str_release(&c->before_answer);
     str_release(&c->opening);
-    str_release(&c->rewrites);
+    for (int i = 0; i < CHAT_THINKS; i++) cJSON_Delete(c->think[i]);
     free(c);
 }

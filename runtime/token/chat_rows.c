@@ -252,10 +252,10 @@ static void add_message(struct chat_parts *p, const struct chat_template *c,
         add_text(p, m->text, m->n, c->trim != TRIM_NONE);
         return;
     }
-    if (m->system && !c->system_inside) add_system(p, c, m->system);
+    if (m->first && m->system && !c->system_inside) add_system(p, c, m->system);
     if (!m->first) add_mark(p, c->again);
     add_mark(p, c->user[0]);
-    if (m->system && c->system_inside) add_system(p, c, m->system);
+    if (m->first && m->system && c->system_inside) add_system(p, c, m->system);
     add_text(p, m->text, m->n, c->trim == TRIM_ALL);
     add_mark(p, c->user[1]);
 }
@@ -290,7 +290,12 @@ void chat_row_render(const struct chat_template *c, const struct chat_message *m
             system = m->text;
             continue;
         }
-        struct chat_turn turn = {m->role, m->text, strlen(m->text), system, first, -1};
+        struct chat_turn turn = {.role = m->role,
+                                 .text = m->text,
+                                 .n = strlen(m->text),
+                                 .system = system,
+                                 .first = first,
+                                 .last = -1};
         if (m->role == CHAT_ASSISTANT && !opened) add_mark(p, c->generation);
         add_message(p, c, &turn);
         if (m->role == CHAT_ASSISTANT) {

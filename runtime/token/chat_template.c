@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "runtime/model/gguf.h"
 #include "runtime/token/chat_parts.h"
+#include "runtime/token/thought.h"
 
 const char *chat_role_name(enum chat_role role)
 {
@@ -17,11 +18,6 @@ const char *chat_role_name(enum chat_role role)
 const char *chat_template_name(const struct chat_template *c)
 {
     return c->name;
-}
-
-const char *chat_template_rewrites(const struct chat_template *c)
-{
-    return c->rewrites.n > 0 ? c->rewrites.data : NULL;
 }
 
 const char *chat_before(const struct chat_template *c, enum chat_role role, bool with_system)
@@ -59,17 +55,16 @@ int chat_choose(struct chat_choice *out, const char *name, const struct gguf *fi
     bool guessed;
     *out = (struct chat_choice){0};
     if (name) {
+        out->thoughts = t ? thought_format_find(NULL, 0, t) : NULL;
         out->template = chat_template_named(name);
         return out->template ? 0
                              : err_set(e, ERR_USAGE, "--template %s is not known; known are: %s",
                                        name, chat_template_names());
     }
     bool has_own = gguf_get_str(file, "tokenizer.chat_template", &source) && source.n > 0;
+    out->thoughts = thought_format_find(source.data, source.n, t);
     if (has_own && !chat_template_open(&out->own, source.data, source.n, t, &why)) {
         out->template = out->own;
-        if (chat_template_rewrites(out->own))
-            snprintf(out->notice, sizeof out->notice, "%s: %s; earlier turns stay as they were run",
-                     gguf_name(file), chat_template_rewrites(out->own));
         return 0;
     }
     out->template = chat_template_nearest(source.data, source.n, &guessed);
@@ -151,21 +146,124 @@ static void push_ids(const struct tokenizer *t, const struct tokens *ids, size_t
     for (size_t i = from; i < ids->n; i++) tokens_push(out, ids->ids[i]);
 }
 
+/* The ids of a turn's parts, without those that the conversation already has. */
+static int encode_parts(const struct chat_template *c, const struct tokenizer *t,
+                        const struct chat_turn *turn, const struct chat_parts *p,
+                        struct tokens *out, struct err *e)
+{
+    struct tokens ids = {0};
+    size_t skip = ids_to_skip(c, t, p, turn->last);
+    bool prefix = skip == 0 && wants_prefix(c, t, turn);
+    int rc = tokenizer_encode(t, p->spans, p->n, prefix, &ids, e);
+    if (!rc) push_ids(t, &ids, skip, turn->first, out);
+    tokens_release(&ids);
+    return rc;
+}
+
 int chat_encode(const struct chat_template *c, const struct tokenizer *t,
                 const struct chat_turn *turn, struct tokens *out, struct err *e)
 {
     struct chat_parts p = {0};
-    struct tokens ids = {0};
     int rc = 0;
     if (c->program)
         rc = chat_program_parts(c, turn, &p, e);
     else
         chat_row_parts(c, turn, &p);
-    size_t skip = rc ? 0 : ids_to_skip(c, t, &p, turn->last);
-    bool prefix = skip == 0 && wants_prefix(c, t, turn);
-    if (!rc) rc = tokenizer_encode(t, p.spans, p.n, prefix, &ids, e);
-    if (!rc) push_ids(t, &ids, skip, turn->first, out);
-    tokens_release(&ids);
+    if (!rc) rc = encode_parts(c, t, turn, &p, out, e);
+    chat_parts_release(&p);
+    return rc;
+}
+
+/* ---- past turns ------------------------------------------------------------------------------ */
+
+void chat_change_release(struct chat_change *c)
+{
+    tokens_release(&c->again);
+}
+
+/* Whether `want` is `had` without one part: out->from, out->n. */
+static bool lacks_part(const int32_t *had, size_t n_had, const struct tokens *want,
+                       struct chat_change *out)
+{
+    size_t same = 0, same_end = 0;
+    while (same < n_had && same < want->n && had[same] == want->ids[same]) same++;
+    while (same + same_end < want->n && same_end < n_had &&
+           had[n_had - 1 - same_end] == want->ids[want->n - 1 - same_end])
+        same_end++;
+    out->from = same;
+    out->n = n_had > want->n ? n_had - want->n : 0;
+    return same + same_end == want->n && n_had >= want->n;
+}
+
+static void add_text(const struct tokenizer *t, const int32_t *ids, size_t n, struct str *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t n_bytes;
+        const char *bytes = tokenizer_bytes(t, ids[i], true, &n_bytes);
+        str_append(out, bytes, n_bytes);
+    }
+}
+
+/* Puts the answer's ids as the model generated them behind `opening`; it may have divided the text
+ * otherwise than the tokenizer. false: the text is not that of `whole`. */
+static bool with_own_answer(const struct tokenizer *t, const struct chat_past *past, size_t n_past,
+                            const struct tokens *whole, struct tokens *opening)
+{
+    struct str a = {0}, b = {0};
+    for (size_t i = past->n_opening; i < n_past; i++) tokens_push(opening, past->ids[i]);
+    add_text(t, opening->ids, opening->n, &a);
+    add_text(t, whole->ids, whole->n, &b);
+    bool same = a.n == b.n && !memcmp(str_get(&a), str_get(&b), a.n);
+    str_release(&a);
+    str_release(&b);
+    return same;
+}
+
+/* whole: the past turn as the template writes it now; opening: its part before the answer. Where
+ * more than one part is missing, everything from the first difference on is run again. */
+static void compare(const struct tokenizer *t, const struct chat_past *past, size_t n_past,
+                    struct tokens *whole, struct tokens *opening, struct chat_change *out)
+{
+    const struct tokens *want = whole;
+    if (lacks_part(past->ids, n_past, whole, out)) return;
+    if (with_own_answer(t, past, n_past, whole, opening)) want = opening;
+    if (want == opening && lacks_part(past->ids, n_past, opening, out)) return;
+    out->n = past->n_ids - out->from;
+    for (size_t i = out->from; i < want->n; i++) tokens_push(&out->again, want->ids[i]);
+}
+
+/* The past turn in parts, as the template writes it now; none = as it was. */
+static int past_parts(const struct chat_template *c, const struct chat_past *past,
+                      struct chat_parts *p, struct err *e)
+{
+    if (c->program) return chat_program_past(c, past, p, e);
+    const struct chat_turn answer = {
+        .role = CHAT_ASSISTANT, .text = past->answer, .n = past->n_answer, .last = -1};
+    if (past->n_answer == 0) return 0;
+    chat_row_parts(c, &past->turn, p);
+    chat_row_parts(c, &answer, p);
+    p->n_opening = p->n - 1;
+    return 0;
+}
+
+int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
+                 const struct chat_past *past, struct chat_change *out, struct err *e)
+{
+    struct chat_parts p = {0};
+    struct tokens whole = {0}, opening = {0};
+    size_t n = past->n_ids;
+    int32_t last = n ? past->ids[n - 1] : -1;
+    bool ended = chat_ends(c, t, last);
+    int rc = past_parts(c, past, &p, e);
+    out->end = ended && c->program && c->closing >= 0 && last != c->closing;
+    if (!rc && p.n) rc = encode_parts(c, t, &past->turn, &p, &whole, e);
+    size_t n_spans = p.n;
+    p.n = p.n_opening;
+    if (!rc && n_spans) rc = encode_parts(c, t, &past->turn, &p, &opening, e);
+    if (!rc && n_spans) compare(t, past, n - ended, &whole, &opening, out);
+    if (!rc && out->again.n && ended && !out->end) tokens_push(&out->again, last);
+    tokens_release(&whole);
+    tokens_release(&opening);
     chat_parts_release(&p);
     return rc;
 }
@@ -183,8 +281,9 @@ static int program_messages(const struct chat_template *c, const struct chat_mes
     struct template_message *all = calloc(n + 1, sizeof *all);
     if (!all) return err_set(e, ERR_FIT, "no memory for %zu messages", n);
     for (size_t i = 0; i < n; i++)
-        all[i] = (struct template_message){chat_role_name(messages[i].role), messages[i].text,
-                                           strlen(messages[i].text)};
+        all[i] = (struct template_message){.role = chat_role_name(messages[i].role),
+                                           .text = messages[i].text,
+                                           .n = strlen(messages[i].text)};
     struct template_input in = {
         .messages = all, .n_messages = n, .add_generation_prompt = generate};
     int rc = chat_program_render(c, &in, p, e);

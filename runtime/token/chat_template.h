@@ -3,8 +3,9 @@
  * The format is the model file's own template, a program in Jinja, run by runtime/template; for
  * files without one, and if the user names it, a row of a table of plain strings. A message is
  * rendered alone: a short conversation takes the place of the earlier turns, so that a turn costs
- * the same in a conversation of any length, and the text already run stays a prefix, to the token.
- * chat_template_rewrites tells whether a template would write earlier turns differently later.
+ * the same in a conversation of any length. Once a turn is over, many templates write it
+ * differently: they leave out its thought, or move the system text. chat_rewrite tells which of its
+ * tokens to evict or to run again, so that the model reads what its template says, to the token.
  *
  * Text that the user typed stays an untrusted span, so that typing <|im_end|> does not end the
  * turn. */
@@ -25,7 +26,19 @@ enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_ROLES };
 
 const char *chat_role_name(enum chat_role role);
 
+/* How much the model should think before it answers; AUTO: as its template decides. */
+enum chat_think {
+    CHAT_THINK_AUTO,
+    CHAT_THINK_ON,
+    CHAT_THINK_OFF,
+    CHAT_THINK_LOW, /* on, with this effort */
+    CHAT_THINK_MEDIUM,
+    CHAT_THINK_HIGH,
+    CHAT_THINKS
+};
+
 struct chat_template;
+struct thought_format;
 
 /* The template with this source, n bytes of Jinja; release it with chat_template_close. ERR_FORMAT
  * or ERR_USAGE, with the template's line, when it cannot be run or drops messages. */
@@ -46,15 +59,19 @@ const char *chat_template_name(const struct chat_template *c); /* "file": the fi
  * file's own template; if that is missing or cannot be run, the most similar row. */
 struct chat_choice {
     const struct chat_template *template;
-    struct chat_template *own; /* the file's; NULL = the template is a row */
-    char notice[512];          /* what the user should know, or "" */
+    struct chat_template *own;             /* the file's; NULL = the template is a row */
+    const struct thought_format *thoughts; /* how the model marks thoughts; NULL = it has none */
+    char notice[512];                      /* what the user should know, or "" */
 };
 int chat_choose(struct chat_choice *out, const char *name, const struct gguf *file,
                 const struct tokenizer *t, struct err *e);
 
-/* How the template would change earlier turns when a later one follows, in words; NULL = not at
- * all. Earlier turns stay in the cache as they were run. */
-const char *chat_template_rewrites(const struct chat_template *c);
+/* Whether the template can ask for this; always true for AUTO. */
+bool chat_knows(const struct chat_template *c, enum chat_think think);
+/* Adds the variables that ask for it; without them the template decides. */
+void chat_think_variables(const struct chat_template *c, enum chat_think think, struct cJSON *out);
+/* For a template that does not know it: what happens, as a notice. */
+const char *chat_unknown_think(const struct chat_template *c, enum chat_think think);
 
 /* The text directly before a message's text of that role; with_system: of the first message, if it
  * has a system text. */
@@ -68,9 +85,10 @@ struct chat_turn {
     enum chat_role role; /* CHAT_USER or CHAT_ASSISTANT */
     const char *text;
     size_t n;
-    const char *system; /* system text before the first user message, or NULL */
+    const char *system; /* the conversation's system text, or NULL */
     bool first;         /* the conversation has no message yet: BOS is added if it is wanted */
     int32_t last;       /* the last token of the conversation, -1 = none */
+    enum chat_think think;
 };
 
 /* Appends the message's ids to *out. A user's message closes the assistant's turn before it (an end
@@ -78,6 +96,29 @@ struct chat_turn {
  * after. An assistant's has neither end. */
 int chat_encode(const struct chat_template *c, const struct tokenizer *t,
                 const struct chat_turn *turn, struct tokens *out, struct err *e);
+
+/* A turn that is over, as it was run: its message, then the answer. */
+struct chat_past {
+    struct chat_turn turn; /* the user's; its `last` is the token before the turn */
+    const char *answer, *thought;
+    size_t n_answer, n_thought;
+    const int32_t *ids; /* [n_ids] of message and answer */
+    size_t n_ids;
+    size_t n_opening; /* ids before the answer's own text: the message, marks, the thought */
+};
+
+/* What changes once another message follows. Zero-initialise. */
+struct chat_change {
+    size_t from, n;      /* ids to evict; n 0 = none */
+    bool end;            /* the last id too: the template ends answers with another token */
+    struct tokens again; /* ids to run then; n 0 = none. Everything from `from` on is evicted */
+};
+void chat_change_release(struct chat_change *c);
+
+/* Compares a past turn with what the template writes for it in front of a later message. A turn
+ * that the template refuses or whose answer it alters stays as it was run. */
+int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
+                 const struct chat_past *past, struct chat_change *out, struct err *e);
 
 /* Whether this generated token ends the assistant's turn. */
 bool chat_ends(const struct chat_template *c, const struct tokenizer *t, int32_t id);

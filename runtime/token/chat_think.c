@@ -84,6 +84,18 @@ void chat_think_learn(struct chat_template *c)
         learn_efforts(c, &variables[i]);
 }
 
+const struct cJSON *chat_think_of(const struct chat_template *c, enum chat_think think)
+{
+    return think > CHAT_THINK_OFF && !c->think[think] ? c->think[CHAT_THINK_ON] : c->think[think];
+}
+
+const char *chat_unknown_think(const struct chat_template *c, enum chat_think think)
+{
+    if (think > CHAT_THINK_OFF && c->think[CHAT_THINK_ON])
+        return "the chat template knows no effort of thinking: --think only turns it on";
+    return "the chat template cannot turn thinking on or off: --think changes nothing";
+}
+
 bool chat_knows(const struct chat_template *c, enum chat_think think)
 {
     return think == CHAT_THINK_AUTO || c->think[think];
@@ -92,7 +104,7 @@ bool chat_knows(const struct chat_template *c, enum chat_think think)
 void chat_think_variables(const struct chat_template *c, enum chat_think think, struct cJSON *out)
 {
     const cJSON *v;
-    cJSON_ArrayForEach(v, c->think[think])
+    cJSON_ArrayForEach(v, chat_think_of(c, think))
     {
         cJSON_AddItemToObject(out, v->string, cJSON_Duplicate(v, true));
     }

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "runtime/model/gguf.h"
+#include "runtime/token/thought.h"
 #include "runtime/token/tokenizer_parts.h"
 
 #define ENDS_MAX 32
@@ -89,22 +90,14 @@ static bool is_mark(const struct vocab *v, int32_t id)
            v->kind[id] == VOCAB_UNKNOWN;
 }
 
-/* The marks around a thought. A mark that the user typed is plain text. */
-static bool is_thought_mark(const char *text, size_t n)
-{
-    static const char *const marks[] = {"<think>", "</think>", "[THINK]", "[/THINK]"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (n == strlen(marks[i]) && !memcmp(text, marks[i], n)) return true;
-    return false;
-}
-
-/* User-defined tokens are text (runs of spaces, <tool_call>) unless they look like a turn mark. */
+/* User-defined tokens are text (runs of spaces, <tool_call>) unless they look like a turn mark or
+ * are a thought's: a mark that the user typed is plain text. */
 static bool is_plain(const struct vocab *v, int32_t id)
 {
     size_t n;
     const char *text = vocab_text(v, id, &n);
     bool like_mark = n > 4 && ((!memcmp(text, "<|", 2) && !memcmp(text + n - 2, "|>", 2)) ||
-                               !memcmp(text, "<\xEF\xBD\x9C", 4) || is_thought_mark(text, n));
+                               !memcmp(text, "<\xEF\xBD\x9C", 4) || thought_is_mark(text, n));
     return v->kind[id] == VOCAB_USER && !like_mark;
 }
 

@@ -65,6 +65,7 @@ run verify --model $DEMO
 run tokenize --prompt Hello --ids --no-special
 echo '[{"role": "user", "content": "Hello"}]' >"$T/talk"
 run template --think off --ids "$T/talk"
+run generate --prompt Hello --max-tokens 2 --keep-thoughts
 run perplexity --file "$T/text" --length 64
 run eval recall:facts=1,wording=papers --length 300 --compression 2 --seeds 1 --csv
 run eval niah:depths=2,report=100 --length 300 --budget 64 --seeds 1

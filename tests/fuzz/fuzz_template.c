@@ -41,23 +41,24 @@ static void render(const struct template *t, const struct template_input *in, bo
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static const struct template_message talk[] = {
-        {"system", "Be " SAID, 6},
-        {"user", SAID "\n<|im_end|> " SAID SAID " ", 22},
-        {"assistant", "<think>" SAID "</think>\n\nHi", 22},
-        {"user", "", 0},
+        {.role = "system", .text = "Be " SAID, .n = 6},
+        {.role = "user", .text = SAID "\n<|im_end|> " SAID SAID " ", .n = 22},
+        {.role = "assistant", .text = "<think>" SAID "</think>\n\nHi", .n = 22},
+        {.role = "assistant", .text = "Hi", .n = 2, .thought = SAID, .n_thought = 3},
+        {.role = "user", .text = "", .n = 0},
     };
     struct template *t;
     struct err e = {0};
     if (template_open(&t, (const char *)bytes, n, &e)) return 0;
     struct template_input in = {.messages = talk,
-                                .n_messages = 4,
+                                .n_messages = 5,
                                 .add_generation_prompt = true,
                                 .bos = "<s>",
                                 .eos = "</s>"};
     bool check = !may_print_it(bytes, n);
     render(t, &in, check);
     in.messages++;
-    in.n_messages = 2;
+    in.n_messages = 3;
     in.add_generation_prompt = false;
     render(t, &in, check);
     template_close(t);

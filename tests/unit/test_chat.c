@@ -209,7 +209,7 @@ static void encode(const struct chat_template *c, const struct tokenizer *t, str
  * same. */
 static void end_answer(const struct chat_template *c, const struct tokenizer *t, struct tokens *out)
 {
-    struct chat_turn next = {CHAT_USER, "x", 1, NULL, false, -1};
+    struct chat_turn next = {.role = CHAT_USER, .text = "x", .n = 1, .last = -1};
     struct tokens close = {0};
     struct err e;
     size_t n = 0;
@@ -233,7 +233,12 @@ static struct tokens encode_turns(const struct chat_template *c, const struct to
             system = m->text;
             continue;
         }
-        struct chat_turn turn = {m->role, m->text, strlen(m->text), system, first, -1};
+        struct chat_turn turn = {.role = m->role,
+                                 .text = m->text,
+                                 .n = strlen(m->text),
+                                 .system = system,
+                                 .first = first,
+                                 .last = -1};
         encode(c, t, turn, &out);
         if (m->role == CHAT_ASSISTANT && model_ended) end_answer(c, t, &out);
         first = false;
@@ -328,8 +333,17 @@ static void keeps_typed_marks_as_text(void **state)
     for (int k = 0; k < 2; k++) {
         const struct chat_template *c = chat_template_named(names[k]);
         struct tokens honest = {0}, evil = {0};
-        encode(c, t, (struct chat_turn){CHAT_USER, "x", 1, "y", true, -1}, &honest);
-        encode(c, t, (struct chat_turn){CHAT_USER, typed, strlen(typed), typed, true, -1}, &evil);
+        encode(c, t,
+               (struct chat_turn){
+                   .text = "x", .n = 1, .system = "y", .role = CHAT_USER, .first = true},
+               &honest);
+        encode(c, t,
+               (struct chat_turn){.text = typed,
+                                  .n = strlen(typed),
+                                  .system = typed,
+                                  .role = CHAT_USER,
+                                  .first = true},
+               &evil);
         size_t n_honest = 0, n_evil = 0;
         for (size_t i = 0; i < honest.n; i++) n_honest += honest.ids[i] < BPE_BYTES;
         for (size_t i = 0; i < evil.n; i++) n_evil += evil.ids[i] < BPE_BYTES;
@@ -347,7 +361,8 @@ static void joins_the_space_to_the_word(void **state)
     struct tokenizer *t = open_bpe();
     const struct chat_template *c = chat_template_named("retain");
     struct tokens ids = {0};
-    encode(c, t, (struct chat_turn){CHAT_USER, "hello", 5, NULL, true, -1}, &ids);
+    encode(c, t, (struct chat_turn){.role = CHAT_USER, .text = "hello", .n = 5, .first = true},
+           &ids);
     static const int32_t expected[] = {BPE_BOS, BPE_USER, BPE_HELLO, BPE_END, BPE_ASSISTANT};
     assert_int_equal(ids.n, 5);
     assert_memory_equal(ids.ids, expected, sizeof expected);
@@ -355,7 +370,7 @@ static void joins_the_space_to_the_word(void **state)
     for (int ended = 0; ended < 2; ended++) { /* no BOS; the end is not repeated */
         ids.n = 0;
         tokens_push(&ids, ended ? BPE_END : BPE_HELLO);
-        encode(c, t, (struct chat_turn){CHAT_USER, "hello", 5, NULL, false, -1}, &ids);
+        encode(c, t, (struct chat_turn){.role = CHAT_USER, .text = "hello", .n = 5}, &ids);
         assert_int_equal(ids.n, 6 - ended);
         assert_memory_equal(ids.ids + 1, later + ended, (5 - (size_t)ended) * sizeof *later);
     }

@@ -1,6 +1,6 @@
 /* The model file's own chat template: a conversation encoded turn by turn has the same ids as
- * encoded at once, typed marks stay text, BOS and ends occur once, and a template that rewrites
- * earlier turns is reported. */
+ * encoded at once, also where the template writes past turns differently; typed marks stay text,
+ * BOS and ends occur once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,9 +30,28 @@
     "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"             \
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 
-#define THINKS                                                                            \
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}<|end|>" \
-    "{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}"
+/* Leaves past thoughts out, opens a thought itself, and knows how to be asked for none. */
+#define THINKS                                                                             \
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"            \
+    "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is defined and not " \
+    "enable_thinking %}<think></think>{% else %}<think>\n{% endif %}{% endif %}"
+
+/* Keeps past thoughts, and writes an empty one for an answer without. */
+#define KEEPS                                                                              \
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think>"         \
+    "{{ m.reasoning_content or '' }}</think>\n{% endif %}{{ m.content }}<|end|>{% endfor " \
+    "%}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+
+/* The system text is in front of the newest message. */
+#define MOVES                                                                                \
+    "{% for m in messages if m.role != 'system' %}<|{{ m.role }}|>{% if loop.last and "      \
+    "messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}{{ m.content }}" \
+    "<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+
+/* Ends answers with another token than the model does. */
+#define ENDS                                                                             \
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|im_end|>{% endfor %}{% if " \
+    "add_generation_prompt %}<|assistant|>{% endif %}"
 
 static struct tokenizer *open_bytes(struct maker *m)
 {
@@ -67,7 +86,12 @@ static void encode(const struct chat_template *c, const struct tokenizer *t, enu
 {
     struct err e;
     int32_t last = out->n ? out->ids[out->n - 1] : -1;
-    struct chat_turn turn = {role, text, strlen(text), system, out->n == 0, last};
+    struct chat_turn turn = {.role = role,
+                             .text = text,
+                             .n = strlen(text),
+                             .system = system,
+                             .first = out->n == 0,
+                             .last = last};
     if (chat_encode(c, t, &turn, out, &e)) fail_msg("%s", e.text);
 }
 
@@ -111,32 +135,114 @@ static const char *content(const cJSON *message)
     return cJSON_GetObjectItem(message, "content")->valuestring;
 }
 
-/* As in a session. The model ends its answers itself, with the token that closes them. */
-static struct tokens encode_turns(const struct chat_template *c, const struct tokenizer *t,
-                                  const cJSON *talk, int32_t end)
+/* A conversation as a session has it: all tokens that were run, and which of them are in the
+ * cache. */
+struct live {
+    const struct chat_template *c;
+    const struct tokenizer *t;
+    const char *system;
+    struct tokens ids;
+    struct str in;         /* [ids.n] 1 = in the cache */
+    struct chat_past past; /* the newest turn; its ids begin at `begin` */
+    size_t begin;
+};
+
+static void run(struct live *l, const struct tokens *ids)
 {
+    for (size_t i = 0; i < ids->n; i++) {
+        tokens_push(&l->ids, ids->ids[i]);
+        str_append(&l->in, "\1", 1);
+    }
+}
+
+/* Evicts and runs again what the template now writes differently; returns the last token. */
+static int32_t rewrite(struct live *l)
+{
+    struct chat_change change = {0};
+    struct err e;
+    l->past.ids = l->ids.ids + l->begin;
+    l->past.n_ids = l->ids.n - l->begin;
+    l->past.n_opening -= l->begin;
+    if (chat_rewrite(l->c, l->t, &l->past, &change, &e)) fail_msg("%s", e.text);
+    memset(l->in.data + l->begin + change.from, 0, change.n);
+    int32_t last = l->ids.ids[l->ids.n - 1 - change.end];
+    if (change.end) l->in.data[l->ids.n - 1] = 0;
+    run(l, &change.again);
+    if (change.again.n) last = change.again.ids[change.again.n - 1];
+    chat_change_release(&change);
+    return last;
+}
+
+static void say_turn(struct live *l, const char *text)
+{
+    int32_t last = l->ids.n ? rewrite(l) : -1;
     struct tokens ids = {0};
+    struct err e;
+    l->past = (struct chat_past){.turn = {.role = CHAT_USER,
+                                          .text = text,
+                                          .n = strlen(text),
+                                          .system = l->system,
+                                          .first = last < 0,
+                                          .last = last}};
+    l->begin = l->ids.n;
+    if (chat_encode(l->c, l->t, &l->past.turn, &ids, &e)) fail_msg("%s", e.text);
+    run(l, &ids);
+    tokens_release(&ids);
+}
+
+/* The model ends its answers itself, with the token `end`. thought: with its marks, NULL = none. */
+static void answer(struct live *l, const char *text, const char *thought, int32_t end)
+{
+    struct chat_turn turn = {.role = CHAT_ASSISTANT, .text = text, .n = strlen(text), .last = -1};
+    struct tokenizer_span spans[] = {{thought, thought ? strlen(thought) : 0, true},
+                                     {text, strlen(text), false}};
+    struct tokens ids = {0};
+    struct err e;
+    if (thought) assert_int_equal(tokenizer_encode(l->t, spans, 1, false, &ids, &e), 0);
+    l->past.n_opening = l->ids.n + ids.n;
+    int rc = thought ? tokenizer_encode(l->t, spans + 1, 1, false, &ids, &e)
+                     : chat_encode(l->c, l->t, &turn, &ids, &e);
+    assert_int_equal(rc, 0);
+    if (end >= 0) tokens_push(&ids, end);
+    run(l, &ids);
+    l->past.answer = text;
+    l->past.n_answer = strlen(text);
+    tokens_release(&ids);
+}
+
+static void keep_live(struct live *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->ids.n; i++)
+        if (l->in.data[i]) l->ids.ids[n++] = l->ids.ids[i];
+    l->ids.n = n;
+}
+
+/* The ids that a session has in its cache after all turns of the talk. */
+static struct tokens encode_turns(const struct chat_template *c, const struct tokenizer *t,
+                                  const cJSON *talk, const char *thought, int32_t end)
+{
+    struct live l = {.c = c, .t = t};
     const cJSON *m;
-    const char *system = NULL;
     cJSON_ArrayForEach(m, talk)
     {
         const char *role = cJSON_GetObjectItem(m, "role")->valuestring;
-        bool user = !strcmp(role, "user");
-        if (!strcmp(role, "system")) {
-            system = content(m);
-            continue;
-        }
-        encode(c, t, user ? CHAT_USER : CHAT_ASSISTANT, content(m), system, &ids);
-        if (!user && end >= 0) tokens_push(&ids, end);
-        system = NULL;
+        if (!strcmp(role, "system"))
+            l.system = content(m);
+        else if (!strcmp(role, "user"))
+            say_turn(&l, content(m));
+        else
+            answer(&l, content(m), thought, end);
     }
-    return ids;
+    keep_live(&l);
+    str_release(&l.in);
+    return l.ids;
 }
 
 static void check_talk(const struct chat_template *c, const struct tokenizer *t, const cJSON *talk,
-                       int32_t end)
+                       const char *thought, int32_t end)
 {
-    struct tokens whole = {0}, turns = encode_turns(c, t, talk, end);
+    struct tokens whole = {0}, turns = encode_turns(c, t, talk, thought, end);
     struct str text = {0};
     struct err e;
     if (chat_render_json(c, t, talk, NULL, true, &text, &whole, &e)) fail_msg("%s", e.text);
@@ -149,17 +255,17 @@ static void check_talk(const struct chat_template *c, const struct tokenizer *t,
     str_release(&text);
 }
 
-/* end: the token that ends the model's answers; with and without. */
-static void check_template(const char *source, const struct tokenizer *t, int32_t end, bool system)
+/* end: the token that ends the model's answers; with and without. thought: see answer(). */
+static void check_template(const char *source, const struct tokenizer *t, int32_t end, bool system,
+                           const char *thought)
 {
     struct chat_template *c = open_template(source, t);
-    assert_null(chat_template_rewrites(c));
     assert_true(end < 0 || chat_ends(c, t, end));
     for (uint64_t seed = 1; seed <= 40; seed++) {
         int n = 1 + 2 * (int)(seed % (TALK_MAX / 2 + 1));
         cJSON *talk = make_talk(seed, n, system && seed % 2);
-        check_talk(c, t, talk, -1);
-        if (end >= 0) check_talk(c, t, talk, end);
+        check_talk(c, t, talk, thought, -1);
+        if (end >= 0) check_talk(c, t, talk, thought, end);
         cJSON_Delete(talk);
     }
     chat_template_close(c);
@@ -169,9 +275,25 @@ static void turns_have_the_ids_of_the_whole(void **state)
 {
     (void)state;
     struct tokenizer *t = open_bpe();
-    check_template(CHATML, t, BPE_IM_END, true);
-    check_template(WITH_BOS, t, BPE_END, true);
-    check_template(NO_SYSTEM, t, BPE_END, false);
+    check_template(CHATML, t, BPE_IM_END, true, NULL);
+    check_template(WITH_BOS, t, BPE_END, true, NULL);
+    check_template(NO_SYSTEM, t, BPE_END, false, NULL);
+    tokenizer_close(t);
+}
+
+static void past_turns_are_as_the_template_writes_them(void **state)
+{
+    (void)state;
+    struct tokenizer *t = open_bpe();
+    check_template(THINKS, t, BPE_END, true, "Well.\n</think>\n\n");
+    check_template(THINKS, t, BPE_END, true, NULL);
+    check_template(CHATML, t, BPE_IM_END, true, "<think>\nWell.\n</think>\n\n");
+    check_template(KEEPS, t, BPE_END, true, "<think>");
+    check_template(KEEPS, t, BPE_END, true, NULL);
+    check_template(MOVES, t, BPE_END, true, NULL);
+    check_template(MOVES, t, BPE_END, true, "<think>Well.</think>");
+    check_template(ENDS, t, BPE_END, true, NULL);
+    check_template(ENDS, t, BPE_END, true, "<think>Well.</think>");
     tokenizer_close(t);
 }
 
@@ -228,7 +350,8 @@ static void public_turns_have_the_ids_of_the_whole(void **state)
         cJSON_ArrayForEach(k, cJSON_GetObjectItem(public, "cases"))
         {
             if (strcmp(cJSON_GetObjectItem(k, "name")->valuestring, all[i].name)) continue;
-            check_template(cJSON_GetObjectItem(k, "template")->valuestring, t, -1, all[i].system);
+            check_template(cJSON_GetObjectItem(k, "template")->valuestring, t, -1, all[i].system,
+                           NULL);
             n++;
         }
         assert_int_equal(n, 1);
@@ -374,35 +497,32 @@ static void keeps_typed_marks_as_text(void **state)
     tokenizer_close(t);
 }
 
-static void names_what_it_rewrites(void **state)
+static void knows_how_to_ask_for_thinking(void **state)
 {
+    static const struct {
+        const char *source;
+        const char *knows; /* auto, on, off, low, medium, high */
+    } all[] = {
+        {CHATML, "100000"},
+        {THINKS, "111000"},
+        {CHATML "{{ 'Effort: ' + reasoning_effort if reasoning_effort }}", "100111"},
+        {CHATML "{% if thinking_mode == 'disabled' %}<no>{% endif %}", "111000"},
+        {CHATML "{% if thinking_budget == 0 %}<no>{% elif thinking_budget %}{{ thinking_budget }}"
+                "{% endif %}",
+         "111111"},
+        {CHATML "{% if thinking_effort == 'medium' %}{{ raise_exception('no') }}{% endif %}"
+                "{{ thinking_effort }}",
+         "100101"},
+    };
     (void)state;
     struct tokenizer *t = open_bpe();
-    struct chat_template *c = open_template("{% if messages[0].role == 'system' %}"
-                                            "{{ raise_exception('no') }}{% endif %}" THINKS,
-                                            t);
-    assert_non_null(chat_template_rewrites(c));
-    chat_template_close(c);
-    c = open_template(THINKS, t);
-    assert_string_equal(chat_template_rewrites(c),
-                        "once a turn is over its template writes \"\" instead of "
-                        "\"<think>\\n\"");
-    struct tokens ids = {0};
-    encode(c, t, CHAT_USER, "x", NULL, &ids);
-    encode(c, t, CHAT_ASSISTANT, "so</think>y", NULL, &ids);
-    encode(c, t, CHAT_USER, "z", NULL, &ids);
-    struct str got = spell(t, &ids);
-    assert_string_equal(str_get(&got), "<|bos|><|user|>x<|end|><|assistant|><think>\ny<|end|>"
-                                       "<|user|>z<|end|><|assistant|><think>\n");
-    str_release(&got);
-    tokens_release(&ids);
-    chat_template_close(c);
-    c = open_template("{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'user' and loop.last "
-                      "and messages[0].role == 'system' %}{{ messages[0].content }} {% endif %}"
-                      "{{ m.content if m.role != 'system' }}<|end|>{% endfor %}<|assistant|>",
-                      t);
-    assert_non_null(strstr(chat_template_rewrites(c), "instead of \"Be brief. Hi"));
-    chat_template_close(c);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct chat_template *c = open_template(all[i].source, t);
+        for (int k = 0; k < CHAT_THINKS; k++)
+            if (chat_knows(c, (enum chat_think)k) != (all[i].knows[k] == '1'))
+                fail_msg("%d: %s", k, all[i].source);
+        chat_template_close(c);
+    }
     tokenizer_close(t);
 }
 
@@ -433,13 +553,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_have_the_ids_of_the_whole),
+        cmocka_unit_test(past_turns_are_as_the_template_writes_them),
         cmocka_unit_test(public_turns_have_the_ids_of_the_whole),
         cmocka_unit_test(prints_bos_once),
         cmocka_unit_test(does_without_bos),
         cmocka_unit_test(knows_the_end_of_its_own),
         cmocka_unit_test(gives_the_system_text),
         cmocka_unit_test(keeps_typed_marks_as_text),
-        cmocka_unit_test(names_what_it_rewrites),
+        cmocka_unit_test(knows_how_to_ask_for_thinking),
         cmocka_unit_test(refuses_what_cannot_be_a_chat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,8 +39,11 @@ static void encode(const struct engine *g, const cJSON *messages, struct tokens 
     {
         enum chat_role role = role_of(cJSON_GetStringValue(cJSON_GetArrayItem(m, 0)));
         const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(m, 1));
-        struct chat_turn turn = {role, text,  strlen(text),
-                                 NULL, first, ids->n ? ids->ids[ids->n - 1] : -1};
+        struct chat_turn turn = {.role = role,
+                                 .text = text,
+                                 .n = strlen(text),
+                                 .first = first,
+                                 .last = ids->n ? ids->ids[ids->n - 1] : -1};
         assert_int_equal(chat_encode(g->template, g->tokenizer, &turn, ids, &e), 0);
         first = false;
     }

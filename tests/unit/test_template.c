@@ -170,7 +170,8 @@ static void marks_what_a_message_said(void **state)
 static void knows_the_usual_variables(void **state)
 {
     (void)state;
-    struct template_message m[] = {{"system", "S", 1}, {"user", "U\0V", 3}};
+    struct template_message m[] = {{.role = "system", .text = "S", .n = 1},
+                                   {.role = "user", .text = "U\0V", .n = 3}};
     cJSON *variables = cJSON_Parse("{\"enable_thinking\": false, \"n\": 1.5}");
     struct template_input in = {.messages = m,
                                 .n_messages = 2,
@@ -302,7 +303,8 @@ static void long_conversations_have_room(void **state)
     struct template_prompt got;
     struct err e;
     for (int i = 0; i < N; i++)
-        m[i] = (struct template_message){i % 2 ? "assistant" : "user", "Hello there, friend.", 20};
+        m[i] = (struct template_message){
+            .role = i % 2 ? "assistant" : "user", .text = "Hello there, friend.", .n = 20};
     struct template_input in = {.messages = m, .n_messages = N};
     const char *source = "{% for m in messages %}{% if m.role == 'user' and not loop.last %}"
                          "{{ '<|' + m['role'] + '|>' + m.content|trim }}{% else %}"

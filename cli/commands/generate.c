@@ -93,6 +93,8 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_AddNumberToObject(j, "first_token_ms", st.first_token_ms);
     cJSON_AddNumberToObject(j, "prefill_tok_s", st.prefill_tok_s);
     cJSON_AddNumberToObject(j, "decode_tok_s", st.decode_tok_s);
+    cJSON_AddNumberToObject(j, "n_proposed", (double)st.n_proposed);
+    cJSON_AddNumberToObject(j, "n_accepted", (double)st.n_accepted);
     char *line = cJSON_PrintUnformatted(j);
     if (line) answer_write(&g->answer, line, strlen(line));
     free(line);

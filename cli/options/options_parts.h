@@ -18,6 +18,7 @@ enum option_kind {
     POLICIES,
     FORMATS,
     RECALLS,
+    SPECULATE,
     NUMBERS,
     TERMINAL,
 };

@@ -11,7 +11,7 @@
                      int64_t: SIZE, uint64_t: SEED, float: DECIMAL, unsigned: CHOICE, \
                      struct engine_device: DEVICE, struct engine_heads: HEADS_FILE, \
                      struct options_policies: POLICIES, struct options_kvs: FORMATS, \
-                     struct options_recalls: RECALLS, \
+                     struct options_recalls: RECALLS, struct plan_speculate: SPECULATE, \
                      struct options_numbers: NUMBERS, struct options_terminal: TERMINAL), \
     .offset = offsetof(struct options, field)
 /* clang-format on */
@@ -146,6 +146,9 @@ const struct option options_table[] = {
     {ROW("archive", 0, session.recall.archive_bytes, OPTIONS_MEMORY), .max = 1e15, .value = "SIZE",
      .help = "size of each conversation's archive of evicted units, for recall; default: 1G on disk, "
              "64M in memory if nothing is saved"},
+    {ROW("speculate", 0, session.plan.speculate, OPTIONS_MEMORY), .value = "auto|off|N",
+     .help = "run up to N tokens that followed the same words before together with the next one; the "
+             "text stays the same. auto (default): as many as are faster"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 

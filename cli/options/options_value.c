@@ -180,6 +180,19 @@ static int read_device(struct engine_device *out, const char *text, struct err *
     return 0;
 }
 
+static int read_speculate(struct plan_speculate *out, const char *text, struct err *e)
+{
+    const char *end;
+    double n = 0;
+    bool named = !strcmp(text, "auto") || !strcmp(text, "off");
+    bool number = !named && decimal_read(text, &end, &n) && !*end && n == (int)n;
+    if (!named && !(number && n >= 1 && n <= PLAN_SPECULATE_MAX))
+        return err_set(e, ERR_USAGE, "--speculate %s: expected auto, off or a number from 1 to %d",
+                       text, PLAN_SPECULATE_MAX);
+    *out = (struct plan_speculate){.off = !strcmp(text, "off"), .n = (int)n};
+    return 0;
+}
+
 static const char alerts[] = ",bell,osc9,osc777"; /* in the order of the enum */
 
 static int read_terminal(struct options_terminal *out, const char *text, struct err *e)
@@ -253,6 +266,7 @@ int option_read(struct options *o, const struct option *d, const char *text, str
         return 0;
     }
     case TERMINAL: return read_terminal(field, text, e);
+    case SPECULATE: return read_speculate(field, text, e);
     case POLICIES: rc = options_policies_read(text, field, e); break;
     case FORMATS: rc = read_formats(field, text, e); break;
     case RECALLS: rc = read_recalls(field, text, e); break;
@@ -271,6 +285,14 @@ static void print_device(const struct engine_device *v, struct str *out)
         str_printf(out, "cuda:%d", v->ordinal);
     else
         str_puts(out, v->kind == ENGINE_DEVICE_CPU ? "cpu" : "auto");
+}
+
+static void print_speculate(const struct plan_speculate *v, struct str *out)
+{
+    if (v->n)
+        str_printf(out, "%d", v->n);
+    else
+        str_puts(out, v->off ? "off" : "auto");
 }
 
 static void print_terminal(const struct options_terminal *v, struct str *out)
@@ -339,6 +361,7 @@ void option_print(const struct options *o, const struct option *d, struct str *o
     case DEVICE: print_device(field, out); break;
     case HEADS_FILE: str_puts(out, heads->none ? "none" : heads->path ? heads->path : ""); break;
     case TERMINAL: print_terminal(field, out); break;
+    case SPECULATE: print_speculate(field, out); break;
     case POLICIES:
     case FORMATS:
     case RECALLS:

@@ -74,6 +74,7 @@ static void place(struct cache *c, struct cache_head *h, size_t slot0, int capac
 
 void cache_clear(struct cache *c)
 {
+    c->n_tried = 0;
     size_t slot0 = 0;
     for (int i = 0; i < n_heads(c); i++) {
         int capacity = cache_layer_capacity(&c->shape, i / c->shape.n_head);
@@ -146,6 +147,7 @@ static bool lay_out(struct cache *c, const struct region *r, bool units)
 
 void cache_layout(struct cache *c, bool units)
 {
+    c->n_tried = 0;
     int n = c->shape.share == CACHE_MODEL ? 1 : c->shape.n_layer;
     for (int i = 0; c->shape.share != CACHE_HEAD && i < n; i++) {
         struct region r = region_of(c, i);
@@ -209,6 +211,7 @@ static void widen(struct cache *c, int64_t n_pos)
 
 void cache_appended(struct cache *c, int n)
 {
+    c->n_tried = 0;
     widen(c, c->n_pos + n);
     for (int i = 0; i < n_heads(c); i++) {
         uint32_t *k = c->kept + (size_t)i * RETENTION_COLS;
@@ -225,6 +228,7 @@ void cache_remove_newest(struct cache *c)
         assert(c->kv_heads[i].pos[c->kv_heads[i].len - 1] == (uint32_t)c->n_pos);
     }
     cache_take_back(c, 1);
+    c->n_tried = 0;
 }
 
 void cache_take_back(struct cache *c, int n)
@@ -233,16 +237,19 @@ void cache_take_back(struct cache *c, int n)
         assert(c->kv_heads[i].len >= n);
         c->kv_heads[i].len -= n;
     }
+    c->n_tried = n;
 }
 
 void cache_accept(struct cache *c)
 {
     for (int i = 0; i < n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
-        assert(h->pos[h->len] == (uint32_t)c->n_pos);
+        assert(c->n_tried > 0 && h->pos[h->len] == (uint32_t)c->n_pos);
         h->len++;
     }
+    int left = c->n_tried - 1;
     cache_appended(c, 1);
+    c->n_tried = left;
 }
 
 void cache_recount(struct cache *c, int index)
@@ -301,6 +308,7 @@ static void move_up(const struct cache *c, struct cache_head *h, int at, int end
 
 int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
 {
+    c->n_tried = 0;
     struct cache_head *h = &c->kv_heads[index];
     int n_new = 0, end = h->len;
     for (int i = 0; i < n; i++)

@@ -75,6 +75,7 @@ struct cache {
     float *state;        /* [n_layer][n_state] */
     int64_t n_pos;       /* positions seen */
     int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
+    int n_tried;         /* units behind the newest of every head that cache_accept can add */
     int64_t n_evicted;   /* units evicted since it was opened */
     int64_t n_evictions; /* times */
     int64_t n_returned;  /* evicted units that recall.h returned since the cache was opened */
@@ -126,8 +127,8 @@ void cache_appended(struct cache *c, int n);
 /* Removes the newest unit of every head, which must have position n_pos - 1. */
 void cache_remove_newest(struct cache *c);
 
-/* Speculation (forward_try): takes back n units that were appended but not counted; cache_accept
- * adds the oldest of them again, for position n_pos. */
+/* Speculation (forward_try): takes back n units that were appended but not counted, n_tried from
+ * now on; cache_accept adds the oldest of them again, for position n_pos. */
 void cache_take_back(struct cache *c, int n);
 void cache_accept(struct cache *c);
 

@@ -362,6 +362,7 @@ int64_t evict(struct cache *c, const struct evict_rule *rule, struct pool *p,
 {
     struct job job = {c, rule, slots};
     int64_t before = cache_units(c);
+    c->n_tried = 0;
     if (c->shape.share == CACHE_HEAD) {
         pool_run(p, n_heads(c), evict_head, &job);
     } else {

@@ -94,7 +94,7 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
 
 bool context_can_try(const struct context *x)
 {
-    return !x->gpu && forward_can_try(&x->forward, &x->cache);
+    return !x->gpu && x->plan.n_logits > 1 && score_can_try(&x->plan.rules, x->engine->model);
 }
 
 void context_try(struct context *x, const int32_t *ids, int n)

@@ -45,8 +45,8 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
 /* Speculation: runs ids[0] and n - 1 proposals (2 … plan.n_logits in all) at once. ids[0] is part
  * of the cache then; context_accept adds the next one as if it had just been run alone, to the bit:
  * its units, then its logits, which context_draw and context_logits use. Proposals that are not
- * accepted are forgotten with the next run. context_can_try: false on a GPU and for policies that
- * need each token run by itself (forward_can_try). */
+ * accepted are forgotten with the next run. context_can_try: false without room for more logits, on
+ * a GPU, and for policies that need each token run by itself (score_can_try). */
 bool context_can_try(const struct context *x);
 void context_try(struct context *x, const int32_t *ids, int n);
 void context_accept(struct context *x);

@@ -185,15 +185,9 @@ void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, 
                        f->logits);
 }
 
-bool forward_can_try(const struct forward *f, const struct cache *c)
-{
-    return c->shape.n_state == 0 && !c->shape.scores_change &&
-           !policy_uses(f->policy, POLICY_SURPRISAL);
-}
-
 void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
-    assert(n > 1 && n <= f->n_logits && forward_can_try(f, c));
+    assert(n > 1 && n <= f->n_logits && score_can_try(f->policy, f->model));
     run_layers(f, c, ids, n);
     cache_take_back(c, n);
     forward_output(f, f->x, n, f->logits);

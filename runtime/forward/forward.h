@@ -40,9 +40,8 @@ void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, 
 /* Speculation: runs a token and proposals for the tokens after it, n (2 … FORWARD_TRY_MAX) in all,
  * with logits of all. Their units stay behind the newest ones, where cache_accept adds them to the
  * cache one by one, until something else is run. Every bit is as if each token had been run alone.
- * Not for policies with a state or scores that each run changes (forward_can_try). */
+ * Not for policies with a state or scores that each run changes (score_can_try). */
 void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n);
-bool forward_can_try(const struct forward *f, const struct cache *c);
 
 /* Logits [n][n_vocab] of n rows of the residual stream. */
 void forward_output(struct forward *f, const float *x, int n, float *logits);

@@ -406,6 +406,14 @@ static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
     return largest >= PLAN_BUDGET_MIN ? largest : budget;
 }
 
+/* Rows of logits that speculation needs. */
+static int rows_to_try(const struct plan *p, const struct asked *q)
+{
+    const struct plan_speculate *s = &q->o->speculate;
+    if (s->off || q->gpu || !score_can_try(&p->rules, q->m)) return 1;
+    return 1 + (s->n ? s->n : PLAN_SPECULATE_MAX);
+}
+
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
               const struct plan_opts *o, int n_logits, int n_threads, struct err *e)
 {
@@ -417,6 +425,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (!rc) rc = check_gpu(p, &q, e);
     if (rc) return rc;
     choose_steps(p, &q);
+    if (p->n_logits < rows_to_try(p, &q)) p->n_logits = rows_to_try(p, &q);
     p->n_logits = smaller(p->n_logits, p->chunk);
     count_weights(p, &q);
     rc = limit_of(p, &q, &limit, e);

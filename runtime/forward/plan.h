@@ -17,12 +17,20 @@ struct plan_kv {
     enum kn_kv k, v;
 };
 
+/* How many proposals speculation runs together with a token. */
+struct plan_speculate {
+    bool off;
+    int n; /* 0 = as many as pay, by measurement */
+};
+#define PLAN_SPECULATE_MAX 15
+
 struct plan_opts {
     struct policy_choice policy;
     struct plan_kv kv;
-    int budget;     /* units per head; 0 = the plan chooses, fewer if memory is short */
-    int chunk;      /* tokens per prefill step; 0 = the default */
-    bool recalls;   /* evicted units can come back (runtime/cache/recall.h) */
+    int budget;   /* units per head; 0 = the plan chooses, fewer if memory is short */
+    int chunk;    /* tokens per prefill step; 0 = the default */
+    bool recalls; /* evicted units can come back (runtime/cache/recall.h) */
+    struct plan_speculate speculate;
     int64_t memory; /* maximum bytes of memory; 0 = the available memory */
 };
 struct plan_opts plan_opts_default(void);
@@ -50,9 +58,9 @@ struct plan {
 };
 
 /* h may be NULL; gpu: the device that runs it, or NULL for this CPU: with a device the bytes are
- * device memory, limited by its free memory. n_logits: rows of logits needed at once (1 for chat).
- * n_threads >= 1. Errors: ERR_USAGE for contradicting options, ERR_FIT when it does not fit into
- * o->memory or the available memory. */
+ * device memory, limited by its free memory. n_logits: rows of logits needed at once (1 for chat,
+ * to which speculation adds its own). n_threads >= 1. Errors: ERR_USAGE for contradicting options,
+ * ERR_FIT when it does not fit into o->memory or the available memory. */
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
               const struct plan_opts *o, int n_logits, int n_threads, struct err *e);
 

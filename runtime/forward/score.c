@@ -35,6 +35,11 @@ int score_state_floats(const struct policy *p, const struct model *m)
     return n;
 }
 
+bool score_can_try(const struct policy *p, const struct model *m)
+{
+    return score_state_floats(p, m) == 0 && !policy_accumulates(p);
+}
+
 float *score_hidden(const struct forward *f, const struct cache *c)
 {
     return cache_state(c, 0) + c->shape.n_state - f->model->n_embd;

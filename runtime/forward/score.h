@@ -27,6 +27,9 @@ struct forward;
 /* Floats of policy state per layer. p->window is resolved: no POLICY_WINDOW_NEWEST. */
 int score_state_floats(const struct policy *p, const struct model *m);
 
+/* Whether scores and state are the same when tokens are tried that do not follow (forward_try). */
+bool score_can_try(const struct policy *p, const struct model *m);
+
 /* The last token's hidden state, which gives the next token's surprisal: [n_embd]. */
 float *score_hidden(const struct forward *f, const struct cache *c);
 

@@ -25,6 +25,7 @@ void session_remember(struct session *s, int32_t id)
     }
     s->recent[s->n_recent++] = id;
     s->n_tokens++;
+    session_speculate_add(s, id);
 }
 
 void session_push(struct session *s, int32_t id)
@@ -320,7 +321,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         *end = SESSION_FULL;
         if (rc || !room) return rc;
         int64_t t0 = system_clock_ns();
-        rc = context_run(&s->ctx, &t.id, 1, 1, e);
+        rc = session_run_drawn(s, t.id, e);
         if (rc) return rc;
         session_recall_ran(s, &t.id, 1);
         session_drop_pending(s, 1);
@@ -334,7 +335,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
 {
     s->turn_ns = system_clock_ns();
     s->read_ns = s->decode_ns = 0;
-    s->n_read = s->n_decoded = 0;
+    s->n_read = s->n_decoded = s->n_proposed = s->n_accepted = 0;
     s->first_token_ms = 0;
     s->answer_ids.n = 0;
     str_clear(&s->answer);

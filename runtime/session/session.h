@@ -188,6 +188,8 @@ struct session_stats {
     int64_t process_bytes, process_peak_bytes, machine_bytes;
     /* speed of the running or last turn; 0 = none yet */
     double prefill_tok_s, decode_tok_s, first_token_ms;
+    int64_t n_decoded;              /* tokens of the answer that were run */
+    int64_t n_proposed, n_accepted; /* by speculation, of them */
     /* calculated: bytes of weights and cache that one more token reads */
     double bytes_per_token;
 };

@@ -263,6 +263,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     s->opts.plan.recalls = s->opts.recall.chooser != RECALL_OFF;
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
+    if (!rc) rc = session_speculate_open(s, e);
     return rc ? rc : take_room(s, e);
 }
 
@@ -315,6 +316,7 @@ void session_close(struct session *s)
     save_close(s->save);
     context_release(&s->ctx);
     session_recall_close(s);
+    session_speculate_close(s);
     free(s->candidates);
     free(s->system);
     free(s->messages);

@@ -6,6 +6,7 @@
 #include "runtime/forward/context.h"
 #include "runtime/session/save.h"
 #include "runtime/session/session.h"
+#include "runtime/token/ngram.h"
 #include "runtime/token/token_words.h"
 #include "store/store.h"
 
@@ -28,12 +29,26 @@ struct session_recall {
     struct str text[RECALL_MAX]; /* of last.windows */
 };
 
+/* Speculation (speculate.c). Matches of a proposal's n-gram are in classes by their length. */
+#define SPECULATE_CLASSES 3
+struct session_speculate {
+    bool on;
+    struct ngram ngram;
+    struct arena arena;
+    int32_t ids[FORWARD_TRY_MAX]; /* that were tried last */
+    int n_proposed, n_right;      /* of them, so far */
+    int class;
+    double rate[SPECULATE_CLASSES]; /* measured chance that the next proposal is right */
+    double ns[FORWARD_TRY_MAX + 1]; /* measured time to run n tokens at once; 0 = not yet */
+};
+
 struct session {
     struct engine *engine;
     struct save *save; /* NULL = private */
     struct session_opts opts;
     struct context ctx;
     struct session_recall recall;
+    struct session_speculate speculate;
     struct sampler_entry *candidates; /* [n_vocab] */
     struct save_state state;
     int64_t id; /* of the conversation in the store */
@@ -57,7 +72,7 @@ struct session {
     struct utf8_join join;
 
     int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
-    int64_t n_read, n_decoded;
+    int64_t n_read, n_decoded, n_proposed, n_accepted;
     double first_token_ms;
 };
 
@@ -110,6 +125,16 @@ int session_recall_keep(struct session *s, struct err *e);
 /* Returns units for the message; call before its last n_left tokens are run. */
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k,
                          struct err *e);
+
+/* ---- speculation (speculate.c) ---- */
+
+/* Call after opening the context; does nothing if speculation is off or impossible. */
+int session_speculate_open(struct session *s, struct err *e);
+void session_speculate_close(struct session *s);
+/* Call with each token of the conversation. */
+void session_speculate_add(struct session *s, int32_t id);
+/* Runs the token just drawn, alone or with proposals, or finds that it was run already. */
+int session_run_drawn(struct session *s, int32_t id, struct err *e);
 
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,

@@ -49,6 +49,9 @@ void session_stats(const struct session *s, struct session_stats *out)
         .prefill_tok_s = per_second(s->n_read, s->read_ns),
         .decode_tok_s = per_second(s->n_decoded, s->decode_ns),
         .first_token_ms = s->first_token_ms,
+        .n_decoded = s->n_decoded,
+        .n_proposed = s->n_proposed,
+        .n_accepted = s->n_accepted,
         .bytes_per_token = context_bytes_per_token(&s->ctx),
     };
     out->cache_used_bytes = out->unit_bytes * context_slots_in_use(&s->ctx);

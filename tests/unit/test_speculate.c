@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/random.h"
 #include "runtime/forward/context.h"
 #include "tests/unit/session_kit.h"
 
@@ -100,10 +101,105 @@ static void test_policies_that_watch_each_token_cannot_try(void **state)
     }
 }
 
+/* ---- conversations --------------------------------------------------------------------------- */
+
+static const char *const repeated[] = {
+    "My locker code is 48213.",
+    "Repeat: the blue fox sat on the red box.",
+    "Repeat: the blue fox sat on the red box and the green fox sat on the old box.",
+    "Repeat: the blue fox sat on the red box and the green fox sat on the old box.",
+    "Tell me a story about a fox.",
+    "What is my locker code?",
+    "Tell me a joke.",
+    "Repeat: my sister has a red box.",
+};
+enum { N_REPEATED = sizeof repeated / sizeof *repeated, N_TURNS = 10, N_TALKS = 24 };
+
+struct talk {
+    struct options o;
+    uint64_t seed;
+    char *dir; /* NULL = private */
+    struct conversations *l;
+    struct session *s;
+    struct log log;
+    int64_t n_accepted;
+};
+
+static void open_talk(struct talk *t, uint64_t seed, bool speculate)
+{
+    static const char *const policies[] = {"keeper", "keydiff+global", "sink", "locret"};
+    *t =
+        (struct talk){.o = options_of(policies[seed % 4], "q4", seed % 2 ? 0.7f : 0), .seed = seed};
+    t->o.session.sampling.seed = 1 + seed;
+    t->o.session.plan.speculate.off = !speculate;
+    t->o.session.plan.speculate.n = seed % 3 == 0 ? 5 : PLAN_SPECULATE_MAX;
+    t->o.session.ignore_end = seed % 5 == 0;
+    if (seed % 8 != 3) {
+        t->dir = temporary();
+        t->l = open_library(t->dir);
+    }
+    t->s = open_session(t->l, t->o, false);
+}
+
+static void close_talk(struct talk *t)
+{
+    session_close(t->s);
+    conversations_close(t->l);
+    if (t->dir) remove_library(t->dir);
+    str_release(&t->log.text);
+}
+
+/* A turn, sometimes stopped in its middle, and sometimes after closing and resuming. */
+static void take_turn(struct talk *t, int turn)
+{
+    uint64_t r = (uint64_t)(random_at(t->seed, 0, (uint64_t)turn) * 1e9);
+    struct session_stats st;
+    if (t->l && turn && r % 5 == 0) {
+        session_close(t->s);
+        t->s = open_session(t->l, t->o, true);
+    }
+    t->log.n_pieces = 0;
+    t->log.stop_after = r % 4 == 1 ? 1 + (int)(r >> 8) % 12 : 0;
+    say(t->s, repeated[(r >> 16) % N_REPEATED], &t->log);
+    session_stats(t->s, &st);
+    t->n_accepted += st.n_accepted;
+    if (t->l && r % 7 == 2) {
+        struct session_sink k = sink_of(&t->log);
+        enum session_end end;
+        struct err e;
+        t->log.stop_after = 0;
+        if (session_regenerate(t->s, &k, &end, &e)) fail_msg("%s", e.text);
+    }
+}
+
+static void test_conversations_are_the_same_with_and_without(void **state)
+{
+    int64_t n_accepted = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= N_TALKS; seed++) {
+        struct talk with, without;
+        open_talk(&with, seed, true);
+        open_talk(&without, seed, false);
+        for (int i = 0; i < N_TURNS; i++) {
+            take_turn(&with, i);
+            take_turn(&without, i);
+            assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
+            assert_true(with.log.logits == without.log.logits);
+            same_cache(with.s, without.s);
+        }
+        assert_int_equal(without.n_accepted, 0);
+        n_accepted += with.n_accepted;
+        close_talk(&with);
+        close_talk(&without);
+    }
+    assert_true(n_accepted > 20 * N_TALKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_tried_are_as_tokens_run_alone),
+        cmocka_unit_test(test_conversations_are_the_same_with_and_without),
         cmocka_unit_test(test_policies_that_watch_each_token_cannot_try),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);

@@ -39,6 +39,9 @@ static bool show_stats(struct app *a)
     str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %s",
                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
                num_ms(st->first_token_ms, b[2]));
+    if (st->n_proposed)
+        str_printf(&s, ", %s of %s proposals were right", num_exact(st->n_accepted, b[0]),
+                   num_exact(st->n_proposed, b[1]));
     app_note(a, s.data, s.n);
     str_release(&s);
     return true;

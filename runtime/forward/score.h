@@ -27,7 +27,8 @@ struct forward;
 /* Floats of policy state per layer. p->window is resolved: no POLICY_WINDOW_NEWEST. */
 int score_state_floats(const struct policy *p, const struct model *m);
 
-/* Whether scores and state are the same when tokens are tried that do not follow (forward_try). */
+/* Whether tokens can be tried that do not follow (forward_try): not where a run changes more than
+ * units behind the newest ones, old scores, the policy's or a recurrent layer's state. */
 bool score_can_try(const struct policy *p, const struct model *m);
 
 /* The last token's hidden state, which gives the next token's surprisal: [n_embd]. */

@@ -181,9 +181,9 @@ V16_INLINE void add_group(enum kn_type type, __m256 *acc, int T, const uint8_t *
     for (int t = 0; t < T; t++) acc[t] = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[t]), acc[t]);
 }
 
-V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
-                           int first)
+V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
+                           int n_group, const struct act_group *x, int n_tok, float *y,
+                           size_t stride, int n_row, int first)
 {
     for (int half = 0; half < 2; half++, y += 8, n_row -= 8) {
         const int n = n_row < 8 ? n_row : 8;
@@ -191,15 +191,14 @@ V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahea
         __m256 acc[PANEL_TOK];
 
 #pragma GCC unroll 4
-        for (int t = 0; t < PANEL_TOK; t++)
+        for (int t = 0; t < T; t++)
             acc[t] = v8_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n);
         for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
             panel_prefetch(panel + ahead, panel_bytes(type));
-            add_group(type, acc, PANEL_TOK, panel, half, act_in_tile(x + g));
+            add_group(type, acc, T, panel, half, act_in_tile(x + g));
         }
 #pragma GCC unroll 4
-        for (int t = 0; t < PANEL_TOK; t++)
-            v8_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n : 0);
+        for (int t = 0; t < T; t++) v8_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n : 0);
     }
 }
 

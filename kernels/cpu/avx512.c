@@ -154,22 +154,21 @@ V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *
     for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[t]);
 }
 
-V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
-                           int first)
+V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
+                           int n_group, const struct act_group *x, int n_tok, float *y,
+                           size_t stride, int n_row, int first)
 {
     __m512 acc[PANEL_TOK];
 
 #pragma GCC unroll 8
-    for (int t = 0; t < PANEL_TOK; t++)
+    for (int t = 0; t < T; t++)
         acc[t] = v16_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
     for (int g = 0; g < n_group; g++, x++, panels += panel_bytes(type)) {
         if (ahead) panel_prefetch(panels + ahead, panel_bytes(type));
-        add_group(type, acc, PANEL_TOK, panels, act_in_tile(x));
+        add_group(type, acc, T, panels, act_in_tile(x));
     }
 #pragma GCC unroll 8
-    for (int t = 0; t < PANEL_TOK; t++)
-        v16_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
+    for (int t = 0; t < T; t++) v16_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
 }
 
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,

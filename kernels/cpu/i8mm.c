@@ -32,11 +32,12 @@ V16_INLINE void pair_rows(int8x16_t out[2][4], const int8x16_t w[8])
     }
 }
 
-/* dot += sum over columns 16h to 16h + 15 of w x */
-V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], const int8x16_t w[2][4], const int8_t *q, int h)
+/* dot += sum over columns 16h to 16h + 15 of w x, for n pairs of tokens */
+V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], int n, const int8x16_t w[2][4], const int8_t *q,
+                          int h)
 {
 #pragma GCC unroll 4
-    for (int p = 0; p < PAIRS; p++) {
+    for (int p = 0; p < n; p++) {
         const int8_t *x = q + 2 * p * KN_GROUP + 16 * h;
         const int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x));
         const int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x + KN_GROUP));
@@ -52,23 +53,23 @@ V16_INLINE void dot_pairs(int32x4_t dot[2][PAIRS], const int8x16_t w[2][4], cons
 }
 
 /* For both rows of a pair: -offset times the sums of the two tokens. */
-V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int offset, const int32_t *sum)
+V16_INLINE void start_pairs(int32x4_t dot[2][PAIRS], int n, int offset, const int32_t *sum)
 {
 #pragma GCC unroll 4
-    for (int p = 0; p < PAIRS; p++) {
+    for (int p = 0; p < n; p++) {
         const int32x2_t both = vmul_n_s32(vld1_s32(sum + 2 * p), -offset);
         dot[0][p] = dot[1][p] = vcombine_s32(both, both);
     }
 }
 
 /* acc + dot * scale * d */
-V16_INLINE void add_scaled_pairs(float32x4_t acc[2][PAIRS], const int32x4_t dot[2][PAIRS],
+V16_INLINE void add_scaled_pairs(float32x4_t acc[2][PAIRS], int n, const int32x4_t dot[2][PAIRS],
                                  float32x4_t scale, const float *d)
 {
     const float32x4_t rows[2] = {vzip1q_f32(scale, scale), vzip2q_f32(scale, scale)};
 
 #pragma GCC unroll 4
-    for (int p = 0; p < PAIRS; p++) {
+    for (int p = 0; p < n; p++) {
         const float32x2_t both = vld1_f32(d + 2 * p);
         const float32x4_t tokens = vcombine_f32(both, both);
 
@@ -79,10 +80,11 @@ V16_INLINE void add_scaled_pairs(float32x4_t acc[2][PAIRS], const int32x4_t dot[
 }
 
 /* acc + min * total */
-V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], float32x4_t min, const float *total)
+V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], int n, float32x4_t min,
+                                 const float *total)
 {
 #pragma GCC unroll 4
-    for (int p = 0; p < PAIRS; p++) {
+    for (int p = 0; p < n; p++) {
         const float32x2_t both = vld1_f32(total + 2 * p);
         const float32x4_t tokens = vcombine_f32(both, both);
 
@@ -91,9 +93,9 @@ V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], float32x4_t min, con
     }
 }
 
-/* acc + one group of 4 rows times PANEL_TOK tokens */
-V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], const uint8_t *panel,
-                                int quarter, const struct act_group *x)
+/* acc + one group of 4 rows times n pairs of tokens */
+V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], int n,
+                                const uint8_t *panel, int quarter, const struct act_group *x)
 {
     int8x16_t w[8], rows[2][4];
     int32x4_t dot[2][PAIRS];
@@ -103,33 +105,35 @@ V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], co
     if (type == KN_Q6) { /* two scales per group: each half separately */
         int32_t last[PANEL_TOK];
 
-        for (int t = 0; t < PANEL_TOK; t++) last[t] = x->sum[t] - x->first[t];
-        start_pairs(dot, 32, x->first);
-        dot_pairs(dot, rows, x->q[0], 0);
-        add_scaled_pairs(acc, dot, panel_scales(panel, 0, quarter), x->d);
-        start_pairs(dot, 32, last);
-        dot_pairs(dot, rows, x->q[0], 1);
-        add_scaled_pairs(acc, dot, panel_scales(panel, 1, quarter), x->d);
+        for (int t = 0; t < 2 * n; t++) last[t] = x->sum[t] - x->first[t];
+        start_pairs(dot, n, 32, x->first);
+        dot_pairs(dot, n, rows, x->q[0], 0);
+        add_scaled_pairs(acc, n, dot, panel_scales(panel, 0, quarter), x->d);
+        start_pairs(dot, n, 32, last);
+        dot_pairs(dot, n, rows, x->q[0], 1);
+        add_scaled_pairs(acc, n, dot, panel_scales(panel, 1, quarter), x->d);
         return;
     }
-    start_pairs(dot, type == KN_Q4 ? 8 : 0, x->sum);
-    dot_pairs(dot, rows, x->q[0], 0);
-    dot_pairs(dot, rows, x->q[0], 1);
-    add_scaled_pairs(acc, dot, panel_scales(panel, 0, quarter), x->d);
+    start_pairs(dot, n, type == KN_Q4 ? 8 : 0, x->sum);
+    dot_pairs(dot, n, rows, x->q[0], 0);
+    dot_pairs(dot, n, rows, x->q[0], 1);
+    add_scaled_pairs(acc, n, dot, panel_scales(panel, 0, quarter), x->d);
     if (type == KN_Q4A || type == KN_Q5A)
-        add_minima_pairs(acc, panel_scales(panel, 1, quarter), x->total);
+        add_minima_pairs(acc, n, panel_scales(panel, 1, quarter), x->total);
 }
 
-V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
-                           int first)
+V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
+                           int n_group, const struct act_group *x, int n_tok, float *y,
+                           size_t stride, int n_row, int first)
 {
+    const int n = T / 2;
+
     for (int quarter = 0; quarter < 4 && n_row > 0; quarter++, y += 4, n_row -= 4) {
         const uint8_t *panel = panels;
         float32x4_t acc[2][PAIRS];
 
 #pragma GCC unroll 4
-        for (int p = 0; p < PAIRS; p++) {
+        for (int p = 0; p < n; p++) {
             float *at = y + 2 * (size_t)p * stride;
             const float32x4_t a = v4_load_n(at, first || 2 * p >= n_tok ? 0 : n_row);
             const float32x4_t b = v4_load_n(at + stride, first || 2 * p + 1 >= n_tok ? 0 : n_row);
@@ -138,10 +142,10 @@ V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahea
         }
         for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
             if (quarter == 0) panel_prefetch(panel + ahead, panel_bytes(type));
-            add_group_pairs(type, acc, panel, quarter, x + g);
+            add_group_pairs(type, acc, n, panel, quarter, x + g);
         }
 #pragma GCC unroll 4
-        for (int p = 0; p < PAIRS; p++) {
+        for (int p = 0; p < n; p++) {
             float *at = y + 2 * (size_t)p * stride;
             v4_store_n(at, vuzp1q_f32(acc[0][p], acc[1][p]), 2 * p < n_tok ? n_row : 0);
             v4_store_n(at + stride, vuzp2q_f32(acc[0][p], acc[1][p]),

@@ -52,11 +52,11 @@ V16_INLINE void dot_half(enum kn_type type, int32x4_t *dot, int T, const int8x16
     }
 }
 
-V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
-                           int first)
+V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
+                           int n_group, const struct act_group *x, int n_tok, float *y,
+                           size_t stride, int n_row, int first)
 {
-    tile_by_quarters(type, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    tile_by_quarters(type, T, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

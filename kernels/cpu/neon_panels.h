@@ -155,7 +155,7 @@ V16_INLINE void v4_store_n(float *p, float32x4_t x, int n)
 }
 
 /* panel_tile of v16_panels.h */
-V16_INLINE void tile_by_quarters(enum kn_type type, const uint8_t *panels, size_t ahead,
+V16_INLINE void tile_by_quarters(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
                                  int n_group, const struct act_group *x, int n_tok, float *y,
                                  size_t stride, int n_row, int first)
 {
@@ -164,14 +164,14 @@ V16_INLINE void tile_by_quarters(enum kn_type type, const uint8_t *panels, size_
         float32x4_t acc[PANEL_TOK];
 
 #pragma GCC unroll 8
-        for (int t = 0; t < PANEL_TOK; t++)
+        for (int t = 0; t < T; t++)
             acc[t] = v4_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
         for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
             if (quarter == 0) panel_prefetch(panel + ahead, panel_bytes(type));
-            add_group(type, acc, PANEL_TOK, panel, quarter, act_in_tile(x + g));
+            add_group(type, acc, T, panel, quarter, act_in_tile(x + g));
         }
 #pragma GCC unroll 8
-        for (int t = 0; t < PANEL_TOK; t++)
+        for (int t = 0; t < T; t++)
             v4_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
     }
 }

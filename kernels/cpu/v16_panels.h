@@ -1,9 +1,9 @@
 /* Products with quantized weights: the order of the tiles, the same for every instruction set. The
  * file that includes this one must define
  *
- *   PANEL_TOK         tokens of a tile
+ *   PANEL_TOK         tokens of a tile, 4 or 8
  *   PANEL_STREAMS     panel rows read at once for a single token
- *   panel_tile        one panel row, a packed tile of tokens, a run of groups
+ *   panel_tile        one panel row, the first T tokens of a packed tile, a run of groups
  *   panel_stream      P panel rows, one token, all groups
  *
  * Several tokens: 64 groups of a tile are packed next to each other on the stack (20 KB at 8
@@ -63,11 +63,11 @@ static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
            ((size_t)(r / KN_PANEL) * n_group + (size_t)g) * panel_bytes(w->type);
 }
 
-/* y[t * stride + lane], continued unless `first`, for the n_tok existing tokens of a tile. The
- * panels needed next are `ahead` bytes after these. */
-V16_INLINE void panel_tile(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                           const struct act_group *x, int n_tok, float *y, size_t stride, int n_row,
-                           int first);
+/* y[t * stride + lane], continued unless `first`, for the n_tok existing tokens of a tile, of which
+ * the first T (2, 4 or 8) are computed. The panels needed next are `ahead` bytes after these. */
+V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
+                           int n_group, const struct act_group *x, int n_tok, float *y,
+                           size_t stride, int n_row, int first);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row);
 
@@ -93,6 +93,19 @@ V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct
     }
 }
 
+/* As panel_tile, no wider than the tokens need. */
+V16_INLINE void panel_narrow(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
+                             const struct act_group *x, int n_tok, float *y, size_t stride,
+                             int n_row, int first)
+{
+    if (n_tok <= 2)
+        panel_tile(type, 2, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    else if (n_tok <= 4 && PANEL_TOK > 4)
+        panel_tile(type, 4, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    else
+        panel_tile(type, PANEL_TOK, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+}
+
 /* Computes tokens [0, n_tok) with the panel rows of a block [r0, r1), groups [g0, g0 + n_group). */
 V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
                             int r1, int g0, int n_group, float *y)
@@ -105,9 +118,9 @@ V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int 
 
         pack_tile(type, x, job->x, t, n, g0, n_group);
         for (int r = r0; r < r1; r += KN_PANEL)
-            panel_tile(type, panel_at(job->w, r, g0), t == 0 && r + KN_PANEL < r1 ? row : 0,
-                       n_group, x, n, y + (size_t)t * job->y_stride + (r - job->row0),
-                       job->y_stride, r1 - r < KN_PANEL ? r1 - r : KN_PANEL, g0 == 0);
+            panel_narrow(type, panel_at(job->w, r, g0), t == 0 && r + KN_PANEL < r1 ? row : 0,
+                         n_group, x, n, y + (size_t)t * job->y_stride + (r - job->row0),
+                         job->y_stride, r1 - r < KN_PANEL ? r1 - r : KN_PANEL, g0 == 0);
     }
 }
 
@@ -122,36 +135,31 @@ V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int 
                         n_group - g < PANEL_CHUNK ? n_group - g : PANEL_CHUNK, y);
 }
 
-V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, int t, float *y)
+/* The only token. */
+V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     enum { STREAM_ROWS = PANEL_STREAMS * KN_PANEL, HALF = STREAM_ROWS / 2 };
-    const size_t n_group = (size_t)job->w->n_in / KN_GROUP, at = (size_t)t * n_group;
-    const size_t step = n_group * panel_bytes(type);
-    const struct kn_act x = {.n_in = job->x->n_in,
-                             .q = job->x->q + at * KN_GROUP,
-                             .d = job->x->d + at,
-                             .sum = job->x->sum + at};
+    const size_t n_group = (size_t)job->w->n_in / KN_GROUP, step = n_group * panel_bytes(type);
+    const struct kn_act *x = job->x;
     int r = job->row0;
 
-    y += (size_t)t * job->y_stride;
     for (; r + STREAM_ROWS <= job->row1; r += STREAM_ROWS, y += STREAM_ROWS)
-        panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+        panel_stream(type, PANEL_STREAMS, panel_at(job->w, r, 0), step, (int)n_group, x, y,
                      KN_PANEL);
     for (; PANEL_STREAMS > 4 && r + HALF <= job->row1; r += HALF, y += HALF)
-        panel_stream(type, PANEL_STREAMS / 2, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+        panel_stream(type, PANEL_STREAMS / 2, panel_at(job->w, r, 0), step, (int)n_group, x, y,
                      KN_PANEL);
     for (; r < job->row1; r += KN_PANEL, y += KN_PANEL)
-        panel_stream(type, 1, panel_at(job->w, r, 0), step, (int)n_group, &x, y,
+        panel_stream(type, 1, panel_at(job->w, r, 0), step, (int)n_group, x, y,
                      job->row1 - r < KN_PANEL ? job->row1 - r : KN_PANEL);
 }
 
-/* A tile with missing tokens costs little more than a single token: reading the weights. */
 V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, float *y)
 {
-    const int alone = job->n_tok % PANEL_TOK == 1, n_tiled = job->n_tok - alone;
-
-    if (n_tiled > 0) panel_tiles(type, job, n_tiled, y);
-    if (alone) panel_streams(type, job, n_tiled, y);
+    if (job->n_tok == 1)
+        panel_streams(type, job, y);
+    else
+        panel_tiles(type, job, job->n_tok, y);
 }
 
 /* ---- shared by the tiles of every instruction set ------------------------------------------- */

@@ -19,6 +19,9 @@ static int supports_model(const struct model *m, struct err *e)
     if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
         return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports 64, 96 and 128",
                        m->name, m->head_dim);
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].experts.n || m->layers[i].activation != MODEL_SWIGLU)
+            return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
         if (w && !cuda_packs(w->type))

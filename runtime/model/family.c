@@ -20,12 +20,13 @@ struct part {
     int n_out, n_in;
     int row0, n_rows; /* as in struct model_source */
     bool rotated;
+    int n_stack;
 };
 
 static int bind_part(struct model *m, int layer, const struct part *p, struct err *e)
 {
     char name[NAME_MAX_BYTES];
-    struct model_source s = {name, p->row0, p->n_rows, p->rotated};
+    struct model_source s = {name, p->row0, p->n_rows, p->rotated, p->n_stack};
     bool bias = layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
@@ -84,16 +85,16 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     int q = model_n_q(m), kv = model_n_kv(m), all = model_n_qkv(m);
     bool rotated = is_rotated(m);
     const struct part parts[] = {
-        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, 0, 0, rotated},
-        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, 0, 0, rotated},
-        {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, 0, 0, false},
+        {&l->q, &l->q_bias, "attn_q", q, m->n_embd, .rotated = rotated},
+        {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, .rotated = rotated},
+        {&l->v, &l->v_bias, "attn_v", kv, m->n_embd, .row0 = 0},
     };
     const struct part fused[] = {
-        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, rotated},
-        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, rotated},
-        {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, q + kv, all, false},
+        {&l->q, &l->q_bias, "attn_qkv", q, m->n_embd, 0, all, .rotated = rotated},
+        {&l->k, &l->k_bias, "attn_qkv", kv, m->n_embd, q, all, .rotated = rotated},
+        {&l->v, &l->v_bias, "attn_qkv", kv, m->n_embd, q + kv, .n_rows = all},
     };
-    const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, 0, 0, false};
+    const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, .row0 = 0};
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
     int rc = bind_norms(m, layer, "attn_norm.weight", &l->attn_norm, "post_attention_norm.weight",
                         &l->attn_post_norm, e);
@@ -101,34 +102,80 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
-/* In a fused tensor the gate comes before the values. */
+/* The router, its biases, and what scales the shared experts. */
+static int bind_router(struct model *m, int layer, struct err *e)
+{
+    struct model_experts *x = &m->layers[layer].experts;
+    char name[NAME_MAX_BYTES];
+    const struct part router = {&x->router, &x->router_bias, "ffn_gate_inp",
+                                x->n,       m->n_embd,       .row0 = 0};
+    int rc = bind_part(m, layer, &router, e);
+    if (!rc && layer_has(m, name, layer, "exp_probs_b", "bias"))
+        rc = bind_vector(m, layer, &x->choice_bias, "exp_probs_b.bias", x->n, false, e);
+    if (!rc && layer_has(m, name, layer, "ffn_gate_inp_shexp", "weight"))
+        rc = bind_vector(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd, false,
+                         e);
+    return rc;
+}
+
+static int bind_experts(struct model *m, int layer, struct err *e)
+{
+    struct model_experts *x = &m->layers[layer].experts;
+    char name[NAME_MAX_BYTES];
+    const int n = x->n, ff = x->n_ff, embd = m->n_embd;
+    const struct part parts[] = {
+        {&x->gate, &x->gate_bias, "ffn_gate_exps", n * ff, embd, .n_stack = n},
+        {&x->up, &x->up_bias, "ffn_up_exps", n * ff, embd, .n_stack = n},
+    };
+    const struct part fused[] = {
+        {&x->gate, &x->gate_bias, "ffn_gate_up_exps", n * ff, embd, 0, 2 * ff, .n_stack = n},
+        {&x->up, &x->up_bias, "ffn_gate_up_exps", n * ff, embd, ff, 2 * ff, .n_stack = n},
+    };
+    const struct part down = {&x->down, &x->down_bias, "ffn_down_exps", n * m->n_embd,
+                              ff,       .n_stack = n};
+    bool one = layer_has(m, name, layer, "ffn_gate_up_exps", "weight");
+    int rc = bind_router(m, layer, e);
+    if (!rc) rc = bind_parts(m, layer, one ? fused : parts, 2, e);
+    return rc ? rc : bind_part(m, layer, &down, e);
+}
+
+/* The dense feed-forward of a layer, or its shared experts. In a fused tensor the gate comes before
+ * the values. */
+static int bind_dense(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    char name[NAME_MAX_BYTES];
+    const bool shared = l->experts.n > 0;
+    const int embd = m->n_embd, ff = shared ? l->experts.n_ff_shared : m->n_ff;
+    const char *gate = shared ? "ffn_gate_shexp" : "ffn_gate";
+    const char *up = shared ? "ffn_up_shexp" : "ffn_up";
+    const struct part parts[] = {
+        {&l->gate, &l->gate_bias, gate, ff, embd, .row0 = 0},
+        {&l->up, &l->up_bias, up, ff, embd, .row0 = 0},
+    };
+    const struct part fused[] = {
+        {&l->gate, &l->gate_bias, up, ff, embd, 0, .n_rows = 2 * ff},
+        {&l->up, &l->up_bias, up, ff, embd, ff, .n_rows = 2 * ff},
+    };
+    const struct part down = {&l->down, &l->down_bias, shared ? "ffn_down_shexp" : "ffn_down", embd,
+                              ff,       .row0 = 0};
+    bool two = layer_has(m, name, layer, gate, "weight");
+    if (shared && !layer_has(m, name, layer, up, "weight")) return 0;
+    int rc = bind_parts(m, layer, two ? parts : fused, 2, e);
+    return rc ? rc : bind_part(m, layer, &down, e);
+}
+
 static int bind_feed_forward(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    int embd = m->n_embd, ff = m->n_ff;
-    const struct part parts[] = {
-        {&l->gate, &l->gate_bias, "ffn_gate", ff, embd, 0, 0, false},
-        {&l->up, &l->up_bias, "ffn_up", ff, embd, 0, 0, false},
-    };
-    const struct part fused[] = {
-        {&l->gate, &l->gate_bias, "ffn_up", ff, embd, 0, 2 * ff, false},
-        {&l->up, &l->up_bias, "ffn_up", ff, embd, ff, 2 * ff, false},
-    };
-    const struct part down = {&l->down, &l->down_bias, "ffn_down", embd, ff, 0, 0, false};
-    bool two = layer_has(m, name, layer, "ffn_gate", "weight");
-    /* Seed-OSS */
+    /* Seed-OSS, and most families with experts */
     bool renamed = l->norms == MODEL_NORMS_BEFORE &&
                    layer_has(m, name, layer, "post_attention_norm", "weight");
     int rc = bind_norms(m, layer, renamed ? "post_attention_norm.weight" : "ffn_norm.weight",
                         &l->ffn_norm, "post_ffw_norm.weight", &l->ffn_post_norm, e);
-    if (!rc) rc = bind_parts(m, layer, two ? parts : fused, 2, e);
-    return rc ? rc : bind_part(m, layer, &down, e);
-}
-
-void family_layers(struct model *m)
-{
-    for (int i = 0; i < m->n_layer; i++) m->layers[i] = m->family->layer;
+    if (!rc && l->experts.n) rc = bind_experts(m, layer, e);
+    return rc ? rc : bind_dense(m, layer, e);
 }
 
 /* Gives layers with attention their numbers in the KV cache. */
@@ -163,12 +210,6 @@ int family_bind_layers(struct model *m, struct err *e)
     return rc;
 }
 
-int family_bind(struct model *m, struct err *e)
-{
-    family_layers(m);
-    return family_bind_layers(m, e);
-}
-
 int family_get_scale(const struct model *m, const char *suffix, float *out, struct err *e)
 {
     float v;
@@ -178,4 +219,77 @@ int family_get_scale(const struct model *m, const char *suffix, float *out, stru
                        gguf_name(m->file), m->family->arch, suffix, (double)v);
     *out = v;
     return 0;
+}
+
+/* ---- experts, layers ------------------------------------------------------------------------- */
+
+/* A number of the metadata that files may leave out. */
+static int get_optional(const struct model *m, const char *suffix, int min, int max, int *out,
+                        struct err *e)
+{
+    char key[96];
+    uint32_t v;
+    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, min, max, out, e) : 0;
+}
+
+enum { EXPERTS_MAX = 1024, EXPERT_FF_MAX = 1 << 20 };
+
+enum { GATING_SIGMOID = 2, GATING_CHOSEN = 3 }; /* softmax of the chosen: 1, normalized */
+
+static int read_experts(const struct model *m, struct model_experts *x, struct err *e)
+{
+    int gating = 0, shared = 0;
+    bool normalized;
+    char key[96];
+    int rc = get_optional(m, "expert_count", 0, EXPERTS_MAX, &x->n, e);
+    if (rc || !x->n) return rc;
+    x->n_ff = m->n_ff;
+    rc = model_get_int(m, "expert_used_count", 1, x->n, &x->n_used, e);
+    if (!rc) rc = get_optional(m, "expert_feed_forward_length", 1, EXPERT_FF_MAX, &x->n_ff, e);
+    if (!rc) rc = get_optional(m, "expert_shared_count", 0, EXPERTS_MAX, &shared, e);
+    if (rc) return rc;
+    x->n_ff_shared = shared * x->n_ff;
+    rc = get_optional(m, "expert_shared_feed_forward_length", 0, EXPERT_FF_MAX, &x->n_ff_shared, e);
+    if (!rc) rc = get_optional(m, "expert_gating_func", 0, 3, &gating, e);
+    if (!rc) rc = get_optional(m, "expert_group_count", 0, x->n, &x->n_groups, e);
+    if (!rc) rc = get_optional(m, "expert_group_used_count", 0, x->n_groups, &x->n_groups_used, e);
+    if (gating) x->sigmoid = gating == GATING_SIGMOID;
+    if (gating == GATING_CHOSEN) x->normalized = true;
+    snprintf(key, sizeof key, "%s.expert_weights_norm", m->family->arch);
+    if (gguf_get_bool(m->file, key, &normalized)) x->normalized = normalized;
+    x->scale = 1.0f;
+    return rc ? rc : family_get_scale(m, "expert_weights_scale", &x->scale, e);
+}
+
+/* Groups are of equal size, have two experts at least, and hold all that a token uses. */
+static int check_groups(const struct model *m, const struct model_experts *x, struct err *e)
+{
+    const int g = x->n_groups;
+    if (g <= 1 || (x->n % g == 0 && x->n / g >= 2 && x->n_groups_used >= 1 &&
+                   x->n / g * x->n_groups_used >= x->n_used))
+        return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s: %d experts in %d groups, of which %d are used for %d experts",
+                   gguf_name(m->file), x->n, g, x->n_groups_used, x->n_used);
+}
+
+int family_layers(struct model *m, struct err *e)
+{
+    struct model_experts x = m->family->layer.experts;
+    int n_dense = 0, rc = 0;
+    for (int i = 0; i < m->n_layer; i++) m->layers[i] = m->family->layer;
+    if (!m->family->experts) return 0;
+    rc = get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
+    if (!rc) rc = read_experts(m, &x, e);
+    if (!rc) rc = check_groups(m, &x, e);
+    for (int i = 0; !rc && i < m->n_layer; i++) m->layers[i].experts = x;
+    for (int i = 0; !rc && i < n_dense; i++) m->layers[i].experts.n = 0;
+    return rc;
+}
+
+int family_bind(struct model *m, struct err *e)
+{
+    int rc = family_layers(m, e);
+    return rc ? rc : family_bind_layers(m, e);
 }

@@ -8,8 +8,10 @@
 
 #include "runtime/model/model.h"
 
-/* Sets all layers as the family's row says. */
-void family_layers(struct model *m);
+/* Sets all layers as the family's row says; of a family with experts, all layers but the leading
+ * dense ones get those that the file's metadata describe. The row says what files leave out:
+ * sigmoid, normalized. */
+int family_layers(struct model *m, struct err *e);
 
 /* Binds embedding, layers and output, after family_layers and changes to single layers. */
 int family_bind_layers(struct model *m, struct err *e);

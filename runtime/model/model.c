@@ -49,17 +49,18 @@ bool model_get_float(const struct model *m, const char *suffix, float *out)
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-static int find(struct model *m, const char *name, int64_t n_in, int64_t n_out,
+static int find(struct model *m, const char *name, int64_t n0, int64_t n1, int64_t n2,
                 const struct gguf_tensor **out, struct err *e)
 {
     const struct gguf_tensor *t = gguf_tensor_find(m->file, name);
     if (!t)
         return err_set(e, ERR_FORMAT, "%s: tensor %s is missing; the file is incomplete",
                        gguf_name(m->file), name);
-    if (t->ne[0] != n_in || t->ne[1] != n_out || t->ne[2] != 1 || t->ne[3] != 1)
-        return err_set(e, ERR_FORMAT, "%s: tensor %s is %lld x %lld, its metadata says %lld x %lld",
+    if (t->ne[0] != n0 || t->ne[1] != n1 || t->ne[2] != n2 || t->ne[3] != 1)
+        return err_set(e, ERR_FORMAT,
+                       "%s: tensor %s is %lld x %lld x %lld, its metadata says %lld x %lld x %lld",
                        gguf_name(m->file), name, (long long)t->ne[0], (long long)t->ne[1],
-                       (long long)n_in, (long long)n_out);
+                       (long long)t->ne[2], (long long)n0, (long long)n1, (long long)n2);
     if (!t->data)
         return err_set(e, ERR_FORMAT, "%s: the file ends before its tensors; download it again",
                        gguf_name(m->file));
@@ -84,7 +85,8 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                       int n_in, struct err *e)
 {
     const struct gguf_tensor *t;
-    int rc = find(m, s->name, n_in, s->n_rows ? s->n_rows : n_out, &t, e);
+    const int n_stack = s->n_stack ? s->n_stack : 1;
+    int rc = find(m, s->name, n_in, s->n_rows ? s->n_rows : n_out / n_stack, n_stack, &t, e);
     if (rc) return rc;
     if (!blocks_readable(t->type)) {
         const struct gguf_tensor_type *known = gguf_tensor_type(t->type);
@@ -94,10 +96,16 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                        gguf_name(m->file), s->name, known ? known->name : "?");
     }
     const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type);
+    if (n_stack > 1 && kn_is_quantized(type) && n_out / n_stack % KN_PANEL)
+        return err_set(e, ERR_FORMAT,
+                       "%s: experts with %d rows in %s cannot be run, multiples of "
+                       "%d can",
+                       gguf_name(m->file), n_out / n_stack, s->name, KN_PANEL);
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
     return add_item(
         m,
-        (struct model_load_item){.weight = w, .tensor = t, .row0 = s->row0, .rotated = s->rotated},
+        (struct model_load_item){
+            .weight = w, .tensor = t, .row0 = s->row0, .rotated = s->rotated, .n_stack = n_stack},
         e);
 }
 
@@ -105,14 +113,19 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
                       struct err *e)
 {
     const struct gguf_tensor *t;
-    int rc = find(m, s->name, s->n_rows ? s->n_rows : n, 1, &t, e);
+    const int n_stack = s->n_stack ? s->n_stack : 1;
+    int rc = find(m, s->name, s->n_rows ? s->n_rows : n / n_stack, n_stack, 1, &t, e);
     if (rc) return rc;
     if (!blocks_readable(t->type) || gguf_tensor_type(t->type)->block != 1)
         return err_set(e, ERR_FORMAT, "%s: tensor %s is a vector, expected F32, F16 or BF16",
                        gguf_name(m->file), s->name);
     return add_item(m,
-                    (struct model_load_item){
-                        .vector = v, .tensor = t, .row0 = s->row0, .n = n, .rotated = s->rotated},
+                    (struct model_load_item){.vector = v,
+                                             .tensor = t,
+                                             .row0 = s->row0,
+                                             .n = n,
+                                             .rotated = s->rotated,
+                                             .n_stack = n_stack},
                     e);
 }
 
@@ -178,15 +191,16 @@ static int read_head_dim(struct model *m, struct err *e)
     return 0;
 }
 
-/* Mixtures share a family's name with dense models (Mixtral is a "llama"), but not the tensors. */
+/* A file may have experts in a family that this program knows only without. */
 static int refuse_experts(const struct model *m, struct err *e)
 {
     char key[128];
     uint32_t v;
     key_of(key, sizeof key, m, "expert_count");
-    if (!gguf_get_u32(m->file, key, &v) || v == 0) return 0;
-    return err_set(e, ERR_FORMAT, "%s: a mixture of %u experts cannot be run, only dense models",
-                   gguf_name(m->file), v);
+    if (m->family->experts || !gguf_get_u32(m->file, key, &v) || v == 0) return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s: a %s model with %u experts cannot be run, only one without experts",
+                   gguf_name(m->file), m->family->arch, v);
 }
 
 static int read_vocabulary(struct model *m, struct err *e)
@@ -351,9 +365,12 @@ static int rotated_row(const struct model *m, int r)
     return head + (m->family->rope_pairs ? 2 * i + second : i + second * n_pairs);
 }
 
-static int source_row(const struct model *m, const struct model_load_item *it, int r)
+/* Row r of the rows that an item takes from each matrix of its tensor, one after another. */
+static int64_t source_row(const struct model *m, const struct model_load_item *it, int r)
 {
-    return it->row0 + (it->rotated ? rotated_row(m, r) : r);
+    const int per = (it->weight ? it->weight->n_out : it->n) / it->n_stack;
+    const int64_t step = it->tensor->ne[it->weight ? 1 : 0];
+    return r / per * step + it->row0 + (it->rotated ? rotated_row(m, r % per) : r % per);
 }
 
 struct load_job {
@@ -404,7 +421,8 @@ static void load_vector(float *out, const struct model *m, const struct model_lo
 int64_t model_item_bytes(const struct model_load_item *it)
 {
     int64_t rows = it->weight ? it->weight->n_out : it->n;
-    return (int64_t)it->tensor->bytes / (it->weight ? it->tensor->ne[1] : it->tensor->ne[0]) * rows;
+    const int64_t *ne = it->tensor->ne;
+    return (int64_t)it->tensor->bytes / (it->weight ? ne[1] * ne[2] : ne[0] * ne[1]) * rows;
 }
 
 void model_load_item(const struct model *m, int i, struct pool *p)

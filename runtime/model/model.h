@@ -30,6 +30,37 @@ enum model_norms { MODEL_NORMS_BEFORE, MODEL_NORMS_AFTER, MODEL_NORMS_BOTH };
 /* The norms of queries and keys: none, one per head, one over the row of all heads. */
 enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW };
 
+/* The function between gate, up and down. */
+enum model_activation {
+    MODEL_SWIGLU,
+    MODEL_SWIGLU_CLAMPED, /* gpt-oss, see kernels.h */
+};
+
+/* Experts (arXiv 1701.06538): feed-forwards of which a router chooses n_used for each token.
+ *
+ *   s      = softmax or sigmoid(router h + router_bias)
+ *   chosen = the n_used largest s + choice_bias; with groups, only of the n_groups_used groups of
+ *            consecutive experts whose two largest have the largest sums
+ *   w      = scale * s of the chosen, divided by their sum if normalized
+ *   y      = sum of w expert(h) over the chosen, in the order of w
+ *
+ * The matrices of all experts are stacked: rows e * n_ff to (e + 1) * n_ff - 1 of gate belong to
+ * expert e. */
+struct model_experts {
+    int n, n_used;         /* n 0: the layer has none */
+    int n_ff, n_ff_shared; /* of an expert; of the shared experts together, 0: none */
+    bool sigmoid, normalized;
+    float scale;
+    int n_groups, n_groups_used;
+    struct kn_weight router;                      /* [n][n_embd] */
+    const float *router_bias, *choice_bias;       /* [n] */
+    struct kn_weight gate, up;                    /* [n * n_ff][n_embd] */
+    struct kn_weight down;                        /* [n * n_embd][n_ff] */
+    const float *gate_bias, *up_bias, *down_bias; /* [n][n_ff], [n][n_embd] */
+    const float
+        *shared_gate; /* [n_embd], or NULL: sigmoid(shared_gate . h) scales the shared ones */
+};
+
 /* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
  * GPU (cuda/run.c) read it and never test for the family. A norm or bias whose vector is NULL is
  * left out. All families compute in this order, on a residual stream x that begins as embed_scale *
@@ -42,8 +73,11 @@ enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW }
  *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope
  *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
  *   h       = norm(x) * ffn_norm
- *   g       = silu(gate h + gate_bias) * (up h + up_bias)
+ *   g       = silu(gate h + gate_bias) * (up h + up_bias), or another activation
  *   x      += residual_scale * norm(down g + down_bias) * ffn_post_norm
+ *
+ * A layer with experts adds their output to that of gate, up and down, which are then the shared
+ * experts and may be missing.
  *
  * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias). Norms are
  * RMSNorms. */
@@ -58,16 +92,19 @@ struct model_layer {
     const float *q_norm, *k_norm; /* [head_dim], or of a row as q and k */
     struct kn_weight q, k, v;     /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
     struct kn_weight o;           /* [n_embd][n_head * head_dim] */
-    struct kn_weight gate, up;    /* [n_ff][n_embd] */
+    struct kn_weight gate, up;    /* [n_ff][n_embd]; n_out 0: only experts */
     struct kn_weight down;        /* [n_embd][n_ff] */
+    enum model_activation activation;
+    struct model_experts experts;
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
 };
 
 /* Where a matrix or vector comes from: a tensor, or a range of its rows. */
 struct model_source {
     const char *name;
-    int row0, n_rows; /* rows row0 … row0 + n_rows - 1; n_rows 0: all rows */
+    int row0, n_rows; /* n_out rows from row0 of a tensor that has n_rows; n_rows 0: all rows */
     bool rotated;     /* rows of rotated heads, which must be put into the kernels' order */
+    int n_stack;      /* a tensor of so many matrices, one after another; 0: it is one */
 };
 
 /* One matrix or vector to be loaded from the file. */
@@ -77,6 +114,7 @@ struct model_load_item {
     const struct gguf_tensor *tensor;
     int row0, n; /* rows of the tensor; numbers of a vector */
     bool rotated;
+    int n_stack; /* matrices, or vectors, that are stacked: one per expert; else 1 */
 };
 
 struct model {
@@ -113,6 +151,7 @@ struct model {
 struct model_family {
     const char *arch;
     bool rope_pairs;          /* in its files, the two rows of a rotated pair are adjacent */
+    bool experts;             /* its layers have experts if the file says how many */
     struct model_layer layer; /* set in every layer before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
 };

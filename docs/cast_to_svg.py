@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The last frame of a recorded screen as an SVG: cast_to_svg.py RECORDING OUT.svg
+"""The last frame of a recorded screen as an SVG: cast_to_svg.py RECORDING OUT.svg [--light]
 
 Reads the output of `retain chat --record` (asciicast version 2) and supports the sequences that
 retain writes: cursor positions, colours, clearing. Blocks become rectangles without gaps."""
@@ -9,7 +9,8 @@ import sys
 from xml.sax.saxutils import escape
 
 CELL_W, CELL_H, FONT = 7.2, 15, 12
-DARK, LIGHT = "#16181d", "#d6d8dd"
+DARK, LIGHT = "#16181d", "#d6d8dd"  # background and text; exchanged by --light
+DIM = "#8a8d94"
 SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
 SHADES = {"█": 1, "▓": 0.9, "▒": 0.8, "░": 0.7}
 BASIC = ["#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5"]
@@ -43,12 +44,13 @@ class Screen:
         i = 0
         while i < len(codes):
             if codes[i] in (38, 48):
-                value = color(codes[i + 2])
+                true = codes[i + 1] == 2
+                value = "#%02x%02x%02x" % tuple(codes[i + 2:i + 5]) if true else color(codes[i + 2])
                 if codes[i] == 38:
                     fg = value
                 else:
                     bg = value
-                i += 2
+                i += 4 if true else 2
             elif codes[i] == 1:
                 bold = True
             elif codes[i] == 2:
@@ -58,7 +60,7 @@ class Screen:
             i += 1
         if reverse:
             fg, bg = bg or DARK, fg or LIGHT
-        self.style = ("#8a8d94" if dim else fg, bg, bold)
+        self.style = (DIM if dim else fg, bg, bold)
 
     def feed(self, text):
         at = 0
@@ -169,6 +171,10 @@ def svg(screen):
 
 
 def main():
+    global DARK, LIGHT
+    if "--light" in sys.argv:
+        sys.argv.remove("--light")
+        DARK, LIGHT = "#fbfbfa", "#24262b"
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as f:

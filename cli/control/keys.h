@@ -124,6 +124,7 @@ enum key_request {
     REQ_TURN_BEFORE,
     REQ_TURN_AFTER,
     REQ_PAUSE,
+    REQ_PLAY,
     /* list and map */
     REQ_OPEN,
     REQ_NEW,

@@ -14,6 +14,23 @@ int ramp_class(int64_t kept, int64_t seen)
     return cls < RAMP_CLASSES ? cls : RAMP_CLASSES - 1;
 }
 
+int ramp_level(int64_t kept, int64_t seen)
+{
+    if (kept <= 0 || seen <= 0) return 0;
+    int level = 1 + (int)(16 * kept / seen);
+    return level < RAMP_LEVELS ? level : RAMP_LEVELS - 1;
+}
+
+int ramp_level_class(int level)
+{
+    return (level + 3) / 4;
+}
+
+int ramp_class_level(int cls)
+{
+    return cls > 0 ? 4 * cls - 1 : 0;
+}
+
 const char *ramp_glyph(int cls, bool ascii)
 {
     static const char *const plain[RAMP_CLASSES] = {" ", ".", ":", "=", "#"};
@@ -81,35 +98,23 @@ int64_t ramp_seen(const struct session_stats *st)
     return heads > 0 ? st->units_seen / heads : 0;
 }
 
-void ramp_numbers(const struct session_stats *st, bool narrow, struct str *out)
+void ramp_kept(const struct session_stats *st, bool narrow, struct str *out)
 {
-    char share[NUM_MAX];
+    char kept[NUM_MAX], seen[NUM_MAX];
     int64_t heads = (int64_t)st->n_layer * st->n_kv_head;
-    if (heads <= 0 || st->units_seen <= 0) {
-        str_puts(out, "0/0");
-    } else {
-        str_printf(out, "%lld/%lld", (long long)((st->units_kept + heads / 2) / heads),
-                   (long long)ramp_seen(st));
-        if (!narrow) str_printf(out, "  %s", num_share(st->units_kept, st->units_seen, share));
-    }
-    if (st->budget > 0) str_printf(out, "  budget %d", st->budget);
+    int64_t mean = heads > 0 ? (st->units_kept + heads / 2) / heads : 0;
+    if (narrow)
+        str_printf(out, "%s/%s", num_count(mean, kept), num_count(ramp_seen(st), seen));
+    else
+        str_printf(out, "%s of %s kept", num_exact(mean, kept), num_exact(ramp_seen(st), seen));
 }
 
-void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
-                struct str *out)
+void ramp_budget(const struct session_stats *st, struct str *out)
 {
-    str_puts(out, "KV   |");
-    for (int x = 0; x < width; x++) {
-        int cls = 0;
-        if (r && r->n_cols > 0) {
-            int col, end;
-            int64_t kept, seen;
-            ramp_columns(r, width, x, &col, &end);
-            ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
-            cls = ramp_class(kept, seen);
-        }
-        str_puts(out, ramp_glyph(cls, ascii));
-    }
-    str_puts(out, "| ");
-    ramp_numbers(st, false, out);
+    char budget[NUM_MAX];
+    bool full = strcmp(st->policy, "full") == 0;
+    if (st->budget <= 0) return;
+    bool before = st->units_kept == st->units_seen && ramp_seen(st) <= st->budget;
+    const char *label = full ? "full at" : before ? "forgets from" : "budget";
+    str_printf(out, "%s %s", label, num_exact(st->budget, budget));
 }

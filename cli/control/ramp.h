@@ -16,8 +16,13 @@ struct retention;
 struct session_stats;
 
 #define RAMP_CLASSES 5
+#define RAMP_LEVELS \
+    17 /* 0, and the share in sixteenths, rounded up: for terminals with many colours */
 
 int ramp_class(int64_t kept, int64_t seen);
+int ramp_level(int64_t kept, int64_t seen);
+int ramp_level_class(int level);             /* class of a level */
+int ramp_class_level(int cls);               /* the level that stands for a class */
 const char *ramp_glyph(int cls, bool ascii); /* " .:=#" or blocks */
 extern const char *const ramp_words[RAMP_CLASSES];
 
@@ -41,11 +46,10 @@ int ramp_cell(int n, int width, int col); /* the first cell that shows it */
 void ramp_columns(const struct retention *r, int width, int x, int *col, int *col_end);
 int64_t ramp_position(const struct retention *r, int col); /* first position of a column */
 
-/* The strip as text: "KV   |…| 4096/31744  12.9%". r may be NULL (no snapshot yet). */
-void ramp_strip(const struct retention *r, const struct session_stats *st, int width, bool ascii,
-                struct str *out);
-/* Its numbers, averaged over heads: kept, seen, share, and the budget. */
-void ramp_numbers(const struct session_stats *st, bool narrow, struct str *out);
+/* Numbers, averaged over heads: "64 of 253 kept"; narrow: "64/253". */
+void ramp_kept(const struct session_stats *st, bool narrow, struct str *out);
+/* "budget 64"; before the first eviction "forgets from 3,328". */
+void ramp_budget(const struct session_stats *st, struct str *out);
 /* Tokens that were run through the model: those that a head has seen. */
 int64_t ramp_seen(const struct session_stats *st);
 

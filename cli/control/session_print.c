@@ -10,22 +10,45 @@
 #include "cli/print/sanitize.h"
 #include "runtime/session/conversations.h"
 
+enum { MAP_PARTS = 10, MAP_LAYERS_MAX = 8 };
+
+static void put_percent_kept(int64_t kept, int64_t seen, struct str *out)
+{
+    str_printf(out, "%d %% kept\n", seen > 0 ? (int)(100 * kept / seen) : 0);
+}
+
+/* In words, because a reader of lines may hear them. */
 void session_print_map(const struct session *s)
 {
     struct session_stats st;
-    struct str line = {0};
-    bool ascii = !utf8_locale();
+    struct str out = {0};
+    char a[NUM_MAX], b[NUM_MAX];
+    int64_t kept, seen;
     struct retention *r = retention_new(s);
     session_stats(s, &st);
     if (r) session_retention(s, r);
-    ramp_strip(r, &st, 50, ascii, &line);
-    str_puts(&line, "\n     ");
-    for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--)
-        str_printf(&line, "%s %s  ", ramp_glyph(cls, ascii), ramp_words[cls]);
-    if (r) str_printf(&line, "of all heads; 1 column = %.3g tokens", (double)r->n_pos / 50);
-    report_aside("%s\n", str_get(&line));
+    ramp_kept(&st, false, &out);
+    str_puts(&out, ", ");
+    ramp_budget(&st, &out);
+    str_puts(&out, "\n");
+    int parts = r && r->n_cols < MAP_PARTS ? r->n_cols : MAP_PARTS;
+    for (int i = 0; r && i < parts; i++) {
+        int col, end;
+        ramp_columns(r, parts, i, &col, &end);
+        ramp_sum(r, ramp_all(r), col, end, &kept, &seen);
+        int64_t last = ramp_position(r, end) < r->n_pos ? ramp_position(r, end) : r->n_pos;
+        str_printf(&out, "tokens %s to %s: ", num_exact(ramp_position(r, col), a),
+                   num_exact(last - 1, b));
+        put_percent_kept(kept, seen, &out);
+    }
+    for (int i = 0; r && r->n_cols > 0 && i < r->n_layer && r->n_layer <= MAP_LAYERS_MAX; i++) {
+        ramp_sum(r, (struct ramp_part){i, 1, 0, r->n_head}, 0, r->n_cols, &kept, &seen);
+        str_printf(&out, "layer %d: ", i);
+        put_percent_kept(kept, seen, &out);
+    }
+    report_aside("%s", str_get(&out));
     retention_free(r);
-    str_release(&line);
+    str_release(&out);
 }
 
 struct tint {

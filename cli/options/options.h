@@ -75,8 +75,9 @@ struct options_terminal {
 };
 
 struct chat_opts {
-    bool plain, no_markdown, ascii, reduced_motion;
-    const char *color, *background; /* auto, never, 16, 256; auto, dark, light */
+    bool plain, no_markdown, ascii, reduced_motion, contrast, mouse;
+    const char *color, *background; /* auto, never, 16, 256, true; auto, dark, light */
+    const char *colors;             /* NAME=COLOR,… */
     struct options_terminal terminal;
     const char *record; /* FILE */
 };

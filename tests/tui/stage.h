@@ -207,11 +207,12 @@ static inline void stage_see(struct stage *s)
 {
     struct sight *g = &s->app.sight;
     g->focus = app_focus(&s->app);
-    if (!s->control.parts.session || g->focus.position < 0) return;
+    if (!s->control.parts.session || (g->focus.position < 0 && g->focus.n == 0)) return;
     g->n_heads = s->app.stats.n_layer * s->app.stats.n_kv_head;
     g->scores = realloc(g->scores, sizeof *g->scores * (size_t)g->n_heads);
     session_scores(s->control.parts.session, g->focus.position, g->scores);
     session_kept(s->control.parts.session, g->focus.from, g->focus.n, g->kept);
+    app_seen(&s->app);
 }
 
 static inline const char *stage_draw(struct stage *s, int w, int h, struct str *out)

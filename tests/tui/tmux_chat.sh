@@ -3,18 +3,19 @@
 # streaming, Ctrl-C keeps the partial answer, quit. Usage: tmux_chat.sh [PROGRAM]
 . tests/tui/tmux.inc
 
-kept_is_less() { screen | grep -q '^KV .*| [0-9]*/[0-9]*  [0-9.]*%' && ! screen | grep -q '^KV .*100.0%'; }
+# "64 of 253 kept": fewer than all
+kept_is_less() { screen | sed -n 's/.* \([0-9,]*\) of \([0-9,]*\) kept.*/\1 \2/p' | { read -r kept seen && [ "$kept" != "$seen" ]; }; }
 
 # The map's cells under full, and the row that adds up like the strip.
 map_has_gaps() { screen | grep '^[0-9][0-9]' | grep -q '[░▒▓]'; }
 
-# The strip's numbers: kept/seen.
-strip_numbers() { screen | sed -n 's/^KV .*| \([0-9]*\/[0-9]*\) .*/\1/p'; }
+# The ribbon's numbers.
+strip_numbers() { screen | sed -n 's/^memory .* \([0-9,]* of [0-9,]* kept\).*/\1/p'; }
 
 went_on() { numbers=$(strip_numbers); [ -n "$numbers" ] && [ "$numbers" != "$1" ]; }
 
 go_on() {
-    check "$1: partial answer is marked" wait_for '⏹'
+    check "$1: partial answer is marked" wait_for '■'
     before=$(strip_numbers)
     type_text '/continue'
     keys Enter
@@ -28,18 +29,18 @@ conversation() {
     start "$1" "$2"
     run chat --new --budget 96 --policy auto:reserve=16 --ignore-end --seed 1
     check "$1x$2: ready" wait_for 'ready'
-    check "$1x$2: strip" wait_for '^KV '
-    check "$1x$2: memory" wait_for '^mem .*w[0-9.]* k[0-9.]* s[0-9.]*'
+    check "$1x$2: strip" wait_for '^memory '
+    check "$1x$2: memory" wait_for '^bytes .*weights [0-9.]*, cache [0-9.]*, scratch [0-9.]*'
     check "$1x$2: hints" wait_for 'F10 quit'
     type_text 'tell me about the sea'
     check "$1x$2: typed text" wait_for '> tell me about the sea'
     keys Enter
     check "$1x$2: it answers" wait_for 'Ctrl-C stop'
     check "$1x$2: the message is shown" wait_for 'you tell me about the sea'
-    check "$1x$2: event of an eviction" wait_for 'evicted [0-9,]* units.*kv bytes unchanged'
+    check "$1x$2: event of an eviction" wait_for 'evicted [0-9,]* units\|forgot [0-9]* word'
     check "$1x$2: strip shows it" wait_until kept_is_less
     keys F3
-    check "$1x$2: map" wait_for 'LIVE'
+    check "$1x$2: map" wait_for ' live'
     check "$1x$2: map shows it" wait_until map_has_gaps
     keys q
     check "$1x$2: back in the chat" wait_for 'Ctrl-C stop'
@@ -49,7 +50,7 @@ conversation() {
         resize $size
         [ "$size" = '1 1' ] || wait_for '>' || fail "$1x$2: prompt after resize to $size"
     done
-    check "$1x$2: whole after resizing" wait_for '^KV '
+    check "$1x$2: whole after resizing" wait_for '^memory '
     check "$1x$2: still answering" wait_for 'Ctrl-C stop'
 
     keys C-c

@@ -42,7 +42,7 @@ check 'suspend: terminal as before' terminal_is_sane
 resize 100 30
 keys 'clear; fg; echo back=$?' Enter
 check 'suspend: draft is back' wait_for '> a draft'
-check 'suspend: redrawn' wait_for '^KV '
+check 'suspend: redrawn' wait_for '^memory '
 keys C-c
 check 'suspend: draft stashed' wait_for 'stashed'
 keys F10

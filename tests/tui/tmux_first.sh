@@ -6,7 +6,7 @@ program=${1:-${RETAIN:-build/retain}}
 set -- "$program"
 . tests/tui/tmux.inc
 
-strip_is_full() { screen | grep -q '^KV .*| [0-9]*/[0-9]*  [0-9.]*%' && ! screen | grep -q '^KV .*100.0%'; }
+strip_is_full() { screen | sed -n 's/.* \([0-9,]*\) of \([0-9,]*\) kept.*/\1 \2/p' | { read -r kept seen && [ "$kept" != "$seen" ]; }; }
 turn=0
 say() {
     turn=$((turn + 1))
@@ -22,22 +22,22 @@ say 'My locker code is 48213.'
 check 'it answers' wait_for '^. llm '
 say 'Tell me a story about a fox.'
 say 'Tell me about cats.'
-check 'an eviction is told' wait_for 'evicted [0-9,]* units.*kv bytes unchanged'
+check 'an eviction is told' wait_for 'evicted [0-9,]* units\|forgot [0-9]* word'
 check 'and seen' wait_until strip_is_full
 keys F3
-check 'the map' wait_for 'avg of .* heads.*LIVE'
+check 'the map' wait_for 'every head.* live'
 keys Home
-check 'its cursor' wait_for '^cursor pos 0'
+check 'its cursor' wait_for 'of the chat format #0'
 for key in Right Right Right; do keys $key; done
 check 'a token' wait_for 'kept by [0-9]*/[0-9]* heads'
 keys Enter
 check 'its sentence' wait_for 'you My locker code is 48213'
 check 'the token in it' wait_for '^token "[^"]*" #[0-9]*  kept by'
 keys m
-check 'back in the map' wait_for 'LIVE'
+check 'back in the map' wait_for ' live'
 keys l l
-check 'every head' wait_for 'every head'
-keys l w
+check 'layers' wait_for 'layers, [0-9]* heads each'
+keys w
 check 'waterfall' wait_for 'waterfall, all layers'
 keys q F10
 check 'left' wait_for '^rc=0'
@@ -53,7 +53,7 @@ $program replay "$home/first.cast" >"$home/replayed"
 check 'replay into a file' grep -q 'locker' "$home/replayed"
 start 80 24
 keys "clear; $program replay $home/first.cast; echo rc=\$?" Enter
-check 'replay on the screen' wait_for '^KV '
+check 'replay on the screen' wait_for '^memory '
 keys q
 check 'replay ends' wait_for '^rc=0'
 

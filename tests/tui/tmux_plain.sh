@@ -64,7 +64,7 @@ run chat --plain --new --private --ignore-end --seed 1
 check 'plain: prompt' wait_for '^you>'
 type_text '/map'
 keys Enter
-check 'plain: map' wait_for '^KV '
+check 'plain: map' wait_for '^[0-9,]* of [0-9,]* kept'
 type_text 'hello'
 keys Enter
 check 'plain: answers' wait_for '^llm> *[^ ]'

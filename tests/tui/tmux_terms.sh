@@ -16,7 +16,7 @@ capture() {
     check "$*: answered" wait_for 'llm .*[A-Za-z?]'
     check "$*: ready again" wait_for 'turn 1 .*ready'
     keys F3
-    check "$*: map" wait_for 'LIVE'
+    check "$*: map" wait_for ' live'
     resize 60 20
     keys q F2
     check "$*: list" wait_for 'nothing is saved'

@@ -51,7 +51,7 @@ static void class_is(int x, int y, struct count n)
 {
     int cls = ramp_class(n.kept, n.seen);
     if (cell_at(x, y)->attr == ATTR_SELECT || cell_at(x, y)->attr == ATTR_MARK) return;
-    assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + cls);
+    assert_int_equal(cell_at(x, y)->attr, ATTR_RAMP0 + ramp_class_level(cls));
     assert_int_equal(cell_at(x, y)->text[0], ramp_glyph(cls, true)[0]);
 }
 
@@ -72,64 +72,78 @@ static void row_text(int y, char *out)
     *out = 0;
 }
 
-static int column_of(int y, char c, int from)
-{
-    while (from < s.grid.w && cell_at(from, y)->text[0] != c) from++;
-    return from;
-}
+/* ---- ribbon ---------------------------------------------------------------------------------- */
 
-/* ---- strip ----------------------------------------------------------------------------------- */
-
-static void check_strip(void)
+/* The ribbon, its numbers, the title and the counters are those of the cache's tables. */
+static void check_ribbon(void)
 {
     const struct retention *r = s.map;
     const struct session_stats *st = &s.app.stats;
-    char text[512];
+    char text[512], title[512], want[64];
     long long kept, seen;
-    int y = row_of("KV   |"), end = column_of(y, '|', 6), heads = r->n_layer * r->n_head;
+    int y = row_of("memory  "), heads = r->n_layer * r->n_head;
     assert_true(y >= 0);
-    for (int x = 6; x < end; x++) {
-        int col, last;
-        ramp_columns(r, end - 6, x - 6, &col, &last);
-        if (last > col)
-            class_is(x, y, in_tables(ramp_all(r), col * r->col_width, last * r->col_width));
-    }
     row_text(y, text);
-    assert_int_equal(sscanf(text + end, "| %lld/%lld", &kept, &seen), 2);
+    char *numbers = strstr(text, " kept");
+    while (numbers > text && strncmp(numbers, "  ", 2) != 0) numbers--;
+    int n_cells = (int)(numbers - text) - 8;
+    for (int x = 0; x < n_cells; x++) {
+        int col, last;
+        ramp_columns(r, n_cells, x, &col, &last);
+        class_is(8 + x, y, in_tables(ramp_all(r), col * r->col_width, last * r->col_width));
+    }
+    assert_int_equal(sscanf(numbers, " %lld of %lld kept", &kept, &seen), 2);
     struct count all = in_tables(ramp_all(r), 0, INT64_MAX);
     assert_int_equal(all.kept, st->units_kept);
     assert_int_equal(all.kept, st->cache_used_bytes / st->unit_bytes);
     assert_int_equal(all.kept, st->units_seen - st->units_evicted + st->units_returned);
     assert_int_equal(kept, (all.kept + heads / 2) / heads);
     assert_int_equal(seen, all.seen / heads);
+    row_text(0, title);
+    snprintf(want, sizeof want, "| %lld tok |", seen);
+    assert_non_null(strstr(title, want));
 }
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
+/* The part that a row of the map shows; false: it is a blank between heads. */
+static bool part_of(enum map_mode mode, int row, int x, int slices, struct ramp_part *part)
+{
+    const struct retention *r = s.map;
+    *part = ramp_all(r);
+    if (mode == MAP_LAYERS || mode == MAP_GRID) *part = (struct ramp_part){row, 1, 0, r->n_head};
+    if (mode == MAP_HEADS) *part = (struct ramp_part){0, 1, row, 1};
+    if (mode == MAP_ROWS) *part = (struct ramp_part){row / r->n_head, 1, row % r->n_head, 1};
+    if (mode != MAP_GRID) return true;
+    part->head = x / slices;
+    part->n_head = 1;
+    return part->head < r->n_head && x % slices < (slices >= 4 ? slices - 1 : slices);
+}
+
 static void check_map(enum map_mode mode)
 {
     const struct retention *r = s.map;
-    struct ramp_part part = ramp_all(r);
-    int rows = mode == MAP_HEADS ? r->n_head : mode == MAP_HISTORY ? 1 : r->n_layer;
-    int second = row_of(mode == MAP_HEADS ? "H01 " : "01 ");
+    int rows[] = {[MAP_LAYERS] = r->n_layer,
+                  [MAP_HEADS] = r->n_head,
+                  [MAP_ROWS] = r->n_layer * r->n_head,
+                  [MAP_GRID] = r->n_layer,
+                  [MAP_HISTORY] = 1};
+    const char *labels[] = {"01 ", "h1 ", "   h1 ", "01 ", ""};
+    int second = row_of(labels[mode]), first = 7, n_cells = s.grid.w - first - 6;
     int stretch = mode == MAP_HISTORY || second < 0 ? 1 : second - 2; /* lines of a row */
-    int first = 8, end = column_of(2, '|', first), n_cells = end - first;
+    int top = mode == MAP_HISTORY ? row_of("turn ") - 1 : 2; /* its newest row is the last */
     int slices = mode == MAP_GRID ? n_cells / r->n_head : n_cells;
     int drawn = mode == MAP_GRID && slices >= 4 ? slices - 1 : slices;
-    for (int row = 0; row < rows; row++) {
+    assert_int_equal(s.app.mapped.mode, mode);
+    for (int row = 0; row < rows[mode]; row++) {
         int n_drawn = 0;
-        if (mode != MAP_HISTORY) part.n_layer = 1;
-        if (mode == MAP_LAYERS || mode == MAP_GRID) part.layer = row;
-        if (mode == MAP_HEADS) part = (struct ramp_part){0, 1, row, 1};
-        for (int x = 0; x < n_cells; x++) {
-            int col, last, slice = mode == MAP_GRID ? x % slices : x;
-            if (slice >= drawn || (mode == MAP_GRID && x / slices >= r->n_head)) continue;
-            if (mode == MAP_GRID) part.head = x / slices, part.n_head = 1;
-            ramp_columns(r, drawn, slice, &col, &last);
-            if (last <= col) continue;
-            class_is(first + x, 2 + stretch * row,
+        for (int x = 0; x < n_cells; x++, n_drawn++) {
+            int col, last;
+            struct ramp_part part;
+            if (!part_of(mode, row, x, slices, &part)) continue;
+            ramp_columns(r, drawn, x % slices, &col, &last);
+            class_is(first + x, top + stretch * row,
                      in_tables(part, col * r->col_width, last * r->col_width));
-            n_drawn++;
         }
         assert_true(n_drawn > 10);
     }
@@ -186,7 +200,7 @@ static void check_eviction(void)
     /* while an answer streams, the surroundings are drawn twice a second only */
     s.app.around.grid = NULL;
     app_draw(&s.app, &s.grid, 80, 24);
-    check_strip();
+    check_ribbon();
 }
 
 static void dump(const char *name)
@@ -214,22 +228,27 @@ static void check_views(int w, int h)
 {
     app_show(&s.app, VIEW_CHAT);
     draw(w, h);
-    check_strip();
+    check_ribbon();
     dump("chat");
     app_show(&s.app, VIEW_MAP);
     s.app.mapped = (struct map_state){.position = 3};
     draw(w, h);
-    check_map(MAP_LAYERS);
+    check_map(MAP_ROWS); /* a small model: every head has its row */
     dump("map");
     stage_key(&s, 'l');
     draw(w, h);
-    check_map(MAP_HEADS);
-    dump("head map");
+    check_map(MAP_GRID);
+    dump("heads side by side");
     stage_key(&s, 'l');
     draw(w, h);
-    check_map(MAP_GRID);
-    dump("every head");
-    stage_type(&s, "lw");
+    check_map(MAP_LAYERS);
+    dump("layers");
+    stage_key(&s, 'l');
+    draw(w, h);
+    check_map(MAP_HEADS);
+    dump("heads of a layer");
+    stage_type(&s, "w");
+    s.app.mapped.history_layer = -1;
     draw(w, h);
     check_map(MAP_HISTORY);
     dump("waterfall");

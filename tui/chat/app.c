@@ -9,7 +9,7 @@
 
 #include "tui/chat/command.h"
 
-enum { FLASH_MS = 4000, TWICE_MS = 2000 };
+enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536 };
 
 const struct view_ops *const view_table[VIEWS] = {
     [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
@@ -49,6 +49,7 @@ void app_release(struct app *a)
     if (a->mapped.frozen) free(a->mapped.frozen->kept);
     free(a->mapped.frozen);
     str_release(&a->log);
+    str_release(&a->events);
     waterfall_clear(&a->past);
     free(a->sight.scores);
     memset(a, 0, sizeof *a);
@@ -106,6 +107,12 @@ void app_event(struct app *a, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(a->event + n, sizeof a->event - n, fmt, args);
     va_end(args);
+    if (a->events.n > EVENTS_BYTES) { /* forget the older half */
+        const char *half = strchr(a->events.data + EVENTS_BYTES / 2, '\n') + 1;
+        a->events.n -= (size_t)(half - a->events.data);
+        memmove(a->events.data, half, a->events.n + 1);
+    }
+    str_printf(&a->events, "%s\n", a->event);
 }
 
 void app_show(struct app *a, enum view view)
@@ -364,6 +371,7 @@ void app_key(struct app *a, const struct key_event *ev)
 void app_draw(struct app *a, struct grid *g, int w, int h)
 {
     grid_fit(g, w, h, a->ascii);
+    g->fine = a->fine;
     if (a->view != VIEW_CHAT) {
         grid_init(g, w, h, a->ascii);
         a->around.grid = NULL;
@@ -377,5 +385,10 @@ int app_timeout(const struct app *a)
     if (a->flash[0] && a->flash_until_ms > a->now_ms) next = a->flash_until_ms - a->now_ms;
     if (a->lost_until_ms > a->now_ms && (next < 0 || a->lost_until_ms - a->now_ms < next))
         next = a->lost_until_ms - a->now_ms;
+    int64_t step = FADE_MS / FADE_STEPS, fading = a->now_ms - a->fade.since_ms;
+    if (a->fade.n > 0 && fading < FADE_MS && (next < 0 || step - fading % step < next))
+        next = step - fading % step;
+    int played = map_timeout(a);
+    if (played >= 0 && (next < 0 || played < next)) next = played;
     return (int)next;
 }

@@ -52,6 +52,8 @@ struct chat_state {
     int top_message;
     size_t top_byte;
     int rows, top_row, page; /* as last drawn */
+    int64_t first, end;      /* positions on the page */
+    bool flat;               /* the text is not shaded */
     /* Text that streams in scrolls by `lead` rows more than needed, so that it then stays in place
      * for a while. */
     int lead, rows_before; /* rows at the last scroll, at scrolled_ms */
@@ -73,8 +75,11 @@ struct map_state {
     int history_layer;          /* -1 = all */
     int zoom;                   /* one of 2^zoom parts of the conversation is shown */
     bool tall;                  /* a line for each row */
-    struct retention *frozen;   /* a copy while paused, else NULL */
+    struct retention *frozen;   /* a copy while paused or played, else NULL */
+    int64_t play_ms;            /* playing the past began; 0 = not playing */
     int cells, each;            /* as last drawn */
+    int64_t first, end;         /* positions of the text under it */
+    bool chosen;                /* the user chose the mode */
 };
 
 struct tint_state {
@@ -129,6 +134,17 @@ struct completion {
     int next;
 };
 
+/* Text whose loss is fresh: the levels of n positions before it. */
+enum { FADE_MS = 400, FADE_STEPS = 4 };
+struct fade {
+    int64_t from, since_ms;
+    int n;
+    uint8_t level[SIGHT_MAX];
+    int64_t seen_from; /* the levels of the last sight */
+    int n_seen;
+    uint8_t seen[SIGHT_MAX];
+};
+
 struct scroll_state {
     int top, rows, page;
 };
@@ -141,6 +157,7 @@ struct app {
     const struct options *o;  /* = &settings.options */
     bool ascii;
     bool halves;     /* half blocks in two colours can be drawn */
+    bool fine;       /* and every level of the ramp */
     int64_t now_ms;  /* monotonic, set by the caller before keys, events and drawing */
     int64_t wall_ms; /* the same moment, for ages and times of day */
     enum view view;
@@ -172,13 +189,15 @@ struct app {
     struct waterfall past;
     struct recalled_spans returned; /* for the last message */
     struct sight sight;             /* the answer to app_focus */
+    struct fade fade;
     struct sensor_reading sensors;
     double evict_rate;             /* units per head and second; NAN = not known yet */
     int64_t rate_ms, rate_evicted; /* time and count when its measurement began */
-    int64_t evicted, evicted_at;   /* units not yet reported, and the token of the last ones */
+    int64_t evicted;               /* units not yet reported */
 
-    char event[256]; /* the last event, with its time of day */
-    char flash[160]; /* a short message in the status line, until flash_until_ms */
+    char event[256];   /* the last event, with its time of day */
+    struct str events; /* earlier ones and this, a line each */
+    char flash[160];   /* a short message in the status line, until flash_until_ms */
     int64_t flash_until_ms;
     int64_t interrupt_ms; /* time of the last Ctrl-C that had nothing to stop */
 
@@ -203,10 +222,12 @@ void app_key(struct app *a, const struct key_event *ev);
 void app_take(struct app *a, const struct event *ev);
 /* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
-/* The retention class of all heads together, from the snapshot's sums: for its columns [col,
- * col_end), or for positions, extended to whole columns. */
-int app_class(const struct app *a, int col, int col_end);
-int app_class_at(const struct app *a, int64_t pos, int64_t pos_end);
+/* The retention level (ramp.h) of all heads together, from the snapshot's sums: for its columns
+ * [col, col_end), or for positions, extended to whole columns. */
+int app_level(const struct app *a, int col, int col_end);
+int app_level_at(const struct app *a, int64_t pos, int64_t pos_end);
+/* Call when `sight` is new: text that lost units since the last one begins to fade. */
+void app_seen(struct app *a);
 /* The single tokens that the view shows, if any. */
 struct focus app_focus(const struct app *a);
 /* The transcript of the conversation that is (or will be) open. */

@@ -5,6 +5,7 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
+#include "tui/chat/forgot.h"
 
 enum { LOST_MS = 1000, RATE_MS = 2000 };
 enum { ASK_S = 2 }; /* a request that takes longer needs a question */
@@ -185,10 +186,7 @@ void app_take(struct app *a, const struct event *ev)
         if (m) transcript_append(m, ev->text, ev->n_text);
         break;
     case EVENT_TOKENS: on_tokens(a, ev); break;
-    case EVENT_EVICTED:
-        a->evicted += ev->evicted.n_units;
-        a->evicted_at = ev->evicted.n_tokens;
-        break;
+    case EVENT_EVICTED: a->evicted += ev->evicted.n_units; break;
     case EVENT_RECALLED:
         a->returned = ev->recalled;
         app_event(a, "%.*s", (int)ev->n_text, ev->text);
@@ -231,13 +229,19 @@ static void measure_evictions(struct app *a)
 
 /* Reported with the snapshot that shows it, because thousands of evictions a second cannot be
  * read. */
-static void tell_evictions(struct app *a)
+static void tell_evictions(struct app *a, const struct retention *map, const int64_t *now)
 {
-    char b[2][NUM_MAX];
+    struct str text = {0};
+    char n[NUM_MAX];
     if (a->evicted == 0) return;
-    app_event(a, "evicted %s units at %s tok, kv bytes unchanged  F3: where",
-              num_exact(a->evicted, b[0]), num_exact(a->evicted_at, b[1]));
+    bool same = map && map->col_width == a->col_width;
+    if (same && forgot_sentence(&a->talk, map, a->col_kept, now, &text))
+        app_event(a, "%s", str_get(&text));
+    else
+        app_event(a, "evicted %s units%s", num_exact(a->evicted, n),
+                  same ? "; every word is still in some head" : "");
     a->evicted = 0;
+    str_release(&text);
 }
 
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map)
@@ -246,7 +250,6 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     a->have_stats = true;
     a->map = map;
     measure_evictions(a);
-    tell_evictions(a);
     struct message *m = last_of(a, CHAT_ASSISTANT);
     if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
@@ -254,6 +257,7 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
     int64_t kept[RETENTION_COLS];
     ramp_sums(map, kept);
+    tell_evictions(a, map, kept);
     for (int c = 0; c < RETENTION_COLS && compare; c++) a->col_lost[c] = kept[c] < a->col_kept[c];
     memcpy(a->col_kept, kept, sizeof kept);
     if (compare && !a->o->chat.reduced_motion) a->lost_until_ms = a->now_ms + LOST_MS;
@@ -263,33 +267,73 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     waterfall_add(&a->past, map);
 }
 
-int app_class(const struct app *a, int col, int col_end)
+int app_level(const struct app *a, int col, int col_end)
 {
     const struct retention *r = a->map;
     int64_t kept = 0, from = ramp_position(r, col), end = ramp_position(r, col_end);
     for (int c = col; c < col_end; c++) kept += a->col_kept[c];
     if (end > r->n_pos) end = r->n_pos;
-    return ramp_class(kept, (end - from) * r->n_layer * r->n_head);
+    return ramp_level(kept, (end - from) * r->n_layer * r->n_head);
 }
 
-int app_class_at(const struct app *a, int64_t pos, int64_t pos_end)
+int app_level_at(const struct app *a, int64_t pos, int64_t pos_end)
 {
     const struct retention *r = a->map;
     if (r->col_width <= 0 || pos >= r->n_pos) return 0;
     int64_t col = pos / r->col_width;
     int64_t end = pos_end > pos ? (pos_end - 1) / r->col_width + 1 : col + 1;
-    return app_class(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
+    return app_level(a, (int)col, (int)(end < r->n_cols ? end : r->n_cols));
+}
+
+/* Whether a position that was in sight before is shown with less now. */
+static bool lost_some(const struct app *a)
+{
+    const struct fade *f = &a->fade;
+    const struct sight *s = &a->sight;
+    for (int i = 0; i < s->focus.n; i++) {
+        int64_t k = s->focus.from + i - f->seen_from;
+        int level = ramp_level(s->kept[i], s->n_heads);
+        if (k >= 0 && k < f->n_seen && ramp_level_class(level) < ramp_level_class(f->seen[k]))
+            return true;
+    }
+    return false;
+}
+
+void app_seen(struct app *a)
+{
+    struct fade *f = &a->fade;
+    const struct sight *s = &a->sight;
+    if (s->n_heads <= 0 || s->focus.n > SIGHT_MAX) return;
+    if (!a->o->chat.reduced_motion && a->now_ms - f->since_ms >= FADE_MS && lost_some(a)) {
+        memcpy(f->level, f->seen, sizeof f->level);
+        f->from = f->seen_from;
+        f->n = f->n_seen;
+        f->since_ms = a->now_ms;
+    }
+    for (int i = 0; i < s->focus.n; i++) f->seen[i] = (uint8_t)ramp_level(s->kept[i], s->n_heads);
+    f->seen_from = s->focus.from;
+    f->n_seen = s->focus.n;
 }
 
 struct focus app_focus(const struct app *a)
 {
     struct focus l = {.position = -1};
-    if (a->view == VIEW_MAP) l.position = a->mapped.position;
-    if (a->view != VIEW_TINT) return l;
-    l.position = a->tint.position;
-    l.from = a->tint.first;
-    if (a->tint.first >= 0 && a->tint.end > a->tint.first) l.n = (int)(a->tint.end - a->tint.first);
-    if (l.n > SIGHT_MAX) l.n = SIGHT_MAX;
+    int64_t first = -1, end = -1;
+    if (a->view == VIEW_MAP) {
+        l.position = a->mapped.position;
+        first = a->mapped.first;
+        end = a->mapped.end;
+    } else if (a->view == VIEW_TINT) {
+        l.position = a->tint.position;
+        first = a->tint.first;
+        end = a->tint.end;
+    } else if (a->view == VIEW_CHAT && !a->chat.flat) {
+        first = a->chat.first;
+        end = a->chat.end;
+    }
+    if (first < 0 || end <= first) return l;
+    l.from = end - first > SIGHT_MAX ? end - SIGHT_MAX : first;
+    l.n = (int)(end - l.from);
     return l;
 }
 
@@ -315,6 +359,7 @@ int app_load(struct app *a, struct conversations *l, const char *name, struct er
 {
     transcript_clear(&a->talk);
     waterfall_clear(&a->past);
+    a->fade.n = a->fade.n_seen = 0;
     a->returned.n = 0;
     memset(&a->chat, 0, sizeof a->chat);
     memset(&a->tint, 0, sizeof a->tint);

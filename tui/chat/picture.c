@@ -14,23 +14,25 @@ struct picture picture_make(const struct retention *r, const struct waterfall *p
     return p;
 }
 
-/* Without a row taken at the snapshot's own time. */
+/* Without a row taken at the snapshot's own time, or later. */
 static int past_rows(const struct picture *p)
 {
     int n = p->past->n;
-    return n > 0 && p->past->rows[n - 1].n_pos == p->r->n_pos ? n - 1 : n;
+    while (n > 0 && p->past->rows[n - 1].n_pos >= p->r->n_pos) n--;
+    return n;
 }
 
-const struct waterfall_row *picture_past(const struct picture *p, int row)
+int64_t picture_length(const struct picture *p, int row)
 {
-    return &p->past->rows[past_rows(p) - row];
+    return row < past_rows(p) ? p->past->rows[row].n_pos : p->r->n_pos;
 }
 
 int picture_rows(const struct picture *p)
 {
     switch (p->mode) {
     case MAP_HEADS: return p->r->n_head;
-    case MAP_HISTORY: return 1 + past_rows(p);
+    case MAP_ROWS: return p->r->n_layer * p->r->n_head;
+    case MAP_HISTORY: return past_rows(p) + 1;
     default: return p->r->n_layer;
     }
 }
@@ -74,6 +76,8 @@ static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
     struct ramp_part part = ramp_all(p->r);
     if (p->mode == MAP_HEADS)
         part = (struct ramp_part){p->layer, 1, row, n};
+    else if (p->mode == MAP_ROWS)
+        part = (struct ramp_part){row / p->r->n_head, 1, row % p->r->n_head, 1};
     else if (p->mode == MAP_GRID)
         part = (struct ramp_part){row, n, picture_head(p, x), 1};
     else if (p->mode == MAP_LAYERS)
@@ -86,26 +90,42 @@ static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
 static void sum(const struct picture *p, int row, struct ramp_part part, int col, int end,
                 int64_t *kept, int64_t *seen)
 {
-    if (p->mode == MAP_HISTORY && row > 0)
-        waterfall_sum(p->past, past_rows(p) - row, part, ramp_position(p->r, col),
-                      ramp_position(p->r, end), kept, seen);
+    if (p->mode == MAP_HISTORY && row < past_rows(p))
+        waterfall_sum(p->past, row, part, ramp_position(p->r, col), ramp_position(p->r, end), kept,
+                      seen);
     else
         ramp_sum(p->r, part, col, end, kept, seen);
+}
+
+/* Adds up n rows; those of MAP_ROWS one by one, because they may be of two layers. */
+static void sum_rows(const struct picture *p, int row, int n, int x, int col, int end,
+                     int64_t *kept, int64_t *seen)
+{
+    int each = p->mode == MAP_ROWS ? 1 : n;
+    *kept = *seen = 0;
+    for (int i = 0; i < n; i += each) {
+        int64_t k, s;
+        sum(p, row + i, part_of(p, row + i, each, x), col, end, &k, &s);
+        *kept += k;
+        *seen += s;
+    }
 }
 
 bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen)
 {
     int col, end;
     if (!columns(p, x, &col, &end)) return false;
-    sum(p, row, part_of(p, row, n, x), col, end, kept, seen);
+    sum_rows(p, row, n, x, col, end, kept, seen);
     return *seen > 0;
 }
 
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)
 {
-    struct ramp_part part = part_of(p, row, n, 0);
-    if (p->mode == MAP_GRID) part = (struct ramp_part){row, n, 0, p->r->n_head};
-    sum(p, row, part, p->col, p->col + p->n_cols, kept, seen);
+    if (p->mode == MAP_GRID)
+        sum(p, row, (struct ramp_part){row, n, 0, p->r->n_head}, p->col, p->col + p->n_cols, kept,
+            seen);
+    else
+        sum_rows(p, row, n, 0, p->col, p->col + p->n_cols, kept, seen);
 }
 
 bool picture_is_flat(const struct picture *p)

@@ -13,8 +13,9 @@ struct retention;
 enum map_mode {
     MAP_LAYERS,  /* rows = layers, all heads together */
     MAP_HEADS,   /* rows = the heads of a layer */
+    MAP_ROWS,    /* rows = every head of every layer */
     MAP_GRID,    /* rows = layers; heads side by side, each a separate picture */
-    MAP_HISTORY, /* rows = the same picture at earlier times, newest first */
+    MAP_HISTORY, /* rows = all layers, or one, at earlier times, newest last */
 };
 
 struct picture {
@@ -37,8 +38,8 @@ struct picture picture_make(const struct retention *r, const struct waterfall *p
                             enum map_mode mode, int layer, int cells, int zoom, int64_t position);
 
 int picture_rows(const struct picture *p);
-/* The contents of row >= 1 of MAP_HISTORY; row 0 is the snapshot itself. */
-const struct waterfall_row *picture_past(const struct picture *p, int row);
+/* Length of the conversation in a row of MAP_HISTORY. */
+int64_t picture_length(const struct picture *p, int row);
 
 /* Units kept and seen in cell x of rows [row, row + n). false: the cell is empty. */
 bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept, int64_t *seen);

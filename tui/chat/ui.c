@@ -111,6 +111,7 @@ static void take_events(struct ui *u)
     if (u->box.fresh) {
         app_snapshot(&u->app, &u->box.stats, u->box.map);
         worker_sight(u->worker, &u->app.sight);
+        app_seen(&u->app);
     }
     event_box_clear(&u->box.events);
     u->box.fresh = false;
@@ -171,7 +172,8 @@ static void update_desktop(struct ui *u)
 
 static void frame(struct ui *u)
 {
-    u->app.halves = !u->app.ascii && u->screen.colors == 256;
+    u->app.halves = !u->app.ascii && u->screen.look.colors >= 256;
+    u->app.fine = u->app.halves && u->screen.look.colors == COLOR_TRUE;
     if (!u->hung_up) {
         app_draw(&u->app, &u->grid, u->screen.w, u->screen.h);
         screen_paint(&u->screen, &u->grid);
@@ -238,10 +240,11 @@ static void wait_for_events(struct ui *u)
         {.fd = u->dirty ? -1 : sensors_fd(u->sensors), .events = POLLIN},
     };
     int timed = app_timeout(&u->app);
+    int64_t timed_ms = u->app.now_ms;
     int n = poll(fds, 4, patience(u));
     set_clock(u);
     if (n < 0) return;
-    if (timed >= 0 && app_timeout(&u->app) < 0) u->dirty = true;
+    if (timed >= 0 && u->app.now_ms >= timed_ms + timed) u->dirty = true;
     if (fds[1].revents) take_signals(u);
     if (fds[2].revents) {
         u->input_ms = u->app.now_ms;
@@ -304,6 +307,7 @@ bool ui_run(const struct options *o, int *status)
         return false;
     }
     u.screen.record = record;
+    record_look(record, &u.screen.look);
     desktop_init(&u.desktop, o, terminal_is_polite());
     term_add_modes(u.desktop.on, u.desktop.off);
     /* No history in clear text next to an encrypted conversation. */

@@ -30,6 +30,8 @@ void map_draw_pane(struct app *a, struct pane p);
 /* Draws the token of a position, and its fate in the heads; return the column after it. */
 int map_put_token(struct app *a, struct pane p, int x, int y, int64_t position);
 int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position);
+/* Milliseconds until the next moment while the past is played; -1 = it is not. */
+int map_timeout(const struct app *a);
 /* The beginning of the next run of columns that are evicted from all heads; -1 = none. */
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
 void monitor_draw_pane(struct app *a, struct pane p);

@@ -1,69 +1,169 @@
 #include "tui/term/colors.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 struct row {
+    const char *name;
     int style;         /* style with and without colour */
     int dark, light;   /* 256 colours */
     int basic;         /* 16 colours */
     bool dim_if_plain; /* dimmed without colour */
 };
 
+static const struct row rows[ATTR_RAMP0] = {
+    [ATTR_TEXT] = {"text", 0, -1, -1, -1, false},
+    [ATTR_DIM] = {"dim", 0, 245, 242, -1, true},
+    [ATTR_BOLD] = {"bold", STYLE_BOLD, -1, -1, -1, false},
+    [ATTR_TITLE] = {"title", STYLE_REVERSE, -1, -1, -1, false},
+    [ATTR_YOU] = {"you", STYLE_BOLD, 81, 25, 6, false},
+    [ATTR_LLM] = {"llm", STYLE_BOLD, 114, 28, 2, false},
+    [ATTR_KEY] = {"key", STYLE_BOLD, -1, -1, -1, false},
+    [ATTR_SELECT] = {"select", STYLE_REVERSE, -1, -1, -1, false},
+    [ATTR_ERROR] = {"error", STYLE_BOLD, 210, 124, 1, false},
+    [ATTR_CODE] = {"code", 0, 180, 94, -1, false},
+    [ATTR_EMPHASIS] = {"emphasis", STYLE_UNDERLINE, -1, -1, -1, false},
+    [ATTR_MARK] = {"mark", STYLE_UNDERLINE, -1, -1, -1, false},
+    [ATTR_WEIGHTS] = {"weights", 0, 75, 25, 4, false},
+    [ATTR_CACHE] = {"cache", STYLE_BOLD, 220, 130, 3, false},
+    [ATTR_SCRATCH] = {"scratch", 0, 114, 28, 2, false},
+    [ATTR_GONE] = {"lost", 0, 243, 243, -1, true},
+    [ATTR_FADE1] = {"fade1", 0, 246, 241, -1, false},
+    [ATTR_FADE2] = {"fade2", 0, 249, 239, -1, false},
+    [ATTR_THIN] = {"thin", 0, 250, 240, -1, false},
+    [ATTR_RETURNED] = {"returned", STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
+    [ATTR_FOUND] = {"found", STYLE_REVERSE | STYLE_BOLD, 220, 130, 3, false},
+};
+
 /* The ramp's luminance rises on dark and falls on light backgrounds; neighbours differ by a
  * contrast of at least 2:1, also for users who confuse red and green by at least 1.7:1. Its cells
  * are solid: foreground and background are the same, so the glyph is in the text but not in the
  * picture. */
-static const struct row rows[ATTR_HALF0] = {
-    [ATTR_TEXT] = {0, -1, -1, -1, false},
-    [ATTR_DIM] = {0, 245, 242, -1, true},
-    [ATTR_BOLD] = {STYLE_BOLD, -1, -1, -1, false},
-    [ATTR_TITLE] = {STYLE_REVERSE, -1, -1, -1, false},
-    [ATTR_YOU] = {STYLE_BOLD, 81, 25, 6, false},
-    [ATTR_LLM] = {STYLE_BOLD, 114, 28, 2, false},
-    [ATTR_KEY] = {STYLE_BOLD, -1, -1, -1, false},
-    [ATTR_SELECT] = {STYLE_REVERSE, -1, -1, -1, false},
-    [ATTR_ERROR] = {STYLE_BOLD, 210, 124, 1, false},
-    [ATTR_CODE] = {0, 180, 94, -1, false},
-    [ATTR_EMPHASIS] = {STYLE_UNDERLINE, -1, -1, -1, false},
-    [ATTR_RAMP0] = {0, 234, 255, -1, false},
-    [ATTR_RAMP1] = {0, 56, 209, -1, false},
-    [ATTR_RAMP2] = {0, 133, 97, -1, false},
-    [ATTR_RAMP3] = {0, 179, 55, -1, false},
-    [ATTR_RAMP4] = {0, 230, 16, -1, false},
-    [ATTR_MARK] = {STYLE_UNDERLINE, -1, -1, -1, false},
-    [ATTR_WEIGHTS] = {0, 75, 25, 4, false},
-    [ATTR_CACHE] = {STYLE_BOLD, 220, 130, 3, false},
-    [ATTR_SCRATCH] = {0, 114, 28, 2, false},
-    [ATTR_GONE] = {0, 243, 243, -1, true},
-    [ATTR_THIN] = {0, 250, 240, -1, false},
-    [ATTR_RETURNED] = {STYLE_BOLD | STYLE_UNDERLINE, 81, 25, 6, false},
-};
+enum { CLASSES = 5 };
+static const char *const class_names[CLASSES] = {"gone", "few", "some", "most", "all"};
+static const int palette[2][CLASSES] = {{234, 56, 133, 179, 230}, {255, 209, 97, 55, 16}};
+static const int true_colors[2][CLASSES] = {{0x1a1a1c, 0x4f33ae, 0xb557a5, 0xef9f50, 0xfff8d0},
+                                            {0xececee, 0xef8f47, 0xa94f95, 0x52298f, 0x060216}};
 
 /* The dot in an evicted cell: it is visible where the cell is as dark as the terminal. */
 enum { ASH_ON_DARK = 240, ASH_ON_LIGHT = 248 };
 
-static int color_of(int attr, int colors, bool light)
+struct look look_of(int colors, bool light)
+{
+    struct look k = {.colors = colors, .light = light};
+    for (int i = 0; i < ATTR_RAMP0; i++) k.own[i] = COLOR_UNSET;
+    for (int i = 0; i < CLASSES; i++) k.ramp[i] = COLOR_UNSET;
+    return k;
+}
+
+/* The user's colour; where the terminal has 256, the nearest of its 6x6x6 cube. */
+static int own_color(int color, const struct look *k)
+{
+    if (!(color & COLOR_TRUE) || color < 0 || k->colors == COLOR_TRUE) return color;
+    int index = 0;
+    for (int shift = 16; shift >= 0; shift -= 8) {
+        int level = color >> shift & 255;
+        index = 6 * index + (level < 48 ? 0 : level < 115 ? 1 : (level - 35) / 40);
+    }
+    return 16 + index;
+}
+
+static int color_of(int attr, const struct look *k)
 {
     const struct row *r = &rows[attr];
-    return colors == 0 ? -1 : colors < 256 ? r->basic : light ? r->light : r->dark;
+    if (k->colors == 0) return -1;
+    if (k->changed && k->own[attr] != COLOR_UNSET) return own_color(k->own[attr], k);
+    if (k->strong && (attr == ATTR_DIM || attr == ATTR_THIN)) return -1;
+    return k->colors < 256 ? r->basic : k->light ? r->light : r->dark;
 }
 
-static int class_color(int cls, int colors, bool light)
+/* A colour between two of 24 bits; `part` of `whole` towards the second. */
+static int between(int from, int to, int part, int whole)
 {
-    return cls < 0 ? -1 : color_of(ATTR_RAMP0 + cls, colors, light);
+    int mixed = 0;
+    for (int shift = 16; shift >= 0; shift -= 8) {
+        int a = from >> shift & 255, b = to >> shift & 255;
+        mixed |= (a + (b - a) * part / whole) << shift;
+    }
+    return mixed;
 }
 
-struct cell_style cell_style_of(int attr, int colors, bool light)
+/* Level 4 * class - 1 stands for a class; the levels between are mixed from their neighbours. */
+static int level_color(int level, const struct look *k)
 {
-    if (attr >= ATTR_RAMP0 && attr <= ATTR_RAMP4) {
-        int fill = color_of(attr, colors, light);
-        int ink = attr == ATTR_RAMP0 && fill >= 0 ? (light ? ASH_ON_LIGHT : ASH_ON_DARK) : fill;
-        return (struct cell_style){0, ink, fill};
+    int cls = (level + 1) / 4, part = (level + 1) % 4;
+    const int *mixes = true_colors[k->light];
+    if (level < 0 || k->colors < 256) return -1;
+    if (k->changed && k->ramp[(level + 3) / 4] != COLOR_UNSET)
+        return own_color(k->ramp[(level + 3) / 4], k);
+    if (k->colors == 256) return palette[k->light][(level + 3) / 4];
+    if (level == 0) return COLOR_TRUE | mixes[0];
+    if (cls == 0) return COLOR_TRUE | between(mixes[0], mixes[1], 8 + 3 * part, 20);
+    if (cls == CLASSES - 1)
+        return COLOR_TRUE | between(mixes[cls], k->light ? 0 : 0xffffff, part, 2);
+    return COLOR_TRUE | between(mixes[cls], mixes[cls + 1], part, 4);
+}
+
+static struct cell_style ramp_style(int level, const struct look *k)
+{
+    int fill = level_color(level, k);
+    int ink = level == 0 && fill >= 0 ? (k->light ? ASH_ON_LIGHT : ASH_ON_DARK) : fill;
+    return (struct cell_style){0, ink, fill};
+}
+
+struct cell_style cell_style_of(int attr, const struct look *k)
+{
+    if (attr < ATTR_RAMP0) {
+        int style = rows[attr].style | (k->colors == 0 && rows[attr].dim_if_plain ? STYLE_DIM : 0);
+        return (struct cell_style){style, color_of(attr, k), -1};
     }
-    if (attr < ATTR_HALF0) {
-        int style = rows[attr].style | (colors == 0 && rows[attr].dim_if_plain ? STYLE_DIM : 0);
-        return (struct cell_style){style, color_of(attr, colors, light), -1};
+    if (attr < ATTR_HALF0) return ramp_style(attr - ATTR_RAMP0, k);
+    int up = (attr - ATTR_HALF0) / 18 - 1, down = (attr - ATTR_HALF0) % 18 - 1;
+    if (up < 0) return (struct cell_style){0, level_color(down, k), -1}; /* the lower half only */
+    return (struct cell_style){0, level_color(up, k), level_color(down, k)};
+}
+
+/* ---- the user's colours ---------------------------------------------------------------------- */
+
+static int *find_color(struct look *k, const char *name, size_t n)
+{
+    for (int i = 0; i < CLASSES; i++)
+        if (strlen(class_names[i]) == n && memcmp(class_names[i], name, n) == 0) return &k->ramp[i];
+    for (int i = 0; i < ATTR_RAMP0; i++)
+        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0) return &k->own[i];
+    return NULL;
+}
+
+/* "0" to "255", or "#rrggbb". */
+static bool parse_color(const char *text, size_t n, int *out)
+{
+    char digits[8], *end;
+    if (n == 0 || n >= sizeof digits) return false;
+    memcpy(digits, text, n);
+    digits[n] = 0;
+    bool hex = digits[0] == '#';
+    long value = strtol(digits + hex, &end, hex ? 16 : 10);
+    *out = (int)value | (hex ? COLOR_TRUE : 0);
+    return !*end && value >= 0 && (hex ? n == 7 : value < 256);
+}
+
+int look_set(struct look *k, const char *list, struct err *e)
+{
+    while (*list) {
+        size_t n = strcspn(list, ","), n_name = strcspn(list, "=");
+        int *place = n_name < n ? find_color(k, list, n_name) : NULL;
+        if (!place)
+            return err_set(
+                e, ERR_USAGE,
+                "colors: %.*s: expected NAME=COLOR, with a name such as gone, few, some, "
+                "most, all, dim, you, llm, code or error",
+                (int)n, list);
+        if (!parse_color(list + n_name + 1, n - n_name - 1, place))
+            return err_set(e, ERR_USAGE, "colors: %.*s: expected 0 to 255 or #rrggbb", (int)n,
+                           list);
+        k->changed = true;
+        list += n + (list[n] == ',');
     }
-    int up = (attr - ATTR_HALF0) / 6 - 1, down = (attr - ATTR_HALF0) % 6 - 1;
-    if (up < 0) /* only the lower half */
-        return (struct cell_style){0, class_color(down, colors, light), -1};
-    return (struct cell_style){0, class_color(up, colors, light), class_color(down, colors, light)};
+    return 0;
 }

@@ -1,20 +1,41 @@
-/* colors: the look of each grid attribute, as numbers of a 256-colour palette. Colour is never the
- * only sign: a glyph or a word carries the same information. */
+/* colors: the look of each grid attribute. Colour is never the only sign: a glyph or a word carries
+ * the same information.
+ *
+ * A colour is an index of xterm's 256 colours, or COLOR_TRUE with 24 bits; -1 is the terminal's
+ * default. */
 #ifndef RETAIN_TUI_TERM_COLORS_H
 #define RETAIN_TUI_TERM_COLORS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "base/err.h"
 #include "tui/term/grid.h"
 
 enum { STYLE_BOLD = 1, STYLE_REVERSE = 2, STYLE_DIM = 4, STYLE_UNDERLINE = 8 };
+enum { COLOR_TRUE = 1 << 24, COLOR_UNSET = -2 };
 
 struct cell_style {
-    int style;             /* COLOR_* */
+    int style;             /* STYLE_* */
     int color, background; /* -1 = the terminal's default */
 };
 
-/* colors: 0, 16 or 256; light: the terminal's background. */
-struct cell_style cell_style_of(int attr, int colors, bool light);
+/* How this terminal shows the attributes. */
+struct look {
+    int colors;   /* 0, 16, 256, or COLOR_TRUE */
+    bool light;   /* the terminal's background */
+    bool strong;  /* high contrast: no grey text */
+    bool changed; /* `own` has colours */
+    /* the user's colours: of the attributes, and of the ramp's five classes; COLOR_UNSET = ours */
+    int own[ATTR_RAMP0], ramp[5];
+};
+
+struct look look_of(int colors, bool light);
+
+/* "gone=240,few=#4b33ae,error=9": sets the user's colours; ERR_USAGE names the fault. Names are
+ * those of the ramp's classes and of the attributes. */
+int look_set(struct look *k, const char *list, struct err *e);
+
+struct cell_style cell_style_of(int attr, const struct look *k);
 
 #endif

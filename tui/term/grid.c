@@ -78,11 +78,11 @@ static void set_cell(struct pane p, int x, int y, enum attr attr, uint32_t cp, i
     bool cut = width == 2 && !cell_at(p, x + 1, y);
     clear_halves(p, x, y);
     *c = (struct cell){.text = {cut ? L' ' : (wchar_t)cp},
-                       .attr = (uint8_t)attr,
+                       .attr = (uint16_t)attr,
                        .width = (uint8_t)(cut ? 1 : width)};
     if (width != 2 || cut) return;
     clear_halves(p, x + 1, y);
-    c[1] = (struct cell){.width = 0, .attr = (uint8_t)attr};
+    c[1] = (struct cell){.width = 0, .attr = (uint16_t)attr};
 }
 
 /* A combining mark joins the cell before column x. */
@@ -161,7 +161,7 @@ void pane_attr(struct pane p, int x, int y, int w, enum attr attr)
 {
     for (int i = 0; i < w; i++) {
         struct cell *c = cell_at(p, x + i, y);
-        if (c) c->attr = (uint8_t)attr;
+        if (c) c->attr = (uint16_t)attr;
     }
 }
 
@@ -190,21 +190,36 @@ static void dump_text(const struct grid *g, int y, struct str *out)
     str_puts(out, "|\n");
 }
 
+/* A level of the ramp: "ramp3" for the one that stands for class 3, else "ramp3.1". */
+static void dump_level(int level, const char *name, struct str *out)
+{
+    if (level < 0)
+        str_puts(out, "-1");
+    else
+        str_printf(out, "%s%d", name, (level + 3) / 4);
+    if (level > 0 && level % 4 != 3) str_printf(out, ".%d", level % 4);
+}
+
 static void dump_attrs(const struct grid *g, int y, struct str *out)
 {
-    static const char *const names[ATTR_HALF0] = {
-        "text",  "dim",     "bold",  "title",   "you",   "llm",   "key",     "select",
-        "error", "code",    "em",    "ramp0",   "ramp1", "ramp2", "ramp3",   "ramp4",
-        "mark",  "weights", "cache", "scratch", "gone",  "thin",  "returned"};
+    static const char *const names[ATTR_RAMP0] = {
+        "text",    "dim",   "bold",  "title", "you",  "llm",      "key",
+        "select",  "error", "code",  "em",    "mark", "weights",  "cache",
+        "scratch", "gone",  "fade1", "fade2", "thin", "returned", "found"};
     const struct cell *row = &g->cells[y * g->w];
     for (int x = 0, from = 0; x <= g->w; x++) {
         if (x < g->w && row[x].attr == row[from].attr) continue;
-        int attr = row[from].attr;
-        if (attr >= ATTR_HALF0)
-            str_printf(out, " %d-%d:%d/%d", from, x - 1, (attr - ATTR_HALF0) / 6 - 1,
-                       (attr - ATTR_HALF0) % 6 - 1);
-        else if (attr != ATTR_TEXT)
-            str_printf(out, " %d-%d:%s", from, x - 1, names[attr]);
+        int attr = row[from].attr, half = attr - ATTR_HALF0;
+        if (attr != ATTR_TEXT) str_printf(out, " %d-%d:", from, x - 1);
+        if (attr >= ATTR_HALF0) {
+            dump_level(half / 18 - 1, "", out);
+            str_puts(out, "/");
+            dump_level(half % 18 - 1, "", out);
+        } else if (attr >= ATTR_RAMP0) {
+            dump_level(attr - ATTR_RAMP0, "ramp", out);
+        } else if (attr != ATTR_TEXT) {
+            str_puts(out, names[attr]);
+        }
         from = x;
     }
 }

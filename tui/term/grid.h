@@ -27,40 +27,42 @@ enum attr {
     ATTR_ERROR,
     ATTR_CODE,
     ATTR_EMPHASIS,
-    ATTR_RAMP0, /* five retention classes */
-    ATTR_RAMP1,
-    ATTR_RAMP2,
-    ATTR_RAMP3,
-    ATTR_RAMP4,
     ATTR_MARK,    /* underlined: just changed */
-    ATTR_WEIGHTS, /* parts of the memory bar */
+    ATTR_WEIGHTS, /* parts of the memory bar, and lines of graphs */
     ATTR_CACHE,
     ATTR_SCRATCH,
-    ATTR_GONE,     /* text that has no unit left */
+    ATTR_GONE,  /* text that has no unit left */
+    ATTR_FADE1, /* text that is on its way there */
+    ATTR_FADE2,
     ATTR_THIN,     /* text that has few units left */
     ATTR_RETURNED, /* text that came back for the last message */
-    ATTR_HALF0,    /* two cells stacked in one, see attr_half */
-    ATTR_HALF_LAST = ATTR_HALF0 + 35,
+    ATTR_FOUND,    /* the text that was searched for */
+    ATTR_RAMP0,    /* retention, levels 0 to RAMP_LEVELS - 1: see ramp.h */
+    ATTR_RAMP_LAST = ATTR_RAMP0 + 16,
+    ATTR_HALF0, /* two cells stacked in one, see attr_half */
+    ATTR_HALF_LAST = ATTR_HALF0 + 18 * 18 - 1,
     ATTRS
 };
 
-/* Upper and lower class of a half block: 0 to 4, -1 = nothing. */
+/* Upper and lower level of a half block; -1 = nothing. */
 static inline enum attr attr_half(int up, int down)
 {
-    return (enum attr)(ATTR_HALF0 + 6 * (up + 1) + down + 1);
+    return (enum attr)(ATTR_HALF0 + 18 * (up + 1) + down + 1);
 }
 
 enum { CELL_POINTS = 4 };
 
 struct cell {
     wchar_t text[CELL_POINTS + 1]; /* NUL-terminated; empty = right half of a wide character */
-    uint8_t width;                 /* 0 for that half, else 1 or 2 */
-    uint8_t attr;
+    uint16_t attr;
+    uint8_t width; /* 0 for that half, else 1 or 2 */
+    uint8_t none;  /* cells are compared as bytes */
 };
 
 struct grid {
     int w, h;
     bool ascii;             /* draws only ASCII characters */
+    bool fine;              /* the terminal shows every level of the ramp, not only its classes */
     struct cell *cells;     /* [h][w] */
     int cursor_x, cursor_y; /* -1: hidden */
 };

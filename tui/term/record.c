@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "base/utf8_width.h"
 #include "cli/print/sanitize.h"
-#include "tui/term/colors.h"
+#include "tui/term/ansi.h"
 
 struct record {
     const char *path;
@@ -19,8 +19,8 @@ struct record {
     int failed;       /* errno of the first failed write; nothing is written after it */
     int64_t start_ns; /* time of the first frame; 0 = none yet */
     struct grid shown;
-    struct str bytes;
-    int attr; /* the attribute at the end of the bytes so far */
+    struct look look;
+    struct ansi out;
     struct utf8_join typed;
 };
 
@@ -38,6 +38,8 @@ int record_open(struct record **out, const char *path, struct err *e)
         free(r);
         return rc;
     }
+    r->look = look_of(256, false);
+    r->out.look = &r->look;
     *out = r;
     return 0;
 }
@@ -50,7 +52,7 @@ int record_close(struct record *r, struct err *e)
                                  strerror(r->failed))
                        : 0;
     grid_release(&r->shown);
-    str_release(&r->bytes);
+    str_release(&r->out.bytes);
     free(r);
     return rc;
 }
@@ -95,47 +97,19 @@ static void put_header(struct record *r, const struct grid *g)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-static void put_attr(struct record *r, int attr)
+void record_look(struct record *r, const struct look *k)
 {
-    struct cell_style l = cell_style_of(attr, 256, false);
-    if (attr == r->attr) return;
-    r->attr = attr;
-    str_puts(&r->bytes, "\033[0");
-    if (l.style & STYLE_BOLD) str_puts(&r->bytes, ";1");
-    if (l.style & STYLE_DIM) str_puts(&r->bytes, ";2");
-    if (l.style & STYLE_UNDERLINE) str_puts(&r->bytes, ";4");
-    if (l.style & STYLE_REVERSE) str_puts(&r->bytes, ";7");
-    if (l.color >= 0) str_printf(&r->bytes, ";38;5;%d", l.color);
-    if (l.background >= 0) str_printf(&r->bytes, ";48;5;%d", l.background);
-    str_puts(&r->bytes, "m");
-}
-
-static void put_cell(struct record *r, const struct cell *c)
-{
-    put_attr(r, c->attr);
-    for (int i = 0; c->text[i]; i++) {
-        char bytes[4];
-        str_append(&r->bytes, bytes, (size_t)utf8_encode((uint32_t)c->text[i], bytes));
-    }
-}
-
-static void put_row(struct record *r, const struct grid *g, int y)
-{
-    const struct cell *now = &g->cells[y * g->w], *before = &r->shown.cells[y * g->w];
-    int at = -1; /* the terminal's cursor position */
-    for (int x = 0; x < g->w; x++) {
-        if (now[x].width == 0 || memcmp(&now[x], &before[x], sizeof now[x]) == 0) continue;
-        if (x != at) str_printf(&r->bytes, "\033[%d;%dH", y + 1, x + 1);
-        put_cell(r, &now[x]);
-        at = x + now[x].width;
-    }
+    if (!r) return;
+    r->look = *k;
+    if (k->colors < 256) r->look.colors = 256; /* a player has them */
+    r->shown.w = 0;                            /* every cell is written again */
 }
 
 void record_frame(struct record *r, const struct grid *g)
 {
     if (!r) return;
     bool first = r->start_ns == 0, resized = r->shown.w != g->w || r->shown.h != g->h;
-    str_clear(&r->bytes);
+    str_clear(&r->out.bytes);
     if (first) put_header(r, g);
     if (resized && !first) {
         char size[32];
@@ -144,17 +118,14 @@ void record_frame(struct record *r, const struct grid *g)
     }
     if (resized) {
         grid_init(&r->shown, g->w, g->h, g->ascii);
-        str_puts(&r->bytes, "\033[0m\033[2J");
-        r->attr = ATTR_TEXT;
+        str_puts(&r->out.bytes, "\033[0m\033[2J");
+        r->out.attr = ATTR_TEXT;
     }
-    for (int y = 0; y < g->h; y++) put_row(r, g, y);
+    for (int y = 0; y < g->h; y++) ansi_row(&r->out, g, &r->shown.cells[y * g->w], y);
     bool moved = g->cursor_x != r->shown.cursor_x || g->cursor_y != r->shown.cursor_y;
-    if (r->bytes.n == 0 && !moved) return;
-    if (g->cursor_x >= 0)
-        str_printf(&r->bytes, "\033[%d;%dH\033[?25h", g->cursor_y + 1, g->cursor_x + 1);
-    else
-        str_puts(&r->bytes, "\033[?25l");
-    put_event(r, 'o', str_get(&r->bytes), r->bytes.n);
+    if (r->out.bytes.n == 0 && !moved) return;
+    ansi_cursor(&r->out, g);
+    put_event(r, 'o', str_get(&r->out.bytes), r->out.bytes.n);
     memcpy(r->shown.cells, g->cells, sizeof *g->cells * (size_t)g->w * (size_t)g->h);
     r->shown.cursor_x = g->cursor_x;
     r->shown.cursor_y = g->cursor_y;

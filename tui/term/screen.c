@@ -13,7 +13,6 @@
 #include "base/system.h"
 #include "cli/options/options.h"
 #include "cli/print/terminal.h"
-#include "tui/term/colors.h"
 #include "tui/term/record.h"
 #include "tui/term/term.h"
 
@@ -33,28 +32,49 @@ enum {
 /* Pair i + 1 is attribute i. */
 static void init_looks(struct screen *s)
 {
-    for (int i = 0; i < ATTRS && s->colors; i++) {
-        struct cell_style l = cell_style_of(i, s->colors, s->light);
+    for (int i = 0; i < ATTRS && s->look.colors > 0 && s->look.colors < COLOR_TRUE; i++) {
+        struct cell_style l = cell_style_of(i, &s->look);
         init_extended_pair(i + 1, l.color, l.background);
     }
+    s->ansi.look = &s->look;
     s->repaint = true;
+    record_look(s->record, &s->look);
+}
+
+static bool is_set(const char *name, const char *one, const char *other)
+{
+    const char *value = getenv(name);
+    return value && (strcmp(value, one) == 0 || strcmp(value, other) == 0);
+}
+
+/* Colours of the terminal, as --color allows. */
+static int count_colors(const char *asked)
+{
+    const char *no = getenv("NO_COLOR");
+    bool automatic = strcmp(asked, "auto") == 0;
+    if (strcmp(asked, "never") == 0 || (automatic && no && no[0])) return 0;
+    if (!has_colors() || start_color() == ERR) return 0;
+    use_default_colors();
+    int n = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
+    if (strcmp(asked, "16") == 0 && n == 256) return 16;
+    if (strcmp(asked, "true") == 0) return COLOR_TRUE;
+    bool fine = automatic && n == 256 && is_set("COLORTERM", "truecolor", "24bit");
+    return fine ? COLOR_TRUE : n;
 }
 
 /* Settings made by the user take precedence over the terminal's answers. */
-static void init_colors(struct screen *s, const struct options *o)
+static int init_colors(struct screen *s, const struct options *o, struct err *e)
 {
-    const char *no = getenv("NO_COLOR"), *background = getenv("COLORFGBG");
-    const char *last = background ? strrchr(background, ';') : NULL;
-    if (last) s->light = atoi(last + 1) == 7 || atoi(last + 1) > 8;
+    const char *background = getenv("COLORFGBG"),
+               *last = background ? strrchr(background, ';') : NULL;
+    bool light = last && (atoi(last + 1) == 7 || atoi(last + 1) > 8);
     s->told = strcmp(o->chat.background, "auto") != 0;
-    if (s->told) s->light = strcmp(o->chat.background, "light") == 0;
-    bool automatic = strcmp(o->chat.color, "auto") == 0;
-    if (strcmp(o->chat.color, "never") == 0 || (automatic && no && no[0])) return;
-    if (!has_colors() || start_color() == ERR) return;
-    use_default_colors();
-    s->colors = COLORS >= 256 ? 256 : COLORS >= 8 ? 16 : 0;
-    if (strcmp(o->chat.color, "16") == 0 && s->colors == 256) s->colors = 16;
+    if (s->told) light = strcmp(o->chat.background, "light") == 0;
+    s->look = look_of(count_colors(o->chat.color), light);
+    s->look.strong = o->chat.contrast;
+    int rc = o->chat.colors ? look_set(&s->look, o->chat.colors, e) : 0;
     init_looks(s);
+    return rc;
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -106,7 +126,11 @@ int screen_open(struct screen *s, const struct options *o, struct err *e)
     noecho();
     intrflush(stdscr, FALSE);
     typeahead(-1); /* a waiting key must not interrupt a frame */
-    init_colors(s, o);
+    rc = init_colors(s, o, e);
+    if (rc) {
+        screen_close(s);
+        return rc;
+    }
     add_terminfo_keys(&s->input);
     term_modes(true);
     ask_terminal(s);
@@ -143,6 +167,7 @@ void screen_close(struct screen *s)
     term_close();
     delscreen(s->curses);
     input_release(&s->input);
+    str_release(&s->ansi.bytes);
     grid_release(&s->shown);
     s->curses = NULL;
 }
@@ -216,8 +241,8 @@ bool screen_reply(struct screen *s, const struct key_event *ev)
         s->sync = true;
     } else if (ev->key == K_REPLY_BACKGROUND) {
         bool light = is_light(ev->text);
-        if (light != s->light && !s->told) {
-            s->light = light;
+        if (light != s->look.light && !s->told) {
+            s->look.light = light;
             init_looks(s);
         }
     } else if (ev->key == K_REPLY_STATUS) {
@@ -265,9 +290,9 @@ static void end_frame(struct screen *s, bool sync)
 static void paint_cell(const struct screen *s, int x, int y, const struct cell *c)
 {
     cchar_t out;
-    int pair = s->colors ? c->attr + 1 : 0;
+    int pair = s->look.colors ? c->attr + 1 : 0;
     if (c->width == 0) return; /* drawn together with its left half */
-    struct cell_style look = cell_style_of(c->attr, s->colors, s->light);
+    struct cell_style look = cell_style_of(c->attr, &s->look);
     attr_t attrs = (look.style & STYLE_BOLD ? A_BOLD : 0) | (look.style & STYLE_DIM ? A_DIM : 0) |
                    (look.style & STYLE_REVERSE ? A_REVERSE : 0) |
                    (look.style & STYLE_UNDERLINE ? A_UNDERLINE : 0);
@@ -294,23 +319,55 @@ static int paint_row(const struct screen *s, const struct grid *g, int y)
     return n;
 }
 
-void screen_paint(struct screen *s, const struct grid *g)
+/* ncurses writes the frame; it begins and ends a frame that the terminal shows at once. */
+static void paint_curses(struct screen *s, const struct grid *g)
 {
-    if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
-    if (s->clear) clearok(curscr, TRUE);
-    s->clear = false;
-    if (s->repaint) {
-        grid_init(&s->shown, g->w, g->h, g->ascii);
-        erase();
-    }
+    if (s->repaint) erase();
     int n = 0;
     for (int y = 0; y < g->h; y++) n += paint_row(s, g, y);
-    s->repaint = false;
     curs_set(g->cursor_x >= 0);
     if (g->cursor_x >= 0) move(g->cursor_y, g->cursor_x);
     bool sync = s->sync && n > AT_ONCE;
     if (sync) term_write("\033[?2026h", 8);
     refresh();
     end_frame(s, sync);
+}
+
+static void paint_true(struct screen *s, const struct grid *g)
+{
+    struct ansi *a = &s->ansi;
+    size_t row = sizeof *g->cells * (size_t)g->w;
+    int n = 0;
+    str_clear(&a->bytes);
+    if (s->repaint) { /* ncurses prepares the terminal, and knows nothing else of the picture */
+        erase();
+        refresh();
+        a->attr = -1;
+    }
+    str_puts(&a->bytes, s->sync ? "\033[?2026h" : "\033[?25l");
+    for (int y = 0; y < g->h; y++) {
+        struct cell *before = &s->shown.cells[y * g->w];
+        n += ansi_row(a, g, s->repaint ? NULL : before, y);
+        memcpy(before, &g->cells[y * g->w], row);
+    }
+    bool moved = g->cursor_x != s->shown.cursor_x || g->cursor_y != s->shown.cursor_y;
+    s->shown.cursor_x = g->cursor_x;
+    s->shown.cursor_y = g->cursor_y;
+    if (n == 0 && !moved) return;
+    ansi_cursor(a, g);
+    term_write(str_get(&a->bytes), a->bytes.n);
+    end_frame(s, s->sync);
+}
+
+void screen_paint(struct screen *s, const struct grid *g)
+{
+    if (s->shown.w != g->w || s->shown.h != g->h || !s->shown.cells) s->repaint = true;
+    if (s->repaint) grid_init(&s->shown, g->w, g->h, g->ascii);
+    if (s->clear) clearok(curscr, TRUE);
+    if (s->look.colors == COLOR_TRUE)
+        paint_true(s, g);
+    else
+        paint_curses(s, g);
+    s->repaint = s->clear = false;
     record_frame(s->record, g);
 }

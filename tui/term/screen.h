@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "tui/term/ansi.h"
 #include "tui/term/grid.h"
 #include "tui/term/input.h"
 
@@ -19,12 +20,13 @@ struct screen {
     bool repaint;          /* its contents are unknown: write every cell */
     bool clear;            /* clear the terminal first: only on request */
     bool sync;             /* the terminal knows mode 2026 */
-    bool light, told;      /* light background; set by the user */
+    bool told;             /* the user set the background */
     bool polite;           /* the terminal may be asked whether it has drawn everything */
     bool answers;          /* it has answered such a question */
     int unanswered;        /* questions */
     int64_t asked_ms;      /* time of the last question */
-    int colors;            /* 0, 16 or 256 */
+    struct look look;
+    struct ansi ansi; /* with 24-bit colour: writes the cells instead of ncurses */
     struct input input;
     int w, h;
 };

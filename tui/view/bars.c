@@ -31,14 +31,24 @@ void pane_separator(struct pane p, int x, int y, int h)
     for (int i = 0; i < h; i++) pane_puts(p, x, y + i, ATTR_DIM, p.g->ascii ? "|" : "│");
 }
 
-void pane_ramp(struct pane p, int x, int y, int cls)
+/* The level that this terminal shows for it. */
+static int shown_level(const struct pane *p, int level)
 {
-    pane_puts(p, x, y, (enum attr)(ATTR_RAMP0 + cls), ramp_glyph(cls, p.g->ascii));
+    if (level < 0 || p->g->fine) return level;
+    return ramp_class_level(ramp_level_class(level));
+}
+
+void pane_ramp(struct pane p, int x, int y, int level)
+{
+    const char *glyph = ramp_glyph(ramp_level_class(level), p.g->ascii);
+    pane_puts(p, x, y, (enum attr)(ATTR_RAMP0 + shown_level(&p, level)), glyph);
 }
 
 void pane_half(struct pane p, int x, int y, int up, int down)
 {
     if (up < 0 && down < 0) return;
+    up = shown_level(&p, up);
+    down = shown_level(&p, down);
     pane_puts(p, x, y, attr_half(up, down), up < 0 ? "▄" : "▀");
 }
 
@@ -46,8 +56,8 @@ int bar_legend(struct pane p, int x, int y)
 {
     for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--) {
         x = pane_puts(p, x, y, ATTR_TEXT, " "); /* apart from a reversed title */
-        pane_ramp(p, x++, y, cls);
-        x = pane_puts(p, x, y, ATTR_TEXT, ramp_words[cls]);
+        pane_ramp(p, x++, y, ramp_class_level(cls));
+        x = pane_printf(p, x, y, ATTR_TEXT, " %s", ramp_words[cls]);
     }
     return pane_puts(p, x, y, ATTR_TEXT, " ");
 }
@@ -157,45 +167,6 @@ void bar_status(struct app *a, struct pane p, int y, int rows_below)
     str_release(&s);
 }
 
-/* Columns of the numbers: they keep the strip in place when a digit is added. */
-enum { NUMBERS_NARROW = 20, NUMBERS_WIDE = 30 };
-
-/* Uses the sums per column from app_snapshot: the strip is drawn in every frame. */
-static void put_strip_cell(struct app *a, struct pane p, int x, int y, int width)
-{
-    const struct retention *r = a->map;
-    int col, end;
-    bool lost = false;
-    ramp_columns(r, width, x, &col, &end);
-    if (end <= col) return;
-    for (int c = col; c < end; c++) lost = lost || a->col_lost[c];
-    int cls = app_class(a, col, end);
-    lost = lost && a->now_ms < a->lost_until_ms;
-    if (lost && a->halves) /* a notch, so that the colour remains */
-        pane_half(p, 6 + x, y, cls, -1);
-    else
-        pane_ramp(p, 6 + x, y, cls);
-    if (lost && !a->halves) pane_attr(p, 6 + x, y, 1, ATTR_MARK);
-}
-
-void bar_strip(struct app *a, struct pane p, int y)
-{
-    struct str numbers = {0};
-    bool narrow = p.w < NARROW;
-    ramp_numbers(&a->stats, narrow, &numbers);
-    int reserve = narrow ? NUMBERS_NARROW : NUMBERS_WIDE;
-    if ((int)numbers.n > reserve) reserve = (int)numbers.n;
-    int width = p.w - 6 - 2 - reserve;
-    if (width < 8) width = p.w - 6 - 2 - (int)numbers.n;
-    if (width < 1) width = 1;
-    pane_puts(p, 0, y, ATTR_DIM, "KV   |");
-    for (int x = 0; a->map && a->map->n_cols > 0 && x < width; x++)
-        put_strip_cell(a, p, x, y, width);
-    int x = pane_puts(p, 6 + width, y, ATTR_DIM, "| ");
-    pane_puts(p, x, y, ATTR_TEXT, str_get(&numbers));
-    str_release(&numbers);
-}
-
 /* The column where the first `bytes` of the memory bar end. */
 static int bytes_end(int64_t bytes, int64_t whole, int width)
 {
@@ -204,53 +175,73 @@ static int bytes_end(int64_t bytes, int64_t whole, int width)
     return end < width ? end : width;
 }
 
+enum { MEMORY_PARTS = 3, BAR_LEAST = 2 };
+
+struct memory_part {
+    const char *name;
+    int64_t bytes;
+    char letter;
+    enum attr attr;
+};
+
+/* "6.44 MiB of 23.5 GiB: weights 2.53, cache 0.27, scratch 3.64" */
+static void put_memory(const struct app *a, const struct memory_part *parts, int64_t sum,
+                       bool narrow, struct str *out)
+{
+    char whole[NUM_MAX];
+    double divisor;
+    int64_t machine = a->stats.machine_bytes;
+    const char *unit = num_unit(sum, &divisor);
+    str_printf(out, "%.2f %s of %s", (double)sum / divisor, unit,
+               num_bytes(machine > 0 ? machine : -1, whole));
+    for (int i = 0; i < MEMORY_PARTS && !narrow; i++)
+        str_printf(out, "%s%s %.2f", i ? ", " : ": ", parts[i].name,
+                   (double)parts[i].bytes / divisor);
+}
+
+static void draw_memory_bar(struct pane p, const struct memory_part *parts, int64_t whole)
+{
+    int64_t before = 0;
+    pane_fill(p, 0, 0, p.w, ATTR_DIM, '.');
+    for (int i = 0, at = 0; i < MEMORY_PARTS; i++) {
+        before += parts[i].bytes > 0 ? parts[i].bytes : 0;
+        int end = bytes_end(before, whole, p.w);
+        pane_fill(p, at, 0, end - at, parts[i].attr, parts[i].letter);
+        at = end;
+    }
+}
+
 void bar_memory(struct app *a, struct pane p, int y)
 {
     const struct session_stats *st = &a->stats;
-    const struct {
-        int64_t bytes;
-        char letter;
-        enum attr attr;
-    } parts[] = {
-        {st->weights_bytes, 'w', ATTR_WEIGHTS},
-        {st->cache_bytes, 'k', ATTR_CACHE},
-        {st->scratch_bytes, 's', ATTR_SCRATCH},
+    const struct memory_part parts[MEMORY_PARTS] = {
+        {"weights", st->weights_bytes, 'w', ATTR_WEIGHTS},
+        {"cache", st->cache_bytes, 'c', ATTR_CACHE},
+        {"scratch", st->scratch_bytes, 's', ATTR_SCRATCH},
     };
-    double divisor, whole_divisor;
-    char text[160] = "n/a";
+    struct str text = {0};
     int64_t sum = 0;
-    for (int i = 0; i < 3; i++) sum += parts[i].bytes > 0 ? parts[i].bytes : 0;
-    const char *unit = num_unit(sum, &divisor);
+    for (int i = 0; i < MEMORY_PARTS; i++) sum += parts[i].bytes > 0 ? parts[i].bytes : 0;
     int64_t whole = st->machine_bytes > 0 ? st->machine_bytes : sum;
-    const char *whole_unit = num_unit(whole, &whole_divisor);
-    int n = 0;
-    if (a->have_stats && p.w >= NARROW)
-        n = snprintf(text, sizeof text, "w%.2f k%.2f s%.2f = ", (double)st->weights_bytes / divisor,
-                     (double)st->cache_bytes / divisor, (double)st->scratch_bytes / divisor);
     if (a->have_stats)
-        snprintf(text + n, sizeof text - (size_t)n, "%.2f %s of %.1f %s", (double)sum / divisor,
-                 unit, (double)whole / whole_divisor, st->machine_bytes > 0 ? whole_unit : "n/a");
-    int width = p.w - 8 - (int)strlen(text);
-    int x = pane_puts(p, 0, y, ATTR_DIM, "mem  ");
-    if (width >= 6) {
+        put_memory(a, parts, sum, p.w < NARROW, &text);
+    else
+        str_puts(&text, "n/a");
+    int x = pane_puts(p, 0, y, ATTR_DIM, p.w < NARROW ? "mem " : "bytes   ");
+    int width = p.w - x - (int)text.n - 3;
+    if (width >= 6 && bytes_end(sum, whole, width) >= BAR_LEAST) {
         pane_puts(p, x++, y, ATTR_DIM, "[");
-        pane_fill(p, x, y, width, ATTR_DIM, '.');
-        int64_t before = 0;
-        for (int i = 0, at = 0; i < 3; i++) {
-            before += parts[i].bytes > 0 ? parts[i].bytes : 0;
-            int end = bytes_end(before, whole, width);
-            pane_fill(p, x + at, y, end - at, parts[i].attr, parts[i].letter);
-            at = end;
-        }
+        draw_memory_bar(pane_sub(p, x, y, width, 1), parts, whole);
         x = pane_puts(p, x + width, y, ATTR_DIM, "] ");
     }
-    pane_puts(p, x, y, ATTR_TEXT, text);
+    pane_puts(p, x, y, ATTR_TEXT, str_get(&text));
+    str_release(&text);
 }
 
 void bar_event(struct app *a, struct pane p, int y)
 {
-    pane_puts(p, 0, y, ATTR_DIM, "evt  ");
-    put_clean(a, p, 5, y, ATTR_TEXT, a->event);
+    pane_puts(p, 0, y, ATTR_DIM, p.w < NARROW ? "evt " : "event   ");
+    put_clean(a, p, p.w < NARROW ? 4 : 8, y, ATTR_TEXT, a->event);
 }
 
 static bool has_hint(const struct app *a, const struct binding *b)

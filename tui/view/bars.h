@@ -8,8 +8,9 @@ struct app;
 
 void bar_title(struct app *a, struct pane p, int y);
 void bar_status(struct app *a, struct pane p, int y, int rows_below);
-void bar_strip(struct app *a, struct pane p, int y);  /* "KV   |…| kept/seen share" */
-void bar_memory(struct app *a, struct pane p, int y); /* "mem  […] …" */
+/* ribbon.c: "memory ███ 64 of 253 kept  budget 64"; rows 2: turns and the budget below it */
+void bar_ribbon(struct app *a, struct pane p, int y, int rows);
+void bar_memory(struct app *a, struct pane p, int y); /* "memory […] 6.4 MiB of …" */
 void bar_event(struct app *a, struct pane p, int y);
 void bar_hints(struct app *a, struct pane p, int y); /* from the key table */
 void bar_rule(struct pane p, int y, const char *label);
@@ -17,11 +18,11 @@ void pane_separator(struct pane p, int x, int y, int h); /* a vertical line */
 
 void bar_sensors(struct app *a, struct pane p, int y); /* load, temperature, power, evictions */
 
-/* A ramp cell, and one with two classes, upper and lower; -1 = nothing. */
-void pane_ramp(struct pane p, int x, int y, int cls);
+/* A ramp cell, and one with two levels, upper and lower; -1 = nothing. */
+void pane_ramp(struct pane p, int x, int y, int level);
 void pane_half(struct pane p, int x, int y, int up, int down);
-/* "#all =most :some .few  gone", returns the column after it. */
+/* " # all = most : some . few   gone ", returns the column after it. */
 int bar_legend(struct pane p, int x, int y);
-enum { LEGEND_COLUMNS = 29 }; /* with a blank on each side */
+enum { LEGEND_COLUMNS = 34 }; /* with a blank on each side */
 
 #endif

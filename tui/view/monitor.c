@@ -79,7 +79,7 @@ void bar_sensors(struct app *a, struct pane p, int y)
         {"swap ", put_swap(a, b[5])},
         {"throttle ", part->throttle[0] ? part->throttle : "n/a"},
     };
-    int x = pane_printf(p, 0, y, ATTR_DIM, "%s  ", name);
+    int x = pane_printf(p, 0, y, ATTR_DIM, p.w < 90 ? "%s  " : "%s     ", name);
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         if (!cells[i].label[0] && i > 0 && !strcmp(cells[i].value, "n/a")) continue;
         int width = (int)(strlen(cells[i].label) + strlen(cells[i].value));

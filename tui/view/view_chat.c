@@ -8,6 +8,7 @@
 #include "tui/chat/command.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
+#include "tui/view/words.h"
 
 /* ---- transcript ----------------------------------------------------------------------------- */
 
@@ -26,18 +27,31 @@ static enum attr role_attr(int role)
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
 }
 
+/* Bytes [from, from + n) of a message, shaded by how much of them is kept. */
+static int put_words(struct app *a, struct pane p, int x, int y, enum attr attr, int index,
+                     size_t from, size_t n)
+{
+    struct words_look look = {attr, attr};
+    if (!a->chat.flat) return words_put(a, p, x, y, look, index, from, n);
+    return pane_put(p, x, y, attr, str_get(&a->talk.messages[index].text) + from, n);
+}
+
 /* Returns the column after it. */
-static int put_text(struct pane p, int x, int y, enum attr attr, const struct message *m,
+static int put_text(struct app *a, struct pane p, int x, int y, enum attr attr, int index,
                     const struct line *l)
 {
+    const struct message *m = &a->talk.messages[index];
     int end = x;
     char glyph[1024];
-    if (l->n_spans == 0) return pane_put(p, x, y, attr, str_get(&m->text) + l->from, l->n);
+    if (l->n_spans == 0) return put_words(a, p, x, y, attr, index, l->from, l->n);
     for (int i = 0; i < l->n_spans; i++) {
         const struct span *s = &m->spans[l->span + i];
         size_t n;
         const char *text = span_text(s, str_get(&m->text), p.g->ascii, glyph, &n);
-        end = pane_put(p, x + s->x, y, (enum attr)s->attr, text, n);
+        if (text == glyph)
+            end = pane_put(p, x + s->x, y, (enum attr)s->attr, text, n);
+        else
+            end = put_words(a, p, x + s->x, y, (enum attr)s->attr, index, s->from, n);
     }
     return end;
 }
@@ -54,16 +68,18 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
     if (m->position >= 0 && m->n_tokens > 0 && a->map) {
         int64_t from, end;
         transcript_positions(&a->talk, index, l->from, l->n, &from, &end);
-        if (from < a->map->n_pos) pane_ramp(p, 0, y, app_class_at(a, from, end));
+        if (from < a->map->n_pos) pane_ramp(p, 0, y, words_level(a, from, end));
+        if (a->chat.first < 0) a->chat.first = from;
+        a->chat.end = end;
     }
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
         pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
-    x = put_text(p, x, y, attr, m, l);
+    x = put_text(a, p, x, y, attr, index, l);
     if (!m->partial || line != m->n_lines - 1) return;
-    const char *mark = p.g->ascii ? " [stopped]" : " ⏹ stopped";
+    const char *mark = p.g->ascii ? " [stopped]" : " ■ stopped";
     bool fits = x + 10 <= p.w; /* the short side always keeps one column */
-    pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "⏹");
+    pane_puts(p, x, y, ATTR_DIM, fits ? mark : p.g->ascii ? "~" : "■");
 }
 
 /* First row to show in a view that follows the text. If text fills a row in less than STILL_MS, the
@@ -104,7 +120,7 @@ static void draw_welcome(struct app *a, struct pane p)
 {
     static const char *const lines[] = {
         "A conversation with a memory of fixed size: it never ends, never grows,",
-        "and the KV line below shows which tokens are still kept.",
+        "and the memory line below shows which words are still kept.",
         "",
         "Type a message and press Enter. F1 shows all keys.",
     };
@@ -119,6 +135,7 @@ static int draw_transcript(struct app *a, struct pane p)
     int rows = transcript_layout(&a->talk, p.w - text_x - 1);
     int top = settle(a, rows, p.h), index, line;
     if (a->talk.n == 0) draw_welcome(a, p);
+    a->chat.first = a->chat.end = -1;
     transcript_at_row(&a->talk, top, &index, &line);
     for (int y = 0; y < p.h && index < a->talk.n; y++) {
         const struct message *m = &a->talk.messages[index];
@@ -257,7 +274,7 @@ static void draw_rule(struct app *a, struct pane p, int y)
 
 /* Rows of each part for a screen of w x h; a part with 0 rows is left out. */
 struct layout {
-    int title, talk, queue, status, strip, memory, sensors, event, rule, input, hints;
+    int title, talk, queue, status, ribbon, memory, sensors, event, rule, input, hints;
     int below;          /* first row under the status */
     int list_w, side_w; /* panes left and right of the transcript */
 };
@@ -266,9 +283,9 @@ static struct layout layout_of(struct app *a, int w, int h)
 {
     struct layout l = {.title = h >= 10,
                        .status = h >= 2,
-                       .strip = h >= 6,
-                       .memory = h >= 8,
-                       .sensors = h >= 24,
+                       .ribbon = h >= 24 && w >= 60 ? 2 : h >= 6,
+                       .memory = h >= 16,
+                       .sensors = h >= 30,
                        .event = h >= 20,
                        .rule = h >= 16,
                        .hints = h >= 10 && w >= 40};
@@ -277,7 +294,7 @@ static struct layout layout_of(struct app *a, int w, int h)
     int least = h >= 24 ? 2 : 1, most = h >= 20 ? h / 3 : h >= 10 ? 3 : 1;
     l.input = lines < least ? least : lines > most ? most : lines;
     l.queue = h < 16 ? 0 : a->n_queue < 3 ? a->n_queue : 3;
-    l.talk = h - l.title - l.queue - l.status - l.strip - l.memory - l.sensors - l.event - l.rule -
+    l.talk = h - l.title - l.queue - l.status - l.ribbon - l.memory - l.sensors - l.event - l.rule -
              l.input - l.hints;
     l.below = l.title + l.talk + l.queue + l.status;
     if (w >= 120 && l.talk >= 12) l.side_w = w >= 160 ? 58 : 48;
@@ -314,7 +331,8 @@ static void draw_around(struct app *a, struct pane p, const struct layout *l)
     int y = l->below;
     if (l->title) bar_title(a, p, 0);
     draw_panes(a, pane_sub(p, 0, l->title, p.w, l->talk), l);
-    if (l->strip) bar_strip(a, p, y++);
+    if (l->ribbon) bar_ribbon(a, p, y, l->ribbon);
+    y += l->ribbon;
     if (l->memory) bar_memory(a, p, y++);
     if (l->sensors) bar_sensors(a, p, y++);
     if (l->event) bar_event(a, p, y++);
@@ -334,7 +352,7 @@ static void put_around(struct app *a, struct pane p, const struct layout *l)
         *r = (struct around){p.g, p.w, p.h, l->talk, l->below, a->n_queue, a->now_ms};
         return;
     }
-    int after = l->title + l->talk, bars = l->strip + l->memory + l->sensors + l->event;
+    int after = l->title + l->talk, bars = l->ribbon + l->memory + l->sensors + l->event;
     pane_clear(pane_sub(p, l->list_w, l->title, p.w - l->list_w - l->side_w, l->talk));
     pane_clear(pane_sub(p, 0, after, p.w, l->below - after));
     pane_clear(pane_sub(p, 0, l->below + bars, p.w, l->rule + l->input));

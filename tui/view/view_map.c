@@ -11,18 +11,85 @@
 #include "tui/chat/app.h"
 #include "tui/chat/picture.h"
 #include "tui/view/bars.h"
+#include "tui/view/words.h"
 
-enum { LABEL = 7, BAR = 5 }; /* columns left and right of the picture */
-enum { ZOOM_MAX = 8, STRETCH_MAX = 3 };
+enum { LABEL = 7, BAR = 5 }; /* columns left and right of the picture, which begins at LABEL */
+enum { ZOOM_MAX = 8, STRETCH_MAX = 8, PLAY_MS = 6000 };
 
 static const struct retention *shown(const struct app *a)
 {
     return a->mapped.frozen ? a->mapped.frozen : a->map;
 }
 
+/* ---- playing --------------------------------------------------------------------------------- */
+
+static void free_copy(struct retention **r)
+{
+    if (*r) free((*r)->kept);
+    free(*r);
+    *r = NULL;
+}
+
+static struct retention *copy_of(const struct retention *r)
+{
+    size_t n = (size_t)r->n_layer * (size_t)r->n_head * RETENTION_COLS;
+    struct retention *copy = memory_grow(NULL, 1, sizeof *copy);
+    uint32_t *kept = memory_grow(NULL, n, sizeof *kept);
+    *copy = *r;
+    memcpy(kept, r->kept, sizeof *kept * n);
+    copy->kept = kept;
+    return copy;
+}
+
+static int64_t play_step(const struct app *a)
+{
+    int64_t ms = PLAY_MS / (a->past.n > 0 ? a->past.n : 1);
+    return ms < 40 ? 40 : ms > 400 ? 400 : ms;
+}
+
+/* The row of the past that is shown now; past.n: playing has ended. */
+static int play_row(const struct app *a)
+{
+    int64_t row = (a->now_ms - a->mapped.play_ms) / play_step(a);
+    return row < a->past.n ? (int)row : a->past.n;
+}
+
+int map_timeout(const struct app *a)
+{
+    if (!a->mapped.play_ms || a->view != VIEW_MAP) return -1;
+    int64_t step = play_step(a);
+    return (int)(step - (a->now_ms - a->mapped.play_ms) % step);
+}
+
+/* Replaces the held picture by the one of the moment. */
+static void play(struct app *a)
+{
+    struct map_state *m = &a->mapped;
+    if (!m->play_ms || !a->map || !m->frozen) return;
+    int row = play_row(a);
+    if (row < a->past.n) {
+        waterfall_retention(&a->past, row, a->map, m->frozen);
+        return;
+    }
+    m->play_ms = 0;
+    free_copy(&m->frozen);
+}
+
+static void toggle_play(struct app *a)
+{
+    struct map_state *m = &a->mapped;
+    bool playing = m->play_ms > 0;
+    free_copy(&m->frozen);
+    m->play_ms = 0;
+    if (playing || !a->map || a->past.n == 0) return;
+    m->frozen = copy_of(a->map);
+    m->play_ms = a->now_ms;
+    play(a);
+}
+
 static int cells_of(struct pane p)
 {
-    int cells = p.w - LABEL - 2 - BAR;
+    int cells = p.w - LABEL - 1 - BAR;
     return cells < 1 ? 1 : cells;
 }
 
@@ -46,51 +113,67 @@ struct fold {
     int stretch; /* screen lines per row, if there are few rows */
 };
 
+static int cursor_of(const struct app *a, const struct picture *p)
+{
+    const struct map_state *m = &a->mapped;
+    switch (p->mode) {
+    case MAP_HEADS: return m->head;
+    case MAP_ROWS: return m->layer * p->r->n_head + m->head;
+    case MAP_HISTORY: return picture_rows(p) - 1;
+    default: return m->layer;
+    }
+}
+
 static struct fold fold_of(const struct app *a, const struct picture *p, int room)
 {
     struct fold f = {.n = picture_rows(p), .each = 1, .halves = 1, .stretch = 1};
-    const struct map_state *m = &a->mapped;
-    bool folds = !m->tall && p->mode != MAP_HISTORY;
+    bool past = p->mode == MAP_HISTORY, tall = a->mapped.tall;
     if (room < 1) room = 1;
-    if (a->halves && !m->tall && f.n > room) f.halves = 2;
-    if (folds) f.each = (f.n + room * f.halves - 1) / (room * f.halves);
-    if (p->mode == MAP_HISTORY && a->halves) f.halves = 2;
-    int per_line = f.each * f.halves, cursor = p->mode == MAP_HEADS ? m->head : m->layer;
+    if (a->halves && !tall && (f.n > room || past)) f.halves = 2;
+    if (!tall && !past) f.each = (f.n + room * f.halves - 1) / (room * f.halves);
+    int per_line = f.each * f.halves;
     f.lines = (f.n + per_line - 1) / per_line;
-    if (p->mode != MAP_HISTORY && f.lines > 0) f.stretch = room / f.lines;
-    if (f.stretch > STRETCH_MAX) f.stretch = STRETCH_MAX;
-    if (f.stretch < 1) f.stretch = 1;
+    f.stretch = f.lines > 0 ? room / f.lines : 1;
+    if (past && f.halves == 2 && f.stretch >= 2) { /* a row for each moment */
+        f.halves = 1;
+        f.lines = f.n;
+        f.stretch = room / f.lines;
+    }
+    f.stretch = f.stretch > STRETCH_MAX ? STRETCH_MAX : f.stretch < 1 ? 1 : f.stretch;
     if (f.lines > room) {
         f.lines = room;
-        if (p->mode != MAP_HISTORY) f.top = cursor - room / 2;
-        if (f.top > f.n - room) f.top = f.n - room;
+        f.top = cursor_of(a, p) - (past ? room * f.halves - 1 : room / 2);
+        if (f.top > f.n - room * f.halves) f.top = f.n - room * f.halves;
         if (f.top < 0) f.top = 0;
     }
     return f;
 }
 
-static int class_of(const struct picture *p, const struct fold *f, int row, int x)
+/* -1: nothing. */
+static int level_of(const struct picture *p, const struct fold *f, int row, int x)
 {
     int64_t kept, seen;
     int n = row + f->each > f->n ? f->n - row : f->each;
-    return n > 0 && picture_cell(p, row, n, x, &kept, &seen) ? ramp_class(kept, seen) : -1;
+    return n > 0 && picture_cell(p, row, n, x, &kept, &seen) ? ramp_level(kept, seen) : -1;
 }
 
 static void put_label(struct pane p, int y, const struct picture *pic, const struct fold *f,
                       int row)
 {
     char exact[NUM_MAX];
-    int last = row + f->each * f->halves - 1;
-    const char *kind = pic->mode == MAP_HEADS ? "H" : "";
+    int last = row + f->each * f->halves - 1, n_head = pic->r->n_head;
     if (last > f->n - 1) last = f->n - 1;
     if (pic->mode == MAP_HISTORY) {
-        int64_t n = row == 0 ? pic->r->n_pos : picture_past(pic, row)->n_pos;
+        int64_t n = picture_length(pic, last);
         const char *text = n < 1000000 ? num_exact(n, exact) : num_count(n, exact);
-        pane_puts(p, LABEL - (int)strlen(text), y, ATTR_DIM, text);
+        pane_puts(p, LABEL - 1 - (int)strlen(text), y, ATTR_DIM, text);
+    } else if (pic->mode == MAP_ROWS) {
+        if (row % n_head == 0) pane_printf(p, 0, y, ATTR_TEXT, "%02d", row / n_head);
+        pane_printf(p, 3, y, ATTR_DIM, "h%d", row % n_head);
     } else if (last > row) {
-        pane_printf(p, 0, y, ATTR_DIM, "%s%02d-%02d", kind, row, last);
+        pane_printf(p, 0, y, ATTR_DIM, "%02d-%02d", row, last);
     } else {
-        pane_printf(p, 0, y, ATTR_DIM, "%s%02d", kind, row);
+        pane_printf(p, 0, y, ATTR_DIM, pic->mode == MAP_HEADS ? "h%d" : "%02d", row);
     }
 }
 
@@ -99,6 +182,7 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
 {
     int64_t kept, seen;
     int n = f->each * f->halves;
+    if (pic->mode == MAP_HISTORY) row = row + n > f->n ? f->n - 1 : row + n - 1;
     if (pic->mode == MAP_HISTORY) n = 1;
     if (row + n > f->n) n = f->n - row;
     if (f->agree) {
@@ -114,15 +198,20 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
 static void draw_line(struct pane p, int y, const struct picture *pic, const struct fold *f,
                       int row)
 {
-    pane_puts(p, LABEL, y, ATTR_DIM, "|");
     for (int x = 0; x < pic->cells; x++) {
-        int up = class_of(pic, f, row, x);
+        int up = level_of(pic, f, row, x);
         if (f->halves == 2)
-            pane_half(p, LABEL + 1 + x, y, up, class_of(pic, f, row + f->each, x));
+            pane_half(p, LABEL + x, y, up, level_of(pic, f, row + f->each, x));
         else if (up >= 0)
-            pane_ramp(p, LABEL + 1 + x, y, up);
+            pane_ramp(p, LABEL + x, y, up);
     }
-    pane_puts(p, LABEL + 1 + pic->cells, y, ATTR_DIM, "|");
+}
+
+/* The last head of a layer leaves a line free, where it has three. */
+static int lines_of(const struct picture *pic, const struct fold *f, int row)
+{
+    bool last = pic->mode == MAP_ROWS && (row + 1) % pic->r->n_head == 0 && row + 1 < f->n;
+    return f->stretch - (last && f->stretch >= 3);
 }
 
 static void draw_lines(struct pane p, int y, const struct picture *pic, const struct fold *f)
@@ -130,8 +219,10 @@ static void draw_lines(struct pane p, int y, const struct picture *pic, const st
     for (int i = 0; i < f->lines; i++) {
         int row = f->top + i * f->each * f->halves;
         put_label(p, y, pic, f, row);
-        put_share(p, LABEL + 2 + pic->cells, y, pic, f, row);
-        for (int k = 0; k < f->stretch; k++) draw_line(p, y++, pic, f, row);
+        put_share(p, LABEL + 1 + pic->cells, y, pic, f, row);
+        int lines = lines_of(pic, f, row);
+        for (int k = 0; k < lines; k++) draw_line(p, y + k, pic, f, row);
+        y += f->stretch;
     }
 }
 
@@ -153,7 +244,7 @@ static void draw_ruler(struct pane p, int y, const struct picture *pic)
         else
             num_count(from, label);
         if (x + (int)strlen(label) > pic->cells) return;
-        next = pane_puts(p, LABEL + 1 + x, y, ATTR_DIM, label) - LABEL;
+        next = pane_puts(p, LABEL + x, y, ATTR_DIM, label) - LABEL + 1;
     }
 }
 
@@ -164,9 +255,8 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
     int turn = 0, free_x = 0;
     int64_t first = ramp_position(r, pic->col), last = ramp_position(r, pic->col + pic->n_cols);
     if (pic->mode == MAP_GRID) return;
-    pane_puts(p, 0, y, ATTR_DIM, "turns");
-    struct pane ruler = pane_sub(p, LABEL + 1, y, pic->cells, 1);
-    pane_fill(ruler, 0, 0, pic->cells, ATTR_DIM, '.');
+    pane_puts(p, 0, y, ATTR_DIM, "turn");
+    struct pane ruler = pane_sub(p, LABEL, y, pic->cells, 1);
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
@@ -214,18 +304,6 @@ int map_put_token(struct app *a, struct pane p, int x, int y, int64_t position)
     else
         x = pane_puts(p, x, y, ATTR_TEXT, "of the chat format");
     return pane_printf(p, x, y, ATTR_TEXT, " #%s", num_exact(position, exact));
-}
-
-static void draw_context(struct app *a, struct pane p, int x, int y, int64_t position)
-{
-    size_t byte, end;
-    int index = transcript_find(&a->talk, position, &byte, &end);
-    if (index < 0) return;
-    const struct message *m = &a->talk.messages[index];
-    x = pane_printf(p, x, y, ATTR_TEXT, "  turn %d %s  ", turn_of(a, index),
-                    m->role == CHAT_USER ? "you" : "llm");
-    size_t n = m->text.n - byte < 200 ? m->text.n - byte : 200;
-    if (x + 6 < p.w && n > 0) put_quoted(a, p, x, y, str_get(&m->text) + byte, n);
 }
 
 /* Heads of a layer that hold the position, within the detailed range. */
@@ -299,27 +377,70 @@ static void draw_fates(struct app *a, struct pane p, int64_t position)
         for (int h = 0; h < r->n_head; h++) {
             bool held = !isnan(a->sight.scores[layer * r->n_head + h]);
             if (held)
-                pane_ramp(p, x + h, y, RAMP_CLASSES - 1);
+                pane_ramp(p, x + h, y, ramp_class_level(RAMP_CLASSES - 1));
             else
                 pane_puts(p, x + h, y, ATTR_RAMP0, p.g->ascii ? "-" : "·");
         }
     }
 }
 
-static void draw_inspector(struct app *a, struct pane p, const struct picture *pic)
+static void draw_inspector(struct app *a, struct pane p)
 {
-    char from_text[NUM_MAX], to[NUM_MAX];
+    int64_t position = a->mapped.position;
+    int x = map_put_token(a, p, 0, 0, position);
+    x = map_put_fate(a, p, x + 2, 0, position);
+    draw_head_fate(a, p, x, 0, position);
+    draw_fates(a, pane_sub(p, 0, 1, p.w, p.h - 1), position);
+}
+
+/* ---- the lens: the text under the cursor ------------------------------------------------------
+ */
+
+/* "turn 3 llm, tokens 57-58" over the lens, and a mark at the cursor's cell. */
+static void draw_lens_rule(struct app *a, struct pane p, const struct picture *pic)
+{
+    char numbers[2][NUM_MAX], label[96] = "";
+    size_t byte, end_byte;
     int64_t position = a->mapped.position, from, end;
-    picture_positions(pic, picture_x(pic, position, a->mapped.head), &from, &end);
-    pane_puts(p, 0, 0, ATTR_DIM, "cursor");
-    int x = pane_printf(p, LABEL, 0, ATTR_TEXT, "pos %s", num_exact(from, from_text));
-    if (end - 1 > from) x = pane_printf(p, x, 0, ATTR_TEXT, "-%s", num_exact(end - 1, to));
-    draw_context(a, p, x, 0, position);
-    x = map_put_fate(a, p, LABEL, 1, position);
-    draw_head_fate(a, p, x, 1, position);
-    if (p.h < 3) return;
-    map_put_token(a, p, LABEL, 2, position);
-    draw_fates(a, pane_sub(p, LABEL, 3, p.w - LABEL, p.h - 3), position);
+    int x = picture_x(pic, position, a->mapped.head);
+    picture_positions(pic, x, &from, &end);
+    int index = transcript_find(&a->talk, position, &byte, &end_byte);
+    const struct message *m = index < 0 ? NULL : &a->talk.messages[index];
+    const char *who = !m                       ? ""
+                      : m->role == CHAT_USER   ? "you"
+                      : m->role == CHAT_SYSTEM ? "sys"
+                                               : "llm";
+    int n = m ? snprintf(label, sizeof label, "turn %d %s, ", turn_of(a, index), who) : 0;
+    if (end - 1 > from)
+        snprintf(label + n, sizeof label - (size_t)n, "tokens %s-%s", num_exact(from, numbers[0]),
+                 num_exact(end - 1, numbers[1]));
+    else
+        snprintf(label + n, sizeof label - (size_t)n, "token %s", num_exact(from, numbers[0]));
+    bool under = LABEL + x < (int)strlen(label) + 6; /* the mark needs its place */
+    bar_rule(p, 0, under ? "" : label);
+    if (under) pane_printf(p, LABEL + x + 2, 0, ATTR_DIM, " %s ", label);
+    pane_puts(p, LABEL + x, 0, ATTR_KEY, p.g->ascii ? "^" : "▲");
+}
+
+static void draw_lens(struct app *a, struct pane p, const struct picture *pic)
+{
+    int64_t from, end, last;
+    int width = p.w - words_column(p) - 1;
+    picture_positions(pic, picture_x(pic, a->mapped.position, a->mapped.head), &from, &end);
+    struct words_line at = words_line_of(a, a->mapped.position, width), before;
+    a->mapped.first = a->mapped.end = -1;
+    if (at.index < 0) return;
+    for (int i = 0; i < p.h / 2 && words_neighbour(a, &at, false, width, &before); i++) at = before;
+    for (int y = 0; y < p.h; y++) {
+        words_draw(a, p, y, &at, from, end > from ? end : from + 1);
+        if (words_have_place(&a->talk.messages[at.index])) {
+            transcript_positions(&a->talk, at.index, at.from, at.n, &from, &last);
+            if (a->mapped.first < 0) a->mapped.first = from;
+            a->mapped.end = last;
+            picture_positions(pic, picture_x(pic, a->mapped.position, a->mapped.head), &from, &end);
+        }
+        if (!words_neighbour(a, &at, true, width, &at)) break;
+    }
 }
 
 /* ---- the view -------------------------------------------------------------------------------- */
@@ -347,11 +468,12 @@ void map_draw_pane(struct app *a, struct pane p)
     draw_turns(a, p, 2 + f.lines * f.stretch, &pic);
 }
 
-static void put_what(const struct app *a, const struct picture *pic, char *out, size_t n)
+static void put_what(const struct picture *pic, char *out, size_t n)
 {
     switch (pic->mode) {
-    case MAP_LAYERS: snprintf(out, n, "avg of %d heads", pic->r->n_head); break;
+    case MAP_LAYERS: snprintf(out, n, "layers, %d heads each", pic->r->n_head); break;
     case MAP_HEADS: snprintf(out, n, "heads of layer %d", pic->layer); break;
+    case MAP_ROWS:
     case MAP_GRID: snprintf(out, n, "every head"); break;
     case MAP_HISTORY:
         if (pic->layer < 0)
@@ -360,18 +482,25 @@ static void put_what(const struct app *a, const struct picture *pic, char *out, 
             snprintf(out, n, "waterfall, layer %d", pic->layer);
         break;
     }
-    (void)a;
+}
+
+static const char *put_state(const struct app *a, char out[NUM_MAX])
+{
+    const struct map_state *m = &a->mapped;
+    snprintf(out, NUM_MAX, "%s", m->frozen ? "held" : "live");
+    if (m->play_ms) snprintf(out, NUM_MAX, "playing %d/%d", play_row(a) + 1, a->past.n);
+    return out;
 }
 
 static void draw_title(struct app *a, struct pane p, const struct picture *pic)
 {
-    char what[48], width[NUM_MAX];
+    char what[48], width[NUM_MAX], state[NUM_MAX];
     struct str safe = {0};
-    put_what(a, pic, what, sizeof what);
+    put_what(pic, what, sizeof what);
     pane_fill(p, 0, 0, p.w, ATTR_TITLE, ' ');
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
-    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 col=%s tok  %s  ", str_get(&safe),
-                        what, put_width(pic, width), a->mapped.frozen ? "HELD" : "LIVE");
+    int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 column = %s tokens  %s ",
+                        str_get(&safe), what, put_width(pic, width), put_state(a, state));
     str_release(&safe);
     bool fits = p.w - LEGEND_COLUMNS >= x - 1;
     if (fits) bar_legend(p, p.w - LEGEND_COLUMNS, 0);
@@ -381,21 +510,24 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic)
         bar_legend(p, LABEL - 1, 1);
 }
 
+/* Marks the row and the cell under the cursor; in a picture of the past the newest row. */
 static void mark_cursor(struct app *a, struct pane p, int y, const struct picture *pic,
                         const struct fold *f)
 {
     const struct map_state *m = &a->mapped;
-    int row = pic->mode == MAP_HISTORY ? 0 : pic->mode == MAP_HEADS ? m->head : m->layer;
-    int x = LABEL + 1 + picture_x(pic, m->position, m->head);
+    int row = cursor_of(a, pic), x = picture_x(pic, m->position, m->head);
     int line = (row - f->top) / (f->each * f->halves);
     row = row / f->each * f->each;
     if (line < 0 || line >= f->lines) return;
     line *= f->stretch;
     if (pic->mode != MAP_HISTORY) pane_attr(p, 0, y + line, LABEL - 1, ATTR_SELECT);
-    int cls = class_of(pic, f, row, x - LABEL - 1);
-    pane_ramp(p, x, y + line, cls < 0 ? 0 : cls);
-    pane_attr(p, x, y + line, 1, ATTR_SELECT);
-    pane_cursor(p, x, y + line);
+    int level = level_of(pic, f, row, x);
+    int lines = lines_of(pic, f, row);
+    for (int k = 0; k < lines; k++) {
+        pane_ramp(p, LABEL + x, y + line + k, level < 0 ? 0 : level);
+        pane_attr(p, LABEL + x, y + line + k, 1, ATTR_SELECT);
+    }
+    pane_cursor(p, LABEL + x, y + line);
 }
 
 static void keep_inside(struct app *a, const struct retention *r)
@@ -407,10 +539,46 @@ static void keep_inside(struct app *a, const struct retention *r)
     if (m->position >= r->n_pos) m->position = r->n_pos - 1;
 }
 
+/* Every head has a line, if the page has room. */
+static void choose_mode(struct app *a, const struct retention *r, int room)
+{
+    struct map_state *m = &a->mapped;
+    bool every = r->n_layer * r->n_head <= room;
+    if (!m->chosen) m->mode = every ? MAP_ROWS : MAP_LAYERS;
+    if (m->mode == MAP_ROWS && !every) m->mode = MAP_GRID;
+}
+
+/* Lines of the parts below the picture. */
+struct below {
+    int lens, inspector, ribbon;
+};
+
+static struct below below_of(struct pane p)
+{
+    struct below b = {.lens = p.h >= 18 ? 3 : p.h >= 12, .inspector = 1};
+    if (p.h >= 28) b.lens = 5;
+    if (p.h >= 40) b.inspector = 3;
+    if (p.h >= 32) b.ribbon = 2;
+    return b;
+}
+
+static void draw_below(struct app *a, struct pane p, const struct picture *pic,
+                       const struct below *b)
+{
+    int lens = p.h - 3 - b->inspector - b->ribbon; /* all lines that the picture leaves */
+    draw_turns(a, p, 0, pic);
+    draw_lens_rule(a, pane_sub(p, 0, 1, p.w, 1), pic);
+    draw_lens(a, pane_sub(p, 0, 2, p.w, lens), pic);
+    draw_inspector(a, pane_sub(p, 0, 2 + lens, p.w, b->inspector));
+    if (b->ribbon) bar_ribbon(a, p, p.h - 1 - b->ribbon, b->ribbon);
+    bar_hints(a, p, p.h - 1);
+}
+
 static void draw(struct app *a, struct pane p)
 {
+    static const char *const labels[] = {"layer", "head", "layer", "layer", "token"};
+    play(a);
     const struct retention *r = shown(a);
-    static const char *const labels[] = {"layer", "head", "layer", "token"};
     if (p.h < 8 || p.w < 24 || !r || r->n_cols == 0) {
         pane_puts(p, 0, 0, ATTR_TITLE,
                   r && r->n_cols ? "map: too small a screen" : "map: nothing is cached yet");
@@ -418,27 +586,21 @@ static void draw(struct app *a, struct pane p)
         return;
     }
     keep_inside(a, r);
+    struct below b = below_of(p);
+    int room = p.h - 5 - b.lens - b.inspector - b.ribbon;
+    choose_mode(a, r, room);
     struct picture pic = picture_of(a, p);
-    int bars = p.h >= 28 ? 4 : 0, inspector = p.h >= 40 ? 8 : p.h >= 28 ? 3 : 2;
-    struct fold f = fold_of(a, &pic, p.h - 4 - bars - inspector);
+    struct fold f = fold_of(a, &pic, room);
     int end = 2 + f.lines * f.stretch; /* end of the picture */
     f.agree = pic.mode == MAP_LAYERS && r->n_head > 1 && picture_is_flat(&pic);
-    inspector = p.h - end - 2 - bars;
     a->mapped.cells = pic.cells;
     a->mapped.each = f.each;
     draw_title(a, p, &pic);
     pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
-    pane_puts(p, LABEL + 2 + pic.cells, 1, ATTR_DIM, f.agree ? "same" : "kept");
+    pane_puts(p, LABEL + 1 + pic.cells, 1, ATTR_DIM, f.agree ? "same" : "kept");
     draw_lines(p, 2, &pic, &f);
+    draw_below(a, pane_sub(p, 0, end, p.w, p.h - end), &pic, &b);
     mark_cursor(a, p, 2, &pic, &f);
-    draw_turns(a, p, end, &pic);
-    draw_inspector(a, pane_sub(p, 0, end + 1, p.w, inspector), &pic);
-    if (bars) {
-        bar_strip(a, p, p.h - 4);
-        bar_memory(a, p, p.h - 3);
-        bar_sensors(a, p, p.h - 2);
-    }
-    bar_hints(a, p, p.h - 1);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -463,6 +625,13 @@ static void move_row(struct app *a, int by)
     struct map_state *m = &a->mapped;
     const struct retention *r = shown(a);
     if (!r) return;
+    if (m->mode == MAP_ROWS) {
+        int to = m->layer * r->n_head + m->head + by, n = r->n_layer * r->n_head;
+        to = to < 0 ? 0 : to >= n ? n - 1 : to;
+        m->layer = to / r->n_head;
+        m->head = to % r->n_head;
+        return;
+    }
     int *row = m->mode == MAP_HEADS     ? &m->head
                : m->mode == MAP_HISTORY ? &m->history_layer
                                         : &m->layer;
@@ -508,8 +677,13 @@ static void jump_to_gone(struct app *a, bool after)
 
 static void cycle_mode(struct app *a)
 {
-    static const enum map_mode next[] = {MAP_HEADS, MAP_GRID, MAP_LAYERS, MAP_LAYERS};
+    static const enum map_mode next[] = {[MAP_LAYERS] = MAP_HEADS,
+                                         [MAP_HEADS] = MAP_ROWS,
+                                         [MAP_ROWS] = MAP_GRID,
+                                         [MAP_GRID] = MAP_LAYERS,
+                                         [MAP_HISTORY] = MAP_LAYERS};
     a->mapped.mode = next[a->mapped.mode];
+    a->mapped.chosen = true;
 }
 
 static void toggle_history(struct app *a)
@@ -519,28 +693,22 @@ static void toggle_history(struct app *a)
         m->mode = m->before;
         return;
     }
+    m->chosen = true;
     m->before = m->mode;
-    m->history_layer = m->mode == MAP_LAYERS ? -1 : m->layer;
+    m->history_layer = m->mode == MAP_HEADS ? m->layer : -1;
     m->mode = MAP_HISTORY;
 }
 
 static void toggle_pause(struct app *a)
 {
-    if (a->mapped.frozen) {
-        free(a->mapped.frozen->kept);
-        free(a->mapped.frozen);
-        a->mapped.frozen = NULL;
-        return;
-    }
-    const struct retention *r = a->map;
-    if (!r) return;
-    size_t n = (size_t)r->n_layer * (size_t)r->n_head * RETENTION_COLS;
-    struct retention *copy = memory_grow(NULL, 1, sizeof *copy);
-    uint32_t *kept = memory_grow(NULL, n, sizeof *kept);
-    *copy = *r;
-    memcpy(kept, r->kept, sizeof *kept * n);
-    copy->kept = kept;
-    a->mapped.frozen = copy;
+    struct map_state *m = &a->mapped;
+    bool playing = m->play_ms > 0;
+    m->play_ms = 0;
+    if (playing) return; /* the moment that was played stays */
+    if (m->frozen)
+        free_copy(&m->frozen);
+    else if (a->map)
+        m->frozen = copy_of(a->map);
 }
 
 static void open_text(struct app *a)
@@ -552,10 +720,13 @@ static void open_text(struct app *a)
     app_show(a, VIEW_TINT);
 }
 
-/* Starts at the chat's scroll position. */
+/* Starts at the chat's scroll position; the first time at the first words. */
 static void open(struct app *a)
 {
     const struct chat_state *c = &a->chat;
+    size_t byte, end;
+    for (int64_t at = 0; a->mapped.position == 0 && a->map && at < a->map->n_pos; at++)
+        if (transcript_find(&a->talk, at, &byte, &end) >= 0 && end > byte) a->mapped.position = at;
     if (!c->held || c->top_message >= a->talk.n) return;
     if (a->talk.messages[c->top_message].position >= 0)
         a->mapped.position = transcript_position(&a->talk, c->top_message, c->top_byte);
@@ -584,6 +755,7 @@ static bool request(struct app *a, enum key_request r)
     case REQ_GONE_AFTER: jump_to_gone(a, true); break;
     case REQ_GONE_BEFORE: jump_to_gone(a, false); break;
     case REQ_PAUSE: toggle_pause(a); break;
+    case REQ_PLAY: toggle_play(a); break;
     case REQ_OPEN: open_text(a); break;
     default: return false;
     }

@@ -1,196 +1,54 @@
 /* view_tint: the transcript, shaded by how much of it is still in the cache. The gutter shows it
- * with glyphs, readable without colours; each character shows it for its own tokens. The cursor is
+ * with glyphs, readable without colours; each token shows its own share. The cursor is
  * on a token and leads to the same place in the map. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8_width.h"
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
+#include "tui/view/words.h"
 
-enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3, LINES_MAX = 512 };
-
-/* A screen line: bytes of a message. */
-struct row {
-    int index; /* of the message; -1 = none */
-    size_t from, n;
-    bool first; /* the first line of its message */
-};
-
-static bool has_place(const struct message *m)
-{
-    return m->position >= 0 && m->n_tokens > 0;
-}
-
-/* The line of a message that contains a byte; *next = the beginning of the next one, 0 = it is the
- * last. */
-static struct row line_at(const struct app *a, int index, size_t byte, int width, size_t *next)
-{
-    const struct message *m = &a->talk.messages[index];
-    const char *s = str_get(&m->text);
-    size_t at = 0, shown = 0;
-    for (;;) {
-        size_t taken = m->text.n > at ? text_line(s + at, m->text.n - at, width, &shown) : 0;
-        bool last = at + taken >= m->text.n;
-        if (last || byte < at + taken) {
-            *next = last ? 0 : at + taken;
-            return (struct row){index, at, taken ? shown : 0, at == 0};
-        }
-        at += taken;
-    }
-}
-
-/* The line before or after one; false at the ends of the conversation. */
-static bool neighbour(const struct app *a, const struct row *r, bool after, int width,
-                      struct row *out)
-{
-    size_t next;
-    int index = r->index;
-    line_at(a, index, r->from, width, &next);
-    if (after && next) {
-        *out = line_at(a, index, next, width, &next);
-        return true;
-    }
-    if (!after && r->from > 0) {
-        *out = line_at(a, index, r->from - 1, width, &next);
-        return true;
-    }
-    index += after ? 1 : -1;
-    if (index < 0 || index >= a->talk.n) return false;
-    *out = line_at(a, index, after ? 0 : a->talk.messages[index].text.n, width, &next);
-    return true;
-}
-
-/* ---- shades ---------------------------------------------------------------------------------- */
-
-/* Heads that hold a position, over all layers: exact within the detailed range, else by its
- * column. */
-static int class_at(const struct app *a, int64_t position)
-{
-    const struct sight *s = &a->sight;
-    if (position >= s->focus.from && position < s->focus.from + s->focus.n)
-        return ramp_class(s->kept[position - s->focus.from], s->n_heads);
-    return app_class_at(a, position, position + 1);
-}
-
-/* The best-kept of the tokens [from, end). */
-static int best_class(const struct app *a, int64_t from, int64_t end)
-{
-    int best = 0;
-    for (int64_t p = from; p < end && p < a->map->n_pos; p++) {
-        int cls = class_at(a, p);
-        if (cls > best) best = cls;
-    }
-    return best;
-}
-
-/* Class of a whole line, computed like the strip. */
-static int line_class(const struct app *a, int64_t from, int64_t end)
-{
-    const struct sight *s = &a->sight;
-    int64_t kept = 0, seen = 0;
-    if (from < s->focus.from || end > s->focus.from + s->focus.n) return app_class_at(a, from, end);
-    for (int64_t p = from; p < end && p < a->map->n_pos; p++) {
-        kept += s->kept[p - s->focus.from];
-        seen += s->n_heads;
-    }
-    return ramp_class(kept, seen);
-}
-
-static bool is_returned(const struct app *a, int64_t position)
-{
-    for (int i = 0; i < a->returned.n; i++)
-        if (position >= a->returned.spans[i].from && position < a->returned.spans[i].end)
-            return true;
-    return false;
-}
-
-static void shade_line(struct app *a, struct pane p, int x, int y, const struct row *r)
-{
-    static const enum attr shades[RAMP_CLASSES] = {ATTR_GONE, ATTR_THIN, ATTR_TEXT, ATTR_TEXT,
-                                                   ATTR_BOLD};
-    const struct message *m = &a->talk.messages[r->index];
-    const char *s = str_get(&m->text);
-    for (size_t at = r->from; at < r->from + r->n;) {
-        size_t next = utf8_after(s, m->text.n, at);
-        int64_t from = transcript_position(&a->talk, r->index, at);
-        int64_t end = transcript_position(&a->talk, r->index, next - 1) + 1;
-        int width =
-            text_columns(s + r->from, next - r->from) - text_columns(s + r->from, at - r->from);
-        bool cursor = a->tint.position >= from && a->tint.position < end;
-        enum attr shade = is_returned(a, from) ? ATTR_RETURNED : shades[best_class(a, from, end)];
-        pane_attr(p, x, y, width, cursor ? ATTR_SELECT : shade);
-        if (cursor) pane_cursor(p, x, y);
-        x += width;
-        at = next;
-    }
-}
-
-static void draw_row(struct app *a, struct pane p, int y, const struct row *r)
-{
-    static const char *const words[] = {[CHAT_SYSTEM] = "sys",
-                                        [CHAT_USER] = "you",
-                                        [CHAT_ASSISTANT] = "llm",
-                                        [TRANSCRIPT_NOTE] = "***"};
-    const struct message *m = &a->talk.messages[r->index];
-    int x = p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
-    if (r->first && x == TEXT_WIDE) pane_puts(p, 2, y, ATTR_DIM, words[m->role]);
-    pane_put(p, x, y, has_place(m) ? ATTR_TEXT : ATTR_DIM, str_get(&m->text) + r->from, r->n);
-    if (!has_place(m) || !a->map) return;
-    int64_t from, end;
-    transcript_positions(&a->talk, r->index, r->from, r->n, &from, &end);
-    pane_ramp(p, 0, y, line_class(a, from, end));
-    shade_line(a, p, x, y, r);
-    if (a->tint.first < 0) a->tint.first = from;
-    a->tint.end = end;
-}
+enum { LINES_MAX = 512 };
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-static struct row cursor_row(struct app *a, int width)
-{
-    size_t byte, end, next;
-    int index = transcript_find(&a->talk, a->tint.position, &byte, &end);
-    if (index < 0) return (struct row){.index = -1};
-    return line_at(a, index, byte, width, &next);
-}
-
-static bool same(const struct row *x, const struct row *y)
+static bool same(const struct words_line *x, const struct words_line *y)
 {
     return x->index == y->index && x->from == y->from;
 }
 
-static int fill_from(struct app *a, struct row at, struct row *rows, int h, int width)
+static int fill_from(struct app *a, struct words_line at, struct words_line *rows, int h, int width)
 {
     int n = 0;
     a->tint.top_message = at.index;
     a->tint.top_byte = at.from;
     do rows[n++] = at;
-    while (n < h && neighbour(a, &at, true, width, &at));
+    while (n < h && words_neighbour(a, &at, true, width, &at));
     return n;
 }
 
 /* Fills the page from the line that was at the top; it always includes the cursor's line. */
-static int fill(struct app *a, struct row *rows, int h, int width)
+static int fill(struct app *a, struct words_line *rows, int h, int width)
 {
     size_t next;
-    struct row cursor = cursor_row(a, width), at;
+    struct words_line cursor = words_line_of(a, a->tint.position, width), at;
     bool seen = cursor.index < 0;
     int n = 0;
     if (a->tint.top_message >= a->talk.n) a->tint.top_message = 0;
-    at = line_at(a, a->tint.top_message, a->tint.top_byte, width, &next);
+    at = words_line_at(a, a->tint.top_message, a->tint.top_byte, width, &next);
     do {
         rows[n++] = at;
         seen = seen || same(&at, &cursor);
-    } while (n < h && neighbour(a, &at, true, width, &at));
+    } while (n < h && words_neighbour(a, &at, true, width, &at));
     if (seen) return n;
     at = cursor;
-    for (int i = 0; i < h / 2 && neighbour(a, &at, false, width, &at); i++) continue;
+    for (int i = 0; i < h / 2 && words_neighbour(a, &at, false, width, &at); i++) continue;
     n = fill_from(a, at, rows, h, width);
-    for (int i = n; i < h && neighbour(a, &rows[0], false, width, &at); i++) /* no blank end */
+    for (int i = n; i < h && words_neighbour(a, &rows[0], false, width, &at);
+         i++) /* no blank end */
         n = fill_from(a, at, rows, h, width);
     return n;
 }
@@ -207,10 +65,20 @@ static void draw_legend(struct app *a, struct pane p, int y)
     if (a->returned.n > 0) pane_puts(p, x, y, ATTR_RETURNED, "returned");
 }
 
+static void draw_row(struct app *a, struct pane p, int y, const struct words_line *l)
+{
+    int64_t from, end;
+    words_draw(a, p, y, l, a->tint.position, a->tint.position + 1);
+    if (!words_have_place(&a->talk.messages[l->index])) return;
+    transcript_positions(&a->talk, l->index, l->from, l->n, &from, &end);
+    if (a->tint.first < 0) a->tint.first = from;
+    a->tint.end = end;
+}
+
 static void draw(struct app *a, struct pane p)
 {
-    struct row rows[LINES_MAX];
-    int width = p.w - (p.w < NARROW ? TEXT_NARROW : TEXT_WIDE) - 1;
+    struct words_line rows[LINES_MAX];
+    int width = p.w - words_column(p) - 1;
     int h = p.h - 3 < LINES_MAX ? p.h - 3 : LINES_MAX;
     if (p.h < 5 || p.w < 20 || a->talk.n == 0) {
         pane_puts(p, 0, 0, ATTR_TITLE,
@@ -247,13 +115,13 @@ static void move_line(struct app *a, bool after, int lines)
 {
     int width = a->tint.width > 0 ? a->tint.width : 1;
     size_t byte, end;
-    struct row at = cursor_row(a, width);
+    struct words_line at = words_line_of(a, a->tint.position, width);
     if (at.index < 0 || transcript_find(&a->talk, a->tint.position, &byte, &end) < 0) return;
     const char *s = str_get(&a->talk.messages[at.index].text);
     int column = byte > at.from ? text_columns(s + at.from, byte - at.from) : 0;
-    while (lines > 0 && neighbour(a, &at, after, width, &at)) {
+    while (lines > 0 && words_neighbour(a, &at, after, width, &at)) {
         const struct message *m = &a->talk.messages[at.index];
-        if (!has_place(m) || at.n == 0) continue;
+        if (!words_have_place(m) || at.n == 0) continue;
         size_t to = text_at_column(str_get(&m->text) + at.from, at.n, column);
         if (to >= at.n) to = at.n - 1;
         a->tint.position = transcript_position(&a->talk, at.index, at.from + to);
@@ -266,7 +134,7 @@ static void move_turn(struct app *a, bool after)
     int64_t best = -1;
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
-        if (m->role != CHAT_USER || !has_place(m)) continue;
+        if (m->role != CHAT_USER || !words_have_place(m)) continue;
         int64_t start = transcript_position(&a->talk, i, 0);
         if (after ? start > a->tint.position && best < 0 : start < a->tint.position) best = start;
     }
@@ -293,8 +161,8 @@ static void open(struct app *a)
     if (a->talk.n == 0) return;
     int index =
         a->chat.held && a->chat.top_message < a->talk.n ? a->chat.top_message : a->talk.n - 1;
-    while (index > 0 && !has_place(&a->talk.messages[index])) index--;
-    if (!has_place(&a->talk.messages[index])) return;
+    while (index > 0 && !words_have_place(&a->talk.messages[index])) index--;
+    if (!words_have_place(&a->talk.messages[index])) return;
     size_t byte = a->chat.held ? a->chat.top_byte : 0;
     t->position = transcript_position(&a->talk, index, byte);
 }

@@ -1,0 +1,183 @@
+#include "tui/view/words.h"
+
+#include "base/utf8_width.h"
+#include "cli/control/ramp.h"
+#include "tui/term/text.h"
+#include "tui/view/bars.h"
+
+enum { NARROW = 60, TEXT_WIDE = 6, TEXT_NARROW = 3 };
+
+bool words_have_place(const struct message *m)
+{
+    return m->position >= 0 && m->n_tokens > 0;
+}
+
+/* ---- shades ---------------------------------------------------------------------------------- */
+
+static bool in_sight(const struct focus *f, int64_t from, int64_t end)
+{
+    return from >= f->from && end <= f->from + f->n;
+}
+
+int words_level(const struct app *a, int64_t from, int64_t end)
+{
+    const struct sight *s = &a->sight;
+    int64_t kept = 0, seen = 0;
+    if (s->n_heads <= 0 || !in_sight(&s->focus, from, end)) return app_level_at(a, from, end);
+    for (int64_t p = from; p < end && p < a->map->n_pos; p++) {
+        kept += s->kept[p - s->focus.from];
+        seen += s->n_heads;
+    }
+    return ramp_level(kept, seen);
+}
+
+static bool is_returned(const struct app *a, int64_t position)
+{
+    for (int i = 0; i < a->returned.n; i++)
+        if (position >= a->returned.spans[i].from && position < a->returned.spans[i].end)
+            return true;
+    return false;
+}
+
+/* Looks of text, from evicted to kept well. */
+static const enum attr shades[] = {ATTR_GONE, ATTR_FADE1, ATTR_FADE2, ATTR_THIN, ATTR_TEXT};
+enum { SHADE_THIN = 3, SHADE_KEPT = 4 };
+
+static int shade_of(int level)
+{
+    int cls = ramp_level_class(level);
+    return cls == 0 ? 0 : cls == 1 ? SHADE_THIN : SHADE_KEPT;
+}
+
+/* On the way from the shade before the last loss to the present one. */
+static int faded(const struct app *a, int64_t position, int shade)
+{
+    const struct fade *f = &a->fade;
+    int64_t ms = a->now_ms - f->since_ms;
+    if (f->n == 0 || ms >= FADE_MS || position < f->from || position >= f->from + f->n)
+        return shade;
+    int before = shade_of(f->level[position - f->from]);
+    return before > shade ? before + (int)((shade - before) * ms / FADE_MS) : shade;
+}
+
+static enum attr attr_at(const struct app *a, struct words_look look, int64_t position)
+{
+    if (is_returned(a, position)) return ATTR_RETURNED;
+    if (position >= a->map->n_pos) return look.kept; /* not read yet */
+    int level = words_level(a, position, position + 1);
+    int shade = faded(a, position, shade_of(level));
+    if (shade < SHADE_KEPT) return shades[shade];
+    return ramp_level_class(level) == RAMP_CLASSES - 1 ? look.best : look.kept;
+}
+
+int words_put(struct app *a, struct pane p, int x, int y, struct words_look look, int index,
+              size_t from, size_t n)
+{
+    const struct message *m = &a->talk.messages[index];
+    const char *s = str_get(&m->text);
+    size_t end = from + n, at = from;
+    if (!words_have_place(m) || !a->map) return pane_put(p, x, y, look.kept, s + from, n);
+    while (at < end) {
+        size_t byte, next;
+        int64_t position = transcript_position(&a->talk, index, at);
+        int found = transcript_find(&a->talk, position, &byte, &next);
+        if (found != index || next <= at) next = utf8_after(s, m->text.n, at);
+        while (next < end && ((unsigned char)s[next] & 0xC0) == 0x80) next++; /* whole characters */
+        if (next > end) next = end;
+        x = pane_put(p, x, y, attr_at(a, look, position), s + at, next - at);
+        at = next;
+    }
+    return x;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+struct words_line words_line_at(const struct app *a, int index, size_t byte, int width,
+                                size_t *next)
+{
+    const struct message *m = &a->talk.messages[index];
+    const char *s = str_get(&m->text);
+    size_t at = 0, shown = 0;
+    for (;;) {
+        size_t taken = m->text.n > at ? text_line(s + at, m->text.n - at, width, &shown) : 0;
+        bool last = at + taken >= m->text.n;
+        if (last || byte < at + taken) {
+            *next = last ? 0 : at + taken;
+            return (struct words_line){index, at, taken ? shown : 0};
+        }
+        at += taken;
+    }
+}
+
+struct words_line words_line_of(struct app *a, int64_t position, int width)
+{
+    size_t byte, end, next;
+    int index = transcript_find(&a->talk, position, &byte, &end);
+    if (index < 0) return (struct words_line){.index = -1};
+    return words_line_at(a, index, byte, width, &next);
+}
+
+bool words_neighbour(const struct app *a, const struct words_line *l, bool after, int width,
+                     struct words_line *out)
+{
+    size_t next;
+    int index = l->index;
+    words_line_at(a, index, l->from, width, &next);
+    if (after && next) {
+        *out = words_line_at(a, index, next, width, &next);
+        return true;
+    }
+    if (!after && l->from > 0) {
+        *out = words_line_at(a, index, l->from - 1, width, &next);
+        return true;
+    }
+    index += after ? 1 : -1;
+    if (index < 0 || index >= a->talk.n) return false;
+    *out = words_line_at(a, index, after ? 0 : a->talk.messages[index].text.n, width, &next);
+    return true;
+}
+
+int words_column(struct pane p)
+{
+    return p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
+}
+
+/* Marks the characters of the tokens [from, end). */
+static void highlight(struct app *a, struct pane p, int x, int y, const struct words_line *l,
+                      int64_t from, int64_t end)
+{
+    const struct message *m = &a->talk.messages[l->index];
+    const char *s = str_get(&m->text);
+    bool first = true;
+    for (size_t at = l->from, next; at < l->from + l->n; at = next) {
+        next = utf8_after(s, m->text.n, at);
+        int before = text_columns(s + l->from, at - l->from);
+        int width = text_columns(s + l->from, next - l->from) - before;
+        int64_t position = transcript_position(&a->talk, l->index, at);
+        int64_t last = transcript_position(&a->talk, l->index, next - 1);
+        if (last < from || position >= end) continue;
+        pane_attr(p, x + before, y, width, ATTR_SELECT);
+        if (first) pane_cursor(p, x + before, y);
+        first = false;
+    }
+}
+
+void words_draw(struct app *a, struct pane p, int y, const struct words_line *l, int64_t from,
+                int64_t end)
+{
+    static const char *const roles[] = {[CHAT_SYSTEM] = "sys",
+                                        [CHAT_USER] = "you",
+                                        [CHAT_ASSISTANT] = "llm",
+                                        [TRANSCRIPT_NOTE] = "***"};
+    const struct message *m = &a->talk.messages[l->index];
+    int x = words_column(p);
+    int64_t first, last;
+    if (l->from == 0 && x == TEXT_WIDE) pane_puts(p, 2, y, ATTR_DIM, roles[m->role]);
+    bool placed = words_have_place(m);
+    struct words_look look = {placed ? ATTR_TEXT : ATTR_DIM, ATTR_BOLD};
+    words_put(a, p, x, y, look, l->index, l->from, l->n);
+    if (!placed || !a->map) return;
+    transcript_positions(&a->talk, l->index, l->from, l->n, &first, &last);
+    pane_ramp(p, 0, y, words_level(a, first, last));
+    highlight(a, p, x, y, l, from, end);
+}

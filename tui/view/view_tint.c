@@ -43,13 +43,13 @@ static int fill(struct app *a, struct words_line *rows, int h, int width)
         rows[n++] = at;
         seen = seen || same(&at, &cursor);
     } while (n < h && words_neighbour(a, &at, true, width, &at));
-    if (seen) return n;
-    at = cursor;
-    for (int i = 0; i < h / 2 && words_neighbour(a, &at, false, width, &at); i++) continue;
-    n = fill_from(a, at, rows, h, width);
-    for (int i = n; i < h && words_neighbour(a, &rows[0], false, width, &at);
-         i++) /* no blank end */
+    if (!seen) {
+        at = cursor;
+        for (int i = 0; i < h / 2 && words_neighbour(a, &at, false, width, &at); i++) continue;
         n = fill_from(a, at, rows, h, width);
+    }
+    for (int i = n; i < h && words_neighbour(a, &rows[0], false, width, &at); i++)
+        n = fill_from(a, at, rows, h, width); /* no blank end */
     return n;
 }
 

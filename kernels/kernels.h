@@ -270,7 +270,7 @@ struct kernels {
 
     /* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
-    /* y = silu(gate) * up; y may be gate. */
+    /* y = silu(gate) * up; y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, int n);
     /* y = x / (1 + e^-gate); y may be x. */
     void (*sigmoid_mul)(float *y, const float *gate, const float *x, int n);

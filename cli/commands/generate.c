@@ -89,6 +89,7 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_AddNumberToObject(j, "units_evicted", (double)st.units_evicted);
     cJSON_AddNumberToObject(j, "units_returned", (double)st.units_returned);
     cJSON_AddNumberToObject(j, "cache_bytes", (double)st.cache_bytes);
+    cJSON_AddNumberToObject(j, "state_bytes", (double)st.state_bytes);
     cJSON_AddNumberToObject(j, "process_peak_bytes", (double)st.process_peak_bytes);
     cJSON_AddNumberToObject(j, "first_token_ms", st.first_token_ms);
     cJSON_AddNumberToObject(j, "prefill_tok_s", st.prefill_tok_s);

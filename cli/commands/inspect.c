@@ -39,6 +39,7 @@ static void plan_json(const struct plan *p, const struct model *m, const struct 
     cJSON_AddNumberToObject(o, "weights_bytes", (double)p->weights_bytes);
     cJSON_AddNumberToObject(o, "heads_bytes", (double)p->heads_bytes);
     cJSON_AddNumberToObject(o, "cache_bytes", (double)p->cache_bytes);
+    cJSON_AddNumberToObject(o, "state_bytes", (double)p->state_bytes);
     cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
     cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
     cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
@@ -61,8 +62,13 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
     snprintf(what, sizeof what,
              "%d layers x %d KV heads x %d slots (budget + chunk %d + reserve %d)"
              " x %zu bytes, %s",
-             m->n_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
+             m->n_kv_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
     plan_line("cache", p->cache_bytes, what);
+    if (p->state_bytes) {
+        snprintf(what, sizeof what, "%d recurrent layers, for a conversation of any length",
+                 m->recurrent.n_layer);
+        plan_line("state", p->state_bytes, what);
+    }
     plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
     plan_line("total", plan_total_bytes(p), "");
     if (archive_bytes(p, recall))

@@ -127,6 +127,9 @@ void session_print_stats(const struct session *s)
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),
                  num_bytes(st.process_bytes, e));
+    if (st.state_bytes)
+        report_aside("state   %s of recurrent layers, for any length\n",
+                     num_bytes(st.state_bytes, a));
     report_aside("speed   decode %s tok/s  prefill %s tok/s  first token %s\n",
                  num_rate(st.decode_tok_s, a), num_rate(st.prefill_tok_s, b),
                  num_ms(st.first_token_ms, c));

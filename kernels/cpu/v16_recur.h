@@ -83,8 +83,7 @@ V16_INLINE void recur_columns(const struct kn_recur *job, float *s, size_t strid
         const v16 v = v16_load_n(job->v + at + c, w);
         v16 add = v;
 
-        if (job->delta)
-            add = v16_sub(v, recur_known(s, stride, job->k + at, job->key_dim, decay));
+        if (job->delta) add = v16_sub(v, recur_known(s, stride, job->k + at, job->key_dim, decay));
         const v16 y = recur_step(s, stride, job->k + at, job->q + at, job->key_dim, decay,
                                  v16_mul(rate, add));
         v16_store_n(job->y + (size_t)t * job->y_stride + c, v16_fma(v16_set1(job->skip), v, y), w);
@@ -94,7 +93,8 @@ V16_INLINE void recur_columns(const struct kn_recur *job, float *s, size_t strid
 static inline void recur_v16(const struct kn_recur *job)
 {
     const size_t stride = (size_t)job->value_dim;
-    _Alignas(64) float block[KN_KEY_DIM_MAX * 16]; /* 16 columns side by side: they are in the first cache */
+    _Alignas(64) float
+        block[KN_KEY_DIM_MAX * 16]; /* 16 columns side by side: they are in the first cache */
 
     for (int c = job->c0; c < job->c1; c += 16) {
         const int w = job->c1 - c < 16 ? job->c1 - c : 16;

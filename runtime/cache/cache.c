@@ -86,6 +86,7 @@ void cache_clear(struct cache *c)
     memset(c->kept, 0, (size_t)n_heads(c) * RETENTION_COLS * sizeof *c->kept);
     if (c->shape.n_state)
         memset(c->state, 0, (size_t)(c->shape.n_layer * c->shape.n_state) * sizeof *c->state);
+    recurrent_state_clear(&c->recurrent);
     c->n_pos = 0;
     c->col_width = 1;
 }

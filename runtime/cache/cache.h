@@ -22,6 +22,7 @@
 
 #include "base/arena.h"
 #include "kernels/kernels.h"
+#include "runtime/cache/recurrent_state.h"
 #include "runtime/cache/retention.h"
 
 /* the heads that share a region of the pool */
@@ -72,7 +73,8 @@ struct cache {
     uint8_t *k, *v;              /* the pool: [slots], heads side by side */
     float *score;
     uint32_t *pos;
-    float *state;        /* [n_layer][n_state] */
+    float *state; /* [n_layer][n_state] */
+    struct recurrent_state recurrent;
     int64_t n_pos;       /* positions seen */
     int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
     int n_tried;         /* units behind the newest of every head that cache_accept can add */
@@ -87,7 +89,7 @@ struct cache {
 /* Bytes of one unit, with its score and position. */
 size_t cache_unit_bytes(const struct cache_shape *s);
 
-/* Takes the pool's memory from `a`, backed or only planned. */
+/* Takes the pool's memory from `a`, backed or only planned; not that of the recurrent state. */
 void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a);
 
 /* Call before reading the newest n units; does nothing if they are in host memory. */

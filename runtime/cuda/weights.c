@@ -16,6 +16,11 @@ static const char *type_name(enum kn_type type)
 
 static int supports_model(const struct model *m, struct err *e)
 {
+    if (m->recurrent.n_layer || model_has_gates(m))
+        return err_set(e, ERR_USAGE,
+                       "%s has layers that the GPU does not support yet: recurrent ones, or gated "
+                       "attention",
+                       m->name);
     if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
         return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports 64, 96 and 128",
                        m->name, m->head_dim);

@@ -10,6 +10,7 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/engine.h"
+#include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
 
 static int open_cpu(struct context *x, const struct forward_opts *fo, struct err *e)
@@ -68,8 +69,11 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
     arena_init_plan(&a, "cache");
     cache_plan(&x->cache, &shape, &a);
     rc = arena_init(&x->cache_arena, "cache", a.used, e);
+    if (!rc) rc = arena_init(&x->state_arena, "state", p->state_bytes, e);
     if (!rc) {
+        const struct recurrent_state_shape state = recurrent_shape_of(g->model);
         cache_plan(&x->cache, &shape, &x->cache_arena);
+        recurrent_state_plan(&x->cache.recurrent, &state, &x->state_arena);
         rc = g->gpu ? open_gpu(x, &fo, e) : open_cpu(x, &fo, e);
     }
     if (rc) context_release(x);
@@ -80,6 +84,7 @@ void context_release(struct context *x)
 {
     cuda_context_close(x->gpu);
     arena_release(&x->cache_arena);
+    arena_release(&x->state_arena);
     arena_release(&x->scratch);
     x->gpu = NULL;
 }
@@ -133,6 +138,11 @@ int context_draw(struct context *x, const struct sampling *s, const int32_t *rec
 int context_run_again(struct context *x, int32_t id, struct err *e)
 {
     struct cache *c = &x->cache;
+    x->row = 0;
+    if (c->recurrent.hidden) { /* the state must not see the token twice */
+        forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
+        return 0;
+    }
     int n_heads = c->shape.n_layer * c->shape.n_head, rc = 0;
     struct str *memory = calloc((size_t)c->shape.n_layer, sizeof *memory);
     float *scores = malloc((size_t)n_heads * sizeof *scores);

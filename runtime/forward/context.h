@@ -15,7 +15,7 @@ struct engine;
 struct context { /* must not move while it is open: forward points into the plan */
     struct engine *engine;
     struct plan plan;
-    struct arena cache_arena, scratch;
+    struct arena cache_arena, state_arena, scratch;
     struct cache cache;
     struct forward forward;   /* used on the CPU; with a device only its logits and their sizes */
     int row;                  /* of the logits that are current: context_accept */

@@ -1,13 +1,16 @@
 #include "runtime/forward/forward.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "runtime/cache/evict.h"
 #include "runtime/forward/attend.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/linear.h"
+#include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
+#include "runtime/model/recurrent.h"
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -31,6 +34,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)m->n_ff;
     int widest = m->n_ff > m->n_embd ? m->n_ff : m->n_embd;
     if (model_n_q(m) > widest) widest = model_n_q(m);
+    if (recurrent_n_out(&m->recurrent) > widest) widest = recurrent_n_out(&m->recurrent);
     f->x = arena_take(a, chunk * embd, sizeof(float));
     f->norm = arena_take(a, chunk * embd, sizeof(float));
     f->qkv = arena_take(a, chunk * (size_t)model_n_qkv(m), sizeof(float));
@@ -38,6 +42,8 @@ static void plan_rows(struct forward *f, struct arena *a)
     f->gate = arena_take(a, chunk * ff, sizeof(float));
     f->up = arena_take(a, chunk * ff, sizeof(float));
     f->tmp = arena_take(a, chunk * embd, sizeof(float));
+    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)model_n_q(m), sizeof(float));
+    if (m->recurrent.n_layer) recurrent_plan(f, a);
     linear_plan(&f->act, widest, chunk, a);
 }
 
@@ -112,8 +118,21 @@ static void add_output(struct layer_step *s, const float *in, const struct kn_we
     if (norm) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
 }
 
-/* The order is that of struct model_layer. */
-static void run_layer(struct layer_step *s)
+/* A few tokens: multiplies attention's output by its gate. */
+static void open_part(void *ctx, int part, int thread)
+{
+    const struct layer_step *s = ctx;
+    const struct forward *f = s->f;
+    const int n_q = model_n_q(f->model), end = (part + 1) * LINEAR_TOKENS;
+    (void)thread;
+    for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
+        float *a = f->att + (size_t)t * (size_t)n_q;
+        f->kernels->sigmoid_mul(a, f->open + (size_t)t * (size_t)n_q, a, n_q);
+    }
+}
+
+/* Computes attention's output, the input of the matrix o. */
+static void run_attention(struct layer_step *s)
 {
     struct forward *f = s->f;
     const struct model *m = f->model;
@@ -124,20 +143,38 @@ static void run_layer(struct layer_step *s)
     linear_add(&qkv, &l->q, l->q_bias, f->qkv, row);
     linear_add(&qkv, &l->k, l->k_bias, f->qkv + n_q, row);
     linear_add(&qkv, &l->v, l->v_bias, f->qkv + n_q + n_kv, row);
+    if (l->is_gated) linear_add(&qkv, &l->attn_gate, NULL, f->open, n_q);
     linear_run(&qkv);
 
     attend_run(s);
     int64_t began_ns = cis_clock(f);
     score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
-    add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
+    if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
+}
 
+static void run_feed_forward(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct model_layer *l = s->layer;
     struct linear gate = {
         .f = f, .x = f->x, .norm = l->ffn_norm, .n = s->n, .scale = 1.0f, .swiglu = true};
-    linear_add(&gate, &l->gate, l->gate_bias, f->gate, m->n_ff);
-    linear_add(&gate, &l->up, l->up_bias, f->up, m->n_ff);
+    linear_add(&gate, &l->gate, l->gate_bias, f->gate, f->model->n_ff);
+    linear_add(&gate, &l->up, l->up_bias, f->up, f->model->n_ff);
     linear_run(&gate);
     add_output(s, f->gate, &l->down, l->down_bias, l->ffn_post_norm);
+}
+
+/* The order is that of struct model_layer. */
+static void run_layer(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct model_layer *l = s->layer;
+    if (!l->no_attention) run_attention(s);
+    if (l->is_recurrent) recurrent_run(s);
+    if (!l->no_attention) add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
+    if (l->is_recurrent) add_output(s, f->recurrent.y, &l->recurrent.out, NULL, l->attn_post_norm);
+    run_feed_forward(s);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -173,13 +210,23 @@ static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, i
     }
 }
 
+/* Generated tokens that are scored together. After a crash, units without scores are run again,
+ * which a recurrent state does not allow: it would see their tokens twice. */
+static int score_batch(const struct forward *f)
+{
+    return f->model->recurrent.n_layer ? 1 : FORWARD_SCORE_BATCH;
+}
+
 void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
 {
     assert(n_logits <= f->n_logits && n_logits <= n);
     run_layers(f, c, ids, n);
     if (policy_uses(f->policy, POLICY_SURPRISAL)) score_surprisal(f, c, ids, n);
     cache_appended(c, n);
-    if (cis_used(f) && n == 1 && ++c->n_unscored == FORWARD_SCORE_BATCH) cis_score(f, c);
+    if (cis_used(f) && n == 1 && ++c->n_unscored == score_batch(f)) cis_score(f, c);
+    if (c->recurrent.hidden)
+        memcpy(c->recurrent.hidden, f->x + (size_t)(n - 1) * (size_t)f->model->n_embd,
+               (size_t)f->model->n_embd * sizeof *f->x);
     if (n_logits)
         forward_output(f, f->x + (size_t)(n - n_logits) * (size_t)f->model->n_embd, n_logits,
                        f->logits);

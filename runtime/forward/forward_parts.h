@@ -16,6 +16,15 @@ union evict_slot;
 #define FORWARD_TRY_MAX       16 /* tokens that forward_try runs at most */
 #define FORWARD_SURPRISE_ROWS 16 /* tokens whose surprisal is computed together */
 
+/* Scratch of a layer's recurrent part, [chunk] rows each. */
+struct recurrent_rows {
+    float *in;                /* [n_channel] of the convolution, then its result */
+    float *gate;              /* [n_out] */
+    float *rate, *decay;      /* [n_head] */
+    float *y;                 /* [n_out]; CONVOLUTION: first the gate of the input */
+    float *q_scale, *k_scale; /* [key_dim] weights of norms that make vectors of length 1 */
+};
+
 struct forward {
     const struct model *model;
     const struct retaining *retaining; /* NULL = no CIS */
@@ -39,7 +48,9 @@ struct forward {
     float *gate;   /* [n_ff] */
     float *up;     /* [n_ff] */
     float *tmp;    /* [n_embd] */
+    float *open;   /* [n_q] gates of attention; NULL = no layer has them */
     float *scores; /* [n_kv_head] */
+    struct recurrent_rows recurrent;
     struct kn_act act, act_qkv;
     struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_qkv */
     float *partial;          /* softmaxes before merging: attend.h */

@@ -1,4 +1,4 @@
-/* linear: products of a chunk's tokens with up to three matrices that read the same input,
+/* linear: products of a chunk's tokens with up to four matrices that read the same input,
  * distributed over the threads by panels of rows.
  *
  *   struct linear l = {.f = f, .x = x, .norm = w, .n = n, .scale = 1};
@@ -19,7 +19,7 @@ struct arena;
 struct forward;
 
 #define LINEAR_TOKENS 16 /* tokens per part of work, if work is split by tokens */
-#define LINEAR_MAX    3
+#define LINEAR_MAX    4
 
 struct linear {
     struct forward *f;

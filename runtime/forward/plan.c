@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/forward.h"
+#include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
 
 /* weights are read once per chunk; larger chunks gain little on a CPU */
@@ -19,7 +20,7 @@
 
 size_t plan_total_bytes(const struct plan *p)
 {
-    return p->weights_bytes + p->heads_bytes + p->cache_bytes + p->scratch_bytes;
+    return p->weights_bytes + p->heads_bytes + p->cache_bytes + p->state_bytes + p->scratch_bytes;
 }
 
 struct plan_opts plan_opts_default(void)
@@ -244,6 +245,16 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
     };
 }
 
+static size_t state_bytes(const struct model *m)
+{
+    const struct recurrent_state_shape shape = recurrent_shape_of(m);
+    struct recurrent_state state;
+    struct arena a;
+    arena_init_plan(&a, "state");
+    recurrent_state_plan(&state, &shape, &a);
+    return a.used;
+}
+
 /* Counts with the same calls that will take the memory. */
 static void count(struct plan *p, const struct asked *q)
 {
@@ -251,6 +262,7 @@ static void count(struct plan *p, const struct asked *q)
     struct cache cache;
     struct forward forward;
     struct cache_shape shape = plan_shape(p, q->m);
+    p->state_bytes = state_bytes(q->m);
     p->unit_bytes = cache_unit_bytes(&shape);
     if (q->gpu) {
         struct cuda_context_opts co = {.model = q->m,
@@ -341,10 +353,10 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
     if (q->gpu) snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
-                   "scratch %.1f), %.1f MiB may be used%s; %s",
+                   "state %.1f, scratch %.1f), %.1f MiB may be used%s; %s",
                    q->m->name, MIB(plan_total_bytes(p)), MIB(p->weights_bytes), MIB(p->heads_bytes),
-                   MIB(p->cache_bytes), p->budget, MIB(p->scratch_bytes), MIB(limit),
-                   q->gpu ? " of the GPU's memory" : "", advice);
+                   MIB(p->cache_bytes), p->budget, MIB(p->state_bytes), MIB(p->scratch_bytes),
+                   MIB(limit), q->gpu ? " of the GPU's memory" : "", advice);
 }
 
 static void count_weights(struct plan *p, const struct asked *q)

@@ -54,6 +54,7 @@ struct plan {
     char notice[256]; /* a message about a choice, or "" */
     /* the cost in bytes */
     size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
+    size_t state_bytes; /* of recurrent layers; constant */
     size_t unit_bytes;
 };
 

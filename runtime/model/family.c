@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "runtime/model/recurrent.h"
+
 #define NAME_MAX_BYTES 64
 
 static bool layer_has(const struct model *m, char name[NAME_MAX_BYTES], int layer,
@@ -26,7 +28,11 @@ struct part {
 static int bind_part(struct model *m, int layer, const struct part *p, struct err *e)
 {
     char name[NAME_MAX_BYTES];
-    struct model_source s = {name, p->row0, p->n_rows, p->rotated, p->n_stack};
+    const struct model_source s = {.name = name,
+                                   .row0 = p->row0,
+                                   .n_rows = p->n_rows,
+                                   .rotated = p->rotated,
+                                   .n_stack = p->n_stack};
     bool bias = layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
     layer_has(m, name, layer, p->tensor, "weight");
@@ -70,7 +76,7 @@ static int bind_qk_norms(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     const bool row = l->qk_norm == MODEL_QK_NORM_ROW, rotated = is_rotated(m);
-    if (l->qk_norm == MODEL_QK_NORM_NONE) return 0;
+    if (l->qk_norm == MODEL_QK_NORM_NONE || l->no_attention) return 0;
     int rc = bind_vector(m, layer, &l->q_norm, "attn_q_norm.weight",
                          row ? model_n_q(m) : m->head_dim, rotated, e);
     return rc ? rc
@@ -78,11 +84,26 @@ static int bind_qk_norms(struct model *m, int layer, struct err *e)
                             row ? model_n_kv(m) : m->head_dim, rotated, e);
 }
 
+/* The rows of each head are those of its query, then those of its gate. */
+static int bind_gated_queries(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    char name[NAME_MAX_BYTES];
+    int q = model_n_q(m), dim = m->head_dim;
+    layer_has(m, name, layer, "attn_q", "weight");
+    struct model_source s = {
+        .name = name, .n_rows = 2 * q, .rotated = is_rotated(m), .group = dim, .step = 2 * dim};
+    int rc = model_bind_matrix(m, &l->q, &s, q, m->n_embd, e);
+    s.row0 = dim;
+    s.rotated = false;
+    return rc ? rc : model_bind_matrix(m, &l->attn_gate, &s, q, m->n_embd, e);
+}
+
 static int bind_attention(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    int q = model_n_q(m), kv = model_n_kv(m), all = model_n_qkv(m);
+    int q = model_n_q(m), kv = model_n_kv(m), all = model_n_qkv(m), first = l->is_gated ? 1 : 0;
     bool rotated = is_rotated(m);
     const struct part parts[] = {
         {&l->q, &l->q_bias, "attn_q", q, m->n_embd, .rotated = rotated},
@@ -96,10 +117,20 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     };
     const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, .row0 = 0};
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
+    int rc = l->is_gated ? bind_gated_queries(m, layer, e) : 0;
+    if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, 3 - (size_t)first, e);
+    return rc ? rc : bind_part(m, layer, &out, e);
+}
+
+/* Binds the first half of a layer. */
+static int bind_mixer(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
     int rc = bind_norms(m, layer, "attn_norm.weight", &l->attn_norm, "post_attention_norm.weight",
                         &l->attn_post_norm, e);
-    if (!rc) rc = bind_parts(m, layer, one ? fused : parts, 3, e);
-    return rc ? rc : bind_part(m, layer, &out, e);
+    if (!rc && !l->no_attention) rc = bind_attention(m, layer, e);
+    if (!rc && l->is_recurrent) rc = recurrent_bind(m, layer, e);
+    return rc;
 }
 
 /* The router, its biases, and what scales the shared experts. */
@@ -178,26 +209,31 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_dense(m, layer, e);
 }
 
-/* Gives layers with attention their numbers in the KV cache. */
+/* Gives layers with attention their numbers in the KV cache, layers with a recurrent part theirs in
+ * the recurrent state. */
 static void number_layers(struct model *m)
 {
     for (int i = 0; i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];
         l->kv_layer = l->no_attention ? -1 : m->n_kv_layer;
         if (!l->no_attention) m->kv_layers[m->n_kv_layer++] = l;
+        l->state_layer = l->is_recurrent ? m->recurrent.n_layer++ : -1;
     }
 }
 
 int family_bind_layers(struct model *m, struct err *e)
 {
+    /* LFM2's name for the output's norm is another */
+    bool renamed = gguf_tensor_find(m->file, "token_embd_norm.weight") != NULL;
+    const struct model_source norm = {.name = renamed ? "token_embd_norm.weight"
+                                                      : "output_norm.weight"};
     static const struct model_source embedding = {.name = "token_embd.weight"},
-                                     norm = {.name = "output_norm.weight"},
                                      output = {.name = "output.weight"},
                                      bias = {.name = "output.bias"};
     int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
     number_layers(m);
     for (int i = 0; !rc && i < m->n_layer; i++) {
-        rc = bind_attention(m, i, e);
+        rc = bind_mixer(m, i, e);
         if (!rc) rc = bind_feed_forward(m, i, e);
     }
     if (!rc) rc = model_bind_vector(m, &m->output_norm, &norm, m->n_embd, e);

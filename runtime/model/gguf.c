@@ -588,6 +588,7 @@ float gguf_array_f32(const struct gguf_array *a, size_t i)
 int32_t gguf_array_i32(const struct gguf_array *a, size_t i)
 {
     int64_t v = 0;
+    if (a->type == GGUF_BOOL && i < a->n) return ((const uint8_t *)a->data)[i] != 0;
     return as_int(a, i, &v) && v >= INT32_MIN && v <= INT32_MAX ? (int32_t)v : 0;
 }
 

@@ -114,8 +114,8 @@ bool gguf_get_bool(const struct gguf *g, const char *key, bool *out);
 bool gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
 bool gguf_get_array(const struct gguf *g, const char *key, struct gguf_array *out);
 
-/* Element i of an array: 0 / an empty string when i or the type does not fit. Random access to
- * strings is linear; use the cursor for whole arrays. */
+/* Element i of an array: 0 / an empty string when i or the type does not fit; true is 1. Random
+ * access to strings is linear; use the cursor for whole arrays. */
 float gguf_array_f32(const struct gguf_array *a, size_t i);
 int32_t gguf_array_i32(const struct gguf_array *a, size_t i);
 

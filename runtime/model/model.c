@@ -12,9 +12,9 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,    &family_phi3,     &family_qwen2,    &family_qwen3,
-    &family_minicpm,  &family_granite,  &family_olmo2,    &family_smollm3,
-    &family_mistral3, &family_ernie4_5, &family_seed_oss, &family_glm4,
+    &family_llama,    &family_phi3,  &family_qwen2,   &family_qwen3,    &family_minicpm,
+    &family_granite,  &family_olmo2, &family_smollm3, &family_mistral3, &family_ernie4_5,
+    &family_seed_oss, &family_glm4,  &family_qwen35,  &family_lfm2,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -38,6 +38,13 @@ int model_get_int(const struct model *m, const char *suffix, int min, int max, i
                        min, max);
     *out = (int)v;
     return 0;
+}
+
+bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out)
+{
+    char key[128];
+    key_of(key, sizeof key, m, suffix);
+    return gguf_get_array(m->file, key, out) && out->n >= (size_t)m->n_layer;
 }
 
 bool model_get_float(const struct model *m, const char *suffix, float *out)
@@ -102,11 +109,23 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                        "%d can",
                        gguf_name(m->file), n_out / n_stack, s->name, KN_PANEL);
     *w = (struct kn_weight){.type = type, .n_out = n_out, .n_in = n_in};
-    return add_item(
-        m,
-        (struct model_load_item){
-            .weight = w, .tensor = t, .row0 = s->row0, .rotated = s->rotated, .n_stack = n_stack},
-        e);
+    return add_item(m,
+                    (struct model_load_item){.weight = w,
+                                             .tensor = t,
+                                             .row0 = s->row0,
+                                             .rotated = s->rotated,
+                                             .n_stack = n_stack,
+                                             .group = s->group,
+                                             .step = s->step},
+                    e);
+}
+
+static int check_floats(const struct model *m, const struct gguf_tensor *t, const char *name,
+                        struct err *e)
+{
+    if (blocks_readable(t->type) && gguf_tensor_type(t->type)->block == 1) return 0;
+    return err_set(e, ERR_FORMAT, "%s: tensor %s is a vector, expected F32, F16 or BF16",
+                   gguf_name(m->file), name);
 }
 
 int model_bind_vector(struct model *m, const float **v, const struct model_source *s, int n,
@@ -116,9 +135,8 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
     const int n_stack = s->n_stack ? s->n_stack : 1;
     int rc = find(m, s->name, s->n_rows ? s->n_rows : n / n_stack, n_stack, 1, &t, e);
     if (rc) return rc;
-    if (!blocks_readable(t->type) || gguf_tensor_type(t->type)->block != 1)
-        return err_set(e, ERR_FORMAT, "%s: tensor %s is a vector, expected F32, F16 or BF16",
-                       gguf_name(m->file), s->name);
+    rc = check_floats(m, t, s->name, e);
+    if (rc) return rc;
     return add_item(m,
                     (struct model_load_item){.vector = v,
                                              .tensor = t,
@@ -126,6 +144,22 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
                                              .n = n,
                                              .rotated = s->rotated,
                                              .n_stack = n_stack},
+                    e);
+}
+
+int model_bind_table(struct model *m, const float **v, const char *name, int n_rows, int n_columns,
+                     bool by_column, struct err *e)
+{
+    const struct gguf_tensor *t;
+    int rc = find(m, name, n_columns, n_rows, 1, &t, e);
+    if (!rc) rc = check_floats(m, t, name, e);
+    if (rc) return rc;
+    return add_item(m,
+                    (struct model_load_item){.vector = v,
+                                             .tensor = t,
+                                             .n = n_rows * n_columns,
+                                             .n_stack = 1,
+                                             .by_column = by_column},
                     e);
 }
 
@@ -214,6 +248,27 @@ static int read_vocabulary(struct model *m, struct err *e)
     return 0;
 }
 
+/* One number, or one per layer, where 0 marks a layer without attention. */
+static int read_kv_heads(struct model *m, struct err *e)
+{
+    char key[128];
+    uint32_t v;
+    struct gguf_array layers;
+    m->n_kv_head = m->n_head;
+    key_of(key, sizeof key, m, "attention.head_count_kv");
+    if (gguf_get_u32(m->file, key, &v))
+        return model_get_int(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
+    if (!model_get_layers(m, "attention.head_count_kv", &layers)) return 0;
+    for (int i = 0, first = 0; i < m->n_layer; i++) {
+        int n = gguf_array_i32(&layers, (size_t)i);
+        if (n < 0 || n > m->n_head || (n && first && n != first))
+            return err_set(e, ERR_FORMAT, "%s: layer %d has %d KV heads; %s", gguf_name(m->file), i,
+                           n, "layers with different numbers of them are not supported");
+        if (n) m->n_kv_head = first = n;
+    }
+    return 0;
+}
+
 static int read_hparams(struct model *m, struct err *e)
 {
     const int big = 1 << 24;
@@ -223,14 +278,10 @@ static int read_hparams(struct model *m, struct err *e)
     if (!rc) rc = model_get_int(m, "feed_forward_length", 1, big, &m->n_ff, e);
     if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
     if (rc) return rc;
-    m->n_kv_head = m->n_head;
     uint32_t v;
     char key[128];
-    key_of(key, sizeof key, m, "attention.head_count_kv");
-    if (gguf_get_u32(m->file, key, &v)) {
-        rc = model_get_int(m, "attention.head_count_kv", 1, m->n_head, &m->n_kv_head, e);
-        if (rc) return rc;
-    }
+    rc = read_kv_heads(m, e);
+    if (rc) return rc;
     m->window = m->n_ctx;
     key_of(key, sizeof key, m, "attention.sliding_window");
     if (gguf_get_u32(m->file, key, &v) && v > 0 && v < (uint32_t)m->n_ctx) m->window = (int)v;
@@ -369,8 +420,17 @@ static int rotated_row(const struct model *m, int r)
 static int64_t source_row(const struct model *m, const struct model_load_item *it, int r)
 {
     const int per = (it->weight ? it->weight->n_out : it->n) / it->n_stack;
-    const int64_t step = it->tensor->ne[it->weight ? 1 : 0];
-    return r / per * step + it->row0 + (it->rotated ? rotated_row(m, r % per) : r % per);
+    const int64_t matrix = it->tensor->ne[it->weight ? 1 : 0];
+    int row = it->rotated ? rotated_row(m, r % per) : r % per;
+    if (it->step) row = row / it->group * it->step + row % it->group;
+    return r / per * matrix + it->row0 + row;
+}
+
+/* Where number i of a vector is in its tensor. */
+static int64_t source_number(const struct model *m, const struct model_load_item *it, int i)
+{
+    const int64_t n_columns = it->tensor->ne[0], n_rows = it->tensor->ne[1];
+    return it->by_column ? i % n_rows * n_columns + i / n_rows : source_row(m, it, i);
 }
 
 struct load_job {
@@ -415,7 +475,7 @@ static void load_vector(float *out, const struct model *m, const struct model_lo
     size_t bytes = (size_t)gguf_tensor_type(t->type)->block_bytes;
     for (int i = 0; i < it->n; i++)
         blocks_to_float(out + i, t->type,
-                        (const char *)t->data + (size_t)source_row(m, it, i) * bytes, 1);
+                        (const char *)t->data + (size_t)source_number(m, it, i) * bytes, 1);
 }
 
 int64_t model_item_bytes(const struct model_load_item *it)

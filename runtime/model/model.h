@@ -61,6 +61,44 @@ struct model_experts {
         *shared_gate; /* [n_embd], or NULL: sigmoid(shared_gate . h) scales the shared ones */
 };
 
+/* How a recurrent part of a layer computes its output from h; all of a model's compute the same
+ * way.
+ *
+ * DELTA, the gated delta rule (arXiv 2412.06464):
+ *   [q | k | v] = silu(convolution(in h)) over time, of each channel
+ *   q, k        = q / |q| / sqrt(key_dim), k / |k|
+ *   decay, rate = e^(a softplus(step h + step_bias)), sigmoid(beta h)      per head
+ *   S           = decay S;  S += k (rate (v - S^T k))^T;  y = S^T q        S [key_dim][head_dim]
+ *   output      = out (norm(y) * norm * silu(gate h))                      a norm per head
+ * SCAN, Mamba-2 (arXiv 2405.21060):
+ *   [v | k | q] = silu(convolution(in h) + taps_bias)
+ *   decay, rate = e^(a rate), softplus(step h + step_bias)
+ *   S           = decay S;  S += k (rate v)^T;  y = S^T q + skip v
+ *   output      = out (norm(y * silu(gate h)) * norm)                      a norm per key head
+ * CONVOLUTION (LFM2):
+ *   output      = out (convolution((in h) * (in_gate h)) * (gate h)) */
+enum model_recurrence { MODEL_NO_RECURRENCE, MODEL_DELTA, MODEL_SCAN, MODEL_CONVOLUTION };
+
+/* The numbers of all recurrent parts. */
+struct model_recurrent_shape {
+    enum model_recurrence kind;
+    int n_layer;            /* layers with a recurrent part */
+    int n_taps, n_channel;  /* of the convolution */
+    int n_key_head, n_head; /* several heads share a key head's k and q; 0 for CONVOLUTION */
+    int key_dim, head_dim;
+    bool tiled; /* head i has key head i % n_key_head, else i / (n_head / n_key_head) */
+};
+
+struct model_recurrent {
+    struct kn_weight in, in_gate;      /* [n_channel][n_embd] */
+    struct kn_weight gate;             /* [n_head * head_dim][n_embd]; CONVOLUTION: [n_channel] */
+    struct kn_weight beta, step;       /* [n_head][n_embd] */
+    struct kn_weight out;              /* [n_embd][rows of gate] */
+    const float *taps, *taps_bias;     /* [n_taps][n_channel], [n_channel] or NULL */
+    const float *a, *step_bias, *skip; /* [n_head] */
+    const float *norm;                 /* [head_dim], or of all heads (SCAN) */
+};
+
 /* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
  * GPU (cuda/run.c) read it and never test for the family. A norm or bias whose vector is NULL is
  * left out. All families compute in this order, on a residual stream x that begins as embed_scale *
@@ -71,6 +109,7 @@ struct model_experts {
  *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
  *             (retaining heads score q, k, v; k and v go into the cache)
  *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope
+ *   a       = a * sigmoid(attn_gate h)
  *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
  *   h       = norm(x) * ffn_norm
  *   g       = silu(gate h + gate_bias) * (up h + up_bias), or another activation
@@ -80,31 +119,38 @@ struct model_experts {
  * experts and may be missing.
  *
  * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias). Norms are
- * RMSNorms. */
+ * RMSNorms. A layer with a recurrent part adds its output, struct model_recurrent, instead of
+ * attention's or together with it. */
 struct model_layer {
     enum model_norms norms;
     enum model_qk_norm qk_norm;
-    bool no_attention;                       /* instead of attention, a recurrent part */
-    int kv_layer;                            /* its layer of the KV cache; -1 without attention */
-    bool no_rope;                            /* queries and keys are not rotated */
+    bool no_attention;
+    bool is_recurrent; /* has a recurrent part */
+    bool is_gated;     /* attention's output is gated */
+    int kv_layer;      /* its layer of the KV cache; -1 without attention */
+    int state_layer;   /* its layer of the recurrent state; -1 without a recurrent part */
+    bool no_rope;      /* queries and keys are not rotated */
     const float *attn_norm, *attn_post_norm; /* [n_embd] */
     const float *ffn_norm, *ffn_post_norm;
     const float *q_norm, *k_norm; /* [head_dim], or of a row as q and k */
     struct kn_weight q, k, v;     /* [n_head * head_dim], [n_kv_head * head_dim] x n_embd */
+    struct kn_weight attn_gate;   /* as q, if attention is gated */
     struct kn_weight o;           /* [n_embd][n_head * head_dim] */
     struct kn_weight gate, up;    /* [n_ff][n_embd]; n_out 0: only experts */
     struct kn_weight down;        /* [n_embd][n_ff] */
     enum model_activation activation;
     struct model_experts experts;
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
+    struct model_recurrent recurrent;
 };
 
-/* Where a matrix or vector comes from: a tensor, or a range of its rows. */
+/* Where a matrix or vector comes from: a tensor, or some of its rows. */
 struct model_source {
     const char *name;
     int row0, n_rows; /* n_out rows from row0 of a tensor that has n_rows; n_rows 0: all rows */
     bool rotated;     /* rows of rotated heads, which must be put into the kernels' order */
     int n_stack;      /* a tensor of so many matrices, one after another; 0: it is one */
+    int group, step;  /* groups of `group` rows, each `step` rows after the last; 0: one group */
 };
 
 /* One matrix or vector to be loaded from the file. */
@@ -114,7 +160,9 @@ struct model_load_item {
     const struct gguf_tensor *tensor;
     int row0, n; /* rows of the tensor; numbers of a vector */
     bool rotated;
-    int n_stack; /* matrices, or vectors, that are stacked: one per expert; else 1 */
+    int n_stack;     /* matrices, or vectors, that are stacked: one per expert; else 1 */
+    int group, step; /* as in model_source */
+    bool by_column;  /* a vector that is a table in the file: column after column */
 };
 
 struct model {
@@ -142,6 +190,7 @@ struct model {
     struct model_layer *layers;
     int n_kv_layer; /* layers of the KV cache: those with attention, in their order */
     const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
+    struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
 };
@@ -182,6 +231,14 @@ static inline bool model_has_no_rope(const struct model *m)
     return false;
 }
 
+/* Whether the output of attention in a layer is gated. */
+static inline bool model_has_gates(const struct model *m)
+{
+    for (int i = 0; i < m->n_kv_layer; i++)
+        if (m->kv_layers[i]->is_gated) return true;
+    return false;
+}
+
 /* Takes ownership of `file`, also on error. ERR_FORMAT for unsupported models. as_f32: matrices are
  * expanded to float32, exactly (option --weights f32). */
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
@@ -210,14 +267,19 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                       int n_in, struct err *e);
 int model_bind_vector(struct model *m, const float **v, const struct model_source *s, int n,
                       struct err *e);
+/* Binds a table [n_rows][n_columns] of floats; by_column: as [n_columns][n_rows]. */
+int model_bind_table(struct model *m, const float **v, const char *name, int n_rows, int n_columns,
+                     bool by_column, struct err *e);
 
 /* Metadata "ARCH.suffix"; ERR_FORMAT when it is missing or outside [min, max]. */
 int model_get_int(const struct model *m, const char *suffix, int min, int max, int *out,
                   struct err *e);
 bool model_get_float(const struct model *m, const char *suffix, float *out);
+/* An array with one element per layer; false when it is missing or has another length. */
+bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 
 extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_llama,
-    family_minicpm, family_mistral3, family_olmo2, family_phi3, family_qwen2, family_qwen3,
-    family_seed_oss, family_smollm3;
+    family_lfm2, family_minicpm, family_mistral3, family_olmo2, family_phi3, family_qwen2,
+    family_qwen3, family_qwen35, family_seed_oss, family_smollm3;
 
 #endif

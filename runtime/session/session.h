@@ -184,6 +184,7 @@ struct session_stats {
     int64_t unit_bytes;
     /* memory by tag, bytes; -1 = not known */
     int64_t weights_bytes, cache_bytes, scratch_bytes;
+    int64_t state_bytes;      /* of recurrent layers; 0 = the model has none */
     int64_t cache_used_bytes; /* on a GPU: whole pages, each of 64 units of a head */
     int64_t process_bytes, process_peak_bytes, machine_bytes;
     /* speed of the running or last turn; 0 = none yet */

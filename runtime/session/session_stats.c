@@ -42,6 +42,7 @@ void session_stats(const struct session *s, struct session_stats *out)
         .unit_bytes = (int64_t)s->ctx.plan.unit_bytes,
         .weights_bytes = (int64_t)(s->ctx.plan.weights_bytes + s->ctx.plan.heads_bytes),
         .cache_bytes = (int64_t)s->ctx.plan.cache_bytes,
+        .state_bytes = (int64_t)s->ctx.plan.state_bytes,
         .scratch_bytes = (int64_t)s->ctx.plan.scratch_bytes,
         .process_bytes = system_process_bytes(),
         .process_peak_bytes = system_process_peak_bytes(),

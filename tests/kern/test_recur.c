@@ -127,10 +127,20 @@ static void check_recur(int key, int value, int n_tok, int delta)
     fill(&rng, &rates, (size_t)n_tok * 2, 1);
     fill(&rng, &state, s_n, 1);
     for (int i = 0; i < 2 * n_tok; i++) rates[i] = 0.5f + 0.5f * rates[i];
-    struct kn_recur j = {.key_dim = key, .value_dim = value, .n_tok = n_tok, .delta = delta,
-                         .skip = delta ? 0 : 0.7f, .q = x, .k = x + key, .v = x + 2 * key,
-                         .stride = row, .decay = rates, .rate = rates + 1, .rate_stride = 2,
-                         .state = state, .y_stride = (size_t)value};
+    struct kn_recur j = {.key_dim = key,
+                         .value_dim = value,
+                         .n_tok = n_tok,
+                         .delta = delta,
+                         .skip = delta ? 0 : 0.7f,
+                         .q = x,
+                         .k = x + key,
+                         .v = x + 2 * key,
+                         .stride = row,
+                         .decay = rates,
+                         .rate = rates + 1,
+                         .rate_stride = 2,
+                         .state = state,
+                         .y_stride = (size_t)value};
     want_recurred(want, want_state, &j);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         float *y = guarded(y_n * sizeof *y), *s = guarded(s_n * sizeof *s);

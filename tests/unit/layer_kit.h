@@ -52,6 +52,8 @@ static inline struct layer *layer_new(const char *policy, int window, enum cache
                               .n_vocab = 32,
                               .attn_scale = 0.5f,
                               .layers = &l->layer,
+                              .n_kv_layer = 1,
+                              .kv_layers = {&l->layer},
                               .rope = {.n_rot = DIM, .n_ctx_orig = 4096, .freq = l->freq}};
     struct cache_shape shape = {.n_layer = 1,
                                 .n_head = KV,

@@ -36,6 +36,8 @@ static bool show_stats(struct app *a)
                num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
                num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),
                num_bytes(st->process_bytes, b[4]), num_bytes(st->process_peak_bytes, b[5]));
+    if (st->state_bytes)
+        str_printf(&s, "state of recurrent layers %s\n", num_bytes(st->state_bytes, b[0]));
     str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %s",
                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
                num_ms(st->first_token_ms, b[2]));

@@ -175,7 +175,7 @@ static int bytes_end(int64_t bytes, int64_t whole, int width)
     return end < width ? end : width;
 }
 
-enum { MEMORY_PARTS = 3, BAR_LEAST = 2 };
+enum { MEMORY_PARTS = 4, BAR_LEAST = 2 };
 
 struct memory_part {
     const char *name;
@@ -195,8 +195,9 @@ static void put_memory(const struct app *a, const struct memory_part *parts, int
     str_printf(out, "%.2f %s of %s", (double)sum / divisor, unit,
                num_bytes(machine > 0 ? machine : -1, whole));
     for (int i = 0; i < MEMORY_PARTS && !narrow; i++)
-        str_printf(out, "%s%s %.2f", i ? ", " : ": ", parts[i].name,
-                   (double)parts[i].bytes / divisor);
+        if (parts[i].bytes)
+            str_printf(out, "%s%s %.2f", i ? ", " : ": ", parts[i].name,
+                       (double)parts[i].bytes / divisor);
 }
 
 static void draw_memory_bar(struct pane p, const struct memory_part *parts, int64_t whole)
@@ -217,6 +218,7 @@ void bar_memory(struct app *a, struct pane p, int y)
     const struct memory_part parts[MEMORY_PARTS] = {
         {"weights", st->weights_bytes, 'w', ATTR_WEIGHTS},
         {"cache", st->cache_bytes, 'c', ATTR_CACHE},
+        {"state", st->state_bytes, 'r', ATTR_CACHE}, /* of recurrent layers, if it has any */
         {"scratch", st->scratch_bytes, 's', ATTR_SCRATCH},
     };
     struct str text = {0};

@@ -1,0 +1,45 @@
+/* Family "qwen35" (Qwen3.5 and 3.6, dense): layers with the gated delta rule and, every fourth,
+ * with gated attention, of whose heads a quarter is rotated. The rotation of images is the plain
+ * one for text. A block for speculative decoding after the last layer is ignored. */
+#include <stdio.h>
+
+#include "runtime/model/family.h"
+#include "runtime/model/recurrent.h"
+
+#define ATTENTION_STEP 4
+
+/* Layers are listed, or every n-th has attention. */
+static int choose_layers(struct model *m, struct err *e)
+{
+    struct gguf_array list;
+    int step = ATTENTION_STEP;
+    bool listed = model_get_layers(m, "attention.recurrent_layers", &list);
+    char key[64];
+    uint32_t v;
+    snprintf(key, sizeof key, "%s.full_attention_interval", m->family->arch);
+    int rc = gguf_get_u32(m->file, key, &v)
+                 ? model_get_int(m, "full_attention_interval", 1, MODEL_LAYERS_MAX, &step, e)
+                 : 0;
+    for (int i = 0; !rc && i < m->n_layer; i++) {
+        struct model_layer *l = &m->layers[i];
+        l->is_recurrent = listed ? gguf_array_i32(&list, (size_t)i) != 0 : (i + 1) % step != 0;
+        l->no_attention = l->is_recurrent;
+        l->is_gated = !l->is_recurrent;
+    }
+    return rc;
+}
+
+static int bind(struct model *m, struct err *e)
+{
+    int rc = family_layers(m, e);
+    if (!rc) rc = recurrent_shape(m, MODEL_DELTA, e);
+    m->recurrent.tiled = true;
+    if (!rc) rc = choose_layers(m, e);
+    return rc ? rc : family_bind_layers(m, e);
+}
+
+const struct model_family family_qwen35 = {
+    .arch = "qwen35",
+    .layer = {.qk_norm = MODEL_QK_NORM_HEAD},
+    .bind = bind,
+};

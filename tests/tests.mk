@@ -125,7 +125,7 @@ ONE = $(call programs,$(wildcard $(SOURCES)test_$(notdir $(T)).c))
 ONE_SCRIPTS = $(wildcard $(foreach p,test tmux,$(SOURCES)$(p)_$(notdir $(T)).sh))
 one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
 	@$(if $(ONE)$(ONE_SCRIPTS),,echo 'T=$(T): no tests/*/test_$(notdir $(T)).c, test_$(notdir $(T)).sh or tmux_$(notdir $(T)).sh' >&2; exit 1)
-	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; $$t $(ARGS) || exit 1; done
+	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; case $$t in *.sh) ;; *) t="$(RUN) $$t" ;; esac; $$t $(ARGS) || exit 1; done
 
 PROGRAMS := $(call programs,$(FAULT) $(UNIT) $(KERN) $(EMU) $(TUI))
 # Kernel tests of the emulator, linked to a real GPU, and the model's. They skip where there is none.

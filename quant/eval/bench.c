@@ -180,6 +180,7 @@ struct point {
     struct report_bar *bar;   /* shows the progress to the depth; NULL = none */
     _Atomic int64_t score_ns; /* of all threads, in the current run */
     struct timing prefill, decode;
+    struct series ahead;     /* decoding with speculation, of the speed without */
     struct series bandwidth; /* bytes per second */
     struct series share;     /* share of the bandwidth that decoding uses */
     double bytes_per_token, operations_per_token;
@@ -315,6 +316,42 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
     return rc;
 }
 
+/* Speculation as it would be with text of which AHEAD_RIGHT of the proposals are right. */
+#define AHEAD_RIGHT     0.7
+#define AHEAD_PROPOSALS 3
+
+/* Runs n tokens, with proposals; which of them are right is drawn, the same way each time. */
+static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
+{
+    struct context *x = &p->x;
+    int proposals = x->plan.n_logits - 1 < AHEAD_PROPOSALS ? x->plan.n_logits - 1 : AHEAD_PROPOSALS;
+    int64_t t0 = system_clock_ns(), n_evicted;
+    for (int at = 0, rc; at < n;) {
+        rc = cache_room(&x->cache) <= proposals ? context_evict(x, &n_evicted, e) : 0;
+        if (rc) return rc;
+        fill_ids(p->ids, 1 + proposals, x->engine->model->n_vocab, x->cache.n_pos);
+        context_try(x, p->ids, 1 + proposals);
+        for (int i = 0; i < proposals; i++, at++) {
+            if (random_at(5, 6, (uint64_t)at) > AHEAD_RIGHT) break;
+            context_accept(x);
+        }
+        at++;
+    }
+    *seconds = (double)(system_clock_ns() - t0) / 1e9;
+    return 0;
+}
+
+/* Call after answers were timed. */
+static int time_ahead(struct point *p, int64_t depth, int n, int i, struct err *e)
+{
+    double seconds;
+    if (!context_can_try(&p->x)) return 0;
+    int rc = go_to(p, depth, e);
+    if (!rc) rc = run_ahead(p, n, &seconds, e);
+    if (!rc) p->ahead.v[i] = n / seconds / p->decode.speed.v[i];
+    return rc;
+}
+
 /* The median of v (v is sorted), and the two of its values that enclose it in at least 95 of 100
  * samples, whatever the distribution: the probability that fewer than k of n values are below the
  * median is sum C(n, i) / 2^n, i < k, and k is the largest with at most 2.5 %. With fewer than six
@@ -364,6 +401,7 @@ static int measure(struct point *p, const struct options *o, int i, int64_t *pea
     int rc = time_once(p, p->depth, n_prefill, x->plan.chunk, &p->prefill, i, e);
     if (!rc) rc = bandwidth_of(x->engine, peak, bandwidth, e);
     if (!rc) rc = time_once(p, p->depth ? p->depth : 1, n_decode, 1, &p->decode, i, e);
+    if (!rc) rc = time_ahead(p, p->depth ? p->depth : 1, n_decode, i, e);
     if (!rc && o->bench.vs) rc = run_rival(o->bench.vs, p->depth, &vs, e);
     if (rc) return rc;
     p->prefill.rival.v[i] = vs.prefill;
@@ -423,6 +461,8 @@ static void print_json(struct point *p, struct shown s, int n, int64_t peak)
     cJSON_AddStringToObject(o, "device", device);
     add_timing(o, "prefill", &p->prefill, s);
     add_timing(o, "decode", &p->decode, s);
+    if (p->ahead.v[0] > 0)
+        cJSON_AddNumberToObject(o, "speculation_ratio", median(p->ahead.v, n));
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
     cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);
@@ -472,6 +512,9 @@ static void print_row(struct point *p, struct shown s, int n)
     if (s.scores) print_costs("decode", decode);
     if (s.ratio) print_ratio("prefill", prefill);
     if (s.ratio) print_ratio("decode", decode);
+    if (p->ahead.v[0] > 0)
+        report_line("%9s decode: %.2fx with speculation, if %.0f %% of %d proposals are right", "",
+                    median(p->ahead.v, n), 100 * AHEAD_RIGHT, AHEAD_PROPOSALS);
     print_vs("prefill", prefill);
     print_vs("decode", decode);
 }

@@ -35,11 +35,11 @@ struct session_speculate {
     bool on;
     struct ngram ngram;
     struct arena arena;
-    int32_t ids[FORWARD_TRY_MAX]; /* that were tried last */
-    int n_proposed, n_right;      /* of them, so far */
-    int class;
-    double rate[SPECULATE_CLASSES]; /* measured chance that the next proposal is right */
-    double ns[FORWARD_TRY_MAX + 1]; /* measured time to run n tokens at once; 0 = not yet */
+    int32_t ids[FORWARD_TRY_MAX];        /* that were tried last */
+    int n_proposed, n_right;             /* of them, so far */
+    int class, limit[SPECULATE_CLASSES]; /* the most that may be proposed */
+    double rate[SPECULATE_CLASSES];      /* measured chance that the next proposal is right */
+    double ns[FORWARD_TRY_MAX + 1];      /* measured time to run n tokens at once; 0 = not yet */
 };
 
 struct session {

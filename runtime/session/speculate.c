@@ -12,7 +12,11 @@
 /* Rates recover while nothing is proposed, so that proposals are tried again now and then. */
 #define RECOVER (1.0 / 512)
 
-static const double first_rates[SPECULATE_CLASSES] = {0.5, 0.7, 0.9};
+/* Few proposals at first; twice as many after all were right, hardly more than were right
+ * otherwise. */
+#define FIRST_LIMIT 2
+
+static const double first_rates[SPECULATE_CLASSES] = {0.3, 0.6, 0.85};
 
 int session_speculate_open(struct session *s, struct err *e)
 {
@@ -24,7 +28,10 @@ int session_speculate_open(struct session *s, struct err *e)
     int rc = arena_init(&p->arena, "speculation", a.used, e);
     if (rc) return rc;
     ngram_plan(&p->ngram, &p->arena);
-    for (int i = 0; i < SPECULATE_CLASSES; i++) p->rate[i] = first_rates[i];
+    for (int i = 0; i < SPECULATE_CLASSES; i++) {
+        p->rate[i] = first_rates[i];
+        p->limit[i] = FIRST_LIMIT;
+    }
     p->on = true;
     return 0;
 }
@@ -50,8 +57,10 @@ static void learn(double *mean, double value, double step)
 static void learn_rate(struct session_speculate *p)
 {
     double *rate = &p->rate[p->class];
+    bool wrong = p->n_right < p->n_proposed;
     for (int i = 0; i < p->n_right; i++) learn(rate, 1, RATE_STEP);
-    if (p->n_right < p->n_proposed) learn(rate, 0, RATE_STEP);
+    if (wrong) learn(rate, 0, RATE_STEP);
+    if (p->n_proposed) p->limit[p->class] = wrong ? p->n_right + 1 : 2 * p->n_right;
     p->n_right = p->n_proposed = 0;
 }
 
@@ -104,7 +113,8 @@ static int propose(struct session *s, int32_t *out)
     if (n == 0) return 0;
     p->class = class_of(n_match);
     double *rate = &p->rate[p->class];
-    if (!s->opts.plan.speculate.n) n = best_number(p, *rate, n);
+    if (!s->opts.plan.speculate.n)
+        n = best_number(p, *rate, n < p->limit[p->class] ? n : p->limit[p->class]);
     if (n == 0) learn(rate, first_rates[p->class], RECOVER);
     return n;
 }

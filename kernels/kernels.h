@@ -108,7 +108,7 @@ struct kn_act {
 /* ---- cache units ---------------------------------------------------------------------------- */
 
 #define KN_TILE         64  /* slots of an attention tile; each call begins at a multiple of it */
-#define KN_HEAD_DIM_MAX 256 /* attention keeps a tile of keys and values on the stack */
+#define KN_HEAD_DIM_MAX 512 /* attention keeps a tile of keys and values on the stack */
 
 enum kn_kv {
     KN_KV_F16,
@@ -156,11 +156,13 @@ struct kn_matmul {
  * are Q4, instruction sets may compute in 16-bit fixed point, see cpu/v16_attend_fixed.h.
  *
  * slot0 is a multiple of KN_TILE; head_dim is even and at most KN_HEAD_DIM_MAX. Token t is in slot
- * pos0 + t and attends to slots [slot0, min(slot1, pos0 + t + 1)). Queries arrive unrotated and are
- * rotated here by their slot.
+ * pos0 + t and attends to slots [slot0, min(slot1, pos0 + t + 1)), with a window only to the newest
+ * `window` slots up to its own. Queries arrive unrotated and are rotated here by their slot. With a
+ * window slot1 is a multiple of KN_TILE or beyond the last token, and bits stay the same if all
+ * slots are moved by a multiple of KN_TILE.
  *
  * The result is a partial softmax over the slots of this call, to be merged by attend_merge:
- *   m   = max of the scaled logits           [n_tok][n_group]   (-inf if no slot is visible)
+ *   m   = max of the scaled, capped logits   [n_tok][n_group]   (-inf if no slot is visible)
  *   l   = sum of exp(logit - m)              [n_tok][n_group]
  *   acc = sum of exp(logit - m) * value      [n_tok][n_group][head_dim] */
 struct kn_attend {
@@ -173,7 +175,9 @@ struct kn_attend {
     const float *q; /* token t, group g: q + t * q_stride + g * head_dim */
     size_t q_stride;
     const struct kn_rope *rope;
-    float scale; /* usually 1 / sqrt(head_dim) */
+    float scale;   /* usually 1 / sqrt(head_dim) */
+    float softcap; /* above 0: logits become softcap * tanh(logit / softcap) */
+    int window;    /* 0 = none */
     float *m, *l, *acc;
 };
 
@@ -186,7 +190,7 @@ struct kn_attend {
  *   LOW   out[s] += number of t that see s with p(t, s) < 1 / (pos0 + t + 1), less than average
  *
  * Each out[s] is a sum in the order of t, whatever the range. Fields as in kn_attend, except that
- * slot0 may be any slot. */
+ * slot0 may be any slot. There is no window: its layers have no scores. */
 enum kn_stat { KN_STAT_SUM, KN_STAT_MAX, KN_STAT_LOW };
 
 struct kn_stats {
@@ -199,7 +203,7 @@ struct kn_stats {
     const float *q;
     size_t q_stride;
     const struct kn_rope *rope;
-    float scale;
+    float scale, softcap;
     const float *lse; /* token t, group g: lse[t * lse_stride + g] */
     size_t lse_stride;
     float *out; /* [slot], from slot 0; any alignment */
@@ -272,6 +276,9 @@ struct kernels {
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
     /* y = silu(gate) * up; y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, int n);
+    /* y = gelu(gate) * up, gelu(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); y may be
+     * gate. */
+    void (*gelu_mul)(float *y, const float *gate, const float *up, int n);
     /* y = x / (1 + e^-gate); y may be x. */
     void (*sigmoid_mul)(float *y, const float *gate, const float *x, int n);
     /* y += x. */
@@ -290,11 +297,12 @@ struct kernels {
 };
 
 /* Merges n_part partial softmaxes of `rows` rows (row = token and group), in the order given, and
- * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i.
+ * normalises: out[row] = sum_i e^(m_i - M) acc_i / sum_i e^(m_i - M) l_i. With `sinks`, a logit per
+ * row without a value, the denominator gets e^(sink - M), and M is at least the sink.
  *   m, l: [n_part][stride]   acc: [n_part][stride][head_dim], of each the first `rows` rows
- *   out: [rows][head_dim] */
-void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
-                     int stride, int rows, int head_dim);
+ *   sinks: [rows], or NULL   out: [rows][head_dim] */
+void kn_attend_merge(float *out, const float *m, const float *l, const float *acc,
+                     const float *sinks, int n_part, int stride, int rows, int head_dim);
 
 /* Cosines, then sines, of the slots of a tile as columns of words over 32767, for fixed point:
  * [2][head_dim / 4][KN_TILE]. Dword r of a slot holds numbers i and i + 2 of a table's row, i = 16

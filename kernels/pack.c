@@ -176,10 +176,10 @@ float kn_float_from_half(uint16_t h)
 
 /* Merges one row. m, l, acc point at the row in part 0; parts are m_step and acc_step apart. A row
  * that had no visible slot in any part is zero. */
-static void merge_row(float *out, const float *m, const float *l, const float *acc, int n_part,
-                      size_t m_step, size_t acc_step, int head_dim)
+static void merge_row(float *out, const float *m, const float *l, const float *acc, float sink,
+                      int n_part, size_t m_step, size_t acc_step, int head_dim)
 {
-    float max = -INFINITY, sum = 0.0f;
+    float max = sink, sum = 0.0f;
 
     for (int p = 0; p < n_part; p++) {
         const float mp = m[(size_t)p * m_step];
@@ -194,6 +194,7 @@ static void merge_row(float *out, const float *m, const float *l, const float *a
         for (int i = 0; i < head_dim; i++) out[i] += weight * a[i];
     }
     if (max == -INFINITY) return;
+    if (sink != -INFINITY) sum += expf(sink - max);
     for (int i = 0; i < head_dim; i++) out[i] /= sum;
 }
 
@@ -261,11 +262,14 @@ void kn_key_signs(uint16_t *out, const void *k, enum kn_kv type, int head_dim, i
     }
 }
 
-void kn_attend_merge(float *out, const float *m, const float *l, const float *acc, int n_part,
-                     int stride, int rows, int head_dim)
+void kn_attend_merge(float *out, const float *m, const float *l, const float *acc,
+                     const float *sinks, int n_part, int stride, int rows, int head_dim)
 {
     const size_t dim = (size_t)head_dim, step = (size_t)stride;
 
-    for (size_t r = 0; r < (size_t)rows; r++)
-        merge_row(out + r * dim, m + r, l + r, acc + r * dim, n_part, step, step * dim, head_dim);
+    for (size_t r = 0; r < (size_t)rows; r++) {
+        const float sink = sinks ? sinks[r] : -INFINITY;
+        merge_row(out + r * dim, m + r, l + r, acc + r * dim, sink, n_part, step, step * dim,
+                  head_dim);
+    }
 }

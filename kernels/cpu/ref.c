@@ -40,6 +40,14 @@ static void silu_mul_ref(float *y, const float *gate, const float *up, int n)
     for (int i = 0; i < n; i++) y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
+static void gelu_mul_ref(float *y, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const float x = gate[i], inner = 0.79788456f * (x + 0.044715f * x * x * x);
+        y[i] = 0.5f * x * (1.0f + tanhf(inner)) * up[i];
+    }
+}
+
 static void sigmoid_mul_ref(float *y, const float *gate, const float *x, int n)
 {
     for (int i = 0; i < n; i++) y[i] = x[i] / (1.0f + expf(-gate[i]));
@@ -534,6 +542,11 @@ static inline void rotate_row(float *dst, const float *x, const struct kn_rope *
 
 /* One unit at a time, online softmax (Milakov and Gimelshein, arXiv 1805.02867). */
 
+static float capped(float logit, float softcap)
+{
+    return softcap > 0.0f ? softcap * tanhf(logit / softcap) : logit;
+}
+
 /* Adds one slot to the running softmax of one query. */
 static void online_step(float *m, float *l, float *acc, float logit, const float *v, int head_dim)
 {
@@ -549,6 +562,9 @@ static void attend_token(const struct kn_attend *job, int t)
 {
     const int dim = job->head_dim, n_group = job->n_group, pos = job->pos0 + t;
     const int end = pos + 1 < job->slot1 ? pos + 1 : job->slot1;
+    const int first = job->window && pos + 1 > job->window ? pos + 1 - job->window : 0;
+    /* with a window, angles are counted from its first tile */
+    const int origin = job->window ? first / KN_TILE * KN_TILE : 0;
     const size_t row = (size_t)t * (size_t)n_group;
     float k[KN_HEAD_DIM_MAX], v[KN_HEAD_DIM_MAX], q[KN_HEAD_DIM_MAX];
 
@@ -559,15 +575,16 @@ static void attend_token(const struct kn_attend *job, int t)
         *m = -INFINITY;
         *l = 0.0f;
         for (int i = 0; i < dim; i++) acc[i] = 0.0f;
-        rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * dim), job->rope, pos);
-        for (int s = job->slot0; s < end; s++) {
+        rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * dim), job->rope,
+                   pos - origin);
+        for (int s = first > job->slot0 ? first : job->slot0; s < end; s++) {
             float dot = 0.0f;
 
             unpack_row(k, job->k_type, job->k, s, dim);
             unpack_row(v, job->v_type, job->v, s, dim);
-            rotate_row(k, k, job->rope, s);
+            rotate_row(k, k, job->rope, s - origin);
             for (int i = 0; i < dim; i++) dot += q[i] * k[i];
-            online_step(m, l, acc, dot * job->scale, v, dim);
+            online_step(m, l, acc, capped(dot * job->scale, job->softcap), v, dim);
         }
     }
 }
@@ -585,7 +602,8 @@ static float share(const struct kn_stats *job, const float *k, int t, int g)
     rotate_row(q, job->q + (size_t)t * job->q_stride + (size_t)(g * job->head_dim), job->rope,
                job->pos0 + t);
     for (int i = 0; i < job->head_dim; i++) dot += q[i] * k[i];
-    return expf(dot * job->scale - job->lse[(size_t)t * job->lse_stride + (size_t)g]);
+    return expf(capped(dot * job->scale, job->softcap) -
+                job->lse[(size_t)t * job->lse_stride + (size_t)g]);
 }
 
 static void attend_stats_ref(const struct kn_stats *job)
@@ -686,6 +704,7 @@ const struct kernels kn_ref = {
     .quantize = quantize_ref,
     .rmsnorm = rmsnorm_ref,
     .silu_mul = silu_mul_ref,
+    .gelu_mul = gelu_mul_ref,
     .sigmoid_mul = sigmoid_mul_ref,
     .add = add_ref,
     .kv_pack =

@@ -72,6 +72,20 @@ V16_INLINE v16 v16_sigmoid(v16 x)
     return v16_div(v16_set1(1.0f), v16_add(v16_set1(1.0f), e));
 }
 
+/* cap * tanh(x / cap), with an error of about 1e-7 cap. */
+V16_INLINE v16 v16_softcap(v16 x, float cap)
+{
+    const v16 s = v16_sigmoid(v16_mul(x, v16_set1(2.0f / cap)));
+    return v16_fma(s, v16_set1(2.0f * cap), v16_set1(-cap));
+}
+
+/* The approximation with tanh. */
+V16_INLINE v16 v16_gelu(v16 x)
+{
+    const v16 cubic = v16_fma(v16_mul(x, x), v16_set1(0.0713548163f), v16_set1(1.59576912f));
+    return v16_mul(x, v16_sigmoid(v16_mul(x, cubic)));
+}
+
 V16_INLINE v16 v16_silu(v16 x)
 {
     const v16 e = v16_exp(v16_sub(v16_zero(), x));

@@ -352,20 +352,44 @@ static inline int visible(const struct kn_attend *job, int r, int p0)
     return n < 0 ? 0 : n < KN_TILE ? n : KN_TILE;
 }
 
-/* Converts the logits of n_lane slots, a multiple of 16, to exponentials, of which the first n_slot
- * count, and updates the running maximum and sum. Returns the factor for sums under the old
- * maximum. */
-static inline float online_softmax(float *p, int n_slot, int n_lane, float *m, float *l)
+/* Number of the tile's first slots that are before the window of row r. */
+static inline int outside(const struct kn_attend *job, int r, int p0)
+{
+    const int n = job->pos0 + r / job->n_group + 1 - job->window - p0;
+    return job->window && n > 0 ? n : 0;
+}
+
+/* The first so many of the rows have windows that reach the tile at p0. */
+static inline int rows_in_reach(const struct kn_attend *job, int rows, int p0)
+{
+    const int n = (p0 + KN_TILE - 1 + job->window - job->pos0) * job->n_group;
+    return !job->window || n >= rows ? rows : n < 0 ? 0 : n;
+}
+
+/* The first tile that row r and later ones see. */
+static inline int first_tile(const struct kn_attend *job, int r)
+{
+    const int p0 = outside(job, r, 0) / KN_TILE * KN_TILE;
+    return p0 > job->slot0 ? p0 : job->slot0;
+}
+
+/* Converts the logits of n_lane slots, a multiple of 16, to exponentials, of which those of slots
+ * [n_out, n_slot) count, and updates the running maximum and sum. Returns the factor for sums under
+ * the old maximum. */
+static inline float online_softmax(float *p, int n_out, int n_slot, int n_lane, float *m, float *l)
 {
     v16 top = v16_set1(-INFINITY), sum = v16_zero();
 
-    if (n_slot == 0) {
+    if (n_slot <= n_out) {
         memset(p, 0, (size_t)n_lane * sizeof *p);
         return 1.0f;
     }
     for (int i = 0; i < n_lane; i += 16) {
         if (i + 16 > n_slot)
             v16_store(p + i, v16_keep_n(v16_load(p + i), n_slot - i, v16_set1(-INFINITY)));
+        if (i < n_out)
+            v16_store(p + i, v16_keep_n(v16_set1(-INFINITY), n_out - i < 16 ? n_out - i : 16,
+                                        v16_load(p + i)));
         top = v16_max(top, v16_load(p + i));
     }
     const float tile_max = v16_top(top), max = tile_max > *m ? tile_max : *m;
@@ -482,9 +506,14 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
         if (at > 0) rotate_back(tile, job, n_row, at);
         logits(tile->p + at, at > 0 ? tile->rotated : tile->base, k, n_row, dim);
     }
+    const int n_lane = (n_slot + 15) / 16 * 16;
+    for (int i = 0; job->softcap > 0.0f && i < n_row * KN_TILE; i += 16)
+        if (i % KN_TILE < n_lane)
+            v16_store(tile->p + i, v16_softcap(v16_load(tile->p + i), job->softcap));
     for (int r = 0; r < n_row; r++)
-        tile->keep[r] = online_softmax(tile->p + r * KN_TILE, visible(job, r0 + r, p0),
-                                       (n_slot + 15) / 16 * 16, job->m + r0 + r, job->l + r0 + r);
+        tile->keep[r] =
+            online_softmax(tile->p + r * KN_TILE, outside(job, r0 + r, p0),
+                           visible(job, r0 + r, p0), n_lane, job->m + r0 + r, job->l + r0 + r);
     values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, n_slot, dim);
 }
 
@@ -496,14 +525,15 @@ static inline void attend_tiles(const struct kn_attend *job)
 
     assert(job->head_dim <= KN_HEAD_DIM_MAX && job->slot0 % KN_TILE == 0);
     attend_init(&tile, job);
-    for (int p0 = job->slot0; p0 < end; p0 += KN_TILE) {
-        const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
+    for (int p0 = first_tile(job, 0); p0 < end; p0 += KN_TILE) {
+        const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE,
+                  reach = rows_in_reach(job, rows, p0);
 
         load_values(&tile, job, p0, n_slot);
         for (int at = 0; rows > ROWS && at < n_slot; at += BAND)
             load_keys(tile.k + at * job->head_dim, &tile, job, p0 + at, p0 + n_slot);
-        for (int r = 0; r < rows; r += ROWS)
-            attend_rows(&tile, job, r, rows - r < ROWS ? rows - r : ROWS, p0, rows > ROWS);
+        for (int r = 0; r < reach; r += ROWS)
+            attend_rows(&tile, job, r, reach - r < ROWS ? reach - r : ROWS, p0, rows > ROWS);
     }
 }
 

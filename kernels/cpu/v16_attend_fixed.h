@@ -369,19 +369,28 @@ static inline int fixed_visible(const struct kn_attend *job, int r, int p0)
     return n < KN_TILE ? n : KN_TILE;
 }
 
-static inline float row_top(const float *p, int n_slot)
+/* The first n_out lanes are replaced. */
+V16_INLINE v16 drop_first(v16 x, int n_out, v16 by)
 {
-    v16 top = v16_set1(-INFINITY);
+    return n_out <= 0 ? x : v16_keep_n(by, n_out < 16 ? n_out : 16, x);
+}
+
+/* Of slots [n_out, n_slot). */
+static inline float row_top(const float *p, int n_out, int n_slot)
+{
+    const v16 low = v16_set1(-INFINITY);
+    v16 top = low;
 
     for (int s = 0; s < n_slot; s += 16)
-        top = v16_max(seen(p + s, n_slot - s, v16_set1(-INFINITY)), top);
+        top = v16_max(drop_first(seen(p + s, n_slot - s, low), n_out - s, low), top);
     return v16_top(top);
 }
 
-/* Row i of the tile: converts its logits, relative to their maximum, to the weights of the nibbles.
- * sums[0] is the sum of the exponentials, sums[1 + g] that of their products with m. */
-static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float top, float to_log2,
-                               int n_group, float *sums)
+/* Row i of the tile: converts the logits of slots [n_out, n_slot), relative to their maximum, to
+ * the weights of the nibbles. sums[0] is the sum of the exponentials, sums[1 + g] that of their
+ * products with m. */
+static inline void row_weights(struct fixed_tile *tile, int i, int n_out, int n_slot, float top,
+                               float to_log2, int n_group, float *sums)
 {
     const float *p = tile->p + i * KN_TILE;
     v16 sum[FIXED_SUMS];
@@ -397,6 +406,7 @@ static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float
             const v16 x = v16_sub(v16_load(p + at), v16_set1(top));
             e[h] = fixed_exp2(v16_mul(x, v16_set1(to_log2)));
             if (n_slot < at + 16) e[h] = v16_keep_n(e[h], n_slot - at, v16_zero());
+            e[h] = drop_first(e[h], n_out - at, v16_zero());
             sum[0] = v16_add(sum[0], e[h]);
         }
         const v16 one = v16_set1(32767.0f);
@@ -424,7 +434,8 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
     float top[16] = {0}, to_log2[16], share[16], keep[16];
 
     for (int r = 0; r < n_row; r++)
-        top[r] = row_top(tile->p + r * KN_TILE, fixed_visible(job, r0 + r, p0));
+        top[r] = row_top(tile->p + r * KN_TILE, outside(job, r0 + r, p0),
+                         fixed_visible(job, r0 + r, p0));
 
     const v16 tile_max = v16_mul(v16_load(top), scale), old = v16_load_n(job->m + r0, n_row);
     const v16 max = v16_max(tile_max, old);
@@ -437,7 +448,7 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
         float sums[FIXED_SUMS];
 
         scale_values(tile, n_group, n_slot);
-        row_weights(tile, r, n_slot, top[r], to_log2[r], n_group, sums);
+        row_weights(tile, r, outside(job, r0 + r, p0), n_slot, top[r], to_log2[r], n_group, sums);
         job->l[r0 + r] = job->l[r0 + r] * keep[r] + sums[0] * share[r];
         tile->keep[r] = keep[r];
         for (int g = 0; g < n_group; g++) {
@@ -525,15 +536,16 @@ static inline void fixed_span(struct fixed_tile *tile, const struct kn_attend *j
     const int end = t1 < job->slot1 ? t1 : job->slot1;
 
     for (int r = r0; r < r1; r++) scale_query(tile, job, r);
-    for (int p0 = job->slot0; p0 < end; p0 += KN_TILE) {
+    for (int p0 = first_tile(job, r0); p0 < end; p0 += KN_TILE) {
         const int n_slot = end - p0 < KN_TILE ? end - p0 : KN_TILE;
         /* the first row that sees the tile */
         const int sees = p0 > job->pos0 ? (p0 - job->pos0) * job->n_group : 0;
+        const int reach = rows_in_reach(job, r1, p0);
 
         expand_keys(tile, tile_units(tile, job->k, dim, p0, n_slot), job->rope->places, dim);
         expand_values(tile, tile_units(tile, job->v, dim, p0, n_slot), dim);
-        for (int r = r0 > sees ? r0 : sees; r < r1; r += FIXED_ROWS)
-            fixed_rows(tile, job, r, r1 - r < FIXED_ROWS ? r1 - r : FIXED_ROWS, p0);
+        for (int r = r0 > sees ? r0 : sees; r < reach; r += FIXED_ROWS)
+            fixed_rows(tile, job, r, reach - r < FIXED_ROWS ? reach - r : FIXED_ROWS, p0);
     }
 }
 
@@ -552,10 +564,10 @@ static inline void attend_fixed(const struct kn_attend *job)
         fixed_span(&tile, job, r, rows - r < FIXED_SPAN ? rows : r + FIXED_SPAN);
 }
 
-/* 4-bit units in fixed point, all others in float. */
+/* 4-bit units in fixed point, all others and capped logits in float. */
 static inline void attend_v16(const struct kn_attend *job)
 {
-    if (job->k_type == KN_KV_Q4 && job->v_type == KN_KV_Q4)
+    if (job->k_type == KN_KV_Q4 && job->v_type == KN_KV_Q4 && !(job->softcap > 0.0f))
         attend_fixed(job);
     else
         attend_float_v16(job);

@@ -71,7 +71,9 @@ static inline void stats_token(struct stats_tile *tile, const struct kn_stats *j
 
             for (int d = 0; d < job->head_dim; d++)
                 dot = v16_fma(v16_set1(tile->q[d]), v16_load(tile->k + d * STATS_TILE + i), dot);
-            const v16 p = v16_exp(v16_sub(v16_mul(dot, v16_set1(job->scale)), lse));
+            v16 logit = v16_mul(dot, v16_set1(job->scale));
+            if (job->softcap > 0.0f) logit = v16_softcap(logit, job->softcap);
+            const v16 p = v16_exp(v16_sub(logit, lse));
             v16_store(tile->sum + i, v16_add(v16_load(tile->sum + i), p));
             if (job->stat == KN_STAT_MAX) {
                 const v16 old = v16_load(tile->out + i), top = v16_max(old, p);

@@ -461,8 +461,7 @@ static void print_json(struct point *p, struct shown s, int n, int64_t peak)
     cJSON_AddStringToObject(o, "device", device);
     add_timing(o, "prefill", &p->prefill, s);
     add_timing(o, "decode", &p->decode, s);
-    if (p->ahead.v[0] > 0)
-        cJSON_AddNumberToObject(o, "speculation_ratio", median(p->ahead.v, n));
+    if (p->ahead.v[0] > 0) cJSON_AddNumberToObject(o, "speculation_ratio", median(p->ahead.v, n));
     cJSON_AddNumberToObject(o, "cache_bytes", (double)x->plan.cache_bytes);
     cJSON_AddNumberToObject(o, "peak_bytes", (double)peak);
     cJSON_AddNumberToObject(o, "bytes_per_token", p->bytes_per_token);

@@ -175,8 +175,8 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
         size_t r = (size_t)t * (size_t)a.n_group;
         float *out = f->att + (size_t)(t0 + t) * (size_t)model_n_q(f->model) +
                      (size_t)(head * a.n_group * a.head_dim);
-        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, 1, 0, a.n_group,
-                        a.head_dim);
+        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, NULL, 1, 0,
+                        a.n_group, a.head_dim);
         for (int g = 0; f->lse && g < a.n_group; g++)
             f->lse[(t0 + t) * f->model->n_head + head * a.n_group + g] =
                 a.m[r + (size_t)g] + logf(a.l[r + (size_t)g]);
@@ -214,7 +214,8 @@ static void merge_token(const struct attend_job *j, int head, int t)
     struct split_parts p = split_parts(j, head);
     size_t r = (size_t)(t * group), row = (size_t)(t * m->n_head + head * group);
     kn_attend_merge(f->att + row * (size_t)m->head_dim, p.m + r, p.l + r,
-                    p.acc + r * (size_t)m->head_dim, j->n_splits, (int)p.rows, group, m->head_dim);
+                    p.acc + r * (size_t)m->head_dim, NULL, j->n_splits, (int)p.rows, group,
+                    m->head_dim);
     for (size_t g = 0; f->lse && g < (size_t)group; g++)
         f->lse[row + g] = merge_lse(p.m + r + g, p.l + r + g, j->n_splits, p.rows);
 }

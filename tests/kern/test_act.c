@@ -1,5 +1,5 @@
-/* quantize, rmsnorm, silu_mul, sigmoid_mul, add on every instruction set, against formulas in
- * double. */
+/* quantize, rmsnorm, silu_mul, gelu_mul, sigmoid_mul, add on every instruction set, against
+ * formulas in double. */
 #include "tests/kern/kern.h"
 
 static const float scales[] = {1.0f, 1e-3f, 1e4f, 1e-38f, 3e-44f, 1e38f, 0.0f};
@@ -117,6 +117,23 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
     guarded_free(y, bytes);
 }
 
+static void check_gelu_mul(const struct kernels *k, const float *gate, const float *up, int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+
+    k->gelu_mul(y, gate, up, n);
+    for (int i = 0; i < n; i++) {
+        const double g = (double)gate[i], u = sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+        const double want = g / (1 + exp(-2 * u)) * (double)up[i];
+        assert_near((double)y[i], want, 4e-6 * fabs(want) + 2e-6 * fabs(g * (double)up[i]), "gelu");
+    }
+    memcpy(y, gate, bytes);
+    k->gelu_mul(y, y, up, n);
+    for (int i = 0; i < n; i++) assert_true(!isnan(y[i]));
+    guarded_free(y, bytes);
+}
+
 static void check_sigmoid_mul(const struct kernels *k, const float *gate, const float *x, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
@@ -161,6 +178,7 @@ static void test_elementwise(void **state)
             for (const char *const *isa = kn_isa_list(); *isa; isa++) {
                 check_rmsnorm(kn_table(*isa), a, b, n);
                 check_silu_mul(kn_table(*isa), a, b, n);
+                check_gelu_mul(kn_table(*isa), a, b, n);
                 check_sigmoid_mul(kn_table(*isa), a, b, n);
                 check_add(kn_table(*isa), a, b, n);
             }

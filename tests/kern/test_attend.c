@@ -6,6 +6,9 @@ struct shape {
     enum kn_kv k_type, v_type;
     int head_dim, n_group, n_tok, slot0, pos0;
     float scale; /* of the logits; 0: 1 / sqrt(head_dim) */
+    int window;  /* 0: none, as softcap */
+    float softcap;
+    int moved; /* the units are so many slots before those of the setup */
 };
 
 struct setup {
@@ -105,16 +108,18 @@ static struct partial run(const char *isa, const struct setup *u, int t0, int n_
         .v_type = u->s.v_type,
         .head_dim = u->s.head_dim,
         .n_group = u->s.n_group,
-        .k = u->k,
-        .v = u->v,
+        .k = (uint8_t *)u->k + (size_t)u->s.moved * kn_kv_bytes(u->s.k_type, u->s.head_dim),
+        .v = (uint8_t *)u->v + (size_t)u->s.moved * kn_kv_bytes(u->s.v_type, u->s.head_dim),
         .slot0 = slot0,
         .slot1 = slot1,
         .n_tok = n_tok,
-        .pos0 = u->s.pos0 + t0,
+        .pos0 = u->s.pos0 - u->s.moved + t0,
         .q = u->q + (size_t)t0 * u->q_stride,
         .q_stride = u->q_stride,
         .rope = &u->rope,
         .scale = u->s.scale,
+        .softcap = u->s.softcap,
+        .window = u->s.window,
         .m = p.m,
         .l = p.l,
         .acc = p.acc,
@@ -154,6 +159,7 @@ static double logits_double(double *logit, const struct setup *u, const float *q
                             int slot0, int end, struct size *size)
 {
     const int dim = u->s.head_dim;
+    const double cap = (double)u->s.softcap;
     double max = -INFINITY, square = 0, qr[KN_HEAD_DIM_MAX], kr[KN_HEAD_DIM_MAX];
 
     *size = (struct size){0};
@@ -170,6 +176,7 @@ static double logits_double(double *logit, const struct setup *u, const float *q
             largest = fmax(largest, fabs((double)k[i]));
         }
         logit[s] = dot * (double)u->s.scale;
+        if (u->s.softcap > 0) logit[s] = cap * tanh(logit[s] / cap);
         max = fmax(max, logit[s]);
         size->products = fmax(size->products, mag * (double)u->s.scale);
         size->lengths = fmax(size->lengths, sqrt(square * dim) * largest * (double)u->s.scale);
@@ -180,7 +187,8 @@ static double logits_double(double *logit, const struct setup *u, const float *q
 /* Units of 4 bits are computed in 16-bit fixed point. */
 static int fixed(const struct setup *u, const char *isa)
 {
-    return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4;
+    return strcmp(isa, "ref") != 0 && u->s.k_type == KN_KV_Q4 && u->s.v_type == KN_KV_Q4 &&
+           u->s.softcap == 0;
 }
 
 /* Without fmax, which causes an internal error of gcc 12 for ARM here. */
@@ -224,7 +232,7 @@ struct tolerance {
 static struct tolerance tolerance_of(const struct setup *u, const char *isa, struct size size)
 {
     const double unit = 1e-6 * (u->n_slot > 1000 ? 4 : 1);
-    struct tolerance t = {unit * (size.products + 2), 0};
+    struct tolerance t = {unit * (size.products + 2 + (double)u->s.softcap), 0};
 
     t.value = 4 * t.logit;
     if (fixed(u, isa)) {
@@ -240,6 +248,7 @@ static void check_row(const struct setup *u, const struct partial *p, int t, int
     const int dim = u->s.head_dim, pos = u->s.pos0 + t, end = pos + 1 < slot1 ? pos + 1 : slot1;
     const size_t row = (size_t)(t * u->s.n_group + g);
     const float *q = u->q + (size_t)t * u->q_stride + (size_t)(g * dim);
+    if (u->s.window && slot0 < pos + 1 - u->s.window) slot0 = pos + 1 - u->s.window;
     double *logit = take((size_t)(u->n_slot + 1) * sizeof *logit);
     struct size size;
     double want[KN_HEAD_DIM_MAX], mag[KN_HEAD_DIM_MAX];
@@ -322,7 +331,7 @@ static void test_slot_counts(void **state)
 
 static void test_groups_and_types(void **state)
 {
-    static const int dims[] = {32, 64, 96, 128, 160, 256};
+    static const int dims[] = {32, 64, 96, 128, 160, 256, 512};
 
     (void)state;
     for (int d = 0; d < COUNT(dims); d++)
@@ -445,6 +454,70 @@ static void test_worst_units(void **state)
     }
 }
 
+/* The same units, all moved down by two tiles. */
+static void check_moved(const char *isa, struct setup *u)
+{
+    const size_t n_group = (size_t)u->s.n_group, n = (size_t)u->s.n_tok * n_group;
+    struct partial here = run(isa, u, 0, u->s.n_tok, 0, u->n_slot), there;
+
+    u->s.moved = 2 * KN_TILE;
+    there = run(isa, u, 0, u->s.n_tok, 0, u->n_slot - u->s.moved);
+    u->s.moved = 0;
+    assert_same(here.m, there.m, n * 4, "m of moved units");
+    assert_same(here.l, there.l, n * 4, "l of moved units");
+    assert_same(here.acc, there.acc, n * (size_t)u->s.head_dim * 4, "acc of moved units");
+    partial_free(&here);
+    partial_free(&there);
+}
+
+static void check_window(struct shape s, int window, int before, int n_tok)
+{
+    s.window = window;
+    s.pos0 = before;
+    s.n_tok = n_tok;
+    struct setup u = setup_new(&s);
+
+    for (const char *const *isa = kn_isa_list(); *isa; isa++) {
+        check_values(*isa, &u, 0, u.n_slot);
+        check_values(*isa, &u, 128, u.n_slot);
+        check_values(*isa, &u, 0, 128);
+        check_company(*isa, &u);
+        if (before - window >= 2 * KN_TILE) check_moved(*isa, &u);
+    }
+    setup_free(&u);
+}
+
+static void test_windows(void **state)
+{
+    static const struct shape shapes[] = {
+        {.k_type = KN_KV_Q4, .v_type = KN_KV_Q4, .head_dim = 64, .n_group = 3},
+        {.k_type = KN_KV_Q8, .v_type = KN_KV_F16, .head_dim = 32, .n_group = 1, .softcap = 3},
+    };
+    static const int windows[] = {1, 5, 64, 100}, before[] = {0, 70, 300}, toks[] = {1, 20, 150};
+
+    (void)state;
+    for (int s = 0; s < COUNT(shapes); s++)
+        for (int w = 0; w < COUNT(windows); w++)
+            for (int b = 0; b < COUNT(before); b++)
+                for (int t = 0; t < COUNT(toks); t++)
+                    check_window(shapes[s], windows[w], before[b], toks[t]);
+}
+
+static void test_softcap(void **state)
+{
+    const struct shape s = {.k_type = KN_KV_Q4,
+                            .v_type = KN_KV_Q4,
+                            .head_dim = 64,
+                            .n_group = 2,
+                            .n_tok = 9,
+                            .pos0 = 200,
+                            .scale = 3.0f,
+                            .softcap = 50.0f};
+
+    (void)state;
+    check_shape(&s);
+}
+
 static void test_merged_parts(void **state)
 {
     enum { DIM = 64, GROUP = 4 };
@@ -469,8 +542,8 @@ static void test_merged_parts(void **state)
             memcpy(acc[i], p.acc, sizeof acc[i]);
             partial_free(&p);
         }
-        kn_attend_merge(parts, m[0], l[0], acc[0][0], 3, GROUP, GROUP, DIM);
-        kn_attend_merge(whole, all.m, all.l, all.acc, 1, GROUP, GROUP, DIM);
+        kn_attend_merge(parts, m[0], l[0], acc[0][0], NULL, 3, GROUP, GROUP, DIM);
+        kn_attend_merge(whole, all.m, all.l, all.acc, NULL, 1, GROUP, GROUP, DIM);
         for (int i = 0; i < GROUP * DIM; i++)
             assert_near((double)parts[i], (double)whole[i], 2e-6, "three parts");
         partial_free(&all);
@@ -484,7 +557,8 @@ int main(void)
         cmocka_unit_test(test_slot_counts),  cmocka_unit_test(test_groups_and_types),
         cmocka_unit_test(test_any_even),     cmocka_unit_test(test_far_and_steep),
         cmocka_unit_test(test_parts),        cmocka_unit_test(test_worst_units),
-        cmocka_unit_test(test_merged_parts),
+        cmocka_unit_test(test_merged_parts), cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_softcap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

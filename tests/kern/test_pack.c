@@ -232,10 +232,16 @@ static void test_merge(void **state)
                 }
             }
         }
-    kn_attend_merge(out, m[0], l[0], acc[0][0], PARTS, ROWS, ROWS, DIM);
-    for (int r = 0; r < ROWS; r++)
-        for (int d = 0; d < DIM; d++)
-            assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / sum[r], 2e-6, "merge");
+    for (int with = 0; with < 2; with++) {
+        float sinks[ROWS];
+        for (int r = 0; r < ROWS; r++) sinks[r] = (float)(3 * r) - 2.0f;
+        kn_attend_merge(out, m[0], l[0], acc[0][0], with ? sinks : NULL, PARTS, ROWS, ROWS, DIM);
+        for (int r = 0; r < ROWS; r++)
+            for (int d = 0; d < DIM; d++) {
+                const double all = sum[r] + (with ? exp((double)sinks[r]) : 0);
+                assert_near(out[r * DIM + d], r == 2 ? 0 : want[r][d] / all, 2e-6, "merge");
+            }
+    }
     guarded_free(out, sizeof(float) * ROWS * DIM);
 }
 

@@ -11,10 +11,14 @@ enum {
     REPETITION_TOKENS = 512, /* this many tokens must repeat … */
     REPETITION_PIECE = 128,  /* … with a period of at most this many … */
     REPETITION_OTHERS = 16,  /* … and at most this many differences */
+    /* A period of up to REPETITION_SHORT tokens without any difference ends an answer sooner: after
+     * REPETITION_BASE tokens and 16 periods. 48 times the same token, 32 zeros of a list. */
+    REPETITION_SHORT = 8,
+    REPETITION_BASE = 32,
 };
 
-/* True when the last REPETITION_TOKENS of ids[n] repeat with a short period. Costs at most 64 Ki
- * comparisons, so call it only now and then. */
+/* True when the end of ids[n] repeats with a short period. Costs at most 64 Ki comparisons, so call
+ * it only now and then. */
 bool repetition_found(const int32_t *ids, size_t n);
 
 #endif

@@ -293,7 +293,7 @@ static bool ends_turn(const struct session *s, int32_t id)
 static bool repeats(const struct session *s)
 {
     const struct tokens *t = &s->answer_ids;
-    return !s->opts.ignore_end && t->n % 64 == 0 && repetition_found(t->ids, t->n);
+    return !s->opts.ignore_end && t->n % 16 == 0 && repetition_found(t->ids, t->n);
 }
 
 static int generate(struct session *s, const struct session_sink *k, enum session_end *end,

@@ -26,19 +26,38 @@ static void test_pieces(void **state)
         make(ids, 300, piece, 0);
         assert_true(repetition_found(ids, N));
         assert_true(repetition_found(ids, 300 + REPETITION_TOKENS));
+        if (piece <= REPETITION_SHORT) continue;
         assert_false(repetition_found(ids, 300 + REPETITION_TOKENS - REPETITION_OTHERS - 1));
     }
     make(ids, 300, REPETITION_PIECE + 1, 0);
     assert_false(repetition_found(ids, N));
 }
 
-static void test_short_ones(void **state)
+/* A period of one to eight tokens: sixteen of them and 32 tokens end the answer, one fewer does
+ * not, and neither does a loop with a difference in it. */
+static void test_short_periods(void **state)
+{
+    int32_t ids[N];
+    (void)state;
+    for (int piece = 1; piece <= 8; piece++) {
+        int end = 300 + 32 + 15 * piece;
+        make(ids, 300, piece, 0);
+        assert_true(repetition_found(ids, end));
+        assert_false(repetition_found(ids, end - 1));
+        make(ids, 300, piece, 40);
+        assert_false(repetition_found(ids, 420));
+    }
+    make(ids, 300, 9, 0);
+    assert_false(repetition_found(ids, 600));
+}
+
+static void test_no_tokens_before(void **state)
 {
     int32_t ids[N] = {0};
     (void)state;
     assert_false(repetition_found(ids, 0));
-    assert_false(repetition_found(ids, REPETITION_TOKENS)); /* no earlier tokens to repeat */
-    assert_true(repetition_found(ids, REPETITION_TOKENS + 1));
+    assert_false(repetition_found(ids, 47)); /* no earlier tokens to repeat */
+    assert_true(repetition_found(ids, 48));
 }
 
 /* A list that counts its lines: a token in twenty differs. One in a hundred is chance. */
@@ -56,7 +75,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_short_ones),
+        cmocka_unit_test(test_short_periods),
+        cmocka_unit_test(test_no_tokens_before),
         cmocka_unit_test(test_lists_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,7 @@ struct chat_opts {
     const char *colors;             /* NAME=COLOR,… */
     struct options_terminal terminal;
     const char *record; /* FILE */
+    int pace;           /* tokens a second on the screen; 0 = no limit, -1 = that of the model */
 };
 
 struct store_opts {

@@ -46,6 +46,9 @@ const struct option options_table[] = {
      .help = "signals to the window: none, or a list of title, progress (of loading and reading, OSC 9;4) "
              "and one of bell, osc9 and osc777 (when an answer of over 10 s ends while another window has "
              "the focus)"},
+    {ROW("pace", 0, chat.pace, OPTIONS_CHAT), .max = 1e6, .value = "N",
+     .help = "show at most N tokens of an answer a second on the screen; 0 = as many as there are. By default 40 "
+             "with the demo model, else 0"},
     {ROW("record", 0, chat.record, OPTIONS_CHAT), .cli_only = true, .value = "FILE",
      .help = "record the screen and the keys typed; see retain replay"},
     {ROW("no-markdown", 0, chat.no_markdown, OPTIONS_CHAT),
@@ -222,6 +225,7 @@ void options_init(struct options *o)
         .session = session_opts_default(),
         .chat = {.color = "auto",
                  .background = "auto",
+                 .pace = -1,
                  .terminal = {.title = true, .alert = TERMINAL_BELL}},
     };
 }

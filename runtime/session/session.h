@@ -42,6 +42,7 @@ struct session_opts {
     const char *conversation; /* its name; NULL = the latest or a new one */
     bool new_conversation, continue_latest;
     bool read_only, private_mode;
+    int first_budget;   /* of a new conversation when plan has none; 0 = the largest that fits */
     bool raw;           /* text without a chat template */
     const char *system; /* instructions before the first message; NULL = none */
     enum chat_think think;

@@ -258,6 +258,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     int rc = store ? find_conversation(s, store, created, e) : 0;
     if (!rc && !*created) rc = adopt_settings(s, e);
     if (rc) return rc;
+    if (*created && !s->opts.plan.budget) s->opts.plan.budget = s->opts.first_budget;
     if (p->temperature < 0) p->temperature = s->engine->temperature;
     if (!p->seed) p->seed = (uint64_t)system_clock_ns() | 1;
     s->opts.plan.recalls = s->opts.recall.chooser != RECALL_OFF;

@@ -78,7 +78,7 @@ run list --safe
 run list --print-config
 run list --help
 
-echo --record >>"$T/used" # on a screen: tests/tui/tmux_first.sh
+printf "%s\n" --record --pace >>"$T/used" # on a screen: tests/tui/tmux_first.sh
 holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'records the screen'
 
 for name in $(section COMMANDS) $(section OPTIONS); do

@@ -38,6 +38,7 @@ static inline void stage_begin(struct stage *s, bool ascii, const char *library)
     setenv("TZ", "UTC", 1);
     tzset();
     options_init(&s->o);
+    s->o.engine.model = "some.gguf"; /* not the demo, which has its own empty screen */
     s->o.session.private_mode = library == NULL;
     struct err e;
     if (conversations_open(&s->control.parts.library, library, &e)) abort();

@@ -12,9 +12,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/system.h"
 #include "cli/control/clipboard.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/chat/draft.h"
+#include "tui/chat/pace.h"
 #include "tui/term/text.h"
 
 static void open_talk(struct stage *s, int turns)
@@ -829,10 +831,80 @@ static void test_send_now(void **state)
     stage_release(&s);
 }
 
+/* ---- the demo ----------------------------------------------------------------------------------
+ */
+
+static void draft_is(const struct stage *s, const char *text)
+{
+    assert_string_equal(str_get(&s->app.edit.text), text);
+}
+
+/* With the demo model a digit writes a message on the empty screen, and is a digit anywhere else.
+ */
+static void test_welcome(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 0);
+    stage_draw(&s, 80, 24, &out);
+    assert_null(strstr(str_get(&out), "toy model"));
+    stage_type(&s, "1");
+    draft_is(&s, "1");
+    stage_key(&s, 127);
+    s.app.settings.options.engine.model = NULL;
+    str_clear(&out);
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(str_get(&out), "toy model"));
+    stage_type(&s, "1");
+    draft_is(&s, "My locker code is 48213.");
+    stage_type(&s, "0");
+    draft_is(&s, "10");
+    stage_type(&s, "\x7f\x7f"
+                   "2");
+    draft_is(&s, "Tell me a story about a fox.");
+    stage_type(&s, "\r");
+    assert_int_equal(s.app.talk.n, 2);
+    stage_type(&s, "1");
+    draft_is(&s, "1");
+    str_release(&out);
+    stage_release(&s);
+}
+
+static bool never(void *ctx)
+{
+    return *(bool *)ctx;
+}
+
+static void test_pace(void **state)
+{
+    struct pace p = {0};
+    struct options o;
+    bool stop = false;
+    (void)state;
+    options_init(&o);
+    assert_int_equal(pace_rate(&o), 40); /* the demo */
+    o.engine.model = "some.gguf";
+    assert_int_equal(pace_rate(&o), 0);
+    o.chat.pace = 7;
+    assert_int_equal(pace_rate(&o), 7);
+    int64_t begin = system_clock_ns();
+    for (int i = 0; i < 25; i++) pace_wait(&p, 500, never, &stop);
+    assert_in_range(system_clock_ns() - begin, 48000000, 5000000000);
+    begin = system_clock_ns();
+    stop = true;
+    pace_wait(&p, 1, never, &stop);
+    stop = false;
+    pace_wait(&p, 0, never, &stop);
+    assert_in_range(system_clock_ns() - begin, 0, 900000000);
+}
+
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_welcome),
+        cmocka_unit_test(test_pace),
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_asks_only_if_it_is_slow),
         cmocka_unit_test(test_stopped_is_shown_again),

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
+    o.engine.model = "some.gguf"; /* not the demo, which is shown slowly */
     const char *name = argc > 1 && argv[1][0] != '-' ? argv[1] : "chat";
     int skip = argc > 1 && argv[1][0] != '-' ? 2 : 1;
     if (options_parse(&o, ~0u, argc - skip, argv + skip, &e)) {

@@ -561,6 +561,33 @@ static void test_resume_one_budget_for_all(void **state)
     resume_equals_never_stopped(o);
 }
 
+/* first_budget counts for a new conversation, unless a budget is given; then the saved one does. */
+static void test_first_budget(void **state)
+{
+    (void)state;
+    struct options o = options_of("keeper", "q4", 0);
+    struct log log = {0};
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    static const struct {
+        int given, first, expected;
+        bool again;
+    } rows[] = {{0, 60, 60, false}, {0, 90, 60, true}, {50, 90, 50, true}, {70, 60, 70, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        o.session.plan.budget = rows[i].given;
+        o.session.first_budget = rows[i].first;
+        struct session *s = open_session(l, o, rows[i].again);
+        struct session_stats st;
+        session_stats(s, &st);
+        assert_int_equal(st.budget, rows[i].expected);
+        say(s, said[0], &log); /* an empty one would not be saved */
+        session_close(s);
+    }
+    conversations_close(l);
+    remove_library(dir);
+    str_release(&log.text);
+}
+
 /* Stopping and continuing gives the same text as an answer that was never stopped. */
 static void test_stop_and_continue(void **state)
 {
@@ -1009,6 +1036,7 @@ int main(void)
         cmocka_unit_test(test_the_file_stays_small),
         cmocka_unit_test(test_resume_policies_with_state),
         cmocka_unit_test(test_resume_one_budget_for_all),
+        cmocka_unit_test(test_first_budget),
         cmocka_unit_test(test_stop_and_continue),
         cmocka_unit_test(test_other_format_is_replayed),
         cmocka_unit_test(test_damaged_caches_are_replayed),

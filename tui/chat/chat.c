@@ -17,6 +17,10 @@ static int is_dumb(void)
     return !term || !term[0] || strcmp(term, "dumb") == 0;
 }
 
+/* A new conversation with the demo model gets a budget that is full after a few turns, so that one
+ * sees what the program is about: text that is evicted, and text that comes back. */
+enum { DEMO_BUDGET = 96 };
+
 int cmd_chat(const struct options *o)
 {
     struct options mine = *o;
@@ -28,6 +32,7 @@ int cmd_chat(const struct options *o)
         return report_error(&e);
     }
     if (!screen) return plain_run(o);
+    if (!o->engine.model && !o->session.plan.memory) mine.session.first_budget = DEMO_BUDGET;
     /* while the terminal is still in its normal mode */
     if (secret_prepare(&mine, &e)) return report_error(&e);
     if (!ui_run(&mine, &status)) status = plain_run(&mine);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "tui/chat/pace.h"
 
 enum { SNAPSHOT_MS = 250, REQUESTS_MAX = 16 };
 
@@ -37,6 +38,8 @@ struct worker {
     struct control control;
     struct retention *map; /* filled without the lock, then copied */
     int64_t snapshot_ms;
+    struct pace pace;
+    int pace_rate;
 };
 
 static int64_t clock_ms(void)
@@ -159,6 +162,7 @@ static void take_settings(struct worker *w)
     settings = w->settings;
     pthread_mutex_unlock(&w->lock);
     control_set(&w->control, &settings);
+    w->pace_rate = pace_rate(&settings);
 }
 
 static bool on_stop(void *ctx)
@@ -182,6 +186,7 @@ static void on_event(void *ctx, const struct event *ev)
     if (settles) snapshot(w, 0);
     deliver(w, ev);
     if (flows) snapshot(w, SNAPSHOT_MS);
+    if (ev->kind == EVENT_TEXT) pace_wait(&w->pace, w->pace_rate, on_stop, w);
 }
 
 /* The next request; false when the thread must end. */
@@ -216,6 +221,7 @@ static void *run(void *ctx)
     pthread_mutex_lock(&w->lock);
     struct options o = w->settings;
     pthread_mutex_unlock(&w->lock);
+    w->pace_rate = pace_rate(&o);
     int rc = control_open(&w->control, &o, &events, &e);
     while (!rc && next_request(w, &r)) {
         take_settings(w);

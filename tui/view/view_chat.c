@@ -8,6 +8,7 @@
 #include "tui/chat/command.h"
 #include "tui/term/text.h"
 #include "tui/view/bars.h"
+#include "tui/view/welcome.h"
 #include "tui/view/words.h"
 
 /* ---- transcript ----------------------------------------------------------------------------- */
@@ -116,25 +117,12 @@ static int settle(struct app *a, int rows, int page)
     return top;
 }
 
-static void draw_welcome(struct app *a, struct pane p)
-{
-    static const char *const lines[] = {
-        "A conversation with a memory of fixed size: it never ends, never grows,",
-        "and the memory line below shows which words are still kept.",
-        "",
-        "Type a message and press Enter. F1 shows all keys.",
-    };
-    (void)a;
-    int x = p.w < NARROW ? 1 : TEXT_WIDE;
-    for (int i = 0; i < 4 && p.w >= 40; i++) pane_puts(p, x, i + 1, ATTR_DIM, lines[i]);
-}
-
 static int draw_transcript(struct app *a, struct pane p)
 {
     int text_x = p.w < NARROW ? TEXT_NARROW : TEXT_WIDE;
     int rows = transcript_layout(&a->talk, p.w - text_x - 1);
     int top = settle(a, rows, p.h), index, line;
-    if (a->talk.n == 0) draw_welcome(a, p);
+    if (a->talk.n == 0) welcome_draw(a, p, p.w < NARROW ? 1 : TEXT_WIDE);
     a->chat.first = a->chat.end = -1;
     transcript_at_row(&a->talk, top, &index, &line);
     for (int y = 0; y < p.h && index < a->talk.n; y++) {
@@ -619,6 +607,7 @@ static bool request(struct app *a, enum key_request r)
 static void key(struct app *a, const struct key_event *ev)
 {
     char bytes[4];
+    if (welcome_key(a, ev)) return;
     if (ev->key == K_PASTE)
         edit_paste(&a->edit, ev->text, ev->n);
     else if (ev->key >= 0x20 && ev->key < 0x110000 && ev->key != 127)

@@ -265,7 +265,7 @@ static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, str
         *it->vector = (const float *)(const void *)a.base;
     model_load_item(m, i, p);
     if (i + 1 == m->n_items || m->items[i + 1].tensor != it->tensor)
-        gguf_forget_tensor(m->file, it->tensor, g->device.integrated);
+        gguf_forget(m->file, it->tensor->data, it->tensor->bytes, g->device.integrated);
     if (w)
         rc = send_matrix(g, &g->model.matrices[i], w, p, e);
     else

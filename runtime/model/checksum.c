@@ -16,6 +16,7 @@ struct checksum {
     pthread_t thread;
     bool joined;
     atomic_bool stop;
+    const struct gguf *file;
     const uint8_t *bytes;
     size_t n;
     uint8_t digest[DIGEST_BYTES];
@@ -29,6 +30,7 @@ static void *read_all(void *arg)
     for (size_t at = 0; at < c->n && !atomic_load(&c->stop); at += CHECKSUM_PART_BYTES) {
         size_t n = c->n - at < CHECKSUM_PART_BYTES ? c->n - at : CHECKSUM_PART_BYTES;
         crypto_generichash_update(&hash, c->bytes + at, n);
+        gguf_forget(c->file, c->bytes + at, n, false);
     }
     crypto_generichash_final(&hash, c->digest, DIGEST_BYTES);
     return NULL;
@@ -46,6 +48,7 @@ int checksum_begin(struct checksum **out, const struct gguf *g, struct err *e)
     if (rc) return rc;
     struct checksum *c = calloc(1, sizeof *c);
     if (!c) return err_set(e, ERR_FAIL, "out of memory for the model's digest");
+    c->file = g;
     c->bytes = gguf_bytes(g, &c->n);
     if (pthread_create(&c->thread, NULL, read_all, c)) {
         free(c);
@@ -78,6 +81,7 @@ void checksum_close(struct checksum *c)
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 struct parts {
+    const struct gguf *file;
     const uint8_t *bytes;
     size_t n;
     uint8_t (*out)[DIGEST_BYTES];
@@ -90,6 +94,7 @@ static void hash_part(void *ctx, int part, int thread)
     size_t at = (size_t)part * CHECKSUM_PART_BYTES;
     size_t n = k->n - at < CHECKSUM_PART_BYTES ? k->n - at : CHECKSUM_PART_BYTES;
     crypto_generichash(k->out[part], DIGEST_BYTES, k->bytes + at, n, NULL, 0);
+    gguf_forget(k->file, k->bytes + at, n, false);
 }
 
 size_t checksum_n_parts(const struct gguf *g)
@@ -102,7 +107,7 @@ size_t checksum_n_parts(const struct gguf *g)
 int checksum_parts(const struct gguf *g, struct pool *p, uint8_t (*out)[DIGEST_BYTES],
                    struct err *e)
 {
-    struct parts k = {.out = out};
+    struct parts k = {.file = g, .out = out};
     k.bytes = gguf_bytes(g, &k.n);
     int rc = sodium_ready(e);
     if (!rc) pool_run(p, (int)checksum_n_parts(g), hash_part, &k);

@@ -470,19 +470,16 @@ const void *gguf_bytes(const struct gguf *g, size_t *n)
     return g->bytes;
 }
 
-void gguf_forget_data(struct gguf *g)
+void gguf_forget_data(const struct gguf *g)
 {
-    if (!g->mapped) return;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t start = size_align(g->data_at, page);
-    if (start < g->n) madvise((void *)(uintptr_t)(g->bytes + start), g->n - start, MADV_DONTNEED);
+    gguf_forget(g, g->bytes + g->data_at, g->n - g->data_at, false);
 }
 
-void gguf_forget_tensor(struct gguf *g, const struct gguf_tensor *t, bool evict)
+void gguf_forget(const struct gguf *g, const void *data, size_t n, bool evict)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t at = (size_t)((const char *)t->data - (const char *)g->bytes);
-    const size_t start = size_align(at, page), end = (at + t->bytes) / page * page;
+    const size_t at = (size_t)((const char *)data - (const char *)g->bytes);
+    const size_t start = size_align(at, page), end = at + n == g->n ? g->n : (at + n) / page * page;
     if (!g->mapped || start >= end) return;
     void *pages = (void *)(uintptr_t)(g->bytes + start);
     if (evict) madvise(pages, end - start, MADV_PAGEOUT);

@@ -100,11 +100,12 @@ const char *gguf_name(const struct gguf *g); /* path or name, for messages */
 const void *gguf_bytes(const struct gguf *g, size_t *n);
 struct utf8_shown gguf_show(struct gguf_str s); /* a name from the file, made safe for messages */
 
-/* Tells the system that the tensor data will not be read again (it was repacked). */
-void gguf_forget_data(struct gguf *g);
-/* The same for one tensor, in whole pages. evict: the memory is needed now, so the system should
- * not keep the pages as cached file data either. */
-void gguf_forget_tensor(struct gguf *g, const struct gguf_tensor *t, bool evict);
+/* Tells the system that n bytes of the file will hardly be read again (they were repacked), so that
+ * their whole pages do not stay in the program's memory. evict: the memory is needed now, so the
+ * system should not keep the pages as cached file data either. */
+void gguf_forget(const struct gguf *g, const void *data, size_t n, bool evict);
+/* The same for all tensors. */
+void gguf_forget_data(const struct gguf *g);
 
 /* Metadata. Each returns false when the key is absent or of another kind; integers of every width
  * are accepted when the value fits. */

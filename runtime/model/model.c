@@ -458,6 +458,17 @@ static struct kn_weight range_of(const struct kn_weight *w, int r0, int end)
     return (struct kn_weight){w->type, end - r0, w->n_in, (const char *)w->data + before};
 }
 
+/* So the file's pages and the weights made of them are not both in memory, but for a part. */
+static void forget_range(const struct load_job *job, int r0, int end)
+{
+    const struct gguf_tensor *t = job->it->tensor;
+    int64_t first = source_row(job->m, job->it, r0), n = end - r0;
+    size_t row_bytes = t->bytes / (size_t)(t->ne[1] * t->ne[2]);
+    if (source_row(job->m, job->it, end - 1) - first != n - 1) return; /* in another order */
+    gguf_forget(job->m->file, (const char *)t->data + (size_t)first * row_bytes,
+                (size_t)n * row_bytes, false);
+}
+
 static void load_rows(void *ctx, int part, int thread)
 {
     (void)thread;
@@ -467,6 +478,7 @@ static void load_rows(void *ctx, int part, int thread)
     int end = w->n_out - r0 < ROWS_PER_PART ? w->n_out : r0 + ROWS_PER_PART;
     struct kn_weight rows = range_of(w, r0, end);
     load_range(&rows, job->m, job->it, r0, end);
+    forget_range(job, r0, end);
 }
 
 static void load_vector(float *out, const struct model *m, const struct model_load_item *it)
@@ -502,6 +514,7 @@ int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t,
     for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
     for (int i = 0; i < m->n_items; i++) {
         model_load_item(m, i, p);
+        gguf_forget(m->file, m->items[i].tensor->data, m->items[i].tensor->bytes, false);
         done += model_item_bytes(&m->items[i]);
         if (progress && progress(ctx, done, total))
             return err_set(e, ERR_STOP, "loading was interrupted");

@@ -9,6 +9,8 @@
  *   step    [n_layer][n_step] the inputs of the newest token's step, if it was run alone. They are
  *           saved with each token of an answer, so that the steps can be repeated after a crash.
  *
+ * repeat, set by who computes: makes the state the one after `step`.
+ *
  * What a layer computes: struct model_recurrent. */
 #ifndef RETAIN_RUNTIME_CACHE_RECURRENT_STATE_H
 #define RETAIN_RUNTIME_CACHE_RECURRENT_STATE_H
@@ -32,6 +34,8 @@ struct recurrent_state {
     float *layers; /* [n_layer][n_window + n_matrices] */
     float *hidden;
     float *step;
+    void (*repeat)(void *ctx);
+    void *repeat_ctx;
 };
 
 /* Takes the memory from `a`, backed or only planned. */
@@ -43,7 +47,8 @@ float *recurrent_state_window(const struct recurrent_state *s, int layer);
 float *recurrent_state_matrices(const struct recurrent_state *s, int layer);
 float *recurrent_state_step(const struct recurrent_state *s, int layer);
 
-/* Bytes of the steps of one token in all layers. */
+/* Bytes of all layers and the hidden row; of the steps of one token in all layers. */
+size_t recurrent_state_bytes(const struct recurrent_state *s);
 size_t recurrent_state_step_bytes(const struct recurrent_state *s);
 
 #endif

@@ -143,7 +143,29 @@ uint32_t segment_position(const struct segment *g, const struct segment_part *p,
 
 bool policy_state_needed(const struct cache *c)
 {
-    return c->shape.n_state > 0 || c->shape.scores_change;
+    return c->shape.n_state > 0 || c->shape.scores_change || c->recurrent.shape.n_layer > 0;
+}
+
+/* The recurrent state that is saved with a layer of the KV cache: some layers of it, as many as
+ * with every other, and with the first one the hidden row. */
+struct recurrent_part {
+    float *layers, *hidden;
+    size_t n_layers, n_hidden; /* floats */
+};
+
+static struct recurrent_part recurrent_part(const struct cache *c, int layer)
+{
+    const struct recurrent_state *s = &c->recurrent;
+    const int n = s->shape.n_layer, n_kv = c->shape.n_layer;
+    const int first = layer * n / n_kv, end = (layer + 1) * n / n_kv;
+    const size_t each = (size_t)(s->shape.n_window + s->shape.n_matrices);
+    struct recurrent_part p = {0};
+    if (n == 0) return p;
+    p.layers = recurrent_state_window(s, first);
+    p.n_layers = (size_t)(end - first) * each;
+    p.hidden = s->hidden;
+    p.n_hidden = layer == 0 ? (size_t)s->shape.n_hidden : 0;
+    return p;
 }
 
 void policy_state_write(const struct cache *c, int layer, struct str *out)
@@ -158,11 +180,23 @@ void policy_state_write(const struct cache *c, int layer, struct str *out)
         str_append(out, &n, sizeof n);
         str_append(out, head->score, n * sizeof(float));
     }
+    const struct recurrent_part r = recurrent_part(c, layer);
+    if (r.n_layers) str_append(out, r.layers, r.n_layers * sizeof(float));
+    if (r.n_hidden) str_append(out, r.hidden, r.n_hidden * sizeof(float));
 }
 
 bool policy_state_is(const void *bytes, size_t n)
 {
     return n >= sizeof(struct policy_state_header) && get_u32(bytes) == SEGMENT_POLICY_STATE;
+}
+
+static bool take_floats(float *out, size_t n, const uint8_t **p, size_t *left)
+{
+    if (*left / sizeof(float) < n) return false;
+    if (n) memcpy(out, *p, n * sizeof(float));
+    *p += n * sizeof(float);
+    *left -= n * sizeof(float);
+    return true;
 }
 
 /* Reads one head's scores at *p. */
@@ -172,11 +206,7 @@ static bool take_scores(struct cache_head *h, const uint8_t **p, size_t *left)
     uint32_t n = get_u32(*p);
     *p += sizeof n;
     *left -= sizeof n;
-    if (*left / sizeof(float) < n || n != (uint32_t)h->len) return false;
-    if (n) memcpy(h->score, *p, n * sizeof(float));
-    *p += n * sizeof(float);
-    *left -= n * sizeof(float);
-    return true;
+    return n == (uint32_t)h->len && take_floats(h->score, n, p, left);
 }
 
 bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, uint32_t end)
@@ -187,14 +217,13 @@ bool policy_state_read(struct cache *c, int layer, const void *bytes, size_t n, 
     memcpy(&h, p, sizeof h);
     p += sizeof h;
     n -= sizeof h;
-    if (h.n_state != (uint32_t)c->shape.n_state || n / sizeof(float) < h.n_state || h.n_pos != end)
-        return false;
-    if (h.n_state) memcpy(cache_state(c, layer), p, h.n_state * sizeof(float));
-    p += h.n_state * sizeof(float);
-    n -= h.n_state * sizeof(float);
+    if (h.n_state != (uint32_t)c->shape.n_state || h.n_pos != end) return false;
+    if (h.n_state && !take_floats(cache_state(c, layer), h.n_state, &p, &n)) return false;
     for (int i = 0; c->shape.scores_change && i < c->shape.n_head; i++)
         if (!take_scores(cache_head(c, layer, i), &p, &n)) return false;
-    return n == 0;
+    const struct recurrent_part r = recurrent_part(c, layer);
+    return take_floats(r.layers, r.n_layers, &p, &n) && take_floats(r.hidden, r.n_hidden, &p, &n) &&
+           n == 0;
 }
 
 /* ---- evicted positions ----------------------------------------------------------------------- */

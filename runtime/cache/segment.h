@@ -7,7 +7,9 @@
  *   segment   struct segment_header; per head: if sparse, n_units (u32) and their positions (u32
  *             each, ascending); keys, values, scores
  *   state     struct policy_state_header; the policy's state (score.h), then, if scores change,
- *             the number of units (u32) of each head and their scores
+ *             the number of units (u32) of each head and their scores; then a part of the recurrent
+ *             state (recurrent_state.h), whose layers are spread evenly over those of the KV cache,
+ *             and in layer 0 its hidden row
  *   evicted   SEGMENT_EVICTED; per head the number and the distances of positions, as varints
  *
  * If a later segment begins before an earlier one ends, the later one is valid from there: the
@@ -63,7 +65,7 @@ bool segment_open(struct segment *g, const void *bytes, size_t n);
 struct segment_part segment_part(const struct segment *g, int head);
 uint32_t segment_position(const struct segment *g, const struct segment_part *p, uint32_t i);
 
-/* ---- the policy's state ---------------------------------------------------------------------- */
+/* ---- state besides the units ----------------------------------------------------------------- */
 
 struct policy_state_header {
     uint32_t form;    /* SEGMENT_POLICY_STATE */
@@ -71,8 +73,8 @@ struct policy_state_header {
     uint32_t n_state; /* floats */
 };
 
-bool policy_state_needed(
-    const struct cache *c); /* whether the policy has state besides the units */
+/* Whether there is state besides the units: the policy's, or that of recurrent layers. */
+bool policy_state_needed(const struct cache *c);
 void policy_state_write(const struct cache *c, int layer, struct str *out);
 bool policy_state_is(const void *bytes, size_t n);
 /* Reads the state into a layer that holds the same units as when it was written, of positions below

@@ -45,6 +45,12 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
+static void repeat_step(void *ctx)
+{
+    struct context *x = ctx;
+    recurrent_repeat(&x->forward, &x->cache);
+}
+
 int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,
                  int n_logits, struct err *e)
 {
@@ -74,6 +80,8 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
         const struct recurrent_state_shape state = recurrent_shape_of(g->model);
         cache_plan(&x->cache, &shape, &x->cache_arena);
         recurrent_state_plan(&x->cache.recurrent, &state, &x->state_arena);
+        x->cache.recurrent.repeat = repeat_step;
+        x->cache.recurrent.repeat_ctx = x;
         rc = g->gpu ? open_gpu(x, &fo, e) : open_cpu(x, &fo, e);
     }
     if (rc) context_release(x);

@@ -135,7 +135,7 @@ void save_know_nothing(struct save *s, const struct cache *c)
 {
     s->n_points = 0;
     s->saved_pos = 0;
-    s->policy_state_seq = 0;
+    s->policy_state_seq = s->policy_state_pos = 0;
     if (!s->known) return;
     memset(s->n_evicted, 0, (size_t)s->n_layer * sizeof *s->n_evicted);
     memset(s->n_known, 0, (size_t)n_heads(c) * sizeof *s->n_known);
@@ -401,9 +401,9 @@ static int put_changes(struct save *s, const struct cache *c, struct err *e)
     return 0;
 }
 
-/* Writes the policy's state for the checkpoint that follows. It is not written while an answer
- * runs: a crash loses the observations of the tokens since then, which only later evictions would
- * have used. */
+/* Writes the policy's and the recurrent state for the checkpoint that follows. The policy's is not
+ * written while an answer runs: a crash loses the observations of the tokens since then, which only
+ * later evictions would have used. */
 static int put_policy_state(struct save *s, const struct cache *c, struct err *e)
 {
     struct str bytes = {0};
@@ -423,6 +423,7 @@ static int put_policy_state(struct save *s, const struct cache *c, struct err *e
     }
     str_release(&bytes);
     if (s->policy_state_seq == 0) s->policy_state_seq = s->next_seq;
+    s->policy_state_pos = c->n_pos;
     s->next_seq++;
     return rc;
 }
@@ -439,7 +440,14 @@ static int put_log(struct save *s, const struct cache *c, void (*after)(void *ct
     if (!rc) rc = put_units(s, c, e);
     if (!rc && s->keep && !s->broken) rc = s->keep(s->keep_ctx, e);
     if (after) after(ctx);
-    if (!rc) rc = put_changes(s, c, e);
+    return rc ? rc : put_changes(s, c, e);
+}
+
+/* The log and the state, complete for a checkpoint. */
+static int put_all(struct save *s, const struct cache *c, void (*after)(void *ctx), void *ctx,
+                   struct err *e)
+{
+    int rc = put_log(s, c, after, ctx, e);
     return rc ? rc : put_policy_state(s, c, e);
 }
 
@@ -455,14 +463,16 @@ static int put_point(struct save *s, const struct cache *c, struct err *e)
 
 /* Writes the newest unit of every head to the tail: a segment per layer. Units written before they
  * had scores, up to this one, get them from the first one written afterwards: after its segments,
- * head by head. Units that a crash left without scores have 0 (save_load.c). */
+ * head by head. Units that a crash left without scores have 0 (save_load.c). Last come the inputs
+ * of the token's recurrent steps. */
 static int put_tail_units(struct save *s, const struct cache *c, struct store_tail *row,
                           struct err *e)
 {
     size_t one = segment_bytes(c, 1), n_layer = (size_t)c->shape.n_layer;
     int late = c->n_unscored || !s->n_unscored ? 0 : s->n_unscored + 1;
     size_t late_bytes = (size_t)late * sizeof(float);
-    size_t bytes = n_layer * one + (size_t)n_heads(c) * late_bytes;
+    size_t step_bytes = recurrent_state_step_bytes(&c->recurrent);
+    size_t bytes = n_layer * one + (size_t)n_heads(c) * late_bytes + step_bytes;
     int rc = reserve(s, bytes, e);
     if (!rc) rc = cache_fetch(c, 1, e);
     if (rc) return rc;
@@ -471,6 +481,7 @@ static int put_tail_units(struct save *s, const struct cache *c, struct store_ta
     for (int i = 0; late && i < n_heads(c); i++)
         memcpy(s->bytes + n_layer * one + (size_t)i * late_bytes,
                c->kv_heads[i].score + c->kv_heads[i].len - late, late_bytes);
+    if (step_bytes) memcpy(s->bytes + (bytes - step_bytes), c->recurrent.step, step_bytes);
     s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;
     row->units = s->bytes;
     row->n_units = bytes;
@@ -491,11 +502,26 @@ int save_units(struct save *s, const struct cache *c, const struct save_state *n
                const struct save_token *first, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_log(s, c, NULL, NULL, e);
+    if (!rc) rc = put_all(s, c, NULL, NULL, e);
     if (!rc) rc = put_point(s, c, e);
     if (!rc) rc = save_forget_points(s, c, e);
     if (!rc) rc = put_state(s, c, now, e);
     if (!rc && first) rc = put_token(s, c, first, e);
+    return end(s, rc, e);
+}
+
+/* Whether enough tokens were run for writing the recurrent state. */
+static bool state_due(const struct save *s, const struct cache *c)
+{
+    size_t bytes = c->recurrent.shape.n_layer ? recurrent_state_bytes(&c->recurrent) : 0;
+    return (int64_t)bytes <= SAVE_STATE_BYTES * (c->n_pos - s->policy_state_pos);
+}
+
+int save_chunk(struct save *s, const struct cache *c, const struct save_state *now, struct err *e)
+{
+    if (state_due(s, c)) return save_units(s, c, now, NULL, e);
+    int rc = store_begin(s->store, e);
+    if (!rc) rc = put_log(s, c, NULL, NULL, e);
     return end(s, rc, e);
 }
 
@@ -515,7 +541,7 @@ int save_answer(struct save *s, const struct cache *c, const struct save_state *
     if (!rc) rc = put_message(s, CHAT_ASSISTANT, text, n, ids, n_ids, now->settings, e);
     if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
     if (!rc)
-        rc = put_log(s, c, after, ctx, e);
+        rc = put_all(s, c, after, ctx, e);
     else if (after)
         after(ctx);
     if (!rc) rc = put_point(s, c, e);

@@ -7,8 +7,11 @@
  *
  * The log can also be read up to an earlier entry: this is how a conversation is rewound or
  * branched without a replay. Checkpoints name the possible entries: one per chunk of a prompt, one
- * at the end of each answer. The policy's state besides units is written completely for each
- * checkpoint. Units that no checkpoint needs are dead; when a layer has more dead units than live
+ * at the end of each answer. State besides units, the policy's and that of recurrent layers, is
+ * written completely for each checkpoint. While an answer runs, each token brings the inputs of its
+ * recurrent steps, which loading repeats. A recurrent state may be large: inside a prompt it is
+ * written once per SAVE_STATE_BYTES of it for each token read, and a crash there loses the units
+ * since. Units that no checkpoint needs are dead; when a layer has more dead units than live
  * ones, it is written again without them (compaction), a few layers per turn.
  *
  *   save.c          state, contents of the log, writing
@@ -119,6 +122,9 @@ int64_t save_position(const struct save *s);
 int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int n), void *ctx,
                       struct err *e);
 
+/* bytes of a recurrent state for each token of a prompt: more slow reading down */
+#define SAVE_STATE_BYTES ((int64_t)64 << 10)
+
 /* ---- writing: each call is one transaction --------------------------------------------------- */
 
 int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
@@ -136,6 +142,9 @@ struct save_token {
  * `first` is not NULL, writes the answer's first token. */
 int save_units(struct save *s, const struct cache *c, const struct save_state *now,
                const struct save_token *first, struct err *e);
+/* The same inside a prompt: no checkpoint as long as a large recurrent state need not be written.
+ */
+int save_chunk(struct save *s, const struct cache *c, const struct save_state *now, struct err *e);
 
 /* Writes one more token, and the units of the one before. */
 int save_answer_token(struct save *s, const struct cache *c, const struct save_token *t,

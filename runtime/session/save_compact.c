@@ -41,7 +41,10 @@ static int64_t bytes_since(const struct save *s, const struct cache *c, size_t p
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)
 {
-    int64_t limit = larger(cache_units(c) * (int64_t)unit_bytes(c), s->rewind_bytes);
+    /* however large a state is: those of the last turn stay, so that its answer can be regenerated
+     */
+    int64_t limit = larger(cache_units(c) * (int64_t)unit_bytes(c), s->rewind_bytes) +
+                    2 * s->policy_state_bytes;
     size_t n = 0, row = (size_t)s->n_layer;
     if (s->n_points < 2 || bytes_since(s, c, 0) <= limit) return 0;
     /* Frees more than the excess, so that not every save has to search. */

@@ -82,6 +82,8 @@ struct load {
     struct batch batches[2], *reading, *checking;
     int read_rc;        /* result of the batch that was read */
     int64_t end_of_all; /* positions covered by every layer */
+    int64_t last_seq;   /* of the newest checkpoint, if entries after it have no recurrent state */
+    bool left_out;      /* such entries */
     int n_loaded;
     const char *reason;
     struct err *e;
@@ -272,6 +274,10 @@ static int take_blob(void *ctx, const struct store_blob *b)
         return 1;
     }
     if (g->seq >= s->next_seq) s->next_seq = g->seq + 1;
+    if (g->seq > job->last_seq) {
+        job->left_out = true;
+        return 0;
+    }
     if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
         job->policy_state = SIZE_MAX;
     if (g->kind == STORE_POLICY_STATE && s->policy_state_seq == 0) s->policy_state_seq = g->seq;
@@ -314,15 +320,20 @@ static int take_tail(void *ctx, const struct store_tail *t)
     struct load *job = ctx;
     struct cache *c = job->c;
     size_t one = segment_bytes(c, 1), all = one * (size_t)c->shape.n_layer;
+    const size_t step = recurrent_state_step_bytes(&c->recurrent);
     if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* already in the log */
-    if (t->n_units < all) return 1;
+    if (t->n_units < all + step) return 1;
     for (int i = 0; i < c->shape.n_layer; i++) {
         struct segment g;
         if (!segment_open(&g, (const uint8_t *)t->units + (size_t)i * one, one) ||
             !is_newest(c, &g) || !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
             return 1;
     }
-    if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all)) return 1;
+    if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all - step)) return 1;
+    if (step) {
+        memcpy(c->recurrent.step, (const uint8_t *)t->units + (t->n_units - step), step);
+        c->recurrent.repeat(c->recurrent.repeat_ctx);
+    }
     c->n_pos++;
     return 0;
 }
@@ -341,6 +352,7 @@ static void drop_unscored(const struct load *job, const struct save_state *now)
 {
     struct cache *c = job->c;
     const struct policy *p = policy_named(now->policy);
+    if (c->recurrent.shape.n_layer) return; /* they are scored at once */
     while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
         for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->kv_heads[i].len--;
         c->n_pos--;
@@ -374,6 +386,8 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
     int rc = store_checkpoint_each(s->store, s->conversation, take_point, job, job->e);
     if (rc) return rc;
     reverse_points(s);
+    job->last_seq =
+        c->recurrent.shape.n_layer && s->n_points ? s->points[s->n_points - 1].seq : INT64_MAX;
     rc = store_blob_each(s->store, s->conversation, -1, take_blob, job, job->e);
     if (!rc) rc = load_layers(job);
     if (rc) return rc;
@@ -383,7 +397,12 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
              (saved->n_units >= 0 && cache_units(c) != saved->n_units))
         job->reason = "parts of it are missing";
     if (job->reason) return 1;
-    s->saved_pos = c->n_pos = n_run;
+    s->saved_pos = c->n_pos = s->policy_state_pos = n_run;
+    if (job->left_out && !s->reads_only) {
+        rc = store_segment_delete(s->store, s->conversation, -1, job->last_seq + 1, INT64_MAX,
+                                  job->e);
+        if (rc) return rc;
+    }
     save_know(s, c);
     rc = store_tail_each(s->store, s->conversation, take_tail, job, job->e);
     if (rc > 0) job->reason = "it does not fit this model or budget";

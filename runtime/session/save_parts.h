@@ -22,6 +22,7 @@ struct save {
      * 0 = the policy has no state, or all of it is there. */
     int64_t policy_state_seq;
     int64_t policy_state_bytes; /* size of the newest state, all layers */
+    int64_t policy_state_pos;   /* positions run when it was written */
 
     /* Units alive according to the log: [n_layer * n_head][slots] positions. Units of the cache
      * that are not in it are new, units in it alone were evicted. */

@@ -74,6 +74,14 @@ const struct save_state *session_state_now(struct session *s)
     return &s->state;
 }
 
+static int save_read_chunk(struct session *s, struct err *e)
+{
+    context_score(&s->ctx);
+    int rc = save_chunk(s->save, &s->ctx.cache, session_state_now(s), e);
+    if (!rc) save_compact(s->save, &s->ctx.cache); /* a turn may be very long */
+    return rc;
+}
+
 int session_save_now(struct session *s, const struct save_token *first, struct err *e)
 {
     context_score(&s->ctx);
@@ -165,7 +173,7 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
         session_drop_pending(s, (size_t)n);
         done += n;
         if (k->progress) k->progress(k->ctx, done, total);
-        if (!last && s->save) rc = session_save_now(s, NULL, e);
+        if (!last && s->save) rc = save_read_chunk(s, e);
         if (rc) return rc;
     }
     *end = SESSION_TURN_END;

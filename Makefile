@@ -3,7 +3,7 @@
 # make test, make T=evict (one test program), make bench, make fuzz: tests/tests.mk
 # make dist, portable, deb and their checks: cross/packages.mk
 # Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
-# CUDA=0 (no device code) or all (for every GPU), NVCC, TEST_DATA (folder of public models and
+# CUDA=0 (no device code) or all (for every GPU), NVCC, CURL=0 (no downloads), TEST_DATA (folder of public models and
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a separate folder).
 
@@ -49,6 +49,12 @@ endif
 SM := $(or $(CUDA_ARCH:sm_%=%),$(if $(filter all,$(CUDA)),80 86 87 89 90 110 120,$(if $(filter aarch64,$(ARCH)),87 110,89)))
 HAVE_CXX := $(shell command -v $(firstword $(CXX)))
 
+# Downloads need libcurl's headers, and libcurl when they run; CURL=0 builds without.
+CURL ?= $(if $(shell $(PKG_CONFIG) --exists libcurl 2>/dev/null && echo y),1,0)
+ifeq ($(filter 0 1,$(CURL)),)
+$(error CURL=$(CURL): 0 or 1)
+endif
+
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
 
 # The commit and its time, from git; in an unpacked `make dist`, from the file that it filled in.
@@ -74,14 +80,14 @@ ISA_avx2 := -mavx2 -mfma -mf16c
 ISA_avx512 := $(ISA_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 ISA_dotprod := -march=armv8.2-a+dotprod
 ISA_i8mm := -march=armv8.2-a+dotprod+i8mm
-FOREIGN := $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avx512.c) \
+FOREIGN := %/$(if $(filter 1,$(CURL)),http_none,http_curl).c $(if $(filter x86_64,$(ARCH)),,%/avx2.c %/avx512.c) \
   $(if $(filter aarch64,$(ARCH)),,%/neon.c %/dotprod.c %/i8mm.c)
 isa_flags = $(ISA_$(patsubst kernels/cpu/%.c,%,$(filter kernels/cpu/%,$(1))))
 
 # ---- sources -------------------------------------------------------------------------------------
 
 ROOMS := base $(addprefix runtime/,model template token cache cuda forward session) kernels kernels/cpu kernels/cuda store \
-  $(addprefix cli/,print options control commands) \
+  $(addprefix cli/,print options pull control commands) \
   $(addprefix quant/,convert heads eval) $(addprefix tui/,term chat view)
 SRC := $(filter-out $(FOREIGN),$(foreach d,$(ROOMS),$(sort $(wildcard $(d)/*.c))))
 OBJ := $(SRC:%.c=$(B)/%.o)
@@ -106,9 +112,14 @@ $(B)/retain: $(B)/main.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/libretain.a: $(OBJ)
+$(B)/libretain.a: $(OBJ) $(B)/sources
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) qcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $(OBJ)
+
+# Made again when a source is added or removed, or exchanged for another (CURL=).
+$(B)/sources: FORCE
+	@mkdir -p $(@D)
+	@echo '$(SRC)' | cmp -s - $@ || echo '$(SRC)' > $@
 
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -230,6 +241,7 @@ info:
 	@echo 'cmocka: $(or $(shell $(PKG_CONFIG) --modversion cmocka 2>/dev/null),MISSING (needed by make test))'
 	@echo 'nvcc: $(if $(filter 0,$(CUDA)),none: no device code,$(shell $(NVCC) --version | sed -n 's/.*release \([^,]*\),.*/\1/p') ($(NVCC)), for$(SM:%= sm_%) and PTX)'
 	@echo 'emulator: $(or $(HAVE_CXX),$(CXX) is MISSING (make test-emu is skipped))'
+	@echo 'libcurl: $(if $(filter 1,$(CURL)),$(shell $(PKG_CONFIG) --modversion libcurl),none: no downloads (libcurl4-openssl-dev))'
 	@echo 'tmux: $(or $(shell command -v tmux),MISSING (screen tests are skipped))'
 	@echo 'test data: $(or $(wildcard $(TEST_DATA)),none (tests that need it are skipped))'
 

@@ -14,6 +14,7 @@
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
 #include "cli/print/target.h"
+#include "cli/pull/pull.h"
 #include "facts.h" /* made by the Makefile */
 
 enum {
@@ -43,6 +44,8 @@ static const struct command commands[] = {
     {"replay", cmd_replay, OPTIONS_OF_ALL, "FILE", "replay a recorded chat (chat --record)"},
     {"models", cmd_models, OPTIONS_MODEL | OPTIONS_STORE | OPTIONS_JSON, "list|add...",
      "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
+    {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
+     "download a model: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M, https://HOST/FILE"},
     {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "show the memory a model would need"},
     {"info", cmd_info, OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
@@ -192,7 +195,7 @@ static bool asks_help(const char *word)
 static int run(int argc, char **argv)
 {
     struct options o;
-    struct str config = {0}, packed = {0};
+    struct str config = {0}, packed = {0}, model = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
@@ -210,12 +213,15 @@ static int run(int argc, char **argv)
     if (!rc) rc = check_names(c, &o, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
         o.engine.weight_cache_dir = packed.data;
+    bool opens = !rc && (c->groups & OPTIONS_MODEL) && !o.help && !o.print_config;
+    if (opens) rc = pull_model(&o, &model, &e);
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
                                   : c->run(&o);
     str_release(&config);
     str_release(&packed);
+    str_release(&model);
     return status;
 }
 

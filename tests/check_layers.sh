@@ -26,15 +26,16 @@ BEGIN {
     allowed["session"] = " session forward cache token model store base "
     allowed["print"]   = " print base "
     allowed["options"] = " options print session forward cache token model base "
+    allowed["pull"]    = " pull options print session forward cache token model base "
     allowed["control"] = " control options print session forward cache token model base "
-    allowed["commands"] = " commands control options print session forward cuda cache token model base "
+    allowed["commands"] = " commands pull control options print session forward cuda cache token model base "
     allowed["term"]    = " term commands control options print base "
     allowed["chat"]    = " chat term commands control options print session cache token base "
     allowed["view"]    = " view chat term commands control options print session cache token base "
     allowed["convert"] = " convert commands control options print forward token model kernels base "
     allowed["heads"]   = " heads convert commands control options print forward cache token model kernels base "
     allowed["eval"]    = " eval convert commands control options print session forward cache token model kernels base "
-    allowed["main"]    = " chat term eval heads convert commands control options print base "
+    allowed["main"]    = " chat term eval heads convert commands pull control options print base "
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\"")

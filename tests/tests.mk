@@ -40,6 +40,16 @@ $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+# The hub that test_pull.sh downloads from, and the program without libcurl.
+PULL := $(B)/tests/hub $(B)/tests/retain_offline
+$(B)/tests/hub: $(B)/tests/cli/hub.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/tests/retain_offline: $(B)/main.o $(B)/cli/pull/http_none.o $(B)/libretain.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
+
 # Device code compiled for the CPU, see tests/emu/emu.h. -O1: the time is spent on fibers and
 # fragments, not on kernels; and g++ 12.2 -O2 misplaces attend_decode's output channels, see
 # quant/eval/notes/device.md.
@@ -114,7 +124,7 @@ test-cross:
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
 test_environment = export CUDA_VISIBLE_DEVICES= TARGET='$(CROSS)' PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
-  EMU='$(B)/tests/emu' FAKE='$(B)/tests/tui_fake'
+  EMU='$(B)/tests/emu' PULL='$(B)/tests' FAKE='$(B)/tests/tui_fake'
 run_tests = $(test_environment); tests/run.sh
 
 include tests/ptx/ptx.mk
@@ -123,7 +133,7 @@ include tests/ptx/ptx.mk
 SOURCES = tests/$(if $(findstring /,$(T)),$(dir $(T)),*/)
 ONE = $(call programs,$(wildcard $(SOURCES)test_$(notdir $(T)).c))
 ONE_SCRIPTS = $(wildcard $(foreach p,test tmux,$(SOURCES)$(p)_$(notdir $(T)).sh))
-one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake)
+one: $(ONE) $(if $(ONE_SCRIPTS),all $(B)/tests/tui_fake $(PULL))
 	@$(if $(ONE)$(ONE_SCRIPTS),,echo 'T=$(T): no tests/*/test_$(notdir $(T)).c, test_$(notdir $(T)).sh or tmux_$(notdir $(T)).sh' >&2; exit 1)
 	@$(test_environment); for t in $(ONE) $(ONE_SCRIPTS); do echo "$$t"; case $$t in *.sh) ;; *) t="$(RUN) $$t" ;; esac; $$t $(ARGS) || exit 1; done
 
@@ -175,7 +185,7 @@ test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)
 	@$(run_tests) $(call programs,$(TUI)) $(TMUX)
-test-cli: all
+test-cli: all $(PULL)
 	@$(run_tests) $(SCRIPTS)
 
 

@@ -21,6 +21,7 @@ int cmd_import(const struct options *o);  /* FILE [NEW] */
 int cmd_check(const struct options *o);
 int cmd_compact(const struct options *o);
 int cmd_models(const struct options *o); /* list|add|default|verify|unpack */
+int cmd_pull(const struct options *o);   /* ADDRESS… */
 int cmd_plan(const struct options *o);
 int cmd_info(const struct options *o);
 int cmd_verify(const struct options *o);

@@ -16,6 +16,8 @@
 #include "cli/options/paths.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
+#include "cli/pull/address.h"
+#include "cli/pull/pull.h"
 #include "runtime/forward/engine.h"
 #include "runtime/model/weight_cache.h"
 #include "runtime/session/conversations.h"
@@ -225,9 +227,14 @@ static int write_config(const char *path, const struct str *text, struct err *e)
 
 static int set_default(struct models *k, const char *path, struct err *e)
 {
-    struct str file = {0}, old = {0}, new = {0};
+    struct str file = {0}, old = {0}, new = {0}, pulled = {0};
     char *real = NULL;
     int rc = 0;
+    if (address_is(path)) {
+        if (!pull_find(path, &pulled))
+            return err_set(e, ERR_FAIL, "%s is not here yet; retain pull %s", path, path);
+        path = str_get(&pulled);
+    }
     if (strcmp(path, "demo")) {
         rc = check(k, path, k->options->engine.verify, e);
         real = rc ? NULL : realpath(path, NULL);
@@ -245,6 +252,7 @@ static int set_default(struct models *k, const char *path, struct err *e)
     str_release(&file);
     str_release(&old);
     str_release(&new);
+    str_release(&pulled);
     return rc;
 }
 

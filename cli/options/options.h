@@ -40,6 +40,7 @@ enum option_group {
     OPTIONS_HEADS = 1 << 17,
     OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
     OPTIONS_TEMPLATE = 1 << 19,
+    OPTIONS_PULL = 1 << 20,
     OPTIONS_LISTS = 1 << 18, /* takes lists where other commands take one value */
 };
 
@@ -127,6 +128,10 @@ struct eval_opts {
     bool csv;
 };
 
+struct pull_opts {
+    const char *allow_host; /* comma separated; NULL = none */
+};
+
 struct bench_opts {
     const char *vs; /* a rival's command */
     int prefill, decode, repeat;
@@ -144,7 +149,8 @@ struct options {
     struct training_opts training;
     struct eval_opts eval;
     struct bench_opts bench;
-    bool force; /* replace an existing file */
+    struct pull_opts pull;
+    bool force; /* replace an existing file; download a model that does not fit */
     bool json;
     /* every command */
     bool help;

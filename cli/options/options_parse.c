@@ -30,6 +30,7 @@ static const struct {
     {OPTIONS_LIST, "list"},
     {OPTIONS_TAG, "tag"},
     {OPTIONS_FIND, "search"},
+    {OPTIONS_PULL, "pull"},
 };
 
 /* ---- names ----------------------------------------------------------------------------------- */

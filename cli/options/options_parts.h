@@ -36,7 +36,7 @@ struct option {
     const char *help;
 };
 
-#define OPTIONS_MAX 96
+#define OPTIONS_MAX 128
 
 extern const struct option options_table[];
 extern const size_t options_table_n;

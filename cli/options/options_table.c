@@ -87,7 +87,9 @@ const struct option options_table[] = {
 
     {.name = "Model"},
     {ROW("model", 'm', engine.model, OPTIONS_MODEL), .value = "FILE",
-     .help = "a GGUF file; `retain models default` sets it permanently"},
+     .help = "a GGUF file, or the address of one (retain pull); `retain models default` sets it permanently"},
+    {ROW("allow-host", 0, pull.allow_host, OPTIONS_MODEL | OPTIONS_PULL), .value = "HOST,…",
+     .help = "other hosts to which a download may be redirected, with the hosts below them"},
     {ROW("accept-model", 0, engine.accept_model, OPTIONS_MODEL), .cli_only = true,
      .help = "accept a model file that changed since it was last used"},
     {ROW("verify", 0, engine.verify, OPTIONS_MODEL), .choices = "sample,full,off",
@@ -112,8 +114,8 @@ const struct option options_table[] = {
      .help = "int4 (Q4_0) or int8 (Q8_0)"},
     {ROW("calibrate", 0, quantize.calibrate, OPTIONS_QUANTIZE), .cli_only = true, .value = "FILE",
      .help = "a text like those the model will see: the weights it uses most are rounded least"},
-    {ROW("force", 0, force, OPTIONS_QUANTIZE | OPTIONS_HEADS), .cli_only = true,
-     .help = "replace an existing file"},
+    {ROW("force", 0, force, OPTIONS_QUANTIZE | OPTIONS_HEADS | OPTIONS_PULL), .cli_only = true,
+     .help = "replace an existing file; pull: also download a model that does not fit into memory"},
 
     {.name = "Retaining heads"},
     {ROW("data", 0, training.data, OPTIONS_HEADS), .cli_only = true, .value = "FILE",

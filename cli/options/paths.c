@@ -8,7 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 
-static int make_folders(char *path, struct err *e)
+int path_make_folders(char *path, struct err *e)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -42,7 +42,7 @@ static int path_in(const char *variable, const char *below_home, const char *nam
                    struct err *e)
 {
     int rc = path_below(variable, below_home, name, out, e);
-    return rc ? rc : make_folders(out->data, e);
+    return rc ? rc : path_make_folders(out->data, e);
 }
 
 int path_database(const struct options *o, struct str *out, struct err *e)

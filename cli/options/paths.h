@@ -24,6 +24,9 @@ int path_packed(struct str *out, struct err *e);
 /* The folder $XDG_DATA_HOME/retain/models of `retain pull`, which is not created. */
 int path_models(struct str *out, struct err *e);
 
+/* Makes the folders of a path, up to its last slash. */
+int path_make_folders(char *path, struct err *e);
+
 /* Prints all of them, one per line; creates no folder. */
 void paths_print(const struct options *o);
 

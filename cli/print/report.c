@@ -142,6 +142,25 @@ void report_bar_end(const struct report_bar *p)
     if (p->shown && p->last_ns) fputs("\r\033[K", stderr);
 }
 
+void report_status(const char *fmt, ...)
+{
+    struct str text = {0}, safe = {0};
+    va_list ap;
+    if (!isatty(STDERR_FILENO)) return;
+    va_start(ap, fmt);
+    str_vprintf(&text, fmt, ap);
+    va_end(ap);
+    sanitize(str_get(&text), text.n, !utf8_locale(), true, &safe);
+    fprintf(stderr, "\r%s\033[K", str_get(&safe));
+    str_release(&text);
+    str_release(&safe);
+}
+
+void report_status_end(void)
+{
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+}
+
 /* ---- interruption ---------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted; /* the only thing a signal handler can reach */

@@ -59,6 +59,11 @@ struct report_bar report_bar(const char *what);
 int report_bar_show(void *ctx, int64_t done, int64_t total);
 void report_bar_end(const struct report_bar *p);
 
+/* A line that the next one replaces; nothing if stderr is no terminal. report_status_end removes
+ * it. */
+void report_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void report_status_end(void);
+
 /* ---- interruption ---------------------------------------------------------------------------- */
 
 /* The first Ctrl-C, SIGTERM or SIGHUP stops the work at its next step; a second one ends the

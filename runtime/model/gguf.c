@@ -470,6 +470,11 @@ const void *gguf_bytes(const struct gguf *g, size_t *n)
     return g->bytes;
 }
 
+bool gguf_is_start(const struct gguf *g)
+{
+    return g->start_only;
+}
+
 void gguf_forget_data(const struct gguf *g)
 {
     gguf_forget(g, g->bytes + g->data_at, g->n - g->data_at, false);

@@ -88,6 +88,7 @@ struct gguf_start {
     const char *name; /* for messages */
 };
 int gguf_open_starts(struct gguf **out, const struct gguf_start *parts, int n, struct err *e);
+bool gguf_is_start(const struct gguf *g); /* opened so */
 
 /* The same over bytes that the caller owns and keeps (the embedded demo model, fuzzing). `name` is
  * used in messages. */

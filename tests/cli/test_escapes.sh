@@ -104,6 +104,9 @@ $RETAIN models verify "$D/bad.gguf"
 $RETAIN models default "$D/missing.gguf"
 $RETAIN models default "$M" && $RETAIN models default; $RETAIN models default demo
 $RETAIN models unpack "$M"; echo PWN
+$RETAIN pull "hf:a/$X"
+$RETAIN pull "https://$X/x.gguf"
+HF_ENDPOINT="https://$X" $RETAIN pull hf:a/b
 $RETAIN plan -m "$D/bad.gguf"
 $RETAIN plan -m "$N"
 $RETAIN plan -m "$N" --json

@@ -61,7 +61,8 @@ run generate --prompt Hello --max-tokens 2 --recall words --archive 64M --specul
 run models list
 run info
 run plan
-run verify --model $DEMO
+run verify --model $DEMO --allow-host localhost
+printf "%s\n" pull >>"$T/used" # tests/cli/test_pull.sh
 run tokenize --prompt Hello --ids --no-special
 echo '[{"role": "user", "content": "Hello"}]' >"$T/talk"
 run template --think off --ids "$T/talk"

@@ -1,0 +1,68 @@
+/* http: one GET at a time, the only place that contacts another machine.
+ *
+ * http_curl.c opens libcurl when the first address is asked for, so that a program that pulls
+ * nothing neither loads nor needs it; http_none.c is for builds without its headers. Rules that
+ * hold for every request and every redirect:
+ *
+ *   - https only; http to this machine only (127.0.0.0/8, ::1, localhost), and only if the first
+ *     address was of this machine;
+ *   - a host must be in the list of allowed hosts, or be below one of them;
+ *   - the token is sent to the origin (scheme, host and port) of the first address only.
+ *
+ * Proxies are those of curl's environment variables (https_proxy, no_proxy, …). */
+#ifndef RETAIN_CLI_PULL_HTTP_H
+#define RETAIN_CLI_PULL_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct http;
+
+/* The strings are not copied. */
+struct http_opts {
+    const char *const *hosts; /* [n_hosts] that may be contacted, with the hosts below them */
+    int n_hosts;
+    const char *token;       /* NULL = none */
+    bool (*stop)(void *ctx); /* polled; true ends a request with ERR_STOP */
+    void *ctx;
+};
+
+/* ERR_FAIL when this build or this machine has no libcurl. */
+int http_open(struct http **out, const struct http_opts *o, struct err *e);
+void http_close(struct http *h);
+
+struct http_answer {
+    long status;
+    int64_t length;        /* of the body; -1 = not told */
+    int64_t from, total;   /* Content-Range: the first byte and the size of the file; -1 = none */
+    int retry_after_s;     /* -1 = not told */
+    char etag[256];        /* as sent; "" = none, or a weak one */
+    char linked_etag[256]; /* the hub's: SHA-256 of the file, in quotes */
+    int64_t linked_size;   /* the hub's; -1 = none */
+    char commit[64];
+    char error_code[64]; /* the hub's: "GatedRepo" */
+    char next[2048];     /* the next page of a list; "" = this is the last */
+    char host[256];      /* that answered */
+    char error[256];     /* the answer's own words: JSON {"error": …}; "" = none */
+};
+
+struct http_request {
+    const char *url;
+    int64_t from, to;     /* the bytes wanted, both included; from 0 and to -1: the whole file */
+    const char *if_range; /* ETag that the file must still have for `from`; NULL = none */
+    /* Called before the first byte of a 200 or 206, if not NULL; non-zero ends the request, and is
+     * returned. */
+    int (*begin)(void *ctx, const struct http_answer *a, struct err *e);
+    int (*body)(void *ctx, const void *bytes, size_t n, struct err *e);
+    void *ctx;
+};
+
+/* 0 after any complete answer: look at its status. ERR_STOP when interrupted. HTTP_CUT when the
+ * connection failed, so that another try may succeed. Else ERR_FAIL. */
+#define HTTP_CUT 1
+int http_get(struct http *h, const struct http_request *r, struct http_answer *a, struct err *e);
+
+#endif

@@ -1,0 +1,35 @@
+/* pull: downloads models into the folder of models (cli/options/paths.h), as
+ * OWNER/REPO/FILE or HOST/FILE.
+ *
+ * The order of a pull: the list of the repository, the choice of a file, the first bytes of the
+ * model, the plan, the room on the disk, then the rest. HF_ENDPOINT is another hub's address,
+ * HF_TOKEN the token for gated repositories. */
+#ifndef RETAIN_CLI_PULL_PULL_H
+#define RETAIN_CLI_PULL_PULL_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct options;
+
+struct pulled {
+    struct str path; /* of the file, or of its first part */
+    bool fresh;      /* it was downloaded now */
+};
+
+/* Downloads what the address names, unless it is there. Prints the plan and the progress to stderr.
+ * ask: agree to the download on a terminal first. ERR_FIT when the model would not fit into memory
+ * and --force is not given. */
+int pull_get(const struct options *o, const char *address, bool ask, struct pulled *out,
+             struct err *e);
+
+/* The file of an address that was pulled before; contacts nobody. false: it is not there. */
+bool pull_find(const char *address, struct str *path);
+
+/* Replaces an address in o->engine.model by the path of its file, which `path` keeps; pulls it if
+ * it is not there. */
+int pull_model(struct options *o, struct str *path, struct err *e);
+
+#endif

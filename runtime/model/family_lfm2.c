@@ -1,22 +1,14 @@
-/* Family "lfm2" (LFM2 and LFM2.5): layers with short convolutions between layers with attention,
- * which are those with KV heads in the metadata. */
+/* Family "lfm2" (LFM2 and LFM2.5): short convolutions in most layers, attention in the others. */
 #include "runtime/model/family.h"
+#include "runtime/model/recurrent.h"
 
 static int bind(struct model *m, struct err *e)
 {
-    struct gguf_array heads;
-    if (!model_get_layers(m, "attention.head_count_kv", &heads))
-        return err_set(e, ERR_FORMAT,
-                       "%s: lfm2.attention.head_count_kv is not a list with a number per layer",
-                       gguf_name(m->file));
+    struct model_recurrent_shape *s = &m->recurrent;
     int rc = family_layers(m, e);
-    if (rc) return rc;
-    m->recurrent =
-        (struct model_recurrent_shape){.kind = MODEL_CONVOLUTION, .n_channel = m->n_embd};
-    for (int i = 0; i < m->n_layer; i++)
-        m->layers[i].is_recurrent = m->layers[i].no_attention =
-            gguf_array_i32(&heads, (size_t)i) == 0;
-    rc = model_get_int(m, "shortconv.l_cache", 2, KN_TAPS_MAX, &m->recurrent.n_taps, e);
+    *s = (struct model_recurrent_shape){.kind = MODEL_CONVOLUTION, .n_channel = m->n_embd};
+    if (!rc) rc = recurrent_layers(m, e);
+    if (!rc) rc = model_get_int(m, "shortconv.l_cache", 2, KN_TAPS_MAX, &s->n_taps, e);
     return rc ? rc : family_bind_layers(m, e);
 }
 

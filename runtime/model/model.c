@@ -14,7 +14,7 @@
 static const struct model_family *const families[] = {
     &family_llama,    &family_phi3,  &family_qwen2,   &family_qwen3,    &family_minicpm,
     &family_granite,  &family_olmo2, &family_smollm3, &family_mistral3, &family_ernie4_5,
-    &family_seed_oss, &family_glm4,  &family_qwen35,  &family_lfm2,
+    &family_seed_oss, &family_glm4,  &family_qwen35,  &family_lfm2,     &family_granitehybrid,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

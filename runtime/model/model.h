@@ -278,8 +278,8 @@ bool model_get_float(const struct model *m, const char *suffix, float *out);
 /* An array with one element per layer; false when it is missing or has another length. */
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 
-extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_llama,
-    family_lfm2, family_minicpm, family_mistral3, family_olmo2, family_phi3, family_qwen2,
-    family_qwen3, family_qwen35, family_seed_oss, family_smollm3;
+extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_granitehybrid,
+    family_llama, family_lfm2, family_minicpm, family_mistral3, family_olmo2, family_phi3,
+    family_qwen2, family_qwen3, family_qwen35, family_seed_oss, family_smollm3;
 
 #endif

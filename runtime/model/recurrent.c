@@ -24,6 +24,19 @@ int recurrent_shape(struct model *m, enum model_recurrence kind, struct err *e)
     return 0;
 }
 
+int recurrent_layers(struct model *m, struct err *e)
+{
+    struct gguf_array heads;
+    if (!model_get_layers(m, "attention.head_count_kv", &heads))
+        return err_set(e, ERR_FORMAT,
+                       "%s: %s.attention.head_count_kv is not a list with a number for each layer",
+                       gguf_name(m->file), m->family->arch);
+    for (int i = 0; i < m->n_layer; i++)
+        m->layers[i].is_recurrent = m->layers[i].no_attention =
+            gguf_array_i32(&heads, (size_t)i) == 0;
+    return 0;
+}
+
 /* ---- one layer ------------------------------------------------------------------------------- */
 
 /* Rows [row0, row0 + n_out) of n_rows of a matrix with n_embd columns. */

@@ -8,6 +8,10 @@
 /* Sets m->recurrent of a model whose parts are DELTA or SCAN from its metadata ARCH.ssm.*. */
 int recurrent_shape(struct model *m, enum model_recurrence kind, struct err *e);
 
+/* Makes the layers recurrent that have no KV heads in the metadata's list of them; the others have
+ * attention. ERR_FORMAT when there is no such list. */
+int recurrent_layers(struct model *m, struct err *e);
+
 /* Binds the recurrent part of one layer. */
 int recurrent_bind(struct model *m, int layer, struct err *e);
 

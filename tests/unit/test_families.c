@@ -1,6 +1,6 @@
-/* Every family against logits of an independent implementation (tests/golden/make_families.py): the
- * same 300 tokens in chunks of 1, 7 and 128, with float weights. Logits have a standard deviation
- * of about 1; the error is the largest difference in units of it. */
+/* Every family against logits of an independent implementation (tests/golden/make_families.py,
+ * make_recurrent.py): the same 300 tokens in chunks of 1, 7 and 128, with float weights. Logits
+ * have a standard deviation of about 1; the error is the largest difference in units of it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -247,7 +247,7 @@ static void test_refusals(void **state)
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
     expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "
-                "seed_oss, glm4");
+                "seed_oss, glm4, qwen35, lfm2, granitehybrid");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -288,6 +288,9 @@ static struct row rows[] = {
     {"ernie4_5", "ernie4_5", 512},
     {"seed_oss", "seed_oss", 512},
     {"glm4", "glm4", 512},
+    {"qwen35", "qwen35", 512},
+    {"lfm2", "lfm2", 512},
+    {"granitehybrid", "granitehybrid", 512},
 };
 
 int main(void)

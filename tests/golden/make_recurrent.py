@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Writes into families/ tiny random models with recurrent layers and the logits they must give.
+
+Double precision, token by token, from the papers and the models' published definitions: the gated
+delta rule (arXiv 2412.06464), Mamba-2 (arXiv 2405.21060), LFM2's short convolutions. Tensors are
+written as llama.cpp's converter does. Needs PyTorch; every seed is fixed.
+
+    tests/golden/make_recurrent.py       takes seconds, overwrites its files
+"""
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from make_families import (N_TOKENS, N_VOCAB, rms, rotate, stored, vocabulary, write_golden,
+                           write_gguf)
+from torch.nn.functional import silu, softplus
+
+STORE = "F16"  # type of matrices in the file
+
+
+@dataclass
+class Model:
+    arch: str
+    seed: int
+    kinds: str  # of layers: a attention, d delta rule, s scan (Mamba-2), c convolution, b s with a
+    n_embd: int = 32
+    n_head: int = 2
+    n_kv: int = 1
+    head_dim: int = 32
+    n_rot: int = 32
+    n_ff: int = 48
+    n_taps: int = 4
+    n_key: int = 1  # key heads of the recurrent layers, their heads, and the sizes of both
+    n_value: int = 3
+    key_dim: int = 8
+    value_dim: int = 12
+    base: float = 10000.0
+    eps: float = 1e-6
+    scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
+    attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
+    no_rope: bool = False
+
+
+class Weights:
+    """Draws and names weights; `file` collects what the GGUF file holds."""
+
+    def __init__(self, seed):
+        self.rng, self.file = torch.Generator().manual_seed(seed), {}
+
+    def randn(self, *shape):
+        return torch.randn(*shape, generator=self.rng, dtype=torch.float64)
+
+    def matrix(self, name, n_out, n_in, gain=1.0):
+        x = stored(self.randn(n_out, n_in) * gain / math.sqrt(n_in), STORE)
+        self.file[name + ".weight"] = (x, STORE)
+        return x
+
+    def vector(self, name, n, mean, std, suffix=".weight"):
+        x = (mean + std * self.randn(n)).float().double()
+        self.file[name + suffix] = (x, "F32")
+        return x
+
+    def table(self, name, *shape, std=0.6):
+        x = (std * self.randn(*shape)).float().double()
+        self.file[name + ".weight"] = (x, "F32")
+        return x
+
+
+# ---- layers ------------------------------------------------------------------------------------
+
+def attention(m, w, at, x, gated):
+    """Returns a function of the normed rows x [token][n_embd]."""
+    n, nq, nkv = x.shape[0], m.n_head * m.head_dim, m.n_kv * m.head_dim
+    q = x @ w.matrix(f"{at}.attn_q", nq * (2 if gated else 1), m.n_embd, 1.3).T
+    k = (x @ w.matrix(f"{at}.attn_k", nkv, m.n_embd, 1.3).T).reshape(n, m.n_kv, -1)
+    v = (x @ w.matrix(f"{at}.attn_v", nkv, m.n_embd).T).reshape(n, m.n_kv, -1)
+    q = q.reshape(n, m.n_head, -1)
+    q, gate = q[..., :m.head_dim], q[..., m.head_dim:]  # of each head
+    if m.arch not in ("granitehybrid",):
+        q = rms(q, w.vector(f"{at}.attn_q_norm", m.head_dim, 1.2, 0.2), m.eps)
+        k = rms(k, w.vector(f"{at}.attn_k_norm", m.head_dim, 1.2, 0.2), m.eps)
+    freq = m.base ** (-torch.arange(0, m.n_rot, 2, dtype=torch.float64) / m.n_rot)
+    angles = torch.arange(n, dtype=torch.float64)[:, None] * freq * (0 if m.no_rope else 1)
+    q, k = rotate(q, angles, 1.0), rotate(k, angles, 1.0)
+    k, v = k.repeat_interleave(m.n_head // m.n_kv, 1), v.repeat_interleave(m.n_head // m.n_kv, 1)
+    logits = torch.einsum("qhd,khd->hqk", q, k) * (m.attention or 1 / math.sqrt(m.head_dim))
+    logits += torch.full((n, n), -math.inf, dtype=torch.float64).triu(1)
+    out = torch.einsum("hqk,khd->qhd", logits.softmax(-1), v).reshape(n, -1)
+    if gated:
+        out = out * torch.sigmoid(gate.reshape(n, -1))
+    return out @ w.matrix(f"{at}.attn_output", m.n_embd, nq).T
+
+
+def convolve(x, taps):
+    """Over time, each channel; taps [channel][n]."""
+    past = torch.cat([torch.zeros(taps.shape[1] - 1, x.shape[1], dtype=x.dtype), x])
+    return sum(past[j:j + len(x)] * taps[:, j] for j in range(taps.shape[1]))
+
+
+def recur(m, q, k, v, decay, rate, delta):
+    """q, k [token][head][key_dim], v [token][head][value_dim]; decay, rate [token][head]."""
+    state = torch.zeros(m.n_value, m.key_dim, m.value_dim, dtype=torch.float64)
+    out = []
+    for t in range(len(q)):
+        state = state * decay[t][:, None, None]
+        new = v[t] - torch.einsum("hkv,hk->hv", state, k[t]) if delta else v[t]
+        state = state + torch.einsum("hk,hv->hkv", k[t], new * rate[t][:, None])
+        out.append(torch.einsum("hkv,hk->hv", state, q[t]))
+    return torch.stack(out)
+
+
+def unit(x):
+    return x / torch.sqrt((x * x).sum(-1, keepdim=True) + 1e-6)
+
+
+def delta_layer(m, w, at, x):
+    n, nk, nv = x.shape[0], m.n_key * m.key_dim, m.n_value * m.value_dim
+    qkv = x @ w.matrix(f"{at}.attn_qkv", 2 * nk + nv, m.n_embd).T
+    z = x @ w.matrix(f"{at}.attn_gate", nv, m.n_embd).T
+    beta = torch.sigmoid(x @ w.matrix(f"{at}.ssm_beta", m.n_value, m.n_embd).T)
+    step = x @ w.matrix(f"{at}.ssm_alpha", m.n_value, m.n_embd).T
+    qkv = silu(convolve(qkv, w.table(f"{at}.ssm_conv1d", 2 * nk + nv, m.n_taps)))
+    a = -torch.exp(0.5 + 0.5 * w.randn(m.n_value)).float().double()
+    w.file[f"{at}.ssm_a"] = (a, "F32")
+    step = softplus(step + w.vector(f"{at}.ssm_dt", m.n_value, -2.5, 0.5, ".bias"))
+    q, k = (p.reshape(n, m.n_key, -1) for p in (qkv[:, :nk], qkv[:, nk:2 * nk]))
+    times = m.n_value // m.n_key
+    q, k = unit(q).repeat(1, times, 1) / math.sqrt(m.key_dim), unit(k).repeat(1, times, 1)  # tiled
+    v = qkv[:, 2 * nk:].reshape(n, m.n_value, -1)
+    y = recur(m, q, k, v, torch.exp(a * step), beta, True)
+    y = rms(y, w.vector(f"{at}.ssm_norm", m.value_dim, 1, 0.1), m.eps).reshape(n, -1) * silu(z)
+    return y @ w.matrix(f"{at}.ssm_out", m.n_embd, nv).T
+
+
+def scan_layer(m, w, at, x):
+    n, nk, nv = x.shape[0], m.n_key * m.key_dim, m.n_value * m.value_dim
+    rows = x @ w.matrix(f"{at}.ssm_in", 2 * nv + 2 * nk + m.n_value, m.n_embd).T
+    z, xbc, step = rows.split([nv, nv + 2 * nk, m.n_value], 1)
+    xbc = convolve(xbc, w.table(f"{at}.ssm_conv1d", nv + 2 * nk, m.n_taps))
+    xbc = silu(xbc + w.vector(f"{at}.ssm_conv1d", nv + 2 * nk, 0, 0.3, ".bias"))
+    a = -torch.exp(0.5 + 0.5 * w.randn(m.n_value)).float().double()
+    d = (1 + 0.3 * w.randn(m.n_value)).float().double()
+    w.file[f"{at}.ssm_a"], w.file[f"{at}.ssm_d"] = (a[:, None], "F32"), (d[:, None], "F32")
+    step = softplus(step + w.vector(f"{at}.ssm_dt", m.n_value, -2.5, 0.5, ".bias"))
+    v, k, q = xbc.split([nv, nk, nk], 1)
+    v = v.reshape(n, m.n_value, -1)
+    q, k = (p.reshape(n, m.n_key, -1).repeat_interleave(m.n_value // m.n_key, 1) for p in (q, k))
+    y = recur(m, q, k, v, torch.exp(a * step), step, False) + d[:, None] * v
+    y = (y.reshape(n, -1) * silu(z)).reshape(n, m.n_key, -1)
+    y = rms(y, w.table(f"{at}.ssm_norm", m.n_key, nv // m.n_key), m.eps).reshape(n, -1)
+    return y @ w.matrix(f"{at}.ssm_out", m.n_embd, nv).T
+
+
+def convolution_layer(m, w, at, x):
+    rows = x @ w.matrix(f"{at}.shortconv.in_proj", 3 * m.n_embd, m.n_embd).T
+    b, c, x = rows.chunk(3, 1)
+    y = c * convolve(b * x, w.table(f"{at}.shortconv.conv", m.n_embd, m.n_taps))
+    return y @ w.matrix(f"{at}.shortconv.out_proj", m.n_embd, m.n_embd).T
+
+
+def feed_forward(m, w, at, x):
+    gate = silu(x @ w.matrix(f"{at}.ffn_gate", m.n_ff, m.n_embd, 1.5).T)
+    up = x @ w.matrix(f"{at}.ffn_up", m.n_ff, m.n_embd).T
+    return (gate * up) @ w.matrix(f"{at}.ffn_down", m.n_embd, m.n_ff).T
+
+
+LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer}
+
+
+def run(m, w, ids):
+    embed, residual, divisor = m.scales
+    table = w.matrix("token_embd", N_VOCAB, m.n_embd)
+    second = "post_attention_norm" if m.arch == "qwen35" else "ffn_norm"
+    x = table[ids] * embed
+    for i, kind in enumerate(m.kinds):
+        at = f"blk.{i}"
+        h = rms(x, w.vector(f"{at}.attn_norm", m.n_embd, 1, 0.1), m.eps)
+        added = (attention(m, w, at, h, m.arch == "qwen35") if kind == "a" else
+                 LAYERS[kind](m, w, at, h))
+        x = x + residual * added
+        h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1), m.eps)
+        x = x + residual * feed_forward(m, w, at, h)
+    last = "token_embd_norm" if m.arch == "lfm2" else "output_norm"
+    return rms(x, w.vector(last, m.n_embd, 1, 0.1), m.eps) @ table.T / divisor
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+def metadata(m, name):
+    a = m.arch
+    out = {"general.architecture": a, "general.name": name, "general.alignment": 32,
+           f"{a}.context_length": 512, f"{a}.embedding_length": m.n_embd,
+           f"{a}.block_count": len(m.kinds), f"{a}.feed_forward_length": m.n_ff,
+           f"{a}.attention.head_count": m.n_head,
+           f"{a}.attention.layer_norm_rms_epsilon": m.eps, f"{a}.rope.freq_base": m.base,
+           f"{a}.rope.dimension_count": m.n_rot, f"{a}.attention.key_length": m.head_dim,
+           f"{a}.attention.value_length": m.head_dim}
+    heads = [m.n_kv if kind == "a" else 0 for kind in m.kinds]
+    out[f"{a}.attention.head_count_kv"] = m.n_kv if a == "qwen35" else heads
+    if a == "lfm2":
+        out["lfm2.shortconv.l_cache"] = m.n_taps
+    else:
+        out |= {f"{a}.ssm.conv_kernel": m.n_taps, f"{a}.ssm.state_size": m.key_dim,
+                f"{a}.ssm.group_count": m.n_key, f"{a}.ssm.time_step_rank": m.n_value,
+                f"{a}.ssm.inner_size": m.n_value * m.value_dim}
+    if a == "qwen35":
+        out |= {"qwen35.full_attention_interval": 3, "qwen35.rope.dimension_sections": [2, 1, 1, 0]}
+    if a == "granitehybrid":
+        out |= {"granitehybrid.embedding_scale": m.scales[0], "granitehybrid.logit_scale": m.scales[2],
+                "granitehybrid.residual_scale": m.scales[1],
+                "granitehybrid.attention.scale": m.attention,
+                "granitehybrid.rope.scaling.finetuned": False}
+    return out | vocabulary()
+
+
+def main():
+    torch.set_num_threads(1)
+    folder = Path(__file__).parent / "families"
+    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    for name, m in {
+            "qwen35": Model("qwen35", 21, "ddad", n_rot=8, n_key=2, n_value=4),
+            "lfm2": Model("lfm2", 22, "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
+            "granitehybrid": Model("granitehybrid", 23, "sas", n_kv=2, head_dim=16, n_rot=16,
+                                   n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
+                                   attention=0.11, no_rope=True)}.items():
+        w = Weights(m.seed)
+        rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
+        write_gguf(folder / f"{name}.gguf", metadata(m, name), w.file)
+        print(f"{name}: standard deviation of logits {rows.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()

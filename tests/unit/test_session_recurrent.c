@@ -1,0 +1,335 @@
+/* Conversations with a model that has recurrent layers: a state takes each token once and forgets
+ * nothing, so every way back must find it saved. Run on a tiny random model. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/session/save_parts.h"
+#include "runtime/session/session_parts.h"
+#include "tests/unit/session_kit.h"
+
+static int set_up(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    o.engine.model = "tests/golden/families/qwen35.gguf";
+    o.engine.threads = 1; /* a forked child has no other threads */
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static struct options options_for(const char *policy)
+{
+    struct options o = options_of(policy, "q4", 0);
+    o.session.ignore_end = true;
+    o.session.max_tokens = 30;
+    return o;
+}
+
+static int64_t reread(const struct session *s)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    return st.n_reread;
+}
+
+static const struct recurrent_state *state_of(const struct session *s)
+{
+    return &session_cache(s)->recurrent;
+}
+
+static size_t state_bytes(const struct session *s)
+{
+    const struct recurrent_state *r = state_of(s);
+    return recurrent_state_bytes(r) - (size_t)r->shape.n_hidden * sizeof(float);
+}
+
+static void same(const struct session *x, const struct session *y)
+{
+    same_cache(x, y);
+    assert_memory_equal(state_of(x)->layers, state_of(y)->layers, state_bytes(x));
+}
+
+/* ---- coming back ----------------------------------------------------------------------------- */
+
+static void resume_equals_never_stopped(const char *policy)
+{
+    struct options o = options_for(policy);
+    struct log once = {0}, often = {0};
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    for (int i = 0; i < N_SAID; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        session_close(y);
+        y = open_session(l, o, true);
+        assert_int_equal(reread(y), 0);
+        same(x, y);
+        assert_true(once.logits == often.logits);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    assert_true(once.n_evicted > 0);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&often.text);
+    remove_library(dir);
+}
+
+static void test_resume(void **state)
+{
+    static const char *const policies[] = {"sink", "keydiff+global", "h2o", "expected"};
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        resume_equals_never_stopped(policies[i]);
+}
+
+static void test_regenerate(void **state)
+{
+    struct options o = options_for("keydiff+global");
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct log once = {0}, again = {0};
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    struct session_sink k = sink_of(&again);
+    enum session_end end;
+    struct err e;
+    (void)state;
+    for (int turn = 0; turn < N_SAID; turn++) {
+        str_clear(&once.text);
+        say(x, said[turn], &once);
+        say(y, said[turn], &again);
+        str_clear(&again.text);
+        if (session_regenerate(y, &k, &end, &e)) fail_msg("%s", e.text);
+        str_puts(&again.text, "\n");
+        assert_string_equal(str_get(&again.text), str_get(&once.text));
+        assert_int_equal(reread(y), 0);
+        same(x, y);
+    }
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&again.text);
+    remove_library(dir);
+}
+
+/* Both continue as a conversation that never had the later turns. */
+static void test_rewind_and_branch(void **state)
+{
+    struct options o = options_for("sink");
+    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
+    struct conversations *l = open_library(dir);
+    struct log log = {0}, rewound = {0}, plain = {0};
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    struct err e;
+    (void)state;
+    for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
+    for (int i = 0; i < 5; i++) say(x, said[i], &log);
+    if (session_branch(y, 5, "fork", name, &e)) fail_msg("%s", e.text);
+    assert_int_equal(session_rewind_cost(y, 5), 0);
+    if (session_rewind(y, 5, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(reread(y), 0);
+    same(x, y);
+    session_close(y);
+    o.session.conversation = "fork";
+    if (session_open(&y, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(reread(y), 0);
+    same(x, y);
+    say(x, said[6], &plain);
+    say(y, said[6], &rewound);
+    assert_true(plain.logits == rewound.logits);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&log.text);
+    str_release(&rewound.text);
+    str_release(&plain.text);
+    remove_library(dir);
+}
+
+/* ---- after a kill ---------------------------------------------------------------------------- */
+
+struct victim {
+    struct session *session;
+    int n_left;        /* tokens, or chunks, until the kill */
+    bool in_prompt;    /* kill while a prompt is read, and write no state meanwhile */
+    const char *notes; /* a file: positions run, then the state */
+};
+
+static void kill_myself(const struct victim *v)
+{
+    FILE *f = fopen(v->notes, "wb");
+    assert_non_null(f);
+    int64_t n_pos = v->session->ctx.cache.n_pos;
+    assert_int_equal(fwrite(&n_pos, sizeof n_pos, 1, f), 1);
+    assert_int_equal(fwrite(state_of(v->session)->layers, state_bytes(v->session), 1, f), 1);
+    fclose(f);
+    kill(getpid(), SIGKILL);
+}
+
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    struct victim *v = ctx;
+    (void)position;
+    (void)n_bytes;
+    if (!v->in_prompt && n == 1 && --v->n_left == 0) kill_myself(v);
+}
+
+static void on_progress(void *ctx, int64_t done, int64_t total)
+{
+    struct victim *v = ctx;
+    (void)done;
+    (void)total;
+    if (!v->in_prompt) return;
+    v->session->save->policy_state_pos = INT32_MAX; /* none is due */
+    if (--v->n_left == 0) kill_myself(v);
+}
+
+/* A child says two messages and is killed in the second turn. */
+static void run_victim(const char *dir, struct options o, const char *last, struct victim v)
+{
+    struct session_sink k = {.ctx = &v, .tokens = on_tokens, .progress = on_progress};
+    struct log log = {0};
+    enum session_end end;
+    struct err e;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        v.session = open_session(open_library(dir), o, false);
+        say(v.session, said[0], &log);
+        session_say(v.session, last, strlen(last), &k, &end, &e);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* In the middle of an answer, before, at and after an eviction inside it: nothing is read again. */
+static void test_kill_in_answer(void **state)
+{
+    static const int moments[] = {1, 2, 9, 24, 25, 29};
+    (void)state;
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        struct options o = options_for(i % 2 ? "sink" : "keydiff+global");
+        char *dir = temporary(), notes[160];
+        snprintf(notes, sizeof notes, "%s/notes", dir);
+        run_victim(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
+        struct conversations *l = open_library(dir);
+        struct session *s = open_session(l, o, true);
+        float *layers = malloc(state_bytes(s));
+        int64_t n_pos;
+        FILE *f = fopen(notes, "rb");
+        assert_non_null(f);
+        assert_int_equal(fread(&n_pos, sizeof n_pos, 1, f), 1);
+        assert_int_equal(fread(layers, state_bytes(s), 1, f), 1);
+        fclose(f);
+        assert_int_equal(reread(s), 0);
+        assert_int_equal(s->ctx.cache.n_pos, n_pos);
+        assert_int_equal(s->pending.n, 1);
+        assert_memory_equal(state_of(s)->layers, layers, state_bytes(s));
+        free(layers);
+        session_close(s);
+        conversations_close(l);
+        remove_library(dir);
+    }
+}
+
+static const char *const long_message =
+    "Here is a long message, which is read in many small chunks, so that a kill can come between "
+    "two of them. It says nothing of interest, but it says it at length, and then once more.";
+
+/* Inside a prompt, while no state was due: the conversation returns to the newest state, and what
+ * was written after it is removed. */
+static void kill_in_prompt(const char *policy)
+{
+    struct options o = options_for(policy);
+    char *dir = temporary(), notes[160];
+    struct log once = {0}, again = {0};
+    struct session_sink k = sink_of(&again);
+    enum session_end end;
+    struct err e;
+    o.session.plan.policy.context = 512;
+    snprintf(notes, sizeof notes, "%s/notes", dir);
+    run_victim(dir, o, long_message,
+               (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});
+    struct session *x = open_session(NULL, o, false);
+    say(x, said[0], &once);
+    int64_t before = x->ctx.cache.n_pos;
+    str_clear(&once.text);
+    say(x, long_message, &once);
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    assert_true(s->ctx.cache.n_pos >= before && s->ctx.cache.n_pos <= before + 16);
+    if (session_continue(s, &k, &end, &e)) fail_msg("%s", e.text);
+    str_puts(&again.text, "\n");
+    assert_string_equal(str_get(&again.text), str_get(&once.text));
+    session_close(s);
+    s = open_session(l, o, true);
+    assert_int_equal(reread(s), 0);
+    same(x, s);
+    session_close(x);
+    session_close(s);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&again.text);
+    remove_library(dir);
+}
+
+static void test_kill_in_prompt(void **state)
+{
+    (void)state;
+    kill_in_prompt("full");
+    kill_in_prompt("sink");
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* After many tokens the state has the size it was planned with, and is still finite. */
+static void test_constant_size(void **state)
+{
+    enum { N = 100000, CHUNK = 128 };
+    struct options o = options_for("sink");
+    struct context x;
+    struct err e;
+    int32_t ids[CHUNK];
+    int64_t n_evicted;
+    double sum = 0;
+    (void)state;
+    o.session.plan.chunk = CHUNK;
+    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+    const size_t bytes = x.state_arena.used, planned = x.plan.state_bytes;
+    for (int i = 0; i < CHUNK; i++) ids[i] = 3 + i * 7 % 290;
+    for (int64_t n = 0; n < N; n += CHUNK) {
+        assert_int_equal(context_evict(&x, &n_evicted, &e), 0);
+        assert_int_equal(context_run(&x, ids, CHUNK, 1, &e), 0);
+    }
+    assert_true(x.cache.n_pos >= N);
+    assert_int_equal(x.state_arena.used, bytes);
+    assert_int_equal(planned, bytes);
+    for (size_t i = 0; i < bytes / sizeof(float) / 2; i++) sum += (double)x.cache.recurrent.layers[i];
+    assert_true(sum - sum == 0);
+    context_release(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume),         cmocka_unit_test(test_regenerate),
+        cmocka_unit_test(test_rewind_and_branch), cmocka_unit_test(test_kill_in_answer),
+        cmocka_unit_test(test_kill_in_prompt), cmocka_unit_test(test_constant_size),
+    };
+    return cmocka_run_group_tests(tests, set_up, engine_tear_down);
+}

@@ -269,17 +269,30 @@ static int read_kv_heads(struct model *m, struct err *e)
     return 0;
 }
 
+/* The layers, and the blocks after them. */
+static int read_blocks(struct model *m, struct err *e)
+{
+    char key[128];
+    uint32_t v;
+    int rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
+    key_of(key, sizeof key, m, "nextn_predict_layers");
+    if (!rc && gguf_get_u32(m->file, key, &v))
+        rc = model_get_int(m, "nextn_predict_layers", 0, m->n_layer - 1, &m->n_draft, e);
+    m->n_layer -= m->n_draft;
+    return rc;
+}
+
 static int read_hparams(struct model *m, struct err *e)
 {
     const int big = 1 << 24;
+    uint32_t v;
+    char key[128];
     int rc = model_get_int(m, "embedding_length", 1, big, &m->n_embd, e);
-    if (!rc) rc = model_get_int(m, "block_count", 1, MODEL_LAYERS_MAX, &m->n_layer, e);
+    if (!rc) rc = read_blocks(m, e);
     if (!rc) rc = model_get_int(m, "attention.head_count", 1, 4096, &m->n_head, e);
     if (!rc) rc = model_get_int(m, "feed_forward_length", 1, big, &m->n_ff, e);
     if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
     if (rc) return rc;
-    uint32_t v;
-    char key[128];
     rc = read_kv_heads(m, e);
     if (rc) return rc;
     m->window = m->n_ctx;
@@ -323,13 +336,23 @@ static void set_type(struct model *m)
     }
 }
 
+/* Whether a tensor belongs to a block after the layers. */
+static bool is_draft(const struct model *m, struct gguf_str name)
+{
+    char text[32];
+    int block, end = 0;
+    snprintf(text, sizeof text, "%.*s", (int)(name.n < 31 ? name.n : 31), name.data);
+    return sscanf(text, "blk.%d.%n", &block, &end) == 1 && end && block >= m->n_layer &&
+           block < m->n_layer + m->n_draft;
+}
+
 /* A tensor that the family did not bind is a part of the model that the computation would omit. */
 static int refuse_unused(const struct model *m, struct err *e)
 {
     for (size_t k = 0; k < gguf_n_tensors(m->file); k++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->file, k);
         /* rope.c reads tensors with this prefix */
-        bool used = t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6);
+        bool used = (t->name.n > 6 && !memcmp(t->name.data, "rope_f", 6)) || is_draft(m, t->name);
         for (int i = 0; !used && i < m->n_items; i++) used = m->items[i].tensor == t;
         if (!used)
             return err_set(

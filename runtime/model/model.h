@@ -172,8 +172,9 @@ struct model {
     char name[96];
     char type[16]; /* the type of most weights: "Q4_0" */
     int n_vocab, n_embd, n_layer, n_head, n_kv_head, head_dim, n_ff;
-    int n_ctx;  /* positions that it was trained on, and that this program computes */
-    int window; /* positions that a token attended to in training; not applied */
+    int n_draft; /* blocks of the file after the layers, for drafting tokens; not run */
+    int n_ctx;   /* positions that it was trained on, and that this program computes */
+    int window;  /* positions that a token attended to in training; not applied */
     float norm_eps;
     struct rope rope;
     /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */

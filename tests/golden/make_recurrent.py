@@ -40,6 +40,7 @@ class Model:
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
     no_rope: bool = False
+    n_draft: int = 0  # blocks after the layers that draft tokens, which are not run
 
 
 class Weights:
@@ -191,7 +192,7 @@ def metadata(m, name):
     a = m.arch
     out = {"general.architecture": a, "general.name": name, "general.alignment": 32,
            f"{a}.context_length": 512, f"{a}.embedding_length": m.n_embd,
-           f"{a}.block_count": len(m.kinds), f"{a}.feed_forward_length": m.n_ff,
+           f"{a}.block_count": len(m.kinds) + m.n_draft, f"{a}.feed_forward_length": m.n_ff,
            f"{a}.attention.head_count": m.n_head,
            f"{a}.attention.layer_norm_rms_epsilon": m.eps, f"{a}.rope.freq_base": m.base,
            f"{a}.rope.dimension_count": m.n_rot, f"{a}.attention.key_length": m.head_dim,
@@ -205,7 +206,7 @@ def metadata(m, name):
                 f"{a}.ssm.group_count": m.n_key, f"{a}.ssm.time_step_rank": m.n_value,
                 f"{a}.ssm.inner_size": m.n_value * m.value_dim}
     if a == "qwen35":
-        out |= {"qwen35.full_attention_interval": 3, "qwen35.rope.dimension_sections": [2, 1, 1, 0]}
+        out |= {"qwen35.nextn_predict_layers": m.n_draft, "qwen35.full_attention_interval": 3, "qwen35.rope.dimension_sections": [2, 1, 1, 0]}
     if a == "granitehybrid":
         out |= {"granitehybrid.embedding_scale": m.scales[0], "granitehybrid.logit_scale": m.scales[2],
                 "granitehybrid.residual_scale": m.scales[1],
@@ -219,12 +220,15 @@ def main():
     folder = Path(__file__).parent / "families"
     ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
     for name, m in {
-            "qwen35": Model("qwen35", 21, "ddad", n_rot=8, n_key=2, n_value=4),
+            "qwen35": Model("qwen35", 21, "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
             "lfm2": Model("lfm2", 22, "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
             "granitehybrid": Model("granitehybrid", 23, "sas", n_kv=2, head_dim=16, n_rot=16,
                                    n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
                                    attention=0.11, no_rope=True)}.items():
         w = Weights(m.seed)
+        for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
+            w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)
+            w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_gguf(folder / f"{name}.gguf", metadata(m, name), w.file)
         print(f"{name}: standard deviation of logits {rows.std():.2f}")

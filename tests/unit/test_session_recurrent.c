@@ -319,7 +319,8 @@ static void test_constant_size(void **state)
     assert_true(x.cache.n_pos >= N);
     assert_int_equal(x.state_arena.used, bytes);
     assert_int_equal(planned, bytes);
-    for (size_t i = 0; i < bytes / sizeof(float) / 2; i++) sum += (double)x.cache.recurrent.layers[i];
+    for (size_t i = 0; i < bytes / sizeof(float) / 2; i++)
+        sum += (double)x.cache.recurrent.layers[i];
     assert_true(sum - sum == 0);
     context_release(&x);
 }
@@ -327,9 +328,12 @@ static void test_constant_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),         cmocka_unit_test(test_regenerate),
-        cmocka_unit_test(test_rewind_and_branch), cmocka_unit_test(test_kill_in_answer),
-        cmocka_unit_test(test_kill_in_prompt), cmocka_unit_test(test_constant_size),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_regenerate),
+        cmocka_unit_test(test_rewind_and_branch),
+        cmocka_unit_test(test_kill_in_answer),
+        cmocka_unit_test(test_kill_in_prompt),
+        cmocka_unit_test(test_constant_size),
     };
     return cmocka_run_group_tests(tests, set_up, engine_tear_down);
 }

@@ -115,7 +115,9 @@ static inline void stage_open(struct stage *s, const char *name)
     struct control *c = &s->control;
     struct events events = {s, stage_event, stage_stop};
     if (c->parts.session) abort();
-    if (engine_open(&c->parts.engine, &s->o.engine, &s->o.session.plan, 1, NULL, NULL, &e)) abort();
+    struct engine_opts demo = s->o.engine;
+    demo.model = NULL;
+    if (engine_open(&c->parts.engine, &demo, &s->o.session.plan, 1, NULL, NULL, &e)) abort();
     c->options = s->o;
     c->options.session.conversation = name;
     stage_load(s, name ? name : "", name ? strlen(name) : 0);

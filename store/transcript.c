@@ -248,7 +248,7 @@ static bool open_message(struct walk *w, struct store_message *m)
     if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
     if (!open_part(w, &row, 2, rest.settings, &w->settings, &m->settings)) return false;
     if (!open_part(w, &row, 3, rest.thought, &w->thought, &m->thought.text)) return false;
-    m->thought.n = w->thought.n;
+    m->thought.n = m->thought.text ? w->thought.n : 0;
     m->thought.n_tokens = rest.thought_tokens;
     m->thought.ms = rest.thought_ms;
     str_clear(&w->tokens);

@@ -156,6 +156,55 @@ static int make_room(struct archive *x, int n, struct err *e)
     return rc ? rc : over > 0 ? make_room(x, n, e) : 0;
 }
 
+/* Stores the first `head` and the last `tail` positions of a piece in its place. */
+static int store_cut(struct archive *x, const struct archive_piece *p, int head, int tail,
+                     struct err *e)
+{
+    const struct archive_store *s = &x->opts.store;
+    size_t skip = (size_t)(p->n - tail) * x->position_bytes;
+    int found = head + tail ? s->get(s->ctx, p->pos, p->n, x->piece, e) : 1;
+    int rc = found < 0 ? found : s->drop(s->ctx, p->pos, e);
+    if (!rc && found && head) rc = s->put(s->ctx, p->pos, head, x->piece, e);
+    if (!rc && found && tail)
+        rc = s->put(s->ctx, p->pos + p->n - (uint32_t)tail, tail, x->piece + skip, e);
+    return rc;
+}
+
+static int within(int64_t n, int most)
+{
+    return n < 0 ? 0 : n > most ? most : (int)n;
+}
+
+static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t from, int64_t end,
+                     struct err *e)
+{
+    int head = within(from - p->pos, p->n), tail = within((int64_t)p->pos + p->n - end, p->n);
+    int rc = x->units ? 0 : store_cut(x, p, head, tail, e);
+    for (int i = head; x->units && i < p->n - tail; i++)
+        x->free_slots[x->n_free++] = x->slot[p->first + (uint32_t)i];
+    struct archive_piece first = {p->pos, (uint16_t)head, p->first};
+    struct archive_piece last = {p->pos + p->n - (uint32_t)tail, (uint16_t)tail,
+                                 p->first + p->n - (uint32_t)tail};
+    if (!rc && head) keep_piece(x, &first);
+    if (!rc && tail) keep_piece(x, &last);
+    return rc;
+}
+
+int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
+{
+    int n_pieces = x->n_pieces, rc = 0;
+    struct archive_piece next = x->n ? x->pieces[0] : (struct archive_piece){0};
+    x->n = x->n_pieces = 0;
+    for (int i = 0; i < n_pieces; i++) {
+        struct archive_piece p = next; /* a piece that is cut in two is written over the next */
+        if (i + 1 < n_pieces) next = x->pieces[i + 1];
+        bool cuts = !rc && p.pos < end && p.pos + (int64_t)p.n > from;
+        if (cuts) rc = cut_piece(x, &p, from, end, e);
+        if (!cuts) keep_piece(x, &p);
+    }
+    return rc;
+}
+
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Copies the units of the `back`-th newest position of every head. */

@@ -89,6 +89,9 @@ void archive_count(struct archive *x, const int32_t *ids, int n);
  * the archive is full, others are dropped. */
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
+/* Drops positions [from, end): they must not return. Pieces at the border are cut. */
+int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
+
 /* Call after resuming: the store has this piece; pieces come in order, and their tokens must be
  * counted already. false = it does not fit. */
 bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids);

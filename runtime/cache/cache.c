@@ -297,10 +297,10 @@ int cache_find(const struct cache_head *h, int64_t pos)
     return s < h->len && h->pos[s] == pos ? s : -1;
 }
 
-/* Moves units of slots [at, end) up by n slots. */
-static void move_up(const struct cache *c, struct cache_head *h, int at, int end, int n)
+/* Moves units of slots [at, end) to slot `first` and on. */
+static void move(const struct cache *c, struct cache_head *h, int at, int end, int first)
 {
-    size_t s = (size_t)at, to = (size_t)(at + n), count = (size_t)(end - at);
+    size_t s = (size_t)at, to = (size_t)first, count = (size_t)(end - at);
     memmove(h->k + to * c->k_bytes, h->k + s * c->k_bytes, count * c->k_bytes);
     memmove(h->v + to * c->v_bytes, h->v + s * c->v_bytes, count * c->v_bytes);
     memmove(h->score + to, h->score + s, count * sizeof *h->score);
@@ -317,7 +317,7 @@ int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
     assert(h->len + n_new <= h->capacity);
     for (int i = n_new; i-- > 0;) {
         int at = lower_bound(h, units[i].pos);
-        move_up(c, h, at, end, i + 1);
+        move(c, h, at, end, at + i + 1);
         size_t slot = (size_t)(at + i);
         memcpy(h->k + slot * c->k_bytes, units[i].k, c->k_bytes);
         memcpy(h->v + slot * c->v_bytes, units[i].v, c->v_bytes);
@@ -327,4 +327,33 @@ int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
     }
     h->len += n_new;
     return n_new;
+}
+
+bool cache_holds(const struct cache *c, int64_t from, int64_t end)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        int s = lower_bound(h, (uint32_t)from);
+        if (s < h->len && h->pos[s] < end) return true;
+    }
+    return false;
+}
+
+int64_t cache_drop(struct cache *c, int64_t from, int64_t end)
+{
+    int64_t n = 0;
+    assert(c->n_unscored == 0 && end <= c->n_pos);
+    c->n_tried = 0;
+    for (int i = 0; i < n_heads(c); i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        int first = lower_bound(h, (uint32_t)from), last = lower_bound(h, (uint32_t)end);
+        move(c, h, last, h->len, first);
+        h->len -= last - first;
+        n += last - first;
+        if (last > first) cache_recount(c, i);
+    }
+    if (n) cache_layout(c, true);
+    c->n_evicted += n;
+    c->n_evictions += n > 0;
+    return n;
 }

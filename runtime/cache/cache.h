@@ -134,6 +134,11 @@ void cache_remove_newest(struct cache *c);
 void cache_take_back(struct cache *c, int n);
 void cache_accept(struct cache *c);
 
+/* Evicts the units of positions [from, end) whatever their scores; returns how many there were. All
+ * units must have their scores. */
+int64_t cache_drop(struct cache *c, int64_t from, int64_t end);
+bool cache_holds(const struct cache *c, int64_t from, int64_t end); /* any of them */
+
 /* Recounts one head's columns after an eviction; may run for different heads concurrently. */
 void cache_recount(struct cache *c, int index);
 

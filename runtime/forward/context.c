@@ -182,25 +182,45 @@ void context_score(struct context *x)
     if (!x->gpu) cis_score(&x->forward, &x->cache);
 }
 
-int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
+static struct evict_rule rule_of(const struct context *x)
 {
     const struct plan *p = &x->plan;
-    struct forward *f = &x->forward;
-    struct evict_rule rule = {
+    return (struct evict_rule){
         .budget = p->budget,
         .sinks = p->sinks,
         .stabilizers = p->stabilizers,
         .head_budget_max = p->budget_max,
         .policy = &p->rules,
-        .seed = f->seed,
+        .seed = x->forward.seed,
     };
+}
+
+bool context_over_budget(const struct context *x)
+{
+    struct evict_rule rule = rule_of(x);
+    return x->plan.policy->scorer != POLICY_KEEP_ALL && evict_needed(&x->cache, &rule);
+}
+
+int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
+{
+    struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
-    if (p->policy->scorer == POLICY_KEEP_ALL || !evict_needed(&x->cache, &rule)) return 0;
+    if (!context_over_budget(x)) return 0;
     if (x->gpu) return cuda_evict(x->gpu, &rule, n_evicted, e);
     context_score(x);
-    score_values(f, &x->cache);
-    *n_evicted = evict(&x->cache, &rule, x->engine->pool, f->slots);
+    score_values(&x->forward, &x->cache);
+    *n_evicted = evict(&x->cache, &rule, x->engine->pool, x->forward.slots);
     return 0;
+}
+
+int context_drop(struct context *x, int64_t from, int64_t end, int64_t *n_evicted, struct err *e)
+{
+    *n_evicted = 0;
+    if (!cache_holds(&x->cache, from, end)) return 0;
+    context_score(x);
+    int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
+    if (!rc) *n_evicted = cache_drop(&x->cache, from, end);
+    return rc ? rc : context_loaded(x, e);
 }
 
 int context_loaded(struct context *x, struct err *e)

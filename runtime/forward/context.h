@@ -69,6 +69,11 @@ void context_score(struct context *x);
  * policy full. */
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e);
 
+bool context_over_budget(const struct context *x); /* whether context_evict would evict */
+
+/* Evicts the units of positions [from, end) from all heads; *n_evicted as above. */
+int context_drop(struct context *x, int64_t from, int64_t end, int64_t *n_evicted, struct err *e);
+
 /* Call after the cache was loaded from disk. */
 int context_loaded(struct context *x, struct err *e);
 

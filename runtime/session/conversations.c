@@ -278,7 +278,11 @@ static int message_one(void *ctx, const struct store_message *m)
                                         .position = w->position,
                                         .n_tokens = (int64_t)m->n_tokens,
                                         .partial = m->seq < 0,
-                                        .settings = m->settings};
+                                        .settings = m->settings,
+                                        .thought = m->thought.text,
+                                        .n_thought = m->thought.n,
+                                        .thought_tokens = m->thought.n_tokens,
+                                        .thought_ms = m->thought.ms};
     w->position += out.n_tokens;
     return w->each(w->ctx, &out);
 }

@@ -34,7 +34,8 @@ static bool gives_text(const struct session *s, const struct store_message *m, b
 {
     const struct engine *g = s->engine;
     enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
-    const char *before = s->opts.raw ? "" : chat_before(g->template, role, first && s->system);
+    const struct save_message message = {.role = role, .thought.n = m->thought.n};
+    const char *before = session_before(s, &message, first);
     if (is_blank(m->text, m->n_text)) return true;
     uint16_t *n_bytes = malloc((m->n_tokens + 1) * sizeof *n_bytes);
     if (!n_bytes) return true; /* opening fails for want of memory soon enough */
@@ -59,7 +60,7 @@ static bool spells(const struct session *s, const struct store_message *m, int32
         if (m->tokens[i] < 0 || m->tokens[i] >= s->engine->model->n_vocab)
             return true; /* another model's: opening it fails with advice */
     bool gives = gives_text(s, m, last < 0);
-    int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)m->n_text;
+    int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)(m->n_text + m->thought.n);
     if (gives && (more <= SURPLUS_BYTES || s->opts.raw)) return true;
     struct tokens ids = {0};
     enum chat_role role = m->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
@@ -71,6 +72,24 @@ static bool spells(const struct session *s, const struct store_message *m, int32
     return rc || same || (gives && more <= expected + SURPLUS_BYTES);
 }
 
+/* The same for a message that follows the session's turn: its ids may begin with some of that turn
+ * that were run again. */
+static bool spells_after(const struct session *s, const struct store_message *m, int32_t last)
+{
+    struct session_change c = {0};
+    struct store_message rest = *m;
+    struct err ignored;
+    if (spells(s, m, last)) return true;
+    bool again = m->role == STORE_USER && s->turn.begun && !session_turn_change(s, &c, &ignored) &&
+                 c.again.n > 0 && c.again.n < m->n_tokens &&
+                 !memcmp(m->tokens, c.again.ids, c.again.n * sizeof *m->tokens);
+    rest.tokens += again ? c.again.n : 0;
+    rest.n_tokens -= again ? c.again.n : 0;
+    again = again && spells(s, &rest, c.last);
+    session_change_release(&c);
+    return again;
+}
+
 /* ---- collecting ------------------------------------------------------------------------------ */
 
 /* The first message that is not spelled by its ids, and all after it. */
@@ -78,11 +97,13 @@ struct respell {
     struct session *s;
     int32_t last;        /* the id before the first of them, or before the next message */
     int64_t n_kept;      /* messages before it */
-    struct str texts;    /* of the others, one after the other */
+    int64_t position;    /* of the next message */
+    struct str texts;    /* of the others, one after the other: thought, then text */
     struct str settings; /* each with its NUL */
     struct respelled {
         enum store_role role;
         size_t n_text;
+        struct store_thought thought;
         bool has_settings;
         int64_t created_ms;
     } * messages;
@@ -90,10 +111,25 @@ struct respell {
     struct err *e;
 };
 
+static void follow(struct respell *r, const struct store_message *m)
+{
+    static const enum chat_role roles[] = {
+        [STORE_SYSTEM] = CHAT_SYSTEM, [STORE_USER] = CHAT_USER, [STORE_ASSISTANT] = CHAT_ASSISTANT};
+    const struct save_message message = {.role = roles[m->role],
+                                         .text = m->text,
+                                         .n_text = m->n_text,
+                                         .ids = m->tokens,
+                                         .n_ids = m->n_tokens,
+                                         .thought = {.text = m->thought.text, .n = m->thought.n}};
+    session_follow(r->s, &message, r->position);
+    r->position += (int64_t)m->n_tokens;
+}
+
 static int collect(void *ctx, const struct store_message *m)
 {
     struct respell *r = ctx;
-    if (r->n == 0 && spells(r->s, m, r->last)) {
+    if (r->n == 0 && spells_after(r->s, m, r->last)) {
+        follow(r, m);
         r->n_kept++;
         if (m->n_tokens) r->last = m->tokens[m->n_tokens - 1];
         return 0;
@@ -106,7 +142,8 @@ static int collect(void *ctx, const struct store_message *m)
         r->max = max;
     }
     r->messages[r->n++] =
-        (struct respelled){m->role, m->n_text, m->settings != NULL, m->created_ms};
+        (struct respelled){m->role, m->n_text, m->thought, m->settings != NULL, m->created_ms};
+    if (m->thought.text) str_append(&r->texts, m->thought.text, m->thought.n);
     str_append(&r->texts, m->text, m->n_text);
     if (m->settings) str_append(&r->settings, m->settings, strlen(m->settings) + 1);
     return 0;
@@ -121,6 +158,13 @@ static int add_again(struct respell *r, struct store *store, struct err *e)
         const struct respelled *p = &r->messages[i];
         enum chat_role role = p->role == STORE_USER ? CHAT_USER : CHAT_ASSISTANT;
         struct tokens ids = {0};
+        struct store_thought thought = p->thought;
+        struct str thought_text = {0};
+        if (thought.text) {
+            str_append(&thought_text, text, thought.n);
+            thought.text = str_get(&thought_text);
+            text += thought.n;
+        }
         if (p->role != STORE_SYSTEM && p->n_text)
             rc = session_encode(r->s, role, text, p->n_text, last, &ids, e);
         struct store_message m = {.role = p->role,
@@ -129,11 +173,13 @@ static int add_again(struct respell *r, struct store *store, struct err *e)
                                   .tokens = ids.ids,
                                   .n_tokens = ids.n,
                                   .created_ms = p->created_ms,
-                                  .settings = p->has_settings ? settings : NULL};
+                                  .settings = p->has_settings ? settings : NULL,
+                                  .thought = thought};
         if (!rc) rc = store_message_add(store, r->s->id, &m, e);
         if (ids.n) last = ids.ids[ids.n - 1];
         if (p->has_settings) settings += strlen(settings) + 1;
         text += p->n_text;
+        str_release(&thought_text);
         tokens_release(&ids);
     }
     return rc;
@@ -142,6 +188,7 @@ static int add_again(struct respell *r, struct store *store, struct err *e)
 int session_respell(struct session *s, struct store *store, size_t *n, struct err *e)
 {
     struct respell r = {.s = s, .last = -1, .e = e};
+    session_turn_forget(s);
     int rc = store_message_each(store, s->id, collect, &r, e);
     *n = rc ? 0 : r.n;
     if (*n) {

@@ -108,7 +108,8 @@ static int go_back(struct session *s, const struct cut *c, const struct tokens *
                          (int64_t)c->n_messages, then, e);
     if (rc) return rc;
     forget_after(s, c, ids);
-    rc = session_reload(s, k, e);
+    rc = session_follow_stored(s, c->n_messages, e);
+    if (!rc) rc = session_reload(s, k, e);
     int rc2 = then ? session_push_message(s, then, k, rc ? &second : e) : 0;
     return rc ? rc : rc2;
 }
@@ -131,7 +132,8 @@ static int replace(struct session *s, const struct cut *c, enum chat_role role, 
     int rc = read_ids(s, c, &ids, e);
     int32_t last = !rc && c->n_tokens ? ids.ids[c->n_tokens - 1] : -1;
     if (!rc) rc = session_encode(s, role, text, n, last, &new_ids, e);
-    struct save_message then = {role, text, n, new_ids.ids, new_ids.n};
+    struct save_message then = {
+        .role = role, .text = text, .n_text = n, .ids = new_ids.ids, .n_ids = new_ids.n};
     if (!rc) rc = go_back(s, c, &ids, &then, k, e);
     tokens_release(&ids);
     tokens_release(&new_ids);

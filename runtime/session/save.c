@@ -8,7 +8,6 @@
 
 #include <cjson/cJSON.h>
 
-#include "base/utf8.h"
 #include "store/store.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
@@ -57,7 +56,6 @@ void save_close(struct save *s)
     free(s->n_stored);
     free(s->n_evicted);
     free(s->bytes);
-    str_release(&s->crash_text);
     tokens_release(&s->crash_ids);
     free(s);
 }
@@ -300,25 +298,28 @@ static int end(struct save *s, int rc, struct err *e)
     return rc;
 }
 
-static int put_message(struct save *s, enum chat_role role, const char *text, size_t n,
-                       const int32_t *ids, size_t n_ids, const char *settings, struct err *e)
+static int put_message(struct save *s, const struct save_message *given, const char *settings,
+                       struct err *e)
 {
     static const enum store_role roles[] = {
         [CHAT_SYSTEM] = STORE_SYSTEM, [CHAT_USER] = STORE_USER, [CHAT_ASSISTANT] = STORE_ASSISTANT};
-    struct store_message m = {.role = roles[role],
-                              .text = text,
-                              .n_text = n,
-                              .tokens = ids,
-                              .n_tokens = n_ids,
-                              .settings = settings};
+    const struct save_thought *t = &given->thought;
+    struct store_message m = {.role = roles[given->role],
+                              .text = given->text,
+                              .n_text = given->n_text,
+                              .tokens = given->ids,
+                              .n_tokens = given->n_ids,
+                              .settings = settings,
+                              .thought = {t->text, t->n, t->n_tokens, t->ms}};
     return store_message_add(s->store, s->conversation, &m, e);
 }
 
 int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
                  const int32_t *ids, size_t n_ids, struct err *e)
 {
+    struct save_message m = {.role = role, .text = text, .n_text = n, .ids = ids, .n_ids = n_ids};
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, role, text, n, ids, n_ids, NULL, e);
+    if (!rc) rc = put_message(s, &m, NULL, e);
     return end(s, rc, e);
 }
 
@@ -534,11 +535,10 @@ int save_answer_token(struct save *s, const struct cache *c, const struct save_t
 }
 
 int save_answer(struct save *s, const struct cache *c, const struct save_state *now,
-                const char *text, size_t n, const int32_t *ids, size_t n_ids,
-                void (*after)(void *ctx), void *ctx, struct err *e)
+                const struct save_message *m, void (*after)(void *ctx), void *ctx, struct err *e)
 {
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, CHAT_ASSISTANT, text, n, ids, n_ids, now->settings, e);
+    if (!rc) rc = put_message(s, m, now->settings, e);
     if (!rc) rc = store_tail_clear(s->store, s->conversation, e);
     if (!rc)
         rc = put_all(s, c, after, ctx, e);
@@ -557,8 +557,7 @@ int save_rewind(struct save *s, const struct save_state *now, const struct save_
     state.n_units = -1;
     int rc = store_begin(s->store, e);
     if (!rc) rc = store_rewind(s->store, s->conversation, n_messages, point ? point->seq : -1, e);
-    if (!rc && then)
-        rc = put_message(s, then->role, then->text, then->n_text, then->ids, then->n_ids, NULL, e);
+    if (!rc && then) rc = put_message(s, then, NULL, e);
     if (!rc) rc = put_state_of(s, s->conversation, &state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
@@ -587,16 +586,17 @@ int save_branch(struct save *s, const char *name, const struct save_point *point
 
 /* ---- after a crash --------------------------------------------------------------------------- */
 
-int save_recover(struct save *s, const struct cache *c, const struct save_state *now, struct err *e)
+int save_recover(struct save *s, const struct cache *c, const struct save_state *now,
+                 const struct str *text, const struct str *thought, struct err *e)
 {
-    struct utf8_join join = {0};
+    struct save_message m = {.role = CHAT_ASSISTANT,
+                             .text = str_get(text),
+                             .n_text = text->n,
+                             .ids = s->crash_ids.ids,
+                             .n_ids = s->crash_ids.n};
     if (s->crash_ids.n == 0) return 0;
-    char *out = malloc(3 * (s->crash_text.n + 4));
-    if (!out) return save_out_of_memory(e);
-    size_t n = utf8_join(&join, str_get(&s->crash_text), s->crash_text.n, true, out);
-    int rc = save_answer(s, c, now, out, n, s->crash_ids.ids, s->crash_ids.n, NULL, NULL, e);
-    free(out);
-    str_release(&s->crash_text);
+    if (thought->n) m.thought = (struct save_thought){.text = thought->data, .n = thought->n};
+    int rc = save_answer(s, c, now, &m, NULL, NULL, e);
     tokens_release(&s->crash_ids);
     return rc;
 }

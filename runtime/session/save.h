@@ -71,6 +71,12 @@ struct save_message { /* valid inside the callback */
     size_t n_text;
     const int32_t *ids;
     size_t n_ids;
+    struct save_thought {
+        const char *text; /* [n]; NULL = none */
+        size_t n;
+        int64_t n_tokens, ms;
+    } thought;    /* before an answer */
+    bool running; /* an answer interrupted by a crash: its text includes the thought, with marks */
 };
 
 /* The transcript in order: appends token ids to *ids, passes each message to the callback. An
@@ -104,9 +110,10 @@ int save_load(struct save *s, struct cache *c, struct pool *pool, const struct s
  * run. false = none: a replay from the beginning is necessary. */
 bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out);
 
-/* Call after save_transcript and save_load: makes an answer interrupted by a crash a message. */
+/* Call after save_transcript and save_load: makes an answer interrupted by a crash a message. text,
+ * thought: what its tokens say. */
 int save_recover(struct save *s, const struct cache *c, const struct save_state *now,
-                 struct err *e);
+                 const struct str *text, const struct str *thought, struct err *e);
 
 /* ---- the archive ----------------------------------------------------------------------------- */
 
@@ -170,7 +177,6 @@ void save_compact(struct save *s, const struct cache *c);
 /* Ends the answer: text and ids become a message, units a segment. `after` runs inside the
  * transaction, between the new units and the evicted ones: it evicts. */
 int save_answer(struct save *s, const struct cache *c, const struct save_state *now,
-                const char *text, size_t n, const int32_t *ids, size_t n_ids,
-                void (*after)(void *ctx), void *ctx, struct err *e);
+                const struct save_message *m, void (*after)(void *ctx), void *ctx, struct err *e);
 
 #endif

@@ -32,11 +32,16 @@ static int take_message(void *ctx, const struct store_message *m)
 {
     const struct transcript_job *j = ctx;
     for (size_t i = 0; i < m->n_tokens; i++) tokens_push(j->ids, m->tokens[i]);
-    if (m->seq < 0) {
-        str_append(&j->s->crash_text, m->text, m->n_text);
-        for (size_t i = 0; i < m->n_tokens; i++) tokens_push(&j->s->crash_ids, m->tokens[i]);
-    }
-    struct save_message out = {role_of[m->role], m->text, m->n_text, m->tokens, m->n_tokens};
+    for (size_t i = 0; m->seq < 0 && i < m->n_tokens; i++)
+        tokens_push(&j->s->crash_ids, m->tokens[i]);
+    struct save_message out = {
+        .role = role_of[m->role],
+        .text = m->text,
+        .n_text = m->n_text,
+        .ids = m->tokens,
+        .n_ids = m->n_tokens,
+        .thought = {m->thought.text, m->thought.n, m->thought.n_tokens, m->thought.ms},
+        .running = m->seq < 0};
     j->each(j->ctx, &out);
     return 0;
 }
@@ -45,7 +50,6 @@ int save_transcript(struct save *s, struct tokens *ids,
                     void (*each)(void *ctx, const struct save_message *m), void *ctx, struct err *e)
 {
     struct transcript_job job = {s, ids, each, ctx};
-    str_clear(&s->crash_text);
     s->crash_ids.n = 0;
     return store_message_each(s->store, s->conversation, take_message, &job, e);
 }

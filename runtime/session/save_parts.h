@@ -44,8 +44,7 @@ struct save {
     /* A write failed: the saved cache no longer matches the cache. From then on only the text is
      * saved, and the next opening replays it. */
     bool broken;
-    struct str crash_text; /* text of an answer interrupted by a crash, until save_recover */
-    struct tokens crash_ids;
+    struct tokens crash_ids; /* of an answer interrupted by a crash, until save_recover */
 };
 
 int save_out_of_memory(struct err *e);

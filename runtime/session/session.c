@@ -90,6 +90,14 @@ int session_save_now(struct session *s, const struct save_token *first, struct e
     return rc;
 }
 
+const char *session_before(const struct session *s, const struct save_message *m, bool first)
+{
+    const struct engine *g = s->engine;
+    if (s->opts.raw) return "";
+    if (m->thought.n && g->thoughts) return thought_before_answer(g->thoughts);
+    return chat_before(g->template, m->role, first && s->system);
+}
+
 void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
                            bool first, const struct session_sink *k)
 {
@@ -97,7 +105,7 @@ void session_report_tokens(const struct session *s, const struct save_message *m
     if (!k->tokens || m->n_ids == 0) return;
     uint16_t *n_bytes = malloc(m->n_ids * sizeof *n_bytes);
     if (!n_bytes) return;
-    const char *before = s->opts.raw ? "" : chat_before(g->template, m->role, first && s->system);
+    const char *before = session_before(s, m, first);
     token_text_align(g->tokenizer, m->ids, m->n_ids, before, m->text, m->n_text, n_bytes);
     k->tokens(k->ctx, position, (int)m->n_ids, n_bytes);
     free(n_bytes);
@@ -182,19 +190,44 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static void emit(struct session *s, const char *bytes, size_t n, bool flush,
+/* Adds bytes to the answer or to its thought, as whole characters. */
+static void emit(struct session *s, const char *bytes, size_t n, bool flush, bool thought,
                  const struct session_sink *k)
 {
     char out[512];
     while (n || flush) {
         size_t part = n < 128 ? n : 128;
-        size_t m = utf8_join(&s->join, bytes, part, flush && part == n, out);
-        str_append(&s->answer, out, m);
-        if (m && k->text) k->text(k->ctx, out, m);
+        struct utf8_join *join = thought ? &s->thought_join : &s->join;
+        size_t m = utf8_join(join, bytes, part, flush && part == n, out);
+        str_append(thought ? &s->thought : &s->answer, out, m);
+        if (m && thought && k->thought) k->thought(k->ctx, out, m, 0, 0);
+        if (m && !thought && k->text) k->text(k->ctx, out, m);
         bytes += part;
         n -= part;
         if (!n) break;
     }
+}
+
+/* Emits the bytes heard last. Where the answer begins, the thought is complete. */
+static void emit_heard(struct session *s, bool flush, const struct session_sink *k)
+{
+    struct str *thought = &s->heard[0], *answer = &s->heard[1];
+    bool begins = s->turn.n_thought > s->n_unthought && s->thought_ms == 0 && answer->n;
+    emit(s, str_get(thought), thought->n, flush || begins, true, k);
+    if (begins || (flush && s->thought.n && s->thought_ms == 0)) {
+        s->thought_ms = (double)(system_clock_ns() - s->thought_ns) / 1e6;
+        if (s->thought.n && k->thought)
+            k->thought(k->ctx, "", 0, s->turn.n_thought - s->n_unthought, s->thought_ms);
+    }
+    emit(s, str_get(answer), answer->n, flush, false, k);
+    str_clear(thought);
+    str_clear(answer);
+}
+
+static void hear(struct session *s, const struct save_token *t, const struct session_sink *k)
+{
+    session_turn_token(s, t->id, t->bytes, t->n, &s->heard[0], &s->heard[1]);
+    emit_heard(s, false, k);
 }
 
 /* *n_told: bytes of the answer reported for tokens so far. Replaced invalid bytes change their
@@ -241,7 +274,9 @@ struct finish {
 static void finish_evict(void *ctx)
 {
     struct finish *f = ctx;
-    f->rc = evict_now(f->s, f->sink, f->e);
+    if (!f->s->save) f->rc = session_recall_keep(f->s, f->e);
+    if (!f->rc) f->rc = session_turn_evict(f->s, f->sink, f->e);
+    if (!f->rc) f->rc = evict_now(f->s, f->sink, f->e);
 }
 
 /* The answer's settings as command-line options that generate it again. */
@@ -268,8 +303,17 @@ static int save_with_settings(struct session *s, struct finish *f, struct err *e
     struct str settings = {0};
     spell_settings(s, &settings);
     s->state.settings = settings.data;
-    int rc = save_answer(s->save, &s->ctx.cache, session_state_now(s), str_get(&s->answer),
-                         s->answer.n, s->answer_ids.ids, s->answer_ids.n, finish_evict, f, e);
+    struct save_message m = {.role = CHAT_ASSISTANT,
+                             .text = str_get(&s->answer),
+                             .n_text = s->answer.n,
+                             .ids = s->answer_ids.ids,
+                             .n_ids = s->answer_ids.n};
+    if (s->thought.n)
+        m.thought = (struct save_thought){.text = s->thought.data,
+                                          .n = s->thought.n,
+                                          .n_tokens = s->turn.n_thought - s->n_unthought,
+                                          .ms = (int64_t)s->thought_ms};
+    int rc = save_answer(s->save, &s->ctx.cache, session_state_now(s), &m, finish_evict, f, e);
     s->state.settings = NULL;
     str_release(&settings);
     return rc;
@@ -294,8 +338,7 @@ int session_finish_answer(struct session *s, const struct session_sink *k, struc
 
 static bool ends_turn(const struct session *s, int32_t id)
 {
-    const struct engine *g = s->engine;
-    return !s->opts.ignore_end && chat_ends(g->template, g->tokenizer, id);
+    return !s->opts.ignore_end && session_turn_is_over(s, id);
 }
 
 static bool repeats(const struct session *s)
@@ -312,11 +355,13 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         struct save_token t;
         bool room;
         int rc = choose_token(s, n == 0, &t, e);
-        if (n == 0) s->first_token_ms = (double)(system_clock_ns() - s->turn_ns) / 1e6;
+        if (n == 0) s->thought_ns = system_clock_ns();
+        if (n == 0) s->first_token_ms = (double)(s->thought_ns - s->turn_ns) / 1e6;
         if (rc) return rc;
         *end = SESSION_TURN_END;
         bool over = ends_turn(s, t.id);
-        if (!over) emit(s, t.bytes, t.n, false, k);
+        if (over) t.n = 0;
+        hear(s, &t, k);
         report_token(s, &t, &n_told, k);
         if (over) return 0;
         *end = SESSION_LENGTH;
@@ -347,7 +392,10 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
     s->first_token_ms = 0;
     s->answer_ids.n = 0;
     str_clear(&s->answer);
-    s->join = (struct utf8_join){0};
+    str_clear(&s->thought);
+    s->join = s->thought_join = (struct utf8_join){0};
+    s->n_unthought = s->turn.n_thought;
+    s->thought_ms = 0;
     int rc;
     *end = SESSION_TURN_END;
     /* After rewinding to the end of a prompt the cache is complete, but there are no logits. */
@@ -357,7 +405,10 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
-    emit(s, "", 0, true, k);
+    thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
+    emit_heard(s, true, k);
+    str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
+    str_append(&s->turn.thought, str_get(&s->thought), s->thought.n);
     struct err ignored;
     int rc2 = session_finish_answer(s, k, rc ? &ignored : e);
     if (!rc && !rc2 && s->save) save_compact(s->save, &s->ctx.cache);
@@ -394,20 +445,39 @@ int session_push_message(struct session *s, const struct save_message *m,
 {
     session_report_tokens(s, m, s->n_tokens, s->n_tokens == 0, k);
     session_recall_said(s, m->role, m->ids, m->n_ids);
+    session_follow(s, m, s->n_tokens);
     for (size_t i = 0; i < m->n_ids; i++) session_push(s, m->ids[i]);
     return session_add_message(s, m->role, s->n_tokens, e);
 }
 
+void session_follow(struct session *s, const struct save_message *m, int64_t position)
+{
+    if (m->role == CHAT_USER) session_turn_begin(s, m, position);
+    if (m->role == CHAT_ASSISTANT) session_turn_answer(s, m, &s->heard[0], &s->heard[1]);
+    str_clear(&s->heard[0]);
+    str_clear(&s->heard[1]);
+}
+
+/* What the message makes of the turn before it goes first, so that a crash in between repeats
+ * it. */
 int session_take_message(struct session *s, enum chat_role role, const char *text, size_t n,
                          const struct session_sink *k, struct err *e)
 {
     struct tokens ids = {0};
-    int32_t last = s->n_tokens ? s->recent[s->n_recent - 1] : -1;
-    int rc = session_encode(s, role, text, n, last, &ids, e);
+    struct session_change change = {.last = s->n_tokens ? s->recent[s->n_recent - 1] : -1};
+    int rc = role == CHAT_USER && s->turn.begun ? session_turn_change(s, &change, e) : 0;
+    for (size_t i = 0; i < change.again.n; i++) tokens_push(&ids, change.again.ids[i]);
+    if (!rc) rc = session_encode(s, role, text, n, change.last, &ids, e);
+    if (!rc) rc = session_turn_apply(s, &change, k, e);
     if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
     if (!rc)
-        rc = session_push_message(s, &(struct save_message){role, text, n, ids.ids, ids.n}, k, e);
+        rc = session_push_message(
+            s,
+            &(struct save_message){
+                .role = role, .text = text, .n_text = n, .ids = ids.ids, .n_ids = ids.n},
+            k, e);
     tokens_release(&ids);
+    session_change_release(&change);
     return rc;
 }
 

@@ -33,6 +33,9 @@ static void advise_heads(struct session *s)
 
 static void notice_all(struct session *s)
 {
+    const struct chat_template *c = s->engine->template;
+    if (!s->opts.raw && !chat_knows(c, s->opts.think))
+        notice(s, chat_unknown_think(c, s->opts.think));
     if (!s->opts.raw) notice(s, s->engine->notice);
     notice(s, s->engine->device_notice);
     notice(s, s->ctx.plan.notice);
@@ -106,11 +109,43 @@ struct count {
     struct err *e;
 };
 
+/* Makes whole characters of an answer's bytes. */
+static void join_characters(const struct str *bytes, struct str *out)
+{
+    struct utf8_join join = {0};
+    str_clear(out);
+    str_reserve(out, 3 * (bytes->n + 4));
+    out->n = utf8_join(&join, str_get(bytes), bytes->n, true, out->data);
+    out->data[out->n] = 0;
+}
+
+/* The text of an answer interrupted by a crash is what its tokens say. */
+static void follow(struct count *c, const struct save_message *m)
+{
+    struct session *s = c->s;
+    struct save_message rest = *m;
+    if (!m->running) {
+        session_follow(s, m, c->n_tokens);
+        return;
+    }
+    rest.text = "";
+    rest.n_text = 0;
+    session_turn_answer(s, &rest, &s->heard[0], &s->heard[1]);
+    thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
+    join_characters(&s->heard[0], &s->thought);
+    join_characters(&s->heard[1], &s->answer);
+    str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
+    str_append(&s->turn.thought, str_get(&s->thought), s->thought.n);
+    str_clear(&s->heard[0]);
+    str_clear(&s->heard[1]);
+}
+
 static void count_message(void *ctx, const struct save_message *m)
 {
     struct count *c = ctx;
     session_report_tokens(c->s, m, c->n_tokens, c->n_tokens == 0, c->sink);
     session_recall_said(c->s, m->role, m->ids, m->n_ids);
+    follow(c, m);
     c->n_tokens += (int64_t)m->n_ids;
     if (!c->rc) c->rc = session_add_message(c->s, m->role, c->n_tokens, c->e);
 }
@@ -120,11 +155,8 @@ static int replay(struct session *s, const struct session_sink *k, struct err *e
 {
     enum session_end end;
     if (s->pending.n < 2) return 0;
-    int32_t last = s->pending.ids[--s->pending.n];
-    s->n_reread += (int64_t)s->pending.n;
-    int rc = session_read_pending(s, false, k, &end, e);
-    tokens_push(&s->pending, last);
-    if (!rc) rc = session_save_now(s, NULL, e);
+    s->n_reread += (int64_t)s->pending.n - 1;
+    int rc = session_run_stored(s, k, &end, e);
     if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "the replay was interrupted");
     if (!rc && end == SESSION_FULL)
         rc = err_set(e, ERR_FIT,
@@ -156,6 +188,7 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
     struct tokens ids = {0};
     struct count count = {s, k, 0, 0, e};
     *out = (struct save_loaded){.usable = true};
+    session_turn_forget(s);
     int rc = save_transcript(s->save, &ids, count_message, &count, e);
     if (!rc) rc = count.rc;
     if (!rc && ids.n) rc = load_cache(s, out, e);
@@ -194,7 +227,8 @@ static int resume(struct session *s, struct store *store, const struct session_s
     int rc = respell(s, store, e);
     if (!rc) rc = load(s, k, &loaded, e);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
-    if (!rc) rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), e);
+    if (!rc)
+        rc = save_recover(s->save, &s->ctx.cache, session_state_now(s), &s->answer, &s->thought, e);
     if (!rc && !loaded.usable) {
         char text[512];
         snprintf(text, sizeof text,
@@ -246,7 +280,10 @@ static int take_room(struct session *s, struct err *e)
     if (!s->candidates) return err_set(e, ERR_FAIL, "out of memory for the sampler");
     tokens_reserve(&s->pending, SESSION_ANSWER_ROOM);
     tokens_reserve(&s->answer_ids, SESSION_ANSWER_ROOM);
-    str_reserve(&s->answer, (size_t)SESSION_ANSWER_ROOM * 8); /* bytes of a long token */
+    const size_t n = (size_t)SESSION_ANSWER_ROOM * 8; /* bytes of long tokens */
+    struct str *const texts[] = {&s->answer, &s->thought, &s->turn.answer, &s->turn.thought};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_reserve(texts[i], n);
+    tokens_reserve(&s->turn.ids, 2 * (size_t)SESSION_ANSWER_ROOM);
     return 0;
 }
 
@@ -324,6 +361,10 @@ void session_close(struct session *s)
     tokens_release(&s->pending);
     tokens_release(&s->answer_ids);
     str_release(&s->answer);
+    str_release(&s->thought);
+    str_release(&s->heard[0]);
+    str_release(&s->heard[1]);
+    session_turn_release(&s->turn);
     free(s);
 }
 

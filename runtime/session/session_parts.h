@@ -7,6 +7,7 @@
 #include "runtime/session/save.h"
 #include "runtime/session/session.h"
 #include "runtime/token/ngram.h"
+#include "runtime/token/thought.h"
 #include "runtime/token/token_words.h"
 #include "store/store.h"
 
@@ -42,6 +43,19 @@ struct session_speculate {
     double ns[FORWARD_TRY_MAX + 1];      /* measured time to run n tokens at once; 0 = not yet */
 };
 
+/* The newest turn. Its ids and texts have room for an answer of SESSION_ANSWER_ROOM tokens. */
+struct session_turn {
+    bool begun; /* false: the conversation is empty, or begins with an answer */
+    struct str user, answer, thought;
+    struct tokens ids; /* of the message, then of the answer */
+    size_t n_prompt;   /* of them, the message's */
+    size_t n_opening;  /* before the answer's text; 0 = it has none yet */
+    int64_t n_thought; /* tokens of the thought */
+    int64_t position;  /* of the first id */
+    int32_t last;      /* the token before it, -1 = none */
+    struct thought_reader reader;
+};
+
 struct session {
     struct engine *engine;
     struct save *save; /* NULL = private */
@@ -57,6 +71,7 @@ struct session {
     bool begun;   /* created by this session, with a generated name */
     char *system; /* sent with the first user message; NULL = none */
 
+    struct session_turn turn;
     struct tokens pending; /* part of the conversation, but not run yet */
     int64_t n_tokens;      /* positions of the conversation: n_run + pending */
     int64_t n_turns, n_reread;
@@ -68,8 +83,12 @@ struct session {
     /* the running answer */
     bool answering; /* not yet stored as a message */
     struct tokens answer_ids;
-    struct str answer;
-    struct utf8_join join;
+    struct str answer, thought;
+    struct str heard[2]; /* bytes of the newest token: of the thought, of the answer */
+    struct utf8_join join, thought_join;
+    int64_t thought_ns;  /* time of its first token; 0 = none yet */
+    int64_t n_unthought; /* tokens of the turn's thought before this answer continued it */
+    double thought_ms;
 
     int64_t turn_ns, read_ns, decode_ns; /* of the running or last turn */
     int64_t n_read, n_decoded, n_proposed, n_accepted;
@@ -92,6 +111,10 @@ void session_drop_pending(struct session *s, size_t n);
 
 /* Adds a message that ends before token `end`. */
 int session_add_message(struct session *s, enum chat_role role, int64_t end, struct err *e);
+/* The text directly before a message's text. `first`: of the conversation. */
+const char *session_before(const struct session *s, const struct save_message *m, bool first);
+/* Keeps track of the newest turn; call with each message that begins at `position`, in order. */
+void session_follow(struct session *s, const struct save_message *m, int64_t position);
 /* Reports the bytes of the text for each token of a message. `first`: of the conversation. */
 void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
                            bool first, const struct session_sink *k);
@@ -104,6 +127,45 @@ int session_save_now(struct session *s, const struct save_token *first, struct e
  * token. SESSION_TURN_END = all tokens were run. */
 int session_read_pending(struct session *s, bool answers, const struct session_sink *k,
                          enum session_end *end, struct err *e);
+
+/* ---- the newest turn (session_turn.c) ---- */
+
+void session_turn_release(struct session_turn *t);
+void session_turn_forget(struct session *s);
+/* A user's message that begins at `position`, before it is run. */
+void session_turn_begin(struct session *s, const struct save_message *m, int64_t position);
+/* A generated token; appends the text it adds to *thought and *answer. bytes [n]: its own text. */
+void session_turn_token(struct session *s, int32_t id, const char *bytes, size_t n,
+                        struct str *thought, struct str *answer);
+/* A stored answer; appends what its tokens spell. */
+void session_turn_answer(struct session *s, const struct save_message *m, struct str *thought,
+                         struct str *answer);
+/* Whether the token ends the assistant's turn, not only its thought. */
+bool session_turn_is_over(const struct session *s, int32_t id);
+
+/* What the template writes differently now that a message follows the turn. */
+struct session_change {
+    int64_t from, end; /* positions to evict */
+    bool drops_last;   /* the turn's last position too */
+    struct tokens again;
+    int32_t last; /* the last token of the conversation then, -1 = none */
+};
+int session_turn_change(const struct session *s, struct session_change *out, struct err *e);
+void session_change_release(struct session_change *c);
+/* Evicts them; call when the message that follows is stored, but not pending. */
+int session_turn_apply(struct session *s, const struct session_change *c,
+                       const struct session_sink *k, struct err *e);
+/* Runs the pending tokens before position `end`. */
+int session_run_until(struct session *s, int64_t end, const struct session_sink *k,
+                      enum session_end *how, struct err *e);
+/* Follows the first n_messages that are stored. */
+int session_follow_stored(struct session *s, size_t n_messages, struct err *e);
+/* Runs the pending tokens of the stored turns, except the last one, and evicts what each turn made
+ * superfluous. */
+int session_run_stored(struct session *s, const struct session_sink *k, enum session_end *how,
+                       struct err *e);
+/* Evicts what is in the cache already, when the answer is over and its units are saved. */
+int session_turn_evict(struct session *s, const struct session_sink *k, struct err *e);
 
 /* ---- recall (session_recall.c) ---- */
 

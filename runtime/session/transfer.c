@@ -89,6 +89,12 @@ static int put_message(void *ctx, const struct store_message *m)
         str_puts(w->out, ",\"settings\":");
         put_string(w->out, m->settings, strlen(m->settings));
     }
+    if (m->thought.text) {
+        str_puts(w->out, ",\"thought\":{\"text\":");
+        put_string(w->out, m->thought.text, m->thought.n);
+        str_printf(w->out, ",\"tokens\":%lld,\"ms\":%lld}", (long long)m->thought.n_tokens,
+                   (long long)m->thought.ms);
+    }
     str_puts(w->out, ",\"tokens\":[");
     for (size_t i = 0; i < m->n_tokens; i++)
         str_printf(w->out, "%s%d", i ? "," : "", (int)m->tokens[i]);
@@ -289,6 +295,17 @@ static bool get_text(const cJSON *m, struct str *out)
     return true;
 }
 
+/* Nothing when it has no text. */
+static void get_thought(const cJSON *m, struct store_thought *out)
+{
+    const cJSON *o = cJSON_GetObjectItemCaseSensitive(m, "thought");
+    out->text = get_string(o, "text");
+    if (!out->text) return;
+    out->n = strlen(out->text);
+    get_ms(o, "tokens", &out->n_tokens);
+    get_ms(o, "ms", &out->ms);
+}
+
 /* An unfinished answer is written to the tail: all text with its first token. */
 static int import_tail(struct import *im, int64_t id, const struct store_message *m,
                        int64_t position)
@@ -334,6 +351,7 @@ static int import_message(struct import *im, int64_t id, const cJSON *j, int64_t
     m.text = str_get(&text);
     m.n_text = text.n;
     m.settings = get_string(j, "settings");
+    get_thought(j, &m.thought);
     m.tokens = (const int32_t *)(void *)tokens.data;
     m.n_tokens = tokens.n / sizeof *m.tokens;
     if (!rc)

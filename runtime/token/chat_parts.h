@@ -38,7 +38,6 @@ struct chat_parts {
     size_t n, cap;
     /* spans before this one close the previous assistant's turn and open the user's */
     size_t n_close;
-    size_t n_opening;              /* of a past turn: spans before the answer's text */
     struct template_prompt prompt; /* the memory that a program's spans point into */
 };
 void chat_parts_add(struct chat_parts *p, const char *text, size_t n, bool trusted);

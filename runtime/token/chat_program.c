@@ -154,7 +154,6 @@ int chat_program_past(const struct chat_template *c, const struct chat_past *pas
     int rc = render(c, t.all, t.n, past->turn.think, true, &p->prompt, e);
     if (!rc && find_text(&p->prompt, t.user + 1, past->answer, past->n_answer, &from, &end)) {
         add_turn(&t, from, p);
-        p->n_opening = p->n;
         add_spans(&p->prompt, from, end, p);
     }
     str_release(&t.joined);

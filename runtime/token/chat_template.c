@@ -181,55 +181,109 @@ void chat_change_release(struct chat_change *c)
     tokens_release(&c->again);
 }
 
-/* Whether `want` is `had` without one part: out->from, out->n. */
-static bool lacks_part(const int32_t *had, size_t n_had, const struct tokens *want,
-                       struct chat_change *out)
-{
-    size_t same = 0, same_end = 0;
-    while (same < n_had && same < want->n && had[same] == want->ids[same]) same++;
-    while (same + same_end < want->n && same_end < n_had &&
-           had[n_had - 1 - same_end] == want->ids[want->n - 1 - same_end])
-        same_end++;
-    out->from = same;
-    out->n = n_had > want->n ? n_had - want->n : 0;
-    return same + same_end == want->n && n_had >= want->n;
-}
+/* The text of some ids, with a NUL before each special token: typed marks are other text. The same
+ * text may be divided into other tokens than the tokenizer's, if a model generated it. */
+struct spelling {
+    struct str text;
+    struct tokens at; /* [n + 1] where each id begins */
+};
 
-static void add_text(const struct tokenizer *t, const int32_t *ids, size_t n, struct str *out)
+static void spell(struct spelling *s, const struct tokenizer *t, const int32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         size_t n_bytes;
         const char *bytes = tokenizer_bytes(t, ids[i], true, &n_bytes);
-        str_append(out, bytes, n_bytes);
+        tokens_push(&s->at, (int32_t)s->text.n);
+        if (is_special(t, ids[i])) str_append(&s->text, "", 1);
+        str_append(&s->text, bytes, n_bytes);
+    }
+    tokens_push(&s->at, (int32_t)s->text.n);
+}
+
+static void spelling_release(struct spelling *s)
+{
+    str_release(&s->text);
+    tokens_release(&s->at);
+}
+
+/* The index of the last id that begins at or before byte `at`. */
+static size_t id_at(const struct spelling *s, size_t at)
+{
+    size_t low = 0, high = s->at.n - 1;
+    while (low < high) {
+        size_t mid = low + (high - low + 1) / 2;
+        if ((size_t)s->at.ids[mid] <= at)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low;
+}
+
+static bool begins_at(const struct spelling *s, size_t at, size_t *index)
+{
+    *index = id_at(s, at);
+    return (size_t)s->at.ids[*index] == at;
+}
+
+/* Bytes that both have at the beginning, and at the end. */
+static size_t same_begin(const struct str *a, const struct str *b)
+{
+    size_t n = 0;
+    while (n < a->n && n < b->n && a->data[n] == b->data[n]) n++;
+    return n;
+}
+
+static size_t same_end(const struct str *a, const struct str *b)
+{
+    size_t n = 0;
+    while (n < a->n && n < b->n && a->data[a->n - 1 - n] == b->data[b->n - 1 - n]) n++;
+    return n;
+}
+
+/* Whether `want` is `had` without some ids in a row: out->from, out->n. */
+static bool lacks_part(const struct spelling *had, const struct spelling *want,
+                       struct chat_change *out)
+{
+    size_t begin = same_begin(&had->text, &want->text), end = same_end(&had->text, &want->text);
+    if (had->text.n < want->text.n || begin + end < want->text.n) return false;
+    size_t gap = had->text.n - want->text.n, last;
+    for (size_t i = id_at(had, begin);; i--) {
+        size_t at = (size_t)had->at.ids[i];
+        if (at + end < want->text.n) return false;
+        if (begins_at(had, at + gap, &last)) {
+            out->from = i;
+            out->n = last - i;
+            return true;
+        }
+        if (i == 0) return false;
     }
 }
 
-/* Puts the answer's ids as the model generated them behind `opening`; it may have divided the text
- * otherwise than the tokenizer. false: the text is not that of `whole`. */
-static bool with_own_answer(const struct tokenizer *t, const struct chat_past *past, size_t n_past,
-                            const struct tokens *whole, struct tokens *opening)
+/* Evicts everything from the first difference on, and runs it again. */
+static void run_again(const struct spelling *had, const struct spelling *want,
+                      const struct tokens *ids, size_t n_past, struct chat_change *out)
 {
-    struct str a = {0}, b = {0};
-    for (size_t i = past->n_opening; i < n_past; i++) tokens_push(opening, past->ids[i]);
-    add_text(t, opening->ids, opening->n, &a);
-    add_text(t, whole->ids, whole->n, &b);
-    bool same = a.n == b.n && !memcmp(str_get(&a), str_get(&b), a.n);
-    str_release(&a);
-    str_release(&b);
-    return same;
+    size_t i = id_at(had, same_begin(&had->text, &want->text)), k;
+    while (!begins_at(want, (size_t)had->at.ids[i], &k)) i--; /* both begin at 0 */
+    out->from = i;
+    out->n = n_past - i;
+    for (; k < ids->n; k++) tokens_push(&out->again, ids->ids[k]);
 }
 
-/* whole: the past turn as the template writes it now; opening: its part before the answer. Where
- * more than one part is missing, everything from the first difference on is run again. */
-static void compare(const struct tokenizer *t, const struct chat_past *past, size_t n_past,
-                    struct tokens *whole, struct tokens *opening, struct chat_change *out)
+/* now: the past turn as the template writes it. */
+static void compare(const struct tokenizer *t, const struct chat_past *past, bool ended,
+                    const struct tokens *now, struct chat_change *out)
 {
-    const struct tokens *want = whole;
-    if (lacks_part(past->ids, n_past, whole, out)) return;
-    if (with_own_answer(t, past, n_past, whole, opening)) want = opening;
-    if (want == opening && lacks_part(past->ids, n_past, opening, out)) return;
-    out->n = past->n_ids - out->from;
-    for (size_t i = out->from; i < want->n; i++) tokens_push(&out->again, want->ids[i]);
+    struct spelling had = {0}, want = {0};
+    spell(&had, t, past->ids, past->n_ids - ended);
+    spell(&want, t, now->ids, now->n);
+    if (!lacks_part(&had, &want, out)) {
+        run_again(&had, &want, now, past->n_ids, out);
+        if (ended && !out->end) tokens_push(&out->again, past->ids[past->n_ids - 1]);
+    }
+    spelling_release(&had);
+    spelling_release(&want);
 }
 
 /* The past turn in parts, as the template writes it now; none = as it was. */
@@ -242,7 +296,6 @@ static int past_parts(const struct chat_template *c, const struct chat_past *pas
     if (past->n_answer == 0) return 0;
     chat_row_parts(c, &past->turn, p);
     chat_row_parts(c, &answer, p);
-    p->n_opening = p->n - 1;
     return 0;
 }
 
@@ -250,20 +303,14 @@ int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
                  const struct chat_past *past, struct chat_change *out, struct err *e)
 {
     struct chat_parts p = {0};
-    struct tokens whole = {0}, opening = {0};
-    size_t n = past->n_ids;
-    int32_t last = n ? past->ids[n - 1] : -1;
+    struct tokens now = {0};
+    int32_t last = past->n_ids ? past->ids[past->n_ids - 1] : -1;
     bool ended = chat_ends(c, t, last);
     int rc = past_parts(c, past, &p, e);
     out->end = ended && c->program && c->closing >= 0 && last != c->closing;
-    if (!rc && p.n) rc = encode_parts(c, t, &past->turn, &p, &whole, e);
-    size_t n_spans = p.n;
-    p.n = p.n_opening;
-    if (!rc && n_spans) rc = encode_parts(c, t, &past->turn, &p, &opening, e);
-    if (!rc && n_spans) compare(t, past, n - ended, &whole, &opening, out);
-    if (!rc && out->again.n && ended && !out->end) tokens_push(&out->again, last);
-    tokens_release(&whole);
-    tokens_release(&opening);
+    if (!rc && p.n) rc = encode_parts(c, t, &past->turn, &p, &now, e);
+    if (!rc && now.n) compare(t, past, ended, &now, out);
+    tokens_release(&now);
     chat_parts_release(&p);
     return rc;
 }

@@ -104,7 +104,6 @@ struct chat_past {
     size_t n_answer, n_thought;
     const int32_t *ids; /* [n_ids] of message and answer */
     size_t n_ids;
-    size_t n_opening; /* ids before the answer's own text: the message, marks, the thought */
 };
 
 /* What changes once another message follows. Zero-initialise. */

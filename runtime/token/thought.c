@@ -184,24 +184,24 @@ static bool run_thought(struct thought_reader *r, int32_t last, struct str *thou
     return false;
 }
 
-/* The prompt opens a thought if it ends with the opening mark. */
-static bool is_opened(const struct thought_reader *r, const int32_t *ids, size_t n)
+/* Whether the ids end with the mark, but for white space. */
+static bool ends_with(const struct thought_reader *r, const char *mark, const int32_t *ids,
+                      size_t n)
 {
     char end[64];
-    size_t at = sizeof end;
-    for (size_t i = n; i-- > 0;) {
+    size_t at = sizeof end, n_mark = strlen(mark);
+    const int32_t id = tokenizer_special(r->tokenizer, mark);
+    for (size_t i = n; i-- > 0 && sizeof end - at < n_mark;) {
         size_t length;
         const char *bytes = tokenizer_bytes(r->tokenizer, ids[i], true, &length);
         while (at == sizeof end && length && isspace((unsigned char)bytes[length - 1])) length--;
         if (length == 0) continue;
-        if (ids[i] == tokenizer_special(r->tokenizer, r->format->open[0])) return at == sizeof end;
+        if (id >= 0) return ids[i] == id;
         if (length > at) break;
         at -= length;
         memcpy(end + at, bytes, length);
     }
-    size_t n_mark = strlen(r->format->open[0]);
-    return tokenizer_special(r->tokenizer, r->format->open[0]) < 0 && sizeof end - at >= n_mark &&
-           !memcmp(end + sizeof end - n_mark, r->format->open[0], n_mark);
+    return sizeof end - at >= n_mark && !memcmp(end + sizeof end - n_mark, mark, n_mark);
 }
 
 void thought_begin(struct thought_reader *r, const struct thought_format *f,
@@ -213,7 +213,8 @@ void thought_begin(struct thought_reader *r, const struct thought_format *f,
     r->tokenizer = t;
     r->begun = false;
     r->state = f ? THOUGHT_AWAITED : THOUGHT_ANSWER;
-    if (f && is_opened(r, ids, n)) r->state = THOUGHT_RUNS;
+    if (f && ends_with(r, f->open[0], ids, n)) r->state = THOUGHT_RUNS;
+    if (f && ends_with(r, f->close, ids, n)) r->state = THOUGHT_OVER;
 }
 
 void thought_take(struct thought_reader *r, int32_t id, const char *bytes, size_t n,
@@ -221,7 +222,7 @@ void thought_take(struct thought_reader *r, int32_t id, const char *bytes, size_
 {
     size_t n_all = n;
     const char *all = bytes;
-    if (r->state == THOUGHT_ANSWER) {
+    if (!r->format || r->state == THOUGHT_ANSWER) {
         str_append(answer, bytes, n);
         return;
     }
@@ -239,14 +240,21 @@ void thought_take(struct thought_reader *r, int32_t id, const char *bytes, size_
     if (r->state == THOUGHT_ANSWER) give(r, r->held.n, answer);
 }
 
+bool thought_closed_by(const struct thought_reader *r, int32_t id)
+{
+    bool may_close = r->state == THOUGHT_RUNS || r->state == THOUGHT_OVER;
+    return may_close && id == tokenizer_special(r->tokenizer, r->format->close);
+}
+
 void thought_end(struct thought_reader *r, struct str *thought, struct str *answer)
 {
     size_t n = r->held.n;
     if (r->state == THOUGHT_RUNS) {
         while (n > 0 && isspace((unsigned char)r->held.data[n - 1])) n--;
         give_thought(r, n, thought);
-    } else if (r->state == THOUGHT_AWAITED || blanks(&r->held) < n) {
+    } else if (n > 0 && (r->state == THOUGHT_AWAITED || blanks(&r->held) < n)) {
         give(r, n, answer);
+        r->state = THOUGHT_ANSWER;
     }
     str_clear(&r->held);
     str_clear(&r->seen);

@@ -43,14 +43,17 @@ struct thought_reader {
     struct str held, seen; /* bytes that may belong to a mark; seen[i] 1 = byte i is text */
 };
 
-/* Before the first token of an answer; ids are the tokens of the prompt, which may open a
- * thought. */
+/* Before the first token of an answer; ids are the tokens of the prompt, which may open a thought,
+ * or close an empty one. */
 void thought_begin(struct thought_reader *r, const struct thought_format *f,
                    const struct tokenizer *t, const int32_t *ids, size_t n);
 /* Appends the text that token `id` adds to *thought and *answer. bytes [n]: its own text, "" for a
  * control token. */
 void thought_take(struct thought_reader *r, int32_t id, const char *bytes, size_t n,
                   struct str *thought, struct str *answer);
+/* Whether token `id` closes the running thought, or closed the one that was read last: some formats
+ * end a thought with the token that ends an answer, too. */
+bool thought_closed_by(const struct thought_reader *r, int32_t id);
 /* After the last token: the held bytes are text. */
 void thought_end(struct thought_reader *r, struct str *thought, struct str *answer);
 void thought_release(struct thought_reader *r);

@@ -288,7 +288,8 @@ static void bench_save(int n_units, struct pool *pool)
         state.n_run = b.cache.n_pos;
         turn.evict_ms = 0;
         double t = now_ms();
-        ok(save_answer(save, &b.cache, &state, text, 6, NULL, 0, evict_turn, &turn, &err));
+        const struct save_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = 6};
+        ok(save_answer(save, &b.cache, &state, &m, evict_turn, &turn, &err));
         t = now_ms() - t - turn.evict_ms;
         ms += t;
         if (t > worst) worst = t;

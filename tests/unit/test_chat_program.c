@@ -162,7 +162,6 @@ static int32_t rewrite(struct live *l)
     struct err e;
     l->past.ids = l->ids.ids + l->begin;
     l->past.n_ids = l->ids.n - l->begin;
-    l->past.n_opening -= l->begin;
     if (chat_rewrite(l->c, l->t, &l->past, &change, &e)) fail_msg("%s", e.text);
     memset(l->in.data + l->begin + change.from, 0, change.n);
     int32_t last = l->ids.ids[l->ids.n - 1 - change.end];
@@ -199,7 +198,6 @@ static void answer(struct live *l, const char *text, const char *thought, int32_
     struct tokens ids = {0};
     struct err e;
     if (thought) assert_int_equal(tokenizer_encode(l->t, spans, 1, false, &ids, &e), 0);
-    l->past.n_opening = l->ids.n + ids.n;
     int rc = thought ? tokenizer_encode(l->t, spans + 1, 1, false, &ids, &e)
                      : chat_encode(l->c, l->t, &turn, &ids, &e);
     assert_int_equal(rc, 0);

@@ -249,6 +249,7 @@ static int is_thoughtful(void *ctx, const struct store_message *m)
     const struct store_thought *want = ctx;
     bool answer = m->role == STORE_ASSISTANT;
     assert_int_equal(m->thought.text != NULL, answer);
+    if (!answer) assert_int_equal(m->thought.n, 0);
     if (!answer) return 0;
     assert_string_equal(m->thought.text, want->text);
     assert_int_equal(m->thought.n, want->n);
@@ -273,6 +274,7 @@ static void thoughts_round_trip(void **state)
     m.thought = thought;
     say(f, id, STORE_USER, "1 + 1?");
     ok(store_message_add(f->s, id, &m, &err));
+    say(f, id, STORE_USER, "and 2?");
     reopen(f);
     ok(store_message_each(f->s, id, is_thoughtful, &thought, &err));
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {

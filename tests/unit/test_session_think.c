@@ -1,0 +1,535 @@
+/* Thoughts in a conversation, with a model that always thinks (make_thinker.h): the thought is told
+ * from the answer and stored beside it, its units are evicted when the turn is over, and the cache
+ * holds the tokens that the template writes for the history, also after resuming, replaying and
+ * going back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/unit/make_thinker.h"
+#include "tests/unit/session_kit.h"
+
+#define TURNS(open)                                                                        \
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"            \
+    "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is defined and not " \
+    "enable_thinking %}<think></think>{% else %}" open "{% endif %}{% endif %}"
+#define THINKS TURNS("")
+#define OPENS  TURNS("<think>") /* the thought is opened by the prompt */
+/* Past thoughts stay. */
+#define KEEPS                                                                            \
+    "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>"         \
+    "{{ m.reasoning_content }}</think>\n\n{% endif %}{{ m.content }}<|end|>{% endfor %}" \
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+/* An empty thought is written into the past, and the system text is in the newest message. */
+#define MOVES                                                                              \
+    "{% for m in messages if m.role != 'system' %}<|{{ m.role }}|>{% if loop.last and "    \
+    "messages[0].role == 'system' %}{{ messages[0].content }} {% endif %}{% if m.role == " \
+    "'assistant' %}<|mark|>{% endif %}{{ m.content }}<|end|>{% endfor %}"                  \
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+/* Answers end with a token that the model does not generate. */
+#define ENDS                                                                             \
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|im_end|>{% endfor %}{% if " \
+    "add_generation_prompt %}<|assistant|>{% endif %}"
+
+struct heard {
+    struct str text, thought;
+    int64_t n_tokens;
+    double ms;
+    int n_ends, stop_after; /* pieces of the thought; 0 = never */
+    bool die;
+};
+
+static void on_answer(void *ctx, const char *utf8, size_t n)
+{
+    str_append(&((struct heard *)ctx)->text, utf8, n);
+}
+
+static void on_thought(void *ctx, const char *utf8, size_t n, int64_t n_tokens, double ms)
+{
+    struct heard *h = ctx;
+    str_append(&h->thought, utf8, n);
+    if (h->stop_after) h->stop_after--;
+    if (h->die && h->thought.n > 20) _exit(7);
+    if (n) return;
+    assert_int_equal(h->text.n, 0);
+    h->n_tokens = n_tokens;
+    h->ms = ms;
+    h->n_ends++;
+}
+
+static bool on_stop_thinking(void *ctx)
+{
+    return ((struct heard *)ctx)->stop_after == 1;
+}
+
+static void release(struct heard *h)
+{
+    str_release(&h->text);
+    str_release(&h->thought);
+    *h = (struct heard){0};
+}
+
+static enum session_end hear(struct session *s, const char *text, struct heard *h)
+{
+    struct session_sink k = {
+        .ctx = h, .text = on_answer, .thought = on_thought, .stop = on_stop_thinking};
+    enum session_end end;
+    struct err e;
+    int rc =
+        text ? session_say(s, text, strlen(text), &k, &end, &e) : session_continue(s, &k, &end, &e);
+    if (rc) fail_msg("%s", e.text);
+    return end;
+}
+
+/* ---- a model and its conversations ----------------------------------------------------------- */
+
+struct fixture {
+    char *dir;
+    struct conversations *library;
+    struct session_opts opts;
+};
+
+static void set_up(struct fixture *f, const char *chat_template, int budget)
+{
+    char path[128];
+    struct options o;
+    struct maker m;
+    struct err e;
+    f->dir = temporary();
+    snprintf(path, sizeof path, "%s/thinker.gguf", f->dir);
+    make_thinker(&m, chat_template);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(m.file.data, 1, m.file.n, file), m.file.n);
+    fclose(file);
+    maker_release(&m);
+    options_init(&o);
+    o.engine.model = path;
+    o.engine.threads = 1;
+    o.session.plan.budget = budget;
+    o.session.plan.policy = policy_choice("sink");
+    o.session.sampling.temperature = 0;
+    o.session.sampling.seed = 5;
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    f->library = open_library(f->dir);
+    f->opts = o.session;
+}
+
+static void tear_down(struct fixture *f)
+{
+    conversations_close(f->library);
+    remove_library(f->dir);
+    engine_close(engine);
+}
+
+static struct session *start(struct fixture *f, const char *name)
+{
+    struct session_opts o = f->opts;
+    struct session *s;
+    struct err e;
+    o.conversation = name;
+    o.private_mode = name == NULL;
+    if (session_open(&s, engine, f->library, &o, NULL, &e)) fail_msg("%s", e.text);
+    return s;
+}
+
+/* ---- the cache against the template ---------------------------------------------------------- */
+
+static void add(cJSON *all, const char *role, const char *text, bool thought)
+{
+    cJSON *o = cJSON_CreateObject();
+    struct str hm = {0};
+    for (int i = 0; i < N_HM; i++) str_printf(&hm, "%shm%d", i ? " " : "", i);
+    cJSON_AddStringToObject(o, "role", role);
+    cJSON_AddStringToObject(o, "content", text);
+    if (thought) cJSON_AddStringToObject(o, "reasoning_content", str_get(&hm));
+    cJSON_AddItemToArray(all, o);
+    str_release(&hm);
+}
+
+/* The ids of n turns with these messages, and of one more message. */
+static struct tokens rendered(const struct session_opts *o, const char *const *messages, int n,
+                              bool thought)
+{
+    cJSON *all = cJSON_CreateArray(), *variables = cJSON_CreateObject();
+    struct tokens ids = {0};
+    struct err e;
+    if (o->system) add(all, "system", o->system, false);
+    for (int i = 0; i <= n; i++) {
+        add(all, "user", messages[i], false);
+        if (i < n) add(all, "assistant", THINKER_ANSWER, thought);
+    }
+    chat_think_variables(engine->template, o->think, variables);
+    if (chat_render_json(engine->template, engine->tokenizer, all, variables, false, NULL, &ids,
+                         &e))
+        fail_msg("%s", e.text);
+    cJSON_Delete(variables);
+    cJSON_Delete(all);
+    return ids;
+}
+
+static int take_ids(void *ctx, const struct store_message *m)
+{
+    for (size_t i = 0; i < m->n_tokens; i++) tokens_push(ctx, m->tokens[i]);
+    return 0;
+}
+
+/* The tokens whose units every head has, in order; all heads must have the same. */
+static struct tokens cached(const struct fixture *f, const struct session *s)
+{
+    const struct cache *c = session_cache(s);
+    struct store *store = conversations_store(f->library);
+    struct store_conversation found;
+    struct tokens all = {0}, out = {0};
+    struct err e;
+    assert_int_equal(store_conversation_find(store, session_name(s), &found, &e), 1);
+    assert_int_equal(store_message_each(store, found.id, take_ids, &all, &e), 0);
+    for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) {
+        const struct cache_head *h = &c->kv_heads[i];
+        assert_int_equal(h->len, c->kv_heads[0].len);
+        for (int k = 0; k < h->len; k++) assert_int_equal(h->pos[k], c->kv_heads[0].pos[k]);
+    }
+    for (int k = 0; k < c->kv_heads[0].len; k++) tokens_push(&out, all.ids[c->kv_heads[0].pos[k]]);
+    tokens_release(&all);
+    return out;
+}
+
+static const char *const messages[] = {"Hello there", "a </think> b <|end|>", "[INST] c", "d",
+                                       "last"};
+
+/* The text, with each mark as one byte: the model may divide a text otherwise than the tokenizer.
+ */
+static struct str spelled(const struct tokens *ids)
+{
+    struct str out = {0};
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t n;
+        char mark = (char)(128 + ids->ids[i]);
+        const char *bytes = tokenizer_bytes(engine->tokenizer, ids->ids[i], false, &n);
+        if (n && ids->ids[i] != THINK && ids->ids[i] != THOUGHT)
+            str_append(&out, bytes, n);
+        else
+            str_append(&out, &mark, 1);
+    }
+    return out;
+}
+
+/* After turn n the cache begins with what the template writes up to messages[n]. */
+static void check_cache(const struct fixture *f, const struct session *s, int n, bool thought)
+{
+    struct tokens have = cached(f, s), want = rendered(&f->opts, messages, n, thought);
+    struct str a = spelled(&have), b = spelled(&want);
+    if (a.n < b.n || memcmp(a.data, b.data, b.n))
+        fail_msg("turn %d:\n%s\n---\n%s", n, a.data, b.data);
+    tokens_release(&have);
+    tokens_release(&want);
+    str_release(&a);
+    str_release(&b);
+}
+
+/* ---- hearing --------------------------------------------------------------------------------- */
+
+static void tells_thoughts_from_answers(void **state)
+{
+    static const char *const templates[] = {THINKS, OPENS};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        struct heard h = {0};
+        set_up(&f, templates[i], 2000);
+        struct session *s = start(&f, NULL);
+        assert_int_equal(hear(s, "Hello", &h), SESSION_TURN_END);
+        assert_string_equal(str_get(&h.text), THINKER_ANSWER);
+        assert_memory_equal(h.thought.data, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
+        assert_string_equal(h.thought.data + h.thought.n - 5, " hm39");
+        assert_int_equal(h.n_ends, 1);
+        assert_in_range(h.n_tokens, N_HM, N_HM + 2);
+        assert_true(h.ms > 0);
+        release(&h);
+        session_close(s);
+        f.opts.think = CHAT_THINK_OFF;
+        s = start(&f, NULL);
+        hear(s, "Hello", &h);
+        assert_string_equal(str_get(&h.text), THINKER_ANSWER);
+        assert_int_equal(h.thought.n + (size_t)h.n_ends, 0);
+        release(&h);
+        session_close(s);
+        tear_down(&f);
+    }
+}
+
+static int is_stored(void *ctx, const struct conversations_message *m)
+{
+    int *n = ctx;
+    if (m->role != CHAT_ASSISTANT) return 0;
+    assert_string_equal(m->text, THINKER_ANSWER);
+    assert_memory_equal(m->thought, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
+    assert_int_equal(m->n_thought, strlen(m->thought));
+    assert_in_range(m->thought_tokens, N_HM, N_HM + 2);
+    ++*n;
+    return 0;
+}
+
+static void keeps_thoughts_in_the_transcript(void **state)
+{
+    struct fixture f;
+    struct heard h = {0};
+    struct str json = {0}, markdown = {0};
+    struct err e;
+    char path[160];
+    int n = 0;
+    (void)state;
+    set_up(&f, THINKS, 2000);
+    struct session *s = start(&f, "deep");
+    hear(s, "Hello", &h);
+    session_close(s);
+    assert_int_equal(conversations_messages(f.library, "deep", is_stored, &n, &e), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(conversations_export(f.library, "deep", false, &json, NULL, &e), 0);
+    assert_int_equal(conversations_export(f.library, "deep", true, &markdown, NULL, &e), 0);
+    assert_non_null(strstr(json.data, "\"thought\":{\"text\":\"hm0 hm1 "));
+    *strstr(markdown.data, "<!-- ") = 0; /* the same JSON as a comment */
+    assert_null(strstr(markdown.data, "hm"));
+    snprintf(path, sizeof path, "%s/deep.json", f.dir);
+    FILE *file = fopen(path, "wb");
+    fwrite(json.data, 1, json.n, file);
+    fclose(file);
+    assert_int_equal(conversations_import(f.library, path, "again", NULL, NULL, &e), 0);
+    assert_int_equal(conversations_messages(f.library, "again", is_stored, &n, &e), 0);
+    assert_int_equal(n, 2);
+    s = start(&f, "again"); /* its ids spell its text and its thought */
+    assert_null(strstr(session_notice(s), "did not spell"));
+    session_close(s);
+    str_release(&json);
+    str_release(&markdown);
+    release(&h);
+    tear_down(&f);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+static void holds_what_the_template_writes(void **state)
+{
+    static const struct {
+        const char *source, *system;
+        enum chat_think think;
+        bool thought;
+    } all[] = {
+        {THINKS, NULL, CHAT_THINK_AUTO, false},      {OPENS, "Be kind.", CHAT_THINK_AUTO, false},
+        {OPENS, NULL, CHAT_THINK_OFF, false},        {KEEPS, "Be kind.", CHAT_THINK_AUTO, true},
+        {MOVES, "Be kind.", CHAT_THINK_AUTO, false}, {ENDS, NULL, CHAT_THINK_AUTO, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct fixture f;
+        struct heard h = {0};
+        set_up(&f, all[i].source, 3000);
+        f.opts.system = all[i].system;
+        f.opts.think = all[i].think;
+        f.opts.new_conversation = true;
+        struct session *s = start(&f, "one");
+        for (int n = 0; n < 5; n++) {
+            hear(s, messages[n], &h);
+            release(&h);
+            check_cache(&f, s, n, all[i].thought);
+        }
+        session_close(s);
+        f.opts.new_conversation = false;
+        struct err e;
+        assert_int_equal(conversations_drop_cache(f.library, "one", &e), 0);
+        s = start(&f, "one"); /* replayed */
+        check_cache(&f, s, 4, all[i].thought);
+        session_close(s);
+        release(&h);
+        tear_down(&f);
+    }
+}
+
+static bool any_thought_left(const struct fixture *f, const struct session *s)
+{
+    struct tokens have = cached(f, s);
+    bool found = false;
+    for (size_t i = 0; i < have.n; i++) found |= have.ids[i] >= HM && have.ids[i] < YES;
+    tokens_release(&have);
+    return found;
+}
+
+static void evicts_the_thought_when_the_turn_is_over(void **state)
+{
+    static const char *const templates[] = {THINKS, OPENS, KEEPS};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int keep = 0; keep < 2; keep++) {
+            struct fixture f;
+            struct heard h = {0};
+            set_up(&f, templates[i], 64); /* the thought makes the turn longer than the budget */
+            f.opts.keep_thoughts = keep;
+            struct session *s = start(&f, "short");
+            hear(s, "Hello there, how are you today?", &h);
+            assert_int_equal(any_thought_left(&f, s), keep);
+            struct tokens have = cached(&f, s);
+            struct str text = spelled(&have);
+            assert_int_equal(strstr(text.data, "Hello there, how are you today?") != NULL, !keep);
+            assert_non_null(strstr(text.data, THINKER_ANSWER));
+            str_release(&text);
+            tokens_release(&have);
+            release(&h);
+            session_close(s);
+            tear_down(&f);
+        }
+}
+
+/* ---- again ----------------------------------------------------------------------------------- */
+
+static void resumes_to_the_bit(void **state)
+{
+    static const char *const templates[] = {THINKS, KEEPS, MOVES};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        for (int budget = 64; budget <= 3000; budget += 2936) {
+            struct fixture f;
+            struct log one = {0}, other = {0};
+            set_up(&f, templates[i], budget);
+            f.opts.system = "Be kind.";
+            struct session *a = start(&f, "whole"), *b = NULL;
+            for (int n = 0; n < 5; n++) {
+                b = start(&f, "parts");
+                say(a, messages[n], &one);
+                say(b, messages[n], &other);
+                assert_int_equal(one.logits, other.logits);
+                same_cache(a, b);
+                session_close(b);
+            }
+            b = start(&f, "parts");
+            same_cache(a, b);
+            session_close(a);
+            session_close(b);
+            str_release(&one.text);
+            str_release(&other.text);
+            tear_down(&f);
+        }
+}
+
+static void goes_back(void **state)
+{
+    struct fixture f;
+    struct heard h = {0};
+    struct log log = {0};
+    struct err e;
+    enum session_end end;
+    (void)state;
+    set_up(&f, MOVES, 3000);
+    f.opts.system = "Be kind.";
+    struct session *a = start(&f, "a"), *b = start(&f, "b");
+    for (int n = 0; n < 3; n++) say(a, messages[n], &log);
+    for (int n = 0; n < 3; n++) say(b, messages[n == 2 ? 4 : n], &log);
+    assert_int_equal(session_rewind(b, 2, NULL, &e), 0);
+    say(b, messages[2], &log);
+    check_cache(&f, b, 2, false);
+    struct session_sink k = {.ctx = &h, .text = on_answer, .thought = on_thought};
+    assert_int_equal(session_regenerate(b, &k, &end, &e), 0);
+    assert_string_equal(str_get(&h.text), THINKER_ANSWER);
+    same_cache(a, b);
+    session_close(a);
+    session_close(b);
+    release(&h);
+    str_release(&log.text);
+    tear_down(&f);
+}
+
+/* ---- unfinished thoughts --------------------------------------------------------------------- */
+
+static int count_thoughts(void *ctx, const struct conversations_message *m)
+{
+    struct heard *h = ctx;
+    if (m->role != CHAT_ASSISTANT) return 0;
+    h->n_ends++;
+    str_append(&h->text, m->text, m->n_text);
+    str_append(&h->thought, m->thought ? m->thought : "", m->n_thought);
+    return 0;
+}
+
+static void continues_a_thought(void **state)
+{
+    struct fixture f;
+    struct heard h = {.stop_after = 9}, stored = {0};
+    struct err e;
+    (void)state;
+    set_up(&f, THINKS, 2000);
+    struct session *s = start(&f, "halves");
+    assert_int_equal(hear(s, messages[0], &h), SESSION_STOPPED);
+    assert_int_equal(h.text.n, 0);
+    assert_true(session_can_continue(s));
+    assert_true(any_thought_left(&f, s));
+    session_close(s);
+    s = start(&f, "halves");
+    h.stop_after = 0;
+    assert_int_equal(hear(s, NULL, &h), SESSION_TURN_END);
+    assert_string_equal(str_get(&h.text), THINKER_ANSWER);
+    assert_false(any_thought_left(&f, s));
+    release(&h);
+    hear(s, messages[1], &h);
+    check_cache(&f, s, 1, false);
+    assert_int_equal(conversations_messages(f.library, "halves", count_thoughts, &stored, &e), 0);
+    assert_int_equal(stored.n_ends, 3);
+    assert_string_equal(stored.text.data, THINKER_ANSWER THINKER_ANSWER);
+    assert_null(strstr(stored.thought.data, "think"));
+    session_close(s);
+    release(&h);
+    release(&stored);
+    tear_down(&f);
+}
+
+static void recovers_a_thought(void **state)
+{
+    struct fixture f;
+    struct heard h = {.die = true}, stored = {0};
+    struct err e;
+    int status;
+    (void)state;
+    set_up(&f, THINKS, 2000);
+    pid_t child = fork();
+    if (child == 0) {
+        struct session *s = start(&f, "crash");
+        hear(s, messages[0], &h);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    struct session *s = start(&f, "crash");
+    assert_int_equal(conversations_messages(f.library, "crash", count_thoughts, &stored, &e), 0);
+    assert_int_equal(stored.text.n, 0);
+    assert_memory_equal(stored.thought.data, THINKER_THOUGHT, strlen(THINKER_THOUGHT));
+    h.die = false;
+    assert_int_equal(hear(s, NULL, &h), SESSION_TURN_END);
+    assert_string_equal(str_get(&h.text), THINKER_ANSWER);
+    release(&h);
+    hear(s, messages[1], &h);
+    check_cache(&f, s, 1, false);
+    session_close(s);
+    release(&h);
+    release(&stored);
+    tear_down(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tells_thoughts_from_answers),
+        cmocka_unit_test(keeps_thoughts_in_the_transcript),
+        cmocka_unit_test(holds_what_the_template_writes),
+        cmocka_unit_test(evicts_the_thought_when_the_turn_is_over),
+        cmocka_unit_test(resumes_to_the_bit),
+        cmocka_unit_test(goes_back),
+        cmocka_unit_test(continues_a_thought),
+        cmocka_unit_test(recovers_a_thought),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -93,6 +93,9 @@ static inline int kn_is_quantized(enum kn_type type)
 /* Bytes of a matrix in the layout above. */
 size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in);
 
+/* Rows [row0, row1) as a separate matrix. row0 is a multiple of KN_PANEL if w is quantized. */
+struct kn_weight kn_weight_rows(const struct kn_weight *w, int row0, int row1);
+
 /* ---- activations ---------------------------------------------------------------------------- */
 
 /* n_tok rows of n_in numbers: as floats and, for quantized weights, as int8 with one scale per 32
@@ -276,6 +279,9 @@ struct kernels {
     void (*rmsnorm)(float *y, const float *x, const float *w, int n, float eps);
     /* y = silu(gate) * up; y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, int n);
+    /* y = g sigmoid(1.702 g) (u + 1), g = min(gate, 7), u = up in -7..7 (gpt-oss); y may be gate.
+     */
+    void (*silu_clamped_mul)(float *y, const float *gate, const float *up, int n);
     /* y = gelu(gate) * up, gelu(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); y may be
      * gate. */
     void (*gelu_mul)(float *y, const float *gate, const float *up, int n);

@@ -25,6 +25,14 @@ size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
     return 0;
 }
 
+struct kn_weight kn_weight_rows(const struct kn_weight *w, int row0, int row1)
+{
+    struct kn_weight rows = *w;
+    rows.n_out = row1 - row0;
+    rows.data = (const char *)w->data + kn_weight_bytes(w->type, row0, w->n_in);
+    return rows;
+}
+
 size_t kn_kv_bytes(enum kn_kv type, int head_dim)
 {
     const size_t dim = (size_t)head_dim, groups = dim / KN_GROUP;

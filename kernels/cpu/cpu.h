@@ -19,6 +19,10 @@ struct kn_kv_q4 {
 _Static_assert(sizeof(struct kn_kv_q8) == 34, "no padding");
 _Static_assert(sizeof(struct kn_kv_q4) == 20, "no padding");
 
+/* of silu_clamped_mul */
+#define KN_SILU_LIMIT 7.0f
+#define KN_SILU_SLOPE 1.702f
+
 /* Scales that overflow a half saturate: an infinity in the cache would spoil a conversation. */
 static inline uint16_t kn_half_saturated(float x)
 {

@@ -184,6 +184,7 @@ const struct kernels kn_i8mm = {
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,
     .silu_mul = silu_mul_v16,
+    .silu_clamped_mul = silu_clamped_mul_v16,
     .gelu_mul = gelu_mul_v16,
     .sigmoid_mul = sigmoid_mul_v16,
     .add = add_v16,

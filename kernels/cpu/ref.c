@@ -40,6 +40,16 @@ static void silu_mul_ref(float *y, const float *gate, const float *up, int n)
     for (int i = 0; i < n; i++) y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
 }
 
+static void silu_clamped_mul_ref(float *y, const float *gate, const float *up, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const float g = gate[i] > KN_SILU_LIMIT ? KN_SILU_LIMIT : gate[i];
+        const float most = up[i] > KN_SILU_LIMIT ? KN_SILU_LIMIT : up[i];
+        const float u = most < -KN_SILU_LIMIT ? -KN_SILU_LIMIT : most;
+        y[i] = g / (1.0f + expf(-KN_SILU_SLOPE * g)) * (u + 1.0f);
+    }
+}
+
 static void gelu_mul_ref(float *y, const float *gate, const float *up, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -704,6 +714,7 @@ const struct kernels kn_ref = {
     .quantize = quantize_ref,
     .rmsnorm = rmsnorm_ref,
     .silu_mul = silu_mul_ref,
+    .silu_clamped_mul = silu_clamped_mul_ref,
     .gelu_mul = gelu_mul_ref,
     .sigmoid_mul = sigmoid_mul_ref,
     .add = add_ref,

@@ -79,6 +79,14 @@ V16_INLINE v16 v16_softcap(v16 x, float cap)
     return v16_fma(s, v16_set1(2.0f * cap), v16_set1(-cap));
 }
 
+V16_INLINE v16 v16_silu_clamped(v16 gate, v16 up)
+{
+    const v16 limit = v16_set1(KN_SILU_LIMIT), one = v16_set1(1.0f);
+    const v16 g = v16_min(limit, gate), u = v16_max(v16_set1(-KN_SILU_LIMIT), v16_min(limit, up));
+    const v16 e = v16_exp(v16_mul(g, v16_set1(-KN_SILU_SLOPE)));
+    return v16_mul(v16_div(g, v16_add(one, e)), v16_add(u, one));
+}
+
 /* The approximation with tanh. */
 V16_INLINE v16 v16_gelu(v16 x)
 {

@@ -113,6 +113,17 @@ static inline void silu_mul_v16(float *y, const float *gate, const float *up, in
     }
 }
 
+static inline void silu_clamped_mul_v16(float *y, const float *gate, const float *up, int n)
+{
+    int i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        v16_store(y + i, v16_silu_clamped(v16_load(gate + i), v16_load(up + i)));
+    if (i < n)
+        v16_store_n(y + i, v16_silu_clamped(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)),
+                    n - i);
+}
+
 static inline void gelu_mul_v16(float *y, const float *gate, const float *up, int n)
 {
     int i = 0;

@@ -233,6 +233,13 @@ int64_t context_slots_in_use(const struct context *x)
     return x->gpu ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
 }
 
+/* The part of an item's matrix that a token reads: of the experts, those it is routed to. */
+static double share_read(const struct model *m, const struct model_load_item *it)
+{
+    const struct model_experts *e = it->n_stack > 1 ? model_experts_of(m) : NULL;
+    return e ? (double)e->n_used / e->n : 1.0;
+}
+
 double context_bytes_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;
@@ -240,7 +247,8 @@ double context_bytes_per_token(const struct context *x)
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
         if (w && (w != &m->embedding || m->tied))
-            bytes += (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
+            bytes +=
+                share_read(m, &m->items[i]) * (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
     }
     const struct retaining *h = x->engine->retaining;
     int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
@@ -256,7 +264,8 @@ double context_operations_per_token(const struct context *x)
     double n = 0;
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
-        if (w && (w != &m->embedding || m->tied)) n += 2.0 * w->n_out * w->n_in;
+        if (w && (w != &m->embedding || m->tied))
+            n += share_read(m, &m->items[i]) * 2.0 * w->n_out * w->n_in;
     }
     for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
     /* each unit: its key and its value with each query head of its group */

@@ -7,6 +7,7 @@
 #include "runtime/cache/evict.h"
 #include "runtime/forward/attend.h"
 #include "runtime/forward/cis.h"
+#include "runtime/forward/experts.h"
 #include "runtime/forward/linear.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
@@ -31,8 +32,11 @@ static void plan_rope(struct kn_rope *rope, const struct model *m, const float *
 static void plan_rows(struct forward *f, struct arena *a)
 {
     const struct model *m = f->model;
-    const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)m->n_ff;
-    int widest = m->n_ff > m->n_embd ? m->n_ff : m->n_embd;
+    int n_ff = 0;
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].gate.n_out > n_ff) n_ff = m->layers[i].gate.n_out;
+    const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)n_ff;
+    int widest = n_ff > m->n_embd ? n_ff : m->n_embd;
     if (model_n_q(m) > widest) widest = model_n_q(m);
     if (recurrent_n_out(&m->recurrent) > widest) widest = recurrent_n_out(&m->recurrent);
     f->x = arena_take(a, chunk * embd, sizeof(float));
@@ -45,6 +49,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)model_n_q(m), sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
     linear_plan(&f->act, widest, chunk, a);
+    experts_plan(f, a);
 }
 
 void forward_plan(struct forward *f, const struct forward_opts *o, struct arena *a)
@@ -95,10 +100,17 @@ static void residual_part(void *ctx, int part, int thread)
     (void)thread;
     for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
         float *y = f->tmp + (size_t)t * (size_t)n_embd;
-        f->kernels->rmsnorm(y, y, j->norm, n_embd, f->model->norm_eps);
+        if (j->norm) f->kernels->rmsnorm(y, y, j->norm, n_embd, f->model->norm_eps);
         if (f->model->residual_scale != 1.0f) linear_scale(y, f->model->residual_scale, n_embd);
         f->kernels->add(f->x + (size_t)t * (size_t)n_embd, y, n_embd);
     }
+}
+
+/* Adds f->tmp to the residual stream, normed if `norm` is not NULL, and scaled. */
+static void add_rows(const struct layer_step *s, const float *norm)
+{
+    struct residual_job job = {s->f, norm, s->n};
+    pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
 }
 
 /* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
@@ -112,10 +124,9 @@ static void add_output(struct layer_step *s, const float *in, const struct kn_we
                        .n = s->n,
                        .scale = norm ? 1.0f : f->model->residual_scale,
                        .add_to = norm ? NULL : f->x};
-    struct residual_job job = {f, norm, s->n};
     linear_add(&l, w, bias, f->tmp, f->model->n_embd);
     linear_run(&l);
-    if (norm) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), residual_part, &job);
+    if (norm) add_rows(s, norm);
 }
 
 /* A few tokens: multiplies attention's output by its gate. */
@@ -157,10 +168,19 @@ static void run_feed_forward(struct layer_step *s)
 {
     struct forward *f = s->f;
     const struct model_layer *l = s->layer;
-    struct linear gate = {
-        .f = f, .x = f->x, .norm = l->ffn_norm, .n = s->n, .scale = 1.0f, .swiglu = true};
-    linear_add(&gate, &l->gate, l->gate_bias, f->gate, f->model->n_ff);
-    linear_add(&gate, &l->up, l->up_bias, f->up, f->model->n_ff);
+    struct linear gate = {.f = f,
+                          .x = f->x,
+                          .norm = l->ffn_norm,
+                          .n = s->n,
+                          .scale = 1.0f,
+                          .gated = linear_activation(f, l)};
+    if (l->experts.n) {
+        experts_run(s);
+        add_rows(s, l->ffn_post_norm);
+        return;
+    }
+    linear_add(&gate, &l->gate, l->gate_bias, f->gate, l->gate.n_out);
+    linear_add(&gate, &l->up, l->up_bias, f->up, l->up.n_out);
     linear_run(&gate);
     add_output(s, f->gate, &l->down, l->down_bias, l->ffn_post_norm);
 }

@@ -25,6 +25,22 @@ struct recurrent_rows {
     float *q_scale, *k_scale; /* [key_dim] weights of norms that make vectors of length 1 */
 };
 
+/* Scratch of experts.c; rows = chunk * n_used. */
+struct experts {
+    float *logits;   /* [chunk][n] of the router */
+    int32_t *chosen; /* [chunk][n_used] experts, by falling weight */
+    float *weight;   /* [chunk][n_used] */
+    float *shared;   /* [chunk] factors of the shared experts' output */
+    int32_t *row;    /* [chunk][n_used] where the row of a choice was sorted to */
+    int32_t *token;  /* [rows] */
+    int32_t *first;  /* [n + 1] first row of each expert */
+    int32_t *active; /* [n_active] experts with rows */
+    int n_active;
+    float *x;                  /* [rows][n_embd] inputs, then outputs */
+    float *gate, *up;          /* [rows][n_ff] */
+    struct kn_act in, in_down; /* rows of x, of gate */
+};
+
 struct forward {
     const struct model *model;
     const struct retaining *retaining; /* NULL = no CIS */
@@ -51,6 +67,7 @@ struct forward {
     float *open;   /* [n_q] gates of attention; NULL = no layer has them */
     float *scores; /* [n_kv_head] */
     struct recurrent_rows recurrent;
+    struct experts experts;
     struct kn_act act, act_qkv;
     struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_qkv */
     float *partial;          /* softmaxes before merging: attend.h */

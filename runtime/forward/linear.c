@@ -44,7 +44,7 @@ static void prepare_part(void *ctx, int part, int thread)
     (void)thread;
     const struct linear *l = ctx;
     struct forward *f = l->f;
-    const bool integers = reads_integers(l);
+    const bool integers = l->integers || reads_integers(l);
     int end = (part + 1) * LINEAR_TOKENS;
     for (int t = part * LINEAR_TOKENS; t < end && t < l->n; t++) {
         size_t at = (size_t)t * (size_t)f->act.n_in;
@@ -82,10 +82,10 @@ static void finish_rows(const struct linear *l, int i, int row0, int row1)
 {
     const struct kn_matmul *m = &l->m[i];
     multiply_rows(l, i, row0, row1);
-    if (l->swiglu) multiply_rows(l, 1, row0, row1);
+    if (l->gated) multiply_rows(l, 1, row0, row1);
     for (int t = 0; t < m->n_tok; t++) {
         size_t at = (size_t)t * m->y_stride + (size_t)row0;
-        if (l->swiglu) l->f->kernels->silu_mul(m->y + at, m->y + at, l->m[1].y + at, row1 - row0);
+        if (l->gated) l->gated(m->y + at, m->y + at, l->m[1].y + at, row1 - row0);
         if (l->add_to) l->f->kernels->add(l->add_to + at, m->y + at, row1 - row0);
     }
 }
@@ -112,10 +112,15 @@ void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, 
         .w = w, .x = &l->f->act, .n_tok = l->n, .y = y, .y_stride = (size_t)y_stride};
 }
 
+linear_gated *linear_activation(const struct forward *f, const struct model_layer *l)
+{
+    return l->activation == MODEL_SWIGLU ? f->kernels->silu_mul : f->kernels->silu_clamped_mul;
+}
+
 void linear_run(struct linear *l)
 {
     const struct forward *f = l->f;
-    int panels = 0, n = l->swiglu ? 1 : l->n_matrices;
+    int panels = 0, n = l->gated ? 1 : l->n_matrices;
     prepare(l);
     for (int i = 0; f->watch && i < l->n_matrices; i++)
         f->watch(f->watch_ctx, l->m[i].w, f->act.x, l->n);

@@ -17,9 +17,12 @@
 
 struct arena;
 struct forward;
+struct model_layer;
 
 #define LINEAR_TOKENS 16 /* tokens per part of work, if work is split by tokens */
 #define LINEAR_MAX    4
+
+typedef void linear_gated(float *y, const float *gate, const float *up, int n);
 
 struct linear {
     struct forward *f;
@@ -28,7 +31,9 @@ struct linear {
     int n;             /* tokens */
     float scale;       /* scale of y, including the bias; usually 1 */
     float *add_to;     /* [n][y_stride]: y is added to this afterwards; NULL = not added */
-    bool swiglu;       /* matrix 0 is the gate, matrix 1 the value: y0 = silu(y0) * y1 */
+    /* matrix 0 is the gate, matrix 1 the value: y0 = gated(y0, y1); NULL = they are not */
+    linear_gated *gated;
+    bool integers; /* quantize the input, even if no matrix is */
     /* filled by linear_add */
     struct kn_matmul m[LINEAR_MAX];
     const float *bias[LINEAR_MAX]; /* [n_out] or NULL */
@@ -54,5 +59,8 @@ void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, 
                 int y_stride);
 
 void linear_run(struct linear *l);
+
+/* The kernel of a layer's activation. */
+linear_gated *linear_activation(const struct forward *f, const struct model_layer *l);
 
 #endif

@@ -269,7 +269,7 @@ static int get_optional(const struct model *m, const char *suffix, int min, int 
     return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, min, max, out, e) : 0;
 }
 
-enum { EXPERTS_MAX = 1024, EXPERT_FF_MAX = 1 << 20 };
+enum { EXPERT_FF_MAX = 1 << 20 };
 
 enum { GATING_SIGMOID = 2, GATING_CHOSEN = 3 }; /* softmax of the chosen: 1, normalized */
 
@@ -278,12 +278,12 @@ static int read_experts(const struct model *m, struct model_experts *x, struct e
     int gating = 0, shared = 0;
     bool normalized;
     char key[96];
-    int rc = get_optional(m, "expert_count", 0, EXPERTS_MAX, &x->n, e);
+    int rc = get_optional(m, "expert_count", 0, MODEL_EXPERTS_MAX, &x->n, e);
     if (rc || !x->n) return rc;
     x->n_ff = m->n_ff;
     rc = model_get_int(m, "expert_used_count", 1, x->n, &x->n_used, e);
     if (!rc) rc = get_optional(m, "expert_feed_forward_length", 1, EXPERT_FF_MAX, &x->n_ff, e);
-    if (!rc) rc = get_optional(m, "expert_shared_count", 0, EXPERTS_MAX, &shared, e);
+    if (!rc) rc = get_optional(m, "expert_shared_count", 0, MODEL_EXPERTS_MAX, &shared, e);
     if (rc) return rc;
     x->n_ff_shared = shared * x->n_ff;
     rc = get_optional(m, "expert_shared_feed_forward_length", 0, EXPERT_FF_MAX, &x->n_ff_shared, e);

@@ -1,7 +1,7 @@
-/* Families "granite" (Granite 3 and dense Granite 4) and "granitehybrid" (Granite 4 H): a Llama
- * with four scales: of the embeddings, of each layer's output, of attention and of logits; the last
- * is a divisor in the file. In Granite 4 H most layers are Mamba-2, and attention does not rotate.
- */
+/* Families "granite" (Granite 3 and dense Granite 4), "granitemoe", with experts, and
+ * "granitehybrid" (Granite 4 H): a Llama with four scales: of the embeddings, of each layer's
+ * output, of attention and of logits; the last is a divisor in the file. In Granite 4 H most layers
+ * are Mamba-2, and attention does not rotate. */
 #include "runtime/model/family.h"
 #include "runtime/model/recurrent.h"
 
@@ -39,4 +39,17 @@ static int bind_hybrid(struct model *m, struct err *e)
 const struct model_family family_granite = {.arch = "granite", .rope_pairs = true, .bind = bind};
 
 const struct model_family family_granitehybrid = {
-    .arch = "granitehybrid", .rope_pairs = true, .bind = bind_hybrid};
+    .arch = "granitehybrid",
+    .rope_pairs = true,
+    .experts = true,
+    .layer = {.experts = {.normalized = true}},
+    .bind = bind_hybrid,
+};
+
+const struct model_family family_granitemoe = {
+    .arch = "granitemoe",
+    .rope_pairs = true,
+    .experts = true,
+    .layer = {.experts = {.normalized = true}},
+    .bind = bind,
+};

@@ -12,9 +12,10 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,    &family_phi3,  &family_qwen2,   &family_qwen3,    &family_minicpm,
-    &family_granite,  &family_olmo2, &family_smollm3, &family_mistral3, &family_ernie4_5,
-    &family_seed_oss, &family_glm4,  &family_qwen35,  &family_lfm2,     &family_granitehybrid,
+    &family_llama,      &family_phi3,  &family_qwen2,    &family_qwen3,    &family_minicpm,
+    &family_granite,    &family_olmo2, &family_smollm3,  &family_mistral3, &family_ernie4_5,
+    &family_seed_oss,   &family_glm4,  &family_qwen35,   &family_lfm2,     &family_granitehybrid,
+    &family_granitemoe, &family_olmoe, &family_qwen2moe, &family_qwen3moe,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -474,13 +475,6 @@ static void load_range(const struct kn_weight *w, const struct model *m,
     }
 }
 
-/* The same rows as a separate matrix. r0 is a multiple of KN_PANEL. */
-static struct kn_weight range_of(const struct kn_weight *w, int r0, int end)
-{
-    size_t before = kn_weight_bytes(w->type, r0, w->n_in);
-    return (struct kn_weight){w->type, end - r0, w->n_in, (const char *)w->data + before};
-}
-
 /* So the file's pages and the weights made of them are not both in memory, but for a part. */
 static void forget_range(const struct load_job *job, int r0, int end)
 {
@@ -499,7 +493,7 @@ static void load_rows(void *ctx, int part, int thread)
     const struct kn_weight *w = job->it->weight;
     int r0 = part * ROWS_PER_PART;
     int end = w->n_out - r0 < ROWS_PER_PART ? w->n_out : r0 + ROWS_PER_PART;
-    struct kn_weight rows = range_of(w, r0, end);
+    struct kn_weight rows = kn_weight_rows(w, r0, end);
     load_range(&rows, job->m, job->it, r0, end);
     forget_range(job, r0, end);
 }
@@ -559,7 +553,7 @@ static bool holds_panel(const struct model *m, const struct model_load_item *it,
     const struct kn_weight *w = it->weight;
     int r0 = panel * KN_PANEL;
     int end = w->n_out - r0 < KN_PANEL ? w->n_out : r0 + KN_PANEL;
-    struct kn_weight held = range_of(w, r0, end), now = held;
+    struct kn_weight held = kn_weight_rows(w, r0, end), now = held;
     size_t bytes = kn_weight_bytes(w->type, end - r0, w->n_in);
     void *p = calloc(1, bytes);
     if (!p) return false;

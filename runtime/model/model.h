@@ -22,7 +22,8 @@
 
 struct pool;
 
-#define MODEL_LAYERS_MAX 256
+#define MODEL_LAYERS_MAX  256
+#define MODEL_EXPERTS_MAX 1024
 
 /* The norms of half a layer: of its input, of its output, of both. */
 enum model_norms { MODEL_NORMS_BEFORE, MODEL_NORMS_AFTER, MODEL_NORMS_BOTH };
@@ -224,6 +225,15 @@ static inline int model_group(const struct model *m)
     return m->n_head / m->n_kv_head;
 }
 
+/* The experts of the first layer that has some; all layers with experts have the same shape. NULL:
+ * the model has none. */
+static inline const struct model_experts *model_experts_of(const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].experts.n) return &m->layers[i].experts;
+    return NULL;
+}
+
 /* Whether a layer does not rotate its queries and keys. */
 static inline bool model_has_no_rope(const struct model *m)
 {
@@ -280,7 +290,8 @@ bool model_get_float(const struct model *m, const char *suffix, float *out);
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 
 extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_granitehybrid,
-    family_llama, family_lfm2, family_minicpm, family_mistral3, family_olmo2, family_phi3,
-    family_qwen2, family_qwen3, family_qwen35, family_seed_oss, family_smollm3;
+    family_granitemoe, family_lfm2, family_llama, family_minicpm, family_mistral3, family_olmo2,
+    family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35,
+    family_qwen3moe, family_seed_oss, family_smollm3;
 
 #endif

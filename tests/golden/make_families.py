@@ -46,6 +46,7 @@ class Config:
     pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
+    experts: dict = field(default_factory=dict)  # see route() and make_experts()
     write: dict = field(default_factory=dict)  # metadata beyond the shape
 
     def __post_init__(self):
@@ -87,6 +88,30 @@ NORMS = {"before": ("attn_norm", "ffn_norm"), "after": ("post_attention_norm", "
 NORMS["both"] = NORMS["before"] + NORMS["after"]
 
 
+def make_experts(c, i, matrix, vector):
+    """Weights of layer i's experts, stacked, and of the shared ones, a dense feed-forward."""
+    x = c.experts
+    if i < x.get("dense", 0):
+        return {}
+    n, ff, shared = x["n"], x["ff"], x.get("shared", 0)
+    l = {"router": matrix(n, c.n_embd, 2.0)}
+    for name, n_out, n_in, gain in (("gate", ff, c.n_embd, 1.5), ("up", ff, c.n_embd, 1.0),
+                                    ("down", c.n_embd, ff, 1.0)):
+        l[name + "_exps"] = torch.stack([matrix(n_out, n_in, gain) for _ in range(n)])
+        if x.get("biases"):
+            l[name + "_exps_b"] = vector(n * n_out, 0, 0.3).reshape(n, n_out)
+    if x.get("biases"):
+        l["router_b"] = vector(n, 0, 0.5)
+    if x.get("choice_bias"):
+        l["choice_b"] = vector(n, 0, 0.3)
+    if shared:
+        l |= {"gate": matrix(shared, c.n_embd, 1.5), "up": matrix(shared, c.n_embd),
+              "down": matrix(c.n_embd, shared)}
+    if x.get("shared_gate"):
+        l["shared_gate"] = vector(c.n_embd, 0, 0.3)
+    return l
+
+
 def make_weights(c):
     rng = torch.Generator().manual_seed(c.seed)
 
@@ -101,12 +126,16 @@ def make_weights(c):
     nq, nkv = c.n_head * c.head_dim, c.n_kv * c.head_dim
     w = {"embed": matrix(N_VOCAB, c.n_embd), "norm": vector(c.n_embd, 1, 0.1), "layers": []}
     w["output"] = w["embed"] if c.tied else matrix(N_VOCAB, c.n_embd)
-    for _ in range(c.n_layer):
+    for i in range(c.n_layer):
         l = {name: vector(c.n_embd, 1, 0.1) for name in NORMS[c.norms]}
         l |= {"q": matrix(nq, c.n_embd, 1.3), "k": matrix(nkv, c.n_embd, 1.3),
               "v": matrix(nkv, c.n_embd), "o": matrix(c.n_embd, nq),
               "gate": matrix(c.n_ff, c.n_embd, 1.5), "up": matrix(c.n_ff, c.n_embd),
               "down": matrix(c.n_embd, c.n_ff)}
+        if c.experts and i >= c.experts.get("dense", 0):
+            for name in ("gate", "up", "down"):
+                del l[name]
+            l |= make_experts(c, i, matrix, vector)
         if c.qkv_bias:
             l |= {"q_b": vector(nq, 0, 0.5), "k_b": vector(nkv, 0, 0.5), "v_b": vector(nkv, 0, 0.5)}
         if c.other_bias:
@@ -188,6 +217,44 @@ def feed_forward(l, x):
     return (torch.nn.functional.silu(gate) * up) @ l["down"].T + l.get("down_b", 0)
 
 
+def route(x, l, logits):
+    """Weights [n] of a token's experts, 0 for those that it does not use."""
+    s = logits.sigmoid() if x.get("sigmoid") else logits.softmax(0)
+    worth = s + l.get("choice_b", 0)
+    if x.get("groups"):
+        groups = worth.reshape(x["groups"], -1)
+        best = groups.topk(2).values.sum(1).topk(x["groups_used"]).indices
+        closed = torch.full_like(groups, -math.inf)
+        closed[best] = groups[best]
+        worth = closed.flatten()
+    chosen = worth.topk(x["used"]).indices
+    out = torch.zeros_like(s)
+    out[chosen] = s[chosen] / (s[chosen].sum() if x.get("normalized") else 1)
+    return out * x.get("scale", 1.0)
+
+
+def clamped_swiglu(gate, up):
+    gate, up = gate.clamp(max=7), up.clamp(-7, 7)
+    return gate * torch.sigmoid(1.702 * gate) * (up + 1)
+
+
+def expert_feed_forward(c, l, h):
+    """All experts of all tokens, then a sum with weights that are mostly 0."""
+    x = c.experts
+    if "router" not in l:
+        return feed_forward(l, h)
+    weight = torch.stack([route(x, l, logits) for logits in h @ l["router"].T + l.get("router_b", 0)])
+    gate = torch.einsum("td,efd->tef", h, l["gate_exps"]) + l.get("gate_exps_b", 0)
+    up = torch.einsum("td,efd->tef", h, l["up_exps"]) + l.get("up_exps_b", 0)
+    g = clamped_swiglu(gate, up) if x.get("clamped") else torch.nn.functional.silu(gate) * up
+    y = torch.einsum("tef,edf->ted", g, l["down_exps"]) + l.get("down_exps_b", 0)
+    out = torch.einsum("te,ted->td", weight, y)
+    if "gate" in l:
+        s = torch.sigmoid(h @ l["shared_gate"])[:, None] if "shared_gate" in l else 1
+        out = out + s * feed_forward(l, h)
+    return out
+
+
 def run(c, w, ids, long=False):
     freq, factor = frequencies(c, long)
     angles = torch.arange(len(ids), dtype=torch.float64)[:, None] * freq
@@ -202,7 +269,8 @@ def run(c, w, ids, long=False):
 
         added = attention(c, l, norm(x, "attn_norm"), angles, factor)
         x = x + residual * norm(added, "post_attention_norm")
-        x = x + residual * norm(feed_forward(l, norm(x, "ffn_norm")), "post_ffw_norm")
+        x = x + residual * norm(expert_feed_forward(c, l, norm(x, "ffn_norm")),
+                                "post_ffw_norm")
     return rms(x, w["norm"], c.eps) @ w["output"].T / divisor
 
 
@@ -269,6 +337,16 @@ def metadata(c, name):
          f"{a}.rope.dimension_count": c.n_rot}
     if c.head_dim * c.n_head != c.n_embd:
         m |= {f"{a}.attention.key_length": c.head_dim, f"{a}.attention.value_length": c.head_dim}
+    x = c.experts
+    keys = {"n": "count", "used": "used_count", "ff": "feed_forward_length", "scale": "weights_scale",
+            "groups": "group_count", "groups_used": "group_used_count"}
+    m |= {f"{a}.expert_{key}": x[k] for k, key in keys.items() if k in x}
+    if x.get("shared"):
+        m[f"{a}.expert_shared_feed_forward_length"] = x["shared"]
+    if x.get("sigmoid"):
+        m |= {f"{a}.expert_gating_func": 2, f"{a}.expert_weights_norm": x["normalized"]}
+    if x.get("dense"):
+        m[f"{a}.leading_dense_block_count"] = x["dense"]
     if c.n_orig:
         m[f"{a}.rope.scaling.original_context_length"] = c.n_orig
     m |= {f"{a}.{k}": v for k, v in c.write.items()}
@@ -304,7 +382,16 @@ def tensors_of(c, w):
             out[f"blk.{i}.{name}.weight"] = (l[key], "F32")
         for key in ("q_norm", "k_norm") if c.qk_norm else ():
             out[f"blk.{i}.attn_{key}.weight"] = (l[key], "F32")
-        for key, name in (names | {"qkv": "attn_qkv"}).items():
+        part = names | {"qkv": "attn_qkv"}
+        if "router" in l:
+            part |= {k: names[k] + "_shexp" for k in ("gate", "up", "down")}
+            part |= {k + "_exps": names[k] + "_exps" for k in ("gate", "up", "down")}
+            out[f"blk.{i}.ffn_gate_inp.weight"] = (l["router"], "F32")
+        for key, name in (("router_b", "ffn_gate_inp.bias"), ("choice_b", "exp_probs_b.bias"),
+                          ("shared_gate", "ffn_gate_inp_shexp.weight")):
+            if key in l:
+                out[f"blk.{i}.{name}"] = (l[key], "F32")
+        for key, name in part.items():
             if key in l:
                 out[f"blk.{i}.{name}.weight"] = (l[key], c.store)
             if key + "_b" in l:
@@ -402,6 +489,24 @@ def models():
     yield "seed_oss", Config("seed_oss", 15, n_kv=1, tied=False, qkv_bias=True, eps=1e-6,
                              base=10000000.0, ffn_norm="post_attention_norm",
                              **small), [("seed_oss", False)]
+    mixture = dict(n=6, used=3, ff=32)
+    yield "mixtral", Config("llama", 17, n_layer=1, n_kv=1, pairs=True, n_ff=32, tied=False,
+                            experts=dict(mixture, used=2, normalized=True),
+                            **small), [("mixtral", False)]
+    yield "qwen2moe", Config(
+        "qwen2moe", 18, n_layer=1, n_kv=1, qkv_bias=True, ffn_norm="post_attention_norm", eps=1e-6,
+        experts=dict(mixture, shared=64, shared_gate=True), **small), [("qwen2moe", False)]
+    yield "qwen3moe", Config("qwen3moe", 19, n_kv=1, qk_norm="head", eps=1e-6, base=1000000.0,
+                             experts=dict(mixture, n=9, used=4, normalized=True),
+                             **small), [("qwen3moe", False)]
+    yield "olmoe", Config("olmoe", 20, n_layer=1, qk_norm="row", experts=mixture,
+                          **small), [("olmoe", False)]
+    scales = (6.0, 0.22, 4.0)
+    yield "granitemoe", Config(
+        "granitemoe", 21, n_layer=1, n_kv=1, pairs=True, n_ff=32, scales=scales, attention=0.11,
+        experts=dict(mixture, normalized=True, shared=64),
+        write=dict(zip(("embedding_scale", "residual_scale", "logit_scale"), scales)) |
+        {"attention.scale": 0.11}, **small), [("granitemoe", False)]
     yield "glm4", Config("glm4", 16, n_kv=1, n_rot=32, pairs=True, tied=False, qkv_bias=True,
                          norms="both", fused="ffn", **small), [("glm4", False)]
 

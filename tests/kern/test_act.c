@@ -1,5 +1,5 @@
-/* quantize, rmsnorm, silu_mul, gelu_mul, sigmoid_mul, add on every instruction set, against
- * formulas in double. */
+/* quantize, rmsnorm, silu_mul, silu_clamped_mul, gelu_mul, sigmoid_mul, add on every instruction
+ * set, against formulas in double. */
 #include "tests/kern/kern.h"
 
 static const float scales[] = {1.0f, 1e-3f, 1e4f, 1e-38f, 3e-44f, 1e38f, 0.0f};
@@ -117,6 +117,28 @@ static void check_silu_mul(const struct kernels *k, const float *gate, const flo
     guarded_free(y, bytes);
 }
 
+static void check_silu_clamped_mul(const struct kernels *k, const float *gate, const float *up,
+                                   int n)
+{
+    const size_t bytes = (size_t)n * sizeof(float);
+    float *y = guarded(bytes);
+
+    k->silu_clamped_mul(y, gate, up, n);
+    for (int i = 0; i < n; i++) {
+        const double g = fmin((double)gate[i], 7), u = fmax(-7, fmin((double)up[i], 7));
+        const double want = g / (1 + exp(-1.702 * g)) * (u + 1);
+        const double rounded = (3e-6 + 2e-7 * fabs(g)) * fabs(g / (1 + exp(-1.702 * g)));
+        assert_near((double)y[i], want, rounded * (fabs(u) + 1) + 1e-35, "silu clamped");
+    }
+    memcpy(y, gate, bytes);
+    k->silu_clamped_mul(y, y, up, n);
+    float *apart = guarded(bytes);
+    k->silu_clamped_mul(apart, gate, up, n);
+    assert_same(apart, y, bytes, "silu_clamped_mul in place");
+    guarded_free(apart, bytes);
+    guarded_free(y, bytes);
+}
+
 static void check_gelu_mul(const struct kernels *k, const float *gate, const float *up, int n)
 {
     const size_t bytes = (size_t)n * sizeof(float);
@@ -178,6 +200,7 @@ static void test_elementwise(void **state)
             for (const char *const *isa = kn_isa_list(); *isa; isa++) {
                 check_rmsnorm(kn_table(*isa), a, b, n);
                 check_silu_mul(kn_table(*isa), a, b, n);
+                check_silu_clamped_mul(kn_table(*isa), a, b, n);
                 check_gelu_mul(kn_table(*isa), a, b, n);
                 check_sigmoid_mul(kn_table(*isa), a, b, n);
                 check_add(kn_table(*isa), a, b, n);

@@ -170,6 +170,7 @@ static void test_file_weights(void **state)
 {
     (void)state;
     compare_file(&(struct row){"phi3", "phi3-long", 512}, "f16", 0.06);
+    compare_file(&(struct row){"qwen3moe", "qwen3moe", 512}, "f16", 0.06);
     compare_file(&(struct row){"llama", "llama", 512}, "f16", 5e-4);
     compare_file(&(struct row){"llama", "llama", 512}, "q4", 0.15);
 }
@@ -247,7 +248,8 @@ static void test_refusals(void **state)
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
     expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "
-                "seed_oss, glm4, qwen35, lfm2, granitehybrid");
+                "seed_oss, glm4, qwen35, lfm2, granitehybrid, "
+                "granitemoe, olmoe, qwen2moe, qwen3moe");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -291,6 +293,11 @@ static struct row rows[] = {
     {"qwen35", "qwen35", 512},
     {"lfm2", "lfm2", 512},
     {"granitehybrid", "granitehybrid", 512},
+    {"mixtral", "mixtral", 512},
+    {"qwen2moe", "qwen2moe", 512},
+    {"qwen3moe", "qwen3moe", 512},
+    {"olmoe", "olmoe", 512},
+    {"granitemoe", "granitemoe", 512},
 };
 
 int main(void)

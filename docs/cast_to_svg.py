@@ -12,6 +12,7 @@ CELL_W, CELL_H, FONT = 7.2, 15, 12
 DARK, LIGHT = "#16181d", "#d6d8dd"  # background and text; exchanged by --light
 DIM = "#8a8d94"
 SEQUENCE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
+EIGHTHS = "▁▂▃▄▅▆▇"
 SHADES = {"█": 1, "▓": 0.9, "▒": 0.8, "░": 0.7}
 BASIC = ["#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5"]
 
@@ -87,14 +88,17 @@ class Screen:
         self.x += 1
 
 
-def halves(char, style):
-    """The fill of the upper and the lower half of a cell: (colour or None, opacity)."""
+def parts(char, style):
+    """The fills of a cell from its top: (colour or None, opacity, height)."""
     fg, bg, _ = style
     if char in SHADES:
-        return ((fg or LIGHT, SHADES[char]),) * 2
-    return ((fg or LIGHT, 1) if char == "▀" else (bg, 1)), (
-        (fg or LIGHT, 1) if char == "▄" else (bg, 1)
-    )
+        return ((fg or LIGHT, SHADES[char], 1),)
+    if char == "▀":
+        return ((fg or LIGHT, 1, 0.5), (bg, 1, 0.5))
+    if char in EIGHTHS:
+        height = (EIGHTHS.index(char) + 1) / 8
+        return ((bg, 1, 1 - height), (fg or LIGHT, 1, height))
+    return ((bg, 1, 1),)
 
 
 def rectangles(screen):
@@ -102,19 +106,17 @@ def rectangles(screen):
     for y, row in enumerate(screen.cells):
         run = None
         for x, cell in enumerate(row + [(" ", (None, None, False))]):
-            fills = halves(*cell)
+            fills = parts(*cell)
             if run and run[0] == fills:
                 run[2] += 1
                 continue
             if run:
-                (upper, lower), at, width = run
-                if upper == lower:
-                    parts = [(upper, y, 1)]
-                else:
-                    parts = [(upper, y, 0.5), (lower, y + 0.5, 0.5)]
-                for (fill, opacity), top, height in parts:
+                cells, at, width = run
+                top = y
+                for fill, opacity, height in cells:
                     if fill:
                         yield fill, opacity, at, top, width, height
+                    top += height
             run = [fills, x, 1]
 
 
@@ -127,7 +129,7 @@ def texts(screen):
             end = x
             while end < len(row) and (row[end][1] == style or row[end][0] == " "):
                 end += 1
-            text = "".join(" " if c in SHADES or c in "▀▄" else c for c, _ in row[x:end])
+            text = "".join(" " if c in SHADES or c in "▀" + EIGHTHS else c for c, _ in row[x:end])
             if text.strip():
                 lead = len(text) - len(text.lstrip())
                 yield style[0] or LIGHT, style[2], x + lead, y, text.strip()

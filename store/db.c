@@ -134,7 +134,8 @@ static int cannot_open(const struct store *s, const char *doing, int system, str
     return err_set(e, ERR_FAIL, "%s: %s can't be opened: %s; %s", doing, s->shown,
                    why ? strerror(why) : sqlite3_errmsg(s->db),
                    files ? "raise the limit on open files (ulimit -n)"
-                         : "allow writing to its folder, or choose another with --db FILE");
+                         : "allow writing to its folder, choose another with --db FILE, or save "
+                           "nothing with --private");
 }
 
 int db_error(struct store *s, const char *doing, struct err *e)
@@ -154,7 +155,7 @@ int db_error(struct store *s, const char *doing, struct err *e)
     case SQLITE_FULL:
         return err_set(e, ERR_FAIL,
                        "%s: the disk is full (%s); everything saved so far is safe; free some "
-                       "space and send it again",
+                       "space and send it again, or go on unsaved with --private",
                        doing, s->shown);
     case SQLITE_IOERR:
         return err_set(e, ERR_FAIL,

@@ -2,9 +2,12 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/control/edit_folder.h"
+#include "cli/control/model_list.h"
 #include "cli/control/recalled.h"
 #include "runtime/session/conversations.h"
 
@@ -433,6 +436,111 @@ static int switch_to(struct run *r, const char *name)
     return rc;
 }
 
+/* ---- another model ----------------------------------------------------------------------------
+ */
+
+/* The file of a model by its path or its file name; "demo" is "". ERR_USAGE: there is none. */
+static int find_model(struct control *c, const char *name, struct str *out, struct err *e)
+{
+    struct model_list l;
+    int rc = model_list_read(&l, &c->options, c->parts.library, e), found = 0;
+    for (int i = 0; !rc && i < l.n; i++) {
+        const char *path = l.rows[i].path, *slash = path ? strrchr(path, '/') : NULL;
+        bool same = strcmp(name, path ? path : "demo") == 0;
+        if (found || (!same && !(slash && strcmp(slash + 1, name) == 0))) continue;
+        found = 1;
+        str_puts(out, path ? path : "");
+    }
+    model_list_release(&l);
+    if (!rc && !found && access(name, R_OK) == 0) {
+        str_puts(out, name);
+        found = 1;
+    }
+    if (!rc && !found) rc = err_set(e, ERR_USAGE, "no model %s; /model lists them", name);
+    return rc;
+}
+
+static int load(struct run *r, const struct options *o, struct err *e)
+{
+    struct cli_session *p = &r->c->parts;
+    struct engine_opts engine = o->engine;
+    engine.registry = conversations_registry(p->library);
+    emit(r->ev, (struct event){.kind = EVENT_LOADING, .progress = {0, 0}});
+    int rc = engine_open(&p->engine, &engine, &o->session.plan, 1, on_load, r, e);
+    if (!rc) emit_text(r->ev, EVENT_MODEL, o->engine.model ? o->engine.model : "");
+    return rc;
+}
+
+/* Opens the model of `o` and the conversation with it. */
+static int load_and_begin(struct run *r, const struct options *o, const char *name, struct err *e)
+{
+    struct options opened = opening(o, name);
+    int rc = load(r, o, e);
+    if (!rc) rc = begin(r, &opened, e);
+    if (rc) {
+        engine_close(r->c->parts.engine);
+        r->c->parts.engine = NULL;
+    }
+    return rc;
+}
+
+/* /model: closes the old model first, because both may not fit. When the new one fails, the old one
+ * is loaded again; ERR_* when that fails, too. */
+static int change_model(struct run *r, const char *path)
+{
+    struct control *c = r->c;
+    struct options before = c->options;
+    struct err e = {0}, second = {0};
+    char name[CONVERSATION_NAME_MAX], *file = path[0] ? strdup(path) : NULL, *old = c->model;
+    put_name(name, c->name);
+    emit_text(r->ev, EVENT_OPENING, name);
+    session_close(c->parts.session);
+    engine_close(c->parts.engine);
+    c->parts.session = NULL;
+    c->parts.engine = NULL;
+    c->options.engine.model = c->model = file;
+    c->options.engine.heads = (struct engine_heads){0};
+    int rc = load_and_begin(r, &c->options, name, &e);
+    if (!rc) {
+        free(old);
+        return 0;
+    }
+    free(file);
+    c->model = old;
+    c->options = before;
+    emit_text(r->ev, EVENT_OPENING, name);
+    emit_error(r->ev, EVENT_FAILED, &e);
+    rc = load_and_begin(r, &before, name, &second);
+    if (rc) emit_error(r->ev, EVENT_FATAL, &second);
+    return rc;
+}
+
+static int run_model(struct run *r, const struct request *q)
+{
+    struct session_stats st;
+    struct str path = {0};
+    struct err e = {0};
+    int rc = 0, private_mode = r->c->options.session.private_mode;
+    session_stats(r->c->parts.session, &st);
+    if (private_mode && st.n_turns > 0)
+        err_set(&e, ERR_USAGE,
+                "a private conversation is not saved, so no other model can read it");
+    else
+        find_model(r->c, str_get(&q->text), &path, &e);
+    if (e.code)
+        emit_error(r->ev, EVENT_FAILED, &e);
+    else if (!q->agreed)
+        emit(r->ev, (struct event){.kind = EVENT_QUESTION,
+                                   .cost = {st.n_tokens, st.n_turns, st.n_tokens > 0}});
+    else
+        rc = change_model(r, str_get(&path));
+    str_release(&path);
+    return rc;
+}
+
+/* ---- opening by name --------------------------------------------------------------------------
+ */
+
 static int is_named(void *ctx, const struct conversations_entry *c)
 {
     return strcmp(c->name, ctx) == 0;
@@ -472,6 +580,7 @@ int control_open(struct control *c, const struct options *o, const struct events
 void control_close(struct control *c)
 {
     cli_session_close(&c->parts);
+    free(c->model);
 }
 
 void control_set(struct control *c, const struct options *o)
@@ -555,6 +664,7 @@ int control_run(struct control *c, const struct request *q, const struct events 
     struct err e = {0};
     int rc;
     if (q->command == SLASH_NEW) return switch_to(&r, "");
+    if (q->command == SLASH_MODEL) return run_model(&r, q);
     if (q->command == SLASH_OPEN) return open_named(&r, q->name);
     if (slash_place(q->command) == SLASH_AT_SAVED)
         rc = on_saved(&r, q, &e);

@@ -26,7 +26,7 @@ struct request {
     bool agreed;
     /* the conversation to act on; "" = the open one, for /open: a new one */
     char name[CONVERSATION_NAME_MAX];
-    struct str text; /* message, answer, new name, tags, words to find */
+    struct str text; /* message, answer, new name, tags, words to find, a model */
 };
 void request_release(struct request *r);
 
@@ -52,6 +52,7 @@ enum event_kind {
     EVENT_LOADING, /* progress, in bytes */
     EVENT_LOADED,
     EVENT_OPENING,  /* the open session was closed; text = name of the next one, "" = a new one */
+    EVENT_MODEL,    /* another model was loaded; text = its file, "" = the demo */
     EVENT_OPENED,   /* text = its name; can_continue */
     EVENT_NOTICE,   /* text = a notice about the model or the conversation */
     EVENT_READING,  /* progress, in tokens */
@@ -137,6 +138,7 @@ struct control {
     struct options options;           /* changed by control_set */
     struct options opened;            /* those of the open conversation */
     char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
+    char *model;                      /* the file that /model chose; options point to it */
 };
 
 /* Opens conversations, engine and session. ERR_* is reported as EVENT_FATAL, too. */

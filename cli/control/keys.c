@@ -13,8 +13,7 @@ const struct binding key_table[] = {
     {CHAT, '\n', REQ_NEWLINE, "^J", "newline", "new line in the message"},
     {CHAT, '\r' | K_ALT, REQ_NEWLINE, "Alt-Enter", NULL, "the same"},
     {CHAT, '\r' | K_SHIFT, REQ_NEWLINE, NULL, NULL, NULL},
-    {CHAT, CTRL('c'), REQ_INTERRUPT, "^C", "stop",
-     "stop the answer and keep it; or stash the draft"},
+    {CHAT, CTRL('c'), REQ_INTERRUPT, "^C", NULL, "stop the answer and keep it; or stash the draft"},
 
     {CHAT, '\t', REQ_COMPLETE, "Tab", NULL, "complete a command, its setting, value or name"},
     {CHAT, CTRL('r'), REQ_HISTORY_SEARCH, "^R", NULL, "search for an earlier message"},
@@ -28,8 +27,10 @@ const struct binding key_table[] = {
     {CHAT, 'a' | K_ALT, REQ_EDIT_ANSWER, "Alt-a", NULL, "change the last answer; also /answer"},
     {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "continue the answer; also /continue"},
     {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "branch the conversation here; also /branch"},
-    {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings; also /set"},
-    {CHAT, K_F1 + 7, REQ_STATS, "F8", NULL, "memory, cache and speed in numbers; also /stats"},
+    {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings, their values and ranges; also /set"},
+    {CHAT, 't' | K_ALT, REQ_TURNS, "Alt-t", NULL, "all turns; Enter goes to one; also /turns"},
+    {CHAT, 'k' | K_ALT, REQ_FADING, "Alt-k", NULL,
+     "the text shaded by how much of it is kept, or not"},
     {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
      "stop the answer and send the queue; also /now"},
     {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},
@@ -84,6 +85,8 @@ const struct binding key_table[] = {
     {OVERLAYS, '\033', REQ_BACK, "Esc", NULL, "the same"},
     {OVERLAYS, CTRL('c'), REQ_BACK, NULL, NULL, NULL},
 
+    {IN_ALL, CTRL('p'), REQ_PALETTE, "^P", "all",
+     "everything that can be done, filtered by typing"},
     {IN_ALL, K_F1, REQ_HELP, "F1", "help", "this page; also /help"},
     {OVERLAYS, '?', REQ_HELP, NULL, NULL, NULL},
     {IN_ALL, K_F1 + 1, REQ_LIST, "F2", "list", "saved conversations; also /list"},
@@ -91,6 +94,7 @@ const struct binding key_table[] = {
     {IN_ALL, K_F1 + 3, REQ_TINT, "F4", "tint",
      "the text, shaded by how much of it is kept; also /tint"},
     {IN_ALL, K_F1 + 9, REQ_QUIT, "F10", "quit", "leave; everything is saved; also /quit"},
+    {IN_ALL, K_F1 + 7, REQ_DASH, "F8", "graphs", "memory, cache and speed over time; also /stats"},
 
     {IN_ALL, K_PAGE_UP, REQ_PAGE_UP, "PgUp", NULL, "a page up; the chat then stays there"},
     {IN_ALL, K_PAGE_DOWN, REQ_PAGE_DOWN, "PgDn", NULL, "a page down"},
@@ -135,7 +139,6 @@ const struct binding key_table[] = {
     {CHAT, '_' | K_ALT, REQ_REDO, "Alt-_", NULL, "redo"},
     {CHAT, K_UP, REQ_HISTORY_OLDER, "Up", NULL,
      "line up; on the first: queued and earlier messages"},
-    {CHAT, CTRL('p'), REQ_HISTORY_OLDER, NULL, NULL, NULL},
     {CHAT, K_DOWN, REQ_HISTORY_NEWER, "Down", NULL, "line down; on the last: later messages"},
     {CHAT, CTRL('n'), REQ_HISTORY_NEWER, NULL, NULL, NULL},
 

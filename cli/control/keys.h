@@ -46,11 +46,21 @@ struct key_event {
 };
 
 /* The views that a row of the table applies to: a bit set. */
-enum view { VIEW_CHAT, VIEW_MAP, VIEW_TINT, VIEW_LIST, VIEW_HELP, VIEW_LOG, VIEWS };
+enum view {
+    VIEW_CHAT,
+    VIEW_MAP,
+    VIEW_TINT,
+    VIEW_LIST,
+    VIEW_HELP,
+    VIEW_LOG,
+    VIEW_DASH,
+    VIEW_PALETTE,
+    VIEWS
+};
 #define IN(view)    (1u << (view))
 #define IN_ALL      ((1u << VIEWS) - 1)
 #define IN_PAGES    (IN(VIEW_HELP) | IN(VIEW_LOG))
-#define IN_OVERLAYS (IN_ALL & ~IN(VIEW_CHAT))
+#define IN_OVERLAYS (IN_ALL & ~IN(VIEW_CHAT) & ~IN(VIEW_PALETTE))
 
 enum key_request {
     REQ_NONE,
@@ -60,6 +70,8 @@ enum key_request {
     REQ_MAP,
     REQ_TINT,
     REQ_LOG,
+    REQ_PALETTE,
+    REQ_DASH,
     REQ_QUIT,
     REQ_SUSPEND,
     REQ_REDRAW,
@@ -108,7 +120,8 @@ enum key_request {
     REQ_CONTINUE,
     REQ_BRANCH,
     REQ_SETTINGS,
-    REQ_STATS,
+    REQ_TURNS,
+    REQ_FADING,
     REQ_SEND_NOW,
     REQ_COPY,
     REQ_RAW,

@@ -5,6 +5,7 @@
 #include "cli/control/clipboard.h"
 #include "cli/control/conversation_table.h"
 #include "cli/control/external.h"
+#include "cli/control/model_list.h"
 #include "cli/control/plain_parts.h"
 #include "cli/control/session_print.h"
 #include "cli/print/num.h"
@@ -57,6 +58,29 @@ static int take_back(struct plain *p, struct request *q, struct err *e)
     return 0;
 }
 
+/* /model [NAME]: without a name it lists the models. */
+static int choose_model(struct plain *p, struct request *q, struct err *e)
+{
+    char question[160], cost[NUM_MAX];
+    if (q->text.n == 0) {
+        struct model_list l;
+        int rc = model_list_read(&l, &p->settings.options, p->control.parts.library, e);
+        for (int i = 0; !rc && i < l.n; i++)
+            report_note("%s%s%s", l.rows[i].path ? l.rows[i].path : "demo",
+                        l.rows[i].problem[0] ? ": " : "", l.rows[i].problem);
+        model_list_release(&l);
+        return rc;
+    }
+    p->question.cost.ask = false;
+    int rc = plain_run_request(p, q, e);
+    if (rc) return rc;
+    snprintf(question, sizeof question, "the model reads %s tokens again",
+             num_exact(p->question.cost.tokens, cost));
+    if (p->question.cost.ask && !agreed(p, question)) return 0;
+    q->agreed = true;
+    return plain_run_request(p, q, e);
+}
+
 /* Without a text, the last answer is edited in $VISUAL or $EDITOR. */
 static int amend(struct plain *p, struct request *q, struct err *e)
 {
@@ -94,6 +118,7 @@ static int run_parsed(struct plain *p, enum slash command, const char *argument,
         case SLASH_EDIT:
         case SLASH_REWIND: rc = take_back(p, &q, e); break;
         case SLASH_ANSWER: rc = amend(p, &q, e); break;
+        case SLASH_MODEL: rc = choose_model(p, &q, e); break;
         default: rc = plain_run_request(p, &q, e);
         }
     request_release(&q);

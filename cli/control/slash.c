@@ -25,6 +25,7 @@ const struct slash_row slash_table[] = {
     {"find", SLASH_FIND, SLASH_TEXT, "TEXT", "search in all conversations", SLASH_AT_SAVED},
     {"open", SLASH_OPEN, SLASH_NAME, "NAME", "switch to another conversation", SLASH_AT_SESSION},
     {"new", SLASH_NEW, SLASH_NONE, "", "start a new conversation", SLASH_AT_SESSION},
+    {"model", SLASH_MODEL, SLASH_MODEL_NAME, "[NAME]", "continue with another model: it reads the conversation again", SLASH_AT_SESSION},
     {"rename", SLASH_RENAME, SLASH_TEXT, "NEW", "rename this conversation", SLASH_AT_SAVED},
     {"tag", SLASH_TAG, SLASH_TEXT, "[-]TAG...", "add tags to this conversation; - removes one", SLASH_AT_SAVED},
     {"delete", SLASH_DELETE, SLASH_NAME, "NAME", "delete a conversation; /restore restores it", SLASH_AT_SAVED},
@@ -39,7 +40,9 @@ const struct slash_row slash_table[] = {
     {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words back for the next message", SLASH_AT_SESSION},
     {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
-    {"log", SLASH_LOG, SLASH_NONE, "", "what libraries and drivers printed", SLASH_AT_SCREEN},
+    {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_SCREEN},
+    {"mouse", SLASH_MOUSE, SLASH_NONE, "", "use the mouse, or leave it to the terminal", SLASH_AT_SCREEN},
+    {"log", SLASH_LOG, SLASH_NONE, "", "events, and what libraries and drivers printed", SLASH_AT_SCREEN},
     {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},
     {"exit", SLASH_QUIT, SLASH_NONE, "", "the same", SLASH_AT_FRONT},
     {NULL, SLASH_SAY, SLASH_NONE, NULL, NULL, SLASH_AT_SESSION},
@@ -197,10 +200,11 @@ static bool offer_settings(struct candidates *c)
     return false;
 }
 
-static bool offer_names(struct candidates *c, slash_names *names, void *ctx)
+static bool offer_names(struct candidates *c, enum slash_argument kind, slash_names *names,
+                        void *ctx)
 {
     const char *name;
-    for (int i = 0; names && (name = names(ctx, i)); i++)
+    for (int i = 0; names && (name = names(ctx, kind, i)); i++)
         if (offer(c, name, strlen(name), "")) return true;
     return false;
 }
@@ -222,7 +226,8 @@ bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, i
     *from = at;
     c = (struct candidates){line + at, n - at, i, out};
     switch (row->argument) {
-    case SLASH_NAME: return offer_names(&c, names, ctx);
+    case SLASH_NAME:
+    case SLASH_MODEL_NAME: return offer_names(&c, row->argument, names, ctx);
     case SLASH_WHAT: return offer_choices(&c, "code,all");
     case SLASH_SETTING:
         if (!second) return offer_settings(&c);

@@ -34,6 +34,7 @@ enum slash {
     SLASH_FIND,
     SLASH_OPEN,
     SLASH_NEW,
+    SLASH_MODEL,
     SLASH_RENAME,
     SLASH_TAG,
     SLASH_DELETE,
@@ -48,11 +49,21 @@ enum slash {
     SLASH_RECALL,
     SLASH_RECALLED,
     SLASH_STATS,
+    SLASH_TURNS,
+    SLASH_MOUSE,
     SLASH_LOG,
 };
 
 /* What completes a command's argument. */
-enum slash_argument { SLASH_NONE, SLASH_TEXT, SLASH_TURN, SLASH_NAME, SLASH_SETTING, SLASH_WHAT };
+enum slash_argument {
+    SLASH_NONE,
+    SLASH_TEXT,
+    SLASH_TURN,
+    SLASH_NAME,
+    SLASH_MODEL_NAME,
+    SLASH_SETTING,
+    SLASH_WHAT
+};
 
 /* Which part of the program runs a command. */
 enum slash_place {
@@ -92,8 +103,9 @@ const char *slash_advice(const char *line, size_t n, char out[SLASH_ADVICE_MAX])
 bool slash_turn(const char *text, int64_t n_turns, int64_t *turn, const char **rest);
 
 /* The i-th completion of the word that ends at line[n), in `out`. *from: the byte where the word
- * begins. `names`: saved conversations, one per i, NULL past the end. false: there is no i-th. */
-typedef const char *slash_names(void *ctx, int i);
+ * begins. `names`: saved conversations or models, one per i, NULL past the end. false: there is no
+ * i-th. */
+typedef const char *slash_names(void *ctx, enum slash_argument kind, int i);
 bool slash_complete(const char *line, size_t n, slash_names *names, void *ctx, int i, size_t *from,
                     char out[128]);
 

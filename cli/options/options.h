@@ -190,6 +190,8 @@ struct option_fact {
     const char *name, *help;
     const char *choices; /* comma separated; NULL = any value */
     unsigned groups;
+    double min, max;   /* of a number; both 0 = any that is not negative */
+    const char *value; /* placeholder; NULL = a flag */
 };
 /* The i-th option of `groups`; false past the end. */
 bool options_fact(unsigned groups, int i, struct option_fact *out);

@@ -77,7 +77,8 @@ bool options_fact(unsigned groups, int i, struct option_fact *out)
 {
     for (const struct option *d = options_table; d < options_table + options_table_n; d++) {
         if (d->kind == HEADING || d->cli_only || !(d->groups & groups) || i-- > 0) continue;
-        *out = (struct option_fact){d->name, d->help, d->choices, d->groups};
+        *out =
+            (struct option_fact){d->name, d->help, d->choices, d->groups, d->min, d->max, d->value};
         return true;
     }
     return false;

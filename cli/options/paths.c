@@ -54,7 +54,10 @@ int path_database(const struct options *o, struct str *out, struct err *e)
         return 0;
     }
     int rc = path_below("XDG_DATA_HOME", ".local/share", "retain.db", out, &why);
-    return rc ? err_set(e, rc, "%s; choose another file with --db FILE", why.text) : 0;
+    return rc ? err_set(e, rc,
+                        "%s; choose another file with --db FILE, or save nothing with --private",
+                        why.text)
+              : 0;
 }
 
 int path_config(struct str *out, struct err *e)

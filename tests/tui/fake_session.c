@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/control/model_list.h"
 #include "cli/options/options.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
@@ -264,10 +265,11 @@ static void sleep_s(double s)
 int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
                 int n_plans, engine_progress *progress, void *ctx, struct err *e)
 {
-    (void)o;
     (void)plans;
     (void)n_plans;
     *out = NULL;
+    if (fake.fail_model && o->model && strcmp(o->model, fake.fail_model) == 0)
+        return err_set(e, ERR_FORMAT, "%s is not a model", o->model);
     for (int i = 0; i <= 20; i++) {
         if (progress && progress(ctx, i * INT64_C(110000000), INT64_C(2200000000)))
             return err_set(e, ERR_STOP, "loading was interrupted");
@@ -892,4 +894,31 @@ char *conversations_secret_new(void)
 void conversations_secret_free(char *secret)
 {
     free(secret);
+}
+
+/* ---- models -----------------------------------------------------------------------------------
+ */
+
+int model_list_read(struct model_list *out, const struct options *o, struct conversations *library,
+                    struct err *e)
+{
+    static struct model_row rows[3];
+    (void)o, (void)library, (void)e;
+    rows[0] = (struct model_row){.size = 2500000, .budget = 3328, .standard = true};
+    rows[1] = (struct model_row){.path = (char *)(uintptr_t) "/models/other-1b-q4_0.gguf",
+                                 .size = 800000000,
+                                 .budget = 65536};
+    rows[2] = (struct model_row){.path = (char *)(uintptr_t) "/models/large-70b-q4_k.gguf",
+                                 .size = INT64_C(40000000000)};
+    fill(rows[0].name, sizeof rows[0].name, "retain demo");
+    fill(rows[1].name, sizeof rows[1].name, "Other 1B");
+    fill(rows[1].type, sizeof rows[1].type, "Q4_0");
+    fill(rows[2].problem, sizeof rows[2].problem, "it needs 41 GiB of 24 GiB");
+    *out = (struct model_list){rows, 3};
+    return 0;
+}
+
+void model_list_release(struct model_list *l)
+{
+    *l = (struct model_list){0};
 }

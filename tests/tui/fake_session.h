@@ -13,9 +13,10 @@ struct fake {
     double tok_s;         /* 0 = as fast as possible */
     double prefill_tok_s; /* the same for prompts and replays */
     int n_layer, n_head, budget, reserve;
-    int64_t now_ms;        /* clock of the saved conversations; 0 = the real one */
-    const char *fail_load; /* error text, NULL = none */
-    const char *fail_open; /* name of a conversation that cannot be opened; "*" = any */
+    int64_t now_ms;         /* clock of the saved conversations; 0 = the real one */
+    const char *fail_load;  /* error text, NULL = none */
+    const char *fail_model; /* a file that is no model */
+    const char *fail_open;  /* name of a conversation that cannot be opened; "*" = any */
 };
 extern struct fake fake;
 

@@ -166,6 +166,7 @@ static inline void stage_act(struct stage *s, const struct act_row *row)
     switch (row->act) {
     case ACT_RUN: stage_ask(s, r); break;
     case ACT_SET: control_set(&s->control, s->app.o); break;
+    case ACT_MODELS: model_list_read(&s->app.models, s->app.o, NULL, &(struct err){0}); break;
     case ACT_COPY:
         str_clear(&s->copied);
         str_append(&s->copied, str_get(&row->text), row->text.n);

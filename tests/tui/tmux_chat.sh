@@ -58,6 +58,7 @@ conversation() {
     type_text '/stats'
     keys Enter
     check "$1x$2: numbers" wait_for 'kept [0-9,]* of [0-9,]* units'
+    keys q
     if [ $fake = 1 ] || shows '/continue continues it'; then # else it was stopped after its last word
         go_on "$1x$2"
     fi

@@ -281,6 +281,7 @@ static void test_screens(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/retain.db", dir);
     stage_begin(&s, true, path);
+    s.o.engine.model = NULL; /* the demo */
     s.o.session.plan.budget = 64;
     s.o.session.plan.chunk = 16;
     s.o.session.plan.policy.reserve = 32;

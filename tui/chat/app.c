@@ -12,8 +12,9 @@
 enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536 };
 
 const struct view_ops *const view_table[VIEWS] = {
-    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
-    [VIEW_LIST] = &view_list, [VIEW_HELP] = &view_help, [VIEW_LOG] = &view_log,
+    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,         [VIEW_TINT] = &view_tint,
+    [VIEW_LIST] = &view_list, [VIEW_HELP] = &view_help,       [VIEW_LOG] = &view_log,
+    [VIEW_DASH] = &view_dash, [VIEW_PALETTE] = &view_palette,
 };
 
 void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
@@ -27,6 +28,7 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
     a->evict_rate = NAN;
     edit_init(&a->edit);
     edit_init(&a->list.filter);
+    edit_init(&a->palette.filter);
     edit_init(&a->list.field);
     history_init(&a->history, history_path);
 }
@@ -43,6 +45,9 @@ void app_release(struct app *a)
     free(a->list.hits);
     edit_release(&a->list.filter);
     edit_release(&a->list.field);
+    palette_release(&a->palette);
+    str_release(&a->model);
+    model_list_release(&a->models);
     str_release(&a->search.query);
     str_release(&a->search.draft);
     str_release(&a->completion.line);
@@ -231,6 +236,43 @@ void app_send(struct app *a)
     str_release(&text);
 }
 
+void app_run_line(struct app *a, const char *line, size_t n)
+{
+    const char *rest;
+    size_t n_rest;
+    a->flash[0] = 0;
+    enum slash command = slash_parse(line, n, &rest, &n_rest);
+    a->chat.held = false;
+    if (command != SLASH_UNKNOWN && command != SLASH_SAY) command_run(a, command, rest, n_rest);
+}
+
+void app_scroll_to(struct app *a, int message, size_t byte)
+{
+    struct chat_state *c = &a->chat;
+    if (message < 0 || message >= a->talk.n) return;
+    c->held = true;
+    c->top_message = message;
+    c->top_byte = byte;
+}
+
+bool app_is_model(const struct app *a, const char *path)
+{
+    const char *now = a->o->engine.model;
+    return now && path ? strcmp(now, path) == 0 : now == path;
+}
+
+int app_percent_kept(const struct app *a, int64_t pos, int64_t end)
+{
+    const struct retention *r = a->map;
+    int64_t kept = 0;
+    if (!r || r->col_width <= 0 || pos < 0 || pos >= r->n_pos || end <= pos) return -1;
+    if (end > r->n_pos) end = r->n_pos;
+    int64_t col = pos / r->col_width, last = (end - 1) / r->col_width;
+    for (int64_t c = col; c <= last && c < r->n_cols; c++) kept += a->col_kept[c];
+    int64_t n = (last + 1) * r->col_width < r->n_pos ? (last + 1) * r->col_width : r->n_pos;
+    return (int)(100 * kept / ((n - col * r->col_width) * r->n_layer * r->n_head));
+}
+
 void app_draft(const struct app *a, struct str *out)
 {
     edit_full(&a->edit, out);
@@ -336,6 +378,8 @@ static bool request_everywhere(struct app *a, enum key_request r)
     case REQ_MAP: app_show(a, a->view == VIEW_MAP ? VIEW_CHAT : VIEW_MAP); break;
     case REQ_TINT: app_show(a, a->view == VIEW_TINT ? VIEW_CHAT : VIEW_TINT); break;
     case REQ_LOG: app_show(a, VIEW_LOG); break;
+    case REQ_DASH: app_show(a, a->view == VIEW_DASH ? VIEW_CHAT : VIEW_DASH); break;
+    case REQ_PALETTE: palette_open(a, PALETTE_ALL); break;
     case REQ_BACK: app_show(a, VIEW_CHAT); break;
     case REQ_QUIT: app_act(a, ACT_QUIT, "", 0); break;
     case REQ_SUSPEND: app_act(a, ACT_SUSPEND, "", 0); break;
@@ -361,9 +405,13 @@ void app_key(struct app *a, const struct key_event *ev)
     bool two = a->prefix;
     a->prefix = false;
     if (two && r == REQ_NONE) return;
-    if (r != REQ_NONE && view->request(a, r)) return;
-    if (r != REQ_NONE && request_everywhere(a, r)) return;
+    if (r != REQ_NONE && (view->request(a, r) || request_everywhere(a, r))) return;
     if (view->key) view->key(a, ev);
+}
+
+void app_request(struct app *a, enum key_request r)
+{
+    if (!view_table[a->view]->request(a, r)) request_everywhere(a, r);
 }
 
 /* ---- drawing -------------------------------------------------------------------------------- */

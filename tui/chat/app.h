@@ -8,13 +8,16 @@
 #include <stdint.h>
 
 #include "cli/control/control.h"
+#include "cli/control/model_list.h"
 #include "cli/control/settings.h"
 #include "cli/control/slash.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
 #include "tui/chat/edit.h"
 #include "tui/chat/history.h"
+#include "tui/chat/palette.h"
 #include "tui/chat/picture.h"
+#include "tui/chat/trace.h"
 #include "tui/chat/transcript.h"
 #include "tui/chat/view.h"
 #include "tui/chat/worker.h"
@@ -28,6 +31,7 @@ enum act {
     ACT_SET,    /* settings.options apply from now on */
     ACT_STOP,   /* stop the running request */
     ACT_LIST,   /* fill app.list */
+    ACT_MODELS, /* fill app.models */
     ACT_SEARCH, /* text: fill app.list.hits */
     ACT_COPY,   /* text, to the clipboard */
     ACT_SAVE,   /* text = path, newline, the file's content */
@@ -116,8 +120,9 @@ struct list_state {
  * cancels, too, and does what it does without a question. */
 struct question {
     bool open, may_branch;
-    enum slash what; /* SLASH_REGENERATE, SLASH_EDIT or SLASH_REWIND */
+    enum slash what; /* SLASH_REGENERATE, SLASH_EDIT, SLASH_REWIND, SLASH_MODEL or SLASH_DELETE */
     int64_t turn, cost;
+    char name[512]; /* of the model or the conversation */
 };
 
 /* Ctrl-R: searching for an earlier message. */
@@ -130,6 +135,7 @@ struct search {
 /* Tab: the line as typed, and the completion shown now. */
 struct completion {
     bool open;
+    bool dismissed;  /* Esc: no list until the line is empty */
     struct str line; /* as it was typed */
     int next;
 };
@@ -168,6 +174,7 @@ struct app {
     char name[CONVERSATION_NAME_MAX]; /* of the conversation; "" = not known yet */
     bool can_continue;
     enum stop stop;
+    struct str model; /* the file that /model chose; settings point to it */
 
     struct transcript talk;
     struct edit edit;
@@ -187,6 +194,7 @@ struct app {
     bool col_lost[RETENTION_COLS]; /* since the last eviction; shown until lost_until_ms */
     int64_t lost_until_ms;
     struct waterfall past;
+    struct trace trace;
     struct recalled_spans returned; /* for the last message */
     struct sight sight;             /* the answer to app_focus */
     struct fade fade;
@@ -206,6 +214,8 @@ struct app {
     struct map_state mapped;
     struct tint_state tint;
     struct list_state list;
+    struct palette palette;
+    struct model_list models; /* n 0 = not read yet */
     struct scroll_state help, log_scroll;
     enum view help_of; /* where help was opened */
     bool help_seek;    /* shows the keys of that view first */
@@ -260,7 +270,16 @@ void app_run_on(struct app *a, enum slash command, const char *name, const char 
 void app_show(struct app *a, enum view view);
 void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void app_send(struct app *a);      /* sends the text in the editor */
+void app_send(struct app *a); /* sends the text in the editor */
+/* Runs a command as if it were typed; the draft stays. */
+void app_run_line(struct app *a, const char *line, size_t n);
+void app_request(struct app *a, enum key_request r); /* does what a key of the view does */
+/* The chat shows this place of a message in its upper third. */
+void app_scroll_to(struct app *a, int message, size_t byte);
+/* Whether this model file is open; NULL = the demo. */
+bool app_is_model(const struct app *a, const char *path);
+/* Share of the units of positions [pos, end) that are kept; -1 = not read yet. */
+int app_percent_kept(const struct app *a, int64_t pos, int64_t end);
 void app_send_next(struct app *a); /* sends the first queued message, if possible */
 void app_unqueue(struct app *a);   /* moves the queue back to the editor */
 void app_interrupt(struct app *a); /* Ctrl-C */

@@ -30,6 +30,7 @@ static void on_progress(struct app *a, const struct event *ev)
     a->done = ev->progress.done;
     a->total = ev->progress.total;
     if (ev->kind == EVENT_READING && a->phase == PHASE_LOADING) set_phase(a, PHASE_OPENING);
+    if (ev->kind == EVENT_LOADING && a->phase == PHASE_OPENING) set_phase(a, PHASE_LOADING);
 }
 
 /* The first tokens of a turn belong to the message. */
@@ -109,7 +110,7 @@ static void on_question(struct app *a, const struct event *ev)
     struct question *q = &a->question;
     if (a->phase != PHASE_READY) return;
     q->cost = ev->cost.tokens;
-    q->may_branch = q->what != SLASH_REGENERATE && app_turns(a) > 0;
+    q->may_branch = (q->what == SLASH_EDIT || q->what == SLASH_REWIND) && app_turns(a) > 0;
     q->open = ev->cost.ask && must_ask(a, q);
     if (!q->open) app_take_turn_back(a);
 }
@@ -128,11 +129,17 @@ void app_amend(struct app *a, const char *text, size_t n)
 
 void app_take_turn_back(struct app *a)
 {
-    struct request r = {.command = a->question.what, .turn = a->question.turn, .agreed = true};
+    const struct question *q = &a->question;
+    struct request r = {.command = q->what, .turn = q->turn, .agreed = true};
     a->question.open = false;
+    if (q->what == SLASH_DELETE) {
+        app_run_on(a, SLASH_DELETE, q->name, "");
+        return;
+    }
+    if (q->what == SLASH_MODEL) str_puts(&r.text, q->name);
     if (r.command == SLASH_REGENERATE) cut_after(a, app_turns(a), true);
     app_run(a, &r);
-    app_wait(a, PHASE_READING);
+    app_wait(a, r.command == SLASH_MODEL ? PHASE_OPENING : PHASE_READING);
 }
 
 static void on_failed(struct app *a, const char *text, size_t n)
@@ -156,6 +163,18 @@ static void on_opened(struct app *a, const struct event *ev)
     app_send_next(a);
 }
 
+/* The settings name the model that is open, so that they can open it again. */
+static void on_model(struct app *a, const struct event *ev)
+{
+    str_clear(&a->model);
+    str_append(&a->model, ev->text, ev->n_text);
+    a->settings.options.engine.model = a->model.n ? a->model.data : NULL;
+    a->settings.options.engine.heads = (struct engine_heads){0};
+    waterfall_clear(&a->past);
+    trace_clear(&a->trace);
+    app_act(a, ACT_MODELS, "", 0);
+}
+
 static void on_opening(struct app *a)
 {
     set_phase(a, PHASE_OPENING);
@@ -173,6 +192,7 @@ void app_take(struct app *a, const struct event *ev)
         a->flash[0] = 0;
         on_opening(a);
         break;
+    case EVENT_MODEL: on_model(a, ev); break;
     case EVENT_OPENED: on_opened(a, ev); break;
     case EVENT_NOTE:
     case EVENT_NOTICE: app_note(a, ev->text, ev->n_text); break;
@@ -250,6 +270,8 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     a->have_stats = true;
     a->map = map;
     measure_evictions(a);
+    const struct sensor_part *part = a->sensors.has_gpu ? &a->sensors.gpu : &a->sensors.cpu;
+    trace_add(&a->trace, st, part->celsius, part->watt);
     struct message *m = last_of(a, CHAT_ASSISTANT);
     if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
@@ -359,6 +381,7 @@ int app_load(struct app *a, struct conversations *l, const char *name, struct er
 {
     transcript_clear(&a->talk);
     waterfall_clear(&a->past);
+    trace_clear(&a->trace);
     a->fade.n = a->fade.n_seen = 0;
     a->returned.n = 0;
     memset(&a->chat, 0, sizeof a->chat);

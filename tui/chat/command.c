@@ -9,46 +9,6 @@
 #include "cli/print/num.h"
 #include "tui/chat/app.h"
 
-/* ---- numbers -------------------------------------------------------------------------------- */
-
-static bool show_stats(struct app *a)
-{
-    const struct session_stats *st = &a->stats;
-    char b[6][NUM_MAX];
-    struct str s = {0};
-    if (!a->have_stats) {
-        app_flash(a, "no numbers before the model is loaded");
-        return true;
-    }
-    str_printf(&s, "model %s, weights %s, kv %s, policy %s, on %s\n", st->model, st->weights,
-               st->kv, st->policy, st->device);
-    str_printf(&s, "%s tokens, %lld turn%s, %s re-read\n", num_exact(st->n_tokens, b[0]),
-               (long long)st->n_turns, st->n_turns == 1 ? "" : "s", num_exact(st->n_reread, b[1]));
-    str_printf(&s, "kept %s of %s units (%s), evicted %s since opened, budget %d per head\n",
-               num_exact(st->units_kept, b[0]), num_exact(st->units_seen, b[1]),
-               num_share(st->units_kept, st->units_seen, b[2]), num_exact(st->units_evicted, b[3]),
-               st->budget);
-    if (st->archive_max_bytes)
-        str_printf(&s, "recall: archive %s of %s, %s units came back\n",
-                   num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
-                   num_exact(st->units_returned, b[2]));
-    str_printf(&s, "weights %s, kv %s (%s in use), scratch %s, process %s, peak %s\n",
-               num_bytes(st->weights_bytes, b[0]), num_bytes(st->cache_bytes, b[1]),
-               num_bytes(st->cache_used_bytes, b[2]), num_bytes(st->scratch_bytes, b[3]),
-               num_bytes(st->process_bytes, b[4]), num_bytes(st->process_peak_bytes, b[5]));
-    if (st->state_bytes)
-        str_printf(&s, "state of recurrent layers %s\n", num_bytes(st->state_bytes, b[0]));
-    str_printf(&s, "decode %s tok/s, prefill %s tok/s, first token %s",
-               num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]),
-               num_ms(st->first_token_ms, b[2]));
-    if (st->n_proposed)
-        str_printf(&s, ", %s of %s proposals were right", num_exact(st->n_accepted, b[0]),
-                   num_exact(st->n_proposed, b[1]));
-    app_note(a, s.data, s.n);
-    str_release(&s);
-    return true;
-}
-
 /* ---- the queue ------------------------------------------------------------------------------- */
 
 static bool send_now(struct app *a)
@@ -64,51 +24,16 @@ static bool send_now(struct app *a)
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
-/* Columns of the settings' help: it fits into the narrowest pane of an 80-column screen. */
-enum { HELP_FROM = 26, HELP_WIDE = 40 };
-
-/* The command line's help for the options of a chat, one below the other. */
-static void put_help(const char *text, struct str *out)
+/* "temp 0.8, 0 to 100: …" */
+static void show_setting(struct app *a, const struct option_fact *f)
 {
-    const char *others = strstr(text, "; eval"), *end = others ? others : strchr(text, 0);
-    while (end - text > HELP_WIDE) {
-        int n = HELP_WIDE;
-        while (n > 0 && text[n] != ' ') n--;
-        if (n == 0) break; /* a word as long as a line */
-        str_printf(out, "%.*s\n%*s", n, text, HELP_FROM, "");
-        text += n + 1;
-    }
-    str_printf(out, "%.*s\n", (int)(end - text), text);
-}
-
-static void put_setting(const struct app *a, const struct option_fact *f, struct str *out)
-{
-    struct str value = {0};
+    struct str value = {0}, text = {0};
     struct err e;
-    if (options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e) == 0) {
-        str_printf(out, "%-15s %-9s ", f->name, value.n ? value.data : "default");
-        put_help(f->help, out);
-    }
+    options_get(a->o, SLASH_SET_NOW | SLASH_SET_OPEN, f->name, &value, &e);
+    str_printf(&text, "%s %s: %s", f->name, value.n ? value.data : "default", f->help);
+    app_note(a, text.data, text.n);
     str_release(&value);
-}
-
-static bool show_settings(struct app *a)
-{
-    static const struct {
-        unsigned groups;
-        const char *title;
-    } parts[] = {{SLASH_SET_NOW, "from the next token on:\n"},
-                 {SLASH_SET_OPEN, "\nby reopening the conversation:\n"}};
-    struct option_fact f;
-    struct str s = {0};
-    for (int k = 0; k < 2; k++) {
-        str_puts(&s, parts[k].title);
-        for (int i = 0; options_fact(parts[k].groups, i, &f); i++) put_setting(a, &f, &s);
-    }
-    str_puts(&s, "/set NAME VALUE changes one; Tab completes");
-    app_note(a, s.data, s.n);
-    str_release(&s);
-    return true;
+    str_release(&text);
 }
 
 static bool change_setting(struct app *a, const struct option_fact *f, const char *value)
@@ -133,7 +58,6 @@ static bool set(struct app *a, const char *argument)
 {
     struct option_fact f;
     struct err e = {0};
-    struct str s = {0};
     const char *value;
     int ask = settings_parse(&a->settings, argument, &f, &value, &e);
     if (ask < 0) {
@@ -141,10 +65,10 @@ static bool set(struct app *a, const char *argument)
         return false;
     }
     if (ask != SETTINGS_SHOW) return change_setting(a, &f, value);
-    if (!f.name) return show_settings(a);
-    put_setting(a, &f, &s);
-    app_note(a, str_get(&s), s.n ? s.n - 1 : 0);
-    str_release(&s);
+    if (f.name)
+        show_setting(a, &f);
+    else
+        palette_open(a, PALETTE_SETTINGS);
     return true;
 }
 
@@ -253,10 +177,30 @@ static bool run_request(struct app *a, enum slash command, const char *argument)
     if (command == SLASH_EDIT || command == SLASH_REWIND || command == SLASH_REGENERATE)
         a->question = (struct question){.what = command, .turn = r.turn};
     if (command == SLASH_CONTINUE) app_wait(a, PHASE_ANSWERING);
-    if (command == SLASH_ANSWER)
+    if (command == SLASH_DELETE) { /* asks first, as the list does */
+        a->question = (struct question){.what = SLASH_DELETE, .open = true};
+        snprintf(a->question.name, sizeof a->question.name, "%s", r.name);
+    } else if (command == SLASH_ANSWER)
         amend(a, &r);
     else
         app_run(a, &r);
+    request_release(&r);
+    return true;
+}
+
+/* /model [NAME]: asks, because the new model reads the conversation again. */
+static bool choose_model(struct app *a, const char *name)
+{
+    struct request r = {.command = SLASH_MODEL};
+    if (!name[0]) {
+        palette_open(a, PALETTE_MODELS);
+        return true;
+    }
+    if (!app_ready(a)) return false;
+    str_puts(&r.text, name);
+    a->question = (struct question){.what = SLASH_MODEL, .turn = app_turns(a)};
+    snprintf(a->question.name, sizeof a->question.name, "%s", name);
+    app_run(a, &r);
     request_release(&r);
     return true;
 }
@@ -318,7 +262,9 @@ static bool run(struct app *a, enum slash command, const char *argument)
     case SLASH_MAP: app_show(a, VIEW_MAP); break;
     case SLASH_TINT: app_show(a, VIEW_TINT); break;
     case SLASH_LOG: app_show(a, VIEW_LOG); break;
-    case SLASH_STATS: return show_stats(a);
+    case SLASH_STATS: app_show(a, VIEW_DASH); break;
+    case SLASH_TURNS: palette_open(a, PALETTE_TURNS); break;
+    case SLASH_MODEL: return choose_model(a, argument);
     case SLASH_SET: return set(a, argument);
     case SLASH_NOW: return send_now(a);
     case SLASH_EDITOR: app_act(a, ACT_EDITOR, "", 0); break;

@@ -122,6 +122,14 @@ static void edit_outside(struct ui *u)
     str_release(&text);
 }
 
+static void read_models(struct ui *u)
+{
+    struct err e = {0};
+    model_list_release(&u->app.models);
+    if (model_list_read(&u->app.models, u->app.o, u->library, &e))
+        app_flash(&u->app, "%.150s", e.text);
+}
+
 static void carry_out(struct ui *u, struct act_row *row)
 {
     const char *text = str_get(&row->text);
@@ -130,6 +138,7 @@ static void carry_out(struct ui *u, struct act_row *row)
     case ACT_RUN: worker_run(u->worker, &row->request); break;
     case ACT_SET: worker_set(u->worker, u->app.o); break;
     case ACT_STOP: worker_stop(u->worker); break;
+    case ACT_MODELS: read_models(u); break;
     case ACT_COPY: copy_text(u, text, row->text.n); break;
     case ACT_SAVE: save_text(u, text); break;
     case ACT_EDITOR: edit_outside(u); break;

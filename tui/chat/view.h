@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "cli/control/keys.h"
+#include "tui/chat/trace.h"
 #include "tui/term/grid.h"
 
 struct app;
@@ -22,7 +23,8 @@ struct view_ops {
     bool (*capture)(struct app *a, const struct key_event *ev);
 };
 
-extern const struct view_ops view_chat, view_map, view_tint, view_list, view_help, view_log;
+extern const struct view_ops view_chat, view_map, view_tint, view_list, view_help, view_log,
+    view_dash, view_palette;
 extern const struct view_ops *const view_table[VIEWS];
 
 /* The same picture inside a larger view (the panes of a wide terminal). */
@@ -36,5 +38,7 @@ int map_timeout(const struct app *a);
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
 void monitor_draw_pane(struct app *a, struct pane p);
 void list_draw_pane(struct app *a, struct pane p);
+/* One row, scaled to the largest value. */
+void dash_sparkline(const struct app *a, struct pane p, enum trace_line line);
 
 #endif

@@ -174,8 +174,11 @@ void pane_cursor(struct pane p, int x, int y)
 
 void pane_clear(struct pane p)
 {
-    for (int y = 0; y < p.h; y++)
+    for (int y = 0; y < p.h && p.w > 0; y++) {
+        clear_halves(p, 0, y); /* of characters that cross its edges */
+        clear_halves(p, p.w - 1, y);
         for (int x = 0; x < p.w; x++) *cell_at(p, x, y) = blank;
+    }
 }
 
 static void dump_text(const struct grid *g, int y, struct str *out)

@@ -107,8 +107,8 @@ void monitor_draw_pane(struct app *a, struct pane p)
     if (st->state_bytes)
         pane_printf(p, x, 2, ATTR_TEXT, "  state %s", num_bytes(st->state_bytes, b[2]));
     pane_puts(p, 0, 3, ATTR_BOLD, "SPEED");
-    pane_printf(p, 8, 3, ATTR_TEXT, "decode %s tok/s  prefill %s tok/s",
-                num_rate(st->decode_tok_s, b[0]), num_rate(st->prefill_tok_s, b[1]));
+    pane_printf(p, 8, 3, ATTR_TEXT, "answer %s  reading %s tok/s", num_rate(st->decode_tok_s, b[0]),
+                num_rate(st->prefill_tok_s, b[1]));
     pane_puts(p, 0, 4, ATTR_BOLD, name[0] == 'g' ? "GPU" : "CPU");
     x = pane_printf(p, 8, 4, ATTR_TEXT, "%s  calc %s", put_number(part->load, "%", b[0]),
                     put_bandwidth(st, b[1]));
@@ -121,6 +121,12 @@ void monitor_draw_pane(struct app *a, struct pane p)
     pane_printf(p, 8, 5, ATTR_TEXT, "policy %s  budget %d/head  on %.*s", st->policy, st->budget,
                 (int)strcspn(st->device, " "), st->device);
     pane_puts(p, 0, 6, ATTR_BOLD, "EVICT");
-    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units are not kept", put_evictions(a, b[0]),
+    pane_printf(p, 8, 6, ATTR_TEXT, "%s per head  %s units gone", put_evictions(a, b[0]),
                 num_exact(st->units_seen - st->units_kept, b[1]));
+    if (p.h < 8) return;
+    int half = (p.w - 16) / 2;
+    pane_puts(p, 0, 7, ATTR_DIM, "tok/s");
+    dash_sparkline(a, pane_sub(p, 8, 7, half, 1), TRACE_SPEED);
+    pane_puts(p, 9 + half, 7, ATTR_DIM, "kept");
+    dash_sparkline(a, pane_sub(p, 14 + half, 7, half, 1), TRACE_KEPT);
 }

@@ -35,22 +35,22 @@ static int cell_of(const struct app *a, struct pane p, int64_t position)
     return x < p.w ? x : p.w - 1;
 }
 
-/* The numbers of turns at their first cells, and the text that came back. */
+/* The text that came back, and the numbers of turns at their first cells. */
 static void draw_marks(struct app *a, struct pane p)
 {
     int turn = 0, free_x = 0;
+    for (int i = 0; i < a->returned.n; i++) {
+        int64_t from = a->returned.spans[i].from, end = a->returned.spans[i].end;
+        if (from >= a->map->n_pos) continue;
+        for (int x = cell_of(a, p, from); x <= cell_of(a, p, end - 1) && x < p.w; x++)
+            pane_puts(p, x, 0, ATTR_RETURNED, p.g->ascii ? "^" : "▲");
+    }
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || ++turn == 0) continue;
         if (m->position < 0 || m->position >= a->map->n_pos) continue;
         int x = cell_of(a, p, m->position);
         if (x >= free_x) free_x = pane_printf(p, x, 0, ATTR_DIM, "%d", turn) + 1;
-    }
-    for (int i = 0; i < a->returned.n; i++) {
-        int64_t from = a->returned.spans[i].from, end = a->returned.spans[i].end;
-        if (from >= a->map->n_pos) continue;
-        for (int x = cell_of(a, p, from); x <= cell_of(a, p, end - 1) && x < p.w; x++)
-            pane_puts(p, x, 0, ATTR_RETURNED, p.g->ascii ? "^" : "▲");
     }
 }
 

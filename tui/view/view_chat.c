@@ -23,6 +23,14 @@ static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
                                          [CHAT_ASSISTANT] = "llm",
                                          [TRANSCRIPT_NOTE] = "***"};
 
+static void put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
+{
+    struct str safe = {0};
+    sanitize(text, strlen(text), a->ascii, true, &safe);
+    pane_puts(p, x, y, attr, str_get(&safe));
+    str_release(&safe);
+}
+
 static enum attr role_attr(int role)
 {
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
@@ -208,8 +216,14 @@ static void put_cost(const struct app *a, int64_t cost, struct str *out)
 static void put_question(const struct app *a, struct str *out)
 {
     const struct question *q = &a->question;
-    int64_t lost = app_turns(a) - q->turn;
-    if (q->what == SLASH_REGENERATE)
+    int64_t lost = q->what == SLASH_MODEL ? 0 : app_turns(a) - q->turn;
+    if (q->what == SLASH_DELETE) {
+        str_printf(out, "delete %s? /restore brings it back", q->name);
+        return;
+    }
+    if (q->what == SLASH_MODEL)
+        str_printf(out, "continue with %s: ", q->name);
+    else if (q->what == SLASH_REGENERATE)
         str_puts(out, "another answer: ");
     else
         str_printf(out, "%s turn %lld: ", q->what == SLASH_EDIT ? "change" : "back to",
@@ -256,6 +270,61 @@ static void draw_rule(struct app *a, struct pane p, int y)
     if (a->question.open) pane_attr(p, 0, y, p.w, ATTR_ERROR);
     str_release(&s);
     str_release(&safe);
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+enum { LISTED_MAX = 10, LISTED_NAME = 24 };
+
+/* The line that completions are for: the one that was typed, while one of them is shown. */
+static const struct str *typed_line(const struct app *a)
+{
+    return a->completion.open ? &a->completion.line : &a->edit.text;
+}
+
+static bool completes(const struct app *a, int i, size_t *from, char word[128], char text[200])
+{
+    const struct str *line = typed_line(a);
+    return line->n > 0 && palette_complete(a, line->data, line->n, i, from, word, text);
+}
+
+/* Completions of the line; 0: none, or the list is not shown. */
+static int n_completions(const struct app *a)
+{
+    char word[128], text[200];
+    size_t from;
+    int n = 0;
+    const struct str *line = typed_line(a);
+    bool command = line->n > 0 && line->data[0] == '/' && !a->edit.n_folds;
+    if (!command || a->completion.dismissed || a->question.open || a->search.open) return 0;
+    while (completes(a, n, &from, word, text)) n++;
+    bool whole = n == 1 && completes(a, 0, &from, word, text) && from + strlen(word) == line->n;
+    return whole ? 0 : n;
+}
+
+/* What the typed command may become, above the message; the one that Tab chose is marked. */
+static void draw_completions(struct app *a, struct pane p, int bottom)
+{
+    char word[128], text[200];
+    size_t from;
+    int n = n_completions(a), lines = n < LISTED_MAX ? n : LISTED_MAX;
+    int selected = a->completion.open ? a->completion.next - 1 : -1;
+    if (lines > bottom) lines = bottom;
+    if (lines <= 0) return;
+    int top = selected >= lines ? selected - lines + 1 : 0;
+    struct pane box = pane_sub(p, 0, bottom - lines, p.w, lines);
+    pane_clear(box);
+    for (int y = 0; y < lines && completes(a, top + y, &from, word, text); y++) {
+        bool is = top + y == selected;
+        if (is) pane_fill(box, 0, y, box.w, ATTR_SELECT, ' ');
+        struct pane name = pane_sub(box, 2, y, LISTED_NAME, 1);
+        put_clean(a, name, 0, 0, is ? ATTR_SELECT : ATTR_KEY, word);
+        struct pane rest = pane_sub(box, 3 + LISTED_NAME, y, box.w - 4 - LISTED_NAME, 1);
+        put_clean(a, rest, 0, 0, is ? ATTR_SELECT : ATTR_TEXT, text);
+    }
+    if (top + lines < n)
+        pane_printf(box, box.w - 9, lines - 1, ATTR_DIM, " %d more", n - top - lines);
+    a->around.grid = NULL; /* it covers the lines around the text */
 }
 
 /* ---- layout --------------------------------------------------------------------------------- */
@@ -311,7 +380,7 @@ static void draw_panes(struct app *a, struct pane body, const struct layout *l)
     if (!a->have_stats) return;
     bool memory = body.h >= 24;
     if (memory) monitor_draw_pane(a, side);
-    map_draw_pane(a, pane_sub(side, 0, memory ? 8 : 0, side.w, side.h));
+    map_draw_pane(a, pane_sub(side, 0, memory ? 9 : 0, side.w, side.h));
 }
 
 static void draw_around(struct app *a, struct pane p, const struct layout *l)
@@ -366,6 +435,7 @@ static void draw(struct app *a, struct pane p)
         draw_choices(a, pane_sub(p, 0, y, p.w, l.input));
     else
         draw_input(a, pane_sub(p, 0, y, p.w, l.input), "> ");
+    draw_completions(a, p, y - (l.rule > 0));
 }
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -456,17 +526,12 @@ static bool search_key(struct app *a, const struct key_event *ev)
 
 /* ---- Tab ------------------------------------------------------------------------------------ */
 
-static const char *saved_name(void *ctx, int i)
-{
-    const struct app *a = ctx;
-    return i < a->list.n ? a->list.rows[i].name : NULL;
-}
-
-/* The next completion of the typed text; after the last one, the typed text itself. */
-static void complete(struct app *a)
+/* The next completion of the typed text, or the one before; past the ends, the typed text itself.
+ */
+static void complete(struct app *a, int by)
 {
     struct completion *c = &a->completion;
-    char word[128];
+    char word[128], text[200];
     size_t from;
     if (!c->open) {
         str_clear(&c->line);
@@ -479,12 +544,13 @@ static void complete(struct app *a)
         edit_insert(&a->edit, "\t", 1);
         return;
     }
-    c->open = slash_complete(line, c->line.n, saved_name, a, c->next, &from, word);
+    if (by < 0) c->next -= 2;
+    c->open = c->next >= 0 && palette_complete(a, line, c->line.n, c->next, &from, word, text);
     bool only = c->open && c->next == 0 &&
-                !slash_complete(line, c->line.n, saved_name, a, 1, &(size_t){0}, (char[128]){0});
+                !palette_complete(a, line, c->line.n, 1, &(size_t){0}, (char[128]){0}, text);
     edit_set(&a->edit, line, c->line.n);
     if (!c->open) {
-        if (c->next == 0) app_flash(a, "nothing completes this");
+        if (c->next == 0 && by > 0) app_flash(a, "nothing completes this");
         return;
     }
     edit_set(&a->edit, line, from);
@@ -512,8 +578,23 @@ static bool question_key(struct app *a, const struct key_event *ev)
     return true;
 }
 
+/* While completions are listed: the arrows choose one, Esc hides the list. */
+static bool list_key(struct app *a, const struct key_event *ev)
+{
+    struct completion *c = &a->completion;
+    if (a->edit.text.n == 0) c->dismissed = false;
+    bool moves = ev->key == K_DOWN || (ev->key == K_UP && c->open) || ev->key == K_BACK_TAB;
+    if ((!moves && ev->key != '\033') || n_completions(a) == 0) return false;
+    if (ev->key == '\033')
+        c->dismissed = true;
+    else
+        complete(a, ev->key == K_DOWN ? 1 : -1);
+    return true;
+}
+
 static bool capture(struct app *a, const struct key_event *ev)
 {
+    if (list_key(a, ev)) return true;
     if (ev->key != '\t') a->completion.open = false;
     if (a->question.open) return question_key(a, ev);
     return a->search.open && search_key(a, ev);
@@ -530,8 +611,6 @@ static bool command_request(struct app *a, enum key_request r)
         {REQ_EDIT_ANSWER, SLASH_ANSWER},
         {REQ_CONTINUE, SLASH_CONTINUE},
         {REQ_BRANCH, SLASH_BRANCH},
-        {REQ_SETTINGS, SLASH_SET},
-        {REQ_STATS, SLASH_STATS},
         {REQ_SEND_NOW, SLASH_NOW},
         {REQ_COPY, SLASH_COPY},
         {REQ_RAW, SLASH_RAW},
@@ -598,7 +677,13 @@ static bool request(struct app *a, enum key_request r)
     case REQ_HISTORY_OLDER: older(a); break;
     case REQ_HISTORY_NEWER: newer(a); break;
     case REQ_HISTORY_SEARCH: search_begin(a); break;
-    case REQ_COMPLETE: complete(a); break;
+    case REQ_COMPLETE: complete(a, 1); break;
+    case REQ_SETTINGS: palette_open(a, PALETTE_SETTINGS); break;
+    case REQ_TURNS: palette_open(a, PALETTE_TURNS); break;
+    case REQ_FADING:
+        a->chat.flat = !a->chat.flat;
+        app_flash(a, a->chat.flat ? "plain text" : "text shaded by how much of it is kept");
+        break;
     default: return edit_request(&a->edit, r) || command_request(a, r);
     }
     return true;

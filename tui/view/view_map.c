@@ -460,8 +460,9 @@ void map_draw_pane(struct app *a, struct pane p)
     if (!r || r->n_cols == 0 || p.h < 5 || p.w < 20) return;
     struct picture pic = picture_make(r, &a->past, MAP_LAYERS, 0, cells_of(p), 0, 0);
     struct fold f = fold_of(a, &pic, p.h - 4);
-    int x = pane_puts(p, 0, 0, ATTR_BOLD, p.w >= 60 ? "RETENTION MAP" : "MAP");
-    x = pane_printf(p, x, 0, ATTR_TEXT, "  1 col=%s tok ", put_width(&pic, width));
+    int x = pane_puts(p, 0, 0, ATTR_BOLD, "MAP ");
+    if (p.w >= 56)
+        x = pane_printf(p, x, 0, ATTR_TEXT, " 1 column = %s tok ", put_width(&pic, width));
     bar_legend(p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);

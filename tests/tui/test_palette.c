@@ -1,0 +1,388 @@
+/* The palette, the list above a typed command, /model, the graphs, and the words that fade: on the
+ * fake session, without a terminal. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "cli/control/ramp.h"
+#include "tests/tui/fake_stage.h"
+#include "tui/chat/forgot.h"
+#include "tui/view/words.h"
+
+static void open_talk(struct stage *s, bool ascii)
+{
+    stage_init(s, ascii, false);
+    stage_list(s);
+    stage_open(s, "rust-notes");
+}
+
+/* ---- palette --------------------------------------------------------------------------------- */
+
+static void test_finds_everything(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "a draft");
+    stage_key(&s, CTRL('p'));
+    assert_int_equal(s.app.view, VIEW_PALETTE);
+    stage_type(&s, "tax");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "open tax-letter"));
+    assert_null(strstr(out.data, "/regenerate"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "temp set"); /* words in any order */
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "set temp"));
+    assert_non_null(strstr(out.data, "0 to 100"));
+    stage_key(&s, '\r');
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    assert_string_equal(str_get(&s.app.edit.text), "/set temp ");
+    stage_key(&s, CTRL('u'));
+    stage_key(&s, K_UP);
+    assert_string_equal(str_get(&s.app.edit.text), "a draft"); /* nothing typed is lost */
+    stage_key(&s, CTRL('p'));
+    stage_type(&s, "/map");
+    stage_draw(&s, 80, 24, &out);
+    stage_key(&s, '\r');
+    assert_int_equal(s.app.view, VIEW_MAP);
+    assert_string_equal(str_get(&s.app.edit.text), "a draft");
+    stage_key(&s, CTRL('p')); /* the map's own keys are in it */
+    stage_type(&s, "waterfall");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "earlier states of this picture"));
+    stage_key(&s, '\r');
+    assert_int_equal(s.app.view, VIEW_MAP);
+    assert_int_equal(s.app.mapped.mode, MAP_HISTORY);
+    stage_key(&s, CTRL('p'));
+    stage_type(&s, "no such thing");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "nothing of that name"));
+    stage_key(&s, '\r'); /* nothing happens */
+    stage_key(&s, '\033');
+    assert_int_equal(s.app.view, VIEW_MAP);
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_turns(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
+    stage_key(&s, 't' | K_ALT);
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "turn 2"));
+    assert_non_null(strstr(out.data, "Show me the failing case"));
+    stage_type(&s, "failing");
+    stage_draw(&s, 80, 24, &out);
+    stage_key(&s, '\r');
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "you Show me the failing case"));
+    assert_true(s.app.chat.held);
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* Typing a command lists what it may become; the arrows choose, Esc hides the list. */
+static void test_list_above_a_command(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "/re");
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "regenerate"));
+    assert_non_null(strstr(out.data, "[TURN]  go back to the end of a turn"));
+    stage_key(&s, K_DOWN);
+    stage_key(&s, K_DOWN);
+    assert_string_equal(str_get(&s.app.edit.text), "/rewind ");
+    stage_key(&s, K_UP);
+    assert_string_equal(str_get(&s.app.edit.text), "/regenerate");
+    stage_key(&s, '\033');
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "go back to the end"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/set policy key");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "keydiff+global"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "/set te");
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "0 to 100: 0 = always the most likely"));
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "//re"); /* text that begins with a slash */
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "regenerate"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_settings(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    int n = s.app.talk.n;
+    stage_key(&s, K_F1 + 6);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "settings> "));
+    assert_non_null(strstr(out.data, "set budget"));
+    assert_null(strstr(out.data, "eval"));
+    assert_int_equal(s.app.talk.n, n); /* nothing is printed into the conversation */
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* ---- /model ---------------------------------------------------------------------------------- */
+
+static void test_model(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "hello\r/model\r");
+    stage_draw(&s, 100, 24, &out);
+    assert_non_null(strstr(out.data, "model other-1b-q4_0.gguf"));
+    assert_non_null(strstr(out.data, "it needs 41 GiB of 24 GiB"));
+    stage_key(&s, '\033');
+    s.app.stats.prefill_tok_s = 1; /* it takes long: it asks */
+    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    assert_true(s.app.question.open);
+    assert_non_null(
+        strstr(stage_draw(&s, 100, 24, &out), "continue with other-1b-q4_0.gguf: replays"));
+    stage_type(&s, "y");
+    assert_int_equal(s.app.phase, PHASE_READY);
+    assert_string_equal(s.app.name, "rust-notes");
+    assert_string_equal(s.app.o->engine.model, "/models/other-1b-q4_0.gguf");
+    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    assert_true(app_is_model(&s.app, "/models/other-1b-q4_0.gguf"));
+    stage_type(&s, "/set budget 64\r"); /* reopens the conversation with the same model */
+    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    stage_type(&s, "/model demo\r");
+    assert_null(s.app.o->engine.model);
+    stage_type(&s, "/model nonsense\r");
+    assert_non_null(strstr(str_get(&s.app.events), "no model nonsense"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* A model that cannot be opened leaves the old one and its conversation. */
+static void test_model_fails(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "hello\r");
+    int n = s.app.talk.n;
+    fake.fail_model = "/models/other-1b-q4_0.gguf";
+    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    fake.fail_model = NULL;
+    assert_int_equal(s.app.phase, PHASE_READY);
+    assert_string_equal(s.control.options.engine.model, s.o.engine.model);
+    assert_string_equal(s.app.o->engine.model, s.o.engine.model);
+    assert_non_null(strstr(str_get(&s.app.events), "not a model"));
+    assert_int_equal(s.app.talk.n, n + 1); /* the notice */
+    stage_type(&s, "and on\r");
+    assert_int_equal(s.app.talk.n, n + 3);
+    stage_release(&s);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static void test_graphs(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_key(&s, K_F1 + 7);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "no numbers before the model is loaded"));
+    stage_key(&s, 'q');
+    stage_open(&s, NULL);
+    for (int i = 0; i < 6; i++) stage_type(&s, "words 100\r");
+    stage_type(&s, "/stats\r");
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "this cache: 576 KiB"));
+    assert_non_null(strstr(out.data, "one that keeps everything: "));
+    assert_non_null(strstr(out.data, "first token 31 ms"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* Sums stay sums when samples are joined, and a rewind begins again. */
+static void test_trace(void **state)
+{
+    struct trace t = {0};
+    struct session_stats st = {.unit_bytes = 10};
+    (void)state;
+    for (int i = 0; i < 3 * TRACE_MAX; i++) {
+        st.n_tokens = i;
+        st.units_evicted = 2 * i;
+        st.units_seen = i;
+        st.units_kept = 5;
+        trace_add(&t, &st, NAN, NAN);
+        assert_true(t.n <= TRACE_MAX);
+    }
+    double sum = 0;
+    for (int x = 0; x < 7; x++) sum += trace_at(&t, TRACE_EVICTED, x, 7);
+    assert_int_equal((int)sum, (int)t.evicted);
+    assert_true(isnan(trace_last(&t, TRACE_CELSIUS)));
+    assert_int_equal((int)trace_last(&t, TRACE_CACHE), 50);
+    assert_true(fabs(trace_at(&t, TRACE_WHOLE, 50, 101) / trace_most(&t, TRACE_WHOLE) - 0.5) <
+                0.02);
+    st.n_tokens = 10;
+    st.units_evicted = 0;
+    trace_add(&t, &st, 40, NAN);
+    assert_int_equal(t.n, 1);
+}
+
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+static void test_forgot_sentence(void **state)
+{
+    struct transcript t = {0};
+    struct retention r = {.n_layer = 1, .n_head = 1, .col_width = 1, .n_cols = 8, .n_pos = 8};
+    int64_t before[RETENTION_COLS] = {0}, now[RETENTION_COLS] = {0};
+    static const char *const pieces[] = {"One", " fox", " named", " An", "na", " ran", ".", ""};
+    struct str out = {0};
+    (void)state;
+    struct message *m = transcript_add(&t, CHAT_USER, "One fox named Anna ran.", 23);
+    transcript_close(m);
+    m->position = 0;
+    m->n_tokens = 8;
+    for (int i = 0; i < 8; i++) {
+        transcript_piece(&t, i, (uint16_t)strlen(pieces[i]));
+        before[i] = now[i] = 1;
+    }
+    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 0);
+    assert_int_equal(out.n, 0);
+    now[2] = now[3] = now[4] = 0;
+    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 2);
+    assert_string_equal(out.data, "forgot 2 words of turn 1: \"…named Anna…\"");
+    str_clear(&out);
+    memcpy(before, now, sizeof now); /* gone before: not told again */
+    now[0] = 0;
+    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 1);
+    assert_string_equal(out.data, "forgot 1 word of turn 1: \"One…\"");
+    str_clear(&out);
+    memcpy(before, now, sizeof now);
+    now[6] = 0; /* only a full stop */
+    assert_int_equal(forgot_sentence(&t, &r, before, now, &out), 0);
+    str_release(&out);
+    transcript_clear(&t);
+}
+
+static enum attr attr_of(struct stage *s, int64_t position)
+{
+    struct grid g = {0};
+    size_t byte, end;
+    grid_init(&g, 80, 1, true);
+    int index = transcript_find(&s->app.talk, position, &byte, &end);
+    assert_true(index >= 0);
+    struct words_look look = {ATTR_TEXT, ATTR_TEXT};
+    words_put(&s->app, grid_pane(&g), 0, 0, look, index, byte, end - byte);
+    enum attr attr = (enum attr)g.cells[0].attr;
+    grid_release(&g);
+    return attr;
+}
+
+/* A word that no head holds any more turns grey in steps; with reduced motion at once. */
+static void test_words_fade(void **state)
+{
+    static const enum attr steps[] = {ATTR_TEXT, ATTR_THIN, ATTR_FADE2, ATTR_FADE1, ATTR_GONE};
+    struct stage s;
+    (void)state;
+    for (int reduced = 0; reduced < 2; reduced++) {
+        stage_init(&s, true, false);
+        stage_open(&s, NULL);
+        s.app.settings.options.chat.reduced_motion = reduced;
+        stage_type(&s, "one two three four\r");
+        const struct message *m = &s.app.talk.messages[0];
+        struct sight *g = &s.app.sight;
+        int64_t position = m->position + 3;
+        g->n_heads = 32;
+        g->focus = (struct focus){.position = -1, .from = 0, .n = (int)s.map->n_pos};
+        for (int i = 0; i < g->focus.n; i++) g->kept[i] = 32;
+        app_seen(&s.app);
+        assert_int_equal(attr_of(&s, position), ATTR_TEXT);
+        assert_int_equal(app_timeout(&s.app), -1);
+        g->kept[position] = 0;
+        s.app.now_ms += 5000;
+        app_seen(&s.app);
+        for (int step = 0; step < 5; step++) {
+            assert_int_equal(attr_of(&s, position), reduced ? ATTR_GONE : steps[step]);
+            int ms = app_timeout(&s.app);
+            assert_int_equal(ms, reduced || step == 4 ? -1 : FADE_MS / FADE_STEPS);
+            s.app.now_ms += FADE_MS / FADE_STEPS;
+        }
+        g->kept[position] = 32; /* it came back */
+        app_seen(&s.app);
+        assert_int_equal(attr_of(&s, position), ATTR_TEXT);
+        s.app.returned = (struct recalled_spans){.n = 1, .spans = {{position, position + 1}}};
+        assert_int_equal(attr_of(&s, position), ATTR_RETURNED);
+        stage_release(&s);
+    }
+}
+
+/* The waterfall has a row for each eviction, newest last; playing shows the rows one by one. */
+static void test_play(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    stage_init(&s, true, false);
+    stage_open(&s, NULL);
+    for (int i = 0; i < 8; i++) stage_type(&s, "words 60\r");
+    assert_true(s.app.past.n >= 8);
+    for (int i = 1; i < s.app.past.n; i++)
+        assert_true(s.app.past.rows[i].n_pos > s.app.past.rows[i - 1].n_pos);
+    app_show(&s.app, VIEW_MAP);
+    stage_type(&s, "w ");
+    int64_t length = 0;
+    while (s.app.mapped.play_ms) {
+        stage_draw(&s, 80, 40, &out);
+        if (!s.app.mapped.play_ms) break;
+        assert_non_null(strstr(out.data, "playing"));
+        const struct retention *r = s.app.mapped.frozen;
+        int64_t kept = 0;
+        assert_true(r->n_pos >= length);
+        length = r->n_pos;
+        for (int i = 0; i < r->n_layer * r->n_head; i++)
+            for (int c = 0; c < r->n_cols; c++) kept += r->kept[i * RETENTION_COLS + c];
+        assert_in_range(kept, 1, length * r->n_layer * r->n_head);
+        int ms = app_timeout(&s.app);
+        assert_in_range(ms, 1, 400);
+        s.app.now_ms += ms;
+    }
+    assert_null(s.app.mapped.frozen);
+    assert_non_null(strstr(stage_draw(&s, 80, 40, &out), " live"));
+    stage_type(&s, " "); /* held in the middle, then live again */
+    s.app.now_ms += app_timeout(&s.app);
+    stage_type(&s, "p");
+    assert_non_null(strstr(stage_draw(&s, 80, 40, &out), "held"));
+    assert_true(s.app.mapped.frozen->n_pos < s.map->n_pos);
+    stage_type(&s, "p");
+    assert_non_null(strstr(stage_draw(&s, 80, 40, &out), " live"));
+    str_release(&out);
+    stage_release(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finds_everything),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_list_above_a_command),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_model_fails),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_forgot_sentence),
+        cmocka_unit_test(test_words_fade),
+        cmocka_unit_test(test_play),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

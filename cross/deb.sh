@@ -1,8 +1,10 @@
 #!/bin/sh
-# deb.sh TREE VERSION ARCH OUT.deb: makes a Debian package of an installed tree. The libraries and
-# their least versions are found by dpkg-shlibdeps, in the database of that architecture.
+# deb.sh TREE VERSION ARCH OUT.deb ARCHIVE.a...: makes a Debian package of an installed tree, whose
+# program contains the archives. The other libraries and their least versions are found by
+# dpkg-shlibdeps, in the database of that architecture.
 set -eu
 tree=$1 version=$2 arch=$3 out=$4
+shift 4
 maintainer='The retain developers <retain@users.noreply.example.org>'
 date=$(LC_ALL=C date -R -u -d "@$SOURCE_DATE_EPOCH")
 doc=$tree/usr/share/doc/retain
@@ -17,6 +19,7 @@ mkdir -p "$doc" "$tree/DEBIAN"
     echo 'License: Expat'
     sed -e '1,/^Copyright/d' -e '/^$/{1d;}' LICENSE | sed -e '/./!s/^/./' -e 's/^/ /' | sed 1d
 } >"$doc/copyright"
+cross/licenses.sh "$@" >"$doc/libraries.txt"
 gzip -9nc CHANGES >"$doc/changelog.gz"
 {
     echo "retain ($version) unstable; urgency=medium"
@@ -46,6 +49,7 @@ Architecture: $arch
 Maintainer: $maintainer
 Installed-Size: $(find "$tree/usr" -type f -printf '%s\n' | awk '{ n += int(($1 + 1023) / 1024) } END { print n }')
 Depends: ${depends#shlibs:Depends=}
+Recommends: libcurl4t64 | libcurl4, ca-certificates
 Section: misc
 Priority: optional
 Description: language model in the terminal with a memory of fixed size
@@ -56,7 +60,7 @@ Description: language model in the terminal with a memory of fixed size
  they were.
  .
  A small demonstration model is part of the program. Others are read from GGUF
- files.
+ files, which it can download.
 END
 chmod -R u+rwX,go+rX,go-w "$tree"
 dpkg-deb --root-owner-group -Zxz --threads-max=1 --build "$tree" "$out" >/dev/null

@@ -1,6 +1,6 @@
 # Releases. make dist: the source. make portable: a folder for any Linux of this
-# architecture with glibc 2.34, libraries inside. make deb: a package for Debian 12 and Ubuntu 22.04.
-# All with CROSS= too, and each the same bytes from the same commit (make check-reproducible).
+# architecture with glibc 2.34, libraries inside. make deb: a package for Debian 12 and 13, Ubuntu 22.04
+# and 24.04. All with CROSS= too, and each the same bytes from the same commit (make check-reproducible).
 #
 # make check-symbols, check-baseline, check-cubins, check-reproducible, check-install test these
 # promises.
@@ -40,7 +40,7 @@ portable: $(OUT)/$(PORTABLE).tar.gz
 $(OUT)/$(PORTABLE).tar.gz: $(B)/portable/retain
 	@mkdir -p $(@D) && rm -rf $(OUT)/$(PORTABLE)
 	@$(MAKE) -s install BINARY=$< DESTDIR=$(abspath $(OUT))/ PREFIX=$(PORTABLE) STRIP_INSTALLED=1
-	@cross/portable.sh $< $(OUT)/$(PORTABLE) '$(CC)' '$(OBJDUMP)'
+	@cross/portable.sh $< $(OUT)/$(PORTABLE) '$(CC)' '$(OBJDUMP)' $(filter %.a,$(PORTABLE_LIBS))
 	$(call say,TAR,$@)
 	$(Q)tar -C $(OUT) --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rw,go=u,go-w \
 	  --mtime=@$(SOURCE_DATE_EPOCH) -cf - $(PORTABLE) | gzip -9n > $@
@@ -49,16 +49,25 @@ $(OUT)/$(PORTABLE).tar.gz: $(B)/portable/retain
 
 deb: $(DEB)
 
-$(DEB): $(B)/retain cross/deb.sh
+# The libraries whose file names differ between the distributions are linked into the program.
+RENAMED := -lutf8proc
+DEB_LIBS = $(foreach l,$(LIBS),$(or $(if $(filter $(RENAMED),$(l)),$(call archive,$(l))),$(l)))
+
+$(B)/deb/retain: $(B)/main.o $(B)/libretain.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DEB_LIBS)
+
+$(DEB): $(B)/deb/retain cross/deb.sh cross/licenses.sh
 	@mkdir -p $(@D) && rm -rf $(OUT)/deb
-	@$(MAKE) -s install DESTDIR=$(abspath $(OUT))/deb PREFIX=/usr STRIP_INSTALLED=1 \
+	@$(MAKE) -s install BINARY=$< DESTDIR=$(abspath $(OUT))/deb PREFIX=/usr STRIP_INSTALLED=1 \
 	  ZSH_COMPLETIONS=$(abspath $(OUT))/deb/usr/share/zsh/vendor-completions
 	$(call say,DEB,$@)
-	$(Q)cross/deb.sh $(OUT)/deb $(VERSION)-1 $(DEB_ARCH) $@
+	$(Q)cross/deb.sh $(OUT)/deb $(VERSION)-1 $(DEB_ARCH) $@ $(filter %.a,$(DEB_LIBS))
 
 # ---- promises ------------------------------------------------------------------------------------
 
-check-symbols: $(B)/retain $(B)/portable/retain
+check-symbols: $(B)/deb/retain $(B)/portable/retain
 	@OBJDUMP='$(OBJDUMP)' tests/check_symbols.sh $(or $(GLIBC_MAX),2.35) $^
 
 check-baseline: all
@@ -70,5 +79,5 @@ check-cubins: $(CUBINS)
 check-reproducible:
 	@MAKE='$(MAKE)' CROSS='$(CROSS)' tests/check_reproducible.sh
 
-check-install: deb
-	@tests/check_install.sh $(DEB)
+check-install: deb portable
+	@SUITE='$(SUITE)' tests/check_install.sh $(DEB) $(OUT)/$(PORTABLE).tar.gz

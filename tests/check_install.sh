@@ -1,10 +1,11 @@
 #!/bin/sh
-# check_install.sh PACKAGE.deb: installs the package in a fresh Debian, chats
-# as an ordinary user and removes it again. Needs root, debootstrap, a network and, for
-# another architecture, qemu-user-static with binfmt_misc. CHROOT=FOLDER: takes a copy of a Debian
-# there instead of debootstrap.
+# check_install.sh PACKAGE.deb PORTABLE.tar.gz: in a fresh Debian or Ubuntu, chats with the portable
+# folder as an ordinary user, then installs the package, chats and removes it again. Needs root,
+# debootstrap, a network and, for another architecture, qemu-user-static with binfmt_misc. SUITE:
+# bookworm, trixie, jammy or noble. CHROOT=FOLDER: takes a copy of a system there instead of debootstrap.
 set -eu
-package=$1
+package=$1 portable=$2 suite=${SUITE:-bookworm}
+case $suite in jammy | noble) mirror=http://archive.ubuntu.com/ubuntu ;; *) mirror= ;; esac
 arch=$(dpkg-deb -f "$package" Architecture)
 for tool in debootstrap dpkg-deb chroot; do
     command -v "$tool" >/dev/null || { echo "skip: $tool is missing"; exit 0; }
@@ -15,7 +16,8 @@ trap 'rm -rf --one-file-system "$root" "$root.log"' EXIT
 if [ "${CHROOT:-}" ]; then
     cp -a "$CHROOT/." "$root"
 else
-    debootstrap --arch="$arch" --variant=minbase bookworm "$root" >"$root.log" 2>&1 ||
+    # shellcheck disable=SC2086
+    debootstrap --arch="$arch" --variant=minbase "$suite" "$root" $mirror >"$root.log" 2>&1 ||
         { tail "$root.log"; exit 1; }
 fi
 cp "$package" "$root/tmp/retain.deb"
@@ -24,6 +26,12 @@ user() { inside su stranger -s /bin/sh -c "$1"; }
 fail() { echo "FAIL: $*"; exit 1; }
 
 inside useradd -m stranger
+mkdir "$root/tmp/portable"
+tar -C "$root/tmp/portable" --strip-components=1 -xzf "$portable"
+answer=$(user "printf 'My locker code is 48213.\nWhat is my locker code?\n' |
+    /tmp/portable/bin/retain chat --plain --private --seed 1 2>&1 | tail -n 1")
+case $answer in *48213*) ;; *) fail "the portable folder's answer was \"$answer\"" ;; esac
+rm -r "$root/tmp/portable"
 inside apt-get update -q >"$root/tmp/log" 2>&1
 inside apt-get install -qy --no-install-recommends /tmp/retain.deb >>"$root/tmp/log" 2>&1 ||
     { tail "$root/tmp/log"; fail "installing"; }
@@ -40,4 +48,4 @@ left=$(find "$root" -xdev -path "$root/proc" -prune -o -path "$root/sys" -prune 
     sed "s|^$root||" | grep -v '^/home/stranger/\.local/' || true)
 [ -z "$left" ] || fail "left behind: $left"
 [ -s "$root/home/stranger/.local/share/retain/retain.db" ] || fail "the conversations are gone"
-echo "install: $arch in a fresh Debian: installed, answered, resumed, removed; only conversations are left"
+echo "install: $arch in a fresh $suite: installed, answered, resumed, removed; only conversations are left"

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/manual.h"
+#include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "cli/print/report.h"
@@ -187,6 +188,66 @@ static int read_config(struct options *o, struct str *text, struct err *e)
     return rc;
 }
 
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* The texts that the options point into. */
+struct texts {
+    struct str config, settings, model;
+};
+
+static void texts_release(struct texts *t)
+{
+    str_release(&t->config);
+    str_release(&t->settings);
+    str_release(&t->model);
+}
+
+struct line {
+    const struct command *command;
+    int argc; /* arguments after the command's name */
+    char *const *argv;
+    bool safe;
+};
+
+/* settings: the path of the model's own settings, or "". */
+static int parse(struct options *o, struct texts *t, const struct line *l, const char *settings,
+                 struct err *e)
+{
+    options_init(o);
+    str_release(&t->config);
+    int rc = l->safe ? 0 : read_config(o, &t->config, e);
+    if (!rc && *settings) rc = file_read(settings, &t->settings, e);
+    if (!rc && t->settings.n) rc = options_parse_config(o, t->settings.data, settings, e);
+    if (!rc) rc = options_parse(o, l->command->groups, l->argc, l->argv, e);
+    return rc ? rc : check_names(l->command, o, e);
+}
+
+/* Parses again with the model's own settings, if there are any: which model it is was not known
+ * before. Only commands that run a conversation's model have them. */
+static int add_model_settings(struct options *o, struct texts *t, const struct line *l,
+                              struct err *e)
+{
+    struct str path = {0};
+    bool runs =
+        (l->command->groups & (OPTIONS_CHAT | OPTIONS_GENERATE)) || l->command->run == cmd_plan;
+    int rc = 0;
+    if (runs && !l->safe && o->engine.model && !model_settings_path(o->engine.model, &path, NULL) &&
+        !access(str_get(&path), F_OK)) {
+        rc = parse(o, t, l, str_get(&path), e);
+        if (!rc && t->model.n) o->engine.model = str_get(&t->model);
+    }
+    str_release(&path);
+    return rc;
+}
+
+static int read_options(struct options *o, struct texts *t, const struct line *l, struct err *e)
+{
+    int rc = parse(o, t, l, "", e);
+    if (rc || o->help || o->print_config || !(l->command->groups & OPTIONS_MODEL)) return rc;
+    rc = pull_model(o, &t->model, e);
+    return rc ? rc : add_model_settings(o, t, l, e);
+}
+
 static bool asks_help(const char *word)
 {
     return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -195,7 +256,8 @@ static bool asks_help(const char *word)
 static int run(int argc, char **argv)
 {
     struct options o;
-    struct str config = {0}, packed = {0}, model = {0};
+    struct texts texts = {0};
+    struct str packed = {0};
     struct err e = {0};
     int n_used;
     if (argc == 2 && asks_help(argv[1])) return help();
@@ -207,21 +269,16 @@ static int run(int argc, char **argv)
         return help_for(argv[2]);
     const struct command *c = find(argc, argv, &n_used);
     if (!c) return unknown_command(argv[n_used - 1]);
-    options_init(&o);
-    int rc = options_safe(argc, argv) ? 0 : read_config(&o, &config, &e);
-    if (!rc) rc = options_parse(&o, c->groups, argc - n_used, argv + n_used, &e);
-    if (!rc) rc = check_names(c, &o, &e);
+    const struct line l = {c, argc - n_used, argv + n_used, options_safe(argc, argv)};
+    int rc = read_options(&o, &texts, &l, &e);
     if (!rc && !o.no_weight_cache && !path_packed(&packed, NULL))
         o.engine.weight_cache_dir = packed.data;
-    bool opens = !rc && (c->groups & OPTIONS_MODEL) && !o.help && !o.print_config;
-    if (opens) rc = pull_model(&o, &model, &e);
     int status = rc               ? report_error(&e)
                  : o.help         ? command_help(c)
                  : o.print_config ? print_config(&o)
                                   : c->run(&o);
-    str_release(&config);
+    texts_release(&texts);
     str_release(&packed);
-    str_release(&model);
     return status;
 }
 

@@ -5,7 +5,12 @@
 # bookworm, trixie, jammy or noble. CHROOT=FOLDER: takes a copy of a system there instead of debootstrap.
 set -eu
 package=$1 portable=$2 suite=${SUITE:-bookworm}
-case $suite in jammy | noble) mirror=http://archive.ubuntu.com/ubuntu ;; *) mirror= ;; esac
+mirror= parts= script=
+case $suite in jammy | noble)
+    mirror=http://archive.ubuntu.com/ubuntu parts=--components=main,universe
+    script=/usr/share/debootstrap/scripts/gutsy # of every Ubuntu since
+    ;;
+esac
 arch=$(dpkg-deb -f "$package" Architecture)
 for tool in debootstrap dpkg-deb chroot; do
     command -v "$tool" >/dev/null || { echo "skip: $tool is missing"; exit 0; }
@@ -17,7 +22,7 @@ if [ "${CHROOT:-}" ]; then
     cp -a "$CHROOT/." "$root"
 else
     # shellcheck disable=SC2086
-    debootstrap --arch="$arch" --variant=minbase "$suite" "$root" $mirror >"$root.log" 2>&1 ||
+    debootstrap --arch="$arch" --variant=minbase $parts "$suite" "$root" $mirror $script >"$root.log" 2>&1 ||
         { tail "$root.log"; exit 1; }
 fi
 cp "$package" "$root/tmp/retain.deb"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/control/edit_folder.h"
+#include "cli/control/first_run.h"
 #include "cli/control/model_list.h"
 #include "cli/control/recalled.h"
 #include "runtime/session/conversations.h"
@@ -566,12 +567,22 @@ int control_begin(struct control *c, const struct events *ev, struct err *e)
     return begin(&r, &c->options, e);
 }
 
+static void propose(struct run *r)
+{
+    struct str note = {0};
+    first_run(&r->c->options, r->c->parts.engine, &note);
+    if (note.n) emit_text(r->ev, EVENT_NOTICE, str_get(&note));
+    if (note.n) r->c->proposed = r->c->options.session.plan.budget;
+    str_release(&note);
+}
+
 int control_open(struct control *c, const struct options *o, const struct events *ev, struct err *e)
 {
     struct run r = {.c = c, .ev = ev};
     edit_folders_clean();
     c->options = *o;
     int rc = cli_session_load(&c->parts, o, true, on_load, &r, e);
+    if (!rc && c->interactive) propose(&r);
     if (!rc) rc = control_begin(c, ev, e);
     if (rc) emit_error(ev, EVENT_FATAL, e);
     return rc;
@@ -586,6 +597,7 @@ void control_close(struct control *c)
 void control_set(struct control *c, const struct options *o)
 {
     c->options = *o;
+    if (!o->session.plan.budget) c->options.session.plan.budget = c->proposed;
     if (c->parts.session) session_set(c->parts.session, &o->session);
 }
 

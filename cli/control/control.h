@@ -134,6 +134,8 @@ struct events {
 
 /* Zero-initialise. A control without a session runs only the commands on saved conversations. */
 struct control {
+    bool interactive; /* the first chat with a model may propose a budget (first_run.h) */
+    int proposed;     /* the budget that it proposed, used while none is set; 0 = none */
     struct cli_session parts;
     struct options options;           /* changed by control_set */
     struct options opened;            /* those of the open conversation */

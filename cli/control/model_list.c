@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "base/memory.h"
+#include "cli/options/model_settings.h"
 #include "cli/options/options.h"
 #include "cli/options/paths.h"
 #include "runtime/forward/plan.h"
@@ -133,6 +134,12 @@ static void read_facts(struct model_row *r, const struct options *o)
     if (!rc) {
         describe(r, m);
         rc = make_plan(r, m, o, &e);
+    }
+    if (r->path) {
+        struct str heads = {0};
+        model_settings_heads(r->path, &heads);
+        r->heads = heads.data && *heads.data ? heads.data : NULL;
+        if (!r->heads) str_release(&heads);
     }
     if (rc) snprintf(r->problem, sizeof r->problem, "%.255s", e.text);
     model_close(m);

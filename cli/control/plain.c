@@ -219,6 +219,7 @@ int plain_run(const struct options *o)
     struct err e = {0};
     settings_init(&p.settings, o);
     p.interactive = p.in.interactive = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    p.control.interactive = p.interactive;
     answer_init(&p.answer, STDOUT_FILENO);
     report_catch_interrupts();
     int rc = control_open(&p.control, o, &events, &e);

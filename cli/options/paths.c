@@ -65,6 +65,13 @@ int path_config(struct str *out, struct err *e)
     return path_in("XDG_CONFIG_HOME", ".config", "config", out, e);
 }
 
+int path_model_settings(const char *name, struct str *out, struct err *e)
+{
+    int rc = path_below("XDG_CONFIG_HOME", ".config", "models/", out, e);
+    if (!rc) str_printf(out, "%s.conf", name);
+    return rc;
+}
+
 int path_state(const char *name, struct str *out, struct err *e)
 {
     return path_in("XDG_STATE_HOME", ".local/state", name, out, e);

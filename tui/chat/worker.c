@@ -222,6 +222,7 @@ static void *run(void *ctx)
     struct options o = w->settings;
     pthread_mutex_unlock(&w->lock);
     w->pace_rate = pace_rate(&o);
+    w->control.interactive = true;
     int rc = control_open(&w->control, &o, &events, &e);
     while (!rc && next_request(w, &r)) {
         take_settings(w);

@@ -1,0 +1,60 @@
+#include "cli/options/model_settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/digest.h"
+#include "base/file.h"
+#include "cli/options/options.h"
+#include "cli/options/paths.h"
+
+int model_settings_path(const char *model, struct str *out, struct err *e)
+{
+    char name[64], hex[DIGEST_HEX];
+    uint8_t digest[DIGEST_BYTES];
+    char *real = realpath(model, NULL);
+    if (!real) return err_set(e, ERR_FAIL, "%s: %s", model, strerror(errno));
+    const char *slash = strrchr(real, '/');
+    digest_make(digest, real, strlen(real));
+    digest_hex(hex, digest);
+    snprintf(name, sizeof name, "%.50s-%.8s", slash ? slash + 1 : real, hex);
+    int rc = path_model_settings(name, out, e);
+    free(real);
+    return rc;
+}
+
+int model_settings_write(const char *model, const char *text, struct err *e)
+{
+    struct str path = {0};
+    int rc = model_settings_path(model, &path, e);
+    if (!rc) rc = path_make_folders(path.data, e);
+    FILE *f = rc ? NULL : fopen(str_get(&path), "wxe");
+    if (!rc && !f) rc = err_set(e, ERR_FAIL, "%s: %s", str_get(&path), strerror(errno));
+    if (f) {
+        bool ok = !strchr(model, '\n') && fprintf(f, "# %s\n%s", model, text) > 0;
+        if (fclose(f)) ok = false;
+        if (!ok) {
+            unlink(str_get(&path));
+            rc = err_set(e, ERR_FAIL, "%s cannot be written", str_get(&path));
+        }
+    }
+    str_release(&path);
+    return rc;
+}
+
+void model_settings_heads(const char *model, struct str *out)
+{
+    struct str path = {0}, text = {0};
+    struct options o;
+    str_clear(out);
+    options_init(&o);
+    if (!model_settings_path(model, &path, NULL) && !access(str_get(&path), F_OK) &&
+        !file_read(str_get(&path), &text, NULL) && text.n &&
+        !options_parse_config(&o, text.data, str_get(&path), NULL) && o.engine.heads.path)
+        str_puts(out, o.engine.heads.path);
+    str_release(&path);
+    str_release(&text);
+}

@@ -1,0 +1,118 @@
+/* first_run: the first chat with a model keeps a budget, later ones find it; nothing is written for
+ * the demo, in private mode, or where the user chose. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/control/first_run.h"
+#include "cli/options/model_settings.h"
+#include "cli/options/options.h"
+#include "runtime/forward/engine.h"
+
+#define MODEL "quant/demo/retain-demo.gguf"
+
+static char folder[] = "/tmp/retain_first_XXXXXX";
+static struct engine *engine;
+
+static struct options fresh(void)
+{
+    struct options o;
+    options_init(&o);
+    o.engine.model = MODEL;
+    return o;
+}
+
+static bool has_settings(void)
+{
+    struct str path = {0};
+    assert_int_equal(model_settings_path(MODEL, &path, NULL), 0);
+    bool there = access(str_get(&path), F_OK) == 0;
+    str_release(&path);
+    return there;
+}
+
+static void stays_silent_where_the_user_chose(void **state)
+{
+    (void)state;
+    struct str note = {0};
+    struct options o[4] = {fresh(), fresh(), fresh(), fresh()};
+    o[0].engine.model = NULL;
+    o[1].session.private_mode = true;
+    o[2].session.plan.budget = 99;
+    o[3].session.plan.memory = 1 << 30;
+    for (int i = 0; i < 4; i++) {
+        int budget = o[i].session.plan.budget;
+        first_run(&o[i], engine, &note);
+        assert_int_equal(note.n, 0);
+        assert_int_equal(o[i].session.plan.budget, budget);
+    }
+    assert_false(has_settings());
+}
+
+/* 3,328 units are the demo's default, and more do not fit its trained positions. */
+static void keeps_what_it_proposes(void **state)
+{
+    (void)state;
+    struct str note = {0}, path = {0}, text = {0};
+    struct options o = fresh(), read;
+    o.engine.heads.path = "some heads.gguf";
+    first_run(&o, engine, &note);
+    assert_int_equal(o.session.plan.budget, 3328);
+    assert_non_null(strstr(str_get(&note), "policy keydiff+global with 3,328 units per head"));
+    assert_int_equal(model_settings_path(MODEL, &path, NULL), 0);
+    assert_non_null(strstr(str_get(&note), str_get(&path)));
+    assert_int_equal(file_read(str_get(&path), &text, NULL), 0);
+    assert_non_null(strstr(str_get(&text), "# " MODEL "\n"));
+    options_init(&read);
+    assert_int_equal(options_parse_config(&read, text.data, "settings", NULL), 0);
+    assert_int_equal(read.session.plan.budget, 3328);
+    assert_string_equal(read.engine.heads.path, "some heads.gguf");
+    struct str heads = {0};
+    model_settings_heads(MODEL, &heads);
+    assert_string_equal(str_get(&heads), "some heads.gguf");
+    str_release(&heads);
+    str_release(&path);
+    str_release(&text);
+    str_clear(&note);
+    o = fresh(); /* the second run */
+    first_run(&o, engine, &note);
+    assert_int_equal(note.n, 0);
+    str_release(&note);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    struct options o = fresh();
+    struct err e;
+    if (!mkdtemp(folder) || setenv("XDG_CONFIG_HOME", folder, 1)) return -1;
+    o.engine.heads.none = true;
+    return engine_prepare(&engine, &o.engine, &e);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[64];
+    engine_close(engine);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stays_silent_where_the_user_chose),
+        cmocka_unit_test(keeps_what_it_proposes),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

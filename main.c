@@ -25,6 +25,8 @@ enum {
 static const struct command commands[] = {
     {"chat", cmd_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "chat with a model (the default command)"},
+    {"demo", cmd_demo, OPTIONS_SCREEN, "",
+     "watch a conversation with the demo model; any key takes over"},
     {"generate", cmd_generate,
      RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},

@@ -30,6 +30,7 @@ int cmd_template(const struct options *o); /* MESSAGES.json */
 
 /* tui */
 int cmd_chat(const struct options *o);   /* the screen, or plain lines without a terminal */
+int cmd_demo(const struct options *o);   /* the program, shown by itself */
 int cmd_replay(const struct options *o); /* FILE, of chat --record */
 
 /* quant */

@@ -31,22 +31,22 @@ const struct option options_table[] = {
     {ROW("read-only", 0, session.read_only, OPTIONS_CHAT), .cli_only = true,
      .help = "view a conversation, even while another retain has it open"},
     {ROW("plain", 0, chat.plain, OPTIONS_CHAT), .help = "plain lines instead of the screen"},
-    {ROW("color", 0, chat.color, OPTIONS_CHAT), .choices = "auto,never,16,256,true", .value = "auto|never|16|256|true",
+    {ROW("color", 0, chat.color, OPTIONS_CHAT | OPTIONS_SCREEN), .choices = "auto,never,16,256,true", .value = "auto|never|16|256|true",
      .help = "colours of the screen; auto: as many as the terminal has, none with NO_COLOR; true: 24 bits"},
-    {ROW("background", 0, chat.background, OPTIONS_CHAT), .choices = "auto,dark,light",
+    {ROW("background", 0, chat.background, OPTIONS_CHAT | OPTIONS_SCREEN), .choices = "auto,dark,light",
      .value = "auto|dark|light", .help = "of the terminal; auto: ask it"},
     {ROW("contrast", 0, chat.contrast, OPTIONS_CHAT), .help = "no grey text on the screen, apart from evicted words"},
     {ROW("colors", 0, chat.colors, OPTIONS_CHAT), .value = "NAME=COLOR,…",
      .help = "colours of the screen, each 0 to 255 or #rrggbb: gone, few, some, most and all of the map; dim, "
              "you, llm, error, code, lost, thin, returned, found, weights, cache, scratch"},
     {ROW("mouse", 0, chat.mouse, OPTIONS_CHAT), .help = "use the mouse: wheel and clicks; also /mouse"},
-    {ROW("ascii", 0, chat.ascii, OPTIONS_CHAT), .help = "draw with ASCII characters only"},
-    {ROW("reduced-motion", 0, chat.reduced_motion, OPTIONS_CHAT), .help = "no flashing on the screen"},
+    {ROW("ascii", 0, chat.ascii, OPTIONS_CHAT | OPTIONS_SCREEN), .help = "draw with ASCII characters only"},
+    {ROW("reduced-motion", 0, chat.reduced_motion, OPTIONS_CHAT | OPTIONS_SCREEN), .help = "no flashing on the screen"},
     {ROW("terminal", 0, chat.terminal, OPTIONS_CHAT), .value = "LIST",
      .help = "signals to the window: none, or a list of title, progress (of loading and reading, OSC 9;4) "
              "and one of bell, osc9 and osc777 (when an answer of over 10 s ends while another window has "
              "the focus)"},
-    {ROW("pace", 0, chat.pace, OPTIONS_CHAT), .max = 1e6, .value = "N",
+    {ROW("pace", 0, chat.pace, OPTIONS_CHAT | OPTIONS_SCREEN), .max = 1e6, .value = "N",
      .help = "show at most N tokens of an answer a second on the screen; 0 = as many as there are. By default 40 "
              "with the demo model, else 0"},
     {ROW("record", 0, chat.record, OPTIONS_CHAT), .cli_only = true, .value = "FILE",

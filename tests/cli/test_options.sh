@@ -78,8 +78,9 @@ run heads train --text README.md --out "$T/heads.gguf" --force --steps 1 --hidde
 run list --safe
 run list --print-config
 run list --help
+run demo
 
-printf "%s\n" --record --pace >>"$T/used" # on a screen: tests/tui/tmux_first.sh
+printf "%s\n" --record --pace >>"$T/used" # on a screen: tests/tui/tmux_*.sh
 holds "--record without a screen" "$("$RETAIN" chat --plain --record "$T/record" <"$T/hello" 2>&1)" 'records the screen'
 
 for name in $(section COMMANDS) $(section OPTIONS); do

@@ -17,6 +17,7 @@
 #include "tests/tui/fake_stage.h"
 #include "tui/chat/draft.h"
 #include "tui/chat/pace.h"
+#include "tui/chat/script.h"
 #include "tui/term/text.h"
 
 static void open_talk(struct stage *s, int turns)
@@ -894,12 +895,61 @@ static void test_pace(void **state)
     assert_in_range(system_clock_ns() - begin, 0, 900000000);
 }
 
+/* Plays until `ms` from now, in steps of 10. */
+static enum script_state play(struct stage *s, struct script *script, int ms)
+{
+    enum script_state state = SCRIPT_PLAYS;
+    for (int64_t end = s->app.now_ms + ms; s->app.now_ms < end && state == SCRIPT_PLAYS;) {
+        s->app.now_ms += 10;
+        state = script_run(script, &s->app);
+        stage_run(s);
+    }
+    return state;
+}
+
+/* The script types, presses keys and kills in the states that its steps wait for, until it is
+ * stopped. */
+static void test_script(void **state)
+{
+    static const struct script_step steps[] = {
+        {SCRIPT_SAY, "one", 0, 0},     {SCRIPT_KEY, NULL, K_F1 + 2, 1000},
+        {SCRIPT_KEY, NULL, 'q', 1000}, {SCRIPT_SAY, "two", 0, 0},
+        {SCRIPT_KILL, NULL, 0, 100},   {SCRIPT_END, NULL, 0, 0},
+    };
+    struct script script = {.steps = steps, .hurry = 1};
+    struct stage s;
+    (void)state;
+    open_talk(&s, 0);
+    s.app.phase = PHASE_LOADING;
+    assert_int_equal(play(&s, &script, 60000), SCRIPT_PLAYS);
+    assert_int_equal(script_wait(&script, &s.app), -1);
+    draft_is(&s, "");
+    s.app.phase = PHASE_READY;
+    play(&s, &script, 1560);
+    draft_is(&s, "on");
+    assert_in_range(script_wait(&script, &s.app), 1, 35);
+    play(&s, &script, 500);
+    assert_int_equal(s.app.talk.n, 2);
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    play(&s, &script, 1000);
+    assert_int_equal(s.app.view, VIEW_MAP);
+    play(&s, &script, 1010);
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    assert_int_equal(play(&s, &script, 60000), SCRIPT_KILLS);
+    assert_int_equal(s.app.talk.n, 4);
+    script_stop(&script);
+    assert_int_equal(script_run(&script, &s.app), SCRIPT_OVER);
+    assert_int_equal(script_wait(&script, &s.app), -1);
+    stage_release(&s);
+}
+
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_welcome),
         cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_script),
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_asks_only_if_it_is_slow),
         cmocka_unit_test(test_stopped_is_shown_again),

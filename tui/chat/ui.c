@@ -138,10 +138,24 @@ static void take_keys(struct ui *u, bool late)
             continue; /* otherwise a frame would ask, and the answer would cause a frame */
         }
         u->dirty = u->key_dirty = true;
+        if (u->script.steps) app_flash(&u->app, "the chat is yours");
+        script_stop(&u->script);
         if (is_pasted(u, &ev)) ev.key = '\n';
         app_key(&u->app, &ev);
         ui_act_all(u);
     }
+}
+
+/* The keys that type themselves. */
+static void play(struct ui *u)
+{
+    int at = u->script.at;
+    size_t typed = u->script.typed;
+    enum script_state state = script_run(&u->script, &u->app);
+    if (state == SCRIPT_KILLS) raise(SIGKILL);
+    if (state == SCRIPT_OVER || (at == u->script.at && typed == u->script.typed)) return;
+    u->dirty = u->key_dirty = true;
+    ui_act_all(u);
 }
 
 static void take_signals(struct ui *u)
@@ -217,6 +231,8 @@ static int patience(const struct ui *u)
         ms = sooner(ms, wait);
     }
     if (u->draft_dirty) ms = sooner(ms, DRAFT_MS - (u->app.now_ms - u->draft_ms));
+    int script_ms = script_wait(&u->script, &u->app);
+    if (script_ms >= 0) ms = sooner(ms, script_ms);
     if (input_waiting(&u->screen.input)) {
         int limit = u->screen.input.in_paste ? PASTE_MS : ESCAPE_MS;
         ms = sooner(ms, limit - (u->app.now_ms - u->input_ms));
@@ -272,6 +288,7 @@ static void loop(struct ui *u)
 {
     while (!u->gone) {
         set_clock(u);
+        play(u);
         int64_t since = u->app.now_ms - u->frame_ms;
         if (u->dirty && since >= frame_gap(u) &&
             screen_ready(&u->screen, u->app.now_ms, u->key_dirty)) {
@@ -293,7 +310,12 @@ static void print_log(const struct str *log)
 
 bool ui_run(const struct options *o, int *status)
 {
-    struct ui u = {.o = o, .dirty = true};
+    return ui_play(o, &(struct script){0}, status);
+}
+
+bool ui_play(const struct options *o, const struct script *script, int *status)
+{
+    struct ui u = {.o = o, .dirty = true, .script = *script};
     struct str path = {0};
     struct err e = {0};
     struct record *record = NULL;
@@ -311,8 +333,8 @@ bool ui_run(const struct options *o, int *status)
     desktop_init(&u.desktop, o, terminal_is_polite());
     term_add_modes(u.desktop.on, u.desktop.off);
     /* No history in clear text next to an encrypted conversation. */
-    bool remember =
-        !o->session.private_mode && !o->store.passphrase && path_state("history", &path, &e) == 0;
+    bool remember = !script->steps && !o->session.private_mode && !o->store.passphrase &&
+                    path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");

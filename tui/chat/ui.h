@@ -6,8 +6,13 @@
 #include <stdbool.h>
 
 struct options;
+struct script;
 
 /* The exit status in *status; false: this terminal cannot show a screen, nothing was done. */
 bool ui_run(const struct options *o, int *status);
+
+/* The same, while the script types until the user presses a key. Nothing typed is remembered. Its
+ * SCRIPT_KILL kills the process. */
+bool ui_play(const struct options *o, const struct script *script, int *status);
 
 #endif

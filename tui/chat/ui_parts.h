@@ -5,6 +5,7 @@
 #include "tui/chat/app.h"
 #include "tui/chat/desktop.h"
 #include "tui/chat/draft.h"
+#include "tui/chat/script.h"
 #include "tui/term/screen.h"
 
 struct ui {
@@ -16,6 +17,7 @@ struct ui {
     struct worker *worker;
     struct worker_box box;
     struct sensors *sensors;
+    struct script script;
     struct draft draft;
     struct str draft_folder; /* "" = private */
     bool draft_dirty, draft_open;

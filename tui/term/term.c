@@ -117,6 +117,18 @@ void term_close(void)
     sigprocmask(SIG_SETMASK, &term.mask, NULL);
 }
 
+bool term_remember(void)
+{
+    return tcgetattr(STDIN_FILENO, &term.saved) == 0;
+}
+
+void term_rescue(void)
+{
+    ssize_t n = write(STDOUT_FILENO, restore_bytes, sizeof restore_bytes - 1);
+    (void)n; /* a terminal that was closed needs nothing */
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &term.saved);
+}
+
 int term_in(void)
 {
     return term.in;

@@ -17,6 +17,11 @@
 int term_open(struct err *e);
 void term_close(void); /* restores everything; a second call does nothing */
 
+/* For a program that lets another process use this terminal (0 and 1): keeps its settings, and
+ * restores them after that process was killed. */
+bool term_remember(void); /* false: not a terminal */
+void term_rescue(void);
+
 int term_in(void); /* descriptors of the terminal */
 int term_out(void);
 int term_signal_fd(void); /* SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGWINCH, SIGTSTP */

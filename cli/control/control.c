@@ -10,6 +10,7 @@
 #include "cli/control/first_run.h"
 #include "cli/control/model_list.h"
 #include "cli/control/recalled.h"
+#include "cli/options/model_settings.h"
 #include "runtime/session/conversations.h"
 
 void request_release(struct request *r)
@@ -493,6 +494,8 @@ static int change_model(struct run *r, const char *path)
     struct options before = c->options;
     struct err e = {0}, second = {0};
     char name[CONVERSATION_NAME_MAX], *file = path[0] ? strdup(path) : NULL, *old = c->model;
+    char *heads = NULL, *old_heads = c->heads;
+    int budget = 0, old_proposed = c->proposed;
     put_name(name, c->name);
     emit_text(r->ev, EVENT_OPENING, name);
     session_close(c->parts.session);
@@ -500,14 +503,23 @@ static int change_model(struct run *r, const char *path)
     c->parts.session = NULL;
     c->parts.engine = NULL;
     c->options.engine.model = c->model = file;
-    c->options.engine.heads = (struct engine_heads){0};
+    if (file) model_settings_read(file, &budget, &heads);
+    c->options.engine.heads = (struct engine_heads){.path = heads};
+    c->heads = heads;
+    if (budget || c->options.session.plan.budget == c->proposed)
+        c->options.session.plan.budget = budget;
+    c->proposed = budget;
     int rc = load_and_begin(r, &c->options, name, &e);
     if (!rc) {
         free(old);
+        free(old_heads);
         return 0;
     }
     free(file);
+    free(heads);
     c->model = old;
+    c->heads = old_heads;
+    c->proposed = old_proposed;
     c->options = before;
     emit_text(r->ev, EVENT_OPENING, name);
     emit_error(r->ev, EVENT_FAILED, &e);
@@ -592,11 +604,14 @@ void control_close(struct control *c)
 {
     cli_session_close(&c->parts);
     free(c->model);
+    free(c->heads);
 }
 
 void control_set(struct control *c, const struct options *o)
 {
+    const struct engine_opts engine = c->options.engine;
     c->options = *o;
+    if (c->model) c->options.engine = engine; /* of /model, which the front end does not know */
     if (!o->session.plan.budget) c->options.session.plan.budget = c->proposed;
     if (c->parts.session) session_set(c->parts.session, &o->session);
 }

@@ -140,7 +140,7 @@ struct control {
     struct options options;           /* changed by control_set */
     struct options opened;            /* those of the open conversation */
     char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
-    char *model;                      /* the file that /model chose; options point to it */
+    char *model, *heads;              /* the files that /model chose; options point to them */
 };
 
 /* Opens conversations, engine and session. ERR_* is reported as EVENT_FATAL, too. */

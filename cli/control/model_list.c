@@ -135,12 +135,8 @@ static void read_facts(struct model_row *r, const struct options *o)
         describe(r, m);
         rc = make_plan(r, m, o, &e);
     }
-    if (r->path) {
-        struct str heads = {0};
-        model_settings_heads(r->path, &heads);
-        r->heads = heads.data && *heads.data ? heads.data : NULL;
-        if (!r->heads) str_release(&heads);
-    }
+    int budget;
+    if (r->path) model_settings_read(r->path, &budget, &r->heads);
     if (rc) snprintf(r->problem, sizeof r->problem, "%.255s", e.text);
     model_close(m);
 }

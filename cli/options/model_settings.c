@@ -45,16 +45,19 @@ int model_settings_write(const char *model, const char *text, struct err *e)
     return rc;
 }
 
-void model_settings_heads(const char *model, struct str *out)
+void model_settings_read(const char *model, int *budget, char **heads)
 {
     struct str path = {0}, text = {0};
     struct options o;
-    str_clear(out);
+    *budget = 0;
+    *heads = NULL;
     options_init(&o);
     if (!model_settings_path(model, &path, NULL) && !access(str_get(&path), F_OK) &&
         !file_read(str_get(&path), &text, NULL) && text.n &&
-        !options_parse_config(&o, text.data, str_get(&path), NULL) && o.engine.heads.path)
-        str_puts(out, o.engine.heads.path);
+        !options_parse_config(&o, text.data, str_get(&path), NULL)) {
+        *budget = o.session.plan.budget;
+        *heads = o.engine.heads.path ? strdup(o.engine.heads.path) : NULL;
+    }
     str_release(&path);
     str_release(&text);
 }

@@ -16,7 +16,7 @@ int model_settings_path(const char *model, struct str *out, struct err *e);
 /* Writes the file, with a line that names the model; `text`: lines "key = value". */
 int model_settings_write(const char *model, const char *text, struct err *e);
 
-/* Copies the value of `heads` from the file; "" if there is none. */
-void model_settings_heads(const char *model, struct str *out);
+/* What the file sets: budget 0 and heads NULL (else allocated) where it does not. */
+void model_settings_read(const char *model, int *budget, char **heads);
 
 #endif

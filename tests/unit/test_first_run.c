@@ -76,10 +76,12 @@ static void keeps_what_it_proposes(void **state)
     assert_int_equal(options_parse_config(&read, text.data, "settings", NULL), 0);
     assert_int_equal(read.session.plan.budget, 3328);
     assert_string_equal(read.engine.heads.path, "some heads.gguf");
-    struct str heads = {0};
-    model_settings_heads(MODEL, &heads);
-    assert_string_equal(str_get(&heads), "some heads.gguf");
-    str_release(&heads);
+    int budget;
+    char *heads;
+    model_settings_read(MODEL, &budget, &heads);
+    assert_int_equal(budget, 3328);
+    assert_string_equal(heads, "some heads.gguf");
+    free(heads);
     str_release(&path);
     str_release(&text);
     str_clear(&note);

@@ -9,13 +9,30 @@
  * equal columns; a column's width doubles when the conversation outgrows it. */
 #define RETENTION_COLS 512
 
+/* What a layer of the model keeps of the past. */
+enum retention_kind {
+    RETENTION_UNITS,  /* units, as its policy decides */
+    RETENTION_WINDOW, /* units of its window's positions only, by the model's design */
+    RETENTION_STATE,  /* no units: a recurrent state of fixed size */
+};
+
+#define RETENTION_LAYERS 256
+
+struct retention_layer {
+    uint8_t kind;
+    int16_t kv_layer; /* its layer of `kept`; -1 = none */
+    int32_t window;   /* positions, of RETENTION_WINDOW */
+};
+
 struct retention {
-    int n_layer, n_head;
+    int n_layer, n_head;      /* layers that have units */
     int64_t n_pos;            /* positions seen */
     int64_t col_width;        /* positions per column */
     int n_cols;               /* in use: ceil(n_pos / col_width) */
     int64_t n_evictions;      /* grows with each eviction: tells whether the picture has changed */
     int n_sink, n_stabilizer; /* always kept: the first and the newest units of each head */
+    int n_all;                /* the model's layers; 0 = all of them have units, in this order */
+    struct retention_layer layers[RETENTION_LAYERS]; /* [n_all] */
     /* units kept: [(layer * n_head + head) * RETENTION_COLS + col]; at most col_width each */
     uint32_t *kept;
 };

@@ -81,6 +81,17 @@ void retention_free(struct retention *r)
     free(r);
 }
 
+/* A model with layers of one kind needs no table. */
+static void put_layers(const struct model *m, struct retention *out)
+{
+    out->n_all = m->recurrent.n_layer > 0 && m->n_layer <= RETENTION_LAYERS ? m->n_layer : 0;
+    for (int i = 0; i < out->n_all; i++) {
+        bool units = m->layers[i].kv_layer >= 0;
+        out->layers[i] = (struct retention_layer){.kind = units ? RETENTION_UNITS : RETENTION_STATE,
+                                                  .kv_layer = (int16_t)m->layers[i].kv_layer};
+    }
+}
+
 void session_retention(const struct session *s, struct retention *out)
 {
     const struct cache *c = &s->ctx.cache;
@@ -93,6 +104,7 @@ void session_retention(const struct session *s, struct retention *out)
     out->n_evictions = c->n_evictions;
     out->n_sink = s->ctx.plan.sinks;
     out->n_stabilizer = s->ctx.plan.stabilizers;
+    put_layers(s->engine->model, out);
     memcpy(out->kept, c->kept,
            (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS * sizeof *out->kept);
 }

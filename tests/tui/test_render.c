@@ -207,6 +207,43 @@ static void test_map_modes(void **state)
     stage_release(&s);
 }
 
+/* Layers with a state, and layers with a window, are shown as what they are. */
+static void test_map_kinds(void **state)
+{
+    struct stage s;
+    (void)state;
+    fake.n_layer = 6;
+    fake.state_every = 3;
+    fake.window = 96;
+    stage_init(&s, true, false);
+    talk(&s);
+    stage_key(&s, K_F1 + 2);
+    compare_view(&s, "map_kinds", 100, 50);
+    stage_type(&s, "ll");
+    compare_view(&s, "map_kinds_grid", 80, 24);
+    fake.n_layer = 8;
+    fake.state_every = fake.window = 0;
+    stage_release(&s);
+}
+
+/* 80 layers are folded. */
+static void test_map80(void **state)
+{
+    struct stage s;
+    (void)state;
+    fake.n_layer = 80;
+    fake.n_head = 8;
+    stage_init(&s, false, false);
+    s.app.halves = true;
+    talk(&s);
+    stage_key(&s, K_F1 + 2);
+    compare_view(&s, "map80_halves", 80, 24);
+    compare_view(&s, "map80_halves", 160, 50);
+    fake.n_layer = 8;
+    fake.n_head = 4;
+    stage_release(&s);
+}
+
 /* Two layers in one line, in two colours. */
 static void test_map_halves(void **state)
 {
@@ -692,6 +729,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_map_layer),
         cmocka_unit_test(test_map_modes),
         cmocka_unit_test(test_map_halves),
+        cmocka_unit_test(test_map_kinds),
+        cmocka_unit_test(test_map80),
         cmocka_unit_test(test_hints),
         cmocka_unit_test(test_jumps_to_the_beginning_of_gaps),
         cmocka_unit_test(test_tint),

@@ -27,13 +27,50 @@ int64_t picture_length(const struct picture *p, int row)
     return row < past_rows(p) ? p->past->rows[row].n_pos : p->r->n_pos;
 }
 
+int picture_layers(const struct retention *r)
+{
+    return r->n_all > 0 ? r->n_all : r->n_layer;
+}
+
+struct retention_layer picture_layer(const struct retention *r, int layer)
+{
+    if (r->n_all > 0) return r->layers[layer];
+    return (struct retention_layer){.kind = RETENTION_UNITS, .kv_layer = (int16_t)layer};
+}
+
+int picture_model_layer(const struct retention *r, int kv_layer)
+{
+    for (int i = 0; i < r->n_all; i++)
+        if (r->layers[i].kv_layer == kv_layer) return i;
+    return kv_layer;
+}
+
+/* Rows are layers of the model; in other modes they are heads or times. */
+static bool rows_are_layers(const struct picture *p)
+{
+    return p->mode == MAP_LAYERS || p->mode == MAP_GRID;
+}
+
+bool picture_is_state(const struct picture *p, int row, int n)
+{
+    if (!rows_are_layers(p)) return false;
+    for (int i = row; i < row + n; i++)
+        if (picture_layer(p->r, i).kind != RETENTION_STATE) return false;
+    return true;
+}
+
+bool picture_has_window(const struct picture *p, int row)
+{
+    return p->mode == MAP_LAYERS && picture_layer(p->r, row).kind == RETENTION_WINDOW;
+}
+
 int picture_rows(const struct picture *p)
 {
     switch (p->mode) {
     case MAP_HEADS: return p->r->n_head;
     case MAP_ROWS: return p->r->n_layer * p->r->n_head;
     case MAP_HISTORY: return past_rows(p) + 1;
-    default: return p->r->n_layer;
+    default: return picture_layers(p->r);
     }
 }
 
@@ -71,20 +108,30 @@ static bool columns(const struct picture *p, int x, int *col, int *end)
     return p->n_cols > 0;
 }
 
-static struct ramp_part part_of(const struct picture *p, int row, int n, int x)
+/* The units of a row; n_layer 0: it has none. */
+static struct ramp_part part_of(const struct picture *p, int row, int x)
 {
     struct ramp_part part = ramp_all(p->r);
-    if (p->mode == MAP_HEADS)
-        part = (struct ramp_part){p->layer, 1, row, n};
-    else if (p->mode == MAP_ROWS)
-        part = (struct ramp_part){row / p->r->n_head, 1, row % p->r->n_head, 1};
-    else if (p->mode == MAP_GRID)
-        part = (struct ramp_part){row, n, picture_head(p, x), 1};
-    else if (p->mode == MAP_LAYERS)
-        part = (struct ramp_part){row, n, 0, p->r->n_head};
-    else if (p->layer >= 0)
-        part = (struct ramp_part){p->layer, 1, 0, p->r->n_head};
+    if (p->mode == MAP_ROWS)
+        return (struct ramp_part){row / p->r->n_head, 1, row % p->r->n_head, 1};
+    int layer = rows_are_layers(p) ? row : p->layer;
+    if (layer < 0) return part; /* a time, of all layers */
+    int kv = picture_layer(p->r, layer).kv_layer;
+    if (kv < 0) return (struct ramp_part){0, 0, 0, 0};
+    part = (struct ramp_part){kv, 1, 0, p->r->n_head};
+    if (p->mode == MAP_HEADS) part = (struct ramp_part){kv, 1, row, 1};
+    if (p->mode == MAP_GRID && x >= 0) part = (struct ramp_part){kv, 1, picture_head(p, x), 1};
     return part;
+}
+
+/* The first column that a layer keeps units of: those before its window are out of its sight by
+ * design, and are not counted. */
+static int first_column(const struct picture *p, struct ramp_part part)
+{
+    struct retention_layer l = picture_layer(p->r, picture_model_layer(p->r, part.layer));
+    if (part.n_layer != 1 || l.kind != RETENTION_WINDOW) return 0;
+    int64_t from = p->r->n_pos - l.window;
+    return from > 0 ? (int)(from / p->r->col_width) : 0;
 }
 
 static void sum(const struct picture *p, int row, struct ramp_part part, int col, int end,
@@ -97,15 +144,17 @@ static void sum(const struct picture *p, int row, struct ramp_part part, int col
         ramp_sum(p->r, part, col, end, kept, seen);
 }
 
-/* Adds up n rows; those of MAP_ROWS one by one, because they may be of two layers. */
+/* Adds up n rows; x < 0: of all heads. */
 static void sum_rows(const struct picture *p, int row, int n, int x, int col, int end,
                      int64_t *kept, int64_t *seen)
 {
-    int each = p->mode == MAP_ROWS ? 1 : n;
     *kept = *seen = 0;
-    for (int i = 0; i < n; i += each) {
+    for (int i = 0; i < n; i++) {
         int64_t k, s;
-        sum(p, row + i, part_of(p, row + i, each, x), col, end, &k, &s);
+        struct ramp_part part = part_of(p, row + i, x);
+        int from = first_column(p, part);
+        if (part.n_layer == 0 || end <= from) continue;
+        sum(p, row + i, part, col > from ? col : from, end, &k, &s);
         *kept += k;
         *seen += s;
     }
@@ -121,11 +170,7 @@ bool picture_cell(const struct picture *p, int row, int n, int x, int64_t *kept,
 
 void picture_row(const struct picture *p, int row, int n, int64_t *kept, int64_t *seen)
 {
-    if (p->mode == MAP_GRID)
-        sum(p, row, (struct ramp_part){row, n, 0, p->r->n_head}, p->col, p->col + p->n_cols, kept,
-            seen);
-    else
-        sum_rows(p, row, n, 0, p->col, p->col + p->n_cols, kept, seen);
+    sum_rows(p, row, n, -1, p->col, p->col + p->n_cols, kept, seen);
 }
 
 bool picture_is_flat(const struct picture *p)
@@ -146,6 +191,8 @@ double picture_agreement(const struct picture *p, int layer)
     const struct retention *r = p->r;
     double sum = 0;
     int n = 0;
+    layer = picture_layer(r, layer).kv_layer;
+    if (layer < 0) return -1;
     for (int a = 0; a < r->n_head; a++)
         for (int b = 0; b < a; b++) {
             const uint32_t *x = r->kept + (layer * r->n_head + a) * RETENTION_COLS;

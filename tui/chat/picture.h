@@ -38,6 +38,14 @@ struct picture picture_make(const struct retention *r, const struct waterfall *p
                             enum map_mode mode, int layer, int cells, int zoom, int64_t position);
 
 int picture_rows(const struct picture *p);
+
+/* Layers of the model, and the layer of one of its units' layers. */
+int picture_layers(const struct retention *r);
+struct retention_layer picture_layer(const struct retention *r, int layer);
+int picture_model_layer(const struct retention *r, int kv_layer);
+/* Whether rows [row, row + n) have no units, because their layers keep a state instead. */
+bool picture_is_state(const struct picture *p, int row, int n);
+bool picture_has_window(const struct picture *p, int row);
 /* Length of the conversation in a row of MAP_HISTORY. */
 int64_t picture_length(const struct picture *p, int row);
 

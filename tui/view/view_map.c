@@ -113,12 +113,21 @@ struct fold {
     int stretch; /* screen lines per row, if there are few rows */
 };
 
+/* The cursor's layer, counted in layers with units; the nearest before it, if it has none. */
+static int kv_layer_of(const struct app *a, const struct retention *r)
+{
+    int layer = a->mapped.layer;
+    while (layer > 0 && picture_layer(r, layer).kv_layer < 0) layer--;
+    int kv = picture_layer(r, layer).kv_layer;
+    return kv < 0 ? 0 : kv;
+}
+
 static int cursor_of(const struct app *a, const struct picture *p)
 {
     const struct map_state *m = &a->mapped;
     switch (p->mode) {
     case MAP_HEADS: return m->head;
-    case MAP_ROWS: return m->layer * p->r->n_head + m->head;
+    case MAP_ROWS: return kv_layer_of(a, p->r) * p->r->n_head + m->head;
     case MAP_HISTORY: return picture_rows(p) - 1;
     default: return m->layer;
     }
@@ -168,7 +177,8 @@ static void put_label(struct pane p, int y, const struct picture *pic, const str
         const char *text = n < 1000000 ? num_exact(n, exact) : num_count(n, exact);
         pane_puts(p, LABEL - 1 - (int)strlen(text), y, ATTR_DIM, text);
     } else if (pic->mode == MAP_ROWS) {
-        if (row % n_head == 0) pane_printf(p, 0, y, ATTR_TEXT, "%02d", row / n_head);
+        if (row % n_head == 0)
+            pane_printf(p, 0, y, ATTR_TEXT, "%02d", picture_model_layer(pic->r, row / n_head));
         pane_printf(p, 3, y, ATTR_DIM, "h%d", row % n_head);
     } else if (last > row) {
         pane_printf(p, 0, y, ATTR_DIM, "%02d-%02d", row, last);
@@ -188,11 +198,30 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
     if (f->agree) {
         double sum = 0;
         for (int i = 0; i < n; i++) sum += fmax(picture_agreement(pic, row + i), 0);
-        pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n);
+        if (!picture_is_state(pic, row, n))
+            pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n);
         return;
     }
+    if (picture_is_state(pic, row, n)) return;
     picture_row(pic, row, n, &kept, &seen);
     pane_printf(p, x, y, ATTR_TEXT, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
+}
+
+/* What the rows are that show no units: their layers keep a state, or only a window. The first line
+ * of several alike says it. */
+static void draw_kind(struct pane p, int y, const struct picture *pic, const struct fold *f,
+                      int row)
+{
+    int n = f->each * f->halves;
+    if (row + n > f->n) n = f->n - row;
+    if (picture_is_state(pic, row, n)) {
+        bool first = row == f->top || !picture_is_state(pic, row - 1, 1);
+        pane_fill(p, LABEL, y, pic->cells, ATTR_DIM, '~');
+        if (first && pic->cells > 40)
+            pane_puts(p, LABEL + 2, y, ATTR_DIM, " a state of fixed size, no units ");
+    } else if (picture_has_window(pic, row) && pic->cells > 40 && level_of(pic, f, row, 24) < 0) {
+        pane_puts(p, LABEL + 2, y, ATTR_DIM, "before its window");
+    }
 }
 
 static void draw_line(struct pane p, int y, const struct picture *pic, const struct fold *f,
@@ -221,6 +250,7 @@ static void draw_lines(struct pane p, int y, const struct picture *pic, const st
         put_label(p, y, pic, f, row);
         put_share(p, LABEL + 1 + pic->cells, y, pic, f, row);
         int lines = lines_of(pic, f, row);
+        draw_kind(p, y, pic, f, row);
         for (int k = 0; k < lines; k++) draw_line(p, y + k, pic, f, row);
         y += f->stretch;
     }
@@ -339,8 +369,9 @@ int map_put_fate(struct app *a, struct pane p, int x, int y, int64_t position)
     if (4 * n < a->sight.n_heads) x = pane_puts(p, x, y, ATTR_BOLD, "  thin");
     x = pane_printf(p, x, y, ATTR_TEXT, "  score %.2f", sum / n);
     if (most_n == least_n) return x;
-    return pane_printf(p, x, y, ATTR_TEXT, "  L%02d %d/%d  L%02d %d/%d", most, most_n, r->n_head,
-                       least, least_n, r->n_head);
+    return pane_printf(p, x, y, ATTR_TEXT, "  L%02d %d/%d  L%02d %d/%d",
+                       picture_model_layer(r, most), most_n, r->n_head,
+                       picture_model_layer(r, least), least_n, r->n_head);
 }
 
 /* The fate of the token in the head under the cursor. */
@@ -348,16 +379,17 @@ static void draw_head_fate(struct app *a, struct pane p, int x, int y, int64_t p
 {
     const struct map_state *m = &a->mapped;
     char exact[NUM_MAX];
-    if (!in_sight(a, position) || m->layer >= a->map->n_layer || m->head >= a->map->n_head) return;
-    float score = a->sight.scores[m->layer * a->map->n_head + m->head];
-    x = pane_printf(p, x, y, ATTR_TEXT, "  L%02dH%d ", m->layer, m->head);
+    if (!in_sight(a, position) || m->head >= a->map->n_head) return;
+    int layer = kv_layer_of(a, a->map);
+    float score = a->sight.scores[layer * a->map->n_head + m->head];
+    x = pane_printf(p, x, y, ATTR_TEXT, "  L%02dH%d ", picture_model_layer(a->map, layer), m->head);
     if (!isnan(score)) {
         pane_printf(p, x, y, ATTR_TEXT, "score %.2f", (double)score);
         return;
     }
     int64_t width = a->map->col_width, from = position / width * width;
     int64_t end = from + width < a->map->n_pos ? from + width : a->map->n_pos;
-    int64_t lost = waterfall_first_loss(&a->past, m->layer, m->head, from, end);
+    int64_t lost = waterfall_first_loss(&a->past, layer, m->head, from, end);
     if (lost < 0)
         pane_puts(p, x, y, ATTR_TEXT, "evicted");
     else
@@ -373,7 +405,7 @@ static void draw_fates(struct app *a, struct pane p, int64_t position)
     if (per_row < 1 || (r->n_layer + per_row - 1) / per_row > p.h) return;
     for (int layer = 0; layer < r->n_layer; layer++) {
         int x = layer % per_row * width, y = layer / per_row;
-        x = pane_printf(p, x, y, ATTR_DIM, "L%02d ", layer);
+        x = pane_printf(p, x, y, ATTR_DIM, "L%02d ", picture_model_layer(r, layer));
         for (int h = 0; h < r->n_head; h++) {
             bool held = !isnan(a->sight.scores[layer * r->n_head + h]);
             if (held)
@@ -534,9 +566,9 @@ static void mark_cursor(struct app *a, struct pane p, int y, const struct pictur
 static void keep_inside(struct app *a, const struct retention *r)
 {
     struct map_state *m = &a->mapped;
-    if (m->layer >= r->n_layer) m->layer = r->n_layer - 1;
+    if (m->layer >= picture_layers(r)) m->layer = picture_layers(r) - 1;
     if (m->head >= r->n_head) m->head = r->n_head - 1;
-    if (m->history_layer >= r->n_layer) m->history_layer = -1;
+    if (m->history_layer >= picture_layers(r)) m->history_layer = -1;
     if (m->position >= r->n_pos) m->position = r->n_pos - 1;
 }
 
@@ -544,8 +576,8 @@ static void keep_inside(struct app *a, const struct retention *r)
 static void choose_mode(struct app *a, const struct retention *r, int room)
 {
     struct map_state *m = &a->mapped;
-    bool every = r->n_layer * r->n_head <= room;
-    if (!m->chosen) m->mode = every ? MAP_ROWS : MAP_LAYERS;
+    bool every = r->n_layer * r->n_head <= room, states = r->n_all > r->n_layer;
+    if (!m->chosen) m->mode = every && !states ? MAP_ROWS : MAP_LAYERS;
     if (m->mode == MAP_ROWS && !every) m->mode = MAP_GRID;
 }
 
@@ -627,9 +659,9 @@ static void move_row(struct app *a, int by)
     const struct retention *r = shown(a);
     if (!r) return;
     if (m->mode == MAP_ROWS) {
-        int to = m->layer * r->n_head + m->head + by, n = r->n_layer * r->n_head;
+        int to = kv_layer_of(a, r) * r->n_head + m->head + by, n = r->n_layer * r->n_head;
         to = to < 0 ? 0 : to >= n ? n - 1 : to;
-        m->layer = to / r->n_head;
+        m->layer = picture_model_layer(r, to / r->n_head);
         m->head = to % r->n_head;
         return;
     }
@@ -637,7 +669,7 @@ static void move_row(struct app *a, int by)
                : m->mode == MAP_HISTORY ? &m->history_layer
                                         : &m->layer;
     int first = m->mode == MAP_HISTORY ? -1 : 0;
-    int last = m->mode == MAP_HEADS ? r->n_head - 1 : r->n_layer - 1;
+    int last = m->mode == MAP_HEADS ? r->n_head - 1 : picture_layers(r) - 1;
     int to = *row + by * (m->mode == MAP_HISTORY || m->each < 1 ? 1 : m->each);
     *row = to < first ? first : to > last ? last : to;
 }

@@ -126,7 +126,7 @@ struct sweep_opts {
 
 struct eval_opts {
     int seeds;
-    bool csv;
+    bool csv, answers;
 };
 
 struct pull_opts {

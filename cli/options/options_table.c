@@ -196,6 +196,8 @@ const struct option options_table[] = {
     {ROW("compression", 0, sweep.compressions, OPTIONS_EVAL), .min = 1, .max = UINT32_MAX,
      .value = "N,…", .help = "budgets as a fraction of the length: 8 keeps an eighth"},
     {ROW("csv", 0, eval.csv, OPTIONS_EVAL), .cli_only = true, .help = "comma separated values, for plots"},
+    {ROW("answers", 0, eval.answers, OPTIONS_EVAL), .cli_only = true,
+     .help = "print each question and its answer as a line of JSON"},
     {ROW("depth", 0, sweep.depths, OPTIONS_BENCH), .max = UINT32_MAX, .value = "N,…",
      .help = "tokens in the conversation before measuring; random units with policy full"},
     {ROW("prefill", 0, bench.prefill, OPTIONS_BENCH), .min = 1, .max = 1e9, .value = "N",

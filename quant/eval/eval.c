@@ -159,6 +159,31 @@ struct sweep {
     bool printed;
 };
 
+/* For comparing two runs question by question, as quant/eval/paired.py does. */
+static void print_answer(void *ctx, const struct eval_answer *a)
+{
+    const struct sweep *w = ctx;
+    const struct session_opts *one = &w->one;
+    struct str policy = {0};
+    options_policy_print(&one->plan.policy, &policy);
+    cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray();
+    for (int i = 0; i < a->n_values; i++)
+        cJSON_AddItemToArray(values, cJSON_CreateString(a->values[i]));
+    cJSON_AddStringToObject(o, "task", w->trial.task->name);
+    cJSON_AddStringToObject(o, "policy", str_get(&policy));
+    cJSON_AddStringToObject(o, "recall", recall_chooser_name(one->recall.chooser));
+    cJSON_AddNumberToObject(o, "budget", one->plan.budget);
+    cJSON_AddNumberToObject(o, "length", (double)w->trial.length);
+    cJSON_AddNumberToObject(o, "seed", (double)a->seed);
+    cJSON_AddNumberToObject(o, "number", a->number);
+    cJSON_AddStringToObject(o, "question", a->question);
+    cJSON_AddStringToObject(o, "answer", a->answer);
+    cJSON_AddItemToObject(o, "values", values);
+    cJSON_AddNumberToObject(o, "right", a->right);
+    report_json(o);
+    str_release(&policy);
+}
+
 static void print_row(struct sweep *w, const struct eval_result *out)
 {
     const struct eval_run *t = &w->trial;
@@ -315,6 +340,12 @@ static int collect_plans(const struct options *o, struct plans *out, struct err 
     return run_policies(&w, e);
 }
 
+static int check_talk(const char *text, struct err *e)
+{
+    if (text) return task_talk_check(text, e);
+    return err_set(e, ERR_USAGE, "eval talk needs conversations: give -f FILE");
+}
+
 static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
 {
     struct sweep w = {.one = o->session, .options = o, .lists = with_defaults(o)};
@@ -328,9 +359,12 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         .text = essay,
         .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
         .n_seeds = o->eval.seeds ? o->eval.seeds : 3,
+        .answered = o->eval.answers ? print_answer : NULL,
+        .ctx = &w,
     };
     for (int i = 0; !rc && i < o->n_args; i++) {
         rc = task_params_read(o->args[i], &w.params, e);
+        if (!rc && !strcmp(w.params.name, "talk")) rc = check_talk(essay, e);
         for (int k = 0; !rc && (w.trial.task = task_named(w.params.name, k)); k++)
             rc = run_policies(&w, e);
     }

@@ -20,6 +20,7 @@ struct run {
     const struct eval_run *trial;
     struct session *session;
     struct task_run *script;
+    uint64_t seed;
     struct str answer;
     double right;
     int64_t n_asked;
@@ -52,6 +53,20 @@ static int feed(struct run *r, const char *user, const char *assistant, struct e
     return rc;
 }
 
+static void report_answer(const struct run *r, const struct task_step *q, double right)
+{
+    const struct eval_answer a = {
+        .seed = r->seed,
+        .number = (int)r->n_asked,
+        .question = q->user,
+        .answer = str_get(&r->answer),
+        .values = q->values,
+        .n_values = q->n_values,
+        .right = right,
+    };
+    if (r->trial->answered) r->trial->answered(r->trial->ctx, &a);
+}
+
 static int ask(struct run *r, const struct task_step *q, struct err *e)
 {
     const struct session_sink k = {.ctx = r, .text = take_text, .stop = stop};
@@ -61,8 +76,10 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     int rc = session_say(r->session, q->user, strlen(q->user), &k, &end, e);
     if (rc) return rc;
     if (end == SESSION_STOPPED) return err_set(e, ERR_STOP, "interrupted");
-    r->right += judge_answer(str_get(&r->answer), q);
+    double right = judge_answer(str_get(&r->answer), q);
+    r->right += right;
     r->n_asked++;
+    report_answer(r, q, right);
     session_stats(r->session, &st);
     r->n_decoded++;
     if (st.decode_tok_s > 0) r->decode_ns += (int64_t)(1e9 / st.decode_tok_s);
@@ -125,7 +142,7 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
         .papers = t->params->papers,
         .essay = t->text,
     };
-    o.sampling.seed = args.seed;
+    r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
     r->script = task_open(t->task, &args);

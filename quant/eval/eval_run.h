@@ -13,6 +13,16 @@ struct session_opts;
 struct task;
 struct task_params;
 
+/* A question that was answered. */
+struct eval_answer {
+    uint64_t seed;
+    int number; /* of the question in its seed, from 1 */
+    const char *question, *answer;
+    const char *const *values; /* [n_values] what a right answer contains */
+    int n_values;
+    double right; /* share of the values that the answer contains */
+};
+
 struct eval_run {
     struct engine *engine;
     const struct task *task;
@@ -23,6 +33,8 @@ struct eval_run {
     double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
     uint64_t first_seed;
     int n_seeds;
+    void (*answered)(void *ctx, const struct eval_answer *a); /* NULL = not wanted */
+    void *ctx;
 };
 
 struct eval_result {

@@ -19,6 +19,8 @@ static const struct task table[] = {
     {"kv", 8, 0, 64, task_write_kv, "values of keys in a long list (InfiniteBench)"},
     {"niah", 1, 5, 32, task_write_niah,
      "a needle in an essay, depth by depth: -f FILE, or made-up sentences"},
+    {"talk", 1, 0, 64, task_write_talk,
+     "conversations from a file, -f FILE, one for each seed, with small talk between messages"},
     {"game", 1, 0, 16, task_write_game,
      "rock, paper, scissors against a player with a preferred move (SirLLM)"},
     {"ruler-single-1", 1, 0, 48, task_write_single_1, "RULER: a number in noise"},

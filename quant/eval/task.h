@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/str.h"
 
 #define TASK_TURNS_MAX     256
@@ -26,7 +27,8 @@ struct task_args {
     double depth;   /* depth of a single fact, 0 … 1 */
     /* use the papers' wording instead of words that the demo model was trained on */
     bool papers;
-    const char *essay; /* text to hide facts in; NULL = generate it */
+    /* text to hide facts in, NULL = generate it; the conversations of "talk", which are checked */
+    const char *essay;
 };
 
 struct task {
@@ -59,6 +61,10 @@ void task_close(struct task_run *s);
 /* The next step of a conversation of n_tokens tokens; valid until the next call. false = the
  * end. */
 bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out);
+
+/* Whether this text is a file of conversations, as the task "talk" reads it (task_talk.c);
+ * ERR_USAGE names the line that is wrong. */
+int task_talk_check(const char *text, struct err *e);
 
 /* The questions at the end, for policies that may see them first. */
 bool task_question(const struct task_run *s, int i, struct task_step *out);
@@ -123,10 +129,12 @@ void task_noise(struct task_run *s, const char *needle, struct str *out);
 void task_essay(struct task_run *s, const char *needle, struct str *out);
 void task_fill_noise(struct task_run *s, struct task_step *out);
 void task_fill_essay(struct task_run *s, struct task_step *out);
+void task_fill_small_talk(struct task_run *s, struct task_step *out);
 
 void task_write_recall(struct task_run *s);
 void task_write_scatter(struct task_run *s);
 void task_write_updates(struct task_run *s);
+void task_write_talk(struct task_run *s);
 void task_write_game(struct task_run *s);
 void task_write_passkey(struct task_run *s);
 void task_write_number(struct task_run *s);

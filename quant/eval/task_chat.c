@@ -2,7 +2,7 @@
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
-static void fill_small_talk(struct task_run *s, struct task_step *out)
+void task_fill_small_talk(struct task_run *s, struct task_step *out)
 {
     const struct words_turn *t = words_filler(s->recall);
     out->user = t->user;
@@ -24,7 +24,7 @@ static void ask(struct task_run *s, struct task_question *q, int i)
 
 void task_write_recall(struct task_run *s)
 {
-    s->filler = fill_small_talk;
+    s->filler = task_fill_small_talk;
     for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
 }
@@ -40,7 +40,7 @@ void task_write_scatter(struct task_run *s)
 
 void task_write_updates(struct task_run *s)
 {
-    s->filler = fill_small_talk;
+    s->filler = task_fill_small_talk;
     if (s->args.n_facts > TASK_QUESTIONS_MAX / 2) s->args.n_facts = TASK_QUESTIONS_MAX / 2;
     for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask_early(s, 1 / 3.0), i);

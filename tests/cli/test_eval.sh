@@ -20,6 +20,13 @@ holds "eval TASK:report=N" "$out" 'tokens, [0-9]+ tok/s, cache [0-9]+ bytes, pro
 out=$(printf 'The capital of France is Paris. %.0s' $(seq 100) |
     "$RETAIN" eval perplexity -f - --policy sink --budget 64 --kv q4,f16 --length 256 --seeds 1 --json)
 equal "eval perplexity, by cache format" 2 "$(printf '%s\n' "$out" | grep -c '"perplexity":[0-9]')"
+printf '== a\n> My door code is 4417.\n> What is my door code?\n? 4417\n' >"$T/talks"
+out=$("$RETAIN" eval talk -f "$T/talks" --policy sink --budget 64 --length 400 --recall off,words \
+    --seeds 1 --answers)
+equal "eval --answers: a line per question" 2 "$(printf '%s\n' "$out" | grep -c '"question":"What is my door code?"')"
+holds "eval --answers says what was expected" "$out" '"recall":"words".*"values":\["4417"\],"right":[01]'
+"$RETAIN" eval talk >/dev/null 2>&1
+equal "eval talk without a file is a usage error" 2 $?
 holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'ruler-vt'
 "$RETAIN" eval nothing >/dev/null 2>&1
 equal "eval: an unknown task is a usage error" 2 $?

@@ -68,7 +68,7 @@ echo '[{"role": "user", "content": "Hello"}]' >"$T/talk"
 run template --think off --ids "$T/talk"
 run generate --prompt Hello --max-tokens 2 --keep-thoughts
 run perplexity --file "$T/text" --length 64
-run eval recall:facts=1,wording=papers --length 300 --compression 2 --seeds 1 --csv
+run eval recall:facts=1,wording=papers --length 300 --compression 2 --seeds 1 --csv --answers
 run eval niah:depths=2,report=100 --length 300 --budget 64 --seeds 1
 run bench --prefill 8 --decode 2 --repeat 1 --depth 16 --vs 'echo "| pp8 | 1.0 |"; echo "| tg2 | 1.0 |"'
 run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"

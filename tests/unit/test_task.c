@@ -59,9 +59,26 @@ static void play(const char *task, const struct task_args *args, struct play *p)
     task_close(s);
 }
 
+static const char talks[] = "# two conversations\n"
+                            "== first\n"
+                            "> The gate code is 4417.\r\n"
+                            "< Fine.\n"
+                            "> What is the gate code?\n"
+                            "? 4417\n"
+                            "> It is now 9020.\n"
+                            "> What is it now?\n"
+                            "? 9020\n"
+                            "\n"
+                            "== second\n"
+                            "> My cat is called Quill.\n"
+                            "> Who is my cat?\n"
+                            "? Quill";
+
 static struct task_args args_of(const struct task *t, uint64_t seed)
 {
-    return (struct task_args){.seed = seed, .length = LENGTH, .n_facts = t->n_facts, .depth = 0.5};
+    struct task_args a = {.seed = seed, .length = LENGTH, .n_facts = t->n_facts, .depth = 0.5};
+    if (!strcmp(t->name, "talk")) a.essay = talks;
+    return a;
 }
 
 static void test_what_is_asked_was_told(void **state)
@@ -214,6 +231,62 @@ static void test_essay(void **state)
     str_release(&p.told);
 }
 
+/* The first conversation: a question has its place, what is told even depths, and replies that the
+ * file does not have a default. */
+static void test_talk(void **state)
+{
+    (void)state;
+    struct task_args a = args_of(task_named("talk", 0), 1);
+    struct task_run *s = task_open(task_named("talk", 0), &a);
+    struct task_step step;
+    const char *const asked[] = {"What is the gate code?", "What is it now?"};
+    const char *const values[] = {"4417", "9020"};
+    assert_true(task_next(s, 0, &step));
+    assert_string_equal(step.user, "The gate code is 4417.");
+    assert_string_equal(step.assistant, "Fine.");
+    assert_true(task_next(s, 0, &step) && step.assistant && !step.values); /* small talk */
+    for (int i = 0; i < 2; i++) {
+        assert_true(task_next(s, i ? LENGTH : LENGTH / 2, &step));
+        assert_null(step.assistant);
+        assert_string_equal(step.user, asked[i]);
+        assert_string_equal(step.values[0], values[i]);
+        if (i) break;
+        assert_true(task_next(s, LENGTH / 2, &step));
+        assert_string_equal(step.user, "It is now 9020.");
+        assert_string_equal(step.assistant, "Okay, I will remember that.");
+    }
+    assert_false(task_next(s, LENGTH, &step));
+    task_close(s);
+    a.seed = 4; /* the second conversation again */
+    s = task_open(task_named("talk", 0), &a);
+    assert_true(task_next(s, 0, &step));
+    assert_string_equal(step.user, "My cat is called Quill.");
+    task_close(s);
+}
+
+static void test_talk_is_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"", "no conversation"},
+        {"# nothing\n", "no conversation"},
+        {"> before a name\n", "line 1"},
+        {"== a\n? value without a question\n", "line 2"},
+        {"== a\n> b\n?\n", "line 3"},
+        {"== a\n> b\n< c\n? d\n", "line 4"},
+        {"== a\n\n> after its end\n", "line 3"},
+        {"== a\nwords\n", "line 2"},
+    };
+    struct err e;
+    assert_int_equal(task_talk_check(talks, &e), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(task_talk_check(bad[i].text, &e), ERR_USAGE);
+        if (!strstr(e.text, bad[i].says)) fail_msg("%s: %s", bad[i].text, e.text);
+    }
+}
+
 static void test_ruler_is_thirteen(void **state)
 {
     (void)state;
@@ -236,6 +309,8 @@ int main(void)
         cmocka_unit_test(test_number),
         cmocka_unit_test(test_game),
         cmocka_unit_test(test_essay),
+        cmocka_unit_test(test_talk),
+        cmocka_unit_test(test_talk_is_checked),
         cmocka_unit_test(test_ruler_is_thirteen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,124 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/convert/convert_parts.h"
 #include "quant/convert/convert_vocab.h"
 #include "quant/convert/json.h"
 #include "quant/convert/safetensors.h"
 
-#define LAYERS_MAX  256 /* the runtime's limit */
-#define PART_PREFIX "language_model."
-
-/* ---- families -------------------------------------------------------------------------------- */
-
-enum {
-    LLAMA = 1 << 0,
-    QWEN2 = 1 << 1,
-    QWEN3 = 1 << 2,
-    PHI3 = 1 << 3,
-    MINICPM = 1 << 4,
-    GRANITE = 1 << 5,
-    OLMO2 = 1 << 6,
-    SMOLLM3 = 1 << 7,
-    MISTRAL3 = 1 << 8,
-    ERNIE4_5 = 1 << 9,
-    SEED_OSS = 1 << 10,
-    GLM4 = 1 << 11,
-    ALL = (1 << 12) - 1,
-    NORMS_BEFORE = ALL & ~OLMO2,
-    /* biases of all matrices, if the config sets them */
-    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
-    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4,
-    GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
-};
-
-static const struct family {
-    const char *name; /* config.json's "architectures" */
-    const char *arch; /* general.architecture */
-    unsigned id;
-    bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order, the folder does not */
-    /* The language model is one part of several: its settings are in text_config, its tensors have
-     * a prefix. */
-    bool in_part;
-} families[] = {
-    {"LlamaForCausalLM", "llama", LLAMA, true, false},
-    {"MistralForCausalLM", "llama", LLAMA, true, false},
-    {"Qwen2ForCausalLM", "qwen2", QWEN2, false, false},
-    {"Qwen3ForCausalLM", "qwen3", QWEN3, false, false},
-    {"Phi3ForCausalLM", "phi3", PHI3, false, false},
-    {"MiniCPMForCausalLM", "minicpm", MINICPM, true, false},
-    {"GraniteForCausalLM", "granite", GRANITE, true, false},
-    {"Olmo2ForCausalLM", "olmo2", OLMO2, false, false},
-    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true, false},
-    {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, false},
-    {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, true},
-    {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, false},
-    {"SeedOssForCausalLM", "seed_oss", SEED_OSS, false, false},
-    {"Glm4ForCausalLM", "glm4", GLM4, false, false},
-};
-#define N_FAMILIES (sizeof families / sizeof *families)
-
-/* Sizes of a shape, by name. */
-enum dim { ONE, VOCAB, EMBD, Q, KV, QKV, FF, FF2, HEAD, DIMS };
-
-/* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
- * vector. */
-static const struct row {
-    const char *hf, *gguf;
-    enum dim n_out, n_in;
-    unsigned needed, allowed; /* bits of families */
-    bool in_layer;
-} rows[] = {
-    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, ALL, ALL, false},
-    {"model.norm.weight", "output_norm.weight", EMBD, ONE, ALL, ALL, false},
-    {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, ALL, false},
-    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE, NORMS_BEFORE, true},
-    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, true},
-    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, true},
-    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, ALL & ~PHI3, ALL & ~PHI3, true},
-    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, true},
-    {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, true},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3, QWEN3, true},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2, OLMO2, true},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, true},
-    {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALL, ALL, true},
-    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2 | QWEN3, true},
-    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE, NORMS_BEFORE & ~SEED_OSS,
-     NORMS_BEFORE & ~SEED_OSS, true},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS, SEED_OSS,
-     true},
-    {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4, true},
-    {"post_mlp_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GLM4, GLM4, true},
-    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, OLMO2, OLMO2,
-     true},
-    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, OLMO2, OLMO2, true},
-    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP, GATE_AND_UP, true},
-    {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, true},
-    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP, GATE_AND_UP, true},
-    {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, true},
-    {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3 | GLM4, PHI3 | GLM4, true},
-    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL, ALL, true},
-    {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, true},
-};
-#define N_ROWS (sizeof rows / sizeof *rows)
-
-struct converter {
-    struct source *s;
-    cJSON *root;         /* config.json */
-    const cJSON *config; /* the language model's settings in it */
-    const cJSON *rope;   /* rope_parameters or rope_scaling, or NULL */
-    char config_path[1024];
-    const struct family *family;
-    int n_layer, n_head, n_kv_head, head_dim, n_ctx;
-    int64_t dims[DIMS];
-    bool tied;
-};
-
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-static int config_int(const struct converter *c, const char *name, int max, int *out, struct err *e)
+int convert_int(const struct converter *c, const char *name, int max, int *out, struct err *e)
 {
     int64_t v;
     if (!json_int(c->config, name, 1, max, &v))
@@ -133,12 +23,12 @@ static int config_int(const struct converter *c, const char *name, int max, int 
 }
 
 /* The value, or `otherwise` when it is absent or null. */
-static int config_int_or(const struct converter *c, const char *name, int max, int otherwise,
-                         int *out, struct err *e)
+int convert_int_or(const struct converter *c, const char *name, int max, int otherwise, int *out,
+                   struct err *e)
 {
     const cJSON *v = json_member(c->config, name);
     *out = otherwise;
-    return !v || cJSON_IsNull(v) ? 0 : config_int(c, name, max, out, e);
+    return !v || cJSON_IsNull(v) ? 0 : convert_int(c, name, max, out, e);
 }
 
 static int find_family(struct converter *c, struct err *e)
@@ -146,14 +36,14 @@ static int find_family(struct converter *c, struct err *e)
     const char *name =
         cJSON_GetStringValue(cJSON_GetArrayItem(json_member(c->root, "architectures"), 0));
     char known[512] = "";
-    for (size_t i = 0; i < N_FAMILIES; i++) {
-        if (name && !strcmp(name, families[i].name)) {
-            c->family = &families[i];
-            c->config = c->family->in_part ? json_member(c->root, "text_config") : c->root;
+    for (size_t i = 0; i < convert_n_families; i++) {
+        if (name && !strcmp(name, convert_families[i].name)) {
+            c->family = &convert_families[i];
+            c->config = c->family->part ? json_member(c->root, "text_config") : c->root;
             return 0;
         }
         size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", families[i].name);
+        snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", convert_families[i].name);
     }
     struct utf8_shown shown = json_show(name ? name : "");
     return err_set(e, ERR_FORMAT,
@@ -202,28 +92,56 @@ static int check_config(const struct converter *c, struct err *e)
     return 0;
 }
 
+/* The width of the feed-forward. LFM2's may follow from a larger number. */
+static int read_n_ff(const struct converter *c, int *out, struct err *e)
+{
+    const int big = 1 << 24;
+    int64_t multiple = 1;
+    double factor = 1;
+    int rc = convert_int(
+        c, c->family->id == GRANITE_H ? "shared_intermediate_size" : "intermediate_size", big, out,
+        e);
+    if (rc || c->family->id != LFM2 || !json_bool(c->config, "block_auto_adjust_ff_dim", false))
+        return rc;
+    json_number(c->config, "block_ffn_dim_multiplier", &factor);
+    json_int(c->config, "block_multiple_of", 1, big, &multiple);
+    int64_t n = (int64_t)(factor * (double)(2 * (int64_t)*out / 3));
+    *out = (int)((n + multiple - 1) / multiple * multiple);
+    return 0;
+}
+
 static int read_config(struct converter *c, struct err *e)
 {
     const int big = 1 << 24;
     int n_embd = 0, n_ff = 0, n_vocab = 0;
-    int rc = config_int(c, "hidden_size", big, &n_embd, e);
-    if (!rc) rc = config_int(c, "num_hidden_layers", LAYERS_MAX, &c->n_layer, e);
-    if (!rc) rc = config_int(c, "num_attention_heads", 4096, &c->n_head, e);
-    if (!rc) rc = config_int(c, "intermediate_size", big, &n_ff, e);
-    if (!rc) rc = config_int(c, "vocab_size", big, &n_vocab, e);
-    if (!rc) rc = config_int(c, "max_position_embeddings", INT32_MAX, &c->n_ctx, e);
-    if (!rc) rc = config_int_or(c, "num_key_value_heads", c->n_head, c->n_head, &c->n_kv_head, e);
-    if (!rc) rc = config_int_or(c, "head_dim", 1024, n_embd / c->n_head, &c->head_dim, e);
+    int rc = convert_int(c, "hidden_size", big, &n_embd, e);
+    if (!rc) rc = convert_int(c, "num_hidden_layers", LAYERS_MAX, &c->n_layer, e);
+    if (!rc) rc = convert_int(c, "num_attention_heads", 4096, &c->n_head, e);
+    if (!rc) rc = read_n_ff(c, &n_ff, e);
+    if (!rc) rc = convert_int(c, "vocab_size", big, &n_vocab, e);
+    if (!rc) rc = convert_int(c, "max_position_embeddings", INT32_MAX, &c->n_ctx, e);
+    if (!rc) rc = convert_int_or(c, "num_key_value_heads", c->n_head, c->n_head, &c->n_kv_head, e);
+    if (!rc) rc = convert_int_or(c, "head_dim", 1024, n_embd / c->n_head, &c->head_dim, e);
     if (rc) return rc;
     if (c->n_head % c->n_kv_head || c->head_dim < 2 || c->head_dim % 2)
         return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
                        c->config_path, c->n_head, c->n_kv_head, c->head_dim);
     int64_t q = (int64_t)c->n_head * c->head_dim, kv = (int64_t)c->n_kv_head * c->head_dim;
-    const int64_t dims[DIMS] = {
-        [ONE] = 1,           [VOCAB] = n_vocab,  [EMBD] = n_embd, [Q] = q,
-        [KV] = kv,           [QKV] = q + 2 * kv, [FF] = n_ff,     [FF2] = 2 * (int64_t)n_ff,
-        [HEAD] = c->head_dim};
+    const int64_t dims[DIMS] = {[ONE] = 1,
+                                [VOCAB] = n_vocab,
+                                [EMBD] = n_embd,
+                                [Q] = q,
+                                [KV] = kv,
+                                [QKV] = q + 2 * kv,
+                                [FF] = n_ff,
+                                [FF2] = 2 * (int64_t)n_ff,
+                                [HEAD] = c->head_dim,
+                                [Q2] = 2 * q};
     memcpy(c->dims, dims, sizeof dims);
+    if (c->family->id & HYBRID) {
+        rc = convert_recurrent(c, e);
+        if (rc) return rc;
+    }
     c->tied = json_bool(c->config, "tie_word_embeddings",
                         json_bool(c->root, "tie_word_embeddings", c->family->id & ERNIE4_5));
     c->rope = json_member(c->config, "rope_parameters");
@@ -233,26 +151,46 @@ static int read_config(struct converter *c, struct err *e)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/* The name of a tensor without the prefix of the part that the language model is. */
-static const char *own_name(const struct converter *c, const char *name)
+#define PART "language_model."
+enum { NAME_BYTES = 192 };
+
+/* The name of a tensor as if the language model were the whole. */
+static void own_name(const struct converter *c, const char *name, char out[NAME_BYTES])
 {
-    size_t n = strlen(PART_PREFIX);
-    return c->family->in_part && !strncmp(name, PART_PREFIX, n) ? name + n : name;
+    const char *part = c->family->part;
+    size_t n = part ? strlen(part) : 0;
+    bool in_part = part && !strncmp(name, part, n) && !strncmp(name + n, PART, strlen(PART));
+    snprintf(out, NAME_BYTES, "%.*s%s", (int)(in_part ? n : 0), name,
+             in_part ? name + n + strlen(PART) : name);
+}
+
+/* The reverse. Of a part after "model.", names without that are as they are. */
+static void part_name(const struct converter *c, const char *own, char out[NAME_BYTES])
+{
+    const char *part = c->family->part;
+    size_t n = part ? strlen(part) : 0;
+    if (part && !strncmp(own, part, n))
+        snprintf(out, NAME_BYTES, "%s" PART "%.128s", part, own + n);
+    else
+        snprintf(out, NAME_BYTES, "%.128s", own);
 }
 
 /* Tensors of old files that are not needed, and parts for images. */
 static bool is_ignored(const struct converter *c, const char *name)
 {
     static const char *const ends[] = {".rotary_emb.inv_freq"};
-    static const char *const parts[] = {"vision_tower.", "multi_modal_projector."};
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.", "model.visual."};
+    char own[NAME_BYTES];
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t m = strlen(ends[i]);
         if (n > m && !strcmp(name + n - m, ends[i])) return true;
     }
-    for (size_t i = 0; c->family->in_part && i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; c->family->part && i < sizeof parts / sizeof *parts; i++)
         if (!strncmp(name, parts[i], strlen(parts[i]))) return true;
-    return c->tied && !strcmp(own_name(c, name), "lm_head.weight"); /* a copy of the embedding */
+    if (c->family->id & QWEN35 && !strncmp(name, "mtp.", 4)) return true; /* drafts tokens */
+    own_name(c, name, own);
+    return c->tied && !strcmp(own, "lm_head.weight"); /* a copy of the embedding */
 }
 
 static bool is_known(const struct converter *c, const char *name)
@@ -263,9 +201,9 @@ static bool is_known(const struct converter *c, const char *name)
                     sscanf(name + strlen(prefix), "%4d.%n", &layer, &n) == 1 && n > 0;
     if (in_layer && (layer < 0 || layer >= c->n_layer)) return false;
     const char *rest = in_layer ? name + strlen(prefix) + n : name;
-    for (size_t i = 0; i < N_ROWS; i++)
-        if (rows[i].in_layer == in_layer && rows[i].allowed & c->family->id &&
-            !strcmp(rest, rows[i].hf))
+    for (size_t i = 0; i < convert_n_rows; i++)
+        if ((convert_rows[i].layers != NO_LAYER) == in_layer &&
+            convert_rows[i].allowed & c->family->id && !strcmp(rest, convert_rows[i].hf))
             return true;
     return false;
 }
@@ -274,7 +212,9 @@ static int check_names(const struct converter *c, struct err *e)
 {
     for (size_t i = 0; i < safetensors_n(c->s->weights); i++) {
         const char *name = safetensors_at(c->s->weights, i)->name;
-        if (is_ignored(c, name) || is_known(c, own_name(c, name))) continue;
+        char own[NAME_BYTES];
+        own_name(c, name, own);
+        if (is_ignored(c, name) || is_known(c, own)) continue;
         struct utf8_shown shown = json_show(name);
         return err_set(e, ERR_FORMAT,
                        "%s: tensor '%s' is not known in a %s of %d layers; without it the "
@@ -284,11 +224,14 @@ static int check_names(const struct converter *c, struct err *e)
     return 0;
 }
 
-static int check_shape(const struct converter *c, const struct row *r,
+static int check_shape(const struct converter *c, const struct convert_row *r,
                        const struct safetensors_tensor *t, struct err *e)
 {
     int64_t n_out = c->dims[r->n_out], n_in = c->dims[r->n_in];
     bool vector = r->n_in == ONE;
+    if (r->n_in == TAPS && t->n_dims == 3 && t->shape[0] == n_out && t->shape[1] == 1 &&
+        t->shape[2] == n_in)
+        return 0;
     if (t->n_dims == (vector ? 1 : 2) && t->shape[0] == n_out && (vector || t->shape[1] == n_in))
         return 0;
     struct utf8_shown shown = json_show(t->name);
@@ -297,17 +240,55 @@ static int check_shape(const struct converter *c, const struct row *r,
                    (long long)(t->n_dims > 1 ? t->shape[1] : 1), (long long)n_out, (long long)n_in);
 }
 
-static int take_tensor(struct converter *c, const struct row *r, int layer, struct err *e)
+/* Adds a tensor that has the right shape. */
+static int add_tensor(struct converter *c, const struct convert_row *r, const char *gguf,
+                      const struct safetensors_tensor *t, struct err *e)
 {
-    char hf[128], gguf[64];
-    const char *prefix = c->family->in_part ? PART_PREFIX : "";
+    struct source_tensor *to = source_add(c->s, gguf);
+    if (!to) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
+    to->type = t->type;
+    to->data = t->data;
+    to->n_dims = t->n_dims;
+    for (int i = 0; i < t->n_dims; i++) to->ne[i] = t->shape[t->n_dims - 1 - i];
+    if (t->n_dims == 3) { /* [channel][1][tap] */
+        to->n_dims = 2;
+        to->ne[1] = to->ne[2];
+        to->ne[2] = 1;
+    }
+    if (r->column) {
+        to->n_dims = 2;
+        to->ne[1] = to->ne[0];
+        to->ne[0] = 1;
+    }
+    if (r->n_out == VALUES && r->n_in == ONE) { /* a row per key head */
+        to->n_dims = 2;
+        to->ne[1] = c->recurrent.n_key;
+        to->ne[0] /= to->ne[1];
+    }
+    if (r->half) {
+        to->ne[1] /= 2;
+        if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
+    }
+    to->change = r->change;
+    to->tiles = convert_tiles(c, r);
+    if (c->family->pairs && r->n_out == Q && r->layers) to->pair_heads = c->n_head;
+    bool is_key = !strncmp(r->gguf, "attn_k.", 7);
+    if (c->family->pairs && is_key) to->pair_heads = c->n_kv_head;
+    return 0;
+}
+
+static int take_tensor(struct converter *c, const struct convert_row *r, int layer, struct err *e)
+{
+    char own[NAME_BYTES], hf[NAME_BYTES], gguf[64];
     if (!(r->allowed & c->family->id)) return 0;
-    snprintf(hf, sizeof hf, "%s%s", prefix, r->hf);
+    if (r->layers == (c->recurrent.layers[layer] ? ATTENTION : RECURRENT)) return 0;
+    snprintf(own, sizeof own, "%s", r->hf);
     snprintf(gguf, sizeof gguf, "%s", r->gguf);
-    if (r->in_layer) {
-        snprintf(hf, sizeof hf, "%smodel.layers.%d.%s", prefix, layer, r->hf);
+    if (r->layers) {
+        snprintf(own, sizeof own, "model.layers.%d.%s", layer, r->hf);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
+    part_name(c, own, hf);
     bool output = !strcmp(r->hf, "lm_head.weight");
     if (output && c->tied) return 0;
     bool needed = r->needed & c->family->id ||
@@ -318,27 +299,17 @@ static int take_tensor(struct converter *c, const struct row *r, int layer, stru
                        c->s->path, hf);
     if (!t) return 0;
     int rc = check_shape(c, r, t, e);
-    if (rc) return rc;
-    struct source_tensor *to = source_add(c->s, gguf);
-    if (!to) return err_set(e, ERR_FAIL, "out of memory for the list of tensors");
-    to->type = t->type;
-    to->data = t->data;
-    to->n_dims = t->n_dims;
-    for (int i = 0; i < t->n_dims; i++) to->ne[i] = t->shape[t->n_dims - 1 - i];
-    if (c->family->pairs && r->n_out == Q && r->in_layer) to->pair_heads = c->n_head;
-    bool is_key = !strncmp(r->gguf, "attn_k.", 7);
-    if (c->family->pairs && is_key) to->pair_heads = c->n_kv_head;
-    return 0;
+    return rc ? rc : add_tensor(c, r, gguf, t, e);
 }
 
 static int take_tensors(struct converter *c, struct err *e)
 {
     int rc = check_names(c, e);
-    for (size_t i = 0; !rc && i < N_ROWS; i++)
-        if (!rows[i].in_layer) rc = take_tensor(c, &rows[i], 0, e);
+    for (size_t i = 0; !rc && i < convert_n_rows; i++)
+        if (!convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], 0, e);
     for (int layer = 0; !rc && layer < c->n_layer; layer++)
-        for (size_t i = 0; !rc && i < N_ROWS; i++)
-            if (rows[i].in_layer) rc = take_tensor(c, &rows[i], layer, e);
+        for (size_t i = 0; !rc && i < convert_n_rows; i++)
+            if (convert_rows[i].layers) rc = take_tensor(c, &convert_rows[i], layer, e);
     return rc;
 }
 
@@ -457,11 +428,16 @@ static void rope_magnitude(struct converter *c)
     if (own > 0 && own != usual) gguf_keys_f32(&c->s->keys, key, (float)(own / usual));
 }
 
+static double share_default(const struct converter *c)
+{
+    return c->family->id == GLM4 ? 0.5 : c->family->id == QWEN35 ? 0.25 : 1;
+}
+
 static int take_rope(struct converter *c, struct err *e)
 {
     char key[96];
     double base = rope_number(c, "rope_theta", 10000);
-    double share = rope_number(c, "partial_rotary_factor", c->family->id & GLM4 ? 0.5 : 1);
+    double share = rope_number(c, "partial_rotary_factor", share_default(c));
     int rotated = (int)(share * c->head_dim);
     const char *type = json_text(c->rope, "rope_type");
     if (!type) type = json_text(c->rope, "type");
@@ -499,14 +475,14 @@ static int take_rope(struct converter *c, struct err *e)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static void arch_u32(struct converter *c, const char *suffix, int64_t v)
+void convert_u32(struct converter *c, const char *suffix, int64_t v)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.%s", c->family->arch, suffix);
     gguf_keys_u32(&c->s->keys, key, (uint32_t)v);
 }
 
-static void arch_f32(struct converter *c, const char *suffix, double v)
+void convert_f32(struct converter *c, const char *suffix, double v)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.%s", c->family->arch, suffix);
@@ -521,9 +497,9 @@ static int minicpm_keys(struct converter *c, struct err *e)
         !json_number(c->config, "dim_model_base", &base) || !(base > 0))
         return err_set(e, ERR_FORMAT, "%s: scale_emb, scale_depth or dim_model_base is missing",
                        c->config_path);
-    arch_f32(c, "embedding_scale", embd);
-    arch_f32(c, "residual_scale", depth / sqrt(c->n_layer));
-    arch_f32(c, "logit_scale", (double)c->dims[EMBD] / base);
+    convert_f32(c, "embedding_scale", embd);
+    convert_f32(c, "residual_scale", depth / sqrt(c->n_layer));
+    convert_f32(c, "logit_scale", (double)c->dims[EMBD] / base);
     return 0;
 }
 
@@ -538,7 +514,7 @@ static int granite_keys(struct converter *c, struct err *e)
         if (!json_number(c->config, names[i][0], &v) || !(v > 0))
             return err_set(e, ERR_FORMAT, "%s: %s is missing or not above 0", c->config_path,
                            names[i][0]);
-        arch_f32(c, names[i][1], v);
+        convert_f32(c, names[i][1], v);
     }
     return 0;
 }
@@ -577,28 +553,31 @@ static int take_keys(struct converter *c, struct err *e)
     const char *slash = strrchr(c->s->path, '/');
     const char *name = slash ? slash + 1 : c->s->path;
     double eps;
-    if (!json_number(c->config, "rms_norm_eps", &eps) || !(eps > 0) || !(eps < 1))
-        return err_set(e, ERR_FORMAT, "%s: rms_norm_eps is missing", c->config_path);
+    const char *eps_name = c->family->id == LFM2 ? "norm_eps" : "rms_norm_eps";
+    if (!json_number(c->config, eps_name, &eps) || !(eps > 0) || !(eps < 1))
+        return err_set(e, ERR_FORMAT, "%s: %s is missing", c->config_path, eps_name);
     gguf_keys_str(&c->s->keys, "general.architecture", c->family->arch);
     gguf_keys_str(&c->s->keys, "general.type", "model");
     gguf_keys_str(&c->s->keys, "general.name", name);
     sampling_keys(c);
-    arch_u32(c, "block_count", c->n_layer);
-    arch_u32(c, "context_length", c->n_ctx);
-    arch_u32(c, "embedding_length", c->dims[EMBD]);
-    arch_u32(c, "feed_forward_length", c->dims[FF]);
-    arch_u32(c, "attention.head_count", c->n_head);
-    arch_u32(c, "attention.head_count_kv", c->n_kv_head);
-    arch_u32(c, "attention.key_length", c->head_dim);
-    arch_u32(c, "attention.value_length", c->head_dim);
-    arch_f32(c, "attention.layer_norm_rms_epsilon", eps);
-    arch_u32(c, "vocab_size", c->dims[VOCAB]);
+    convert_u32(c, "block_count", c->n_layer);
+    convert_u32(c, "context_length", c->n_ctx);
+    convert_u32(c, "embedding_length", c->dims[EMBD]);
+    convert_u32(c, "feed_forward_length", c->dims[FF]);
+    convert_u32(c, "attention.head_count", c->n_head);
+    if (!(c->family->id & (LFM2 | GRANITE_H)))
+        convert_u32(c, "attention.head_count_kv", c->n_kv_head);
+    convert_u32(c, "attention.key_length", c->head_dim);
+    convert_u32(c, "attention.value_length", c->head_dim);
+    convert_f32(c, "attention.layer_norm_rms_epsilon", eps);
+    convert_u32(c, "vocab_size", c->dims[VOCAB]);
     int64_t window = sliding_window(c);
-    if (window > 0 || c->family->id == PHI3) arch_u32(c, "attention.sliding_window", window);
+    if (window > 0 || c->family->id == PHI3) convert_u32(c, "attention.sliding_window", window);
     double beta;
     if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
-        arch_f32(c, "attention.temperature_scale", beta);
-    if (c->family->id == GRANITE) return granite_keys(c, e);
+        convert_f32(c, "attention.temperature_scale", beta);
+    if (c->family->id & HYBRID) convert_recurrent_keys(c);
+    if (c->family->id & (GRANITE | GRANITE_H)) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
 }
 
@@ -607,6 +586,14 @@ static int take_keys(struct converter *c, struct err *e)
 /* Members of config.json that are read, or that change nothing that a model computes. */
 static const char known_keys[] =
     "architectures attention_bias attention_dropout attention_multiplier "
+    "attn_output_gate block_auto_adjust_ff_dim block_dim block_ff_dim block_ffn_dim_multiplier "
+    "block_mlp_init_scale block_multiple_of block_norm_eps block_out_init_scale block_use_swiglu "
+    "block_use_xavier_init conv_L_cache conv_dim conv_dim_out conv_use_xavier_init full_attn_idxs "
+    "full_attention_interval linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads "
+    "linear_num_value_heads linear_value_head_dim mamba_chunk_size mamba_conv_bias mamba_d_conv "
+    "mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mamba_ssm_dtype "
+    "mlp_only_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings norm_eps "
+    "normalization_function num_heads position_embedding_type shared_intermediate_size theta "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
     "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "
     "intermediate_size logits_scaling max_position_embeddings max_window_layers mlp_bias "
@@ -638,11 +625,12 @@ static bool is_plain_layers(const cJSON *v)
     return plain;
 }
 
-static bool is_known_key(const cJSON *v)
+static bool is_known_key(const struct converter *c, const cJSON *v)
 {
     const size_t n = strlen(v->string);
     for (const char *at = known_keys; *at; at += strcspn(at, " "), at += strspn(at, " "))
         if (strcspn(at, " ") == n && !strncmp(at, v->string, n)) return true;
+    if (c->family->id & HYBRID && !strcmp(v->string, "layer_types")) return true;
     return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
 }
 
@@ -654,7 +642,7 @@ static void note_ignored_keys(const struct converter *c)
     const cJSON *v;
     cJSON_ArrayForEach(v, c->config)
     {
-        if (is_known_key(v)) continue;
+        if (is_known_key(c, v)) continue;
         struct utf8_shown shown = json_show(v->string);
         const size_t n = strlen(out);
         snprintf(out + n, size - n, "%s%s", n ? ", " : "config.json: ignored: ", shown.text);

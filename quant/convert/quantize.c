@@ -41,7 +41,8 @@ static bool ends_with(const char *name, const char *end)
 static bool is_matrix(const struct source_tensor *t)
 {
     return t->n_dims >= 2 && ends_with(t->name, ".weight") && !ends_with(t->name, "_norm.weight") &&
-           !ends_with(t->name, "ffn_gate_inp.weight");
+           !ends_with(t->name, "ffn_gate_inp.weight") && !ends_with(t->name, "conv1d.weight") &&
+           !ends_with(t->name, "shortconv.conv.weight");
 }
 
 static bool has_output(const struct source *s)
@@ -102,7 +103,7 @@ static void encode_row(const struct batch *b, void *out, const float *x)
  * numbers are permuted. */
 static bool is_copy(const struct batch *b)
 {
-    return b->type == b->tensor->type && !(b->tensor->pair_heads && b->tensor->n_dims == 1);
+    return b->type == b->tensor->type && source_is_plain(b->tensor);
 }
 
 static void measure_row(const struct batch *b, int64_t i, const void *blocks, float *x)

@@ -1,5 +1,6 @@
 #include "quant/convert/source.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,37 @@ size_t source_row_bytes(const struct source_tensor *t)
     return (size_t)t->ne[0] / (size_t)type->block * (size_t)type->block_bytes;
 }
 
+/* Where row or number r of tiled heads is in the folder. */
+static int64_t tiled_from(const struct source_tiles *o, int64_t r)
+{
+    if (!o->per || r < o->first) return r;
+    int64_t head = (r - o->first) / o->size, i = (r - o->first) % o->size;
+    return o->first + (head % o->groups * o->per + head / o->groups) * o->size + i;
+}
+
 const void *source_row(const struct source_tensor *t, int64_t r)
 {
+    if (t->n_dims > 1 && !t->tiles.columns) r = tiled_from(&t->tiles, r);
     if (t->pair_heads) {
         int64_t dim = t->ne[1] / t->pair_heads, i = r % dim;
         r += i / 2 + i % 2 * (dim / 2) - i;
     }
     return (const char *)t->data + (size_t)r * source_row_bytes(t);
+}
+
+bool source_is_plain(const struct source_tensor *t)
+{
+    bool by_number = (t->pair_heads || t->tiles.per) && (t->n_dims == 1 || t->tiles.columns);
+    return !by_number && !t->change;
+}
+
+/* The numbers of a vector of tiled heads, or of a row of a matrix that reads them. */
+static void tiled_floats(const struct source_tensor *t, int64_t r, float *out)
+{
+    const char *row = source_row(t, r);
+    const int64_t size = t->tiles.size, bytes = gguf_tensor_type(t->type)->block_bytes;
+    for (int64_t i = 0; i < t->ne[0]; i += size)
+        blocks_to_float(out + i, t->type, row + tiled_from(&t->tiles, i) * bytes, (size_t)size);
 }
 
 /* A vector in pair order (the bias of Q or K) is one row, so its numbers are permuted instead. */
@@ -198,8 +223,12 @@ void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
 {
     if (t->pair_heads && t->n_dims == 1)
         vector_floats(t, out);
+    else if (t->tiles.per && (t->n_dims == 1 || t->tiles.columns))
+        tiled_floats(t, r, out);
     else
         blocks_to_float(out, t->type, source_row(t, r), (size_t)t->ne[0]);
+    for (int64_t i = 0; t->change && i < t->ne[0]; i++)
+        out[i] = t->change == SOURCE_PLUS_ONE ? out[i] + 1 : -expf(out[i]);
 }
 
 void source_forget(const struct source *s, const struct source_tensor *t)

@@ -15,6 +15,18 @@
 
 struct safetensors;
 
+/* What GGUF has instead of a folder's numbers x. */
+enum source_change { SOURCE_AS_IT_IS, SOURCE_PLUS_ONE /* x + 1 */, SOURCE_MINUS_EXP /* -e^x */ };
+
+/* Another order of heads: rows (of a vector: numbers) from `first` on are heads of `size`, in
+ * groups of `per` that share a key head. GGUF has the first heads of all groups, then the second
+ * ones, … Of a matrix that reads heads, its columns are in that order. */
+struct source_tiles {
+    int groups, per, size; /* per 0: no other order */
+    int first;
+    bool columns;
+};
+
 struct source_tensor {
     char name[64]; /* as in GGUF */
     uint32_t type; /* as in GGUF */
@@ -23,6 +35,8 @@ struct source_tensor {
     const void *data;
     int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
                      * are returned in the neighbouring-pair order of GGUF's "llama" */
+    struct source_tiles tiles;
+    enum source_change change;
 };
 
 struct source {
@@ -47,6 +61,9 @@ size_t source_row_bytes(const struct source_tensor *t);
 
 /* Row r as stored in the file, in output order. */
 const void *source_row(const struct source_tensor *t, int64_t r);
+
+/* Whether source_row is what source_row_floats converts. */
+bool source_is_plain(const struct source_tensor *t);
 
 /* The row as floats. */
 void source_row_floats(const struct source_tensor *t, int64_t r, float *out);

@@ -5,15 +5,20 @@ Double precision, token by token, from the papers and the models' published defi
 delta rule (arXiv 2412.06464), Mamba-2 (arXiv 2405.21060), LFM2's short convolutions. Tensors are
 written as llama.cpp's converter does. Needs PyTorch; every seed is fixed.
 
+Each is also written into checkpoints/ as a folder of safetensors, in the order and with the names
+of the models' makers: other heads first, logarithms of decays, norms less 1.
+
     tests/golden/make_recurrent.py       takes seconds, overwrites its files
 """
+import json
 import math
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from make_families import (N_TOKENS, N_VOCAB, rms, rotate, stored, vocabulary, write_golden,
-                           write_gguf)
+from make_families import (N_TOKENS, N_VOCAB, rms, rotate, side_by_side, stored, vocabulary,
+                           write_golden, write_gguf)
 from torch.nn.functional import silu, softplus
 
 STORE = "F16"  # type of matrices in the file
@@ -215,6 +220,151 @@ def metadata(m, name):
     return out | vocabulary()
 
 
+# ---- checkpoints -------------------------------------------------------------------------------
+
+NAMES = {
+    "token_embd": "model.embed_tokens", "output_norm": "model.norm",
+    "token_embd_norm": "model.embedding_norm", "attn_norm": "input_layernorm",
+    "post_attention_norm": "post_attention_layernorm", "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj", "attn_qkv": "linear_attn.in_proj_qkv",
+    "attn_gate": "linear_attn.in_proj_z", "ssm_beta": "in_proj_b",
+    "ssm_alpha": "in_proj_a", "ssm_conv1d": "conv1d", "ssm_norm": "norm",
+    "ssm_out": "out_proj", "ssm_in": "in_proj", "ssm_a": "A_log", "ssm_d": "D"}
+LFM2_NAMES = NAMES | {
+    "attn_norm": "operator_norm", "ffn_norm": "ffn_norm", "attn_output": "self_attn.out_proj",
+    "attn_q_norm": "self_attn.q_layernorm", "attn_k_norm": "self_attn.k_layernorm",
+    "ffn_gate": "feed_forward.w1", "ffn_up": "feed_forward.w3", "ffn_down": "feed_forward.w2",
+    "shortconv.in_proj": "conv.in_proj", "shortconv.conv": "conv.conv",
+    "shortconv.out_proj": "conv.out_proj"}
+
+
+def grouped(m, x, first, size):
+    """Heads from row `first` on, of `size` rows: those of one key head together."""
+    per = m.n_value // m.n_key
+    heads = x[first:].reshape(per, m.n_key, size, -1).transpose(0, 1)
+    return torch.cat([x[:first], heads.reshape(x[first:].shape)])
+
+
+def ungroup_deltas(m, name, x):
+    keys = 2 * m.n_key * m.key_dim
+    if name in ("attn_qkv", "ssm_conv1d"):
+        return grouped(m, x, keys, m.value_dim)
+    if name == "attn_gate":
+        return grouped(m, x, 0, m.value_dim)
+    if name in ("ssm_beta", "ssm_alpha", "ssm_a", "ssm_dt"):
+        return grouped(m, x, 0, 1)
+    return grouped(m, x.T, 0, m.value_dim).T if name == "ssm_out" else x
+
+
+def checkpoint(m, tensors):
+    out = {}
+    names = LFM2_NAMES if m.arch == "lfm2" else NAMES
+    part = {"qwen35": "linear_attn.", "granitehybrid": "mamba."}.get(m.arch, "")
+    for full, (x, kind) in tensors.items():
+        at = ""
+        short = full
+        if full.startswith("blk."):
+            _, i, short = full.split(".", 2)
+            if int(i) >= len(m.kinds):
+                continue
+            at = f"model.layers.{i}."
+        short, _, suffix = short.rpartition(".") if short.endswith(("weight", "bias")) else \
+            (short, "", "")
+        if m.arch == "qwen35":
+            x = ungroup_deltas(m, short, x)
+            if kind == "F32" and short.endswith("norm") and short != "ssm_norm":
+                x = x - 1
+        if short == "ssm_a":
+            x = torch.log(-x)
+        if short in ("ssm_a", "ssm_d") or (short == "ssm_norm" and m.arch == "granitehybrid"):
+            x = x.reshape(-1)
+        if short in ("ssm_conv1d", "shortconv.conv") and x.dim() == 2:
+            x = x[:, None]
+        name = "dt_bias" if short == "ssm_dt" else names[short]
+        name = name + ("." + suffix if suffix and short != "ssm_dt" else "")
+        out[at + (part if short.startswith("ssm_") else "") + name] = (x, kind)
+    if m.arch == "granitehybrid":
+        for i in range(len(m.kinds)):
+            at = f"model.layers.{i}."
+            gate, up = (out.pop(at + f"mlp.{n}_proj.weight") for n in ("gate", "up"))
+            out[at + "shared_mlp.input_linear.weight"] = (torch.cat([gate[0], up[0]]), STORE)
+            out[at + "shared_mlp.output_linear.weight"] = out.pop(at + "mlp.down_proj.weight")
+    return out
+
+
+def config(m):
+    full = {"a": "full_attention"}
+    out = {"hidden_size": m.n_embd, "num_hidden_layers": len(m.kinds), "vocab_size": N_VOCAB,
+           "num_attention_heads": m.n_head, "num_key_value_heads": m.n_kv, "head_dim": m.head_dim,
+           "intermediate_size": m.n_ff, "max_position_embeddings": 512, "rms_norm_eps": m.eps,
+           "tie_word_embeddings": True, "rope_parameters": {
+               "rope_type": "default", "rope_theta": m.base,
+               "partial_rotary_factor": m.n_rot / m.head_dim, "mrope_section": [2, 1, 1]}}
+    if m.arch == "lfm2":
+        out |= {"architectures": ["Lfm2ForCausalLM"], "conv_L_cache": m.n_taps, "norm_eps": m.eps}
+        kinds = full | {"c": "conv"}
+    elif m.arch == "qwen35":
+        out |= {"architectures": ["Qwen3_5ForCausalLM"], "linear_conv_kernel_dim": m.n_taps,
+                "linear_num_key_heads": m.n_key, "linear_num_value_heads": m.n_value,
+                "linear_key_head_dim": m.key_dim, "linear_value_head_dim": m.value_dim}
+        kinds = full | {"d": "linear_attention"}
+    else:
+        out |= {"architectures": ["GraniteMoeHybridForCausalLM"], "mamba_d_conv": m.n_taps,
+                "mamba_n_groups": m.n_key, "mamba_n_heads": m.n_value, "mamba_d_state": m.key_dim,
+                "mamba_d_head": m.value_dim, "shared_intermediate_size": m.n_ff,
+                "embedding_multiplier": m.scales[0], "residual_multiplier": m.scales[1],
+                "logits_scaling": m.scales[2], "attention_multiplier": m.attention,
+                "position_embedding_type": "nope"}
+        kinds = {"a": "attention", "s": "mamba"}
+    return out | {"layer_types": [kinds[kind] for kind in m.kinds]}
+
+
+def byte_symbols():
+    """The symbols of a byte-level BPE (GPT-2)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in plain]
+    return [chr(b) for b in plain] + [chr(256 + i) for i in range(len(others))]
+
+
+def write_checkpoint(folder, m, tensors):
+    folder.mkdir(parents=True, exist_ok=True)
+    header, data = {}, b""
+    for name, (x, kind) in checkpoint(m, tensors).items():
+        raw = (x.half() if kind == "F16" else x.float()).contiguous().numpy().tobytes()
+        header[name] = {"dtype": kind, "shape": list(x.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    head = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
+    (folder / "config.json").write_text(json.dumps(config(m), indent=1) + "\n")
+    symbols = byte_symbols() + [f"<|{i}|>" for i in range(256, N_VOCAB)]
+    split = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"
+             "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")
+    words = {
+        "added_tokens": [{"id": i, "content": symbols[i], "special": True}
+                         for i in range(256, N_VOCAB)],
+        "normalizer": None, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated",
+             "invert": False}, {"type": "ByteLevel", "add_prefix_space": False,
+                                "use_regex": False}]},
+        "model": {"type": "BPE", "vocab": {s: i for i, s in enumerate(symbols[:256])},
+                  "merges": []}}
+    (folder / "tokenizer.json").write_text(json.dumps(words) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|256|>"}) + "\n")
+
+
+def in_pairs(m, tensors):
+    """Rows of Q and K as GGUF has them."""
+    out = dict(tensors)
+    for name, (x, kind) in tensors.items() if m.arch == "granitehybrid" else ():
+        if name.endswith(("attn_q.weight", "attn_k.weight")):
+            out[name] = (side_by_side(x, x.shape[0] // m.head_dim, m.head_dim), kind)
+    return out
+
+
 def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
@@ -230,7 +380,8 @@ def main():
             w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)
             w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
-        write_gguf(folder / f"{name}.gguf", metadata(m, name), w.file)
+        write_gguf(folder / f"{name}.gguf", metadata(m, name), in_pairs(m, w.file))
+        write_checkpoint(folder.parent / "checkpoints" / name, m, w.file)
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 
 

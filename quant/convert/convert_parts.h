@@ -1,0 +1,137 @@
+/* convert_parts: shared by the files convert*.c; internal to them.
+ *
+ *   convert.c            config.json and tensors of a folder, as a source
+ *   convert_rows.c       tables of families and tensors
+ *   convert_recurrent.c  the numbers, keys and order of heads of recurrent layers */
+#ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
+#define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quant/convert/json.h"
+#include "quant/convert/source.h"
+
+#define LAYERS_MAX 256 /* the runtime's limit */
+
+enum {
+    LLAMA = 1 << 0,
+    QWEN2 = 1 << 1,
+    QWEN3 = 1 << 2,
+    PHI3 = 1 << 3,
+    MINICPM = 1 << 4,
+    GRANITE = 1 << 5,
+    OLMO2 = 1 << 6,
+    SMOLLM3 = 1 << 7,
+    MISTRAL3 = 1 << 8,
+    ERNIE4_5 = 1 << 9,
+    SEED_OSS = 1 << 10,
+    GLM4 = 1 << 11,
+    ALL = (1 << 12) - 1,
+    /* with recurrent layers */
+    QWEN35 = 1 << 12,
+    LFM2 = 1 << 13,
+    GRANITE_H = 1 << 14,
+    HYBRID = QWEN35 | LFM2 | GRANITE_H,
+    ALIKE = ALL | QWEN35 | GRANITE_H, /* names of tensors as in most families */
+    NORMS_BEFORE = ALL & ~OLMO2,
+    /* biases of all matrices, if the config sets them */
+    BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
+    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4,
+    GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
+};
+
+struct convert_family {
+    const char *name; /* config.json's "architectures" */
+    const char *arch; /* general.architecture */
+    unsigned id;
+    bool pairs; /* GGUF has rows of Q and K in neighbouring-pair order, the folder does not */
+    /* The language model is one part of several: its settings are in text_config, and its tensors
+     * have this before "language_model." in their names, NULL: it is the whole. */
+    const char *part;
+};
+
+extern const struct convert_family convert_families[];
+extern const size_t convert_n_families;
+
+/* Sizes of a shape, by name. */
+enum dim {
+    ONE,
+    VOCAB,
+    EMBD,
+    Q,
+    Q2,
+    KV,
+    QKV,
+    FF,
+    FF2,
+    HEAD,
+    /* of recurrent layers: the convolution's, all heads, their number, one, a projection to all */
+    TAPS,
+    CHANNELS,
+    VALUES,
+    HEADS,
+    VALUE,
+    IN,
+    EMBD3,
+    DIMS
+};
+
+/* The layers that have a tensor, and the half of a tensor that is meant. */
+enum layers { NO_LAYER, LAYERS, ATTENTION, RECURRENT };
+enum half { WHOLE, FIRST, SECOND };
+/* Heads of a tensor that GGUF has in tiles (source.h): all, those after the keys, the columns. */
+enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
+
+/* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
+ * vector. */
+struct convert_row {
+    const char *hf, *gguf;
+    enum dim n_out, n_in;
+    unsigned needed, allowed; /* bits of families */
+    enum layers layers;
+    enum source_change change;
+    enum tiled tiled;
+    enum half half;
+    bool column; /* a vector that GGUF has as a matrix with one column */
+};
+
+extern const struct convert_row convert_rows[];
+extern const size_t convert_n_rows;
+
+struct converter {
+    struct source *s;
+    cJSON *root;         /* config.json */
+    const cJSON *config; /* the language model's settings in it */
+    const cJSON *rope;   /* rope_parameters or rope_scaling, or NULL */
+    char config_path[1024];
+    const struct convert_family *family;
+    int n_layer, n_head, n_kv_head, head_dim, n_ctx;
+    struct recurrent_config {    /* of a hybrid family */
+        bool layers[LAYERS_MAX]; /* which are recurrent */
+        int n_taps, n_key, n_value, key_dim, value_dim;
+    } recurrent;
+    int64_t dims[DIMS];
+    bool tied;
+};
+
+/* A number from 1 to max of the model's settings; _or: the value, or `otherwise` when it is absent
+ * or null. */
+int convert_int(const struct converter *c, const char *name, int max, int *out, struct err *e);
+int convert_int_or(const struct converter *c, const char *name, int max, int otherwise, int *out,
+                   struct err *e);
+
+/* Adds the key ARCH.suffix. */
+void convert_u32(struct converter *c, const char *suffix, int64_t v);
+void convert_f32(struct converter *c, const char *suffix, double v);
+
+/* For families with recurrent layers: which layers and how large, after the other sizes are known;
+ * the keys. */
+int convert_recurrent(struct converter *c, struct err *e);
+void convert_recurrent_keys(struct converter *c);
+
+/* The order of a tensor's heads. */
+struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);
+
+#endif

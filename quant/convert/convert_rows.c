@@ -1,0 +1,135 @@
+#include "quant/convert/convert_parts.h"
+
+const struct convert_family convert_families[] = {
+    {"LlamaForCausalLM", "llama", LLAMA, true, NULL},
+    {"MistralForCausalLM", "llama", LLAMA, true, NULL},
+    {"Qwen2ForCausalLM", "qwen2", QWEN2, false, NULL},
+    {"Qwen3ForCausalLM", "qwen3", QWEN3, false, NULL},
+    {"Phi3ForCausalLM", "phi3", PHI3, false, NULL},
+    {"MiniCPMForCausalLM", "minicpm", MINICPM, true, NULL},
+    {"GraniteForCausalLM", "granite", GRANITE, true, NULL},
+    {"Olmo2ForCausalLM", "olmo2", OLMO2, false, NULL},
+    {"SmolLM3ForCausalLM", "smollm3", SMOLLM3, true, NULL},
+    {"Ministral3ForCausalLM", "mistral3", MISTRAL3, true, NULL},
+    {"Mistral3ForConditionalGeneration", "mistral3", MISTRAL3, true, ""},
+    {"Ernie4_5ForCausalLM", "ernie4_5", ERNIE4_5, false, NULL},
+    {"SeedOssForCausalLM", "seed_oss", SEED_OSS, false, NULL},
+    {"Glm4ForCausalLM", "glm4", GLM4, false, NULL},
+    {"Qwen3_5ForCausalLM", "qwen35", QWEN35, false, NULL},
+    {"Qwen3_5ForConditionalGeneration", "qwen35", QWEN35, false, "model."},
+    {"Lfm2ForCausalLM", "lfm2", LFM2, false, NULL},
+    {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, NULL},
+};
+const size_t convert_n_families = sizeof convert_families / sizeof *convert_families;
+
+const struct convert_row convert_rows[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, ALL | HYBRID, ALL | HYBRID,
+     .layers = NO_LAYER},
+    {"model.norm.weight", "output_norm.weight", EMBD, ONE, ALL | GRANITE_H, ALL | GRANITE_H,
+     .layers = NO_LAYER},
+    {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, ALL | HYBRID, .layers = NO_LAYER},
+    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE | GRANITE_H,
+     NORMS_BEFORE | GRANITE_H, .layers = LAYERS},
+    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, (ALL & ~PHI3) | LFM2 | GRANITE_H,
+     (ALL & ~PHI3) | LFM2 | GRANITE_H, .layers = ATTENTION},
+    {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
+    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, (ALL | HYBRID) & ~PHI3,
+     (ALL | HYBRID) & ~PHI3, .layers = ATTENTION},
+    {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
+    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, (ALL | HYBRID) & ~PHI3,
+     (ALL | HYBRID) & ~PHI3, .layers = ATTENTION},
+    {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
+    {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, .layers = ATTENTION},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3, QWEN3, .layers = ATTENTION},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3, QWEN3, .layers = ATTENTION},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2, OLMO2, .layers = ATTENTION},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, .layers = ATTENTION},
+    {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALIKE, ALIKE, .layers = ATTENTION},
+    {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2 | QWEN3,
+     .layers = ATTENTION},
+    {"post_attention_layernorm.weight", "ffn_norm.weight", EMBD, ONE,
+     (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H, (NORMS_BEFORE & ~SEED_OSS) | GRANITE_H,
+     .layers = LAYERS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, SEED_OSS, SEED_OSS,
+     .layers = LAYERS},
+    {"post_self_attn_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, GLM4, GLM4,
+     .layers = LAYERS},
+    {"post_mlp_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, GLM4, GLM4, .layers = LAYERS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, OLMO2, OLMO2,
+     .layers = LAYERS},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", EMBD, ONE, OLMO2, OLMO2,
+     .layers = LAYERS},
+    {"mlp.gate_proj.weight", "ffn_gate.weight", FF, EMBD, GATE_AND_UP | QWEN35,
+     GATE_AND_UP | QWEN35, .layers = LAYERS},
+    {"mlp.gate_proj.bias", "ffn_gate.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
+    {"mlp.up_proj.weight", "ffn_up.weight", FF, EMBD, GATE_AND_UP | QWEN35, GATE_AND_UP | QWEN35,
+     .layers = LAYERS},
+    {"mlp.up_proj.bias", "ffn_up.bias", FF, ONE, 0, BIASES, .layers = LAYERS},
+    {"mlp.gate_up_proj.weight", "ffn_up.weight", FF2, EMBD, PHI3 | GLM4, PHI3 | GLM4,
+     .layers = LAYERS},
+    {"mlp.down_proj.weight", "ffn_down.weight", EMBD, FF, ALL | QWEN35, ALL | QWEN35,
+     .layers = LAYERS},
+    {"mlp.down_proj.bias", "ffn_down.bias", EMBD, ONE, 0, BIASES, .layers = LAYERS},
+/* Qwen3.5: norms are x (1 + w) */
+#define PLUS .change = SOURCE_PLUS_ONE
+    {"model.norm.weight", "output_norm.weight", EMBD, ONE, QWEN35, QWEN35, .layers = NO_LAYER,
+     PLUS},
+    {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, QWEN35, QWEN35, .layers = LAYERS,
+     PLUS},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", EMBD, ONE, QWEN35, QWEN35,
+     .layers = LAYERS, PLUS},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN35, QWEN35,
+     .layers = ATTENTION, PLUS},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN35, QWEN35,
+     .layers = ATTENTION, PLUS},
+#undef PLUS
+    {"self_attn.q_proj.weight", "attn_q.weight", Q2, EMBD, QWEN35, QWEN35, .layers = ATTENTION},
+#define ROW(hf, gguf, n_out, n_in, ...)                                                        \
+    {                                                                                          \
+        "linear_attn." hf, gguf, n_out, n_in, QWEN35, QWEN35, .layers = RECURRENT, __VA_ARGS__ \
+    }
+    ROW("in_proj_qkv.weight", "attn_qkv.weight", CHANNELS, EMBD, .tiled = TILED_VALUES),
+    ROW("in_proj_z.weight", "attn_gate.weight", VALUES, EMBD, .tiled = TILED),
+    ROW("in_proj_b.weight", "ssm_beta.weight", HEADS, EMBD, .tiled = TILED),
+    ROW("in_proj_a.weight", "ssm_alpha.weight", HEADS, EMBD, .tiled = TILED),
+    ROW("conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, .tiled = TILED_VALUES),
+    ROW("dt_bias", "ssm_dt.bias", HEADS, ONE, .tiled = TILED),
+    ROW("A_log", "ssm_a", HEADS, ONE, .tiled = TILED, .change = SOURCE_MINUS_EXP),
+    ROW("norm.weight", "ssm_norm.weight", VALUE, ONE, .tiled = NOT_TILED),
+    ROW("out_proj.weight", "ssm_out.weight", EMBD, VALUES, .tiled = TILED_COLUMNS),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, which)                    \
+    {                                                        \
+        hf, gguf, n_out, n_in, LFM2, LFM2, .layers = (which) \
+    }
+    ROW("model.embedding_norm.weight", "token_embd_norm.weight", EMBD, ONE, NO_LAYER),
+    ROW("operator_norm.weight", "attn_norm.weight", EMBD, ONE, LAYERS),
+    ROW("ffn_norm.weight", "ffn_norm.weight", EMBD, ONE, LAYERS),
+    ROW("self_attn.out_proj.weight", "attn_output.weight", EMBD, Q, ATTENTION),
+    ROW("self_attn.q_layernorm.weight", "attn_q_norm.weight", HEAD, ONE, ATTENTION),
+    ROW("self_attn.k_layernorm.weight", "attn_k_norm.weight", HEAD, ONE, ATTENTION),
+    ROW("conv.in_proj.weight", "shortconv.in_proj.weight", EMBD3, EMBD, RECURRENT),
+    ROW("conv.conv.weight", "shortconv.conv.weight", EMBD, TAPS, RECURRENT),
+    ROW("conv.out_proj.weight", "shortconv.out_proj.weight", EMBD, EMBD, RECURRENT),
+    ROW("feed_forward.w1.weight", "ffn_gate.weight", FF, EMBD, LAYERS),
+    ROW("feed_forward.w3.weight", "ffn_up.weight", FF, EMBD, LAYERS),
+    ROW("feed_forward.w2.weight", "ffn_down.weight", EMBD, FF, LAYERS),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, which, ...)                                      \
+    {                                                                               \
+        hf, gguf, n_out, n_in, GRANITE_H, GRANITE_H, .layers = (which), __VA_ARGS__ \
+    }
+    ROW("mamba.in_proj.weight", "ssm_in.weight", IN, EMBD, RECURRENT, .half = WHOLE),
+    ROW("mamba.conv1d.weight", "ssm_conv1d.weight", CHANNELS, TAPS, RECURRENT, .half = WHOLE),
+    ROW("mamba.conv1d.bias", "ssm_conv1d.bias", CHANNELS, ONE, RECURRENT, .half = WHOLE),
+    ROW("mamba.dt_bias", "ssm_dt.bias", HEADS, ONE, RECURRENT, .half = WHOLE),
+    ROW("mamba.A_log", "ssm_a", HEADS, ONE, RECURRENT, .change = SOURCE_MINUS_EXP, .column = true),
+    ROW("mamba.D", "ssm_d", HEADS, ONE, RECURRENT, .column = true),
+    ROW("mamba.norm.weight", "ssm_norm.weight", VALUES, ONE, RECURRENT, .half = WHOLE),
+    ROW("mamba.out_proj.weight", "ssm_out.weight", EMBD, VALUES, RECURRENT, .half = WHOLE),
+    ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, LAYERS, .half = FIRST),
+    ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, LAYERS, .half = SECOND),
+    ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, LAYERS, .half = WHOLE),
+#undef ROW
+};
+const size_t convert_n_rows = sizeof convert_rows / sizeof *convert_rows;

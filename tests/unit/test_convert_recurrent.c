@@ -1,0 +1,76 @@
+/* `retain quantize` of checkpoints with recurrent layers: the tensors are those of the same models
+ * as GGUF (tests/golden/make_recurrent.py), which test_families runs. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "quant/convert/source.h"
+#include "runtime/model/gguf.h"
+
+static const struct source_tensor *find(const struct source *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_tensors; i++)
+        if (!strcmp(s->tensors[i].name, name)) return &s->tensors[i];
+    fail_msg("the folder gives no %s", name);
+    return NULL;
+}
+
+static void same_tensor(const struct source_tensor *want, const struct source_tensor *got)
+{
+    float a[512], b[512];
+    for (int i = 0; i < 4; i++)
+        if (got->ne[i] != want->ne[i]) fail_msg("%s has another shape", want->name);
+    assert_true(want->ne[0] <= 512);
+    for (int64_t r = 0; r < source_rows(want); r++) {
+        source_row_floats(want, r, a);
+        source_row_floats(got, r, b);
+        for (int64_t i = 0; i < want->ne[0]; i++)
+            if (!(fabsf(a[i] - b[i]) <= 1e-6f * (1 + fabsf(a[i]))))
+                fail_msg("%s[%d][%d] is %g, expected %g", want->name, (int)r, (int)i,
+                         (double)b[i], (double)a[i]);
+    }
+}
+
+static void same_model(const char *name)
+{
+    char path[128];
+    struct source *folder, *file;
+    struct err e;
+    size_t n_layers = 0;
+    snprintf(path, sizeof path, "tests/golden/checkpoints/%s", name);
+    if (source_open(&folder, path, &e)) fail_msg("%s", e.text);
+    assert_string_equal(folder->notice, "");
+    snprintf(path, sizeof path, "tests/golden/families/%s.gguf", name);
+    if (source_open(&file, path, &e)) fail_msg("%s", e.text);
+    for (size_t i = 0; i < file->n_tensors; i++) {
+        const struct source_tensor *t = &file->tensors[i];
+        if (!strncmp(t->name, "blk.4.", 6)) continue; /* drafts tokens */
+        same_tensor(t, find(folder, t->name));
+        n_layers++;
+    }
+    assert_int_equal(folder->n_tensors, n_layers);
+    source_close(folder);
+    source_close(file);
+}
+
+static void test_same_tensors(void **state)
+{
+    (void)state;
+    same_model("qwen35");
+    same_model("lfm2");
+    same_model("granitehybrid");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_tensors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

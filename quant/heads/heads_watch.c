@@ -93,18 +93,26 @@ static void rotate(float *out, const float *x, const struct kn_rope *rope, int p
     }
 }
 
-/* Updates the labels with the logits of one query at position p over slots 0 … p. */
-static void take(const struct job *j, float *label, const float *logits, int p)
+/* Updates the labels with the products of one query at position p with the keys of slots 0 … p,
+ * which become logits. sink: as in struct model_layer, or NULL. */
+static void take(const struct job *j, float *label, float *logits, const float *sink, int p)
 {
-    int n_head = j->w->context.forward.model->n_kv_head;
-    float scale = j->w->context.forward.model->attn_scale, sum = 0, max = -INFINITY, base = 0;
+    const struct model *m = j->w->context.forward.model;
+    const int n_head = m->n_kv_head;
+    const float cap = m->attn_softcap;
+    float sum = 0, max = sink ? *sink : -INFINITY, base = 0;
+    for (int s = 0; s <= p || s < j->n_context; s++) {
+        logits[s] *= m->attn_scale;
+        if (cap > 0.0f) logits[s] = cap * tanhf(logits[s] / cap);
+    }
     if (j->w->kind == HEADS_SHARE) {
-        for (int s = 0; s <= p; s++) max = fmaxf(max, logits[s] * scale);
-        for (int s = 0; s <= p; s++) sum += expf(logits[s] * scale - max);
+        for (int s = 0; s <= p; s++) max = fmaxf(max, logits[s]);
+        for (int s = 0; s <= p; s++) sum += expf(logits[s] - max);
+        if (sink) sum += expf(*sink - max);
         base = max + logf(sum);
     }
     for (int s = 0; s < j->n_context; s++) {
-        float y = logits[s] * scale - base;
+        float y = logits[s] - base;
         if (y > label[s * n_head]) label[s * n_head] = y;
     }
 }
@@ -117,7 +125,8 @@ static void label_part(void *ctx, int part, int thread)
     const struct forward *f = &w->context.forward;
     const struct model *m = f->model;
     int layer = part / m->n_kv_head, head = part % m->n_kv_head, group = n_group(m);
-    const struct kn_rope *rope = forward_rope(f, layer);
+    const struct kn_rope *rope = forward_rope(f, m->kv_layers[layer]);
+    const float *sinks = m->kv_layers[layer]->sinks;
     int dim = m->head_dim, row = heads_watch_n_in(m), n_rows = 0, at[ASK_TOKENS];
     size_t rows = (size_t)(ASK_TOKENS * group);
     const float *x = heads_watch_x(w, layer) + (size_t)w->n * (size_t)row;
@@ -135,7 +144,8 @@ static void label_part(void *ctx, int part, int thread)
             struct kn_matmul product = {&k, &q, n_rows * group, 0, j->n, logits, (size_t)j->n};
             f->kernels->matmul[KN_F32](&product);
             for (int i = 0; i < n_rows * group; i++)
-                take(j, label, logits + (size_t)i * (size_t)j->n, at[i / group]);
+                take(j, label, logits + (size_t)i * (size_t)j->n,
+                     sinks ? sinks + head * group + i % group : NULL, at[i / group]);
             n_rows = 0;
         }
         if (t == j->n || !j->asks[t]) continue;

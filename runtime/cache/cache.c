@@ -34,6 +34,31 @@ size_t cache_slots(const struct cache_shape *s)
     return n;
 }
 
+int cache_windows_capacity(const struct cache_windows *w)
+{
+    return (w->n_units + 3 * KN_TILE - 2 + w->chunk) / KN_TILE * KN_TILE;
+}
+
+static struct cache_shape windows_shape(const struct cache_shape *s)
+{
+    const struct cache_windows *w = &s->windows;
+    return (struct cache_shape){.n_layer = w->n_layer,
+                                .n_head = w->n_head,
+                                .head_dim = w->head_dim,
+                                .k_type = s->k_type,
+                                .v_type = s->v_type,
+                                .capacity = cache_windows_capacity(w)};
+}
+
+static void plan_windows(struct cache *c, struct arena *a)
+{
+    const struct cache_shape shape = windows_shape(&c->shape);
+    struct cache planned;
+    if (c->shape.windows.n_layer == 0) return;
+    c->windows = arena_take(a, 1, sizeof *c->windows);
+    cache_plan(c->windows ? c->windows : &planned, &shape, a);
+}
+
 void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *a)
 {
     int n = shape->n_layer * shape->n_head;
@@ -48,6 +73,7 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
     c->score = arena_take(a, slots, sizeof(float));
     c->pos = arena_take(a, slots, sizeof(uint32_t));
     c->state = arena_take(a, (size_t)shape->n_layer * (size_t)shape->n_state, sizeof(float));
+    plan_windows(c, a);
     if (c->kv_heads) cache_clear(c);
 }
 
@@ -89,6 +115,7 @@ void cache_clear(struct cache *c)
     recurrent_state_clear(&c->recurrent);
     c->n_pos = 0;
     c->col_width = 1;
+    if (c->windows) cache_clear(c->windows);
 }
 
 /* ---- shared regions -------------------------------------------------------------------------- */
@@ -219,6 +246,15 @@ void cache_appended(struct cache *c, int n)
         for (int64_t p = c->n_pos; p < c->n_pos + n; p++) k[p / c->col_width]++;
     }
     c->n_pos += n;
+    if (c->windows) cache_appended(c->windows, n);
+}
+
+static void take_back(struct cache *c, int n)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        assert(c->kv_heads[i].len >= n);
+        c->kv_heads[i].len -= n;
+    }
 }
 
 void cache_remove_newest(struct cache *c)
@@ -228,29 +264,35 @@ void cache_remove_newest(struct cache *c)
         c->kept[(size_t)i * RETENTION_COLS + (size_t)(c->n_pos / c->col_width)]--;
         assert(c->kv_heads[i].pos[c->kv_heads[i].len - 1] == (uint32_t)c->n_pos);
     }
-    cache_take_back(c, 1);
+    if (c->windows) cache_remove_newest(c->windows);
+    take_back(c, 1);
     c->n_tried = 0;
 }
 
 void cache_take_back(struct cache *c, int n)
 {
-    for (int i = 0; i < n_heads(c); i++) {
-        assert(c->kv_heads[i].len >= n);
-        c->kv_heads[i].len -= n;
-    }
+    take_back(c, n);
     c->n_tried = n;
+    if (c->windows) cache_take_back(c->windows, n);
 }
 
-void cache_accept(struct cache *c)
+static void accept(struct cache *c)
 {
     for (int i = 0; i < n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         assert(c->n_tried > 0 && h->pos[h->len] == (uint32_t)c->n_pos);
         h->len++;
     }
-    int left = c->n_tried - 1;
+}
+
+void cache_accept(struct cache *c)
+{
+    const int left = c->n_tried - 1;
+    accept(c);
+    if (c->windows) accept(c->windows);
     cache_appended(c, 1);
     c->n_tried = left;
+    if (c->windows) c->windows->n_tried = left;
 }
 
 void cache_recount(struct cache *c, int index)
@@ -269,6 +311,39 @@ void cache_imported(struct cache *c, int64_t n_pos)
     cache_layout(c, true);
     widen(c, n_pos);
     for (int i = 0; i < n_heads(c); i++) cache_recount(c, i);
+    if (c->windows) cache_imported(c->windows, n_pos);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos)
+{
+    const int64_t before = n_pos - w->n_units - KN_TILE;
+    return before > 0 ? before / KN_TILE * KN_TILE : 0;
+}
+
+/* Removes the oldest n units of every head. */
+static void drop_oldest(struct cache *c, int n)
+{
+    for (int i = 0; i < n_heads(c); i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        const size_t left = (size_t)(h->len - n), from = (size_t)n;
+        memmove(h->k, h->k + from * c->k_bytes, left * c->k_bytes);
+        memmove(h->v, h->v + from * c->v_bytes, left * c->v_bytes);
+        memmove(h->score, h->score + from, left * sizeof *h->score);
+        memmove(h->pos, h->pos + from, left * sizeof *h->pos);
+        h->len = (int)left;
+        cache_recount(c, i);
+    }
+}
+
+void cache_windows_make_room(struct cache *c, int n)
+{
+    struct cache *w = c->windows;
+    if (!w || cache_room(w) >= n) return;
+    const int64_t oldest = w->n_pos - w->kv_heads[0].len;
+    drop_oldest(w, (int)(cache_windows_first(&c->shape.windows, w->n_pos) - oldest));
+    assert(cache_room(w) >= n);
 }
 
 /* First slot whose position is at least `pos`. */

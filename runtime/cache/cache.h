@@ -11,6 +11,10 @@
  * and an equal part of the free slots. So the room to append is the same for all of them, and
  * depends on their lengths alone: a cache that was saved and loaded has the same room.
  *
+ * Layers with windows have a cache of their own, `windows`, with the same number of positions. It
+ * holds exactly the newest units: no policy applies to it. Its first slot has a position that is a
+ * multiple of KN_TILE, so that attention has the same bits wherever the units are (kernels.h).
+ *
  * The counters for the strip and the map are kept here and change only when units are added or
  * evicted. */
 #ifndef RETAIN_RUNTIME_CACHE_CACHE_H
@@ -41,6 +45,11 @@ struct cache_shape {
     int tilt;     /* layer 0 has `tilt` slots per head more, the last layer `tilt` less (pyramid) */
     int head_max; /* maximum slots of one head, if heads share */
     enum cache_share share;
+    struct cache_windows {
+        int n_layer; /* layers with windows; 0 = none */
+        int n_head, head_dim;
+        int n_units, chunk; /* a window; the most that is appended at once */
+    } windows;
     int n_state;        /* floats of policy state per layer */
     bool scores_change; /* scores of old units change, and are saved with the state */
 };
@@ -75,15 +84,16 @@ struct cache {
     uint32_t *pos;
     float *state; /* [n_layer][n_state] */
     struct recurrent_state recurrent;
-    int64_t n_pos;       /* positions seen */
-    int n_unscored;      /* the newest n tokens get their scores later, see cis.h */
-    int n_tried;         /* units behind the newest of every head that cache_accept can add */
-    int64_t n_evicted;   /* units evicted since it was opened */
-    int64_t n_evictions; /* times */
-    int64_t n_returned;  /* evicted units that recall.h returned since the cache was opened */
-    int64_t n_returns;   /* times */
-    int64_t col_width;   /* positions per column of `kept`, a power of two */
-    uint32_t *kept;      /* [n_layer * n_head][RETENTION_COLS] live units per column */
+    int64_t n_pos;         /* positions seen */
+    int n_unscored;        /* the newest n tokens get their scores later, see cis.h */
+    int n_tried;           /* units behind the newest of every head that cache_accept can add */
+    int64_t n_evicted;     /* units evicted since it was opened */
+    int64_t n_evictions;   /* times */
+    int64_t n_returned;    /* evicted units that recall.h returned since the cache was opened */
+    int64_t n_returns;     /* times */
+    int64_t col_width;     /* positions per column of `kept`, a power of two */
+    uint32_t *kept;        /* [n_layer * n_head][RETENTION_COLS] live units per column */
+    struct cache *windows; /* the units of layers with windows; NULL = none */
 };
 
 /* Bytes of one unit, with its score and position. */
@@ -112,6 +122,14 @@ int cache_head_max(const struct cache_shape *s); /* maximum slots of one head */
 size_t cache_slots(const struct cache_shape *s);
 
 int cache_room(const struct cache *c); /* tokens that can be appended */
+
+/* Windows: drops units that no window reaches any more if that is necessary to append n units. */
+void cache_windows_make_room(struct cache *c, int n);
+/* Slots per head: for a window, up to two tiles before it, and a chunk. */
+int cache_windows_capacity(const struct cache_windows *w);
+/* The first position whose units are kept when n_pos positions were seen: the first of a tile, and
+ * at least a tile before the window, so that the newest units can be taken back. */
+int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos);
 
 /* Gives every head of a shared region its part of the free slots; units move, their order stays.
  * Without `units` their keys and values are not moved: they are in device memory. */

@@ -452,6 +452,36 @@ bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n
     return true;
 }
 
+/* Removes the units of a head from `pos` on, and all if those before it end earlier. */
+static void cut_head(struct cache_head *h, uint32_t pos)
+{
+    while (h->len > 0 && h->pos[h->len - 1] >= pos) h->len--;
+    if (h->len > 0 && h->pos[h->len - 1] + 1 != pos) h->len = 0;
+}
+
+bool segment_load_newest(struct cache *c, int layer, const struct segment *g, uint32_t from,
+                         uint32_t end)
+{
+    if (!same_shape(c, g) || g->header.form != SEGMENT_DENSE) return false;
+    if (g->header.pos >= end) return true;
+    if (from < g->header.pos) from = g->header.pos;
+    if (end > g->end) end = g->end;
+    for (int head = 0; head < c->shape.n_head; head++) {
+        struct cache_head *h = cache_head(c, layer, head);
+        const struct segment_part part = segment_part(g, head);
+        cut_head(h, g->header.pos);
+        const size_t n = end > from ? end - from : 0, at = from - g->header.pos;
+        const size_t to = (size_t)h->len;
+        if (n > (size_t)(h->capacity - h->len)) return false;
+        memcpy(h->k + to * c->k_bytes, part.k + at * c->k_bytes, n * c->k_bytes);
+        memcpy(h->v + to * c->v_bytes, part.v + at * c->v_bytes, n * c->v_bytes);
+        memcpy(h->score + to, part.score + at * sizeof(float), n * sizeof(float));
+        for (size_t i = 0; i < n; i++) h->pos[to + i] = from + (uint32_t)i;
+        h->len += (int)n;
+    }
+    return true;
+}
+
 /* Writes one head: the number of units and their positions first, then the other arrays. */
 static uint32_t merge_head(const struct segment *g, size_t n, const struct positions *evicted,
                            int head, struct str *out)

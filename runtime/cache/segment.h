@@ -117,6 +117,12 @@ bool segments_join(struct segment *g, size_t n, int64_t *end);
 bool segments_load(struct cache *c, int layer, const struct segment *g, size_t n,
                    const struct positions *evicted, uint32_t end);
 
+/* For layers with windows: appends the units of a dense segment at positions in [from, end) after
+ * those before its first position; if those end earlier, the layer's units are dropped first. false
+ * when shapes differ or the units do not fit. */
+bool segment_load_newest(struct cache *c, int layer, const struct segment *g, uint32_t from,
+                         uint32_t end);
+
 /* Merges the remaining units into one sparse segment (evicted: sorted); returns their number. */
 int64_t segments_merge(const struct segment *g, size_t n, const struct positions *evicted,
                        struct str *out);

@@ -14,6 +14,13 @@ static const char *type_name(enum kn_type type)
     return names[type];
 }
 
+static bool has_sinks(const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].sinks) return true;
+    return false;
+}
+
 static int supports_model(const struct model *m, struct err *e)
 {
     if (m->recurrent.n_layer || model_has_gates(m))
@@ -21,11 +28,19 @@ static int supports_model(const struct model *m, struct err *e)
                        "%s has layers that the GPU does not support yet: recurrent ones, or gated "
                        "attention",
                        m->name);
+    if (m->windowed.n_layer || m->attn_softcap > 0.0f || m->logit_softcap > 0.0f || has_sinks(m))
+        return err_set(e, ERR_USAGE,
+                       "%s has layers that the GPU does not support yet: windows, sinks or capped "
+                       "logits",
+                       m->name);
     if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
         return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports 64, 96 and 128",
                        m->name, m->head_dim);
     for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].experts.n || m->layers[i].activation != MODEL_SWIGLU)
+        if (m->layers[i].activation == MODEL_GEGLU)
+            return err_set(e, ERR_USAGE, "%s computes GELU, which the GPU does not support",
+                           m->name);
+        else if (m->layers[i].experts.n || m->layers[i].activation != MODEL_SWIGLU)
             return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;

@@ -13,10 +13,18 @@
 #define ATTEND_SPLIT 1024
 
 /* Floats of one part's partial softmax: m, l and acc of all its rows. */
+static size_t partial_of(const struct model_heads *h, int tokens)
+{
+    size_t rows = (size_t)tokens * (size_t)heads_group(h);
+    return (rows * ((size_t)h->head_dim + 2) + 15) & ~(size_t)15;
+}
+
+/* The larger of the two kinds of layers. */
 static size_t partial_floats(const struct model *m, int tokens)
 {
-    size_t rows = (size_t)tokens * (size_t)(model_group(m));
-    return (rows * ((size_t)m->head_dim + 2) + 15) & ~(size_t)15;
+    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
+    size_t a = partial_of(&h, tokens), b = partial_of(&w, tokens);
+    return a > b ? a : b;
 }
 
 float *attend_partial(const struct forward *f, int thread)
@@ -27,9 +35,13 @@ float *attend_partial(const struct forward *f, int thread)
 void attend_plan(struct forward *f, int longest, struct arena *a)
 {
     const struct model *m = f->model;
+    const struct model_windowed *w = &m->windowed;
     size_t splits = (size_t)linear_parts(longest, ATTEND_SPLIT);
+    size_t parts = (size_t)m->n_kv_head * splits;
     int most = f->chunk < FORWARD_TRY_MAX ? f->chunk : FORWARD_TRY_MAX;
-    size_t few = (size_t)m->n_kv_head * splits * partial_floats(m, most);
+    /* a window may begin and end anywhere in a part */
+    size_t windowed = (size_t)w->n_kv_head * (size_t)(w->n_units / ATTEND_SPLIT + 3);
+    size_t few = (w->n_layer && windowed > parts ? windowed : parts) * partial_floats(m, most);
     size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
     f->partial = arena_take(a, few > many ? few : many, sizeof(float));
 }
@@ -46,12 +58,12 @@ static void norm_parts(const struct forward *f, float *x, int n, int size, const
 /* The operations of some families on a token's queries and keys before they are rotated. */
 static void finish_heads(const struct layer_step *s, float *q)
 {
-    const struct model *m = s->f->model;
     const struct model_layer *l = s->layer;
+    const struct model_heads h = model_heads(s->f->model, l->is_windowed);
     const bool rows = l->qk_norm == MODEL_QK_NORM_ROW;
-    int dim = m->head_dim, half = dim / 2, n_pairs = l->no_rope ? 0 : m->rope.n_rot / 2;
-    int nq = model_n_q(m), nkv = model_n_kv(m);
-    float *k = q + nq, still = 1.0f / (m->rope.magnitude * m->rope.magnitude);
+    int dim = h.head_dim, half = dim / 2, n_pairs = l->no_rope ? 0 : h.rope->n_rot / 2;
+    int nq = heads_n_q(&h), nkv = heads_n_kv(&h);
+    float *k = q + nq, still = 1.0f / (h.rope->magnitude * h.rope->magnitude);
     if (l->q_norm) norm_parts(s->f, q, nq, rows ? nq : dim, l->q_norm);
     if (l->k_norm) norm_parts(s->f, k, nkv, rows ? nkv : dim, l->k_norm);
     /* attn_scale includes the magnitude, which applies only to rotated numbers */
@@ -68,23 +80,24 @@ static void append_part(void *ctx, int part, int thread)
     (void)thread;
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
-    const struct model *m = f->model;
-    size_t row = (size_t)(model_n_qkv(m));
+    const struct model_heads a = model_heads(f->model, s->layer->is_windowed);
+    size_t row = (size_t)(heads_n_qkv(&a));
     int end = (part + 1) * LINEAR_TOKENS;
     for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
         float *q = f->qkv + (size_t)t * row;
-        const float *k = q + model_n_q(m), *v = k + model_n_kv(m);
+        const float *k = q + heads_n_q(&a), *v = k + heads_n_kv(&a);
         finish_heads(s, q);
         int64_t pos = s->c->n_pos + t;
-        for (int i = 0; i < m->n_kv_head; i++) {
+        for (int i = 0; i < a.n_kv_head; i++) {
             struct cache_head *h = cache_head(s->c, s->index, i);
             size_t slot = (size_t)(h->len + t);
-            f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes,
-                                                    k + i * m->head_dim, m->head_dim);
-            f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes,
-                                                    v + i * m->head_dim, m->head_dim);
+            f->kernels->kv_pack[s->c->shape.k_type](h->k + slot * s->c->k_bytes, k + i * a.head_dim,
+                                                    a.head_dim);
+            f->kernels->kv_pack[s->c->shape.v_type](h->v + slot * s->c->v_bytes, v + i * a.head_dim,
+                                                    a.head_dim);
             h->pos[slot] = (uint32_t)pos;
-            h->score[slot] = policy_score(f->policy, f->seed, s->index * m->n_kv_head + i, pos);
+            h->score[slot] =
+                a.window ? 0 : policy_score(f->policy, f->seed, s->index * a.n_kv_head + i, pos);
         }
     }
 }
@@ -97,26 +110,29 @@ struct attend_job {
     struct layer_step *s;
     int n_score;
     int n_splits; /* few tokens: parts per head; 0 = many */
+    int slot0;    /* of the first part; below 0: that part begins before the first slot */
     int n_blocks; /* many tokens: token blocks per head */
 };
 
 static struct kn_attend attend_args(const struct layer_step *s, int head)
 {
     const struct forward *f = s->f;
-    const struct model *m = f->model;
+    const struct model_heads a = model_heads(f->model, s->layer->is_windowed);
     const struct cache_head *h = cache_head(s->c, s->index, head);
-    int group = model_group(m);
+    int group = heads_group(&a);
     return (struct kn_attend){
         .k_type = s->c->shape.k_type,
         .v_type = s->c->shape.v_type,
-        .head_dim = m->head_dim,
+        .head_dim = a.head_dim,
         .n_group = group,
         .k = h->k,
         .v = h->v,
-        .q = f->qkv + (size_t)(head * group * m->head_dim),
-        .q_stride = (size_t)(model_n_qkv(m)),
-        .rope = forward_rope(f, s->index),
-        .scale = m->attn_scale,
+        .q = f->qkv + (size_t)(head * group * a.head_dim),
+        .q_stride = (size_t)(heads_n_qkv(&a)),
+        .rope = forward_rope(f, s->layer),
+        .scale = a.scale,
+        .softcap = f->model->attn_softcap,
+        .window = a.window,
     };
 }
 
@@ -130,12 +146,19 @@ struct split_parts {
 static struct split_parts split_parts(const struct attend_job *j, int head)
 {
     const struct forward *f = j->s->f;
-    size_t rows = (size_t)(j->s->n * model_group(f->model)), n = (size_t)j->n_splits;
+    const struct model_heads h = model_heads(f->model, j->s->layer->is_windowed);
+    size_t rows = (size_t)(j->s->n * heads_group(&h)), n = (size_t)j->n_splits;
     float *m = f->partial + (size_t)head * n * partial_floats(f->model, j->s->n);
     return (struct split_parts){rows, m, m + n * rows, m + 2 * n * rows};
 }
 
-/* All tokens with slots [split * ATTEND_SPLIT, …). */
+/* The sinks of a KV head's group, or NULL. */
+static const float *sinks_of(const struct layer_step *s, int head, int group)
+{
+    return s->layer->sinks ? s->layer->sinks + head * group : NULL;
+}
+
+/* All tokens with the slots of one part. */
 static void attend_split(const struct attend_job *j, int head, int split)
 {
     const struct layer_step *s = j->s;
@@ -144,13 +167,27 @@ static void attend_split(const struct attend_job *j, int head, int split)
     size_t at = (size_t)split * p.rows;
     a.n_tok = s->n;
     a.pos0 = cache_head(s->c, s->index, head)->len;
-    a.slot0 = split * ATTEND_SPLIT;
+    a.slot0 = j->slot0 + split * ATTEND_SPLIT;
     a.slot1 = a.pos0 + s->n;
     if (a.slot1 > a.slot0 + ATTEND_SPLIT) a.slot1 = a.slot0 + ATTEND_SPLIT;
+    if (a.slot0 < 0) a.slot0 = 0;
     a.m = p.m + at;
     a.l = p.l + at;
     a.acc = p.acc + at * (size_t)a.head_dim;
     s->f->kernels->attend(&a);
+}
+
+/* log of the softmax's sum over parts: M + log(sum_i e^(m_i - M) l_i), with e^(sink - M) if there
+ * is one. */
+static float merge_lse(const float *m, const float *l, const float *sink, int n, size_t stride)
+{
+    float max = m[0], sum = 0;
+    if (sink && *sink > max) max = *sink;
+    for (int i = 1; i < n; i++)
+        if (m[(size_t)i * stride] > max) max = m[(size_t)i * stride];
+    for (int i = 0; i < n; i++) sum += expf(m[(size_t)i * stride] - max) * l[(size_t)i * stride];
+    if (sink) sum += expf(*sink - max);
+    return max + logf(sum);
 }
 
 /* A block of tokens with all slots that they see; merged at once. */
@@ -161,6 +198,7 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
     struct kn_attend a = attend_args(s, head);
     int t0 = block * ATTEND_TOKENS, n = s->n - t0 < ATTEND_TOKENS ? s->n - t0 : ATTEND_TOKENS;
     size_t rows = (size_t)n * (size_t)a.n_group;
+    const float *sinks = sinks_of(s, head, a.n_group);
     float *base = attend_partial(f, thread);
     a.n_tok = n;
     a.pos0 = cache_head(s->c, s->index, head)->len + t0;
@@ -173,13 +211,14 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
     f->kernels->attend(&a);
     for (int t = 0; t < n; t++) {
         size_t r = (size_t)t * (size_t)a.n_group;
-        float *out = f->att + (size_t)(t0 + t) * (size_t)model_n_q(f->model) +
-                     (size_t)(head * a.n_group * a.head_dim);
-        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, NULL, 1, 0,
+        float *out =
+            f->att + ((size_t)(t0 + t) * (size_t)f->model->n_head + (size_t)(head * a.n_group)) *
+                         (size_t)a.head_dim;
+        kn_attend_merge(out, a.m + r, a.l + r, a.acc + r * (size_t)a.head_dim, sinks, 1, 0,
                         a.n_group, a.head_dim);
         for (int g = 0; f->lse && g < a.n_group; g++)
             f->lse[(t0 + t) * f->model->n_head + head * a.n_group + g] =
-                a.m[r + (size_t)g] + logf(a.l[r + (size_t)g]);
+                merge_lse(a.m + r + g, a.l + r + g, sinks ? sinks + g : NULL, 1, 0);
     }
 }
 
@@ -195,46 +234,58 @@ static void attend_part(void *ctx, int part, int thread)
         attend_block(j, at / j->n_blocks, at % j->n_blocks, thread);
 }
 
-/* log of the softmax's sum over parts: M + log(sum_i e^(m_i - M) l_i). */
-static float merge_lse(const float *m, const float *l, int n, size_t stride)
-{
-    float max = m[0], sum = 0;
-    for (int i = 1; i < n; i++)
-        if (m[(size_t)i * stride] > max) max = m[(size_t)i * stride];
-    for (int i = 0; i < n; i++) sum += expf(m[(size_t)i * stride] - max) * l[(size_t)i * stride];
-    return max + logf(sum);
-}
-
 /* A token's rows of one head. */
 static void merge_token(const struct attend_job *j, int head, int t)
 {
     const struct forward *f = j->s->f;
-    const struct model *m = f->model;
-    int group = model_group(m);
+    const struct model_heads h = model_heads(f->model, j->s->layer->is_windowed);
+    const int group = heads_group(&h);
+    const size_t dim = (size_t)h.head_dim;
+    const float *sinks = sinks_of(j->s, head, group);
     struct split_parts p = split_parts(j, head);
-    size_t r = (size_t)(t * group), row = (size_t)(t * m->n_head + head * group);
-    kn_attend_merge(f->att + row * (size_t)m->head_dim, p.m + r, p.l + r,
-                    p.acc + r * (size_t)m->head_dim, NULL, j->n_splits, (int)p.rows, group,
-                    m->head_dim);
+    size_t r = (size_t)(t * group), row = (size_t)(t * h.n_head + head * group);
+    kn_attend_merge(f->att + row * dim, p.m + r, p.l + r, p.acc + r * dim, sinks, j->n_splits,
+                    (int)p.rows, group, h.head_dim);
     for (size_t g = 0; f->lse && g < (size_t)group; g++)
-        f->lse[row + g] = merge_lse(p.m + r + g, p.l + r + g, j->n_splits, p.rows);
+        f->lse[row + g] =
+            merge_lse(p.m + r + g, p.l + r + g, sinks ? sinks + g : NULL, j->n_splits, p.rows);
+}
+
+/* Parts of a window begin at positions that are multiples of ATTEND_SPLIT, so that they are the
+ * same wherever its units are. */
+static void split_window(struct attend_job *j, int window)
+{
+    const struct layer_step *s = j->s;
+    const int64_t n_pos = s->c->n_pos, slot0_pos = n_pos - cache_head(s->c, s->index, 0)->len;
+    const int64_t first = n_pos + 1 > window ? (n_pos + 1 - window) / ATTEND_SPLIT : 0;
+    j->n_splits = (int)((n_pos + s->n - 1) / ATTEND_SPLIT - first) + 1;
+    j->slot0 = (int)(first * ATTEND_SPLIT - slot0_pos);
+}
+
+static void split_units(struct attend_job *j, int n_kv_head)
+{
+    int longest = 0;
+    for (int i = 0; i < n_kv_head; i++) {
+        int len = cache_head(j->s->c, j->s->index, i)->len;
+        if (len > longest) longest = len;
+    }
+    j->n_splits = linear_parts(longest + j->s->n, ATTEND_SPLIT);
 }
 
 static void attend(struct layer_step *s)
 {
     struct forward *f = s->f;
-    int longest = 0;
-    for (int i = 0; i < f->model->n_kv_head; i++) {
-        int len = cache_head(s->c, s->index, i)->len;
-        if (len > longest) longest = len;
-    }
+    const struct model_heads h = model_heads(f->model, s->layer->is_windowed);
     struct attend_job j = {.s = s};
-    if (s->n <= FORWARD_TRY_MAX) j.n_splits = linear_parts(longest + s->n, ATTEND_SPLIT);
+    if (s->n <= FORWARD_TRY_MAX && h.window)
+        split_window(&j, h.window);
+    else if (s->n <= FORWARD_TRY_MAX)
+        split_units(&j, h.n_kv_head);
     j.n_blocks = linear_parts(s->n, ATTEND_TOKENS);
-    j.n_score = cis_parts(f, s->n);
-    int n_attend = f->model->n_kv_head * (j.n_splits ? j.n_splits : j.n_blocks);
+    j.n_score = h.window ? 0 : cis_parts(f, s->n);
+    int n_attend = h.n_kv_head * (j.n_splits ? j.n_splits : j.n_blocks);
     pool_run(f->pool, j.n_score + n_attend, attend_part, &j);
-    for (int i = 0; j.n_splits && i < f->model->n_kv_head; i++)
+    for (int i = 0; j.n_splits && i < h.n_kv_head; i++)
         for (int t = 0; t < s->n; t++) merge_token(&j, i, t);
 }
 
@@ -242,6 +293,6 @@ void attend_run(struct layer_step *s)
 {
     pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), append_part, s);
     attend(s);
-    cis_write(s);
-    for (int i = 0; i < s->f->model->n_kv_head; i++) cache_head(s->c, s->index, i)->len += s->n;
+    if (!s->layer->is_windowed) cis_write(s);
+    for (int i = 0; i < s->c->shape.n_head; i++) cache_head(s->c, s->index, i)->len += s->n;
 }

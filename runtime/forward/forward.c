@@ -15,17 +15,33 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void plan_rope(struct kn_rope *rope, const struct model *m, const float *freq, int capacity,
+static void plan_rope(struct kn_rope *rope, int head_dim, const float *freq, int capacity,
                       struct arena *a)
 {
-    int half = m->head_dim / 2;
+    int half = head_dim / 2;
     float *cosines = arena_take(a, (size_t)capacity * (size_t)half, sizeof(float));
     float *sines = arena_take(a, (size_t)capacity * (size_t)half, sizeof(float));
     uint32_t *places = NULL;
-    if (m->head_dim % KN_GROUP == 0) places = arena_take(a, KN_PLACES(m->head_dim), sizeof *places);
-    *rope = (struct kn_rope){capacity, m->head_dim, cosines, sines, places};
+    if (head_dim % KN_GROUP == 0) places = arena_take(a, KN_PLACES(head_dim), sizeof *places);
+    *rope = (struct kn_rope){capacity, head_dim, cosines, sines, places};
     if (cosines) rope_table(cosines, sines, freq, half, capacity);
     if (places) kn_rope_places(places, rope);
+}
+
+static void plan_ropes(struct forward *f, const struct cache_shape *shape, int longest,
+                       struct arena *a)
+{
+    const struct model *m = f->model;
+    const struct model_windowed *w = &m->windowed;
+    const int window = cache_windows_capacity(&shape->windows);
+    plan_rope(&f->rope, m->head_dim, rope_freq(&m->rope, longest), longest, a);
+    if (model_has_no_rope(m)) plan_rope(&f->still, m->head_dim, rope_still, longest, a);
+    if (w->n_layer) plan_rope(&f->windowed, w->head_dim, rope_freq(&w->rope, longest), window, a);
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
 }
 
 /* The results of a layer's parts, [chunk] rows each. */
@@ -36,17 +52,18 @@ static void plan_rows(struct forward *f, struct arena *a)
     for (int i = 0; i < m->n_layer; i++)
         if (m->layers[i].gate.n_out > n_ff) n_ff = m->layers[i].gate.n_out;
     const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)n_ff;
-    int widest = n_ff > m->n_embd ? n_ff : m->n_embd;
-    if (model_n_q(m) > widest) widest = model_n_q(m);
-    if (recurrent_n_out(&m->recurrent) > widest) widest = recurrent_n_out(&m->recurrent);
+    const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
+    const int n_q = larger(heads_n_q(&h), heads_n_q(&w));
+    const int n_qkv = larger(heads_n_qkv(&h), heads_n_qkv(&w));
+    const int widest = larger(larger(n_ff, m->n_embd), larger(n_q, recurrent_n_out(&m->recurrent)));
     f->x = arena_take(a, chunk * embd, sizeof(float));
     f->norm = arena_take(a, chunk * embd, sizeof(float));
-    f->qkv = arena_take(a, chunk * (size_t)model_n_qkv(m), sizeof(float));
-    f->att = arena_take(a, chunk * (size_t)model_n_q(m), sizeof(float));
+    f->qkv = arena_take(a, chunk * (size_t)n_qkv, sizeof(float));
+    f->att = arena_take(a, chunk * (size_t)n_q, sizeof(float));
     f->gate = arena_take(a, chunk * ff, sizeof(float));
     f->up = arena_take(a, chunk * ff, sizeof(float));
     f->tmp = arena_take(a, chunk * embd, sizeof(float));
-    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)model_n_q(m), sizeof(float));
+    if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n_q, sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
     linear_plan(&f->act, widest, chunk, a);
     experts_plan(f, a);
@@ -68,8 +85,7 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
         .n_logits = o->n_logits,
         .n_threads = o->n_threads,
     };
-    plan_rope(&f->rope, m, rope_freq(&m->rope, longest), longest, a);
-    if (model_has_no_rope(m)) plan_rope(&f->still, m, rope_still, longest, a);
+    plan_ropes(f, o->shape, longest, a);
     plan_rows(f, a);
     if (cis_used(f)) cis_plan(f, a);
     attend_plan(f, longest, a);
@@ -134,7 +150,8 @@ static void open_part(void *ctx, int part, int thread)
 {
     const struct layer_step *s = ctx;
     const struct forward *f = s->f;
-    const int n_q = model_n_q(f->model), end = (part + 1) * LINEAR_TOKENS;
+    const struct model_heads h = model_heads(f->model, s->layer->is_windowed);
+    const int n_q = heads_n_q(&h), end = (part + 1) * LINEAR_TOKENS;
     (void)thread;
     for (int t = part * LINEAR_TOKENS; t < end && t < s->n; t++) {
         float *a = f->att + (size_t)t * (size_t)n_q;
@@ -146,9 +163,9 @@ static void open_part(void *ctx, int part, int thread)
 static void run_attention(struct layer_step *s)
 {
     struct forward *f = s->f;
-    const struct model *m = f->model;
     const struct model_layer *l = s->layer;
-    int n_q = model_n_q(m), n_kv = model_n_kv(m), row = model_n_qkv(m);
+    const struct model_heads h = model_heads(f->model, l->is_windowed);
+    int n_q = heads_n_q(&h), n_kv = heads_n_kv(&h), row = heads_n_qkv(&h);
 
     struct linear qkv = {.f = f, .x = f->x, .norm = l->attn_norm, .n = s->n, .scale = 1.0f};
     linear_add(&qkv, &l->q, l->q_bias, f->qkv, row);
@@ -159,7 +176,7 @@ static void run_attention(struct layer_step *s)
 
     attend_run(s);
     int64_t began_ns = cis_clock(f);
-    score_observe(f, s->c, s->index, s->n);
+    if (!l->is_windowed) score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
@@ -202,7 +219,12 @@ static void run_layer(struct layer_step *s)
 void forward_output(struct forward *f, const float *x, int n, float *logits)
 {
     const struct model *m = f->model;
-    struct linear l = {.f = f, .x = x, .norm = m->output_norm, .n = n, .scale = m->logit_scale};
+    struct linear l = {.f = f,
+                       .x = x,
+                       .norm = m->output_norm,
+                       .n = n,
+                       .scale = m->logit_scale,
+                       .softcap = m->logit_softcap};
     linear_add(&l, &m->output, m->output_bias, logits, m->n_vocab);
     linear_run(&l);
 }
@@ -223,9 +245,10 @@ static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, i
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
+    cache_windows_make_room(c, n);
     for (int i = 0; i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
-        struct layer_step s = {f, c, l, l->kv_layer, n};
+        struct layer_step s = {f, l->is_windowed ? c->windows : c, l, l->kv_layer, n};
         run_layer(&s);
     }
 }

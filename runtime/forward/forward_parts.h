@@ -50,7 +50,8 @@ struct forward {
     uint64_t seed;
     int chunk, n_logits, n_threads;
     struct kn_rope rope;
-    struct kn_rope still; /* angles of 0, for layers that do not rotate; empty if all rotate */
+    struct kn_rope windowed; /* of layers with windows; empty if there are none */
+    struct kn_rope still;    /* angles of 0, for layers that do not rotate; empty if all rotate */
     /* Gets the input of every matrix, x[n_tok][w->n_in], for calibration; NULL = not used. */
     void (*watch)(void *ctx, const struct kn_weight *w, const float *x, int n_tok);
     void *watch_ctx;
@@ -79,10 +80,11 @@ struct forward {
     float *surprise;         /* [FORWARD_SURPRISE_ROWS][n_vocab] logits */
 };
 
-/* The rotation of queries and keys in a layer of the KV cache. */
-static inline const struct kn_rope *forward_rope(const struct forward *f, int layer)
+/* The rotation of queries and keys in a layer. */
+static inline const struct kn_rope *forward_rope(const struct forward *f,
+                                                 const struct model_layer *l)
 {
-    return f->model->kv_layers[layer]->no_rope ? &f->still : &f->rope;
+    return l->is_windowed ? &f->windowed : l->no_rope ? &f->still : &f->rope;
 }
 
 #endif

@@ -1,5 +1,7 @@
 #include "runtime/forward/linear.h"
 
+#include <math.h>
+
 #include "base/arena.h"
 #include "base/pool.h"
 #include "runtime/forward/forward_parts.h"
@@ -64,6 +66,11 @@ static void prepare(struct linear *l)
 
 /* ---- the products ---------------------------------------------------------------------------- */
 
+static void cap(float *x, float softcap, int n)
+{
+    for (int i = 0; i < n; i++) x[i] = softcap * tanhf(x[i] / softcap);
+}
+
 static void multiply_rows(const struct linear *l, int i, int row0, int row1)
 {
     struct kn_matmul m = l->m[i];
@@ -74,6 +81,7 @@ static void multiply_rows(const struct linear *l, int i, int row0, int row1)
         float *y = m.y + (size_t)t * m.y_stride + (size_t)row0;
         if (l->bias[i]) l->f->kernels->add(y, l->bias[i] + row0, row1 - row0);
         if (l->scale != 1.0f) linear_scale(y, l->scale, row1 - row0);
+        if (l->softcap > 0.0f) cap(y, l->softcap, row1 - row0);
     }
 }
 
@@ -114,7 +122,9 @@ void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, 
 
 linear_gated *linear_activation(const struct forward *f, const struct model_layer *l)
 {
-    return l->activation == MODEL_SWIGLU ? f->kernels->silu_mul : f->kernels->silu_clamped_mul;
+    return l->activation == MODEL_GEGLU    ? f->kernels->gelu_mul
+           : l->activation == MODEL_SWIGLU ? f->kernels->silu_mul
+                                           : f->kernels->silu_clamped_mul;
 }
 
 void linear_run(struct linear *l)

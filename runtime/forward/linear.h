@@ -22,6 +22,7 @@ struct model_layer;
 #define LINEAR_TOKENS 16 /* tokens per part of work, if work is split by tokens */
 #define LINEAR_MAX    4
 
+/* y = f(gate) * up, for n numbers; y may be gate. */
 typedef void linear_gated(float *y, const float *gate, const float *up, int n);
 
 struct linear {
@@ -34,6 +35,7 @@ struct linear {
     /* matrix 0 is the gate, matrix 1 the value: y0 = gated(y0, y1); NULL = they are not */
     linear_gated *gated;
     bool integers; /* quantize the input, even if no matrix is */
+    float softcap; /* above 0: y becomes softcap * tanh(y / softcap) */
     /* filled by linear_add */
     struct kn_matmul m[LINEAR_MAX];
     const float *bias[LINEAR_MAX]; /* [n_out] or NULL */

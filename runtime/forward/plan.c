@@ -79,25 +79,32 @@ static bool in_groups(enum kn_kv type)
     return type == KN_KV_Q4 || type == KN_KV_Q8;
 }
 
+/* A head size of the model that groups of numbers do not fit; 0 = none. */
+static int odd_head_dim(const struct model *m)
+{
+    if (m->head_dim % KN_GROUP) return m->head_dim;
+    return m->windowed.n_layer && m->windowed.head_dim % KN_GROUP ? m->windowed.head_dim : 0;
+}
+
 static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv *kv, struct err *e)
 {
-    bool groups = m->head_dim % KN_GROUP == 0;
+    const int odd = odd_head_dim(m);
     if (!kv->given) {
-        p->k_type = p->v_type = groups ? KN_KV_Q4 : KN_KV_F16;
-        if (!groups)
+        p->k_type = p->v_type = odd ? KN_KV_F16 : KN_KV_Q4;
+        if (odd)
             snprintf(p->notice, sizeof p->notice,
-                     "cache units are kept as f16: head size %d is not a multiple of %d",
-                     m->head_dim, KN_GROUP);
+                     "cache units are kept as f16: head size %d is not a multiple of %d", odd,
+                     KN_GROUP);
         return 0;
     }
     p->k_type = kv->k;
     p->v_type = kv->v;
-    if (groups || (!in_groups(p->k_type) && !in_groups(p->v_type))) return 0;
+    if (!odd || (!in_groups(p->k_type) && !in_groups(p->v_type))) return 0;
     char text[16];
     plan_kv_text(p, text);
     return err_set(e, ERR_USAGE,
                    "--kv %s: %s has head size %d, not a multiple of %d; only f16 and f32 fit it",
-                   text, m->name, m->head_dim, KN_GROUP);
+                   text, m->name, odd, KN_GROUP);
 }
 
 /* The policy's row with its changes. */
@@ -240,6 +247,11 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
         .share = a == POLICY_GLOBAL  ? CACHE_MODEL
                  : shares(&p->rules) ? CACHE_LAYER
                                      : CACHE_HEAD,
+        .windows = {.n_layer = m->windowed.n_layer,
+                    .n_head = m->windowed.n_kv_head,
+                    .head_dim = m->windowed.head_dim,
+                    .n_units = m->windowed.n_units,
+                    .chunk = p->chunk},
         .n_state = score_state_floats(&p->rules, m),
         .scores_change = policy_accumulates(&p->rules),
     };

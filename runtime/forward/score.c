@@ -67,8 +67,9 @@ static struct kn_stats stats_args(const struct forward *f, const struct cache *c
         .head_dim = m->head_dim,
         .n_group = model_group(m),
         .k = c->kv_heads[index].k,
-        .rope = forward_rope(f, index / c->shape.n_head),
+        .rope = forward_rope(f, f->model->kv_layers[index / c->shape.n_head]),
         .scale = m->attn_scale,
+        .softcap = m->attn_softcap,
     };
 }
 
@@ -342,7 +343,7 @@ static void expected_values(const struct job *j, int index, float *out, int thre
     const struct cache_head *h = &c->kv_heads[index];
     const struct model *m = f->model;
     int layer = index / c->shape.n_head, dim = m->head_dim, group = model_group(m);
-    const struct kn_rope *rope = forward_rope(f, layer);
+    const struct kn_rope *rope = forward_rope(f, m->kv_layers[layer]);
     const float *freq =
         m->kv_layers[layer]->no_rope ? rope_still : rope_freq(&m->rope, rope->n_pos);
     float *logits = (float *)f->derive + (size_t)thread * (size_t)f->rope.n_pos;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "runtime/model/recurrent.h"
+#include "runtime/model/windows.h"
 
 #define NAME_MAX_BYTES 64
 
@@ -32,6 +33,7 @@ static int bind_part(struct model *m, int layer, const struct part *p, struct er
                                    .row0 = p->row0,
                                    .n_rows = p->n_rows,
                                    .rotated = p->rotated,
+                                   .windowed = m->layers[layer].is_windowed,
                                    .n_stack = p->n_stack};
     bool bias = layer_has(m, name, layer, p->tensor, "bias");
     int rc = bias ? model_bind_vector(m, p->bias, &s, p->n_out, e) : 0;
@@ -50,7 +52,8 @@ static int bind_vector(struct model *m, int layer, const float **v, const char *
                        bool rotated, struct err *e)
 {
     char name[NAME_MAX_BYTES];
-    const struct model_source s = {.name = name, .rotated = rotated};
+    const struct model_source s = {
+        .name = name, .rotated = rotated, .windowed = m->layers[layer].is_windowed};
     snprintf(name, sizeof name, "blk.%d.%s", layer, suffix);
     return model_bind_vector(m, v, &s, n, e);
 }
@@ -67,21 +70,23 @@ static int bind_norms(struct model *m, int layer, const char *half, const float 
     return rc;
 }
 
-static bool is_rotated(const struct model *m) /* whether the file has its own order of rows */
+/* Whether the file has its own order of rows. */
+static bool is_rotated(const struct model *m, const struct model_heads *h)
 {
-    return m->family->rope_pairs || m->rope.n_rot < m->head_dim;
+    return m->family->rope_pairs || h->rope->n_rot < h->head_dim;
 }
 
 static int bind_qk_norms(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
-    const bool row = l->qk_norm == MODEL_QK_NORM_ROW, rotated = is_rotated(m);
+    const struct model_heads h = model_heads(m, l->is_windowed);
+    const bool row = l->qk_norm == MODEL_QK_NORM_ROW, rotated = is_rotated(m, &h);
     if (l->qk_norm == MODEL_QK_NORM_NONE || l->no_attention) return 0;
     int rc = bind_vector(m, layer, &l->q_norm, "attn_q_norm.weight",
-                         row ? model_n_q(m) : m->head_dim, rotated, e);
+                         row ? heads_n_q(&h) : h.head_dim, rotated, e);
     return rc ? rc
               : bind_vector(m, layer, &l->k_norm, "attn_k_norm.weight",
-                            row ? model_n_kv(m) : m->head_dim, rotated, e);
+                            row ? heads_n_kv(&h) : h.head_dim, rotated, e);
 }
 
 /* The rows of each head are those of its query, then those of its gate. */
@@ -89,10 +94,15 @@ static int bind_gated_queries(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    int q = model_n_q(m), dim = m->head_dim;
+    const struct model_heads h = model_heads(m, l->is_windowed);
+    int q = heads_n_q(&h), dim = h.head_dim;
     layer_has(m, name, layer, "attn_q", "weight");
-    struct model_source s = {
-        .name = name, .n_rows = 2 * q, .rotated = is_rotated(m), .group = dim, .step = 2 * dim};
+    struct model_source s = {.name = name,
+                             .n_rows = 2 * q,
+                             .windowed = l->is_windowed,
+                             .rotated = is_rotated(m, &h),
+                             .group = dim,
+                             .step = 2 * dim};
     int rc = model_bind_matrix(m, &l->q, &s, q, m->n_embd, e);
     s.row0 = dim;
     s.rotated = false;
@@ -103,8 +113,9 @@ static int bind_attention(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    int q = model_n_q(m), kv = model_n_kv(m), all = model_n_qkv(m), first = l->is_gated ? 1 : 0;
-    bool rotated = is_rotated(m);
+    const struct model_heads h = model_heads(m, l->is_windowed);
+    int q = heads_n_q(&h), kv = heads_n_kv(&h), all = heads_n_qkv(&h), first = l->is_gated ? 1 : 0;
+    bool rotated = is_rotated(m, &h);
     const struct part parts[] = {
         {&l->q, &l->q_bias, "attn_q", q, m->n_embd, .rotated = rotated},
         {&l->k, &l->k_bias, "attn_k", kv, m->n_embd, .rotated = rotated},
@@ -119,6 +130,8 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
     int rc = l->is_gated ? bind_gated_queries(m, layer, e) : 0;
     if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, 3 - (size_t)first, e);
+    if (!rc && layer_has(m, name, layer, "attn_sinks", "weight"))
+        rc = bind_vector(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, false, e);
     return rc ? rc : bind_part(m, layer, &out, e);
 }
 
@@ -209,14 +222,14 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_dense(m, layer, e);
 }
 
-/* Gives layers with attention their numbers in the KV cache, layers with a recurrent part theirs in
- * the recurrent state. */
+/* Gives layers with attention their numbers in the KV cache or its windows, layers with a recurrent
+ * part theirs in the recurrent state. */
 static void number_layers(struct model *m)
 {
     for (int i = 0; i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];
-        l->kv_layer = l->no_attention ? -1 : m->n_kv_layer;
-        if (!l->no_attention) m->kv_layers[m->n_kv_layer++] = l;
+        l->kv_layer = l->no_attention ? -1 : l->is_windowed ? m->windowed.n_layer++ : m->n_kv_layer;
+        if (!l->no_attention && !l->is_windowed) m->kv_layers[m->n_kv_layer++] = l;
         l->state_layer = l->is_recurrent ? m->recurrent.n_layer++ : -1;
     }
 }
@@ -315,7 +328,8 @@ int family_layers(struct model *m, struct err *e)
     struct model_experts x = m->family->layer.experts;
     int n_dense = 0, rc = 0;
     for (int i = 0; i < m->n_layer; i++) m->layers[i] = m->family->layer;
-    if (!m->family->experts) return 0;
+    if (m->family->windows) rc = windows_read(m, e);
+    if (rc || !m->family->experts) return rc;
     rc = get_optional(m, "leading_dense_block_count", 0, m->n_layer, &n_dense, e);
     if (!rc) rc = read_experts(m, &x, e);
     if (!rc) rc = check_groups(m, &x, e);

@@ -12,10 +12,11 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,      &family_phi3,  &family_qwen2,    &family_qwen3,    &family_minicpm,
-    &family_granite,    &family_olmo2, &family_smollm3,  &family_mistral3, &family_ernie4_5,
-    &family_seed_oss,   &family_glm4,  &family_qwen35,   &family_lfm2,     &family_granitehybrid,
-    &family_granitemoe, &family_olmoe, &family_qwen2moe, &family_qwen3moe,
+    &family_llama,      &family_phi3,    &family_qwen2,    &family_qwen3,    &family_minicpm,
+    &family_granite,    &family_olmo2,   &family_smollm3,  &family_mistral3, &family_ernie4_5,
+    &family_seed_oss,   &family_glm4,    &family_qwen35,   &family_lfm2,     &family_granitehybrid,
+    &family_granitemoe, &family_olmoe,   &family_qwen2moe, &family_qwen3moe, &family_gemma2,
+    &family_gemma3,     &family_exaone4,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -115,6 +116,7 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                                              .tensor = t,
                                              .row0 = s->row0,
                                              .rotated = s->rotated,
+                                             .windowed = s->windowed,
                                              .n_stack = n_stack,
                                              .group = s->group,
                                              .step = s->step},
@@ -144,6 +146,7 @@ int model_bind_vector(struct model *m, const float **v, const struct model_sourc
                                              .row0 = s->row0,
                                              .n = n,
                                              .rotated = s->rotated,
+                                             .windowed = s->windowed,
                                              .n_stack = n_stack},
                     e);
 }
@@ -262,7 +265,7 @@ static int read_kv_heads(struct model *m, struct err *e)
     if (!model_get_layers(m, "attention.head_count_kv", &layers)) return 0;
     for (int i = 0, first = 0; i < m->n_layer; i++) {
         int n = gguf_array_i32(&layers, (size_t)i);
-        if (n < 0 || n > m->n_head || (n && first && n != first))
+        if (n < 0 || n > m->n_head || (n && first && n != first && !m->family->windows))
             return err_set(e, ERR_FORMAT, "%s: layer %d has %d KV heads; %s", gguf_name(m->file), i,
                            n, "layers with different numbers of them are not supported");
         if (n) m->n_kv_head = first = n;
@@ -404,6 +407,7 @@ void model_close(struct model *m)
     if (!m) return;
     gguf_close(m->file);
     rope_release(&m->rope);
+    rope_release(&m->windowed.rope);
     free(m->layers);
     free(m->items);
     free(m);
@@ -432,11 +436,12 @@ void model_plan(struct model *m, struct arena *a)
 /* The row in the file for row r of rotated heads. In the file the n_rot rotated numbers of a head
  * come first, with the numbers of a pair either adjacent or n_rot / 2 apart. In the kernels' order
  * the numbers of a pair are half a head apart, and the unrotated ones come last in each half. */
-static int rotated_row(const struct model *m, int r)
+static int rotated_row(const struct model *m, bool windowed, int r)
 {
-    int half = m->head_dim / 2, n_pairs = m->rope.n_rot / 2;
-    int head = r / m->head_dim * m->head_dim, i = r % half, second = r % m->head_dim / half;
-    if (i >= n_pairs) return head + m->rope.n_rot + i - n_pairs + second * (half - n_pairs);
+    const struct model_heads h = model_heads(m, windowed);
+    int dim = h.head_dim, half = dim / 2, n_rot = h.rope->n_rot, n_pairs = n_rot / 2;
+    int head = r / dim * dim, i = r % half, second = r % dim / half;
+    if (i >= n_pairs) return head + n_rot + i - n_pairs + second * (half - n_pairs);
     return head + (m->family->rope_pairs ? 2 * i + second : i + second * n_pairs);
 }
 
@@ -445,7 +450,7 @@ static int64_t source_row(const struct model *m, const struct model_load_item *i
 {
     const int per = (it->weight ? it->weight->n_out : it->n) / it->n_stack;
     const int64_t matrix = it->tensor->ne[it->weight ? 1 : 0];
-    int row = it->rotated ? rotated_row(m, r % per) : r % per;
+    int row = it->rotated ? rotated_row(m, it->windowed, r % per) : r % per;
     if (it->step) row = row / it->group * it->step + row % it->group;
     return r / per * matrix + it->row0 + row;
 }

@@ -35,6 +35,7 @@ enum model_qk_norm { MODEL_QK_NORM_NONE, MODEL_QK_NORM_HEAD, MODEL_QK_NORM_ROW }
 enum model_activation {
     MODEL_SWIGLU,
     MODEL_SWIGLU_CLAMPED, /* gpt-oss, see kernels.h */
+    MODEL_GEGLU,          /* GELU instead of SiLU, its approximation with tanh */
 };
 
 /* Experts (arXiv 1701.06538): feed-forwards of which a router chooses n_used for each token.
@@ -109,7 +110,9 @@ struct model_recurrent {
  *   q, k, v = matrices of h, plus biases
  *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
  *             (retaining heads score q, k, v; k and v go into the cache)
- *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope
+ *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
+ *             attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is in
+ *             the denominator. If is_windowed, over the newest n_window units only
  *   a       = a * sigmoid(attn_gate h)
  *   x      += residual_scale * norm(o a + o_bias) * attn_post_norm
  *   h       = norm(x) * ffn_norm
@@ -119,16 +122,17 @@ struct model_recurrent {
  * A layer with experts adds their output to that of gate, up and down, which are then the shared
  * experts and may be missing.
  *
- * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias). Norms are
- * RMSNorms. A layer with a recurrent part adds its output, struct model_recurrent, instead of
- * attention's or together with it. */
+ * and at the end logits = logit_scale * (output (norm(x) * output_norm) + output_bias), with
+ * logit_softcap c then c tanh(logit / c). Norms are RMSNorms. A layer with a recurrent part adds
+ * its output, struct model_recurrent, instead of attention's or together with it. */
 struct model_layer {
     enum model_norms norms;
     enum model_qk_norm qk_norm;
     bool no_attention;
     bool is_recurrent; /* has a recurrent part */
     bool is_gated;     /* attention's output is gated */
-    int kv_layer;      /* its layer of the KV cache; -1 without attention */
+    bool is_windowed;  /* its shapes and units are those of struct model_windowed */
+    int kv_layer;      /* its layer of the KV cache, or of its windows; -1 without attention */
     int state_layer;   /* its layer of the recurrent state; -1 without a recurrent part */
     bool no_rope;      /* queries and keys are not rotated */
     const float *attn_norm, *attn_post_norm; /* [n_embd] */
@@ -142,6 +146,7 @@ struct model_layer {
     enum model_activation activation;
     struct model_experts experts;
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
+    const float *sinks; /* [n_head], or NULL */
     struct model_recurrent recurrent;
 };
 
@@ -150,6 +155,7 @@ struct model_source {
     const char *name;
     int row0, n_rows; /* n_out rows from row0 of a tensor that has n_rows; n_rows 0: all rows */
     bool rotated;     /* rows of rotated heads, which must be put into the kernels' order */
+    bool windowed;    /* of a layer with a window */
     int n_stack;      /* a tensor of so many matrices, one after another; 0: it is one */
     int group, step;  /* groups of `group` rows, each `step` rows after the last; 0: one group */
 };
@@ -160,10 +166,19 @@ struct model_load_item {
     const float **vector;     /* a vector of floats */
     const struct gguf_tensor *tensor;
     int row0, n; /* rows of the tensor; numbers of a vector */
-    bool rotated;
+    bool rotated, windowed;
     int n_stack;     /* matrices, or vectors, that are stacked: one per expert; else 1 */
     int group, step; /* as in model_source */
     bool by_column;  /* a vector that is a table in the file: column after column */
+};
+
+/* The layers that attend to the newest n_units units, with the token's own. They keep exactly
+ * those: no policy applies to them, and they are not layers of the KV cache. */
+struct model_windowed {
+    int n_layer, n_units; /* n_layer 0 = there are none */
+    int n_kv_head, head_dim;
+    struct rope rope;
+    float attn_scale;
 };
 
 struct model {
@@ -180,7 +195,8 @@ struct model {
     struct rope rope;
     /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */
     float attn_scale;
-    float embed_scale; /* scale of embeddings; usually 1, like the next two */
+    float attn_softcap, logit_softcap; /* 0 = none */
+    float embed_scale;                 /* scale of embeddings; usually 1, like the next two */
     /* scale of the outputs that attention and feed-forward add to the residual stream */
     float residual_scale;
     float logit_scale;
@@ -190,24 +206,67 @@ struct model {
     const float *output_norm;
     const float *output_bias; /* or NULL */
     struct model_layer *layers;
-    int n_kv_layer; /* layers of the KV cache: those with attention, in their order */
+    int n_kv_layer; /* layers of the KV cache: those with attention to all units, in their order */
     const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
+    struct model_windowed windowed;
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
+};
+
+/* What files of a family leave out about layers with windows. */
+struct model_windows {
+    int n_units;     /* 0: without a number in the file, no layer has a window */
+    int step;        /* every step-th layer has no window */
+    bool plain;      /* the rotation of layers with windows is not scaled */
+    float rope_base; /* and has this base; 0: that of the others */
 };
 
 /* A family of models: the value of general.architecture, what its layers are like, and how its
  * tensors are bound. */
 struct model_family {
     const char *arch;
-    bool rope_pairs;          /* in its files, the two rows of a rotated pair are adjacent */
-    bool experts;             /* its layers have experts if the file says how many */
-    struct model_layer layer; /* set in every layer before its tensors are bound */
+    bool rope_pairs; /* in its files, the two rows of a rotated pair are adjacent */
+    bool experts;    /* its layers have experts if the file says how many */
+    const struct model_windows *windows; /* NULL = windows are not applied */
+    struct model_layer layer;            /* set in every layer before its tensors are bound */
     int (*bind)(struct model *m, struct err *e);
 };
 
-/* Numbers of a token's queries, of its keys (or values), of all three; query heads per KV head. */
+/* The shapes of attention in a layer. */
+struct model_heads {
+    int n_head, n_kv_head, head_dim, window; /* window 0 = none */
+    const struct rope *rope;
+    float scale;
+};
+
+static inline struct model_heads model_heads(const struct model *m, bool is_windowed)
+{
+    const struct model_windowed *w = &m->windowed;
+    if (is_windowed)
+        return (struct model_heads){m->n_head,  w->n_kv_head, w->head_dim,
+                                    w->n_units, &w->rope,     w->attn_scale};
+    return (struct model_heads){m->n_head, m->n_kv_head, m->head_dim, 0, &m->rope, m->attn_scale};
+}
+static inline int heads_n_q(const struct model_heads *h)
+{
+    return h->n_head * h->head_dim;
+}
+static inline int heads_n_kv(const struct model_heads *h)
+{
+    return h->n_kv_head * h->head_dim;
+}
+static inline int heads_n_qkv(const struct model_heads *h)
+{
+    return heads_n_q(h) + 2 * heads_n_kv(h);
+}
+static inline int heads_group(const struct model_heads *h)
+{
+    return h->n_head / h->n_kv_head;
+}
+
+/* The same in layers of the KV cache: numbers of a token's queries, of its keys (or values), of all
+ * three; query heads per KV head. */
 static inline int model_n_q(const struct model *m)
 {
     return m->n_head * m->head_dim;
@@ -293,5 +352,6 @@ extern const struct model_family family_ernie4_5, family_glm4, family_granite, f
     family_granitemoe, family_lfm2, family_llama, family_minicpm, family_mistral3, family_olmo2,
     family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35,
     family_qwen3moe, family_seed_oss, family_smollm3;
+extern const struct model_family family_exaone4, family_gemma2, family_gemma3;
 
 #endif

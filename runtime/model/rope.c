@@ -244,6 +244,15 @@ int rope_init(struct rope *r, const struct gguf *file, const char *arch, int hea
     return rc || !divided ? rc : divide(r->freq, &s, "rope_freqs.weight", e);
 }
 
+int rope_init_plain(struct rope *r, int n_rot, int head_dim, float base, struct err *e)
+{
+    const struct source s = {.half = n_rot / 2, .base = base};
+    *r = (struct rope){.n_rot = n_rot, .n_ctx_orig = INT_MAX, .magnitude = 1.0f};
+    r->freq = calloc((size_t)head_dim / 2, sizeof *r->freq);
+    if (!r->freq) return err_set(e, ERR_FAIL, "out of memory for rotary frequencies");
+    return scale_none(r, &s, e);
+}
+
 void rope_release(struct rope *r)
 {
     free(r->freq);

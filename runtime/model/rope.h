@@ -23,6 +23,8 @@ struct rope {
 /* arch: the prefix of metadata keys. ERR_FORMAT for unsupported scaling. */
 int rope_init(struct rope *r, const struct gguf *file, const char *arch, int head_dim, int n_ctx,
               struct err *e);
+/* The same without scaling, for the layers with windows of families that scale only the others. */
+int rope_init_plain(struct rope *r, int n_rot, int head_dim, float base, struct err *e);
 void rope_release(struct rope *r);
 
 /* The frequencies of a conversation whose units reach n_pos positions: chosen once, since keys and

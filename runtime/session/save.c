@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "runtime/session/save_windows.h"
 #include "store/store.h"
 
 static struct save *new_save(struct store *store, int64_t conversation, struct err *e)
@@ -71,7 +72,7 @@ int save_out_of_memory(struct err *e)
     return err_set(e, ERR_FAIL, "out of memory while saving; nothing already saved was lost");
 }
 
-static int reserve(struct save *s, size_t n, struct err *e)
+int save_reserve(struct save *s, size_t n, struct err *e)
 {
     if (n <= s->bytes_max) return 0;
     uint8_t *p = realloc(s->bytes, n);
@@ -332,7 +333,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
     if (s->broken) return store_cache_drop(s->store, s->conversation, e);
     if (n <= 0) return 0;
     size_t bytes = segment_bytes(c, n);
-    int rc = reserve(s, bytes, e);
+    int rc = save_reserve(s, bytes, e);
     if (!rc) rc = cache_fetch(c, n, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         segment_pack(c, i, s->saved_pos, n, s->bytes);
@@ -344,6 +345,7 @@ static int put_units(struct save *s, const struct cache *c, struct err *e)
         rc = store_segment_put(s->store, s->conversation, &row, e);
         s->n_stored[i] += (int64_t)c->shape.n_head * n;
     }
+    if (!rc) rc = save_windows_put(s, c, n, e);
     /* The new units are known from now on, so that they can be evicted in the same save. */
     for (int i = 0; i < n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
@@ -472,15 +474,17 @@ static int put_tail_units(struct save *s, const struct cache *c, struct store_ta
     size_t one = segment_bytes(c, 1), n_layer = (size_t)c->shape.n_layer;
     int late = c->n_unscored || !s->n_unscored ? 0 : s->n_unscored + 1;
     size_t late_bytes = (size_t)late * sizeof(float);
+    size_t units = n_layer * one + save_windows_tail_bytes(c);
     size_t step_bytes = recurrent_state_step_bytes(&c->recurrent);
-    size_t bytes = n_layer * one + (size_t)n_heads(c) * late_bytes + step_bytes;
-    int rc = reserve(s, bytes, e);
+    size_t bytes = units + (size_t)n_heads(c) * late_bytes + step_bytes;
+    int rc = save_reserve(s, bytes, e);
     if (!rc) rc = cache_fetch(c, 1, e);
     if (rc) return rc;
     for (int i = 0; i < c->shape.n_layer; i++)
         segment_pack(c, i, c->n_pos - 1, 1, s->bytes + (size_t)i * one);
+    save_windows_put_tail(c, s->bytes + n_layer * one);
     for (int i = 0; late && i < n_heads(c); i++)
-        memcpy(s->bytes + n_layer * one + (size_t)i * late_bytes,
+        memcpy(s->bytes + units + (size_t)i * late_bytes,
                c->kv_heads[i].score + c->kv_heads[i].len - late, late_bytes);
     if (step_bytes) memcpy(s->bytes + (bytes - step_bytes), c->recurrent.step, step_bytes);
     s->n_unscored = c->n_unscored ? s->n_unscored + 1 : 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/session/save_windows.h"
 #include "store/store.h"
 
 /* Free bytes in the file that the next turns will use again. */
@@ -36,20 +37,22 @@ static int64_t evicted_since(const struct save *s, size_t point)
 static int64_t bytes_since(const struct save *s, const struct cache *c, size_t point)
 {
     return evicted_since(s, point) * (int64_t)unit_bytes(c) +
-           (int64_t)(s->n_points - 1 - point) * s->policy_state_bytes;
+           (int64_t)(s->n_points - 1 - point) * s->policy_state_bytes +
+           save_windows_bytes_since(c, s->points[point].n_run);
 }
 
 int save_forget_points(struct save *s, const struct cache *c, struct err *e)
 {
     /* however large a state is: those of the last turn stay, so that its answer can be regenerated
      */
-    int64_t limit = larger(cache_units(c) * (int64_t)unit_bytes(c), s->rewind_bytes) +
-                    2 * s->policy_state_bytes;
+    const int64_t alive = cache_units(c) * (int64_t)unit_bytes(c) + save_windows_bytes(c);
+    const int64_t limit = larger(alive, s->rewind_bytes) + 2 * s->policy_state_bytes;
     size_t n = 0, row = (size_t)s->n_layer;
     if (s->n_points < 2 || bytes_since(s, c, 0) <= limit) return 0;
     /* Frees more than the excess, so that not every save has to search. */
     while (n + 1 < s->n_points && bytes_since(s, c, n) > limit / 4 * 3) n++;
     int rc = store_checkpoint_forget(s->store, s->conversation, s->points[n].seq, e);
+    if (!rc) rc = save_windows_forget(s, c, n, e);
     if (rc) return rc;
     s->n_points -= n;
     memmove(s->points, s->points + n, s->n_points * sizeof *s->points);

@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/forward.h"
+#include "runtime/session/save_windows.h"
 #include "store/store.h"
 
 /* Layers at a time. Reading takes as long as three threads need to unpack. */
@@ -273,7 +274,7 @@ static int take_blob(void *ctx, const struct store_blob *b)
     struct load *job = ctx;
     struct save *s = job->s;
     const struct store_segment *g = &b->segment;
-    if (g->layer < 0 || g->layer >= job->c->shape.n_layer) {
+    if (g->layer < 0 || g->layer >= job->c->shape.n_layer + job->c->shape.windows.n_layer) {
         job->reason = "it does not fit this model or budget";
         return 1;
     }
@@ -282,6 +283,7 @@ static int take_blob(void *ctx, const struct store_blob *b)
         job->left_out = true;
         return 0;
     }
+    if (g->layer >= job->c->shape.n_layer) return 0; /* save_windows_load reads it */
     if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
         job->policy_state = SIZE_MAX;
     if (g->kind == STORE_POLICY_STATE && s->policy_state_seq == 0) s->policy_state_seq = g->seq;
@@ -323,7 +325,8 @@ static int take_tail(void *ctx, const struct store_tail *t)
 {
     struct load *job = ctx;
     struct cache *c = job->c;
-    size_t one = segment_bytes(c, 1), all = one * (size_t)c->shape.n_layer;
+    size_t one = segment_bytes(c, 1), own = one * (size_t)c->shape.n_layer;
+    size_t all = own + save_windows_tail_bytes(c);
     const size_t step = recurrent_state_step_bytes(&c->recurrent);
     if (!t->n_units || t->position - 1 != c->n_pos) return 0; /* already in the log */
     if (t->n_units < all + step) return 1;
@@ -333,7 +336,9 @@ static int take_tail(void *ctx, const struct store_tail *t)
             !is_newest(c, &g) || !segments_load(c, i, &g, 1, NULL, UINT32_MAX))
             return 1;
     }
-    if (!take_scores(c, (const uint8_t *)t->units + all, t->n_units - all - step)) return 1;
+    if (!save_windows_take_tail(c, (const uint8_t *)t->units + own) ||
+        !take_scores(c, (const uint8_t *)t->units + all, t->n_units - all - step))
+        return 1;
     if (step) {
         memcpy(c->recurrent.step, (const uint8_t *)t->units + (t->n_units - step), step);
         c->recurrent.repeat(c->recurrent.repeat_ctx);
@@ -359,6 +364,7 @@ static void drop_unscored(const struct load *job, const struct save_state *now)
     if (c->recurrent.shape.n_layer) return; /* they are scored at once */
     while (p && p->scorer == POLICY_CIS && c->n_pos > job->s->saved_pos && newest_waits(c)) {
         for (int i = 0; i < c->shape.n_layer * c->shape.n_head; i++) c->kv_heads[i].len--;
+        save_windows_drop_newest(c);
         c->n_pos--;
     }
 }
@@ -401,6 +407,10 @@ static int load_log(struct load *job, const struct save_state *saved, const stru
              (saved->n_units >= 0 && cache_units(c) != saved->n_units))
         job->reason = "parts of it are missing";
     if (job->reason) return 1;
+    bool complete;
+    rc = save_windows_load(s, c, n_run, &complete, job->e);
+    if (!rc && !complete) job->reason = "parts of it are missing";
+    if (rc || job->reason) return rc ? rc : 1;
     s->saved_pos = c->n_pos = s->policy_state_pos = n_run;
     if (job->left_out && !s->reads_only) {
         rc = store_segment_delete(s->store, s->conversation, -1, job->last_seq + 1, INT64_MAX,

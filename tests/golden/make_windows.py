@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Writes families/: tiny random models whose layers have windows, and the logits they must give.
+
+The logits are those of Hugging Face's implementations in double precision (eager attention), with
+weights that the file can hold. Needs PyTorch and transformers 5; every seed is fixed.
+
+    tests/golden/make_windows.py                 takes seconds, overwrites some of families
+    tests/golden/make_windows.py --all FOLDER    writes models of other shapes, too, to FOLDER
+"""
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import transformers
+from make_families import N_TOKENS, N_VOCAB, vocabulary, write_golden, write_gguf
+
+
+@dataclass
+class Model:
+    """name: of the file; kind: prefix of Hugging Face's classes; arch: in GGUF."""
+    name: str
+    kind: str
+    arch: str
+    config: dict
+    meta: dict = field(default_factory=dict)  # metadata beyond the shape
+    kept: bool = False
+
+
+# ---- names in GGUF ------------------------------------------------------------------------------
+
+PLAIN = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+         "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down"}
+BOTH = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm",
+        "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
+AFTER = {"post_attention_layernorm": "post_attention_norm",
+         "post_feedforward_layernorm": "post_ffw_norm"}
+NAMES = {"gemma2": PLAIN | BOTH, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
+         "exaone4": PLAIN | AFTER}
+TEXT_PARTS = ("Gemma3",)  # whose configuration is that of a part of a larger model
+ONE_MORE = ("gemma2", "gemma3")  # whose norms multiply by 1 + weight; files hold the sum
+
+
+def tensors_of(m, state):
+    out = {}
+    for key, x in state.items():
+        key = key.removeprefix("model.")
+        if key.startswith("layers."):
+            _, i, rest = key.split(".", 2)
+            stem, _, suffix = rest.rpartition(".")
+            name = f"blk.{i}.{NAMES[m.arch][stem]}.{suffix}"
+        else:
+            name = {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight",
+                    "lm_head.weight": "output.weight"}[key]
+        if name == "output.weight" and m.config.get("tie_word_embeddings", True):
+            continue
+        if "norm" in name and m.arch in ONE_MORE:
+            x = x + 1
+        out[name] = (x, "F16" if x.ndim > 1 else "F32")
+    return out
+
+
+# ---- models -------------------------------------------------------------------------------------
+
+def randomize(model, arch, seed):
+    """Weights that make attention sharp and logits of a deviation of about 1."""
+    rng = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        x = torch.randn(p.shape, generator=rng, dtype=torch.float64)
+        if p.ndim > 1:
+            gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0
+            p.data = (x * gain / p.shape[-1] ** 0.5).half().double()
+        elif "norm" in name:
+            p.data = ((0 if arch in ONE_MORE else 1) + 0.1 * x).float().double()
+        else:
+            p.data = (0.5 * x).float().double()
+
+
+def metadata(m, c):
+    a = m.arch
+    base = (c.rope_parameters or {})
+    base = base.get("full_attention", base).get("rope_theta", 10000.0)
+    meta = {"general.architecture": a, "general.name": m.name, "general.alignment": 32,
+            f"{a}.context_length": c.max_position_embeddings,
+            f"{a}.embedding_length": c.hidden_size, f"{a}.block_count": c.num_hidden_layers,
+            f"{a}.feed_forward_length": c.intermediate_size,
+            f"{a}.attention.head_count": c.num_attention_heads,
+            f"{a}.attention.head_count_kv": c.num_key_value_heads,
+            f"{a}.attention.layer_norm_rms_epsilon": c.rms_norm_eps,
+            f"{a}.attention.key_length": c.head_dim, f"{a}.attention.value_length": c.head_dim,
+            f"{a}.attention.sliding_window": c.sliding_window or 0,
+            f"{a}.rope.freq_base": float(base)}
+    return meta | {f"{a}.{k}": v for k, v in m.meta.items()} | vocabulary()
+
+
+def run(m, ids, seed):
+    """The model's tensors, metadata, logits [token][vocabulary]."""
+    common = {"vocab_size": N_VOCAB, "max_position_embeddings": 512, "attn_implementation": "eager",
+              "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+              "tie_word_embeddings": True}
+    text = "Text" if m.kind in TEXT_PARTS else ""
+    c = getattr(transformers, m.kind + text + "Config")(**common | m.config)
+    if not hasattr(c, "head_dim"):
+        c.head_dim = c.hidden_size // c.num_attention_heads
+    model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
+    randomize(model, m.arch, seed)
+    with torch.no_grad():
+        logits = model(torch.tensor([ids.tolist()]), use_cache=False).logits[0]
+    return tensors_of(m, model.state_dict()), metadata(m, c), logits
+
+
+def layers(step, n):
+    """Every step-th layer sees everything."""
+    return ["full_attention" if (i + 1) % step == 0 else "sliding_attention" for i in range(n)]
+
+
+def shape(embd, ff, n_layer, n_head, n_kv, head_dim, **more):
+    return {"hidden_size": embd, "intermediate_size": ff, "num_hidden_layers": n_layer,
+            "num_attention_heads": n_head, "num_key_value_heads": n_kv, "head_dim": head_dim} | more
+
+
+def rope(base, **scaling):
+    return {"rope_type": "default", "rope_theta": base} | scaling
+
+
+def gemma2():
+    caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}
+    for name, kept, window, s in (
+            ("gemma2", True, 33, shape(32, 64, 2, 2, 1, 32)),
+            ("gemma2-wide", False, 100, shape(48, 96, 4, 4, 2, 64)),
+            ("gemma2-odd", False, 1, shape(36, 72, 3, 3, 3, 10))):
+        yield Model(name, "Gemma2", "gemma2",
+                    s | caps | {"query_pre_attn_scalar": s["head_dim"], "sliding_window": window},
+                    {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0}, kept)
+
+
+def gemma3():
+    scaled = rope(1e6, rope_type="linear", factor=8.0)
+    for name, kept, window, full, s in (
+            ("gemma3", True, 40, scaled, shape(32, 64, 3, 2, 1, 32)),
+            ("gemma3-wide", False, 64, rope(1e6), shape(64, 96, 6, 4, 2, 128)),
+            ("gemma3-odd", False, 129, scaled, shape(42, 72, 4, 6, 2, 6))):
+        step = 3 if name == "gemma3" else 6 if name == "gemma3-wide" else 2
+        meta = {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0} if full is scaled else {}
+        yield Model(name, "Gemma3", "gemma3",
+                    s | {"query_pre_attn_scalar": s["head_dim"], "sliding_window": window,
+                         "layer_types": layers(step, s["num_hidden_layers"]),
+                         "rope_parameters": {"full_attention": full,
+                                             "sliding_attention": rope(10000.0)}},
+                    meta | {"attention.sliding_window_pattern": step}, kept)
+
+
+def olmo3():
+    yarn = rope(500000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=128)
+    written = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+               "rope.scaling.original_context_length": 128}
+    for name, kept, window, full, s in (
+            ("olmo3", True, 50, yarn, shape(32, 64, 4, 2, 1, 16)),
+            ("olmo3-wide", False, 64, rope(500000.0), shape(64, 96, 8, 4, 4, 16)),
+            ("olmo3-odd", False, 7, yarn, shape(60, 72, 5, 6, 3, 10))):
+        del s["head_dim"]
+        yield Model(name, "Olmo3", "olmo2",
+                    s | {"sliding_window": window,
+                         "rope_parameters": {"full_attention": full,
+                                             "sliding_attention": rope(500000.0)},
+                         "layer_types": layers(4, s["num_hidden_layers"]),
+                         "tie_word_embeddings": False},
+                    written if full is yarn else {}, kept)
+
+
+def exaone4():
+    for name, kept, window, s in (
+            ("exaone4", True, 50, shape(32, 64, 4, 2, 1, 16)),
+            ("exaone4-wide", False, 64, shape(64, 96, 8, 4, 4, 32)),
+            ("exaone4-whole", False, None, shape(60, 72, 3, 6, 3, 10))):
+        kinds = layers(4, s["num_hidden_layers"]) if window else ["full_attention"] * 3
+        yield Model(name, "Exaone4", "exaone4",
+                    s | {"sliding_window": window, "layer_types": kinds,
+                         "sliding_window_pattern": 4 if window else None}, {}, kept)
+
+
+def models():
+    for family in (gemma2, gemma3, olmo3, exaone4):
+        yield from family()
+
+
+def main():
+    torch.set_num_threads(1)
+    every = sys.argv[2] if sys.argv[1:2] == ["--all"] else None
+    folder = Path(every or Path(__file__).parent / "families")
+    ids = torch.randint(3, N_VOCAB, (N_TOKENS,), generator=torch.Generator().manual_seed(0))
+    for seed, m in enumerate(models(), 100):
+        if not every and not m.kept:
+            continue
+        tensors, meta, logits = run(m, ids, seed)
+        write_gguf(folder / f"{m.name}.gguf", meta, tensors)
+        rows = write_golden(folder / f"{m.name}.logits", ids, logits)
+        print(f"{m.name}: standard deviation of logits {rows.std():.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+/* Conversations with a model in which two of three layers have windows of 40 units: stopped,
+ * resumed, rewound, branched and killed, they continue to the bit. Run on a tiny random model. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/session/session_parts.h"
+#include "tests/unit/session_kit.h"
+
+enum { WINDOW = 40 };
+
+static int set_up(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    o.engine.model = "tests/golden/families/gemma3.gguf";
+    o.engine.threads = 1; /* a forked child has no other threads */
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static struct options options_for(const char *policy, const char *kv)
+{
+    struct options o = options_of(policy, kv, 0.8f);
+    o.session.plan.policy.context = 800;
+    o.session.ignore_end = true;
+    o.session.max_tokens = 30;
+    return o;
+}
+
+/* The units that a window reaches: where they are in memory may differ. */
+static void same_windows(const struct cache *a, const struct cache *b)
+{
+    assert_int_equal(a->n_pos, b->n_pos);
+    for (int i = 0; i < a->shape.n_layer * a->shape.n_head; i++) {
+        const struct cache_head *p = &a->kv_heads[i], *q = &b->kv_heads[i];
+        size_t n = (size_t)(a->n_pos < WINDOW ? a->n_pos : WINDOW);
+        size_t from = (size_t)p->len - n, to = (size_t)q->len - n;
+        assert_true((size_t)p->len >= n && (size_t)q->len >= n);
+        assert_int_equal(p->pos[from], a->n_pos - (int64_t)n);
+        assert_int_equal(p->pos[from] - from, p->pos[0]);
+        assert_int_equal(p->pos[0] % KN_TILE, 0);
+        assert_int_equal(q->pos[0] % KN_TILE, 0);
+        assert_memory_equal(p->pos + from, q->pos + to, n * sizeof *p->pos);
+        assert_memory_equal(p->k + from * a->k_bytes, q->k + to * a->k_bytes, n * a->k_bytes);
+        assert_memory_equal(p->v + from * a->v_bytes, q->v + to * a->v_bytes, n * a->v_bytes);
+    }
+}
+
+static void same(const struct session *x, const struct session *y)
+{
+    struct session_stats st;
+    session_stats(y, &st);
+    assert_int_equal(st.n_reread, 0);
+    same_cache(x, y);
+    same_windows(session_cache(x)->windows, session_cache(y)->windows);
+}
+
+/* ---- coming back ----------------------------------------------------------------------------- */
+
+static struct options random_options(int i)
+{
+    static const char *const policies[] = {"sink", "keydiff+global", "h2o", "full", "ada-snapkv"};
+    static const char *const kvs[] = {"q4", "q8", "f16", "f32"};
+    struct options o = options_for(policies[i % 5], kvs[i % 4]);
+    o.session.plan.budget = 20 + i * 7 % 40;
+    o.session.plan.chunk = 5 + i * 11 % 90;
+    o.session.plan.policy.reserve = i % 3 * 10;
+    o.session.max_tokens = 5 + i * 13 % 50;
+    o.session.sampling.seed = (uint64_t)i + 1;
+    o.session.rewind = i % 2 ? 64 << 20 : 1; /* 1: old checkpoints are forgotten after every turn */
+    return o;
+}
+
+static int64_t resume_equals_never_stopped(struct options o)
+{
+    struct log once = {0}, often = {0};
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    for (int i = 0; i < 5; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        session_close(y);
+        y = open_session(l, o, true);
+        same(x, y);
+        assert_true(once.logits == often.logits);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&often.text);
+    remove_library(dir);
+    return once.n_evicted;
+}
+
+static void test_twenty_conversations(void **state)
+{
+    int64_t n_evicted = 0;
+    (void)state;
+    for (int i = 0; i < 20; i++) n_evicted += resume_equals_never_stopped(random_options(i));
+    assert_true(n_evicted > 500);
+}
+
+/* Both continue as a conversation that never had the later turns. */
+static void test_rewind_and_branch(void **state)
+{
+    struct options o = options_for("sink", "q4");
+    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
+    struct conversations *l = open_library(dir);
+    struct log log = {0}, rewound = {0}, plain = {0};
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    struct err e;
+    (void)state;
+    for (int i = 0; i < N_SAID; i++) say(y, said[i], &log);
+    for (int i = 0; i < 3; i++) say(x, said[i], &log);
+    if (session_branch(y, 3, "fork", name, &e)) fail_msg("%s", e.text);
+    if (session_rewind(y, 3, NULL, &e)) fail_msg("%s", e.text);
+    same(x, y);
+    say(x, said[6], &plain);
+    say(y, said[6], &rewound);
+    assert_true(plain.logits == rewound.logits);
+    session_close(y);
+    o.session.conversation = "fork";
+    rewound.logits = 0;
+    if (session_open(&y, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    say(y, said[6], &rewound);
+    assert_true(plain.logits == rewound.logits);
+    same(x, y);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&log.text);
+    str_release(&rewound.text);
+    str_release(&plain.text);
+    remove_library(dir);
+}
+
+/* ---- after a kill ---------------------------------------------------------------------------- */
+
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    int *left = ctx;
+    (void)position;
+    (void)n_bytes;
+    if (n == 1 && --*left == 0) kill(getpid(), SIGKILL);
+}
+
+static void run_victim(const char *dir, struct options o, int n_left)
+{
+    struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
+    enum session_end end;
+    struct err e;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct session *s = open_session(open_library(dir), o, false);
+        session_say(s, said[0], strlen(said[0]), &k, &end, &e);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* In the middle of a long answer: windows have passed the question. */
+static void test_kill(void **state)
+{
+    (void)state;
+    for (int n_left = 3; n_left < 260; n_left += 80) {
+        struct options o = options_for("full", "q4");
+        char *dir = temporary();
+        struct log once = {0}, again = {0};
+        struct session_sink k = sink_of(&again);
+        enum session_end end;
+        struct err e;
+        o.session.max_tokens = 300;
+        o.session.sampling.seed = 2;
+        o.session.sampling.temperature = 0.4f;
+        run_victim(dir, o, n_left);
+        struct conversations *l = open_library(dir);
+        struct session *x = open_session(NULL, o, false);
+        o.session.max_tokens = 300 - n_left;
+        struct session *y = open_session(l, o, true);
+        say(x, said[0], &once);
+        struct session_stats st;
+        session_stats(y, &st);
+        assert_int_equal(st.n_reread, 0);
+        if (session_continue(y, &k, &end, &e)) fail_msg("%s", e.text);
+        const size_t n = strlen(str_get(&again.text));
+        assert_true(n > 0);
+        same(x, y);
+        assert_non_null(strstr(str_get(&once.text), str_get(&again.text)));
+        session_close(x);
+        session_close(y);
+        conversations_close(l);
+        str_release(&once.text);
+        str_release(&again.text);
+        remove_library(dir);
+    }
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* The cache takes the planned bytes, and never more, however long the conversation; windows hold
+ * consecutive units. */
+static void test_planned_bytes(void **state)
+{
+    enum { N = 20000, CHUNK = 100 };
+    struct options o = options_for("sink", "q4");
+    struct context x;
+    struct err e;
+    int32_t ids[CHUNK];
+    int64_t n_evicted;
+    (void)state;
+    o.session.plan.chunk = CHUNK;
+    o.session.plan.policy.reserve = CHUNK;
+    if (context_open(&x, engine, &o.session.plan, 1, 1, &e)) fail_msg("%s", e.text);
+    assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
+    for (int i = 0; i < CHUNK; i++) ids[i] = 3 + i * 7 % 290;
+    for (int64_t n = 0; n < N; n += 1 + n % CHUNK) {
+        assert_int_equal(context_evict(&x, &n_evicted, &e), 0);
+        assert_int_equal(context_run(&x, ids, (int)(1 + n % CHUNK), 1, &e), 0);
+        const struct cache_head *h = cache_head(x.cache.windows, 1, 0);
+        assert_int_equal(h->pos[h->len - 1], x.cache.n_pos - 1);
+        assert_int_equal(h->pos[0], x.cache.n_pos - h->len);
+        assert_true(h->len >= WINDOW || h->pos[0] == 0);
+        assert_true(h->len <= h->capacity);
+    }
+    assert_int_equal(x.cache_arena.used, x.plan.cache_bytes);
+    assert_int_equal(x.cache.windows->n_evicted, 0);
+    context_release(&x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_twenty_conversations),
+        cmocka_unit_test(test_rewind_and_branch),
+        cmocka_unit_test(test_kill),
+        cmocka_unit_test(test_planned_bytes),
+    };
+    return cmocka_run_group_tests(tests, set_up, engine_tear_down);
+}

@@ -204,6 +204,14 @@ static void on_text(void *ctx, const char *utf8, size_t n)
     emit(r->ev, (struct event){.kind = EVENT_TEXT, .text = utf8, .n_text = n});
 }
 
+static void on_thought(void *ctx, const char *utf8, size_t n, int64_t n_tokens_thought, double ms)
+{
+    const struct run *r = ctx;
+    emit(r->ev,
+         (struct event){
+             .kind = EVENT_THOUGHT, .text = utf8, .n_text = n, .thought = {n_tokens_thought, ms}});
+}
+
 static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
 {
     const struct run *r = ctx;
@@ -247,6 +255,7 @@ static struct session_sink sink_of(struct run *r)
     return (struct session_sink){.ctx = r,
                                  .progress = on_progress,
                                  .text = on_text,
+                                 .thought = on_thought,
                                  .tokens = on_tokens,
                                  .evicted = on_evicted,
                                  .recalled = on_recalled,

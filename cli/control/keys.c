@@ -22,8 +22,7 @@ const struct binding key_table[] = {
     {CHAT, 'o' | K_ALT, REQ_UNFOLD, "Alt-o", NULL, "unfold the pasted text at the cursor"},
     {CHAT, K_F1 + 4, REQ_REGENERATE, "F5", NULL, "another answer; also Alt-r and /regenerate"},
     {CHAT, 'r' | K_ALT, REQ_REGENERATE, NULL, NULL, NULL},
-    {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also Alt-e and /edit"},
-    {CHAT, 'e' | K_ALT, REQ_EDIT_TURN, NULL, NULL, NULL},
+    {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also /edit"},
     {CHAT, 'a' | K_ALT, REQ_EDIT_ANSWER, "Alt-a", NULL, "change the last answer; also /answer"},
     {CHAT, 'c' | K_ALT, REQ_CONTINUE, "Alt-c", NULL, "continue the answer; also /continue"},
     {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "branch the conversation here; also /branch"},
@@ -34,6 +33,7 @@ const struct binding key_table[] = {
     {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
      "stop the answer and send the queue; also /now"},
     {CHAT, 'w' | K_ALT, REQ_COPY, "Alt-w", NULL, "copy the last answer; also /copy"},
+    {CHAT, 'e' | K_ALT, REQ_THOUGHT, "Alt-e", NULL, "unfold or fold thoughts; also /thought"},
     {CHAT, 'm' | K_ALT, REQ_RAW, "Alt-m", NULL, "Markdown raw or drawn; also /raw"},
 
     {MAP, K_LEFT, REQ_LEFT, "arrows", "move", "move the cursor"},

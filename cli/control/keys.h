@@ -125,6 +125,7 @@ enum key_request {
     REQ_SEND_NOW,
     REQ_COPY,
     REQ_RAW,
+    REQ_THOUGHT,
     /* map and tint */
     REQ_LAYER,
     REQ_HEAD,

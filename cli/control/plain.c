@@ -41,6 +41,17 @@ static void print_hit(const struct conversations_hit *h)
     str_release(&line);
 }
 
+/* The thought itself is for /thought. */
+static void on_thought(struct plain *p, const struct event *ev)
+{
+    char length[NUM_MAX];
+    if (p->interactive && p->thought.n == 0) report_aside("thinking...");
+    str_append(&p->thought, ev->text, ev->n_text);
+    if (!p->interactive || ev->thought.n_tokens == 0) return;
+    num_thought(ev->thought.n_tokens, ev->thought.ms, length);
+    report_aside(" %s; /thought shows it\n", length);
+}
+
 static void on_event(void *ctx, const struct event *ev)
 {
     struct plain *p = ctx;
@@ -57,6 +68,7 @@ static void on_event(void *ctx, const struct event *ev)
         str_append(&p->last, ev->text, ev->n_text);
         answer_write(&p->answer, ev->text, ev->n_text);
         break;
+    case EVENT_THOUGHT: on_thought(p, ev); break;
     case EVENT_END: p->end = ev->end.how; break;
     case EVENT_QUESTION: p->question = *ev; break;
     case EVENT_TAKEN:
@@ -113,6 +125,7 @@ int plain_answer(struct plain *p, const struct request *q, struct err *e)
 {
     if (p->interactive) report_aside("llm> ");
     if (q->command != SLASH_CONTINUE) str_clear(&p->last);
+    if (q->command != SLASH_CONTINUE) str_clear(&p->thought);
     int rc = plain_run_request(p, q, e);
     answer_end(&p->answer);
     p->stopped = report_interrupted();
@@ -232,6 +245,7 @@ int plain_run(const struct options *o)
     answer_release(&p.answer);
     str_release(&p.edited);
     str_release(&p.last);
+    str_release(&p.thought);
     if (rc && rc != ERR_STOP) return report_error(&e);
     return err_exit_status(rc ? rc : p.failed);
 }

@@ -193,6 +193,15 @@ static int say_edited(struct plain *p, struct err *e)
     return rc;
 }
 
+static int show_thought(const struct plain *p)
+{
+    if (p->thought.n == 0)
+        report_note("the model did not think before the last answer");
+    else
+        report_aside("%s\n", str_get(&p->thought));
+    return 0;
+}
+
 static void print_help(void)
 {
     for (const struct slash_row *row = slash_table; row->name; row++)
@@ -214,6 +223,7 @@ int plain_command(struct plain *p, enum slash command, const char *argument, str
     case SLASH_LIST: return conversation_table_print(c->parts.library, e);
     case SLASH_COPY: return copy(p, argument, e);
     case SLASH_SAVE: return save(p, argument, e);
+    case SLASH_THOUGHT: return show_thought(p);
     case SLASH_MAP: session_print_map(c->parts.session); return 0;
     case SLASH_TINT: return session_print_tint(c->parts.library, c->name, c->parts.session, e);
     case SLASH_STATS: session_print_stats(c->parts.session); return 0;

@@ -43,6 +43,7 @@ enum slash {
     SLASH_COPY,
     SLASH_SAVE,
     SLASH_RAW,
+    SLASH_THOUGHT,
     SLASH_MAP,
     SLASH_TINT,
     SLASH_TOKENS,

@@ -93,6 +93,18 @@ const char *num_ms(double ms, char *out)
     return out;
 }
 
+const char *num_thought(int64_t n_tokens, double ms, char *out)
+{
+    char count[NUM_MAX];
+    int n = 0;
+    *out = 0;
+    if (ms >= 1) n = snprintf(out, NUM_MAX, "%.*f s", ms < 9950, ms / 1000);
+    if (n_tokens > 0)
+        snprintf(out + n, (size_t)(NUM_MAX - n), "%s%s token%s", n ? ", " : "",
+                 num_exact(n_tokens, count), n_tokens == 1 ? "" : "s");
+    return out;
+}
+
 const char *num_share(int64_t part, int64_t whole, char *out)
 {
     if (whole <= 0)

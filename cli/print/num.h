@@ -13,6 +13,8 @@ const char *num_bytes(int64_t bytes, char *out); /* 812 B, 4.2 KiB, 1.20 GiB; n/
 const char *num_age(int64_t ms, char *out);      /* now, 5m, 2h, 3d, 7mo, 2y */
 const char *num_rate(double per_s, char *out);   /* 312.4; n/a for 0 */
 const char *num_ms(double ms, char *out);        /* 12 ms; n/a for 0 */
+/* "12 s, 345 tokens"; without the time if it is not known (0), without the tokens likewise. */
+const char *num_thought(int64_t n_tokens, double ms, char *out);
 const char *num_share(int64_t part, int64_t whole, char *out); /* 12.9%; n/a of 0 */
 
 /* One unit for the values of a sum: its name, and its divisor. */

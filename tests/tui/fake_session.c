@@ -22,6 +22,7 @@ struct message {
     char *text;
     int64_t position, n_tokens;
     int partial;
+    const char *thought;
 };
 
 struct conversation {
@@ -214,7 +215,13 @@ int conversations_messages(struct conversations *l, const char *name,
                                              .n_text = strlen(m->text),
                                              .position = m->position,
                                              .n_tokens = m->n_tokens,
-                                             .partial = m->partial};
+                                             .partial = m->partial,
+                                             .thought = m->thought};
+        if (m->thought) {
+            copy.n_thought = strlen(m->thought);
+            copy.thought_tokens = 345;
+            copy.thought_ms = 12340;
+        }
         rc = each(ctx, &copy);
     }
     return rc;
@@ -537,6 +544,16 @@ static enum session_end generate(struct session *s, struct message *m, const cha
     return end;
 }
 
+static void think(struct message *m, const struct session_sink *sink)
+{
+    m->thought = "Let me see.\nThey greet \033[2Jme.";
+    for (const char *at = m->thought; *at && sink->thought; at++) {
+        sink->thought(sink->ctx, at, 1, 0, 0);
+        sleep_s(fake.tok_s > 0 ? 1 / fake.tok_s : 0);
+    }
+    if (sink->thought) sink->thought(sink->ctx, "", 0, 345, 12340);
+}
+
 int session_say(struct session *s, const char *text, size_t n, const struct session_sink *sink,
                 enum session_end *end, struct err *e)
 {
@@ -552,6 +569,7 @@ int session_say(struct session *s, const char *text, size_t n, const struct sess
         return 0;
     }
     struct message *m = add_message(s->c, CHAT_ASSISTANT, "", 0, 0);
+    if (strstr(prompt, "ponder")) think(m, sink);
     int n_tokens;
     const char *answer = answer_of(prompt, &n_tokens);
     *end = generate(s, m, answer, n_tokens, sink);

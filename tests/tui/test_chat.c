@@ -35,6 +35,66 @@ static const struct message *message(const struct stage *s, int i)
     return &s->app.talk.messages[i];
 }
 
+/* ---- thoughts -------------------------------------------------------------------------------- */
+
+/* One line tells how long; Alt-e shows the text; copies leave it out. */
+static void test_thoughts(void **state)
+{
+    static const char told[] = "... thought for 12 s, 345 tokens  Alt-e unfolds it";
+    struct stage s;
+    struct str out = {0};
+    char name[CONVERSATION_NAME_MAX];
+    (void)state;
+    open_talk(&s, 1);
+    stage_type(&s, "ponder this\r");
+    for (int again = 0; again < 2; again++) {
+        assert_non_null(strstr(stage_draw(&s, 80, 24, &out), told));
+        assert_null(strstr(out.data, "Let me see."));
+        assert_non_null(strstr(out.data, "llm The cache keeps"));
+        stage_key(&s, 'e' | K_ALT);
+        assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "Alt-e folds it"));
+        assert_non_null(strstr(out.data, "      Let me see."));
+        assert_non_null(strstr(out.data, "      They greet "));
+        stage_type(&s, "/thought\r");
+        assert_null(strstr(stage_draw(&s, 80, 24, &out), "Let me see."));
+        stage_type(&s, "/copy all\r");
+        assert_null(strstr(str_get(&s.copied), "Let me see."));
+        assert_non_null(strstr(str_get(&s.copied), "\n## assistant\n\nThe cache keeps"));
+        assert_int_equal(message(&s, 4)->role, CHAT_ASSISTANT);
+        assert_int_equal(message(&s, 4)->position,
+                         message(&s, 2)->position + message(&s, 2)->n_tokens);
+        snprintf(name, sizeof name, "%s", s.app.name);
+        stage_load(&s, name, strlen(name));
+    }
+    stage_key(&s, K_F1 + 3); /* the folded thought is not in the way */
+    assert_null(strstr(stage_draw(&s, 80, 24, &out), "Let me see."));
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_a_running_thought(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, 1);
+    s.freeze_after = 1;
+    stage_type(&s, "hm\r");
+    stage_text(&s, EVENT_THOUGHT, "Well, ");
+    s.app.now_ms += 3200;
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "... thinking 3.2 s"));
+    stage_key(&s, 'e' | K_ALT);
+    stage_text(&s, EVENT_THOUGHT, "let me see.");
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "      Well, let me see."));
+    struct event answer = {.kind = EVENT_ANSWER};
+    app_take(&s.app, &answer);
+    stage_text(&s, EVENT_TEXT, "It is so.");
+    assert_string_equal(str_get(&message(&s, s.app.talk.n - 1)->text), "It is so.");
+    assert_int_equal(message(&s, s.app.talk.n - 2)->role, TRANSCRIPT_THOUGHT);
+    str_release(&out);
+    stage_release(&s);
+}
+
 /* ---- rewinding ------------------------------------------------------------------------------- */
 
 static void test_regenerate(void **state)
@@ -124,7 +184,7 @@ static void test_edit_a_turn(void **state)
     (void)state;
     open_talk(&s, 4);
     stage_type(&s, "a draft");
-    stage_key(&s, 'e' | K_ALT);
+    stage_key(&s, K_F1 + 5);
     assert_true(s.app.question.open);
     assert_non_null(strstr(stage_draw(&s, 80, 24, &out),
                            "change turn 4: deletes its answer; replays 0 tokens"));
@@ -133,7 +193,7 @@ static void test_edit_a_turn(void **state)
     assert_false(s.app.question.open);
     assert_string_equal(str_get(&s.app.edit.text), "a draft by me");
     assert_int_equal(s.app.talk.n, 8);
-    stage_key(&s, 'e' | K_ALT);
+    stage_key(&s, K_F1 + 5);
     stage_key(&s, '\r'); /* cancels, and sends nothing */
     assert_false(s.app.question.open);
     assert_int_equal(s.app.talk.n, 8);
@@ -950,6 +1010,8 @@ int main(void)
         cmocka_unit_test(test_welcome),
         cmocka_unit_test(test_pace),
         cmocka_unit_test(test_script),
+        cmocka_unit_test(test_thoughts),
+        cmocka_unit_test(test_a_running_thought),
         cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_asks_only_if_it_is_slow),
         cmocka_unit_test(test_stopped_is_shown_again),

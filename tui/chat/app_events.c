@@ -61,9 +61,34 @@ static void on_answer(struct app *a, int64_t position)
     set_phase(a, PHASE_ANSWERING);
 }
 
+/* The thought before an answer that has no text yet; NULL = none. */
+static struct message *running_thought(struct app *a)
+{
+    struct message *m = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
+    return m && m->role == TRANSCRIPT_THOUGHT ? m : NULL;
+}
+
+static void on_thought(struct app *a, const struct event *ev)
+{
+    struct message *m = running_thought(a), *user = last_of(a, CHAT_USER);
+    if (!m) {
+        m = transcript_add(&a->talk, TRANSCRIPT_THOUGHT, "", 0);
+        m->thought.since_ms = a->now_ms;
+        m->thought.first = user && user->n_tokens > 0 ? user->position + user->n_tokens : -1;
+    }
+    set_phase(a, PHASE_ANSWERING);
+    m->thought.over = false;
+    transcript_append(m, ev->text, ev->n_text);
+    if (ev->thought.n_tokens == 0) return;
+    m->thought.over = true;
+    m->thought.n_tokens = ev->thought.n_tokens;
+    m->thought.ms = ev->thought.ms;
+    transcript_close(m);
+}
+
 static void on_end(struct app *a, const struct event *ev)
 {
-    struct message *m = last_of(a, CHAT_ASSISTANT);
+    struct message *m = running_thought(a) ? NULL : last_of(a, CHAT_ASSISTANT);
     const char *how = ev->end.can_continue ? "; /continue continues it" : "";
     a->can_continue = ev->end.can_continue;
     if (a->phase == PHASE_ANSWERING && m) {
@@ -205,6 +230,7 @@ void app_take(struct app *a, const struct event *ev)
         m = last_of(a, CHAT_ASSISTANT);
         if (m) transcript_append(m, ev->text, ev->n_text);
         break;
+    case EVENT_THOUGHT: on_thought(a, ev); break;
     case EVENT_TOKENS: on_tokens(a, ev); break;
     case EVENT_EVICTED: a->evicted += ev->evicted.n_units; break;
     case EVENT_RECALLED:
@@ -272,8 +298,10 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     measure_evictions(a);
     const struct sensor_part *part = a->sensors.has_gpu ? &a->sensors.gpu : &a->sensors.cpu;
     trace_add(&a->trace, st, part->celsius, part->watt);
-    struct message *m = last_of(a, CHAT_ASSISTANT);
-    if (m && a->phase == PHASE_ANSWERING && m->position >= 0)
+    struct message *m = last_of(a, CHAT_ASSISTANT), *thought = running_thought(a);
+    if (thought && thought->thought.first >= 0 && !thought->thought.over)
+        thought->thought.n_tokens = st->n_tokens - thought->thought.first;
+    if (m && !thought && a->phase == PHASE_ANSWERING && m->position >= 0)
         m->n_tokens = st->n_tokens - m->position;
     if (!map) return;
     bool compare = map->n_evictions != a->n_evictions && map->col_width == a->col_width;
@@ -359,9 +387,22 @@ struct focus app_focus(const struct app *a)
     return l;
 }
 
+static void load_thought(struct app *a, const struct conversations_message *lm)
+{
+    struct message *m = running_thought(a); /* it was stopped and continued */
+    if (!m) m = transcript_add(&a->talk, TRANSCRIPT_THOUGHT, "", 0);
+    transcript_append(m, lm->thought, lm->n_thought);
+    transcript_close(m);
+    m->thought.over = true;
+    m->thought.n_tokens += lm->thought_tokens;
+    m->thought.ms += (double)lm->thought_ms;
+}
+
 static int load_message(void *ctx, const struct conversations_message *lm)
 {
     struct app *a = ctx;
+    if (lm->thought) load_thought(a, lm);
+    if (lm->thought && lm->n_text == 0) return 0; /* stopped while it thought */
     struct message *last = a->talk.n > 0 ? &a->talk.messages[a->talk.n - 1] : NULL;
     bool goes_on = last && lm->role == CHAT_ASSISTANT && last->role == CHAT_ASSISTANT;
     struct message *m = last;

@@ -213,7 +213,7 @@ static void put_talk(const struct app *a, struct str *out)
         [CHAT_SYSTEM] = "system", [CHAT_USER] = "user", [CHAT_ASSISTANT] = "assistant"};
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
-        if (m->role == TRANSCRIPT_NOTE) continue;
+        if (m->role >= CHAT_ROLES) continue;
         str_printf(out, "%s## %s\n\n", out->n ? "\n" : "", roles[m->role]);
         str_append(out, str_get(&m->raw), m->raw.n);
         if (m->raw.n == 0 || m->raw.data[m->raw.n - 1] != '\n') str_puts(out, "\n");
@@ -275,6 +275,7 @@ static bool run(struct app *a, enum slash command, const char *argument)
         a->talk.raw = !a->talk.raw;
         app_flash(a, a->talk.raw ? "Markdown as the model wrote it" : "Markdown drawn");
         break;
+    case SLASH_THOUGHT: a->talk.unfolded = !a->talk.unfolded; break;
     case SLASH_QUIT: app_act(a, ACT_QUIT, "", 0); break;
     case SLASH_SAY:
     case SLASH_UNKNOWN: return false;

@@ -19,8 +19,8 @@ void event_box_release(struct event_box *b)
 
 static bool joins(const struct event *last, enum event_kind kind)
 {
-    return last->kind == kind &&
-           (kind == EVENT_TEXT || kind == EVENT_LOADING || kind == EVENT_READING);
+    return last->kind == kind && (kind == EVENT_TEXT || kind == EVENT_THOUGHT ||
+                                  kind == EVENT_LOADING || kind == EVENT_READING);
 }
 
 void event_box_add(struct event_box *b, const struct event *ev)

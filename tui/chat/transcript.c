@@ -25,7 +25,7 @@ void transcript_clear(struct transcript *t)
     transcript_cut(t, 0);
     free(t->messages);
     free(t->pieces);
-    *t = (struct transcript){.ascii = t->ascii, .raw = t->raw};
+    *t = (struct transcript){.ascii = t->ascii, .raw = t->raw, .unfolded = t->unfolded};
 }
 
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n)
@@ -138,17 +138,33 @@ static void cut_markdown(struct message *m, int width, bool again)
     }
 }
 
-static void cut(struct message *m, int width, bool markdown)
+/* The first line is for its length; the text follows if it is unfolded. */
+static void cut_thought(struct message *m, int width, bool unfolded)
 {
-    bool again = m->width != width || m->markdown != markdown;
+    const char *s = str_get(&m->text);
+    m->n_lines = 0;
+    push_line(m, 0, 0);
+    for (size_t at = 0; unfolded && at < m->text.n;) {
+        size_t shown;
+        size_t taken = text_line(s + at, m->text.n - at, width, &shown);
+        push_line(m, at, shown);
+        at += taken;
+    }
+}
+
+static void cut(struct message *m, int width, bool drawn)
+{
+    bool again = m->width != width || m->drawn != drawn;
     if (!again && m->cut_n == m->text.n && m->n_lines > 0 && !m->changed) return;
-    if (markdown)
+    if (m->role == TRANSCRIPT_THOUGHT)
+        cut_thought(m, width, drawn);
+    else if (drawn)
         cut_markdown(m, width, again);
     else
         cut_text(m, width, again);
     if (m->n_lines == 0) push_line(m, 0, 0);
     m->width = width;
-    m->markdown = markdown;
+    m->drawn = drawn;
     m->cut_n = m->text.n;
     m->changed = false;
 }
@@ -167,8 +183,9 @@ int transcript_layout(struct transcript *t, int width)
 {
     int rows = 0;
     for (int i = 0; i < t->n; i++) {
-        bool markdown = t->messages[i].role == CHAT_ASSISTANT && !t->raw;
-        cut(&t->messages[i], width, markdown);
+        int role = t->messages[i].role;
+        bool thought = role == TRANSCRIPT_THOUGHT && t->unfolded;
+        cut(&t->messages[i], width, thought || (role == CHAT_ASSISTANT && !t->raw));
         rows += message_rows(t, i);
     }
     return rows;

@@ -14,7 +14,11 @@
 #include "runtime/token/chat_template.h"
 #include "tui/chat/markdown.h"
 
-enum { TRANSCRIPT_NOTE = CHAT_ROLES }; /* a role for messages of the program itself */
+enum {
+    TRANSCRIPT_NOTE = CHAT_ROLES, /* a role for messages of the program itself */
+    TRANSCRIPT_THOUGHT,           /* what the model thought before the answer that follows */
+    TRANSCRIPT_ROLES
+};
 
 struct line {
     uint32_t from, n;  /* bytes of the message's text that are drawn */
@@ -40,6 +44,13 @@ struct message {
     size_t raw_end;             /* end of the last of them, in the original; 0: unknown */
     int64_t position, n_tokens; /* in the conversation; n_tokens 0 = not known yet */
     bool partial;
+    struct {
+        bool over;
+        int64_t n_tokens;
+        int64_t first; /* position of its first token, while it runs */
+        int64_t since_ms;
+        double ms;
+    } thought; /* of TRANSCRIPT_THOUGHT */
     struct line *lines;
     int n_lines, cap_lines;
     struct span *spans;
@@ -49,10 +60,11 @@ struct message {
         size_t at;
         int n_lines, n_spans;
     } settled;
-    bool closed;            /* the stream has ended */
-    bool changed, markdown; /* lines must be broken again; they are Markdown */
-    int width;              /* width that the lines are broken for; 0 = not broken */
-    size_t cut_n;           /* bytes of text at that time */
+    bool closed;  /* the stream has ended */
+    bool changed; /* lines must be broken again */
+    bool drawn;   /* they are Markdown; of a thought: its text is shown */
+    int width;    /* width that the lines are broken for; 0 = not broken */
+    size_t cut_n; /* bytes of text at that time */
 };
 
 struct transcript {
@@ -62,7 +74,8 @@ struct transcript {
     /* bytes of its message for the token of each position (session_sink.tokens) */
     uint16_t *pieces;
     int64_t n_pieces, cap_pieces;
-    bool raw; /* show Markdown as it was written */
+    bool raw;      /* show Markdown as it was written */
+    bool unfolded; /* show thoughts, not only their first line */
 };
 
 void transcript_clear(struct transcript *t);      /* removes all messages */

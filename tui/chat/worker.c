@@ -176,7 +176,8 @@ static bool on_stop(void *ctx)
 static void on_event(void *ctx, const struct event *ev)
 {
     struct worker *w = ctx;
-    bool flows = ev->kind == EVENT_READING || ev->kind == EVENT_TEXT || ev->kind == EVENT_EVICTED;
+    bool generates = ev->kind == EVENT_TEXT || ev->kind == EVENT_THOUGHT;
+    bool flows = generates || ev->kind == EVENT_READING || ev->kind == EVENT_EVICTED;
     bool settles = ev->kind == EVENT_OPENED || ev->kind == EVENT_END || ev->kind == EVENT_FAILED;
     if (ev->kind == EVENT_OPENING) atomic_store(&w->stop, false);
     if (ev->kind == EVENT_OPENED) {
@@ -186,7 +187,7 @@ static void on_event(void *ctx, const struct event *ev)
     if (settles) snapshot(w, 0);
     deliver(w, ev);
     if (flows) snapshot(w, SNAPSHOT_MS);
-    if (ev->kind == EVENT_TEXT) pace_wait(&w->pace, w->pace_rate, on_stop, w);
+    if (generates) pace_wait(&w->pace, w->pace_rate, on_stop, w);
 }
 
 /* The next request; false when the thread must end. */

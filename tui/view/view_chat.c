@@ -21,7 +21,8 @@ enum { STILL_MS = 500, AROUND_MS = 500 };
 static const char *const role_words[] = {[CHAT_SYSTEM] = "sys",
                                          [CHAT_USER] = "you",
                                          [CHAT_ASSISTANT] = "llm",
-                                         [TRANSCRIPT_NOTE] = "***"};
+                                         [TRANSCRIPT_NOTE] = "***",
+                                         [TRANSCRIPT_THOUGHT] = "..."};
 
 static void put_clean(struct app *a, struct pane p, int x, int y, enum attr attr, const char *text)
 {
@@ -65,6 +66,24 @@ static int put_text(struct app *a, struct pane p, int x, int y, enum attr attr, 
     return end;
 }
 
+/* The first line of a thought tells its length; its text follows if it is unfolded. */
+static void draw_thought(struct app *a, struct pane p, int x, int y, const struct message *m,
+                         int line)
+{
+    char length[NUM_MAX];
+    const struct line *l = &m->lines[line];
+    if (line > 0) {
+        pane_put(p, x, y, ATTR_DIM, str_get(&m->text) + l->from, l->n);
+        return;
+    }
+    double ms = m->thought.over ? m->thought.ms : (double)(a->now_ms - m->thought.since_ms);
+    num_thought(m->thought.n_tokens, ms, length);
+    const char *word = !m->thought.over ? "thinking" : *length ? "thought for" : "thought";
+    x = pane_printf(p, x, y, ATTR_DIM, "%s %s  ", word, length);
+    x = pane_puts(p, x, y, ATTR_KEY, "Alt-e");
+    pane_puts(p, x, y, ATTR_DIM, a->talk.unfolded ? " folds it" : " unfolds it");
+}
+
 static void draw_line(struct app *a, struct pane p, int y, int index, int line)
 {
     const struct message *m = &a->talk.messages[index];
@@ -82,6 +101,10 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
         a->chat.end = end;
     }
     if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
+    if (m->role == TRANSCRIPT_THOUGHT) {
+        draw_thought(a, p, x, y, m, line);
+        return;
+    }
     if (line == 0 && narrow && m->role != CHAT_ASSISTANT)
         pane_puts(p, 1, y, role_attr(m->role), m->role == CHAT_USER ? ">" : "*");
     x = put_text(a, p, x, y, attr, index, l);
@@ -614,6 +637,7 @@ static bool command_request(struct app *a, enum key_request r)
         {REQ_SEND_NOW, SLASH_NOW},
         {REQ_COPY, SLASH_COPY},
         {REQ_RAW, SLASH_RAW},
+        {REQ_THOUGHT, SLASH_THOUGHT},
         {REQ_EDITOR, SLASH_EDITOR},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -117,6 +117,11 @@ struct words_line words_line_of(struct app *a, int64_t position, int width)
     return words_line_at(a, index, byte, width, &next);
 }
 
+static bool is_folded(const struct app *a, int index)
+{
+    return a->talk.messages[index].role == TRANSCRIPT_THOUGHT && !a->talk.unfolded;
+}
+
 bool words_neighbour(const struct app *a, const struct words_line *l, bool after, int width,
                      struct words_line *out)
 {
@@ -131,7 +136,8 @@ bool words_neighbour(const struct app *a, const struct words_line *l, bool after
         *out = words_line_at(a, index, l->from - 1, width, &next);
         return true;
     }
-    index += after ? 1 : -1;
+    do index += after ? 1 : -1;
+    while (index >= 0 && index < a->talk.n && is_folded(a, index));
     if (index < 0 || index >= a->talk.n) return false;
     *out = words_line_at(a, index, after ? 0 : a->talk.messages[index].text.n, width, &next);
     return true;
@@ -168,7 +174,8 @@ void words_draw(struct app *a, struct pane p, int y, const struct words_line *l,
     static const char *const roles[] = {[CHAT_SYSTEM] = "sys",
                                         [CHAT_USER] = "you",
                                         [CHAT_ASSISTANT] = "llm",
-                                        [TRANSCRIPT_NOTE] = "***"};
+                                        [TRANSCRIPT_NOTE] = "***",
+                                        [TRANSCRIPT_THOUGHT] = "..."};
     const struct message *m = &a->talk.messages[l->index];
     int x = words_column(p);
     int64_t first, last;

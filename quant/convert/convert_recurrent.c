@@ -124,4 +124,3 @@ void convert_recurrent_keys(struct converter *c)
     gguf_keys_bool(&c->s->keys, "granitehybrid.rope.scaling.finetuned",
                    positions && !strcmp(positions, "rope"));
 }
-

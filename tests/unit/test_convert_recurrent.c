@@ -34,8 +34,8 @@ static void same_tensor(const struct source_tensor *want, const struct source_te
         source_row_floats(got, r, b);
         for (int64_t i = 0; i < want->ne[0]; i++)
             if (!(fabsf(a[i] - b[i]) <= 1e-6f * (1 + fabsf(a[i]))))
-                fail_msg("%s[%d][%d] is %g, expected %g", want->name, (int)r, (int)i,
-                         (double)b[i], (double)a[i]);
+                fail_msg("%s[%d][%d] is %g, expected %g", want->name, (int)r, (int)i, (double)b[i],
+                         (double)a[i]);
     }
 }
 

@@ -4,6 +4,7 @@
 #define MAP      IN(VIEW_MAP)
 #define TINT     IN(VIEW_TINT)
 #define LIST     IN(VIEW_LIST)
+#define READ     IN(VIEW_READ)
 #define PAGES    IN_PAGES
 #define OVERLAYS IN_OVERLAYS
 
@@ -19,7 +20,8 @@ const struct binding key_table[] = {
     {CHAT, CTRL('r'), REQ_HISTORY_SEARCH, "^R", NULL, "search for an earlier message"},
     {CHAT, CTRL('e') | K_PREFIX, REQ_EDITOR, "^X ^E", NULL,
      "write the message in $VISUAL or $EDITOR; also /editor"},
-    {CHAT, 'o' | K_ALT, REQ_UNFOLD, "Alt-o", NULL, "unfold the pasted text at the cursor"},
+    {CHAT, 'o' | K_ALT, REQ_UNFOLD, "Alt-o", NULL,
+     "unfold the pasted text at the cursor, or long messages"},
     {CHAT, K_F1 + 4, REQ_REGENERATE, "F5", NULL, "another answer; also Alt-r and /regenerate"},
     {CHAT, 'r' | K_ALT, REQ_REGENERATE, NULL, NULL, NULL},
     {CHAT, K_F1 + 5, REQ_EDIT_TURN, "F6", NULL, "change the last message; also /edit"},
@@ -28,6 +30,9 @@ const struct binding key_table[] = {
     {CHAT, 'n' | K_ALT, REQ_BRANCH, "Alt-n", NULL, "branch the conversation here; also /branch"},
     {CHAT, K_F1 + 6, REQ_SETTINGS, "F7", NULL, "settings, their values and ranges; also /set"},
     {CHAT, 't' | K_ALT, REQ_TURNS, "Alt-t", NULL, "all turns; Enter goes to one; also /turns"},
+    {CHAT, K_UP | K_ALT, REQ_READ, "Alt-Up", NULL,
+     "walk through the messages: copy, edit, branch, recall; also /messages"},
+    {CHAT, '/' | K_ALT, REQ_READ_FIND, "Alt-/", NULL, "search in this conversation"},
     {CHAT, 'k' | K_ALT, REQ_FADING, "Alt-k", NULL,
      "the text shaded by how much of it is kept, or not"},
     {CHAT, 's' | K_ALT, REQ_SEND_NOW, "Alt-s", NULL,
@@ -77,6 +82,19 @@ const struct binding key_table[] = {
     {LIST, 'u', REQ_RESTORE, "u", "undo", "restore the last deleted one; also /restore"},
     {LIST, 'x', REQ_DROP, "x", NULL,
      "delete the saved cache, keep the text, after a question; also /drop"},
+
+    {READ, K_UP, REQ_UP, "arrows", "move", "the message before or after"},
+    {READ, K_DOWN, REQ_DOWN, NULL, NULL, NULL},
+    {READ, '/', REQ_FIND, "/", "search", "search in this conversation"},
+    {READ, 'n', REQ_GONE_AFTER, "n N", "next", "the next or previous place that was found"},
+    {READ, 'N', REQ_GONE_BEFORE, NULL, NULL, NULL},
+    {READ, 'c', REQ_COPY, "c", "copy", "copy the message"},
+    {READ, 'e', REQ_EDIT_TURN, "e", "edit", "change the message; the turns after it are deleted"},
+    {READ, 'b', REQ_BRANCH, "b", "branch", "copy the conversation up to this turn"},
+    {READ, 'r', REQ_RECALL, "r", "recall", "bring evicted text with its words back"},
+    {READ, 'm', REQ_MAP, "m", "map", "the message in the map"},
+    {READ, 't', REQ_TINT, "t", NULL, "the message in the tint"},
+    {READ, '\r', REQ_OPEN, "Enter", NULL, "back to the chat, at this message"},
 
     {PAGES, K_UP, REQ_UP, "arrows", "scroll", "scroll"},
     {PAGES, K_DOWN, REQ_DOWN, NULL, NULL, NULL},

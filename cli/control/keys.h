@@ -25,6 +25,7 @@ enum {
     K_F12 = K_F1 + 11,
     K_WHEEL_UP, /* see input.h */
     K_WHEEL_DOWN,
+    K_CLICK,            /* comes with a cell of the screen */
     K_PASTE,            /* comes with text */
     K_REPLY_SYNC,       /* the terminal supports synchronized output (mode 2026) */
     K_REPLY_STATUS,     /* it has processed everything up to the question */
@@ -43,6 +44,7 @@ struct key_event {
     uint32_t key;
     const char *text; /* of K_PASTE and K_REPLY_BACKGROUND; valid until the next event */
     size_t n;
+    int x, y; /* of K_CLICK */
 };
 
 /* The views that a row of the table applies to: a bit set. */
@@ -54,6 +56,7 @@ enum view {
     VIEW_HELP,
     VIEW_LOG,
     VIEW_DASH,
+    VIEW_READ,
     VIEW_PALETTE,
     VIEWS
 };
@@ -122,6 +125,9 @@ enum key_request {
     REQ_SETTINGS,
     REQ_TURNS,
     REQ_FADING,
+    REQ_READ,
+    REQ_READ_FIND,
+    REQ_RECALL,
     REQ_SEND_NOW,
     REQ_COPY,
     REQ_RAW,

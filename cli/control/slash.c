@@ -42,6 +42,7 @@ const struct slash_row slash_table[] = {
     {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
     {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_SCREEN},
+    {"messages", SLASH_MESSAGES, SLASH_NONE, "", "walk through the messages, search in them", SLASH_AT_SCREEN},
     {"mouse", SLASH_MOUSE, SLASH_NONE, "", "use the mouse, or leave it to the terminal", SLASH_AT_SCREEN},
     {"log", SLASH_LOG, SLASH_NONE, "", "events, and what libraries and drivers printed", SLASH_AT_SCREEN},
     {"quit", SLASH_QUIT, SLASH_NONE, "", "leave; everything is saved", SLASH_AT_FRONT},

@@ -51,6 +51,7 @@ enum slash {
     SLASH_RECALLED,
     SLASH_STATS,
     SLASH_TURNS,
+    SLASH_MESSAGES,
     SLASH_MOUSE,
     SLASH_LOG,
 };

@@ -676,7 +676,7 @@ static void test_history_search(void **state)
 
 static void paste(struct stage *s, const char *text, size_t n)
 {
-    struct key_event ev = {K_PASTE, text, n};
+    struct key_event ev = {.key = K_PASTE, .text = text, .n = n};
     app_key(&s->app, &ev);
 }
 

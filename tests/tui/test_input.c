@@ -620,10 +620,39 @@ static void test_list_keys(void **state)
     stage_release(&s);
 }
 
+/* Mode 1006: presses of the first button and the wheel; a broken report is dropped. */
+static void test_mouse(void **state)
+{
+    struct input in = {0};
+    struct key_event ev;
+    static const char *const dropped[] = {"\033[<0;5;7m", "\033[<2;5;7M", "\033[<0;5M",
+                                          "\033[<0;0;7M", "\033[<;;M",    "\033[<0;5;7;9M"};
+    (void)state;
+    input_feed(&in, "\033[<0;5;7M", 9);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, K_CLICK);
+    assert_int_equal(ev.x, 4);
+    assert_int_equal(ev.y, 6);
+    input_feed(&in, "\033[<64;5;7M\033[<69;5;7M", 20);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, K_WHEEL_UP);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, K_WHEEL_DOWN);
+    for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++) {
+        input_feed(&in, dropped[i], strlen(dropped[i]));
+        assert_false(input_next(&in, false, &ev));
+    }
+    input_feed(&in, "x", 1);
+    assert_true(input_next(&in, false, &ev));
+    assert_int_equal(ev.key, 'x');
+    input_release(&in);
+}
+
 int main(void)
 {
     setlocale(LC_ALL, "C.UTF-8");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mouse),
         cmocka_unit_test(test_moves),
         cmocka_unit_test(test_characters),
         cmocka_unit_test(test_kill_and_yank),

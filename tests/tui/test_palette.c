@@ -369,6 +369,127 @@ static void test_play(void **state)
     stage_release(&s);
 }
 
+/* ---- messages, mouse ------------------------------------------------------------------------- */
+
+static void test_search_and_walk(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    for (int i = 0; i < 12; i++) stage_type(&s, "words 60\r");
+    stage_draw(&s, 80, 24, &out);
+    stage_key(&s, '/' | K_ALT);
+    stage_type(&s, "SLAB");
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "/SLAB_  3 found"));
+    assert_non_null(strstr(out.data, ":found"));
+    int message = s.app.read.message;
+    assert_true(message < 4); /* the page went there */
+    stage_key(&s, '\r');
+    stage_type(&s, "nn");
+    stage_draw(&s, 80, 24, &out);
+    size_t byte = s.app.read.byte;
+    stage_type(&s, "n"); /* around the end */
+    assert_int_equal(s.app.read.message, message);
+    stage_type(&s, "N");
+    assert_int_equal(s.app.read.byte, byte);
+    stage_type(&s, "/no such word\r");
+    assert_non_null(strstr(s.app.flash, "not found"));
+    stage_key(&s, K_HOME);
+    assert_int_equal(s.app.read.message, 0);
+    stage_key(&s, K_DOWN);
+    stage_type(&s, "c");
+    assert_memory_equal(str_get(&s.copied), "In turn 12 you picked", 21);
+    assert_non_null(strstr(stage_draw(&s, 80, 24, &out), "-- message 2 of "));
+    stage_type(&s, "m");
+    assert_int_equal(s.app.view, VIEW_MAP);
+    assert_int_equal(s.app.mapped.position, s.app.talk.messages[1].position);
+    app_show(&s.app, VIEW_READ);
+    stage_key(&s, K_END);
+    stage_type(&s, "e"); /* its turn is asked for: nothing is lost without an answer */
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    assert_true(s.app.question.open);
+    assert_int_equal(s.app.question.turn, 14);
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_clicks(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    for (int i = 0; i < 3; i++) stage_type(&s, "words 60\r");
+    stage_draw(&s, 80, 24, &out);
+    struct place *at = &s.app.places[PLACE_RIBBON];
+    struct key_event ev = {.key = K_CLICK, .x = at->x + at->w / 2, .y = at->y};
+    app_key(&s.app, &ev);
+    assert_int_equal(s.app.view, VIEW_MAP);
+    int64_t half = s.map->n_pos / 2;
+    assert_in_range(s.app.mapped.position, half - 12, half + 12);
+    stage_draw(&s, 80, 24, &out);
+    at = &s.app.places[PLACE_MAP];
+    ev = (struct key_event){.key = K_CLICK, .x = at->x, .y = at->y};
+    app_key(&s.app, &ev);
+    assert_int_equal(s.app.mapped.position, 0);
+    stage_key(&s, K_F1 + 1);
+    stage_draw(&s, 80, 24, &out);
+    at = &s.app.places[PLACE_LIST];
+    ev = (struct key_event){.key = K_CLICK, .x = 5, .y = at->y + 1};
+    app_key(&s.app, &ev);
+    assert_int_equal(s.app.list.selected, 1);
+    ev.y = 0; /* outside */
+    app_key(&s.app, &ev);
+    assert_int_equal(s.app.list.selected, 1);
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* A long message is shown by its first lines, after sending, too. */
+static void test_long_messages_fold(void **state)
+{
+    struct stage s;
+    struct str text = {0}, out = {0};
+    (void)state;
+    open_talk(&s, true);
+    for (int i = 0; i < 200; i++) str_printf(&text, "line %d\n", i);
+    struct key_event ev = {.key = K_PASTE, .text = text.data, .n = text.n};
+    app_key(&s.app, &ev);
+    stage_key(&s, '\r');
+    stage_draw(&s, 80, 40, &out);
+    assert_non_null(strstr(out.data, "line 7"));
+    assert_null(strstr(out.data, "line 8 "));
+    assert_non_null(strstr(out.data, "... 192 more lines; Alt-o unfolds"));
+    stage_key(&s, 'o' | K_ALT);
+    stage_draw(&s, 80, 40, &out);
+    assert_non_null(strstr(out.data, "line 199"));
+    stage_key(&s, 'o' | K_ALT);
+    assert_non_null(strstr(stage_draw(&s, 60, 40, &out), "... 192 more lines"));
+    str_release(&text);
+    str_release(&out);
+    stage_release(&s);
+}
+
+static void test_events_are_kept(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "/set temp 0.5\r/set temp 0.6\r/log\r");
+    stage_draw(&s, 80, 24, &out);
+    assert_non_null(strstr(out.data, "14:02:13  temp 0.5 from the next token on"));
+    assert_non_null(strstr(out.data, "14:02:13  temp 0.6 from the next token on"));
+    for (int i = 0; i < 5000; i++) app_event(&s.app, "event %d of many", i);
+    assert_true(s.app.events.n < 70000);
+    assert_non_null(strstr(s.app.events.data, "event 4999"));
+    assert_int_equal(s.app.events.data[2], ':'); /* whole lines */
+    str_release(&out);
+    stage_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +504,10 @@ int main(void)
         cmocka_unit_test(test_forgot_sentence),
         cmocka_unit_test(test_words_fade),
         cmocka_unit_test(test_play),
+        cmocka_unit_test(test_search_and_walk),
+        cmocka_unit_test(test_clicks),
+        cmocka_unit_test(test_long_messages_fold),
+        cmocka_unit_test(test_events_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/control/ramp.h"
 #include "tui/chat/command.h"
 
 enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536 };
 
 const struct view_ops *const view_table[VIEWS] = {
-    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,         [VIEW_TINT] = &view_tint,
-    [VIEW_LIST] = &view_list, [VIEW_HELP] = &view_help,       [VIEW_LOG] = &view_log,
-    [VIEW_DASH] = &view_dash, [VIEW_PALETTE] = &view_palette,
+    [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
+    [VIEW_LIST] = &view_list, [VIEW_HELP] = &view_help, [VIEW_LOG] = &view_log,
+    [VIEW_DASH] = &view_dash, [VIEW_READ] = &view_read, [VIEW_PALETTE] = &view_palette,
 };
 
 void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path)
@@ -29,6 +30,8 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
     edit_init(&a->edit);
     edit_init(&a->list.filter);
     edit_init(&a->palette.filter);
+    edit_init(&a->read.query);
+    a->mouse = o->chat.mouse;
     edit_init(&a->list.field);
     history_init(&a->history, history_path);
 }
@@ -46,6 +49,7 @@ void app_release(struct app *a)
     edit_release(&a->list.filter);
     edit_release(&a->list.field);
     palette_release(&a->palette);
+    edit_release(&a->read.query);
     str_release(&a->model);
     model_list_release(&a->models);
     str_release(&a->search.query);
@@ -253,6 +257,36 @@ void app_scroll_to(struct app *a, int message, size_t byte)
     c->held = true;
     c->top_message = message;
     c->top_byte = byte;
+    int index, line, above = c->page / 3;
+    if (c->rows == 0 || a->talk.messages[message].n_lines == 0) return; /* not laid out yet */
+    int row = transcript_row(&a->talk, message, byte) - above;
+    transcript_at_row(&a->talk, row > 0 ? row : 0, &index, &line);
+    c->top_message = index;
+    c->top_byte = line > 0 ? a->talk.messages[index].lines[line].from : 0;
+}
+
+void app_place(struct app *a, enum place_kind kind, struct pane p)
+{
+    a->places[kind] = (struct place){p.x, p.y, p.w, p.h};
+}
+
+static bool is_at(const struct place *p, const struct key_event *ev)
+{
+    return ev->x >= p->x && ev->x < p->x + p->w && ev->y >= p->y && ev->y < p->y + p->h;
+}
+
+/* A click on the ribbon opens the map there. */
+static void click(struct app *a, const struct key_event *ev)
+{
+    const struct place *ribbon = &a->places[PLACE_RIBBON];
+    if (is_at(ribbon, ev) && a->map && a->map->n_cols > 0) {
+        int col, end;
+        ramp_columns(a->map, ribbon->w, ev->x - ribbon->x, &col, &end);
+        app_show(a, VIEW_MAP);
+        a->mapped.position = ramp_position(a->map, col);
+        return;
+    }
+    if (view_table[a->view]->key) view_table[a->view]->key(a, ev);
 }
 
 bool app_is_model(const struct app *a, const char *path)
@@ -399,6 +433,10 @@ static bool is_prefix(struct app *a, const struct key_event *ev)
 void app_key(struct app *a, const struct key_event *ev)
 {
     const struct view_ops *view = view_table[a->view];
+    if (ev->key == K_CLICK) {
+        click(a, ev);
+        return;
+    }
     if (view->capture && view->capture(a, ev)) return;
     if (is_prefix(a, ev)) return;
     enum key_request r = key_request(a->view, a->prefix ? ev->key | K_PREFIX : ev->key);
@@ -420,6 +458,7 @@ void app_draw(struct app *a, struct grid *g, int w, int h)
 {
     grid_fit(g, w, h, a->ascii);
     g->fine = a->fine;
+    if (a->view != VIEW_CHAT) memset(a->places, 0, sizeof a->places);
     if (a->view != VIEW_CHAT) {
         grid_init(g, w, h, a->ascii);
         a->around.grid = NULL;

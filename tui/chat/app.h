@@ -32,6 +32,7 @@ enum act {
     ACT_STOP,   /* stop the running request */
     ACT_LIST,   /* fill app.list */
     ACT_MODELS, /* fill app.models */
+    ACT_MOUSE,  /* app.mouse has changed */
     ACT_SEARCH, /* text: fill app.list.hits */
     ACT_COPY,   /* text, to the clipboard */
     ACT_SAVE,   /* text = path, newline, the file's content */
@@ -93,6 +94,19 @@ struct tint_state {
     size_t top_byte;
     int page, width;    /* as last drawn */
     int64_t first, end; /* positions on the page */
+};
+
+struct read_state {
+    int message; /* under the cursor */
+    size_t byte; /* of the present match */
+    bool typing; /* the text to search for */
+    struct edit query;
+};
+
+/* Where the last frame drew what can be clicked. */
+enum place_kind { PLACE_RIBBON, PLACE_MAP, PLACE_LIST, PLACE_CHAT_LIST, PLACES };
+struct place {
+    int x, y, w, h;
 };
 
 struct list_hit {
@@ -215,6 +229,9 @@ struct app {
     struct tint_state tint;
     struct list_state list;
     struct palette palette;
+    struct read_state read;
+    struct place places[PLACES];
+    bool mouse;               /* clicks are reported */
     struct model_list models; /* n 0 = not read yet */
     struct scroll_state help, log_scroll;
     enum view help_of; /* where help was opened */
@@ -229,6 +246,7 @@ void app_init(struct app *a, const struct options *o, bool ascii, const char *hi
 void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);
+void app_place(struct app *a, enum place_kind kind, struct pane p); /* for views that draw it */
 void app_take(struct app *a, const struct event *ev);
 /* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);

@@ -263,6 +263,13 @@ static bool run(struct app *a, enum slash command, const char *argument)
     case SLASH_TINT: app_show(a, VIEW_TINT); break;
     case SLASH_LOG: app_show(a, VIEW_LOG); break;
     case SLASH_STATS: app_show(a, VIEW_DASH); break;
+    case SLASH_MESSAGES: app_show(a, VIEW_READ); break;
+    case SLASH_MOUSE:
+        a->mouse = !a->mouse;
+        app_act(a, ACT_MOUSE, "", 0);
+        app_flash(a, a->mouse ? "the mouse scrolls and clicks; hold Shift to select text"
+                              : "the mouse is the terminal's");
+        break;
     case SLASH_TURNS: palette_open(a, PALETTE_TURNS); break;
     case SLASH_MODEL: return choose_model(a, argument);
     case SLASH_SET: return set(a, argument);

@@ -152,9 +152,18 @@ static void cut_thought(struct message *m, int width, bool unfolded)
     }
 }
 
-static void cut(struct message *m, int width, bool drawn)
+/* The last line left stands for the others. */
+static void fold(struct message *m)
 {
-    bool again = m->width != width || m->drawn != drawn;
+    m->n_hidden = m->n_lines - TRANSCRIPT_HEAD;
+    m->n_lines = TRANSCRIPT_HEAD + 1;
+    struct line *last = &m->lines[TRANSCRIPT_HEAD];
+    *last = (struct line){last->from, (uint32_t)(m->text.n - last->from), 0, 0};
+}
+
+static void cut(struct message *m, int width, bool drawn, bool unfolded)
+{
+    bool again = m->width != width || m->drawn != drawn || m->unfolded != unfolded;
     if (!again && m->cut_n == m->text.n && m->n_lines > 0 && !m->changed) return;
     if (m->role == TRANSCRIPT_THOUGHT)
         cut_thought(m, width, drawn);
@@ -163,6 +172,9 @@ static void cut(struct message *m, int width, bool drawn)
     else
         cut_text(m, width, again);
     if (m->n_lines == 0) push_line(m, 0, 0);
+    m->n_hidden = 0;
+    if (m->role == CHAT_USER && !unfolded && m->n_lines > TRANSCRIPT_LONG) fold(m);
+    m->unfolded = unfolded;
     m->width = width;
     m->drawn = drawn;
     m->cut_n = m->text.n;
@@ -185,7 +197,8 @@ int transcript_layout(struct transcript *t, int width)
     for (int i = 0; i < t->n; i++) {
         int role = t->messages[i].role;
         bool thought = role == TRANSCRIPT_THOUGHT && t->unfolded;
-        cut(&t->messages[i], width, thought || (role == CHAT_ASSISTANT && !t->raw));
+        bool drawn = thought || (role == CHAT_ASSISTANT && !t->raw);
+        cut(&t->messages[i], width, drawn, t->unfolded);
         rows += message_rows(t, i);
     }
     return rows;

@@ -60,11 +60,13 @@ struct message {
         size_t at;
         int n_lines, n_spans;
     } settled;
-    bool closed;  /* the stream has ended */
-    bool changed; /* lines must be broken again */
-    bool drawn;   /* they are Markdown; of a thought: its text is shown */
-    int width;    /* width that the lines are broken for; 0 = not broken */
-    size_t cut_n; /* bytes of text at that time */
+    int n_hidden;  /* lines of a long message that its last line stands for */
+    bool unfolded; /* it was broken with all its lines */
+    bool closed;   /* the stream has ended */
+    bool changed;  /* lines must be broken again */
+    bool drawn;    /* they are Markdown; of a thought: its text is shown */
+    int width;     /* width that the lines are broken for; 0 = not broken */
+    size_t cut_n;  /* bytes of text at that time */
 };
 
 struct transcript {
@@ -75,7 +77,7 @@ struct transcript {
     uint16_t *pieces;
     int64_t n_pieces, cap_pieces;
     bool raw;      /* show Markdown as it was written */
-    bool unfolded; /* show thoughts, not only their first line */
+    bool unfolded; /* show thoughts and long messages whole, not only their first lines */
 };
 
 void transcript_clear(struct transcript *t);      /* removes all messages */
@@ -83,6 +85,9 @@ void transcript_cut(struct transcript *t, int n); /* keeps the first n messages 
 struct message *transcript_add(struct transcript *t, int role, const char *text, size_t n);
 void transcript_append(struct message *m, const char *text, size_t n); /* a piece of a stream */
 void transcript_close(struct message *m);                              /* the stream has ended */
+
+/* A user's message of more lines than this is shown by its first lines, until it is unfolded. */
+enum { TRANSCRIPT_LONG = 16, TRANSCRIPT_HEAD = 8 };
 
 /* Breaks lines that are not broken for `width` yet; returns the number of rows of all messages. A
  * message that begins a turn has an empty row before it. */

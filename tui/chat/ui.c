@@ -337,6 +337,7 @@ bool ui_play(const struct options *o, const struct script *script, int *status)
                     path_state("history", &path, &e) == 0;
     app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
+    if (u.app.mouse) term_mouse(true);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");
     if (remember) str_append(&u.draft_folder, path.data, path.n - strlen("/history"));
     str_release(&path);

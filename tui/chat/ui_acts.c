@@ -138,6 +138,7 @@ static void carry_out(struct ui *u, struct act_row *row)
     case ACT_RUN: worker_run(u->worker, &row->request); break;
     case ACT_SET: worker_set(u->worker, u->app.o); break;
     case ACT_STOP: worker_stop(u->worker); break;
+    case ACT_MOUSE: term_mouse(u->app.mouse); break;
     case ACT_MODELS: read_models(u); break;
     case ACT_COPY: copy_text(u, text, row->text.n); break;
     case ACT_SAVE: save_text(u, text); break;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/str.h"
 #include "cli/control/keys.h"
 #include "tui/chat/trace.h"
 #include "tui/term/grid.h"
@@ -24,7 +25,7 @@ struct view_ops {
 };
 
 extern const struct view_ops view_chat, view_map, view_tint, view_list, view_help, view_log,
-    view_dash, view_palette;
+    view_dash, view_read, view_palette;
 extern const struct view_ops *const view_table[VIEWS];
 
 /* The same picture inside a larger view (the panes of a wide terminal). */
@@ -38,6 +39,11 @@ int map_timeout(const struct app *a);
 int64_t map_next_gone(const struct app *a, int64_t position, bool after);
 void monitor_draw_pane(struct app *a, struct pane p);
 void list_draw_pane(struct app *a, struct pane p);
+/* "message 5 of 14, turn 3, you  /fox  2 found" */
+void read_label(const struct app *a, struct str *out);
+/* The first byte >= from of a message where the text that is searched for begins. */
+#define READ_NONE ((size_t)-1)
+size_t read_match(const struct app *a, int index, size_t from);
 /* One row, scaled to the largest value. */
 void dash_sparkline(const struct app *a, struct pane p, enum trace_line line);
 

@@ -105,6 +105,27 @@ static uint32_t csi_key(const char *parameters, size_t n, char final)
     return key ? key | flags_of(values[1]) : 0;
 }
 
+/* "0;12;5" of ESC [ < 0 ; 12 ; 5 M (mode 1006): button, column, row, from 1. Presses of the first
+ * button and turns of the wheel count. */
+static void take_mouse(const char *parameters, size_t n, char final, struct key_event *ev)
+{
+    int values[3] = {0, 0, 0};
+    size_t k = 0;
+    for (size_t i = 0; i < n && k < 3; i++) {
+        if (parameters[i] == ';')
+            k++;
+        else if (parameters[i] < '0' || parameters[i] > '9' || values[k] > 100000)
+            return;
+        else
+            values[k] = 10 * values[k] + (parameters[i] - '0');
+    }
+    if (k != 2 || values[1] < 1 || values[2] < 1 || final != 'M') return;
+    int button = values[0] & ~28; /* without Shift, Alt, Ctrl */
+    if (button == 64 || button == 65) ev->key = button == 64 ? K_WHEEL_UP : K_WHEEL_DOWN;
+    if (button == 0)
+        *ev = (struct key_event){.key = K_CLICK, .x = values[1] - 1, .y = values[2] - 1};
+}
+
 /* s = ESC [ …: bytes used, 0 when unfinished. Sets the event when the sequence is one. */
 static size_t take_csi(struct input *in, const char *s, size_t n, struct key_event *ev)
 {
@@ -117,6 +138,10 @@ static size_t take_csi(struct input *in, const char *s, size_t n, struct key_eve
     while (at < n && s[at] >= 0x20 && s[at] <= 0x3F) at++;
     if (at == n) return n > 64 ? n : 0;
     size_t n_parameters = at - 2;
+    if (n_parameters > 0 && s[2] == '<') {
+        take_mouse(s + 3, n_parameters - 1, s[at], ev);
+        return at + 1;
+    }
     if (s[at] < 0x40 || s[at] == 0x7F) return at; /* interrupted by another byte */
     if (n_parameters == 3 && memcmp(s + 2, "200", 3) == 0 && s[at] == '~') {
         in->in_paste = true;
@@ -148,7 +173,7 @@ static size_t take_string(struct input *in, const char *s, size_t n, struct key_
     if (s[1] == ']' && n_text > 3 && n_text - 3 < sizeof in->text && memcmp(s + 2, "11;", 3) == 0) {
         memcpy(in->text, s + 5, n_text - 3);
         in->text[n_text - 3] = 0;
-        *ev = (struct key_event){K_REPLY_BACKGROUND, in->text, n_text - 3};
+        *ev = (struct key_event){.key = K_REPLY_BACKGROUND, .text = in->text, .n = n_text - 3};
     }
     return at + 1;
 }
@@ -225,7 +250,7 @@ static bool take_paste(struct input *in, struct key_event *ev)
     if (!end) return false;
     in->at += n_end;
     in->in_paste = false;
-    *ev = (struct key_event){K_PASTE, str_get(&in->paste), in->paste.n};
+    *ev = (struct key_event){.key = K_PASTE, .text = str_get(&in->paste), .n = in->paste.n};
     return true;
 }
 

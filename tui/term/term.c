@@ -19,6 +19,7 @@ static struct {
     struct termios saved;
     sigset_t mask;
     const char *on, *off; /* of term_add_modes */
+    bool mouse;
 } term = {.in = -1, .out = -1, .error = -1, .log = -1, .signals = -1};
 
 static const int crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
@@ -144,11 +145,24 @@ int term_signal_fd(void)
     return term.signals;
 }
 
+static void term_mouse_bytes(bool on)
+{
+    const char *bytes = on ? "\033[?1000h\033[?1006h" : "\033[?1006l\033[?1000l";
+    term_write(bytes, strlen(bytes));
+}
+
 void term_modes(bool on)
 {
     const char *bytes = on ? "\033[?2004h" : "\033[?2004l", *more = on ? term.on : term.off;
     term_write(bytes, strlen(bytes));
     if (more) term_write(more, strlen(more));
+    if (term.mouse) term_mouse_bytes(on);
+}
+
+void term_mouse(bool on)
+{
+    term.mouse = on;
+    term_mouse_bytes(on);
 }
 
 void term_add_modes(const char *on, const char *off)

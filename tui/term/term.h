@@ -31,6 +31,8 @@ void term_modes(bool on);                     /* bracketed paste */
 /* Bytes sent together with the modes from now on, in a crash too. They must stay valid until
  * term_close. */
 void term_add_modes(const char *on, const char *off);
+/* Presses of buttons and turns of the wheel are reported (modes 1000 and 1006), or not. */
+void term_mouse(bool on);
 bool term_size(int *w, int *h);
 void term_lend(bool on);        /* restores the original settings for another program */
 void term_stop(void);           /* stops the process as Ctrl-Z would; returns when it continues */

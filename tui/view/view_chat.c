@@ -37,13 +37,29 @@ static enum attr role_attr(int role)
     return role == CHAT_USER ? ATTR_YOU : role == CHAT_ASSISTANT ? ATTR_LLM : ATTR_DIM;
 }
 
+/* Marks the places of a line where the text that is searched for stands. */
+static void mark_found(struct app *a, struct pane p, int x, int y, int index, size_t from, size_t n)
+{
+    const char *s = str_get(&a->talk.messages[index].text);
+    size_t length = a->read.query.text.n, at = from > length ? from - length : 0;
+    for (; (at = read_match(a, index, at)) != READ_NONE && at < from + n; at++) {
+        size_t start = at > from ? at : from, end = at + length < from + n ? at + length : from + n;
+        if (end <= start) continue;
+        int before = text_columns(s + from, start - from);
+        pane_attr(p, x + before, y, text_columns(s + from, end - from) - before, ATTR_FOUND);
+    }
+}
+
 /* Bytes [from, from + n) of a message, shaded by how much of them is kept. */
 static int put_words(struct app *a, struct pane p, int x, int y, enum attr attr, int index,
                      size_t from, size_t n)
 {
     struct words_look look = {attr, attr};
-    if (!a->chat.flat) return words_put(a, p, x, y, look, index, from, n);
-    return pane_put(p, x, y, attr, str_get(&a->talk.messages[index].text) + from, n);
+    int end = a->chat.flat
+                  ? pane_put(p, x, y, attr, str_get(&a->talk.messages[index].text) + from, n)
+                  : words_put(a, p, x, y, look, index, from, n);
+    if (a->view == VIEW_READ && a->read.query.text.n > 0) mark_found(a, p, x, y, index, from, n);
+    return end;
 }
 
 /* Returns the column after it. */
@@ -53,6 +69,9 @@ static int put_text(struct app *a, struct pane p, int x, int y, enum attr attr, 
     const struct message *m = &a->talk.messages[index];
     int end = x;
     char glyph[1024];
+    if (m->n_hidden > 0 && l == &m->lines[m->n_lines - 1])
+        return pane_printf(p, x, y, ATTR_DIM, "%s %d more lines; Alt-o unfolds",
+                           p.g->ascii ? "..." : "…", m->n_hidden);
     if (l->n_spans == 0) return put_words(a, p, x, y, attr, index, l->from, l->n);
     for (int i = 0; i < l->n_spans; i++) {
         const struct span *s = &m->spans[l->span + i];
@@ -100,7 +119,10 @@ static void draw_line(struct app *a, struct pane p, int y, int index, int line)
         if (a->chat.first < 0) a->chat.first = from;
         a->chat.end = end;
     }
-    if (line == 0 && !narrow) pane_puts(p, 2, y, role_attr(m->role), role_words[m->role]);
+    bool cursor = a->view == VIEW_READ && index == a->read.message;
+    if (cursor) pane_puts(p, 1, y, ATTR_KEY, p.g->ascii ? ">" : "▌");
+    if (line == 0 && !narrow)
+        pane_puts(p, 2, y, cursor ? ATTR_SELECT : role_attr(m->role), role_words[m->role]);
     if (m->role == TRANSCRIPT_THOUGHT) {
         draw_thought(a, p, x, y, m, line);
         return;
@@ -279,6 +301,8 @@ static void draw_rule(struct app *a, struct pane p, int y)
     struct str s = {0}, safe = {0};
     if (a->question.open)
         put_question(a, &s);
+    else if (a->view == VIEW_READ)
+        read_label(a, &s);
     else if (a->search.open)
         str_printf(&s, "%s: %s", a->search.failed ? "no earlier message with" : "earlier message",
                    str_get(&a->search.query));
@@ -651,7 +675,6 @@ static bool command_request(struct app *a, enum key_request r)
 static bool edit_request(struct edit *e, enum key_request r)
 {
     switch (r) {
-    case REQ_UNFOLD: edit_unfold(e); break;
     case REQ_NEWLINE: edit_insert(e, "\n", 1); break;
     case REQ_CHAR_LEFT: edit_move(e, EDIT_LEFT); break;
     case REQ_CHAR_RIGHT: edit_move(e, EDIT_RIGHT); break;
@@ -681,6 +704,9 @@ static bool request(struct app *a, enum key_request r)
     int page = a->chat.page > 2 ? a->chat.page - 1 : 1;
     switch (r) {
     case REQ_SEND: app_send(a); break;
+    case REQ_UNFOLD:
+        if (!edit_unfold(&a->edit)) a->talk.unfolded = !a->talk.unfolded;
+        break;
     case REQ_INTERRUPT: app_interrupt(a); break;
     case REQ_EOF:
         if (a->edit.text.n == 0)
@@ -703,6 +729,11 @@ static bool request(struct app *a, enum key_request r)
     case REQ_HISTORY_SEARCH: search_begin(a); break;
     case REQ_COMPLETE: complete(a, 1); break;
     case REQ_SETTINGS: palette_open(a, PALETTE_SETTINGS); break;
+    case REQ_READ: app_show(a, VIEW_READ); break;
+    case REQ_READ_FIND:
+        app_show(a, VIEW_READ);
+        a->read.typing = true;
+        break;
     case REQ_TURNS: palette_open(a, PALETTE_TURNS); break;
     case REQ_FADING:
         a->chat.flat = !a->chat.flat;

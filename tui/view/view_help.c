@@ -51,17 +51,19 @@ static int put_rows(struct app *a, struct pane p, enum view view)
     put_keys(a, p, &y, "Map and tint", IN(VIEW_MAP) | IN(VIEW_TINT));
     if (view == VIEW_LIST) begin = y;
     put_keys(a, p, &y, "Conversations (F2)", IN(VIEW_LIST));
+    if (view == VIEW_READ) begin = y;
+    put_keys(a, p, &y, "Messages (Alt-Up)", IN(VIEW_READ));
     put_keys(a, p, &y, "Help and log", IN_PAGES);
     put_keys(a, p, &y, "In all views but the chat", IN_OVERLAYS);
     put_row(a, p, &y, "Words", "");
     put_row(a, p, &y, "unit", "the key and value of one token in one head of one layer");
-    put_row(a, p, &y, "KV",
+    put_row(a, p, &y, "memory",
             "the whole conversation; a cell shows the share of its units still kept");
     put_row(a, p, &y, "all ... gone",
             "75, 50, 25, more than 0, and 0 % of a cell's units are kept");
     put_row(a, p, &y, "same", "overlap of the units that a layer's heads keep, by column");
     put_row(a, p, &y, "evicted", "no head holds it; later units may still depend on it");
-    put_row(a, p, &y, "mem", "w weights, k cache, s scratch, of the machine's memory");
+    put_row(a, p, &y, "bytes", "of weights, cache and scratch, of the machine's memory");
     put_row(a, p, &y, "calc", "bytes per second read by the answer's computations, calculated");
     put_row(a, p, &y, "evict", "units evicted per head and second");
     a->help.rows = y;
@@ -111,27 +113,43 @@ static void open(struct app *a)
 
 const struct view_ops view_help = {.name = "help", .open = open, .draw = draw, .request = request};
 
-/* ---- log: what libraries and drivers wrote to stdout and stderr ------------------------------ */
+/* ---- log: events, and what libraries and drivers wrote to stdout and stderr -------------------
+ */
 
 static void log_open(struct app *a)
 {
     app_act(a, ACT_LOG, "", 0);
 }
 
-static void log_draw(struct app *a, struct pane p)
+/* Lines of a text below `title`, from row `rows`. */
+static void put_lines(struct app *a, struct pane p, int *rows, const char *title,
+                      const struct str *text)
 {
-    const char *s = str_get(&a->log);
-    size_t at = 0, n = a->log.n, shown;
-    int rows = 0;
-    bar_title(a, p, 0);
-    while (at < n) {
-        size_t taken = text_line(s + at, n - at, p.w, &shown);
-        int y = 1 + rows++ - a->log_scroll.top;
-        if (y >= 1 && y < p.h - 1) pane_put(p, 0, y, ATTR_TEXT, s + at, shown);
+    struct str safe = {0};
+    size_t at = 0, shown;
+    sanitize(str_get(text), text->n, a->ascii, false, &safe);
+    int y = 1 + (*rows)++ - a->log_scroll.top;
+    if (y >= 1 && y < p.h - 1) pane_puts(p, 0, y, ATTR_BOLD, title);
+    while (at < safe.n) {
+        size_t taken = text_line(safe.data + at, safe.n - at, p.w, &shown);
+        y = 1 + (*rows)++ - a->log_scroll.top;
+        if (y >= 1 && y < p.h - 1) pane_put(p, 0, y, ATTR_TEXT, safe.data + at, shown);
         at += taken;
     }
-    if (n == 0) pane_puts(p, 2, 1, ATTR_DIM, "nothing was printed");
-    a->log_scroll.rows = rows;
+    ++*rows;
+    str_release(&safe);
+}
+
+static void log_draw(struct app *a, struct pane p)
+{
+    int rows = 0;
+    bar_title(a, p, 0);
+    put_lines(a, p, &rows, a->events.n ? "Events" : "No event yet", &a->events);
+    put_lines(a, p, &rows,
+              a->log.n ? "Output of libraries and drivers"
+                       : "Libraries and drivers printed nothing",
+              &a->log);
+    a->log_scroll.rows = rows - 1;
     a->log_scroll.page = p.h - 2 > 1 ? p.h - 2 : 1;
     if (p.h > 2) bar_hints(a, p, p.h - 1);
 }

@@ -181,6 +181,7 @@ static void draw(struct app *a, struct pane p)
         pane_printf(p, 2, 1, ATTR_DIM, "%-22s %5s %5s %8s %9s  %s", "name", "age", "turns",
                     "tokens", "cache", "title");
     int first = p.h >= 5 ? 2 : 1;
+    app_place(a, PLACE_LIST, pane_sub(p, 0, first, p.w, page));
     for (int i = 0; i < page && l->top + i < l->n_shown; i++) draw_row(a, p, first + i, l->top + i);
     if (l->n_shown == 0)
         pane_puts(p, 2, first, ATTR_DIM,
@@ -427,10 +428,24 @@ static bool capture(struct app *a, const struct key_event *ev)
     return false;
 }
 
+/* A click chooses a conversation; a click on the chosen one opens it. */
+static void key(struct app *a, const struct key_event *ev)
+{
+    struct list_state *l = &a->list;
+    int row = ev->y - a->places[PLACE_LIST].y + l->top;
+    if (ev->key != K_CLICK || row < 0 || row >= l->n_shown || ev->y < a->places[PLACE_LIST].y)
+        return;
+    if (row == l->selected)
+        open_selected(a);
+    else
+        move(a, row - l->selected);
+}
+
 const struct view_ops view_list = {
     .name = "conversations",
     .open = open_view,
     .draw = draw,
     .request = request,
+    .key = key,
     .capture = capture,
 };

@@ -632,6 +632,7 @@ static void draw(struct app *a, struct pane p)
     pane_puts(p, 0, 1, ATTR_DIM, labels[pic.mode]);
     pane_puts(p, LABEL + 1 + pic.cells, 1, ATTR_DIM, f.agree ? "same" : "kept");
     draw_lines(p, 2, &pic, &f);
+    app_place(a, PLACE_MAP, pane_sub(p, LABEL, 2, pic.cells, end - 2));
     draw_below(a, pane_sub(p, 0, end, p.w, p.h - end), &pic, &b);
     mark_cursor(a, p, 2, &pic, &f);
 }
@@ -795,4 +796,22 @@ static bool request(struct app *a, enum key_request r)
     return true;
 }
 
-const struct view_ops view_map = {.name = "map", .open = open, .draw = draw, .request = request};
+/* A click puts the cursor there. */
+static void key(struct app *a, const struct key_event *ev)
+{
+    const struct place *at = &a->places[PLACE_MAP];
+    const struct retention *r = shown(a);
+    struct map_state *m = &a->mapped;
+    int64_t from, end;
+    bool inside =
+        ev->x >= at->x && ev->x < at->x + at->w && ev->y >= at->y && ev->y < at->y + at->h;
+    if (ev->key != K_CLICK || !inside || !r || r->n_cols == 0) return;
+    struct picture pic =
+        picture_make(r, &a->past, m->mode, m->layer, m->cells, m->zoom, m->position);
+    picture_positions(&pic, ev->x - at->x, &from, &end);
+    m->position = from;
+    if (m->mode == MAP_GRID) m->head = picture_head(&pic, ev->x - at->x);
+}
+
+const struct view_ops view_map = {
+    .name = "map", .open = open, .draw = draw, .request = request, .key = key};

@@ -3,9 +3,11 @@
 
 The environment is the one transformers sets up for chat templates (utils/chat_template_utils.py); the
 clock is fixed. `features` are templates written for this file, with their variables. `public` are the
-templates of the test data, rendered for several conversations; only the output is kept. Needs jinja2.
+templates of the test data, rendered for several conversations; only the output is kept. `stand_ins` are
+templates written for this file, one for each common format; data/templates/chat_templates.json has them in
+the layout of the public file, for tests where that is missing. Needs jinja2.
 
-    tests/golden/make_templates.py [DATA]      overwrites tests/golden/templates.json
+    tests/golden/make_templates.py [DATA]      overwrites tests/golden/templates.json and the stand-ins
 """
 import datetime
 import json
@@ -210,18 +212,71 @@ def conversations():
                      "eos_token": "</s>", "tools": None, "documents": None, **more}
 
 
-def public(data):
-    source = json.loads((data / "templates/chat_templates.json").read_text())
+SYSTEM_FIRST = ("{% set system = messages[0].content if messages[0].role == 'system' else none %}"
+                "{% set talk = messages[1:] if system is not none else messages %}")
+
+STAND_INS = {
+    "chatml": "{% for m in messages %}<|im_start|>{{ m.role ~ '\n' ~ m.content }}<|im_end|>{{ '\n' }}{% endfor %}"
+              "{{ '<|im_start|>assistant\n' if add_generation_prompt }}",
+    "phi4": "{% for m in messages %}<|im_start|>{{ m.role }}<|im_sep|>{{ m.content }}<|im_end|>{% endfor %}"
+            "{{ '<|im_start|>assistant<|im_sep|>' if add_generation_prompt }}",
+    "llama3": "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>{{ '\n\n' ~ "
+              "(m.content | trim) }}<|eot_id|>{% endfor %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' if "
+              "add_generation_prompt }}",
+    "phi3": "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ '\n' ~ m.content }}<|end|>{{ '\n' }}{% endfor %}"
+            "{{ '<|assistant|>\n' if add_generation_prompt }}",
+    "zephyr": "{% for m in messages %}<|{{ m.role }}|>{{ '\n' ~ m.content ~ eos_token ~ '\n' }}{% endfor %}"
+              "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}{# <|user|> #}",
+    "gemma": "{{ bos_token }}" + SYSTEM_FIRST + "{% for m in talk %}<start_of_turn>{{ 'user' if m.role == 'user' else "
+             "'model' }}{{ '\n' ~ (system ~ '\n\n' if loop.first and system) ~ (m.content | trim) }}<end_of_turn>"
+             "{{ '\n' }}{% endfor %}{{ '<start_of_turn>model\n' if add_generation_prompt }}",
+    "llama2": SYSTEM_FIRST + "{% for m in talk %}{% if m.role == 'user' %}{{ '<s>' if not loop.first }}[INST] {{ "
+              "'<<SYS>>\n' ~ system ~ '\n<</SYS>>\n\n' if loop.first and system }}{{ m.content.strip() }} [/INST]"
+              "{% else %} {{ m.content.strip() }} </s>{% endif %}{% endfor %}",
+    "mistral": SYSTEM_FIRST + "{% for m in talk %}{% if m.role == 'user' %}[INST] {{ system ~ '\n' if loop.first and "
+               "system }}{{ m.content }} [/INST]{% else %}{{ m.content ~ eos_token }}{% endif %}{% endfor %}",
+    "mistral-v1": SYSTEM_FIRST + "{% set system_message = system ~ '\n\n' if system else '' %}{% for m in talk %}{% if "
+                  "m.role == 'user' %}{{ ' [INST] ' + system_message + m.content if loop.first else ' [INST] ' ~ "
+                  "m.content }} [/INST]{% else %} {{ m.content ~ eos_token }}{% endif %}{% endfor %}",
+    "mistral-v3-tekken": SYSTEM_FIRST + "{# [AVAILABLE_TOOLS] #}{% for m in talk %}{% if m.role == 'user' %}{{ \"[INST]\" ~ "
+                         "(system ~ '\n\n' if loop.first and system) ~ m.content }}[/INST]{% else %}{{ m.content ~ "
+                         "eos_token }}{% endif %}{% endfor %}",
+    "mistral-v7": "{% for m in messages %}{% if m.role == 'system' %}[SYSTEM_PROMPT] {{ m.content }}[/SYSTEM_PROMPT]"
+                  "{% elif m.role == 'user' %}[INST] {{ m.content }}[/INST]{% else %} {{ m.content ~ eos_token }}"
+                  "{% endif %}{% endfor %}",
+    "minicpm": "{% for m in messages %}{{ {'user': '<用户>', 'assistant': '<AI>'}.get(m.role, '') ~ (m.content | trim) }}"
+               "{% endfor %}{{ '<AI>' if add_generation_prompt }}",
+}
+
+TALK = [{"role": "system", "content": "You are a helpful assistant"}, user("Hello"), assistant("Hi there"),
+        user("Who are you"), assistant("   I am an assistant   "), user("Another question")]
+
+
+def stand_ins():
+    """In the layout of the public file."""
+    variables = {"messages": TALK, "add_generation_prompt": True, "bos_token": "", "eos_token": "</s>"}
+    return {"stand_ins": True, "conversation": TALK, "add_generation_prompt": True,
+            "cases": [{"name": name, "template": source, "expected_jinja": render(source, variables)["expected"]}
+                      for name, source in STAND_INS.items()]}
+
+
+def rendered(cases):
     talks = dict(conversations())
     return {"conversations": talks,
             "rendered": [{"template": case["name"], "conversation": name, **render(case["template"], variables)}
-                         for case in source["cases"] for name, variables in talks.items()]}
+                         for case in cases for name, variables in talks.items()]}
 
 
 def main():
     here = Path(__file__).parent
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else here / "../../../shared/data"
-    out = {"variables": VARS, "features": features(), "public": public(data)}
+    source = json.loads((data / "templates/chat_templates.json").read_text())
+    own = stand_ins()
+    out = {"variables": VARS, "features": features(), "public": rendered(source["cases"]),
+           "stand_ins": rendered(own["cases"])}
+    stand = here / "data/templates/chat_templates.json"
+    stand.parent.mkdir(exist_ok=True)
+    stand.write_text(json.dumps(own, indent=1, ensure_ascii=False) + "\n")
     (here / "templates.json").write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -312,7 +312,7 @@ static cJSON *read_public(void)
 {
     char path[2048], buffer[4096];
     struct str s = {0};
-    if (!data_path(path, sizeof path, "templates/chat_templates.json")) return NULL;
+    assert_non_null(data_path(path, sizeof path, "templates/chat_templates.json"));
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) str_append(&s, buffer, n);
@@ -322,32 +322,34 @@ static cJSON *read_public(void)
     return json;
 }
 
-static void public_turns_have_the_ids_of_the_whole(void **state)
+/* With vocabularies like those of the models: public templates, or the stand-ins. */
+static void known_turns_have_the_ids_of_the_whole(void **state)
 {
     (void)state;
     static const struct {
-        const char *name, *vocabulary;
+        const char *name, *stand_in, *vocabulary;
         bool system;
     } all[] = {
-        {"teknium/OpenHermes-2.5-Mistral-7B", "vocabs/ggml-vocab-qwen2.gguf", true},
-        {"Llama-3", "vocabs/ggml-vocab-llama-bpe.gguf", true},
-        {"Phi-3-mini", "vocabs/ggml-vocab-phi-3.gguf", false},
-        {"TheBloke/FusionNet_34Bx2_MoE-AWQ", "vocabs/ggml-vocab-llama-spm.gguf", true},
-        {"mistralai/Mistral-7B-Instruct-v0.2 (NOTE: Old pre-v1 without a system prompt)",
+        {"teknium/OpenHermes-2.5-Mistral-7B", "chatml", "vocabs/ggml-vocab-qwen2.gguf", true},
+        {"Llama-3", "llama3", "vocabs/ggml-vocab-llama-bpe.gguf", true},
+        {"Phi-3-mini", "phi3", "vocabs/ggml-vocab-phi-3.gguf", false},
+        {"TheBloke/FusionNet_34Bx2_MoE-AWQ", "llama2", "vocabs/ggml-vocab-llama-spm.gguf", true},
+        {"mistralai/Mistral-7B-Instruct-v0.2 (NOTE: Old pre-v1 without a system prompt)", "mistral",
          "vocabs/ggml-vocab-llama-spm.gguf", false},
-        {"mistralai/Mistral-Large-Instruct-2411 (mistralai 'v7' template)",
+        {"mistralai/Mistral-Large-Instruct-2411 (mistralai 'v7' template)", "mistral-v7",
          "vocabs/ggml-vocab-llama-spm.gguf", true},
     };
     cJSON *public = read_public();
-    if (!public) skip();
+    bool stands = cJSON_HasObjectItem(public, "stand_ins");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const cJSON *k;
         struct tokenizer *t = open_vocabulary(all[i].vocabulary);
+        const char *name = stands ? all[i].stand_in : all[i].name;
         int n = 0;
-        if (!t) skip();
+        assert_non_null(t);
         cJSON_ArrayForEach(k, cJSON_GetObjectItem(public, "cases"))
         {
-            if (strcmp(cJSON_GetObjectItem(k, "name")->valuestring, all[i].name)) continue;
+            if (strcmp(cJSON_GetObjectItem(k, "name")->valuestring, name)) continue;
             check_template(cJSON_GetObjectItem(k, "template")->valuestring, t, -1, all[i].system,
                            NULL);
             n++;
@@ -552,7 +554,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_have_the_ids_of_the_whole),
         cmocka_unit_test(past_turns_are_as_the_template_writes_them),
-        cmocka_unit_test(public_turns_have_the_ids_of_the_whole),
+        cmocka_unit_test(known_turns_have_the_ids_of_the_whole),
         cmocka_unit_test(prints_bos_once),
         cmocka_unit_test(does_without_bos),
         cmocka_unit_test(knows_the_end_of_its_own),

@@ -254,6 +254,85 @@ static void test_follow_up(void **state)
     tear_down(&f);
 }
 
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+/* The index of a position in the archive, -1 = none. */
+static int index_of(const struct archive *x, uint32_t pos)
+{
+    for (int i = 0; i < x->n; i++)
+        if (x->pos[i] == pos) return i;
+    return -1;
+}
+
+/* Forgotten positions are not found; those beside them, in the same pieces, are unchanged. */
+static void test_forgets(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {30, 10, 11, ASK};
+    static const struct {
+        int64_t from, end;
+    } gaps[] = {{100, 104}, {90, 140}, {104, 105}, {96, 112}, {0, 105}, {500, 600}};
+    struct recall_window w[RECALL_MAX];
+    uint8_t *unit = malloc(4096);
+    (void)state;
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        struct fixture f;
+        struct err e;
+        set_up(&f, CACHE_HEAD, 1000);
+        fill(&f, 100);
+        run(&f, told, 5);
+        fill(&f, 100);
+        assert_true(f.archive.position_bytes <= 4096);
+        assert_int_equal(archive_forget(&f.archive, gaps[i].from, gaps[i].end, &e), 0);
+        evict_everything(&f);
+        for (uint32_t pos = 0; pos < 205; pos++) {
+            int index = index_of(&f.archive, pos);
+            assert_int_equal(index < 0, pos >= gaps[i].from && pos < gaps[i].end);
+            if (index < 0) continue;
+            assert_int_equal(f.archive.id[index], f.ids[pos]);
+            assert_int_equal(archive_get(&f.archive, index, 1, unit, &e), 1);
+            assert_int_equal(unit[0], (uint8_t)(pos * 3));
+        }
+        int n = choose(&f, asked, 4, 4, w);
+        assert_int_equal(n == 0, gaps[i].from <= 100 && gaps[i].end >= 102 && gaps[i].from < 200);
+        fill(&f, 20); /* its slots are used again */
+        tear_down(&f);
+    }
+    free(unit);
+}
+
+/* All units of the positions leave every head; the others keep their order, bytes and counters. */
+static void drops_positions(enum cache_share share)
+{
+    struct fixture f;
+    set_up(&f, share, 1000);
+    fill(&f, 100);
+    static bool keeps[4096];
+    for (int p = 0; p < 100; p++) keeps[p] = p % 7 != 3;
+    evict_all_but(&f, 1, keeps);
+    int64_t before = cache_units(&f.cache), n = cache_drop(&f.cache, 40, 60);
+    assert_int_equal(cache_units(&f.cache), before - n);
+    assert_int_equal(n, LAYERS * HEADS * 20 - 3);
+    assert_false(cache_holds(&f.cache, 40, 60));
+    assert_true(cache_holds(&f.cache, 39, 60) && cache_holds(&f.cache, 40, 61));
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        const struct cache_head *h = &f.cache.kv_heads[i];
+        uint32_t kept = 0;
+        for (int s = 0; s < h->len; s++) check_unit(&f.cache, i, s);
+        for (int c = 0; c < RETENTION_COLS; c++) kept += f.cache.kept[i * RETENTION_COLS + c];
+        assert_int_equal(kept, h->len);
+    }
+    assert_int_equal(cache_drop(&f.cache, 40, 60), 0);
+    tear_down(&f);
+}
+
+static void test_drops_positions(void **state)
+{
+    (void)state;
+    drops_positions(CACHE_HEAD);
+    drops_positions(CACHE_LAYER);
+    drops_positions(CACHE_MODEL);
+}
+
 /* ---- returning ------------------------------------------------------------------------------- */
 
 /* Heads lost different positions; every head gets its missing units back, complete and in order. */
@@ -335,6 +414,8 @@ int main(void)
         cmocka_unit_test(test_statements_before_questions),
         cmocka_unit_test(test_newest_of_equals),
         cmocka_unit_test(test_windows_are_apart),
+        cmocka_unit_test(test_forgets),
+        cmocka_unit_test(test_drops_positions),
         cmocka_unit_test(test_follow_up),
         cmocka_unit_test(test_units_return_whole),
         cmocka_unit_test(test_full_archive_keeps_what_is_rare),

@@ -5,11 +5,12 @@
  *     < Okay, your door code is 7716.     the reply that the model reads; there is a default
  *     > What is the code of my door?
  *     ? 7716                              a question: its answer must contain this
+ *     ~ The rain falls on the roof.       read again and again instead of small talk
  *
  * An empty line or a new "==" ends a conversation, # starts a comment. Seed n is the n-th
  * conversation; after the last one the first follows again. Told messages have even depths, with
- * small talk between them; a question before the last told message is asked at its place, the
- * others at the end. */
+ * small talk, or the lines with ~ in turn, between them; a question before the last told message is
+ * asked at its place, the others at the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 static const char default_reply[] = "Okay, I will remember that.";
 
 struct line {
-    char kind; /* '=', '>', '<', '?'; 0 = an empty line, or the end of the text */
+    char kind; /* '=', '>', '<', '?', '~'; 0 = an empty line, or the end of the text */
     const char *text;
     int n;
 };
@@ -35,7 +36,7 @@ static bool next_line(const char **at, struct line *out)
         *at += **at == '\n';
         if (*s == '#') continue;
         out->kind = n ? *s : 0;
-        out->text = s + strspn(s, "=><? ");
+        out->text = s + strspn(s, "=><?~ ");
         out->n = (int)(s + n - out->text);
         return true;
     }
@@ -65,7 +66,8 @@ static bool may_follow(const struct line *l, char before)
     switch (l->kind) {
     case 0:
     case '=': return true;
-    case '>': return l->n > 0 && before != 0;
+    case '>':
+    case '~': return l->n > 0 && before != 0;
     case '<':
     case '?': return l->n > 0 && before == '>';
     default: return false;
@@ -84,7 +86,7 @@ int task_talk_check(const char *text, struct err *e)
             return err_set(
                 e, ERR_USAGE,
                 "line %d of the conversations: expected \"== name\", then \"> message\", "
-                "each with \"< reply\" or \"? value\" below it",
+                "each with \"< reply\" or \"? value\" below it, or \"~ filler\"",
                 number);
         n_conversations += l.kind == '=';
         n_messages = l.kind == '=' ? 0 : n_messages + (l.kind == '>');
@@ -102,7 +104,10 @@ int task_talk_check(const char *text, struct err *e)
 /* A message with the line below it; `at` is after both. false = the end of the conversation. */
 static bool next_message(const char **at, struct line *message, struct line *below)
 {
-    if (!next_line(at, message) || message->kind != '>') return false;
+    do
+        if (!next_line(at, message)) return false;
+    while (message->kind == '~');
+    if (message->kind != '>') return false;
     const char *after = *at;
     if (next_line(&after, below) && (below->kind == '<' || below->kind == '?'))
         *at = after;
@@ -116,14 +121,40 @@ static void put(struct str *out, const struct line *l)
     str_append(out, l->text, (size_t)l->n);
 }
 
+static const char *conversation_of(const struct task_run *s)
+{
+    const char *all = s->args.essay;
+    return conversation_at(all, (s->args.seed - 1) % count_conversations(all));
+}
+
+/* The i-th line with ~ of the conversation at `at`; false = there are fewer. */
+static bool repeated_line(const char *at, int i, struct line *out)
+{
+    while (next_line(&at, out) && out->kind && out->kind != '=')
+        if (out->kind == '~' && i-- == 0) return true;
+    return false;
+}
+
+static void fill_repeating(struct task_run *s, struct task_step *out)
+{
+    struct line l;
+    if (!repeated_line(conversation_of(s), s->last, &l)) {
+        s->last = 0;
+        repeated_line(conversation_of(s), 0, &l);
+    }
+    s->last++;
+    put(&s->user, &l);
+    out->user = str_get(&s->user);
+    out->assistant = "I see.";
+}
+
 void task_write_talk(struct task_run *s)
 {
     struct line message, below;
-    uint64_t i = (s->args.seed - 1) % count_conversations(s->args.essay);
-    const char *text = conversation_at(s->args.essay, i);
+    const char *text = conversation_of(s);
     int n_told = 0, told = 0;
     for (const char *at = text; next_message(&at, &message, &below);) n_told += below.kind != '?';
-    s->filler = task_fill_small_talk;
+    s->filler = repeated_line(text, 0, &message) ? fill_repeating : task_fill_small_talk;
     for (const char *at = text; next_message(&at, &message, &below);) {
         double depth = (double)told / n_told;
         if (below.kind == '?') {

@@ -71,6 +71,8 @@ static const char talks[] = "# two conversations\n"
                             "\n"
                             "== second\n"
                             "> My cat is called Quill.\n"
+                            "~ It rains.\n"
+                            "~ It snows.\n"
                             "> Who is my cat?\n"
                             "? Quill";
 
@@ -261,6 +263,10 @@ static void test_talk(void **state)
     s = task_open(task_named("talk", 0), &a);
     assert_true(task_next(s, 0, &step));
     assert_string_equal(step.user, "My cat is called Quill.");
+    for (int i = 0; i < 5; i++) {
+        assert_true(task_next(s, 1, &step) && step.assistant);
+        assert_string_equal(step.user, i % 2 ? "It snows." : "It rains.");
+    }
     task_close(s);
 }
 

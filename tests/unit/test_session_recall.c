@@ -198,6 +198,78 @@ static void test_by_hand(void **state)
     remove_library(dir);
 }
 
+/* The same units return, to the bit, for any number of threads. */
+static void test_threads(void **state)
+{
+    (void)state;
+    struct engine *shared = engine;
+    struct engine *engines[3];
+    struct session *sessions[3];
+    struct heard heard[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        struct options o = small("keeper", RECALL_WORDS);
+        struct err e;
+        o.engine.threads = 1 << i;
+        if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+            fail_msg("%s", e.text);
+        engines[i] = engine;
+        struct session *s = sessions[i] = open_session(NULL, o, false);
+        heard[i].log.session = s;
+        for (int k = 0; k <= ASKED; k++) ask(s, talk[k], &heard[i]);
+        assert_true(heard[i].code);
+        assert_int_equal(heard[i].log.logits, heard[0].log.logits);
+        same_cache(sessions[0], s);
+    }
+    for (int i = 0; i < 3; i++) {
+        session_close(sessions[i]);
+        engine_close(engines[i]);
+        str_release(&heard[i].log.text);
+    }
+    engine = shared;
+}
+
+static int say_passphrase(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)ctx;
+    (void)fresh;
+    (void)e;
+    strcpy(out, "correct horse");
+    return 0;
+}
+
+/* An encrypted archive recalls what a plain one does, also after the conversation was closed. */
+static void test_encrypted(void **state)
+{
+    (void)state;
+    static const struct conversations_key key = {.ask = say_passphrase, .encrypt = true};
+    char *dir[2] = {temporary(), temporary()}, path[128], find[256];
+    struct heard heard[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct conversations *l;
+        struct err e;
+        snprintf(path, sizeof path, "%s/retain.db", dir[i]);
+        for (int k = 0; k <= ASKED; k++) {
+            if (k == 0 || k == ASKED) {
+                int rc = i ? conversations_open_key(&l, path, &key, &e)
+                           : conversations_open(&l, path, &e);
+                if (rc) fail_msg("%s", e.text);
+            }
+            struct session *s = open_session(l, small("sink", RECALL_WORDS), k > 0);
+            ask(s, talk[k], &heard[i]);
+            session_close(s);
+            if (k == ASKED - 1 || k == ASKED) conversations_close(l);
+        }
+        assert_true(heard[i].code);
+        snprintf(find, sizeof find, "grep -qaF 48213 '%s' '%s-wal' 2>/dev/null", path, path);
+        assert_int_equal(system(find) == 0, i == 0);
+    }
+    assert_string_equal(str_get(&heard[0].log.text), str_get(&heard[1].log.text));
+    for (int i = 0; i < 2; i++) {
+        str_release(&heard[i].log.text);
+        remove_library(dir[i]);
+    }
+}
+
 /* With a damaged or missing archive, only the units that it held are lost. */
 static void test_damaged_archive(void **state)
 {
@@ -246,6 +318,8 @@ int main(void)
         cmocka_unit_test(test_resume_equals_never_stopped),
         cmocka_unit_test(test_regenerate_keeps_what_came_back),
         cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_encrypted),
         cmocka_unit_test(test_damaged_archive),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);

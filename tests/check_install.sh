@@ -17,7 +17,7 @@ for tool in debootstrap dpkg-deb chroot; do
 done
 [ "$(id -u)" -eq 0 ] || { echo "skip: root is needed for a chroot"; exit 0; }
 root=$(mktemp -d)
-trap 'rm -rf --one-file-system "$root" "$root.log"' EXIT
+trap 'umount "$root/proc" 2>/dev/null; rm -rf --one-file-system "$root" "$root.log"' EXIT
 if [ "${CHROOT:-}" ]; then
     cp -a "$CHROOT/." "$root"
 else
@@ -30,6 +30,7 @@ inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONT
 user() { inside su stranger -s /bin/sh -c "$1"; }
 fail() { echo "FAIL: $*"; exit 1; }
 
+mount -t proc proc "$root/proc" # where a program finds the folder that it is in
 inside useradd -m stranger
 mkdir "$root/tmp/portable"
 tar -C "$root/tmp/portable" --strip-components=1 -xzf "$portable"

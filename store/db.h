@@ -74,10 +74,12 @@ struct store {
     int lock_fd;         /* of "FILE.lock"; -1 until the first store_lock */
     int64_t held[16];    /* conversations that this store has locked; 0 = none */
     bool in_transaction; /* between store_begin and store_commit or store_rollback */
-    bool removed_text;   /* the open transaction removed words, see db_commit */
-    int n_reading;       /* calls of store_begin_reading that store_end_reading has not ended yet */
-    bool reads;          /* the first of these calls began a transaction */
-    uint8_t *key;        /* in locked memory; NULL = not encrypted */
+    bool joins;       /* between store_hold and store_release: those are parts of one transaction */
+    bool join_failed; /* one of them was rolled back, so that all will be */
+    bool removed_text; /* the open transaction removed words, see db_commit */
+    int n_reading;     /* calls of store_begin_reading that store_end_reading has not ended yet */
+    bool reads;        /* the first of these calls began a transaction */
+    uint8_t *key;      /* in locked memory; NULL = not encrypted */
     struct str sealed[4]; /* sealed columns, waiting to be written */
     sqlite3_blob *blob;   /* the blob that store_blob_read reads from; NULL = none is open */
     sqlite3_stmt *statements[DB_STATEMENTS];

@@ -221,6 +221,12 @@ int store_begin(struct store *s, struct err *e)
 {
     static const char doing[] = "saving the turn";
     if (s->in_transaction) return err_set(e, ERR_FAIL, "%s: a transaction is open already", doing);
+    if (s->joins) {
+        bool open = !s->join_failed && !sqlite3_get_autocommit(s->db);
+        s->in_transaction = open;
+        return open ? 0
+                    : err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
+    }
     int rc = db_exec(s, "PRAGMA synchronous = FULL", doing, e);
     if (!rc) rc = db_exec(s, "BEGIN IMMEDIATE", doing, e);
     s->in_transaction = !rc;
@@ -231,22 +237,49 @@ int store_begin(struct store *s, struct err *e)
 int store_commit(struct store *s, struct err *e)
 {
     static const char doing[] = "saving the turn";
-    int rc;
+    int rc = 0;
     if (!s->in_transaction) return err_set(e, ERR_FAIL, "%s: no transaction is open", doing);
     if (sqlite3_get_autocommit(s->db))
         rc = err_set(e, ERR_FAIL, "%s: an earlier error undid this turn's changes", doing);
-    else
+    else if (!s->joins) /* else store_release commits */
         rc = db_commit(s, doing, e);
-    store_rollback(s);
+    if (s->joins && !rc)
+        s->in_transaction = false;
+    else
+        store_rollback(s);
     return rc;
 }
 
 void store_rollback(struct store *s)
 {
     if (!s->in_transaction) return;
+    if (s->joins) {
+        s->join_failed = true;
+        s->in_transaction = false;
+        return;
+    }
     if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_exec(s->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     s->in_transaction = false;
+}
+
+int store_hold(struct store *s, struct err *e)
+{
+    int rc = store_begin(s, e);
+    s->joins = !rc;
+    s->join_failed = s->in_transaction = false;
+    return rc;
+}
+
+int store_release(struct store *s, int rc, struct err *e)
+{
+    s->joins = false;
+    s->in_transaction = true;
+    if (!rc && s->join_failed)
+        rc = err_set(e, ERR_FAIL, "saving the turn: a part of it could not be saved");
+    if (!rc) return store_commit(s, e);
+    store_rollback(s);
+    return rc;
 }
 
 int store_begin_reading(struct store *s, struct err *e)

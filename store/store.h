@@ -75,6 +75,10 @@ void store_secret_free(char *secret);
 int store_begin(struct store *s, struct err *e);
 int store_commit(struct store *s, struct err *e);
 void store_rollback(struct store *s); /* harmless without a transaction */
+/* Makes several of these transactions one: between the two they are its parts, and store_release
+ * commits all or, if rc is an error or one was rolled back, none. Returns rc or the failure. */
+int store_hold(struct store *s, struct err *e);
+int store_release(struct store *s, int rc, struct err *e);
 
 /* Between these two calls this store sees one unchanging state of the file, even if other programs
  * write to it; the store itself must not write. Pairs may be nested; inside store_begin they do

@@ -274,6 +274,23 @@ static void emit_end(struct run *r, int rc, enum session_end how, const struct e
                             .end = {how, n_tokens(r), session_can_continue(r->c->parts.session)}});
 }
 
+static int switch_to(struct run *r, const char *name);
+
+/* The message after /edit. When it cannot be saved, the conversation is opened again as it was. */
+static void replace(struct run *r, const struct request *q, const struct session_sink *sink)
+{
+    struct session *s = r->c->parts.session;
+    enum session_end end = SESSION_TURN_END;
+    struct err e = {0};
+    bool reopen;
+    int64_t turn = r->c->edited - 1;
+    emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = session_turn_end(s, turn)});
+    int rc = session_replace(s, turn, str_get(&q->text), q->text.n, sink, &end, &reopen, &e);
+    if (!rc) r->c->edited = 0;
+    emit_end(r, rc, end, &e);
+    if (rc && reopen) switch_to(r, r->c->name);
+}
+
 static void run_turn(struct run *r, const struct request *q)
 {
     struct session *s = r->c->parts.session;
@@ -281,6 +298,10 @@ static void run_turn(struct run *r, const struct request *q)
     enum session_end end = SESSION_TURN_END;
     struct err e = {0};
     int rc;
+    if (q->command == SLASH_SAY && r->c->edited) {
+        replace(r, q, &sink);
+        return;
+    }
     if (q->command != SLASH_REGENERATE)
         emit(r->ev, (struct event){.kind = EVENT_BEGIN, .position = n_tokens(r)});
     if (q->command == SLASH_CONTINUE)
@@ -333,14 +354,30 @@ static int take_message(void *ctx, const struct conversations_message *m)
     return 1;
 }
 
+/* /edit: hands the message out. Nothing is removed before the new one is sent (replace), so that a
+ * user who leaves meanwhile has lost nothing. */
+static void take_out(struct run *r, const struct request *q)
+{
+    struct session *s = r->c->parts.session;
+    struct pick pick = {r->ev, q->turn};
+    struct err e = {0};
+    int rc = session_can_rewind(s, q->turn - 1, &e);
+    if (!rc) rc = conversations_messages(r->c->parts.library, r->c->name, take_message, &pick, &e);
+    if (rc >= 0) {
+        r->c->edited = q->turn;
+        emit(r->ev, (struct event){.kind = EVENT_CUT, .turn = q->turn - 1});
+        emit(r->ev, (struct event){.kind = EVENT_END,
+                                   .end = {SESSION_TURN_END, session_turn_end(s, q->turn - 1)}});
+    } else {
+        emit_end(r, rc, SESSION_TURN_END, &e);
+    }
+}
+
 static void take_back(struct run *r, const struct request *q)
 {
     struct session_sink sink = sink_of(r);
-    struct pick pick = {r->ev, q->turn};
     struct err e = {0};
     int64_t turn = end_of(q);
-    if (q->command == SLASH_EDIT)
-        conversations_messages(r->c->parts.library, r->c->name, take_message, &pick, &e);
     int rc = session_rewind(r->c->parts.session, turn, &sink, &e);
     if (!rc || rc == ERR_STOP) emit(r->ev, (struct event){.kind = EVENT_CUT, .turn = turn});
     emit_end(r, rc, SESSION_TURN_END, &e);
@@ -402,6 +439,7 @@ static int begin(struct run *r, const struct options *o, struct err *e)
     int rc = session_open(&p->session, p->engine, p->library, &o->session, &sink, e);
     if (rc) return rc;
     c->opened = c->options;
+    c->edited = 0;
     put_name(c->name, session_name(p->session));
     emit(r->ev, (struct event){.kind = EVENT_OPENED,
                                .text = c->name,
@@ -671,8 +709,20 @@ static int on_saved(struct run *r, const struct request *q, struct err *e)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* Every command but a new message finds the conversation as the screen shows it: cut. */
+static int settle_edit(struct run *r, const struct request *q, struct err *e)
+{
+    struct session_sink sink = sink_of(r);
+    int64_t turn = r->c->edited - 1;
+    if (!r->c->edited || q->command == SLASH_SAY || q->command == SLASH_TOKENS) return 0;
+    r->c->edited = 0;
+    return session_rewind(r->c->parts.session, turn, &sink, e);
+}
+
 static int on_session(struct run *r, const struct request *q, struct err *e)
 {
+    int rc = settle_edit(r, q, e);
+    if (rc) return rc;
     bool asked =
         q->command == SLASH_EDIT || q->command == SLASH_REWIND || q->command == SLASH_REGENERATE;
     if (asked && !q->agreed) {
@@ -684,7 +734,7 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     case SLASH_CONTINUE:
     case SLASH_REGENERATE: run_turn(r, q); return 0;
     case SLASH_ANSWER: amend(r, q); return 0;
-    case SLASH_EDIT:
+    case SLASH_EDIT: take_out(r, q); return 0;
     case SLASH_REWIND: take_back(r, q); return 0;
     case SLASH_BRANCH: return branch(r, q, e);
     case SLASH_TOKENS: return count_tokens(r, q, e);

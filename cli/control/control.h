@@ -145,6 +145,8 @@ struct control {
     struct options options;           /* changed by control_set */
     struct options opened;            /* those of the open conversation */
     char name[CONVERSATION_NAME_MAX]; /* of the open conversation */
+    int64_t edited;                   /* the turn that /edit took back: the next message replaces
+                                       * it and those after it; 0 = none */
     char *model, *heads;              /* the files that /model chose; options point to them */
 };
 

@@ -152,6 +152,36 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
     return cut_off(s, &c, sink ? sink : &silent, e);
 }
 
+int session_can_rewind(const struct session *s, int64_t turn, struct err *e)
+{
+    int rc = check_turn(s, turn, e);
+    return rc ? rc : session_check_writable(s, e);
+}
+
+int64_t session_turn_end(const struct session *s, int64_t turn)
+{
+    return cut_turn(s, turn).n_tokens;
+}
+
+int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
+                    const struct session_sink *sink, enum session_end *end, bool *reopen,
+                    struct err *e)
+{
+    struct tokens ids = {0};
+    *reopen = false;
+    int rc = session_can_rewind(s, turn, e);
+    if (!rc) rc = session_encode(s, CHAT_USER, text, n, -1, &ids, e); /* is it a message? */
+    if (!rc) rc = session_finish_answer(s, sink, e);
+    if (!rc) rc = save_hold(s->save, e);
+    tokens_release(&ids);
+    if (rc) return rc;
+    rc = session_rewind(s, turn, sink, e);
+    if (!rc) rc = session_take_message(s, CHAT_USER, text, n, sink, e);
+    rc = save_release(s->save, rc, e);
+    *reopen = rc != 0;
+    return rc ? rc : session_run_turn(s, sink, end, e);
+}
+
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e)
 {

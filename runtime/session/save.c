@@ -315,6 +315,16 @@ static int put_message(struct save *s, const struct save_message *given, const c
     return store_message_add(s->store, s->conversation, &m, e);
 }
 
+int save_hold(struct save *s, struct err *e)
+{
+    return store_hold(s->store, e);
+}
+
+int save_release(struct save *s, int rc, struct err *e)
+{
+    return store_release(s->store, rc, e);
+}
+
 int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
                  const int32_t *ids, size_t n_ids, struct err *e)
 {

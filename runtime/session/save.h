@@ -134,6 +134,10 @@ int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int 
 
 /* ---- writing: each call is one transaction --------------------------------------------------- */
 
+/* What is saved between the two is one transaction (store_hold). */
+int save_hold(struct save *s, struct err *e);
+int save_release(struct save *s, int rc, struct err *e);
+
 int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
                  const int32_t *ids, size_t n_ids, struct err *e);
 

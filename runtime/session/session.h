@@ -138,8 +138,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
  * Turns count from 1; turn 0 is the beginning. The turns after it are permanently deleted: branch
  * first to keep them. As far as the cache's log reaches back, nothing is replayed; beyond that,
  * session_rewind_cost tells the number of tokens in advance. All of these functions first end a
- * running answer, and refuse (ERR_USAGE) private conversations, whose history is not kept. To edit
- * a message: session_rewind to the turn before, then session_say. */
+ * running answer, and refuse (ERR_USAGE) private conversations, whose history is not kept. */
 
 /* Tokens to replay when going back to the end of `turn`, or when opening a branch made there. */
 int64_t session_rewind_cost(const struct session *s, int64_t turn);
@@ -150,6 +149,18 @@ int64_t session_regenerate_cost(const struct session *s);
 /* Goes back to the end of `turn`. The sink reports the progress of a replay. ERR_* leaves the
  * conversation unchanged, except ERR_STOP: then the replay continues with the next message. */
 int session_rewind(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+
+/* Whether session_rewind to this turn is possible; ERR_USAGE if not. */
+int session_can_rewind(const struct session *s, int64_t turn, struct err *e);
+/* The length of the conversation up to the end of `turn`, in tokens. */
+int64_t session_turn_end(const struct session *s, int64_t turn);
+
+/* To edit a message: replaces everything after `turn` with a new one and answers it. The cut and
+ * the message are one transaction. *reopen: it failed when the session had changed already; what is
+ * saved is as before, and the conversation must be opened again. */
+int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
+                    const struct session_sink *sink, enum session_end *end, bool *reopen,
+                    struct err *e);
 
 /* Discards the last answer and generates another one; the prompt's last token is run again for its
  * logits only. With temperature 0 the answer is the same. */

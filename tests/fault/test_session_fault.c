@@ -197,7 +197,7 @@ static void every_operation_fails(void **state)
     }
 }
 
-/* ---- replacing an answer --------------------------------------------------------------------- */
+/* ---- replacing an answer, and a message with its answer -------------------------------------- */
 
 static const char amended[] = "Ask my cat.";
 
@@ -215,10 +215,20 @@ static void assert_old_or_new(int n, const struct str *before)
     str_release(&text);
 }
 
-static bool amend_with_fault(int n, bool stays, const struct str *before)
+/* Replaces the last answer or the last message. *reopen: the session cannot go on. */
+static int amend(struct session *s, bool message, bool *reopen)
 {
     const struct session_sink k = {.ctx = NULL};
+    enum session_end end;
+    *reopen = false;
+    if (message) return session_replace(s, 1, amended, sizeof amended - 1, &k, &end, reopen, &err);
+    return session_amend(s, amended, sizeof amended - 1, &k, &err);
+}
+
+static bool amend_with_fault(int n, bool message, bool stays, const struct str *before)
+{
     struct life x;
+    bool reopen;
     restore();
     if (life_begin(&x)) fail_msg("amend %d: %s", n, err.text);
     memset(&err, 0, sizeof err);
@@ -227,25 +237,37 @@ static bool amend_with_fault(int n, bool stays, const struct str *before)
     disk.stays = stays;
     disk.n_failed = 0;
     disk.countdown = n;
-    int rc = session_amend(x.s, amended, sizeof amended - 1, &k, &err);
+    int rc = amend(x.s, message, &reopen);
     if (rc) assert_clear("amend", n);
-    if (stays) { /* the disk stays full until the end, as after kill -9 */
+    if (stays || reopen) { /* the disk stays full until the end, as after kill -9 */
         life_end(&x);
         disk.countdown = 0;
         assert_old_or_new(n, before);
+        if (reopen && life_begin(&x)) fail_msg("amend %d, opened again: %s", n, err.text);
+        if (!reopen) return disk.n_failed > 0;
     }
     disk.countdown = 0;
-    if (!stays && say(x.s)) fail_msg("amend %d, then said: %s", n, err.text);
+    if (say(x.s)) fail_msg("amend %d, then said: %s", n, err.text);
     life_end(&x);
     return disk.n_failed > 0;
 }
 
-static void an_answer_is_replaced_whole(void **state)
+static void is_replaced_whole(bool message, const struct str *before)
 {
     int n = 1;
-    while (amend_with_fault(n, true, *state)) n++;
+    while (amend_with_fault(n, message, true, before)) n++;
     assert_true(n > 3);
-    for (n = 1; amend_with_fault(n, false, *state);) n++;
+    for (n = 1; amend_with_fault(n, message, false, before);) n++;
+}
+
+static void an_answer_is_replaced_whole(void **state)
+{
+    is_replaced_whole(false, *state);
+}
+
+static void a_message_is_replaced_whole(void **state)
+{
+    is_replaced_whole(true, *state);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -331,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_fails),
         cmocka_unit_test(an_answer_is_replaced_whole),
+        cmocka_unit_test(a_message_is_replaced_whole),
         cmocka_unit_test(every_allocation_fails),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -633,6 +633,31 @@ int session_rewind(struct session *s, int64_t turn, const struct session_sink *s
     return 0;
 }
 
+int session_can_rewind(const struct session *s, int64_t turn, struct err *e)
+{
+    if (turn < 0 || turn > s->c->entry.n_turns) return err_set(e, ERR_USAGE, "no such turn");
+    return 0;
+}
+
+int64_t session_turn_end(const struct session *s, int64_t turn)
+{
+    int64_t n_tokens = 0;
+    for (int i = 0; i < s->c->n_messages; i++) {
+        if (s->c->messages[i].role == CHAT_USER && turn-- == 0) break;
+        n_tokens += s->c->messages[i].n_tokens;
+    }
+    return n_tokens;
+}
+
+int session_replace(struct session *s, int64_t turn, const char *text, size_t n,
+                    const struct session_sink *sink, enum session_end *end, bool *reopen,
+                    struct err *e)
+{
+    *reopen = false;
+    int rc = session_rewind(s, turn, sink, e);
+    return rc ? rc : session_say(s, text, n, sink, end, e);
+}
+
 int session_regenerate(struct session *s, const struct session_sink *sink, enum session_end *end,
                        struct err *e)
 {

@@ -160,8 +160,12 @@ static void test_going_back(void **state)
     assert_true(f.last.cost.ask);
     assert_int_equal(n_turns(&f), 2);
     assert_string_equal(run_agreed(&f, SLASH_EDIT, "2", true), "taken cut end");
+    assert_int_equal(n_turns(&f), 2); /* until another message is sent */
+    run(&f, SLASH_SAY, "Another question.");
+    assert_int_equal(n_turns(&f), 2);
+    assert_string_equal(run_agreed(&f, SLASH_EDIT, "2", true), "taken cut end");
+    assert_string_equal(run(&f, SLASH_REWIND, "1"), "question"); /* any other command cuts */
     assert_int_equal(n_turns(&f), 1);
-    assert_string_equal(run(&f, SLASH_REWIND, "1"), "question");
     assert_int_equal(f.last.cost.turn, 1);
     assert_string_equal(run_agreed(&f, SLASH_REWIND, "", true), "cut end");
     assert_int_equal(n_turns(&f), 0);

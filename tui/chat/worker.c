@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "tui/chat/pace.h"
 
-enum { SNAPSHOT_MS = 250, REQUESTS_MAX = 16 };
+enum { SNAPSHOT_MS = 250 };
 
 struct worker {
     pthread_t thread;
@@ -24,7 +24,7 @@ struct worker {
 
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
-    struct request requests[REQUESTS_MAX];
+    struct request *requests; /* [n_requests] waiting */
     int n_requests;
     struct worker_box box;
     struct focus focus;
@@ -303,6 +303,7 @@ void worker_close(struct worker *w)
     worker_leave(w);
     pthread_join(w->thread, NULL);
     for (int i = 0; i < w->n_requests; i++) request_release(&w->requests[i]);
+    free(w->requests);
     worker_box_release(&w->box);
     free(w->sight.scores);
     pthread_cond_destroy(&w->wake);
@@ -319,14 +320,12 @@ int worker_fd(const struct worker *w)
 void worker_run(struct worker *w, struct request *r)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->n_requests < REQUESTS_MAX) {
-        w->requests[w->n_requests++] = *r;
-        *r = (struct request){0};
-        atomic_store(&w->stop, false);
-    }
+    w->requests = memory_grow(w->requests, (size_t)w->n_requests + 1, sizeof *w->requests);
+    w->requests[w->n_requests++] = *r;
+    *r = (struct request){0};
+    atomic_store(&w->stop, false);
     pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
-    request_release(r);
 }
 
 void worker_set(struct worker *w, const struct options *o)

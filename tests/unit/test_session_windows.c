@@ -33,6 +33,7 @@ static struct options options_for(const char *policy, const char *kv)
     struct options o = options_of(policy, kv, 0.8f);
     o.session.plan.policy.context = 800;
     o.session.ignore_end = true;
+    o.session.raw = true;
     o.session.max_tokens = 30;
     return o;
 }
@@ -69,7 +70,7 @@ static void same(const struct session *x, const struct session *y)
 
 static struct options random_options(int i)
 {
-    static const char *const policies[] = {"sink", "keydiff+global", "h2o", "full", "ada-snapkv"};
+    static const char *const policies[] = {"sink", "keydiff+global", "random", "full", "ada-snapkv"};
     static const char *const kvs[] = {"q4", "q8", "f16", "f32"};
     struct options o = options_for(policies[i % 5], kvs[i % 4]);
     o.session.plan.budget = 20 + i * 7 % 40;
@@ -110,7 +111,7 @@ static void test_twenty_conversations(void **state)
     int64_t n_evicted = 0;
     (void)state;
     for (int i = 0; i < 20; i++) n_evicted += resume_equals_never_stopped(random_options(i));
-    assert_true(n_evicted > 500);
+    assert_true(n_evicted > 300);
 }
 
 /* Both continue as a conversation that never had the later turns. */

@@ -1,6 +1,7 @@
 #include "runtime/forward/attend.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "runtime/forward/cis.h"
@@ -32,6 +33,20 @@ float *attend_partial(const struct forward *f, int thread)
     return f->partial + (size_t)thread * partial_floats(f->model, ATTEND_TOKENS);
 }
 
+static bool norms_values(const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].norms_values) return true;
+    return false;
+}
+
+static const float *plan_ones(struct arena *a)
+{
+    float *ones = arena_take(a, KN_HEAD_DIM_MAX, sizeof *ones);
+    for (int i = 0; ones && i < KN_HEAD_DIM_MAX; i++) ones[i] = 1.0f;
+    return ones;
+}
+
 void attend_plan(struct forward *f, int longest, struct arena *a)
 {
     const struct model *m = f->model;
@@ -44,6 +59,7 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
     size_t few = (w->n_layer && windowed > parts ? windowed : parts) * partial_floats(m, most);
     size_t many = (size_t)f->n_threads * partial_floats(m, ATTEND_TOKENS);
     f->partial = arena_take(a, few > many ? few : many, sizeof(float));
+    if (norms_values(m)) f->ones = plan_ones(a);
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -65,7 +81,9 @@ static void finish_heads(const struct layer_step *s, float *q)
     int nq = heads_n_q(&h), nkv = heads_n_kv(&h);
     float *k = q + nq, still = 1.0f / (h.rope->magnitude * h.rope->magnitude);
     if (l->q_norm) norm_parts(s->f, q, nq, rows ? nq : dim, l->q_norm);
+    if (l->k.n_out && !l->v.n_out) memcpy(k + nkv, k, (size_t)nkv * sizeof *k);
     if (l->k_norm) norm_parts(s->f, k, nkv, rows ? nkv : dim, l->k_norm);
+    if (l->norms_values && l->k.n_out) norm_parts(s->f, k + nkv, nkv, dim, s->f->ones);
     /* attn_scale includes the magnitude, which applies only to rotated numbers */
     for (float *head = q; still != 1.0f && n_pairs < half && head < k; head += dim) {
         linear_scale(head + n_pairs, still, half - n_pairs);
@@ -87,6 +105,7 @@ static void append_part(void *ctx, int part, int thread)
         float *q = f->qkv + (size_t)t * row;
         const float *k = q + heads_n_q(&a), *v = k + heads_n_kv(&a);
         finish_heads(s, q);
+        if (s->layer->shares_kv) continue;
         int64_t pos = s->c->n_pos + t;
         for (int i = 0; i < a.n_kv_head; i++) {
             struct cache_head *h = cache_head(s->c, s->index, i);
@@ -113,6 +132,13 @@ struct attend_job {
     int slot0;    /* of the first part; below 0: that part begins before the first slot */
     int n_blocks; /* many tokens: token blocks per head */
 };
+
+/* The slot of the chunk's first unit in a head. The layer whose units are shared has counted them.
+ */
+static int slot_of_first(const struct layer_step *s, int head)
+{
+    return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);
+}
 
 static struct kn_attend attend_args(const struct layer_step *s, int head)
 {
@@ -166,7 +192,7 @@ static void attend_split(const struct attend_job *j, int head, int split)
     struct split_parts p = split_parts(j, head);
     size_t at = (size_t)split * p.rows;
     a.n_tok = s->n;
-    a.pos0 = cache_head(s->c, s->index, head)->len;
+    a.pos0 = slot_of_first(s, head);
     a.slot0 = j->slot0 + split * ATTEND_SPLIT;
     a.slot1 = a.pos0 + s->n;
     if (a.slot1 > a.slot0 + ATTEND_SPLIT) a.slot1 = a.slot0 + ATTEND_SPLIT;
@@ -201,7 +227,7 @@ static void attend_block(const struct attend_job *j, int head, int block, int th
     const float *sinks = sinks_of(s, head, a.n_group);
     float *base = attend_partial(f, thread);
     a.n_tok = n;
-    a.pos0 = cache_head(s->c, s->index, head)->len + t0;
+    a.pos0 = slot_of_first(s, head) + t0;
     a.slot0 = 0;
     a.slot1 = a.pos0 + n;
     a.q += (size_t)t0 * a.q_stride;
@@ -256,7 +282,7 @@ static void merge_token(const struct attend_job *j, int head, int t)
 static void split_window(struct attend_job *j, int window)
 {
     const struct layer_step *s = j->s;
-    const int64_t n_pos = s->c->n_pos, slot0_pos = n_pos - cache_head(s->c, s->index, 0)->len;
+    const int64_t n_pos = s->c->n_pos, slot0_pos = n_pos - slot_of_first(s, 0);
     const int64_t first = n_pos + 1 > window ? (n_pos + 1 - window) / ATTEND_SPLIT : 0;
     j->n_splits = (int)((n_pos + s->n - 1) / ATTEND_SPLIT - first) + 1;
     j->slot0 = (int)(first * ATTEND_SPLIT - slot0_pos);
@@ -266,7 +292,7 @@ static void split_units(struct attend_job *j, int n_kv_head)
 {
     int longest = 0;
     for (int i = 0; i < n_kv_head; i++) {
-        int len = cache_head(j->s->c, j->s->index, i)->len;
+        int len = slot_of_first(j->s, i);
         if (len > longest) longest = len;
     }
     j->n_splits = linear_parts(longest + j->s->n, ATTEND_SPLIT);
@@ -282,7 +308,7 @@ static void attend(struct layer_step *s)
     else if (s->n <= FORWARD_TRY_MAX)
         split_units(&j, h.n_kv_head);
     j.n_blocks = linear_parts(s->n, ATTEND_TOKENS);
-    j.n_score = h.window ? 0 : cis_parts(f, s->n);
+    j.n_score = h.window || s->layer->shares_kv ? 0 : cis_parts(f, s->n);
     int n_attend = h.n_kv_head * (j.n_splits ? j.n_splits : j.n_blocks);
     pool_run(f->pool, j.n_score + n_attend, attend_part, &j);
     for (int i = 0; j.n_splits && i < h.n_kv_head; i++)
@@ -293,6 +319,7 @@ void attend_run(struct layer_step *s)
 {
     pool_run(s->f->pool, linear_parts(s->n, LINEAR_TOKENS), append_part, s);
     attend(s);
+    if (s->layer->shares_kv) return;
     if (!s->layer->is_windowed) cis_write(s);
     for (int i = 0; i < s->c->shape.n_head; i++) cache_head(s->c, s->index, i)->len += s->n;
 }

@@ -240,13 +240,19 @@ static double share_read(const struct model *m, const struct model_load_item *it
     return e ? (double)e->n_used / e->n : 1.0;
 }
 
+/* Whether each token reads the whole matrix, not only one row. */
+static bool reads_all(const struct model *m, const struct kn_weight *w)
+{
+    return w != &m->layer_inputs.embedding && (w != &m->embedding || m->tied);
+}
+
 double context_bytes_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;
     double bytes = 0;
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
-        if (w && (w != &m->embedding || m->tied))
+        if (w && reads_all(m, w))
             bytes +=
                 share_read(m, &m->items[i]) * (double)kn_weight_bytes(w->type, w->n_out, w->n_in);
     }
@@ -264,8 +270,7 @@ double context_operations_per_token(const struct context *x)
     double n = 0;
     for (int i = 0; i < m->n_items; i++) {
         const struct kn_weight *w = m->items[i].weight;
-        if (w && (w != &m->embedding || m->tied))
-            n += share_read(m, &m->items[i]) * 2.0 * w->n_out * w->n_in;
+        if (w && reads_all(m, w)) n += share_read(m, &m->items[i]) * 2.0 * w->n_out * w->n_in;
     }
     for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
     /* each unit: its key and its value with each query head of its group */

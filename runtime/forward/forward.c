@@ -8,6 +8,7 @@
 #include "runtime/forward/attend.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/experts.h"
+#include "runtime/forward/layer_inputs.h"
 #include "runtime/forward/linear.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
@@ -51,6 +52,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     int n_ff = 0;
     for (int i = 0; i < m->n_layer; i++)
         if (m->layers[i].gate.n_out > n_ff) n_ff = m->layers[i].gate.n_out;
+    n_ff = larger(n_ff, m->layer_inputs.n);
     const size_t chunk = (size_t)f->chunk, embd = (size_t)m->n_embd, ff = (size_t)n_ff;
     const struct model_heads h = model_heads(m, false), w = model_heads(m, m->windowed.n_layer > 0);
     const int n_q = larger(heads_n_q(&h), heads_n_q(&w));
@@ -65,6 +67,7 @@ static void plan_rows(struct forward *f, struct arena *a)
     f->tmp = arena_take(a, chunk * embd, sizeof(float));
     if (model_has_gates(m)) f->open = arena_take(a, chunk * (size_t)n_q, sizeof(float));
     if (m->recurrent.n_layer) recurrent_plan(f, a);
+    if (m->layer_inputs.n) layer_inputs_plan(f, a);
     linear_plan(&f->act, widest, chunk, a);
     experts_plan(f, a);
 }
@@ -169,14 +172,14 @@ static void run_attention(struct layer_step *s)
 
     struct linear qkv = {.f = f, .x = f->x, .norm = l->attn_norm, .n = s->n, .scale = 1.0f};
     linear_add(&qkv, &l->q, l->q_bias, f->qkv, row);
-    linear_add(&qkv, &l->k, l->k_bias, f->qkv + n_q, row);
-    linear_add(&qkv, &l->v, l->v_bias, f->qkv + n_q + n_kv, row);
+    if (l->k.n_out) linear_add(&qkv, &l->k, l->k_bias, f->qkv + n_q, row);
+    if (l->v.n_out) linear_add(&qkv, &l->v, l->v_bias, f->qkv + n_q + n_kv, row);
     if (l->is_gated) linear_add(&qkv, &l->attn_gate, NULL, f->open, n_q);
     linear_run(&qkv);
 
     attend_run(s);
     int64_t began_ns = cis_clock(f);
-    if (!l->is_windowed) score_observe(f, s->c, s->index, s->n);
+    if (!l->is_windowed && !l->shares_kv) score_observe(f, s->c, s->index, s->n);
     cis_clock_add(f, began_ns, f->n_threads);
     if (l->is_gated) pool_run(f->pool, linear_parts(s->n, LINEAR_TOKENS), open_part, s);
 }
@@ -202,6 +205,12 @@ static void run_feed_forward(struct layer_step *s)
     add_output(s, f->gate, &l->down, l->down_bias, l->ffn_post_norm);
 }
 
+static void scale_layer(const struct layer_step *s)
+{
+    const float *scale = s->layer->out_scale;
+    if (scale) linear_scale(s->f->x, *scale, s->n * s->f->model->n_embd);
+}
+
 /* The order is that of struct model_layer. */
 static void run_layer(struct layer_step *s)
 {
@@ -212,6 +221,11 @@ static void run_layer(struct layer_step *s)
     if (!l->no_attention) add_output(s, f->att, &l->o, l->o_bias, l->attn_post_norm);
     if (l->is_recurrent) add_output(s, f->recurrent.y, &l->recurrent.out, NULL, l->attn_post_norm);
     run_feed_forward(s);
+    if (f->layer_inputs) {
+        layer_inputs_join(s);
+        add_output(s, f->gate, &l->input_out, NULL, l->input_norm);
+    }
+    scale_layer(s);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -245,6 +259,7 @@ static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, i
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
+    if (f->layer_inputs) layer_inputs_run(f, ids, n);
     cache_windows_make_room(c, n);
     for (int i = 0; i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];

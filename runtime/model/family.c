@@ -84,6 +84,7 @@ static int bind_qk_norms(struct model *m, int layer, struct err *e)
     if (l->qk_norm == MODEL_QK_NORM_NONE || l->no_attention) return 0;
     int rc = bind_vector(m, layer, &l->q_norm, "attn_q_norm.weight",
                          row ? heads_n_q(&h) : h.head_dim, rotated, e);
+    if (l->shares_kv) return rc;
     return rc ? rc
               : bind_vector(m, layer, &l->k_norm, "attn_k_norm.weight",
                             row ? heads_n_kv(&h) : h.head_dim, rotated, e);
@@ -129,7 +130,8 @@ static int bind_attention(struct model *m, int layer, struct err *e)
     const struct part out = {&l->o, &l->o_bias, "attn_output", m->n_embd, q, .row0 = 0};
     bool one = layer_has(m, name, layer, "attn_qkv", "weight");
     int rc = l->is_gated ? bind_gated_queries(m, layer, e) : 0;
-    if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, 3 - (size_t)first, e);
+    size_t n = l->shares_kv ? 1 : one || layer_has(m, name, layer, "attn_v", "weight") ? 3 : 2;
+    if (!rc) rc = bind_parts(m, layer, (one ? fused : parts) + first, n - (size_t)first, e);
     if (!rc && layer_has(m, name, layer, "attn_sinks", "weight"))
         rc = bind_vector(m, layer, &l->sinks, "attn_sinks.weight", m->n_head, false, e);
     return rc ? rc : bind_part(m, layer, &out, e);
@@ -183,6 +185,13 @@ static int bind_experts(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &down, e);
 }
 
+static int dense_n_ff(const struct model *m, int layer)
+{
+    struct gguf_array layers;
+    bool listed = model_get_layers(m, "feed_forward_length", &layers);
+    return listed ? gguf_array_i32(&layers, (size_t)layer) : m->n_ff;
+}
+
 /* The dense feed-forward of a layer, or its shared experts. In a fused tensor the gate comes before
  * the values. */
 static int bind_dense(struct model *m, int layer, struct err *e)
@@ -190,7 +199,7 @@ static int bind_dense(struct model *m, int layer, struct err *e)
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
     const bool shared = l->experts.n > 0;
-    const int embd = m->n_embd, ff = shared ? l->experts.n_ff_shared : m->n_ff;
+    const int embd = m->n_embd, ff = shared ? l->experts.n_ff_shared : dense_n_ff(m, layer);
     const char *gate = shared ? "ffn_gate_shexp" : "ffn_gate";
     const char *up = shared ? "ffn_up_shexp" : "ffn_up";
     const struct part parts[] = {
@@ -222,14 +231,47 @@ static int bind_feed_forward(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_dense(m, layer, e);
 }
 
+/* The parts that a layer has after its feed-forward. */
+static int bind_ending(struct model *m, int layer, struct err *e)
+{
+    struct model_layer *l = &m->layers[layer];
+    char name[NAME_MAX_BYTES];
+    const int n = m->layer_inputs.n;
+    const struct part parts[] = {
+        {&l->input_gate, NULL, "inp_gate", n, m->n_embd, .row0 = 0},
+        {&l->input_out, NULL, "proj", m->n_embd, n, .row0 = 0},
+    };
+    int rc = n ? bind_parts(m, layer, parts, 2, e) : 0;
+    if (!rc && n)
+        rc = bind_vector(m, layer, &l->input_norm, "post_norm.weight", m->n_embd, false, e);
+    if (!rc && layer_has(m, name, layer, "layer_output_scale", "weight"))
+        rc = bind_vector(m, layer, &l->out_scale, "layer_output_scale.weight", 1, false, e);
+    return rc;
+}
+
+static int bind_layer_inputs(struct model *m, struct err *e)
+{
+    static const struct model_source embedding = {.name = "per_layer_token_embd.weight"},
+                                     projection = {.name = "per_layer_model_proj.weight"},
+                                     norm = {.name = "per_layer_proj_norm.weight"};
+    struct model_layer_inputs *p = &m->layer_inputs;
+    const int all = m->n_layer * p->n;
+    int rc = model_bind_matrix(m, &p->embedding, &embedding, m->n_vocab, all, e);
+    if (!rc) rc = model_bind_matrix(m, &p->projection, &projection, all, m->n_embd, e);
+    return rc ? rc : model_bind_vector(m, &p->norm, &norm, p->n, e);
+}
+
 /* Gives layers with attention their numbers in the KV cache or its windows, layers with a recurrent
  * part theirs in the recurrent state. */
 static void number_layers(struct model *m)
 {
     for (int i = 0; i < m->n_layer; i++) {
         struct model_layer *l = &m->layers[i];
-        l->kv_layer = l->no_attention ? -1 : l->is_windowed ? m->windowed.n_layer++ : m->n_kv_layer;
-        if (!l->no_attention && !l->is_windowed) m->kv_layers[m->n_kv_layer++] = l;
+        l->kv_layer = l->no_attention  ? -1
+                      : l->is_windowed ? m->windowed.n_layer - l->shares_kv
+                                       : m->n_kv_layer - l->shares_kv;
+        if (!l->no_attention && l->is_windowed) m->windowed.n_layer += !l->shares_kv;
+        if (!l->no_attention && !l->is_windowed && !l->shares_kv) m->kv_layers[m->n_kv_layer++] = l;
         l->state_layer = l->is_recurrent ? m->recurrent.n_layer++ : -1;
     }
 }
@@ -245,9 +287,11 @@ int family_bind_layers(struct model *m, struct err *e)
                                      bias = {.name = "output.bias"};
     int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
     number_layers(m);
+    if (m->layer_inputs.n) rc = rc ? rc : bind_layer_inputs(m, e);
     for (int i = 0; !rc && i < m->n_layer; i++) {
         rc = bind_mixer(m, i, e);
         if (!rc) rc = bind_feed_forward(m, i, e);
+        if (!rc) rc = bind_ending(m, i, e);
     }
     if (!rc) rc = model_bind_vector(m, &m->output_norm, &norm, m->n_embd, e);
     m->tied = !gguf_tensor_find(m->file, output.name);

@@ -12,11 +12,11 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,      &family_phi3,    &family_qwen2,    &family_qwen3,    &family_minicpm,
-    &family_granite,    &family_olmo2,   &family_smollm3,  &family_mistral3, &family_ernie4_5,
-    &family_seed_oss,   &family_glm4,    &family_qwen35,   &family_lfm2,     &family_granitehybrid,
-    &family_granitemoe, &family_olmoe,   &family_qwen2moe, &family_qwen3moe, &family_gemma2,
-    &family_gemma3,     &family_exaone4,
+    &family_llama,      &family_phi3,   &family_qwen2,    &family_qwen3,    &family_minicpm,
+    &family_granite,    &family_olmo2,  &family_smollm3,  &family_mistral3, &family_ernie4_5,
+    &family_seed_oss,   &family_glm4,   &family_qwen35,   &family_lfm2,     &family_granitehybrid,
+    &family_granitemoe, &family_olmoe,  &family_qwen2moe, &family_qwen3moe, &family_gemma2,
+    &family_gemma3,     &family_gemma4, &family_exaone4,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -286,6 +286,23 @@ static int read_blocks(struct model *m, struct err *e)
     return rc;
 }
 
+/* One number, or one per layer: the largest. */
+static int read_n_ff(struct model *m, struct err *e)
+{
+    static const char suffix[] = "feed_forward_length";
+    struct gguf_array layers;
+    if (!model_get_layers(m, suffix, &layers))
+        return model_get_int(m, suffix, 1, 1 << 24, &m->n_ff, e);
+    for (int i = 0; i < m->n_layer; i++) {
+        const int n = gguf_array_i32(&layers, (size_t)i);
+        if (n < 1 || n > 1 << 24)
+            return err_set(e, ERR_FORMAT, "%s: %s of layer %d is %d, expected 1 or more",
+                           gguf_name(m->file), suffix, i, n);
+        if (n > m->n_ff) m->n_ff = n;
+    }
+    return 0;
+}
+
 static int read_hparams(struct model *m, struct err *e)
 {
     const int big = 1 << 24;
@@ -294,7 +311,7 @@ static int read_hparams(struct model *m, struct err *e)
     int rc = model_get_int(m, "embedding_length", 1, big, &m->n_embd, e);
     if (!rc) rc = read_blocks(m, e);
     if (!rc) rc = model_get_int(m, "attention.head_count", 1, 4096, &m->n_head, e);
-    if (!rc) rc = model_get_int(m, "feed_forward_length", 1, big, &m->n_ff, e);
+    if (!rc) rc = read_n_ff(m, e);
     if (!rc) rc = model_get_int(m, "context_length", 1, INT_MAX, &m->n_ctx, e);
     if (rc) return rc;
     rc = read_kv_heads(m, e);

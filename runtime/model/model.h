@@ -109,6 +109,7 @@ struct model_recurrent {
  *   h       = norm(x) * attn_norm
  *   q, k, v = matrices of h, plus biases
  *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
+ *             v is k before its norm if there is no matrix v, and normed per head if norms_values
  *             (retaining heads score q, k, v; k and v go into the cache)
  *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
  *             attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is in
@@ -118,6 +119,9 @@ struct model_recurrent {
  *   h       = norm(x) * ffn_norm
  *   g       = silu(gate h + gate_bias) * (up h + up_bias), or another activation
  *   x      += residual_scale * norm(down g + down_bias) * ffn_post_norm
+ *
+ *   x      += norm(input_out (gelu(input_gate x) * layer input)) * input_norm, if it has such
+ * inputs x       = x * out_scale
  *
  * A layer with experts adds their output to that of gate, up and down, which are then the shared
  * experts and may be missing.
@@ -131,6 +135,8 @@ struct model_layer {
     bool no_attention;
     bool is_recurrent; /* has a recurrent part */
     bool is_gated;     /* attention's output is gated */
+    bool shares_kv;    /* it has no keys and values, and attends to those of kv_layer */
+    bool norms_values; /* values are normed per head, without weights */
     bool is_windowed;  /* its shapes and units are those of struct model_windowed */
     int kv_layer;      /* its layer of the KV cache, or of its windows; -1 without attention */
     int state_layer;   /* its layer of the recurrent state; -1 without a recurrent part */
@@ -146,7 +152,10 @@ struct model_layer {
     enum model_activation activation;
     struct model_experts experts;
     const float *q_bias, *k_bias, *v_bias, *o_bias, *gate_bias, *up_bias, *down_bias;
-    const float *sinks; /* [n_head], or NULL */
+    const float *sinks;                     /* [n_head], or NULL */
+    struct kn_weight input_gate, input_out; /* [layer_inputs.n][n_embd] and transposed */
+    const float *input_norm;                /* [n_embd] */
+    const float *out_scale;                 /* [1], or NULL */
     struct model_recurrent recurrent;
 };
 
@@ -181,6 +190,16 @@ struct model_windowed {
     float attn_scale;
 };
 
+/* Inputs of every layer, n numbers of each token (Gemma 3n and 4, per-layer embeddings): of token
+ * id with embedding e, (norm(projection e / sqrt(n_embd)) * norm, per layer, + sqrt(n)
+ * embedding[id]) / sqrt(2) */
+struct model_layer_inputs {
+    int n;                       /* 0 = none */
+    struct kn_weight embedding;  /* [n_vocab][n_layer * n] */
+    struct kn_weight projection; /* [n_layer * n][n_embd] */
+    const float *norm;           /* [n] */
+};
+
 struct model {
     struct gguf *file;
     const struct model_family *family;
@@ -209,6 +228,7 @@ struct model {
     int n_kv_layer; /* layers of the KV cache: those with attention to all units, in their order */
     const struct model_layer *kv_layers[MODEL_LAYERS_MAX];
     struct model_windowed windowed;
+    struct model_layer_inputs layer_inputs;
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
@@ -352,6 +372,6 @@ extern const struct model_family family_ernie4_5, family_glm4, family_granite, f
     family_granitemoe, family_lfm2, family_llama, family_minicpm, family_mistral3, family_olmo2,
     family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3, family_qwen35,
     family_qwen3moe, family_seed_oss, family_smollm3;
-extern const struct model_family family_exaone4, family_gemma2, family_gemma3;
+extern const struct model_family family_exaone4, family_gemma2, family_gemma3, family_gemma4;
 
 #endif

@@ -293,11 +293,11 @@ def value(v):
         return struct.pack("<If", 6, v)
     if isinstance(v, str):
         return struct.pack("<I", 8) + text(v)
-    kind = {str: 8, float: 6, int: 5}[type(v[0])]
+    kind = {str: 8, float: 6, int: 5, bool: 7}[type(v[0])]
     out = struct.pack("<IIQ", 9, kind, len(v))
     if kind == 8:
         return out + b"".join(text(s) for s in v)
-    return out + struct.pack(f"<{len(v)}{'f' if kind == 6 else 'i'}", *v)
+    return out + struct.pack(f"<{len(v)}" + {5: "i", 6: "f", 7: "?"}[kind], *v)
 
 
 def write_gguf(path, meta, tensors):

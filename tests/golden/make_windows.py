@@ -25,6 +25,7 @@ class Model:
     config: dict
     meta: dict = field(default_factory=dict)  # metadata beyond the shape
     kept: bool = False
+    tensors: dict = field(default_factory=dict)  # beyond the weights
 
 
 # ---- names in GGUF ------------------------------------------------------------------------------
@@ -37,23 +38,31 @@ BOTH = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attent
         "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 AFTER = {"post_attention_layernorm": "post_attention_norm",
          "post_feedforward_layernorm": "post_ffw_norm"}
-NAMES = {"gemma2": PLAIN | BOTH, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
+INPUTS = {"per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
+          "post_per_layer_input_norm": "post_norm"}
+NAMES = {"gemma2": PLAIN | BOTH, "gemma4": PLAIN | BOTH | INPUTS, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
          "exaone4": PLAIN | AFTER}
-TEXT_PARTS = ("Gemma3",)  # whose configuration is that of a part of a larger model
+TEXT_PARTS = ("Gemma3", "Gemma4")  # whose configuration is that of a part of a larger model
 ONE_MORE = ("gemma2", "gemma3")  # whose norms multiply by 1 + weight; files hold the sum
 
 
 def tensors_of(m, state):
-    out = {}
+    out = dict(m.tensors)
     for key, x in state.items():
         key = key.removeprefix("model.")
         if key.startswith("layers."):
             _, i, rest = key.split(".", 2)
+            if rest == "layer_scalar":
+                out[f"blk.{i}.layer_output_scale.weight"] = (x, "F32")
+                continue
             stem, _, suffix = rest.rpartition(".")
             name = f"blk.{i}.{NAMES[m.arch][stem]}.{suffix}"
         else:
             name = {"embed_tokens.weight": "token_embd.weight", "norm.weight": "output_norm.weight",
-                    "lm_head.weight": "output.weight"}[key]
+                    "lm_head.weight": "output.weight",
+                    "embed_tokens_per_layer.weight": "per_layer_token_embd.weight",
+                    "per_layer_model_projection.weight": "per_layer_model_proj.weight",
+                    "per_layer_projection_norm.weight": "per_layer_proj_norm.weight"}[key]
         if name == "output.weight" and m.config.get("tie_word_embeddings", True):
             continue
         if "norm" in name and m.arch in ONE_MORE:
@@ -78,18 +87,27 @@ def randomize(model, arch, seed):
             p.data = (0.5 * x).float().double()
 
 
+def randomize_scales(model, seed):
+    rng = torch.Generator().manual_seed(seed)
+    for name, x in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            x.fill_(0.7 + 0.5 * torch.rand(1, generator=rng).item())
+            x.data = x.float().double()
+
+
 def metadata(m, c):
     a = m.arch
     base = (c.rope_parameters or {})
+    head_dim = m.config.get("head_dim", c.hidden_size // c.num_attention_heads)
     base = base.get("full_attention", base).get("rope_theta", 10000.0)
     meta = {"general.architecture": a, "general.name": m.name, "general.alignment": 32,
             f"{a}.context_length": c.max_position_embeddings,
             f"{a}.embedding_length": c.hidden_size, f"{a}.block_count": c.num_hidden_layers,
             f"{a}.feed_forward_length": c.intermediate_size,
             f"{a}.attention.head_count": c.num_attention_heads,
-            f"{a}.attention.head_count_kv": c.num_key_value_heads,
+            f"{a}.attention.head_count_kv": m.config["num_key_value_heads"],
             f"{a}.attention.layer_norm_rms_epsilon": c.rms_norm_eps,
-            f"{a}.attention.key_length": c.head_dim, f"{a}.attention.value_length": c.head_dim,
+            f"{a}.attention.key_length": head_dim, f"{a}.attention.value_length": head_dim,
             f"{a}.attention.sliding_window": c.sliding_window or 0,
             f"{a}.rope.freq_base": float(base)}
     return meta | {f"{a}.{k}": v for k, v in m.meta.items()} | vocabulary()
@@ -102,10 +120,9 @@ def run(m, ids, seed):
               "tie_word_embeddings": True}
     text = "Text" if m.kind in TEXT_PARTS else ""
     c = getattr(transformers, m.kind + text + "Config")(**common | m.config)
-    if not hasattr(c, "head_dim"):
-        c.head_dim = c.hidden_size // c.num_attention_heads
     model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
     randomize(model, m.arch, seed)
+    randomize_scales(model, seed)
     with torch.no_grad():
         logits = model(torch.tensor([ids.tolist()]), use_cache=False).logits[0]
     return tensors_of(m, model.state_dict()), metadata(m, c), logits
@@ -181,8 +198,51 @@ def exaone4():
                          "sliding_window_pattern": 4 if window else None}, {}, kept)
 
 
+def gemma4():
+    """As the dense 31B model, as E2B, and one between."""
+    full = rope(1e6, rope_type="proportional", partial_rotary_factor=0.25)
+    for name, kept, window, s in (
+            ("gemma4", True, 40, shape(32, 64, 3, 4, 2, 16, global_head_dim=32,
+                                       num_global_key_value_heads=1, attention_k_eq_v=True,
+                                       hidden_size_per_layer_input=0)),
+            ("gemma4-e2b", True, 33, shape(32, 48, 6, 2, 1, 16, global_head_dim=32,
+                                           num_kv_shared_layers=3, use_double_wide_mlp=True,
+                                           hidden_size_per_layer_input=32,
+                                           vocab_size_per_layer_input=N_VOCAB)),
+            ("gemma4-512", False, 100, shape(48, 64, 4, 4, 2, 256, global_head_dim=512,
+                                             num_kv_shared_layers=0,
+                                             hidden_size_per_layer_input=16,
+                                             vocab_size_per_layer_input=N_VOCAB)),
+            ("gemma4-odd", False, 129, shape(42, 72, 4, 6, 3, 6, global_head_dim=10,
+                                             num_global_key_value_heads=2, attention_k_eq_v=True,
+                                             hidden_size_per_layer_input=0))):
+        n, shared = s["num_hidden_layers"], s.get("num_kv_shared_layers", 0)
+        kinds = layers(2 if n == 4 else 3, n)
+        heads = [s.get("num_global_key_value_heads", s["num_key_value_heads"]) if "full" in k
+                 else s["num_key_value_heads"] for k in kinds]
+        ff = [s["intermediate_size"] * (2 if i >= n - shared else 1) for i in range(n)]
+        big, small = s["global_head_dim"], s["head_dim"]
+        meta = {"attention.head_count_kv": heads, "attention.key_length": big,
+                "attention.value_length": big, "attention.key_length_swa": small,
+                "attention.value_length_swa": small, "rope.dimension_count": big,
+                "rope.dimension_count_swa": small, "rope.freq_base_swa": 10000.0,
+                "attention.shared_kv_layers": shared, "final_logit_softcapping": 3.0,
+                "embedding_length_per_layer_input": s["hidden_size_per_layer_input"],
+                "attention.sliding_window_pattern": ["sliding" in k for k in kinds]}
+        if "use_double_wide_mlp" in s:
+            meta["feed_forward_length"] = ff
+        rotated = int(big * 0.25 / 2)
+        factors = torch.tensor([1.0] * rotated + [1e30] * (big // 2 - rotated))
+        yield Model(name, "Gemma4", "gemma4",
+                    s | {"sliding_window": window, "layer_types": kinds,
+                         "final_logit_softcapping": 3.0,
+                         "rope_parameters": {"full_attention": full,
+                                             "sliding_attention": rope(10000.0)}},
+                    meta, kept, {"rope_freqs.weight": (factors, "F32")})
+
+
 def models():
-    for family in (gemma2, gemma3, olmo3, exaone4):
+    for family in (gemma2, gemma3, olmo3, exaone4, gemma4):
         yield from family()
 
 

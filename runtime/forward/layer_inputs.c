@@ -1,0 +1,72 @@
+#include "runtime/forward/layer_inputs.h"
+
+#include <math.h>
+
+#include "base/pool.h"
+#include "runtime/forward/attend.h"
+#include "runtime/forward/forward_parts.h"
+#include "runtime/forward/linear.h"
+
+static size_t row_of(const struct model *m)
+{
+    return (size_t)m->n_layer * (size_t)m->layer_inputs.n;
+}
+
+void layer_inputs_plan(struct forward *f, struct arena *a)
+{
+    const size_t row = row_of(f->model);
+    f->layer_inputs = arena_take(a, (size_t)f->chunk * row, sizeof(float));
+    f->layer_rows = arena_take(a, (size_t)f->n_threads * row, sizeof(float));
+}
+
+struct job {
+    struct forward *f;
+    const int32_t *ids;
+    int n;
+};
+
+/* A few tokens: norms the projections and adds the tokens' own inputs. */
+static void add_part(void *ctx, int part, int thread)
+{
+    const struct job *j = ctx;
+    const struct forward *f = j->f;
+    const struct model *m = f->model;
+    const struct model_layer_inputs *p = &m->layer_inputs;
+    const int all = (int)row_of(m), end = (part + 1) * LINEAR_TOKENS;
+    float *own = f->layer_rows + (size_t)thread * (size_t)all;
+    for (int t = part * LINEAR_TOKENS; t < end && t < j->n; t++) {
+        float *x = f->layer_inputs + (size_t)t * (size_t)all;
+        for (int i = 0; i < all; i += p->n)
+            f->kernels->rmsnorm(x + i, x + i, p->norm, p->n, m->norm_eps);
+        f->kernels->row[p->embedding.type](own, &p->embedding, j->ids[t]);
+        linear_scale(own, sqrtf((float)p->n), all);
+        f->kernels->add(x, own, all);
+        linear_scale(x, sqrtf(0.5f), all);
+    }
+}
+
+void layer_inputs_run(struct forward *f, const int32_t *ids, int n)
+{
+    const struct model *m = f->model;
+    struct job job = {f, ids, n};
+    struct linear l = {.f = f, .x = f->x, .n = n, .scale = 1.0f / sqrtf((float)m->n_embd)};
+    linear_add(&l, &m->layer_inputs.projection, NULL, f->layer_inputs, (int)row_of(m));
+    linear_run(&l);
+    pool_run(f->pool, linear_parts(n, LINEAR_TOKENS), add_part, &job);
+}
+
+void layer_inputs_join(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct model *m = f->model;
+    const int n = m->layer_inputs.n;
+    const size_t row = row_of(m), layer = (size_t)(s->layer - m->layers);
+    struct linear l = {.f = f, .x = f->x, .n = s->n, .scale = 1.0f};
+    linear_add(&l, &s->layer->input_gate, NULL, f->gate, n);
+    linear_run(&l);
+    for (int t = 0; t < s->n; t++) {
+        float *gate = f->gate + t * n;
+        const float *in = f->layer_inputs + (size_t)t * row + layer * (size_t)n;
+        f->kernels->gelu_mul(gate, gate, in, n);
+    }
+}

@@ -1,0 +1,57 @@
+/* Family "gemma4" (Gemma 4): a Gemma 3 whose layers with and without windows have heads of
+ * different sizes and numbers. Values are normed; layers without windows may use their keys as
+ * values. In the small models (E2B, E4B) the last layers attend to the keys and values of earlier
+ * ones, and every layer gets an input of its own. Products are not scaled. */
+#include <math.h>
+#include <stdio.h>
+
+#include "runtime/model/family.h"
+
+#define ROPE_BASE 10000.0f /* of layers with windows */
+
+static int get_optional(const struct model *m, const char *suffix, int max, int *out, struct err *e)
+{
+    char key[96];
+    uint32_t v;
+    snprintf(key, sizeof key, "%s.%s", m->family->arch, suffix);
+    return gguf_get_u32(m->file, key, &v) ? model_get_int(m, suffix, 0, max, out, e) : 0;
+}
+
+/* The last n layers have no keys and values. Before them there is a layer of either kind. */
+static int share(struct model *m, int n, struct err *e)
+{
+    int n_own[2] = {0};
+    for (int i = 0; i < m->n_layer; i++) {
+        struct model_layer *l = &m->layers[i];
+        l->shares_kv = i >= m->n_layer - n;
+        if (l->shares_kv && n_own[l->is_windowed] == 0)
+            return err_set(e, ERR_FORMAT, "%s: layer %d shares the keys of no earlier layer",
+                           gguf_name(m->file), i);
+        n_own[l->is_windowed] += !l->shares_kv;
+    }
+    return 0;
+}
+
+static int bind(struct model *m, struct err *e)
+{
+    int n_shared = 0;
+    m->embed_scale = sqrtf((float)m->n_embd);
+    int rc = family_get_scale(m, "final_logit_softcapping", &m->logit_softcap, e);
+    if (!rc) rc = family_layers(m, e);
+    if (!rc) rc = get_optional(m, "attention.shared_kv_layers", m->n_layer - 1, &n_shared, e);
+    if (!rc)
+        rc = get_optional(m, "embedding_length_per_layer_input", 1 << 16, &m->layer_inputs.n, e);
+    if (!rc) rc = share(m, n_shared, e);
+    m->attn_scale = m->windowed.attn_scale = 1.0f;
+    return rc ? rc : family_bind_layers(m, e);
+}
+
+const struct model_family family_gemma4 = {
+    .arch = "gemma4",
+    .windows = &(const struct model_windows){.step = 6, .plain = true, .rope_base = ROPE_BASE},
+    .layer = {.norms = MODEL_NORMS_BOTH,
+              .qk_norm = MODEL_QK_NORM_HEAD,
+              .norms_values = true,
+              .activation = MODEL_GEGLU},
+    .bind = bind,
+};

@@ -133,7 +133,7 @@ static double yarn_pair(const struct source *s, int n_ctx_orig, double n_rotatio
 /* YaRN: pairs that rotate more than beta_fast times are kept, those below beta_slow are stretched,
  * with a ramp between; attention is sharpened by 0.1 ln(factor) + 1 (eq. 22), or by
  * yarn_attn_factor. Converters write two things there: a model's own number, and 1 for the usual
- * one. */
+ * one. gpt-oss does not round the ends of the ramp. */
 static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
 {
     float factor = 1.0f, fast = 32.0f, slow = 1.0f, share = 1.0f, all_dims = 0.0f, extra = 1.0f,
@@ -149,8 +149,10 @@ static int scale_yarn(struct rope *r, const struct source *s, struct err *e)
     if (share != 1.0f)
         return err_set(e, ERR_FORMAT, "%s: %s.rope.scaling.yarn_ext_factor is %g, only 1 is known",
                        gguf_name(s->file), s->arch, (double)share);
-    double low = fmax(0.0, floor(yarn_pair(s, r->n_ctx_orig, fast)));
-    double high = fmin(2 * s->half - 1, ceil(yarn_pair(s, r->n_ctx_orig, slow)));
+    double low = yarn_pair(s, r->n_ctx_orig, fast), high = yarn_pair(s, r->n_ctx_orig, slow);
+    const bool rounds = strcmp(s->arch, "gpt-oss") != 0;
+    low = fmax(0.0, rounds ? floor(low) : low);
+    high = fmin(2 * s->half - 1, rounds ? ceil(high) : high);
     for (int i = 0; i < s->half; i++) {
         double ramp = fmin(1.0, fmax(0.0, (i - low) / fmax(0.001, high - low)));
         double keep = 1.0 - ramp, f = plain(s, i);

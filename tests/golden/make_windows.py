@@ -41,9 +41,24 @@ AFTER = {"post_attention_layernorm": "post_attention_norm",
 INPUTS = {"per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
           "post_per_layer_input_norm": "post_norm"}
 NAMES = {"gemma2": PLAIN | BOTH, "gemma4": PLAIN | BOTH | INPUTS, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
-         "exaone4": PLAIN | AFTER}
+         "exaone4": PLAIN | AFTER,
+         "gpt-oss": PLAIN | {"input_layernorm": "attn_norm", "mlp.router": "ffn_gate_inp",
+                             "post_attention_layernorm": "post_attention_norm"}}
 TEXT_PARTS = ("Gemma3", "Gemma4")  # whose configuration is that of a part of a larger model
 ONE_MORE = ("gemma2", "gemma3")  # whose norms multiply by 1 + weight; files hold the sum
+
+
+def gpt_oss_tensors(i, name, x):
+    """Experts are [expert][in][out] there, with gate and up side by side."""
+    if "sinks" in name:
+        return {f"blk.{i}.attn_sinks.weight": (x, "F32")}
+    suffix, kind = ("bias", "F32") if "bias" in name else ("weight", "F16")
+    if suffix == "weight":
+        x = x.transpose(1, 2)
+    if "down" in name:
+        return {f"blk.{i}.ffn_down_exps.{suffix}": (x.contiguous(), kind)}
+    return {f"blk.{i}.ffn_gate_exps.{suffix}": (x[:, ::2].contiguous(), kind),
+            f"blk.{i}.ffn_up_exps.{suffix}": (x[:, 1::2].contiguous(), kind)}
 
 
 def tensors_of(m, state):
@@ -54,6 +69,9 @@ def tensors_of(m, state):
             _, i, rest = key.split(".", 2)
             if rest == "layer_scalar":
                 out[f"blk.{i}.layer_output_scale.weight"] = (x, "F32")
+                continue
+            if "experts" in rest or "sinks" in rest:
+                out |= gpt_oss_tensors(i, rest, x)
                 continue
             stem, _, suffix = rest.rpartition(".")
             name = f"blk.{i}.{NAMES[m.arch][stem]}.{suffix}"
@@ -120,6 +138,7 @@ def run(m, ids, seed):
               "tie_word_embeddings": True}
     text = "Text" if m.kind in TEXT_PARTS else ""
     c = getattr(transformers, m.kind + text + "Config")(**common | m.config)
+    c._experts_implementation = "eager"  # others have no double precision
     model = getattr(transformers, m.kind + "ForCausalLM")(c).double().eval()
     randomize(model, m.arch, seed)
     randomize_scales(model, seed)
@@ -241,8 +260,27 @@ def gemma4():
                     meta, kept, {"rope_freqs.weight": (factors, "F32")})
 
 
+def gpt_oss():
+    yarn = rope(150000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                original_max_position_embeddings=128, truncate=False)
+    for name, kept, window, s, n, used in (
+            ("gpt-oss", True, 33, shape(32, 32, 2, 4, 2, 16), 6, 2),
+            ("gpt-oss-wide", False, 128, shape(64, 64, 4, 8, 2, 32), 8, 4),
+            ("gpt-oss-odd", False, 7, shape(60, 48, 3, 3, 1, 20), 5, 1)):
+        kinds = ["sliding_attention" if i % 2 == 0 else "full_attention"
+                 for i in range(s["num_hidden_layers"])]
+        yield Model(name, "GptOss", "gpt-oss",
+                    s | {"num_local_experts": n, "num_experts_per_tok": used,
+                         "sliding_window": window, "layer_types": kinds, "rope_parameters": yarn,
+                         "tie_word_embeddings": False},
+                    {"expert_count": n, "expert_used_count": used,
+                     "expert_feed_forward_length": s["intermediate_size"],
+                     "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+                     "rope.scaling.original_context_length": 128}, kept)
+
+
 def models():
-    for family in (gemma2, gemma3, olmo3, exaone4, gemma4):
+    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss):
         yield from family()
 
 

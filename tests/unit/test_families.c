@@ -250,7 +250,7 @@ static void test_refusals(void **state)
     expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "
                 "seed_oss, glm4, qwen35, lfm2, granitehybrid, "
                 "granitemoe, olmoe, qwen2moe, qwen3moe, "
-                "gemma2, gemma3, gemma4, exaone4");
+                "gemma2, gemma3, gemma4, gpt-oss, exaone4");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -303,6 +303,7 @@ static struct row rows[] = {
     {"exaone4", "exaone4", 512},
     {"gemma4", "gemma4", 512},
     {"gemma4-e2b", "gemma4-e2b", 512},
+    {"gpt-oss", "gpt-oss", 512},
 };
 
 int main(void)

@@ -332,11 +332,14 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
     return db_leave(s, own, rc, doing, e);
 }
 
-/* The conversation that was deleted first; 0 = none before that time. */
-static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t before_ms, int64_t *id,
+#define DAY_MS (INT64_C(24) * 60 * 60 * 1000)
+
+/* The conversation that was deleted first; 0 = none that long ago. */
+static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t keep_ms, int64_t *id,
                          const char *doing, struct err *e)
 {
-    sqlite3_bind_int64(q, 1, before_ms);
+    sqlite3_bind_int64(q, 1, keep_ms);
+    sqlite3_bind_int64(q, 2, db_now_ms() - DAY_MS);
     int rc = db_step(s, q, doing, e);
     *id = rc > 0 ? sqlite3_column_int64(q, 0) : 0;
     db_reset(q);
@@ -366,7 +369,7 @@ int store_conversation_forget(struct store *s, int64_t id, const char *name, str
     return db_leave(s, own, rc, doing, e);
 }
 
-int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
+int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e)
 {
     static const char doing[] = "removing deleted conversations";
     sqlite3_stmt *q;
@@ -374,13 +377,14 @@ int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e)
     bool own;
     *n = 0;
     int rc = db_prepare(s,
-                        "SELECT id FROM conversation WHERE deleted_ms < ?1 "
-                        "ORDER BY deleted_ms LIMIT 1",
+                        "SELECT id FROM conversation d WHERE deleted_ms NOT NULL AND (?1 = 0 OR "
+                        "EXISTS (SELECT 1 FROM conversation u WHERE u.updated_ms "
+                        "BETWEEN d.deleted_ms + ?1 AND ?2)) ORDER BY deleted_ms LIMIT 1",
                         &q, doing, e);
     if (rc) return rc;
     rc = db_enter(s, &own, doing, e);
     if (!rc) {
-        while ((rc = next_to_purge(s, q, before_ms, &id, doing, e)) == 0 && id) {
+        while ((rc = next_to_purge(s, q, keep_ms, &id, doing, e)) == 0 && id) {
             rc = purge_one(s, id, doing, e);
             if (rc) break;
             (*n)++;

@@ -136,15 +136,44 @@ static int new_store(struct store **out, const char *path, struct err *e)
     return n ? 0 : err_set(e, ERR_USAGE, "--db: the name of the file is empty");
 }
 
+static int tell_again(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)fresh;
+    (void)e;
+    memcpy(out, ctx, STORE_PASSPHRASE_MAX);
+    return 0;
+}
+
+/* Asks for the passphrase of a file that is to be made, and sets *k to an answer that is known:
+ * without one no file is made, which a later start would take for one without encryption. */
+static int ask_first(const struct store *s, struct store_key *k, struct err *e)
+{
+    char *passphrase = store_secret_new();
+    if (!passphrase)
+        return err_set(e, ERR_FAIL, "%s: no locked memory for the passphrase", opening);
+    int rc = k->ask(k->ctx, true, passphrase, e);
+    if (!rc && !*passphrase) rc = err_set(e, ERR_FAIL, "the passphrase of %s is empty", s->shown);
+    if (rc)
+        store_secret_free(passphrase);
+    else
+        *k = (struct store_key){tell_again, passphrase, true};
+    return rc;
+}
+
 int store_open_key(struct store **out, const char *path, const struct store_key *k, struct err *e)
 {
     struct store *s;
+    struct store_key known = k ? *k : (struct store_key){0};
     int rc = new_store(&s, path, e);
+    bool first = !rc && known.encrypt && access(path, F_OK) && errno == ENOENT;
+    if (first) rc = ask_first(s, &known, e);
+    bool asked = first && !rc;
     if (!rc) rc = make_file(s, e);
     if (!rc) rc = connect(s, e);
     if (!rc) rc = db_schema_open(s, e);
     if (!rc) rc = db_prepare_all(s, e);
-    if (!rc) rc = db_secret_open(s, k, e);
+    if (!rc) rc = db_secret_open(s, k ? &known : NULL, e);
+    if (asked) store_secret_free(known.ctx);
     if (rc) store_close(s);
     *out = rc ? NULL : s;
     return rc;

@@ -135,8 +135,10 @@ int store_conversation_delete(struct store *s, int64_t id, struct err *e);
  * ERR_USAGE when the name is taken. */
 int store_conversation_restore(struct store *s, const char *name, const char *new_name,
                                struct err *e);
-/* Permanently removes conversations deleted before this time; their number in *n. */
-int store_purge(struct store *s, int64_t before_ms, int64_t *n, struct err *e);
+/* Permanently removes conversations deleted more than keep_ms ago; 0: all of them. Their number in
+ * *n. One leap of the clock removes none: a conversation must have been used after that time, at
+ * least a day ago. */
+int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e);
 
 /* A new conversation (name as in create) with the first n_messages of another one and its cache up
  * to log number seq (-1 = no cache). Inside one store the cache's bytes are shared. */

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -347,13 +346,6 @@ static int nothing_saved(struct err *e)
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Runs a change of a conversation that no other program has open. */
 static int alone(struct conversations *l, const char *name,
                  int (*change)(struct store *s, int64_t id, struct err *e), struct err *e)
@@ -374,9 +366,7 @@ int conversations_delete(struct conversations *l, const char *name, struct err *
     struct err ignored;
     int64_t n;
     int rc = alone(l, name, store_conversation_delete, e);
-    if (!rc)
-        store_purge(l->store, now_ms() - (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n,
-                    &ignored);
+    if (!rc) store_purge(l->store, (int64_t)CONVERSATIONS_UNDO_DAYS * 86400 * 1000, &n, &ignored);
     return rc;
 }
 
@@ -466,7 +456,7 @@ int conversations_compact(struct conversations *l, struct conversations_size *ou
     *out = (struct conversations_size){0};
     if (!l->store) return 0;
     out->bytes_before = file_bytes(l);
-    int rc = store_purge(l->store, INT64_MAX, &out->n_purged, e);
+    int rc = store_purge(l->store, 0, &out->n_purged, e);
     if (!rc) rc = store_compact(l->store, e);
     out->bytes_after = file_bytes(l);
     return rc;

@@ -245,6 +245,12 @@ holds "encrypted: nothing is read again" \
 equal "wrong passphrase: exit status" 1 $?
 equal "wrong passphrase: nothing on stdout" 0 "$(wc -c <"$T/out" | tr -d ' ')"
 holds "wrong passphrase" "$(cat "$T/err")" 'wrong passphrase'
+: >"$T/empty"
+for answer in empty missing; do
+    "$RETAIN" chat --plain --db "$T/no.db" --encrypt --passphrase-file "$T/$answer" </dev/null >"$T/out" 2>&1
+    equal "no new passphrase ($answer): exit status" 1 $?
+    equal "no new passphrase ($answer): no file" "" "$(ls "$T"/no.db* 2>/dev/null)"
+done
 setsid "$RETAIN" list --db "$T/e.db" >"$T/out" 2>&1 </dev/null
 holds "nobody to ask" "$(cat "$T/out")" 'no terminal'
 finish

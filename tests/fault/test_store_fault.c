@@ -207,7 +207,7 @@ static int step_cut_branch(struct life *l)
 static int step_purge(struct life *l)
 {
     int64_t n;
-    return store_purge(l->s, INT64_MAX, &n, &err);
+    return store_purge(l->s, 0, &n, &err);
 }
 
 static int step_compact(struct life *l)

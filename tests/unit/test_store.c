@@ -397,7 +397,7 @@ static void segments_round_trip(void **state)
     assert_segments(f, id, "");
     assert_segments(f, other, "0/5/other;");
     ok(store_conversation_delete(f->s, other, &err));
-    ok(store_purge(f->s, INT64_MAX, &n, &err));
+    ok(store_purge(f->s, 0, &n, &err));
     assert_int_equal(n, 1);
     assert_segments(f, other, "");
     assert_int_equal(count_rows(f, "blob"), 0);
@@ -475,7 +475,7 @@ static void branches_share_their_cache(void **state)
                     "answer/1/-2/2147483647;2/1/second question/1/-2/2147483647;-1/2/se/120;");
     assert_segments(f, c.id, "");
     ok(store_conversation_delete(f->s, id, &err));
-    ok(store_purge(f->s, INT64_MAX, &n, &err));
+    ok(store_purge(f->s, 0, &n, &err));
     assert_int_equal(count_rows(f, "blob"), 1);
     assert_segments(f, look(f, "branch").id, "0/0/units of turn one;");
     ok(store_check(f->s, &err));
@@ -579,12 +579,32 @@ static void deleting_can_be_undone(void **state)
     ok(store_conversation_delete(f->s, second, &err));
     ok(store_purge(f->s, 1000, &n, &err)); /* they were deleted later */
     assert_int_equal(n, 0);
-    ok(store_purge(f->s, INT64_MAX, &n, &err));
+    ok(store_purge(f->s, 0, &n, &err));
     assert_int_equal(n, 2);
     refused(store_conversation_restore(f->s, "trip again", NULL, &err), ERR_FAIL, "any more");
     assert_int_equal(count_rows(f, "message"), 0);
     assert_int_equal(count_rows(f, "search"), 0);
     str_release(&s);
+}
+
+/* What was deleted is purged after 30 days of use, not when the clock leaps. */
+static void a_leap_of_the_clock_purges_nothing(void **state)
+{
+    const int64_t day = 86400000, keep = 30 * day;
+    struct fixture *f = *state;
+    int64_t n, id = begin_two_turns(f, "old"), other = begin_two_turns(f, "other");
+    ok(store_conversation_delete(f->s, id, &err));
+    tamper(f, "UPDATE conversation SET deleted_ms = deleted_ms - 34 * 86400000 "
+              "WHERE deleted_ms NOT NULL"); /* now the clock shows 34 days later */
+    struct store_conversation c = look(f, "other");
+    ok(store_purge(f->s, keep, &n, &err));
+    assert_int_equal(n, 0);
+    ok(store_conversation_times(f->s, other, c.created_ms, c.updated_ms - 20 * day, &err));
+    ok(store_purge(f->s, keep, &n, &err)); /* used after it was deleted, but not 30 days after */
+    assert_int_equal(n, 0);
+    ok(store_conversation_times(f->s, other, c.created_ms, c.updated_ms - 2 * day, &err));
+    ok(store_purge(f->s, keep, &n, &err));
+    assert_int_equal(n, 1);
 }
 
 static void searching(void **state)
@@ -853,7 +873,7 @@ static void removed_words_are_unreadable(void **state)
             assert_true(is_readable(f, "first question"));
         } else {
             ok(store_conversation_delete(f->s, id, &err));
-            ok(store_purge(f->s, INT64_MAX, &n, &err));
+            ok(store_purge(f->s, 0, &n, &err));
         }
         assert_false(is_readable(f, "xylophone"));
         assert_false(is_readable(f, "zebra"));
@@ -953,6 +973,7 @@ int main(void)
         TEST(caches_within_a_limit),
         TEST(memory_goes_with_its_checkpoints),
         TEST(deleting_can_be_undone),
+        TEST(a_leap_of_the_clock_purges_nothing),
         TEST(searching),
         TEST(tags),
         TEST(models),

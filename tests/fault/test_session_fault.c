@@ -65,8 +65,8 @@ static struct options options(void)
     o.session.plan.policy = policy_choice("random");
     o.session.plan.budget = 24;
     o.session.plan.chunk = 16;
-    o.session.plan.policy.reserve = 8;
-    o.session.rewind = 1; /* compaction after every turn */
+    o.session.plan.policy.reserve = 48; /* room for passages that return */
+    o.session.rewind = 1;               /* compaction after every turn */
     o.session.max_tokens = 3;
     o.engine.threads = 1;
     o.session.ignore_end = true;
@@ -76,10 +76,18 @@ static struct options options(void)
     return o;
 }
 
+static int n_recalled;
+
+static void on_recalled(void *ctx, const struct session_recalled *r)
+{
+    (void)ctx;
+    n_recalled += r->n > 0;
+}
+
 static int say(struct session *s)
 {
     static const char text[] = "My dog is Biscuit. Tell me a joke.";
-    const struct session_sink k = {.ctx = NULL};
+    const struct session_sink k = {.recalled = on_recalled};
     enum session_end end;
     return session_say(s, text, sizeof text - 1, &k, &end, &err);
 }
@@ -192,7 +200,9 @@ static void every_operation_fails(void **state)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         int n = 1;
         while (run_with_fault(&faults[i], n, before)) n++;
-        print_message("%s: %d places\n", faults[i].name, n - 1);
+        print_message("%s: %d places, recalled %d times\n", faults[i].name, n - 1, n_recalled);
+        assert_true(n_recalled > 0);
+        n_recalled = 0;
         assert_true(n > 1);
     }
 }

@@ -1,6 +1,7 @@
-/* A conversation that is killed (SIGKILL) at any moment: while it reads a prompt, answers, evicts,
- * saves or compacts. Every time the database is intact, no finished turn is lost, the running
- * answer loses at most the token in flight, and the conversation continues without a replay.
+/* A conversation that is killed (SIGKILL) at any moment: while it reads a prompt, recalls,
+ * answers, evicts, saves or compacts. Every time the database is intact, no finished turn is lost,
+ * the running answer loses at most the token in flight, and the conversation continues without a
+ * replay.
  *
  * A child process runs the conversation; it kills itself at the n-th event of one kind, or its
  * parent kills it at a random moment. Events are the session's callbacks and the statements of its
@@ -26,10 +27,10 @@
 #include "runtime/session/session.h"
 #include "store/db.h"
 
-enum phase { IDLE, READING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
+enum phase { IDLE, READING, RECALLING, ANSWERING, EVICTING, SAVING, COMPACTING, PHASES };
 
-static const char *const phase_names[PHASES] = {"between turns", "reading", "answering",
-                                                "evicting",      "saving",  "compacting"};
+static const char *const phase_names[PHASES] = {
+    "between turns", "reading", "recalling", "answering", "evicting", "saving", "compacting"};
 
 /* The child's progress; outlives it. */
 struct shared {
@@ -84,6 +85,13 @@ static void on_evicted(void *ctx, int64_t n, int64_t n_tokens)
     event(EVICTING);
 }
 
+static void on_recalled(void *ctx, const struct session_recalled *r)
+{
+    (void)ctx;
+    (void)r;
+    event(RECALLING);
+}
+
 static int on_statement(unsigned what, void *ctx, void *statement, void *text)
 {
     const char *sql = text;
@@ -117,9 +125,9 @@ static struct options options(void)
     options_init(&o);
     o.session.plan.policy = policy_choice("random");
     o.session.plan.budget = 32;
-    o.session.plan.chunk = 8;
-    o.session.plan.policy.reserve = 8;
-    o.session.rewind = 1; /* compaction after every turn */
+    o.session.plan.chunk = 16;
+    o.session.plan.policy.reserve = 48; /* room for passages that return */
+    o.session.rewind = 1;               /* compaction after every turn */
     o.session.max_tokens = 24;
     o.engine.threads = 1;
     o.session.ignore_end = true;
@@ -134,7 +142,8 @@ static void talk(struct session *s)
     static const char text[] =
         "My dog is called Biscuit. Tell me a story about a fox and a cow, then "
         "tell me a joke about cats.";
-    const struct session_sink k = {.progress = on_progress, .text = on_text, .evicted = on_evicted};
+    const struct session_sink k = {
+        .progress = on_progress, .text = on_text, .evicted = on_evicted, .recalled = on_recalled};
     enum session_end end;
     for (int turn = 0; turn < 20; turn++) {
         shared->n_seen = 0;
@@ -230,8 +239,9 @@ static void go_on(struct engine *engine, struct conversations *l)
 
 static void run_child(int i)
 {
-    *shared = (struct shared){.target = i % 6 == 5 ? IDLE : (enum phase)(i % 6 + 1),
-                              .countdown = 1 + rand() % (i % 6 == 0 ? 12 : 60)};
+    int most = i % 7 == 0 ? 12 : i % 7 == 1 ? 6 : 60; /* events of the phase */
+    *shared = (struct shared){.target = i % 7 == 6 ? IDLE : (enum phase)(i % 7 + 1),
+                              .countdown = 1 + rand() % most};
     pid_t child = fork();
     if (child == 0) live();
     if (shared->target == IDLE) {

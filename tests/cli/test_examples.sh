@@ -22,6 +22,7 @@ export PATH
         printf '{"document": "My cat is called %s.", "question": "And?", "answer": "%s."}\n' $name $name
     done >qa.jsonl
     echo 'My locker code is 48213.' >said
+    mkdir -p quant/eval && cp -r "$here/quant/eval/talk" "$here/quant/eval/paired.py" quant/eval
     for name in novel time-machine alice; do cp "$here/README.md" $name.txt; done
 )
 stand_in() {
@@ -35,6 +36,7 @@ completed() {
     'retain quantize --type '*) echo "$1 model.gguf type.gguf --force" ;;
     'retain perplexity '*) echo "$1 -f said --length 8" ;;
     'retain bench'*) echo "$1 --prefill 8 --decode 2 --repeat 1 --depth 16" ;;
+    'retain eval '*' | '*) echo "$1" | sed 's/ |/ --length 300 --seeds 1 |/' ;;
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
     'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
     'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
@@ -96,6 +98,7 @@ unsuitable() {
 missing() {
     case $1 in
     *--device\ cuda*) echo 'a GPU: tests/gpu/run.sh' ;;
+    *python3*) command -v python3 >/dev/null || echo 'Python' ;;
     make\ CROSS=*) [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ] || echo 'libraries for 64-bit ARM' ;;
     esac
 }

@@ -1,4 +1,5 @@
-/* Family "lfm2" (LFM2 and LFM2.5): short convolutions in most layers, attention in the others. */
+/* Families "lfm2" (LFM2 and LFM2.5) and "lfm2moe", with experts in all but the first layers: short
+ * convolutions in most layers, attention in the others. */
 #include "runtime/model/family.h"
 #include "runtime/model/recurrent.h"
 
@@ -14,3 +15,10 @@ static int bind(struct model *m, struct err *e)
 
 const struct model_family family_lfm2 = {
     .arch = "lfm2", .layer = {.qk_norm = MODEL_QK_NORM_HEAD}, .bind = bind};
+
+const struct model_family family_lfm2moe = {
+    .arch = "lfm2moe",
+    .experts = true,
+    .layer = {.qk_norm = MODEL_QK_NORM_HEAD, .experts = {.sigmoid = true, .normalized = true}},
+    .bind = bind,
+};

@@ -1,6 +1,7 @@
-/* Family "qwen35" (Qwen3.5 and 3.6, dense): layers with the gated delta rule and, every fourth,
- * with gated attention, of whose heads a quarter is rotated. The rotation of images is the plain
- * one for text. A block for speculative decoding after the last layer is ignored. */
+/* Families "qwen35" (Qwen3.5 and 3.6, dense), "qwen35moe", with experts, and "qwen3next": layers
+ * with the gated delta rule and, every fourth, with gated attention, of whose heads a quarter is
+ * rotated. The rotation of images is the plain one for text. In files of Qwen3-Next the heads that
+ * share a key head are neighbours. */
 #include <stdio.h>
 
 #include "runtime/model/family.h"
@@ -33,7 +34,7 @@ static int bind(struct model *m, struct err *e)
 {
     int rc = family_layers(m, e);
     if (!rc) rc = recurrent_shape(m, MODEL_DELTA, e);
-    m->recurrent.tiled = true;
+    m->recurrent.tiled = m->family != &family_qwen3next;
     if (!rc) rc = choose_layers(m, e);
     return rc ? rc : family_bind_layers(m, e);
 }
@@ -41,5 +42,19 @@ static int bind(struct model *m, struct err *e)
 const struct model_family family_qwen35 = {
     .arch = "qwen35",
     .layer = {.qk_norm = MODEL_QK_NORM_HEAD},
+    .bind = bind,
+};
+
+const struct model_family family_qwen35moe = {
+    .arch = "qwen35moe",
+    .experts = true,
+    .layer = {.qk_norm = MODEL_QK_NORM_HEAD, .experts = {.normalized = true}},
+    .bind = bind,
+};
+
+const struct model_family family_qwen3next = {
+    .arch = "qwen3next",
+    .experts = true,
+    .layer = {.qk_norm = MODEL_QK_NORM_HEAD, .experts = {.normalized = true}},
     .bind = bind,
 };

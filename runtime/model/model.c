@@ -12,11 +12,13 @@
 #include "runtime/model/blocks.h"
 
 static const struct model_family *const families[] = {
-    &family_llama,      &family_phi3,   &family_qwen2,    &family_qwen3,    &family_minicpm,
-    &family_granite,    &family_olmo2,  &family_smollm3,  &family_mistral3, &family_ernie4_5,
-    &family_seed_oss,   &family_glm4,   &family_qwen35,   &family_lfm2,     &family_granitehybrid,
-    &family_granitemoe, &family_olmoe,  &family_qwen2moe, &family_qwen3moe, &family_gemma2,
-    &family_gemma3,     &family_gemma4, &family_gpt_oss,  &family_exaone4,
+    &family_llama,    &family_phi3,      &family_qwen2,         &family_qwen3,
+    &family_minicpm,  &family_granite,   &family_olmo2,         &family_smollm3,
+    &family_mistral3, &family_ernie4_5,  &family_seed_oss,      &family_glm4,
+    &family_qwen35,   &family_lfm2,      &family_granitehybrid, &family_granitemoe,
+    &family_olmoe,    &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
+    &family_gemma3,   &family_gemma4,    &family_gpt_oss,       &family_exaone4,
+    &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

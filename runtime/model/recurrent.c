@@ -83,14 +83,33 @@ static int bind_taps(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_vector(m, layer, &r->step_bias, "ssm_dt.bias", s->n_head, e);
 }
 
+/* Rates and steps: two matrices, or one with those of each key head's heads side by side. */
+static int bind_rates(struct model *m, int layer, struct err *e)
+{
+    const struct model_recurrent_shape *s = &m->recurrent;
+    struct model_recurrent *r = &m->layers[layer].recurrent;
+    const int per = s->n_head / s->n_key_head;
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.ssm_ba.weight", layer);
+    struct model_source both = {
+        .name = name, .n_rows = 2 * s->n_head, .group = per, .step = 2 * per};
+    int rc;
+    if (gguf_tensor_find(m->file, name)) {
+        rc = model_bind_matrix(m, &r->beta, &both, s->n_head, m->n_embd, e);
+        both.row0 = per;
+        return rc ? rc : model_bind_matrix(m, &r->step, &both, s->n_head, m->n_embd, e);
+    }
+    rc = bind_rows(m, layer, &r->beta, "ssm_beta", 0, s->n_head, 0, e);
+    return rc ? rc : bind_rows(m, layer, &r->step, "ssm_alpha", 0, s->n_head, 0, e);
+}
+
 static int bind_delta(struct model *m, int layer, struct err *e)
 {
     const struct model_recurrent_shape *s = &m->recurrent;
     struct model_recurrent *r = &m->layers[layer].recurrent;
     int rc = bind_rows(m, layer, &r->in, "attn_qkv", 0, s->n_channel, 0, e);
     if (!rc) rc = bind_rows(m, layer, &r->gate, "attn_gate", 0, recurrent_n_out(s), 0, e);
-    if (!rc) rc = bind_rows(m, layer, &r->beta, "ssm_beta", 0, s->n_head, 0, e);
-    if (!rc) rc = bind_rows(m, layer, &r->step, "ssm_alpha", 0, s->n_head, 0, e);
+    if (!rc) rc = bind_rates(m, layer, e);
     if (!rc) rc = bind_taps(m, layer, e);
     if (!rc) rc = bind_vector(m, layer, &r->a, "ssm_a", s->n_head, e);
     if (!rc) rc = bind_vector(m, layer, &r->norm, "ssm_norm.weight", s->head_dim, e);

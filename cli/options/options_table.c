@@ -183,7 +183,7 @@ const struct option options_table[] = {
     {ROW("think", 0, session.think, OPTIONS_SAMPLING | OPTIONS_TEMPLATE), .choices = "auto,on,off,low,medium,high",
      .value = "HOW", .help = "whether the model should think before it answers: on, off, low, medium, high, or auto: "
      "as its chat template decides"},
-    {ROW("keep-thoughts", 0, session.keep_thoughts, OPTIONS_SAMPLING),
+    {ROW("keep-thoughts", 0, session.keep_thoughts, OPTIONS_SAMPLING | OPTIONS_EVAL),
      .help = "evict the units of finished thoughts as those of other text, not when the answer is over"},
     {ROW("ignore-end", 0, session.ignore_end, OPTIONS_SAMPLING),
      .help = "continue when the model ends its answer or repeats itself"},

@@ -379,6 +379,7 @@ void cmd_eval_help(struct str *out)
     const struct task *t;
     str_puts(out,
              "Tasks; ruler is all of RULER's; TASK:key=value sets facts=N (things to remember),\n"
+             "thoughts=N (words that the model thinks before each answer it reads),\n"
              "depths=N (places of a single thing, one row each), wording=demo|papers,\n"
              "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);

@@ -10,6 +10,7 @@
 #include "quant/eval/perplexity.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
+#include "quant/eval/task_words.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/context.h"
 #include "runtime/forward/engine.h"
@@ -20,6 +21,8 @@ struct run {
     const struct eval_run *trial;
     struct session *session;
     struct task_run *script;
+    struct recall *musing; /* of small talk for thoughts; NULL = answers are not thought about */
+    struct str thought;
     uint64_t seed;
     struct str answer;
     double right;
@@ -43,12 +46,27 @@ static bool stop(void *ctx)
 
 /* ---- talking --------------------------------------------------------------------------------- */
 
+/* The next thought: small talk of about so many words. */
+static void muse(struct run *r)
+{
+    str_clear(&r->thought);
+    for (int n = 0; r->musing && n < r->trial->params->n_thought;) {
+        const struct words_turn *t = words_filler(r->musing);
+        size_t from = r->thought.n;
+        str_printf(&r->thought, "%s%s %s", from ? " " : "", t->user, t->assistant);
+        for (size_t i = from; i < r->thought.n; i++) n += r->thought.data[i] == ' ';
+    }
+}
+
 static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
 {
     const struct session_sink k = {.stop = stop};
     struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
     int64_t t0 = system_clock_ns();
-    int rc = session_feed(r->session, m, 2, &k, e);
+    muse(r);
+    int rc = session_feed(r->session, m, r->musing ? 1 : 2, &k, e);
+    if (!rc && r->musing)
+        rc = session_feed_thought(r->session, str_get(&r->thought), assistant, &k, e);
     r->read_ns += system_clock_ns() - t0;
     return rc;
 }
@@ -147,6 +165,10 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
     r->script = task_open(t->task, &args);
     int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
+    if (!rc && t->params->n_thought)
+        rc = words_open(&r->musing, args.seed + 1000000, 1)
+                 ? err_set(e, ERR_FAIL, "out of memory for the task")
+                 : 0;
     if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
     if (!rc) rc = talk(r, e);
     if (rc) return rc;
@@ -219,6 +241,8 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
         int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, out, e);
         session_close(r.session);
         task_close(r.script);
+        words_close(r.musing);
+        str_release(&r.thought);
         str_release(&r.answer);
         if (rc) return rc;
         judge_add(&accuracy, r.n_asked ? r.right / (double)r.n_asked : 0);

@@ -29,13 +29,22 @@ static int read_key(char *text, struct task_params *out, struct err *e)
     if (!strcmp(text, "wording")) return read_wording(value, &out->papers, e);
     if (!strcmp(text, "report"))
         return read_number(text, value, (int64_t)1e15, &out->report_every, e);
-    bool facts = !strcmp(text, "facts");
-    if (!facts && strcmp(text, "depths"))
-        return err_set(e, ERR_USAGE,
-                       "a task has no key %s; known are: facts, depths, wording, report", text);
-    int rc = read_number(text, value, facts ? 64 : 1000, &n, e);
-    *(facts ? &out->n_facts : &out->n_depths) = (int)n;
-    return rc;
+    const struct {
+        const char *key;
+        int64_t max;
+        int *out;
+    } numbers[] = {{"facts", 64, &out->n_facts},
+                   {"depths", 1000, &out->n_depths},
+                   {"thoughts", 100000, &out->n_thought}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(text, numbers[i].key)) continue;
+        int rc = read_number(text, value, numbers[i].max, &n, e);
+        *numbers[i].out = (int)n;
+        return rc;
+    }
+    return err_set(e, ERR_USAGE,
+                   "a task has no key %s; known are: facts, depths, thoughts, wording, report",
+                   text);
 }
 
 int task_params_read(const char *text, struct task_params *out, struct err *e)

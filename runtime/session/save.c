@@ -325,12 +325,10 @@ int save_release(struct save *s, int rc, struct err *e)
     return store_release(s->store, rc, e);
 }
 
-int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
-                 const int32_t *ids, size_t n_ids, struct err *e)
+int save_message(struct save *s, const struct save_message *m, struct err *e)
 {
-    struct save_message m = {.role = role, .text = text, .n_text = n, .ids = ids, .n_ids = n_ids};
     int rc = store_begin(s->store, e);
-    if (!rc) rc = put_message(s, &m, NULL, e);
+    if (!rc) rc = put_message(s, m, NULL, e);
     return end(s, rc, e);
 }
 

@@ -138,8 +138,7 @@ int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int 
 int save_hold(struct save *s, struct err *e);
 int save_release(struct save *s, int rc, struct err *e);
 
-int save_message(struct save *s, enum chat_role role, const char *text, size_t n,
-                 const int32_t *ids, size_t n_ids, struct err *e);
+int save_message(struct save *s, const struct save_message *m, struct err *e);
 
 /* A token of the running answer, before it is run. `position` is that of this token. */
 struct save_token {

@@ -469,13 +469,10 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
     for (size_t i = 0; i < change.again.n; i++) tokens_push(&ids, change.again.ids[i]);
     if (!rc) rc = session_encode(s, role, text, n, change.last, &ids, e);
     if (!rc) rc = session_turn_apply(s, &change, k, e);
-    if (!rc && s->save) rc = save_message(s->save, role, text, n, ids.ids, ids.n, e);
-    if (!rc)
-        rc = session_push_message(
-            s,
-            &(struct save_message){
-                .role = role, .text = text, .n_text = n, .ids = ids.ids, .n_ids = ids.n},
-            k, e);
+    struct save_message m = {
+        .role = role, .text = text, .n_text = n, .ids = ids.ids, .n_ids = ids.n};
+    if (!rc && s->save) rc = save_message(s->save, &m, e);
+    if (!rc) rc = session_push_message(s, &m, k, e);
     tokens_release(&ids);
     session_change_release(&change);
     return rc;
@@ -560,5 +557,41 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
         const struct chat_message *m = &messages[i];
         rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);
     }
+    return rc ? rc : session_read_taken(s, sink, e);
+}
+
+/* The ids of an answer with the thought before it. */
+static int encode_thought(const struct session *s, const char *thought, struct save_message *m,
+                          struct tokens *ids, struct err *e)
+{
+    const struct tokenizer *t = s->engine->tokenizer;
+    const struct thought_format *f = s->engine->thoughts;
+    struct str opening = {0}, closing = {0};
+    if (!f) f = thought_format_default();
+    thought_marks(f, &opening, &closing);
+    struct tokenizer_span spans[] = {{str_get(&opening), opening.n, true},
+                                     {thought, strlen(thought), false},
+                                     {str_get(&closing), closing.n, true}};
+    int rc = tokenizer_encode(t, spans, 3, false, ids, e);
+    m->thought = (struct save_thought){thought, strlen(thought), (int64_t)ids->n, 0};
+    if (!rc) rc = session_encode(s, CHAT_ASSISTANT, m->text, m->n_text, -1, ids, e);
+    m->ids = ids->ids;
+    m->n_ids = ids->n;
+    str_release(&opening);
+    str_release(&closing);
+    return rc;
+}
+
+int session_feed_thought(struct session *s, const char *thought, const char *text,
+                         const struct session_sink *sink, struct err *e)
+{
+    struct tokens ids = {0};
+    struct save_message m = {.role = CHAT_ASSISTANT, .text = text, .n_text = strlen(text)};
+    int rc = session_check_writable(s, e);
+    if (!rc && !*text) rc = err_set(e, ERR_USAGE, "an answer needs a text");
+    if (!rc) rc = encode_thought(s, thought, &m, &ids, e);
+    if (!rc && s->save) rc = save_message(s->save, &m, e);
+    if (!rc) rc = session_push_message(s, &m, sink, e);
+    tokens_release(&ids);
     return rc ? rc : session_read_taken(s, sink, e);
 }

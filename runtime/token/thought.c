@@ -67,6 +67,18 @@ const char *thought_format_name(const struct thought_format *f)
     return f->name;
 }
 
+const struct thought_format *thought_format_default(void)
+{
+    return &formats[N_FORMATS - 1];
+}
+
+void thought_marks(const struct thought_format *f, struct str *opening, struct str *closing)
+{
+    str_puts(opening, f->open[0]);
+    str_puts(closing, f->close);
+    if (f->between) str_printf(closing, "%s%s", f->between, f->say);
+}
+
 const char *thought_before_answer(const struct thought_format *f)
 {
     return f->between ? f->say : f->close;

@@ -22,6 +22,12 @@ const struct thought_format *thought_format_find(const char *source, size_t n,
                                                  const struct tokenizer *t);
 const char *thought_format_name(const struct thought_format *f);
 
+/* For a model without marks: <think>. */
+const struct thought_format *thought_format_default(void);
+
+/* Appends what the model writes before a thought, and between it and the answer. */
+void thought_marks(const struct thought_format *f, struct str *opening, struct str *closing);
+
 /* The mark directly before the text of an answer that follows a thought. */
 const char *thought_before_answer(const struct thought_format *f);
 

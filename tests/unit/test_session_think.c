@@ -386,6 +386,31 @@ static void evicts_the_thought_when_the_turn_is_over(void **state)
         }
 }
 
+/* A thought that is read, not generated. */
+static void feeds_a_thought(void **state)
+{
+    const struct session_sink silent = {0};
+    const struct chat_message user = {CHAT_USER, messages[0]};
+    struct fixture f;
+    struct heard h = {0};
+    struct err e;
+    (void)state;
+    set_up(&f, THINKS, 2000);
+    struct session *s = start(&f, "fed");
+    assert_int_equal(session_feed(s, &user, 1, &silent, &e), 0);
+    assert_int_equal(session_feed_thought(s, "hm0 hm1 hm2", THINKER_ANSWER, &silent, &e), 0);
+    assert_int_equal(session_feed_thought(s, "x", "", &silent, &e), ERR_USAGE);
+    hear(s, messages[1], &h);
+    check_cache(&f, s, 1, false);
+    session_close(s);
+    s = start(&f, "fed"); /* its ids spell its text and its thought */
+    assert_null(strstr(session_notice(s), "did not spell"));
+    check_cache(&f, s, 1, false);
+    session_close(s);
+    release(&h);
+    tear_down(&f);
+}
+
 /* ---- again ----------------------------------------------------------------------------------- */
 
 static void resumes_to_the_bit(void **state)
@@ -526,6 +551,7 @@ int main(void)
         cmocka_unit_test(keeps_thoughts_in_the_transcript),
         cmocka_unit_test(holds_what_the_template_writes),
         cmocka_unit_test(evicts_the_thought_when_the_turn_is_over),
+        cmocka_unit_test(feeds_a_thought),
         cmocka_unit_test(resumes_to_the_bit),
         cmocka_unit_test(goes_back),
         cmocka_unit_test(continues_a_thought),

@@ -275,7 +275,8 @@ static void finish_evict(void *ctx)
 {
     struct finish *f = ctx;
     if (!f->s->save) f->rc = session_recall_keep(f->s, f->e);
-    if (!f->rc) f->rc = session_turn_evict(f->s, f->sink, f->e);
+    bool over = session_turn_is_over(f->s, f->s->recent[f->s->n_recent - 1]);
+    if (!f->rc && over) f->rc = session_turn_evict(f->s, f->sink, f->e);
     if (!f->rc) f->rc = evict_now(f->s, f->sink, f->e);
 }
 
@@ -582,6 +583,26 @@ static int encode_thought(const struct session *s, const char *thought, struct s
     return rc;
 }
 
+/* Runs the pending tokens but the last like an answer's: nothing is evicted while there is room. */
+static int read_as_answer(struct session *s, const struct session_sink *k, struct err *e)
+{
+    int rc = 0;
+    while (!rc && s->pending.n > 1 && !stopped(k)) {
+        int left = (int)s->pending.n - 1, n = left < s->ctx.plan.chunk ? left : s->ctx.plan.chunk;
+        if (cache_room(&s->ctx.cache) < n) return session_read_taken(s, k, e);
+        rc = context_run(&s->ctx, s->pending.ids, n, 0, e);
+        if (rc) return rc;
+        session_recall_ran(s, s->pending.ids, n);
+        session_drop_pending(s, (size_t)n);
+    }
+    if (!rc && s->save) rc = session_save_now(s, NULL, e);
+    if (!s->save) context_score(&s->ctx);
+    if (!rc && !s->save) rc = session_recall_keep(s, e);
+    if (!rc) rc = session_turn_evict(s, k, e);
+    if (!rc) rc = evict_now(s, k, e);
+    return rc || !s->save ? rc : session_save_now(s, NULL, e);
+}
+
 int session_feed_thought(struct session *s, const char *thought, const char *text,
                          const struct session_sink *sink, struct err *e)
 {
@@ -593,5 +614,5 @@ int session_feed_thought(struct session *s, const char *thought, const char *tex
     if (!rc && s->save) rc = save_message(s->save, &m, e);
     if (!rc) rc = session_push_message(s, &m, sink, e);
     tokens_release(&ids);
-    return rc ? rc : session_read_taken(s, sink, e);
+    return rc ? rc : read_as_answer(s, sink, e);
 }

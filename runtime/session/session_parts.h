@@ -164,7 +164,7 @@ int session_follow_stored(struct session *s, size_t n_messages, struct err *e);
  * superfluous. */
 int session_run_stored(struct session *s, const struct session_sink *k, enum session_end *how,
                        struct err *e);
-/* Evicts what is in the cache already, when the answer is over and its units are saved. */
+/* Evicts it as far as it is in the cache: call when the answer is over and its units are saved. */
 int session_turn_evict(struct session *s, const struct session_sink *k, struct err *e);
 
 /* ---- recall (session_recall.c) ---- */

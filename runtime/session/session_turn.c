@@ -171,7 +171,6 @@ int session_turn_evict(struct session *s, const struct session_sink *k, struct e
     const struct session_turn *t = &s->turn;
     struct session_change c;
     int64_t n_run = s->ctx.cache.n_pos, opening = t->position + (int64_t)t->n_opening;
-    if (!session_turn_is_over(s, s->recent[s->n_recent - 1])) return 0;
     int rc = session_turn_change(s, &c, e);
     int64_t prompt = t->position + (int64_t)t->n_prompt;
     int64_t from = c.again.n && prompt > c.from ? prompt : c.from;
@@ -314,6 +313,7 @@ int session_run_stored(struct session *s, const struct session_sink *k, enum ses
     if (!rc && *how == SESSION_TURN_END) rc = session_run_until(s, s->n_tokens - 1, k, how, e);
     if (!rc) rc = session_save_now(s, NULL, e);
     int64_t before = s->ctx.cache.n_evictions;
-    if (!rc && *how == SESSION_TURN_END) rc = session_turn_evict(s, k, e);
+    bool over = session_turn_is_over(s, s->recent[s->n_recent - 1]);
+    if (!rc && over && *how == SESSION_TURN_END) rc = session_turn_evict(s, k, e);
     return rc || before == s->ctx.cache.n_evictions ? rc : session_save_now(s, NULL, e);
 }

@@ -73,16 +73,18 @@ static int check_no_rope(const struct converter *c, struct err *e)
 static int check_config(const struct converter *c, struct err *e)
 {
     int64_t n;
-    const char *act = json_text(c->config, "hidden_act");
+    const char *act = json_text(c->config, "hidden_activation");
+    const char *expected = c->family->id & GEMMA ? "gelu_pytorch_tanh" : "silu";
+    if (!act) act = json_text(c->config, "hidden_act");
     if (cJSON_IsObject(json_member(c->root, "quantization_config")))
         return err_set(
             e, ERR_FORMAT,
             "%s: the model is already quantized (quantization_config); use the original one",
             c->config_path);
-    if (act && strcmp(act, "silu")) {
+    if (act && strcmp(act, expected)) {
         struct utf8_shown shown = json_show(act);
-        return err_set(e, ERR_FORMAT, "%s: hidden_act is %s, only silu is supported",
-                       c->config_path, shown.text);
+        return err_set(e, ERR_FORMAT, "%s: hidden_act is %s, only %s is supported", c->config_path,
+                       shown.text, expected);
     }
     static const char *const experts[] = {"num_local_experts", "num_experts"};
     for (size_t i = 0; i < 2; i++)
@@ -110,18 +112,30 @@ static int read_n_ff(const struct converter *c, int *out, struct err *e)
     return 0;
 }
 
+/* A number that a config.json of Gemma 3 leaves out if it is the usual one. */
+static int read_usual(const struct converter *c, const char *name, int max, int gemma3, int *out,
+                      struct err *e)
+{
+    if (c->family->id != GEMMA3) return convert_int(c, name, max, out, e);
+    return convert_int_or(c, name, max, gemma3, out, e);
+}
+
 static int read_config(struct converter *c, struct err *e)
 {
     const int big = 1 << 24;
     int n_embd = 0, n_ff = 0, n_vocab = 0;
     int rc = convert_int(c, "hidden_size", big, &n_embd, e);
     if (!rc) rc = convert_int(c, "num_hidden_layers", LAYERS_MAX, &c->n_layer, e);
-    if (!rc) rc = convert_int(c, "num_attention_heads", 4096, &c->n_head, e);
+    if (!rc) rc = read_usual(c, "num_attention_heads", 4096, 8, &c->n_head, e);
     if (!rc) rc = read_n_ff(c, &n_ff, e);
-    if (!rc) rc = convert_int(c, "vocab_size", big, &n_vocab, e);
-    if (!rc) rc = convert_int(c, "max_position_embeddings", INT32_MAX, &c->n_ctx, e);
-    if (!rc) rc = convert_int_or(c, "num_key_value_heads", c->n_head, c->n_head, &c->n_kv_head, e);
-    if (!rc) rc = convert_int_or(c, "head_dim", 1024, n_embd / c->n_head, &c->head_dim, e);
+    if (!rc) rc = read_usual(c, "vocab_size", big, 262208, &n_vocab, e);
+    if (!rc) rc = read_usual(c, "max_position_embeddings", INT32_MAX, 131072, &c->n_ctx, e);
+    if (rc) return rc;
+    const bool gemma = c->family->id & GEMMA;
+    const int n_kv = c->family->id == GEMMA3 && c->n_head >= 4 ? 4 : c->n_head;
+    const int head_dim = gemma ? 256 : n_embd / c->n_head;
+    rc = convert_int_or(c, "num_key_value_heads", c->n_head, n_kv, &c->n_kv_head, e);
+    if (!rc) rc = convert_int_or(c, "head_dim", 1024, head_dim, &c->head_dim, e);
     if (rc) return rc;
     if (c->n_head % c->n_kv_head || c->head_dim < 2 || c->head_dim % 2)
         return err_set(e, ERR_FORMAT, "%s: %d heads, %d KV heads, head size %d do not fit together",
@@ -142,10 +156,15 @@ static int read_config(struct converter *c, struct err *e)
         rc = convert_recurrent(c, e);
         if (rc) return rc;
     }
-    c->tied = json_bool(c->config, "tie_word_embeddings",
-                        json_bool(c->root, "tie_word_embeddings", c->family->id & ERNIE4_5));
+    c->tied =
+        json_bool(c->config, "tie_word_embeddings",
+                  json_bool(c->root, "tie_word_embeddings", c->family->id & (ERNIE4_5 | GEMMA)));
     c->rope = json_member(c->config, "rope_parameters");
     if (!cJSON_IsObject(c->rope)) c->rope = json_member(c->config, "rope_scaling");
+    if (cJSON_IsObject(json_member(c->rope, "full_attention"))) {
+        c->rope_windowed = json_member(c->rope, "sliding_attention");
+        c->rope = json_member(c->rope, "full_attention");
+    }
     return 0;
 }
 
@@ -436,7 +455,7 @@ static double share_default(const struct converter *c)
 static int take_rope(struct converter *c, struct err *e)
 {
     char key[96];
-    double base = rope_number(c, "rope_theta", 10000);
+    double base = rope_number(c, "rope_theta", c->family->id == GEMMA3 ? 1e6 : 10000);
     double share = rope_number(c, "partial_rotary_factor", share_default(c));
     int rotated = (int)(share * c->head_dim);
     const char *type = json_text(c->rope, "rope_type");
@@ -554,7 +573,9 @@ static int take_keys(struct converter *c, struct err *e)
     const char *name = slash ? slash + 1 : c->s->path;
     double eps;
     const char *eps_name = c->family->id == LFM2 ? "norm_eps" : "rms_norm_eps";
-    if (!json_number(c->config, eps_name, &eps) || !(eps > 0) || !(eps < 1))
+    bool has_eps = json_number(c->config, eps_name, &eps);
+    if (!has_eps && c->family->id == GEMMA3) eps = 1e-6, has_eps = true;
+    if (!has_eps || !(eps > 0) || !(eps < 1))
         return err_set(e, ERR_FORMAT, "%s: %s is missing", c->config_path, eps_name);
     gguf_keys_str(&c->s->keys, "general.architecture", c->family->arch);
     gguf_keys_str(&c->s->keys, "general.type", "model");
@@ -577,6 +598,7 @@ static int take_keys(struct converter *c, struct err *e)
     if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
         convert_f32(c, "attention.temperature_scale", beta);
     if (c->family->id & HYBRID) convert_recurrent_keys(c);
+    if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
     if (c->family->id & (GRANITE | GRANITE_H)) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
 }
@@ -594,6 +616,8 @@ static const char known_keys[] =
     "mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mamba_ssm_dtype "
     "mlp_only_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings norm_eps "
     "normalization_function num_heads position_embedding_type shared_intermediate_size theta "
+    "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
+    "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
     "embd_pdrop eos_token_id head_dim hidden_act hidden_size initializer_range "
     "intermediate_size logits_scaling max_position_embeddings max_window_layers mlp_bias "
@@ -630,7 +654,8 @@ static bool is_known_key(const struct converter *c, const cJSON *v)
     const size_t n = strlen(v->string);
     for (const char *at = known_keys; *at; at += strcspn(at, " "), at += strspn(at, " "))
         if (strcspn(at, " ") == n && !strncmp(at, v->string, n)) return true;
-    if (c->family->id & HYBRID && !strcmp(v->string, "layer_types")) return true;
+    if (c->family->id & (HYBRID | WINDOWED | OLMO2) && !strcmp(v->string, "layer_types"))
+        return true;
     return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
 }
 

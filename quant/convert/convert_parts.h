@@ -2,6 +2,7 @@
  *
  *   convert.c            config.json and tensors of a folder, as a source
  *   convert_rows.c       tables of families and tensors
+ *   convert_windows.c    the keys of layers with windows
  *   convert_recurrent.c  the numbers, keys and order of heads of recurrent layers */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 #define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
@@ -33,8 +34,14 @@ enum {
     QWEN35 = 1 << 12,
     LFM2 = 1 << 13,
     GRANITE_H = 1 << 14,
+    /* with windows; also OLMO2, if it is an OLMo 3 */
+    GEMMA2 = 1 << 15,
+    GEMMA3 = 1 << 16,
+    EXAONE4 = 1 << 17,
+    GEMMA = GEMMA2 | GEMMA3,
+    WINDOWED = GEMMA | EXAONE4,
     HYBRID = QWEN35 | LFM2 | GRANITE_H,
-    ALIKE = ALL | QWEN35 | GRANITE_H, /* names of tensors as in most families */
+    ALIKE = ALL | QWEN35 | GRANITE_H | WINDOWED, /* names of tensors as in most families */
     NORMS_BEFORE = ALL & ~OLMO2,
     /* biases of all matrices, if the config sets them */
     BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
@@ -102,9 +109,10 @@ extern const size_t convert_n_rows;
 
 struct converter {
     struct source *s;
-    cJSON *root;         /* config.json */
-    const cJSON *config; /* the language model's settings in it */
-    const cJSON *rope;   /* rope_parameters or rope_scaling, or NULL */
+    cJSON *root;                /* config.json */
+    const cJSON *config;        /* the language model's settings in it */
+    const cJSON *rope;          /* rope_parameters or rope_scaling, or NULL */
+    const cJSON *rope_windowed; /* that of layers with windows, or NULL: as rope */
     char config_path[1024];
     const struct convert_family *family;
     int n_layer, n_head, n_kv_head, head_dim, n_ctx;
@@ -130,6 +138,9 @@ void convert_f32(struct converter *c, const char *suffix, double v);
  * the keys. */
 int convert_recurrent(struct converter *c, struct err *e);
 void convert_recurrent_keys(struct converter *c);
+
+/* The keys of families with windows; a list of layers that GGUF cannot have is refused. */
+int convert_windows_keys(struct converter *c, struct err *e);
 
 /* The order of a tensor's heads. */
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);

@@ -1,6 +1,6 @@
-/* Family "gpt-oss" (arXiv 2508.10925): biases everywhere, a sink per head, every second layer with a
- * window, experts whose weights are a softmax over those chosen, and a clamped SwiGLU. Files call the
- * norm of the feed-forward's input post_attention_norm. */
+/* Family "gpt-oss" (arXiv 2508.10925): biases everywhere, a sink per head, every second layer with
+ * a window, experts whose weights are a softmax over those chosen, and a clamped SwiGLU. Files call
+ * the norm of the feed-forward's input post_attention_norm. */
 #include "runtime/model/family.h"
 
 const struct model_family family_gpt_oss = {

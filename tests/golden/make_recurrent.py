@@ -329,17 +329,18 @@ def byte_symbols():
     return [chr(b) for b in plain] + [chr(256 + i) for i in range(len(others))]
 
 
-def write_checkpoint(folder, m, tensors):
+def write_folder(folder, tensors, settings):
+    """A checkpoint with a tokenizer of bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     header, data = {}, b""
-    for name, (x, kind) in checkpoint(m, tensors).items():
+    for name, (x, kind) in tensors.items():
         raw = (x.half() if kind == "F16" else x.float()).contiguous().numpy().tobytes()
         header[name] = {"dtype": kind, "shape": list(x.shape),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     head = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + data)
-    (folder / "config.json").write_text(json.dumps(config(m), indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
     symbols = byte_symbols() + [f"<|{i}|>" for i in range(256, N_VOCAB)]
     split = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+"
              "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+")
@@ -381,7 +382,7 @@ def main():
             w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_gguf(folder / f"{name}.gguf", metadata(m, name), in_pairs(m, w.file))
-        write_checkpoint(folder.parent / "checkpoints" / name, m, w.file)
+        write_folder(folder.parent / "checkpoints" / name, checkpoint(m, w.file), config(m))
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 
 

@@ -2,7 +2,7 @@
 """Writes families/: tiny random models whose layers have windows, and the logits they must give.
 
 The logits are those of Hugging Face's implementations in double precision (eager attention), with
-weights that the file can hold. Needs PyTorch and transformers 5; every seed is fixed.
+weights that the file can hold. Some models are also written into checkpoints/, as folders. Needs PyTorch and transformers 5; every seed is fixed.
 
     tests/golden/make_windows.py                 takes seconds, overwrites some of families
     tests/golden/make_windows.py --all FOLDER    writes models of other shapes, too, to FOLDER
@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import transformers
 from make_families import N_TOKENS, N_VOCAB, vocabulary, write_golden, write_gguf
+from make_recurrent import write_folder
 
 
 @dataclass
@@ -132,7 +133,7 @@ def metadata(m, c):
 
 
 def run(m, ids, seed):
-    """The model's tensors, metadata, logits [token][vocabulary]."""
+    """The model's tensors, its configuration, logits [token][vocabulary]."""
     common = {"vocab_size": N_VOCAB, "max_position_embeddings": 512, "attn_implementation": "eager",
               "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
               "tie_word_embeddings": True}
@@ -144,7 +145,19 @@ def run(m, ids, seed):
     randomize_scales(model, seed)
     with torch.no_grad():
         logits = model(torch.tensor([ids.tolist()]), use_cache=False).logits[0]
-    return tensors_of(m, model.state_dict()), metadata(m, c), logits
+    return model.state_dict(), c, logits
+
+
+CHECKPOINTS = ("gemma3", "exaone4")
+
+
+def write_checkpoint(folder, m, state, c):
+    tensors = {k: (x, "F16" if x.ndim > 1 else "F32") for k, x in state.items()
+               if k != "lm_head.weight"}
+    settings = c.to_dict() | {"architectures": [m.kind + "ForCausalLM"]}
+    drop = ("id2label", "label2id", "return_dict", "output_hidden_states", "chunk_size_feed_forward",
+            "is_encoder_decoder", "problem_type", "output_attentions", "transformers_version")
+    write_folder(folder, tensors, {k: v for k, v in settings.items() if k not in drop})
 
 
 def layers(step, n):
@@ -292,8 +305,10 @@ def main():
     for seed, m in enumerate(models(), 100):
         if not every and not m.kept:
             continue
-        tensors, meta, logits = run(m, ids, seed)
-        write_gguf(folder / f"{m.name}.gguf", meta, tensors)
+        state, c, logits = run(m, ids, seed)
+        write_gguf(folder / f"{m.name}.gguf", metadata(m, c), tensors_of(m, state))
+        if every or m.name in CHECKPOINTS:
+            write_checkpoint(folder.parent / "checkpoints" / m.name, m, state, c)
         rows = write_golden(folder / f"{m.name}.logits", ids, logits)
         print(f"{m.name}: standard deviation of logits {rows.std():.2f}")
 

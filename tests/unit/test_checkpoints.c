@@ -1,5 +1,6 @@
-/* `retain quantize` of checkpoints with recurrent layers: the tensors are those of the same models
- * as GGUF (tests/golden/make_recurrent.py), which test_families runs. */
+/* `retain quantize` of checkpoints with recurrent layers or windows: the tensors are those of the
+ * same models as GGUF (tests/golden/make_recurrent.py, make_windows.py), which test_families runs.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,6 +68,8 @@ static void test_same_tensors(void **state)
     same_model("qwen35");
     same_model("lfm2");
     same_model("granitehybrid");
+    same_model("gemma3");
+    same_model("exaone4");
 }
 
 int main(void)

@@ -1,0 +1,47 @@
+/* The keys of families with windows. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quant/convert/convert_parts.h"
+
+/* The layers with windows, if config.json lists them. */
+static int layers_key(struct converter *c, struct err *e)
+{
+    const cJSON *list = json_member(c->config, "layer_types"), *type;
+    bool windowed[LAYERS_MAX];
+    char key[96];
+    int n = 0;
+    if (!cJSON_IsArray(list)) return 0;
+    if (cJSON_GetArraySize(list) != c->n_layer)
+        return err_set(e, ERR_FORMAT, "%s: layer_types has %d elements, expected %d",
+                       c->config_path, cJSON_GetArraySize(list), c->n_layer);
+    cJSON_ArrayForEach(type, list)
+    {
+        const char *name = cJSON_GetStringValue(type);
+        windowed[n] = name && !strcmp(name, "sliding_attention");
+        if (!windowed[n++] && (!name || strcmp(name, "full_attention")))
+            return err_set(e, ERR_FORMAT, "%s: layer_types[%d] is not known", c->config_path,
+                           n - 1);
+    }
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", c->family->arch);
+    gguf_keys_array(&c->s->keys, key, GGUF_BOOL, (uint64_t)c->n_layer, windowed,
+                    (size_t)c->n_layer);
+    return 0;
+}
+
+int convert_windows_keys(struct converter *c, struct err *e)
+{
+    static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+    double v;
+    int64_t window;
+    for (size_t i = 0; i < 2; i++)
+        if (json_number(c->config, caps[i], &v) && v > 0) convert_f32(c, caps[i], v);
+    if (json_number(c->config, "query_pre_attn_scalar", &v) && v > 0 && v != c->head_dim)
+        convert_f32(c, "attention.scale", 1 / sqrt(v));
+    if (json_number(c->rope_windowed, "rope_theta", &v) ||
+        json_number(c->config, "rope_local_base_freq", &v))
+        convert_f32(c, "rope.freq_base_swa", v);
+    bool has_window = json_int(c->config, "sliding_window", 1, INT32_MAX, &window);
+    return has_window ? layers_key(c, e) : 0;
+}

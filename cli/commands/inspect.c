@@ -226,6 +226,16 @@ static void info_json(const struct engine *g, const struct tensor_report *c, int
     report_json(o);
 }
 
+static void recurrent_line(const struct model *m)
+{
+    static const char *const kinds[] = {[MODEL_DELTA] = "gated delta rule",
+                                        [MODEL_SCAN] = "Mamba-2",
+                                        [MODEL_CONVOLUTION] = "short convolution"};
+    if (m->recurrent.n_layer)
+        report_line("layers   %d with attention, %d recurrent (%s)", m->n_kv_layer,
+                    m->recurrent.n_layer, kinds[m->recurrent.kind]);
+}
+
 static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,
                       int n)
 {
@@ -243,6 +253,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
         "shape    %d layers, width %d, %d heads, %d KV heads x %d, vocabulary %d, trained on %d "
         "positions",
         m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
+    recurrent_line(m);
     conversion_lines(c, n);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));

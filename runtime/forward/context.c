@@ -260,6 +260,7 @@ double context_bytes_per_token(const struct context *x)
     int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
     for (int i = 0; h && i < h->n_layer; i++)
         bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
+    bytes += 2.0 * (double)recurrent_state_bytes(&x->cache.recurrent); /* read and written */
     return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
 }
 

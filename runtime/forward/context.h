@@ -32,8 +32,8 @@ void context_release(struct context *x);
  * of 64 units. */
 int64_t context_slots_in_use(const struct context *x);
 
-/* Bytes that one decoded token reads: every matrix except the embedding table, and the cache's
- * units. */
+/* Bytes that one decoded token reads: every matrix except the embedding table, the cache's units,
+ * and twice the recurrent state, which is written, too. */
 double context_bytes_per_token(const struct context *x);
 
 /* Multiplications and additions of one decoded token: its matrices' and its attention's. */

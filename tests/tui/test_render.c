@@ -580,7 +580,7 @@ static void test_returned(void **state)
     app_show(&s.app, VIEW_TINT);
     s.app.tint.position = 0;
     stage_draw(&s, 80, 24, &out);
-    assert_non_null(strstr(out.data, "gone returned"));
+    assert_non_null(strstr(out.data, "gone ^ returned"));
     const char *turn = strstr(out.data, "\n1 ");
     assert_non_null(turn);
     turn = strstr(turn, ":returned");

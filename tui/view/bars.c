@@ -52,12 +52,23 @@ void pane_half(struct pane p, int x, int y, int up, int down)
     pane_puts(p, x, y, attr_half(up, down), up < 0 ? "▄" : "▀");
 }
 
-int bar_legend(struct pane p, int x, int y)
+enum { LEGEND_COLUMNS = 34, LEGEND_RETURNED = 11 };
+
+int bar_legend_columns(const struct app *a)
+{
+    return LEGEND_COLUMNS + (a->returned.n > 0 ? LEGEND_RETURNED : 0);
+}
+
+int bar_legend(const struct app *a, struct pane p, int x, int y)
 {
     for (int cls = RAMP_CLASSES - 1; cls >= 0; cls--) {
         x = pane_puts(p, x, y, ATTR_TEXT, " "); /* apart from a reversed title */
         pane_ramp(p, x++, y, ramp_class_level(cls));
         x = pane_printf(p, x, y, ATTR_TEXT, " %s", ramp_words[cls]);
+    }
+    if (a->returned.n > 0) {
+        x = pane_puts(p, x, y, ATTR_TEXT, " ");
+        x = pane_puts(p, x, y, ATTR_RETURNED, p.g->ascii ? "^ returned" : "▲ returned");
     }
     return pane_puts(p, x, y, ATTR_TEXT, " ");
 }

@@ -133,10 +133,10 @@ static void draw_numbers(struct app *a, struct pane p)
     struct str s = {0};
     struct session_stats *st = &a->stats;
     char b[6][NUM_MAX];
-    pane_printf(p, 0, 0, ATTR_TEXT, "%s, weights %s, kv %s, policy %s, budget %d per head, on %s",
-                st->model, st->weights, st->kv, st->policy, st->budget, st->device);
+    pane_printf(p, 0, 0, ATTR_TEXT, "%s, weights %s, kv %s, policy %s, budget %d per head",
+                st->model, st->weights, st->kv, st->policy, st->budget);
     pane_printf(p, 0, 1, ATTR_TEXT,
-                "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, evicted %s since opened",
+                "%s tokens, %lld turn%s, %s re-read; kept %s of %s units, evicted %s",
                 num_exact(st->n_tokens, b[0]), (long long)st->n_turns, st->n_turns == 1 ? "" : "s",
                 num_exact(st->n_reread, b[1]), num_exact(st->units_kept, b[2]),
                 num_exact(st->units_seen, b[3]), num_exact(st->units_evicted, b[4]));
@@ -149,8 +149,9 @@ static void draw_numbers(struct app *a, struct pane p)
     if (st->state_bytes)
         str_printf(&s, "; state of recurrent layers %s", num_bytes(st->state_bytes, b[5]));
     pane_puts(p, 0, 2, ATTR_TEXT, str_get(&s));
+    int x = pane_printf(p, 0, 3, ATTR_TEXT, "on %s  ", st->device);
     if (st->archive_max_bytes)
-        pane_printf(p, 0, 3, ATTR_TEXT, "archive %s of %s, %s units came back",
+        pane_printf(p, x, 3, ATTR_TEXT, "archive %s of %s, %s units came back",
                     num_bytes(st->archive_bytes, b[0]), num_bytes(st->archive_max_bytes, b[1]),
                     num_exact(st->units_returned, b[2]));
     str_release(&s);

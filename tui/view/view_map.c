@@ -287,6 +287,12 @@ static void draw_turns(struct app *a, struct pane p, int y, const struct picture
     if (pic->mode == MAP_GRID) return;
     pane_puts(p, 0, y, ATTR_DIM, "turn");
     struct pane ruler = pane_sub(p, LABEL, y, pic->cells, 1);
+    for (int i = 0; i < a->returned.n; i++) {
+        int64_t from = a->returned.spans[i].from, end = a->returned.spans[i].end;
+        if (from < first || end > last || end > r->n_pos) continue;
+        for (int x = picture_x(pic, from, 0); x <= picture_x(pic, end - 1, 0); x++)
+            pane_puts(ruler, x, 0, ATTR_RETURNED, p.g->ascii ? "^" : "▲");
+    }
     for (int i = 0; i < a->talk.n; i++) {
         const struct message *m = &a->talk.messages[i];
         if (m->role != CHAT_USER || m->position < 0 || ++turn == 0) continue;
@@ -495,7 +501,7 @@ void map_draw_pane(struct app *a, struct pane p)
     int x = pane_puts(p, 0, 0, ATTR_BOLD, "MAP ");
     if (p.w >= 56)
         x = pane_printf(p, x, 0, ATTR_TEXT, " 1 column = %s tok ", put_width(&pic, width));
-    bar_legend(p, x, 0);
+    bar_legend(a, p, x, 0);
     draw_ruler(p, 1, &pic);
     draw_lines(p, 2, &pic, &f);
     draw_turns(a, p, 2 + f.lines * f.stretch, &pic);
@@ -535,12 +541,13 @@ static void draw_title(struct app *a, struct pane p, const struct picture *pic)
     int x = pane_printf(p, 1, 0, ATTR_TITLE, "%s > map  %s  1 column = %s tokens  %s ",
                         str_get(&safe), what, put_width(pic, width), put_state(a, state));
     str_release(&safe);
-    bool fits = p.w - LEGEND_COLUMNS >= x - 1;
-    if (fits) bar_legend(p, p.w - LEGEND_COLUMNS, 0);
+    int legend = bar_legend_columns(a);
+    bool fits = p.w - legend >= x - 1;
+    if (fits) bar_legend(a, p, p.w - legend, 0);
     if (fits)
         draw_ruler(p, 1, pic);
     else
-        bar_legend(p, LABEL - 1, 1);
+        bar_legend(a, p, LABEL - 1, 1);
 }
 
 /* Marks the row and the cell under the cursor; in a picture of the past the newest row. */

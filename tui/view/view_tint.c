@@ -60,9 +60,7 @@ static void draw_legend(struct app *a, struct pane p, int y)
     sanitize(a->name, strlen(a->name), a->ascii, true, &safe);
     int x = pane_printf(p, 1, y, ATTR_TITLE, "%s > tint  all heads  ", str_get(&safe));
     str_release(&safe);
-    if (x - 1 + LEGEND_COLUMNS > p.w) return;
-    x = bar_legend(p, x - 1, y);
-    if (a->returned.n > 0) pane_puts(p, x, y, ATTR_RETURNED, "returned");
+    if (x - 1 + bar_legend_columns(a) <= p.w) bar_legend(a, p, x - 1, y);
 }
 
 static void draw_row(struct app *a, struct pane p, int y, const struct words_line *l)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The pictures of the manual, from a real run of the demo model: docs/pictures.sh [PROGRAM]. Needs
-# tmux and python3. The model's answers depend on the processor, so the pictures differ from machine
-# to machine.
+# The pictures of docs/screen.md and README, from real runs of the demo model: docs/pictures.sh
+# [PROGRAM]. Needs tmux and python3. The model's answers depend on the processor, so the pictures
+# differ from machine to machine.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck disable=SC2034
@@ -22,29 +22,56 @@ say() {
 picture() {
     wait_for "$2" || { screen; exit 1; }
     cp "$home/talk.cast" "$home/$1.cast"
-    python3 docs/cast_to_svg.py "$home/$1.cast" "docs/$1.svg"
-    ls -l "docs/$1.svg"
+    # shellcheck disable=SC2086
+    python3 docs/cast_to_svg.py "$home/$1.cast" "docs/$1$suffix.svg" $light
+    ls -l "docs/$1$suffix.svg"
 }
 
-start 160 50
-run chat -c locker --budget 64 --policy auto:reserve=64 --seed 4 --reduced-motion --record "$home/talk.cast"
-wait_for 'ready' || { screen; exit 1; }
-say 'My locker code is 48213.'
-say 'Tell me about cats.'
-say 'Tell me a story about a fox.'
-say 'How are you?'
-say 'Tell me a joke.'
-say 'Tell me a story about the sea.'
-say 'What is my locker code?'
+talk() {
+    turn=0
+    run chat -c "locker$suffix" --budget 64 --policy auto:reserve=64 --seed 4 --pace 0 --color true \
+        --background "$1" --reduced-motion --record "$home/talk.cast"
+    wait_for 'ready' || { screen; exit 1; }
+    say 'My locker code is 48213.'
+    say 'Tell me about cats.'
+    say 'Tell me a story about a fox.'
+    say 'How are you?'
+    say 'Tell me a joke.'
+    say 'Tell me a story about the sea.'
+    say 'What is my locker code?'
+}
+
+suffix='' light=''
+start 120 40
+talk dark
 picture chat 'locker code is'
 resize 100 30
 keys F3
-picture map 'LIVE'
-keys l l
-picture heads 'every head'
-keys l w
+wait_for ' live'
+keys ] ] Right Right
+picture map 'kept by'
+keys w
 picture waterfall 'waterfall'
-keys F4
+keys w F8
+picture graphs 'one that keeps everything'
+keys q F4
 keys Up Up Up Up
 picture tint 'kept by'
+keys q C-p
+type_text 'set'
+picture palette 'set budget'
+keys Escape
+wait_for '^> '
 keys F10
+wait_for '^rc='
+
+suffix=-light light=--light
+start 120 40
+talk light
+picture chat 'locker code is'
+resize 100 30
+keys F3
+wait_for ' live'
+keys ] ] Right Right
+picture map 'kept by'
+keys q F10

@@ -66,7 +66,7 @@ int bar_legend(const struct app *a, struct pane p, int x, int y)
         pane_ramp(p, x++, y, ramp_class_level(cls));
         x = pane_printf(p, x, y, ATTR_TEXT, " %s", ramp_words[cls]);
     }
-    if (a->returned.n > 0) {
+    if (a->returned.n > 0 && x + LEGEND_RETURNED <= p.w) {
         x = pane_puts(p, x, y, ATTR_TEXT, " ");
         x = pane_puts(p, x, y, ATTR_RETURNED, p.g->ascii ? "^ returned" : "▲ returned");
     }

@@ -114,6 +114,7 @@ static int connect_to(struct pull *p, struct err *e)
         .hosts = p->hosts, .n_hosts = p->n_hosts, .token = t, .stop = on_stop};
     int rc = http_open(&p->http, &ho, e);
     p->hub.http = p->http;
+    if (!rc) report_status("asking %s ...", p->hosts[0]);
     return rc;
 }
 
@@ -240,7 +241,7 @@ static int on_progress(void *ctx, int64_t unused, int64_t unused_total)
     if (now - p->shown_ns < 200000000 && done != total) return 0;
     p->shown_ns = now;
     double s = (double)(now - p->begun_ns) / 1e9;
-    double rate = p->begun_ns && s > 0.2 ? (double)(done - p->begun_bytes) / s : 0;
+    double rate = p->begun_ns && s > 1 ? (double)(done - p->begun_bytes) / s : 0;
     str_printf(&line, "%s  %s", file_name(str_get(&p->parts[0].path)), num_bytes(done, a));
     if (total > 0)
         str_printf(&line, " of %s  %d %%", num_bytes(total, b), (int)(done * 100 / total));
@@ -437,6 +438,7 @@ static int stopped(const struct pull *p, struct err *e)
     char done[NUM_MAX];
     int64_t total, bytes = sum(p, &total);
     report_status_end();
+    if (!bytes) return err_set(e, ERR_STOP, "stopped before the first byte");
     return err_set(e, ERR_STOP, "stopped after %s; the same command continues there",
                    num_bytes(bytes, done));
 }

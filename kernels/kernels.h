@@ -28,11 +28,19 @@ enum kn_type {
     KN_Q4A,  /* int4, groups of 32, affine: w = d * q + m; panels, see kn_q4a_panel */
     KN_Q5A,  /* int5, the same; see kn_q5a_panel */
     KN_Q6,   /* int6, groups of 32 with a scale per 16: w = d * (q - 32); see kn_q6_panel */
+    KN_IQ4,  /* codes of 4 bits, groups of 32: w = d * kn_values_iq4[q]; panels as of Q4 */
+    KN_MX4,  /* e2m1, groups of 32 with powers of two: w = d * kn_values_e2m1[q]; kn_mx4_panel */
+    KN_NV4,  /* e2m1, groups of 16 with e4m3 scales; see kn_nv4_panel */
+    KN_IQ4S, /* as IQ4, groups of 32 in super-groups of 256; see kn_iq4s_panel */
+    KN_Q4S,  /* int4, affine, the same; see kn_q4s_panel */
+    KN_Q3S,  /* int3, groups of 16 in super-groups of 256: w = d scale (q - 4); kn_q3s_panel */
+    KN_Q2S,  /* int2, affine, the same; see kn_q2s_panel */
     KN_TYPES,
 };
 
-#define KN_GROUP 32 /* weights, activations and cache units that share one scale */
-#define KN_PANEL 16 /* rows of a panel: one 512-bit register of int32 accumulators */
+#define KN_GROUP 32  /* weights, activations and cache units that share one scale */
+#define KN_PANEL 16  /* rows of a panel: one 512-bit register of int32 accumulators */
+#define KN_SUPER 256 /* weights of a super-group, whose groups have integer scales of one float */
 
 /* Quantized matrices are stored as [ceil(n_out / 16)][n_in / 32] panels, so that one pass over
  * memory feeds 16 rows. Rows beyond n_out are zero. Each dword holds 4 consecutive columns of one
@@ -72,6 +80,54 @@ struct kn_q6_panel {
     uint8_t qh[2][KN_PANEL][4];
 };
 
+/* MX4 (OCP microscaling formats): a scale is 2^(e - 128), or 0 if e is 0 or 1. NV4: one per half,
+ * e4m3 without sign and NaN, times 1/2. qs as in Q4. */
+struct kn_mx4_panel {
+    uint8_t e[KN_PANEL];
+    uint8_t qs[4][KN_PANEL][4];
+};
+struct kn_nv4_panel {
+    uint8_t d[2][KN_PANEL];
+    uint8_t qs[4][KN_PANEL][4];
+};
+
+/* Panels of super-groups: 16 rows of 256 columns. IQ4S: w = d scale[g] value; Q4S: w = d scale[g] q
+ * - m min[g]; qs[g] as in Q4. */
+struct kn_iq4s_panel {
+    uint16_t d[KN_PANEL];
+    int8_t scale[8][KN_PANEL];
+    uint8_t qs[8][4][KN_PANEL][4];
+};
+struct kn_q4s_panel {
+    uint16_t d[KN_PANEL], m[KN_PANEL];
+    uint8_t scale[8][KN_PANEL], min[8][KN_PANEL];
+    uint8_t qs[8][4][KN_PANEL][4];
+};
+
+/* Q3S, Q2S: a scale per half of a group; Q2S's has the scale in its low nibble and the minimum in
+ * the high one, w = d scale q - m min. Of group g, bits 2j and 2j+1 of ql[g][h][r][i] are the low
+ * ones of column 16h+4j+i, bit j of qh[g][r][i] is bit 2 of column 4j+i. */
+struct kn_q3s_panel {
+    uint16_t d[KN_PANEL];
+    int8_t scale[16][KN_PANEL];
+    uint8_t ql[8][2][KN_PANEL][4]; /* unsigned 0..7, offset 4 */
+    uint8_t qh[8][KN_PANEL][4];
+};
+struct kn_q2s_panel {
+    uint16_t d[KN_PANEL], m[KN_PANEL];
+    uint8_t scale[16][KN_PANEL];
+    uint8_t ql[8][2][KN_PANEL][4]; /* unsigned 0..3, no offset */
+};
+
+/* The numbers of the codes of IQ4, and those of MX4 and NV4, twice the value of a 4-bit float. */
+extern const int8_t kn_values_iq4[16], kn_values_e2m1[16];
+
+_Static_assert(sizeof(struct kn_mx4_panel) == 16 * 17, "same bytes as GGUF MXFP4");
+_Static_assert(sizeof(struct kn_nv4_panel) == 16 * 18, "same bytes as GGUF NVFP4");
+_Static_assert(sizeof(struct kn_iq4s_panel) == 16 * 138, "1.5 % more than GGUF IQ4_XS");
+_Static_assert(sizeof(struct kn_q4s_panel) == 16 * 148, "2.8 % more than GGUF Q4_K");
+_Static_assert(sizeof(struct kn_q3s_panel) == 16 * 114, "3.6 % more than GGUF Q3_K");
+_Static_assert(sizeof(struct kn_q2s_panel) == 16 * 84, "same bytes as GGUF Q2_K");
 _Static_assert(sizeof(struct kn_q4_panel) == 16 * 18, "same bytes as GGUF Q4_0");
 _Static_assert(sizeof(struct kn_q8_panel) == 16 * 34, "same bytes as GGUF Q8_0");
 _Static_assert(sizeof(struct kn_q4a_panel) == 16 * 20, "same bytes as GGUF Q4_1");
@@ -80,7 +136,7 @@ _Static_assert(sizeof(struct kn_q6_panel) == 16 * 28, "7 bits a weight");
 
 struct kn_weight {
     enum kn_type type;
-    int n_out, n_in; /* n_in is a multiple of 32 if kn_is_quantized(type) */
+    int n_out, n_in; /* n_in is a multiple of kn_columns(type) */
     const void *data;
 };
 
@@ -88,6 +144,12 @@ struct kn_weight {
 static inline int kn_is_quantized(enum kn_type type)
 {
     return type >= KN_Q4;
+}
+
+/* Columns of a panel; 1 for float weights. */
+static inline int kn_columns(enum kn_type type)
+{
+    return type >= KN_IQ4S ? KN_SUPER : kn_is_quantized(type) ? KN_GROUP : 1;
 }
 
 /* Bytes of a matrix in the layout above. */
@@ -336,6 +398,39 @@ void kn_pack_q8(struct kn_q8_panel *dst, int r, int n_in, const void *blocks);
 void kn_pack_q4a(struct kn_q4a_panel *dst, int r, int n_in, const void *blocks);
 void kn_pack_q5a(struct kn_q5a_panel *dst, int r, int n_in, const void *blocks);
 void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks);
+
+/* The same from MXFP4's blocks (17 bytes); IQ4_NL's are packed by kn_pack_q4. The other types have
+ * these blocks, one per group of 32 or super-group; nibbles as in GGUF's Q4_0: low ones first. */
+struct kn_nv4_block {
+    uint8_t d[2];
+    uint8_t qs[16];
+};
+struct kn_iq4s_block {
+    uint16_t d;
+    int8_t scale[8];
+    uint8_t qs[8][16];
+};
+struct kn_q4s_block {
+    uint16_t d, m;
+    uint8_t scale[8], min[8];
+    uint8_t qs[8][16];
+};
+struct kn_q3s_block {
+    uint16_t d;
+    int8_t scale[16];
+    uint8_t q[KN_SUPER]; /* 0..7 */
+};
+struct kn_q2s_block {
+    uint16_t d, m;
+    uint8_t scale[16];
+    uint8_t q[KN_SUPER]; /* 0..3 */
+};
+void kn_pack_mx4(struct kn_mx4_panel *dst, int r, int n_in, const void *blocks);
+void kn_pack_nv4(struct kn_nv4_panel *dst, int r, int n_in, const struct kn_nv4_block *blocks);
+void kn_pack_iq4s(struct kn_iq4s_panel *dst, int r, int n_in, const struct kn_iq4s_block *blocks);
+void kn_pack_q4s(struct kn_q4s_panel *dst, int r, int n_in, const struct kn_q4s_block *blocks);
+void kn_pack_q3s(struct kn_q3s_panel *dst, int r, int n_in, const struct kn_q3s_block *blocks);
+void kn_pack_q2s(struct kn_q2s_panel *dst, int r, int n_in, const struct kn_q2s_block *blocks);
 
 /* Conversions, rounded to nearest even. */
 uint16_t kn_half_from_float(float x);

@@ -6,6 +6,10 @@
 #include <math.h>
 #include <string.h>
 
+const int8_t kn_values_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t kn_values_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
 {
     const size_t rows = (size_t)n_out, cols = (size_t)n_in;
@@ -20,6 +24,13 @@ size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
     case KN_Q4A: return panels * sizeof(struct kn_q4a_panel);
     case KN_Q5A: return panels * sizeof(struct kn_q5a_panel);
     case KN_Q6: return panels * sizeof(struct kn_q6_panel);
+    case KN_IQ4: return panels * sizeof(struct kn_q4_panel);
+    case KN_MX4: return panels * sizeof(struct kn_mx4_panel);
+    case KN_NV4: return panels * sizeof(struct kn_nv4_panel);
+    case KN_IQ4S: return panels / 8 * sizeof(struct kn_iq4s_panel);
+    case KN_Q4S: return panels / 8 * sizeof(struct kn_q4s_panel);
+    case KN_Q3S: return panels / 8 * sizeof(struct kn_q3s_panel);
+    case KN_Q2S: return panels / 8 * sizeof(struct kn_q2s_panel);
     case KN_TYPES: break;
     }
     return 0;
@@ -136,6 +147,102 @@ void kn_pack_q6(struct kn_q6_panel *dst, int r, int n_in, const void *blocks)
             high[1] |= (b >> 4 & 0x03030303u) << 2 * j;
         }
         for (int h = 0; h < 2; h++) memcpy(panel->qh[h][lane], &high[h], sizeof high[h]);
+    }
+}
+
+void kn_pack_mx4(struct kn_mx4_panel *dst, int r, int n_in, const void *blocks)
+{
+    const uint8_t *src = blocks; /* per group: exponent, 16 bytes of nibbles */
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_mx4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, src += 17) {
+        panel->e[lane] = src[0];
+        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], src + 1 + 4 * j, 4);
+    }
+}
+
+void kn_pack_nv4(struct kn_nv4_panel *dst, int r, int n_in, const struct kn_nv4_block *blocks)
+{
+    const int n_group = n_in / KN_GROUP, lane = r % KN_PANEL;
+    struct kn_nv4_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n_group;
+
+    for (int g = 0; g < n_group; g++, panel++, blocks++) {
+        for (int h = 0; h < 2; h++) panel->d[h][lane] = blocks->d[h];
+        for (int j = 0; j < 4; j++) memcpy(panel->qs[j][lane], blocks->qs + 4 * j, 4);
+    }
+}
+
+/* ---- super-groups --------------------------------------------------------------------------- */
+
+void kn_pack_iq4s(struct kn_iq4s_panel *dst, int r, int n_in, const struct kn_iq4s_block *blocks)
+{
+    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
+    struct kn_iq4s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
+
+    for (int s = 0; s < n; s++, panel++, blocks++) {
+        panel->d[lane] = blocks->d;
+        for (int g = 0; g < 8; g++) {
+            panel->scale[g][lane] = blocks->scale[g];
+            for (int j = 0; j < 4; j++) memcpy(panel->qs[g][j][lane], blocks->qs[g] + 4 * j, 4);
+        }
+    }
+}
+
+void kn_pack_q4s(struct kn_q4s_panel *dst, int r, int n_in, const struct kn_q4s_block *blocks)
+{
+    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
+    struct kn_q4s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
+
+    for (int s = 0; s < n; s++, panel++, blocks++) {
+        panel->d[lane] = blocks->d;
+        panel->m[lane] = blocks->m;
+        for (int g = 0; g < 8; g++) {
+            panel->scale[g][lane] = blocks->scale[g];
+            panel->min[g][lane] = blocks->min[g];
+            for (int j = 0; j < 4; j++) memcpy(panel->qs[g][j][lane], blocks->qs[g] + 4 * j, 4);
+        }
+    }
+}
+
+/* The two low bits of 32 columns. */
+static void pack_low_bits(uint8_t (*ql)[KN_PANEL][4], int lane, const uint8_t *q)
+{
+    for (int h = 0; h < 2; h++) {
+        uint32_t low = 0;
+        for (int j = 0; j < 4; j++) low |= (load_four(q + 16 * h + 4 * j) & 0x03030303u) << 2 * j;
+        memcpy(ql[h][lane], &low, sizeof low);
+    }
+}
+
+void kn_pack_q3s(struct kn_q3s_panel *dst, int r, int n_in, const struct kn_q3s_block *blocks)
+{
+    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
+    struct kn_q3s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
+
+    for (int s = 0; s < n; s++, panel++, blocks++) {
+        panel->d[lane] = blocks->d;
+        for (int i = 0; i < 16; i++) panel->scale[i][lane] = blocks->scale[i];
+        for (int g = 0; g < 8; g++) {
+            const uint8_t *q = blocks->q + KN_GROUP * g;
+            uint32_t high = 0;
+            pack_low_bits(panel->ql[g], lane, q);
+            for (int j = 0; j < 8; j++) high |= (load_four(q + 4 * j) >> 2 & 0x01010101u) << j;
+            memcpy(panel->qh[g][lane], &high, sizeof high);
+        }
+    }
+}
+
+void kn_pack_q2s(struct kn_q2s_panel *dst, int r, int n_in, const struct kn_q2s_block *blocks)
+{
+    const int n = n_in / KN_SUPER, lane = r % KN_PANEL;
+    struct kn_q2s_panel *panel = dst + (size_t)(r / KN_PANEL) * (size_t)n;
+
+    for (int s = 0; s < n; s++, panel++, blocks++) {
+        panel->d[lane] = blocks->d;
+        panel->m[lane] = blocks->m;
+        for (int i = 0; i < 16; i++) panel->scale[i][lane] = blocks->scale[i];
+        for (int g = 0; g < 8; g++) pack_low_bits(panel->ql[g], lane, blocks->q + KN_GROUP * g);
     }
 }
 

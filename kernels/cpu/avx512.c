@@ -77,9 +77,49 @@ V16_INLINE void unpack_q6(__m512i w[8], const struct kn_q6_panel *panel)
     for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], high[j / 4], 4 - 2 * (j % 4), 0x30);
 }
 
-V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel)
+/* The same from codes: values plus their offset. */
+V16_INLINE void unpack_values(enum kn_type type, __m512i w[8], const uint8_t (*qs)[KN_PANEL][4])
+{
+    const int8_t *values = type == KN_IQ4 || type == KN_IQ4S ? kn_values_iq4 : kn_values_e2m1;
+    const __m128i four = _mm_loadu_si128((const __m128i *)values);
+    const __m512i table =
+        _mm512_add_epi8(_mm512_broadcast_i32x4(four), _mm512_set1_epi8((char)panel_offset(type)));
+
+    unpack_nibbles(w, qs);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = _mm512_shuffle_epi8(table, w[j]);
+}
+
+V16_INLINE void unpack_low_bits(__m512i w[8], const uint8_t (*ql)[KN_PANEL][4])
+{
+    const __m512i low[2] = {_mm512_loadu_si512(ql[0]), _mm512_loadu_si512(ql[1])};
+
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        w[j] = _mm512_and_si512(_mm512_srli_epi16(low[j / 4], (unsigned)(2 * (j % 4))),
+                                _mm512_set1_epi8(3));
+}
+
+V16_INLINE void unpack_q3s(__m512i w[8], const struct kn_q3s_panel *panel, int s)
+{
+    const __m512i third = _mm512_loadu_si512(panel->qh[s]);
+
+    unpack_low_bits(w, panel->ql[s]);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], third, 2 - j, 4);
+}
+
+/* Group s of the panel. */
+V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel, int s)
 {
     switch (type) {
+    case KN_IQ4: unpack_values(type, w, ((const struct kn_q4_panel *)panel)->qs); break;
+    case KN_MX4: unpack_values(type, w, ((const struct kn_mx4_panel *)panel)->qs); break;
+    case KN_NV4: unpack_values(type, w, ((const struct kn_nv4_panel *)panel)->qs); break;
+    case KN_IQ4S: unpack_values(type, w, ((const struct kn_iq4s_panel *)panel)->qs[s]); break;
+    case KN_Q4S: unpack_nibbles(w, ((const struct kn_q4s_panel *)panel)->qs[s]); break;
+    case KN_Q3S: unpack_q3s(w, (const struct kn_q3s_panel *)panel, s); break;
+    case KN_Q2S: unpack_low_bits(w, ((const struct kn_q2s_panel *)panel)->ql[s]); break;
     case KN_Q4: unpack_nibbles(w, ((const struct kn_q4_panel *)panel)->qs); break;
     case KN_Q8: unpack_q8(w, (const struct kn_q8_panel *)panel); break;
     case KN_Q4A: unpack_nibbles(w, ((const struct kn_q4a_panel *)panel)->qs); break;
@@ -88,11 +128,79 @@ V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel)
     }
 }
 
-/* Every panel begins with 16 scales; in Q4A and Q5A 16 minima follow, in Q6 the scales of the last
- * 16 columns. */
-V16_INLINE __m512 panel_scales(const uint8_t *panel, int i)
+V16_INLINE __m512 load_halves(const void *p)
 {
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)panel + i));
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+
+V16_INLINE __m512 load_bytes(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p)));
+}
+
+V16_INLINE __m512 load_signed(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p)));
+}
+
+/* An exponent of 0 or 1 becomes the bits of 0. */
+V16_INLINE __m512 load_exponents(const uint8_t *p)
+{
+    const __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+    const __m512i bits =
+        _mm512_sub_epi32(_mm512_max_epi32(e, _mm512_set1_epi32(1)), _mm512_set1_epi32(1));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 23));
+}
+
+V16_INLINE __m512 load_e4m3(const uint8_t *p)
+{
+    const __m256i bits =
+        _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p)), 7);
+    return _mm512_mul_ps(_mm512_cvtph_ps(bits), _mm512_set1_ps(128.0f));
+}
+
+V16_INLINE __m512 load_low_nibbles(const uint8_t *p)
+{
+    const __m128i low = _mm_and_si128(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8(15));
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(low));
+}
+
+V16_INLINE __m512 load_high_nibbles(const uint8_t *p)
+{
+    const __m128i x = _mm_srli_epi16(_mm_loadu_si128((const __m128i *)p), 4);
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_and_si128(x, _mm_set1_epi8(15))));
+}
+
+/* The scales of group s, or of its half h. Most panels begin with 16 halves. */
+V16_INLINE __m512 panel_scales(enum kn_type type, const uint8_t *panel, int s, int h)
+{
+    const __m512 d = type == KN_MX4 || type == KN_NV4 ? v16_zero() : load_halves(panel);
+
+    switch (type) {
+    case KN_Q6: return load_halves(((const struct kn_q6_panel *)panel)->d[h]);
+    case KN_MX4: return load_exponents(panel);
+    case KN_NV4: return load_e4m3(((const struct kn_nv4_panel *)panel)->d[h]);
+    case KN_IQ4S: return v16_mul(d, load_signed(((const struct kn_iq4s_panel *)panel)->scale[s]));
+    case KN_Q4S: return v16_mul(d, load_bytes(((const struct kn_q4s_panel *)panel)->scale[s]));
+    case KN_Q3S:
+        return v16_mul(d, load_signed(((const struct kn_q3s_panel *)panel)->scale[2 * s + h]));
+    case KN_Q2S:
+        return v16_mul(d, load_low_nibbles(((const struct kn_q2s_panel *)panel)->scale[2 * s + h]));
+    default: return d;
+    }
+}
+
+/* What is added to each weight: 16 more halves, in super-groups times a negative integer. */
+V16_INLINE __m512 panel_mins(enum kn_type type, const uint8_t *panel, int s, int h)
+{
+    const struct kn_q4s_panel *q4 = (const struct kn_q4s_panel *)panel;
+    const struct kn_q2s_panel *q2 = (const struct kn_q2s_panel *)panel;
+    const __m512 m = load_halves(panel + 2 * KN_PANEL);
+
+    if (type == KN_Q4S) return _mm512_fnmadd_ps(m, load_bytes(q4->min[s]), v16_zero());
+    if (type == KN_Q2S)
+        return _mm512_fnmadd_ps(m, load_high_nibbles(q2->scale[2 * s + h]), v16_zero());
+    return m;
 }
 
 /* The integer dot products of T tokens with columns 4 j0 to 4 j1 - 1. Their chains are interleaved:
@@ -115,41 +223,52 @@ V16_INLINE void add_scaled(__m512 *acc, int T, const __m512i *dot, __m512 scale,
                                  _mm512_mul_ps(scale, _mm512_set1_ps(d[t])), acc[t]);
 }
 
-/* Two scales per group: each half separately; the sum of the half corrects for the offset 32. */
-V16_INLINE void add_group_q6(__m512 *acc, int T, const uint8_t *panel, struct act_at x)
+/* Two scales per group: each half separately; the sum of the half corrects for the offset. */
+V16_INLINE void add_halves(enum kn_type type, __m512 *acc, int T, const uint8_t *panel, int s,
+                           struct act_at x)
 {
     __m512i w[8], dot[PANEL_TOK];
 
-    unpack(KN_Q6, w, panel);
+    unpack(type, w, panel, s);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
-            dot[t] = dot_offset(32, h == 0 ? x.first[t] : x.sum[t] - x.first[t]);
+            dot[t] = panel_offset(type) ? dot_offset(panel_offset(type),
+                                                     h == 0 ? x.first[t] : x.sum[t] - x.first[t])
+                                        : _mm512_setzero_si512();
         dot_tile_columns(dot, T, w, x.q, 4 * h, 4 * h + 4);
-        add_scaled(acc, T, dot, panel_scales(panel, h), x.d);
+        add_scaled(acc, T, dot, panel_scales(type, panel, s, h), x.d);
+        if (!panel_minima(type)) continue;
+
+        const __m512 min = panel_mins(type, panel, s, h);
+#pragma GCC unroll 8
+        for (int t = 0; t < T; t++) {
+            const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
+            acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.d[t] * (float)sum), acc[t]);
+        }
     }
 }
 
-/* acc[t] + one group of 16 rows times T tokens */
-V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *panel,
+/* acc[t] + group s of a panel, 16 rows, times T tokens */
+V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *panel, int s,
                           struct act_at x)
 {
     __m512i w[8], dot[PANEL_TOK];
 
-    if (type == KN_Q6) {
-        add_group_q6(acc, T, panel, x);
+    if (panel_halves(type)) {
+        add_halves(type, acc, T, panel, s, x);
         return;
     }
-    unpack(type, w, panel);
+    unpack(type, w, panel, s);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
         dot[t] = panel_offset(type) ? _mm512_set1_epi32(x.start[t]) : _mm512_setzero_si512();
     dot_tile_columns(dot, T, w, x.q, 0, 8);
-    add_scaled(acc, T, dot, panel_scales(panel, 0), x.d);
-    if (type != KN_Q4A && type != KN_Q5A) return;
+    add_scaled(acc, T, dot, panel_scales(type, panel, s, 0), x.d);
+    if (!panel_minima(type)) return;
 
-    const __m512 min = panel_scales(panel, 1);
+    const __m512 min = panel_mins(type, panel, s, 0);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[t]);
 }
@@ -163,9 +282,9 @@ V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
         acc[t] = v16_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
-    for (int g = 0; g < n_group; g++, x++, panels += panel_bytes(type)) {
-        if (ahead) panel_prefetch(panels + ahead, panel_bytes(type));
-        add_group(type, acc, T, panels, act_in_tile(x));
+    for (int g = 0; g < n_group; panels += panel_step(type, g++), x++) {
+        if (ahead) panel_prefetch(type, panels + ahead, g);
+        add_group(type, acc, T, panels, g % panel_groups(type), act_in_tile(x));
     }
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++) v16_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
@@ -178,15 +297,15 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 
 #pragma GCC unroll 8
     for (int p = 0; p < P; p++) acc[p] = _mm512_setzero_ps();
-    for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
+    for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
         struct act_one one;
         const struct act_at at = act_of_token(type, x, g, &one);
         const size_t ahead = panel_ahead(type, P, step, g, n_group);
 
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {
-            panel_prefetch_share(type, P, p, panels + ahead, step);
-            add_group(type, &acc[p], 1, panels + (size_t)p * step, at);
+            panel_prefetch_share(type, P, p, panels + ahead, step, g);
+            add_group(type, &acc[p], 1, panels + (size_t)p * step, g % panel_groups(type), at);
         }
     }
 #pragma GCC unroll 8
@@ -207,6 +326,13 @@ const struct kernels kn_avx512 = {
             [KN_Q4A] = matmul_q4a_v16,
             [KN_Q5A] = matmul_q5a_v16,
             [KN_Q6] = matmul_q6_v16,
+            [KN_IQ4] = matmul_iq4_v16,
+            [KN_MX4] = matmul_mx4_v16,
+            [KN_NV4] = matmul_nv4_v16,
+            [KN_IQ4S] = matmul_iq4s_v16,
+            [KN_Q4S] = matmul_q4s_v16,
+            [KN_Q3S] = matmul_q3s_v16,
+            [KN_Q2S] = matmul_q2s_v16,
         },
     .score = score_v16,
     .row =
@@ -219,6 +345,13 @@ const struct kernels kn_avx512 = {
             [KN_Q4A] = kn_row_q4a_ref,
             [KN_Q5A] = kn_row_q5a_ref,
             [KN_Q6] = kn_row_q6_ref,
+            [KN_IQ4] = kn_row_coded_ref,
+            [KN_MX4] = kn_row_coded_ref,
+            [KN_NV4] = kn_row_coded_ref,
+            [KN_IQ4S] = kn_row_coded_ref,
+            [KN_Q4S] = kn_row_coded_ref,
+            [KN_Q3S] = kn_row_coded_ref,
+            [KN_Q2S] = kn_row_coded_ref,
         },
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,

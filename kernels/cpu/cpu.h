@@ -39,6 +39,7 @@ void kn_row_q8_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_q4a_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_q5a_ref(float *out, const struct kn_weight *w, int r);
 void kn_row_q6_ref(float *out, const struct kn_weight *w, int r);
+void kn_row_coded_ref(float *out, const struct kn_weight *w, int r); /* IQ4 and later types */
 void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 

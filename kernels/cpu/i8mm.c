@@ -95,31 +95,36 @@ V16_INLINE void add_minima_pairs(float32x4_t acc[2][PAIRS], int n, float32x4_t m
 
 /* acc + one group of 4 rows times n pairs of tokens */
 V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], int n,
-                                const uint8_t *panel, int quarter, const struct act_group *x)
+                                const uint8_t *panel, int s, int quarter, const struct act_group *x)
 {
+    const int offset = signed_offset(type);
     int8x16_t w[8], rows[2][4];
     int32x4_t dot[2][PAIRS];
 
-    unpack(type, w, panel, quarter);
+    unpack(type, w, panel, s, quarter);
     pair_rows(rows, w);
-    if (type == KN_Q6) { /* two scales per group: each half separately */
+    if (panel_halves(type)) { /* two scales per group: each half separately */
         int32_t last[PANEL_TOK];
+        float total[PANEL_TOK];
 
         for (int t = 0; t < 2 * n; t++) last[t] = x->sum[t] - x->first[t];
-        start_pairs(dot, n, 32, x->first);
-        dot_pairs(dot, n, rows, x->q[0], 0);
-        add_scaled_pairs(acc, n, dot, panel_scales(panel, 0, quarter), x->d);
-        start_pairs(dot, n, 32, last);
-        dot_pairs(dot, n, rows, x->q[0], 1);
-        add_scaled_pairs(acc, n, dot, panel_scales(panel, 1, quarter), x->d);
+        for (int h = 0; h < 2; h++) {
+            const int32_t *sum = h == 0 ? x->first : last;
+            start_pairs(dot, n, offset, sum);
+            dot_pairs(dot, n, rows, x->q[0], h);
+            add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, h, quarter), x->d);
+            if (!panel_minima(type)) continue;
+            for (int t = 0; t < 2 * n; t++) total[t] = x->d[t] * (float)sum[t];
+            add_minima_pairs(acc, n, panel_mins(type, panel, s, h, quarter), total);
+        }
         return;
     }
-    start_pairs(dot, n, type == KN_Q4 ? 8 : 0, x->sum);
+    start_pairs(dot, n, offset, x->sum);
     dot_pairs(dot, n, rows, x->q[0], 0);
     dot_pairs(dot, n, rows, x->q[0], 1);
-    add_scaled_pairs(acc, n, dot, panel_scales(panel, 0, quarter), x->d);
-    if (type == KN_Q4A || type == KN_Q5A)
-        add_minima_pairs(acc, n, panel_scales(panel, 1, quarter), x->total);
+    add_scaled_pairs(acc, n, dot, panel_scales(type, panel, s, 0, quarter), x->d);
+    if (panel_minima(type))
+        add_minima_pairs(acc, n, panel_mins(type, panel, s, 0, quarter), x->total);
 }
 
 V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
@@ -140,9 +145,9 @@ V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size
             acc[0][p] = vzip1q_f32(a, b);
             acc[1][p] = vzip2q_f32(a, b);
         }
-        for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
-            if (quarter == 0) panel_prefetch(panel + ahead, panel_bytes(type));
-            add_group_pairs(type, acc, n, panel, quarter, x + g);
+        for (int g = 0; g < n_group; panel += panel_step(type, g++)) {
+            if (quarter == 0) panel_prefetch(type, panel + ahead, g);
+            add_group_pairs(type, acc, n, panel, g % panel_groups(type), quarter, x + g);
         }
 #pragma GCC unroll 4
         for (int p = 0; p < n; p++) {
@@ -168,6 +173,13 @@ const struct kernels kn_i8mm = {
             [KN_Q4A] = matmul_q4a_v16,
             [KN_Q5A] = matmul_q5a_v16,
             [KN_Q6] = matmul_q6_v16,
+            [KN_IQ4] = matmul_iq4_v16,
+            [KN_MX4] = matmul_mx4_v16,
+            [KN_NV4] = matmul_nv4_v16,
+            [KN_IQ4S] = matmul_iq4s_v16,
+            [KN_Q4S] = matmul_q4s_v16,
+            [KN_Q3S] = matmul_q3s_v16,
+            [KN_Q2S] = matmul_q2s_v16,
         },
     .score = score_v16,
     .row =
@@ -180,6 +192,13 @@ const struct kernels kn_i8mm = {
             [KN_Q4A] = kn_row_q4a_ref,
             [KN_Q5A] = kn_row_q5a_ref,
             [KN_Q6] = kn_row_q6_ref,
+            [KN_IQ4] = kn_row_coded_ref,
+            [KN_MX4] = kn_row_coded_ref,
+            [KN_NV4] = kn_row_coded_ref,
+            [KN_IQ4S] = kn_row_coded_ref,
+            [KN_Q4S] = kn_row_coded_ref,
+            [KN_Q3S] = kn_row_coded_ref,
+            [KN_Q2S] = kn_row_coded_ref,
         },
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,

@@ -1,8 +1,8 @@
 /* neon: the kernels of ARMv8.0. All of them are v16's (v16.h) except the products with quantized
  * weights.
  *
- * smull and smlal multiply bytes into 16 bits, which hold 2 products of Q8 (128 * 127 each) or 4 of
- * the other types (63 * 127), before pairs of columns are added in 32 bits. */
+ * smull and smlal multiply bytes into 16 bits, which hold 2 products of Q8 and IQ4 (128 * 127 each)
+ * or 4 of the other types (63 * 127), before pairs of columns are added in 32 bits. */
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_act.h"
 #include "kernels/cpu/v16_attend.h"
@@ -33,7 +33,7 @@ V16_INLINE int32x4_t add_columns(int32x4_t dot, int16x8_t two_rows, int16x8_t ne
 V16_INLINE void dot_half(enum kn_type type, int32x4_t *dot, int T, const int8x16_t w[8],
                          const int8_t *q, int h)
 {
-    const int fit = type == KN_Q8 ? 2 : 4;
+    const int fit = type == KN_Q8 || type == KN_IQ4 || type == KN_IQ4S ? 2 : 4;
 
 #pragma GCC unroll 4
     for (int t = 0; t < T; t++) {
@@ -73,6 +73,13 @@ const struct kernels kn_neon = {
             [KN_Q4A] = matmul_q4a_v16,
             [KN_Q5A] = matmul_q5a_v16,
             [KN_Q6] = matmul_q6_v16,
+            [KN_IQ4] = matmul_iq4_v16,
+            [KN_MX4] = matmul_mx4_v16,
+            [KN_NV4] = matmul_nv4_v16,
+            [KN_IQ4S] = matmul_iq4s_v16,
+            [KN_Q4S] = matmul_q4s_v16,
+            [KN_Q3S] = matmul_q3s_v16,
+            [KN_Q2S] = matmul_q2s_v16,
         },
     .score = score_v16,
     .row =
@@ -85,6 +92,13 @@ const struct kernels kn_neon = {
             [KN_Q4A] = kn_row_q4a_ref,
             [KN_Q5A] = kn_row_q5a_ref,
             [KN_Q6] = kn_row_q6_ref,
+            [KN_IQ4] = kn_row_coded_ref,
+            [KN_MX4] = kn_row_coded_ref,
+            [KN_NV4] = kn_row_coded_ref,
+            [KN_IQ4S] = kn_row_coded_ref,
+            [KN_Q4S] = kn_row_coded_ref,
+            [KN_Q3S] = kn_row_coded_ref,
+            [KN_Q2S] = kn_row_coded_ref,
         },
     .quantize = quantize_v16,
     .rmsnorm = rmsnorm_v16,

@@ -58,12 +58,52 @@ V16_INLINE void unpack_q6(uint8x16_t w[8], const struct kn_q6_panel *panel, int 
     for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], high[j / 4], 4 - 2 * (j % 4), 0x30);
 }
 
-/* w[j]: columns 4j to 4j + 3 of 4 rows. */
-V16_INLINE void unpack(enum kn_type type, int8x16_t w[8], const uint8_t *panel, int quarter)
+/* Values of codes, which need no offset. */
+V16_INLINE void unpack_values(uint8x16_t w[8], const int8_t *values,
+                              const uint8_t (*qs)[KN_PANEL][4], int quarter)
 {
+    const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(values));
+
+    unpack_nibbles(w, qs, quarter);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = vqtbl1q_u8(table, w[j]);
+}
+
+V16_INLINE void unpack_low_bits(uint8x16_t w[8], const uint8_t (*ql)[KN_PANEL][4], int quarter)
+{
+    const uint8x16_t low[2] = {vld1q_u8(ql[0][4 * quarter]), vld1q_u8(ql[1][4 * quarter])};
+
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++)
+        w[j] = vandq_u8(vshlq_u8(low[j / 4], vdupq_n_s8((int8_t)(-2 * (j % 4)))), vdupq_n_u8(3));
+}
+
+V16_INLINE void unpack_q3s(uint8x16_t w[8], const struct kn_q3s_panel *panel, int s, int quarter)
+{
+    const uint8x16_t third = vld1q_u8(panel->qh[s][4 * quarter]);
+
+    unpack_low_bits(w, panel->ql[s], quarter);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = vsubq_u8(or_bits(w[j], third, 2 - j, 4), vdupq_n_u8(4));
+}
+
+/* w[j]: columns 4j to 4j + 3 of 4 rows, of group s of the panel. */
+V16_INLINE void unpack(enum kn_type type, int8x16_t w[8], const uint8_t *panel, int s, int quarter)
+{
+    const struct kn_iq4s_panel *iq4s = (const struct kn_iq4s_panel *)panel;
+    const struct kn_mx4_panel *mx4 = (const struct kn_mx4_panel *)panel;
+    const struct kn_nv4_panel *nv4 = (const struct kn_nv4_panel *)panel;
+    const struct kn_q4_panel *q4 = (const struct kn_q4_panel *)panel;
     uint8x16_t u[8];
 
     switch (type) {
+    case KN_IQ4: unpack_values(u, kn_values_iq4, q4->qs, quarter); break;
+    case KN_MX4: unpack_values(u, kn_values_e2m1, mx4->qs, quarter); break;
+    case KN_NV4: unpack_values(u, kn_values_e2m1, nv4->qs, quarter); break;
+    case KN_IQ4S: unpack_values(u, kn_values_iq4, iq4s->qs[s], quarter); break;
+    case KN_Q4S: unpack_nibbles(u, ((const struct kn_q4s_panel *)panel)->qs[s], quarter); break;
+    case KN_Q3S: unpack_q3s(u, (const struct kn_q3s_panel *)panel, s, quarter); break;
+    case KN_Q2S: unpack_low_bits(u, ((const struct kn_q2s_panel *)panel)->ql[s], quarter); break;
     case KN_Q4: unpack_nibbles(u, ((const struct kn_q4_panel *)panel)->qs, quarter); break;
     case KN_Q8: unpack_q8(u, (const struct kn_q8_panel *)panel, quarter); break;
     case KN_Q4A: unpack_nibbles(u, ((const struct kn_q4a_panel *)panel)->qs, quarter); break;
@@ -74,11 +114,85 @@ V16_INLINE void unpack(enum kn_type type, int8x16_t w[8], const uint8_t *panel, 
     for (int j = 0; j < 8; j++) w[j] = vreinterpretq_s8_u8(u[j]);
 }
 
-/* Every panel begins with 16 scales; in Q4A and Q5A 16 minima follow, in Q6 the scales of the last
- * 16 columns. */
-V16_INLINE float32x4_t panel_scales(const uint8_t *panel, int i, int quarter)
+V16_INLINE uint8x8_t load_four(const void *p)
 {
-    return v4_from_halves(vld1_u16((const uint16_t *)panel + 16 * i + 4 * quarter));
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcreate_u8(four);
+}
+
+V16_INLINE float32x4_t load_bytes(const void *p)
+{
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(load_four(p)))));
+}
+
+V16_INLINE float32x4_t load_signed(const void *p)
+{
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_four(p))))));
+}
+
+/* An exponent of 0 or 1 becomes the bits of 0. */
+V16_INLINE float32x4_t load_exponents(const void *p)
+{
+    const uint8x8_t e = vqsub_u8(load_four(p), vdup_n_u8(1));
+    return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vget_low_u16(vmovl_u8(e))), 23));
+}
+
+V16_INLINE float32x4_t load_e4m3(const void *p)
+{
+    const uint16x4_t bits = vshl_n_u16(vget_low_u16(vmovl_u8(load_four(p))), 7);
+    return vmulq_n_f32(v4_from_halves(bits), 128.0f);
+}
+
+V16_INLINE float32x4_t load_nibble(const void *p, int shift)
+{
+    const uint8x8_t x = vand_u8(vshl_u8(load_four(p), vdup_n_s8((int8_t)-shift)), vdup_n_u8(15));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(x))));
+}
+
+/* The scales of group s, or of its half h. Most panels begin with 16 halves. */
+V16_INLINE float32x4_t panel_scales(enum kn_type type, const uint8_t *panel, int s, int h,
+                                    int quarter)
+{
+    const struct kn_iq4s_panel *iq4s = (const struct kn_iq4s_panel *)panel;
+    const struct kn_q4s_panel *q4s = (const struct kn_q4s_panel *)panel;
+    const struct kn_q3s_panel *q3s = (const struct kn_q3s_panel *)panel;
+    const struct kn_q2s_panel *q2s = (const struct kn_q2s_panel *)panel;
+    const int at = 4 * quarter;
+
+    if (type == KN_MX4) return load_exponents(panel + at);
+    if (type == KN_NV4) return load_e4m3(((const struct kn_nv4_panel *)panel)->d[h] + at);
+
+    const int first = type == KN_Q6 ? KN_PANEL * h : 0;
+    const float32x4_t d = v4_from_halves(vld1_u16((const uint16_t *)panel + first + at));
+
+    switch (type) {
+    case KN_IQ4S: return vmulq_f32(d, load_signed(iq4s->scale[s] + at));
+    case KN_Q4S: return vmulq_f32(d, load_bytes(q4s->scale[s] + at));
+    case KN_Q3S: return vmulq_f32(d, load_signed(q3s->scale[2 * s + h] + at));
+    case KN_Q2S: return vmulq_f32(d, load_nibble(q2s->scale[2 * s + h] + at, 0));
+    default: return d;
+    }
+}
+
+/* What is added to each weight: 16 more halves, in super-groups times a negative integer. */
+V16_INLINE float32x4_t panel_mins(enum kn_type type, const uint8_t *panel, int s, int h,
+                                  int quarter)
+{
+    const struct kn_q4s_panel *q4 = (const struct kn_q4s_panel *)panel;
+    const struct kn_q2s_panel *q2 = (const struct kn_q2s_panel *)panel;
+    const int at = 4 * quarter;
+    const float32x4_t m = v4_from_halves(vld1_u16((const uint16_t *)panel + KN_PANEL + at));
+
+    if (type == KN_Q4S) return vnegq_f32(vmulq_f32(m, load_bytes(q4->min[s] + at)));
+    if (type == KN_Q2S) return vnegq_f32(vmulq_f32(m, load_nibble(q2->scale[2 * s + h] + at, 4)));
+    return m;
+}
+
+/* The offset of the weights that `unpack` leaves. */
+V16_INLINE int32_t signed_offset(enum kn_type type)
+{
+    return type == KN_Q4 ? 8 : type == KN_Q6 ? 32 : 0;
 }
 
 /* acc[t] + dot[t] * scale * d[t] */
@@ -91,44 +205,52 @@ V16_INLINE void add_scaled(float32x4_t *acc, int T, const int32x4_t *dot, float3
 }
 
 /* Two scales per group: each half separately. */
-V16_INLINE void add_group_q6(float32x4_t *acc, int T, const uint8_t *panel, int quarter,
-                             struct act_at x)
+V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel, int s,
+                           int quarter, struct act_at x)
 {
     int8x16_t w[8];
 
-    unpack(KN_Q6, w, panel, quarter);
+    unpack(type, w, panel, s, quarter);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
+        const float32x4_t min =
+            panel_minima(type) ? panel_mins(type, panel, s, h, quarter) : vdupq_n_f32(0.0f);
         int32x4_t dot[PANEL_TOK];
 
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
-            dot[t] = vdupq_n_s32(-32 * (h == 0 ? x.first[t] : x.sum[t] - x.first[t]));
-        dot_half(KN_Q6, dot, T, w, x.q, h);
-        add_scaled(acc, T, dot, panel_scales(panel, h, quarter), x.d);
+            dot[t] =
+                vdupq_n_s32(-signed_offset(type) * (h == 0 ? x.first[t] : x.sum[t] - x.first[t]));
+        dot_half(type, dot, T, w, x.q, h);
+        add_scaled(acc, T, dot, panel_scales(type, panel, s, h, quarter), x.d);
+#pragma GCC unroll 8
+        for (int t = 0; t < T && panel_minima(type); t++) {
+            const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
+            acc[t] = vfmaq_n_f32(acc[t], min, x.d[t] * (float)sum);
+        }
     }
 }
 
-/* acc[t] + one group of 4 rows times T tokens */
-V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel,
+/* acc[t] + group s of a panel, 4 rows, times T tokens */
+V16_INLINE void add_group(enum kn_type type, float32x4_t *acc, int T, const uint8_t *panel, int s,
                           int quarter, struct act_at x)
 {
     int8x16_t w[8];
     int32x4_t dot[PANEL_TOK];
 
-    if (type == KN_Q6) {
-        add_group_q6(acc, T, panel, quarter, x);
+    if (panel_halves(type)) {
+        add_halves(type, acc, T, panel, s, quarter, x);
         return;
     }
-    unpack(type, w, panel, quarter);
+    unpack(type, w, panel, s, quarter);
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(type == KN_Q4 ? -8 * x.sum[t] : 0);
+    for (int t = 0; t < T; t++) dot[t] = vdupq_n_s32(-signed_offset(type) * x.sum[t]);
     dot_half(type, dot, T, w, x.q, 0);
     dot_half(type, dot, T, w, x.q, 1);
-    add_scaled(acc, T, dot, panel_scales(panel, 0, quarter), x.d);
-    if (type != KN_Q4A && type != KN_Q5A) return;
+    add_scaled(acc, T, dot, panel_scales(type, panel, s, 0, quarter), x.d);
+    if (!panel_minima(type)) return;
 
-    const float32x4_t min = panel_scales(panel, 1, quarter);
+    const float32x4_t min = panel_mins(type, panel, s, 0, quarter);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++) acc[t] = vfmaq_n_f32(acc[t], min, x.total[t]);
 }
@@ -166,9 +288,9 @@ V16_INLINE void tile_by_quarters(enum kn_type type, int T, const uint8_t *panels
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
             acc[t] = v4_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
-        for (int g = 0; g < n_group; g++, panel += panel_bytes(type)) {
-            if (quarter == 0) panel_prefetch(panel + ahead, panel_bytes(type));
-            add_group(type, acc, T, panel, quarter, act_in_tile(x + g));
+        for (int g = 0; g < n_group; panel += panel_step(type, g++)) {
+            if (quarter == 0) panel_prefetch(type, panel + ahead, g);
+            add_group(type, acc, T, panel, g % panel_groups(type), quarter, act_in_tile(x + g));
         }
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
@@ -183,7 +305,7 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 
 #pragma GCC unroll 8
     for (int p = 0; p < P; p++) acc[p] = v16_zero();
-    for (int g = 0; g < n_group; g++, panels += panel_bytes(type)) {
+    for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
         struct act_one one;
         const struct act_at at = act_of_token(type, x, g, &one);
         const size_t ahead = panel_ahead(type, P, step, g, n_group);
@@ -192,10 +314,10 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
         for (int p = 0; p < P; p++) {
             const uint8_t *panel = panels + (size_t)p * step;
 
-            panel_prefetch(panel + ahead, panel_bytes(type));
+            panel_prefetch(type, panel + ahead, g);
 #pragma GCC unroll 4
             for (int quarter = 0; quarter < 4; quarter++)
-                add_group(type, &acc[p].r[quarter], 1, panel, quarter, at);
+                add_group(type, &acc[p].r[quarter], 1, panel, g % panel_groups(type), quarter, at);
         }
     }
 #pragma GCC unroll 8

@@ -165,6 +165,129 @@ void kn_row_q6_ref(float *out, const struct kn_weight *w, int r)
         }
 }
 
+/* A group of a row: column k is d[k / 16] * q[k] - m[k / 16]. */
+struct group {
+    int8_t q[KN_GROUP];
+    float d[2], m[2];
+};
+
+static void unpack_values(int8_t q[KN_GROUP], const int8_t *values,
+                          const uint8_t (*qs)[KN_PANEL][4], int lane)
+{
+    for (int i = 0; i < 16; i++) {
+        q[i] = values[qs[i / 4][lane][i % 4] & 15];
+        q[i + 16] = values[qs[i / 4][lane][i % 4] >> 4];
+    }
+}
+
+static int low_bits(const uint8_t (*ql)[KN_PANEL][4], int lane, int k)
+{
+    return ql[k / 16][lane][k % 4] >> k % 16 / 4 * 2 & 3;
+}
+
+static float scale_mx4(uint8_t e)
+{
+    return e < 2 ? 0.0f : ldexpf(1.0f, e - 128);
+}
+
+/* The bits of e4m3 are those of a half, which has a bias of 15 instead of 7. */
+static float scale_nv4(uint8_t d)
+{
+    return kn_float_from_half((uint16_t)(d << 7)) * 128.0f;
+}
+
+static struct group group_mx4(const struct kn_mx4_panel *p, int lane)
+{
+    const float d = scale_mx4(p->e[lane]);
+    struct group out = {.d = {d, d}};
+    unpack_values(out.q, kn_values_e2m1, p->qs, lane);
+    return out;
+}
+
+static struct group group_nv4(const struct kn_nv4_panel *p, int lane)
+{
+    struct group out = {.d = {scale_nv4(p->d[0][lane]), scale_nv4(p->d[1][lane])}};
+    unpack_values(out.q, kn_values_e2m1, p->qs, lane);
+    return out;
+}
+
+static struct group group_iq4(const struct kn_q4_panel *p, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]);
+    struct group out = {.d = {d, d}};
+    unpack_values(out.q, kn_values_iq4, p->qs, lane);
+    return out;
+}
+
+static struct group group_iq4s(const struct kn_iq4s_panel *p, int g, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane];
+    struct group out = {.d = {d, d}};
+    unpack_values(out.q, kn_values_iq4, p->qs[g], lane);
+    return out;
+}
+
+static struct group group_q4s(const struct kn_q4s_panel *p, int g, int lane)
+{
+    const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane];
+    const float m = kn_float_from_half(p->m[lane]) * (float)p->min[g][lane];
+    struct group out = {.d = {d, d}, .m = {m, m}};
+    for (int i = 0; i < 16; i++) {
+        out.q[i] = p->qs[g][i / 4][lane][i % 4] & 15;
+        out.q[i + 16] = p->qs[g][i / 4][lane][i % 4] >> 4;
+    }
+    return out;
+}
+
+static struct group group_q3s(const struct kn_q3s_panel *p, int g, int lane)
+{
+    struct group out = {.m = {0.0f}};
+    for (int h = 0; h < 2; h++)
+        out.d[h] = kn_float_from_half(p->d[lane]) * (float)p->scale[2 * g + h][lane];
+    for (int k = 0; k < KN_GROUP; k++) {
+        const int high = p->qh[g][lane][k % 4] >> k / 4 & 1;
+        out.q[k] = (int8_t)((low_bits(p->ql[g], lane, k) | high << 2) - 4);
+    }
+    return out;
+}
+
+static struct group group_q2s(const struct kn_q2s_panel *p, int g, int lane)
+{
+    struct group out;
+    for (int h = 0; h < 2; h++) {
+        const int both = p->scale[2 * g + h][lane];
+        out.d[h] = kn_float_from_half(p->d[lane]) * (float)(both & 15);
+        out.m[h] = kn_float_from_half(p->m[lane]) * (float)(both >> 4);
+    }
+    for (int k = 0; k < KN_GROUP; k++) out.q[k] = (int8_t)low_bits(p->ql[g], lane, k);
+    return out;
+}
+
+static struct group group_at(const struct kn_weight *w, int r, int g)
+{
+    const int n_group = w->n_in / KN_GROUP, lane = r % KN_PANEL;
+    const size_t at = (size_t)(r / KN_PANEL) * (size_t)n_group + (size_t)g;
+
+    switch (w->type) {
+    case KN_IQ4: return group_iq4((const struct kn_q4_panel *)w->data + at, lane);
+    case KN_MX4: return group_mx4((const struct kn_mx4_panel *)w->data + at, lane);
+    case KN_NV4: return group_nv4((const struct kn_nv4_panel *)w->data + at, lane);
+    case KN_IQ4S: return group_iq4s((const struct kn_iq4s_panel *)w->data + at / 8, g % 8, lane);
+    case KN_Q4S: return group_q4s((const struct kn_q4s_panel *)w->data + at / 8, g % 8, lane);
+    case KN_Q3S: return group_q3s((const struct kn_q3s_panel *)w->data + at / 8, g % 8, lane);
+    default: return group_q2s((const struct kn_q2s_panel *)w->data + at / 8, g % 8, lane);
+    }
+}
+
+void kn_row_coded_ref(float *out, const struct kn_weight *w, int r)
+{
+    for (int k = 0; k < w->n_in; k += KN_GROUP) {
+        const struct group group = group_at(w, r, k / KN_GROUP);
+        for (int i = 0; i < KN_GROUP; i++)
+            out[k + i] = group.d[i / 16] * (float)group.q[i] - group.m[i / 16];
+    }
+}
+
 /* ---- matrix products ------------------------------------------------------------------------- */
 
 static float dot_f32(const float *w, const float *x, int n)
@@ -364,6 +487,34 @@ static float dot_q6(const struct kn_weight *w, int r, const struct kn_act *x, si
         }
     }
     return y;
+}
+
+static float dot_coded(const struct kn_weight *w, int r, const struct kn_act *x, size_t t)
+{
+    const size_t n_group = (size_t)w->n_in / KN_GROUP;
+    float y = 0.0f;
+
+    for (size_t g = 0; g < n_group; g++) {
+        const struct group group = group_at(w, r, (int)g);
+        const size_t at = t * n_group + g;
+        for (int h = 0; h < 2; h++) {
+            int32_t dot = 0, sum = 0;
+            for (int k = 16 * h; k < 16 * h + 16; k++) {
+                dot += group.q[k] * x->q[at * KN_GROUP + (size_t)k];
+                sum += x->q[at * KN_GROUP + (size_t)k];
+            }
+            y += (float)dot * (group.d[h] * x->d[at]);
+            y -= group.m[h] * (x->d[at] * (float)sum);
+        }
+    }
+    return y;
+}
+
+static void matmul_coded_ref(const struct kn_matmul *job)
+{
+    for (size_t t = 0; t < (size_t)job->n_tok; t++)
+        for (int r = job->row0; r < job->row1; r++)
+            job->y[t * job->y_stride + (size_t)r] = dot_coded(job->w, r, job->x, t);
 }
 
 static void matmul_q4_ref(const struct kn_matmul *job)
@@ -698,6 +849,13 @@ const struct kernels kn_ref = {
             [KN_Q4A] = matmul_q4a_ref,
             [KN_Q5A] = matmul_q5a_ref,
             [KN_Q6] = matmul_q6_ref,
+            [KN_IQ4] = matmul_coded_ref,
+            [KN_MX4] = matmul_coded_ref,
+            [KN_NV4] = matmul_coded_ref,
+            [KN_IQ4S] = matmul_coded_ref,
+            [KN_Q4S] = matmul_coded_ref,
+            [KN_Q3S] = matmul_coded_ref,
+            [KN_Q2S] = matmul_coded_ref,
         },
     .score = score_ref,
     .row =
@@ -710,6 +868,13 @@ const struct kernels kn_ref = {
             [KN_Q4A] = kn_row_q4a_ref,
             [KN_Q5A] = kn_row_q5a_ref,
             [KN_Q6] = kn_row_q6_ref,
+            [KN_IQ4] = kn_row_coded_ref,
+            [KN_MX4] = kn_row_coded_ref,
+            [KN_NV4] = kn_row_coded_ref,
+            [KN_IQ4S] = kn_row_coded_ref,
+            [KN_Q4S] = kn_row_coded_ref,
+            [KN_Q3S] = kn_row_coded_ref,
+            [KN_Q2S] = kn_row_coded_ref,
         },
     .quantize = quantize_ref,
     .rmsnorm = rmsnorm_ref,

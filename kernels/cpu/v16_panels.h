@@ -46,21 +46,67 @@ V16_INLINE size_t panel_bytes(enum kn_type type)
     case KN_Q8: return sizeof(struct kn_q8_panel);
     case KN_Q4A: return sizeof(struct kn_q4a_panel);
     case KN_Q5A: return sizeof(struct kn_q5a_panel);
+    case KN_IQ4: return sizeof(struct kn_q4_panel);
+    case KN_MX4: return sizeof(struct kn_mx4_panel);
+    case KN_NV4: return sizeof(struct kn_nv4_panel);
+    case KN_IQ4S: return sizeof(struct kn_iq4s_panel);
+    case KN_Q4S: return sizeof(struct kn_q4s_panel);
+    case KN_Q3S: return sizeof(struct kn_q3s_panel);
+    case KN_Q2S: return sizeof(struct kn_q2s_panel);
     default: return sizeof(struct kn_q6_panel);
     }
 }
 
-/* The offset of weights with one scale per group. */
+/* The offset that unsigned weights have, except where an instruction set reads them as signed. */
 V16_INLINE int32_t panel_offset(enum kn_type type)
 {
-    return type == KN_Q4 ? 8 : type == KN_Q8 ? 128 : 0;
+    switch (type) {
+    case KN_Q4: return 8;
+    case KN_Q8:
+    case KN_IQ4:
+    case KN_IQ4S: return 128;
+    case KN_MX4:
+    case KN_NV4: return 12;
+    case KN_Q6: return 32;
+    case KN_Q3S: return 4;
+    default: return 0;
+    }
+}
+
+/* Whether the halves of a group have scales of their own, and whether groups have minima. */
+V16_INLINE int panel_halves(enum kn_type type)
+{
+    return type == KN_Q6 || type == KN_NV4 || type == KN_Q3S || type == KN_Q2S;
+}
+
+V16_INLINE int panel_minima(enum kn_type type)
+{
+    return type == KN_Q4A || type == KN_Q5A || type == KN_Q4S || type == KN_Q2S;
+}
+
+/* Groups of a panel. */
+V16_INLINE int panel_groups(enum kn_type type)
+{
+    return kn_columns(type) / KN_GROUP;
+}
+
+/* Bytes of n groups, of whole panels. */
+V16_INLINE size_t panels_bytes(enum kn_type type, size_t n)
+{
+    return n / (size_t)panel_groups(type) * panel_bytes(type);
+}
+
+/* The bytes from the panel of group g to that of the next one. */
+V16_INLINE size_t panel_step(enum kn_type type, int g)
+{
+    return (g + 1) % panel_groups(type) == 0 ? panel_bytes(type) : 0;
 }
 
 static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
 {
     const size_t n_group = (size_t)w->n_in / KN_GROUP;
     return (const uint8_t *)w->data +
-           ((size_t)(r / KN_PANEL) * n_group + (size_t)g) * panel_bytes(w->type);
+           panels_bytes(w->type, (size_t)(r / KN_PANEL) * n_group + (size_t)g);
 }
 
 /* y[t * stride + lane], continued unless `first`, for the n_tok existing tokens of a tile, of which
@@ -86,9 +132,8 @@ V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct
             out[g].d[t] = x->d[at + (size_t)g];
             out[g].sum[t] = x->sum[at + (size_t)g];
             out[g].start[t] = -panel_offset(type) * out[g].sum[t];
-            if (type == KN_Q6) out[g].first[t] = v16_sum_i8(out[g].q[t]);
-            if (type == KN_Q4A || type == KN_Q5A)
-                out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
+            if (panel_halves(type)) out[g].first[t] = v16_sum_i8(out[g].q[t]);
+            if (panel_minima(type)) out[g].total[t] = out[g].d[t] * (float)out[g].sum[t];
         }
     }
 }
@@ -110,7 +155,7 @@ V16_INLINE void panel_narrow(enum kn_type type, const uint8_t *panels, size_t ah
 V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
                             int r1, int g0, int n_group, float *y)
 {
-    const size_t row = (size_t)job->w->n_in / KN_GROUP * panel_bytes(type);
+    const size_t row = panels_bytes(type, (size_t)job->w->n_in / KN_GROUP);
     _Alignas(64) struct act_group x[PANEL_CHUNK];
 
     for (int t = 0; t < n_tok; t += PANEL_TOK) {
@@ -139,7 +184,7 @@ V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int 
 V16_INLINE void panel_streams(enum kn_type type, const struct kn_matmul *job, float *y)
 {
     enum { STREAM_ROWS = PANEL_STREAMS * KN_PANEL, HALF = STREAM_ROWS / 2 };
-    const size_t n_group = (size_t)job->w->n_in / KN_GROUP, step = n_group * panel_bytes(type);
+    const size_t n_group = (size_t)job->w->n_in / KN_GROUP, step = panels_bytes(type, n_group);
     const struct kn_act *x = job->x;
     int r = job->row0;
 
@@ -194,23 +239,36 @@ V16_INLINE struct act_at act_of_token(enum kn_type type, const struct kn_act *x,
 V16_INLINE size_t panel_ahead(enum kn_type type, int P, size_t step, int g, int n_group)
 {
     const int n = PANEL_AHEAD / (int)panel_bytes(type);
-    return (size_t)n * panel_bytes(type) + (g + n < n_group ? 0 : (size_t)(P - 1) * step);
+    const int last = n * panel_groups(type);
+    return (size_t)n * panel_bytes(type) + (g + last < n_group ? 0 : (size_t)(P - 1) * step);
+}
+
+/* The share of group g in the bytes of its panel. */
+V16_INLINE size_t panel_share(enum kn_type type)
+{
+    return panel_bytes(type) / (size_t)panel_groups(type);
+}
+V16_INLINE size_t panel_share_at(enum kn_type type, int g)
+{
+    return (size_t)(g % panel_groups(type)) * panel_share(type);
 }
 
 /* Hardware prefetchers stop at every page border and do not know the blocks. */
-V16_INLINE void panel_prefetch(const uint8_t *panel, size_t bytes)
+V16_INLINE void panel_prefetch(enum kn_type type, const uint8_t *panel, int g)
 {
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(panel + i);
+    const uint8_t *at = panel + panel_share_at(type, g);
+    for (size_t i = 0; i < panel_share(type); i += 64) __builtin_prefetch(at + i);
 }
 
 /* The same for P streams, a P-th with each of them, line by line through all: memory bandwidth
  * grows with the number of pages read at once. Two threads of a Xeon reached 80 % of the bandwidth
  * of 8 streams with 2, 93 % with 4, and 93 % with 8 panel by panel. */
 V16_INLINE void panel_prefetch_share(enum kn_type type, int P, int p, const uint8_t *panels,
-                                     size_t step)
+                                     size_t step, int g)
 {
-    const int n_line = (int)(panel_bytes(type) + 63) / 64;
+    const int n_line = (int)(panel_share(type) + 63) / 64;
 
+    panels += panel_share_at(type, g);
 #pragma GCC unroll 16
     for (int i = p * n_line; i < (p + 1) * n_line; i++)
         __builtin_prefetch(panels + (size_t)(i % P) * step + (size_t)(i / P) * 64);
@@ -247,6 +305,41 @@ static inline void matmul_q5a_v16(const struct kn_matmul *job)
 static inline void matmul_q6_v16(const struct kn_matmul *job)
 {
     matmul_panels(KN_Q6, job, job->y + job->row0);
+}
+
+static inline void matmul_iq4_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ4, job, job->y + job->row0);
+}
+
+static inline void matmul_mx4_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_MX4, job, job->y + job->row0);
+}
+
+static inline void matmul_nv4_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_NV4, job, job->y + job->row0);
+}
+
+static inline void matmul_iq4s_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ4S, job, job->y + job->row0);
+}
+
+static inline void matmul_q4s_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q4S, job, job->y + job->row0);
+}
+
+static inline void matmul_q3s_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q3S, job, job->y + job->row0);
+}
+
+static inline void matmul_q2s_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_Q2S, job, job->y + job->row0);
 }
 
 #endif

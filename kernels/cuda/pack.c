@@ -7,13 +7,13 @@
 enum { ROWS = KN_PANEL, HALF = KN_PANEL / 2 };
 
 static const int formats[KN_TYPES] = {
-    [KN_F32] = -1,     [KN_F16] = -1,       [KN_BF16] = -1,      [KN_Q4] = CUDA_Q4,
-    [KN_Q8] = CUDA_Q8, [KN_Q4A] = CUDA_Q4A, [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6,
+    [KN_Q4] = CUDA_Q4,   [KN_Q8] = CUDA_Q8, [KN_Q4A] = CUDA_Q4A,
+    [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6,
 };
 
 bool cuda_packs(enum kn_type type)
 {
-    return formats[type] >= 0;
+    return type >= KN_Q4 && type <= KN_Q6;
 }
 
 static size_t n_tiles(int n_in)

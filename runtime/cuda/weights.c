@@ -9,9 +9,11 @@
 
 static const char *type_name(enum kn_type type)
 {
-    static const char *const names[KN_TYPES] = {"f32", "f16", "bf16", "q4",
-                                                "q8",  "q4a", "q5a",  "q6"};
-    return names[type];
+    static const char *const names[KN_TYPES] = {
+        [KN_F32] = "f32",   [KN_F16] = "f16",  [KN_BF16] = "bf16", [KN_Q4] = "q4",
+        [KN_Q8] = "q8",     [KN_Q4A] = "q4a",  [KN_Q5A] = "q5a",   [KN_Q6] = "q6",
+        [KN_MX4] = "mxfp4", [KN_NV4] = "nvfp4"};
+    return names[type] ? names[type] : "compact";
 }
 
 static bool has_sinks(const struct model *m)

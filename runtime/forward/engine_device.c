@@ -37,6 +37,7 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
     if (o->device.kind == ENGINE_DEVICE_CPU) return 0;
     announce_compiling(o->device.ordinal, progress, ctx);
     int rc = cuda_open(&g->gpu, o->device.ordinal, e);
+    model_widen(g->model, !rc);
     if (!rc) rc = engine_check_plans(g, plans, n_plans, 1, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
@@ -44,6 +45,7 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
         snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", e->text);
     cuda_close(g->gpu);
     g->gpu = NULL;
+    model_widen(g->model, false);
     return 0;
 }
 

@@ -96,16 +96,41 @@ static int q5_number(const uint8_t *qs, uint32_t high, int j)
     return low | (int)(high >> j & 1) << 4;
 }
 
-/* IQ4_NL, IQ4_XS: the value of each nibble */
-static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
-
-static void iq4_numbers(int8_t q[32], const uint8_t *qs)
+/* IQ4_NL, IQ4_XS, MXFP4: the values of 32 nibbles */
+static void code_numbers(int8_t q[32], const int8_t values[16], const uint8_t *qs)
 {
     for (int j = 0; j < 16; j++) {
-        q[j] = iq4_values[qs[j] & 15];
-        q[j + 16] = iq4_values[qs[j] >> 4];
+        q[j] = values[qs[j] & 15];
+        q[j + 16] = values[qs[j] >> 4];
     }
+}
+
+/* Q2_K: the 16 numbers of sub-block j of 16, 0..3 */
+static void q2_k_numbers(uint8_t q[16], const uint8_t *block, int j)
+{
+    const uint8_t *qs = block + 16 + j / 8 * 32 + j % 2 * 16;
+    for (int l = 0; l < 16; l++) q[l] = qs[l] >> j % 8 / 2 * 2 & 3;
+}
+
+/* MXFP4: 2^(e - 128), also where this is denormal */
+static float mxfp4_scale(uint8_t e)
+{
+    const uint32_t bits = e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23;
+    float d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+/* NVFP4: e4m3 without a sign; 0x7f is 0 */
+static uint8_t nvfp4_bits(uint8_t d)
+{
+    return d == 0x7f ? 0 : d & 0x7f;
+}
+
+/* Half of e4m3, whose bits are those of a half with another bias. */
+static float nvfp4_scale(uint8_t d)
+{
+    return kn_float_from_half((uint16_t)(nvfp4_bits(d) << 7)) * 128.0f;
 }
 
 /* IQ4_XS: half d, u16 high bits, low[4], qs[128]; 6-bit scale of sub-block j, -32..31 */
@@ -167,9 +192,9 @@ static void q2_k_to_float(float *out, const uint8_t *p)
     const float d = read_half(p + 80), dmin = read_half(p + 82);
     for (int i = 0; i < SUPER / 16; i++) {
         const float scale = d * (float)(p[i] & 15), min = dmin * (float)(p[i] >> 4);
-        const uint8_t *qs = p + 16 + i / 8 * 32 + i % 2 * 16;
-        const int shift = i % 8 / 2 * 2;
-        for (int l = 0; l < 16; l++) *out++ = scale * (float)(qs[l] >> shift & 3) - min;
+        uint8_t q[16];
+        q2_k_numbers(q, p, i);
+        for (int l = 0; l < 16; l++) *out++ = scale * (float)q[l] - min;
     }
 }
 
@@ -231,8 +256,28 @@ static void iq4_nl_to_float(float *out, const uint8_t *p)
 {
     const float d = read_half(p);
     int8_t q[32];
-    iq4_numbers(q, p + 2);
+    code_numbers(q, kn_values_iq4, p + 2);
     for (int l = 0; l < 32; l++) out[l] = d * (float)q[l];
+}
+
+/* exponent, nibbles[16]; w = 2^(e - 128) value[q] */
+static void mxfp4_to_float(float *out, const uint8_t *p)
+{
+    const float d = mxfp4_scale(p[0]);
+    int8_t q[32];
+    code_numbers(q, kn_values_e2m1, p + 1);
+    for (int l = 0; l < 32; l++) out[l] = d * (float)q[l];
+}
+
+/* scales[4], nibbles[4][8], of 16 numbers the first 8 low; w = d value[q] */
+static void nvfp4_to_float(float *out, const uint8_t *p)
+{
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 8; j++) {
+            const float d = nvfp4_scale(p[i]);
+            *(out + 16 * i + j) = d * (float)kn_values_e2m1[p[4 + 8 * i + j] & 15];
+            *(out + 16 * i + j + 8) = d * (float)kn_values_e2m1[p[4 + 8 * i + j] >> 4];
+        }
 }
 
 /* w = d scale value[q] */
@@ -242,7 +287,7 @@ static void iq4_xs_to_float(float *out, const uint8_t *p)
     int8_t q[32];
     for (int j = 0; j < 8; j++, out += 32) {
         const float d1 = d * (float)iq4_xs_scale(p, j);
-        iq4_numbers(q, p + 8 + 16 * j);
+        code_numbers(q, kn_values_iq4, p + 8 + 16 * j);
         for (int l = 0; l < 32; l++) out[l] = d1 * (float)q[l];
     }
 }
@@ -337,7 +382,7 @@ static void q5_0_recode(uint8_t *out, const uint8_t *p)
 static void iq4_nl_recode(uint8_t *out, const uint8_t *p)
 {
     memcpy(out, p, 2);
-    iq4_numbers((int8_t *)out + 2, p + 2);
+    code_numbers((int8_t *)out + 2, kn_values_iq4, p + 2);
 }
 
 static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
@@ -345,7 +390,7 @@ static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
     const float d = read_half(p);
     for (int j = 0; j < 8; j++, out += 34) {
         write_half(out, d * (float)iq4_xs_scale(p, j));
-        iq4_numbers((int8_t *)out + 2, p + 8 + 16 * j);
+        code_numbers((int8_t *)out + 2, kn_values_iq4, p + 8 + 16 * j);
     }
 }
 
@@ -367,28 +412,90 @@ static void q2_k_recode(uint8_t *out, const uint8_t *p)
     }
 }
 
+/* ---- one block to the blocks of super-groups, exact ----------------------------------------- */
+
+static void q4_k_super(uint8_t *out, const uint8_t *p)
+{
+    struct kn_q4s_block b = {.d = read_u16(p), .m = read_u16(p + 2)};
+    uint8_t q[32];
+    int scale, min;
+    for (int j = 0; j < 8; j++) {
+        k_scale(p + 4, j, &scale, &min);
+        b.scale[j] = (uint8_t)scale;
+        b.min[j] = (uint8_t)min;
+        q4_k_numbers(q, p, j);
+        write_nibbles(b.qs[j], q);
+    }
+    memcpy(out, &b, sizeof b);
+}
+
+static void q3_k_super(uint8_t *out, const uint8_t *p)
+{
+    struct kn_q3s_block b = {.d = read_u16(p + 108)};
+    for (int j = 0; j < 16; j++) b.scale[j] = (int8_t)q3_k_scale(p, j);
+    for (int j = 0; j < 8; j++) q3_k_numbers(b.q + 32 * j, p, j);
+    memcpy(out, &b, sizeof b);
+}
+
+static void q2_k_super(uint8_t *out, const uint8_t *p)
+{
+    struct kn_q2s_block b = {.d = read_u16(p + 80), .m = read_u16(p + 82)};
+    memcpy(b.scale, p, sizeof b.scale);
+    for (int j = 0; j < 16; j++) q2_k_numbers(b.q + 16 * j, p, j);
+    memcpy(out, &b, sizeof b);
+}
+
+static void iq4_xs_super(uint8_t *out, const uint8_t *p)
+{
+    struct kn_iq4s_block b = {.d = read_u16(p)};
+    for (int j = 0; j < 8; j++) b.scale[j] = (int8_t)iq4_xs_scale(p, j);
+    memcpy(b.qs, p + 8, sizeof b.qs);
+    memcpy(out, &b, sizeof b);
+}
+
+/* Two blocks, with nibbles in the order of the other types. */
+static void nvfp4_recode(uint8_t *out, const uint8_t *p)
+{
+    for (int g = 0; g < 2; g++) {
+        const uint8_t *first = p + 4 + 16 * g, *second = first + 8;
+        struct kn_nv4_block b = {.d = {nvfp4_bits(p[2 * g]), nvfp4_bits(p[2 * g + 1])}};
+        for (int j = 0; j < 8; j++) {
+            b.qs[j] = (uint8_t)((first[j] & 15) | (second[j] & 15) << 4);
+            b.qs[j + 8] = (uint8_t)(first[j] >> 4 | (second[j] & 0xf0));
+        }
+        memcpy(out + (size_t)g * sizeof b, &b, sizeof b);
+    }
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A type is kept in the layout `kernel`; its packer reads the file's blocks, or the blocks that
- * `recode` makes of them. */
+/* A layout in which a type is kept; its packer reads the file's blocks, or the blocks that `recode`
+ * makes of them. */
+struct layout {
+    enum kn_type kernel;
+    void (*recode)(uint8_t *out, const uint8_t *block);
+};
+
+/* compact.kernel 0: the same as wide */
 static const struct reader {
     uint32_t type;
-    enum kn_type kernel;
     void (*to_float)(float *out, const uint8_t *block);
-    void (*recode)(uint8_t *out, const uint8_t *block);
+    struct layout wide, compact;
 } readers[] = {
-    {GGUF_T_Q4_0, KN_Q4, q4_0_to_float, NULL},
-    {GGUF_T_Q4_1, KN_Q4A, q4_1_to_float, NULL},
-    {GGUF_T_Q5_0, KN_Q6, q5_0_to_float, q5_0_recode},
-    {GGUF_T_Q5_1, KN_Q5A, q5_1_to_float, NULL},
-    {GGUF_T_Q8_0, KN_Q8, q8_0_to_float, NULL},
-    {GGUF_T_Q2_K, KN_Q8, q2_k_to_float, q2_k_recode},
-    {GGUF_T_Q3_K, KN_Q6, q3_k_to_float, q3_k_recode},
-    {GGUF_T_Q4_K, KN_Q4A, q4_k_to_float, q4_k_recode},
-    {GGUF_T_Q5_K, KN_Q5A, q5_k_to_float, q5_k_recode},
-    {GGUF_T_Q6_K, KN_Q6, q6_k_to_float, q6_k_recode},
-    {GGUF_T_IQ4_NL, KN_Q8, iq4_nl_to_float, iq4_nl_recode},
-    {GGUF_T_IQ4_XS, KN_Q8, iq4_xs_to_float, iq4_xs_recode},
+    {GGUF_T_Q4_0, q4_0_to_float, {KN_Q4, NULL}, {0}},
+    {GGUF_T_Q4_1, q4_1_to_float, {KN_Q4A, NULL}, {0}},
+    {GGUF_T_Q5_0, q5_0_to_float, {KN_Q6, q5_0_recode}, {0}},
+    {GGUF_T_Q5_1, q5_1_to_float, {KN_Q5A, NULL}, {0}},
+    {GGUF_T_Q8_0, q8_0_to_float, {KN_Q8, NULL}, {0}},
+    {GGUF_T_Q2_K, q2_k_to_float, {KN_Q8, q2_k_recode}, {KN_Q2S, q2_k_super}},
+    {GGUF_T_Q3_K, q3_k_to_float, {KN_Q6, q3_k_recode}, {KN_Q3S, q3_k_super}},
+    {GGUF_T_Q4_K, q4_k_to_float, {KN_Q4A, q4_k_recode}, {KN_Q4S, q4_k_super}},
+    {GGUF_T_Q5_K, q5_k_to_float, {KN_Q5A, q5_k_recode}, {0}},
+    {GGUF_T_Q6_K, q6_k_to_float, {KN_Q6, q6_k_recode}, {0}},
+    {GGUF_T_IQ4_NL, iq4_nl_to_float, {KN_Q8, iq4_nl_recode}, {KN_IQ4, NULL}},
+    {GGUF_T_IQ4_XS, iq4_xs_to_float, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
+    {GGUF_T_MXFP4, mxfp4_to_float, {KN_MX4, NULL}, {0}},
+    {GGUF_T_NVFP4, nvfp4_to_float, {KN_NV4, nvfp4_recode}, {0}},
 };
 
 static const struct reader *find_reader(uint32_t type)
@@ -403,10 +510,11 @@ bool blocks_readable(uint32_t type)
     return type == GGUF_T_F32 || type == GGUF_T_F16 || type == GGUF_T_BF16 || find_reader(type);
 }
 
-enum kn_type blocks_kernel_type(uint32_t type)
+enum kn_type blocks_kernel_type(uint32_t type, bool wide)
 {
     const struct reader *reader = find_reader(type);
-    if (reader) return reader->kernel;
+    if (reader)
+        return wide || !reader->compact.kernel ? reader->wide.kernel : reader->compact.kernel;
     return type == GGUF_T_F16 ? KN_F16 : type == GGUF_T_BF16 ? KN_BF16 : KN_F32;
 }
 
@@ -436,6 +544,13 @@ static void pack(enum kn_type type, void *data, int lane, int n_in, const void *
     case KN_Q4A: kn_pack_q4a(data, lane, n_in, blocks); break;
     case KN_Q5A: kn_pack_q5a(data, lane, n_in, blocks); break;
     case KN_Q6: kn_pack_q6(data, lane, n_in, blocks); break;
+    case KN_IQ4: kn_pack_q4(data, lane, n_in, blocks); break;
+    case KN_MX4: kn_pack_mx4(data, lane, n_in, blocks); break;
+    case KN_NV4: kn_pack_nv4(data, lane, n_in, blocks); break;
+    case KN_IQ4S: kn_pack_iq4s(data, lane, n_in, blocks); break;
+    case KN_Q4S: kn_pack_q4s(data, lane, n_in, blocks); break;
+    case KN_Q3S: kn_pack_q3s(data, lane, n_in, blocks); break;
+    case KN_Q2S: kn_pack_q2s(data, lane, n_in, blocks); break;
     default: break;
     }
 }
@@ -447,19 +562,23 @@ void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *ro
     const size_t panels_bytes = kn_weight_bytes(w->type, KN_PANEL, w->n_in);
     uint8_t *data = (uint8_t *)w->data + (size_t)(r / KN_PANEL) * panels_bytes;
     const uint8_t *p = row;
-    uint8_t blocks[SUPER / KN_GROUP * sizeof(struct kn_q6_block)];
+    const struct layout *to = reader && reader->compact.kernel == w->type && w->type != KN_F32
+                                  ? &reader->compact
+                              : reader ? &reader->wide
+                                       : NULL;
+    _Alignas(8) uint8_t blocks[SUPER / KN_GROUP * sizeof(struct kn_q6_block)];
 
     if (w->type == KN_F32) {
         blocks_to_float((float *)w->data + (size_t)r * (size_t)w->n_in, type, row, (size_t)w->n_in);
     } else if (!reader) {
         const size_t bytes = (size_t)w->n_in * (size_t)t->block_bytes;
         memcpy((uint8_t *)w->data + (size_t)r * bytes, row, bytes);
-    } else if (!reader->recode) {
+    } else if (!to->recode) {
         pack(w->type, data, r % KN_PANEL, w->n_in, row);
     } else {
         const size_t step = kn_weight_bytes(w->type, KN_PANEL, t->block);
         for (int i = 0; i < w->n_in; i += t->block, p += t->block_bytes, data += step) {
-            reader->recode(blocks, p);
+            to->recode(blocks, p);
             pack(w->type, data, r % KN_PANEL, t->block, blocks);
         }
     }

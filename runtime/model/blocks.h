@@ -4,10 +4,16 @@
  * --weights f32 and for tests. blocks_pack writes panels (kernels.h) without going through floats
  * when a format's integers can be kept: then at most the scales are rounded, to half.
  *
- *   Q4_0          Q4   exact            Q4_1  Q4A  exact      Q4_K       Q4A  scales rounded
- *   Q8_0, IQ4_NL  Q8   exact            Q5_1  Q5A  exact      Q5_K       Q5A  scales rounded
- *   F32 F16 BF16  unchanged             Q5_0  Q6   exact      Q6_K Q3_K  Q6   scales rounded
- *   IQ4_XS        Q8   scales rounded   Q2_K  Q8   quantized again
+ *   Q4_0   Q4   exact      Q4_1    Q4A   exact      Q5_K  Q5A  scales rounded
+ *   Q8_0   Q8   exact      Q5_1    Q5A   exact      Q6_K  Q6   scales rounded
+ *   Q5_0   Q6   exact      IQ4_NL  IQ4   exact      F32 F16 BF16  unchanged
+ *   MXFP4  MX4  exact      IQ4_XS  IQ4S  exact      Q4_K  Q4S  exact
+ *   NVFP4  NV4  exact      Q3_K    Q3S   exact      Q2_K  Q2S  exact
+ *
+ * The GPU lacks the compact layouts IQ4, IQ4S, Q4S, Q3S and Q2S; wide ones replace them:
+ *
+ *   Q4_K  Q4A  scales rounded    IQ4_NL  Q8  exact             Q2_K  Q8  quantized again
+ *   Q3_K  Q6   scales rounded    IQ4_XS  Q8  scales rounded
  *
  * A rounded scale is off by 2^-11 at most, a hundredth of the error of these formats. */
 #ifndef RETAIN_RUNTIME_MODEL_BLOCKS_H
@@ -26,11 +32,11 @@ bool blocks_readable(uint32_t type);
  * ggml. */
 void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n);
 
-/* The layout that tensors of a readable type are computed in. */
-enum kn_type blocks_kernel_type(uint32_t type);
+/* The layout that tensors of a readable type are computed in; wide: as the GPU needs it. */
+enum kn_type blocks_kernel_type(uint32_t type, bool wide);
 
 /* Packs one row of w->n_in numbers as row r of w->data, which must be zeroed before the first row.
- * w->type is blocks_kernel_type(type), or KN_F32. */
+ * w->type is one that blocks_kernel_type(type) gives, or KN_F32. */
 void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *row);
 
 #endif

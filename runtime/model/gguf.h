@@ -50,6 +50,8 @@ enum gguf_tensor_id {
     GGUF_T_IQ4_NL = 20,
     GGUF_T_IQ4_XS = 23,
     GGUF_T_BF16 = 30,
+    GGUF_T_MXFP4 = 39,
+    GGUF_T_NVFP4 = 40,
 };
 
 struct gguf_str { /* bytes in the file: not NUL-terminated, any content */

@@ -106,7 +106,7 @@ int model_bind_matrix(struct model *m, struct kn_weight *w, const struct model_s
                        "use a file in Q4_K_M, Q4_0, Q5_K_M, Q6_K, Q8_0 or F16",
                        gguf_name(m->file), s->name, known ? known->name : "?");
     }
-    const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type);
+    const enum kn_type type = m->as_f32 ? KN_F32 : blocks_kernel_type(t->type, false);
     if (n_stack > 1 && kn_is_quantized(type) && n_out / n_stack % KN_PANEL)
         return err_set(e, ERR_FORMAT,
                        "%s: experts with %d rows in %s cannot be run, multiples of "
@@ -433,6 +433,14 @@ void model_close(struct model *m)
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
+
+void model_widen(struct model *m, bool wide)
+{
+    for (int i = 0; i < m->n_items && !m->as_f32; i++) {
+        const struct model_load_item *it = &m->items[i];
+        if (it->weight) it->weight->type = blocks_kernel_type(it->tensor->type, wide);
+    }
+}
 
 void model_plan(struct model *m, struct arena *a)
 {

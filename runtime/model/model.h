@@ -334,6 +334,10 @@ static inline bool model_has_gates(const struct model *m)
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
 void model_close(struct model *m);
 
+/* Chooses the layouts of the weights: wide, those that the GPU computes, or the CPU's, as after
+ * model_open. Before model_plan. */
+void model_widen(struct model *m, bool wide);
+
 /* Takes the weights' memory from `a`; if `a` only plans, loaded weights are kept. */
 void model_plan(struct model *m, struct arena *a);
 

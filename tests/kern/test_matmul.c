@@ -128,6 +128,177 @@ static void fill_q6(struct rng *rng, struct matrix *m, enum fill fill)
     free(blocks);
 }
 
+/* Blocks of the types after Q6, with the weights that they hold. */
+struct blocks {
+    struct rng *rng;
+    enum fill fill;
+    uint8_t byte; /* of an extreme row */
+};
+
+static void random_bytes(const struct blocks *b, void *out, int n, uint8_t mask)
+{
+    uint8_t *p = out;
+    for (int i = 0; i < n; i++)
+        p[i] = (b->fill == EXTREME ? b->byte : (uint8_t)rng_bits(b->rng)) & mask;
+}
+
+static void add_value(struct matrix *m, size_t at, double scaled, double min)
+{
+    m->value[at] = scaled - min;
+    m->size[at] = fabs(scaled) + fabs(min);
+}
+
+static double half_value(uint16_t h)
+{
+    return (double)kn_float_from_half(h);
+}
+
+static int nibble_of(const uint8_t *qs, int k)
+{
+    return k < 16 ? qs[k] & 15 : qs[k - 16] >> 4;
+}
+
+static void fill_iq4(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 18), *p = blocks;
+
+    for (int g = 0; g < m->w.n_in / 32; g++, p += 18) {
+        const uint16_t d = scale_half(b->rng, b->fill);
+        memcpy(p, &d, 2);
+        random_bytes(b, p + 2, 16, 0xff);
+        for (int k = 0; k < 32; k++)
+            add_value(m, at++, half_value(d) * kn_values_iq4[nibble_of(p + 2, k)], 0);
+    }
+    kn_pack_q4((struct kn_q4_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_mx4(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    static const uint8_t e[FILLS] = {120, 128, 4, 225, 1};
+    uint8_t *blocks = take((size_t)m->w.n_in / 32 * 17), *p = blocks;
+
+    for (int g = 0; g < m->w.n_in / 32; g++, p += 17) {
+        p[0] = (uint8_t)(e[b->fill] + (b->fill == ZERO ? -(g & 1) : rng_below(b->rng, 5)));
+        random_bytes(b, p + 1, 16, 0xff);
+        const double d = p[0] < 2 ? 0 : ldexp(1, p[0] - 128);
+        for (int k = 0; k < 32; k++) add_value(m, at++, d * kn_values_e2m1[nibble_of(p + 1, k)], 0);
+    }
+    kn_pack_mx4((struct kn_mx4_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+/* e4m3, halved: 3 bits of mantissa, an exponent with a bias of 7 */
+static double e4m3(int d)
+{
+    return 0.5 * (d < 8 ? ldexp(d, -9) : ldexp(8 + d % 8, d / 8 - 10));
+}
+
+static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / 32;
+    struct kn_nv4_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (int g = 0; g < n; g++) {
+        struct kn_nv4_block *p = &blocks[g];
+        for (int h = 0; h < 2; h++)
+            p->d[h] = b->fill == ZERO ? 0 : (uint8_t)rng_below(b->rng, b->fill == TINY ? 8 : 127);
+        random_bytes(b, p->qs, 16, 0xff);
+        for (int k = 0; k < 32; k++)
+            add_value(m, at++, e4m3(p->d[k / 16]) * kn_values_e2m1[nibble_of(p->qs, k)], 0);
+    }
+    kn_pack_nv4((struct kn_nv4_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / KN_SUPER;
+    struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (struct kn_iq4s_block *p = blocks; p < blocks + n; p++) {
+        p->d = scale_half(b->rng, b->fill);
+        random_bytes(b, p->qs, 128, 0xff);
+        for (int i = 0; i < 8; i++)
+            p->scale[i] = (int8_t)(b->fill == EXTREME ? -32 : rng_below(b->rng, 64) - 32);
+        for (int k = 0; k < KN_SUPER; k++)
+            add_value(m, at++,
+                      half_value(p->d) * p->scale[k / 32] *
+                          kn_values_iq4[nibble_of(p->qs[k / 32], k % 32)],
+                      0);
+    }
+    kn_pack_iq4s((struct kn_iq4s_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / KN_SUPER;
+    struct kn_q4s_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (struct kn_q4s_block *p = blocks; p < blocks + n; p++) {
+        p->d = scale_half(b->rng, b->fill);
+        p->m = scale_half(b->rng, b->fill);
+        random_bytes(b, p->scale, 8, 63);
+        random_bytes(b, p->min, 8, 63);
+        random_bytes(b, p->qs, 128, 0xff);
+        for (int k = 0; k < KN_SUPER; k++)
+            add_value(m, at++,
+                      half_value(p->d) * p->scale[k / 32] * nibble_of(p->qs[k / 32], k % 32),
+                      half_value(p->m) * p->min[k / 32]);
+    }
+    kn_pack_q4s((struct kn_q4s_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / KN_SUPER;
+    struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (struct kn_q3s_block *p = blocks; p < blocks + n; p++) {
+        p->d = scale_half(b->rng, b->fill);
+        random_bytes(b, p->q, KN_SUPER, 7);
+        for (int i = 0; i < 16; i++)
+            p->scale[i] = (int8_t)(b->fill == EXTREME ? -32 : rng_below(b->rng, 64) - 32);
+        for (int k = 0; k < KN_SUPER; k++)
+            add_value(m, at++, half_value(p->d) * p->scale[k / 16] * (p->q[k] - 4), 0);
+    }
+    kn_pack_q3s((struct kn_q3s_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
+{
+    const int n = m->w.n_in / KN_SUPER;
+    struct kn_q2s_block *blocks = take((size_t)n * sizeof *blocks);
+
+    for (struct kn_q2s_block *p = blocks; p < blocks + n; p++) {
+        p->d = scale_half(b->rng, b->fill);
+        p->m = scale_half(b->rng, b->fill);
+        random_bytes(b, p->scale, 16, 0xff);
+        random_bytes(b, p->q, KN_SUPER, 3);
+        for (int k = 0; k < KN_SUPER; k++)
+            add_value(m, at++, half_value(p->d) * (p->scale[k / 16] & 15) * p->q[k],
+                      half_value(p->m) * (p->scale[k / 16] >> 4));
+    }
+    kn_pack_q2s((struct kn_q2s_panel *)m->w.data, r, m->w.n_in, blocks);
+    free(blocks);
+}
+
+static void fill_coded(struct rng *rng, struct matrix *m, enum fill fill)
+{
+    static void (*const fills[KN_TYPES])(const struct blocks *, struct matrix *, int, size_t) = {
+        [KN_IQ4] = fill_iq4, [KN_MX4] = fill_mx4, [KN_NV4] = fill_nv4, [KN_IQ4S] = fill_iq4s,
+        [KN_Q4S] = fill_q4s, [KN_Q3S] = fill_q3s, [KN_Q2S] = fill_q2s,
+    };
+
+    for (int r = 0; r < m->w.n_out; r++) {
+        const struct blocks b = {rng, fill, r % 2 ? 0xff : 0x00};
+        fills[m->w.type](&b, m, r, (size_t)r * (size_t)m->w.n_in);
+    }
+}
+
 static void fill_float(struct rng *rng, struct matrix *m, enum fill fill)
 {
     static const float scale[FILLS] = {1.0f, 60000.0f, 1e-6f, 1e4f, 0.0f};
@@ -162,12 +333,14 @@ static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, i
 
     memset(data, 0, bytes);
     m.value = take((size_t)n_out * (size_t)n_in * sizeof *m.value);
-    if (type == KN_Q4A || type == KN_Q5A)
+    if (type == KN_Q4A || type == KN_Q5A || type >= KN_IQ4)
         m.size = take((size_t)n_out * (size_t)n_in * sizeof *m.size);
     if (type == KN_Q4)
         fill_q4(rng, &m, fill);
     else if (type == KN_Q8)
         fill_q8(rng, &m, fill);
+    else if (type >= KN_IQ4)
+        fill_coded(rng, &m, fill);
     else if (m.size)
         fill_affine(rng, &m, fill);
     else if (type == KN_Q6)
@@ -240,8 +413,10 @@ static void check_cuts(const struct kernels *k, const struct kn_matmul *whole, c
     guarded_free(y, bytes);
 }
 
+/* n_in: of types with super-groups, eight times as many columns. */
 static void check_shape(enum kn_type type, int n_out, int n_in, int n_tok, enum fill fill)
 {
+    if (kn_columns(type) == KN_SUPER && n_in % KN_SUPER) n_in *= KN_SUPER / KN_GROUP;
     struct rng rng = {(uint64_t)(n_out * 1000003 + n_in * 1009 + n_tok * 31 + (int)fill)};
     struct matrix m = matrix_new(&rng, type, n_out, n_in, fill);
     struct kn_act x = act_new(&rng, n_tok, n_in, fill == EXTREME ? 1000.0f : 1.0f);
@@ -311,7 +486,7 @@ static void test_float(void **state)
 
 static void test_row(void **state)
 {
-    enum { OUT = 19, IN = 96 };
+    enum { OUT = 19, IN = 768 };
 
     (void)state;
     for (int type = 0; type < KN_TYPES; type++)

@@ -213,8 +213,6 @@ V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uin
     unpack(type, w, panel, s, quarter);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
-        const float32x4_t min =
-            panel_minima(type) ? panel_mins(type, panel, s, h, quarter) : vdupq_n_f32(0.0f);
         int32x4_t dot[PANEL_TOK];
 
 #pragma GCC unroll 8
@@ -223,8 +221,11 @@ V16_INLINE void add_halves(enum kn_type type, float32x4_t *acc, int T, const uin
                 vdupq_n_s32(-signed_offset(type) * (h == 0 ? x.first[t] : x.sum[t] - x.first[t]));
         dot_half(type, dot, T, w, x.q, h);
         add_scaled(acc, T, dot, panel_scales(type, panel, s, h, quarter), x.d);
+        if (!panel_minima(type)) continue;
+
+        const float32x4_t min = panel_mins(type, panel, s, h, quarter);
 #pragma GCC unroll 8
-        for (int t = 0; t < T && panel_minima(type); t++) {
+        for (int t = 0; t < T; t++) {
             const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
             acc[t] = vfmaq_n_f32(acc[t], min, x.d[t] * (float)sum);
         }

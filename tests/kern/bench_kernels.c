@@ -155,8 +155,9 @@ static void product_call(void *arg)
 static void bench_product(const struct kernels *k, const struct arena *arena, struct kn_act *x,
                           enum kn_type type, int n_tok)
 {
-    static const char *const types[KN_TYPES] = {"f32", "f16", "bf16", "q4",
-                                                "q8",  "q4a", "q5a",  "q6"};
+    static const char *const types[KN_TYPES] = {"f32", "f16",  "bf16", "q4",  "q8",
+                                                "q4a", "q5a",  "q6",   "iq4", "mx4",
+                                                "nv4", "iq4s", "q4s",  "q3s", "q2s"};
     const int rows = counting ? COUNT_ROWS : ROWS;
     struct product p = {.k = k, .arena = arena, .w = {type, rows, COLS, NULL}};
     char name[64];
@@ -305,8 +306,9 @@ static void bench_small(const struct kernels *k, const struct arena *arena, cons
 
 static void bench_isa(const struct kernels *k, const struct arena *arena, struct kn_act *x)
 {
-    static const enum kn_type types[] = {KN_Q4, KN_Q4A, KN_Q5A,  KN_Q6,
-                                         KN_Q8, KN_F16, KN_BF16, KN_F32};
+    static const enum kn_type types[] = {KN_Q4,  KN_Q4A, KN_Q5A, KN_Q6,   KN_Q8,
+                                         KN_IQ4, KN_MX4, KN_NV4, KN_IQ4S, KN_Q4S,
+                                         KN_Q3S, KN_Q2S, KN_F16, KN_BF16, KN_F32};
     enum { N_TYPE = sizeof types / sizeof *types };
     const int is_ref = strcmp(k->isa, "ref") == 0, n_slot = is_ref ? 512 : counting ? 2048 : 16384;
 

@@ -240,6 +240,58 @@ static void check_golden(uint32_t type, const char *name, const char *kind)
     free(got);
 }
 
+/* A row in a layout after Q6 holds the numbers themselves, but for scales below 2^-126. */
+static void check_packed(uint32_t type, const uint8_t *blocks, const float *want, size_t n)
+{
+    struct kn_weight w = {blocks_kernel_type(type, false), 1, (int)n, NULL};
+    void *data = calloc(1, kn_weight_bytes(w.type, 1, w.n_in));
+    float *got = malloc(n * sizeof *got);
+
+    assert_true(data && got);
+    w.data = data;
+    blocks_pack(&w, 0, type, blocks);
+    kn_table("ref")->row[w.type](got, &w, 0);
+    for (size_t i = 0; i < n && w.type >= KN_IQ4; i++)
+        if (isfinite(want[i]) && !(fabsf(got[i] - want[i]) < 0x1p-122f))
+            fail_msg("type %d: packed number %zu is %.9g, gguf-py says %.9g", (int)type, i,
+                     (double)got[i], (double)want[i]);
+    free(data);
+    free(got);
+}
+
+/* Random blocks of every type, with NaN and infinite scales: tests/golden/make_blocks.py. */
+static void test_golden_types(void **state)
+{
+    size_t bytes;
+    int n_types = 0;
+    const char *path = getenv("BLOCKS");
+    uint8_t *all = read_all(path ? path : "tests/golden/blocks.bin", &bytes);
+
+    (void)state;
+    for (size_t at = 0; at < bytes; n_types++) {
+        int32_t head[3];
+        memcpy(head, all + at, sizeof head);
+        const uint8_t *blocks = all + at + sizeof head, *want = blocks + head[2];
+        const size_t n = (size_t)head[1];
+        float *got = malloc(n * sizeof *got);
+        assert_non_null(got);
+        assert_true(blocks_readable((uint32_t)head[0]));
+        blocks_to_float(got, (uint32_t)head[0], blocks, n);
+        for (size_t i = 0; i < n; i++) {
+            float number;
+            memcpy(&number, want + 4 * i, sizeof number);
+            if (memcmp(&got[i], &number, sizeof number) && !(isnan(got[i]) && isnan(number)))
+                fail_msg("type %d: number %zu is %.9g, gguf-py says %.9g", head[0], i,
+                         (double)got[i], (double)number);
+        }
+        check_packed((uint32_t)head[0], blocks, got, n);
+        free(got);
+        at += sizeof head + (size_t)head[2] + 4 * n;
+    }
+    assert_int_equal(n_types, 14);
+    free(all);
+}
+
 static void test_golden(void **state)
 {
     (void)state;
@@ -461,9 +513,10 @@ static void test_pack_edges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),   cmocka_unit_test(test_formulas),
-        cmocka_unit_test(test_plain),    cmocka_unit_test(test_panels),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_pack_edges),
+        cmocka_unit_test(test_golden),     cmocka_unit_test(test_golden_types),
+        cmocka_unit_test(test_formulas),   cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_panels),     cmocka_unit_test(test_products),
+        cmocka_unit_test(test_pack_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

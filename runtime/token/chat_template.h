@@ -115,7 +115,8 @@ struct chat_change {
 void chat_change_release(struct chat_change *c);
 
 /* Compares a past turn with what the template writes for it in front of a later message. A turn
- * that the template refuses or whose answer it alters stays as it was run. */
+ * that the template refuses, whose answer it alters, or whose ids do not spell its answer, stays as
+ * it was run. */
 int chat_rewrite(const struct chat_template *c, const struct tokenizer *t,
                  const struct chat_past *past, struct chat_change *out, struct err *e);
 

@@ -391,13 +391,19 @@ static int branch(struct run *r, const struct request *q, struct err *e)
     return rc;
 }
 
-/* /recall WORDS */
-static int recall_words(struct run *r, const struct request *q, struct err *e)
+/* /recall WORDS, /recall turn N */
+static int recall(struct run *r, const struct request *q, struct err *e)
 {
+    struct session *s = r->c->parts.session;
+    const char *words = str_get(&q->text);
     struct session_recalled found;
     struct str text = {0};
-    if (q->text.n == 0) return err_set(e, ERR_USAGE, "/recall WORDS");
-    int rc = session_recall(r->c->parts.session, str_get(&q->text), q->text.n, &found, e);
+    long long turn;
+    int n = 0;
+    if (q->text.n == 0) return err_set(e, ERR_USAGE, "/recall WORDS, or /recall turn N");
+    bool by_turn = sscanf(words, "turn %lld%n", &turn, &n) == 1 && !words[n];
+    int rc = by_turn ? session_recall_turn(s, turn, &found, e)
+                     : session_recall(s, words, q->text.n, &found, e);
     if (rc) return rc;
     recalled_lines(&found, "comes back with your next message", &text);
     emit_text(r->ev, EVENT_NOTE, str_get(&text));
@@ -738,7 +744,7 @@ static int on_session(struct run *r, const struct request *q, struct err *e)
     case SLASH_REWIND: take_back(r, q); return 0;
     case SLASH_BRANCH: return branch(r, q, e);
     case SLASH_TOKENS: return count_tokens(r, q, e);
-    case SLASH_RECALL: return recall_words(r, q, e);
+    case SLASH_RECALL: return recall(r, q, e);
     case SLASH_RECALLED: return show_recalled(r);
     default: return err_set(e, ERR_USAGE, "this command is for the front end");
     }

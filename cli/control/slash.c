@@ -38,7 +38,7 @@ const struct slash_row slash_table[] = {
     {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
     {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT},
     {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION},
-    {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words back for the next message", SLASH_AT_SESSION},
+    {"recall", SLASH_RECALL, SLASH_TEXT, "WORDS", "bring evicted text with these words, or of turn N, back for the next message", SLASH_AT_SESSION},
     {"recalled", SLASH_RECALLED, SLASH_NONE, "", "what came back for the last message", SLASH_AT_SESSION},
     {"stats", SLASH_STATS, SLASH_NONE, "", "speed, memory and cache in numbers", SLASH_AT_FRONT},
     {"turns", SLASH_TURNS, SLASH_NONE, "", "all turns, and how much of each is kept", SLASH_AT_SCREEN},

@@ -81,6 +81,7 @@ static void report_answer(const struct run *r, const struct task_step *q, double
         .values = q->values,
         .n_values = q->n_values,
         .right = right,
+        .recalled = session_recalled(r->session),
     };
     if (r->trial->answered) r->trial->answered(r->trial->ctx, &a);
 }

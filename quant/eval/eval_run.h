@@ -10,6 +10,7 @@
 
 struct engine;
 struct session_opts;
+struct session_recalled;
 struct task;
 struct task_params;
 
@@ -21,6 +22,7 @@ struct eval_answer {
     const char *const *values; /* [n_values] what a right answer contains */
     int n_values;
     double right; /* share of the values that the answer contains */
+    const struct session_recalled *recalled;
 };
 
 struct eval_run {

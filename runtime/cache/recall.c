@@ -35,6 +35,20 @@ const char *recall_chooser_name(enum recall_chooser chooser)
     return chooser_names[chooser];
 }
 
+/* The first index at or after a position. */
+static int index_of(const struct archive *x, uint32_t pos)
+{
+    int low = 0, high = x->n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (x->pos[mid] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 /* ---- terms ----------------------------------------------------------------------------------- */
 
 /* A word of the message, or two adjacent ones. */
@@ -127,6 +141,18 @@ static void weigh_term(struct archive *x, struct term *t, int at)
     if (last > t->covers) t->covers = last;
 }
 
+/* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
+static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
+{
+    for (int i = index_of(x, from); i < x->n && x->pos[i] < end; i++) {
+        uint32_t word = x->opts.word[x->id[i]];
+        float weight = WANTED_WEIGHT * (1 + cube(word ? archive_idf(x, x->n_with[word]) : 0));
+        for (int s = i - (LEAD + CORE - 1) > 0 ? i - (LEAD + CORE - 1) : 0; s <= i; s++)
+            if (x->pos[s] >= from && x->pos[s] + (uint32_t)(i - s) == x->pos[i])
+                x->weight[s] += weight;
+    }
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
 static int window_length(const struct archive *x, int at)
@@ -178,6 +204,7 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
         k->weight *= cube(archive_idf(x, k->next ? (uint32_t)k->n_found : x->n_with[k->word]));
     }
     each_found(x, &t, weigh_term);
+    weigh_passage(x, q->from, q->end);
     for (int at; n < max && (at = heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
         if (n && w.weight < LEAST * out[0].weight) break;
@@ -197,19 +224,6 @@ static int by_pos(const void *a, const void *b)
 {
     const struct recall_window *x = a, *y = b;
     return (x->pos > y->pos) - (x->pos < y->pos);
-}
-
-static int index_of(const struct archive *x, uint32_t pos)
-{
-    int low = 0, high = x->n;
-    while (low < high) {
-        int mid = low + (high - low) / 2;
-        if (x->pos[mid] < pos)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
 }
 
 /* Makes room in every head for the units that it lacks. */

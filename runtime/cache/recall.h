@@ -35,6 +35,7 @@ struct recall_query {
     const int32_t *ids, *before;
     const int32_t *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
+    uint32_t from, end; /* positions that the user asked to bring back; none if equal */
 };
 
 struct recall_window {

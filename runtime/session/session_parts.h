@@ -25,7 +25,9 @@ struct session_recall {
     /* the newest tokens of the user's last message, and of the one before */
     int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;
-    struct tokens wanted; /* words given to session_recall, for the next message */
+    /* words given to session_recall, or positions of session_recall_turn, for the next message */
+    struct tokens wanted;
+    uint32_t wanted_from, wanted_end;
     struct session_recalled last;
     struct str text[RECALL_MAX]; /* of last.windows */
 };

@@ -64,11 +64,18 @@ void session_recall_said(struct session *s, enum chat_role role, const int32_t *
     memcpy(r->message, ids + skip, (n - skip) * sizeof *ids);
 }
 
+static void want_nothing(struct session_recall *r)
+{
+    r->wanted.n = 0;
+    r->wanted_from = r->wanted_end = 0;
+}
+
 void session_recall_forget(struct session *s)
 {
     struct session_recall *r = &s->recall;
     r->n_message = r->n_before = r->last.n = 0;
     r->run.n = 0;
+    want_nothing(r);
     if (r->on) archive_clear(&r->archive);
 }
 
@@ -165,26 +172,54 @@ static struct recall_query query_of(const struct session *s)
         .n_before = r->n_before,
         .wanted = r->wanted.ids,
         .n_wanted = (int)r->wanted.n,
+        .from = r->wanted_from,
+        .end = r->wanted_end,
     };
+}
+
+static int check_on(struct session *s, struct err *e)
+{
+    if (!s->recall.on) return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
+    want_nothing(&s->recall);
+    return 0;
+}
+
+/* The text that the user's wish alone finds now. */
+static void preview(struct session *s, struct session_recalled *out)
+{
+    struct session_recall *r = &s->recall;
+    struct recall_window windows[RECALL_MAX];
+    struct recall_query q = query_of(s);
+    q.n = q.n_before = 0;
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
+    describe(s, windows, n);
+    *out = r->last;
+    r->last.n = 0;
 }
 
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e)
 {
-    struct session_recall *r = &s->recall;
     struct tokenizer_span span = {words, n, false};
-    struct recall_window windows[RECALL_MAX];
-    struct recall_query q = {0};
-    if (!r->on) return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
-    r->wanted.n = 0;
-    int rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &r->wanted, e);
+    int rc = check_on(s, e);
+    if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
+    if (!rc) preview(s, out);
+    return rc;
+}
+
+int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
+                        struct err *e)
+{
+    int rc = check_on(s, e);
     if (rc) return rc;
-    q.wanted = r->wanted.ids;
-    q.n_wanted = (int)r->wanted.n;
-    int found = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
-    describe(s, windows, found);
-    *out = r->last;
-    r->last.n = 0;
+    if (!s->save)
+        return err_set(e, ERR_USAGE, "a private conversation does not keep its turns: give words");
+    if (turn < 1 || turn > s->n_turns)
+        return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
+                       (long long)s->n_turns);
+    s->recall.wanted_from = (uint32_t)session_turn_end(s, turn - 1);
+    s->recall.wanted_end = (uint32_t)session_turn_end(s, turn);
+    preview(s, out);
     return 0;
 }
 
@@ -210,7 +245,7 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     r->last.n = 0;
     if (!r->on || max < 1) return 0;
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
-    r->wanted.n = 0;
+    want_nothing(r);
     if (n) rc = bring_back(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
     r->last.ms = (double)(system_clock_ns() - t0) / 1e6;

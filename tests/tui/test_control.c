@@ -209,6 +209,9 @@ static void test_recall(void **state)
     assert_string_equal(run(&f, SLASH_RECALL, "locker"), "note");
     assert_string_equal(
         f.text, "this comes back with your next message:\n  turn 1  My locker code is 48213.");
+    assert_string_equal(run(&f, SLASH_RECALL, "turn 1"), "note");
+    assert_string_equal(run(&f, SLASH_RECALL, "turn 7"), "failed");
+    assert_string_equal(run(&f, SLASH_RECALL, "turn 7 of the game"), "note"); /* words */
     assert_string_equal(run(&f, SLASH_RECALL, ""), "failed");
     end(&f);
 }

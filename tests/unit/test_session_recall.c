@@ -189,6 +189,13 @@ static void test_by_hand(void **state)
     assert_true(h.code);
     ask(s, "How are you?", &h);
     assert_false(h.code);
+    assert_int_equal(session_recall_turn(s, 1, &found, &e), 0);
+    assert_true(found.n >= 1 && strstr(found.windows[found.best].text, "48213"));
+    for (int i = 0; i < found.n; i++) assert_int_equal(found.windows[i].turn, 1);
+    ask(s, "How are you?", &h);
+    assert_true(h.code);
+    assert_int_equal(session_recall_turn(s, 0, &found, &e), ERR_USAGE);
+    assert_int_equal(session_recall_turn(s, 100, &found, &e), ERR_USAGE);
     session_close(s);
     s = open_session(l, small("sink", RECALL_OFF), false);
     assert_int_equal(session_recall(s, "locker code", 11, &found, &e), ERR_USAGE);

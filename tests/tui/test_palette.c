@@ -490,6 +490,36 @@ static void test_events_are_kept(void **state)
     stage_release(&s);
 }
 
+/* An error that is longer than the line is read whole, and the line stays for correction. */
+static void test_long_errors(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "/set policy foo\r");
+    stage_draw(&s, 80, 40, &out);
+    assert_non_null(strstr(out.data, "pyramidkv")); /* the end of the list of policies */
+    assert_string_equal(str_get(&s.app.edit.text), "/set policy foo");
+    str_release(&out);
+    stage_release(&s);
+}
+
+/* Help wraps its lines on a narrow screen. */
+static void test_help_wraps(void **state)
+{
+    struct stage s;
+    struct str out = {0};
+    (void)state;
+    open_talk(&s, true);
+    app_show(&s.app, VIEW_HELP);
+    stage_draw(&s, 40, 200, &out);
+    assert_non_null(strstr(out.data, "which tokens are still in"));
+    assert_non_null(strstr(out.data, "              the cache; also /map"));
+    str_release(&out);
+    stage_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -508,6 +538,8 @@ int main(void)
         cmocka_unit_test(test_clicks),
         cmocka_unit_test(test_long_messages_fold),
         cmocka_unit_test(test_events_are_kept),
+        cmocka_unit_test(test_long_errors),
+        cmocka_unit_test(test_help_wraps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

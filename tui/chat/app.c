@@ -10,7 +10,7 @@
 #include "cli/control/ramp.h"
 #include "tui/chat/command.h"
 
-enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536 };
+enum { FLASH_MS = 4000, TWICE_MS = 2000, EVENTS_BYTES = 65536, FLASH_BYTES = 72 };
 
 const struct view_ops *const view_table[VIEWS] = {
     [VIEW_CHAT] = &view_chat, [VIEW_MAP] = &view_map,   [VIEW_TINT] = &view_tint,
@@ -103,6 +103,7 @@ void app_flash(struct app *a, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(a->flash, sizeof a->flash, fmt, args);
     va_end(args);
+    if (strlen(a->flash) > FLASH_BYTES) app_note(a, a->flash, strlen(a->flash));
     a->flash_until_ms = a->now_ms + FLASH_MS;
 }
 

@@ -219,7 +219,7 @@ struct app {
 
     char event[256];   /* the last event, with its time of day */
     struct str events; /* earlier ones and this, a line each */
-    char flash[160];   /* a short message in the status line, until flash_until_ms */
+    char flash[256];   /* a short message in the status line, until flash_until_ms */
     int64_t flash_until_ms;
     int64_t interrupt_ms; /* time of the last Ctrl-C that had nothing to stop */
 
@@ -286,6 +286,7 @@ void app_run(struct app *a, struct request *r); /* takes ownership of its text *
 /* A request about a conversation; text may be "". */
 void app_run_on(struct app *a, enum slash command, const char *name, const char *text);
 void app_show(struct app *a, enum view view);
+/* A message in the status line; one that may not fit there is in the transcript, too. */
 void app_flash(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_event(struct app *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void app_send(struct app *a); /* sends the text in the editor */

@@ -1,5 +1,6 @@
 /* view_help: all keys and commands, from the tables that implement them. */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/control/slash.h"
 #include "tui/chat/app.h"
@@ -9,11 +10,18 @@
 /* Row `y` counts all rows; only rows on the page are drawn. */
 static void put_row(struct app *a, struct pane p, int *y, const char *left, const char *right)
 {
-    int at = 1 + *y - a->help.top;
-    ++*y;
-    if (at < 1 || at >= p.h - 1) return;
-    int x = pane_puts(p, 2, at, right[0] ? ATTR_KEY : ATTR_BOLD, left);
-    pane_puts(p, x < 14 ? 14 : x + 1, at, ATTR_TEXT, right);
+    int x = 2 + text_columns(left, strlen(left)), column = x < 14 ? 14 : x + 1;
+    int width = p.w - column > 8 ? p.w - column : 8;
+    size_t n = strlen(right), from = 0, shown = 0;
+    for (bool first = true; first || from < n; first = false) {
+        int at = 1 + *y - a->help.top;
+        size_t taken = n > 0 ? text_line(right + from, n - from, width, &shown) : 0;
+        ++*y;
+        if (at >= 1 && at < p.h - 1 && first)
+            pane_puts(p, 2, at, right[0] ? ATTR_KEY : ATTR_BOLD, left);
+        if (at >= 1 && at < p.h - 1) pane_put(p, column, at, ATTR_TEXT, right + from, shown);
+        from += taken;
+    }
 }
 
 static void put_command(struct app *a, struct pane p, int *y, const struct slash_row *row)

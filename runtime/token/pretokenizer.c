@@ -93,6 +93,12 @@ static const struct row rows[] = {
      false,
      {SUFFIX_ANY_CASE "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^" WS "\\p{L}\\p{N}]+|[" WS
                       "]*[\\r\\n]+|[" WS "]+(?![^" WS "])|[" WS "]+"}},
+    /* words are not separate; groups of three digits, from the right */
+    {"superbpe",
+     false,
+     false,
+     {"\\p{N}+", "\\P{N}+|(?<=\\p{Nd})\\p{Nd}{3}(?=\\p{Nd})|"
+                 "(?s:.)+?(?=(?:\\p{Nd}{3})++(?!\\p{Nd}))|(?s:.)+"}},
     {"tekken", true, true, {CASED("", "\\p{N}")}},
     {"gpt-4o llama4 kanana2 talkie minimax-m2",
      false,

@@ -30,6 +30,18 @@ static const struct split {
     {"llama-bpe", {"a", "+b", "123", "4", " c"}},
     {"qwen2", {"it", "'S", " ", "1", "2", "e", "\xCC\x81\n\n", " a"}},
     {"seed-coder", {"it", "'S", " ", "1", "2", "e", "\xCC\x81", "\n\n", " !?", "\n", " ", " a"}},
+    {"superbpe",
+     {"32\xC2\xB2"
+      "2",
+      "432\xC2\xBD"
+      "4",
+      "x"}},
+    {"superbpe", {"a b ", "12", "345", " c, d\n e ", "1", "234", "567", "."}},
+    {"superbpe",
+     {"x",
+      "\xC2\xBD"
+      "12",
+      "345", "y", "1"}},
     /* a mark stays with its letter, also at a word's beginning and without a letter */
     {"qwen35", {"it", "'S", " ", "1", "2", "e\xCC\x81t", " \xCC\x81", "!?\n", " a"}},
     {"qwen35", {"\xE0\xA4\x95\xE0\xA4\xBF", " \xE0\xA4\x95\xE0\xA4\xBF", "\r\n"}},

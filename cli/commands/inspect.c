@@ -39,6 +39,7 @@ static void plan_json(const struct plan *p, const struct model *m, const struct 
     cJSON_AddNumberToObject(o, "weights_bytes", (double)p->weights_bytes);
     cJSON_AddNumberToObject(o, "heads_bytes", (double)p->heads_bytes);
     cJSON_AddNumberToObject(o, "cache_bytes", (double)p->cache_bytes);
+    cJSON_AddNumberToObject(o, "windows_bytes", (double)p->windows_bytes);
     cJSON_AddNumberToObject(o, "state_bytes", (double)p->state_bytes);
     cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
     cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
@@ -63,7 +64,12 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
              "%d layers x %d KV heads x %d slots (budget + chunk %d + reserve %d)"
              " x %zu bytes, %s",
              m->n_kv_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
-    plan_line("cache", p->cache_bytes, what);
+    plan_line("cache", p->cache_bytes - p->windows_bytes, what);
+    if (p->windows_bytes) {
+        snprintf(what, sizeof what, "%d layers x %d KV heads, the newest %d units, never evicted",
+                 m->windowed.n_layer, m->windowed.n_kv_head, m->windowed.n_units);
+        plan_line("windows", p->windows_bytes, what);
+    }
     if (p->state_bytes) {
         snprintf(what, sizeof what, "%d recurrent layers, for a conversation of any length",
                  m->recurrent.n_layer);
@@ -236,6 +242,15 @@ static void recurrent_line(const struct model *m)
                     m->recurrent.n_layer, kinds[m->recurrent.kind]);
 }
 
+static void windows_line(const struct model *m)
+{
+    const struct model_windowed *w = &m->windowed;
+    if (w->n_layer)
+        report_line(
+            "layers   %d with the newest %d units (%d KV heads x %d), %d with all that are kept",
+            w->n_layer, w->n_units, w->n_kv_head, w->head_dim, m->n_kv_layer);
+}
+
 static void info_text(struct engine *g, const struct options *o, const struct tensor_report *c,
                       int n)
 {
@@ -254,6 +269,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
         "positions",
         m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     recurrent_line(m);
+    windows_line(m);
     conversion_lines(c, n);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));

@@ -267,11 +267,19 @@ static size_t state_bytes(const struct model *m)
     return a.used;
 }
 
+static size_t cache_bytes(const struct cache_shape *shape)
+{
+    struct cache cache;
+    struct arena a;
+    arena_init_plan(&a, "cache");
+    cache_plan(&cache, shape, &a);
+    return a.used;
+}
+
 /* Counts with the same calls that will take the memory. */
 static void count(struct plan *p, const struct asked *q)
 {
     struct arena a;
-    struct cache cache;
     struct forward forward;
     struct cache_shape shape = plan_shape(p, q->m);
     p->state_bytes = state_bytes(q->m);
@@ -286,9 +294,10 @@ static void count(struct plan *p, const struct asked *q)
         cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
         return;
     }
-    arena_init_plan(&a, "cache");
-    cache_plan(&cache, &shape, &a);
-    p->cache_bytes = a.used;
+    p->cache_bytes = cache_bytes(&shape);
+    struct cache_shape without = shape;
+    without.windows.n_layer = 0;
+    p->windows_bytes = p->cache_bytes - cache_bytes(&without);
     struct forward_opts fo = {.model = q->m,
                               .retaining = q->h,
                               .policy = &p->rules,

@@ -53,6 +53,7 @@ struct plan {
     int n_threads;
     char notice[256]; /* a message about a choice, or "" */
     /* the cost in bytes */
+    size_t windows_bytes; /* of cache_bytes those of layers with windows */
     size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
     size_t state_bytes; /* of recurrent layers; constant */
     size_t unit_bytes;

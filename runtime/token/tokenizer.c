@@ -39,6 +39,7 @@ struct tokenizer {
     int32_t bos, eos;
     bool add_bos;
     bool add_space_prefix;
+    bool by_rank;          /* Gemma 4: SentencePiece with merges instead of scores */
     bool strips_right;     /* Phi-3: a special token also consumes the white space after it */
     struct specials marks; /* recognised in trusted text */
     /* recognised in any text: user-defined ones that are not template marks */
@@ -240,11 +241,13 @@ static int read_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
     struct gguf_str model;
     if (!gguf_get_str(g, "tokenizer.ggml.model", &model))
         return err_set(e, ERR_FORMAT, "%s: has no vocabulary (tokenizer.ggml.model)", gguf_name(g));
-    bool spm = model.n == 5 && !memcmp(model.data, "llama", 5);
+    t->by_rank = model.n == 6 && !memcmp(model.data, "gemma4", 6);
+    bool spm = t->by_rank || (model.n == 5 && !memcmp(model.data, "llama", 5));
     if (!spm && !(model.n == 4 && !memcmp(model.data, "gpt2", 4)))
-        return err_set(e, ERR_FORMAT,
-                       "%s: unknown tokenizer '%s' (tokenizer.ggml.model); known are llama, gpt2",
-                       gguf_name(g), gguf_show(model).text);
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: unknown tokenizer '%s' (tokenizer.ggml.model); known are llama, gpt2, gemma4",
+            gguf_name(g), gguf_show(model).text);
     t->kind = spm ? KIND_SPM : KIND_BPE;
     return 0;
 }
@@ -257,6 +260,7 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
     find_ends(t, g);
     t->strips_right = name_has_phi3(g);
     rc = vocab_index(&t->vocab, e);
+    if (!rc && t->by_rank) rc = spm_read_merges(&t->vocab, g, e);
     if (!rc) rc = specials_init(&t->marks, &t->vocab, is_mark, e);
     if (!rc) rc = specials_init(&t->plain, &t->vocab, is_plain, e);
     if (!rc && t->kind == KIND_BPE) rc = bpe_init(&t->bpe, &t->vocab, g, e);

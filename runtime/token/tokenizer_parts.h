@@ -17,6 +17,10 @@ struct spm {
 
 void spm_init(struct spm *s, const struct vocab *v, int32_t unknown);
 
+/* For files that list merges instead of scores (Gemma 4): the score of a token is the negative rank
+ * of the first merge that gives it. */
+int spm_read_merges(struct vocab *v, const struct gguf *g, struct err *e);
+
 /* add_prefix: encodes as if the text began with a space. */
 void spm_encode(const struct spm *s, const struct vocab *v, const char *text, size_t n,
                 bool add_prefix, struct tokens *out);

@@ -3,10 +3,12 @@
  * end is encoded as bytes. */
 #include "runtime/token/tokenizer_parts.h"
 
-#include <stdio.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "runtime/model/gguf.h"
 #include "runtime/token/token_merge.h"
 
 #define BLANK       "\xE2\x96\x81" /* U+2581, how a space is written in the vocabulary */
@@ -52,6 +54,38 @@ void spm_init(struct spm *s, const struct vocab *v, int32_t unknown)
     }
 }
 
+/* Gives the joined texts of a line, "left right", their scores. */
+static void take_merge(struct vocab *v, struct str *joined, struct gguf_str line, float score)
+{
+    const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
+    if (!space) return;
+    const size_t n = (size_t)(space - line.data);
+    str_clear(joined);
+    str_append(joined, line.data, n);
+    str_append(joined, space + 1, line.n - n - 1);
+    const int32_t id = vocab_find(v, str_get(joined), joined->n);
+    if (id >= 0 && id < v->n_vocab && v->score[id] == -INFINITY) v->score[id] = score;
+}
+
+int spm_read_merges(struct vocab *v, const struct gguf *g, struct err *e)
+{
+    struct gguf_array list;
+    struct gguf_str line;
+    struct str joined = {0};
+    if (!gguf_get_array(g, "tokenizer.ggml.merges", &list) || list.type != GGUF_STRING)
+        return err_set(e, ERR_FORMAT, "%s: has no merges (tokenizer.ggml.merges)", gguf_name(g));
+    if (list.n > 1 << 24) /* more ranks than a float holds */
+        return err_set(e, ERR_FORMAT, "%s: has too many merges: %zu", gguf_name(g), list.n);
+    if (!v->score) v->score = calloc((size_t)v->n_vocab + 1, sizeof *v->score);
+    if (!v->score) return err_set(e, ERR_FAIL, "out of memory for the vocabulary");
+    for (int32_t id = 0; id < v->n_vocab; id++) v->score[id] = -INFINITY;
+    float score = 0;
+    for (size_t cursor = 0; gguf_array_next_str(&list, &cursor, &line); score--)
+        take_merge(v, &joined, line, score);
+    str_release(&joined);
+    return 0;
+}
+
 struct words {
     const struct vocab *v;
     const char *text;
@@ -64,7 +98,7 @@ static bool join(const void *ctx, const struct token_merge_symbol *a,
     *id = vocab_find(w->v, w->text + a->at, (size_t)a->n + b->n);
     if (*id < 0) return false;
     *priority = w->v->score ? (double)w->v->score[*id] : 0;
-    return true;
+    return *priority > -INFINITY; /* no merge gives it */
 }
 
 static void encode_word(const struct spm *s, struct token_merge *m, const struct words *w,

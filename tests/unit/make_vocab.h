@@ -106,7 +106,7 @@ enum {
     SPM_WORDS
 };
 
-static inline void make_spm(struct maker *m)
+static inline void make_spm_named(struct maker *m, const char *model)
 {
     static const struct word tail[] = {
         {"\xE2\x96\x81", 1, -9},
@@ -132,11 +132,25 @@ static inline void make_spm(struct maker *m)
     }
     memcpy(words + SPM_BLANK, tail, sizeof tail);
     *m = (struct maker){0};
-    maker_str(m, "tokenizer.ggml.model", "llama");
+    maker_str(m, "tokenizer.ggml.model", model);
     maker_words(m, words, SPM_WORDS);
     maker_u32(m, "tokenizer.ggml.bos_token_id", 1);
     maker_u32(m, "tokenizer.ggml.eos_token_id", 2);
     maker_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+}
+
+static inline void make_spm(struct maker *m)
+{
+    make_spm_named(m, "llama");
+}
+
+/* As Gemma 4: merges, whose order is not that of the scores, instead of these. */
+static inline void make_spm_merges(struct maker *m)
+{
+    static const char *const merges[] = {"a b", "b c", "\xE2\x96\x81 a"};
+    make_spm_named(m, "gemma4");
+    maker_array(m, "tokenizer.ggml.merges", GGUF_STRING, 3);
+    for (int i = 0; i < 3; i++) put_text(&m->keys, merges[i], strlen(merges[i]));
 }
 
 #endif

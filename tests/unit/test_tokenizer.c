@@ -197,6 +197,19 @@ static void merges_by_score(void **state)
     tokenizer_close(t);
 }
 
+/* A text that is a token, but no merge gives it, is not joined. */
+static void merges_by_listed_rank(void **state)
+{
+    struct maker m;
+    (void)state;
+    make_spm_merges(&m);
+    struct tokenizer *t = open_made(&m);
+    expect(t, "abc", false, false, IDS(SPM_AB, SPM_C));
+    expect(t, "cbc", false, false, IDS(SPM_C, SPM_BC));
+    expect(t, "c  a", false, false, IDS(SPM_C, SPM_BLANK, SPM_BLANK_A));
+    tokenizer_close(t);
+}
+
 static void finds_marks_only_where_trusted(void **state)
 {
     (void)state;
@@ -563,6 +576,7 @@ int main(void)
         cmocka_unit_test(merges_by_rank),
         cmocka_unit_test(takes_whole_pieces),
         cmocka_unit_test(merges_by_score),
+        cmocka_unit_test(merges_by_listed_rank),
         cmocka_unit_test(finds_marks_only_where_trusted),
         cmocka_unit_test(reads_spans_as_one_text),
         cmocka_unit_test(gives_bytes),

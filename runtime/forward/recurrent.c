@@ -206,7 +206,7 @@ static void finish_part(void *ctx, int part, int thread)
             for (int i = 0; i < n; i++) y[i] = in[i] * gate[i];
         if (h->kind == MODEL_DELTA) norm_parts(f, y, n, h->head_dim, w, true);
         if (h->kind != MODEL_CONVOLUTION) f->kernels->silu_mul(y, gate, y, n);
-        if (h->kind == MODEL_SCAN) norm_parts(f, y, n, n / h->n_key_head, w, false);
+        if (h->kind == MODEL_SCAN && w) norm_parts(f, y, n, n / h->n_key_head, w, false);
     }
 }
 

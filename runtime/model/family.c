@@ -218,15 +218,22 @@ static int bind_dense(struct model *m, int layer, struct err *e)
     return rc ? rc : bind_part(m, layer, &down, e);
 }
 
+/* Seed-OSS and most families with experts have a name of their own; Falcon-H1 has no suffix. */
+static const char *ffn_norm_name(const struct model *m, int layer)
+{
+    char name[NAME_MAX_BYTES];
+    bool renamed = m->layers[layer].norms == MODEL_NORMS_BEFORE &&
+                   layer_has(m, name, layer, "post_attention_norm", "weight");
+    snprintf(name, sizeof name, "blk.%d.ffn_norm", layer);
+    if (gguf_tensor_find(m->file, name)) return "ffn_norm";
+    return renamed ? "post_attention_norm.weight" : "ffn_norm.weight";
+}
+
 static int bind_feed_forward(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
-    char name[NAME_MAX_BYTES];
-    /* Seed-OSS, and most families with experts */
-    bool renamed = l->norms == MODEL_NORMS_BEFORE &&
-                   layer_has(m, name, layer, "post_attention_norm", "weight");
-    int rc = bind_norms(m, layer, renamed ? "post_attention_norm.weight" : "ffn_norm.weight",
-                        &l->ffn_norm, "post_ffw_norm.weight", &l->ffn_post_norm, e);
+    int rc = bind_norms(m, layer, ffn_norm_name(m, layer), &l->ffn_norm, "post_ffw_norm.weight",
+                        &l->ffn_post_norm, e);
     if (!rc && l->experts.n) rc = bind_experts(m, layer, e);
     return rc ? rc : bind_dense(m, layer, e);
 }

@@ -18,7 +18,7 @@ static const struct model_family *const families[] = {
     &family_qwen35,   &family_lfm2,      &family_granitehybrid, &family_granitemoe,
     &family_olmoe,    &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
     &family_gemma3,   &family_gemma4,    &family_gpt_oss,       &family_exaone4,
-    &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,
+    &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

@@ -98,7 +98,7 @@ struct model_recurrent {
     struct kn_weight out;              /* [n_embd][rows of gate] */
     const float *taps, *taps_bias;     /* [n_taps][n_channel], [n_channel] or NULL */
     const float *a, *step_bias, *skip; /* [n_head] */
-    const float *norm;                 /* [head_dim], or of all heads (SCAN) */
+    const float *norm;                 /* [head_dim], or of all heads (SCAN); NULL = none */
 };
 
 /* A layer as data. A family fills it in; the forward passes of the CPU (forward/forward.c) and the
@@ -377,7 +377,7 @@ extern const struct model_family family_ernie4_5, family_glm4, family_granite, f
     family_olmo2, family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3,
     family_qwen35, family_qwen35moe, family_qwen3next, family_qwen3moe, family_seed_oss,
     family_smollm3;
-extern const struct model_family family_exaone4, family_gemma2, family_gemma3, family_gemma4,
-    family_gpt_oss;
+extern const struct model_family family_exaone4, family_falcon_h1, family_gemma2, family_gemma3,
+    family_gemma4, family_gpt_oss;
 
 #endif

@@ -144,7 +144,8 @@ static int bind_scan(struct model *m, int layer, struct err *e)
         rc = bind_vector(m, layer, &r->taps_bias, "ssm_conv1d.bias", s->n_channel, e);
     if (!rc) rc = bind_table(m, layer, &r->a, "ssm_a", s->n_head, 1, false, e);
     if (!rc) rc = bind_table(m, layer, &r->skip, "ssm_d", s->n_head, 1, false, e);
-    if (!rc)
+    snprintf(name, sizeof name, "blk.%d.ssm_norm.weight", layer);
+    if (!rc && (m->family != &family_falcon_h1 || gguf_tensor_find(m->file, name)))
         rc = bind_table(m, layer, &r->norm, "ssm_norm.weight", s->n_key_head, n / s->n_key_head,
                         false, e);
     return rc ? rc : bind_out(m, layer, "ssm_out", e);

@@ -83,7 +83,7 @@ def attention(m, w, at, x, gated):
     v = (x @ w.matrix(f"{at}.attn_v", nkv, m.n_embd).T).reshape(n, m.n_kv, -1)
     q = q.reshape(n, m.n_head, -1)
     q, gate = q[..., :m.head_dim], q[..., m.head_dim:]  # of each head
-    if m.arch not in ("granitehybrid",):
+    if m.arch in ("qwen35", "lfm2"):
         q = rms(q, w.vector(f"{at}.attn_q_norm", m.head_dim, 1.2, 0.2), m.eps)
         k = rms(k, w.vector(f"{at}.attn_k_norm", m.head_dim, 1.2, 0.2), m.eps)
     freq = m.base ** (-torch.arange(0, m.n_rot, 2, dtype=torch.float64) / m.n_rot)
@@ -171,7 +171,7 @@ def feed_forward(m, w, at, x):
     return (gate * up) @ w.matrix(f"{at}.ffn_down", m.n_embd, m.n_ff).T
 
 
-LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer}
+LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_layer}
 
 
 def run(m, w, ids):
@@ -182,10 +182,12 @@ def run(m, w, ids):
     for i, kind in enumerate(m.kinds):
         at = f"blk.{i}"
         h = rms(x, w.vector(f"{at}.attn_norm", m.n_embd, 1, 0.1), m.eps)
-        added = (attention(m, w, at, h, m.arch == "qwen35") if kind == "a" else
-                 LAYERS[kind](m, w, at, h))
+        added = attention(m, w, at, h, m.arch == "qwen35") if kind in "ab" else 0
+        if kind != "a":
+            added = added + LAYERS[kind](m, w, at, h)
         x = x + residual * added
-        h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1), m.eps)
+        suffix = "" if m.arch == "falcon-h1" else ".weight"
+        h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
         x = x + residual * feed_forward(m, w, at, h)
     last = "token_embd_norm" if m.arch == "lfm2" else "output_norm"
     return rms(x, w.vector(last, m.n_embd, 1, 0.1), m.eps) @ table.T / divisor
@@ -202,8 +204,8 @@ def metadata(m, name):
            f"{a}.attention.layer_norm_rms_epsilon": m.eps, f"{a}.rope.freq_base": m.base,
            f"{a}.rope.dimension_count": m.n_rot, f"{a}.attention.key_length": m.head_dim,
            f"{a}.attention.value_length": m.head_dim}
-    heads = [m.n_kv if kind == "a" else 0 for kind in m.kinds]
-    out[f"{a}.attention.head_count_kv"] = m.n_kv if a == "qwen35" else heads
+    heads = [m.n_kv if kind in "ab" else 0 for kind in m.kinds]
+    out[f"{a}.attention.head_count_kv"] = m.n_kv if a in ("qwen35", "falcon-h1") else heads
     if a == "lfm2":
         out["lfm2.shortconv.l_cache"] = m.n_taps
     else:
@@ -375,14 +377,17 @@ def main():
             "lfm2": Model("lfm2", 22, "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
             "granitehybrid": Model("granitehybrid", 23, "sas", n_kv=2, head_dim=16, n_rot=16,
                                    n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
-                                   attention=0.11, no_rope=True)}.items():
+                                   attention=0.11, no_rope=True),
+            "falcon-h1": Model("falcon-h1", 24, "bb", n_kv=2, head_dim=16, n_rot=16, n_key=2,
+                               n_value=4, value_dim=8, eps=1e-5)}.items():
         w = Weights(m.seed)
         for i in range(len(m.kinds), len(m.kinds) + m.n_draft):
             w.vector(f"blk.{i}.attn_norm", m.n_embd, 1, 0.1)
             w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_gguf(folder / f"{name}.gguf", metadata(m, name), in_pairs(m, w.file))
-        write_folder(folder.parent / "checkpoints" / name, checkpoint(m, w.file), config(m))
+        if m.arch != "falcon-h1":
+            write_folder(folder.parent / "checkpoints" / name, checkpoint(m, w.file), config(m))
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 
 

@@ -292,6 +292,7 @@ static struct row rows[] = {
     {"qwen35", "qwen35", 512},
     {"lfm2", "lfm2", 512},
     {"granitehybrid", "granitehybrid", 512},
+    {"falcon-h1", "falcon-h1", 512},
     {"mixtral", "mixtral", 512},
     {"qwen2moe", "qwen2moe", 512},
     {"qwen3moe", "qwen3moe", 512},

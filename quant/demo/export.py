@@ -158,6 +158,7 @@ def write_base(path, model, tokenizer):
         ('general.alignment', UINT32, ALIGNMENT),
         ('general.file_type', UINT32, MOSTLY_Q4_0),
         ('general.quantization_version', UINT32, 2),
+        ('general.sampling.temp', FLOAT32, .3),      # 0.8 is too much for a model this small
         ('llama.block_count', UINT32, c.n_layers),
         ('llama.context_length', UINT32, c.context),
         ('llama.embedding_length', UINT32, c.d),

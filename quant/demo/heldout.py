@@ -2,8 +2,8 @@
 
     heldout.py [--retain build/retain] [-m MODEL.gguf] [--wrong] [--free]
 
-Each conversation of heldout/questions.txt is a chat of its own, greedy, nothing evicted. --wrong prints
-the wrong answers. --free prints the answers to heldout/free.txt, one chat with the program's own
+Each conversation of heldout/questions.txt is a chat of its own, greedy, nothing evicted. --wrong
+prints the wrong answers. --free prints the answers to heldout/free.txt, one chat with the program's own
 settings, to be judged by a reader."""
 import argparse
 import os

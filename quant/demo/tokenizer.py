@@ -125,7 +125,7 @@ if __name__ == '__main__':
     r = random.Random(7)
     texts = []
     for _ in range(3000):
-        mode = r.choices(list(generate.MODES), (.35, .3, .25, .1))[0]
+        mode = r.choices(list(generate.MODES), (.26, .22, .17, .07, .13, .15))[0]
         turns = generate.conversation(r, 250, lambda t: len(t) // 4, mode).turns
         if r.random() < .1:
             turns = turns + generate.sloppy(r, turns)

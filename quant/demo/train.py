@@ -84,7 +84,7 @@ def memory_turns(tokenizer, r, n):
 
 
 def chat_turns(tokenizer, r, n):
-    mode = r.choices(list(generate.MODES), (.45, .25, .15, .15))[0]
+    mode = r.choices(list(generate.MODES), (.34, .19, .09, .09, .13, .16))[0]
     c = generate.conversation(r, n + 8, tokenizer.count, mode)
     asked = [i for i, key in c.recalls if key]
     if asked and r.random() < .08:
@@ -97,13 +97,13 @@ def row(tokenizer, r, n, progress):
     late = progress >= MEMORY_FROM
     if r.random() < (.12 if progress < .1 else .03):
         return copy_row(r, n + 1, len(tokenizer))
-    memory = r.random() < (.5 if late else 0)
+    memory = r.random() < (.4 if late else 0)
     turns = (memory_turns if memory else chat_turns)(tokenizer, r, n)
     if r.random() < .1:
         turns = generate.sloppy(r, turns)
     if r.random() < .04:
         turns = [('system', r.choice(generate.SYSTEM))] + turns
-    ids, weights = encode(tokenizer, turns, *((6., .01) if late else (2., .1)))
+    ids, weights = encode(tokenizer, turns, *((3., .02) if late else (2., .1)))
     short = n + 1 - len(ids)
     return (ids + [PAD] * short)[:n + 1], (weights + [0.] * short)[:n + 1]
 
@@ -236,7 +236,7 @@ def main():
             print(f'step {run.step} row {n} progress {progress:.3f} {speed:.0f} tok/s '
                   f'loss: {means}', flush=True)
             reported, tokens, sums = time.time(), 0, {}
-        if run.step % 200 == 0:
+        if run.step % 100 == 0:
             run.save(a.out)
     run.save(a.out)
 

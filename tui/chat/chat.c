@@ -20,6 +20,7 @@ static int is_dumb(void)
 /* A new conversation with the demo model gets a budget that is full after a few turns, so that one
  * sees what the program is about: text that is evicted, and text that comes back. */
 enum { DEMO_BUDGET = 96 };
+#define DEMO_TEMPERATURE .3f /* 0.8, the default, is too much for a model that small */
 
 int cmd_chat(const struct options *o)
 {
@@ -33,6 +34,8 @@ int cmd_chat(const struct options *o)
     }
     if (!screen) return plain_run(o);
     if (!o->engine.model && !o->session.plan.memory) mine.session.first_budget = DEMO_BUDGET;
+    if (!o->engine.model && o->session.sampling.temperature < 0)
+        mine.session.sampling.temperature = DEMO_TEMPERATURE;
     /* while the terminal is still in its normal mode */
     if (secret_prepare(&mine, &e)) return report_error(&e);
     if (!ui_run(&mine, &status)) status = plain_run(&mine);

@@ -182,6 +182,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     cJSON_AddStringToObject(o, "answer", a->answer);
     cJSON_AddItemToObject(o, "values", values);
     cJSON_AddItemToObject(o, "recalled", passages);
+    cJSON_AddNumberToObject(o, "recall_ms", a->recalled->n ? a->recalled->ms : 0);
     cJSON_AddNumberToObject(o, "right", a->right);
     report_json(o);
     str_release(&policy);

@@ -230,8 +230,8 @@ void session_retention(const struct session *s, struct retention *out);
  * off. */
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e);
-/* The same for the rarest text of a turn, from 1. ERR_USAGE: it does not exist, recall is off, or the
- * conversation is private and keeps no list of its turns. */
+/* The same for the rarest text of a turn, from 1. ERR_USAGE: it does not exist, recall is off, or
+ * the conversation is private and keeps no list of its turns. */
 int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
                         struct err *e);
 /* The text that came back for the last message, valid until the next one; n = 0: none. */

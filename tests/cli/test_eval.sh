@@ -24,7 +24,7 @@ printf '== a\n> My door code is 4417.\n> What is my door code?\n? 4417\n' >"$T/t
 out=$("$RETAIN" eval talk -f "$T/talks" --policy sink --budget 64 --length 400 --recall off,words \
     --seeds 1 --answers)
 equal "eval --answers: a line per question" 2 "$(printf '%s\n' "$out" | grep -c '"question":"What is my door code?"')"
-holds "eval --answers says what was expected" "$out" '"recall":"words".*"values":\["4417"\],"recalled":\[.*\],"right":[01]'
+holds "eval --answers says what was expected" "$out" '"recall":"words".*"values":\["4417"\],"recalled":\[.*\],"recall_ms":[0-9.]*,"right":[01]'
 "$RETAIN" eval talk >/dev/null 2>&1
 equal "eval talk without a file is a usage error" 2 $?
 holds "eval --help lists its tasks" "$("$RETAIN" eval --help)" 'ruler-vt'

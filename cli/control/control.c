@@ -549,7 +549,7 @@ static int change_model(struct run *r, const char *path)
     char name[CONVERSATION_NAME_MAX], *file = path[0] ? strdup(path) : NULL, *old = c->model;
     char *heads = NULL, *old_heads = c->heads;
     int budget = 0, old_proposed = c->proposed;
-    put_name(name, c->name);
+    put_name(name, c->options.session.private_mode ? "" : c->name);
     emit_text(r->ev, EVENT_OPENING, name);
     session_close(c->parts.session);
     engine_close(c->parts.engine);

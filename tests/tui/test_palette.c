@@ -189,6 +189,23 @@ static void test_model_fails(void **state)
     stage_release(&s);
 }
 
+/* A private conversation cannot be read again by another model; before its first message it can
+ * change. */
+static void test_model_private(void **state)
+{
+    struct stage s;
+    (void)state;
+    stage_init(&s, true, true);
+    stage_open(&s, NULL);
+    stage_type(&s, "/model other-1b-q4_0.gguf\r");
+    assert_int_equal(s.app.phase, PHASE_READY);
+    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    stage_type(&s, "hello\r/model demo\r");
+    assert_non_null(strstr(str_get(&s.app.events), "no other model can read it"));
+    assert_string_equal(s.control.options.engine.model, "/models/other-1b-q4_0.gguf");
+    stage_release(&s);
+}
+
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void test_graphs(void **state)
@@ -529,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_fails),
+        cmocka_unit_test(test_model_private),
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_forgot_sentence),

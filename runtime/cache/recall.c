@@ -62,13 +62,17 @@ struct term {
 struct terms {
     struct term of[TERMS_MAX];
     int n;
+    uint64_t
+        has[16]; /* a bit for each word by its low bits: most archived words are none of them */
 };
 
 static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight)
 {
     for (int i = 0; i < t->n; i++)
         if (t->of[i].word == word && t->of[i].next == next) return;
-    if (t->n < TERMS_MAX) t->of[t->n++] = (struct term){word, next, weight, 0, -1};
+    if (t->n == TERMS_MAX) return;
+    t->of[t->n++] = (struct term){word, next, weight, 0, -1};
+    t->has[word >> 6 & 15] |= (uint64_t)1 << (word & 63);
 }
 
 static void add_message(struct terms *t, const struct archive *x, const int32_t *ids, int n,
@@ -109,7 +113,7 @@ static void each_found(struct archive *x, struct terms *t,
 {
     for (int i = 0; i < x->n; i++) {
         uint32_t word = x->opts.word[x->id[i]];
-        if (!word) continue;
+        if (!(t->has[word >> 6 & 15] >> (word & 63) & 1)) continue;
         bool follows = i + 1 < x->n && x->pos[i + 1] == x->pos[i] + 1;
         uint32_t next = follows ? x->opts.word[x->id[i + 1]] : 0;
         for (int k = first_of(t, word); k < t->n && t->of[k].word == word; k++)

@@ -92,6 +92,14 @@ check 'and the terminal is as before' cmp "$home/before" "$home/after"
 start 80 24
 run chat --private
 check 'a private chat' wait_for 'ready'
+check 'says what it is' wait_for 'a toy model of [0-9.]* MiB'
+check 'with a small budget' wait_for 'forgets from 96'
+keys 1
+check 'a key writes a message' wait_for '^> My locker code is 48213'
+keys C-u
+type_text '/set temp'
+keys Enter
+check 'and a low temperature' wait_for 'temp.*0\.3'
 check "is told by the window's title" wait_until titled 'retain: private'
 check 'and on the screen' wait_for '^ private .*| private'
 keys F10

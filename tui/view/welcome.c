@@ -31,7 +31,8 @@ static void draw_demo(const struct app *a, struct pane p, int x)
     }
     pane_puts(p, x, y++, ATTR_DIM,
               "Chat on, then ask for it. The memory line shows what is still kept.");
-    pane_puts(p, x, y, ATTR_DIM, "A real model: retain pull hf:OWNER/REPO:Q4_0. F1 shows all keys.");
+    pane_puts(p, x, y, ATTR_DIM,
+              "A real model: retain pull hf:OWNER/REPO:Q4_0. F1 shows all keys.");
 }
 
 void welcome_draw(const struct app *a, struct pane p, int x)

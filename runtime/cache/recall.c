@@ -62,8 +62,7 @@ struct term {
 struct terms {
     struct term of[TERMS_MAX];
     int n;
-    uint64_t
-        has[16]; /* a bit for each word by its low bits: most archived words are none of them */
+    uint64_t has[16]; /* a bit for each word, word modulo 1,024: most others fail it */
 };
 
 static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight)

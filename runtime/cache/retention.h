@@ -12,7 +12,7 @@
 /* What a layer of the model keeps of the past. */
 enum retention_kind {
     RETENTION_UNITS,  /* units, as its policy decides */
-    RETENTION_WINDOW, /* units of its window's positions only, by the model's design */
+    RETENTION_WINDOW, /* all of the newest positions, by the model's design; not in `kept` */
     RETENTION_STATE,  /* no units: a recurrent state of fixed size */
 };
 

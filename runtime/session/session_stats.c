@@ -84,11 +84,16 @@ void retention_free(struct retention *r)
 /* A model with layers of one kind needs no table. */
 static void put_layers(const struct model *m, struct retention *out)
 {
-    out->n_all = m->recurrent.n_layer > 0 && m->n_layer <= RETENTION_LAYERS ? m->n_layer : 0;
+    bool mixed = m->recurrent.n_layer > 0 || m->windowed.n_layer > 0;
+    out->n_all = mixed && m->n_layer <= RETENTION_LAYERS ? m->n_layer : 0;
     for (int i = 0; i < out->n_all; i++) {
-        bool units = m->layers[i].kv_layer >= 0;
-        out->layers[i] = (struct retention_layer){.kind = units ? RETENTION_UNITS : RETENTION_STATE,
-                                                  .kv_layer = (int16_t)m->layers[i].kv_layer};
+        const struct model_layer *l = &m->layers[i];
+        bool units = l->kv_layer >= 0 && !l->is_windowed;
+        out->layers[i] = (struct retention_layer){.kind = units            ? RETENTION_UNITS
+                                                          : l->is_windowed ? RETENTION_WINDOW
+                                                                           : RETENTION_STATE,
+                                                  .kv_layer = (int16_t)(units ? l->kv_layer : -1),
+                                                  .window = m->windowed.n_units};
     }
 }
 

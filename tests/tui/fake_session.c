@@ -804,13 +804,13 @@ void session_retention(const struct session *s, struct retention *out)
     out->n_stabilizer = s->budget / 8;
     for (out->col_width = 1; out->n_pos > out->col_width * RETENTION_COLS;) out->col_width *= 2;
     out->n_cols = (int)((out->n_pos + out->col_width - 1) / out->col_width);
-    int each = fake.state_every + 1;
-    out->n_all = fake.state_every || fake.window ? s->n_layer * each : 0;
+    int each = fake.state_every + 1 + (fake.window > 0);
+    out->n_all = each > 1 ? s->n_layer * each : 0;
     for (int i = 0; i < out->n_all; i++) {
-        bool units = i % each == each - 1, window = units && fake.window && i / each % 2;
-        out->layers[i] = (struct retention_layer){.kind = !units   ? RETENTION_STATE
-                                                          : window ? RETENTION_WINDOW
-                                                                   : RETENTION_UNITS,
+        bool units = i % each == fake.state_every, state = i % each < fake.state_every;
+        out->layers[i] = (struct retention_layer){.kind = units   ? RETENTION_UNITS
+                                                          : state ? RETENTION_STATE
+                                                                  : RETENTION_WINDOW,
                                                   .kv_layer = (int16_t)(units ? i / each : -1),
                                                   .window = fake.window};
     }

@@ -14,7 +14,7 @@ struct fake {
     double prefill_tok_s; /* the same for prompts and replays */
     int n_layer, n_head, budget, reserve;
     int state_every; /* the model has a layer with units after this many with a state; 0 = none */
-    int window;      /* every second layer with units attends to so many positions; 0 = none */
+    int window;      /* each layer with units is followed by one with such a window; 0 = none */
     int64_t now_ms;  /* clock of the saved conversations; 0 = the real one */
     const char *fail_load;  /* error text, NULL = none */
     const char *fail_model; /* a file that is no model */

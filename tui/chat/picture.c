@@ -124,14 +124,19 @@ static struct ramp_part part_of(const struct picture *p, int row, int x)
     return part;
 }
 
-/* The first column that a layer keeps units of: those before its window are out of its sight by
- * design, and are not counted. */
-static int first_column(const struct picture *p, struct ramp_part part)
+/* A row that shows a layer with a window: all units of its positions, and none before. */
+static bool sum_window(const struct picture *p, int row, int x, int col, int end, int64_t *kept,
+                       int64_t *seen)
 {
-    struct retention_layer l = picture_layer(p->r, picture_model_layer(p->r, part.layer));
-    if (part.n_layer != 1 || l.kind != RETENTION_WINDOW) return 0;
-    int64_t from = p->r->n_pos - l.window;
-    return from > 0 ? (int)(from / p->r->col_width) : 0;
+    int layer = rows_are_layers(p) ? row : p->mode == MAP_HEADS ? p->layer : -1;
+    if (layer < 0 || picture_layer(p->r, layer).kind != RETENTION_WINDOW) return false;
+    int64_t window = p->r->n_pos - picture_layer(p->r, layer).window;
+    int64_t from = ramp_position(p->r, col), last = ramp_position(p->r, end);
+    if (from < window) from = window;
+    if (last > p->r->n_pos) last = p->r->n_pos;
+    bool one = p->mode == MAP_HEADS || (p->mode == MAP_GRID && x >= 0);
+    *kept = *seen = last > from ? (last - from) * (one ? 1 : p->r->n_head) : 0;
+    return true;
 }
 
 static void sum(const struct picture *p, int row, struct ramp_part part, int col, int end,
@@ -152,9 +157,10 @@ static void sum_rows(const struct picture *p, int row, int n, int x, int col, in
     for (int i = 0; i < n; i++) {
         int64_t k, s;
         struct ramp_part part = part_of(p, row + i, x);
-        int from = first_column(p, part);
-        if (part.n_layer == 0 || end <= from) continue;
-        sum(p, row + i, part, col > from ? col : from, end, &k, &s);
+        if (!sum_window(p, row + i, x, col, end, &k, &s)) {
+            if (part.n_layer == 0) continue;
+            sum(p, row + i, part, col, end, &k, &s);
+        }
         *kept += k;
         *seen += s;
     }

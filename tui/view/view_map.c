@@ -188,9 +188,12 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
     if (row + n > f->n) n = f->n - row;
     if (f->agree) {
         double sum = 0;
-        for (int i = 0; i < n; i++) sum += fmax(picture_agreement(pic, row + i), 0);
-        if (!picture_is_state(pic, row, n))
-            pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n);
+        int n_alike = 0;
+        for (int i = 0; i < n; i++) {
+            double alike = picture_agreement(pic, row + i);
+            if (alike >= 0) n_alike++, sum += alike;
+        }
+        if (n_alike > 0) pane_printf(p, x, y, ATTR_TEXT, "%3.0f%%", 100 * sum / n_alike);
         return;
     }
     if (picture_is_state(pic, row, n)) return;

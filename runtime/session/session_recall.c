@@ -177,7 +177,8 @@ static struct recall_query query_of(const struct session *s)
     };
 }
 
-static int check_on(struct session *s, struct err *e)
+/* Forgets the wish before. ERR_USAGE: recall is off. */
+static int begin_wish(struct session *s, struct err *e)
 {
     if (!s->recall.on) return err_set(e, ERR_USAGE, "recall is off: /set recall words turns it on");
     want_nothing(&s->recall);
@@ -201,7 +202,7 @@ int session_recall(struct session *s, const char *words, size_t n, struct sessio
                    struct err *e)
 {
     struct tokenizer_span span = {words, n, false};
-    int rc = check_on(s, e);
+    int rc = begin_wish(s, e);
     if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
     if (!rc) preview(s, out);
     return rc;
@@ -210,7 +211,7 @@ int session_recall(struct session *s, const char *words, size_t n, struct sessio
 int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
                         struct err *e)
 {
-    int rc = check_on(s, e);
+    int rc = begin_wish(s, e);
     if (rc) return rc;
     if (!s->save)
         return err_set(e, ERR_USAGE, "a private conversation does not keep its turns: give words");

@@ -19,6 +19,7 @@ static const struct model_family *const families[] = {
     &family_olmoe,    &family_qwen2moe,  &family_qwen3moe,      &family_gemma2,
     &family_gemma3,   &family_gemma4,    &family_gpt_oss,       &family_exaone4,
     &family_lfm2moe,  &family_qwen35moe, &family_qwen3next,     &family_falcon_h1,
+    &family_glm4moe,  &family_dots1,
 };
 
 /* ---- metadata -------------------------------------------------------------------------------- */

@@ -372,11 +372,11 @@ bool model_get_float(const struct model *m, const char *suffix, float *out);
 /* An array with one element per layer; false when it is missing or has another length. */
 bool model_get_layers(const struct model *m, const char *suffix, struct gguf_array *out);
 
-extern const struct model_family family_ernie4_5, family_glm4, family_granite, family_granitehybrid,
-    family_granitemoe, family_lfm2, family_lfm2moe, family_llama, family_minicpm, family_mistral3,
-    family_olmo2, family_olmoe, family_phi3, family_qwen2, family_qwen2moe, family_qwen3,
-    family_qwen35, family_qwen35moe, family_qwen3next, family_qwen3moe, family_seed_oss,
-    family_smollm3;
+extern const struct model_family family_dots1, family_ernie4_5, family_glm4, family_glm4moe,
+    family_granite, family_granitehybrid, family_granitemoe, family_lfm2, family_lfm2moe,
+    family_llama, family_minicpm, family_mistral3, family_olmo2, family_olmoe, family_phi3,
+    family_qwen2, family_qwen2moe, family_qwen3, family_qwen35, family_qwen35moe, family_qwen3moe,
+    family_qwen3next, family_seed_oss, family_smollm3;
 extern const struct model_family family_exaone4, family_falcon_h1, family_gemma2, family_gemma3,
     family_gemma4, family_gpt_oss;
 

@@ -501,6 +501,11 @@ def models():
                              **small), [("qwen3moe", False)]
     yield "olmoe", Config("olmoe", 20, n_layer=1, qk_norm="row", experts=mixture,
                           **small), [("olmoe", False)]
+    yield "glm4moe", Config(
+        "glm4moe", 22, n_kv=1, n_rot=32, qkv_bias=True, qk_norm="head", n_ff=64,
+        ffn_norm="post_attention_norm", experts=dict(
+            n=8, used=3, ff=32, dense=1, shared=32, sigmoid=True, normalized=True, scale=1.7,
+            choice_bias=True, groups=4, groups_used=2), **small), [("glm4moe", False)]
     scales = (6.0, 0.22, 4.0)
     yield "granitemoe", Config(
         "granitemoe", 21, n_layer=1, n_kv=1, pairs=True, n_ff=32, scales=scales, attention=0.11,

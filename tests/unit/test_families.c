@@ -175,6 +175,45 @@ static void test_file_weights(void **state)
     compare_file(&(struct row){"llama", "llama", 512}, "q4", 0.15);
 }
 
+/* ---- bytes that a token reads -----------------------------------------------------------------
+ */
+
+static _Atomic int64_t bytes_read;
+static const struct kernels *uncounted;
+
+static void count_matmul(const struct kn_matmul *job)
+{
+    bytes_read += (int64_t)kn_weight_bytes(job->w->type, job->row1 - job->row0, job->w->n_in);
+    uncounted->matmul[job->w->type](job);
+}
+
+/* One token reads the experts that it is routed to and no others: the bytes that bench reports. */
+static void test_bytes_read(void **state)
+{
+    const struct row r = {"qwen3moe", "qwen3moe", 512};
+    struct options o;
+    struct engine *g;
+    struct context x;
+    struct err e;
+    char path[128];
+    const int32_t id = 7;
+    (void)state;
+    set_options(&o, &r, path, 8);
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    if (context_open(&x, g, &o.session.plan, 0, 1, &e)) fail_msg("%s", e.text);
+    struct kernels counted = *g->kernels;
+    uncounted = g->kernels;
+    for (int i = 0; i < KN_TYPES; i++) counted.matmul[i] = count_matmul;
+    x.forward.kernels = &counted;
+    const double want = context_bytes_per_token(&x);
+    bytes_read = 0;
+    forward_run(&x.forward, &x.cache, &id, 1, 1);
+    printf("read %lld bytes of weights, expected %.0f\n", (long long)bytes_read, want);
+    assert_true(fabs((double)bytes_read - want) <= 0.01 * want);
+    context_release(&x);
+    engine_close(g);
+}
+
 /* Scales that queries need past YaRN's original context are not computed: the model ends there. */
 static void test_original_context(void **state)
 {
@@ -250,7 +289,8 @@ static void test_refusals(void **state)
     expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "
                 "seed_oss, glm4, qwen35, lfm2, granitehybrid, "
                 "granitemoe, olmoe, qwen2moe, qwen3moe, "
-                "gemma2, gemma3, gemma4, gpt-oss, exaone4");
+                "gemma2, gemma3, gemma4, gpt-oss, exaone4, lfm2moe, qwen35moe, "
+                "qwen3next, falcon-h1, glm4moe, dots1");
     refuse("llama-yarn", "yarn", "yard");
     expect_said("\"yard\"");
     expect_said("none, linear, llama3, yarn, longrope");
@@ -298,6 +338,7 @@ static struct row rows[] = {
     {"qwen3moe", "qwen3moe", 512},
     {"olmoe", "olmoe", 512},
     {"granitemoe", "granitemoe", 512},
+    {"glm4moe", "glm4moe", 512},
     {"gemma2", "gemma2", 512},
     {"gemma3", "gemma3", 512},
     {"olmo3", "olmo3", 512},
@@ -310,10 +351,11 @@ static struct row rows[] = {
 int main(void)
 {
     enum { N_FAMILIES = sizeof rows / sizeof *rows };
-    struct CMUnitTest tests[N_FAMILIES + 4] = {
+    struct CMUnitTest tests[N_FAMILIES + 5] = {
         [N_FAMILIES] = cmocka_unit_test(test_file_weights),
         cmocka_unit_test(test_original_context),
         cmocka_unit_test(test_window),
+        cmocka_unit_test(test_bytes_read),
         cmocka_unit_test(test_refusals),
     };
     for (int i = 0; i < N_FAMILIES; i++)

@@ -332,6 +332,9 @@ int store_checkpoint_each(struct store *s, int64_t conversation,
 /* Deletes the checkpoints before seq, and the policy states kept only for them. */
 int store_checkpoint_forget(struct store *s, int64_t conversation, int64_t seq, struct err *e);
 
+/* How many messages the conversation's rows are, whatever its own counter says. */
+int store_message_count(struct store *s, int64_t conversation, int64_t *n, struct err *e);
+
 /* Cuts the transcript to its first n_messages and the log to entries up to seq; deletes the
  * tail. */
 int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int64_t seq,

@@ -262,6 +262,21 @@ static bool open_message(struct walk *w, struct store_message *m)
     return tokens.n % sizeof *m->tokens == 0;
 }
 
+int store_message_count(struct store *s, int64_t conversation, int64_t *n, struct err *e)
+{
+    static const char doing[] = "counting messages";
+    sqlite3_stmt *q;
+    *n = 0;
+    int rc = db_prepare(s, "SELECT coalesce(max(seq) + 1, 0) FROM message WHERE conversation = ?1",
+                        &q, doing, e);
+    if (rc) return rc;
+    sqlite3_bind_int64(q, 1, conversation);
+    rc = db_step(s, q, doing, e);
+    if (rc > 0) *n = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    return rc < 0 ? rc : 0;
+}
+
 /* Passes a message marked as damaged in place of message `seq`. A missing message gets the role of
  * the system, so that it is not attributed to the user or the model. */
 static int pass_damaged(struct walk *w, int64_t seq, enum store_role role, const char *text)

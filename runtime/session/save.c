@@ -199,7 +199,9 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-static char *state_text(const struct save_state *now)
+/* n_messages: with encryption nobody else can write a state, so that messages removed from the end
+ * are noticed. */
+static char *state_text(const struct save_state *now, int64_t n_messages)
 {
     char number[32];
     cJSON *o = cJSON_CreateObject();
@@ -214,6 +216,7 @@ static char *state_text(const struct save_state *now)
     cJSON_AddNumberToObject(o, "attempt", (double)now->attempt);
     cJSON_AddNumberToObject(o, "n_run", (double)now->n_run);
     cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
+    cJSON_AddNumberToObject(o, "n_messages", (double)n_messages);
     if (now->system) cJSON_AddStringToObject(o, "system", now->system);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
@@ -223,9 +226,12 @@ static char *state_text(const struct save_state *now)
 static int put_state_of(struct save *s, int64_t conversation, const struct save_state *now,
                         struct err *e)
 {
-    char *text = state_text(now);
+    int64_t n_messages;
+    int rc = store_message_count(s->store, conversation, &n_messages, e);
+    if (rc) return rc;
+    char *text = state_text(now, n_messages);
     if (!text) return save_out_of_memory(e);
-    int rc = store_state_put(s->store, conversation, text, e);
+    rc = store_state_put(s->store, conversation, text, e);
     free(text);
     return rc;
 }
@@ -258,7 +264,9 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     char *text, seed[32];
     *out = (struct save_state){0};
     *found = false;
-    int rc = store_state_get(s->store, s->conversation, &text, e);
+    int64_t n_messages;
+    int rc = store_message_count(s->store, s->conversation, &n_messages, e);
+    if (!rc) rc = store_state_get(s->store, s->conversation, &text, e);
     if (rc) return rc;
     cJSON *o = *text ? cJSON_Parse(text) : NULL;
     free(text);
@@ -273,6 +281,8 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     out->budget = (int)get_int(o, "budget");
     out->attempt = (uint64_t)get_int(o, "attempt");
     out->n_run = get_int(o, "n_run");
+    out->n_lost = get_int(o, "n_messages") - n_messages;
+    if (out->n_lost < 0) out->n_lost = 0; /* it was saved before the last message */
     out->n_units = cJSON_HasObjectItem(o, "n_units") ? get_int(o, "n_units") : -1;
     const char *system = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "system"));
     if (system) out->system = strdup(system);

@@ -48,6 +48,7 @@ struct save_state {
     uint64_t attempt;
     int64_t n_run;   /* positions in the cache */
     int64_t n_units; /* live units, without those of the tail; -1 = not known */
+    int64_t n_lost;  /* read only: messages at the end that were there when it was saved */
     char *system;    /* instructions for the model, or NULL; not owned */
     /* settings of the answer that save_answer saves, or NULL; not owned, not read */
     const char *settings;

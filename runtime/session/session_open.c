@@ -78,6 +78,16 @@ static int adopt_settings(struct session *s, struct err *e)
     bool found;
     int rc = save_state(s->save, &saved, &found, e);
     if (rc || !found) return rc;
+    if (saved.n_lost) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "the last %lld messages of this conversation are missing: another program removed "
+                 "them from the database",
+                 (long long)saved.n_lost);
+        notice(s, text);
+        rc = s->opts.read_only ? 0 : save_drop(s->save, e); /* it is ahead of the text */
+        if (rc) return rc;
+    }
     if (!p->policy.row) p->policy.row = policy_named(saved.policy);
     if (!p->budget && saved.budget >= PLAN_BUDGET_MIN) p->budget = saved.budget;
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;

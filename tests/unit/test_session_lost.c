@@ -1,0 +1,89 @@
+/* A conversation whose last messages another program removed says so when it is opened; one that
+ * was rewound, or whose last message was saved before a crash, does not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "tests/unit/session_kit.h"
+
+/* As a program without the key can: rows and counters, but no sealed state. */
+static void remove_messages(const char *dir, int n_kept)
+{
+    char path[256], sql[200];
+    sqlite3 *db;
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    snprintf(sql, sizeof sql,
+             "DELETE FROM message WHERE seq >= %d; UPDATE conversation SET n_messages = %d, "
+             "n_turns = %d",
+             n_kept, n_kept, n_kept / 2);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static int tell(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)ctx;
+    (void)fresh;
+    (void)e;
+    strcpy(out, "sesame");
+    return 0;
+}
+
+static struct conversations *open_encrypted(const char *dir)
+{
+    const struct conversations_key key = {.ask = tell, .encrypt = true};
+    char path[256];
+    struct conversations *l;
+    struct err e;
+    snprintf(path, sizeof path, "%s/retain.db", dir);
+    if (conversations_open_key(&l, path, &key, &e)) fail_msg("%s", e.text);
+    return l;
+}
+
+static void notes(struct conversations *l, const char *expected)
+{
+    struct session *s = open_session(l, options_of("sink", "q4", 0), true);
+    const char *notice = session_notice(s);
+    if (expected ? !strstr(notice, expected) : strstr(notice, "missing") != NULL)
+        fail_msg("\"%s\"", notice);
+    session_close(s);
+}
+
+static void misses_what_was_removed(void **state)
+{
+    (void)state;
+    struct log log = {0};
+    struct err e;
+    char *dir = temporary();
+    struct conversations *l = open_encrypted(dir);
+    struct session *s = open_session(l, options_of("sink", "q4", 0), false);
+    for (int i = 0; i < 3; i++) say(s, said[i], &log);
+    session_close(s);
+    notes(l, NULL);
+    s = open_session(l, options_of("sink", "q4", 0), true);
+    assert_int_equal(session_rewind(s, 2, NULL, &e), 0);
+    session_close(s);
+    notes(l, NULL);
+    conversations_close(l);
+    remove_messages(dir, 2);
+    l = open_encrypted(dir);
+    notes(l, "the last 2 messages of this conversation are missing");
+    s = open_session(l, options_of("sink", "q4", 0), true);
+    say(s, said[3], &log); /* it goes on, and the next save counts again */
+    session_close(s);
+    notes(l, NULL);
+    conversations_close(l);
+    remove_library(dir);
+    str_release(&log.text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(misses_what_was_removed)};
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

@@ -294,6 +294,10 @@ int family_bind_layers(struct model *m, struct err *e)
                                      bias = {.name = "output.bias"};
     int rc = model_bind_matrix(m, &m->embedding, &embedding, m->n_vocab, m->n_embd, e);
     number_layers(m);
+    if (!rc && m->n_kv_layer == 0)
+        rc = err_set(e, ERR_FORMAT,
+                     "%s: no layer has attention; recurrent models without it are not supported",
+                     gguf_name(m->file));
     if (m->layer_inputs.n) rc = rc ? rc : bind_layer_inputs(m, e);
     for (int i = 0; !rc && i < m->n_layer; i++) {
         rc = bind_mixer(m, i, e);

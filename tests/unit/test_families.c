@@ -281,9 +281,20 @@ static void expect_said(const char *part)
     if (!strstr(refused.text, part)) fail_msg("\"%s\" does not say \"%s\"", refused.text, part);
 }
 
+/* A list of KV heads by layer in which no layer has any. */
+static void refuse_without_attention(void)
+{
+#define LIST "head_count_kv\11\0\0\0\5\0\0\0\3\0\0\0\0\0\0\0\0\0\0\0"
+    static const char from[] = LIST "\1\0\0\0", to[] = LIST "\0\0\0\0";
+    refuse_bytes("lfm2", from, to, sizeof from - 1);
+    expect_said("no layer has attention");
+#undef LIST
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
+    refuse_without_attention();
     refuse("llama", "llama", "lemur");
     expect_said("\"lemur\"");
     expect_said("llama, phi3, qwen2, qwen3, minicpm, granite, olmo2, smollm3, mistral3, ernie4_5, "

@@ -104,7 +104,7 @@ struct read_state {
 };
 
 /* Where the last frame drew what can be clicked. */
-enum place_kind { PLACE_RIBBON, PLACE_MAP, PLACE_LIST, PLACE_CHAT_LIST, PLACES };
+enum place_kind { PLACE_RIBBON, PLACE_MAP, PLACE_LIST, PLACES };
 struct place {
     int x, y, w, h;
 };

@@ -35,7 +35,7 @@ for size in '80 24' '160 50'; do
     check "$size: and known" wait_for 'llm Your locker code is 48213'
     check "$size: the strip marks it" wait_for '1▲▲'
     keys F4
-    check "$size: the tint shows what came back" wait_for ' tint .* gone returned'
+    check "$size: the tint shows what came back" wait_for ' tint .*gone .*returned'
     check "$size: in a colour of its own" fact_is '81mMy locker code is 48213'
     keys q
     type_text /recalled

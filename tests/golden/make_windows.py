@@ -276,20 +276,22 @@ def gemma4():
 def gpt_oss():
     yarn = rope(150000.0, rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0,
                 original_max_position_embeddings=128, truncate=False)
-    for name, kept, window, s, n, used in (
-            ("gpt-oss", True, 33, shape(32, 32, 2, 4, 2, 16), 6, 2),
-            ("gpt-oss-wide", False, 128, shape(64, 64, 4, 8, 2, 32), 8, 4),
-            ("gpt-oss-odd", False, 7, shape(60, 48, 3, 3, 1, 20), 5, 1)):
+    written = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+               "rope.scaling.original_context_length": 128}
+    for name, kept, window, s, n, used, full in (
+            ("gpt-oss", True, 33, shape(32, 32, 2, 4, 2, 16), 6, 2, yarn),
+            ("gpt-oss-wide", False, 128, shape(64, 64, 4, 8, 2, 32), 8, 4, yarn),
+            ("gpt-oss-plain", False, 64, shape(64, 64, 2, 4, 4, 32), 8, 3, rope(10000.0)),
+            ("gpt-oss-odd", False, 7, shape(60, 48, 3, 3, 1, 20), 5, 1, yarn)):
         kinds = ["sliding_attention" if i % 2 == 0 else "full_attention"
                  for i in range(s["num_hidden_layers"])]
         yield Model(name, "GptOss", "gpt-oss",
                     s | {"num_local_experts": n, "num_experts_per_tok": used,
-                         "sliding_window": window, "layer_types": kinds, "rope_parameters": yarn,
+                         "sliding_window": window, "layer_types": kinds, "rope_parameters": full,
                          "tie_word_embeddings": False},
                     {"expert_count": n, "expert_used_count": used,
-                     "expert_feed_forward_length": s["intermediate_size"],
-                     "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
-                     "rope.scaling.original_context_length": 128}, kept)
+                     "expert_feed_forward_length": s["intermediate_size"]} |
+                    (written if full is yarn else {}), kept)
 
 
 def models():

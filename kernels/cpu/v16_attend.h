@@ -373,23 +373,29 @@ static inline int first_tile(const struct kn_attend *job, int r)
     return p0 > job->slot0 ? p0 : job->slot0;
 }
 
-/* Converts the logits of n_lane slots, a multiple of 16, to exponentials, of which those of slots
- * [n_out, n_slot) count, and updates the running maximum and sum. Returns the factor for sums under
- * the old maximum. */
-static inline float online_softmax(float *p, int n_out, int n_slot, int n_lane, float *m, float *l)
+/* Rows [r0, r0 + n_row): slots outside a row's window get a logit that counts for nothing. */
+static inline void hide_outside(float *p, const struct kn_attend *job, int r0, int n_row, int p0)
+{
+    for (int r = 0; r < n_row; r++) {
+        const int n = outside(job, r0 + r, p0);
+        for (int s = 0; s < n && s < KN_TILE; s++) p[r * KN_TILE + s] = -INFINITY;
+    }
+}
+
+/* Converts the logits of n_lane slots, a multiple of 16, to exponentials, of which the first n_slot
+ * count, and updates the running maximum and sum. Returns the factor for sums under the old
+ * maximum. */
+static inline float online_softmax(float *p, int n_slot, int n_lane, float *m, float *l)
 {
     v16 top = v16_set1(-INFINITY), sum = v16_zero();
 
-    if (n_slot <= n_out) {
+    if (n_slot == 0) {
         memset(p, 0, (size_t)n_lane * sizeof *p);
         return 1.0f;
     }
     for (int i = 0; i < n_lane; i += 16) {
         if (i + 16 > n_slot)
             v16_store(p + i, v16_keep_n(v16_load(p + i), n_slot - i, v16_set1(-INFINITY)));
-        if (i < n_out)
-            v16_store(p + i, v16_keep_n(v16_set1(-INFINITY), n_out - i < 16 ? n_out - i : 16,
-                                        v16_load(p + i)));
         top = v16_max(top, v16_load(p + i));
     }
     const float tile_max = v16_top(top), max = tile_max > *m ? tile_max : *m;
@@ -510,10 +516,10 @@ static inline void attend_rows(struct attend_tile *tile, const struct kn_attend 
     for (int i = 0; job->softcap > 0.0f && i < n_row * KN_TILE; i += 16)
         if (i % KN_TILE < n_lane)
             v16_store(tile->p + i, v16_softcap(v16_load(tile->p + i), job->softcap));
+    if (job->window) hide_outside(tile->p, job, r0, n_row, p0);
     for (int r = 0; r < n_row; r++)
-        tile->keep[r] =
-            online_softmax(tile->p + r * KN_TILE, outside(job, r0 + r, p0),
-                           visible(job, r0 + r, p0), n_lane, job->m + r0 + r, job->l + r0 + r);
+        tile->keep[r] = online_softmax(tile->p + r * KN_TILE, visible(job, r0 + r, p0), n_lane,
+                                       job->m + r0 + r, job->l + r0 + r);
     values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, n_slot, dim);
 }
 

@@ -285,7 +285,8 @@ static inline void scale_query(struct fixed_tile *tile, const struct kn_attend *
     }
     const float length = sqrtf(v16_sum(square)), max = query_length(job->head_dim);
     /* cosines and sines of keys are over 32767, and words multiply over 32768 */
-    tile->q_scale[r % FIXED_SPAN] = job->scale * (length / max) * (32768.0f / 32767.0f);
+    const float scaled = length > 0x1p-100f ? length : 1.0f; /* hidden slots need a scale above 0 */
+    tile->q_scale[r % FIXED_SPAN] = job->scale * (scaled / max) * (32768.0f / 32767.0f);
     tile->q_inv[r % FIXED_SPAN] = length > 0x1p-100f ? max / length : 0.0f;
 }
 
@@ -369,28 +370,19 @@ static inline int fixed_visible(const struct kn_attend *job, int r, int p0)
     return n < KN_TILE ? n : KN_TILE;
 }
 
-/* The first n_out lanes are replaced. */
-V16_INLINE v16 drop_first(v16 x, int n_out, v16 by)
+static inline float row_top(const float *p, int n_slot)
 {
-    return n_out <= 0 ? x : v16_keep_n(by, n_out < 16 ? n_out : 16, x);
-}
-
-/* Of slots [n_out, n_slot). */
-static inline float row_top(const float *p, int n_out, int n_slot)
-{
-    const v16 low = v16_set1(-INFINITY);
-    v16 top = low;
+    v16 top = v16_set1(-INFINITY);
 
     for (int s = 0; s < n_slot; s += 16)
-        top = v16_max(drop_first(seen(p + s, n_slot - s, low), n_out - s, low), top);
+        top = v16_max(seen(p + s, n_slot - s, v16_set1(-INFINITY)), top);
     return v16_top(top);
 }
 
-/* Row i of the tile: converts the logits of slots [n_out, n_slot), relative to their maximum, to
- * the weights of the nibbles. sums[0] is the sum of the exponentials, sums[1 + g] that of their
- * products with m. */
-static inline void row_weights(struct fixed_tile *tile, int i, int n_out, int n_slot, float top,
-                               float to_log2, int n_group, float *sums)
+/* Row i of the tile: converts its logits, relative to their maximum, to the weights of the nibbles.
+ * sums[0] is the sum of the exponentials, sums[1 + g] that of their products with m. */
+static inline void row_weights(struct fixed_tile *tile, int i, int n_slot, float top, float to_log2,
+                               int n_group, float *sums)
 {
     const float *p = tile->p + i * KN_TILE;
     v16 sum[FIXED_SUMS];
@@ -406,7 +398,6 @@ static inline void row_weights(struct fixed_tile *tile, int i, int n_out, int n_
             const v16 x = v16_sub(v16_load(p + at), v16_set1(top));
             e[h] = fixed_exp2(v16_mul(x, v16_set1(to_log2)));
             if (n_slot < at + 16) e[h] = v16_keep_n(e[h], n_slot - at, v16_zero());
-            e[h] = drop_first(e[h], n_out - at, v16_zero());
             sum[0] = v16_add(sum[0], e[h]);
         }
         const v16 one = v16_set1(32767.0f);
@@ -434,8 +425,7 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
     float top[16] = {0}, to_log2[16], share[16], keep[16];
 
     for (int r = 0; r < n_row; r++)
-        top[r] = row_top(tile->p + r * KN_TILE, outside(job, r0 + r, p0),
-                         fixed_visible(job, r0 + r, p0));
+        top[r] = row_top(tile->p + r * KN_TILE, fixed_visible(job, r0 + r, p0));
 
     const v16 tile_max = v16_mul(v16_load(top), scale), old = v16_load_n(job->m + r0, n_row);
     const v16 max = v16_max(tile_max, old);
@@ -448,7 +438,7 @@ V16_APART void fixed_softmax(struct fixed_tile *tile, const struct kn_attend *jo
         float sums[FIXED_SUMS];
 
         scale_values(tile, n_group, n_slot);
-        row_weights(tile, r, outside(job, r0 + r, p0), n_slot, top[r], to_log2[r], n_group, sums);
+        row_weights(tile, r, n_slot, top[r], to_log2[r], n_group, sums);
         job->l[r0 + r] = job->l[r0 + r] * keep[r] + sums[0] * share[r];
         tile->keep[r] = keep[r];
         for (int g = 0; g < n_group; g++) {
@@ -525,6 +515,7 @@ static inline void fixed_rows(struct fixed_tile *tile, const struct kn_attend *j
     for (int r = 0; r < n_row; r++)
         rotate_query_fixed(tile->q + r * dim / 2, tile, job, r0 + r, p0);
     fixed_logits(tile, n_row, fixed_visible(job, r0 + n_row - 1, p0), dim);
+    if (job->window) hide_outside(tile->p, job, r0, n_row, p0); /* they weigh 2^-100 at most */
     fixed_softmax(tile, job, r0, n_row, p0);
     fixed_values(tile, job->acc + (size_t)r0 * (size_t)dim, n_row, dim);
 }

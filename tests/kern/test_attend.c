@@ -477,6 +477,7 @@ static void check_window(struct shape s, int window, int before, int n_tok)
     s.n_tok = n_tok;
     struct setup u = setup_new(&s);
 
+    memset(u.q, 0, (size_t)s.head_dim * sizeof *u.q);
     for (const char *const *isa = kn_isa_list(); *isa; isa++) {
         check_values(*isa, &u, 0, u.n_slot);
         check_values(*isa, &u, 128, u.n_slot);

@@ -2,7 +2,7 @@
 # make install, make info, make clean;
 # make test, make T=evict (one test program), make bench, make fuzz: tests/tests.mk
 # make dist, portable, deb and their checks: cross/packages.mk
-# Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers), V=1, PREFIX, DESTDIR,
+# Variables: CC, CFLAGS, SAN=1 (address and undefined-behaviour sanitizers) or thread, V=1, PREFIX, DESTDIR,
 # CUDA=0 (no device code) or all (for every GPU), NVCC, CURL=0 (no downloads), TEST_DATA (folder of public models and
 # vectors to test with, optional), CROSS=aarch64, jetson-orin or jetson-thor (builds for that target
 # into a separate folder).
@@ -24,7 +24,7 @@ endif
 include cross/$(CROSS).mk
 endif
 
-B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/san))$(if $(DEBUG),/debug)
+B := build$(if $(CROSS),/$(CROSS))$(if $(FUZZ),/fuzzers,$(if $(SAN),/$(if $(filter thread,$(SAN)),tsan,san)))$(if $(DEBUG),/debug)
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 
 # ---- detected tools and libraries ----------------------------------------------------------------
@@ -55,7 +55,11 @@ ifeq ($(filter 0 1,$(CURL)),)
 $(error CURL=$(CURL): 0 or 1)
 endif
 
+ifeq ($(SAN),thread)
+SANITIZE := -fsanitize=thread
+else
 SANITIZE := -fsanitize=address,undefined $(if $(FUZZ),-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+endif
 
 # The commit and its time, from git; in an unpacked `make dist`, from the file that it filled in.
 STAMP := $(or $(shell grep -v Format cross/commit),$(shell git log -1 --format='%H %ct' 2>/dev/null))

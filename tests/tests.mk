@@ -18,7 +18,7 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
 .PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
-  fuzz-run bench bench-count cuda-report
+  fuzz-run soak bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
 
@@ -181,6 +181,10 @@ gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 	@mkdir -p $(GPU_DIR)/lib && cp tests/gpu/run.sh $(GPU_DIR)
 	@ldd $(GPU_PROGRAMS) $(GPU_DIR)/retain | awk '$$3 ~ /^\// && !index($$3, "/$(GPU_DIR)/") && $$1 !~ /^(libc|libm|libpthread|libdl)\.so/ { print $$3 }' | \
 	  sort -u | xargs -I{} cp -L {} $(GPU_DIR)/lib
+# One chat for SOAK_SECONDS while other commands use its database.
+SOAK_SECONDS ?= 1200
+soak: all
+	@tests/fault/soak.sh $(PROGRAM) $(SOAK_SECONDS)
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

@@ -170,6 +170,25 @@ static void templates(void)
     }
 }
 
+/* A hub's answers after an address, and a conversation as `retain export --json` writes it. */
+static void downloads(void)
+{
+    static const char hub[] =
+        "hf:a/b:Q4_K_M\n{\"branches\":[{\"name\":\"main\",\"targetCommit\":"
+        "\"0123456789abcdef0123456789abcdef01234567\"}]}\0"
+        "[{\"type\":\"file\",\"size\":9,\"path\":\"x-Q4_K_M-00001-of-00002.gguf\","
+        "\"lfs\":{\"oid\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"}}]\0"
+        "[{\"type\":\"file\",\"size\":7,\"path\":\"x-Q4_K_M-00002-of-00002.gguf\"},"
+        "{\"type\":\"file\",\"size\":7,\"path\":\"../x.gguf\"}]";
+    static const char talk[] =
+        "{\"format\":\"retain-conversation\",\"version\":1,\"name\":\"talk\",\"title\":\"\","
+        "\"created_ms\":1,\"updated_ms\":2,\"messages\":[{\"role\":\"user\",\"text\":\"Hi\","
+        "\"created_ms\":1,\"tokens\":[1,2]},{\"role\":\"assistant\",\"text\":\"Yes\","
+        "\"created_ms\":2,\"tokens\":[3]}]}";
+    save("hub", "split", "", hub, sizeof hub - 1);
+    save("import", "talk", "", talk, sizeof talk - 1);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -182,5 +201,6 @@ int main(int argc, char **argv)
     folder();
     texts();
     templates();
+    downloads();
     return 0;
 }

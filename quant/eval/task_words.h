@@ -1,7 +1,7 @@
 /* task_words: the conversations of `retain eval recall`.
  *
  * A deterministic generator of small talk in the style that the demo model was trained on
- * (quant/demo/generate.py): facts to remember, endless filler, and one question about each fact
+ * (quant/demo/templates.py): facts to remember, endless filler, and one question about each fact
  * with the expected answer. It owns every string that it returns, is independent of tokens and
  * models, and the same seed gives the same conversation everywhere. */
 #ifndef RETAIN_QUANT_EVAL_TASK_WORDS_H

@@ -246,6 +246,14 @@ static bool reads_all(const struct model *m, const struct kn_weight *w)
     return w != &m->layer_inputs.embedding && (w != &m->embedding || m->tied);
 }
 
+/* Units that layers with windows read for a token. */
+static int64_t units_in_windows(const struct context *x)
+{
+    const struct cache *w = x->cache.windows;
+    const int64_t n = x->cache.shape.windows.n_units;
+    return w ? (w->n_pos < n ? w->n_pos : n) * w->shape.n_layer * w->shape.n_head : 0;
+}
+
 double context_bytes_per_token(const struct context *x)
 {
     const struct model *m = x->engine->model;
@@ -261,6 +269,8 @@ double context_bytes_per_token(const struct context *x)
     for (int i = 0; h && i < h->n_layer; i++)
         bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
     bytes += 2.0 * (double)recurrent_state_bytes(&x->cache.recurrent); /* read and written */
+    const struct cache *w = x->cache.windows;
+    if (w) bytes += (double)units_in_windows(x) * (double)(w->k_bytes + w->v_bytes);
     return bytes + (double)cache_units(&x->cache) * (double)(x->cache.k_bytes + x->cache.v_bytes);
 }
 
@@ -275,5 +285,7 @@ double context_operations_per_token(const struct context *x)
     }
     for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
     /* each unit: its key and its value with each query head of its group */
+    const struct model_heads w = model_heads(m, m->windowed.n_layer > 0);
+    n += (double)units_in_windows(x) * 4.0 * w.head_dim * heads_group(&w);
     return n + (double)cache_units(&x->cache) * 4.0 * m->head_dim * (m->n_head / m->n_kv_head);
 }

@@ -82,7 +82,7 @@ static const char *const migrations[] = {
     "ALTER TABLE model ADD COLUMN parts BLOB;",
     /* to version 5: the sampling settings of an answer; NULL = not known */
     "ALTER TABLE message ADD COLUMN settings TEXT;",
-    /* to version 6: what the model thought before an answer; NULL = nothing */
+    /* to version 6: the thought before an answer; NULL = none */
     "ALTER TABLE message ADD COLUMN thought TEXT;"
     "ALTER TABLE message ADD COLUMN thought_tokens INTEGER;"
     "ALTER TABLE message ADD COLUMN thought_ms INTEGER;",

@@ -59,7 +59,7 @@ enum event_kind {
     EVENT_BEGIN,    /* a turn begins at `position` */
     EVENT_ANSWER,   /* its answer begins at `position` */
     EVENT_TEXT,     /* text = a piece of the answer */
-    EVENT_THOUGHT,  /* text = a piece of what the model thinks before it; n_text 0: thought */
+    EVENT_THOUGHT,  /* text = a piece of the thought before it; n_text 0: thought */
     EVENT_TOKENS,   /* tokens: text = n times uint16_t, the bytes each token stands for */
     EVENT_EVICTED,  /* evicted */
     EVENT_RECALLED, /* recalled; text = a sentence about the text that came back */

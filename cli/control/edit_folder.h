@@ -1,6 +1,6 @@
 /* edit_folder: a folder for one message while it is in the user's editor, in the state folder. It
  * is locked (flock) while its program runs. After kill -9 or a power cut the next start removes it,
- * with every file that the editor left beside the message. */
+ * with every file that the editor left next to the message. */
 #ifndef RETAIN_CLI_CONTROL_EDIT_FOLDER_H
 #define RETAIN_CLI_CONTROL_EDIT_FOLDER_H
 

@@ -27,7 +27,7 @@ static bool make_plan(struct plan *p, const struct options *o, struct engine *g,
     return !plan_make(p, g->model, g->retaining, g->gpu, &po, 1, pool_n_threads(g->pool), NULL);
 }
 
-/* false: not even the default fits; opening the conversation says so. */
+/* false: not even the default fits; opening the conversation reports it. */
 static bool propose(struct plan *p, const struct options *o, struct engine *g)
 {
     static const int larger[] = {16384, 32768};

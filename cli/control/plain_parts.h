@@ -14,7 +14,7 @@ struct plain {
     struct answer answer;
     struct str edited;                   /* the message that /edit removed, for /editor */
     struct str last;                     /* the last answer, for /copy */
-    struct str thought;                  /* what the model thought before it */
+    struct str thought;                  /* the thought before it */
     char deleted[CONVERSATION_NAME_MAX]; /* name of the last conversation deleted with /delete */
     /* a user types, not a pipe: prints prompts and role words */
     bool interactive;

@@ -34,7 +34,7 @@ const struct slash_row slash_table[] = {
     {"copy", SLASH_COPY, SLASH_WHAT, "[code|all]", "the last answer, its code, or all to the clipboard", SLASH_AT_FRONT},
     {"save", SLASH_SAVE, SLASH_TEXT, "FILE", "write this conversation to a file, as Markdown", SLASH_AT_FRONT},
     {"raw", SLASH_RAW, SLASH_NONE, "", "show Markdown as the model wrote it, or drawn", SLASH_AT_SCREEN},
-    {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show what the model thought before it answered, or only how long", SLASH_AT_FRONT},
+    {"thought", SLASH_THOUGHT, SLASH_NONE, "", "show the model's thoughts, or only how long they took", SLASH_AT_FRONT},
     {"map", SLASH_MAP, SLASH_NONE, "", "which tokens are still in the cache", SLASH_AT_FRONT},
     {"tint", SLASH_TINT, SLASH_NONE, "", "the text, shaded by how much of it is kept", SLASH_AT_FRONT},
     {"tokens", SLASH_TOKENS, SLASH_TEXT, "TEXT", "how many tokens a text has", SLASH_AT_SESSION},

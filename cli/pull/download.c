@@ -236,7 +236,7 @@ static bool has_enough(const struct download *d, int64_t n)
     return (n >= 0 && d->done >= n) || (d->size >= 0 && d->done >= d->size);
 }
 
-/* One request. *ended: the server sent the end of a file whose size nobody told. */
+/* One request. *ended: the server sent the end of a file of unknown size. */
 static int request(struct download *d, int64_t n, bool *ended, struct err *e)
 {
     struct http_answer a;

@@ -1,7 +1,7 @@
 /* download: one file, from an address to a path.
  *
  * The bytes are written to PATH.part, which is locked, so that two programs never write one file;
- * PATH.part.pull tells what they are (JSON: address, commit, size, sha256, etag). An interrupted
+ * PATH.part.pull describes them (JSON: address, commit, size, sha256, etag). An interrupted
  * download continues where it ended, if the server still has the same file: by its SHA-256, or by
  * its ETag. When the length and the SHA-256 are right, the file is synchronised and both are
  * renamed, to PATH and PATH.pull. */
@@ -42,7 +42,7 @@ struct download {
 /* ERR_FAIL when the disk of the file has no room for so many bytes. */
 int download_check_disk(const char *path, int64_t bytes, struct err *e);
 
-/* Looks at what is there: sets `complete`, or locks the part and hashes the bytes that it keeps. */
+/* Looks at the files there: sets `complete`, or locks the part and hashes the bytes that it keeps. */
 int download_open(struct download *d, const struct download_opts *o, struct err *e);
 /* Until the part has at least n bytes, or all; -1 = all. */
 int download_run(struct download *d, int64_t n, struct err *e);

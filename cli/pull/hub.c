@@ -119,7 +119,7 @@ static int read_commit(struct hub_list *out, const struct hub *h, const char *re
     return rc;
 }
 
-/* Leaves out what is no file, and paths that could leave the folder. */
+/* Leaves out all but files, and paths that could leave the folder. */
 static void add_file(struct hub_list *out, const cJSON *item)
 {
     const cJSON *lfs = cJSON_GetObjectItemCaseSensitive(item, "lfs");

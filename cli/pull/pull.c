@@ -477,7 +477,7 @@ int pull_get(const struct options *o, const char *address, bool ask, struct pull
     return rc;
 }
 
-/* ---- what is here ---------------------------------------------------------------------------- */
+/* ---- pulled files --------------------------------------------------------------------------- */
 
 #define FOLDERS_DEEP 4
 

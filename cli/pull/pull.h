@@ -19,13 +19,13 @@ struct pulled {
     bool fresh;      /* it was downloaded now */
 };
 
-/* Downloads what the address names, unless it is there. Prints the plan and the progress to stderr.
+/* Downloads the address's files, unless they are there. Prints the plan and the progress to stderr.
  * ask: agree to the download on a terminal first. ERR_FIT when the model would not fit into memory
  * and --force is not given. */
 int pull_get(const struct options *o, const char *address, bool ask, struct pulled *out,
              struct err *e);
 
-/* The file of an address that was pulled before; contacts nobody. false: it is not there. */
+/* The file of an address that was pulled before; without any contact. false: it is not there. */
 bool pull_find(const char *address, struct str *path);
 
 /* Replaces an address in o->engine.model by the path of its file, which `path` keeps; pulls it if

@@ -243,7 +243,7 @@ V16_INLINE __m256 panel_scales(enum kn_type type, const uint8_t *panel, int s, i
     }
 }
 
-/* What is added to each weight: 16 more halves, in super-groups times a negative integer. */
+/* The offset of each weight: 16 more halves, in super-groups times a negative integer. */
 V16_INLINE __m256 panel_mins(enum kn_type type, const uint8_t *panel, int s, int h, int half)
 {
     const struct kn_q4s_panel *q4 = (const struct kn_q4s_panel *)panel;

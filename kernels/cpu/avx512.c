@@ -190,7 +190,7 @@ V16_INLINE __m512 panel_scales(enum kn_type type, const uint8_t *panel, int s, i
     }
 }
 
-/* What is added to each weight: 16 more halves, in super-groups times a negative integer. */
+/* The offset of each weight: 16 more halves, in super-groups times a negative integer. */
 V16_INLINE __m512 panel_mins(enum kn_type type, const uint8_t *panel, int s, int h)
 {
     const struct kn_q4s_panel *q4 = (const struct kn_q4s_panel *)panel;

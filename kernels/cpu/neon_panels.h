@@ -175,7 +175,7 @@ V16_INLINE float32x4_t panel_scales(enum kn_type type, const uint8_t *panel, int
     }
 }
 
-/* What is added to each weight: 16 more halves, in super-groups times a negative integer. */
+/* The offset of each weight: 16 more halves, in super-groups times a negative integer. */
 V16_INLINE float32x4_t panel_mins(enum kn_type type, const uint8_t *panel, int s, int h,
                                   int quarter)
 {

@@ -73,7 +73,7 @@ V16_INLINE int32_t panel_offset(enum kn_type type)
     }
 }
 
-/* Whether the halves of a group have scales of their own, and whether groups have minima. */
+/* Whether the halves of a group have separate scales, and whether groups have minima. */
 V16_INLINE int panel_halves(enum kn_type type)
 {
     return type == KN_Q6 || type == KN_NV4 || type == KN_Q3S || type == KN_Q2S;

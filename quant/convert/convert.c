@@ -542,7 +542,7 @@ static int granite_keys(struct converter *c, struct err *e)
 static int64_t sliding_window(const struct converter *c)
 {
     int64_t n;
-    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3)); /* unless their config says so */
+    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3)); /* unless their config sets it */
     used = json_bool(c->config, "use_sliding_window", used);
     return used && json_int(c->config, "sliding_window", 1, INT32_MAX, &n) ? n : 0;
 }

@@ -19,7 +19,7 @@ struct eval_answer {
     uint64_t seed;
     int number; /* of the question in its seed, from 1 */
     const char *question, *answer;
-    const char *const *values; /* [n_values] what a right answer contains */
+    const char *const *values; /* [n_values] the contents of a right answer */
     int n_values;
     double right; /* share of the values that the answer contains */
     const struct session_recalled *recalled;

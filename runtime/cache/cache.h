@@ -11,7 +11,7 @@
  * and an equal part of the free slots. So the room to append is the same for all of them, and
  * depends on their lengths alone: a cache that was saved and loaded has the same room.
  *
- * Layers with windows have a cache of their own, `windows`, with the same number of positions. It
+ * Layers with windows have a separate cache, `windows`, with the same number of positions. It
  * holds exactly the newest units: no policy applies to it. Its first slot has a position that is a
  * multiple of KN_TILE, so that attention has the same bits wherever the units are (kernels.h).
  *

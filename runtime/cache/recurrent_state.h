@@ -1,4 +1,4 @@
-/* recurrent_state: what a model's recurrent layers remember of the whole conversation. Its size
+/* recurrent_state: the memory that a model's recurrent layers have of the whole conversation. Its size
  * does not depend on the conversation's length, nothing of it is ever evicted, and it cannot be
  * taken back by a token: to return to an earlier position, it must have been saved there.
  *
@@ -11,7 +11,7 @@
  *
  * repeat, set by who computes: makes the state the one after `step`.
  *
- * What a layer computes: struct model_recurrent. */
+ * struct model_recurrent has the formulas. */
 #ifndef RETAIN_RUNTIME_CACHE_RECURRENT_STATE_H
 #define RETAIN_RUNTIME_CACHE_RECURRENT_STATE_H
 

@@ -9,7 +9,7 @@
  * equal columns; a column's width doubles when the conversation outgrows it. */
 #define RETENTION_COLS 512
 
-/* What a layer of the model keeps of the past. */
+/* The part of the past that a layer of the model keeps. */
 enum retention_kind {
     RETENTION_UNITS,  /* units, as its policy decides */
     RETENTION_WINDOW, /* all of the newest positions, by the model's design; not in `kept` */

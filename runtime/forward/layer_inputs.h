@@ -1,4 +1,4 @@
-/* layer_inputs: the inputs that each layer has of its own, struct model_layer_inputs. */
+/* layer_inputs: the separate inputs of each layer, struct model_layer_inputs. */
 #ifndef RETAIN_RUNTIME_FORWARD_LAYER_INPUTS_H
 #define RETAIN_RUNTIME_FORWARD_LAYER_INPUTS_H
 

@@ -1,10 +1,10 @@
 /* Families "gemma2" (arXiv 2408.00118) and "gemma3" (arXiv 2503.19786): inputs and outputs of both
  * halves of a layer are normed, GELU instead of SiLU, embeddings are scaled by the root of their
  * length. Every second layer of Gemma 2 has a window, and logits are capped; of Gemma 3 all but
- * every sixth have one, with a rotation of their own, and heads of queries and keys are normed.
+ * every sixth have one, with a second rotation, and heads of queries and keys are normed.
  *
  * The largest models divide products by the width per head instead of the heads' size. Files do not
- * say so: it follows from the number of layers. */
+ * give it: it follows from the number of layers. */
 #include <math.h>
 
 #include "runtime/model/family.h"

@@ -1,7 +1,7 @@
 /* Family "gemma4" (Gemma 4): a Gemma 3 whose layers with and without windows have heads of
  * different sizes and numbers. Values are normed; layers without windows may use their keys as
  * values. In the small models (E2B, E4B) the last layers attend to the keys and values of earlier
- * ones, and every layer gets an input of its own. Products are not scaled. */
+ * ones, and every layer gets an additional input. Products are not scaled. */
 #include <math.h>
 #include <stdio.h>
 

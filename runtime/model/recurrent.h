@@ -1,5 +1,5 @@
 /* recurrent: reads the shape of a model's recurrent parts and binds their tensors by the names that
- * GGUF gives them. What they compute: struct model_recurrent. */
+ * GGUF gives them. struct model_recurrent has their formulas. */
 #ifndef RETAIN_RUNTIME_MODEL_RECURRENT_H
 #define RETAIN_RUNTIME_MODEL_RECURRENT_H
 

@@ -81,7 +81,7 @@ struct conversations_message {
     int64_t n_tokens;
     int partial;          /* 1: the answer was interrupted and not closed */
     const char *settings; /* the sampling settings of an answer, as options; NULL = not known */
-    const char *thought;  /* [n_thought] what the model thought before an answer; NULL = nothing */
+    const char *thought;  /* [n_thought] the thought before an answer; NULL = none */
     size_t n_thought;
     int64_t thought_tokens, thought_ms;
 };

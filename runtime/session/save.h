@@ -135,7 +135,7 @@ int save_archive_each(struct save *s, void (*each)(void *ctx, uint32_t pos, int 
 
 /* ---- writing: each call is one transaction --------------------------------------------------- */
 
-/* What is saved between the two is one transaction (store_hold). */
+/* All that is saved between the two is one transaction (store_hold). */
 int save_hold(struct save *s, struct err *e);
 int save_release(struct save *s, int rc, struct err *e);
 

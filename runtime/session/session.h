@@ -78,7 +78,7 @@ struct session_sink {
     void (*progress)(void *ctx, int64_t done, int64_t total);
     /* a piece of the answer: whole UTF-8 characters, with control bytes as the model made them */
     void (*text)(void *ctx, const char *utf8, size_t n);
-    /* a piece of what the model thinks before it answers, likewise; n 0: it has thought for ms and
+    /* a piece of the thought before an answer, likewise; n 0: it has thought for ms and
      * n_tokens tokens, and the answer begins */
     void (*thought)(void *ctx, const char *utf8, size_t n, int64_t n_tokens, double ms);
     /* n tokens from `position` on are now part of the conversation. Token i represents n_bytes[i]

@@ -145,7 +145,7 @@ void session_turn_answer(struct session *s, const struct save_message *m, struct
 /* Whether the token ends the assistant's turn, not only its thought. */
 bool session_turn_is_over(const struct session *s, int32_t id);
 
-/* What the template writes differently now that a message follows the turn. */
+/* The tokens that the template writes differently now that a message follows the turn. */
 struct session_change {
     int64_t from, end; /* positions to evict */
     bool drops_last;   /* the turn's last position too */

@@ -1,4 +1,4 @@
-/* The newest turn: what was said, thought and run. Once it is over, the tokens that its model's
+/* The newest turn: its texts, its thought and its tokens. Once it is over, the tokens that its model's
  * template does not write in a history are evicted, the thought above all. */
 #include "runtime/session/session_parts.h"
 
@@ -82,7 +82,7 @@ bool session_turn_is_over(const struct session *s, int32_t id)
     return !(s->turn.begun && thought_closed_by(r, id));
 }
 
-/* ---- what the template writes now ------------------------------------------------------------ */
+/* ---- the template's present text ------------------------------------------------------------ */
 
 /* A message's ids may begin with some of the turn before that were run again: those that its text
  * does not need. */
@@ -165,7 +165,7 @@ static int drop(struct session *s, int64_t from, int64_t end, const struct sessi
 }
 
 /* The thought is evicted first: at once where the template leaves it out, else when the cache is
- * over its budget. What is to be run again stays until then, without the thought. */
+ * over its budget. Tokens to be run again stay until then, without the thought. */
 int session_turn_evict(struct session *s, const struct session_sink *k, struct err *e)
 {
     const struct session_turn *t = &s->turn;

@@ -143,7 +143,7 @@ static enum match match(const struct thought_reader *r, const char *mark, size_t
     return n < n_mark ? MATCH_PART : MATCH_ALL;
 }
 
-/* Where nothing was said yet: goes on to the state that the held bytes begin. Returns whether that
+/* Where nothing was said yet: moves to the state that the held bytes begin. Returns whether that
  * is certain and more bytes may be looked at. */
 static bool begin_part(struct thought_reader *r, int32_t last, struct str *answer)
 {

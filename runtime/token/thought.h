@@ -1,4 +1,4 @@
-/* thought: divides a model's answer into what it thought and what it said.
+/* thought: divides a model's answer into a thought and the text after it.
  *
  * Models that think write their thought first, between marks such as <think> and </think>. A row of
  * a table has the marks of each kind. The reader takes the answer's tokens one by one and gives the
@@ -25,7 +25,7 @@ const char *thought_format_name(const struct thought_format *f);
 /* For a model without marks: <think>. */
 const struct thought_format *thought_format_default(void);
 
-/* Appends what the model writes before a thought, and between it and the answer. */
+/* Appends the text that the model writes before a thought, and between it and the answer. */
 void thought_marks(const struct thought_format *f, struct str *opening, struct str *closing);
 
 /* The mark directly before the text of an answer that follows a thought. */

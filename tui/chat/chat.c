@@ -18,7 +18,7 @@ static int is_dumb(void)
 }
 
 /* A new conversation with the demo model gets a budget that is full after a few turns, so that one
- * sees what the program is about: text that is evicted, and text that comes back. */
+ * sees the program's purpose: text that is evicted, and text that comes back. */
 enum { DEMO_BUDGET = 96 };
 #define DEMO_TEMPERATURE .3f /* 0.8, the default, is too much for a model that small */
 

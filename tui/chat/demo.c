@@ -2,7 +2,7 @@
  * killed in the middle of an answer and resumed. Any key takes over. Without a terminal it prints
  * the same.
  *
- * Each part runs in a process of its own, because the first one is really killed. */
+ * Each part runs in a separate process, because the first one is really killed. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -137,7 +137,7 @@ static void take_signals(void (*how)(int))
     signal(SIGHUP, how);
 }
 
-/* Runs the part in a process of its own; *killed: it killed itself. */
+/* Runs the part in a separate process; *killed: it killed itself. */
 static int play_apart(const struct options *o, bool screen, const struct script_step *steps,
                       bool *killed)
 {
@@ -171,7 +171,7 @@ static int play_both(struct options *o, bool screen)
     return play_apart(o, screen, second_part, &killed);
 }
 
-/* The demo model with settings of its own, and a database that is removed afterwards. */
+/* The demo model with other settings, and a database that is removed afterwards. */
 static void choose(struct options *o, const struct options *user, const char *db)
 {
     options_init(o);

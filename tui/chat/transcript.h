@@ -16,7 +16,7 @@
 
 enum {
     TRANSCRIPT_NOTE = CHAT_ROLES, /* a role for messages of the program itself */
-    TRANSCRIPT_THOUGHT,           /* what the model thought before the answer that follows */
+    TRANSCRIPT_THOUGHT,           /* the thought before the answer that follows */
     TRANSCRIPT_ROLES
 };
 

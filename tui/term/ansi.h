@@ -1,6 +1,6 @@
 /* ansi: the changed cells of a grid as bytes for a terminal: cursor positions, colours, characters.
  * For recordings, and for terminals with 24-bit colour, which ncurses cannot use without a terminal
- * description of its own. */
+ * separate description. */
 #ifndef RETAIN_TUI_TERM_ANSI_H
 #define RETAIN_TUI_TERM_ANSI_H
 

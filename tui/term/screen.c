@@ -339,7 +339,7 @@ static void paint_true(struct screen *s, const struct grid *g)
     size_t row = sizeof *g->cells * (size_t)g->w;
     int n = 0;
     str_clear(&a->bytes);
-    if (s->repaint) { /* ncurses prepares the terminal, and knows nothing else of the picture */
+    if (s->repaint) { /* ncurses prepares the terminal, and knows no more of the picture */
         erase();
         refresh();
         a->attr = -1;

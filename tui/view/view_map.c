@@ -201,7 +201,7 @@ static void put_share(struct pane p, int x, int y, const struct picture *pic, co
     pane_printf(p, x, y, ATTR_TEXT, "%3d%%", seen ? (int)(100 * kept / seen) : 0);
 }
 
-/* What the rows are that show no units: their layers keep a state, or only a window. The first line
+/* The kind of rows that show no units: their layers keep a state, or only a window. The first line
  * of several alike says it. */
 static void draw_kind(struct pane p, int y, const struct picture *pic, const struct fold *f,
                       int row)

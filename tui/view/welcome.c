@@ -30,7 +30,7 @@ static void draw_demo(const struct app *a, struct pane p, int x)
         pane_puts(p, x + 4, y, ATTR_BOLD, prompts[i]);
     }
     pane_puts(p, x, y++, ATTR_DIM,
-              "Chat on, then ask for it. The memory line shows what is still kept.");
+              "Chat on, then ask for it. The memory line shows how much is kept.");
     pane_puts(p, x, y, ATTR_DIM,
               "A real model: retain pull hf:OWNER/REPO:Q4_0. F1 shows all keys.");
 }
@@ -51,7 +51,7 @@ void welcome_draw(const struct app *a, struct pane p, int x)
     for (int i = 0; i < 4; i++) pane_puts(p, x, i + 1, ATTR_DIM, lines[i]);
 }
 
-/* The prompt that stands in the editor; -1 = another text. */
+/* The prompt that is in the editor; -1 = another text. */
 static int written(const struct app *a)
 {
     for (int i = 0; i < N_PROMPTS; i++)

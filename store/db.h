@@ -1,4 +1,5 @@
-/* db: the parts that the store's files share: the connection, its statements, errors and row digests.
+/* db: the parts that the store's files share: the connection, its statements, errors and row
+ * digests.
  *
  * Errors are made from SQLite's code at once, because a reset clears it; `doing` names the action
  * ("saving the message"). Only store/ includes this. */

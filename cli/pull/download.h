@@ -42,7 +42,7 @@ struct download {
 /* ERR_FAIL when the disk of the file has no room for so many bytes. */
 int download_check_disk(const char *path, int64_t bytes, struct err *e);
 
-/* Looks at the files there: sets `complete`, or locks the part and hashes the bytes that it keeps. */
+/* Looks at the files there: sets `complete`, or locks the part and hashes the bytes it has. */
 int download_open(struct download *d, const struct download_opts *o, struct err *e);
 /* Until the part has at least n bytes, or all; -1 = all. */
 int download_run(struct download *d, int64_t n, struct err *e);

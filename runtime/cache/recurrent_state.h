@@ -1,6 +1,6 @@
-/* recurrent_state: the memory that a model's recurrent layers have of the whole conversation. Its size
- * does not depend on the conversation's length, nothing of it is ever evicted, and it cannot be
- * taken back by a token: to return to an earlier position, it must have been saved there.
+/* recurrent_state: the memory that a model's recurrent layers have of the whole conversation. Its
+ * size does not depend on the conversation's length, nothing of it is ever evicted, and it cannot
+ * be taken back by a token: to return to an earlier position, it must have been saved there.
  *
  *   layer   window [n_taps - 1][n_channel]  the newest inputs of the convolution, oldest first
  *           matrices [n_head][key_dim][head_dim]

@@ -1,5 +1,5 @@
-/* The newest turn: its texts, its thought and its tokens. Once it is over, the tokens that its model's
- * template does not write in a history are evicted, the thought above all. */
+/* The newest turn: its texts, its thought and its tokens. Once it is over, the tokens that its
+ * model's template does not write in a history are evicted, the thought above all. */
 #include "runtime/session/session_parts.h"
 
 #include <stdlib.h>

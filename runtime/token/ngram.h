@@ -1,6 +1,6 @@
 /* ngram: the tokens that followed the newest ones when these occurred before, as proposals for the
- * next tokens (prompt lookup decoding). It remembers a conversation's newest NGRAM_TOKENS tokens, whether
- * their units were evicted or not, in memory of a fixed size. */
+ * next tokens (prompt lookup decoding). It remembers a conversation's newest NGRAM_TOKENS tokens,
+ * whether their units were evicted or not, in memory of a fixed size. */
 #ifndef RETAIN_RUNTIME_TOKEN_NGRAM_H
 #define RETAIN_RUNTIME_TOKEN_NGRAM_H
 

@@ -372,12 +372,14 @@ static void evict(struct session *s, const struct session_sink *sink)
 
 static void append(struct session *s, const struct session_sink *sink)
 {
+    bool full = false; /* heads differ after a rewind */
     for (int i = 0; i < s->n_layer * s->n_head; i++) {
         struct head *h = &s->heads[i];
         h->positions[h->n++] = (uint32_t)s->n_tokens;
+        full = full || h->n >= s->budget + s->reserve;
     }
     s->n_tokens++;
-    if (s->heads[0].n >= s->budget + s->reserve) evict(s, sink);
+    if (full) evict(s, sink);
 }
 
 static int read_prompt(struct session *s, int64_t n, const struct session_sink *sink)

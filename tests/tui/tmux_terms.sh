@@ -31,6 +31,7 @@ capture() {
 count() { grep -a -o -e "$1" "$bytes" | wc -l | tr -d ' '; }
 esc=$(printf '\033')
 
+unset COLORTERM
 capture TERM=screen-256color
 check '256 colours' [ "$(count "$esc\[38;5;\|$esc\[[0-9;]*38;5")" -gt 0 ]
 check 'bracketed paste is switched on once' [ "$(count "$esc\[?2004h")" = 1 ]
@@ -38,6 +39,10 @@ check 'bracketed paste is switched off' [ "$(count "$esc\[?2004l")" -ge 1 ]
 # the shell's clear, entering the second screen, and the resize may clear the screen: nothing else
 # may
 check 'no full clears' [ "$(count "$esc\[2\?J")" -le 6 ]
+
+capture TERM=screen-256color COLORTERM=truecolor
+check '24 bits: colours' [ "$(count "$esc\[[0-9;]*48;2;")" -gt 0 ]
+check '24 bits: no full clears' [ "$(count "$esc\[2\?J")" -le 6 ]
 
 capture TERM=screen-256color NO_COLOR=1
 check 'NO_COLOR: none' [ "$(count "$esc\[[0-9;]*[34][0-79][;m]")" = 0 ]

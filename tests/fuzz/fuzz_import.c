@@ -20,7 +20,7 @@ static void export_one(void *ctx, const char *name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-    char folder[] = "/tmp/retain_fuzz_XXXXXX", path[64], source[64];
+    char folder[] = "/dev/shm/retain_fuzz_XXXXXX", path[64], source[64];
     struct conversations *l;
     struct str name = {0}, text = {0};
     struct err e;

@@ -5,12 +5,13 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 awk_rules='
-# The room of a path: the last folder, "kernels" for kernels/cpu and kernels/cuda.
+# The room of a path: the last folder; "kernels" for kernels/cpu and kernels/cuda, "model" for its families.
 function room(path) {
     if (path !~ /\//) return "main"
     sub(/\/[^\/]*$/, "", path)
     if (path ~ /^kernels/) return "kernels"
     sub(/^(runtime|quant|tui|cli)\//, "", path)
+    sub(/^model\/families$/, "model", path)
     return path
 }
 BEGIN {
@@ -30,12 +31,13 @@ BEGIN {
     allowed["control"] = " control options print session forward cache token model base "
     allowed["commands"] = " commands pull control options print session forward cuda cache token model base "
     allowed["term"]    = " term commands control options print base "
-    allowed["chat"]    = " chat term commands control options print session cache token base "
-    allowed["view"]    = " view chat term commands control options print session cache token base "
+    allowed["text"]    = " text term print cache token base "
+    allowed["chat"]    = " chat text term commands control options print session cache token base "
+    allowed["view"]    = " view chat text term commands control options print session cache token base "
     allowed["convert"] = " convert commands control options print forward token model kernels base "
     allowed["heads"]   = " heads convert commands control options print forward cache token model kernels base "
     allowed["eval"]    = " eval convert commands control options print session forward cache token model kernels base "
-    allowed["main"]    = " chat term eval heads convert commands pull control options print base "
+    allowed["main"]    = " chat text term eval heads convert commands pull control options print base "
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, part, "\"")

@@ -1,5 +1,5 @@
 /* family: binds the tensors of a transformer by the names that GGUF gives them. A family's own file
- * (family_*.c) says which parts its layers have; no other part of the program knows families.
+ * (families/) says which parts its layers have; no other part of the program knows families.
  *
  * Optional parts are bound when the file has them: biases, a separate output matrix. Q, K and V,
  * and gate and up, may be one fused tensor each: ranges of its rows are bound. */

@@ -12,7 +12,7 @@ put() { printf '%s\n' "$2" >"$T/tree/$1"; }
 # FILE HEADER…: a file of one room that includes another
 for case in store/bad.c:tui/chat/app.h runtime/cache/bad.c:runtime/session/session.h \
     store/bad.c:runtime/cache/cache.h cli/control/bad.h:tui/term/screen.h runtime/model/bad.c:runtime/forward/plan.h \
-    tui/term/bad.c:tui/chat/edit.h kernels/bad.c:base/err.h base/bad.c:store/store.h; do
+    tui/term/bad.c:tui/text/edit.h kernels/bad.c:base/err.h base/bad.c:store/store.h; do
     file=${case%%:*} header=${case#*:}
     put "$file" "#include \"$header\""
     if out=$("$T/tree/tests/check_layers.sh"); then no "$file may include $header"; else ok; fi

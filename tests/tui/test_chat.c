@@ -15,7 +15,7 @@
 #include "base/system.h"
 #include "cli/control/clipboard.h"
 #include "tests/tui/fake_stage.h"
-#include "tui/chat/draft.h"
+#include "tui/text/draft.h"
 #include "tui/chat/pace.h"
 #include "tui/chat/script.h"
 #include "tui/term/text.h"

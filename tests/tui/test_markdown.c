@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/tui/fake_stage.h"
-#include "tui/chat/markdown.h"
+#include "tui/text/markdown.h"
 #include "tui/term/text.h"
 
 /* Lines as displayed, each with the bytes it covers. */

@@ -5,7 +5,7 @@
 #include "cli/print/num.h"
 #include "cli/control/ramp.h"
 #include "tui/chat/app.h"
-#include "tui/chat/forgot.h"
+#include "tui/text/forgot.h"
 
 enum { LOST_MS = 1000, RATE_MS = 2000 };
 enum { ASK_S = 2 }; /* a request that takes longer needs a question */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "cli/control/keys.h"
-#include "tui/chat/edit.h"
+#include "tui/text/edit.h"
 
 struct app;
 

@@ -4,7 +4,7 @@
 
 #include "tui/chat/app.h"
 #include "tui/chat/desktop.h"
-#include "tui/chat/draft.h"
+#include "tui/text/draft.h"
 #include "tui/chat/script.h"
 #include "tui/term/screen.h"
 

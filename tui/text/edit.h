@@ -4,8 +4,8 @@
  * broken again only where the text changed: a megabyte is edited as fast as a word. Positions are
  * bytes and always between characters (combining marks stay with their base). A long paste is shown
  * in the text as a short label, its fold, until it is unfolded or sent. */
-#ifndef RETAIN_TUI_CHAT_EDIT_H
-#define RETAIN_TUI_CHAT_EDIT_H
+#ifndef RETAIN_TUI_TEXT_EDIT_H
+#define RETAIN_TUI_TEXT_EDIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

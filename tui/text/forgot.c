@@ -1,4 +1,4 @@
-#include "tui/chat/forgot.h"
+#include "tui/text/forgot.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tui/chat/edit.h"
+#include "tui/text/edit.h"
 
 #include <stdlib.h>
 #include <string.h>

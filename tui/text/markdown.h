@@ -4,8 +4,8 @@
  * interprets, so a screen line still knows its part of the text. Links and pictures are drawn as
  * written: nothing misleading is hidden, nothing is opened or run. The text is split into blocks
  * that are laid out one by one; a block followed by another never changes again. */
-#ifndef RETAIN_TUI_CHAT_MARKDOWN_H
-#define RETAIN_TUI_CHAT_MARKDOWN_H
+#ifndef RETAIN_TUI_TEXT_MARKDOWN_H
+#define RETAIN_TUI_TEXT_MARKDOWN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Text is kept sanitised; lines are broken once per width, and while an answer streams only its
  * last line is broken again. A place in it is (message, byte), not a row, so that it survives any
  * resize. */
-#ifndef RETAIN_TUI_CHAT_TRANSCRIPT_H
-#define RETAIN_TUI_CHAT_TRANSCRIPT_H
+#ifndef RETAIN_TUI_TEXT_TRANSCRIPT_H
+#define RETAIN_TUI_TEXT_TRANSCRIPT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "cli/print/sanitize.h"
 #include "runtime/token/chat_template.h"
-#include "tui/chat/markdown.h"
+#include "tui/text/markdown.h"
 
 enum {
     TRANSCRIPT_NOTE = CHAT_ROLES, /* a role for messages of the program itself */

@@ -1,8 +1,8 @@
 /* draft: the draft and the queue, kept in a file so that a killed program loses nothing. One file
  * per open conversation, locked while it is open. An unlocked file was left by a program that
  * ended, and is adopted when its conversation is opened again. Only its owner can read it. */
-#ifndef RETAIN_TUI_CHAT_DRAFT_H
-#define RETAIN_TUI_CHAT_DRAFT_H
+#ifndef RETAIN_TUI_TEXT_DRAFT_H
+#define RETAIN_TUI_TEXT_DRAFT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "tui/chat/history.h"
+#include "tui/text/history.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "tui/chat/draft.h"
+#include "tui/text/draft.h"
 
 #include <dirent.h>
 #include <errno.h>

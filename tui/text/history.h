@@ -1,7 +1,7 @@
 /* history: sent messages, across runs: one entry per line of a file that only its owner can read.
  * Newlines inside an entry are written as \n, backslashes as \\. */
-#ifndef RETAIN_TUI_CHAT_HISTORY_H
-#define RETAIN_TUI_CHAT_HISTORY_H
+#ifndef RETAIN_TUI_TEXT_HISTORY_H
+#define RETAIN_TUI_TEXT_HISTORY_H
 
 #include "base/str.h"
 

@@ -1,4 +1,4 @@
-#include "tui/chat/transcript.h"
+#include "tui/text/transcript.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "tui/chat/markdown.h"
+#include "tui/text/markdown.h"
 
 #include <md4c.h>
 #include <stdlib.h>

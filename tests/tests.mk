@@ -167,7 +167,7 @@ FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
 # The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
 GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))
 
-test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
+test: all $(PROGRAMS) $(PTX_PROGRAMS) $(FAKE) $(if $(CROSS),,$(PULL)) $(EMU_PROGRAM) $(GPU) $(if $(GPU_SCRIPTS),gpu)
 	@$(run_tests) $(EMU_SCRIPTS) $(PTX_PROGRAMS) $(PROGRAMS) $(GPU) $(SCRIPTS) $(PTX_SCRIPTS) $(GPU_SCRIPTS) $(TMUX)
 test-unit: $(call programs,$(UNIT))
 	@$(run_tests) $^

@@ -276,7 +276,9 @@ int recall_return(struct archive *x, struct cache *c, struct recall_window *wind
         for (int j = 0; j < n_pos; j++) {
             const uint8_t *u = x->returning + (size_t)j * x->position_bytes + (size_t)i * each;
             units[j] = (struct cache_unit){.pos = pos[j], .k = u, .v = u + c->k_bytes};
-            memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
+            /* scores that change begin again: the archived one is of some earlier moment */
+            if (!c->shape.scores_change)
+                memcpy(&units[j].score, u + each - sizeof(float), sizeof(float));
         }
         *n_units += cache_insert(c, i, units, n_pos);
     }

@@ -8,7 +8,7 @@ script -qec true /dev/null </dev/null >/dev/null 2>&1 || {
     skip "no pseudo-terminal, or script (util-linux) is missing"
     finish
 }
-LC_ALL=C.UTF-8
+LC_ALL=C.UTF-8 TERM=xterm
 # sets the title; a colour by the one-character CSI, as UTF-8 and as a bare byte
 X=$(printf '\033]2;PWN\007\302\23331mPWN\23331mPWN')
 D=$T/$X # a folder with such a name
@@ -18,7 +18,7 @@ cp quant/demo/retain-demo.gguf "$M"
 LC_ALL=C sed "s/retain demo/$(printf '\033]2;PWN\007xxx')/" quant/demo/retain-demo.gguf >"$T/name.gguf"
 N=$T/name.gguf # its name is hostile
 echo 'no model' >"$D/bad.gguf"
-export LC_ALL X D M N T RETAIN
+export LC_ALL TERM X D M N T RETAIN
 
 # row COMMAND…: a line of shell, run with a terminal as its stdin, stdout and stderr.
 row() {

@@ -91,7 +91,7 @@ pull 1 "is gated, and this token has no access \(403\)" hf:gated/demo
 pull 1 "the token in HF_TOKEN was refused \(401\)" hf:private/demo
 pull 1 "gone/demo does not exist on 127.0.0.1 \(404\): Repository not found" hf:gone/demo
 pull 1 "too many requests now \(429\); try again in 7 s" hf:busy/demo
-pull 1 "answers 500: oh.\[31m no" hf:broken/demo
+pull 1 "answers 500: oh.{1,3}\[31m no" hf:broken/demo
 pull 1 "is not JSON" hf:junk/demo
 HF_TOKEN=hf_good
 pull 0 "" hf:gated/demo:Q8_0

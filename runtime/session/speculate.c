@@ -4,6 +4,8 @@
  * drawn anyway. */
 #include "runtime/session/session_parts.h"
 
+#include <string.h>
+
 #include "base/system.h"
 
 /* Learning from the last 16 or so proposals, and from the last 8 or so runs. */
@@ -28,6 +30,7 @@ int session_speculate_open(struct session *s, struct err *e)
     int rc = arena_init(&p->arena, "speculation", a.used, e);
     if (rc) return rc;
     ngram_plan(&p->ngram, &p->arena);
+    memset(p->arena.base, 0, p->arena.used); /* now, not page by page in the first answers */
     for (int i = 0; i < SPECULATE_CLASSES; i++) {
         p->rate[i] = first_rates[i];
         p->limit[i] = FIRST_LIMIT;

@@ -16,7 +16,7 @@ int model_settings_path(const char *model, struct str *out, struct err *e);
 /* Writes the file, with a line that names the model; `text`: lines "key = value". */
 int model_settings_write(const char *model, const char *text, struct err *e);
 
-/* What the file sets: budget 0 and heads NULL (else allocated) where it does not. */
+/* The settings of the file; budget 0, heads NULL (else allocated): not set there. */
 void model_settings_read(const char *model, int *budget, char **heads);
 
 #endif

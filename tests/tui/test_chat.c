@@ -1,5 +1,6 @@
 /* Using the keyboard in a conversation: rewinding, settings, completion, search, copies, pastes,
- * drafts. On the fake session, without a terminal. */
+ * drafts. On the fake session, without a terminal. Long on purpose: each test is a few keys on the
+ * same stage, whose helpers are at the top. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -21,7 +21,7 @@
 /* A command and its argument. Zero-initialise; `text` belongs to the request. */
 struct request {
     enum slash command;
-    int64_t turn; /* of /edit, /rewind and /branch */
+    int64_t turn; /* of /edit, /rewind, /branch, /pin, /unpin and /forget */
     /* /edit, /rewind, /regenerate: the user has agreed to the cost */
     bool agreed;
     /* the conversation to act on; "" = the open one, for /open: a new one */

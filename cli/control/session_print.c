@@ -106,6 +106,24 @@ int session_print_tint(struct conversations *l, const char *name, const struct s
     return conversations_messages(l, name, print_tinted, &tint, e);
 }
 
+/* "pinned turns 1, 3  forgotten turn 5"; nothing if no turn is marked. */
+static void print_marks(const struct session *s, int64_t n_turns)
+{
+    static const char *const names[] = {"pinned", "forgotten"};
+    struct str text = {0};
+    for (int kind = 0; kind < 2; kind++) {
+        bool first = true;
+        for (int64_t turn = 1; turn <= n_turns; turn++) {
+            if (!(kind ? session_is_forgotten : session_is_pinned)(s, turn)) continue;
+            if (first) str_printf(&text, "  %s: turns", names[kind]);
+            str_printf(&text, "%s %lld", first ? "" : ",", (long long)turn);
+            first = false;
+        }
+    }
+    if (text.n) report_aside("marked%s\n", str_get(&text));
+    str_release(&text);
+}
+
 void session_print_stats(const struct session *s)
 {
     struct session_stats st;
@@ -123,6 +141,7 @@ void session_print_stats(const struct session *s)
         report_aside("recall  archive %s of %s  %s units came back\n",
                      num_bytes(st.archive_bytes, a), num_bytes(st.archive_max_bytes, b),
                      num_exact(st.units_returned, c));
+    print_marks(s, st.n_turns);
     report_aside("mem     weights %s  kv %s (%s in use)  scratch %s  process %s\n",
                  num_bytes(st.weights_bytes, a), num_bytes(st.cache_bytes, b),
                  num_bytes(st.cache_used_bytes, c), num_bytes(st.scratch_bytes, d),

@@ -190,6 +190,14 @@ static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t f
     return rc;
 }
 
+bool archive_holds(const struct archive *x, int64_t from, int64_t end)
+{
+    for (int i = 0; i < x->n_pieces; i++)
+        if (x->pieces[i].pos < end && x->pieces[i].pos + (int64_t)x->pieces[i].n > from)
+            return true;
+    return false;
+}
+
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e)
 {
     int n_pieces = x->n_pieces, rc = 0;

@@ -89,6 +89,8 @@ void archive_count(struct archive *x, const int32_t *ids, int n);
  * the archive is full, others are dropped. */
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
+bool archive_holds(const struct archive *x, int64_t from, int64_t end);
+
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);
 

@@ -346,8 +346,7 @@ void cache_windows_make_room(struct cache *c, int n)
     assert(cache_room(w) >= n);
 }
 
-/* First slot whose position is at least `pos`. */
-static int lower_bound(const struct cache_head *h, uint32_t pos)
+int cache_slot(const struct cache_head *h, uint32_t pos)
 {
     int lo = 0, hi = h->len;
     while (lo < hi) {
@@ -362,13 +361,13 @@ static int lower_bound(const struct cache_head *h, uint32_t pos)
 
 void cache_count(const struct cache_head *h, int64_t pos, int n, uint16_t *out)
 {
-    for (int s = lower_bound(h, (uint32_t)pos); s < h->len && h->pos[s] < pos + n; s++)
+    for (int s = cache_slot(h, (uint32_t)pos); s < h->len && h->pos[s] < pos + n; s++)
         out[h->pos[s] - pos]++;
 }
 
 int cache_find(const struct cache_head *h, int64_t pos)
 {
-    int s = lower_bound(h, (uint32_t)pos);
+    int s = cache_slot(h, (uint32_t)pos);
     return s < h->len && h->pos[s] == pos ? s : -1;
 }
 
@@ -391,7 +390,7 @@ int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
         if (cache_find(h, units[i].pos) < 0) units[n_new++] = units[i];
     assert(h->len + n_new <= h->capacity);
     for (int i = n_new; i-- > 0;) {
-        int at = lower_bound(h, units[i].pos);
+        int at = cache_slot(h, units[i].pos);
         move(c, h, at, end, at + i + 1);
         size_t slot = (size_t)(at + i);
         memcpy(h->k + slot * c->k_bytes, units[i].k, c->k_bytes);
@@ -408,7 +407,7 @@ bool cache_holds(const struct cache *c, int64_t from, int64_t end)
 {
     for (int i = 0; i < n_heads(c); i++) {
         const struct cache_head *h = &c->kv_heads[i];
-        int s = lower_bound(h, (uint32_t)from);
+        int s = cache_slot(h, (uint32_t)from);
         if (s < h->len && h->pos[s] < end) return true;
     }
     return false;
@@ -421,7 +420,7 @@ int64_t cache_drop(struct cache *c, int64_t from, int64_t end)
     c->n_tried = 0;
     for (int i = 0; i < n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
-        int first = lower_bound(h, (uint32_t)from), last = lower_bound(h, (uint32_t)end);
+        int first = cache_slot(h, (uint32_t)from), last = cache_slot(h, (uint32_t)end);
         move(c, h, last, h->len, first);
         h->len -= last - first;
         n += last - first;

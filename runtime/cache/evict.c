@@ -51,6 +51,16 @@ int evict_layer_budget(const struct cache *c, const struct evict_rule *rule, int
     return rule->budget + cache_layer_capacity(&c->shape, layer) - c->shape.capacity;
 }
 
+int evict_pins_max(const struct cache *c, const struct evict_rule *rule)
+{
+    int least = INT_MAX;
+    for (int i = 0; i < c->shape.n_layer; i++) {
+        int n = evict_layer_budget(c, rule, i) - rule->sinks - rule->stabilizers;
+        least = n < least ? n : least;
+    }
+    return least > 0 ? least / 2 : 0;
+}
+
 /* ---- selection ------------------------------------------------------------------------------- */
 
 /* Loops over units do not branch on a key: branch prediction fails there, and without branches
@@ -219,6 +229,9 @@ static void make_keys(const struct job *j, int index, int budget)
     for (int k = 0; k < len; k++) s[k].key = key_of(s[k].value);
     for (int k = 0; k < len && h->pos[k] < (uint32_t)r->sinks; k++) s[k].key = KEY_PROTECTED;
     for (int k = newest; k < len; k++) s[k].key = KEY_PROTECTED;
+    for (int i = 0; i < r->n_pins; i++)
+        for (int k = cache_slot(h, r->pins[i].from); k < len && h->pos[k] < r->pins[i].end; k++)
+            s[k].key = KEY_PROTECTED;
     int n = two ? (int)((int64_t)budget * (100 - p->second_pct) / 100) : 0;
     if (!two || n >= len) return;
     struct line l = line_of(j, index, n);

@@ -1,9 +1,9 @@
 /* evict: reduces the heads of a cache to the budget and closes the gaps.
  *
  * Units with the highest scores stay; the first `sinks` positions of the conversation and the
- * newest `stabilizers` units of each head stay whatever their score. Ties are resolved in favour of
- * the lower head, then of the older unit, so that a run repeats. Survivors keep their order: slot
- * order is position order.
+ * newest `stabilizers` units of each head stay whatever their score, and so do pinned ones. Ties
+ * are resolved in favour of the lower head, then of the older unit, so that a run repeats.
+ * Survivors keep their order: slot order is position order.
  *
  * Heads that share a region of the pool (cache.h) share its budget: their units compete, except
  * that each head keeps its own best fifth of a budget, and no head gets more than
@@ -19,13 +19,24 @@
 struct policy;
 struct pool;
 
+/* Positions [from, end). */
+struct evict_pin {
+    uint32_t from, end;
+};
+
 struct evict_rule {
     int budget; /* units per head that stay, on average; sinks + stabilizers <= budget */
     int sinks, stabilizers;
     int head_budget_max;         /* limit of one head if heads share; 0 = none */
     const struct policy *policy; /* for its second scorer; NULL = none */
     uint64_t seed;
+    const struct evict_pin *pins; /* [n_pins] their units stay like sinks: not more than fit */
+    int n_pins;
 };
+
+/* The most positions that may be pinned: half of the units that the protections leave in the
+ * smallest head's budget. */
+int evict_pins_max(const struct cache *c, const struct evict_rule *rule);
 
 /* A number per slot of the pool, at cache_head.slot0 + slot: on input the scorer's value. */
 union evict_slot {

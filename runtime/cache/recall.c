@@ -165,13 +165,14 @@ static int window_length(const struct archive *x, int at)
     return n;
 }
 
-static bool is_evicted(const struct cache *c, uint32_t pos, int n)
+/* The share of a window's units that is evicted. */
+static float evicted_share(const struct cache *c, uint32_t pos, int n)
 {
     uint16_t kept[RECALL_WINDOW] = {0};
     int heads = c->shape.n_layer * c->shape.n_head, sum = 0;
     for (int i = 0; i < heads; i++) cache_count(&c->kv_heads[i], pos, n, kept);
     for (int i = 0; i < n; i++) sum += kept[i];
-    return (float)sum <= (1 - EVICTED_SHARE) * (float)(heads * n);
+    return 1 - (float)sum / (float)(heads * n);
 }
 
 /* The heaviest start, on ties the newest; -1 = none has any weight. */
@@ -211,12 +212,25 @@ int recall_choose(struct archive *x, const struct cache *c, const struct recall_
     for (int at; n < max && (at = heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
         if (n && w.weight < LEAST * out[0].weight) break;
-        if (is_evicted(c, w.pos, w.n)) {
+        if (evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
             out[n++] = w;
             exclude(x, at, w.n);
         } else {
             x->weight[at] = 0;
         }
+    }
+    return n;
+}
+
+int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
+                 int max, struct recall_window out[RECALL_MAX])
+{
+    int n = 0, at = index_of(x, from), length;
+    for (; n < max && at < x->n && x->pos[at] < end; at += length) {
+        length = window_length(x, at);
+        if (x->pos[at] + (uint32_t)length > end) length = (int)(end - x->pos[at]);
+        if (evicted_share(c, x->pos[at], length) > 0)
+            out[n++] = (struct recall_window){x->pos[at], length, 0};
     }
     return n;
 }

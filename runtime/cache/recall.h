@@ -54,6 +54,11 @@ const char *recall_chooser_name(enum recall_chooser chooser);
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
                   struct recall_window out[RECALL_MAX]);
 
+/* Windows of archived positions in [from, end), in order, of which any unit is evicted. Returns
+ * their number, at most `max`. */
+int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
+                 int max, struct recall_window out[RECALL_MAX]);
+
 /* Returns the units of the windows to the heads that lack them; sorts the windows by position.
  * Every head must have room for all of the windows' positions. *n_units: the number of returned
  * units. Skips damaged pieces of the archive. */

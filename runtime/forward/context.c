@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "base/pool.h"
-#include "runtime/cache/evict.h"
 #include "runtime/cache/segment.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/cis.h"
@@ -192,7 +191,15 @@ static struct evict_rule rule_of(const struct context *x)
         .head_budget_max = p->budget_max,
         .policy = &p->rules,
         .seed = x->forward.seed,
+        .pins = x->pins,
+        .n_pins = x->n_pins,
     };
+}
+
+int context_pins_max(const struct context *x)
+{
+    struct evict_rule rule = rule_of(x);
+    return evict_pins_max(&x->cache, &rule);
 }
 
 bool context_over_budget(const struct context *x)

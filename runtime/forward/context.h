@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/evict.h"
 #include "runtime/forward/forward.h"
 #include "runtime/forward/plan.h"
 #include "runtime/token/sampler.h"
@@ -17,8 +18,10 @@ struct context { /* must not move while it is open: forward points into the plan
     struct plan plan;
     struct arena cache_arena, state_arena, scratch;
     struct cache cache;
-    struct forward forward;   /* used on the CPU; with a device only its logits and their sizes */
-    int row;                  /* of the logits that are current: context_accept */
+    struct forward forward; /* used on the CPU; with a device only its logits and their sizes */
+    int row;                /* of the logits that are current: context_accept */
+    const struct evict_pin *pins; /* [n_pins] never evicted (evict.h); on a GPU there are none */
+    int n_pins;
     struct cuda_context *gpu; /* NULL = the CPU computes */
 };
 
@@ -68,6 +71,9 @@ void context_score(struct context *x);
 /* Cuts heads that are over the budget; *n_evicted = the number of evicted units. Does nothing for
  * policy full. */
 int context_evict(struct context *x, int64_t *n_evicted, struct err *e);
+
+/* The most positions that may be pinned (evict_pins_max). */
+int context_pins_max(const struct context *x);
 
 bool context_over_budget(const struct context *x); /* whether context_evict would evict */
 

@@ -12,6 +12,13 @@ struct cut {
     struct save_point point;
 };
 
+static int64_t turns_in(const struct session *s, size_t n_messages)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < n_messages; i++) n += s->messages[i].role == CHAT_USER;
+    return n;
+}
+
 static struct cut cut_messages(const struct session *s, size_t n_messages)
 {
     struct cut c = {.n_messages = n_messages};
@@ -75,8 +82,7 @@ static void ignore_message(void *ctx, const struct save_message *m)
 static void forget_after(struct session *s, const struct cut *c, const struct tokens *ids)
 {
     s->n_messages = c->n_messages;
-    s->n_turns = 0;
-    for (size_t i = 0; i < s->n_messages; i++) s->n_turns += s->messages[i].role == CHAT_USER;
+    s->n_turns = turns_in(s, s->n_messages);
     s->n_tokens = s->n_recent = 0;
     s->pending.n = 0;
     for (int64_t i = 0; i < c->n_tokens; i++) session_push(s, ids->ids[i]);
@@ -87,6 +93,7 @@ static void forget_after(struct session *s, const struct cut *c, const struct to
                             (size_t)(s->messages[i].end - from));
     }
     cache_clear(&s->ctx.cache);
+    session_marks_pin(s);
 }
 
 /* The ids of the stored conversation, at least those before the cut. */
@@ -104,8 +111,11 @@ static int go_back(struct session *s, const struct cut *c, const struct tokens *
                    const struct save_message *then, const struct session_sink *k, struct err *e)
 {
     struct err second;
+    struct save_state before = s->state;
+    session_marks_cut(s, turns_in(s, c->n_messages));
     int rc = save_rewind(s->save, &s->state, c->has_point ? &c->point : NULL,
                          (int64_t)c->n_messages, then, e);
+    if (rc) s->state = before;
     if (rc) return rc;
     forget_after(s, c, ids);
     rc = session_follow_stored(s, c->n_messages, e);

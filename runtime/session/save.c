@@ -199,6 +199,11 @@ bool save_point(const struct save *s, int64_t n_tokens, struct save_point *out)
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
+static void add_turns(cJSON *o, const char *key, const struct save_turns *t)
+{
+    if (t->n) cJSON_AddItemToObject(o, key, cJSON_CreateIntArray(t->turn, t->n));
+}
+
 /* n_messages: with encryption nobody else can write a state, so that messages removed from the end
  * are noticed. */
 static char *state_text(const struct save_state *now, int64_t n_messages)
@@ -218,6 +223,8 @@ static char *state_text(const struct save_state *now, int64_t n_messages)
     cJSON_AddNumberToObject(o, "n_units", (double)now->n_units);
     cJSON_AddNumberToObject(o, "n_messages", (double)n_messages);
     if (now->system) cJSON_AddStringToObject(o, "system", now->system);
+    add_turns(o, "pinned", &now->pinned);
+    add_turns(o, "forgotten", &now->forgotten);
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;
@@ -259,6 +266,18 @@ static int64_t get_int(const cJSON *o, const char *key)
     return whole ? (int64_t)v->valuedouble : 0;
 }
 
+/* Numbers that do not ascend from 1 are left out. */
+static void get_turns(const cJSON *o, const char *key, struct save_turns *t)
+{
+    const cJSON *v;
+    int last = 0;
+    cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(o, key))
+    {
+        if (!cJSON_IsNumber(v) || v->valueint <= last || t->n == SAVE_TURNS_MAX) continue;
+        t->turn[t->n++] = last = v->valueint;
+    }
+}
+
 int save_state(struct save *s, struct save_state *out, bool *found, struct err *e)
 {
     char *text, seed[32];
@@ -286,6 +305,8 @@ int save_state(struct save *s, struct save_state *out, bool *found, struct err *
     out->n_units = cJSON_HasObjectItem(o, "n_units") ? get_int(o, "n_units") : -1;
     const char *system = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "system"));
     if (system) out->system = strdup(system);
+    get_turns(o, "pinned", &out->pinned);
+    get_turns(o, "forgotten", &out->forgotten);
     cJSON_Delete(o);
     *found = true;
     return 0;

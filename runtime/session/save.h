@@ -37,6 +37,14 @@ struct store_conversation;
 
 /* The identity that a saved cache is valid for, and the settings of the conversation. All strings
  * NUL-terminated. */
+#define SAVE_TURNS_MAX 64
+
+/* Numbers of turns, from 1, ascending. */
+struct save_turns {
+    int n;
+    int32_t turn[SAVE_TURNS_MAX];
+};
+
 struct save_state {
     char model[65], heads[65]; /* digests, hex */
     char kv[16];
@@ -50,6 +58,7 @@ struct save_state {
     int64_t n_units; /* live units, without those of the tail; -1 = not known */
     int64_t n_lost;  /* read only: messages at the end that were there when it was saved */
     char *system;    /* instructions for the model, or NULL; not owned */
+    struct save_turns pinned, forgotten; /* session_pin, session_forget */
     /* settings of the answer that save_answer saves, or NULL; not owned, not read */
     const char *settings;
 };

@@ -237,6 +237,24 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
 /* The text that came back for the last message, valid until the next one; n = 0: none. */
 const struct session_recalled *session_recalled(const struct session *s);
 
+/* ---- marked turns ----------------------------------------------------------------------------
+ *
+ * Saved with the conversation. All refuse (ERR_USAGE) private conversations and turns, from 1, that
+ * do not exist. */
+
+/* The turn's units stay in the cache until session_unpin; evicted ones return from the archive now.
+ * ERR_FIT: pinned turns may take at most half of the budget. ERR_USAGE: on a GPU, or the turn was
+ * forgotten. */
+int session_pin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+bool session_is_pinned(const struct session *s, int64_t turn);
+
+/* Evicts the turn from the cache and from the archive, so that the model can't see it again; its
+ * text stays in the transcript. The first turn keeps begin marks and instructions. ERR_USAGE: the
+ * model has recurrent layers, which can't forget. */
+int session_forget(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e);
+bool session_is_forgotten(const struct session *s, int64_t turn);
+
 /* The engine's own tables, for tests that compare them with the picture. */
 struct cache;
 const struct cache *session_cache(const struct session *s);

@@ -92,6 +92,8 @@ static int adopt_settings(struct session *s, struct err *e)
     if (!p->budget && saved.budget >= PLAN_BUDGET_MIN) p->budget = saved.budget;
     if (!s->opts.sampling.seed) s->opts.sampling.seed = saved.seed;
     s->state.attempt = saved.attempt;
+    s->state.pinned = saved.pinned;
+    s->state.forgotten = saved.forgotten;
     s->system = saved.system;
     return 0;
 }
@@ -210,6 +212,8 @@ static int load(struct session *s, const struct session_sink *k, struct save_loa
         session_remember(s, ids.ids[i]);
         rc = check_id(s, ids.ids[i], e);
     }
+    session_marks_cut(s, s->n_turns);
+    session_marks_pin(s);
     tokens_release(&ids);
     return rc;
 }
@@ -247,6 +251,8 @@ static int resume(struct session *s, struct store *store, const struct session_s
         notice(s, text);
         rc = replay(s, k, e);
     }
+    /* a branch begins with an older state of the cache */
+    if (!rc) rc = session_marks_forget(s, k, e);
     str_release(&loaded.why);
     return rc;
 }
@@ -259,6 +265,7 @@ int session_reload(struct session *s, const struct session_sink *k, struct err *
     session_drop_pending(s, (size_t)loaded.n_run);
     if (!rc && !loaded.usable) rc = save_drop(s->save, e);
     if (!rc) rc = replay(s, k, e);
+    if (!rc) rc = session_marks_forget(s, k, e);
     str_release(&loaded.why);
     return rc;
 }

@@ -74,6 +74,8 @@ struct session {
     char *system; /* sent with the first user message; NULL = none */
 
     struct session_turn turn;
+    struct evict_pin pins[SAVE_TURNS_MAX]; /* positions of the pinned turns */
+
     struct tokens pending; /* part of the conversation, but not run yet */
     int64_t n_tokens;      /* positions of the conversation: n_run + pending */
     int64_t n_turns, n_reread;
@@ -189,6 +191,18 @@ int session_recall_keep(struct session *s, struct err *e);
 /* Returns units for the message; call before its last n_left tokens are run. */
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k,
                          struct err *e);
+
+/* Returns the units of these windows; call when all units are saved. */
+int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e);
+
+/* ---- marks (session_marks.c) ---- */
+
+/* Removes the marks of turns after n_turns. */
+void session_marks_cut(struct session *s, int64_t n_turns);
+/* Protects the pinned turns from the next eviction on; call when turns or marks have changed. */
+void session_marks_pin(struct session *s);
+/* Evicts the forgotten turns; call when the cache was loaded or read again. */
+int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e);
 
 /* ---- speculation (speculate.c) ---- */
 

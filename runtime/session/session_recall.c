@@ -224,7 +224,7 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
     return 0;
 }
 
-static int bring_back(struct session *s, struct recall_window *w, int n, struct err *e)
+int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e)
 {
     struct cache *c = &s->ctx.cache;
     int rc = cache_fetch(c, cache_len_max(c), e);
@@ -247,7 +247,7 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     if (!r->on || max < 1) return 0;
     int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
     want_nothing(r);
-    if (n) rc = bring_back(s, windows, n, e);
+    if (n) rc = session_recall_return(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
     r->last.ms = (double)(system_clock_ns() - t0) / 1e6;
     describe(s, windows, n);

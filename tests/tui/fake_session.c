@@ -308,7 +308,8 @@ struct session {
     int n_predict;
     bool ignore_end;
     bool can_continue;
-    double temperature; /* set by session_set */
+    int64_t pinned, forgotten; /* turns, 0 = none */
+    double temperature;        /* set by session_set */
     double decode_tok_s, prefill_tok_s, first_token_ms;
     char notice[128];
     const char *tail; /* the rest of the interrupted answer */
@@ -730,6 +731,40 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
     if (turn != 1) return err_set(e, ERR_USAGE, "there is no turn %lld", (long long)turn);
     *out = passage;
     return 0;
+}
+
+int session_pin(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
+{
+    (void)k;
+    if (turn > 3) return err_set(e, ERR_FIT, "turn %lld is too long", (long long)turn);
+    s->pinned = turn;
+    return 0;
+}
+
+int session_unpin(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
+{
+    (void)k;
+    if (s->pinned != turn) return err_set(e, ERR_USAGE, "turn %lld is not pinned", (long long)turn);
+    s->pinned = 0;
+    return 0;
+}
+
+bool session_is_pinned(const struct session *s, int64_t turn)
+{
+    return s->pinned == turn;
+}
+
+int session_forget(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
+{
+    (void)k;
+    (void)e;
+    s->forgotten = turn;
+    return 0;
+}
+
+bool session_is_forgotten(const struct session *s, int64_t turn)
+{
+    return s->forgotten == turn;
 }
 
 const struct session_recalled *session_recalled(const struct session *s)

@@ -216,6 +216,27 @@ static void test_recall(void **state)
     end(&f);
 }
 
+static void test_marks(void **state)
+{
+    struct fixture f;
+    (void)state;
+    begin(&f, NULL);
+    assert_string_equal(run(&f, SLASH_PIN, ""), "usage"); /* no turn yet */
+    run(&f, SLASH_SAY, "hello");
+    run(&f, SLASH_SAY, "hello again");
+    assert_string_equal(run(&f, SLASH_PIN, "1"), "note");
+    assert_string_equal(f.text, "turn 1 stays in the cache; /unpin ends it");
+    assert_string_equal(run(&f, SLASH_UNPIN, ""), "failed"); /* the last turn */
+    assert_string_equal(f.text, "turn 2 is not pinned");
+    assert_string_equal(run(&f, SLASH_UNPIN, "1"), "note");
+    assert_string_equal(run(&f, SLASH_FORGET, "-1"), "note");
+    assert_string_equal(f.text, "turn 1 is forgotten; its text stays in the transcript");
+    assert_string_equal(run(&f, SLASH_FORGET, "0"), "usage");
+    assert_string_equal(run(&f, SLASH_FORGET, "7"), "usage");
+    assert_string_equal(run(&f, SLASH_FORGET, "the fox"), "usage");
+    end(&f);
+}
+
 static void test_opening(void **state)
 {
     struct fixture f;
@@ -297,10 +318,11 @@ static void test_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recall),     cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_going_back), cmocka_unit_test(test_answers),
-        cmocka_unit_test(test_opening),    cmocka_unit_test(test_opening_fails),
-        cmocka_unit_test(test_saved),      cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_recall),        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_going_back),
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_opening),
+        cmocka_unit_test(test_opening_fails), cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

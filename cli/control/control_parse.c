@@ -1,0 +1,155 @@
+/* What the user wrote after a command, as a request; and the part of an answer that /copy takes. */
+#include "cli/control/control.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void request_release(struct request *r)
+{
+    str_release(&r->text);
+}
+
+static void put_name(char out[CONVERSATION_NAME_MAX], const char *name)
+{
+    snprintf(out, CONVERSATION_NAME_MAX, "%s", name);
+}
+
+static int no_such_turn(const struct control_facts *f, struct err *e)
+{
+    return err_set(e, ERR_USAGE, "no such turn; this conversation has %lld", (long long)f->n_turns);
+}
+
+/* /edit [TURN] and /rewind [TURN]; without a turn, /rewind goes to before the last one. */
+static int parse_turn(struct request *r, const char *argument, const struct control_facts *f,
+                      struct err *e)
+{
+    const char *rest;
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE, "a private conversation is not saved, so it can't go back");
+    if (r->command == SLASH_REGENERATE) argument = "";
+    if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0]) return no_such_turn(f, e);
+    if (r->command != SLASH_REWIND && !r->turn) return no_such_turn(f, e);
+    if (r->command == SLASH_REWIND && !argument[0]) r->turn = f->n_turns > 0 ? f->n_turns - 1 : 0;
+    return 0;
+}
+
+/* /pin, /unpin and /forget [TURN] */
+static int parse_mark(struct request *r, const char *argument, const struct control_facts *f,
+                      struct err *e)
+{
+    const char *rest;
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
+    if (!slash_turn(argument, f->n_turns, &r->turn, &rest) || rest[0] || !r->turn)
+        return no_such_turn(f, e);
+    return 0;
+}
+
+/* /branch [TURN] [NAME] */
+static int parse_branch(struct request *r, const char *argument, const struct control_facts *f,
+                        struct err *e)
+{
+    const char *name = argument;
+    bool numbered = argument[0] == '-' || (argument[0] >= '0' && argument[0] <= '9');
+    r->turn = f->n_turns;
+    if (numbered && !slash_turn(argument, f->n_turns, &r->turn, &name)) return no_such_turn(f, e);
+    str_puts(&r->text, name);
+    return 0;
+}
+
+static int parse_answer(struct request *r, const char *argument, const struct control_facts *f,
+                        struct err *e)
+{
+    if (!f->has_answer) return err_set(e, ERR_FAIL, "there is no answer to change");
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE,
+                       "a private conversation is not saved, so its answers can't be changed");
+    str_puts(&r->text, argument);
+    return 0;
+}
+
+/* The commands on the open conversation: /rename NEW, /tag [-]TAG... */
+static int parse_about(struct request *r, const char *argument, const char *usage,
+                       const struct control_facts *f, struct err *e)
+{
+    if (!argument[0]) return err_set(e, ERR_USAGE, "%s", usage);
+    if (f->private_mode)
+        return err_set(e, ERR_USAGE, "a private conversation has no name and no tags");
+    str_puts(&r->text, argument);
+    put_name(r->name, f->name);
+    return 0;
+}
+
+/* /open, /delete, /drop NAME and /restore [NAME] */
+static int parse_name(struct request *r, const char *name, const struct control_facts *f,
+                      struct err *e)
+{
+    if (r->command == SLASH_RESTORE && !name[0]) name = f->deleted;
+    if (!name[0] && r->command == SLASH_RESTORE)
+        return err_set(e, ERR_USAGE, "nothing was deleted in this run; /restore NAME");
+    if (!name[0]) return err_set(e, ERR_USAGE, "a name is missing; /list shows them");
+    if (strlen(name) >= sizeof r->name)
+        return err_set(e, ERR_USAGE, "no conversation has a name of %zu bytes", strlen(name));
+    put_name(r->name, name);
+    return 0;
+}
+
+int control_parse(struct request *out, enum slash command, const char *argument,
+                  const struct control_facts *f, struct err *e)
+{
+    *out = (struct request){.command = command};
+    switch (command) {
+    case SLASH_REGENERATE:
+    case SLASH_EDIT:
+    case SLASH_REWIND: return parse_turn(out, argument, f, e);
+    case SLASH_PIN:
+    case SLASH_UNPIN:
+    case SLASH_FORGET: return parse_mark(out, argument, f, e);
+    case SLASH_BRANCH: return parse_branch(out, argument, f, e);
+    case SLASH_ANSWER: return parse_answer(out, argument, f, e);
+    case SLASH_RENAME: return parse_about(out, argument, "/rename NEW", f, e);
+    case SLASH_TAG: return parse_about(out, argument, "/tag [-]TAG...", f, e);
+    case SLASH_OPEN:
+    case SLASH_DELETE:
+    case SLASH_DROP:
+    case SLASH_RESTORE: return parse_name(out, argument, f, e);
+    default: str_puts(&out->text, argument); return 0;
+    }
+}
+
+/* The last fenced code block: s[from, from + n). An unclosed one counts too. */
+static bool find_code(const char *s, size_t length, size_t *from, size_t *n)
+{
+    bool inside = false, found = false;
+    size_t start = 0;
+    for (size_t at = 0; at < length;) {
+        size_t line = strcspn(s + at, "\n"), blank = strspn(s + at, " ");
+        const char *mark = s + at + blank;
+        bool fence = strncmp(mark, "```", 3) == 0 || strncmp(mark, "~~~", 3) == 0;
+        if (fence && !inside) start = at + line + (at + line < length);
+        if (fence && inside) {
+            *from = start;
+            *n = at - start;
+            found = true;
+        }
+        if (fence) inside = !inside;
+        at += line + 1;
+    }
+    if (inside) {
+        *from = start;
+        *n = length - start;
+    }
+    return found || inside;
+}
+
+int control_copied(const struct str *answer, const char *what, struct str *out, struct err *e)
+{
+    size_t from = 0, n = answer ? answer->n : 0;
+    bool code = strcmp(what, "code") == 0;
+    if (n == 0) return err_set(e, ERR_FAIL, "there is no answer to copy");
+    if (what[0] && !code) return err_set(e, ERR_USAGE, "/copy takes code or all");
+    if (code && !find_code(answer->data, answer->n, &from, &n))
+        return err_set(e, ERR_FAIL, "the last answer has no code block");
+    str_append(out, answer->data + from, n);
+    return 0;
+}

@@ -1,0 +1,266 @@
+/* Turns that the user marked: pinned turns stay in the cache, forgotten ones are evicted from it
+ * and from the archive. Marks are numbers of turns, because positions change when a text is encoded
+ * again; they are saved with the conversation's state. */
+#include "runtime/session/session_parts.h"
+
+#include <string.h>
+
+#include "runtime/forward/engine.h"
+
+/* ---- lists of turns -------------------------------------------------------------------------- */
+
+static bool holds(const struct save_turns *t, int64_t turn)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->turn[i] == turn) return true;
+    return false;
+}
+
+static void add(struct save_turns *t, int64_t turn)
+{
+    int at = t->n++;
+    for (; at > 0 && t->turn[at - 1] > turn; at--) t->turn[at] = t->turn[at - 1];
+    t->turn[at] = (int32_t)turn;
+}
+
+static void take_out(struct save_turns *t, int64_t turn)
+{
+    int n = 0;
+    for (int i = 0; i < t->n; i++)
+        if (t->turn[i] != turn) t->turn[n++] = t->turn[i];
+    t->n = n;
+}
+
+static void cut(struct save_turns *t, int64_t n_turns)
+{
+    while (t->n && t->turn[t->n - 1] > n_turns) t->n--;
+}
+
+void session_marks_cut(struct session *s, int64_t n_turns)
+{
+    cut(&s->state.pinned, n_turns);
+    cut(&s->state.forgotten, n_turns);
+}
+
+bool session_is_pinned(const struct session *s, int64_t turn)
+{
+    return holds(&s->state.pinned, turn);
+}
+
+bool session_is_forgotten(const struct session *s, int64_t turn)
+{
+    return holds(&s->state.forgotten, turn);
+}
+
+/* ---- pinned turns ---------------------------------------------------------------------------- */
+
+static struct evict_pin range_of(const struct session *s, int64_t turn)
+{
+    return (struct evict_pin){(uint32_t)session_turn_end(s, turn - 1),
+                              (uint32_t)session_turn_end(s, turn)};
+}
+
+static int64_t n_pinned_tokens(const struct session *s)
+{
+    int64_t n = 0;
+    for (int i = 0; i < s->state.pinned.n; i++) {
+        struct evict_pin r = range_of(s, s->state.pinned.turn[i]);
+        n += r.end - r.from;
+    }
+    return n;
+}
+
+/* The oldest turns that fit: the budget may be smaller than when they were pinned. */
+void session_marks_pin(struct session *s)
+{
+    int64_t room = context_pins_max(&s->ctx);
+    int n = 0;
+    for (int i = 0; i < s->state.pinned.n && !s->ctx.gpu; i++) {
+        struct evict_pin r = range_of(s, s->state.pinned.turn[i]);
+        if (r.end - r.from > room) continue;
+        room -= r.end - r.from;
+        s->pins[n++] = r;
+    }
+    s->ctx.pins = s->pins;
+    s->ctx.n_pins = n;
+}
+
+/* Returns the evicted units of a range, as far as there are idle slots. */
+static int bring_back(struct session *s, struct evict_pin r, struct err *e)
+{
+    struct session_recall *x = &s->recall;
+    struct recall_window windows[RECALL_MAX];
+    int rc = 0, n = 1, max = s->opts.recall.n_windows;
+    while (!rc && x->on && n) {
+        int room = cache_room(&s->ctx.cache) / 2 / RECALL_WINDOW;
+        n = recall_range(&x->archive, &s->ctx.cache, r.from, r.end, room < max ? room : max,
+                         windows);
+        if (n) rc = session_recall_return(s, windows, n, e);
+        if (n) r.from = windows[n - 1].pos + (uint32_t)windows[n - 1].n;
+    }
+    return rc;
+}
+
+/* ---- forgotten turns ------------------------------------------------------------------------- */
+
+/* The first token of the conversation's text: begin marks and instructions stay. */
+struct opening {
+    const struct session *s;
+    int64_t first;
+    bool found;
+};
+
+static void find_text(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    struct opening *o = ctx;
+    for (int i = 0; i < n && !o->found; i++) {
+        o->found = n_bytes[i] > 0;
+        o->first = position + i;
+    }
+}
+
+static void first_message(void *ctx, const struct save_message *m)
+{
+    struct opening *o = ctx;
+    const struct session_sink k = {.ctx = o, .tokens = find_text};
+    if (!o->found) session_report_tokens(o->s, m, 0, true, &k);
+    o->found = true;
+}
+
+static int text_of(const struct session *s, int64_t turn, struct evict_pin *out, struct err *e)
+{
+    struct opening o = {s, 0, false};
+    struct tokens ids = {0};
+    *out = range_of(s, turn);
+    if (turn > 1) return 0;
+    int rc = save_transcript(s->save, &ids, first_message, &o, e);
+    out->from = (uint32_t)o.first;
+    tokens_release(&ids);
+    return rc;
+}
+
+static int forget(struct session *s, struct evict_pin r, const struct session_sink *k,
+                  struct err *e)
+{
+    int64_t n = 0;
+    if (r.end > s->ctx.cache.n_pos) r.end = (uint32_t)s->ctx.cache.n_pos;
+    int rc = session_save_now(s, NULL, e); /* its units must be in the log */
+    if (!rc) rc = context_drop(&s->ctx, r.from, r.end, &n, e);
+    if (!rc && s->recall.on) rc = archive_forget(&s->recall.archive, r.from, r.end, e);
+    if (!rc && n && k->evicted) k->evicted(k->ctx, n, s->n_tokens);
+    return rc;
+}
+
+/* Whether the cache or the archive holds any of it. */
+static bool is_here(const struct session *s, struct evict_pin r)
+{
+    return cache_holds(&s->ctx.cache, r.from, r.end) ||
+           (s->recall.on && archive_holds(&s->recall.archive, r.from, r.end));
+}
+
+int session_marks_forget(struct session *s, const struct session_sink *k, struct err *e)
+{
+    int rc = 0, n = 0;
+    for (int i = 0; !rc && i < s->state.forgotten.n; i++) {
+        struct evict_pin r;
+        rc = text_of(s, s->state.forgotten.turn[i], &r, e);
+        if (rc || !is_here(s, r)) continue;
+        rc = forget(s, r, k, e);
+        n++;
+    }
+    return rc || !n ? rc : session_save_now(s, NULL, e);
+}
+
+static const struct session_sink silent;
+
+/* ---- marking --------------------------------------------------------------------------------- */
+
+static int check(struct session *s, int64_t turn, const struct session_sink *k, struct err *e)
+{
+    if (!s->save) return err_set(e, ERR_USAGE, "a private conversation does not keep its turns");
+    if (turn < 1 || turn > s->n_turns)
+        return err_set(e, ERR_USAGE, "there is no turn %lld; the last one is %lld", (long long)turn,
+                       (long long)s->n_turns);
+    int rc = session_check_writable(s, e);
+    return rc ? rc : session_finish_answer(s, k, e);
+}
+
+/* Whether one more turn can be marked. */
+static int check_room(const struct save_turns *t, struct err *e)
+{
+    if (t->n < SAVE_TURNS_MAX) return 0;
+    return err_set(e, ERR_USAGE, "%d turns are marked already, the most there can be", t->n);
+}
+
+/* A failed change is taken back: what is saved is as before. */
+static int settle(struct session *s, const struct save_state *before, int rc, struct err *e)
+{
+    if (!rc) rc = session_save_now(s, NULL, e);
+    rc = save_release(s->save, rc, e);
+    if (rc) s->state = *before;
+    session_marks_pin(s);
+    return rc;
+}
+
+static int check_pin(const struct session *s, int64_t turn, struct err *e)
+{
+    struct evict_pin r = range_of(s, turn);
+    long long n = r.end - r.from, pinned = n_pinned_tokens(s), max = context_pins_max(&s->ctx);
+    if (s->ctx.gpu) return err_set(e, ERR_USAGE, "a GPU can't pin turns yet: --device cpu can");
+    if (session_is_forgotten(s, turn))
+        return err_set(e, ERR_USAGE, "turn %lld was forgotten", (long long)turn);
+    if (!session_keeps_all(s) && pinned + n > max)
+        return err_set(e, ERR_FIT,
+                       "turn %lld has %lld tokens, %lld are pinned already; with a budget of %d "
+                       "units at most %lld can be: /unpin another turn or /set budget",
+                       (long long)turn, n, pinned, s->ctx.plan.budget, max);
+    return check_room(&s->state.pinned, e);
+}
+
+int session_pin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink *k = sink ? sink : &silent;
+    const struct save_state before = s->state;
+    int rc = check(s, turn, k, e);
+    if (rc || session_is_pinned(s, turn)) return rc;
+    rc = check_pin(s, turn, e);
+    if (!rc) rc = save_hold(s->save, e);
+    if (rc) return rc;
+    add(&s->state.pinned, turn);
+    rc = session_save_now(s, NULL, e);
+    if (!rc) rc = bring_back(s, range_of(s, turn), e);
+    return settle(s, &before, rc, e);
+}
+
+int session_unpin(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink *k = sink ? sink : &silent;
+    const struct save_state before = s->state;
+    int rc = check(s, turn, k, e);
+    if (!rc && !session_is_pinned(s, turn))
+        rc = err_set(e, ERR_USAGE, "turn %lld is not pinned", (long long)turn);
+    if (!rc) rc = save_hold(s->save, e);
+    if (rc) return rc;
+    take_out(&s->state.pinned, turn);
+    return settle(s, &before, 0, e);
+}
+
+int session_forget(struct session *s, int64_t turn, const struct session_sink *sink, struct err *e)
+{
+    const struct session_sink *k = sink ? sink : &silent;
+    const struct save_state before = s->state;
+    struct evict_pin r;
+    int rc = check(s, turn, k, e);
+    if (rc || session_is_forgotten(s, turn)) return rc;
+    if (s->ctx.cache.recurrent.shape.n_layer)
+        rc = err_set(e, ERR_USAGE,
+                     "the recurrent layers of this model can't forget a turn: /rewind goes back");
+    if (!rc) rc = check_room(&s->state.forgotten, e);
+    if (!rc) rc = text_of(s, turn, &r, e);
+    if (!rc) rc = save_hold(s->save, e);
+    if (rc) return rc;
+    add(&s->state.forgotten, turn);
+    take_out(&s->state.pinned, turn);
+    rc = forget(s, r, k, e);
+    return settle(s, &before, rc, e);
+}

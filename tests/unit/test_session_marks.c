@@ -1,0 +1,207 @@
+/* Turns that the user pinned or forgot, with the demo model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/session_kit.h"
+
+static struct options small(const char *policy, enum recall_chooser chooser)
+{
+    struct options o = options_of(policy, "q4", 0);
+    o.session.plan.budget = 128;
+    o.session.plan.chunk = 32;
+    o.session.plan.policy.reserve = 64;
+    o.session.recall.chooser = chooser;
+    return o;
+}
+
+static const char *const talk[] = {
+    "My locker code is 48213.", "Tell me a story about a fox.",    "Tell me about cats.",
+    "Tell me a joke.",          "Tell me a story about a king.",   "How are you?",
+    "Tell me about dogs.",      "Tell me a story about a dragon.",
+};
+enum { N_TALK = sizeof talk / sizeof *talk };
+
+static void ask(struct session *s, const char *text, struct log *log)
+{
+    struct session_sink k = sink_of(log);
+    enum session_end end;
+    struct err e;
+    log->text.n = 0;
+    if (session_say(s, text, strlen(text), &k, &end, &e)) fail_msg("%s", e.text);
+}
+
+/* The share of a turn's units that is in the cache, in percent. */
+static int kept_of(const struct session *s, int64_t turn)
+{
+    struct session_stats st;
+    session_stats(s, &st);
+    int heads = st.n_layer * st.n_kv_head, n_kept = 0;
+    int64_t from = session_turn_end(s, turn - 1), n = session_turn_end(s, turn) - from;
+    uint16_t kept[512];
+    assert_true(n > 0 && n <= 512);
+    session_kept(s, from, (int)n, kept);
+    for (int i = 0; i < n; i++) n_kept += kept[i];
+    return (int)(100 * n_kept / (n * heads));
+}
+
+static void talk_on(struct session *s, int n, struct log *log)
+{
+    for (int i = 1; i <= n; i++) ask(s, talk[i % N_TALK], log);
+}
+
+static struct session *reopen(struct session *s, struct conversations *l, struct options o)
+{
+    session_close(s);
+    return open_session(l, o, true);
+}
+
+static void stays(const char *policy)
+{
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct options o = small(policy, RECALL_WORDS);
+    struct session *s = open_session(l, o, false);
+    struct session_stats st;
+    struct log log = {0};
+    struct err e;
+    ask(s, talk[0], &log);
+    talk_on(s, N_TALK, &log);
+    assert_true(kept_of(s, 1) < 100);
+    if (session_pin(s, 1, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(kept_of(s, 1), 100); /* it came back */
+    talk_on(s, N_TALK, &log);
+    assert_int_equal(kept_of(s, 1), 100);
+    s = reopen(s, l, o);
+    session_stats(s, &st);
+    assert_int_equal(st.n_reread, 0);
+    assert_true(session_is_pinned(s, 1) && !session_is_pinned(s, 2));
+    talk_on(s, N_TALK, &log);
+    assert_int_equal(kept_of(s, 1), 100);
+    assert_int_equal(session_unpin(s, 1, NULL, &e), 0);
+    assert_int_equal(session_unpin(s, 1, NULL, &e), ERR_USAGE);
+    talk_on(s, N_TALK, &log);
+    assert_true(kept_of(s, 1) < 100);
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+static void test_a_pinned_turn_stays(void **state)
+{
+    (void)state;
+    stays("sink");
+    stays("random");
+    stays("keeper");
+}
+
+static void test_pins_have_a_limit(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, small("sink", RECALL_WORDS), false);
+    struct log log = {0};
+    struct err e;
+    int rc = 0, n = 0;
+    talk_on(s, N_TALK, &log);
+    for (int turn = 1; turn <= N_TALK && !rc; turn++, n++) rc = session_pin(s, turn, NULL, &e);
+    assert_int_equal(rc, ERR_FIT);
+    assert_non_null(strstr(e.text, "budget of 128 units"));
+    assert_false(session_is_pinned(s, n));
+    assert_int_equal(session_pin(s, 0, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_pin(s, N_TALK + 1, NULL, &e), ERR_USAGE);
+    session_close(s);
+    s = open_session(NULL, small("sink", RECALL_WORDS), false);
+    ask(s, talk[0], &log);
+    assert_int_equal(session_pin(s, 1, NULL, &e), ERR_USAGE);
+    assert_int_equal(session_forget(s, 1, NULL, &e), ERR_USAGE);
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+/* A forgotten turn is not recalled: not now, not when the conversation is resumed, read again or
+ * goes back to a moment when the turn was still in the cache. */
+static void test_a_forgotten_turn_never_returns(void **state)
+{
+    (void)state;
+    char *dir = temporary(), name[CONVERSATION_NAME_MAX];
+    struct conversations *l = open_library(dir);
+    struct options o = small("sink", RECALL_WORDS);
+    struct session *s = open_session(l, o, false);
+    struct log log = {0};
+    struct err e;
+    ask(s, "How are you?", &log);
+    ask(s, talk[0], &log);
+    ask(s, "Tell me a joke.", &log);
+    ask(s, "What is my locker code?", &log);
+    assert_non_null(strstr(str_get(&log.text), "48213"));
+    if (session_forget(s, 4, NULL, &e) || session_forget(s, 2, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(kept_of(s, 2), 0);
+    ask(s, "What is my locker code?", &log);
+    assert_null(strstr(str_get(&log.text), "48213"));
+    assert_int_equal(session_pin(s, 2, NULL, &e), ERR_USAGE);
+    s = reopen(s, l, o);
+    assert_true(session_is_forgotten(s, 2) && session_is_forgotten(s, 4));
+    assert_int_equal(session_rewind(s, 3, NULL, &e), 0);
+    assert_false(session_is_forgotten(s, 4));
+    assert_int_equal(kept_of(s, 2), 0);
+    assert_int_equal(session_branch(s, 2, NULL, name, &e), 0);
+    ask(s, "What is my locker code?", &log);
+    assert_null(strstr(str_get(&log.text), "48213"));
+    session_close(s);
+    o.session.conversation = name;
+    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(kept_of(s, 2), 0);
+    ask(s, "What is my locker code?", &log);
+    assert_null(strstr(str_get(&log.text), "48213"));
+    session_close(s);
+    /* another cache: the text is read again */
+    plan_kv_named("q8", &o.session.plan.kv);
+    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    assert_int_equal(kept_of(s, 2), 0);
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+/* Begin marks stay when the first turn is forgotten. */
+static void test_the_opening_stays(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *s = open_session(l, small("sink", RECALL_OFF), false);
+    struct log log = {0};
+    struct err e;
+    uint16_t kept[1];
+    ask(s, talk[0], &log);
+    assert_int_equal(session_forget(s, 1, NULL, &e), 0);
+    session_kept(s, 0, 1, kept);
+    assert_true(kept[0] > 0 && kept_of(s, 1) < 50);
+    ask(s, "What is my locker code?", &log);
+    assert_null(strstr(str_get(&log.text), "48213"));
+    session_close(s);
+    conversations_close(l);
+    str_release(&log.text);
+    remove_library(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_pinned_turn_stays),
+        cmocka_unit_test(test_pins_have_a_limit),
+        cmocka_unit_test(test_a_forgotten_turn_never_returns),
+        cmocka_unit_test(test_the_opening_stays),
+    };
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

@@ -20,15 +20,16 @@
 
 enum {
     RUN = OPTIONS_MODEL | OPTIONS_MEMORY,
+    READ = RUN | OPTIONS_PROTOCOL,
 };
 
 static const struct command commands[] = {
-    {"chat", cmd_chat, RUN | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
+    {"chat", cmd_chat, READ | OPTIONS_SAMPLING | OPTIONS_STORE | OPTIONS_CHAT, "",
      "chat with a model (the default command)"},
     {"demo", cmd_demo, OPTIONS_SCREEN, "",
      "watch a conversation with the demo model; any key takes over"},
     {"generate", cmd_generate,
-     RUN | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
+     READ | OPTIONS_SAMPLING | OPTIONS_GENERATE | OPTIONS_TEXT | OPTIONS_JSON, "",
      "one prompt in, one answer out"},
     {"list", cmd_list, OPTIONS_STORE | OPTIONS_JSON | OPTIONS_LIST, "", "saved conversations"},
     {"show", cmd_show, OPTIONS_STORE | OPTIONS_JSON, "NAME", "the text of a conversation"},
@@ -49,7 +50,7 @@ static const struct command commands[] = {
      "model files: list, add PATH, default PATH, verify [PATH], unpack [PATH]"},
     {"pull", cmd_pull, OPTIONS_PULL | OPTIONS_MEMORY | OPTIONS_STORE, "ADDRESS...",
      "download a model: hf:OWNER/REPO, hf:OWNER/REPO:Q4_K_M, https://HOST/FILE"},
-    {"plan", cmd_plan, RUN | OPTIONS_JSON, "", "show the memory a model would need"},
+    {"plan", cmd_plan, READ | OPTIONS_JSON, "", "show the memory a model would need"},
     {"info", cmd_info, OPTIONS_MODEL | OPTIONS_JSON, "",
      "devices, instruction sets, a model's facts"},
     {"verify", cmd_verify, OPTIONS_MODEL, "", "read a whole model file and print its digest"},
@@ -60,8 +61,8 @@ static const struct command commands[] = {
     {"perplexity", cmd_perplexity, RUN | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON, "",
      "how well a model predicts a text"},
     {"eval", cmd_eval,
-     RUN | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS, "TASK...",
-     "measure how much a policy remembers"},
+     READ | OPTIONS_SAMPLING | OPTIONS_EVAL | OPTIONS_TEXT | OPTIONS_JSON | OPTIONS_LISTS,
+     "TASK...", "measure how much a policy remembers"},
     {"quantize", cmd_quantize, OPTIONS_QUANTIZE, "IN OUT",
      "a model file or a safetensors folder to an int4 or int8 file"},
     {"heads", cmd_heads, OPTIONS_MODEL | OPTIONS_HEADS, "train|...",

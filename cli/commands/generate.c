@@ -102,13 +102,34 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_Delete(j);
 }
 
+#define TEMPLATE_ROOM 64 /* tokens that a chat template adds to a message */
+
+/* With eviction once per prompt, the context is that of the prompt and its answer. */
+static int open_session(struct generate *g, struct cli_session *talk, const struct str *prompt,
+                        const struct session_sink *sink, struct err *e)
+{
+    struct session_opts s = g->o->session;
+    struct policy_choice *c = &s.plan.policy;
+    struct tokens ids = {0};
+    bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
+    int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
+    if (!rc && sized)
+        rc = tokenizer_encode_text(talk->engine->tokenizer, str_get(prompt), prompt->n, false, &ids,
+                                   e);
+    if (sized) c->context = (int)ids.n + TEMPLATE_ROOM + (s.max_tokens ? s.max_tokens : 1024);
+    tokens_release(&ids);
+    if (!rc) rc = session_open(&talk->session, talk->engine, NULL, &s, sink, e);
+    if (rc) cli_session_close(talk);
+    return rc;
+}
+
 static int generate_run(struct generate *g, const struct str *prompt, struct err *e)
 {
     struct session_sink sink = {
         .ctx = g, .progress = on_progress, .text = on_text, .stop = on_stop};
     struct cli_session talk;
     enum session_end end = SESSION_TURN_END;
-    int rc = cli_session_open(&talk, g->o, false, &sink, e);
+    int rc = open_session(g, &talk, prompt, &sink, e);
     if (rc) return rc;
     if (*talk.engine->device_notice) report_note("%s", talk.engine->device_notice);
     rc = session_say(talk.session, str_get(prompt), prompt->n, &sink, &end, e);

@@ -8,7 +8,7 @@
 #include "cli/print/report.h"
 #include "runtime/session/conversations.h"
 
-static int on_load(void *ctx, int64_t done, int64_t total)
+int cli_session_progress(void *ctx, int64_t done, int64_t total)
 {
     (void)ctx;
     (void)done;
@@ -35,7 +35,7 @@ int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
 int cli_session_open(struct cli_session *t, const struct options *o, bool saved,
                      const struct session_sink *sink, struct err *e)
 {
-    int rc = cli_session_load(t, o, saved, on_load, NULL, e);
+    int rc = cli_session_load(t, o, saved, cli_session_progress, NULL, e);
     if (rc) return rc;
     saved = saved && !o->session.private_mode;
     rc = session_open(&t->session, t->engine, saved ? t->library : NULL, &o->session, sink, e);

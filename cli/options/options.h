@@ -41,8 +41,9 @@ enum option_group {
     OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
     OPTIONS_TEMPLATE = 1 << 19,
     OPTIONS_PULL = 1 << 20,
-    OPTIONS_SCREEN = 1 << 21, /* how the screen is drawn */
-    OPTIONS_LISTS = 1 << 18,  /* takes lists where other commands take one value */
+    OPTIONS_SCREEN = 1 << 21,   /* how the screen is drawn */
+    OPTIONS_PROTOCOL = 1 << 22, /* commands that read prompts */
+    OPTIONS_LISTS = 1 << 18,    /* takes lists where other commands take one value */
 };
 
 /* ---- lists: for commands with OPTIONS_LISTS ---- */

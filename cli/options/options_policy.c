@@ -27,7 +27,10 @@ static const struct key {
     {"allocator",
      "how heads and layers share the budget: uniform, pyramid, ada, ada-pyramid, global",
      offsetof(struct policy_choice, allocator), 0, 0},
-    {"context", "units of policy full; the model's context by default",
+    {"every", "evict inside an answer every N tokens; 0 = when no room is left",
+     offsetof(struct policy_choice, every), 0, 1 << 20},
+    {"context",
+     "units of policy full, or of a prompt with --protocol once; the model's context by default",
      offsetof(struct policy_choice, context), 1, PLAN_BUDGET_MAX},
 };
 
@@ -147,14 +150,6 @@ static int read_policy(struct policy_choice *c, const char *text, size_t n, stru
     return colon ? read_key(c, colon + 1, n - n_name - 1, e) : 0;
 }
 
-static int check(const struct policy_choice *c, struct err *e)
-{
-    bool all = c->row && c->row->scorer == POLICY_KEEP_ALL;
-    if (c->context < 0 || all) return 0;
-    return err_set(e, ERR_USAGE,
-                   "--policy: context is a key of full only; use --budget for the others");
-}
-
 int options_policies_read(const char *text, struct options_policies *out, struct err *e)
 {
     int rc = 0;
@@ -166,7 +161,6 @@ int options_policies_read(const char *text, struct options_policies *out, struct
             return err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
         rc = continues ? read_key(&out->item[out->n - 1], at, n, e)
                        : read_policy(&out->item[out->n++], at, n, e);
-        if (!rc) rc = check(&out->item[out->n - 1], e);
         at += n;
         if (rc || !*at) return rc;
     }

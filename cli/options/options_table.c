@@ -144,8 +144,12 @@ const struct option options_table[] = {
      .value = "N", .help = "cache units per head; eval and bench take a list"},
     {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's "
-             "settings: window, pool, sinks, stabilizers, reserve, allocator, context; eval and "
+             "settings: window, pool, sinks, stabilizers, reserve, every, allocator, context; eval and "
              "bench take a list"},
+    {ROW("protocol", 0, session.plan.protocol, OPTIONS_PROTOCOL), .choices = "stream,once",
+     .value = "stream|once",
+     .help = "stream (default): evict before each chunk of a prompt; once: read the whole prompt, question "
+             "included, evict once, then answer, as in most papers"},
     {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .value = "FILE",
      .help = "trained retaining heads; none = without"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",

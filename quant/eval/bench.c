@@ -532,7 +532,8 @@ static int open_point(struct bench *b, struct engine *g, int64_t depth, struct e
     struct point *p = &b->points[b->n_points++];
     int64_t all = depth + (o->prefill ? o->prefill : PREFILL) + (o->decode ? o->decode : DECODE);
     p->depth = depth;
-    plan.policy.context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
+    if (plan.policy.row && plan.policy.row->scorer == POLICY_KEEP_ALL)
+        plan.policy.context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
     int rc = context_open(&p->x, g, &plan, b->o->session.sampling.seed, 1, e);
     if (rc) return rc;
     if (!g->gpu && p->x.plan.policy->scorer != POLICY_KEEP_ALL)

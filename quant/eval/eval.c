@@ -24,6 +24,7 @@
 struct row {
     const char *task, *policy, *allocator, *kv, *recall;
     const char *question; /* "first": the policy saw it before the text; "last": after */
+    const char *protocol;
     int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
     double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
     double depth;      /* percent; negative = the task has no depths */
@@ -41,6 +42,7 @@ static const struct column {
     {"policy", -14, TEXT, 0, offsetof(struct row, policy)},
     {"allocator", 11, TEXT, 0, offsetof(struct row, allocator)},
     {"question", 8, TEXT, 0, offsetof(struct row, question)},
+    {"protocol", 8, TEXT, 0, offsetof(struct row, protocol)},
     {"kv", 6, TEXT, 0, offsetof(struct row, kv)},
     {"recall", 6, TEXT, 0, offsetof(struct row, recall)},
     {"budget", 7, INTEGER, 0, offsetof(struct row, budget)},
@@ -156,8 +158,17 @@ struct sweep {
     const struct options *options;
     struct sweep_opts lists; /* with the defaults */
     struct plans *plans;     /* collects plans instead of running them; NULL = runs them */
+    int context;             /* of the policy as the user gave it */
     bool printed;
 };
+
+/* As the user gave it. */
+static void spell_policy(const struct sweep *w, struct str *out)
+{
+    struct policy_choice c = w->one.plan.policy;
+    c.context = w->context;
+    options_policy_print(&c, out);
+}
 
 /* For comparing two runs question by question, as quant/eval/paired.py does. */
 static void print_answer(void *ctx, const struct eval_answer *a)
@@ -165,7 +176,7 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     const struct sweep *w = ctx;
     const struct session_opts *one = &w->one;
     struct str policy = {0};
-    options_policy_print(&one->plan.policy, &policy);
+    spell_policy(w, &policy);
     cJSON *o = cJSON_CreateObject(), *values = cJSON_CreateArray(), *passages = cJSON_CreateArray();
     for (int i = 0; i < a->n_values; i++)
         cJSON_AddItemToArray(values, cJSON_CreateString(a->values[i]));
@@ -188,12 +199,17 @@ static void print_answer(void *ctx, const struct eval_answer *a)
     str_release(&policy);
 }
 
+static bool evicts_once(const struct sweep *w)
+{
+    return w->one.plan.protocol == PLAN_ONCE;
+}
+
 static void print_row(struct sweep *w, const struct eval_result *out)
 {
     const struct eval_run *t = &w->trial;
     const struct policy_choice *c = &w->one.plan.policy;
     struct str policy = {0};
-    options_policy_print(c, &policy);
+    spell_policy(w, &policy);
     struct row r = {
         .task = t->task->name,
         .policy = str_get(&policy),
@@ -201,6 +217,7 @@ static void print_row(struct sweep *w, const struct eval_result *out)
                      : c->row          ? policy_allocator_name(c->row->allocator)
                                        : "-",
         .question = c->row && c->row->query_first ? "first" : "last",
+        .protocol = evicts_once(w) ? "once" : "stream",
         .kv = out->kv,
         .recall = recall_chooser_name(w->one.recall.chooser),
         .budget = out->budget,
@@ -265,20 +282,19 @@ static int run_sizes(struct sweep *w, struct err *e)
 {
     struct policy_choice *c = &w->one.plan.policy;
     const struct options_numbers *budgets = &w->lists.budgets, *parts = &w->lists.compressions;
+    bool all = c->row && c->row->scorer == POLICY_KEEP_ALL;
+    int64_t context = w->trial.length + ANSWER_ROOM;
     int rc = 0;
-    if (c->row && c->row->scorer == POLICY_KEEP_ALL) {
-        int own = c->context;
-        int64_t all = w->trial.length + ANSWER_ROOM;
-        if (own < 0) c->context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
-        rc = run_depths(w, e);
-        c->context = own;
-        return rc;
-    }
-    for (int i = 0; !rc && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
-    for (int i = 0; !rc && i < budgets->n; i++) {
+    w->context = c->context;
+    if (w->context < 0 && (all || evicts_once(w)))
+        c->context = context < PLAN_BUDGET_MAX ? (int)context : PLAN_BUDGET_MAX;
+    if (all) rc = run_depths(w, e);
+    for (int i = 0; !rc && !all && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
+    for (int i = 0; !rc && !all && i < budgets->n; i++) {
         w->one.plan.budget = (int)budgets->item[i];
         rc = run_depths(w, e);
     }
+    c->context = w->context;
     return rc;
 }
 

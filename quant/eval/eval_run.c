@@ -58,6 +58,11 @@ static void muse(struct run *r)
     }
 }
 
+static bool evicts_once(const struct run *r)
+{
+    return r->trial->session->plan.protocol == PLAN_ONCE;
+}
+
 static int feed(struct run *r, const char *user, const char *assistant, struct err *e)
 {
     const struct session_sink k = {.stop = stop};
@@ -67,7 +72,7 @@ static int feed(struct run *r, const char *user, const char *assistant, struct e
     int rc = session_feed(r->session, m, r->musing ? 1 : 2, &k, e);
     if (!rc && r->musing)
         rc = session_feed_thought(r->session, str_get(&r->thought), assistant, &k, e);
-    r->read_ns += system_clock_ns() - t0;
+    if (!evicts_once(r)) r->read_ns += system_clock_ns() - t0;
     return rc;
 }
 
@@ -147,6 +152,68 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
+/* Tells all that precedes question `number`, then asks it. *asked: whether it exists. */
+static int talk_until(struct run *r, int number, bool *asked, struct err *e)
+{
+    struct session_stats st;
+    struct task_step step;
+    int rc = 0;
+    *asked = false;
+    session_stats(r->session, &st);
+    while (!rc && !*asked && task_next(r->script, st.n_tokens, &step)) {
+        *asked = !step.assistant && number-- == 0;
+        if (step.assistant) rc = feed(r, step.user, step.assistant, e);
+        if (*asked) rc = ask(r, &step, e);
+        session_stats(r->session, &st);
+    }
+    if (!*asked || st.prefill_tok_s <= 0) return rc;
+    r->n_read += st.n_tokens;
+    r->read_ns += (int64_t)(1e9 * (double)st.n_tokens / st.prefill_tok_s);
+    return rc;
+}
+
+static int open_script(struct run *r, const struct task_args *args, const struct session_opts *o,
+                       struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    r->script = task_open(t->task, args);
+    int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
+    if (!rc && t->params->n_thought)
+        rc = words_open(&r->musing, args->seed + 1000000, 1)
+                 ? err_set(e, ERR_FAIL, "out of memory for the task")
+                 : 0;
+    return rc ? rc : session_open(&r->session, t->engine, NULL, o, NULL, e);
+}
+
+static void close_script(struct run *r)
+{
+    session_close(r->session);
+    task_close(r->script);
+    words_close(r->musing);
+    r->session = NULL;
+    r->script = NULL;
+    r->musing = NULL;
+}
+
+/* With eviction once per prompt, each question has its own: all that was told before it, and the
+ * question, in a new conversation. */
+static int ask_one_by_one(struct run *r, const struct task_args *args, const struct session_opts *o,
+                          struct err *e)
+{
+    bool asked = true;
+    int rc = 0;
+    if (task_is_dialogue(r->trial->task))
+        return err_set(e, ERR_USAGE,
+                       "eval %s is one long dialogue; --protocol once needs tasks with a prompt",
+                       r->trial->task->name);
+    for (int i = 0; !rc && asked; i++) {
+        close_script(r);
+        rc = open_script(r, args, o, e);
+        if (!rc) rc = talk_until(r, i, &asked, e);
+    }
+    return rc;
+}
+
 /* i: of the seeds, from 0 */
 static int run_script(struct run *r, int i, struct eval_result *out, struct err *e)
 {
@@ -161,17 +228,12 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
         .papers = t->params->papers,
         .essay = t->text,
     };
+    bool once = evicts_once(r);
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    r->script = task_open(t->task, &args);
-    int rc = r->script ? 0 : err_set(e, ERR_FAIL, "out of memory for the task");
-    if (!rc && t->params->n_thought)
-        rc = words_open(&r->musing, args.seed + 1000000, 1)
-                 ? err_set(e, ERR_FAIL, "out of memory for the task")
-                 : 0;
-    if (!rc) rc = session_open(&r->session, t->engine, NULL, &o, NULL, e);
-    if (!rc) rc = talk(r, e);
+    int rc = once ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, &o, e);
+    if (!rc && !once) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);
     out->cache_bytes = st.cache_bytes;
@@ -191,6 +253,10 @@ static int predict(struct run *r, int i, struct eval_result *out, struct err *e)
     struct tokens ids = {0};
     struct text_tally tally = {0};
     struct str text = {0};
+    if (evicts_once(r))
+        return err_set(
+            e, ERR_USAGE,
+            "eval perplexity reads a text as a stream; --protocol once needs a question");
     if (!t->text) return err_set(e, ERR_USAGE, "eval perplexity needs a text: give -f FILE");
     str_puts(&text, t->text);
     int rc = tokenizer_encode_text(t->engine->tokenizer, str_get(&text), text.n, false, &ids, e);
@@ -240,9 +306,7 @@ int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err 
     for (int i = 0; i < t->n_seeds; i++) {
         struct run r = {.trial = t};
         int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, out, e);
-        session_close(r.session);
-        task_close(r.script);
-        words_close(r.musing);
+        close_script(&r);
         str_release(&r.thought);
         str_release(&r.answer);
         if (rc) return rc;

@@ -60,6 +60,11 @@ const struct task *task_named(const char *name, int i)
     return NULL;
 }
 
+bool task_is_dialogue(const struct task *t)
+{
+    return t->write == task_write_game;
+}
+
 /* ---- chance ---------------------------------------------------------------------------------- */
 
 double task_uniform(struct task_run *s)

@@ -45,6 +45,9 @@ const struct task *task_at(int i); /* NULL past the end */
 /* A row by its name; for "ruler" the i-th of all rows "ruler-…"; NULL = none. */
 const struct task *task_named(const char *name, int i);
 
+/* Whether its questions are turns of one conversation that depend on the ones before. */
+bool task_is_dialogue(const struct task *t);
+
 struct task_step {
     const char *user;
     const char *assistant;     /* NULL: a question that the model answers */

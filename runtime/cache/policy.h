@@ -49,6 +49,8 @@ struct policy {
     /* Part of the budget, in percent, that a second scorer fills after the first. */
     enum policy_scorer second;
     int second_pct;
+    /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
+    int every;
     const char *about; /* one line for --help and docs */
 };
 
@@ -65,7 +67,9 @@ struct policy_choice {
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */
-    int context;     /* units of policy full */
+    int context;     /* units of policy full, and those that a prompt may fill with PLAN_ONCE */
+    int every;       /* units are evicted inside an answer every so many tokens; 0 = when no room
+                      * is left */
 };
 
 /* The row of that name with nothing changed; NULL and unknown names: no row. */

@@ -108,11 +108,14 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
 }
 
 /* The policy's row with its changes. */
-static int change_rules(struct policy *r, const struct policy_choice *c, struct err *e)
+static int change_rules(struct policy *r, const struct policy_choice *c,
+                        enum plan_protocol protocol, struct err *e)
 {
     if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
     if (c->window >= 0) r->window = c->window;
     if (c->pooling >= 0) r->pooling = c->pooling;
+    if (protocol == PLAN_STREAM) r->every = 0;
+    if (c->every >= 0) r->every = c->every;
     if (r->same_heads && r->allocator != POLICY_UNIFORM)
         return err_set(
             e, ERR_USAGE,
@@ -137,7 +140,7 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     const struct policy_choice *c = &q->o->policy;
     p->policy = c->row ? c->row : policy_named(default_policy(q));
     p->rules = *p->policy;
-    int rc = change_rules(&p->rules, c, e);
+    int rc = change_rules(&p->rules, c, p->protocol, e);
     if (rc) return rc;
     const char *name = p->policy->name;
     if (p->policy->scorer == POLICY_CIS && !h)
@@ -145,6 +148,9 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
                        name, policy_default(false, false));
+    if (c->context >= 0 && p->protocol == PLAN_STREAM && p->policy->scorer != POLICY_KEEP_ALL)
+        return err_set(e, ERR_USAGE,
+                       "--policy: context is a key of full and of --protocol once; use --budget");
     bool compares = p->policy->scorer == POLICY_CIS && p->policy->allocator == POLICY_GLOBAL;
     if (compares && !retaining_comparable(h))
         return err_set(e, ERR_USAGE,
@@ -163,6 +169,16 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int context_of(const struct model *m, const struct plan_opts *o)
+{
+    return o->policy.context > 0 ? o->policy.context : m->n_ctx;
 }
 
 /* Chunk and reserve: fixed numbers, reduced for models with a short trained context. */
@@ -219,6 +235,11 @@ static int check_protection(const struct plan *p, struct err *e)
 #define HEAD_BUDGETS_MAX          4
 #define HEAD_POSITIONS_MAX(n_ctx) ((n_ctx) / 3 * 2)
 
+static int tilt_of(const struct plan *p)
+{
+    return policy_tilt(p->rules.allocator, p->budget, p->sinks + p->stabilizers, p->budget_max);
+}
+
 static void set_budget(struct plan *p, const struct model *m, const struct plan_opts *o, int budget)
 {
     int room = m->n_ctx - p->chunk - p->reserve;
@@ -230,6 +251,7 @@ static void set_budget(struct plan *p, const struct model *m, const struct plan_
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
+    if (p->protocol == PLAN_ONCE) p->capacity = larger(p->capacity, context_of(m, o) + tilt_of(p));
 }
 
 struct cache_shape plan_shape(const struct plan *p, const struct model *m)
@@ -242,7 +264,7 @@ struct cache_shape plan_shape(const struct plan *p, const struct model *m)
         .k_type = p->k_type,
         .v_type = p->v_type,
         .capacity = p->capacity,
-        .tilt = policy_tilt(a, p->budget, p->sinks + p->stabilizers, p->budget_max),
+        .tilt = tilt_of(p),
         .head_max = shares(&p->rules) ? p->budget_max + p->capacity - p->budget : 0,
         .share = a == POLICY_GLOBAL  ? CACHE_MODEL
                  : shares(&p->rules) ? CACHE_LAYER
@@ -401,8 +423,7 @@ static void count_weights(struct plan *p, const struct asked *q)
  * token. */
 static int default_budget(const struct plan *p, const struct model *m, const struct plan_opts *o)
 {
-    if (p->policy->scorer == POLICY_KEEP_ALL)
-        return o->policy.context > 0 ? o->policy.context : m->n_ctx;
+    if (p->policy->scorer == POLICY_KEEP_ALL) return context_of(m, o);
     int room = m->n_ctx - p->chunk - p->reserve;
     if (o->memory == 0) room = smaller(room, BUDGET_DEFAULT);
     return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;
@@ -452,7 +473,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
 {
     const struct asked q = {m, h, gpu, o};
     int64_t limit;
-    *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads};
+    *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads, .protocol = o->protocol};
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
     if (!rc) rc = check_gpu(p, &q, e);

@@ -24,8 +24,17 @@ struct plan_speculate {
 };
 #define PLAN_SPECULATE_MAX 15
 
+/* When units are evicted while a prompt is read. */
+enum plan_protocol {
+    PLAN_STREAM, /* before each chunk: a prompt of any length fits */
+    /* once, after the whole prompt, as in the papers of SnapKV, Ada-KV, NaCl and others; the cache
+     * has room for all of it (policy_choice.context) */
+    PLAN_ONCE,
+};
+
 struct plan_opts {
     struct policy_choice policy;
+    enum plan_protocol protocol;
     struct plan_kv kv;
     int budget;   /* units per head; 0 = the plan chooses, fewer if memory is short */
     int chunk;    /* tokens per prefill step; 0 = the default */
@@ -43,9 +52,11 @@ struct plan {
     const struct policy *policy; /* the row of the table */
     struct policy rules;         /* the row with changes by the options, numbers resolved */
     int budget;                  /* units per head that survive an eviction */
-    int chunk;                   /* tokens per prefill step */
-    int reserve;                 /* units that an answer may use before eviction starts inside it */
-    int capacity;   /* slots per head: budget + chunk + reserve, or the context of policy full */
+    enum plan_protocol protocol;
+    int chunk;   /* tokens per prefill step */
+    int reserve; /* units that an answer may use before eviction starts inside it */
+    /* slots per head: budget + chunk + reserve; the context of policy full and of PLAN_ONCE */
+    int capacity;
     int budget_max; /* maximum of one head, if heads or layers have different budgets */
     int sinks, stabilizers;
     enum kn_kv k_type, v_type;

@@ -131,18 +131,30 @@ static int evict_now(struct session *s, const struct session_sink *k, struct err
     return rc;
 }
 
+static bool evicts_once(const struct session *s)
+{
+    return s->ctx.plan.protocol == PLAN_ONCE;
+}
+
+/* Evicts units that may not be saved yet: they are saved first, because segments are complete. */
+static int evict_saved(struct session *s, const struct session_sink *k, struct err *e)
+{
+    int rc = s->save ? session_save_now(s, NULL, e) : 0;
+    if (!rc) rc = evict_now(s, k, e);
+    return rc || !s->save ? rc : session_save_now(s, NULL, e);
+}
+
 /* Makes room for one generated token. Evicting inside an answer makes it run on, so eviction waits
- * until the reserve is used up; generated tokens are saved first, because segments are complete. */
+ * until the reserve is used up, unless the policy evicts every few tokens. */
 static int make_room_to_answer(struct session *s, const struct session_sink *k, bool *ok,
                                struct err *e)
 {
+    size_t every = (size_t)s->ctx.plan.rules.every;
+    bool due = every && s->answer_ids.n % every == 0;
     *ok = cache_room(&s->ctx.cache) > 0;
-    if (*ok || session_keeps_all(s)) return 0;
-    int rc = s->save ? session_save_now(s, NULL, e) : 0;
-    if (!rc) rc = evict_now(s, k, e);
-    if (rc) return rc;
+    if ((*ok && !due) || session_keeps_all(s)) return 0;
     *ok = true;
-    return s->save ? session_save_now(s, NULL, e) : 0;
+    return evict_saved(s, k, e);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -163,7 +175,8 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
     while (s->pending.n) {
         int n = next_chunk(s), rc = 0;
         bool stop = stopped(k);
-        if (!stop) rc = evict_now(s, k, e); /* evicts all units over the budget */
+        if (!stop && (!evicts_once(s) || cache_room(&s->ctx.cache) < n))
+            rc = evict_now(s, k, e); /* evicts all units over the budget */
         if (rc) return rc;
         if (stop || cache_room(&s->ctx.cache) < n) {
             *end = stop ? SESSION_STOPPED : SESSION_FULL;
@@ -295,6 +308,7 @@ static void spell_settings(const struct session *s, struct str *out)
     str_printf(out, " --repeat-last %d --seed %llu --max-tokens %d", p->repeat_last,
                (unsigned long long)p->seed, s->opts.max_tokens);
     if (s->opts.ignore_end) str_puts(out, " --ignore-end");
+    if (evicts_once(s)) str_puts(out, " --protocol once");
     str_printf(out, " --policy %s --budget %d", s->state.policy, s->state.budget);
 }
 
@@ -404,6 +418,7 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
+    if (!rc && *end == SESSION_TURN_END && evicts_once(s)) rc = evict_saved(s, k, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
     thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
@@ -558,7 +573,7 @@ int session_feed(struct session *s, const struct chat_message *messages, size_t 
         const struct chat_message *m = &messages[i];
         rc = session_take_message(s, m->role, m->text, strlen(m->text), sink, e);
     }
-    return rc ? rc : session_read_taken(s, sink, e);
+    return rc || evicts_once(s) ? rc : session_read_taken(s, sink, e);
 }
 
 /* The ids of an answer with the thought before it. */
@@ -614,5 +629,5 @@ int session_feed_thought(struct session *s, const char *thought, const char *tex
     if (!rc && s->save) rc = save_message(s->save, &m, e);
     if (!rc) rc = session_push_message(s, &m, sink, e);
     tokens_release(&ids);
-    return rc ? rc : read_as_answer(s, sink, e);
+    return rc || evicts_once(s) ? rc : read_as_answer(s, sink, e);
 }

@@ -129,7 +129,8 @@ bool session_can_continue(const struct session *s);
  * session to be reopened. */
 void session_set(struct session *s, const struct session_opts *o);
 
-/* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated. */
+/* Adds turns from elsewhere (evaluation, import): they are stored and run, nothing is generated.
+ * With PLAN_ONCE they are run as part of the next message's prompt. */
 int session_feed(struct session *s, const struct chat_message *messages, size_t n,
                  const struct session_sink *sink, struct err *e);
 

@@ -198,7 +198,6 @@ static void policies_with_keys(void **state)
                    "pool=64: expected a whole number from 0 to 63");
     assert_refused(CHAT, "--policy snapkv:allocator=even", "allocator=even: expected uniform");
     assert_refused(CHAT, "--policy snapkv:window", "expected key=value");
-    assert_refused(CHAT, "--policy snapkv:context=64", "context is a key of full only");
     assert_refused(CHAT, "--policy=", "expected a policy's name");
 }
 

@@ -11,8 +11,9 @@
 #include "tests/unit/session_kit.h"
 
 #define TALK "Tell me about cats. Tell me a joke. How are you? My sister lives in Madrid. "
-static const char question[] = "My locker code is 48213. " TALK "My dog is called Biscuit. " TALK TALK TALK
-    TALK "What is my locker code? What is my dog's name?";
+static const char question[] =
+    "My locker code is 48213. " TALK "My dog is called Biscuit. " TALK TALK TALK TALK
+    "What is my locker code? What is my dog's name?";
 
 static struct options once_of(const char *policy)
 {

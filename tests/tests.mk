@@ -81,11 +81,12 @@ $(B)/tests/emu/retain: $(B)/main.o $(B)/tests/emu/images.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/tests/emu/test_backend: %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(EMU_DRIVER)
+EMU_BACKEND := $(addprefix $(B)/tests/emu/test_,backend layers)
+$(EMU_BACKEND): %: %.o $(B)/tests/emu/images.o $(B)/libretain.a $(FILTER) | $(EMU_DRIVER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(LIBS) -lcmocka
 
-$(filter-out %/test_backend,$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(FILTER)
+$(filter-out $(EMU_BACKEND),$(call programs,$(EMU))): %: %.o $(EMU_OBJ) $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 

@@ -33,15 +33,47 @@ KERNEL(gate_quantize, struct cuda_gate, CUDA_NORM_THREADS, 1)
 
     for (int group = warp_id(); group < n_group; group += WARPS) {
         const int64_t i = (int64_t)token * a.n + group * 32 + lane_id();
-        quantize_group(a.act, silu(a.gate[i]) * a.up[i], token, group, n_group);
+        quantize_group(a.act, gated(a.f, a.gate[i], a.up[i]), token, group, n_group);
     }
+}
+
+KERNEL(gate_rows, struct cuda_gate_rows, CUDA_NORM_THREADS, 1)
+{
+    const int64_t gate = block_x() * a.gate_stride, up = block_x() * a.up_stride;
+
+    for (int i = thread_id(); i < a.n; i += CUDA_NORM_THREADS)
+        a.y[gate + i] = gated(a.f, a.gate[gate + i], a.up[up + i]);
+}
+
+KERNEL(scale_rows, struct cuda_scale_rows, 256, 1)
+{
+    const float by = a.by ? a.scale * *a.by : a.scale;
+
+    for (int k = 0; k < 4; k++) {
+        const int64_t i = (int64_t)block_x() * 1024 + k * 256 + thread_id();
+        if (i >= a.n) return;
+        const float x = a.x[i] * by;
+        a.x[i] = a.softcap > 0.0f ? a.softcap * tanh_of(x / a.softcap) : x;
+    }
+}
+
+KERNEL(layer_inputs, struct cuda_layer_inputs, 32, 1)
+{
+    const int64_t at = ((int64_t)block_x() * a.n_layer + block_y()) * a.n;
+    float sum = 0.0f;
+
+    for (int i = lane_id(); i < a.n; i += 32) sum = fma_f32(a.x[at + i], a.x[at + i], sum);
+    const float inv = 1.0f / sqrt_of(warp_sum(sum) / (float)a.n + a.eps);
+    for (int i = lane_id(); i < a.n; i += 32)
+        a.x[at + i] = (a.x[at + i] * inv * a.w[i] + a.scale * a.own[at + i]) * 0.70710678f;
 }
 
 /* A warp per head. */
 KERNEL(finish_heads, struct cuda_heads, 32, 1)
 {
     const int head = block_y(), half = a.head_dim / 2;
-    const float *w = head < a.n_head ? a.q_norm : a.k_norm;
+    const bool is_value = head >= a.n_head + a.n_kv_head;
+    const float *w = head < a.n_head ? a.q_norm : is_value ? NULL : a.k_norm;
     float *x = a.qkv + block_x() * a.stride + (int64_t)head * a.head_dim;
     float sum = 0.0f;
 
@@ -49,7 +81,7 @@ KERNEL(finish_heads, struct cuda_heads, 32, 1)
     const float inv = 1.0f / sqrt_of(warp_sum(sum) / (float)a.head_dim + a.eps);
     for (int i = lane_id(); i < a.head_dim; i += 32) {
         const bool rotated = head >= a.n_head || i % half < a.n_pairs;
-        const float y = w ? x[i] * inv * w[i] : x[i];
+        const float y = w ? x[i] * inv * w[i] : is_value ? x[i] * inv : x[i];
         x[i] = rotated ? y : y * a.still;
     }
 }

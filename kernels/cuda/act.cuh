@@ -36,6 +36,24 @@ DEVICE float silu(float x)
     return x / (1.0f + exp_of(-x));
 }
 
+/* 1 - 2 / (e^(2x) + 1), which is 1 or -1 where e^(2x) overflows or vanishes. */
+DEVICE float tanh_of(float x)
+{
+    return 1.0f - 2.0f / (exp_of(2.0f * x) + 1.0f);
+}
+
+/* f(gate) * up, as kernels.silu_mul, silu_clamped_mul and gelu_mul. */
+DEVICE float gated(enum cuda_activation f, float gate, float up)
+{
+    if (f == CUDA_SILU) return silu(gate) * up;
+    if (f == CUDA_GELU) {
+        const float inner = 0.79788456f * (gate + 0.044715f * gate * gate * gate);
+        return 0.5f * gate * (1.0f + tanh_of(inner)) * up;
+    }
+    const float g = min_f32(gate, 7.0f), u = max_f32(min_f32(up, 7.0f), -7.0f);
+    return g / (1.0f + exp_of(-1.702f * g)) * (u + 1.0f);
+}
+
 /* Sum over the block's 8 warps, in order, returned to all 256 threads. `shared` holds 8 floats. */
 DEVICE float block_sum(float x, float *shared)
 {

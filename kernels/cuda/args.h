@@ -81,9 +81,9 @@ struct cuda_norm_rows {
     int64_t y_stride;
 };
 
-/* Operations of some families on q and k before RoPE, in place: RMSNorm of every head, and (q only)
- * the unrotated pairs, from n_pairs on, times `still`. grid: n_tok, n_head + n_kv_head; 32
- * threads. */
+/* Operations of some families on q, k and v before RoPE, in place: RMSNorm of every head, without
+ * weights of values, and (q only) the unrotated pairs, from n_pairs on, times `still`. grid: n_tok,
+ * n_head + n_kv_head, or n_head + 2 n_kv_head if values are normed; 32 threads. */
 struct cuda_heads {
     float *qkv; /* token t at qkv + t * stride: n_head queries, n_kv_head keys, values */
     int64_t stride;
@@ -94,11 +94,24 @@ struct cuda_heads {
     float still;
 };
 
-/* act = quantized silu(gate) * up. grid: n_tok. Threads as in cuda_norm. */
+/* The function between gate, up and down, in the order of enum model_activation. */
+enum cuda_activation { CUDA_SILU, CUDA_SILU_CLAMPED, CUDA_GELU };
+
+/* act = quantized f(gate) * up. grid: n_tok. Threads as in cuda_norm. */
 struct cuda_gate {
     const float *gate, *up; /* [n_tok][n] */
     int n;
     struct cuda_act act;
+    enum cuda_activation f;
+};
+
+/* y = f(gate) * up, of floats: y may be gate. grid: n_row; threads as in cuda_norm. */
+struct cuda_gate_rows {
+    const float *gate, *up; /* row i at + i * stride */
+    int64_t gate_stride, up_stride;
+    int n;
+    enum cuda_activation f;
+    float *y; /* as gate */
 };
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -157,7 +170,7 @@ struct cuda_matvec {
     struct cuda_input made;
 };
 
-/* act = quantized silu(G x + gate_bias) * (U x + up_bias): both matrices, the gate and the
+/* act = quantized f(G x + gate_bias) * (U x + up_bias): both matrices, the gate and the
  * quantization of the next matrix's input in one launch. n_out is a multiple of 32.
  * grid: n_out / 32. shared as in cuda_matvec. */
 struct cuda_matvec_gate {
@@ -167,6 +180,7 @@ struct cuda_matvec_gate {
     const float *gate_bias, *up_bias; /* or NULL */
     struct cuda_act act;              /* of n_out columns */
     struct cuda_input made;
+    enum cuda_activation f;
 };
 
 /* Same sum as cuda_matvec for any number of tokens.
@@ -216,6 +230,47 @@ struct cuda_embed {
     const int32_t *ids; /* [n_tok] */
     float scale;
     float *x; /* [n_tok][n_in] */
+};
+
+/* ---- float weights --------------------------------------------------------------------------- */
+
+/* y = scale * (W x + bias), added to y when `add`; W row-major f32, f16 or bf16, x floats, sums in
+ * float. n_in is a multiple of 8.
+ * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 64), ceil(n_tok / 64). */
+#define CUDA_FLOATS_THREADS 256
+#define CUDA_FLOATS_TILE    64 /* rows, and tokens, of a block of matmul */
+#define CUDA_FLOATS_SHARED  (2 * 16 * (CUDA_FLOATS_TILE + 4) * sizeof(float))
+struct cuda_floats {
+    const void *w;
+    int n_out, n_in;
+    const float *x; /* token t at x + t * x_stride */
+    int64_t x_stride;
+    int n_tok;
+    const float *bias;
+    float scale;
+    int add;
+    float *y;
+    int64_t y_stride;
+};
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* x = scale * x, and, with softcap c, c tanh(x / c). grid: ceil(n / 1024); 256 threads. */
+struct cuda_scale_rows {
+    float *x;
+    int64_t n;
+    const float *by; /* [1] a further factor, or NULL */
+    float scale, softcap;
+};
+
+/* Inputs of all layers of a token: x = (norm(x) * w, of n numbers at a time, + scale * own) / sqrt(2).
+ * grid: n_tok, n_layer; 32 threads. */
+struct cuda_layer_inputs {
+    float *x; /* [n_tok][n_layer * n] */
+    const float *own;
+    const float *w; /* [n] */
+    int n, n_layer;
+    float eps, scale;
 };
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -294,6 +349,33 @@ struct cuda_merge {
     struct cuda_act act; /* of n_head * n_group * head_dim columns */
     float *out;          /* [n_tok][n_head * n_group * head_dim] or NULL */
     float *lse;          /* [n_head][n_tok * n_group], base 2, or NULL */
+};
+
+/* The same attention for all other layers: head sizes that are multiples of 16, windows, capped
+ * logits, any units, any number of tokens. Rotations are by slots counted from `base`, the first
+ * slot of the first tile that a block sees, so that a window has the same bits wherever its units
+ * are. grid: ceil(n_tok * n_group / CUDA_ANY_ROWS(max)), n_head, n_split; shared CUDA_ANY_SHARED.
+ * The kernel attend_any_MAX is for heads of at most MAX numbers. */
+#define CUDA_HEAD_MAX      512
+#define CUDA_ANY_ROWS(max) ((max) > 256 ? 16 : 32)
+#define CUDA_ANY_SHARED(max, dim)                                                             \
+    (CUDA_ANY_ROWS(max) * ((dim)*2 + 16 + CUDA_TILE * 2 + 16 + 4 * sizeof(float)) + \
+     CUDA_TILE * ((dim)*2 + 16))
+struct cuda_attend_any {
+    struct cuda_attend at;
+    int window;    /* units that a token sees; 0 = all */
+    float softcap; /* 0 = none */
+};
+
+/* Merges the splits in order and normalises; with sinks, a logit per query head more is in the
+ * denominator; with gates, the result is multiplied by their sigmoid. grid: n_tok * n_group,
+ * n_head; 128 threads. */
+struct cuda_merge_any {
+    const float *m, *l, *acc;
+    int n_split, n_tok, n_group, n_head, head_dim;
+    const float *sinks; /* [n_head * n_group] or NULL */
+    const float *gate;  /* as out, or NULL */
+    float *out;         /* [n_tok][n_head * n_group * head_dim] */
 };
 
 /* Column sums of the attention matrix: sum[h * sum_stride + s] = sum over rows (t, g) of

@@ -66,13 +66,14 @@ DEVICE void pack(uint8_t *unit, float x, enum cuda_kv type, int group, int n_gro
 DEVICE void append_unit(const struct cuda_cache &c, int head, int slot, const float *k,
                         const float *v, uint32_t pos, const float *score)
 {
-    const int n_group = c.head_dim / 32;
+    const int n_group = ceil_div(c.head_dim, 32);
     const int64_t at = place_of(c, head, slot);
     uint8_t *key = c.k + at * c.k_bytes, *value = c.v + at * c.v_bytes;
 
     for (int i = warp_id(); i < 2 * n_group; i += 4) {
         const bool is_value = i >= n_group;
         const int group = is_value ? i - n_group : i;
+        if (group * 32 + lane_id() >= c.head_dim) continue; /* only units of halfs end so */
         if (is_value)
             pack(value, v[group * 32 + lane_id()], c.v_type, group, n_group);
         else

@@ -12,6 +12,9 @@
     X(norm_quantize, cuda_norm)          \
     X(norm_rows, cuda_norm_rows)         \
     X(gate_quantize, cuda_gate)          \
+    X(gate_rows, cuda_gate_rows)         \
+    X(scale_rows, cuda_scale_rows)       \
+    X(layer_inputs, cuda_layer_inputs)   \
     X(finish_heads, cuda_heads)          \
     X(matvec_q4, cuda_matvec)            \
     X(matvec_q8, cuda_matvec)            \
@@ -28,6 +31,15 @@
     X(matmul_q4a, cuda_matvec)           \
     X(matmul_q5a, cuda_matvec)           \
     X(matmul_q6, cuda_matvec)            \
+    X(embed_f32, cuda_embed)             \
+    X(embed_f16, cuda_embed)             \
+    X(embed_bf16, cuda_embed)            \
+    X(matvec_f32, cuda_floats)           \
+    X(matvec_f16, cuda_floats)           \
+    X(matvec_bf16, cuda_floats)          \
+    X(matmul_f32, cuda_floats)           \
+    X(matmul_f16, cuda_floats)           \
+    X(matmul_bf16, cuda_floats)          \
     X(score_q8, cuda_score)              \
     X(score_sum, cuda_score_sum)         \
     X(score_one, cuda_score_one)         \
@@ -48,6 +60,11 @@
     X(attend_chunk_96, cuda_attend)      \
     X(attend_chunk_128, cuda_attend)     \
     X(attend_merge, cuda_merge)          \
+    X(attend_any_64, cuda_attend_any)    \
+    X(attend_any_128, cuda_attend_any)   \
+    X(attend_any_256, cuda_attend_any)   \
+    X(attend_any_512, cuda_attend_any)   \
+    X(merge_any, cuda_merge_any)         \
     X(colsum_64, cuda_colsum)            \
     X(colsum_96, cuda_colsum)            \
     X(colsum_128, cuda_colsum)           \

@@ -136,7 +136,7 @@ template <int FORMAT> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
         sum[k] += shared[((half * 4 + k * 2 + lane / 16) * 16 + lane % 16) * TOKENS + token];
     if (a.gate_bias) sum[0] += a.gate_bias[row];
     if (a.up_bias) sum[1] += a.up_bias[row];
-    quantize_group(a.act, silu(sum[0]) * sum[1], token, block_x(), a.gate.n_out / 32);
+    quantize_group(a.act, gated(a.f, sum[0], sum[1]), token, block_x(), a.gate.n_out / 32);
 }
 
 KERNEL(matvec_gate_q4, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)

@@ -13,7 +13,7 @@ static const int formats[KN_TYPES] = {
 
 bool cuda_packs(enum kn_type type)
 {
-    return type >= KN_Q4 && type <= KN_Q6;
+    return type <= KN_Q6;
 }
 
 static size_t n_tiles(int n_in)

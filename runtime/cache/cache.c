@@ -39,7 +39,7 @@ int cache_windows_capacity(const struct cache_windows *w)
     return (w->n_units + 3 * KN_TILE - 2 + w->chunk) / KN_TILE * KN_TILE;
 }
 
-static struct cache_shape windows_shape(const struct cache_shape *s)
+struct cache_shape cache_windows_shape(const struct cache_shape *s)
 {
     const struct cache_windows *w = &s->windows;
     return (struct cache_shape){.n_layer = w->n_layer,
@@ -52,7 +52,7 @@ static struct cache_shape windows_shape(const struct cache_shape *s)
 
 static void plan_windows(struct cache *c, struct arena *a)
 {
-    const struct cache_shape shape = windows_shape(&c->shape);
+    const struct cache_shape shape = cache_windows_shape(&c->shape);
     struct cache planned;
     if (c->shape.windows.n_layer == 0) return;
     c->windows = arena_take(a, 1, sizeof *c->windows);
@@ -322,14 +322,14 @@ int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos)
     return before > 0 ? before / KN_TILE * KN_TILE : 0;
 }
 
-/* Removes the oldest n units of every head. */
-static void drop_oldest(struct cache *c, int n)
+/* Removes the oldest n units of every head; without `units` their keys and values are not moved. */
+static void drop_oldest(struct cache *c, int n, bool units)
 {
     for (int i = 0; i < n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         const size_t left = (size_t)(h->len - n), from = (size_t)n;
-        memmove(h->k, h->k + from * c->k_bytes, left * c->k_bytes);
-        memmove(h->v, h->v + from * c->v_bytes, left * c->v_bytes);
+        if (units) memmove(h->k, h->k + from * c->k_bytes, left * c->k_bytes);
+        if (units) memmove(h->v, h->v + from * c->v_bytes, left * c->v_bytes);
         memmove(h->score, h->score + from, left * sizeof *h->score);
         memmove(h->pos, h->pos + from, left * sizeof *h->pos);
         h->len = (int)left;
@@ -342,7 +342,8 @@ void cache_windows_make_room(struct cache *c, int n)
     struct cache *w = c->windows;
     if (!w || cache_room(w) >= n) return;
     const int64_t oldest = w->n_pos - w->kv_heads[0].len;
-    drop_oldest(w, (int)(cache_windows_first(&c->shape.windows, w->n_pos) - oldest));
+    drop_oldest(w, (int)(cache_windows_first(&c->shape.windows, w->n_pos) - oldest),
+                !c->source.fetch);
     assert(cache_room(w) >= n);
 }
 

@@ -125,6 +125,8 @@ int cache_room(const struct cache *c); /* tokens that can be appended */
 
 /* Windows: drops units that no window reaches any more if that is necessary to append n units. */
 void cache_windows_make_room(struct cache *c, int n);
+/* The shape of the cache of the layers with windows. */
+struct cache_shape cache_windows_shape(const struct cache_shape *s);
 /* Slots per head: for a window, up to two tiles before it, and a chunk. */
 int cache_windows_capacity(const struct cache_windows *w);
 /* The first position whose units are kept when n_pos positions were seen: the first of a tile, and

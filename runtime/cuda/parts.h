@@ -30,11 +30,13 @@ struct cuda_linear {
     } part[CUDA_LINEAR_MAX];
 };
 
+/* struct model_layer in device memory. Vectors that a layer does not have are NULL, such matrices
+ * have n 0. */
 struct cuda_layer {
-    enum model_qk_norm qk_norm;
-    bool no_rope;
+    const struct model_layer *of; /* its shape; its pointers are those of the CPU */
     const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
-    struct cuda_linear qkv, o, gate, up, down;
+    const float *sinks, *input_norm, *out_scale;
+    struct cuda_linear qkv, attn_gate, o, gate, up, down, input_gate, input_out;
     struct cuda_matrix w1; /* of the retaining head */
     const float *w2;
 };
@@ -51,6 +53,9 @@ struct cuda_model {
     struct cuda_matrix embedding;
     struct cuda_linear output;
     const float *output_norm;
+    struct cuda_matrix layer_inputs; /* the embedding of the layers' inputs */
+    struct cuda_linear layer_projection;
+    const float *layer_inputs_norm;
 };
 
 struct cuda {
@@ -88,7 +93,7 @@ int cuda_wait(struct cuda *g, struct err *e);
 struct cuda_step {
     uint32_t pos; /* position of the first token */
     uint32_t col_width;
-    int32_t len[]; /* [n_layer * n_kv_head] */
+    int32_t len[]; /* of all heads, then of those with windows */
 };
 
 /* The pages of each head. The host assigns them; the device has a copy. */
@@ -99,6 +104,16 @@ struct cuda_pages {
     int per_head, n_spare;
 };
 
+/* A cache on the device: that of all units, or that of the layers with windows. */
+struct cuda_units {
+    struct cache *host;        /* its lengths, positions and scores */
+    struct cuda_cache all;     /* heads of all layers */
+    struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
+    struct cuda_pages pages;
+    int n_layer, n_heads, n_split;
+    size_t n_partial; /* rows of m_part, l_part and acc_part in its layers */
+};
+
 struct cuda_context {
     struct cuda *g;
     const struct model *m;
@@ -106,12 +121,11 @@ struct cuda_context {
     const struct policy *policy;
     struct cache *cache; /* the host's */
     uint64_t seed;
-    int chunk, n_logits, n_heads, n_split;
-    bool broken; /* host and device have diverged */
+    int chunk, n_logits;
+    int n_heads, n_len;           /* heads of `kv`; of both caches */
+    bool broken;                  /* host and device have diverged */
     struct arena cache_arena, scratch;
-    struct cuda_cache all;     /* heads of all layers */
-    struct cuda_cache *layers; /* [n_layer] the same, layer by layer */
-    struct cuda_pages pages;
+    struct cuda_units kv, windows; /* windows.n_layer 0: there are none */
     struct CUgraphExec_st *graph; /* the graph that runs one token */
     size_t window;                /* bytes fetched since the window was released */
 
@@ -119,11 +133,16 @@ struct cuda_context {
     struct cuda_step *step;
     struct cuda_rope rope;
     struct cuda_rope still; /* of layers that do not rotate; NULL if all rotate */
+    struct cuda_rope windowed;
     float *x, *qkv, *gate, *up, *logits, *score_part;
-    float *added;      /* what half a layer adds, before its norm; NULL where layers have none */
+    float *norm;         /* the normed stream, for float weights */
+    float *att;          /* attention's output where it is not quantized at once */
+    float *open;         /* [n_q] gates of attention */
+    float *layer_inputs; /* [n_layer * n] of each token */
+    float *layer_own;    /* the same, of the tokens alone */
+    float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores; /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
-    size_t n_partial; /* rows of the three */
     struct cuda_act act, wide;
     uint32_t *tickets; /* zeros between launches */
     struct {
@@ -158,20 +177,62 @@ void cuda_launch(struct cuda_context *x, enum cuda_kernel k, int grid_x, int gri
 int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t bytes);
 int cuda_put_lengths(struct cuda_context *x); /* sends the lengths of the host's cache */
 
+static inline int cuda_parts_of(int n, int size)
+{
+    return (n + size - 1) / size;
+}
+
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
     cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
+
+/* Whether the policy's scores need no model, so that the host sends them with the step. */
+bool cuda_scores_are_sent(const struct policy *p);
+
+/* linear.c: matrices, and rows between them. The input of matrices: int8 for quantized ones, floats
+ * for others, or the residual stream, which one token's matrices norm and quantize themselves. */
+struct cuda_rows {
+    struct cuda_act act;
+    const float *x;
+    struct cuda_input made;
+};
+
+/* Prepares rows of n numbers for a reader, normed if w is given: as int8 in act if it needs them. */
+struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
+                              int n_tok, const struct cuda_linear *reader, struct cuda_act act);
+/* The residual stream, normed if w is given, for several readers; NULL ends the list. */
+#define CUDA_READERS 5
+struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
+                                  const struct cuda_linear *const readers[CUDA_READERS]);
+/* y = scale * (W in + bias), or added to y; of n_tok tokens. */
+void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
+                   int n_tok, float scale, bool add, float *y, int stride);
+void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w, int n,
+                        int n_tok, struct cuda_act act, float *floats);
+/* RMSNorm of n numbers of each token, times scale, in place or added to y. */
+void cuda_normalize(struct cuda_context *x, float *from, int stride, const float *w, int n,
+                    float scale, float *add_to);
+void cuda_embed_ids(struct cuda_context *x, const struct cuda_matrix *m, float scale, float *to);
+/* gate = f(gate) * up, rows of n numbers, as the reader's input. */
+struct cuda_rows cuda_gated(struct cuda_context *x, const struct cuda_linear *reader, float *gate,
+                            const float *up, int up_stride, int n, enum cuda_activation f);
+void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float *by, float scale,
+                float softcap);
+
+/* layer.c */
+void cuda_run_layer(struct cuda_context *x, int i);
+void cuda_run_layer_inputs(struct cuda_context *x);
 
 /* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
                      struct arena *scratch);
-size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s);
+size_t cuda_stage_bytes(const struct cuda_context *x);
 int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e);
 void cuda_cache_close(struct cuda_context *x);
 
 int cuda_fetch(void *ctx, int n, struct err *e); /* as in struct cache_source */
 
 /* Call before appending n tokens, or sending units of the host's cache: assigns pages to every
- * head. */
+ * head, and drops those that no window reaches any more. */
 int cuda_cache_room(struct cuda_context *x, int n);
 
 #endif

@@ -29,117 +29,182 @@ static enum cuda_kv kv_of(enum kn_kv type)
     return type == KN_KV_Q4 ? CUDA_KV_Q4 : type == KN_KV_Q8 ? CUDA_KV_Q8 : CUDA_KV_F16;
 }
 
-void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
-                     struct arena *scratch)
+static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct arena *cache)
 {
-    const size_t slots = (size_t)n_pages(s) * CUDA_TILE, heads = (size_t)x->n_heads;
+    const size_t slots = (size_t)n_pages(s) * CUDA_TILE;
     const int per_head = pages_of(cache_head_max(s));
-    const bool evicts = x->policy->scorer != POLICY_KEEP_ALL;
-    x->all = (struct cuda_cache){
+    u->all = (struct cuda_cache){
         .n_pages = per_head,
-        .n_head = x->n_heads,
+        .n_head = u->n_heads,
         .head_dim = s->head_dim,
         .k_bytes = (int)kn_kv_bytes(s->k_type, s->head_dim),
         .v_bytes = (int)kn_kv_bytes(s->v_type, s->head_dim),
         .k_type = kv_of(s->k_type),
         .v_type = kv_of(s->v_type),
     };
-    x->all.k = arena_take(cache, slots, (size_t)x->all.k_bytes);
-    x->all.v = arena_take(cache, slots, (size_t)x->all.v_bytes);
-    x->all.pos = arena_take(cache, slots, sizeof *x->all.pos);
-    x->all.score = arena_take(cache, slots, sizeof *x->all.score);
-    x->all.pages = arena_take(cache, heads * (size_t)per_head, sizeof *x->all.pages);
+    u->all.k = arena_take(cache, slots, (size_t)u->all.k_bytes);
+    u->all.v = arena_take(cache, slots, (size_t)u->all.v_bytes);
+    u->all.pos = arena_take(cache, slots, sizeof *u->all.pos);
+    u->all.score = arena_take(cache, slots, sizeof *u->all.score);
+    u->all.pages = arena_take(cache, (size_t)u->n_heads * (size_t)per_head, sizeof *u->all.pages);
+}
+
+void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
+                     struct arena *scratch)
+{
+    const size_t slots = (size_t)n_pages(s) * CUDA_TILE, heads = (size_t)x->n_heads;
+    const struct cache_shape windows = cache_windows_shape(s);
+    plan_units(&x->kv, s, cache);
+    if (x->windows.n_layer) plan_units(&x->windows, &windows, cache);
     x->evict.count = arena_take(scratch, heads * RETENTION_COLS, sizeof *x->evict.count);
     x->evict.safe = arena_take(scratch, heads, sizeof *x->evict.safe);
     x->evict.keep = arena_take(scratch, heads, sizeof *x->evict.keep);
     x->evict.prefix = arena_take(scratch, heads, sizeof *x->evict.prefix);
     x->evict.std = arena_take(scratch, heads, sizeof *x->evict.std);
     x->evict.mean = arena_take(scratch, heads, sizeof *x->evict.mean);
-    if (evicts) x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
+    if (x->policy->scorer != POLICY_KEEP_ALL)
+        x->evict.key = arena_take(scratch, slots, sizeof *x->evict.key);
 }
 
-/* Size of the stage: one token of all layers, a chunk of one layer, or all heads' counters. */
-size_t cuda_stage_bytes(const struct cuda_context *x, const struct cache_shape *s)
+static size_t most(size_t a, size_t b)
 {
-    const size_t unit = cache_unit_bytes(s), heads = (size_t)x->n_heads;
-    const size_t token = heads * unit, chunk = (size_t)x->chunk * (size_t)s->n_head * unit;
-    const size_t counts = heads * RETENTION_COLS * sizeof(uint32_t);
-    const size_t n = token > chunk ? token : chunk;
-    return n > counts ? n : counts;
+    return a > b ? a : b;
 }
 
-static int open_pages(struct cuda_context *x, const struct cache_shape *s, struct err *e)
+/* One token of all layers, or a chunk of one layer, with positions and scores. */
+static size_t stage_of(const struct cuda_units *u, int chunk)
 {
-    struct cuda_pages *p = &x->pages;
-    p->per_head = x->all.n_pages;
-    p->table = calloc((size_t)x->n_heads * (size_t)p->per_head, sizeof *p->table);
-    p->n = calloc((size_t)x->n_heads, sizeof *p->n);
+    const size_t unit = (size_t)(u->all.k_bytes + u->all.v_bytes) + 8;
+    const size_t layers = (size_t)(u->n_layer > chunk ? u->n_layer : chunk);
+    return u->n_layer ? layers * (size_t)(u->n_heads / u->n_layer) * unit : 0;
+}
+
+/* Size of the stage: units, or all heads' counters. */
+size_t cuda_stage_bytes(const struct cuda_context *x)
+{
+    const size_t counts = (size_t)x->n_heads * RETENTION_COLS * sizeof(uint32_t);
+    return most(counts, most(stage_of(&x->kv, x->chunk), stage_of(&x->windows, x->chunk)));
+}
+
+static int open_units(struct cuda_context *x, struct cuda_units *u, const struct cache_shape *s,
+                      int first_len, struct err *e)
+{
+    struct cuda_pages *p = &u->pages;
+    const int n_head = s->n_head;
+    p->per_head = u->all.n_pages;
+    p->table = calloc((size_t)u->n_heads * (size_t)p->per_head, sizeof *p->table);
+    p->n = calloc((size_t)u->n_heads, sizeof *p->n);
     p->spare = malloc((size_t)n_pages(s) * sizeof *p->spare);
-    x->layers = malloc((size_t)s->n_layer * sizeof *x->layers);
-    if (!p->table || !p->n || !p->spare || !x->layers)
+    u->layers = malloc((size_t)s->n_layer * sizeof *u->layers);
+    if (!p->table || !p->n || !p->spare || !u->layers)
         return err_set(e, ERR_FAIL, "out of memory for a conversation");
     for (int i = n_pages(s); i-- > 0;) p->spare[p->n_spare++] = i;
+    u->all.len = x->step->len + first_len;
+    for (int i = 0; i < s->n_layer; i++) {
+        u->layers[i] = u->all;
+        u->layers[i].n_head = n_head;
+        u->layers[i].len += i * n_head;
+        u->layers[i].pages += (int64_t)i * n_head * u->all.n_pages;
+    }
     return 0;
 }
 
 int cuda_cache_open(struct cuda_context *x, const struct cache_shape *s, struct err *e)
 {
     const size_t n = (size_t)x->n_heads * sizeof(float);
-    int rc = open_pages(x, s, e);
-    x->all.len = x->step->len;
-    for (int i = 0; !rc && i < s->n_layer; i++) {
-        x->layers[i] = x->all;
-        x->layers[i].n_head = s->n_head;
-        x->layers[i].len += i * s->n_head;
-        x->layers[i].pages += (int64_t)i * s->n_head * x->all.n_pages;
-    }
+    const struct cache_shape windows = cache_windows_shape(s);
+    int rc = open_units(x, &x->kv, s, 0, e);
+    if (!rc && x->windows.n_layer) rc = open_units(x, &x->windows, &windows, x->n_heads, e);
     if (rc || !x->retaining || !retaining_comparable(x->retaining)) return rc;
     rc = cuda_put(x->g, x->evict.std, x->retaining->label_std, n, e);
     if (!rc) rc = cuda_put(x->g, x->evict.mean, x->retaining->label_mean, n, e);
     return rc ? rc : cuda_wait(x->g, e);
 }
 
+static void close_units(struct cuda_units *u)
+{
+    free(u->pages.table);
+    free(u->pages.n);
+    free(u->pages.spare);
+    free(u->layers);
+}
+
 void cuda_cache_close(struct cuda_context *x)
 {
-    free(x->pages.table);
-    free(x->pages.n);
-    free(x->pages.spare);
-    free(x->layers);
+    close_units(&x->kv);
+    close_units(&x->windows);
 }
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-int64_t cuda_slots_in_use(const struct cuda_context *x)
+static int64_t slots_in_use(const struct cuda_units *u)
 {
     int64_t n = 0;
-    for (int i = 0; i < x->n_heads; i++) n += pages_of(x->cache->kv_heads[i].len);
+    for (int i = 0; i < u->n_heads; i++) n += pages_of(u->host->kv_heads[i].len);
     return n * CUDA_TILE;
 }
 
-/* A head's pages follow its capacity. Surplus pages are taken from its end, after its units. */
-static int deal(struct cuda_context *x)
+int64_t cuda_slots_in_use(const struct cuda_context *x)
 {
-    struct cuda_pages *p = &x->pages;
-    const struct cache *c = x->cache;
-    for (int i = 0; i < x->n_heads; i++)
-        while (p->n[i] > pages_of(c->kv_heads[i].capacity))
-            p->spare[p->n_spare++] = p->table[i * p->per_head + --p->n[i]];
-    for (int i = 0; i < x->n_heads; i++)
-        while (p->n[i] < pages_of(c->kv_heads[i].capacity)) {
-            assert(p->n_spare > 0);
-            p->table[i * p->per_head + p->n[i]++] = p->spare[--p->n_spare];
-        }
-    const size_t bytes = (size_t)x->n_heads * (size_t)p->per_head * sizeof *p->table;
-    if (!x->rc) x->rc = cuda_put(x->g, x->all.pages, p->table, bytes, x->e);
+    return slots_in_use(&x->kv);
+}
+
+static int send_pages(struct cuda_context *x, const struct cuda_units *u)
+{
+    const struct cuda_pages *p = &u->pages;
+    const size_t bytes = (size_t)u->n_heads * (size_t)p->per_head * sizeof *p->table;
+    if (!x->rc) x->rc = cuda_put(x->g, u->all.pages, p->table, bytes, x->e);
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
     return x->rc;
 }
 
+/* A head's pages follow its capacity. Surplus pages are taken from its end, after its units. */
+static int deal(struct cuda_context *x, struct cuda_units *u)
+{
+    struct cuda_pages *p = &u->pages;
+    const struct cache *c = u->host;
+    for (int i = 0; i < u->n_heads; i++)
+        while (p->n[i] > pages_of(c->kv_heads[i].capacity))
+            p->spare[p->n_spare++] = p->table[i * p->per_head + --p->n[i]];
+    for (int i = 0; i < u->n_heads; i++)
+        while (p->n[i] < pages_of(c->kv_heads[i].capacity)) {
+            assert(p->n_spare > 0);
+            p->table[i * p->per_head + p->n[i]++] = p->spare[--p->n_spare];
+        }
+    return send_pages(x, u);
+}
+
+static int make_room(struct cuda_context *x, struct cuda_units *u, int n)
+{
+    for (int i = 0; i < u->n_heads; i++)
+        if (u->pages.n[i] < pages_of(u->host->kv_heads[i].len + n)) return deal(x, u);
+    return x->rc;
+}
+
+/* The units that no window reaches are whole pages at the beginning: these become the last. */
+static int drop_pages(struct cuda_context *x, int n_units)
+{
+    struct cuda_pages *p = &x->windows.pages;
+    const int n = n_units / CUDA_TILE;
+    assert(n_units % CUDA_TILE == 0);
+    for (int i = 0; n && i < x->windows.n_heads; i++)
+        for (int k = 0; k < n; k++) {
+            int32_t *table = p->table + (ptrdiff_t)i * p->per_head, first = table[0];
+            memmove(table, table + 1, (size_t)(p->n[i] - 1) * sizeof *table);
+            table[p->n[i] - 1] = first;
+        }
+    return n ? send_pages(x, &x->windows) : x->rc;
+}
+
 int cuda_cache_room(struct cuda_context *x, int n)
 {
-    for (int i = 0; i < x->n_heads; i++)
-        if (x->pages.n[i] < pages_of(x->cache->kv_heads[i].len + n)) return deal(x);
-    return x->rc;
+    struct cache *w = x->windows.host;
+    if (w) {
+        const int len = w->kv_heads[0].len;
+        cache_windows_make_room(x->cache, n);
+        if (make_room(x, &x->windows, n) || drop_pages(x, len - w->kv_heads[0].len)) return x->rc;
+    }
+    return make_room(x, &x->kv, n);
 }
 
 /* ---- between host and device ----------------------------------------------------------------- */
@@ -159,10 +224,9 @@ static uint8_t *copy_array(bool in, uint8_t *stage, void *host, size_t bytes, in
 
 /* Copies a head's part of the stage, laid out as in struct cuda_copy, to or from the host's
  * cache. */
-static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *job, int index,
+static uint8_t *copy_head(const struct cache *c, const struct cuda_copy *job, int index,
                           uint8_t *stage)
 {
-    const struct cache *c = x->cache;
     const struct cache_head *h = &c->kv_heads[index];
     const int missing = job->back > h->len ? job->back - h->len : 0;
     const int skip = missing < job->n ? missing : job->n;
@@ -179,9 +243,10 @@ static uint8_t *copy_head(const struct cuda_context *x, const struct cuda_copy *
 }
 
 /* Copies as many layers at a time as the stage holds. */
-static void copy_part(struct cuda_context *x, struct cuda_copy job, size_t unit)
+static void copy_part(struct cuda_context *x, const struct cuda_units *u, struct cuda_copy job,
+                      size_t unit)
 {
-    const struct cache_shape *s = &x->cache->shape;
+    const struct cache_shape *s = &u->host->shape;
     const size_t layer_bytes = (size_t)s->n_head * (size_t)job.n * unit;
     const int at_once = (int)(x->stage_bytes / layer_bytes);
     for (int first = 0; !x->rc && first < s->n_layer; first += at_once) {
@@ -189,24 +254,24 @@ static void copy_part(struct cuda_context *x, struct cuda_copy job, size_t unit)
         const int heads = (end - first) * s->n_head;
         const size_t bytes = (size_t)(end - first) * layer_bytes;
         uint8_t *p = x->stage_host;
-        job.cache = x->layers[first];
+        job.cache = u->layers[first];
         if (job.in) {
-            for (int i = 0; i < heads; i++) p = copy_head(x, &job, first * s->n_head + i, p);
+            for (int i = 0; i < heads; i++) p = copy_head(u->host, &job, first * s->n_head + i, p);
             x->rc = cuda_put(x->g, x->stage, x->stage_host, bytes, x->e);
             LAUNCH(x, cache_copy, heads, 1, 1, 256, 0, &job);
             if (!x->rc) x->rc = cuda_wait(x->g, x->e);
         } else {
             LAUNCH(x, cache_copy, heads, 1, 1, 256, 0, &job);
             if (cuda_get_now(x, x->stage_host, x->stage, bytes)) return;
-            for (int i = 0; i < heads; i++) p = copy_head(x, &job, first * s->n_head + i, p);
+            for (int i = 0; i < heads; i++) p = copy_head(u->host, &job, first * s->n_head + i, p);
         }
     }
 }
 
 /* Copies the newest n slots of every head. Both sides know the lengths. */
-static int copy_newest(struct cuda_context *x, int what, bool in, int n)
+static int copy_newest(struct cuda_context *x, const struct cuda_units *u, int what, bool in, int n)
 {
-    const struct cache *c = x->cache;
+    const struct cache *c = u->host;
     const size_t unit = (what & UNITS ? c->k_bytes + c->v_bytes : 0) + (what & WORDS ? 8 : 0);
     const int most = (int)(x->stage_bytes / ((size_t)c->shape.n_head * unit));
     for (int back = n; !x->rc && back > 0; back -= most) {
@@ -218,7 +283,7 @@ static int copy_newest(struct cuda_context *x, int what, bool in, int n)
             .in = in,
             .stage = x->stage,
         };
-        copy_part(x, job, unit);
+        copy_part(x, u, job, unit);
     }
     return x->rc;
 }
@@ -234,30 +299,40 @@ static void let_go(void *p, size_t n)
 
 static void empty_window(struct cuda_context *x)
 {
-    const struct cache *c = x->cache;
-    const size_t slots = cache_slots(&c->shape);
-    let_go(c->k, slots * c->k_bytes);
-    let_go(c->v, slots * c->v_bytes);
+    for (const struct cache *c = x->cache; c; c = c->windows) {
+        const size_t slots = cache_slots(&c->shape);
+        let_go(c->k, slots * c->k_bytes);
+        let_go(c->v, slots * c->v_bytes);
+    }
     x->window = 0;
+}
+
+static void fetch_units(struct cuda_context *x, const struct cuda_units *u, int n)
+{
+    const size_t unit = u->host->k_bytes + u->host->v_bytes;
+    const int longest = cache_len_max(u->host);
+    copy_newest(x, u, UNITS, false, n < longest ? n : longest);
+    /* each run of units touches one page more than it fills */
+    x->window += (size_t)u->n_heads * ((size_t)n * unit + 2 * 4096);
 }
 
 int cuda_fetch(void *ctx, int n, struct err *e)
 {
     struct cuda_context *x = ctx;
-    const struct cache *c = x->cache;
     if (cuda_begin(x, e)) return x->rc;
     if (x->window > WINDOW_BYTES) empty_window(x);
     cuda_put_lengths(x);
-    copy_newest(x, UNITS, false, n);
-    /* each run of units touches one page more than it fills */
-    x->window += (size_t)x->n_heads * ((size_t)n * (c->k_bytes + c->v_bytes) + 2 * 4096);
+    fetch_units(x, &x->kv, n);
+    if (x->windows.host) fetch_units(x, &x->windows, n);
     return x->rc;
 }
 
 int cuda_upload(struct cuda_context *x, struct err *e)
 {
+    struct cache *w = x->windows.host;
     if (cuda_begin(x, e) || cuda_cache_room(x, 0) || cuda_put_lengths(x)) return x->rc;
-    copy_newest(x, UNITS | WORDS, true, cache_len_max(x->cache));
+    copy_newest(x, &x->kv, UNITS | WORDS, true, cache_len_max(x->cache));
+    if (w) copy_newest(x, &x->windows, UNITS | WORDS, true, cache_len_max(w));
     empty_window(x);
     return x->rc;
 }
@@ -279,11 +354,11 @@ static void put_numbers(struct cuda_context *x, const void *to, const int32_t *f
 /* Converts scores to keys. */
 static void rank(struct cuda_context *x, const struct evict_rule *rule)
 {
-    const struct cuda_values values = {x->all, (float *)(void *)x->evict.key};
+    const struct cuda_values values = {x->kv.all, (float *)(void *)x->evict.key};
     const bool comparable = shares(x) && x->retaining && retaining_comparable(x->retaining);
     const bool near = comparable && x->policy->near_duplicates;
     struct cuda_rank job = {
-        .cache = x->all,
+        .cache = x->kv.all,
         .sinks = rule->sinks,
         .stabilizers = rule->stabilizers,
         .scored = x->policy->scorer != POLICY_KEYS,
@@ -292,7 +367,7 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
     };
     if (!job.scored)
         LAUNCH(x, key_values, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
-               CUDA_VALUES_SHARED(x->all.head_dim), &values);
+               CUDA_VALUES_SHARED(x->kv.all.head_dim), &values);
     else if (near)
         LAUNCH(x, near_duplicates, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_NEAR_SHARED, &values);
     if (shares(x)) {
@@ -350,7 +425,7 @@ static void share_out(struct cuda_context *x, const struct evict_rule *rule, int
     for (int i = 0; i < n; i++) g[i] = evict_group(x->cache, rule, i);
     memset(keep, 0, 2 * (size_t)x->n_heads * sizeof *keep);
     for (int shift = 24; shift >= 0; shift -= 8) {
-        const struct cuda_digits job = {x->all, x->evict.key, x->evict.prefix, shift,
+        const struct cuda_digits job = {x->kv.all, x->evict.key, x->evict.prefix, shift,
                                         x->evict.count};
         put_numbers(x, x->evict.prefix, (const int32_t *)prefix);
         LAUNCH(x, cache_digits, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);
@@ -369,7 +444,7 @@ static void take_survivors(struct cuda_context *x, const int32_t *keep)
     memcpy(c->kept, x->stage_host, bytes);
     for (int i = 0; i < x->n_heads; i++)
         if (c->kv_heads[i].len > keep[i]) c->kv_heads[i].len = keep[i];
-    copy_newest(x, WORDS, false, cache_len_max(c));
+    copy_newest(x, &x->kv, WORDS, false, cache_len_max(c));
     cache_layout(c, false);
 }
 
@@ -379,7 +454,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n
     struct cache *c = x->cache;
     const int64_t before = cache_units(c);
     int32_t *keep = x->numbers_host + x->n_heads;
-    const struct cuda_evict job = {x->all,         x->evict.key,   x->evict.keep,
+    const struct cuda_evict job = {x->kv.all,         x->evict.key,   x->evict.keep,
                                    x->evict.count, RETENTION_COLS, &x->step->col_width};
     *n_evicted = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;
@@ -391,7 +466,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n
             keep[i] = evict_layer_budget(c, rule, i / c->shape.n_head);
     put_numbers(x, x->evict.keep, keep);
     LAUNCH(x, cache_evict, x->n_heads, 1, 1, CUDA_EVICT_THREADS,
-           CUDA_EVICT_SHARED((size_t)(x->all.k_bytes + x->all.v_bytes)), &job);
+           CUDA_EVICT_SHARED((size_t)(x->kv.all.k_bytes + x->kv.all.v_bytes)), &job);
     take_survivors(x, keep);
     x->broken = x->rc != 0;
     if (x->rc) return x->rc;

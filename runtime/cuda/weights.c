@@ -16,41 +16,42 @@ static const char *type_name(enum kn_type type)
     return names[type] ? names[type] : "compact";
 }
 
-static bool has_sinks(const struct model *m)
+static int supports_matrix(const struct model *m, const struct kn_weight *w, struct err *e)
 {
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].sinks) return true;
-    return false;
+    if (!cuda_packs(w->type))
+        return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU does not support", m->name,
+                       type_name(w->type));
+    if (!kn_is_quantized(w->type) && w->n_in % 8)
+        return err_set(e, ERR_USAGE,
+                       "%s has a float matrix of %d columns; the GPU supports multiples of 8",
+                       m->name, w->n_in);
+    return 0;
+}
+
+static int supports_heads(const struct model *m, int dim, struct err *e)
+{
+    if (dim % 16 == 0 && dim <= CUDA_HEAD_MAX) return 0;
+    return err_set(e, ERR_USAGE,
+                   "%s has head size %d; the GPU supports multiples of 16 up to %d", m->name, dim,
+                   CUDA_HEAD_MAX);
 }
 
 static int supports_model(const struct model *m, struct err *e)
 {
-    if (m->recurrent.n_layer || model_has_gates(m))
+    int rc = supports_heads(m, m->head_dim, e);
+    if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
+    if (rc) return rc;
+    if (m->recurrent.n_layer)
         return err_set(e, ERR_USAGE,
-                       "%s has layers that the GPU does not support yet: recurrent ones, or gated "
-                       "attention",
-                       m->name);
-    if (m->windowed.n_layer || m->attn_softcap > 0.0f || m->logit_softcap > 0.0f || has_sinks(m))
-        return err_set(e, ERR_USAGE,
-                       "%s has layers that the GPU does not support yet: windows, sinks or capped "
-                       "logits",
-                       m->name);
-    if (m->head_dim != 64 && m->head_dim != 96 && m->head_dim != 128)
-        return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports 64, 96 and 128",
-                       m->name, m->head_dim);
-    for (int i = 0; i < m->n_layer; i++)
-        if (m->layers[i].activation == MODEL_GEGLU)
-            return err_set(e, ERR_USAGE, "%s computes GELU, which the GPU does not support",
-                           m->name);
-        else if (m->layers[i].experts.n || m->layers[i].activation != MODEL_SWIGLU)
-            return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
-    for (int i = 0; i < m->n_items; i++) {
-        const struct kn_weight *w = m->items[i].weight;
-        if (w && !cuda_packs(w->type))
-            return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU does not support",
-                           m->name, type_name(w->type));
-    }
-    return 0;
+                       "%s has recurrent layers, which the GPU does not support yet", m->name);
+    if (model_experts_of(m))
+        return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
+    if (m->n_embd % KN_GROUP)
+        return err_set(e, ERR_USAGE, "%s has rows of %d numbers; the GPU supports multiples of %d",
+                       m->name, m->n_embd, KN_GROUP);
+    for (int i = 0; !rc && i < m->n_items; i++)
+        if (m->items[i].weight) rc = supports_matrix(m, m->items[i].weight, e);
+    return rc;
 }
 
 /* Scorers whose scores come with a token or are computed from the keys. */
@@ -84,13 +85,16 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
+/* Float matrices stay as they are, and have no scales. */
 static size_t quant_bytes(const struct kn_weight *w)
 {
+    if (!kn_is_quantized(w->type)) return kn_weight_bytes(w->type, w->n_out, w->n_in);
     return (size_t)cuda_panels(w->n_out) * cuda_panel_bytes(w->type, w->n_in);
 }
 
 static size_t scale_bytes(const struct kn_weight *w)
 {
+    if (!kn_is_quantized(w->type)) return 0;
     return (size_t)cuda_panels(w->n_out) * cuda_panel_scale_bytes(w->type, w->n_in);
 }
 
@@ -168,7 +172,8 @@ static bool continues(const struct cuda_linear_part *part, const struct cuda_lin
     const struct cuda_weight *w = &part->m.w;
     const struct kn_weight size = {part->m.type, w->n_out, w->n_in, NULL};
     bool bias = part->bias ? next->bias == part->bias + w->n_out : !next->bias;
-    return part->m.type == next->m.type && w->n_out % KN_PANEL == 0 && bias &&
+    return part->m.type == next->m.type && w->n_in == next->m.w.n_in &&
+           w->n_out % KN_PANEL == 0 && bias &&
            (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&
            (const char *)w->d + scale_bytes(&size) == (const char *)next->m.w.d;
 }
@@ -179,6 +184,7 @@ static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const s
     struct cuda_linear_part *last = l->n ? &l->part[l->n - 1] : NULL;
     struct cuda_linear_part next = {find_matrix(cm, m, w), find_vector(cm, m, bias),
                                     last ? last->row0 + last->m.w.n_out : 0};
+    if (!w->n_out) return;
     if (last && continues(last, &next))
         last->m.w.n_out += next.m.w.n_out;
     else
@@ -188,28 +194,38 @@ static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const s
 static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
                        const struct model_layer *l)
 {
-    out->qk_norm = l->qk_norm;
-    out->no_rope = l->no_rope;
+    const float *const none = NULL;
+    out->of = l;
     out->attn_norm = find_vector(cm, m, &l->attn_norm);
     out->attn_post_norm = find_vector(cm, m, &l->attn_post_norm);
     out->ffn_norm = find_vector(cm, m, &l->ffn_norm);
     out->ffn_post_norm = find_vector(cm, m, &l->ffn_post_norm);
     out->q_norm = find_vector(cm, m, &l->q_norm);
     out->k_norm = find_vector(cm, m, &l->k_norm);
+    out->sinks = find_vector(cm, m, &l->sinks);
+    out->input_norm = find_vector(cm, m, &l->input_norm);
+    out->out_scale = find_vector(cm, m, &l->out_scale);
     add_part(&out->qkv, cm, m, &l->q, &l->q_bias);
     add_part(&out->qkv, cm, m, &l->k, &l->k_bias);
-    add_part(&out->qkv, cm, m, &l->v, &l->v_bias);
+    add_part(&out->qkv, cm, m, l->v.n_out ? &l->v : &l->k, l->v.n_out ? &l->v_bias : &l->k_bias);
+    add_part(&out->attn_gate, cm, m, &l->attn_gate, &none);
     add_part(&out->o, cm, m, &l->o, &l->o_bias);
     add_part(&out->gate, cm, m, &l->gate, &l->gate_bias);
     add_part(&out->up, cm, m, &l->up, &l->up_bias);
     add_part(&out->down, cm, m, &l->down, &l->down_bias);
+    add_part(&out->input_gate, cm, m, &l->input_gate, &none);
+    add_part(&out->input_out, cm, m, &l->input_out, &none);
 }
 
 static void name_all(struct cuda_model *cm, const struct model *m)
 {
+    const float *const none = NULL;
     for (int i = 0; i < m->n_layer; i++) name_layer(&cm->layers[i], cm, m, &m->layers[i]);
     cm->embedding = find_matrix(cm, m, &m->embedding);
     cm->output_norm = find_vector(cm, m, &m->output_norm);
+    cm->layer_inputs = find_matrix(cm, m, &m->layer_inputs.embedding);
+    cm->layer_inputs_norm = find_vector(cm, m, &m->layer_inputs.norm);
+    add_part(&cm->layer_projection, cm, m, &m->layer_inputs.projection, &none);
     add_part(&cm->output, cm, m, m->tied ? &m->embedding : &m->output, &m->output_bias);
 }
 
@@ -283,11 +299,11 @@ static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, str
     model_load_item(m, i, p);
     if (i + 1 == m->n_items || m->items[i + 1].tensor != it->tensor)
         gguf_forget(m->file, it->tensor->data, it->tensor->bytes, g->device.integrated);
-    if (w)
+    if (w && kn_is_quantized(w->type))
         rc = send_matrix(g, &g->model.matrices[i], w, p, e);
     else
-        rc = cuda_put(g, g->model.vectors[i], a.base, bytes, e);
-    if (!rc && !w) rc = cuda_wait(g, e);
+        rc = cuda_put(g, w ? g->model.matrices[i].w.q : g->model.vectors[i], a.base, bytes, e);
+    if (!rc) rc = cuda_wait(g, e);
     if (w)
         w->data = NULL;
     else

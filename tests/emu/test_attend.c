@@ -28,6 +28,9 @@ struct fixture {
     float *q;
     int n_row, n_out;
     size_t partial_floats;
+    int window; /* of attend_any; 0 = none */
+    float softcap;
+    const float *sinks; /* [n_head * n_group], or NULL */
 };
 
 static int longest(const struct shape *s)
@@ -120,11 +123,13 @@ static double logit(const struct fixture *f, const float *q, int pos, const uint
     kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](k, key, dim);
     rotate(rq, q, &f->rope, pos);
     rotate(rk, k, &f->rope, slot);
+    const double cap = (double)f->softcap;
     *size = 0;
     for (int i = 0; i < dim; i++) dot += rq[i] * rk[i];
     for (int i = 0; i < half; i++) *size += hypot(rq[i], rq[i + half]) * hypot(rk[i], rk[i + half]);
     *size *= (double)f->args.scale;
-    return dot * (double)f->args.scale;
+    dot *= (double)f->args.scale;
+    return cap > 0 ? cap * tanh(dot / cap) : dot;
 }
 
 struct wanted {
@@ -137,17 +142,21 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     const struct cuda_cache *c = &f->args.cache;
     const int token = row / s->n_group, pos = s->len[head] + token;
     const float *q = f->q + token * f->n_out + (head * s->n_group + row % s->n_group) * s->dim;
+    const int first = f->window && pos >= f->window ? pos - f->window + 1 : 0;
     double *logits = take((size_t)(pos + 1) * sizeof *logits), max = -INFINITY, sum = 0, size = 0;
 
-    for (int i = 0; i <= pos; i++) {
+    if (f->sinks) max = (double)f->sinks[head * s->n_group + row % s->n_group];
+    const double sink = max;
+    for (int i = first; i <= pos; i++) {
         double terms;
         logits[i] = logit(f, q, pos, cuda_key(c, head, i), i, &terms);
         max = fmax(max, logits[i]);
         size = fmax(size, terms);
     }
-    for (int i = 0; i <= pos; i++) sum += exp(logits[i] - max);
+    for (int i = first; i <= pos; i++) sum += exp(logits[i] - max);
+    sum += exp(sink - max);
     memset(w, 0, sizeof *w);
-    for (int i = 0; i <= pos; i++) {
+    for (int i = first; i <= pos; i++) {
         float value[KN_HEAD_DIM_MAX];
         kn_table("ref")->kv_unpack[kn_kv_of(s->v_type)](value, cuda_value(c, head, i), s->dim);
         for (int k = 0; k < s->dim; k++) {
@@ -462,6 +471,120 @@ static void column_sums(void **state)
     check_colsum((struct shape){64, 2, 1, 4, 1, {70}, CUDA_KV_Q8, CUDA_KV_Q4});
 }
 
+/* ---- other heads, windows, capped logits ----------------------------------------------------- */
+
+DECLARE_KERNEL(attend_any_64, cuda_attend_any);
+DECLARE_KERNEL(attend_any_128, cuda_attend_any);
+DECLARE_KERNEL(attend_any_256, cuda_attend_any);
+DECLARE_KERNEL(attend_any_512, cuda_attend_any);
+DECLARE_KERNEL(merge_any, cuda_merge_any);
+
+static void run_any(struct fixture *f, uint64_t seed)
+{
+    const struct shape *s = &f->shape;
+    const struct cuda_attend_any job = {f->args, f->window, f->softcap};
+    int most = 64;
+    while (most < s->dim) most *= 2;
+    const int x = (f->n_row + CUDA_ANY_ROWS(most) - 1) / CUDA_ANY_ROWS(most), z = s->n_split;
+    const size_t shared = CUDA_ANY_SHARED(most, (size_t)s->dim);
+
+    assert_true(shared <= CUDA_SHARED_MAX);
+    if (most == 64) LAUNCH(attend_any_64, &job, x, s->n_head, z, 128, shared, seed);
+    if (most == 128) LAUNCH(attend_any_128, &job, x, s->n_head, z, 128, shared, seed);
+    if (most == 256) LAUNCH(attend_any_256, &job, x, s->n_head, z, 128, shared, seed);
+    if (most == 512) LAUNCH(attend_any_512, &job, x, s->n_head, z, 128, shared, seed);
+}
+
+static void check_any_merged(struct fixture *f, const float *gate)
+{
+    const struct shape *s = &f->shape;
+    const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
+    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc, s->n_split, s->n_tok,
+                                     s->n_group, s->n_head, s->dim,      f->sinks,   gate,
+                                     guarded(bytes)};
+    struct wanted w;
+
+    LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
+    for (int h = 0; h < s->n_head; h++)
+        for (int row = 0; row < f->n_row; row++) {
+            const int at =
+                row / s->n_group * f->n_out + (h * s->n_group + row % s->n_group) * s->dim;
+            want(&w, f, h, row);
+            for (int c = 0; c < s->dim; c++) {
+                const double open = gate ? 1 / (1 + exp(-(double)gate[at + c])) : 1;
+                assert_near((double)m.out[at + c], w.out[c] * open, w.bound[c], "attention");
+            }
+        }
+    guarded_free(m.out, bytes);
+}
+
+static void check_any(struct shape s, int window, float softcap, bool more)
+{
+    struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_tok * 100 + s.len[0]));
+    const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
+    void *first = take(bytes);
+    struct rng rng = {5};
+    float *gate = take((size_t)(s.n_tok * f.n_out) * 4), sinks[64];
+
+    rng_fill(&rng, gate, (size_t)(s.n_tok * f.n_out), 2.0f);
+    rng_fill(&rng, sinks, 64, 4.0f);
+    f.window = window;
+    f.softcap = softcap;
+    if (more) f.sinks = sinks;
+    run_any(&f, 1);
+    memcpy(first, f.args.acc, bytes);
+    memset(f.args.acc, 0xff, bytes);
+    run_any(&f, 2);
+    assert_same(f.args.acc, first, bytes, "another order");
+    check_any_merged(&f, more ? gate : NULL);
+    free(first);
+    free(gate);
+    fixture_free(&f);
+}
+
+#define HALFS(...) ((struct shape){__VA_ARGS__, CUDA_KV_F16, CUDA_KV_F16})
+
+static void any_heads(void **state)
+{
+    (void)state;
+    check_any(HALFS(16, 2, 2, 5, 1, {0, 70}), 0, 0, false);
+    check_any(HALFS(80, 4, 1, 9, 2, {100}), 0, 0, true);
+    check_any(FOUR_BIT(256, 1, 2, 1, 3, {63, 200}), 0, 0, false);
+    check_any(FOUR_BIT(256, 2, 1, 20, 1, {40}), 0, 30.0f, false);
+    check_any((struct shape){512, 2, 1, 3, 2, {90}, CUDA_KV_Q8, CUDA_KV_Q4}, 0, 0, true);
+    check_any(FOUR_BIT(512, 8, 1, 5, 1, {30}), 0, 0, false);
+}
+
+static void any_windows(void **state)
+{
+    (void)state;
+    check_any(FOUR_BIT(128, 8, 1, 1, 3, {300}), 100, 0, true); /* one token */
+    check_any(FOUR_BIT(64, 1, 2, 70, 1, {0, 190}), 33, 0, false);
+    check_any(FOUR_BIT(96, 2, 1, 40, 2, {127}), 64, 50.0f, true);
+    check_any(HALFS(64, 4, 1, 3, 7, {5}), 1, 0, false); /* itself */
+    check_any(HALFS(256, 2, 1, 2, 1, {62}), 1000, 0, false); /* all */
+}
+
+/* A window has the same bits wherever its units are. */
+static void any_places(void **state)
+{
+    const struct shape s = HALFS(64, 2, 1, 40, 2, {150});
+    struct fixture f = fixture_new(&s, 9), g = fixture_new(&s, 9);
+    struct cuda_cache *c = &g.args.cache;
+    (void)state;
+    f.window = g.window = 70;
+    c->pages++; /* without the first page, which no window reaches */
+    c->len[0] -= CUDA_TILE;
+    run_any(&f, 1);
+    run_any(&g, 2);
+    assert_same(g.args.acc, f.args.acc, f.partial_floats * (size_t)s.dim * 4, "sums");
+    assert_same(g.args.m, f.args.m, f.partial_floats * 4, "maxima");
+    assert_same(g.args.l, f.args.l, f.partial_floats * 4, "lengths");
+    c->pages--;
+    fixture_free(&f);
+    fixture_free(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,7 +592,8 @@ int main(void)
         cmocka_unit_test(decode_lengths), cmocka_unit_test(decode_tokens),
         cmocka_unit_test(decode_splits),  cmocka_unit_test(one_token),
         cmocka_unit_test(chunk_shapes),   cmocka_unit_test(chunk_kinds),
-        cmocka_unit_test(column_sums),
+        cmocka_unit_test(column_sums),    cmocka_unit_test(any_heads),
+        cmocka_unit_test(any_windows),    cmocka_unit_test(any_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

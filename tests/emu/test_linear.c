@@ -234,7 +234,7 @@ static void near_act(const struct cuda_act *got, const float *x, int n_tok, int 
         }
 }
 
-static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
+static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum cuda_activation f)
 {
     struct rng rng = {(uint64_t)(n_out + n_in)};
     struct matrix gate = matrix_new(&rng, type, n_out, n_in),
@@ -243,7 +243,7 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
     const size_t n = (size_t)(n_out * n_tok);
     float *g = take(n * sizeof *g), *u = take(n * sizeof *u), *bias = take(n * sizeof *bias);
     struct cuda_matvec_gate job = {gate.gpu, up.gpu, cuda_act_from(&x, n_tok),   n_tok,
-                                   NULL,     bias,   cuda_act_new(n_tok, n_out), {0}};
+                                   NULL,     bias,   cuda_act_new(n_tok, n_out), {0}, f};
 
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
     static const char *(*const gates[KN_TYPES])(
@@ -253,10 +253,18 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
     ref->matmul[type](&(struct kn_matmul){&gate.cpu, &x, n_tok, 0, n_out, g, (size_t)n_out});
     ref->matmul[type](&(struct kn_matmul){&up.cpu, &x, n_tok, 0, n_out, u, (size_t)n_out});
     for (size_t i = 0; i < n; i++) u[i] += bias[i % (size_t)n_out];
-    struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out)};
+    struct cuda_gate two = {g, u, n_out, cuda_act_new(n_tok, n_out), f};
+    float *rows = guarded(n * sizeof *rows);
+    const struct cuda_gate_rows floats = {g, u, n_out, n_out, n_out, f, rows};
     LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* as used by chunks */
+    LAUNCH(gate_rows, &floats, n_tok, 1, 1, 256, 0, 7);
+    void (*const mul[])(float *, const float *, const float *, int) = {
+        ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};
     for (int t = 0; t < n_tok; t++)
-        ref->silu_mul(g + t * n_out, g + t * n_out, u + t * n_out, n_out);
+        mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
+    for (size_t i = 0; i < n; i++)
+        assert_near((double)rows[i], (double)g[i], 1e-5 + 1e-5 * fabs((double)g[i]), "gated");
+    guarded_free(rows, n * sizeof *rows);
     near_act(&job.act, g, n_tok, n_out);
     near_act(&two.act, g, n_tok, n_out);
     cuda_act_free(&two.act, n_tok, n_out);
@@ -273,12 +281,12 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok)
 static void gate_shapes(void **state)
 {
     (void)state;
-    check_gate(KN_Q4, 96, 160, 1);
-    check_gate(KN_Q4, 64, 576, 8);
-    check_gate(KN_Q8, 32, 352, 3);
-    check_gate(KN_Q4A, 32, 96, 2);
-    check_gate(KN_Q5A, 64, 64, 1);
-    check_gate(KN_Q6, 32, 160, 4);
+    check_gate(KN_Q4, 96, 160, 1, CUDA_SILU);
+    check_gate(KN_Q4, 64, 576, 8, CUDA_GELU);
+    check_gate(KN_Q8, 32, 352, 3, CUDA_SILU_CLAMPED);
+    check_gate(KN_Q4A, 32, 96, 2, CUDA_SILU);
+    check_gate(KN_Q5A, 64, 64, 1, CUDA_GELU);
+    check_gate(KN_Q6, 32, 160, 4, CUDA_SILU_CLAMPED);
 }
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
@@ -445,8 +453,8 @@ static void normed_rows(void **state)
     }
 }
 
-/* Three query heads and two keys; values are unchanged. */
-static void check_heads(int dim, bool norm, int n_pairs)
+/* Three query heads and two keys; values are normed without weights, or unchanged. */
+static void check_heads(int dim, bool norm, int n_pairs, bool values)
 {
     enum { TOKENS = 2, HEADS = 3, KV = 2 };
     struct rng rng = {(uint64_t)(dim + n_pairs)};
@@ -459,12 +467,14 @@ static void check_heads(int dim, bool norm, int n_pairs)
     rng_fill(&rng, x, (size_t)(TOKENS * stride), 2.0f);
     rng_fill(&rng, w, (size_t)dim * 2, 1.0f);
     memcpy(want, x, bytes);
-    LAUNCH(finish_heads, &job, TOKENS, HEADS + KV, 1, 32, 0, 1);
+    float *ones = take((size_t)dim * 4);
+    for (int i = 0; i < dim; i++) ones[i] = 1.0f;
+    LAUNCH(finish_heads, &job, TOKENS, HEADS + (values ? 2 : 1) * KV, 1, 32, 0, 1);
     for (int t = 0; t < TOKENS; t++)
-        for (int h = 0; h < HEADS + KV; h++) {
+        for (int h = 0; h < HEADS + (values ? 2 : 1) * KV; h++) {
             float *y = want + t * stride + h * dim;
-            const float *v = h < HEADS ? w : w + dim;
-            if (norm) kn_table("ref")->rmsnorm(y, y, v, dim, 1e-5f);
+            const float *v = h < HEADS ? w : h < HEADS + KV ? w + dim : ones;
+            if (norm || h >= HEADS + KV) kn_table("ref")->rmsnorm(y, y, v, dim, 1e-5f);
             for (int i = n_pairs; i < half && h < HEADS; i++) {
                 y[i] *= 0.75f;
                 y[i + half] *= 0.75f;
@@ -474,15 +484,17 @@ static void check_heads(int dim, bool norm, int n_pairs)
         assert_near((double)x[i], (double)want[i], 4e-7 * fabs((double)want[i]), "head");
     guarded_free(x, bytes);
     free(want);
+    free(ones);
     free(w);
 }
 
 static void heads(void **state)
 {
     (void)state;
-    check_heads(64, true, 32);
-    check_heads(96, false, 36);
-    check_heads(128, true, 40);
+    check_heads(64, true, 32, true);
+    check_heads(96, false, 36, false);
+    check_heads(128, true, 40, false);
+    check_heads(16, false, 8, true);
 }
 
 static void embedding(void **state)

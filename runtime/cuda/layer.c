@@ -1,0 +1,338 @@
+#include "runtime/cuda/parts.h"
+
+#include <math.h>
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static struct model_heads heads_of(const struct cuda_context *x, const struct model_layer *l)
+{
+    return model_heads(x->m, l->is_windowed);
+}
+
+static struct cuda_units *units_of(struct cuda_context *x, const struct model_layer *l)
+{
+    return l->is_windowed ? &x->windows : &x->kv;
+}
+
+static const struct cuda_rope *rope_of(const struct cuda_context *x, const struct model_layer *l)
+{
+    return l->is_windowed ? &x->windowed : l->no_rope ? &x->still : &x->rope;
+}
+
+/* Whether the layer's attention has kernels of its own; the others share attend_any. */
+static bool has_kernels(const struct cuda_context *x, const struct cuda_layer *l)
+{
+    const int dim = x->m->head_dim;
+    const bool plain = !l->of->is_windowed && !l->of->is_gated && !l->sinks &&
+                       x->m->attn_softcap <= 0.0f && kn_is_quantized(l->o.part[0].m.type);
+    return plain && (dim == 64 || dim == 96 || dim == 128);
+}
+
+/* ---- queries, keys and values ---------------------------------------------------------------- */
+
+/* The operations of some families on queries, keys and values before they are rotated. */
+static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_heads h = heads_of(x, l->of);
+    const bool rows = l->of->qk_norm == MODEL_QK_NORM_ROW, has_kv = !l->of->shares_kv;
+    const bool values = l->of->norms_values && has_kv;
+    const int n_kv = has_kv ? h.n_kv_head : 0, stride = heads_n_qkv(&h);
+    const float still = 1.0f / (h.rope->magnitude * h.rope->magnitude);
+    const struct cuda_heads job = {x->qkv,
+                                   stride,
+                                   h.n_head,
+                                   n_kv,
+                                   h.head_dim,
+                                   rows ? NULL : l->q_norm,
+                                   rows ? NULL : l->k_norm,
+                                   x->m->norm_eps,
+                                   l->of->no_rope ? 0 : h.rope->n_rot / 2,
+                                   still};
+    if (rows && l->q_norm)
+        cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
+    if (rows && l->k_norm && has_kv)
+        cuda_normalize(x, x->qkv + heads_n_q(&h), stride, l->k_norm, heads_n_kv(&h), 1.0f, NULL);
+    if (job.q_norm || job.k_norm || values || (still != 1.0f && job.n_pairs < h.head_dim / 2))
+        LAUNCH(x, finish_heads, x->n, h.n_head + n_kv + (values ? n_kv : 0), 1, 32, 0, &job);
+}
+
+/* Writes the retaining head's scores into the slots that kv_append is about to fill. */
+static void score_one(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct retaining *h = x->retaining;
+    const int layer = l->of->kv_layer;
+    const struct cuda_score_one job = {l->w1.w,
+                                       l->w2,
+                                       x->qkv,
+                                       x->score_part,
+                                       x->tickets + h->n_head,
+                                       x->kv.layers[layer],
+                                       x->new_scores + layer * h->n_head};
+    LAUNCH(x, score_one, cuda_parts_of(h->n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
+           CUDA_MATVEC_SHARED_MADE(h->n_in), &job);
+}
+
+static void score(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct retaining *h = x->retaining;
+    const int parts = cuda_parts_of(h->n_hidden, CUDA_MATMUL_ROWS), layer = l->of->kv_layer;
+    const int n = model_n_qkv(x->m);
+    const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->n_head, x->score_part};
+    const struct cuda_score_sum sum = {x->score_part, parts, x->n, x->kv.layers[layer],
+                                       x->new_scores + layer * h->n_head * x->n};
+    cuda_norm_quantize(x, x->qkv, n, NULL, n, x->n, x->wide, NULL);
+    LAUNCH(x, score_q8, parts, cuda_parts_of(x->n, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
+           CUDA_SCORE_SHARED, &job);
+    LAUNCH(x, score_sum, cuda_parts_of(x->n * h->n_head, 128), 1, 1, 128, 0, &sum);
+}
+
+/* The step's scores of a layer, which were sent after its ids. */
+static const float *sent_scores(const struct cuda_context *x, const struct model_layer *l)
+{
+    if (!cuda_scores_are_sent(x->policy) || l->is_windowed) return NULL;
+    const int32_t *scores = x->step->len + x->n_len + x->n;
+    return (const float *)(const void *)scores + l->kv_layer * x->m->n_kv_head * x->n;
+}
+
+static void append(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct model_heads h = heads_of(x, l);
+    const float *k = x->qkv + heads_n_q(&h), *v = k + heads_n_kv(&h);
+    const struct cuda_append job = {
+        units_of(x, l)->layers[l->kv_layer], k, v, heads_n_qkv(&h), &x->step->pos,
+        sent_scores(x, l), x->n};
+    LAUNCH(x, kv_append, x->n, h.n_kv_head, 1, 128, 0, &job);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* By head size: 64, 96, 128. */
+static const enum cuda_kernel decode_of[] = {
+    CUDA_KERNEL_attend_decode_64, CUDA_KERNEL_attend_decode_96, CUDA_KERNEL_attend_decode_128};
+static const enum cuda_kernel chunk_of[] = {
+    CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_96, CUDA_KERNEL_attend_chunk_128};
+static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
+                                          CUDA_KERNEL_attend_one_128};
+
+static struct cuda_attend attend_job(struct cuda_context *x, const struct model_layer *l, int splits)
+{
+    const struct model_heads h = heads_of(x, l);
+    const struct cuda_rope *rope = rope_of(x, l);
+    return (struct cuda_attend){units_of(x, l)->layers[l->kv_layer],
+                                x->qkv,
+                                heads_n_qkv(&h),
+                                rope->cos,
+                                rope->sin,
+                                x->n,
+                                heads_group(&h),
+                                splits,
+                                h.scale,
+                                x->m_part,
+                                x->l_part,
+                                x->acc_part};
+}
+
+/* One token with 4-bit units: appended, attended to and merged in one launch. */
+static bool attend_one(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct model *m = x->m;
+    const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
+    const struct cuda_attend_one job = {.at = attend_job(x, l, x->kv.n_split),
+                                        .k = k,
+                                        .v = v,
+                                        .pos = &x->step->pos,
+                                        .score = sent_scores(x, l),
+                                        .ticket = x->tickets,
+                                        .act = x->act};
+    const struct cuda_cache *c = &job.at.cache;
+    if (x->n > 1 || model_group(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
+    cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
+                CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
+    return true;
+}
+
+/* A chunk is split only as long as processors would otherwise be idle. */
+static int chunk_splits(const struct cuda_context *x, const struct cuda_units *u, int blocks)
+{
+    int n = 2 * x->g->device.n_sm / blocks,
+        most = (int)(u->n_partial / (size_t)(x->n * x->m->n_head));
+    if (n > most) n = most;
+    if (n > u->n_split) n = u->n_split;
+    return n > 1 ? n : 1;
+}
+
+static void attend(struct cuda_context *x, const struct model_layer *l)
+{
+    const struct model *m = x->m;
+    const int rows = x->n * model_group(m), size = m->head_dim / 32 - 2;
+    const int blocks = cuda_parts_of(rows, CUDA_ATTEND_ROWS);
+    const struct cuda_cache *c = &x->kv.all;
+    const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
+    const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
+    const struct cuda_attend job = attend_job(x, l, splits);
+    const struct cuda_merge merge = {x->m_part, x->l_part,      x->acc_part,  splits,
+                                     x->n,      model_group(m), m->n_kv_head, m->head_dim,
+                                     x->act,    NULL,           NULL};
+    if (few)
+        cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
+                    CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
+    else
+        cuda_launch(x, chunk_of[size], blocks, m->n_kv_head, splits, CUDA_ATTEND_THREADS,
+                    CUDA_CHUNK_SHARED((size_t)m->head_dim, (size_t)c->k_bytes, (size_t)c->v_bytes),
+                    &job);
+    LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
+}
+
+/* The layers that have no kernels of their own; the output is in x->att. */
+static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
+{
+    static const enum cuda_kernel kernels[] = {
+        CUDA_KERNEL_attend_any_64, CUDA_KERNEL_attend_any_128, CUDA_KERNEL_attend_any_256,
+        CUDA_KERNEL_attend_any_512};
+    const struct model_heads h = heads_of(x, l->of);
+    const struct cuda_units *u = units_of(x, l->of);
+    int size = 0;
+    while (64 << size < h.head_dim) size++;
+    const int rows = x->n * heads_group(&h), most = 64 << size;
+    const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
+    const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
+    const struct cuda_attend_any job = {attend_job(x, l->of, splits), h.window, x->m->attn_softcap};
+    const struct cuda_merge_any merge = {x->m_part,     x->l_part,  x->acc_part, splits,   x->n,
+                                         heads_group(&h), h.n_kv_head, h.head_dim, l->sinks,
+                                         l->of->is_gated ? x->open : NULL, x->att};
+    cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
+                CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
+    LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+/* Adds the output of half a layer to the residual stream: the product with its last matrix, normed
+ * if it has a norm. */
+static void add_output(struct cuda_context *x, const struct cuda_linear *l,
+                       const struct cuda_rows *in, const float *w)
+{
+    const int n = x->m->n_embd;
+    const float scale = x->m->residual_scale;
+    cuda_multiply(x, l, in, x->n, w ? 1.0f : scale, !w, w ? x->added : x->x, n);
+    if (w) cuda_normalize(x, x->added, n, w, n, scale, x->x);
+}
+
+static void run_attention(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_layer *of = l->of;
+    const struct model_heads h = heads_of(x, of);
+    const struct cuda_rows in =
+        cuda_read_stream(x, l->attn_norm, (const struct cuda_linear *const[CUDA_READERS]){
+                                              &l->qkv, of->is_gated ? &l->attn_gate : NULL});
+    struct cuda_rows out = {.act = x->act};
+    cuda_multiply(x, &l->qkv, &in, x->n, 1.0f, false, x->qkv, heads_n_qkv(&h));
+    if (of->is_gated)
+        cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
+    finish_heads(x, l);
+    if (x->retaining && !of->is_windowed && !of->shares_kv) x->n == 1 ? score_one(x, l) : score(x, l);
+    if (has_kernels(x, l)) {
+        if (!attend_one(x, of)) {
+            append(x, of);
+            attend(x, of);
+        }
+    } else {
+        if (!of->shares_kv) append(x, of);
+        attend_any(x, l);
+        out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
+    }
+    add_output(x, &l->o, &out, l->attn_post_norm);
+}
+
+static const enum cuda_kernel gate_of[KN_TYPES] = {
+    [KN_Q4] = CUDA_KERNEL_matvec_gate_q4,   [KN_Q8] = CUDA_KERNEL_matvec_gate_q8,
+    [KN_Q4A] = CUDA_KERNEL_matvec_gate_q4a, [KN_Q5A] = CUDA_KERNEL_matvec_gate_q5a,
+    [KN_Q6] = CUDA_KERNEL_matvec_gate_q6,
+};
+
+static enum cuda_activation activation_of(const struct model_layer *l)
+{
+    return (enum cuda_activation)l->activation;
+}
+
+_Static_assert((int)CUDA_SILU == (int)MODEL_SWIGLU && (int)CUDA_GELU == (int)MODEL_GEGLU &&
+                   (int)CUDA_SILU_CLAMPED == (int)MODEL_SWIGLU_CLAMPED,
+               "the device's numbers are the model's");
+
+/* A few tokens: gate, up, the function between them and the input of `down` in one launch. */
+static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
+                         const struct cuda_rows *in)
+{
+    const struct cuda_linear_part *g = &l->gate.part[0], *u = &l->up.part[0];
+    const struct cuda_matvec_gate job = {g->m.w,  u->m.w,  in->act, x->n, g->bias,
+                                         u->bias, x->wide, in->made, activation_of(l->of)};
+    const size_t shared =
+        in->made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
+    if (x->n > CUDA_MATVEC_TOKENS || g->m.type != u->m.type || !kn_is_quantized(g->m.type) ||
+        !kn_is_quantized(l->down.part[0].m.type))
+        return false;
+    cuda_launch(x, gate_of[g->m.type], g->m.w.n_out / 32, 1, 1, CUDA_MATVEC_THREADS, shared, &job);
+    return true;
+}
+
+/* The input of `down`. */
+static struct cuda_rows run_gate(struct cuda_context *x, const struct cuda_layer *l,
+                                 const struct cuda_rows *in)
+{
+    const int n = l->of->gate.n_out;
+    if (gate_at_once(x, l, in)) return (struct cuda_rows){.act = x->wide};
+    cuda_multiply(x, &l->gate, in, x->n, 1.0f, false, x->gate, n);
+    cuda_multiply(x, &l->up, in, x->n, 1.0f, false, x->up, n);
+    if (!kn_is_quantized(l->down.part[0].m.type))
+        return cuda_gated(x, &l->down, x->gate, x->up, n, n, activation_of(l->of));
+    const struct cuda_gate job = {x->gate, x->up, n, x->wide, activation_of(l->of)};
+    LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+    return (struct cuda_rows){.act = x->wide};
+}
+
+static void run_feed_forward(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct cuda_rows in = cuda_read_stream(
+        x, l->ffn_norm, (const struct cuda_linear *const[CUDA_READERS]){&l->gate, &l->up});
+    const struct cuda_rows down = run_gate(x, l, &in);
+    add_output(x, &l->down, &down, l->ffn_post_norm);
+}
+
+/* ---- inputs of layers ------------------------------------------------------------------------ */
+
+void cuda_run_layer_inputs(struct cuda_context *x)
+{
+    const struct model *m = x->m;
+    const struct cuda_model *cm = &x->g->model;
+    const int n = m->layer_inputs.n, all = m->n_layer * n;
+    const struct cuda_rows in =
+        cuda_rows_of(x, x->x, NULL, m->n_embd, x->n, &cm->layer_projection, x->act);
+    const struct cuda_layer_inputs job = {x->layer_inputs, x->layer_own, cm->layer_inputs_norm, n,
+                                          m->n_layer,      m->norm_eps,  sqrtf((float)n)};
+    cuda_multiply(x, &cm->layer_projection, &in, x->n, 1.0f / sqrtf((float)m->n_embd), false,
+                  x->layer_inputs, all);
+    cuda_embed_ids(x, &cm->layer_inputs, 1.0f, x->layer_own);
+    LAUNCH(x, layer_inputs, x->n, m->n_layer, 1, 32, 0, &job);
+}
+
+static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l, int index)
+{
+    const int n = x->m->layer_inputs.n;
+    const struct cuda_rows in = cuda_rows_of(x, x->x, NULL, x->m->n_embd, x->n, &l->input_gate, x->act);
+    cuda_multiply(x, &l->input_gate, &in, x->n, 1.0f, false, x->gate, n);
+    const struct cuda_rows out = cuda_gated(x, &l->input_out, x->gate, x->layer_inputs + index * n,
+                                            x->m->n_layer * n, n, CUDA_GELU);
+    add_output(x, &l->input_out, &out, l->input_norm);
+}
+
+/* In the order of struct model_layer. Six launches for a token where only inputs are normed: q, k
+ * and v; scores; attention; output; gate; down. */
+void cuda_run_layer(struct cuda_context *x, int i)
+{
+    const struct cuda_layer *l = &x->g->model.layers[i];
+    run_attention(x, l);
+    run_feed_forward(x, l);
+    if (x->m->layer_inputs.n) join_layer_inputs(x, l, i);
+    if (l->out_scale)
+        cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);
+}

@@ -236,7 +236,8 @@ struct cuda_embed {
 
 /* y = scale * (W x + bias), added to y when `add`; W row-major f32, f16 or bf16, x floats, sums in
  * float. n_in is a multiple of 8.
- * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 64), ceil(n_tok / 64). */
+ * matvec: 1 to 8 tokens, grid: ceil(n_out / 8). matmul: grid: ceil(n_out / 64), ceil(n_tok / 64).
+ */
 #define CUDA_FLOATS_THREADS 256
 #define CUDA_FLOATS_TILE    64 /* rows, and tokens, of a block of matmul */
 #define CUDA_FLOATS_SHARED  (2 * 16 * (CUDA_FLOATS_TILE + 4) * sizeof(float))
@@ -263,8 +264,8 @@ struct cuda_scale_rows {
     float scale, softcap;
 };
 
-/* Inputs of all layers of a token: x = (norm(x) * w, of n numbers at a time, + scale * own) / sqrt(2).
- * grid: n_tok, n_layer; 32 threads. */
+/* Inputs of all layers of a token: x = (norm(x) * w, of n numbers at a time, + scale * own) /
+ * sqrt(2). grid: n_tok, n_layer; 32 threads. */
 struct cuda_layer_inputs {
     float *x; /* [n_tok][n_layer * n] */
     const float *own;
@@ -358,7 +359,7 @@ struct cuda_merge {
  * The kernel attend_any_MAX is for heads of at most MAX numbers. */
 #define CUDA_HEAD_MAX      512
 #define CUDA_ANY_ROWS(max) ((max) > 256 ? 16 : 32)
-#define CUDA_ANY_SHARED(max, dim)                                                             \
+#define CUDA_ANY_SHARED(max, dim)                                                   \
     (CUDA_ANY_ROWS(max) * ((dim)*2 + 16 + CUDA_TILE * 2 + 16 + 4 * sizeof(float)) + \
      CUDA_TILE * ((dim)*2 + 16))
 struct cuda_attend_any {

@@ -11,7 +11,8 @@
 
 #include "kernels/kernels.h"
 
-bool cuda_packs(enum kn_type type); /* whether kernels exist for the type; floats stay as they are */
+bool cuda_packs(
+    enum kn_type type); /* whether kernels exist for the type; floats stay as they are */
 
 /* Bytes of a panel of 16 rows: its quants and its scales. */
 size_t cuda_panel_bytes(enum kn_type type, int n_in);

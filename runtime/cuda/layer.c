@@ -48,8 +48,7 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
                                    x->m->norm_eps,
                                    l->of->no_rope ? 0 : h.rope->n_rot / 2,
                                    still};
-    if (rows && l->q_norm)
-        cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
+    if (rows && l->q_norm) cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
     if (rows && l->k_norm && has_kv)
         cuda_normalize(x, x->qkv + heads_n_q(&h), stride, l->k_norm, heads_n_kv(&h), 1.0f, NULL);
     if (job.q_norm || job.k_norm || values || (still != 1.0f && job.n_pairs < h.head_dim / 2))
@@ -98,9 +97,13 @@ static void append(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_heads h = heads_of(x, l);
     const float *k = x->qkv + heads_n_q(&h), *v = k + heads_n_kv(&h);
-    const struct cuda_append job = {
-        units_of(x, l)->layers[l->kv_layer], k, v, heads_n_qkv(&h), &x->step->pos,
-        sent_scores(x, l), x->n};
+    const struct cuda_append job = {units_of(x, l)->layers[l->kv_layer],
+                                    k,
+                                    v,
+                                    heads_n_qkv(&h),
+                                    &x->step->pos,
+                                    sent_scores(x, l),
+                                    x->n};
     LAUNCH(x, kv_append, x->n, h.n_kv_head, 1, 128, 0, &job);
 }
 
@@ -114,7 +117,8 @@ static const enum cuda_kernel chunk_of[] = {
 static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
                                           CUDA_KERNEL_attend_one_128};
 
-static struct cuda_attend attend_job(struct cuda_context *x, const struct model_layer *l, int splits)
+static struct cuda_attend attend_job(struct cuda_context *x, const struct model_layer *l,
+                                     int splits)
 {
     const struct model_heads h = heads_of(x, l);
     const struct cuda_rope *rope = rope_of(x, l);
@@ -197,9 +201,10 @@ static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
     const int blocks = cuda_parts_of(rows, CUDA_ANY_ROWS(most));
     const int splits = chunk_splits(x, u, blocks * h.n_kv_head);
     const struct cuda_attend_any job = {attend_job(x, l->of, splits), h.window, x->m->attn_softcap};
-    const struct cuda_merge_any merge = {x->m_part,     x->l_part,  x->acc_part, splits,   x->n,
-                                         heads_group(&h), h.n_kv_head, h.head_dim, l->sinks,
-                                         l->of->is_gated ? x->open : NULL, x->att};
+    const struct cuda_merge_any merge = {
+        x->m_part,       x->l_part,   x->acc_part, splits,   x->n,
+        heads_group(&h), h.n_kv_head, h.head_dim,  l->sinks, l->of->is_gated ? x->open : NULL,
+        x->att};
     cuda_launch(x, kernels[size], blocks, h.n_kv_head, splits, CUDA_ATTEND_THREADS,
                 CUDA_ANY_SHARED(most, (size_t)h.head_dim), &job);
     LAUNCH(x, merge_any, rows, h.n_kv_head, 1, 128, 0, &merge);
@@ -222,15 +227,16 @@ static void run_attention(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct model_layer *of = l->of;
     const struct model_heads h = heads_of(x, of);
-    const struct cuda_rows in =
-        cuda_read_stream(x, l->attn_norm, (const struct cuda_linear *const[CUDA_READERS]){
-                                              &l->qkv, of->is_gated ? &l->attn_gate : NULL});
+    const struct cuda_rows in = cuda_read_stream(x, l->attn_norm,
+                                                 (const struct cuda_linear *const[CUDA_READERS]){
+                                                     &l->qkv, of->is_gated ? &l->attn_gate : NULL});
     struct cuda_rows out = {.act = x->act};
     cuda_multiply(x, &l->qkv, &in, x->n, 1.0f, false, x->qkv, heads_n_qkv(&h));
     if (of->is_gated)
         cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
     finish_heads(x, l);
-    if (x->retaining && !of->is_windowed && !of->shares_kv) x->n == 1 ? score_one(x, l) : score(x, l);
+    if (x->retaining && !of->is_windowed && !of->shares_kv)
+        x->n == 1 ? score_one(x, l) : score(x, l);
     if (has_kernels(x, l)) {
         if (!attend_one(x, of)) {
             append(x, of);
@@ -264,10 +270,9 @@ static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
                          const struct cuda_rows *in)
 {
     const struct cuda_linear_part *g = &l->gate.part[0], *u = &l->up.part[0];
-    const struct cuda_matvec_gate job = {g->m.w,  u->m.w,  in->act, x->n, g->bias,
-                                         u->bias, x->wide, in->made, activation_of(l->of)};
-    const size_t shared =
-        in->made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
+    const struct cuda_matvec_gate job = {
+        g->m.w, u->m.w, in->act, x->n, g->bias, u->bias, x->wide, in->made, activation_of(l->of)};
+    const size_t shared = in->made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
     if (x->n > CUDA_MATVEC_TOKENS || g->m.type != u->m.type || !kn_is_quantized(g->m.type) ||
         !kn_is_quantized(l->down.part[0].m.type))
         return false;
@@ -318,7 +323,8 @@ void cuda_run_layer_inputs(struct cuda_context *x)
 static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l, int index)
 {
     const int n = x->m->layer_inputs.n;
-    const struct cuda_rows in = cuda_rows_of(x, x->x, NULL, x->m->n_embd, x->n, &l->input_gate, x->act);
+    const struct cuda_rows in =
+        cuda_rows_of(x, x->x, NULL, x->m->n_embd, x->n, &l->input_gate, x->act);
     cuda_multiply(x, &l->input_gate, &in, x->n, 1.0f, false, x->gate, n);
     const struct cuda_rows out = cuda_gated(x, &l->input_out, x->gate, x->layer_inputs + index * n,
                                             x->m->n_layer * n, n, CUDA_GELU);

@@ -2,22 +2,22 @@
 
 /* Kernels by the type of their weights. */
 static const enum cuda_kernel matvec_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_matvec_f32, [KN_F16] = CUDA_KERNEL_matvec_f16,
+    [KN_F32] = CUDA_KERNEL_matvec_f32,   [KN_F16] = CUDA_KERNEL_matvec_f16,
     [KN_BF16] = CUDA_KERNEL_matvec_bf16, [KN_Q4] = CUDA_KERNEL_matvec_q4,
-    [KN_Q8] = CUDA_KERNEL_matvec_q8,   [KN_Q4A] = CUDA_KERNEL_matvec_q4a,
-    [KN_Q5A] = CUDA_KERNEL_matvec_q5a, [KN_Q6] = CUDA_KERNEL_matvec_q6,
+    [KN_Q8] = CUDA_KERNEL_matvec_q8,     [KN_Q4A] = CUDA_KERNEL_matvec_q4a,
+    [KN_Q5A] = CUDA_KERNEL_matvec_q5a,   [KN_Q6] = CUDA_KERNEL_matvec_q6,
 };
 static const enum cuda_kernel matmul_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_matmul_f32, [KN_F16] = CUDA_KERNEL_matmul_f16,
+    [KN_F32] = CUDA_KERNEL_matmul_f32,   [KN_F16] = CUDA_KERNEL_matmul_f16,
     [KN_BF16] = CUDA_KERNEL_matmul_bf16, [KN_Q4] = CUDA_KERNEL_matmul_q4,
-    [KN_Q8] = CUDA_KERNEL_matmul_q8,   [KN_Q4A] = CUDA_KERNEL_matmul_q4a,
-    [KN_Q5A] = CUDA_KERNEL_matmul_q5a, [KN_Q6] = CUDA_KERNEL_matmul_q6,
+    [KN_Q8] = CUDA_KERNEL_matmul_q8,     [KN_Q4A] = CUDA_KERNEL_matmul_q4a,
+    [KN_Q5A] = CUDA_KERNEL_matmul_q5a,   [KN_Q6] = CUDA_KERNEL_matmul_q6,
 };
 static const enum cuda_kernel embed_of[KN_TYPES] = {
-    [KN_F32] = CUDA_KERNEL_embed_f32, [KN_F16] = CUDA_KERNEL_embed_f16,
+    [KN_F32] = CUDA_KERNEL_embed_f32,   [KN_F16] = CUDA_KERNEL_embed_f16,
     [KN_BF16] = CUDA_KERNEL_embed_bf16, [KN_Q4] = CUDA_KERNEL_embed_q4,
-    [KN_Q8] = CUDA_KERNEL_embed_q8,   [KN_Q4A] = CUDA_KERNEL_embed_q4a,
-    [KN_Q5A] = CUDA_KERNEL_embed_q5a, [KN_Q6] = CUDA_KERNEL_embed_q6,
+    [KN_Q8] = CUDA_KERNEL_embed_q8,     [KN_Q4A] = CUDA_KERNEL_embed_q4a,
+    [KN_Q5A] = CUDA_KERNEL_embed_q5a,   [KN_Q6] = CUDA_KERNEL_embed_q6,
 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -36,8 +36,8 @@ static bool reads_floats(const struct cuda_linear *l)
     return false;
 }
 
-void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w, int n,
-                        int n_tok, struct cuda_act act, float *floats)
+void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
+                        int n, int n_tok, struct cuda_act act, float *floats)
 {
     const struct cuda_norm job = {from, stride, w, n, x->m->norm_eps, act, floats};
     LAUNCH(x, norm_quantize, n_tok, 1, 1, CUDA_NORM_THREADS, 32, &job);
@@ -118,8 +118,8 @@ void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const st
                                             add, to,      stride, in->made};
             multiply_integers(x, p, &job);
         } else {
-            const struct cuda_floats job = {w->q,  w->n_out, w->n_in, in->x, w->n_in, n_tok,
-                                            p->bias, scale,  add,     to,    stride};
+            const struct cuda_floats job = {w->q,    w->n_out, w->n_in, in->x, w->n_in, n_tok,
+                                            p->bias, scale,    add,     to,    stride};
             multiply_floats(x, p, &job);
         }
     }

@@ -122,12 +122,12 @@ struct cuda_context {
     struct cache *cache; /* the host's */
     uint64_t seed;
     int chunk, n_logits;
-    int n_heads, n_len;           /* heads of `kv`; of both caches */
-    bool broken;                  /* host and device have diverged */
+    int n_heads, n_len; /* heads of `kv`; of both caches */
+    bool broken;        /* host and device have diverged */
     struct arena cache_arena, scratch;
     struct cuda_units kv, windows; /* windows.n_layer 0: there are none */
-    struct CUgraphExec_st *graph; /* the graph that runs one token */
-    size_t window;                /* bytes fetched since the window was released */
+    struct CUgraphExec_st *graph;  /* the graph that runs one token */
+    size_t window;                 /* bytes fetched since the window was released */
 
     /* in device memory */
     struct cuda_step *step;
@@ -141,7 +141,7 @@ struct cuda_context {
     float *layer_inputs; /* [n_layer * n] of each token */
     float *layer_own;    /* the same, of the tokens alone */
     float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
-    float *new_scores; /* [n_layer * n_kv_head][n] of the step */
+    float *new_scores;   /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
     struct cuda_act act, wide;
     uint32_t *tickets; /* zeros between launches */
@@ -196,7 +196,8 @@ struct cuda_rows {
     struct cuda_input made;
 };
 
-/* Prepares rows of n numbers for a reader, normed if w is given: as int8 in act if it needs them. */
+/* Prepares rows of n numbers for a reader, normed if w is given: as int8 in act if it needs them.
+ */
 struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const float *w, int n,
                               int n_tok, const struct cuda_linear *reader, struct cuda_act act);
 /* The residual stream, normed if w is given, for several readers; NULL ends the list. */
@@ -206,8 +207,8 @@ struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
 /* y = scale * (W in + bias), or added to y; of n_tok tokens. */
 void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
                    int n_tok, float scale, bool add, float *y, int stride);
-void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w, int n,
-                        int n_tok, struct cuda_act act, float *floats);
+void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
+                        int n, int n_tok, struct cuda_act act, float *floats);
 /* RMSNorm of n numbers of each token, times scale, in place or added to y. */
 void cuda_normalize(struct cuda_context *x, float *from, int stride, const float *w, int n,
                     float scale, float *add_to);
@@ -216,7 +217,7 @@ void cuda_embed_ids(struct cuda_context *x, const struct cuda_matrix *m, float s
 struct cuda_rows cuda_gated(struct cuda_context *x, const struct cuda_linear *reader, float *gate,
                             const float *up, int up_stride, int n, enum cuda_activation f);
 void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float *by, float scale,
-                float softcap);
+                       float softcap);
 
 /* layer.c */
 void cuda_run_layer(struct cuda_context *x, int i);

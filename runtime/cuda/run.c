@@ -110,7 +110,8 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
     if (model_has_no_rope(m)) take_rope(&x->still, rotations, a);
     count_partial(x, &x->kv, &h, &floats);
     if (m->windowed.n_layer) {
-        take_rope(&x->windowed, (size_t)cache_windows_capacity(&s->windows) * (size_t)w.head_dim / 2, a);
+        take_rope(&x->windowed,
+                  (size_t)cache_windows_capacity(&s->windows) * (size_t)w.head_dim / 2, a);
         count_partial(x, &x->windows, &w, &floats);
     }
     const size_t rows = larger(x->kv.n_partial, x->windows.n_partial);
@@ -316,7 +317,8 @@ static void run_logits(struct cuda_context *x)
         cuda_rows_of(x, last, cm->output_norm, m->n_embd, x->rows, &cm->output, x->act);
     cuda_multiply(x, &cm->output, &in, x->rows, m->logit_scale, false, x->logits, m->n_vocab);
     if (m->logit_softcap > 0.0f)
-        cuda_scale_floats(x, x->logits, (int64_t)x->rows * m->n_vocab, NULL, 1.0f, m->logit_softcap);
+        cuda_scale_floats(x, x->logits, (int64_t)x->rows * m->n_vocab, NULL, 1.0f,
+                          m->logit_softcap);
     LAUNCH(x, argmax, 1, 1, 1, 1024, 256, &best);
 }
 

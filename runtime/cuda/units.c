@@ -454,7 +454,7 @@ int cuda_evict(struct cuda_context *x, const struct evict_rule *rule, int64_t *n
     struct cache *c = x->cache;
     const int64_t before = cache_units(c);
     int32_t *keep = x->numbers_host + x->n_heads;
-    const struct cuda_evict job = {x->kv.all,         x->evict.key,   x->evict.keep,
+    const struct cuda_evict job = {x->kv.all,      x->evict.key,   x->evict.keep,
                                    x->evict.count, RETENTION_COLS, &x->step->col_width};
     *n_evicted = 0;
     if (cuda_begin(x, e) || cuda_put_lengths(x)) return x->rc;

@@ -31,9 +31,8 @@ static int supports_matrix(const struct model *m, const struct kn_weight *w, str
 static int supports_heads(const struct model *m, int dim, struct err *e)
 {
     if (dim % 16 == 0 && dim <= CUDA_HEAD_MAX) return 0;
-    return err_set(e, ERR_USAGE,
-                   "%s has head size %d; the GPU supports multiples of 16 up to %d", m->name, dim,
-                   CUDA_HEAD_MAX);
+    return err_set(e, ERR_USAGE, "%s has head size %d; the GPU supports multiples of 16 up to %d",
+                   m->name, dim, CUDA_HEAD_MAX);
 }
 
 static int supports_model(const struct model *m, struct err *e)
@@ -42,8 +41,8 @@ static int supports_model(const struct model *m, struct err *e)
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
     if (m->recurrent.n_layer)
-        return err_set(e, ERR_USAGE,
-                       "%s has recurrent layers, which the GPU does not support yet", m->name);
+        return err_set(e, ERR_USAGE, "%s has recurrent layers, which the GPU does not support yet",
+                       m->name);
     if (model_experts_of(m))
         return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
     if (m->n_embd % KN_GROUP)
@@ -172,9 +171,8 @@ static bool continues(const struct cuda_linear_part *part, const struct cuda_lin
     const struct cuda_weight *w = &part->m.w;
     const struct kn_weight size = {part->m.type, w->n_out, w->n_in, NULL};
     bool bias = part->bias ? next->bias == part->bias + w->n_out : !next->bias;
-    return part->m.type == next->m.type && w->n_in == next->m.w.n_in &&
-           w->n_out % KN_PANEL == 0 && bias &&
-           (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&
+    return part->m.type == next->m.type && w->n_in == next->m.w.n_in && w->n_out % KN_PANEL == 0 &&
+           bias && (const char *)w->q + quant_bytes(&size) == (const char *)next->m.w.q &&
            (const char *)w->d + scale_bytes(&size) == (const char *)next->m.w.d;
 }
 

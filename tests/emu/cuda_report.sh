@@ -69,7 +69,7 @@ awk -v targets="$targets" -v version="$version" '
         for (d = 1; d <= 4; d++) { split(device[d], f, " "); printf " %9s", f[2] }
         print ""
         for (k = 1; k <= n_kernels; k++) {
-            if (order[k] !~ /^matmul_|^score_q8/) continue
+            if (order[k] !~ /^matmul_q|^score_q8/) continue
             printf "%-20s", order[k]
             for (d = 1; d <= 4; d++) {
                 split(device[d], f, " ")

@@ -499,9 +499,9 @@ static void check_any_merged(struct fixture *f, const float *gate)
 {
     const struct shape *s = &f->shape;
     const size_t bytes = (size_t)(s->n_tok * f->n_out) * sizeof(float);
-    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc, s->n_split, s->n_tok,
-                                     s->n_group, s->n_head, s->dim,      f->sinks,   gate,
-                                     guarded(bytes)};
+    const struct cuda_merge_any m = {f->args.m, f->args.l,  f->args.acc,   s->n_split,
+                                     s->n_tok,  s->n_group, s->n_head,     s->dim,
+                                     f->sinks,  gate,       guarded(bytes)};
     struct wanted w;
 
     LAUNCH(merge_any, &m, f->n_row, s->n_head, 1, 128, 0, 3);
@@ -561,7 +561,7 @@ static void any_windows(void **state)
     check_any(FOUR_BIT(128, 8, 1, 1, 3, {300}), 100, 0, true); /* one token */
     check_any(FOUR_BIT(64, 1, 2, 70, 1, {0, 190}), 33, 0, false);
     check_any(FOUR_BIT(96, 2, 1, 40, 2, {127}), 64, 50.0f, true);
-    check_any(HALFS(64, 4, 1, 3, 7, {5}), 1, 0, false); /* itself */
+    check_any(HALFS(64, 4, 1, 3, 7, {5}), 1, 0, false);      /* itself */
     check_any(HALFS(256, 2, 1, 2, 1, {62}), 1000, 0, false); /* all */
 }
 

@@ -107,16 +107,17 @@ static void check(const char *const *names, size_t n)
         double off, allowed;
         snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
         compare(path, &off, &allowed);
-        printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off, allowed);
+        printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off,
+               allowed);
         assert_true(off < allowed && allowed < 0.05);
     }
 }
 
-#define CHECK(...)                                      \
-    do {                                                \
+#define CHECK(...)                                        \
+    do {                                                  \
         static const char *const names[] = {__VA_ARGS__}; \
-        (void)state;                                    \
-        check(names, sizeof names / sizeof *names);     \
+        (void)state;                                      \
+        check(names, sizeof names / sizeof *names);       \
     } while (0)
 
 static void head_sizes(void **state)

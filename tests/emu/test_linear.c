@@ -243,7 +243,8 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     const size_t n = (size_t)(n_out * n_tok);
     float *g = take(n * sizeof *g), *u = take(n * sizeof *u), *bias = take(n * sizeof *bias);
     struct cuda_matvec_gate job = {gate.gpu, up.gpu, cuda_act_from(&x, n_tok),   n_tok,
-                                   NULL,     bias,   cuda_act_new(n_tok, n_out), {0}, f};
+                                   NULL,     bias,   cuda_act_new(n_tok, n_out), {0},
+                                   f};
 
     rng_fill(&rng, bias, (size_t)n_out, 1.0f);
     static const char *(*const gates[KN_TYPES])(
@@ -258,10 +259,9 @@ static void check_gate(enum kn_type type, int n_out, int n_in, int n_tok, enum c
     const struct cuda_gate_rows floats = {g, u, n_out, n_out, n_out, f, rows};
     LAUNCH(gate_quantize, &two, n_tok, 1, 1, 256, 0, 6); /* as used by chunks */
     LAUNCH(gate_rows, &floats, n_tok, 1, 1, 256, 0, 7);
-    void (*const mul[])(float *, const float *, const float *, int) = {
-        ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};
-    for (int t = 0; t < n_tok; t++)
-        mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
+    void (*const mul[])(float *, const float *, const float *,
+                        int) = {ref->silu_mul, ref->silu_clamped_mul, ref->gelu_mul};
+    for (int t = 0; t < n_tok; t++) mul[f](g + t * n_out, g + t * n_out, u + t * n_out, n_out);
     for (size_t i = 0; i < n; i++)
         assert_near((double)rows[i], (double)g[i], 1e-5 + 1e-5 * fabs((double)g[i]), "gated");
     guarded_free(rows, n * sizeof *rows);

@@ -195,7 +195,7 @@ static int read_config(struct options *o, struct str *text, struct err *e)
 
 /* The texts that the options point into. */
 struct texts {
-    struct str config, settings, model;
+    struct str config, settings, model, draft;
 };
 
 static void texts_release(struct texts *t)
@@ -203,6 +203,7 @@ static void texts_release(struct texts *t)
     str_release(&t->config);
     str_release(&t->settings);
     str_release(&t->model);
+    str_release(&t->draft);
 }
 
 struct line {
@@ -238,6 +239,7 @@ static int add_model_settings(struct options *o, struct texts *t, const struct l
         !access(str_get(&path), F_OK)) {
         rc = parse(o, t, l, str_get(&path), e);
         if (!rc && t->model.n) o->engine.model = str_get(&t->model);
+        if (!rc && t->draft.n) o->engine.draft = str_get(&t->draft);
     }
     str_release(&path);
     return rc;
@@ -247,7 +249,8 @@ static int read_options(struct options *o, struct texts *t, const struct line *l
 {
     int rc = parse(o, t, l, "", e);
     if (rc || o->help || o->print_config || !(l->command->groups & OPTIONS_MODEL)) return rc;
-    rc = pull_model(o, &t->model, e);
+    rc = pull_model(o, &o->engine.model, &t->model, e);
+    if (!rc) rc = pull_model(o, &o->engine.draft, &t->draft, e);
     return rc ? rc : add_model_settings(o, t, l, e);
 }
 

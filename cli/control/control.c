@@ -448,6 +448,7 @@ static int change_model(struct run *r, const char *path)
     c->parts.session = NULL;
     c->parts.engine = NULL;
     c->options.engine.model = c->model = file;
+    c->options.engine.draft = NULL; /* it was chosen for the other model */
     if (file) model_settings_read(file, &budget, &heads);
     c->options.engine.heads = (struct engine_heads){.path = heads};
     c->heads = heads;

@@ -163,6 +163,9 @@ const struct option options_table[] = {
     {ROW("speculate", 0, session.plan.speculate, OPTIONS_MEMORY), .value = "auto|off|N",
      .help = "run up to N tokens that followed the same words before together with the next one; the "
              "text stays the same. auto (default): as many as are faster"},
+    {ROW("draft", 0, engine.draft, OPTIONS_CHAT | OPTIONS_GENERATE), .value = "FILE",
+     .help = "a smaller model with the same vocabulary, which proposes tokens to --speculate; the text stays the "
+             "same"},
     {ROW("chunk", 0, session.plan.chunk, OPTIONS_MEMORY), .max = 65536, .value = "N",
      .help = "tokens per prefill step; 0 = the default"},
 

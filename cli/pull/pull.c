@@ -525,19 +525,18 @@ bool pull_find(const char *address, struct str *path)
     return found;
 }
 
-int pull_model(struct options *o, struct str *path, struct err *e)
+int pull_model(const struct options *o, const char **model, struct str *path, struct err *e)
 {
-    const char *model = o->engine.model;
-    if (!model || !address_is(model)) return 0;
+    if (!*model || !address_is(*model)) return 0;
     struct address a;
     struct pulled pulled = {0};
-    int rc = address_parse(&a, model, e);
-    if (!rc && !pull_find(model, path)) {
+    int rc = address_parse(&a, *model, e);
+    if (!rc && !pull_find(*model, path)) {
         str_clear(path);
-        rc = pull_get(o, model, true, &pulled, e);
+        rc = pull_get(o, *model, true, &pulled, e);
         str_puts(path, str_get(&pulled.path));
         str_release(&pulled.path);
     }
-    if (!rc) o->engine.model = str_get(path);
+    if (!rc) *model = str_get(path);
     return rc;
 }

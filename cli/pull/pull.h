@@ -28,8 +28,8 @@ int pull_get(const struct options *o, const char *address, bool ask, struct pull
 /* The file of an address that was pulled before; without any contact. false: it is not there. */
 bool pull_find(const char *address, struct str *path);
 
-/* Replaces an address in o->engine.model by the path of its file, which `path` keeps; pulls it if
- * it is not there. */
-int pull_model(struct options *o, struct str *path, struct err *e);
+/* Replaces an address in *model by the path of its file, which `path` keeps; pulls it if it is not
+ * there. Does nothing to NULL and to a path. */
+int pull_model(const struct options *o, const char **model, struct str *path, struct err *e);
 
 #endif

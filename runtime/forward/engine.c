@@ -9,6 +9,7 @@
 #include "runtime/forward/plan.h"
 #include "runtime/model/demo.h"
 #include "runtime/token/sampler.h"
+#include "runtime/token/tokenizer.h"
 #include "runtime/token/tokenizer_thread.h"
 
 static int open_file(struct gguf **out, const char *path, const unsigned char *demo,
@@ -261,6 +262,42 @@ static void start_writing(struct engine *g, const struct identity *id, const cha
     g->writer = weight_cache_write_begin(dir, &id->now, &g->weights);
 }
 
+/* ---- the draft model ------------------------------------------------------------------------- */
+
+struct plan_opts engine_draft_plan(void)
+{
+    struct plan_opts o = plan_opts_default();
+    o.budget = 1024;
+    return o;
+}
+
+static int open_draft(struct engine *g, const struct engine_opts *o, engine_progress *progress,
+                      void *ctx, struct err *e)
+{
+    const struct plan_opts plan = engine_draft_plan();
+    const struct engine_opts draft = {.model = o->draft,
+                                      .registry = o->registry,
+                                      .heads = {.none = true},
+                                      .device = {.kind = ENGINE_DEVICE_CPU},
+                                      .isa = o->isa,
+                                      .verify = o->verify,
+                                      .accept_model = o->accept_model,
+                                      .threads = o->threads,
+                                      .weight_cache_dir = o->weight_cache_dir};
+    if (g->gpu)
+        return err_set(e, ERR_USAGE, "a draft model works on the CPU only so far: --device cpu");
+    int rc = engine_open(&g->draft, &draft, &plan, 1, progress, ctx, e);
+    if (!rc && g->draft->model->recurrent.n_layer)
+        return err_set(e, ERR_USAGE,
+                       "%s can't be a draft model: its recurrent layers can't take tokens back",
+                       g->draft->model->name);
+    if (rc || tokenizer_agrees(g->tokenizer, g->draft->tokenizer)) return rc;
+    return err_set(e, ERR_USAGE,
+                   "%s can't be the draft model of %s: their vocabularies differ; take a smaller "
+                   "model of the same family",
+                   g->draft->model->name, g->model->name);
+}
+
 int engine_open(struct engine **out, const struct engine_opts *o, const struct plan_opts *plans,
                 int n_plans, engine_progress *progress, void *ctx, struct err *e)
 {
@@ -271,13 +308,19 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     if (!rc && !g->gpu) rc = engine_check_plans(g, plans, n_plans, pool_n_threads(g->pool), e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
     rc = finish(out, &op, rc, e);
-    if (!rc) start_writing(g, &op.id, o->weight_cache_dir);
+    if (rc) return rc;
+    start_writing(g, &op.id, o->weight_cache_dir);
+    if (o->draft) rc = open_draft(g, o, progress, ctx, e);
+    if (!rc) return 0;
+    engine_close(g);
+    *out = NULL;
     return rc;
 }
 
 void engine_close(struct engine *g)
 {
     if (!g) return;
+    engine_close(g->draft);
     weight_cache_write_end(g->writer);
     cuda_close(g->gpu);
     model_close(g->model);

@@ -319,6 +319,7 @@ static int begin(struct session *s, struct store *store, bool *created, struct e
     rc = context_open(&s->ctx, s->engine, &s->opts.plan, p->seed, 1, e);
     if (!rc) rc = session_recall_open(s, e);
     if (!rc) rc = session_speculate_open(s, e);
+    if (!rc) rc = session_draft_open(s, e);
     return rc ? rc : take_room(s, e);
 }
 
@@ -372,6 +373,7 @@ void session_close(struct session *s)
     context_release(&s->ctx);
     session_recall_close(s);
     session_speculate_close(s);
+    session_draft_close(s);
     free(s->candidates);
     free(s->system);
     free(s->messages);

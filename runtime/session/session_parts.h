@@ -40,9 +40,23 @@ struct session_speculate {
     struct arena arena;
     int32_t ids[FORWARD_TRY_MAX];        /* that were tried last */
     int n_proposed, n_right;             /* of them, so far */
+    bool drafted;                        /* by the draft model */
     int class, limit[SPECULATE_CLASSES]; /* the most that may be proposed */
     double rate[SPECULATE_CLASSES];      /* measured chance that the next proposal is right */
     double ns[FORWARD_TRY_MAX + 1];      /* measured time to run n tokens at once; 0 = not yet */
+};
+
+/* Proposals by a draft model (draft.c). */
+struct session_draft {
+    bool on;
+    struct context ctx;
+    struct tokens behind;         /* of the conversation, that it has not read */
+    int32_t ran[FORWARD_TRY_MAX]; /* [n_ran] its proposals that it has read, */
+    int n_ran, n_same;            /* of which so many became part of the conversation */
+    double p[FORWARD_TRY_MAX];    /* of the last proposals */
+    double trust;                 /* proposals that were right, for each that p promises */
+    double ns;                    /* time for one proposal */
+    int n_vain, resting, n_rest;
 };
 
 /* The newest turn. Its ids and texts have room for an answer of SESSION_ANSWER_ROOM tokens. */
@@ -65,6 +79,7 @@ struct session {
     struct context ctx;
     struct session_recall recall;
     struct session_speculate speculate;
+    struct session_draft draft;
     struct sampler_entry *candidates; /* [n_vocab] */
     struct save_state state;
     int64_t id; /* of the conversation in the store */
@@ -211,8 +226,24 @@ int session_speculate_open(struct session *s, struct err *e);
 void session_speculate_close(struct session *s);
 /* Call with each token of the conversation. */
 void session_speculate_add(struct session *s, int32_t id);
+/* The time, in ns, to run n tokens at once; as long as that is not measured: fewer. */
+double speculate_time(const struct session_speculate *p, int n);
 /* Runs the token just drawn, alone or with proposals, or finds that it was run already. */
 int session_run_drawn(struct session *s, int32_t id, struct err *e);
+
+/* ---- the draft model (draft.c) ---- */
+
+/* Call after session_speculate_open; does nothing without a draft model. */
+int session_draft_open(struct session *s, struct err *e);
+void session_draft_close(struct session *s);
+/* Call with each token of the conversation. */
+void session_draft_add(struct session *s, int32_t id);
+/* Call before the tokens of the conversation are added again. */
+void session_draft_forget(struct session *s);
+/* Writes up to `max` tokens that may follow the newest one to out; returns their number. */
+int session_draft_propose(struct session *s, int32_t *out, int max);
+/* How many of the last proposals were right. */
+void session_draft_learn(struct session *s, int n_right, int n_proposed);
 
 /* The ids that a message adds to a conversation that ends with `last`; last -1: it is the first. */
 int session_encode(const struct session *s, enum chat_role role, const char *text, size_t n,

@@ -59,6 +59,10 @@ void session_stats(const struct session *s, struct session_stats *out)
     snprintf(out->model, sizeof out->model, "%s", m->name);
     snprintf(out->weights, sizeof out->weights, "%s", m->type);
     plan_kv_text(&s->ctx.plan, out->kv);
+    if (s->draft.on) {
+        snprintf(out->draft, sizeof out->draft, "%s", s->engine->draft->model->name);
+        out->draft_bytes = (int64_t)plan_total_bytes(&s->draft.ctx.plan);
+    }
     snprintf(out->policy, sizeof out->policy, "%s", s->ctx.plan.policy->name);
     engine_device_name(s->engine, out->device, sizeof out->device);
     snprintf(out->gpu_bus, sizeof out->gpu_bus, "%s", engine_gpu_bus(s->engine));

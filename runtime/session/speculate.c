@@ -47,6 +47,7 @@ void session_speculate_close(struct session *s)
 void session_speculate_add(struct session *s, int32_t id)
 {
     if (s->speculate.on) ngram_add(&s->speculate.ngram, id);
+    session_draft_add(s, id);
 }
 
 /* ---- how many -------------------------------------------------------------------------------- */
@@ -57,8 +58,11 @@ static void learn(double *mean, double value, double step)
 }
 
 /* Counts what became of the last proposals. */
-static void learn_rate(struct session_speculate *p)
+static void learn_rate(struct session *s)
 {
+    struct session_speculate *p = &s->speculate;
+    if (p->drafted) session_draft_learn(s, p->n_right, p->n_proposed);
+    if (p->drafted) p->n_right = p->n_proposed = 0;
     double *rate = &p->rate[p->class];
     bool wrong = p->n_right < p->n_proposed;
     for (int i = 0; i < p->n_right; i++) learn(rate, 1, RATE_STEP);
@@ -76,8 +80,7 @@ static void learn_time(struct session_speculate *p, int n, int64_t ns)
         learn(mean, (double)ns, TIME_STEP);
 }
 
-/* Not measured yet: as long as fewer tokens take. */
-static double time_of(const struct session_speculate *p, int n)
+double speculate_time(const struct session_speculate *p, int n)
 {
     while (n > 1 && p->ns[n] == 0) n--;
     return p->ns[n];
@@ -86,13 +89,13 @@ static double time_of(const struct session_speculate *p, int n)
 /* The number of proposals, up to `max`, that promises the most tokens in a second. */
 static int best_number(const struct session_speculate *p, double rate, int max)
 {
-    double expected = 1, chance = 1, best = 1 / time_of(p, 1);
+    double expected = 1, chance = 1, best = 1 / speculate_time(p, 1);
     int n = 0;
     for (int i = 1; i <= max; i++) {
         chance *= rate;
         expected += chance;
-        if (expected / time_of(p, i + 1) <= best) continue;
-        best = expected / time_of(p, i + 1);
+        if (expected / speculate_time(p, i + 1) <= best) continue;
+        best = expected / speculate_time(p, i + 1);
         n = i;
     }
     return n;
@@ -111,10 +114,15 @@ static int propose(struct session *s, int32_t *out)
     int room = cache_room(&s->ctx.cache) - 1, rows = s->ctx.plan.n_logits - 1;
     if (max > room) max = room;
     if (max > rows) max = rows;
+    p->drafted = false;
     if (!p->on || max < 1 || p->ns[1] == 0) return 0;
     int n = ngram_propose(&p->ngram, out, max, &n_match);
+    p->class = n ? class_of(n_match) : 0;
+    if (p->class == 0 && s->draft.on) { /* it knows more than a few words in a row */
+        p->drafted = true;
+        return session_draft_propose(s, out, max);
+    }
     if (n == 0) return 0;
-    p->class = class_of(n_match);
     double *rate = &p->rate[p->class];
     if (!s->opts.plan.speculate.n)
         n = best_number(p, *rate, n < p->limit[p->class] ? n : p->limit[p->class]);
@@ -139,9 +147,9 @@ int session_run_drawn(struct session *s, int32_t id, struct err *e)
         context_accept(&s->ctx);
         return 0;
     }
-    learn_rate(p);
-    int64_t began_ns = system_clock_ns();
+    learn_rate(s);
     int rc = 0, n = propose(s, p->ids + 1);
+    int64_t began_ns = system_clock_ns();
     p->ids[0] = id;
     if (n)
         context_try(&s->ctx, p->ids, 1 + n);

@@ -224,6 +224,69 @@ static void test_conversations_are_the_same_with_and_without(void **state)
     assert_true(n_accepted > 20 * N_TALKS);
 }
 
+/* ---- draft models ---------------------------------------------------------------------------- */
+
+#define DEMO "quant/demo/retain-demo.gguf"
+
+static int open_drafted(struct engine **out, const char *draft, struct err *e)
+{
+    struct options o = options_of("keeper", "q4", 0);
+    o.engine.draft = draft;
+    return engine_open(out, &o.engine, &o.session.plan, 1, NULL, NULL, e);
+}
+
+/* The demo as its own draft: without heads and with another cache, so not all of its proposals are
+ * right, and fewer are at a temperature. */
+static void test_a_draft_changes_no_token(void **state)
+{
+    struct engine *alone = engine, *drafted;
+    struct err e;
+    int64_t n_accepted[2] = {0}, n_proposed[2] = {0};
+    (void)state;
+    if (open_drafted(&drafted, DEMO, &e)) fail_msg("%s", e.text);
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        struct talk with, without;
+        engine = drafted;
+        open_talk(&with, seed, true);
+        engine = alone;
+        open_talk(&without, seed, false);
+        for (int i = 0; i < N_TURNS; i++) {
+            struct session_stats st;
+            engine = drafted; /* a conversation may be opened again */
+            take_turn(&with, i);
+            engine = alone;
+            take_turn(&without, i);
+            assert_string_equal(str_get(&with.log.text), str_get(&without.log.text));
+            assert_true(with.log.logits == without.log.logits);
+            same_cache(with.s, without.s);
+            session_stats(with.s, &st);
+            assert_string_not_equal(st.draft, "");
+            n_accepted[seed % 2] += st.n_accepted;
+            n_proposed[seed % 2] += st.n_proposed;
+        }
+        close_talk(&with);
+        close_talk(&without);
+    }
+    engine_close(drafted);
+    assert_true(n_proposed[0] > 400 && n_proposed[1] > 400);
+    assert_true(10 * n_accepted[0] > 6 * n_proposed[0]); /* greedy */
+    assert_true(10 * n_accepted[1] > 3 * n_proposed[1]);
+}
+
+static void test_drafts_that_cannot_be_are_named(void **state)
+{
+    struct engine *g;
+    struct err e;
+    (void)state;
+    assert_int_equal(open_drafted(&g, "tests/golden/families/qwen3.gguf", &e), ERR_USAGE);
+    assert_null(g);
+    assert_non_null(strstr(e.text, "vocabularies differ"));
+    assert_int_equal(open_drafted(&g, "tests/golden/families/qwen35.gguf", &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "recurrent layers"));
+    assert_int_not_equal(open_drafted(&g, "tests/no-such.gguf", &e), 0);
+    assert_null(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +294,8 @@ int main(void)
         cmocka_unit_test(test_models_with_windows),
         cmocka_unit_test(test_conversations_are_the_same_with_and_without),
         cmocka_unit_test(test_policies_that_watch_each_token_cannot_try),
+        cmocka_unit_test(test_a_draft_changes_no_token),
+        cmocka_unit_test(test_drafts_that_cannot_be_are_named),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
 }

@@ -125,22 +125,23 @@ struct cuda_gate_rows {
  *       [group][lane][4 words], so that loads of 16 bytes stay next to each other
  *   Q4A, Q5A, Q6: low nibbles as in Q4, without offset (Q6: 32), then the words with the high bits:
  *   Q5A: [g][group][row >= 8]: bits t and t + 4 of byte i are bit 4 of columns 4t + i, 16 + 4t + i
+ *   MX4: as Q4, the codes of 4-bit floats
  *   Q6:  [g][group][row >= 8][half]: bits 2t, 2t + 1 of byte i are bits 4, 5 of 16 half + 4t + i
  * Scales: [panel][block][g][group][row >= 8], a half; Q4A and Q5A {d, m} (w = d q + m), Q6 one for
- * each half of the group. Entries beyond n_out or n_in are zero. Same size as the CPU's panels
- * (kernels.h), from which pack.h makes them. */
+ * each half of the group, MX4 the upper half of a float. Entries beyond n_out or n_in are zero.
+ * Same size as the CPU's panels (kernels.h), from which pack.h makes them. */
 struct cuda_weight {
     const void *q;
     const uint16_t *d;
     int n_out, n_in;
 };
 
-enum cuda_format { CUDA_Q4, CUDA_Q8, CUDA_Q4A, CUDA_Q5A, CUDA_Q6 };
+enum cuda_format { CUDA_Q4, CUDA_Q8, CUDA_MX4, CUDA_Q4A, CUDA_Q5A, CUDA_Q6 };
 
 /* Bytes of a tile's quants and of its scales. */
 #define CUDA_TILE_BYTES(format) \
     ((format) == CUDA_Q8 ? 1024 : (format) == CUDA_Q5A ? 640 : (format) == CUDA_Q6 ? 768 : 512)
-#define CUDA_TILE_SCALE_BYTES(format) ((format) <= CUDA_Q8 ? 64 : 128)
+#define CUDA_TILE_SCALE_BYTES(format) ((format) <= CUDA_MX4 ? 64 : 128)
 
 /* One token's input, computed by its readers: every block norms and quantizes x for itself, which
  * saves a launch. Gives the same int8 as norm_quantize. */
@@ -252,6 +253,74 @@ struct cuda_floats {
     int add;
     float *y;
     int64_t y_stride;
+};
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+/* The router's choice for each token, as struct model_experts says. grid: n_tok; 32 threads; shared
+ * CUDA_CHOOSE_SHARED. */
+#define CUDA_CHOOSE_SHARED(n) (3 * (size_t)(n) * sizeof(float))
+struct cuda_choose {
+    const float *logits; /* [n_tok][n] */
+    int n, n_used, n_groups, n_groups_used;
+    int sigmoid, normalized;
+    float scale;
+    const float *choice_bias; /* [n] or NULL */
+    const float *x;           /* [n_tok][n_embd] the router's input, for the shared experts' gate */
+    const float *shared_gate; /* [n_embd] or NULL */
+    int n_embd;
+    int32_t *chosen; /* [n_tok][n_used], by falling weight */
+    float *weight;   /* as chosen */
+    float *shared;   /* [n_tok] factors of the shared experts' output */
+};
+
+/* A few rows of one expert. */
+struct cuda_expert_rows {
+    int32_t expert, first, n;
+};
+
+/* Sorts the choices by expert: choice i is row place[i], row r reads token from[r]. The rows of an
+ * expert are cut into tiles; at most min(n_choice, n_choice / tile + n). grid: 1; 256 threads;
+ * shared CUDA_SORT_SHARED. */
+#define CUDA_SORT_SHARED(n) (((size_t)(n) + 1) * sizeof(int32_t))
+struct cuda_sort {
+    const int32_t *chosen; /* [n_choice] */
+    int n_choice, n_used, n, tile;
+    int32_t *place, *from;
+    struct cuda_expert_rows *tiles;
+    int32_t *n_tiles;
+};
+
+/* y[r] = W_e x[r] + bias of the tiles' rows r and their experts e. `w` is a stack of matrices.
+ * few: tiles of up to 8 rows, grid: ceil(n_out / 16), tiles; 128 threads; shared CUDA_FEW_SHARED.
+ * many: up to 64, grid: ceil(n_out / 64), tiles; 128 threads. Weights of floats: any rows, grid:
+ * ceil(n_out / 4), tiles; 128 threads. */
+#define CUDA_EXPERT_THREADS 128
+#define CUDA_EXPERT_FEW     8
+#define CUDA_EXPERT_MANY    64
+#define CUDA_FEW_SHARED     (4 * 16 * CUDA_EXPERT_FEW * sizeof(float))
+struct cuda_expert {
+    struct cuda_weight w;
+    int n_out;           /* of one expert */
+    const float *bias;   /* [n][n_out] or NULL */
+    struct cuda_act act; /* of quantized weights */
+    const float *x;      /* of float weights, [.][n_in] */
+    const int32_t *from; /* which of these row r reads; NULL: row r */
+    const struct cuda_expert_rows *tiles;
+    const int32_t *n_tiles;
+    float *y; /* [n_choice][n_out] */
+};
+
+/* y[t] = scale * (shared[t] * base[t] + sum of weight[t][k] * row place[t][k], in order), added to
+ * y when `add`; y may be base. grid: n_tok; 256 threads. */
+struct cuda_combine {
+    const float *rows;    /* [n_choice][n] */
+    const int32_t *place; /* [n_tok][n_used] */
+    const float *weight;
+    const float *base, *shared; /* base [n_tok][n]: the shared experts' output, or NULL */
+    int n, n_used, add;
+    float scale;
+    float *y; /* [n_tok][n] */
 };
 
 /* ---- rows ------------------------------------------------------------------------------------ */

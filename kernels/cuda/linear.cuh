@@ -11,7 +11,7 @@
 /* A lane's part of a tile of 16 rows x 64 columns. */
 template <int FORMAT> struct weights {
     enum {
-        WIDE = FORMAT > CUDA_Q8, /* two halves of scales for a row and group */
+        WIDE = FORMAT > CUDA_MX4, /* two halves of scales for a row and group */
         QUANTS = FORMAT == CUDA_Q8 ? 2 : 1,
         HIGHS = FORMAT == CUDA_Q6 ? 2 : FORMAT == CUDA_Q5A ? 1 : 0,
     };
@@ -64,6 +64,16 @@ DEVICE uint32_t less32(uint32_t v)
     return x | sign << 1 | sign << 2;
 }
 
+/* The numbers of four codes of 4-bit floats, one in each byte, times 2 (kn_values_e2m1). */
+DEVICE uint32_t e2m1_numbers(uint32_t codes)
+{
+    const uint32_t pairs = (codes | codes >> 4) & 0x00ff00ffu, all = pairs | pairs >> 8;
+    const uint32_t negative = (codes >> 3 & 0x01010101u) * 0xffu, select = all & 0x7777u;
+    const uint32_t above = permute_bytes(0x03020100u, 0x0c080604u, select);
+    const uint32_t below = permute_bytes(0xfdfeff00u, 0xf4f8fafcu, select);
+    return (above & ~negative) | (below & negative);
+}
+
 /* A fragment of a group, 0 or 1. Q4, Q4A and Q5A stay unsigned. */
 template <int FORMAT>
 DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int group)
@@ -83,6 +93,8 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
         a[r] |= high_bits<FORMAT>(w, group, r & 1, r >> 1);
     UNROLL
     for (int r = 0; r < 4 && FORMAT == CUDA_Q6; r++) a[r] = less32(a[r]);
+    UNROLL
+    for (int r = 0; r < 4 && FORMAT == CUDA_MX4; r++) a[r] = e2m1_numbers(a[r]);
 }
 
 /* A lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
@@ -118,7 +130,7 @@ DEVICE void add_group(float y[4], const uint32_t a[4], const uint32_t scale[2],
         d[k] = bits_float(group ? s.z : s.x);
         sum[k] = (float)all;
         c[k] = c[k + 2] = FORMAT == CUDA_Q4 ? MAGIC - 8 * all : MAGIC;
-        low[k] = half_float((uint16_t)scale[k]);
+        low[k] = FORMAT == CUDA_MX4 ? bits_float(scale[k] << 16) : half_float((uint16_t)scale[k]);
         high[k] = half_float((uint16_t)(scale[k] >> 16));
     }
     if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
@@ -129,7 +141,7 @@ DEVICE void add_group(float y[4], const uint32_t a[4], const uint32_t scale[2],
         UNROLL
         for (int r = 0; r < 4; r++)
             y[r] = fma_f32(sum_of(c2[r]), high[r / 2] * d[r % 2], y[r]);
-    } else if (FORMAT == CUDA_Q8) {
+    } else if (FORMAT == CUDA_Q8 || FORMAT == CUDA_MX4) {
         mma_s8(c, a, b0, b1);
     } else {
         mma_u8s8(c, a, b0, b1);

@@ -40,6 +40,24 @@
     X(matmul_f32, cuda_floats)           \
     X(matmul_f16, cuda_floats)           \
     X(matmul_bf16, cuda_floats)          \
+    X(experts_choose, cuda_choose)       \
+    X(experts_sort, cuda_sort)           \
+    X(experts_combine, cuda_combine)     \
+    X(experts_f32, cuda_expert)          \
+    X(experts_f16, cuda_expert)          \
+    X(experts_bf16, cuda_expert)         \
+    X(experts_few_q4, cuda_expert)       \
+    X(experts_few_q8, cuda_expert)       \
+    X(experts_few_q4a, cuda_expert)      \
+    X(experts_few_q5a, cuda_expert)      \
+    X(experts_few_q6, cuda_expert)       \
+    X(experts_few_mx4, cuda_expert)      \
+    X(experts_many_q4, cuda_expert)      \
+    X(experts_many_q8, cuda_expert)      \
+    X(experts_many_q4a, cuda_expert)     \
+    X(experts_many_q5a, cuda_expert)     \
+    X(experts_many_q6, cuda_expert)      \
+    X(experts_many_mx4, cuda_expert)     \
     X(score_q8, cuda_score)              \
     X(score_sum, cuda_score_sum)         \
     X(score_one, cuda_score_one)         \

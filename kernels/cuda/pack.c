@@ -8,12 +8,12 @@ enum { ROWS = KN_PANEL, HALF = KN_PANEL / 2 };
 
 static const int formats[KN_TYPES] = {
     [KN_Q4] = CUDA_Q4,   [KN_Q8] = CUDA_Q8, [KN_Q4A] = CUDA_Q4A,
-    [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6,
+    [KN_Q5A] = CUDA_Q5A, [KN_Q6] = CUDA_Q6, [KN_MX4] = CUDA_MX4,
 };
 
 bool cuda_packs(enum kn_type type)
 {
-    return type <= KN_Q6;
+    return type <= KN_Q6 || type == KN_MX4;
 }
 
 static size_t n_tiles(int n_in)
@@ -93,6 +93,15 @@ static void pack_q6(uint8_t *q, uint16_t *d, const struct kn_q6_panel *p, int g)
         for (int h = 0; h < 2; h++) memcpy(q + 512 + (pair_of(r, g) * 2 + h) * 4, p->qh[h][r], 4);
 }
 
+/* A scale of 2^(e - 128) is the upper half of a float with exponent e - 1; 0 below. */
+static void pack_mx4(uint8_t *q, uint16_t *d, const struct kn_mx4_panel *p, int g)
+{
+    uint16_t scale[ROWS];
+    for (int r = 0; r < ROWS; r++) scale[r] = (uint16_t)(p->e[r] ? (p->e[r] - 1) << 7 : 0);
+    pack_nibbles(q, p->qs, g);
+    pack_scales(d, scale, NULL, g);
+}
+
 /* Packs group g of a tile from the CPU's panel number `at`. */
 static void pack_group(uint8_t *q, uint16_t *d, const struct kn_weight *w, size_t at, int g)
 {
@@ -101,6 +110,7 @@ static void pack_group(uint8_t *q, uint16_t *d, const struct kn_weight *w, size_
     case KN_Q8: pack_q8(q, d, (const struct kn_q8_panel *)w->data + at, g); break;
     case KN_Q4A: pack_q4a(q, d, (const struct kn_q4a_panel *)w->data + at, g); break;
     case KN_Q5A: pack_q5a(q, d, (const struct kn_q5a_panel *)w->data + at, g); break;
+    case KN_MX4: pack_mx4(q, d, (const struct kn_mx4_panel *)w->data + at, g); break;
     default: pack_q6(q, d, (const struct kn_q6_panel *)w->data + at, g); break;
     }
 }

@@ -256,7 +256,7 @@ static const enum cuda_kernel gate_of[KN_TYPES] = {
     [KN_Q6] = CUDA_KERNEL_matvec_gate_q6,
 };
 
-static enum cuda_activation activation_of(const struct model_layer *l)
+enum cuda_activation cuda_activation_of(const struct model_layer *l)
 {
     return (enum cuda_activation)l->activation;
 }
@@ -270,8 +270,9 @@ static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
                          const struct cuda_rows *in)
 {
     const struct cuda_linear_part *g = &l->gate.part[0], *u = &l->up.part[0];
-    const struct cuda_matvec_gate job = {
-        g->m.w, u->m.w, in->act, x->n, g->bias, u->bias, x->wide, in->made, activation_of(l->of)};
+    const struct cuda_matvec_gate job = {g->m.w,  u->m.w,   in->act,
+                                         x->n,    g->bias,  u->bias,
+                                         x->wide, in->made, cuda_activation_of(l->of)};
     const size_t shared = in->made.x ? CUDA_MATVEC_SHARED_MADE(x->m->n_embd) : CUDA_MATVEC_SHARED;
     if (x->n > CUDA_MATVEC_TOKENS || g->m.type != u->m.type || !kn_is_quantized(g->m.type) ||
         !kn_is_quantized(l->down.part[0].m.type))
@@ -280,17 +281,16 @@ static bool gate_at_once(struct cuda_context *x, const struct cuda_layer *l,
     return true;
 }
 
-/* The input of `down`. */
-static struct cuda_rows run_gate(struct cuda_context *x, const struct cuda_layer *l,
-                                 const struct cuda_rows *in)
+struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
+                               const struct cuda_rows *in)
 {
     const int n = l->of->gate.n_out;
     if (gate_at_once(x, l, in)) return (struct cuda_rows){.act = x->wide};
     cuda_multiply(x, &l->gate, in, x->n, 1.0f, false, x->gate, n);
     cuda_multiply(x, &l->up, in, x->n, 1.0f, false, x->up, n);
     if (!kn_is_quantized(l->down.part[0].m.type))
-        return cuda_gated(x, &l->down, x->gate, x->up, n, n, activation_of(l->of));
-    const struct cuda_gate job = {x->gate, x->up, n, x->wide, activation_of(l->of)};
+        return cuda_gated(x, &l->down, x->gate, x->up, n, n, cuda_activation_of(l->of));
+    const struct cuda_gate job = {x->gate, x->up, n, x->wide, cuda_activation_of(l->of)};
     LAUNCH(x, gate_quantize, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
     return (struct cuda_rows){.act = x->wide};
 }
@@ -299,7 +299,7 @@ static void run_feed_forward(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct cuda_rows in = cuda_read_stream(
         x, l->ffn_norm, (const struct cuda_linear *const[CUDA_READERS]){&l->gate, &l->up});
-    const struct cuda_rows down = run_gate(x, l, &in);
+    const struct cuda_rows down = cuda_run_gate(x, l, &in);
     add_output(x, &l->down, &down, l->ffn_post_norm);
 }
 
@@ -337,7 +337,10 @@ void cuda_run_layer(struct cuda_context *x, int i)
 {
     const struct cuda_layer *l = &x->g->model.layers[i];
     run_attention(x, l);
-    run_feed_forward(x, l);
+    if (l->of->experts.n)
+        cuda_run_experts(x, l);
+    else
+        run_feed_forward(x, l);
     if (x->m->layer_inputs.n) join_layer_inputs(x, l, i);
     if (l->out_scale)
         cuda_scale_floats(x, x->x, (int64_t)x->n * x->m->n_embd, l->out_scale, 1.0f, 0.0f);

@@ -78,6 +78,11 @@ struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
     return prepare(x, x->x, w, x->m->n_embd, x->n, integers, floats, x->act);
 }
 
+struct cuda_rows cuda_ready_stream(struct cuda_context *x, const float *w)
+{
+    return prepare(x, x->x, w, x->m->n_embd, x->n, true, true, x->act);
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 static void multiply_floats(struct cuda_context *x, const struct cuda_linear_part *p,

@@ -30,6 +30,13 @@ struct cuda_linear {
     } part[CUDA_LINEAR_MAX];
 };
 
+/* struct model_experts in device memory. */
+struct cuda_experts {
+    struct cuda_linear router;
+    struct cuda_matrix gate, up, down; /* stacks */
+    const float *gate_bias, *up_bias, *down_bias, *choice_bias, *shared_gate;
+};
+
 /* struct model_layer in device memory. Vectors that a layer does not have are NULL, such matrices
  * have n 0. */
 struct cuda_layer {
@@ -37,6 +44,7 @@ struct cuda_layer {
     const float *attn_norm, *attn_post_norm, *ffn_norm, *ffn_post_norm, *q_norm, *k_norm;
     const float *sinks, *input_norm, *out_scale;
     struct cuda_linear qkv, attn_gate, o, gate, up, down, input_gate, input_out;
+    struct cuda_experts experts;
     struct cuda_matrix w1; /* of the retaining head */
     const float *w2;
 };
@@ -114,6 +122,16 @@ struct cuda_units {
     size_t n_partial; /* rows of m_part, l_part and acc_part in its layers */
 };
 
+/* Scratch of experts.c; rows: the choices of a chunk's tokens, sorted by expert. */
+struct cuda_experts_rows {
+    float *logits, *weight, *shared; /* [chunk][n], [chunk][n_used], [chunk] */
+    int32_t *chosen, *place, *from;  /* [chunk][n_used] */
+    struct cuda_expert_rows *tiles;
+    int32_t *n_tiles;
+    float *gate, *up, *out; /* [rows][n_ff], [rows][n_embd] */
+    struct cuda_act act;
+};
+
 struct cuda_context {
     struct cuda *g;
     const struct model *m;
@@ -144,6 +162,7 @@ struct cuda_context {
     float *new_scores;   /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
     struct cuda_act act, wide;
+    struct cuda_experts_rows experts;
     uint32_t *tickets; /* zeros between launches */
     struct {
         uint32_t *key;     /* [slots] values of units */
@@ -187,6 +206,8 @@ static inline int cuda_parts_of(int n, int size)
 
 /* Whether the policy's scores need no model, so that the host sends them with the step. */
 bool cuda_scores_are_sent(const struct policy *p);
+/* Takes memory for the int8 form of n_row rows of n numbers. */
+void cuda_take_act(struct cuda_act *act, int n, size_t n_row, struct arena *a);
 
 /* linear.c: matrices, and rows between them. The input of matrices: int8 for quantized ones, floats
  * for others, or the residual stream, which one token's matrices norm and quantize themselves. */
@@ -204,6 +225,8 @@ struct cuda_rows cuda_rows_of(struct cuda_context *x, const float *from, const f
 #define CUDA_READERS 5
 struct cuda_rows cuda_read_stream(struct cuda_context *x, const float *w,
                                   const struct cuda_linear *const readers[CUDA_READERS]);
+/* The same as int8 and floats. */
+struct cuda_rows cuda_ready_stream(struct cuda_context *x, const float *w);
 /* y = scale * (W in + bias), or added to y; of n_tok tokens. */
 void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
                    int n_tok, float scale, bool add, float *y, int stride);
@@ -222,6 +245,14 @@ void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float 
 /* layer.c */
 void cuda_run_layer(struct cuda_context *x, int i);
 void cuda_run_layer_inputs(struct cuda_context *x);
+/* Gate, up and the function between them: the input of `down`. */
+struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
+                               const struct cuda_rows *in);
+enum cuda_activation cuda_activation_of(const struct model_layer *l);
+
+/* experts.c: the feed-forward of a layer with experts. */
+void cuda_experts_plan(struct cuda_context *x, struct arena *a);
+void cuda_run_experts(struct cuda_context *x, const struct cuda_layer *l);
 
 /* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,

@@ -22,9 +22,9 @@ static size_t step_bytes(const struct cuda_context *x, int n)
     return sizeof *x->step + ((size_t)x->n_len + (size_t)n + scores) * 4;
 }
 
-static void take_act(struct cuda_act *act, int n, size_t chunk, struct arena *a)
+void cuda_take_act(struct cuda_act *act, int n, size_t n_row, struct arena *a)
 {
-    const size_t blocks = chunk * (size_t)cuda_parts_of(n, CUDA_BLOCK);
+    const size_t blocks = n_row * (size_t)cuda_parts_of(n, CUDA_BLOCK);
     act->q = arena_take(a, blocks, CUDA_BLOCK);
     act->scale = arena_take(a, blocks * 2, sizeof *act->scale);
 }
@@ -79,15 +79,15 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
     if (has_gates(m)) x->open = arena_take(a, chunk * (size_t)n_q, f);
     x->gate = arena_take(a, chunk * (size_t)n_ff, f);
     x->up = arena_take(a, chunk * (size_t)n_ff, f);
-    if (m->layers[0].norms != MODEL_NORMS_BEFORE || m->layer_inputs.n)
+    if (m->layers[0].norms != MODEL_NORMS_BEFORE || m->layer_inputs.n || model_experts_of(m))
         x->added = arena_take(a, chunk * embd, f);
     if (m->layer_inputs.n) {
         const size_t all = (size_t)m->n_layer * (size_t)m->layer_inputs.n;
         x->layer_inputs = arena_take(a, chunk * all, f);
         x->layer_own = arena_take(a, chunk * all, f);
     }
-    take_act(&x->act, most(m->n_embd, n_q), chunk, a);
-    take_act(&x->wide, most(n_ff, n_qkv), chunk, a);
+    cuda_take_act(&x->act, most(m->n_embd, n_q), chunk, a);
+    cuda_take_act(&x->wide, most(n_ff, n_qkv), chunk, a);
 }
 
 /* Partial softmaxes of the layers of one of the caches; *floats: the numbers of all rows. */
@@ -129,6 +129,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     x->step = arena_take(a, 1, x->step_bytes);
     plan_rows(x, a);
     plan_attention(x, s, a);
+    cuda_experts_plan(x, a);
     x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     x->new_scores = arena_take(a, (size_t)x->n_heads * (size_t)x->chunk, f);
     if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);

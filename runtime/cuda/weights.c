@@ -16,9 +16,14 @@ static const char *type_name(enum kn_type type)
     return names[type] ? names[type] : "compact";
 }
 
-static int supports_matrix(const struct model *m, const struct kn_weight *w, struct err *e)
+static int supports_matrix(const struct model *m, const struct model_load_item *it, struct err *e)
 {
-    if (!cuda_packs(w->type))
+    const struct kn_weight *w = it->weight;
+    const bool stack = it->n_stack > 1;
+    if (stack && w->n_out / it->n_stack % KN_PANEL)
+        return err_set(e, ERR_USAGE, "%s has experts of %d rows; the GPU supports multiples of %d",
+                       m->name, w->n_out / it->n_stack, KN_PANEL);
+    if (!cuda_packs(w->type) || (w->type == KN_MX4 && !stack))
         return err_set(e, ERR_USAGE, "%s has %s weights, which the GPU does not support", m->name,
                        type_name(w->type));
     if (!kn_is_quantized(w->type) && w->n_in % 8)
@@ -43,13 +48,11 @@ static int supports_model(const struct model *m, struct err *e)
     if (m->recurrent.n_layer)
         return err_set(e, ERR_USAGE, "%s has recurrent layers, which the GPU does not support yet",
                        m->name);
-    if (model_experts_of(m))
-        return err_set(e, ERR_USAGE, "%s has experts, which the GPU does not support", m->name);
     if (m->n_embd % KN_GROUP)
         return err_set(e, ERR_USAGE, "%s has rows of %d numbers; the GPU supports multiples of %d",
                        m->name, m->n_embd, KN_GROUP);
     for (int i = 0; !rc && i < m->n_items; i++)
-        if (m->items[i].weight) rc = supports_matrix(m, m->items[i].weight, e);
+        if (m->items[i].weight) rc = supports_matrix(m, &m->items[i], e);
     return rc;
 }
 
@@ -189,6 +192,20 @@ static void add_part(struct cuda_linear *l, const struct cuda_model *cm, const s
         l->part[l->n++] = next;
 }
 
+static void name_experts(struct cuda_experts *out, const struct cuda_model *cm,
+                         const struct model *m, const struct model_experts *x)
+{
+    add_part(&out->router, cm, m, &x->router, &x->router_bias);
+    out->gate = find_matrix(cm, m, &x->gate);
+    out->up = find_matrix(cm, m, &x->up);
+    out->down = find_matrix(cm, m, &x->down);
+    out->gate_bias = find_vector(cm, m, &x->gate_bias);
+    out->up_bias = find_vector(cm, m, &x->up_bias);
+    out->down_bias = find_vector(cm, m, &x->down_bias);
+    out->choice_bias = find_vector(cm, m, &x->choice_bias);
+    out->shared_gate = find_vector(cm, m, &x->shared_gate);
+}
+
 static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
                        const struct model_layer *l)
 {
@@ -213,6 +230,7 @@ static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, cons
     add_part(&out->down, cm, m, &l->down, &l->down_bias);
     add_part(&out->input_gate, cm, m, &l->input_gate, &none);
     add_part(&out->input_out, cm, m, &l->input_out, &none);
+    if (l->experts.n) name_experts(&out->experts, cm, m, &l->experts);
 }
 
 static void name_all(struct cuda_model *cm, const struct model *m)

@@ -1,8 +1,8 @@
 /* Layers of every kind as the program runs them on a GPU, on the emulated driver: the tiny golden
  * models of tests/golden/families, whose CPU logits test_families compares with an independent
- * implementation. Weights are floats, so that no rounding to int8 makes the two sides drift apart.
- * Attention on a GPU multiplies halfs: its logits may differ from the CPU's twice as far as those
- * of the CPU with units of halfs differ from those with units of floats. */
+ * implementation. Weights are expanded to floats, so that no rounding to int8 makes the two sides
+ * drift apart. Attention on a GPU multiplies halfs: its logits may differ from the CPU's three
+ * times as far as those of the CPU with units of halfs differ from those with units of floats. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,6 +34,7 @@ static void side_open(struct side *s, const char *model, const char *device, enu
     if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
     o.engine.model = model;
     o.engine.threads = 1;
+    o.engine.weights = ENGINE_WEIGHTS_F32;
     o.session.plan.policy = policy_choice("full");
     o.session.plan.policy.context = 192;
     o.session.plan.chunk = 64;
@@ -92,7 +93,7 @@ static void compare(const char *model, double *off, double *allowed)
         const size_t n = (size_t)(rows * cpu.engine->model->n_vocab);
         const float *want = run(&cpu, ids + at, steps[i], rows);
         *off = larger(distance(run(&gpu, ids + at, steps[i], rows), want, n), *off);
-        *allowed = larger(2 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
+        *allowed = larger(3 * distance(run(&wide, ids + at, steps[i], rows), want, n), *allowed);
     }
     assert_int_equal(at, N_TOKENS);
     side_close(&cpu);
@@ -109,7 +110,7 @@ static void check(const char *const *names, size_t n)
         compare(path, &off, &allowed);
         printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off,
                allowed);
-        assert_true(off < allowed && allowed < 0.05);
+        assert_true(off < allowed && allowed < 0.06);
     }
 }
 
@@ -135,12 +136,18 @@ static void layer_inputs(void **state)
     CHECK("gemma4", "gemma4-e2b");
 }
 
+static void experts(void **state)
+{
+    CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(head_sizes),
         cmocka_unit_test(windows),
         cmocka_unit_test(layer_inputs),
+        cmocka_unit_test(experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

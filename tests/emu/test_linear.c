@@ -1,9 +1,8 @@
 /* Matrices, the retaining head, norms and the embedding against the C reference. Integer sums are
  * exact on both sides: only the order of the floats differs. */
-#include "tests/emu/kit.h"
+#include "tests/emu/matrix.h"
 
 #include "kernels/cuda/list.h"
-#include "kernels/cuda/pack.h"
 
 #define ENTRY(name, args) DECLARE_KERNEL(name, args);
 CUDA_KERNELS(ENTRY)
@@ -16,67 +15,6 @@ CUDA_KERNELS(ENTRY)
     }
 
 typedef const char *linear_kernel(const struct emu_launch *, const struct cuda_matvec *);
-
-/* One matrix for both sides. */
-struct matrix {
-    struct kn_weight cpu;
-    struct cuda_weight gpu;
-};
-
-/* Random blocks, as GGUF has them; scales are halves of about 0.01. */
-static void random_row(struct rng *rng, enum kn_type type, uint8_t *blocks, size_t n, size_t block)
-{
-    const int n_scale = type == KN_Q4 || type == KN_Q8 ? 1 : 2;
-
-    for (size_t i = 0; i < n * block; i++) blocks[i] = (uint8_t)rng_bits(rng);
-    for (size_t i = 0; i < n; i++) {
-        for (int k = 0; k < n_scale; k++) {
-            const uint16_t scale = kn_half_from_float(0.01f * rng_float(rng));
-            memcpy(blocks + i * block + 2 * k, &scale, 2);
-        }
-        for (int k = 0; k < 32 && type == KN_Q6; k++) blocks[i * block + 4 + k] &= 63;
-    }
-}
-
-static void pack_row(enum kn_type type, void *data, int r, int n_in, const void *blocks)
-{
-    if (type == KN_Q4) kn_pack_q4(data, r, n_in, blocks);
-    if (type == KN_Q8) kn_pack_q8(data, r, n_in, blocks);
-    if (type == KN_Q4A) kn_pack_q4a(data, r, n_in, blocks);
-    if (type == KN_Q5A) kn_pack_q5a(data, r, n_in, blocks);
-    if (type == KN_Q6) kn_pack_q6(data, r, n_in, blocks);
-}
-
-static struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in)
-{
-    static const size_t block[KN_TYPES] = {[KN_Q4] = 18,
-                                           [KN_Q8] = 34,
-                                           [KN_Q4A] = 20,
-                                           [KN_Q5A] = 24,
-                                           [KN_Q6] = sizeof(struct kn_q6_block)};
-    const size_t n = (size_t)n_in / 32, bytes = kn_weight_bytes(type, n_out, n_in);
-    const size_t panels = (size_t)cuda_panels(n_out);
-    uint8_t *blocks = take(n * block[type]);
-    void *data = take(bytes), *q = take(panels * cuda_panel_bytes(type, n_in));
-    void *d = take(panels * cuda_panel_scale_bytes(type, n_in));
-    struct matrix m = {{type, n_out, n_in, data}, {q, d, n_out, n_in}};
-
-    memset(data, 0, bytes);
-    for (int r = 0; r < n_out; r++) {
-        random_row(rng, type, blocks, n, block[type]);
-        pack_row(type, data, r, n_in, blocks);
-    }
-    cuda_pack(q, d, &m.cpu, 0, (int)panels);
-    free(blocks);
-    return m;
-}
-
-static void matrix_free(struct matrix *m)
-{
-    free((void *)m->cpu.data);
-    free((void *)m->gpu.q);
-    free((void *)m->gpu.d);
-}
 
 /* sum |w x| of a row: the scale of rounding errors. */
 static double row_size(const struct matrix *m, const struct kn_act *x, int r, int t)

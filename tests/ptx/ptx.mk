@@ -3,7 +3,7 @@
 # no optimizer is between the PTX and its result.
 PTX_DIR := $(B)/tests/ptx
 PTX_KERNELS := $(PTX_DIR)/device.o $(B)/tests/emu/emu.o
-PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache floats linear sample backend layers))
+PTX_PROGRAMS := $(addprefix $(PTX_DIR)/test_,ptx $(if $(CUBINS),attend cache experts floats linear sample backend layers))
 PTX_SCRIPTS := tests/ptx/test_translate.sh
 ifneq ($(CROSS),)
 PTX_PROGRAMS :=
@@ -23,7 +23,7 @@ $(PTX_DIR)/test_ptx: $(PTX_DIR)/test_ptx.o $(B)/tests/emu/emu.o $(B)/libretain.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-$(addprefix $(PTX_DIR)/test_,attend cache floats linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a $(FILTER)
+$(addprefix $(PTX_DIR)/test_,attend cache experts floats linear sample): $(PTX_DIR)/%: $(B)/tests/emu/%.o $(PTX_KERNELS) $(B)/libretain.a $(FILTER)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 

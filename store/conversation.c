@@ -178,7 +178,7 @@ static int add(struct store *s, const char *name, struct store_conversation *out
     if (rc) return rc;
     int64_t id = sqlite3_last_insert_rowid(s->db);
     if (s->key) rc = db_conversation_label(s, id, name, "", doing, e);
-    if (!rc) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    if (!rc) rc = db_search_add(s, DB_SEARCH_NAME(id), name, strlen(name), doing, e);
     if (!rc) rc = db_conversation_by_id(s, id, out, doing, e);
     return rc < 0 ? rc : 0;
 }
@@ -268,8 +268,8 @@ static int set_name(struct store *s, sqlite3_stmt *q, int64_t id, const char *na
     rc = run_on_one(s, q, id, doing, e);
     if (rc && sqlite3_extended_errcode(s->db) == SQLITE_CONSTRAINT_UNIQUE) return taken(name, e);
     if (!rc && s->key) rc = db_conversation_label(s, id, name, c.title, doing, e);
-    if (!rc) rc = db_search_cut(s, id, DB_SEARCH_NAME, DB_SEARCH_NAME, doing, e);
-    if (!rc) rc = db_search_add(s, id, DB_SEARCH_NAME, name, strlen(name), doing, e);
+    if (!rc) rc = db_search_forget(s, DB_SEARCH_NAME(id), doing, e);
+    if (!rc) rc = db_search_add(s, DB_SEARCH_NAME(id), name, strlen(name), doing, e);
     return rc;
 }
 
@@ -349,7 +349,7 @@ static int next_to_purge(struct store *s, sqlite3_stmt *q, int64_t keep_ms, int6
 static int purge_one(struct store *s, int64_t id, const char *doing, struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_CONVERSATION_PURGE];
-    int rc = db_search_cut(s, id, 0, DB_SEARCH_NAME, doing, e);
+    int rc = db_search_forget(s, DB_SEARCH_NAME(id), doing, e);
     if (!rc) rc = db_message_cut(s, id, 0, doing, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, id);

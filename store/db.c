@@ -55,13 +55,16 @@ static const char *const statements[DB_STATEMENTS] = {
                      "ON CONFLICT (conversation) DO UPDATE SET text = ?2, digest = ?3",
     [DB_MESSAGE_COUNTS] = "SELECT n_messages, n_turns FROM conversation "
                           "WHERE id = ?1 AND deleted_ms IS NULL",
-    [DB_MESSAGE_ADD] = "INSERT INTO message (conversation, seq, role, created_ms, text, tokens, "
-                       "digest, settings, thought, thought_tokens, thought_ms) VALUES (?1, ?2, ?3, "
-                       "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE conversation = ?1 AND seq = ?2",
-    [DB_MESSAGE_CUT] = "DELETE FROM message WHERE conversation = ?1 AND seq >= ?2",
-    [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(role = 1), 0), "
-                        "coalesce(sum(length(tokens)), 0) FROM message WHERE conversation = ?1",
+    [DB_MESSAGE_ADD] = "INSERT INTO message (origin, role, created_ms, text, tokens, digest, "
+                       "settings, thought, thought_tokens, thought_ms) "
+                       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    [DB_TRANSCRIPT_ADD] = "INSERT INTO transcript (conversation, seq, message, digest) "
+                          "VALUES (?1, ?2, ?3, ?4)",
+    [DB_MESSAGE_ONE] = "SELECT role, created_ms FROM message WHERE id = ?1",
+    [DB_MESSAGE_CUT] = "DELETE FROM transcript WHERE conversation = ?1 AND seq >= ?2",
+    [DB_MESSAGE_SUMS] = "SELECT count(*), coalesce(sum(m.role = 1), 0), "
+                        "coalesce(sum(length(m.tokens)), 0) FROM transcript AS t "
+                        "LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1",
     [DB_TAIL_ADD] = "INSERT INTO tail (conversation, position, token, text, digest, units_digest, "
                     "units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     [DB_TAIL_CLEAR] = "DELETE FROM tail WHERE conversation = ?1",
@@ -94,7 +97,10 @@ static const char *const statements[DB_STATEMENTS] = {
                    "ON CONFLICT (conversation, name) DO NOTHING",
     [DB_TAG_REMOVE] = "DELETE FROM tag WHERE conversation = ?1 AND name = ?2",
     [DB_SEARCH_ADD] = "INSERT INTO search (rowid, text) VALUES (?1, ?2)",
-    [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid BETWEEN ?1 AND ?2",
+    [DB_SEARCH_CUT] = "DELETE FROM search WHERE rowid IN (SELECT message FROM transcript AS t "
+                      "WHERE conversation = ?1 AND seq >= ?2 AND NOT EXISTS (SELECT 1 FROM "
+                      "transcript WHERE message = t.message AND conversation <> ?1))",
+    [DB_SEARCH_FORGET] = "DELETE FROM search WHERE rowid = ?1",
     [DB_SEARCH_MERGE] = "INSERT INTO search (search) VALUES ('optimize')",
 };
 

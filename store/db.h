@@ -41,6 +41,7 @@ enum db_statement {
     DB_STATE_PUT,
     DB_MESSAGE_COUNTS,
     DB_MESSAGE_ADD,
+    DB_TRANSCRIPT_ADD,
     DB_MESSAGE_ONE,
     DB_MESSAGE_CUT,
     DB_MESSAGE_SUMS,
@@ -62,6 +63,7 @@ enum db_statement {
     DB_TAG_REMOVE,
     DB_SEARCH_ADD,
     DB_SEARCH_CUT,
+    DB_SEARCH_FORGET,
     DB_SEARCH_MERGE,
     DB_STATEMENTS
 };
@@ -183,15 +185,17 @@ void db_name_key(const struct store *s, const char *name, char out[STORE_NAME_MA
 
 /* ---- search (search.c) ----------------------------------------------------------------------- */
 
-#define DB_SEARCH_NAME UINT32_MAX /* the "seq" of a conversation's name */
+/* The row of the index: a message's is its id, the name of a conversation has this one. */
+#define DB_SEARCH_NAME(conversation) (-(conversation))
 
 /* Adds to the index. A damaged index must not prevent saving a message: compact rebuilds the
  * index. */
-int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char *text, size_t n,
-                  const char *doing, struct err *e);
-/* Removes entries with seq_min <= seq <= seq_max. */
-int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
-                  const char *doing, struct err *e);
+int db_search_add(struct store *s, int64_t row, const char *text, size_t n, const char *doing,
+                  struct err *e);
+int db_search_forget(struct store *s, int64_t row, const char *doing, struct err *e);
+/* Removes a conversation's messages from this one on, except those that branches share. */
+int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
+                  struct err *e);
 /* Merges the index, so that it holds no removed word; a large one is left to store_compact. */
 int db_search_merge(struct store *s, const char *doing, struct err *e);
 int db_search_check(struct store *s, struct err *e);
@@ -199,7 +203,8 @@ int db_search_rebuild(struct store *s, struct err *e);
 
 /* ---- messages (transcript.c) ----------------------------------------------------------------- */
 
-/* Removes the messages from this one on, and overwrites their pages. */
+/* Removes the messages from this one on, also from the index, and overwrites the pages of those
+ * that no branch shares. */
 int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
                    struct err *e);
 

@@ -3,6 +3,7 @@
  * Digests come before the large column, so that reading them never follows an overflow chain. The
  * saved cache is never rewritten: `segment` is a log of units added and units evicted. The bytes
  * are in `blob`, so that branches of a conversation share them; a trigger counts the references.
+ * In the same way `transcript` lists the messages of a conversation, and branches share them.
  * Nothing newer than SQLite 3.31 is used (Ubuntu 20.04, JetPack 5). */
 #include "store/db.h"
 
@@ -86,6 +87,36 @@ static const char *const migrations[] = {
     "ALTER TABLE message ADD COLUMN thought TEXT;"
     "ALTER TABLE message ADD COLUMN thought_tokens INTEGER;"
     "ALTER TABLE message ADD COLUMN thought_ms INTEGER;",
+    /* to version 7: branches share messages. origin: the conversation that a message was written
+     * for. transcript.digest: of a message of another origin, sealed in an encrypted store; NULL
+     * where origin and conversation are the same. search's rowid: the message, or minus the
+     * conversation for its name */
+    "DROP TABLE search;"
+    "ALTER TABLE message RENAME TO message6;"
+    "CREATE TABLE message ("
+    " id INTEGER PRIMARY KEY, origin INTEGER NOT NULL,"
+    " role INTEGER NOT NULL, created_ms INTEGER NOT NULL, digest BLOB NOT NULL,"
+    " text TEXT NOT NULL, tokens BLOB NOT NULL, settings TEXT,"
+    " thought TEXT, thought_tokens INTEGER, thought_ms INTEGER);"
+    "INSERT INTO message SELECT rowid, conversation, role, created_ms, digest, text, tokens,"
+    " settings, thought, thought_tokens, thought_ms FROM message6;"
+    "CREATE TABLE transcript ("
+    " conversation INTEGER NOT NULL REFERENCES conversation ON DELETE CASCADE,"
+    " seq INTEGER NOT NULL, message INTEGER NOT NULL REFERENCES message, digest BLOB,"
+    " PRIMARY KEY (conversation, seq)) WITHOUT ROWID;"
+    "INSERT INTO transcript SELECT conversation, seq, rowid, NULL FROM message6"
+    " ORDER BY conversation, seq;"
+    "DROP TABLE message6;"
+    "CREATE INDEX transcript_message ON transcript (message);"
+    "CREATE TRIGGER transcript_gone AFTER DELETE ON transcript"
+    " WHEN NOT EXISTS (SELECT 1 FROM transcript WHERE message = old.message)"
+    " BEGIN DELETE FROM message WHERE id = old.message; END;"
+    "CREATE VIRTUAL TABLE search USING fts5"
+    " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+    "INSERT INTO search (rowid, text) SELECT id, text FROM message"
+    " WHERE NOT EXISTS (SELECT 1 FROM secret);"
+    "INSERT INTO search (rowid, text) SELECT -id, name FROM conversation"
+    " WHERE NOT EXISTS (SELECT 1 FROM secret);",
 };
 
 static const char opening[] = "opening the saved conversations";
@@ -189,7 +220,9 @@ static int migrate(struct store *s, struct err *e)
     int version;
     int rc = db_enter(s, &own, doing, e);
     if (rc) return rc;
-    rc = check_owner(s, &version, e); /* again: another process may have migrated it meanwhile */
+    /* Words in replaced tables must not stay readable in free pages. */
+    rc = db_exec(s, "PRAGMA secure_delete = ON", doing, e);
+    if (!rc) rc = check_owner(s, &version, e); /* again: another process may have migrated it */
     for (int i = version; !rc && i < VERSION; i++) rc = db_exec(s, migrations[i], doing, e);
     if (!rc) {
         char sql[128];
@@ -197,7 +230,10 @@ static int migrate(struct store *s, struct err *e)
                          APPLICATION_ID, VERSION);
         rc = db_exec(s, sql, doing, e);
     }
-    return db_leave(s, own, rc, doing, e);
+    rc = db_leave(s, own, rc, doing, e);
+    db_end_removing(s);
+    if (!rc) sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return rc;
 }
 
 /* journal_mode returns the resulting mode. */

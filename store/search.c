@@ -20,11 +20,6 @@ static const char searching[] = "searching the conversations";
 
 /* ---- keeping the index ----------------------------------------------------------------------- */
 
-static int64_t rowid(int64_t conversation, int64_t seq)
-{
-    return (int64_t)((uint64_t)conversation << 32 | (uint64_t)seq);
-}
-
 /* Runs a change of the index; ignores damage of the index itself. */
 static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
 {
@@ -39,28 +34,41 @@ static int change(struct store *s, sqlite3_stmt *q, const char *doing, struct er
     return rc;
 }
 
-int db_search_add(struct store *s, int64_t conversation, int64_t seq, const char *text, size_t n,
-                  const char *doing, struct err *e)
+int db_search_add(struct store *s, int64_t row, const char *text, size_t n, const char *doing,
+                  struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_SEARCH_ADD];
     if (s->key) return 0;
-    sqlite3_bind_int64(q, 1, rowid(conversation, seq));
+    sqlite3_bind_int64(q, 1, row);
     if (db_bind_text(q, 2, text, n) == SQLITE_OK) return change(s, q, doing, e);
     db_reset(q);
     return 0; /* longer than SQLite accepts: saving the message will report it */
 }
 
-int db_search_cut(struct store *s, int64_t conversation, int64_t seq_min, int64_t seq_max,
-                  const char *doing, struct err *e)
+static int remove_rows(struct store *s, sqlite3_stmt *q, const char *doing, struct err *e)
 {
-    sqlite3_stmt *q = s->statements[DB_SEARCH_CUT];
-    if (s->key) return 0;
-    sqlite3_bind_int64(q, 1, rowid(conversation, seq_min));
-    sqlite3_bind_int64(q, 2, rowid(conversation, seq_max));
     db_begin_removing(s);
     int rc = change(s, q, doing, e);
     db_end_removing(s);
     return rc;
+}
+
+int db_search_forget(struct store *s, int64_t row, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEARCH_FORGET];
+    if (s->key) return 0;
+    sqlite3_bind_int64(q, 1, row);
+    return remove_rows(s, q, doing, e);
+}
+
+int db_search_cut(struct store *s, int64_t conversation, int64_t n_messages, const char *doing,
+                  struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_SEARCH_CUT];
+    if (s->key) return 0;
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, n_messages);
+    return remove_rows(s, q, doing, e);
 }
 
 #define MERGE_PAGES 2000 /* 8 MB */
@@ -74,10 +82,7 @@ int db_search_merge(struct store *s, const char *doing, struct err *e)
     bool small = rc > 0 && sqlite3_column_int(q, 0) < MERGE_PAGES;
     sqlite3_finalize(q);
     if (!small) return rc < 0 && rc != ERR_FORMAT ? rc : 0; /* as in change */
-    db_begin_removing(s);
-    rc = change(s, s->statements[DB_SEARCH_MERGE], doing, e);
-    db_end_removing(s);
-    return rc;
+    return remove_rows(s, s->statements[DB_SEARCH_MERGE], doing, e);
 }
 
 int db_search_check(struct store *s, struct err *e)
@@ -104,9 +109,9 @@ int db_search_rebuild(struct store *s, struct err *e)
                    "CREATE VIRTUAL TABLE search USING fts5"
                    " (text, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
                    "INSERT INTO search (rowid, text)"
-                   " SELECT conversation << 32 | seq, text FROM message;"
+                   " SELECT id, text FROM message;"
                    "INSERT INTO search (rowid, text)"
-                   " SELECT id << 32 | 4294967295, name FROM conversation;"
+                   " SELECT -id, name FROM conversation;"
                    "INSERT INTO search (search) VALUES ('optimize')",
                    doing, e);
 }
@@ -180,46 +185,69 @@ static int turn_to(struct walk *w, int64_t id)
     return rc < 0 ? rc : w->conversation.deleted_ms == 0;
 }
 
-static int hit(struct walk *w, int64_t seq, const char *snippet)
+static int hit(struct walk *w, int64_t seq, enum store_role role, int64_t created_ms,
+               const char *snippet)
 {
-    struct store_hit h = {
-        .conversation = &w->conversation, .seq = seq, .role = STORE_USER, .snippet = snippet};
-    h.created_ms = w->conversation.updated_ms;
-    if (seq >= 0) {
-        sqlite3_stmt *q = w->s->statements[DB_MESSAGE_ONE];
-        sqlite3_bind_int64(q, 1, w->conversation.id);
-        sqlite3_bind_int64(q, 2, seq);
-        int rc = db_step(w->s, q, searching, w->e);
-        if (rc < 0) return rc;
-        if (rc > 0) {
-            int role = sqlite3_column_int(q, 0);
-            /* the row's checksum is not checked here: `retain check` does that */
-            if (role >= STORE_SYSTEM && role <= STORE_ASSISTANT) h.role = (enum store_role)role;
-            h.created_ms = sqlite3_column_int64(q, 1);
-            db_reset(q);
-        }
-    }
+    struct store_hit h = {&w->conversation, seq, role, created_ms, snippet};
     return w->each(w->ctx, &h);
 }
 
+static int name_hit(struct walk *w, const char *snippet)
+{
+    return hit(w, -1, STORE_USER, w->conversation.updated_ms, snippet);
+}
+
+/* The row's checksum is not checked here: `retain check` does that. */
+static int message_hit(struct walk *w, int64_t id, int64_t seq, const char *snippet)
+{
+    sqlite3_stmt *q = w->s->statements[DB_MESSAGE_ONE];
+    sqlite3_bind_int64(q, 1, id);
+    int rc = db_step(w->s, q, searching, w->e);
+    if (rc <= 0) return rc;
+    int role = sqlite3_column_int(q, 0);
+    int64_t created_ms = sqlite3_column_int64(q, 1);
+    db_reset(q);
+    if (role < STORE_SYSTEM || role > STORE_ASSISTANT) role = STORE_USER;
+    return hit(w, seq, (enum store_role)role, created_ms, snippet);
+}
+
+/* A row that matches: columns conversation, seq, row of the index. */
+static int index_hit(struct walk *w, sqlite3_stmt *q, sqlite3_stmt *snippets)
+{
+    int64_t seq = sqlite3_column_int64(q, 1), row = sqlite3_column_int64(q, 2);
+    int rc = turn_to(w, sqlite3_column_int64(q, 0));
+    if (rc <= 0) return rc;
+    sqlite3_bind_int64(snippets, 2, row);
+    rc = db_step(w->s, snippets, searching, w->e);
+    if (rc <= 0) return rc;
+    const char *text = (const char *)sqlite3_column_text(snippets, 0);
+    rc = row < 0 ? name_hit(w, text ? text : "") : message_hit(w, row, seq, text ? text : "");
+    sqlite3_reset(snippets);
+    return rc;
+}
+
+/* A message that branches share is found once for each of them. */
 static int search_index(struct walk *w, const struct words *words)
 {
     struct str expression = {0};
-    sqlite3_stmt *q;
+    sqlite3_stmt *q = NULL, *snippets = NULL;
     match_expression(words, &expression);
     int rc = db_prepare(w->s,
-                        "SELECT rowid, snippet(search, 0, char(2), char(3), '…', 16) FROM search "
-                        "WHERE search MATCH ?1 ORDER BY rowid DESC",
+                        "SELECT t.conversation, t.seq, t.message FROM search "
+                        "JOIN transcript AS t ON t.message = search.rowid WHERE search MATCH ?1 "
+                        "UNION ALL SELECT -rowid, 1 << 40, rowid FROM search "
+                        "WHERE search MATCH ?1 AND rowid < 0 ORDER BY 1 DESC, 2 DESC",
                         &q, searching, w->e);
+    if (!rc)
+        rc = db_prepare(w->s,
+                        "SELECT snippet(search, 0, char(2), char(3), '…', 16) FROM search "
+                        "WHERE search MATCH ?1 AND rowid = ?2",
+                        &snippets, searching, w->e);
     if (!rc) db_bind_text(q, 1, expression.data, expression.n);
-    while (!rc && (rc = db_step(w->s, q, searching, w->e)) > 0) {
-        uint64_t id = (uint64_t)sqlite3_column_int64(q, 0);
-        const char *snippet = (const char *)sqlite3_column_text(q, 1);
-        uint32_t seq = (uint32_t)id;
-        rc = turn_to(w, (int64_t)(id >> 32));
-        if (rc > 0) rc = hit(w, seq == DB_SEARCH_NAME ? -1 : (int64_t)seq, snippet ? snippet : "");
-    }
+    if (!rc) db_bind_text(snippets, 1, expression.data, expression.n);
+    while (!rc && (rc = db_step(w->s, q, searching, w->e)) > 0) rc = index_hit(w, q, snippets);
     sqlite3_finalize(q);
+    sqlite3_finalize(snippets);
     str_release(&expression);
     return rc;
 }
@@ -285,7 +313,7 @@ static int scan_message(void *ctx, const struct store_message *m)
 {
     struct scan *scan = ctx;
     if (m->seq < 0 || !holds(scan, m->text, m->n_text)) return 0;
-    return hit(scan->w, m->seq, str_get(&scan->snippet));
+    return hit(scan->w, m->seq, m->role, m->created_ms, str_get(&scan->snippet));
 }
 
 static int scan_conversation(void *ctx, const struct store_conversation *c)
@@ -294,7 +322,7 @@ static int scan_conversation(void *ctx, const struct store_conversation *c)
     struct walk *w = scan->w;
     int rc = 0;
     w->conversation = *c;
-    if (holds(scan, c->name, strlen(c->name))) rc = hit(w, -1, str_get(&scan->snippet));
+    if (holds(scan, c->name, strlen(c->name))) rc = name_hit(w, str_get(&scan->snippet));
     return rc ? rc : store_message_each(w->s, c->id, scan_message, scan, w->e);
 }
 

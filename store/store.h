@@ -7,6 +7,7 @@
  *   model         files seen: path, size, time, digest
  *   conversation  name, times, an opaque `state` text (settings, what the cache is valid for)
  *   message       one per turn and role: text, token ids
+ *   transcript    the messages of each conversation; branches share them
  *   segment       the saved cache as a log: units added, units evicted, one blob per layer and save
  *   checkpoint    states that the log can go back to
  *   tag           words attached to conversations
@@ -141,7 +142,8 @@ int store_conversation_restore(struct store *s, const char *name, const char *ne
 int store_purge(struct store *s, int64_t keep_ms, int64_t *n, struct err *e);
 
 /* A new conversation (name as in create) with the first n_messages of another one and its cache up
- * to log number seq (-1 = no cache). Inside one store the cache's bytes are shared. */
+ * to log number seq (-1 = no cache). Inside one store the messages and the cache's bytes are
+ * shared. */
 int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, int64_t seq,
                             struct store *to, const char *name, struct store_conversation *out,
                             struct err *e);

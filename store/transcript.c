@@ -17,12 +17,11 @@ static const char reading[] = "reading the conversation";
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Its key; the digest covers the stored columns: text, token ids, settings and thought, sealed or
- * not. */
-static struct db_row message_row(int64_t conversation, const struct store_message *m)
+/* Its key, with the conversation that it was written for; the digest covers the stored columns:
+ * text, token ids, settings and thought, sealed or not. */
+static struct db_row message_row(int64_t origin, const struct store_message *m)
 {
-    return (struct db_row){.table = "message",
-                           .key = {conversation, m->seq, m->role, m->created_ms}};
+    return (struct db_row){.table = "message", .key = {origin, m->seq, m->role, m->created_ms}};
 }
 
 /* The columns after a row's first part: the ids, then settings with their length, then the thought
@@ -85,14 +84,14 @@ static int bind_optional(struct store *s, sqlite3_stmt *q, int i, struct db_part
 
 static int bind_thought(struct store *s, sqlite3_stmt *q, const struct rest *r)
 {
-    int rc = bind_optional(s, q, 9, r->thought);
+    int rc = bind_optional(s, q, 8, r->thought);
     if (!r->thought.p) {
+        sqlite3_bind_null(q, 9);
         sqlite3_bind_null(q, 10);
-        sqlite3_bind_null(q, 11);
         return rc;
     }
-    sqlite3_bind_int64(q, 10, r->thought_tokens);
-    sqlite3_bind_int64(q, 11, r->thought_ms);
+    sqlite3_bind_int64(q, 9, r->thought_tokens);
+    sqlite3_bind_int64(q, 10, r->thought_ms);
     return rc;
 }
 
@@ -115,18 +114,30 @@ static int insert_message(struct store *s, int64_t conversation, const struct st
     db_digest(digest, &row);
     str_release(&more);
     sqlite3_bind_int64(q, 1, conversation);
-    sqlite3_bind_int64(q, 2, m->seq);
-    sqlite3_bind_int64(q, 3, m->role);
-    sqlite3_bind_int64(q, 4, m->created_ms);
-    int rc = s->key ? db_bind_blob(q, 5, text.p, text.n) : db_bind_text(q, 5, text.p, text.n);
-    if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, rest.tokens.p, rest.tokens.n);
-    if (rc == SQLITE_OK) rc = db_bind_blob(q, 7, digest, sizeof digest);
-    if (rc == SQLITE_OK) rc = bind_optional(s, q, 8, rest.settings);
+    sqlite3_bind_int64(q, 2, m->role);
+    sqlite3_bind_int64(q, 3, m->created_ms);
+    int rc = s->key ? db_bind_blob(q, 4, text.p, text.n) : db_bind_text(q, 4, text.p, text.n);
+    if (rc == SQLITE_OK) rc = db_bind_blob(q, 5, rest.tokens.p, rest.tokens.n);
+    if (rc == SQLITE_OK) rc = db_bind_blob(q, 6, digest, sizeof digest);
+    if (rc == SQLITE_OK) rc = bind_optional(s, q, 7, rest.settings);
     if (rc == SQLITE_OK) rc = bind_thought(s, q, &rest);
     if (rc == SQLITE_OK) return db_run(s, q, doing, e);
     rc = db_error(s, doing, e); /* exceeds SQLite's limit */
     db_reset(q);
     return rc;
+}
+
+/* Puts a message into a conversation. `digest`: of a message that was written for another one, as
+ * transcript_row has it. */
+static int list_message(struct store *s, int64_t conversation, int64_t seq, int64_t message,
+                        struct db_part digest, const char *doing, struct err *e)
+{
+    sqlite3_stmt *q = s->statements[DB_TRANSCRIPT_ADD];
+    sqlite3_bind_int64(q, 1, conversation);
+    sqlite3_bind_int64(q, 2, seq);
+    sqlite3_bind_int64(q, 3, message);
+    if (digest.p) db_bind_blob(q, 4, digest.p, digest.n);
+    return db_run(s, q, doing, e);
 }
 
 /* The first user message gives the title. */
@@ -141,8 +152,10 @@ static int put_title(struct store *s, int64_t conversation, const char *text, si
     return db_conversation_label(s, conversation, c.name, title, doing, e);
 }
 
-static int count_in(struct store *s, int64_t conversation, const struct store_message *m,
-                    bool first_turn, bool now, const char *doing, struct err *e)
+/* Counts message number `id` of the table in, and adds it to the index. */
+static int count_in(struct store *s, int64_t conversation, int64_t id,
+                    const struct store_message *m, bool first_turn, bool now, const char *doing,
+                    struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_CONVERSATION_SPOKEN];
     sqlite3_bind_int64(q, 1, conversation);
@@ -152,7 +165,7 @@ static int count_in(struct store *s, int64_t conversation, const struct store_me
     sqlite3_bind_int(q, 5, now);
     int rc = db_run(s, q, doing, e);
     if (!rc && first_turn) rc = put_title(s, conversation, m->text, m->n_text, doing, e);
-    return rc ? rc : db_search_add(s, conversation, m->seq, m->text, m->n_text, doing, e);
+    return rc ? rc : db_search_add(s, id, m->text, m->n_text, doing, e);
 }
 
 int store_message_add(struct store *s, int64_t conversation, struct store_message *m, struct err *e)
@@ -168,9 +181,11 @@ int store_message_add(struct store *s, int64_t conversation, struct store_messag
         if (now) m->created_ms = db_now_ms();
         rc = insert_message(s, conversation, m, doing, e);
     }
+    int64_t id = sqlite3_last_insert_rowid(s->db);
+    if (!rc) rc = list_message(s, conversation, m->seq, id, (struct db_part){0}, doing, e);
     if (!rc) {
         bool first_turn = m->role == STORE_USER && counts.n_turns == 0;
-        rc = count_in(s, conversation, m, first_turn, now, doing, e);
+        rc = count_in(s, conversation, id, m, first_turn, now, doing, e);
     }
     return db_leave(s, own, rc, doing, e);
 }
@@ -229,11 +244,34 @@ static struct db_part optional_column(sqlite3_stmt *q, int i)
     return part;
 }
 
+/* A row that lists a message of another origin holds this message's digest, sealed in an encrypted
+ * store: who has no key cannot move messages between conversations. */
+static struct db_row transcript_row(int64_t conversation, int64_t seq)
+{
+    return (struct db_row){.table = "transcript", .key = {conversation, seq}};
+}
+
+/* Columns origin, digest of the message, digest of the row that lists it. */
+static bool belongs(struct store *s, int64_t conversation, int64_t seq, sqlite3_stmt *q,
+                    const int columns[3])
+{
+    struct db_row row = transcript_row(conversation, seq);
+    struct db_part listed;
+    struct str buffer = {0};
+    if (sqlite3_column_int64(q, columns[0]) == conversation) return true;
+    size_t n = (size_t)sqlite3_column_bytes(q, columns[1]);
+    bool same = db_open(s, &row, 0, sqlite3_column_blob(q, columns[2]),
+                        (size_t)sqlite3_column_bytes(q, columns[2]), &buffer, &listed) &&
+                n > 0 && listed.n == n && !memcmp(listed.p, sqlite3_column_blob(q, columns[1]), n);
+    str_release(&buffer);
+    return same;
+}
+
 /* Columns 3, 4 and from 6 on, checked and opened. */
 static bool open_message(struct walk *w, struct store_message *m)
 {
     sqlite3_stmt *q = w->messages;
-    struct db_row row = message_row(w->conversation, m);
+    struct db_row row = message_row(sqlite3_column_int64(q, 10), m);
     struct rest rest = {.settings = optional_column(q, 6),
                         .thought = optional_column(q, 7),
                         .thought_tokens = sqlite3_column_int64(q, 8),
@@ -245,6 +283,7 @@ static bool open_message(struct walk *w, struct store_message *m)
     rest.tokens.n = tokens.n = (size_t)sqlite3_column_bytes(q, 4);
     put_rest(&w->rest, &rest, &row);
     if (!row.bytes || !db_digest_matches(q, 5, &row)) return false;
+    if (!belongs(w->store, w->conversation, m->seq, q, (const int[]){10, 5, 11})) return false;
     if (!db_open(w->store, &row, 0, row.bytes, row.n_bytes, &w->text, &text)) return false;
     if (!open_part(w, &row, 2, rest.settings, &w->settings, &m->settings)) return false;
     if (!open_part(w, &row, 3, rest.thought, &w->thought, &m->thought.text)) return false;
@@ -267,7 +306,9 @@ int store_message_count(struct store *s, int64_t conversation, int64_t *n, struc
     static const char doing[] = "counting messages";
     sqlite3_stmt *q;
     *n = 0;
-    int rc = db_prepare(s, "SELECT coalesce(max(seq) + 1, 0) FROM message WHERE conversation = ?1",
+    int rc = db_prepare(s,
+                        "SELECT coalesce(max(seq) + 1, 0) FROM transcript "
+                        "WHERE conversation = ?1",
                         &q, doing, e);
     if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
@@ -409,8 +450,10 @@ int store_message_rescue(struct store *s, int64_t conversation,
     int rc = store_begin_reading(s, e);
     if (rc) return rc;
     rc = db_prepare(s,
-                    "SELECT seq, role, created_ms, text, tokens, digest, settings, thought, "
-                    "thought_tokens, thought_ms FROM message WHERE conversation = ?1 ORDER BY seq",
+                    "SELECT t.seq, m.role, m.created_ms, m.text, m.tokens, m.digest, m.settings, "
+                    "m.thought, m.thought_tokens, m.thought_ms, m.origin, t.digest "
+                    "FROM transcript AS t LEFT JOIN message AS m ON m.id = t.message "
+                    "WHERE t.conversation = ?1 ORDER BY t.seq",
                     &w.messages, reading, e);
     if (!rc)
         rc = db_prepare(s,
@@ -561,10 +604,12 @@ int db_message_cut(struct store *s, int64_t conversation, int64_t n_messages, co
                    struct err *e)
 {
     sqlite3_stmt *q = s->statements[DB_MESSAGE_CUT];
+    int rc = db_search_cut(s, conversation, n_messages, doing, e);
+    if (rc) return rc;
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, n_messages);
     db_begin_removing(s);
-    int rc = db_run(s, q, doing, e);
+    rc = db_run(s, q, doing, e);
     db_end_removing(s);
     return rc;
 }
@@ -581,7 +626,6 @@ int store_rewind(struct store *s, int64_t conversation, int64_t n_messages, int6
     sqlite3_bind_int64(q, 1, conversation);
     sqlite3_bind_int64(q, 2, seq);
     if (!rc) rc = db_run(s, q, doing, e);
-    if (!rc) rc = db_search_cut(s, conversation, n_messages, (int64_t)DB_SEARCH_NAME - 1, doing, e);
     if (!rc) rc = store_tail_clear(s, conversation, e);
     if (!rc) rc = store_segment_delete(s, conversation, -1, seq + 1, INT64_MAX, e);
     if (!rc) rc = recount(s, conversation, doing, e);
@@ -629,6 +673,49 @@ static int copy_checkpoint(void *ctx, const struct store_checkpoint *p)
     return p->seq > c->seq ? 0 : store_checkpoint_put(c->to, c->made->id, p, c->e);
 }
 
+/* Lists one message of `id` in the copy; columns as in share_messages. */
+static int share_message(struct copy *c, int64_t id, sqlite3_stmt *q, const char *doing)
+{
+    struct store *s = c->to;
+    int64_t seq = sqlite3_column_int64(q, 0);
+    struct db_row row = transcript_row(c->made->id, seq);
+    const void *digest = sqlite3_column_blob(q, 3);
+    if (!digest || !belongs(s, id, seq, q, (const int[]){2, 3, 4}))
+        return damaged(s, "message", seq, id, c->e);
+    struct db_part sealed = db_seal(s, &row, 0, digest, (size_t)sqlite3_column_bytes(q, 3));
+    return list_message(s, row.key[0], seq, sqlite3_column_int64(q, 1), sealed, doing, c->e);
+}
+
+/* Inside one store: lists the first n_messages of `id` in the copy, too. */
+static int share_messages(struct copy *c, int64_t id, const char *title)
+{
+    static const char doing[] = "branching off the conversation";
+    struct store *s = c->to;
+    struct counts counts;
+    sqlite3_stmt *q = NULL;
+    int64_t n = 0;
+    int rc = count_messages(s, id, &counts, doing, c->e);
+    if (!rc)
+        rc = db_prepare(s,
+                        "SELECT t.seq, t.message, m.origin, m.digest, t.digest FROM transcript "
+                        "AS t LEFT JOIN message AS m ON m.id = t.message WHERE t.conversation = ?1 "
+                        "AND t.seq < ?2 ORDER BY t.seq",
+                        &q, doing, c->e);
+    sqlite3_bind_int64(q, 1, id);
+    sqlite3_bind_int64(q, 2, c->n_messages);
+    while (!rc && (rc = db_step(s, q, doing, c->e)) > 0) {
+        rc = share_message(c, id, q, doing);
+        n++;
+    }
+    sqlite3_finalize(q);
+    int64_t expected = c->n_messages < counts.n_messages ? c->n_messages : counts.n_messages;
+    if (!rc && n < expected) rc = damaged(s, "message", n, id, c->e);
+    if (!rc) rc = recount(s, c->made->id, doing, c->e);
+    if (!rc) rc = count_messages(s, c->made->id, &counts, doing, c->e);
+    if (rc || counts.n_turns == 0) return rc;
+    return db_conversation_label(s, c->made->id, c->made->name, title, doing, c->e);
+}
+
 /* Inside one store: adds rows that point to the same bytes. */
 static int share_cache(struct copy *c, int64_t id)
 {
@@ -649,9 +736,11 @@ static int share_cache(struct copy *c, int64_t id)
     return db_run(s, q, doing, c->e);
 }
 
-static int copy_text(struct copy *c, int64_t id)
+static int copy_text(struct copy *c, const struct store_conversation *original)
 {
-    int rc = store_message_each(c->from, id, copy_message, c, c->e);
+    int64_t id = original->id;
+    int rc = c->from == c->to ? share_messages(c, id, original->title)
+                              : store_message_each(c->from, id, copy_message, c, c->e);
     if (!rc && c->n_messages == INT64_MAX) rc = store_tail_each(c->from, id, copy_tail, c, c->e);
     return rc ? rc : store_tag_each(c->from, id, copy_tag, c, c->e);
 }
@@ -687,7 +776,7 @@ int store_conversation_copy(struct store *from, int64_t id, int64_t n_messages, 
     if (rc) return db_leave(to, own, rc, doing, e);
     rc = db_conversation_by_id(from, id, &original, doing, e);
     if (rc >= 0) rc = store_conversation_create(to, name, out, e);
-    if (!rc) rc = copy_text(&c, id);
+    if (!rc) rc = copy_text(&c, &original);
     if (!rc && seq >= 0) rc = copy_cache(&c, id);
     if (!rc) rc = copy_state(&c, id);
     if (!rc)

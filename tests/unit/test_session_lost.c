@@ -17,7 +17,7 @@ static void remove_messages(const char *dir, int n_kept)
     sqlite3 *db;
     snprintf(path, sizeof path, "%s/retain.db", dir);
     snprintf(sql, sizeof sql,
-             "DELETE FROM message WHERE seq >= %d; UPDATE conversation SET n_messages = %d, "
+             "DELETE FROM transcript WHERE seq >= %d; UPDATE conversation SET n_messages = %d, "
              "n_turns = %d",
              n_kept, n_kept, n_kept / 2);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);

@@ -282,7 +282,7 @@ static void thoughts_round_trip(void **state)
         refused(store_message_each(f->s, id, is_thoughtful, &thought, &err), ERR_FORMAT,
                 "message 1");
         tamper(f, "UPDATE message SET thought = 'hm, hm', thought_tokens = 3, thought_ms = 1234 "
-                  "WHERE seq = 1");
+                  "WHERE id = 2");
         ok(store_message_each(f->s, id, is_thoughtful, &thought, &err));
     }
 }
@@ -881,6 +881,71 @@ static void removed_words_are_unreadable(void **state)
     str_release(&large);
 }
 
+/* A hundred branches of a long text are hardly larger than the text. It is found in each of them,
+ * and stays until the last one removes it. */
+static void branches_share_messages(void **state)
+{
+    struct fixture *f = *state;
+    struct store_conversation c;
+    struct str large = {0};
+    int64_t n, id = begin_named(f, "trunk");
+    for (int i = 0; i < 6000; i++) str_puts(&large, "xylophone zebra ");
+    say(f, id, STORE_USER, "a first question");
+    say(f, id, STORE_ASSISTANT, large.data);
+    say(f, id, STORE_USER, "another");
+    int64_t before = query_number(f, "PRAGMA page_count");
+    for (int i = 0; i < 100; i++) {
+        ok(store_conversation_copy(f->s, id, 2, -1, f->s, NULL, &c, &err));
+        id = c.id; /* a branch of the branch */
+    }
+    assert_true(query_number(f, "PRAGMA page_count") < before + 30);
+    assert_int_equal(count_rows(f, "message"), 3);
+    assert_string_equal(c.title, "a first question");
+    assert_int_equal(c.n_turns, 1);
+    assert_int_equal(c.n_tokens, 6);
+    assert_int_equal(count_hits(f, "xylophone"), 101);
+    assert_int_equal(count_hits(f, "another"), 1);
+    say(f, id, STORE_USER, "mine alone");
+    assert_int_equal(count_hits(f, "alone"), 1);
+    ok(store_compact(f->s, &err));
+    assert_int_equal(count_hits(f, "xylophone"), 101);
+    ok(store_check(f->s, &err));
+    tamper(f, "UPDATE conversation SET deleted_ms = 1 WHERE id < 101");
+    ok(store_purge(f->s, 0, &n, &err));
+    assert_int_equal(n, 100);
+    assert_int_equal(count_rows(f, "message"), 3);
+    assert_int_equal(count_hits(f, "xylophone"), 1);
+    assert_true(is_readable(f, "xylophone"));
+    ok(store_rewind(f->s, id, 1, -1, &err));
+    assert_false(is_readable(f, "xylophone"));
+    assert_int_equal(count_hits(f, "xylophone"), 0);
+    assert_int_equal(count_rows(f, "message"), 1);
+    ok(store_check(f->s, &err));
+    str_release(&large);
+}
+
+/* A branch does not hide that a message is missing. */
+static void damaged_ones_are_not_branched(void **state)
+{
+    static const char *const damage[] = {
+        "DELETE FROM message WHERE id = 1", "DELETE FROM transcript WHERE seq = 1",
+        "UPDATE transcript SET digest = x'00' WHERE conversation = 2"};
+    struct store_conversation c;
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++) {
+        int64_t id = begin_named(f, NULL);
+        say(f, id, STORE_USER, "one");
+        say(f, id, STORE_ASSISTANT, "two");
+        ok(store_conversation_copy(f->s, id, 2, -1, f->s, NULL, &c, &err));
+        tamper(f, damage[i]);
+        refused(
+            store_conversation_copy(f->s, i == 2 ? c.id : id, INT64_MAX, -1, f->s, NULL, &c, &err),
+            ERR_FORMAT, "is damaged");
+        tamper(f, "DELETE FROM transcript; DELETE FROM message; DELETE FROM search; "
+                  "DELETE FROM sqlite_sequence; DELETE FROM conversation");
+    }
+}
+
 static int write_meanwhile(void *ctx, const struct store_message *m)
 {
     struct intruder *k = ctx;
@@ -983,6 +1048,8 @@ int main(void)
         TEST(two_programs_share_a_file),
         TEST(a_reader_sees_one_state),
         TEST(removed_words_are_unreadable),
+        TEST(branches_share_messages),
+        TEST(damaged_ones_are_not_branched),
         TEST(a_token_is_cheap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,6 +128,28 @@ static int note_settings(void *ctx, const struct store_message *m)
     return 0;
 }
 
+/* Its branches held copies of messages; they stay separate. */
+static void version_6_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    open_older(f, 6);
+    assert_int_equal(count_rows(f, "message"), 8);
+    struct store_conversation talk = look(f, "talk"), twig = look(f, "twig");
+    assert_int_equal(twig.n_turns, 2);
+    struct str a = {0}, b = {0};
+    ok(store_message_each(f->s, talk.id, note_message, &a, &err));
+    ok(store_message_each(f->s, twig.id, note_message, &b, &err));
+    assert_non_null(strstr(str_get(&a), "2/1/My locker code is 48213."));
+    assert_string_equal(str_get(&a), str_get(&b));
+    str_release(&a);
+    str_release(&b);
+    assert_int_equal(count_hits(f, "48213"), 2);
+    assert_found(f, "twig", "twig/-1/\2twig\3;");
+    ok(store_check(f->s, &err));
+    ok(store_rewind(f->s, talk.id, 2, -1, &err));
+    assert_int_equal(count_hits(f, "48213"), 1);
+}
+
 /* Older messages have no settings; where they exist, the digest covers them. */
 static void settings_of_an_answer(void **state)
 {
@@ -142,9 +164,9 @@ static void settings_of_an_answer(void **state)
     ok(store_message_each(f->s, c.id, note_settings, &s, &err));
     assert_string_equal(str_get(&s), "-;-;--temp 0.5;");
     ok(store_check(f->s, &err));
-    tamper(f, "UPDATE message SET settings = '--temp 0.6' WHERE seq = 2");
+    tamper(f, "UPDATE message SET settings = '--temp 0.6' WHERE id = 3");
     refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
-    tamper(f, "UPDATE message SET settings = NULL WHERE seq = 2");
+    tamper(f, "UPDATE message SET settings = NULL WHERE id = 3");
     refused(store_check(f->s, &err), ERR_FORMAT, "message 2");
     str_release(&s);
 }
@@ -200,13 +222,13 @@ static void newer_and_mutilated_schema(void **state)
     begin_named(f, "a");
     store_close(f->s);
     f->s = NULL;
-    tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 7, this one knows 6)");
+    tamper(f, "PRAGMA user_version = 8; UPDATE conversation SET n_turns = 0;");
+    open_refused(f->path, ERR_FORMAT, "newer retain (its version is 8, this one knows 7)");
     tamper(f, "PRAGMA user_version = -1; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 6");
+    open_refused(f->path, ERR_FORMAT, "its version is -1, expected 1 to 7");
     tamper(f, "PRAGMA user_version = 0; UPDATE conversation SET n_turns = 0;");
-    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 6");
-    tamper(f, "PRAGMA user_version = 6; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
+    open_refused(f->path, ERR_FORMAT, "its version is 0, expected 1 to 7");
+    tamper(f, "PRAGMA user_version = 7; UPDATE conversation SET n_turns = 0; DROP TABLE tail;");
     open_refused(f->path, ERR_FORMAT, "is damaged: no such table: tail");
 }
 
@@ -472,17 +494,20 @@ static void rows_that_were_tampered_with(void **state)
         const char *said;
         const char *left; /* of "a;b;xy;" */
     } cases[] = {
-        {"UPDATE message SET text = 'A' WHERE seq = 0", 1, 0, 0, "message 0 of conversation 'v'",
+        {"UPDATE message SET text = 'A' WHERE id = 1", 1, 0, 0, "message 0 of conversation 'v'",
          "!A;b;xy;"},
-        {"UPDATE message SET tokens = x'01000000' WHERE seq = 1", 1, 0, 0, "message 1", "a;!b;xy;"},
-        {"UPDATE message SET tokens = x'010203' WHERE seq = 1", 1, 0, 0, "message 1", "a;!b;xy;"},
-        {"UPDATE message SET role = 2 WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
-        {"UPDATE message SET role = 123456789 WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
-        {"UPDATE message SET digest = x'00' WHERE seq = 0", 1, 0, 0, "message 0", "!a;b;xy;"},
-        {"DELETE FROM message WHERE seq = 0", 1, 0, 0, "message 0", "!;b;xy;"},
-        {"DELETE FROM message WHERE seq = 1", 1, 0, 0, "message 1", "a;!;xy;"},
-        {"UPDATE message SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1", "a;!;!b;xy;"},
-        {"UPDATE message SET seq = 9223372036854775807 WHERE seq = 1", 1, 0, 0, "message 1",
+        {"UPDATE message SET tokens = x'01000000' WHERE id = 2", 1, 0, 0, "message 1", "a;!b;xy;"},
+        {"UPDATE message SET tokens = x'010203' WHERE id = 2", 1, 0, 0, "message 1", "a;!b;xy;"},
+        {"UPDATE message SET role = 2 WHERE id = 1", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"UPDATE message SET role = 123456789 WHERE id = 1", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"UPDATE message SET digest = x'00' WHERE id = 1", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"DELETE FROM message WHERE id = 1", 1, 0, 0, "message 0", "!;b;xy;"},
+        {"DELETE FROM transcript WHERE seq = 0", 1, 0, 0, "message 0", "!;b;xy;"},
+        {"DELETE FROM transcript WHERE seq = 1", 1, 0, 0, "message 1", "a;!;xy;"},
+        {"UPDATE message SET origin = 7 WHERE id = 1", 1, 0, 0, "message 0", "!a;b;xy;"},
+        {"UPDATE transcript SET message = 1", 1, 0, 0, "message 1", "a;!a;xy;"},
+        {"UPDATE transcript SET seq = 7 WHERE seq = 1", 1, 0, 0, "message 1", "a;!;!b;xy;"},
+        {"UPDATE transcript SET seq = 9223372036854775807 WHERE seq = 1", 1, 0, 0, "message 1",
          "a;!b;xy;"},
         {"UPDATE tail SET text = 'z' WHERE position = 10", 1, 1, 0, "token at position 10", "a;b;"},
         {"UPDATE tail SET token = token + 1 WHERE position = 11", 1, 1, 0, "position 11", "a;b;x;"},
@@ -530,9 +555,12 @@ static void rows_that_were_tampered_with(void **state)
         assert_int_equal(rc, cases[i].segments ? ERR_FORMAT : 0);
         str_release(&s);
         refused(store_check(f->s, &err), ERR_FORMAT,
-                strstr(cases[i].sql, "blob = 999") ? "is damaged: segment" : cases[i].said);
+                strstr(cases[i].sql, "blob = 999")     ? "is damaged: segment"
+                : strstr(cases[i].sql, "FROM message") ? "is damaged: transcript"
+                                                       : cases[i].said);
         tamper(f, "DELETE FROM conversation");
-        tamper(f, "DELETE FROM message; DELETE FROM tail; DELETE FROM segment; DELETE FROM blob;"
+        tamper(f, "DELETE FROM transcript; DELETE FROM message; DELETE FROM tail; DELETE FROM "
+                  "segment; DELETE FROM blob;"
                   "DELETE FROM checkpoint; DELETE FROM search;");
     }
     int64_t id = begin_named(f, "v");
@@ -550,6 +578,7 @@ int main(void)
         TEST(version_2_is_brought_up_to_date),
         TEST(version_3_is_brought_up_to_date),
         TEST(version_4_is_brought_up_to_date),
+        TEST(version_6_is_brought_up_to_date),
         TEST(settings_of_an_answer),
         TEST(files_that_are_not_ours),
         TEST(newer_and_mutilated_schema),

@@ -134,14 +134,48 @@ static void encrypted(void **state)
     /* Rows must not be exchanged. */
     tamper(f,
            "UPDATE message SET (text, tokens, digest) = (SELECT text, tokens, digest FROM message "
-           "AS o WHERE o.conversation = message.conversation AND o.seq = 1 - message.seq) "
-           "WHERE conversation IN (SELECT conversation FROM message WHERE seq = 1)");
+           "AS o WHERE o.id = message.id + 1) "
+           "WHERE id IN (SELECT min(message) FROM transcript GROUP BY conversation "
+           "HAVING count(*) > 1)");
     struct str s = {0};
     refused(store_message_each(f->s, id, note_message, &s, &err), ERR_FORMAT, "message 0");
     int64_t n_damaged = 0, n_bytes = 0;
     ok(store_message_rescue(f->s, id, count_damaged, &n_bytes, &n_damaged, &err));
     assert_int_equal(n_damaged, 1); /* the second has its own text again */
     assert_int_equal(n_bytes, 0);   /* sealed, so no text is readable */
+    str_release(&s);
+}
+
+/* A branch holds messages that were written for another conversation; without the key nobody can
+ * put a message where it was not said. */
+static void messages_cannot_be_moved(void **state)
+{
+    static const char *const moves[] = {
+        "UPDATE transcript SET message = 1 WHERE conversation = 2",
+        "UPDATE transcript SET message = 1, digest = (SELECT digest FROM message WHERE id = 1) "
+        "WHERE conversation = 3",
+        "UPDATE transcript SET digest = (SELECT digest FROM transcript WHERE conversation = 3 AND "
+        "seq = 0) WHERE conversation = 4",
+    };
+    struct fixture *f = *state;
+    struct person p = {.passphrase = "correct horse"};
+    struct store_key key = {ask, &p, true};
+    struct store_conversation c;
+    struct str s = {0};
+    store_close(f->s);
+    f->s = NULL;
+    snprintf(f->path, sizeof f->path, "%s/sealed.db", f->folder);
+    ok(store_open_key(&f->s, f->path, &key, &err));
+    say(f, begin_named(f, "one"), STORE_USER, "yes");
+    say(f, begin_named(f, "two"), STORE_USER, "no");
+    ok(store_conversation_copy(f->s, 2, 1, -1, f->s, "three", &c, &err));
+    ok(store_conversation_copy(f->s, c.id, 1, -1, f->s, "four", &c, &err));
+    assert_messages(f, c.id, "0/1/no/1/-2/2147483647;");
+    ok(store_check(f->s, &err));
+    for (int i = 0; i < 3; i++) {
+        tamper(f, moves[i]);
+        refused(store_message_each(f->s, i + 2, note_message, &s, &err), ERR_FORMAT, "message 0");
+    }
     str_release(&s);
 }
 
@@ -208,6 +242,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(encrypted),
+        TEST(messages_cannot_be_moved),
         TEST(not_encrypted_afterwards),
         TEST(made_by_others),
         TEST(vectors),

@@ -138,7 +138,7 @@ const struct option options_table[] = {
      .help = "width of the heads"},
 
     {.name = "Memory"},
-    {ROW("memory", 0, session.plan.memory, OPTIONS_MEMORY), .min = 1, .max = 1e15, .value = "SIZE",
+    {ROW("memory", 0, session.plan.memory, OPTIONS_MEMORY | OPTIONS_HEADS), .min = 1, .max = 1e15, .value = "SIZE",
      .help = "maximum memory, for example 6G or 512M; the budget is the largest that fits"},
     {ROW("budget", 0, sweep.budgets, OPTIONS_MEMORY), .min = PLAN_BUDGET_MIN, .max = PLAN_BUDGET_MAX,
      .value = "N", .help = "cache units per head; eval and bench take a list"},

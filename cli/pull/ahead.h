@@ -4,7 +4,6 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/pull/known_heads.h"
 #include "runtime/model/gguf.h"
 
 struct options;
@@ -14,7 +13,7 @@ struct ahead {
     int budget;                      /* units per head that fit; 0 = it does not fit */
     int64_t plan_bytes, limit_bytes; /* the memory of that plan; the memory that may be used */
     int64_t file_bytes_max;          /* of a smaller file of this model that would fit */
-    const struct known_heads *heads; /* NULL = none are known */
+    int n_layer, n_embd;             /* for known_heads_for */
 };
 
 /* starts: as for gguf_open_starts; file_bytes: of all parts. ERR_FORMAT when the model cannot be

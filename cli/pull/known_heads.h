@@ -8,7 +8,7 @@ struct known_heads {
     const char *address; /* for `retain pull` */
 };
 
-/* The heads for a model of this name and shape; NULL = none are known. */
-const struct known_heads *known_heads_for(const char *name, int n_layer, int n_embd);
+/* The i-th heads for a model of this name and shape, from 0; NULL = no more are known. */
+const struct known_heads *known_heads_for(const char *name, int n_layer, int n_embd, int i);
 
 #endif

@@ -10,6 +10,24 @@
 #include "quant/heads/heads_train.h"
 #include "runtime/forward/engine.h"
 
+/* "settings budget 16384, sinks 0": those that a chat takes unless told otherwise. */
+static void print_settings(const struct retaining_settings *s)
+{
+    const struct {
+        const char *name;
+        int value;
+    } all[] = {{"budget", s->budget},
+               {"stabilizers", s->stabilizers},
+               {"sinks", s->sinks},
+               {"chunk", s->chunk}};
+    struct str text = {0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value >= 0)
+            str_printf(&text, "%s%s %d", text.n ? ", " : "", all[i].name, all[i].value);
+    if (text.n) report_line("settings %s", str_get(&text));
+    str_release(&text);
+}
+
 /* Prints the heads given with --heads, or those of the model; they were checked against it. */
 static int info(const struct options *o)
 {
@@ -23,8 +41,10 @@ static int info(const struct options *o)
     } else {
         report_line("heads    %s", gguf_name(h->file));
         report_line("model    %s", g->model->name);
-        report_line("shape    %d layers, %d -> %d -> %d", h->n_layer, h->n_in, h->n_hidden,
-                    h->n_head);
+        if (*h->author) report_line("author   %s", h->author);
+        report_line("shape    %d layers, %d -> %d -> %d, %s", h->shape.n_layer, h->shape.n_in,
+                    h->shape.n_hidden, h->shape.n_head, retaining_form_name(h->shape.form));
+        print_settings(&h->settings);
         report_line("scores   %s", retaining_comparable(h)
                                        ? "scores comparable across heads: --policy keeper"
                                        : "scores comparable within a head only: --policy locret; "

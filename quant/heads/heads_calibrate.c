@@ -12,12 +12,13 @@
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_watch.h"
+#include "runtime/forward/cis_net.h"
 #include "runtime/forward/engine.h"
+#include "runtime/forward/linear.h"
 #include "runtime/model/blocks.h"
 
 #define ROWS     16   /* rows that are read, unless --steps is given */
 #define LENGTH   2048 /* tokens of a row at most, unless --length is given */
-#define BLOCK    64   /* tokens that are scored together */
 #define FLATTEST 1e-3 /* smallest slope, in deviations of the label per deviation of the score */
 
 struct sums {
@@ -32,32 +33,16 @@ struct calibration {
     struct heads_watch watch;
     struct sums *sums; /* [n_layer * n_kv_head] */
     float *mean, *std; /* the result, in the same order */
+    float *score;      /* [length][n_kv_head] of the layer that runs */
     struct scratch {
-        int8_t *q; /* [BLOCK][n_in], with scales and sums as in kn_act */
-        float *d;
-        int32_t *sum;
-        float *score; /* [BLOCK][n_kv_head] */
-    } * scratch;      /* [n_threads] */
+        struct kn_act act; /* CIS_NET_TOKENS quantized rows */
+        float *net;        /* of cis_net.h */
+    } * scratch;           /* [n_threads] */
     struct arena arena;
     int length, n_rows;
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */
-
-/* Scores n rows of x as the forward pass does. */
-static void score(const struct calibration *c, int layer, const float *x, int n, struct scratch *s)
-{
-    const struct retaining *h = c->engine->retaining;
-    const struct kernels *k = c->engine->kernels;
-    const struct retaining_layer *l = &h->layers[layer];
-    struct kn_act act = {h->n_in, x, s->q, s->d, s->sum};
-    for (int t = 0; kn_is_quantized(l->w1.type) && t < n; t++) {
-        size_t at = (size_t)t * (size_t)h->n_in, g = at / KN_GROUP;
-        k->quantize(s->q + at, s->d + g, s->sum + g, x + at, h->n_in);
-    }
-    struct kn_score job = {&l->w1, l->w2, &act, n, h->n_head, s->score};
-    k->score(&job);
-}
 
 static void add(struct sums *s, double x, double y)
 {
@@ -69,22 +54,40 @@ static void add(struct sums *s, double x, double y)
     s->product += x * y;
 }
 
-/* Adds the scores and labels of the row that was run, for one layer. */
-static void measure_layer(void *ctx, int layer, int thread)
+struct job {
+    const struct calibration *c;
+    const struct heads_rows *rows;
+    int layer;
+};
+
+/* Scores some tokens as the forward pass does. */
+static void score_part(void *ctx, int part, int thread)
 {
-    const struct calibration *c = ctx;
-    const struct heads_watch *w = &c->watch;
-    struct scratch *s = &c->scratch[thread];
-    int n_head = c->engine->retaining->n_head;
-    const float *label = heads_watch_label(w, layer);
-    for (int t0 = 0; t0 < w->n; t0 += BLOCK) {
-        int n = w->n - t0 < BLOCK ? w->n - t0 : BLOCK;
-        const float *x = heads_watch_x(w, layer) + (size_t)t0 * (size_t)c->engine->retaining->n_in;
-        score(c, layer, x, n, s);
-        for (int i = 0; i < n * n_head; i++)
-            add(&c->sums[layer * n_head + i % n_head], (double)s->score[i],
-                (double)label[t0 * n_head + i]);
+    const struct job *j = ctx;
+    const struct calibration *c = j->c;
+    const struct retaining *h = c->engine->retaining;
+    const struct kernels *k = c->engine->kernels;
+    const struct scratch *s = &c->scratch[thread];
+    int t0 = part * CIS_NET_TOKENS, left = j->rows->n - t0;
+    int n = left < CIS_NET_TOKENS ? left : CIS_NET_TOKENS, n_in = h->shape.n_in;
+    struct kn_act x = s->act;
+    x.x = j->rows->x + (size_t)t0 * (size_t)n_in;
+    for (int t = 0; kn_is_quantized(h->layers[j->layer].w1.type) && t < n; t++) {
+        size_t at = (size_t)t * (size_t)n_in, g = (size_t)t * (size_t)(n_in / KN_GROUP);
+        k->quantize(x.q + at, x.d + g, x.sum + g, x.x + at, n_in);
     }
+    cis_net_score(h, j->layer, k, &x, n, s->net, c->score + t0 * h->shape.n_head);
+}
+
+/* Adds the scores and labels of a layer. */
+static void measure_layer(void *ctx, int layer, struct heads_rows *rows)
+{
+    struct calibration *c = ctx;
+    struct job j = {c, rows, layer};
+    int n_head = c->engine->retaining->shape.n_head;
+    pool_run(c->engine->pool, (rows->n + CIS_NET_TOKENS - 1) / CIS_NET_TOKENS, score_part, &j);
+    for (int i = 0; i < rows->n * n_head; i++)
+        add(&c->sums[layer * n_head + i % n_head], (double)c->score[i], (double)rows->label[i]);
 }
 
 static int measure(struct calibration *c, struct err *e)
@@ -93,12 +96,9 @@ static int measure(struct calibration *c, struct err *e)
     int rc = 0, n = c->data.n < c->n_rows ? c->data.n : c->n_rows;
     for (int i = 0; !rc && i < n; i++) {
         int row = (int)((int64_t)i * c->data.n / n);
-        heads_watch_clear(&c->watch);
         rc = heads_sample_read(&c->sample, &c->data, row, true, c->engine, c->length, e);
         if (rc || !c->sample.ids.n) continue;
-        heads_watch_run(&c->watch, c->sample.ids.ids, c->sample.asks, (int)c->sample.ids.n,
-                        c->sample.n_context);
-        pool_run(c->engine->pool, c->engine->model->n_kv_layer, measure_layer, c);
+        heads_watch_run(&c->watch, &c->sample, measure_layer, c);
         if (report_bar_show(&p, i + 1, n)) rc = err_set(e, ERR_STOP, "calibration was interrupted");
     }
     report_bar_end(&p);
@@ -119,10 +119,11 @@ static void fit(const struct sums *s, float *mean, float *std)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static int weight_row(void *ctx, int layer, int which, int r, float *out, struct err *e)
+static int weight_row(void *ctx, int layer, enum retaining_part part, int r, float *out,
+                      struct err *e)
 {
     const struct calibration *c = ctx;
-    const struct gguf_tensor *t = c->engine->retaining->tensors[2 * layer + which];
+    const struct gguf_tensor *t = c->engine->retaining->tensors[layer][part];
     size_t bytes = t->bytes / (size_t)t->ne[1];
     (void)e;
     blocks_to_float(out, t->type, (const char *)t->data + (size_t)r * bytes, (size_t)t->ne[0]);
@@ -132,15 +133,12 @@ static int weight_row(void *ctx, int layer, int which, int r, float *out, struct
 static int write_heads(struct calibration *c, char hex[65], struct err *e)
 {
     const struct retaining *h = c->engine->retaining;
-    char name[128];
-    snprintf(name, sizeof name, "retaining heads of %.96s", c->engine->model->name);
     struct heads_file f = {
-        .name = name,
+        .model = c->engine->model->name,
         .base_digest = h->base_digest,
-        .n_layer = h->n_layer,
-        .n_in = h->n_in,
-        .n_hidden = h->n_hidden,
-        .n_head = h->n_head,
+        .author = h->author,
+        .shape = h->shape,
+        .settings = h->settings,
         .label = "share",
         .mean = c->mean,
         .std = c->std,
@@ -155,19 +153,17 @@ static int write_heads(struct calibration *c, char hex[65], struct err *e)
 static void plan(struct calibration *c, struct arena *a)
 {
     const struct retaining *h = c->engine->retaining;
-    size_t n = (size_t)h->n_layer * (size_t)h->n_head, in = BLOCK * (size_t)h->n_in;
+    size_t n = (size_t)h->shape.n_layer * (size_t)h->shape.n_head;
     int n_threads = pool_n_threads(c->engine->pool);
     c->sums = arena_take(a, n, sizeof *c->sums);
     c->mean = arena_take(a, n, sizeof *c->mean);
     c->std = arena_take(a, n, sizeof *c->std);
+    c->score = arena_take(a, (size_t)c->length * (size_t)h->shape.n_head, sizeof *c->score);
     c->scratch = arena_take(a, (size_t)n_threads, sizeof *c->scratch);
     for (int i = 0; i < n_threads; i++) {
-        struct scratch s = {
-            .q = arena_take(a, in, 1),
-            .d = arena_take(a, in / KN_GROUP + 1, sizeof(float)),
-            .sum = arena_take(a, in / KN_GROUP + 1, sizeof(int32_t)),
-            .score = arena_take(a, BLOCK * (size_t)h->n_head, sizeof(float)),
-        };
+        struct scratch s;
+        linear_plan(&s.act, h->shape.n_in, CIS_NET_TOKENS, a);
+        s.net = arena_take(a, cis_net_floats(h), sizeof(float));
         if (a->base) c->scratch[i] = s;
     }
 }
@@ -209,7 +205,8 @@ static int begin(struct calibration *c, struct err *e)
     if (!rc) rc = open_heads(c, e);
     if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
     if (!rc) rc = take_memory(c, e);
-    if (!rc) rc = heads_watch_open(&c->watch, c->engine, HEADS_SHARE, c->length, 1, e);
+    if (!rc) rc = heads_watch_open(&c->watch, c->engine, HEADS_SHARE, c->length, e);
+    if (!rc) c->watch.reads_hidden = retaining_reads_hidden(c->engine->retaining->shape.form);
     return rc;
 }
 
@@ -235,7 +232,8 @@ int heads_calibrate(const struct options *o)
     report_catch_interrupt();
     if (!rc) rc = begin(&c, &e);
     if (!rc) rc = measure(&c, &e);
-    for (int i = 0; !rc && i < c.engine->retaining->n_layer * c.engine->retaining->n_head; i++)
+    for (int i = 0;
+         !rc && i < c.engine->retaining->shape.n_layer * c.engine->retaining->shape.n_head; i++)
         fit(&c.sums[i], &c.mean[i], &c.std[i]);
     if (!rc) rc = write_heads(&c, hex, &e);
     if (!rc) report_line("%s  %s", hex, o->training.out);

@@ -1,74 +1,124 @@
 #include "quant/heads/heads_file.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "quant/convert/encode.h"
 #include "quant/convert/gguf_write.h"
 
-static uint32_t type_of(const struct heads_file *h, int which)
+#define HALF_MAX 65504.0f
+
+static uint32_t type_of(const struct heads_file *h, enum retaining_part part)
 {
-    return which == 0 && h->n_in % ENCODE_BLOCK == 0 ? GGUF_T_Q8_0 : GGUF_T_F32;
+    if (part != RETAINING_W1) return GGUF_T_F32;
+    if (h->shape.form != RETAINING_SILU) return GGUF_T_F16;
+    return h->shape.n_in % ENCODE_BLOCK == 0 ? GGUF_T_Q8_0 : GGUF_T_F32;
 }
 
-static int n_rows(const struct heads_file *h, int which)
+static void describe_settings(const struct heads_file *h, struct gguf_keys *k)
 {
-    return which ? h->n_head : h->n_hidden;
-}
-
-static int row_length(const struct heads_file *h, int which)
-{
-    return which ? h->n_hidden : h->n_in;
+    const struct {
+        const char *key;
+        int value;
+    } all[] = {{"retain.heads.budget", h->settings.budget},
+               {"retain.heads.stabilizers", h->settings.stabilizers},
+               {"retain.heads.sinks", h->settings.sinks},
+               {"retain.heads.chunk", h->settings.chunk}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value >= 0) gguf_keys_u32(k, all[i].key, (uint32_t)all[i].value);
 }
 
 static void describe(const struct heads_file *h, struct gguf_keys *k)
 {
-    size_t n = (size_t)h->n_layer * (size_t)h->n_head;
+    const struct retaining_shape *s = &h->shape;
+    size_t n = (size_t)s->n_layer * (size_t)s->n_head;
+    char name[128];
+    snprintf(name, sizeof name, "retaining heads of %.96s", h->model);
     gguf_keys_str(k, "general.type", "retaining-heads");
-    gguf_keys_str(k, "general.name", h->name);
+    gguf_keys_str(k, "general.name", name);
+    if (h->author && *h->author) gguf_keys_str(k, "general.author", h->author);
     gguf_keys_u32(k, "retain.heads.version", 1);
     gguf_keys_str(k, "retain.heads.base_digest", h->base_digest);
-    gguf_keys_u32(k, "retain.heads.block_count", (uint32_t)h->n_layer);
-    gguf_keys_u32(k, "retain.heads.input_length", (uint32_t)h->n_in);
-    gguf_keys_u32(k, "retain.heads.hidden_length", (uint32_t)h->n_hidden);
-    gguf_keys_u32(k, "retain.heads.head_count_kv", (uint32_t)h->n_head);
-    gguf_keys_str(k, "retain.heads.activation", "silu");
+    gguf_keys_u32(k, "retain.heads.block_count", (uint32_t)s->n_layer);
+    gguf_keys_u32(k, "retain.heads.input_length", (uint32_t)s->n_in);
+    gguf_keys_u32(k, "retain.heads.hidden_length", (uint32_t)s->n_hidden);
+    gguf_keys_u32(k, "retain.heads.head_count_kv", (uint32_t)s->n_head);
+    gguf_keys_str(k, "retain.heads.activation", retaining_form_name(s->form));
+    if (s->form == RETAINING_GATE) {
+        gguf_keys_u32(k, "retain.heads.rank", (uint32_t)s->n_rank);
+        gguf_keys_u32(k, "retain.heads.base_count", (uint32_t)s->n_base);
+    }
+    describe_settings(h, k);
     if (h->label) gguf_keys_str(k, "retain.heads.label", h->label);
     if (!h->mean) return;
     gguf_keys_array(k, "retain.heads.label_mean", GGUF_F32, n, h->mean, n * sizeof(float));
     gguf_keys_array(k, "retain.heads.label_std", GGUF_F32, n, h->std, n * sizeof(float));
 }
 
-static int describe_tensors(const struct heads_file *h, struct gguf_writer *w, struct err *e)
+/* Whether the type can hold all n numbers. */
+static bool holds(uint32_t type, const float *x, size_t n)
 {
-    char name[64];
-    int rc = 0;
-    for (int i = 0; !rc && i < 2 * h->n_layer; i++) {
-        int64_t ne[] = {row_length(h, i % 2), n_rows(h, i % 2)};
-        snprintf(name, sizeof name, "blk.%d.retain_%d.weight", i / 2, i % 2 + 1);
-        rc = gguf_write_tensor(w, name, type_of(h, i % 2), 2, ne, e);
+    for (size_t i = 0; type == GGUF_T_F16 && i < n; i++)
+        if (fabsf(x[i]) > HALF_MAX) return false;
+    return encode_check(x, n) == n;
+}
+
+/* Calls f for each part of each layer that the form has. */
+static int each_part(const struct heads_file *h,
+                     int (*f)(const struct heads_file *h, int layer, enum retaining_part part,
+                              int n_rows, int n_columns, void *ctx, struct err *e),
+                     void *ctx, struct err *e)
+{
+    int rc = 0, n_rows, n_columns;
+    for (int i = 0; !rc && i < h->shape.n_layer * RETAINING_PARTS; i++) {
+        enum retaining_part part = (enum retaining_part)(i % RETAINING_PARTS);
+        if (retaining_part_shape(&h->shape, part, &n_rows, &n_columns))
+            rc = f(h, i / RETAINING_PARTS, part, n_rows, n_columns, ctx, e);
     }
     return rc;
 }
 
-/* floats, blocks: buffers for one row. */
-static int write_tensor(const struct heads_file *h, struct gguf_writer *w, int layer, int which,
-                        float *floats, void *blocks, struct err *e)
+static int describe_part(const struct heads_file *h, int layer, enum retaining_part part,
+                         int n_rows, int n_columns, void *ctx, struct err *e)
 {
-    size_t n = (size_t)row_length(h, which);
+    char name[64];
+    int64_t ne[] = {n_columns, n_rows};
+    retaining_part_name(name, layer, part);
+    return gguf_write_tensor(ctx, name, type_of(h, part), 2, ne, e);
+}
+
+struct writing {
+    struct gguf_writer *w;
+    float *floats; /* buffers for the longest row */
+    void *blocks;
+};
+
+static int write_row(const struct writing *w, uint32_t type, size_t n, struct err *e)
+{
+    if (type == GGUF_T_F32) return gguf_write_data(w->w, w->floats, n * sizeof *w->floats, e);
+    if (type == GGUF_T_Q8_0) {
+        encode_q8_0(w->blocks, w->floats, n);
+        return gguf_write_data(w->w, w->blocks, n / ENCODE_BLOCK * ENCODE_Q8_0_BYTES, e);
+    }
+    uint16_t *half = w->blocks;
+    for (size_t i = 0; i < n; i++) half[i] = kn_half_from_float(w->floats[i]);
+    return gguf_write_data(w->w, half, n * sizeof *half, e);
+}
+
+static int write_part(const struct heads_file *h, int layer, enum retaining_part part, int n_rows,
+                      int n_columns, void *ctx, struct err *e)
+{
+    const struct writing *w = ctx;
+    size_t n = (size_t)n_columns;
     int rc = 0;
-    for (int r = 0; !rc && r < n_rows(h, which); r++) {
-        rc = h->row(h->ctx, layer, which, r, floats, e);
-        if (!rc && encode_check(floats, n) < n)
-            rc = err_set(e, ERR_FORMAT, "layer %d: row %d holds a number that is not finite", layer,
+    for (int r = 0; !rc && r < n_rows; r++) {
+        rc = h->row(h->ctx, layer, part, r, w->floats, e);
+        if (!rc && !holds(type_of(h, part), w->floats, n))
+            rc = err_set(e, ERR_FORMAT,
+                         "layer %d: row %d holds a number that is not finite or too large", layer,
                          r);
-        if (rc) return rc;
-        if (type_of(h, which) == GGUF_T_F32) {
-            rc = gguf_write_data(w, floats, n * sizeof *floats, e);
-            continue;
-        }
-        encode_q8_0(blocks, floats, n);
-        rc = gguf_write_data(w, blocks, n / ENCODE_BLOCK * ENCODE_Q8_0_BYTES, e);
+        if (!rc) rc = write_row(w, type_of(h, part), n, e);
     }
     return rc;
 }
@@ -77,21 +127,19 @@ int heads_file_write(const struct heads_file *h, const char *path, bool force, c
                      struct err *e)
 {
     struct gguf_keys keys = {0};
-    struct gguf_writer *w = NULL;
-    size_t n = (size_t)(h->n_in > h->n_hidden ? h->n_in : h->n_hidden);
-    float *floats = calloc(n, sizeof *floats);
-    void *blocks = calloc(n / ENCODE_BLOCK + 1, ENCODE_Q8_0_BYTES);
-    int rc = floats && blocks ? 0 : err_set(e, ERR_FAIL, "out of memory for retaining heads");
-    if (!rc) rc = gguf_write_open(&w, path, force, e);
-    if (!rc) rc = describe_tensors(h, w, e);
+    const struct retaining_shape *s = &h->shape;
+    size_t n = (size_t)(s->n_in > s->n_hidden ? s->n_in : s->n_hidden);
+    struct writing w = {.floats = calloc(n, sizeof(float)), .blocks = calloc(n + 1, 2)};
+    int rc = w.floats && w.blocks ? 0 : err_set(e, ERR_FAIL, "out of memory for retaining heads");
+    if (!rc) rc = gguf_write_open(&w.w, path, force, e);
+    if (!rc) rc = each_part(h, describe_part, w.w, e);
     describe(h, &keys);
-    if (!rc) rc = gguf_write_begin(w, &keys, e);
-    for (int i = 0; !rc && i < 2 * h->n_layer; i++)
-        rc = write_tensor(h, w, i / 2, i % 2, floats, blocks, e);
-    if (!rc) rc = gguf_write_commit(w, hex, e);
-    gguf_write_close(w);
+    if (!rc) rc = gguf_write_begin(w.w, &keys, e);
+    if (!rc) rc = each_part(h, write_part, &w, e);
+    if (!rc) rc = gguf_write_commit(w.w, hex, e);
+    gguf_write_close(w.w);
     gguf_keys_release(&keys);
-    free(floats);
-    free(blocks);
+    free(w.floats);
+    free(w.blocks);
     return rc;
 }

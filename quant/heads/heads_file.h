@@ -1,20 +1,24 @@
-/* heads_file: writes retaining heads as runtime/model/retaining.h reads them: W1 as Q8_0 (F32 if
- * its rows are not a multiple of 32), W2 as F32. */
+/* heads_file: writes retaining heads as runtime/model/retaining.h reads them. W1 of silu heads is
+ * Q8_0 (F32 if its rows are not a multiple of 32), which the kernels score fastest and the GPU
+ * needs; W1 of the other forms is F16, everything else F32. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_FILE_H
 #define RETAIN_QUANT_HEADS_HEADS_FILE_H
 
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "runtime/model/retaining.h"
 
 struct heads_file {
-    const char *name;
-    const char *base_digest; /* hex digest of the model that they belong to */
-    int n_layer, n_in, n_hidden, n_head;
+    const char *model;       /* name of the model that they belong to */
+    const char *base_digest; /* hex digest of its file */
+    const char *author;      /* NULL = nobody else */
+    struct retaining_shape shape;
+    struct retaining_settings settings;
     const char *label;       /* "logit" or "share"; NULL = not known */
     const float *mean, *std; /* [n_layer][n_head]; NULL = not known */
-    /* Reads row r of W1 (which = 0) or W2 (1) of a layer. */
-    int (*row)(void *ctx, int layer, int which, int r, float *out, struct err *e);
+    /* Reads row r of a part. */
+    int (*row)(void *ctx, int layer, enum retaining_part part, int r, float *out, struct err *e);
     void *ctx;
 };
 

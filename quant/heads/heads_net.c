@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/pool.h"
 #include "base/random.h"
@@ -24,7 +23,7 @@ void heads_net_plan(struct heads_net *net, int n_in, int n_hidden, int n_head, s
 }
 
 void heads_work_plan(struct heads_work *w, int n_rows, int n_in, int n_hidden, int n_head,
-                     struct arena *a)
+                     int n_threads, struct arena *a)
 {
     size_t n = (size_t)n_rows;
     *w = (struct heads_work){.n_rows = n_rows};
@@ -34,6 +33,8 @@ void heads_work_plan(struct heads_work *w, int n_rows, int n_in, int n_hidden, i
     w->dz_t = arena_take(a, n * (size_t)n_hidden, sizeof(float));
     w->score = arena_take(a, n * (size_t)n_head, sizeof(float));
     w->d_score = arena_take(a, n * (size_t)n_head, sizeof(float));
+    w->part =
+        arena_take(a, (size_t)n_threads * (size_t)n_hidden * HEADS_NET_COLUMNS, sizeof(float));
 }
 
 /* ---- initial weights ------------------------------------------------------------------------- */
@@ -119,29 +120,27 @@ void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* The loss, and its derivative with respect to each score. */
-static double compare(const struct job *j, float fit, float smooth)
+/* The rows' part of the loss, and its derivative with respect to each score. */
+static double compare(const struct job *j, const struct heads_terms *terms)
 {
     const struct heads_rows *r = j->rows;
-    int n_head = j->net->n_head, n = r->n * n_head, n_next = 0;
+    int n_head = j->net->n_head, n = r->n * n_head;
     float *s = j->w->score, *d = j->w->d_score;
     double close = 0, jump = 0;
-    for (int t = 0; t + 1 < r->n; t++) n_next += r->next[t] != 0;
-    float fit_n = fit / (float)n, smooth_n = n_next ? smooth / (float)(n_next * n_head) : 0;
     for (int i = 0; i < n; i++) {
         float e = s[i] - r->label[i], size = fabsf(e);
         close += size < 1 ? 0.5 * e * e : size - 0.5;
-        d[i] = fit_n * (size < 1 ? e : copysignf(1, e));
+        d[i] = terms->fit * (size < 1 ? e : copysignf(1, e));
     }
     for (int t = 0; t + 1 < r->n; t++)
         for (int h = 0; r->next[t] && h < n_head; h++) {
             int i = t * n_head + h;
             float e = s[i + n_head] - s[i];
             jump += e * e;
-            d[i] -= 2 * smooth_n * e;
-            d[i + n_head] += 2 * smooth_n * e;
+            d[i] -= 2 * terms->smooth * e;
+            d[i + n_head] += 2 * terms->smooth * e;
         }
-    return (double)fit_n * close + (double)smooth_n * jump;
+    return (double)terms->fit * close + (double)terms->smooth * jump;
 }
 
 /* dz = (d_score · W2) * silu'(z), and x, both transposed so that tokens are columns. */
@@ -165,19 +164,22 @@ static void turn_part(void *ctx, int part, int thread)
         for (size_t t = t0; t < t1; t++) j->w->x_t[i * n_rows + t] = j->rows->x[t * n_in + i];
 }
 
-/* Some columns of the gradient of W1: dz^T · x. */
+/* Adds some columns of the gradient of W1: dz^T · x. */
 static void first_part(void *ctx, int part, int thread)
 {
     const struct job *j = ctx;
     const struct heads_net *net = j->net;
-    int row0 = part * 2 * KN_PANEL, row1 = row0 + 2 * KN_PANEL;
-    (void)thread;
-    if (row1 > net->n_in) row1 = net->n_in;
-    product(j->w, j->w->x_t, net->n_in, j->rows->n, j->w->dz_t, net->n_hidden, row0, row1,
-            net->gradient);
+    const size_t n_in = (size_t)net->n_in, n_rows = (size_t)j->rows->n;
+    const size_t at = (size_t)part * HEADS_NET_COLUMNS;
+    const size_t n = n_in - at < HEADS_NET_COLUMNS ? n_in - at : HEADS_NET_COLUMNS;
+    float *sums = j->w->part + (size_t)thread * (size_t)net->n_hidden * HEADS_NET_COLUMNS;
+    product(j->w, j->w->x_t + at * n_rows, (int)n, j->rows->n, j->w->dz_t, net->n_hidden, 0, (int)n,
+            sums);
+    for (size_t k = 0; k < (size_t)net->n_hidden; k++)
+        for (size_t i = 0; i < n; i++) net->gradient[k * n_in + at + i] += sums[k * n + i];
 }
 
-/* The gradient of one row of W2. */
+/* Adds the gradient of one row of W2. */
 static void second_part(void *ctx, int h, int thread)
 {
     const struct job *j = ctx;
@@ -185,7 +187,6 @@ static void second_part(void *ctx, int h, int thread)
     size_t n_hidden = (size_t)net->n_hidden;
     float *g = net->gradient + (heads_net_w2(net) - net->weights) + (size_t)h * n_hidden;
     (void)thread;
-    memset(g, 0, n_hidden * sizeof *g);
     for (int t = 0; t < j->rows->n; t++) {
         float d = j->w->d_score[t * net->n_head + h];
         const float *a = j->w->a + (size_t)t * n_hidden;
@@ -193,14 +194,14 @@ static void second_part(void *ctx, int h, int thread)
     }
 }
 
-double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows, float fit,
-                          float smooth, struct heads_work *w)
+double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows,
+                          const struct heads_terms *terms, struct heads_work *w)
 {
     struct job j = {net, rows, w};
     heads_net_score(net, rows, w);
-    double loss = compare(&j, fit, smooth);
+    double loss = compare(&j, terms);
     pool_run(w->pool, parts_of((size_t)rows->n, ROWS_PER_PART), turn_part, &j);
-    pool_run(w->pool, parts_of((size_t)net->n_in, 2 * KN_PANEL), first_part, &j);
+    pool_run(w->pool, parts_of((size_t)net->n_in, HEADS_NET_COLUMNS), first_part, &j);
     pool_run(w->pool, net->n_head, second_part, &j);
     return loss;
 }
@@ -225,6 +226,7 @@ static void step_part(void *ctx, int part, int thread)
         net->second[i] = beta2 * net->second[i] + (1 - beta2) * g * g;
         float root = sqrtf(net->second[i] / s->unbias2) + epsilon;
         net->weights[i] -= s->rate * (decay * net->weights[i] + net->first[i] / s->unbias1 / root);
+        net->gradient[i] = 0;
     }
 }
 

@@ -16,16 +16,18 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "kernels/kernels.h"
 
-struct kernels;
 struct pool;
+
+#define HEADS_NET_COLUMNS (2 * KN_PANEL)
 
 struct heads_net {
     int n_in, n_hidden, n_head; /* n_head: KV heads, one score each */
     size_t n;                   /* numbers in each of the following arrays */
     float *weights;             /* W1 [n_hidden][n_in], W2 [n_head][n_hidden] */
-    float *gradient;
-    float *first, *second; /* AdamW's running means of the gradient and of its square */
+    float *gradient;            /* zero after a step */
+    float *first, *second;      /* AdamW's running means of the gradient and of its square */
 };
 
 /* Takes the memory for one net from an arena, backed or only planned; zeroed when backed. */
@@ -48,16 +50,17 @@ struct heads_work {
     float *dz_t;    /* [n_hidden][n] */
     float *score;   /* [n][n_head] */
     float *d_score; /* [n][n_head] */
+    float *part;    /* [n_threads][n_hidden][HEADS_NET_COLUMNS] of a gradient */
     const struct kernels *kernels;
     struct pool *pool;
 };
 void heads_work_plan(struct heads_work *w, int n_rows, int n_in, int n_hidden, int n_head,
-                     struct arena *a);
+                     int n_threads, struct arena *a);
 
 struct heads_rows {
     int n;               /* at most heads_work.n_rows */
     const float *x;      /* [n][n_in] */
-    const float *label;  /* [n][n_head] */
+    float *label;        /* [n][n_head] */
     const uint8_t *next; /* [n]: is row t + 1 the token after row t? */
 };
 
@@ -65,12 +68,17 @@ struct heads_rows {
 void heads_net_score(const struct heads_net *net, const struct heads_rows *rows,
                      struct heads_work *w);
 
-/* Fills net->gradient and returns the loss. */
-double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows, float fit,
-                          float smooth, struct heads_work *w);
+/* The weights of one term of both sums: with several texts in a step, the means are over all. */
+struct heads_terms {
+    float fit, smooth;
+};
+
+/* Adds the gradient to net->gradient and returns the rows' part of the loss. */
+double heads_net_gradient(struct heads_net *net, const struct heads_rows *rows,
+                          const struct heads_terms *terms, struct heads_work *w);
 
 /* Decoupled weight decay .01, betas .9 and .95, epsilon 1e-8; gradients are clipped to ±clip first.
- * step counts from 1. */
+ * step counts from 1. Clears the gradient. */
 void heads_net_step(struct heads_net *net, float rate, float clip, int step, struct pool *p);
 
 #endif

@@ -1,11 +1,9 @@
 /* heads_train: `retain heads train`: trains retaining heads for a model as it runs here, quantized.
  *
- * Rows of text (heads_sample) are run through the model's forward pass (heads_watch); its q, k, v
- * and labels train one small network per layer (heads_net). Labels are standardised per layer and
- * KV head with mean and deviation over the first rows: the ranking of a head's units is unchanged,
- * and recall of the demo model at 128 units rose from .71 to .90. The schedule is Locret's: the
- * rate rises over two thirds of the steps, then falls to zero. Training makes several passes, each
- * in a random order; some rows are held back for validation.
+ * Rows of text (heads_sample) are run through the model one after another, and train one small
+ * network per layer (heads_learn). The schedule is Locret's: the rate rises over two thirds of the
+ * steps, then falls to zero. Training makes several passes, each in a random order; some rows are
+ * held back for validation. Memory is planned, and refused, before weights are read.
  *
  * OUT.part holds the state between steps; a run that finds one continues from it and produces the
  * same file. */

@@ -5,44 +5,56 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "quant/heads/heads_sample.h"
 #include "runtime/forward/engine.h"
 
 #define ASK_TOKENS 16 /* queries whose logits are computed together */
+#define SLICES     8  /* parts of work per KV head; the labels do not depend on it */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static int n_group(const struct model *m)
+static void plan(struct heads_watch *w, const struct engine *g, struct arena *a)
 {
-    return m->n_head / m->n_kv_head;
-}
-
-static void plan(struct heads_watch *w, const struct model *m, int n_threads, struct arena *a)
-{
-    size_t n = (size_t)w->n_max, layers = (size_t)m->n_kv_layer, threads = (size_t)n_threads;
-    size_t rows = (size_t)(ASK_TOKENS * n_group(m)), dim = (size_t)m->head_dim;
-    w->x = arena_take(a, layers * n * (size_t)heads_watch_n_in(m), sizeof(float));
-    w->label = arena_take(a, layers * n * (size_t)m->n_kv_head, sizeof(float));
+    const struct model *m = g->model;
+    size_t n = (size_t)w->n_text, heads = (size_t)m->n_kv_head, dim = (size_t)m->head_dim;
+    size_t rows = (size_t)pool_n_threads(g->pool) * (size_t)(ASK_TOKENS * model_group(m));
+    w->label = arena_take(a, n * heads, sizeof(float));
     w->next = arena_take(a, n, 1);
-    w->keys = arena_take(a, threads * (size_t)w->n_text * dim, sizeof(float));
-    w->queries = arena_take(a, threads * rows * dim, sizeof(float));
-    w->logits = arena_take(a, threads * rows * (size_t)w->n_text, sizeof(float));
+    w->asked = arena_take(a, n, sizeof *w->asked);
+    w->keys = arena_take(a, heads * n * dim, sizeof(float));
+    w->slices = arena_take(a, heads * SLICES * n, sizeof(float));
+    w->queries = arena_take(a, rows * dim, sizeof(float));
+    w->logits = arena_take(a, rows * n, sizeof(float));
 }
 
-int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
-                     int n_texts, struct err *e)
+size_t heads_watch_bytes(const struct engine *g, int n_text)
 {
+    struct heads_watch w = {.n_text = n_text};
     struct arena a;
-    int n_threads = pool_n_threads(g->pool);
-    *w = (struct heads_watch){
-        .engine = g, .kind = kind, .n_text = n_text, .n_max = n_text * n_texts};
+    arena_init_plan(&a, "labels");
+    plan(&w, g, &a);
+    return a.used;
+}
+
+struct plan_opts heads_watch_plan(int n_text, int64_t memory)
+{
     struct plan_opts o = plan_opts_default();
     o.policy = policy_choice("full");
     o.policy.context = n_text;
+    o.chunk = n_text;
+    o.speculate.off = true;
+    o.memory = memory;
+    return o;
+}
+
+int heads_watch_open(struct heads_watch *w, struct engine *g, enum heads_label kind, int n_text,
+                     struct err *e)
+{
+    *w = (struct heads_watch){.engine = g, .kind = kind, .n_text = n_text};
+    struct plan_opts o = heads_watch_plan(n_text, 0);
     int rc = context_open(&w->context, g, &o, 0, 1, e);
-    arena_init_plan(&a, "labels");
-    plan(w, g->model, n_threads, &a);
-    if (!rc) rc = arena_init(&w->arena, "labels", a.used, e);
-    if (!rc) plan(w, g->model, n_threads, &w->arena);
+    if (!rc) rc = arena_init(&w->arena, "labels", heads_watch_bytes(g, n_text), e);
+    if (!rc) plan(w, g, &w->arena);
     return rc;
 }
 
@@ -52,33 +64,12 @@ void heads_watch_close(struct heads_watch *w)
     arena_release(&w->arena);
 }
 
-void heads_watch_clear(struct heads_watch *w)
-{
-    w->n = 0;
-}
-
-/* ---- collecting ------------------------------------------------------------------------------ */
-
-/* Called before each product. Before the output projection, attention is complete and f->qkv holds
- * the chunk's q, k, v as attention used them. */
-static void watch(void *ctx, const struct kn_weight *weight, const float *x, int n_tok)
-{
-    struct heads_watch *w = ctx;
-    const struct forward *f = &w->context.forward;
-    size_t row = (size_t)heads_watch_n_in(f->model);
-    (void)x;
-    for (int i = 0; i < f->model->n_kv_layer; i++)
-        if (weight == &f->model->kv_layers[i]->o)
-            memcpy(heads_watch_x(w, i) + (size_t)(w->n + w->at) * row, f->qkv,
-                   (size_t)n_tok * row * sizeof(float));
-}
-
 /* ---- labels ---------------------------------------------------------------------------------- */
 
 struct job {
     struct heads_watch *w;
-    const uint8_t *asks;
-    int n, n_context;
+    const float *qkv; /* [n][n_qkv] */
+    int layer, n, n_context;
 };
 
 /* One head's query or key at position p, rotated as attention does. */
@@ -93,15 +84,29 @@ static void rotate(float *out, const float *x, const struct kn_rope *rope, int p
     }
 }
 
+/* The keys of some tokens, of all heads. */
+static void keys_part(void *ctx, int begin, int end, int thread)
+{
+    const struct job *j = ctx;
+    const struct heads_watch *w = j->w;
+    const struct model *m = w->engine->model;
+    const struct kn_rope *rope = forward_rope(&w->context.forward, m->kv_layers[j->layer]);
+    size_t dim = (size_t)m->head_dim, row = (size_t)model_n_qkv(m), n_text = (size_t)w->n_text;
+    (void)thread;
+    for (int t = begin; t < end; t++)
+        for (int i = 0; i < m->n_kv_head; i++)
+            rotate(w->keys + ((size_t)i * n_text + (size_t)t) * dim,
+                   j->qkv + (size_t)t * row + (size_t)(m->n_head + i) * dim, rope, t);
+}
+
 /* Updates the labels with the products of one query at position p with the keys of slots 0 … p,
  * which become logits. sink: as in struct model_layer, or NULL. */
 static void take(const struct job *j, float *label, float *logits, const float *sink, int p)
 {
-    const struct model *m = j->w->context.forward.model;
-    const int n_head = m->n_kv_head;
+    const struct model *m = j->w->engine->model;
     const float cap = m->attn_softcap;
     float sum = 0, max = sink ? *sink : -INFINITY, base = 0;
-    for (int s = 0; s <= p || s < j->n_context; s++) {
+    for (int s = 0; s <= p; s++) {
         logits[s] *= m->attn_scale;
         if (cap > 0.0f) logits[s] = cap * tanhf(logits[s] / cap);
     }
@@ -111,74 +116,91 @@ static void take(const struct job *j, float *label, float *logits, const float *
         if (sink) sum += expf(*sink - max);
         base = max + logf(sum);
     }
-    for (int s = 0; s < j->n_context; s++) {
-        float y = logits[s] - base;
-        if (y > label[s * n_head]) label[s * n_head] = y;
+    for (int s = 0; s < j->n_context && s <= p; s++) label[s] = fmaxf(label[s], logits[s] - base);
+}
+
+/* The labels of one KV head from some blocks of asking tokens. */
+static void slice_part(void *ctx, int part, int thread)
+{
+    const struct job *j = ctx;
+    const struct heads_watch *w = j->w;
+    const struct forward *f = &w->context.forward;
+    const struct model *m = f->model;
+    const struct model_layer *layer = m->kv_layers[j->layer];
+    const int head = part / SLICES, group = model_group(m), dim = m->head_dim, n = w->n_text;
+    const size_t rows = (size_t)(ASK_TOKENS * group), row = (size_t)model_n_qkv(m);
+    float *label = w->slices + (size_t)part * (size_t)n;
+    float *queries = w->queries + (size_t)thread * rows * (size_t)dim;
+    float *logits = w->logits + (size_t)thread * rows * (size_t)n;
+    const struct kn_weight keys = {KN_F32, j->n, dim, w->keys + (size_t)head * (size_t)(n * dim)};
+    const struct kn_act x = {.n_in = dim, .x = queries};
+    for (int s = 0; s < j->n_context; s++) label[s] = -INFINITY;
+    for (int at = part % SLICES * ASK_TOKENS; at < w->n_asked; at += SLICES * ASK_TOKENS) {
+        int n_asked = w->n_asked - at < ASK_TOKENS ? w->n_asked - at : ASK_TOKENS;
+        int last = w->asked[at + n_asked - 1];
+        for (int i = 0; i < n_asked * group; i++) {
+            int t = w->asked[at + i / group];
+            rotate(queries + i * dim,
+                   j->qkv + (size_t)t * row + (size_t)((head * group + i % group) * dim),
+                   forward_rope(f, layer), t);
+        }
+        struct kn_matmul product = {&keys, &x, n_asked * group, 0, last + 1, logits, (size_t)j->n};
+        f->kernels->matmul[KN_F32](&product);
+        for (int i = 0; i < n_asked * group; i++)
+            take(j, label, logits + (size_t)i * (size_t)j->n,
+                 layer->sinks ? layer->sinks + head * group + i % group : NULL,
+                 w->asked[at + i / group]);
     }
 }
 
-/* Computes the labels of one KV head of one layer. */
-static void label_part(void *ctx, int part, int thread)
+static void join_slices(const struct job *j)
 {
-    const struct job *j = ctx;
-    struct heads_watch *w = j->w;
-    const struct forward *f = &w->context.forward;
-    const struct model *m = f->model;
-    int layer = part / m->n_kv_head, head = part % m->n_kv_head, group = n_group(m);
-    const struct kn_rope *rope = forward_rope(f, m->kv_layers[layer]);
-    const float *sinks = m->kv_layers[layer]->sinks;
-    int dim = m->head_dim, row = heads_watch_n_in(m), n_rows = 0, at[ASK_TOKENS];
-    size_t rows = (size_t)(ASK_TOKENS * group);
-    const float *x = heads_watch_x(w, layer) + (size_t)w->n * (size_t)row;
-    float *label = heads_watch_label(w, layer) + w->n * m->n_kv_head + head;
-    float *keys = w->keys + (size_t)thread * (size_t)w->n_text * (size_t)dim;
-    float *queries = w->queries + (size_t)thread * rows * (size_t)dim;
-    float *logits = w->logits + (size_t)thread * rows * (size_t)w->n_text;
-    struct kn_weight k = {KN_F32, j->n, dim, keys};
-    struct kn_act q = {.n_in = dim, .x = queries};
-    for (int t = 0; t < j->n; t++)
-        rotate(keys + t * dim, x + (size_t)t * (size_t)row + (m->n_head + head) * dim, rope, t);
-    for (int s = 0; s < j->n_context; s++) label[s * m->n_kv_head] = -INFINITY;
-    for (int t = 0; t <= j->n; t++) {
-        if (n_rows && (t == j->n || n_rows == ASK_TOKENS)) {
-            struct kn_matmul product = {&k, &q, n_rows * group, 0, j->n, logits, (size_t)j->n};
-            f->kernels->matmul[KN_F32](&product);
-            for (int i = 0; i < n_rows * group; i++)
-                take(j, label, logits + (size_t)i * (size_t)j->n,
-                     sinks ? sinks + head * group + i % group : NULL, at[i / group]);
-            n_rows = 0;
-        }
-        if (t == j->n || !j->asks[t]) continue;
-        for (int g = 0; g < group; g++)
-            rotate(queries + (n_rows * group + g) * dim,
-                   x + (size_t)t * (size_t)row + (head * group + g) * dim, rope, t);
-        at[n_rows++] = t;
-    }
-    for (int s = 0; w->kind == HEADS_SHARE && s < j->n_context; s++) {
-        float *y = label + s * m->n_kv_head;
-        *y = logf(expf(*y) + HEADS_SHARE_NOISE);
+    const struct heads_watch *w = j->w;
+    const int n_head = w->engine->model->n_kv_head;
+    for (int i = 0; i < j->n_context * n_head; i++) {
+        const float *slice = w->slices + (size_t)(i % n_head * SLICES) * (size_t)w->n_text;
+        float y = -INFINITY;
+        for (int k = 0; k < SLICES; k++) y = fmaxf(y, slice[k * w->n_text + i / n_head]);
+        w->label[i] = w->kind == HEADS_SHARE ? logf(expf(y) + HEADS_SHARE_NOISE) : y;
     }
 }
 
 /* ---- a text ---------------------------------------------------------------------------------- */
 
-void heads_watch_run(struct heads_watch *w, const int32_t *ids, const uint8_t *asks, int n,
-                     int n_context)
+/* Called before each product. Before the output projection, attention is complete and f->qkv holds
+ * the text's q, k, v as attention used them, f->norm its normed input. */
+static void watch(void *ctx, const struct kn_weight *weight, const float *x, int n_tok)
+{
+    struct heads_watch *w = ctx;
+    const struct forward *f = &w->context.forward;
+    const struct model *m = f->model;
+    struct job j = {.w = w, .qkv = f->qkv, .n = n_tok, .n_context = w->sample->n_context};
+    (void)x;
+    while (j.layer < m->n_kv_layer && weight != &m->kv_layers[j.layer]->o) j.layer++;
+    if (j.layer == m->n_kv_layer) return;
+    pool_run_spans(w->engine->pool, n_tok, ASK_TOKENS, keys_part, &j);
+    pool_run(w->engine->pool, m->n_kv_head * SLICES, slice_part, &j);
+    join_slices(&j);
+    const float *hidden = m->kv_layers[j.layer]->attn_norm ? f->norm : f->x;
+    struct heads_rows rows = {j.n_context, w->reads_hidden ? hidden : f->qkv, w->label, w->next};
+    w->visit(w->visit_ctx, j.layer, &rows);
+}
+
+void heads_watch_run(struct heads_watch *w, const struct heads_sample *s, heads_visit *visit,
+                     void *ctx)
 {
     struct context *c = &w->context;
-    struct job j = {w, asks, n, n_context};
-    assert(n <= w->n_text && w->n + n <= w->n_max);
+    assert((int)s->ids.n <= w->n_text);
+    w->sample = s;
+    w->visit = visit;
+    w->visit_ctx = ctx;
+    w->n_asked = 0;
+    for (int t = 0; t < (int)s->ids.n; t++)
+        if (s->asks[t]) w->asked[w->n_asked++] = t;
+    memset(w->next, 1, (size_t)s->n_context);
+    w->next[s->n_context - 1] = 0;
     c->forward.watch = watch;
     c->forward.watch_ctx = w;
     cache_clear(&c->cache);
-    for (w->at = 0; w->at < n;) {
-        int part = c->plan.chunk < n - w->at ? c->plan.chunk : n - w->at;
-        forward_run(&c->forward, &c->cache, ids + w->at, part, 0);
-        w->at += part;
-    }
-    pool_run(w->engine->pool, c->engine->model->n_kv_layer * c->engine->model->n_kv_head,
-             label_part, &j);
-    memset(w->next + w->n, 1, (size_t)n_context);
-    w->n += n_context;
-    w->next[w->n - 1] = 0;
+    forward_run(&c->forward, &c->cache, s->ids.ids, (int)s->ids.n, 0);
 }

@@ -12,6 +12,9 @@
 #define PICKLE_MAX (16u << 20) /* bytes; a name and a shape take about a hundred */
 /* limit of a tensor's name; the pickle refers to a repeated name in a few bytes */
 #define NAME_BYTES 255
+#define PATH_BYTES 320   /* of a name with those of the dictionaries around it */
+#define DEPTH_MAX  8     /* dictionaries and lists in each other */
+#define NAMED_MAX  65536 /* tensors, dictionaries and lists */
 
 struct member { /* a file in the archive */
     const char *name;
@@ -149,7 +152,8 @@ static const struct member *find_member(const struct torch_file *f, const char *
 
 /* ---- the pickle's values --------------------------------------------------------------------- */
 
-enum kind { NONE, NUMBER, TEXT, TUPLE, LIST, DICT, CLASS, STORAGE, TENSOR, MARK };
+/* OTHER: a value of an ignored class, such as an array of NumPy */
+enum kind { NONE, NUMBER, TEXT, TUPLE, LIST, DICT, CLASS, STORAGE, TENSOR, OTHER, MARK };
 
 enum class {
     ORDERED_DICT,
@@ -157,7 +161,8 @@ enum class {
     REBUILD_PARAMETER,
     F32_STORAGE,
     F16_STORAGE,
-    BF16_STORAGE
+    BF16_STORAGE,
+    IGNORED
 };
 
 static const struct {
@@ -170,13 +175,20 @@ static const struct {
     {"torch FloatStorage", F32_STORAGE},
     {"torch HalfStorage", F16_STORAGE},
     {"torch BFloat16Storage", BF16_STORAGE},
+    {"numpy ndarray", IGNORED},
+    {"numpy dtype", IGNORED},
+    {"numpy.core.multiarray _reconstruct", IGNORED},
+    {"numpy.core.multiarray scalar", IGNORED},
+    {"numpy._core.multiarray _reconstruct", IGNORED},
+    {"numpy._core.multiarray scalar", IGNORED},
+    {"_codecs encode", IGNORED},
 };
 
 struct value {
     enum kind kind;
     /* NUMBER: its value; CLASS: its index; STORAGE: a tensor's type */
     int64_t number;
-    /* TEXT: offset in the pickle; TUPLE: in items; TENSOR: in found */
+    /* TEXT: offset in the pickle; TUPLE: in items; TENSOR: in found; DICT and LIST: a number */
     size_t at, n;
     const struct member *storage; /* STORAGE */
 };
@@ -187,6 +199,15 @@ struct found {
     int64_t shape[SAFETENSORS_DIMS_MAX];
     const void *data;
     size_t bytes;
+};
+
+/* A tensor, dictionary or list in a dictionary or list. */
+struct entry {
+    size_t in;         /* number of the dictionary or list */
+    size_t key, n_key; /* of a dictionary: in the pickle */
+    size_t index;      /* in a list; SIZE_MAX in a dictionary */
+    size_t order;      /* in the pickle */
+    struct value value;
 };
 
 struct values {
@@ -201,6 +222,9 @@ struct reader {
     struct values stack, memo, items;
     struct found *found;
     size_t n_found, found_max;
+    struct entry *entries;
+    size_t n_entries, entries_max;
+    size_t n_containers, n_named;
     struct err *e;
 };
 
@@ -279,7 +303,8 @@ static int load_storage(struct reader *r)
     if (rc) return rc;
     const struct value *class = item(r, &id, 1, CLASS), *key = item(r, &id, 2, TEXT);
     const struct value *n = item(r, &id, 4, NUMBER);
-    if (!class || class->number < F32_STORAGE || !key || key->n > 64 || !n)
+    if (!class || class->number < F32_STORAGE || class->number > BF16_STORAGE || !key ||
+        key->n > 64 || !n)
         return refuse(r, "refers to something that is not a storage of floats");
     memcpy(name + 5, r->p + key->at, key->n);
     struct value v = {.kind = STORAGE, .number = types[class->number]};
@@ -338,14 +363,20 @@ static int rebuild_tensor(struct reader *r, const struct value *args)
     return push(r, &r->stack, (struct value){.kind = TENSOR, .at = r->n_found++});
 }
 
+static int push_container(struct reader *r, enum kind kind)
+{
+    return push(r, &r->stack, (struct value){.kind = kind, .at = r->n_containers++});
+}
+
 static int call(struct reader *r)
 {
     struct value args = {0}, class = {0};
     int rc = pop(r, &args);
     if (!rc) rc = pop(r, &class);
     if (rc) return rc;
-    if (class.kind == CLASS && class.number == ORDERED_DICT)
-        return push(r, &r->stack, (struct value){.kind = DICT});
+    if (class.kind == CLASS && class.number == ORDERED_DICT) return push_container(r, DICT);
+    if (class.kind == CLASS && class.number == IGNORED)
+        return push(r, &r->stack, (struct value){.kind = OTHER});
     if (class.kind == CLASS && class.number == REBUILD_TENSOR) return rebuild_tensor(r, &args);
     const struct value *tensor = item(r, &args, 0, TENSOR);
     if (class.kind == CLASS && class.number == REBUILD_PARAMETER && tensor)
@@ -364,26 +395,21 @@ static int find_class(struct reader *r, const char *name, size_t n)
                    r->file->name, utf8_show(name, n).text);
 }
 
-/* dict[key] = value: only named tensors matter. */
-static int set_item(struct reader *r, const struct value *key, const struct value *v)
+/* Only tensors, and what may contain some, matter. */
+static int add_entry(struct reader *r, struct entry entry)
 {
-    struct torch_file *f = r->file;
-    if (key->kind != TEXT || v->kind != TENSOR) return 0;
-    if (key->n > NAME_BYTES) return refuse(r, "names a tensor with a name that is too long");
-    if (f->n_tensors == f->tensors_max) {
-        size_t max = f->tensors_max ? 2 * f->tensors_max : 64;
-        struct safetensors_tensor *p = realloc(f->tensors, max * sizeof *p);
-        if (!p) return err_set(r->e, ERR_FAIL, "out of memory for %s", f->name);
-        f->tensors = p;
-        f->tensors_max = max;
+    const enum kind kind = entry.value.kind;
+    if (kind != TENSOR && kind != DICT && kind != LIST) return 0;
+    if (entry.n_key > NAME_BYTES) return refuse(r, "names a tensor with a name that is too long");
+    if (r->n_entries == r->entries_max) {
+        size_t max = r->entries_max ? 2 * r->entries_max : 64;
+        struct entry *p = realloc(r->entries, max * sizeof *p);
+        if (!p) return err_set(r->e, ERR_FAIL, "out of memory for %s", r->file->name);
+        r->entries = p;
+        r->entries_max = max;
     }
-    char *name = strndup((const char *)r->p + key->at, key->n);
-    if (!name) return err_set(r->e, ERR_FAIL, "out of memory for %s", f->name);
-    const struct found *t = &r->found[v->at];
-    struct safetensors_tensor *out = &f->tensors[f->n_tensors++];
-    *out = (struct safetensors_tensor){
-        .name = name, .type = t->type, .n_dims = t->n_dims, .data = t->data, .bytes = t->bytes};
-    memcpy(out->shape, t->shape, sizeof out->shape);
+    entry.order = r->n_entries;
+    r->entries[r->n_entries++] = entry;
     return 0;
 }
 
@@ -395,9 +421,99 @@ static int set_items(struct reader *r, size_t first, size_t base)
         return refuse(r, "fills something that is not a dictionary");
     int rc = 0;
     for (size_t i = first; !rc && i < r->stack.n; i += 2)
-        rc = set_item(r, &r->stack.v[i], &r->stack.v[i + 1]);
+        if (r->stack.v[i].kind == TEXT)
+            rc = add_entry(r, (struct entry){.in = r->stack.v[base - 1].at,
+                                             .key = r->stack.v[i].at,
+                                             .n_key = r->stack.v[i].n,
+                                             .index = SIZE_MAX,
+                                             .value = r->stack.v[i + 1]});
     r->stack.n = base;
     return rc;
+}
+
+/* Appends the values from stack[first] on to the list below stack[base], which counts them in n. */
+static int append(struct reader *r, size_t first, size_t base)
+{
+    if (base < 1 || r->stack.v[base - 1].kind != LIST)
+        return refuse(r, "appends to something that is not a list");
+    struct value *list = &r->stack.v[base - 1];
+    int rc = 0;
+    for (size_t i = first; !rc && i < r->stack.n; i++)
+        rc = add_entry(r,
+                       (struct entry){.in = list->at, .index = list->n++, .value = r->stack.v[i]});
+    r->stack.n = base;
+    return rc;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static int add_tensor(struct reader *r, const char *name, const struct found *t)
+{
+    struct torch_file *f = r->file;
+    if (f->n_tensors == f->tensors_max) {
+        size_t max = f->tensors_max ? 2 * f->tensors_max : 64;
+        struct safetensors_tensor *p = realloc(f->tensors, max * sizeof *p);
+        if (!p) return err_set(r->e, ERR_FAIL, "out of memory for %s", f->name);
+        f->tensors = p;
+        f->tensors_max = max;
+    }
+    char *copy = strdup(name);
+    if (!copy) return err_set(r->e, ERR_FAIL, "out of memory for %s", f->name);
+    struct safetensors_tensor *out = &f->tensors[f->n_tensors++];
+    *out = (struct safetensors_tensor){
+        .name = copy, .type = t->type, .n_dims = t->n_dims, .data = t->data, .bytes = t->bytes};
+    memcpy(out->shape, t->shape, sizeof out->shape);
+    return 0;
+}
+
+static int by_container(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->in != y->in) return x->in < y->in ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* The first of the sorted entries that is in this dictionary or list, or a later one. */
+static size_t first_entry(const struct reader *r, size_t in)
+{
+    size_t lo = 0, hi = r->n_entries;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (r->entries[mid].in < in)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* Names the tensors in a dictionary or list, "module.3.q_proj.weight"; path: its own name, which
+ * has n bytes. A value that is stored in several places has several names, so their number is
+ * limited. */
+static int name_tensors(struct reader *r, size_t in, char path[PATH_BYTES], size_t n, int depth)
+{
+    if (depth > DEPTH_MAX) return refuse(r, "nests dictionaries too deeply");
+    for (size_t i = first_entry(r, in); i < r->n_entries && r->entries[i].in == in; i++) {
+        const struct entry *x = &r->entries[i];
+        char index[24];
+        if (++r->n_named > NAMED_MAX) return refuse(r, "names too many tensors");
+        int n_index = snprintf(index, sizeof index, "%zu", x->index);
+        const char *key = x->index == SIZE_MAX ? (const char *)r->p + x->key : index;
+        size_t n_key = x->index == SIZE_MAX ? x->n_key : (size_t)n_index;
+        if (n + n_key + 2 > PATH_BYTES)
+            return refuse(r, "names a tensor with a name that is too long");
+        memcpy(path + n, key, n_key);
+        path[n + n_key] = '\0';
+        if (x->value.kind == TENSOR) {
+            int rc = add_tensor(r, path, &r->found[x->value.at]);
+            if (rc) return rc;
+            continue;
+        }
+        path[n + n_key] = '.';
+        int rc = name_tensors(r, x->value.at, path, n + n_key + 1, depth + 1);
+        if (rc) return rc;
+    }
+    return 0;
 }
 
 /* ---- the pickle's instructions --------------------------------------------------------------- */
@@ -417,6 +533,13 @@ static int push_text(struct reader *r, size_t n)
     int rc = argument(r, n, &text);
     if (rc) return rc;
     return push(r, &r->stack, (struct value){.kind = TEXT, .at = (size_t)(text - r->p), .n = n});
+}
+
+static int skip_bytes(struct reader *r, size_t n)
+{
+    const uint8_t *bytes = NULL;
+    int rc = argument(r, n, &bytes);
+    return rc ? rc : push(r, &r->stack, (struct value){.kind = OTHER});
 }
 
 static int push_number(struct reader *r, int64_t v)
@@ -484,14 +607,6 @@ static int recall(struct reader *r, size_t i)
     return push(r, &r->stack, r->memo.v[i]);
 }
 
-static int drop_to_mark(struct reader *r)
-{
-    size_t first = 0;
-    int rc = pop_mark(r, &first);
-    if (!rc) r->stack.n = first - 1;
-    return rc;
-}
-
 /* Executes one instruction. *end: it was the last. long on purpose: a switch over the
  * instructions. */
 static int run_one(struct reader *r, bool *end)
@@ -503,8 +618,8 @@ static int run_one(struct reader *r, bool *end)
     if (rc) return rc;
     uint8_t op = *p;
     static const uint8_t wide[256] = {
-        [0x80] = 1, [0x95] = 8, ['q'] = 1, ['h'] = 1, ['r'] = 4,  ['j'] = 4,
-        ['K'] = 1,  ['M'] = 2,  ['J'] = 4, ['X'] = 4, [0x8c] = 1, [0x8a] = 1,
+        [0x80] = 1, [0x95] = 8, ['q'] = 1,  ['h'] = 1,  ['r'] = 4, ['j'] = 4, ['K'] = 1, ['M'] = 2,
+        ['J'] = 4,  ['X'] = 4,  [0x8c] = 1, [0x8a] = 1, ['G'] = 8, ['C'] = 1, ['B'] = 4,
     };
     if (wide[op] && argument(r, wide[op], &p)) return r->e->code;
     switch (op) {
@@ -513,14 +628,17 @@ static int run_one(struct reader *r, bool *end)
     case '.': *end = true; return 0;
     case '(': return push(r, &r->stack, (struct value){.kind = MARK});
     case ')': return make_tuple(r, r->stack.n, r->stack.n);
-    case ']': return push(r, &r->stack, (struct value){.kind = LIST});
-    case '}': return push(r, &r->stack, (struct value){.kind = DICT});
+    case ']': return push_container(r, LIST);
+    case '}': return push_container(r, DICT);
     case 'N': return push(r, &r->stack, (struct value){.kind = NONE});
     case 0x88: return push_number(r, 1);
     case 0x89: return push_number(r, 0);
     case 'K': return push_number(r, *p);
     case 'M': return push_number(r, (int64_t)le16(p));
     case 'J': return push_number(r, (int32_t)le32(p));
+    case 'G': return push(r, &r->stack, (struct value){.kind = OTHER}); /* a float */
+    case 'C': return skip_bytes(r, *p);
+    case 'B': return skip_bytes(r, le32(p));
     case 0x8a: return push_long(r, *p);
     case 'X': return push_text(r, le32(p));
     case 0x8c: return push_text(r, *p);
@@ -545,20 +663,26 @@ static int run_one(struct reader *r, bool *end)
         if (r->stack.n < 3) return refuse(r, "pops from an empty stack");
         return set_items(r, r->stack.n - 2, r->stack.n - 2);
     case 'u': rc = pop_mark(r, &first); return rc ? rc : set_items(r, first, first - 1);
-    case 'e': return drop_to_mark(r); /* lists are ignored */
+    case 'e': rc = pop_mark(r, &first); return rc ? rc : append(r, first, first - 1);
     case 'a':
-    case 'b': return pop(r, &ignored); /* so are attributes (_metadata) */
+        if (r->stack.n < 2) return refuse(r, "pops from an empty stack");
+        return append(r, r->stack.n - 1, r->stack.n - 1);
+    case 'b': return pop(r, &ignored); /* attributes (_metadata) and states are ignored */
     default: return refuse(r, "has an instruction that tensors do not need");
     }
 }
 
 static int run(struct reader *r)
 {
+    char path[PATH_BYTES];
     bool end = false;
     int rc = 0;
     while (!rc && !end) rc = run_one(r, &end);
     if (!rc && (r->stack.n != 1 || r->stack.v[0].kind != DICT))
         rc = refuse(r, "is not a dictionary of tensors");
+    if (r->n_entries) qsort(r->entries, r->n_entries, sizeof *r->entries, by_container);
+    if (!rc) rc = name_tensors(r, r->stack.v[0].at, path, 0, 0);
+    free(r->entries);
     free(r->stack.v);
     free(r->memo.v);
     free(r->items.v);

@@ -1,10 +1,12 @@
 /* torch_file: the tensors of a file written by PyTorch's torch.save: a zip archive, uncompressed,
  * with a pickle (data.pkl) that names the tensors and one member per storage (data/KEY).
  *
- * A pickle is a program. This reader knows the few instructions that a dictionary of tensors needs
- * and executes nothing: names of classes are compared with a list, calls only describe tensors,
- * everything else is refused by name. Every length and offset is checked against the real size of
- * the file. Formats: PKWARE APPNOTE 6.3, Python's pickletools, torch/serialization.py. */
+ * A pickle is a program. This reader knows the few instructions that dictionaries and lists of
+ * tensors need and executes nothing: names of classes are compared with a list, calls only describe
+ * tensors, arrays of NumPy are skipped, everything else is refused by name. A tensor in nested
+ * dictionaries and lists has the keys on the way to it as its name, joined by dots. Every length
+ * and offset is checked against the real size of the file. Formats: PKWARE APPNOTE 6.3, Python's
+ * pickletools, torch/serialization.py. */
 #ifndef RETAIN_QUANT_HEADS_TORCH_FILE_H
 #define RETAIN_QUANT_HEADS_TORCH_FILE_H
 

@@ -64,25 +64,25 @@ static void score_one(struct cuda_context *x, const struct cuda_layer *l)
                                        l->w2,
                                        x->qkv,
                                        x->score_part,
-                                       x->tickets + h->n_head,
+                                       x->tickets + h->shape.n_head,
                                        x->kv.layers[layer],
-                                       x->new_scores + layer * h->n_head};
-    LAUNCH(x, score_one, cuda_parts_of(h->n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
-           CUDA_MATVEC_SHARED_MADE(h->n_in), &job);
+                                       x->new_scores + layer * h->shape.n_head};
+    LAUNCH(x, score_one, cuda_parts_of(h->shape.n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
+           CUDA_MATVEC_SHARED_MADE(h->shape.n_in), &job);
 }
 
 static void score(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct retaining *h = x->retaining;
-    const int parts = cuda_parts_of(h->n_hidden, CUDA_MATMUL_ROWS), layer = l->of->kv_layer;
+    const int parts = cuda_parts_of(h->shape.n_hidden, CUDA_MATMUL_ROWS), layer = l->of->kv_layer;
     const int n = model_n_qkv(x->m);
-    const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->n_head, x->score_part};
+    const struct cuda_score job = {l->w1.w, l->w2, x->wide, x->n, h->shape.n_head, x->score_part};
     const struct cuda_score_sum sum = {x->score_part, parts, x->n, x->kv.layers[layer],
-                                       x->new_scores + layer * h->n_head * x->n};
+                                       x->new_scores + layer * h->shape.n_head * x->n};
     cuda_norm_quantize(x, x->qkv, n, NULL, n, x->n, x->wide, NULL);
     LAUNCH(x, score_q8, parts, cuda_parts_of(x->n, CUDA_MATMUL_TOKENS), 1, CUDA_MATMUL_THREADS,
            CUDA_SCORE_SHARED, &job);
-    LAUNCH(x, score_sum, cuda_parts_of(x->n * h->n_head, 128), 1, 1, 128, 0, &sum);
+    LAUNCH(x, score_sum, cuda_parts_of(x->n * h->shape.n_head, 128), 1, 1, 128, 0, &sum);
 }
 
 /* The step's scores of a layer, which were sent after its ids. */

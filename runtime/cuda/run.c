@@ -38,7 +38,7 @@ static void take_rope(struct cuda_rope *r, size_t n, struct arena *a)
 /* Floats of the retaining head's partial sums: for a chunk, or for one token in smaller parts. */
 static size_t score_parts(const struct cuda_context *x)
 {
-    const int n = x->retaining->n_hidden;
+    const int n = x->retaining->shape.n_hidden;
     return (size_t)x->m->n_kv_head *
            larger((size_t)cuda_parts_of(n, CUDA_MATMUL_ROWS) * (size_t)x->chunk,
                   (size_t)cuda_parts_of(n, KN_PANEL));

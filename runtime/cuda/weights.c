@@ -65,6 +65,10 @@ static bool scorer_known(enum policy_scorer s)
 
 int cuda_supports(const struct cuda_choice *c, struct err *e)
 {
+    if (c->retaining && c->retaining->shape.form != RETAINING_SILU)
+        return err_set(e, ERR_USAGE,
+                       "retaining heads of the form %s do not run on the GPU; --heads none does",
+                       retaining_form_name(c->retaining->shape.form));
     int rc = supports_model(c->model, e);
     if (rc) return rc;
     if (!scorer_known(c->policy->scorer) || c->policy->second != POLICY_NONE ||
@@ -79,9 +83,9 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
     if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)
         return err_set(e, ERR_USAGE, "retaining heads with float weights do not run on the GPU");
     if (c->policy->scorer == POLICY_CIS &&
-        CUDA_MATVEC_SHARED_MADE(c->retaining->n_in) > CUDA_SHARED_MAX)
+        CUDA_MATVEC_SHARED_MADE(c->retaining->shape.n_in) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "retaining heads that read %d numbers do not run on the GPU",
-                       c->retaining->n_in);
+                       c->retaining->shape.n_in);
     return 0;
 }
 
@@ -124,10 +128,11 @@ static void plan_model(const struct model *m, struct cuda_model *cm, struct aren
 
 static void plan_heads(const struct retaining *h, struct cuda_model *cm, struct arena *a)
 {
-    for (int i = 0; h && i < h->n_layer; i++) {
+    for (int i = 0; h && i < h->shape.n_layer; i++) {
         const struct kn_weight *w = &h->layers[i].w1;
         void *q = arena_take(a, 1, quant_bytes(w)), *d = arena_take(a, 1, scale_bytes(w));
-        void *w2 = arena_take(a, (size_t)h->n_head * (size_t)h->n_hidden, sizeof(float));
+        void *w2 =
+            arena_take(a, (size_t)h->shape.n_head * (size_t)h->shape.n_hidden, sizeof(float));
         if (!cm) continue;
         cm->layers[i].w1 = (struct cuda_matrix){w->type, {q, d, w->n_out, w->n_in}};
         cm->layers[i].w2 = w2;
@@ -331,12 +336,12 @@ static int send_item(struct cuda *g, struct model *m, int i, struct pool *p, str
 static int send_heads(struct cuda *g, const struct retaining *h, struct pool *p, struct err *e)
 {
     int rc = 0;
-    for (int i = 0; !rc && i < h->n_layer; i++) {
+    for (int i = 0; !rc && i < h->shape.n_layer; i++) {
         const struct retaining_layer *l = &h->layers[i];
         rc = send_matrix(g, &g->model.layers[i].w1, &l->w1, p, e);
         if (!rc)
-            rc = cuda_put(g, g->model.layers[i].w2, l->w2,
-                          (size_t)h->n_head * (size_t)h->n_hidden * sizeof(float), e);
+            rc = cuda_put(g, g->model.layers[i].w2, l->part[RETAINING_W2],
+                          (size_t)h->shape.n_head * (size_t)h->shape.n_hidden * sizeof(float), e);
     }
     return rc ? rc : cuda_wait(g, e);
 }

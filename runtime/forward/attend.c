@@ -253,7 +253,7 @@ static void attend_part(void *ctx, int part, int thread)
     const struct attend_job *j = ctx;
     int at = part - j->n_score;
     if (at < 0)
-        cis_part(j->s, part);
+        cis_part(j->s, part, thread);
     else if (j->n_splits)
         attend_split(j, at / j->n_splits, at % j->n_splits);
     else

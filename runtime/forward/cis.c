@@ -5,10 +5,9 @@
 #include "base/pool.h"
 #include "base/system.h"
 #include "runtime/forward/attend.h"
+#include "runtime/forward/cis_net.h"
 #include "runtime/forward/forward_parts.h"
 #include "runtime/forward/linear.h"
-
-#define SCORE_TOKENS 64 /* tokens of a chunk per pass over a retaining head's first layer */
 
 bool cis_used(const struct forward *f)
 {
@@ -17,20 +16,36 @@ bool cis_used(const struct forward *f)
 
 void cis_plan(struct forward *f, struct arena *a)
 {
-    const int qkv = model_n_qkv(f->model);
+    const int n_in = f->retaining->shape.n_in;
     const size_t n_layer = (size_t)f->model->n_kv_layer, n_batch = n_layer * FORWARD_SCORE_BATCH;
     const size_t n = n_batch > (size_t)f->chunk ? n_batch : (size_t)f->chunk;
     f->scores = arena_take(a, n * (size_t)f->model->n_kv_head, sizeof(float));
-    linear_plan(&f->act_qkv, qkv, (size_t)f->chunk, a);
+    f->score_scratch =
+        arena_take(a, (size_t)f->n_threads * cis_net_floats(f->retaining), sizeof(float));
+    linear_plan(&f->act_score, n_in, (size_t)f->chunk, a);
     f->unscored = arena_take(a, n_layer, sizeof *f->unscored);
     for (int i = 0; i < f->model->n_kv_layer; i++) {
-        struct kn_act act = {.n_in = qkv};
+        struct kn_act act = {.n_in = n_in};
         if (kn_is_quantized(f->retaining->layers[i].w1.type))
-            linear_plan(&act, qkv, FORWARD_SCORE_BATCH, a);
+            linear_plan(&act, n_in, FORWARD_SCORE_BATCH, a);
         else
-            act.x = arena_take(a, FORWARD_SCORE_BATCH * (size_t)qkv, sizeof(float));
+            act.x = arena_take(a, FORWARD_SCORE_BATCH * (size_t)n_in, sizeof(float));
         if (f->unscored) f->unscored[i] = act;
     }
+}
+
+/* The rows that the retaining heads read: q, k, v, or the input of attention's matrices, which
+ * linear.c normed. */
+static const float *input_of(const struct layer_step *s)
+{
+    const struct forward *f = s->f;
+    if (!retaining_reads_hidden(f->retaining->shape.form)) return f->qkv;
+    return s->layer->attn_norm ? f->norm : f->x;
+}
+
+static float *scratch_of(const struct forward *f, int thread)
+{
+    return f->score_scratch + (size_t)thread * cis_net_floats(f->retaining);
 }
 
 int64_t cis_clock(const struct forward *f)
@@ -51,40 +66,40 @@ static void keep_input(const struct layer_step *s)
     int64_t began_ns = cis_clock(f);
     size_t at = (size_t)s->c->n_unscored * (size_t)a->n_in, g = at / KN_GROUP;
     if (a->q)
-        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, f->qkv, a->n_in);
+        f->kernels->quantize(a->q + at, a->d + g, a->sum + g, input_of(s), a->n_in);
     else
-        memcpy((float *)a->x + at, f->qkv, (size_t)a->n_in * sizeof *f->qkv);
+        memcpy((float *)a->x + at, input_of(s), (size_t)a->n_in * sizeof *a->x);
     cis_clock_add(f, began_ns, 1);
 }
 
-static void score_block(const struct layer_step *s, int block)
+static void score_block(const struct layer_step *s, int block, int thread)
 {
     const struct forward *f = s->f;
     const struct retaining_layer *l = &f->retaining->layers[s->index];
-    int t0 = block * SCORE_TOKENS, n = s->n - t0 < SCORE_TOKENS ? s->n - t0 : SCORE_TOKENS;
+    const float *in = input_of(s);
+    int t0 = block * CIS_NET_TOKENS, n = s->n - t0 < CIS_NET_TOKENS ? s->n - t0 : CIS_NET_TOKENS;
     int64_t began_ns = cis_clock(f);
     for (int t = t0; kn_is_quantized(l->w1.type) && t < t0 + n; t++)
-        linear_quantize(f, &f->act_qkv, f->qkv, t);
-    size_t at = (size_t)t0 * (size_t)f->act_qkv.n_in, g = at / KN_GROUP;
-    struct kn_act x = {f->act_qkv.n_in, f->qkv + at, f->act_qkv.q + at, f->act_qkv.d + g,
-                       f->act_qkv.sum + g};
-    float *out = f->scores + (size_t)t0 * (size_t)f->retaining->n_head;
-    struct kn_score job = {&l->w1, l->w2, &x, n, f->retaining->n_head, out};
-    f->kernels->score(&job);
+        linear_quantize(f, &f->act_score, in, t);
+    size_t at = (size_t)t0 * (size_t)f->act_score.n_in, g = at / KN_GROUP;
+    struct kn_act x = {f->act_score.n_in, in + at, f->act_score.q + at, f->act_score.d + g,
+                       f->act_score.sum + g};
+    cis_net_score(f->retaining, s->index, f->kernels, &x, n, scratch_of(f, thread),
+                  f->scores + (size_t)t0 * (size_t)f->retaining->shape.n_head);
     cis_clock_add(f, began_ns, 1);
 }
 
 int cis_parts(const struct forward *f, int n)
 {
-    return cis_used(f) ? linear_parts(n, SCORE_TOKENS) : 0;
+    return cis_used(f) ? linear_parts(n, CIS_NET_TOKENS) : 0;
 }
 
-void cis_part(const struct layer_step *s, int part)
+void cis_part(const struct layer_step *s, int part, int thread)
 {
     if (s->n == 1)
         keep_input(s);
     else
-        score_block(s, part);
+        score_block(s, part, thread);
 }
 
 void cis_write(const struct layer_step *s)
@@ -109,13 +124,11 @@ static void score_layer(void *ctx, int layer, int thread)
 {
     const struct score_job *j = ctx;
     const struct forward *f = j->f;
-    const struct retaining_layer *l = &f->retaining->layers[layer];
-    int n = j->c->n_unscored, n_head = f->retaining->n_head;
+    int n = j->c->n_unscored, n_head = f->retaining->shape.n_head;
     int64_t began_ns = cis_clock(f);
-    (void)thread;
     float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
-    struct kn_score job = {&l->w1, l->w2, &f->unscored[layer], n, n_head, out};
-    f->kernels->score(&job);
+    cis_net_score(f->retaining, layer, f->kernels, &f->unscored[layer], n, scratch_of(f, thread),
+                  out);
     for (int i = 0; i < n_head; i++) {
         struct cache_head *h = cache_head(j->c, layer, i);
         for (int t = 0; t < n; t++) h->score[h->len - n + t] = out[t * n_head + i];

@@ -24,7 +24,7 @@ void cis_plan(struct forward *f, struct arena *a);
 /* Scoring of a chunk as parts of work; a part computes scores or, for one token, keeps its
  * input. */
 int cis_parts(const struct forward *f, int n);
-void cis_part(const struct layer_step *s, int part);
+void cis_part(const struct layer_step *s, int part, int thread);
 
 /* Writes the chunk's scores next to the units after the `len` of every head. */
 void cis_write(const struct layer_step *s);

@@ -273,8 +273,9 @@ double context_bytes_per_token(const struct context *x)
     }
     const struct retaining *h = x->engine->retaining;
     int batch = x->gpu ? 1 : FORWARD_SCORE_BATCH;
-    for (int i = 0; h && i < h->n_layer; i++)
-        bytes += (double)kn_weight_bytes(h->layers[i].w1.type, h->n_hidden, h->n_in) / batch;
+    for (int i = 0; h && i < h->shape.n_layer; i++)
+        bytes +=
+            (double)kn_weight_bytes(h->layers[i].w1.type, h->shape.n_hidden, h->shape.n_in) / batch;
     bytes += 2.0 * (double)recurrent_state_bytes(&x->cache.recurrent); /* read and written */
     const struct cache *w = x->cache.windows;
     if (w) bytes += (double)units_in_windows(x) * (double)(w->k_bytes + w->v_bytes);
@@ -290,7 +291,7 @@ double context_operations_per_token(const struct context *x)
         const struct kn_weight *w = m->items[i].weight;
         if (w && reads_all(m, w)) n += share_read(m, &m->items[i]) * 2.0 * w->n_out * w->n_in;
     }
-    for (int i = 0; h && i < h->n_layer; i++) n += 2.0 * h->n_hidden * h->n_in;
+    for (int i = 0; h && i < h->shape.n_layer; i++) n += 2.0 * h->shape.n_hidden * h->shape.n_in;
     /* each unit: its key and its value with each query head of its group */
     const struct model_heads w = model_heads(m, m->windowed.n_layer > 0);
     n += (double)units_in_windows(x) * 4.0 * w.head_dim * heads_group(&w);

@@ -58,22 +58,23 @@ struct forward {
     /* adds up the time that scoring takes in all threads; NULL = not counted */
     _Atomic int64_t *score_ns;
     /* scratch, [chunk] rows each */
-    float *x;            /* [n_embd] residual stream */
-    float *norm;         /* [n_embd] */
-    float *qkv;          /* [n_q + 2 n_kv] queries, keys, values before RoPE */
-    float *att;          /* [n_q] */
-    float *gate;         /* [n_ff] */
-    float *up;           /* [n_ff] */
-    float *tmp;          /* [n_embd] */
-    float *layer_inputs; /* [n_layer * layer_inputs.n]; NULL = layers have none */
-    float *layer_rows;   /* [n_threads] rows of the same size */
-    const float *ones;   /* weights of norms without weights; NULL = not needed */
-    float *open;         /* [n_q] gates of attention; NULL = no layer has them */
-    float *scores;       /* [n_kv_head] */
+    float *x;             /* [n_embd] residual stream */
+    float *norm;          /* [n_embd] */
+    float *qkv;           /* [n_q + 2 n_kv] queries, keys, values before RoPE */
+    float *att;           /* [n_q] */
+    float *gate;          /* [n_ff] */
+    float *up;            /* [n_ff] */
+    float *tmp;           /* [n_embd] */
+    float *layer_inputs;  /* [n_layer * layer_inputs.n]; NULL = layers have none */
+    float *layer_rows;    /* [n_threads] rows of the same size */
+    const float *ones;    /* weights of norms without weights; NULL = not needed */
+    float *open;          /* [n_q] gates of attention; NULL = no layer has them */
+    float *scores;        /* [n_kv_head] */
+    float *score_scratch; /* [n_threads] of cis_net.h */
     struct recurrent_rows recurrent;
     struct experts experts;
-    struct kn_act act, act_qkv;
-    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_qkv */
+    struct kn_act act, act_score;
+    struct kn_act *unscored; /* [n_layer] of FORWARD_SCORE_BATCH rows: like act_score */
     float *partial;          /* softmaxes before merging: attend.h */
     float *logits;           /* [n_logits][n_vocab]: of the last chunk's last tokens */
     /* for the policy; NULL if it needs none */

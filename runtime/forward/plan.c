@@ -181,12 +181,21 @@ static int context_of(const struct model *m, const struct plan_opts *o)
     return o->policy.context > 0 ? o->policy.context : m->n_ctx;
 }
 
+/* The settings that those who trained the heads recommend, if the policy uses the heads. */
+static const struct retaining_settings *recommended(const struct plan *p, const struct asked *q)
+{
+    static const struct retaining_settings nothing = {-1, -1, -1, -1};
+    return q->h && p->policy->scorer == POLICY_CIS ? &q->h->settings : &nothing;
+}
+
 /* Chunk and reserve: fixed numbers, reduced for models with a short trained context. */
 static void choose_steps(struct plan *p, const struct asked *a)
 {
     const struct plan_opts *o = a->o;
     int quarter = a->m->n_ctx / 4 < 16 ? 16 : a->m->n_ctx / 4;
-    p->chunk = o->chunk ? o->chunk : smaller(a->gpu ? CHUNK_GPU : CHUNK_DEFAULT, quarter);
+    int chunk = recommended(p, a)->chunk;
+    if (chunk <= 0) chunk = a->gpu ? CHUNK_GPU : CHUNK_DEFAULT;
+    p->chunk = o->chunk ? o->chunk : smaller(chunk, quarter);
     p->reserve = o->policy.reserve >= 0 ? o->policy.reserve : smaller(RESERVE_DEFAULT, quarter);
 }
 
@@ -194,8 +203,14 @@ static void choose_steps(struct plan *p, const struct asked *a)
  * for, the thread of the talk does not. More than RECENT_MAX of them add little. */
 #define RECENT_MAX 256
 
-static int recent_units(const struct plan *p, bool recalls)
+/* Recommended stabilizers are a part of the recommended budget, or at most half of another one. */
+static int recent_units(const struct plan *p, const struct asked *q)
 {
+    const struct retaining_settings *s = recommended(p, q);
+    const bool recalls = q->o->recalls;
+    if (s->stabilizers >= 0 && s->budget > 0)
+        return (int)((int64_t)p->budget * s->stabilizers / s->budget);
+    if (s->stabilizers >= 0) return smaller(s->stabilizers, p->budget / 2);
     const struct policy *r = &p->rules;
     int n = (int)((int64_t)p->budget * r->stabilizer_pct / 100);
     int more = (int)((int64_t)p->budget * r->recall_pct / 100);
@@ -205,13 +220,14 @@ static int recent_units(const struct plan *p, bool recalls)
 
 /* Protections follow from the budget; the units of observing queries are protected, because a query
  * without its unit has no position. */
-static void set_protection(struct plan *p, const struct plan_opts *o)
+static void set_protection(struct plan *p, const struct asked *q)
 {
-    const struct policy_choice *c = &o->policy;
+    const struct policy_choice *c = &q->o->policy;
     struct policy *r = &p->rules;
+    const int sinks = recommended(p, q)->sinks;
     int window = c->window >= 0 ? c->window : p->policy->window;
-    p->sinks = c->sinks >= 0 ? c->sinks : r->sinks;
-    p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, o->recalls);
+    p->sinks = c->sinks >= 0 ? c->sinks : sinks >= 0 ? sinks : r->sinks;
+    p->stabilizers = c->stabilizers >= 0 ? c->stabilizers : recent_units(p, q);
     if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
     if (window > p->budget / 2) window = p->budget / 2;
     if (window > 1 && p->stabilizers < window) p->stabilizers = window;
@@ -240,18 +256,20 @@ static int tilt_of(const struct plan *p)
     return policy_tilt(p->rules.allocator, p->budget, p->sinks + p->stabilizers, p->budget_max);
 }
 
-static void set_budget(struct plan *p, const struct model *m, const struct plan_opts *o, int budget)
+static void set_budget(struct plan *p, const struct asked *q, int budget)
 {
+    const struct model *m = q->m;
     int room = m->n_ctx - p->chunk - p->reserve;
     /* A head that takes budget from others stays within the trained positions; then the mean does
      * too. */
     if (shares(&p->rules) && budget > room && room >= PLAN_BUDGET_MIN) budget = room;
     p->budget = budget;
-    set_protection(p, o);
+    set_protection(p, q);
     p->capacity = p->policy->scorer == POLICY_KEEP_ALL ? budget : budget + p->chunk + p->reserve;
     int most = smaller(HEAD_BUDGETS_MAX * budget, smaller(HEAD_POSITIONS_MAX(m->n_ctx), room));
     p->budget_max = p->rules.allocator == POLICY_UNIFORM || most < budget ? budget : most;
-    if (p->protocol == PLAN_ONCE) p->capacity = larger(p->capacity, context_of(m, o) + tilt_of(p));
+    if (p->protocol == PLAN_ONCE)
+        p->capacity = larger(p->capacity, context_of(m, q->o) + tilt_of(p));
 }
 
 struct cache_shape plan_shape(const struct plan *p, const struct model *m)
@@ -358,7 +376,7 @@ static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, 
     int lo = 0, hi = max;
     while (lo < hi) {
         int mid = lo + (hi - lo + 1) / 2;
-        set_budget(p, q->m, q->o, mid);
+        set_budget(p, q, mid);
         count(p, q);
         if ((int64_t)plan_total_bytes(p) <= limit)
             lo = mid;
@@ -370,7 +388,7 @@ static int largest_budget(struct plan *p, const struct asked *q, int64_t limit, 
 
 static bool exceeds(struct plan *p, const struct asked *q, int64_t limit, int budget)
 {
-    set_budget(p, q->m, q->o, budget);
+    set_budget(p, q, budget);
     count(p, q);
     return (int64_t)plan_total_bytes(p) > limit;
 }
@@ -421,11 +439,14 @@ static void count_weights(struct plan *p, const struct asked *q)
 /* The largest default budget: all of the context for policy full; otherwise the limit of the
  * model's trained positions, and without --memory no more units than can be read quickly for each
  * token. */
-static int default_budget(const struct plan *p, const struct model *m, const struct plan_opts *o)
+static int default_budget(const struct plan *p, const struct asked *q)
 {
+    const struct model *m = q->m;
+    const struct plan_opts *o = q->o;
+    const int usual = recommended(p, q)->budget;
     if (p->policy->scorer == POLICY_KEEP_ALL) return context_of(m, o);
     int room = m->n_ctx - p->chunk - p->reserve;
-    if (o->memory == 0) room = smaller(room, BUDGET_DEFAULT);
+    if (o->memory == 0) room = smaller(room, usual > 0 ? usual : BUDGET_DEFAULT);
     return room < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : room;
 }
 
@@ -453,7 +474,7 @@ static void note_positions(struct plan *p, const struct model *m)
 static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
 {
     bool all = p->policy->scorer == POLICY_KEEP_ALL, chosen = !q->o->budget || all;
-    int budget = chosen ? default_budget(p, q->m, q->o) : q->o->budget;
+    int budget = chosen ? default_budget(p, q) : q->o->budget;
     shorten_chunk(p, q, limit, budget);
     if (!chosen || all) return budget;
     int largest = largest_budget(p, q, limit, budget);

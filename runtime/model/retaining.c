@@ -6,6 +6,8 @@
 
 #include "runtime/model/blocks.h"
 
+#define RETAINING_SETTING_MAX (1u << 24)
+
 static int get(const struct gguf *g, const char *key, int max, int *out, struct err *e)
 {
     uint32_t v;
@@ -16,38 +18,179 @@ static int get(const struct gguf *g, const char *key, int max, int *out, struct 
     return 0;
 }
 
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+#define PART(p) (1u << RETAINING_##p)
+
+static const struct {
+    const char *name;
+    bool reads_hidden;
+    unsigned parts;
+} forms[RETAINING_FORMS] = {
+    [RETAINING_SILU] = {"silu", false, PART(W1) | PART(W2)},
+    [RETAINING_GELU] = {"gelu", true, PART(W1) | PART(W2) | PART(BIAS1) | PART(BIAS2)},
+    [RETAINING_LINEAR] = {"linear", true, PART(W1) | PART(BIAS1)},
+    [RETAINING_GATE] = {"gate", true,
+                        PART(W1) | PART(BIAS1) | PART(BIAS2) | PART(NORMS) | PART(BASE)},
+};
+
+const char *retaining_form_name(enum retaining_form form)
+{
+    return forms[form].name;
+}
+
+bool retaining_reads_hidden(enum retaining_form form)
+{
+    return forms[form].reads_hidden;
+}
+
+int retaining_n_in(enum retaining_form form, const struct model *m)
+{
+    return forms[form].reads_hidden ? m->n_embd : model_n_qkv(m);
+}
+
+/* W1 has the rows of the queries, head by head, and then those of the keys. */
+int retaining_group(const struct retaining_shape *s)
+{
+    return s->n_hidden / (s->n_head * s->n_rank) - 1;
+}
+
+bool retaining_part_shape(const struct retaining_shape *s, enum retaining_part part, int *n_rows,
+                          int *n_columns)
+{
+    const bool gate = s->form == RETAINING_GATE;
+    const int n_keys = gate ? s->n_head * s->n_rank : 0;
+    const int group = gate ? retaining_group(s) : 0;
+    const int sizes[RETAINING_PARTS][2] = {
+        [RETAINING_W1] = {s->n_hidden, s->n_in},
+        [RETAINING_W2] = {s->n_head, s->n_hidden},
+        [RETAINING_BIAS1] = {1, s->n_hidden - n_keys},
+        [RETAINING_BIAS2] = {gate ? s->n_head : 1, gate ? group : s->n_head},
+        [RETAINING_NORMS] = {2, s->n_rank},
+        [RETAINING_BASE] = {s->n_head * s->n_base, s->n_rank},
+    };
+    *n_rows = sizes[part][0];
+    *n_columns = sizes[part][1];
+    return forms[s->form].parts & 1u << part;
+}
+
+void retaining_part_name(char out[64], int layer, enum retaining_part part)
+{
+    static const char *const names[RETAINING_PARTS] = {"retain_1.weight",    "retain_2.weight",
+                                                       "retain_1.bias",      "retain_2.bias",
+                                                       "retain_norm.weight", "retain_base.weight"};
+    snprintf(out, 64, "blk.%d.%s", layer, names[part]);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static int read_form(struct retaining *h, struct err *e)
+{
+    struct gguf_str s;
+    bool given = gguf_get_str(h->file, "retain.heads.activation", &s);
+    for (int i = 0; given && i < RETAINING_FORMS; i++)
+        if (s.n == strlen(forms[i].name) && !memcmp(s.data, forms[i].name, s.n)) {
+            h->shape.form = (enum retaining_form)i;
+            return 0;
+        }
+    return err_set(e, ERR_FORMAT, "%s: retain.heads.activation must be silu, gelu, linear or gate",
+                   gguf_name(h->file));
+}
+
+/* The rows of a gate's matrix: rank x (query heads + KV heads). */
+static int read_gate(struct retaining *h, struct err *e)
+{
+    struct retaining_shape *s = &h->shape;
+    int rc = get(h->file, "retain.heads.rank", 1024, &s->n_rank, e);
+    if (!rc) rc = get(h->file, "retain.heads.base_count", 1024, &s->n_base, e);
+    if (rc) return rc;
+    int row = s->n_head * s->n_rank;
+    if (s->n_hidden % row || s->n_hidden / row < 2)
+        return err_set(e, ERR_FORMAT,
+                       "%s: retain.heads.hidden_length %d is no multiple of %d heads of rank %d",
+                       gguf_name(h->file), s->n_hidden, s->n_head, s->n_rank);
+    return 0;
+}
+
+static void read_settings(struct retaining *h)
+{
+    const struct {
+        const char *key;
+        int *out;
+    } keys[] = {{"retain.heads.budget", &h->settings.budget},
+                {"retain.heads.stabilizers", &h->settings.stabilizers},
+                {"retain.heads.sinks", &h->settings.sinks},
+                {"retain.heads.chunk", &h->settings.chunk}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        uint32_t v;
+        bool given = gguf_get_u32(h->file, keys[i].key, &v) && v <= RETAINING_SETTING_MAX;
+        *keys[i].out = given ? (int)v : -1;
+    }
+    struct gguf_str author;
+    if (gguf_get_str(h->file, "general.author", &author) && author.n < sizeof h->author)
+        memcpy(h->author, author.data, author.n);
+}
+
 static int read_header(struct retaining *h, struct err *e)
 {
     const struct gguf *g = h->file;
+    struct retaining_shape *shape = &h->shape;
     struct gguf_str s;
     if (!gguf_get_str(g, "general.type", &s) || s.n != 15 || memcmp(s.data, "retaining-heads", 15))
         return err_set(e, ERR_FORMAT,
                        "%s holds no retaining heads (general.type is not "
                        "\"retaining-heads\")",
                        gguf_name(g));
-    if (!gguf_get_str(g, "retain.heads.activation", &s) || s.n != 4 || memcmp(s.data, "silu", 4))
-        return err_set(e, ERR_FORMAT, "%s: retain.heads.activation must be \"silu\"", gguf_name(g));
+    int rc = read_form(h, e);
+    if (rc) return rc;
     bool given = gguf_get_str(g, "retain.heads.base_digest", &s);
     if (given && s.n == sizeof h->base_digest - 1) memcpy(h->base_digest, s.data, s.n);
     if (strspn(h->base_digest, "0123456789abcdef") != sizeof h->base_digest - 1)
         return err_set(e, ERR_FORMAT, "%s: retain.heads.base_digest must be 64 hex digits",
                        gguf_name(g));
-    int rc = get(g, "retain.heads.block_count", MODEL_LAYERS_MAX, &h->n_layer, e);
-    if (!rc) rc = get(g, "retain.heads.input_length", 1 << 20, &h->n_in, e);
-    if (!rc) rc = get(g, "retain.heads.hidden_length", 1 << 20, &h->n_hidden, e);
-    if (!rc) rc = get(g, "retain.heads.head_count_kv", 4096, &h->n_head, e);
+    rc = get(g, "retain.heads.block_count", MODEL_LAYERS_MAX, &shape->n_layer, e);
+    if (!rc) rc = get(g, "retain.heads.input_length", 1 << 20, &shape->n_in, e);
+    if (!rc) rc = get(g, "retain.heads.hidden_length", 1 << 20, &shape->n_hidden, e);
+    if (!rc) rc = get(g, "retain.heads.head_count_kv", 4096, &shape->n_head, e);
+    if (!rc && shape->form == RETAINING_GATE) rc = read_gate(h, e);
+    read_settings(h);
     return rc;
 }
 
-static int bind(struct retaining *h, int layer, int which, int n_in, int n_out, struct err *e)
+static int bind(struct retaining *h, int layer, enum retaining_part part, struct err *e)
 {
     char name[64];
-    snprintf(name, sizeof name, "blk.%d.retain_%d.weight", layer, which + 1);
+    int n_rows, n_columns;
+    if (!retaining_part_shape(&h->shape, part, &n_rows, &n_columns)) return 0;
+    retaining_part_name(name, layer, part);
     const struct gguf_tensor *t = gguf_tensor_find(h->file, name);
-    if (!t || !t->data || t->ne[0] != n_in || t->ne[1] != n_out || !blocks_readable(t->type))
+    if (!t || !t->data || t->ne[0] != n_columns || t->ne[1] != n_rows || t->ne[2] != 1 ||
+        !blocks_readable(t->type))
         return err_set(e, ERR_FORMAT, "%s: tensor %s is missing or not %d x %d of a known type",
-                       gguf_name(h->file), name, n_in, n_out);
-    h->tensors[2 * layer + which] = t;
+                       gguf_name(h->file), name, n_columns, n_rows);
+    h->tensors[layer][part] = t;
+    return 0;
+}
+
+/* The kernel that scores silu heads reads int8 and float32; the other forms are products. */
+static enum kn_type type_of(const struct retaining *h, const struct gguf_tensor *t)
+{
+    bool plain = t->type == GGUF_T_F16 || t->type == GGUF_T_BF16;
+    if (t->type == GGUF_T_Q8_0) return KN_Q8;
+    return plain && h->shape.form != RETAINING_SILU ? blocks_kernel_type(t->type, false) : KN_F32;
+}
+
+static int bind_layer(struct retaining *h, int layer, struct err *e)
+{
+    for (int part = 0; part < RETAINING_PARTS; part++) {
+        int rc = bind(h, layer, (enum retaining_part)part, e);
+        if (rc) return rc;
+    }
+    h->layers[layer].w1 = (struct kn_weight){
+        .type = type_of(h, h->tensors[layer][RETAINING_W1]),
+        .n_out = h->shape.n_hidden,
+        .n_in = h->shape.n_in,
+    };
     return 0;
 }
 
@@ -55,7 +198,7 @@ static int bind(struct retaining *h, int layer, int which, int n_in, int n_out, 
 static int read_labels(const struct retaining *h, const char *key, float **out, struct err *e)
 {
     struct gguf_array a;
-    size_t n = (size_t)h->n_layer * (size_t)h->n_head;
+    size_t n = (size_t)h->shape.n_layer * (size_t)h->shape.n_head;
     if (!gguf_get_array(h->file, key, &a)) return 0;
     if (a.n != n)
         return err_set(e, ERR_FORMAT, "%s: %s has %zu numbers, expected one for each of %zu heads",
@@ -73,7 +216,7 @@ static int read_calibration(struct retaining *h, struct err *e)
                         !memcmp(label.data, "share", 5);
     int rc = read_labels(h, "retain.heads.label_mean", &h->label_mean, e);
     if (!rc) rc = read_labels(h, "retain.heads.label_std", &h->label_std, e);
-    for (int i = 0; !rc && h->label_std && i < h->n_layer * h->n_head; i++)
+    for (int i = 0; !rc && h->label_std && i < h->shape.n_layer * h->shape.n_head; i++)
         if (!(h->label_std[i] > 0))
             rc = err_set(e, ERR_FORMAT, "%s: retain.heads.label_std must be positive",
                          gguf_name(h->file));
@@ -92,21 +235,15 @@ int retaining_open(struct retaining **out, struct gguf *file, struct err *e)
     int rc = read_header(h, e);
     if (!rc) rc = read_calibration(h, e);
     if (rc) goto fail;
-    h->layers = calloc((size_t)h->n_layer, sizeof *h->layers);
-    h->tensors = calloc((size_t)h->n_layer * 2, sizeof(const struct gguf_tensor *));
+    h->layers = calloc((size_t)h->shape.n_layer, sizeof *h->layers);
+    h->tensors = calloc((size_t)h->shape.n_layer, sizeof *h->tensors);
     if (!h->layers || !h->tensors) {
         rc = err_set(e, ERR_FAIL, "out of memory for retaining heads");
         goto fail;
     }
-    for (int i = 0; i < h->n_layer; i++) {
-        rc = bind(h, i, 0, h->n_in, h->n_hidden, e);
-        if (!rc) rc = bind(h, i, 1, h->n_hidden, h->n_head, e);
+    for (int i = 0; i < h->shape.n_layer; i++) {
+        rc = bind_layer(h, i, e);
         if (rc) goto fail;
-        h->layers[i].w1 = (struct kn_weight){
-            .type = h->tensors[2 * i]->type == GGUF_T_Q8_0 ? KN_Q8 : KN_F32,
-            .n_out = h->n_hidden,
-            .n_in = h->n_in,
-        };
     }
     *out = h;
     return 0;
@@ -129,13 +266,18 @@ void retaining_close(struct retaining *h)
 int retaining_check(const struct retaining *h, const struct model *m, const char *digest,
                     struct err *e)
 {
-    int n_in = (m->n_head + 2 * m->n_kv_head) * m->head_dim;
-    if (h->n_layer != m->n_kv_layer || h->n_in != n_in || h->n_head != m->n_kv_head)
+    const struct retaining_shape *s = &h->shape;
+    int n_in = retaining_n_in(s->form, m);
+    if (s->n_layer != m->n_kv_layer || s->n_in != n_in || s->n_head != m->n_kv_head)
         return err_set(
             e, ERR_FORMAT,
             "%s: these heads are for %d layers, input %d, %d KV heads; %s has %d, %d, %d",
-            gguf_name(h->file), h->n_layer, h->n_in, h->n_head, m->name, m->n_kv_layer, n_in,
+            gguf_name(h->file), s->n_layer, s->n_in, s->n_head, m->name, m->n_kv_layer, n_in,
             m->n_kv_head);
+    if (s->form == RETAINING_GATE && retaining_group(s) != model_group(m))
+        return err_set(e, ERR_FORMAT,
+                       "%s: these gates have %d query heads for each KV head; %s has %d",
+                       gguf_name(h->file), retaining_group(s), m->name, model_group(m));
     if (digest && strcmp(h->base_digest, digest))
         return err_set(e, ERR_FORMAT,
                        "%s: these heads were trained for another model (digest %.12s…, %s has "
@@ -146,29 +288,33 @@ int retaining_check(const struct retaining *h, const struct model *m, const char
 
 void retaining_plan(struct retaining *h, struct arena *a)
 {
-    for (int i = 0; i < h->n_layer; i++) {
+    for (int i = 0; i < h->shape.n_layer; i++) {
         struct retaining_layer *l = &h->layers[i];
         void *w1 = arena_take(a, 1, kn_weight_bytes(l->w1.type, l->w1.n_out, l->w1.n_in));
-        void *w2 = arena_take(a, (size_t)h->n_head * (size_t)h->n_hidden, sizeof(float));
-        if (!a->base) continue;
-        l->w1.data = w1;
-        l->w2 = w2;
+        if (a->base) l->w1.data = w1;
+        for (int part = RETAINING_W1 + 1; part < RETAINING_PARTS; part++) {
+            int n_rows, n_columns;
+            if (!retaining_part_shape(&h->shape, (enum retaining_part)part, &n_rows, &n_columns))
+                continue;
+            float *p = arena_take(a, (size_t)n_rows * (size_t)n_columns, sizeof *p);
+            if (a->base) l->part[part] = p;
+        }
     }
 }
 
 void retaining_load(struct retaining *h)
 {
-    for (int i = 0; i < h->n_layer; i++) {
+    for (int i = 0; i < h->shape.n_layer; i++) {
         struct retaining_layer *l = &h->layers[i];
-        const struct gguf_tensor *t = h->tensors[2 * i], *t2 = h->tensors[2 * i + 1];
-        size_t row = t->bytes / (size_t)h->n_hidden;
-        if (l->w1.type == KN_Q8)
-            for (int r = 0; r < h->n_hidden; r++)
-                kn_pack_q8((void *)l->w1.data, r, h->n_in, (const char *)t->data + (size_t)r * row);
-        else
-            blocks_to_float((float *)l->w1.data, t->type, t->data,
-                            (size_t)h->n_hidden * (size_t)h->n_in);
-        blocks_to_float((float *)l->w2, t2->type, t2->data,
-                        (size_t)h->n_head * (size_t)h->n_hidden);
+        const struct gguf_tensor *t = h->tensors[i][RETAINING_W1];
+        size_t row = t->bytes / (size_t)h->shape.n_hidden;
+        for (int r = 0; r < h->shape.n_hidden; r++)
+            blocks_pack(&l->w1, r, t->type, (const char *)t->data + (size_t)r * row);
+        for (int part = RETAINING_W1 + 1; part < RETAINING_PARTS; part++) {
+            t = h->tensors[i][part];
+            if (t)
+                blocks_to_float((float *)l->part[part], t->type, t->data,
+                                (size_t)t->ne[0] * (size_t)t->ne[1]);
+        }
     }
 }

@@ -1,36 +1,86 @@
-/* retaining: trained retaining heads (Locret, arXiv 2410.01805). Per layer a small network that
- * reads [q, k, v] of a token, before RoPE and in rotate-half order, and predicts for each KV head
- * how much attention later answers will give the unit: its causal importance score (CIS).
+/* retaining: trained retaining heads. Per layer a small network that reads a token and predicts for
+ * each KV head how much attention later tokens will give the unit: its causal importance score
+ * (CIS; Locret, arXiv 2410.01805). Networks have one of a few forms, each with a name in the file:
+ *
+ *   silu    W2 silu(W1 x), x = [q, k, v] before RoPE, in rotate-half order (Locret, and ours)
+ *   gelu    W2 gelu(W1 x + b1) + b2, x = the normed input of attention (KVzap, arXiv 2601.07891)
+ *   linear  W1 x + b1, the same x
+ *   gate    log mean_g 1 / (1 + sum_s e^(base_s . q_g / sqrt(R) - k . q_g / sqrt(R) - b_g)), q_g
+ * and k = RMSNorms (epsilon 1e-6) of R rows each of W1 x + b1, the same x; the logarithm of the
+ * gate of Fast KVzip (arXiv 2601.17668), so that it means the same as other labels
  *
  * Kept in a separate GGUF file, bound to one model by its digest:
  *   general.type = "retaining-heads"
+ *   general.author             who trained them; optional
  *   retain.heads.base_digest   hex BLAKE2b-256 of the model file
- *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}, .activation = "silu"
- *   retain.heads.label = "share" or "logit": the training target, either the largest softmax weight
- *                        that a query will give the unit (and a little noise), as a logarithm, or
- *                        the largest logit; optional
- *   retain.heads.label_mean, .label_std [layer][kv]  label = score * std + mean; optional
+ *   retain.heads.{block_count, input_length, hidden_length, head_count_kv}; hidden_length: rows of
+ * W1 retain.heads.activation    the form retain.heads.{rank, base_count} of a gate: R, and the
+ * number of base_s retain.heads.label = "share" or "logit": the training target, either the largest
+ * softmax weight that a query will give the unit (and a little noise), as a logarithm, or the
+ * largest logit; optional retain.heads.label_mean, .label_std [layer][kv]  label = score * std +
+ * mean; optional retain.heads.{budget, stabilizers, sinks, chunk}  recommended settings; optional
  *   blk.N.retain_1.weight [hidden][input]  Q8_0 or float; N counts layers with attention
- *   blk.N.retain_2.weight [kv][hidden]     float */
+ *   blk.N.retain_2.weight [kv][hidden], and retain_1.bias, retain_2.bias, retain_norm.weight,
+ *   retain_base.weight if the form has them (retaining_part_shape): float */
 #ifndef RETAIN_RUNTIME_MODEL_RETAINING_H
 #define RETAIN_RUNTIME_MODEL_RETAINING_H
 
 #include "runtime/model/model.h"
 
+enum retaining_form { RETAINING_SILU, RETAINING_GELU, RETAINING_LINEAR, RETAINING_GATE };
+#define RETAINING_FORMS 4
+
+enum retaining_part {
+    RETAINING_W1,
+    RETAINING_W2,
+    RETAINING_BIAS1,
+    RETAINING_BIAS2,
+    RETAINING_NORMS,
+    RETAINING_BASE,
+    RETAINING_PARTS
+};
+
+struct retaining_shape {
+    enum retaining_form form;
+    int n_layer, n_in, n_hidden, n_head; /* n_hidden: rows of W1; n_head: KV heads */
+    int n_rank, n_base;                  /* of a gate */
+};
+
+/* What those who trained the heads recommend; -1 = nothing. */
+struct retaining_settings {
+    int budget, stabilizers, sinks, chunk;
+};
+
 struct retaining_layer {
-    struct kn_weight w1; /* [n_hidden][n_in], KN_Q8 or KN_F32 */
-    const float *w2;     /* [n_kv_head][n_hidden] */
+    struct kn_weight w1; /* [n_hidden][n_in]; silu: KN_Q8 or KN_F32 */
+    /* [RETAINING_PARTS] as retaining_part_shape says; NULL = the form has none; W1 is in w1 */
+    const float *part[RETAINING_PARTS];
 };
 
 struct retaining {
     struct gguf *file;
-    int n_layer, n_in, n_hidden, n_head;
+    struct retaining_shape shape;
+    struct retaining_settings settings;
+    char author[96];      /* "" = not known */
     char base_digest[65]; /* hex */
     bool label_is_share;
     float *label_mean, *label_std; /* [n_layer * n_head]; NULL = not in the file */
     struct retaining_layer *layers;
-    const struct gguf_tensor **tensors; /* [n_layer][2] */
+    const struct gguf_tensor *(*tensors)[RETAINING_PARTS]; /* [n_layer]; NULL as in a layer */
 };
+
+const char *retaining_form_name(enum retaining_form form);
+/* Whether the form reads the normed input of attention; otherwise it reads q, k, v. */
+bool retaining_reads_hidden(enum retaining_form form);
+int retaining_n_in(enum retaining_form form, const struct model *m);
+/* Query heads per KV head, as a gate's matrix has them. */
+int retaining_group(const struct retaining_shape *s);
+
+/* Rows and columns of a part; false: the form has no such part. */
+bool retaining_part_shape(const struct retaining_shape *s, enum retaining_part part, int *n_rows,
+                          int *n_columns);
+/* "blk.N.retain_1.weight" */
+void retaining_part_name(char out[64], int layer, enum retaining_part part);
 
 /* Takes ownership of `file`. ERR_FORMAT when it holds no heads. */
 int retaining_open(struct retaining **out, struct gguf *file, struct err *e);

@@ -109,6 +109,32 @@ else
     skip "PyTorch, to write files with"
 fi
 
+# Heads that others released, in the shapes of a tiny Qwen3.
+tiny=tests/golden/families/qwen3.gguf
+released() { "$RETAIN" heads import "$1" -m "$2" --out "$T/released.gguf" --force; }
+for file in locret.bin kvzap-mlp.safetensors kvzap-linear.safetensors fast-kvzip.pt; do
+    check "import $file" released tests/golden/released/$file $tiny
+    check "$file runs" "$RETAIN" generate -m $tiny -p Hello -n 4 --raw --heads "$T/released.gguf"
+    released tests/golden/released/$file tests/golden/families/gemma3.gguf >"$T/out" 2>&1
+    equal "$file for another model: exit status" 3 $?
+    holds "$file for another model: why" "$(cat "$T/out")" 'gemma3'
+done
+holds "whose heads they are" "$("$RETAIN" heads info -m $tiny --heads "$T/released.gguf")" \
+    'author +Fast KVzip'
+check "calibrate a gate" "$RETAIN" heads calibrate -m $tiny --heads "$T/released.gguf" --length 128 \
+    --text README.md --steps 4 --out "$T/gate.gguf"
+holds "calibrated, the author stays" "$("$RETAIN" heads info -m $tiny --heads "$T/gate.gguf")" 'Fast KVzip'
+if [ -x $python ] && $python -c 'import torch, safetensors' 2>/dev/null; then
+    mkdir "$T/bad"
+    $python tests/golden/make_released.py "$T/bad"
+    for file in old.pt short.pt long.pt base.pt program.pt turned.safetensors; do
+        released "$T/bad/$file" $tiny >"$T/out" 2>&1
+        equal "import $file: exit status" 3 $?
+    done
+else
+    skip "PyTorch and safetensors, to write files with"
+fi
+
 # Calibration: the shipped heads without their statistics get others, with which keeper recalls as much.
 shipped=quant/demo/retain-demo-heads.gguf
 LC_ALL=C sed 's/retain\.heads\.label/retain.heads.lost_/g' $shipped >"$T/bare.gguf"

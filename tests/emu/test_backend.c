@@ -74,7 +74,8 @@ static void side_open_plain(struct side *s, const char *device, const char *poli
     if (engine_open(&s->engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
         fail_msg("%s", e.text);
     const struct retaining *h = s->engine->retaining;
-    for (int i = 0; i < h->n_layer * h->n_head; i++) h->label_std[i] = 1, h->label_mean[i] = 0;
+    for (int i = 0; i < h->shape.n_layer * h->shape.n_head; i++)
+        h->label_std[i] = 1, h->label_mean[i] = 0;
     if (context_open(&s->x, s->engine, &o.session.plan, o.session.sampling.seed, 1, &e))
         fail_msg("%s", e.text);
 }

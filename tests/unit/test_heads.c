@@ -40,7 +40,7 @@ struct trainer {
 static void plan(struct trainer *t, int n, int n_in, int n_hidden, int n_head, struct arena *a)
 {
     heads_net_plan(&t->net, n_in, n_hidden, n_head, a);
-    heads_work_plan(&t->work, n, n_in, n_hidden, n_head, a);
+    heads_work_plan(&t->work, n, n_in, n_hidden, n_head, 8, a);
 }
 
 static void trainer_init(struct trainer *t, int n, int n_in, int n_hidden, int n_head,
@@ -132,8 +132,12 @@ static void near(const float *x, const cJSON *expected, double tolerance)
 
 static double gradient(const struct golden *g, struct trainer *t)
 {
-    return heads_net_gradient(&t->net, &g->rows, (float)number(g, "fit"),
-                              (float)number(g, "smooth"), &t->work);
+    int n_head = t->net.n_head, n_next = 0;
+    for (int i = 0; i + 1 < g->rows.n; i++) n_next += g->next[i];
+    struct heads_terms terms = {(float)number(g, "fit") / (float)(g->rows.n * n_head),
+                                (float)number(g, "smooth") / (float)(n_next * n_head)};
+    memset(t->net.gradient, 0, t->net.n * sizeof(float));
+    return heads_net_gradient(&t->net, &g->rows, &terms, &t->work);
 }
 
 static void equals_pytorch(void **state)
@@ -184,6 +188,34 @@ static void equals_differences(void **state)
     golden_close(&g, &t);
 }
 
+/* The gradients of two texts add up to that of both. */
+static void texts_add_up(void **state)
+{
+    (void)state;
+    struct golden g;
+    struct trainer t;
+    golden_open(&g, &t, NULL, 2);
+    struct heads_terms terms = {0.25f, 0.5f};
+    int n = 30; /* the first text */
+    assert_int_equal(g.next[n - 1], 0);
+    double whole = heads_net_gradient(&t.net, &g.rows, &terms, &t.work);
+    float *expected = malloc(t.net.n * sizeof *expected);
+    memcpy(expected, t.net.gradient, t.net.n * sizeof *expected);
+    memset(t.net.gradient, 0, t.net.n * sizeof *expected);
+    struct heads_rows first = {n, g.x, g.label, g.next};
+    struct heads_rows rest = {g.rows.n - n, g.x + n * t.net.n_in, g.label + n * t.net.n_head,
+                              g.next + n};
+    double parts = heads_net_gradient(&t.net, &first, &terms, &t.work);
+    parts += heads_net_gradient(&t.net, &rest, &terms, &t.work);
+    assert_true(fabs(whole - parts) < 1e-6 * fabs(whole));
+    for (size_t i = 0; i < t.net.n; i++)
+        assert_true(fabsf(t.net.gradient[i] - expected[i]) < 1e-4f);
+    heads_net_step(&t.net, 0.01f, 0.5f, 1, t.pool);
+    for (size_t i = 0; i < t.net.n; i++) assert_true(t.net.gradient[i] == 0.0f);
+    free(expected);
+    golden_close(&g, &t);
+}
+
 static void threads_do_not_matter(void **state)
 {
     (void)state;
@@ -210,13 +242,37 @@ static struct engine *open_demo(void)
     return g;
 }
 
-/* The scaled logit of query head q at position t for its KV head's key at position s, by RoPE's
- * definition. */
-static double logit(const struct heads_watch *w, int layer, int q, int t, int s)
+/* The rows of every layer, one text after another. */
+struct kept {
+    float *x[MODEL_LAYERS_MAX], *label[MODEL_LAYERS_MAX];
+    int n[MODEL_LAYERS_MAX], n_in, n_head;
+};
+
+static void keep(void *ctx, int layer, struct heads_rows *rows)
 {
-    const struct model *m = w->engine->model;
-    int dim = m->head_dim, half = dim / 2, row = heads_watch_n_in(m);
-    const float *x = heads_watch_x(w, layer);
+    struct kept *k = ctx;
+    size_t n = (size_t)k->n[layer], all = n + (size_t)rows->n;
+    size_t n_in = (size_t)k->n_in, n_head = (size_t)k->n_head;
+    k->x[layer] = realloc(k->x[layer], all * n_in * sizeof(float));
+    k->label[layer] = realloc(k->label[layer], all * n_head * sizeof(float));
+    memcpy(k->x[layer] + n * n_in, rows->x, (size_t)rows->n * n_in * sizeof(float));
+    memcpy(k->label[layer] + n * n_head, rows->label, (size_t)rows->n * n_head * sizeof(float));
+    k->n[layer] = (int)all;
+}
+
+static void kept_release(struct kept *k)
+{
+    for (int i = 0; i < MODEL_LAYERS_MAX; i++) {
+        free(k->x[i]);
+        free(k->label[i]);
+    }
+}
+
+/* The scaled logit of query head q at position t for its KV head's key at position s, by RoPE's
+ * definition. x: q, k, v of the tokens. */
+static double logit(const struct model *m, const float *x, int q, int t, int s)
+{
+    int dim = m->head_dim, half = dim / 2, row = model_n_qkv(m);
     const float *query = x + t * row + q * dim;
     const float *key = x + s * row + (m->n_head + q / (m->n_head / m->n_kv_head)) * dim;
     double sum = 0;
@@ -228,6 +284,8 @@ static double logit(const struct heads_watch *w, int layer, int q, int t, int s)
     return sum / sqrt(dim);
 }
 
+/* The whole text gets labels, so that the queries of asking tokens are among the rows: a unit that
+ * no later token asks for has the label of a share of 0. */
 static void labels_are_their_definition(void **state)
 {
     (void)state;
@@ -235,41 +293,47 @@ static void labels_are_their_definition(void **state)
     struct engine *g = open_demo();
     const struct model *m = g->model;
     int group = m->n_head / m->n_kv_head;
-    int32_t ids[N];
+    struct heads_sample s = {0};
     uint8_t asks[N] = {0};
-    for (int i = 0; i < N; i++) ids[i] = 300 + 37 * i % 1000;
+    s.asks = asks;
+    for (int i = 0; i < N; i++) tokens_push(&s.ids, 300 + 37 * i % 1000);
     for (int t = CONTEXT; t < N; t += 3) asks[t] = 1;
     for (int kind = HEADS_LOGIT; kind <= HEADS_SHARE; kind++) {
         struct heads_watch w;
+        struct kept all = {.n_in = model_n_qkv(m), .n_head = m->n_kv_head}, k = all;
         struct err e;
-        assert_int_equal(heads_watch_open(&w, g, kind, N, 2, &e), 0);
-        heads_watch_run(&w, ids, asks, N, CONTEXT);
-        for (int layer = 0; layer < m->n_layer; layer++)
+        assert_int_equal(heads_watch_open(&w, g, kind, N, &e), 0);
+        s.n_context = N;
+        heads_watch_run(&w, &s, keep, &all);
+        s.n_context = CONTEXT;
+        heads_watch_run(&w, &s, keep, &k);
+        for (int layer = 0; layer < m->n_kv_layer; layer++)
             for (int h = 0; h < m->n_kv_head; h++)
-                for (int s = 0; s < CONTEXT; s += 7) {
+                for (int at = 0; at < CONTEXT; at += 7) {
                     double best = -1e30;
+                    const float *x = all.x[layer];
                     for (int i = 0; i < group * N; i++) {
                         int t = i / group, q = h * group + i % group;
                         double sum = 0;
                         if (!asks[t]) continue;
-                        for (int k = 0; k <= t; k++) sum += exp(logit(&w, layer, q, t, k));
-                        best = fmax(best, logit(&w, layer, q, t, s) -
-                                              (kind == HEADS_SHARE ? log(sum) : 0));
+                        for (int p = 0; p <= t; p++) sum += exp(logit(m, x, q, t, p));
+                        best = fmax(best,
+                                    logit(m, x, q, t, at) - (kind == HEADS_SHARE ? log(sum) : 0));
                     }
                     if (kind == HEADS_SHARE) best = log(exp(best) + 1.0 / 1024);
-                    double got = (double)heads_watch_label(&w, layer)[s * m->n_kv_head + h];
+                    double got = (double)k.label[layer][at * m->n_kv_head + h];
                     assert_true(fabs(got - best) < 1e-3);
                 }
-        /* The second text follows the first, and is the same. */
-        heads_watch_run(&w, ids, asks, N, CONTEXT);
-        assert_int_equal(w.n, 2 * CONTEXT);
-        assert_int_equal(w.next[CONTEXT - 2], 1);
-        assert_int_equal(w.next[CONTEXT - 1], 0);
-        const float *label = heads_watch_label(&w, 1);
-        assert_memory_equal(label, label + CONTEXT * m->n_kv_head,
-                            (size_t)(CONTEXT * m->n_kv_head) * sizeof *label);
+        /* The same text again gives the same rows. */
+        heads_watch_run(&w, &s, keep, &k);
+        assert_int_equal(k.n[1], 2 * CONTEXT);
+        assert_memory_equal(k.label[1], k.label[1] + CONTEXT * m->n_kv_head,
+                            (size_t)(CONTEXT * m->n_kv_head) * sizeof(float));
+        kept_release(&all);
+        kept_release(&k);
         heads_watch_close(&w);
     }
+    tokens_release(&s.ids);
     engine_close(g);
 }
 
@@ -640,10 +704,11 @@ static void bad_text_is_named(void **state)
 static double score_of(const struct retaining *h, const float *w, int head, const float *x)
 {
     double sum = 0;
-    for (int k = 0; k < h->n_hidden; k++) {
+    for (int k = 0; k < h->shape.n_hidden; k++) {
         double z = 0;
-        for (int i = 0; i < h->n_in; i++) z += (double)w[k * h->n_in + i] * (double)x[i];
-        sum += (double)w[(h->n_in + head) * h->n_hidden + k] * z / (1 + exp(-z));
+        for (int i = 0; i < h->shape.n_in; i++)
+            z += (double)w[k * h->shape.n_in + i] * (double)x[i];
+        sum += (double)w[(h->shape.n_in + head) * h->shape.n_hidden + k] * z / (1 + exp(-z));
     }
     return sum;
 }
@@ -677,24 +742,25 @@ static void calibration_is_least_squares(void **state)
 
     assert_int_equal(heads_data_open(&d, &o, &e), 0);
     assert_int_equal(heads_data_cut(&d, g->tokenizer, heads_sample_half(TOKENS), &e), 0);
-    assert_int_equal(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, d.n, &e), 0);
+    const struct retaining_shape *shape = &made->shape;
+    struct kept k = {.n_in = shape->n_in, .n_head = shape->n_head};
+    assert_int_equal(heads_watch_open(&w, g, HEADS_SHARE, TOKENS, &e), 0);
     for (int i = 0; i < d.n; i++) {
         assert_int_equal(heads_sample_read(&sample, &d, i, true, g, TOKENS, &e), 0);
-        if (sample.ids.n)
-            heads_watch_run(&w, sample.ids.ids, sample.asks, (int)sample.ids.n, sample.n_context);
+        if (sample.ids.n) heads_watch_run(&w, &sample, keep, &k);
     }
-    for (int layer = 0; layer < made->n_layer; layer += 3) {
-        int head = layer % 2, at = layer * made->n_head + head;
-        const struct gguf_tensor *const *t12 = &made->tensors[2 * layer];
+    for (int layer = 0; layer < shape->n_layer; layer += 3) {
+        int head = layer % 2, at = layer * shape->n_head + head;
+        const struct gguf_tensor *const *t12 = made->tensors[layer];
         float *weights =
-            calloc((size_t)(made->n_hidden * (made->n_in + made->n_head)), sizeof(float));
+            calloc((size_t)(shape->n_hidden * (shape->n_in + shape->n_head)), sizeof(float));
         for (int i = 0; i < 2; i++)
-            blocks_to_float(weights + i * made->n_in * made->n_hidden, t12[i]->type, t12[i]->data,
+            blocks_to_float(weights + i * shape->n_in * shape->n_hidden, t12[i]->type, t12[i]->data,
                             (size_t)(t12[i]->ne[0] * t12[i]->ne[1]));
         double n = 0, s1 = 0, s2 = 0, y1 = 0, y2 = 0, r1 = 0, rs = 0;
-        for (int t = 0; t < w.n; t++) {
-            double s = score_of(made, weights, head, heads_watch_x(&w, layer) + t * made->n_in);
-            double y = (double)heads_watch_label(&w, layer)[t * made->n_head + head];
+        for (int t = 0; t < k.n[layer]; t++) {
+            double s = score_of(made, weights, head, k.x[layer] + t * shape->n_in);
+            double y = (double)k.label[layer][t * shape->n_head + head];
             double r = y - s * (double)made->label_std[at] - (double)made->label_mean[at];
             n++, s1 += s, s2 += s * s, y1 += y, y2 += y * y, r1 += r, rs += r * s;
         }
@@ -703,6 +769,7 @@ static void calibration_is_least_squares(void **state)
         assert_true(fabs(r1 / n) < 0.02 * deviation);
         assert_true(fabs(rs / n - r1 / n * s1 / n) < 0.02 * deviation * spread);
     }
+    kept_release(&k);
     heads_watch_close(&w);
     heads_sample_release(&sample);
     heads_data_close(&d);
@@ -716,6 +783,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_pytorch),
         cmocka_unit_test(equals_differences),
+        cmocka_unit_test(texts_add_up),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(labels_are_their_definition),
         cmocka_unit_test(shares_compete_as_shares),

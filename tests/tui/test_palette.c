@@ -432,6 +432,44 @@ static void test_search_and_walk(void **state)
     stage_release(&s);
 }
 
+static void mark_first(struct stage *s, const char *key)
+{
+    app_show(&s->app, VIEW_READ);
+    stage_key(s, K_HOME);
+    stage_type(s, key);
+    assert_int_equal(s->app.view, VIEW_CHAT);
+}
+
+static void test_turns_are_marked_from_a_message(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "words 60\r");
+    const struct session *session = s.control.parts.session;
+    mark_first(&s, "p");
+    assert_true(session_is_pinned(session, 1));
+    mark_first(&s, "u");
+    assert_false(session_is_pinned(session, 1));
+    mark_first(&s, "F");
+    assert_true(session_is_forgotten(session, 1));
+    stage_release(&s);
+}
+
+static void test_a_question_mark_asks_for_help(void **state)
+{
+    struct stage s;
+    (void)state;
+    open_talk(&s, true);
+    stage_type(&s, "what?");
+    assert_int_equal(s.app.view, VIEW_CHAT);
+    assert_string_equal(str_get(&s.app.edit.text), "what?");
+    stage_key(&s, CTRL('u'));
+    stage_type(&s, "?");
+    assert_int_equal(s.app.view, VIEW_HELP);
+    stage_release(&s);
+}
+
 static void test_clicks(void **state)
 {
     struct stage s;
@@ -553,6 +591,8 @@ int main(void)
         cmocka_unit_test(test_words_fade),
         cmocka_unit_test(test_play),
         cmocka_unit_test(test_search_and_walk),
+        cmocka_unit_test(test_turns_are_marked_from_a_message),
+        cmocka_unit_test(test_a_question_mark_asks_for_help),
         cmocka_unit_test(test_clicks),
         cmocka_unit_test(test_long_messages_fold),
         cmocka_unit_test(test_events_are_kept),

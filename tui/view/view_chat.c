@@ -644,7 +644,10 @@ static bool capture(struct app *a, const struct key_event *ev)
     if (list_key(a, ev)) return true;
     if (ev->key != '\t') a->completion.open = false;
     if (a->question.open) return question_key(a, ev);
-    return a->search.open && search_key(a, ev);
+    if (a->search.open) return search_key(a, ev);
+    if (ev->key != '?' || a->edit.text.n > 0) return false;
+    app_request(a, REQ_HELP); /* no message begins so */
+    return true;
 }
 
 static bool command_request(struct app *a, enum key_request r)

@@ -1,5 +1,6 @@
 /* view_read: the chat with a cursor that walks through its messages, and a search in them. The
- * message under the cursor can be copied, edited, branched from, recalled, or found in the map. */
+ * message under the cursor can be copied, edited, branched from and recalled, its turn pinned or forgotten,
+ * and it can be found in the map. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -209,6 +210,9 @@ static bool request(struct app *a, enum key_request r)
     case REQ_EDIT_TURN: run_on_turn(a, "edit"); break;
     case REQ_BRANCH: run_on_turn(a, "branch"); break;
     case REQ_RECALL: recall(a); break;
+    case REQ_PIN: run_on_turn(a, "pin"); break;
+    case REQ_UNPIN: run_on_turn(a, "unpin"); break;
+    case REQ_FORGET: run_on_turn(a, "forget"); break;
     case REQ_MAP: open_at(a, VIEW_MAP); break;
     case REQ_TINT: open_at(a, VIEW_TINT); break;
     case REQ_OPEN: app_show(a, VIEW_CHAT); break;

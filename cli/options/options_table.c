@@ -144,7 +144,8 @@ const struct option options_table[] = {
      .value = "N", .help = "cache units per head; eval and bench take a list"},
     {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's "
-             "settings: window, pool, sinks, stabilizers, reserve, every, allocator, context; eval and "
+             "settings: window, pool, sinks, stabilizers, reserve, allocator, floor, "
+             "even, beta, random, every, context; eval and "
              "bench take a list"},
     {ROW("protocol", 0, session.plan.protocol, OPTIONS_PROTOCOL), .choices = "stream,once",
      .value = "stream|once",

@@ -7,10 +7,6 @@
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
 
-/* kvpress's alpha_safeguard: the part that a head keeps by its own choice, in percent of a
- * budget. */
-#define SAFEGUARD_PCT 20
-
 #define KEY_PROTECTED INT32_MAX
 #define KEY_NAN       (INT32_MIN + 1) /* below the key of every number */
 #define KEY_NEVER     INT32_MIN
@@ -298,7 +294,7 @@ static void evict_head(void *ctx, int index, int thread)
 
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
 {
-    return (int)((int64_t)evict_layer_budget(c, rule, layer) * SAFEGUARD_PCT / 100);
+    return (int)((int64_t)evict_layer_budget(c, rule, layer) * rule->floor_pct / 100);
 }
 
 /* Computes one head's keys and applies its safeguard and its limit. */
@@ -335,6 +331,57 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
     return g;
 }
 
+static int count_above(const struct job *j, int index, struct line l)
+{
+    const struct cache_head *h = &j->c->kv_heads[index];
+    const union evict_slot *s = j->slots + h->slot0;
+    int n = 0;
+    for (int k = 0; k < h->len; k++) n += is_above(l, s[k].key, k);
+    return n;
+}
+
+/* Whether a group has its whole budget to split: its heads' limits do not shorten it. */
+static bool is_full(const struct cache *c, const struct evict_rule *rule, struct evict_group g)
+{
+    int64_t budget = 0;
+    for (int i = g.first; i < g.end; i++)
+        budget += evict_layer_budget(c, rule, i / c->shape.n_head);
+    return g.units > g.keep && g.keep == budget;
+}
+
+/* The exact shares are rounded so that their sum stays: each head gets the difference between two
+ * rounded running sums. A head with fewer units than its share leaves the rest to the next ones,
+ * then to those before it. */
+void evict_even(struct cache *c, const struct evict_rule *rule, struct evict_group g)
+{
+    int64_t sum = 0, given = 0, spare = 0;
+    if (!rule->even_pct || !is_full(c, rule, g)) return;
+    for (int i = g.first; i < g.end; i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        sum += (int64_t)(100 - rule->even_pct) * h->n_stay +
+               (int64_t)rule->even_pct * evict_layer_budget(c, rule, i / c->shape.n_head);
+        int64_t want = (sum + 50) / 100 - given + spare;
+        given = (sum + 50) / 100;
+        h->n_stay = (int)(want < h->len ? want : h->len);
+        spare = want - h->n_stay;
+    }
+    for (int i = g.first; i < g.end && spare > 0; i++) {
+        struct cache_head *h = &c->kv_heads[i];
+        int64_t more = spare < h->len - h->n_stay ? spare : h->len - h->n_stay;
+        h->n_stay += (int)more;
+        spare -= more;
+    }
+}
+
+static void split_evenly(const struct job *j, struct evict_group g)
+{
+    for (int i = g.first; i < g.end; i++)
+        j->c->kv_heads[i].n_stay = count_above(j, i, line_in(&j->c->kv_heads[i]));
+    evict_even(j->c, j->rule, g);
+    for (int i = g.first; i < g.end; i++)
+        set_line(&j->c->kv_heads[i], line_of(j, i, j->c->kv_heads[i].n_stay));
+}
+
 /* Sets the lines of a group's heads: units above them stay. */
 static void choose_in_group(const struct job *j, struct evict_group g)
 {
@@ -345,6 +392,7 @@ static void choose_in_group(const struct job *j, struct evict_group g)
         int last = all ? INT_MAX : last_equal(j, i, cut.key, &cut.equal);
         set_line(&j->c->kv_heads[i], (struct line){cut.key, last});
     }
+    if (j->rule->even_pct) split_evenly(j, g);
 }
 
 /* ---- eviction -------------------------------------------------------------------------------- */

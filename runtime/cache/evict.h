@@ -5,9 +5,11 @@
  * are resolved in favour of the lower head, then of the older unit, so that a run repeats.
  * Survivors keep their order: slot order is position order.
  *
- * Heads that share a region of the pool (cache.h) share its budget: their units compete, except
- * that each head keeps its own best fifth of a budget, and no head gets more than
- * `head_budget_max`. */
+ * Heads that share a region of the pool (cache.h) share its budget: their units compete. Two
+ * safeguards for heads with low scores: with floor_pct each head keeps its own best units up to
+ * that part of a budget before the others compete (kvpress); with even_pct that part of the budget
+ * is split evenly after the competition, a head of n winners gets (1 - α) n + α budget (Ada-KV,
+ * arXiv 2407.11550, its α). No head gets more than `head_budget_max`. */
 #ifndef RETAIN_RUNTIME_CACHE_EVICT_H
 #define RETAIN_RUNTIME_CACHE_EVICT_H
 
@@ -28,6 +30,7 @@ struct evict_rule {
     int budget; /* units per head that stay, on average; sinks + stabilizers <= budget */
     int sinks, stabilizers;
     int head_budget_max;         /* limit of one head if heads share; 0 = none */
+    int floor_pct, even_pct;     /* if heads share */
     const struct policy *policy; /* for its second scorer; NULL = none */
     uint64_t seed;
     const struct evict_pin *pins; /* [n_pins] their units stay like sinks: not more than fit */
@@ -61,6 +64,10 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
 
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
+
+/* Splits even_pct of a group's budget evenly: on input each head's n_stay is the number of its
+ * units among the group's best, on output the number that stays. */
+void evict_even(struct cache *c, const struct evict_rule *rule, struct evict_group g);
 
 /* Fills `slots` with the stored scores. */
 void evict_values(const struct cache *c, union evict_slot *slots);

@@ -49,6 +49,7 @@ static const struct policy table[] = {
      .stabilizer_pct = 12,
      .recall_pct = 50,
      .near_duplicates = true,
+     .floor_pct = POLICY_FLOOR_PCT,
      .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
     {.name = "locret-q",
      .scorer = POLICY_CIS,
@@ -72,6 +73,7 @@ static const struct policy table[] = {
      .sinks = 4,
      .stabilizer_pct = 25,
      .recall_pct = 50,
+     .floor_pct = POLICY_FLOOR_PCT,
      .about = "the same, all heads of the model share one budget"},
     {.name = "sink",
      .scorer = POLICY_POSITION,
@@ -99,12 +101,14 @@ static const struct policy table[] = {
      .allocator = POLICY_ADA,
      .window = 32,
      .pooling = 7,
+     .even_pct = 50,
      .about = "the same, a layer's heads share its budget (Ada-KV)"},
     {.name = "ada-pyramid",
      .scorer = POLICY_ATTENTION,
      .allocator = POLICY_ADA_PYRAMID,
      .window = 32,
      .pooling = 7,
+     .even_pct = 50,
      .about = "the same, with both (Ada-KV)"},
     {.name = "nacl",
      .scorer = POLICY_ATTENTION,
@@ -154,6 +158,7 @@ static const struct policy table[] = {
      .allocator = POLICY_ADA,
      .sinks = 4,
      .stabilizer_pct = 12,
+     .floor_pct = POLICY_FLOOR_PCT,
      .about = "retaining heads, a layer's heads share its budget"},
 };
 
@@ -188,6 +193,10 @@ struct policy_choice policy_choice(const char *name)
         .reserve = -1,
         .context = -1,
         .every = -1,
+        .floor = -1,
+        .even = -1,
+        .beta = -1,
+        .random = -1,
     };
 }
 
@@ -255,10 +264,10 @@ float policy_second(const struct policy *p, uint64_t seed, int head, int64_t pos
  * layer 2 B - B / beta, and the others lie on a line between. If the first would get more than the
  * maximum, both ends move in. Their n, the length of the prompt, is unlimited here; `most` replaces
  * it. */
-int policy_tilt(enum policy_allocator a, int budget, int kept, int most)
+int policy_tilt(const struct policy *p, int budget, int kept, int most)
 {
-    enum { BETA = 20 };
-    int b = budget - kept, tilt = b - b / BETA;
+    const enum policy_allocator a = p->allocator;
+    int b = budget - kept, tilt = b - b / (p->beta ? p->beta : POLICY_BETA);
     if (a != POLICY_PYRAMID && a != POLICY_ADA_PYRAMID) return 0;
     if (budget + tilt > most) tilt = most - budget;
     return tilt > 0 ? tilt : 0;

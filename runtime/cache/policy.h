@@ -31,6 +31,8 @@ enum policy_allocator {
     POLICY_GLOBAL,      /* all heads of all layers share one budget (KVzip, arXiv 2505.23416) */
 };
 
+#define POLICY_BETA          20 /* PyramidKV's and Ada-KV's code */
+#define POLICY_FLOOR_PCT     20 /* kvpress's alpha_safeguard */
 #define POLICY_WINDOW_ALL    0  /* every query observes, and scores add up (H2O) */
 #define POLICY_WINDOW_NEWEST -1 /* window = the number of stabilizers */
 
@@ -49,6 +51,9 @@ struct policy {
     /* Part of the budget, in percent, that a second scorer fills after the first. */
     enum policy_scorer second;
     int second_pct;
+    /* If heads share a budget: see evict.h, in percent. */
+    int floor_pct, even_pct;
+    int beta; /* of pyramid: the last layer gets its budget / beta; 0 = POLICY_BETA */
     /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
     int every;
     const char *about; /* one line for --help and docs */
@@ -64,6 +69,8 @@ const char *policy_default(bool has_heads, bool comparable);
 struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
     int allocator;            /* enum policy_allocator */
+    int floor, even, beta;    /* as in struct policy */
+    int random;               /* percent of the budget that is drawn at random (nacl) */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */
@@ -92,8 +99,9 @@ float policy_score(const struct policy *p, uint64_t seed, int head, int64_t posi
 float policy_second(const struct policy *p, uint64_t seed, int head, int64_t position, float first,
                     float stored);
 
-/* Half the difference between the first and the last layer's budget, for a mean of `budget` per
- * head, of which `kept` are protected, and a maximum of `most` per head. */
-int policy_tilt(enum policy_allocator a, int budget, int kept, int most);
+/* Half the difference between the first and the last layer's budget under pyramid and ada-pyramid,
+ * for a mean of `budget` per head, of which `kept` are protected, and a maximum of `most` per
+ * head. */
+int policy_tilt(const struct policy *p, int budget, int kept, int most);
 
 #endif

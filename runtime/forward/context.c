@@ -189,6 +189,8 @@ static struct evict_rule rule_of(const struct context *x)
         .sinks = p->sinks,
         .stabilizers = p->stabilizers,
         .head_budget_max = p->budget_max,
+        .floor_pct = p->rules.floor_pct,
+        .even_pct = p->rules.even_pct,
         .policy = &p->rules,
         .seed = x->forward.seed,
         .pins = x->pins,

@@ -107,6 +107,14 @@ static int choose_kv(struct plan *p, const struct model *m, const struct plan_kv
                    text, m->name, odd, KN_GROUP);
 }
 
+/* A row whose heads share only by the key allocator has kvpress's floor. */
+static void choose_safeguards(struct policy *r, const struct policy_choice *c)
+{
+    if (c->allocator >= 0 && !r->even_pct) r->floor_pct = POLICY_FLOOR_PCT;
+    if (c->floor >= 0) r->floor_pct = c->floor;
+    if (c->even >= 0) r->even_pct = c->even;
+}
+
 /* The policy's row with its changes. */
 static int change_rules(struct policy *r, const struct policy_choice *c,
                         enum plan_protocol protocol, struct err *e)
@@ -114,6 +122,9 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->allocator >= 0) r->allocator = (enum policy_allocator)c->allocator;
     if (c->window >= 0) r->window = c->window;
     if (c->pooling >= 0) r->pooling = c->pooling;
+    if (c->beta >= 0) r->beta = c->beta;
+    if (c->random >= 0 && r->second == POLICY_RANDOM) r->second_pct = c->random;
+    choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;
     if (c->every >= 0) r->every = c->every;
     if (r->same_heads && r->allocator != POLICY_UNIFORM)
@@ -253,7 +264,7 @@ static int check_protection(const struct plan *p, struct err *e)
 
 static int tilt_of(const struct plan *p)
 {
-    return policy_tilt(p->rules.allocator, p->budget, p->sinks + p->stabilizers, p->budget_max);
+    return policy_tilt(&p->rules, p->budget, p->sinks + p->stabilizers, p->budget_max);
 }
 
 static void set_budget(struct plan *p, const struct asked *q, int budget)

@@ -203,6 +203,19 @@ def share(scores, budget, sinks, stabilizers, most):
     return [[UNITS[h][i] for i in sorted(keep[h])] for h in range(KV)]
 
 
+def share_evenly(scores, budget, stabilizers):
+    """Ada-KV's own code: of all units but the newest, the layer's best KV * (budget - stabilizers) are
+    counted per head: c. A head keeps its best round((1 - a) c + a (budget - stabilizers)), a = .5,
+    and its newest."""
+    units = sorted((-scores[h][i], h, i) for h in range(KV)
+                   for i in range(len(UNITS[h]) - stabilizers))
+    winners = [h for _, h, _ in units[:KV * (budget - stabilizers)]]
+    first = int(.5 * winners.count(0) + .5 * (budget - stabilizers) + .5)
+    keep = [first, KV * (budget - stabilizers) - first]
+    assert winners.count(0) != winners.count(1) and min(keep) > 0
+    return [survivors(UNITS[h], scores[h], keep[h] + stabilizers, 0, stabilizers) for h in range(KV)]
+
+
 def gumbel(kv, scores):
     """NACL's random part: softmax(scores) sampled without replacement."""
     return np.array([s - np.log(-np.log(random_at(SEED, kv + 1, t) + 2.0**-54))
@@ -278,7 +291,7 @@ def main():
     global UNITS
     write('h2o', B, 0, 10, 0, each(h2o, B, 0, 10))
     write('snapkv', B, 0, 8, 8, each(lambda h: window_sum(h, 8, 7), B, 0, 8))
-    write('ada-snapkv', B, 0, 8, 8, share([window_sum(h, 8, 7) for h in range(KV)], B, 0, 8, 26))
+    write('ada-snapkv', B, 0, 8, 8, share_evenly([window_sum(h, 8, 7) for h in range(KV)], B, 8))
     write('nacl', B, 2, 4, 4, [
         survivors(UNITS[h], window_sum(h, 4), B, 2, 4, gumbel(h, window_sum(h, 4)), 35)
         for h in range(KV)])

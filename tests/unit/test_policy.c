@@ -371,7 +371,7 @@ static void test_ada(void **state)
     (void)state;
     static const float scores[2][8] = {{9, 8, 7, 6, 5, 4, 3, 2}, {1, 1, 1, 1, 1, 1, 1, 1}};
     struct units u;
-    struct evict_rule rule = {.budget = 5};
+    struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
                8);
     cut(&u, &rule);
@@ -386,7 +386,8 @@ static void test_ada(void **state)
      * head 1 with its newest 2. */
     units_init(&u, (struct cache_shape){.n_layer = 1, .n_head = 2, .share = CACHE_LAYER}, scores[0],
                8);
-    rule = (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6};
+    rule =
+        (struct evict_rule){.budget = 5, .stabilizers = 2, .head_budget_max = 6, .floor_pct = 20};
     cut(&u, &rule);
     expect(&u, 0, "11110011");
     expect(&u, 1, "11000011");
@@ -400,7 +401,7 @@ static void test_global(void **state)
     static const float scores[4][6] = {
         {9, 9, 9, 9, 0, 0}, {5, 1, 5, 1, 5, 1}, {5, 5, 5, 5, 5, 5}, {-1, -2, -3, -4, -5, -6}};
     struct units u;
-    struct evict_rule rule = {.budget = 3};
+    struct evict_rule rule = {.budget = 3, .floor_pct = 20};
     units_init(&u, (struct cache_shape){.n_layer = 2, .n_head = 2, .share = CACHE_MODEL}, scores[0],
                6);
     cut(&u, &rule);
@@ -421,10 +422,11 @@ static void test_pyramid(void **state)
     (void)state;
     static const int budgets[] = {220, 158, 97, 36};
     struct cache_shape s = {.n_layer = 4, .n_head = 1, .capacity = 128};
-    s.tilt = policy_tilt(POLICY_PYRAMID, 128, 32, 1000);
+    s.tilt = policy_tilt(&(struct policy){.allocator = POLICY_PYRAMID}, 128, 32, 1000);
     for (int i = 0; i < 4; i++) assert_int_equal(cache_layer_capacity(&s, i), budgets[i]);
-    assert_int_equal(policy_tilt(POLICY_ADA_PYRAMID, 128, 32, 150), 22);
-    assert_int_equal(policy_tilt(POLICY_ADA, 128, 32, 1000), 0);
+    assert_int_equal(policy_tilt(&(struct policy){.allocator = POLICY_ADA_PYRAMID}, 128, 32, 150),
+                     22);
+    assert_int_equal(policy_tilt(&(struct policy){.allocator = POLICY_ADA}, 128, 32, 1000), 0);
     /* budget 8, tilt 6: layers of 14 and 2 units, and 8 slots for new units. */
     static const float scores[2][8] = {{8, 7, 6, 5, 4, 3, 2, 1}, {8, 7, 6, 5, 4, 3, 2, 1}};
     struct units u;
@@ -497,7 +499,7 @@ static void test_no_head_exceeds_its_limit(void **state)
     for (int i = 0; i < 2 * MANY; i++) scores[i] = (float)(i % MANY);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         struct units u;
-        struct evict_rule rule = {.budget = 8, .head_budget_max = MAX};
+        struct evict_rule rule = {.budget = 8, .head_budget_max = MAX, .floor_pct = 20};
         units_init(&u,
                    (struct cache_shape){.n_layer = 1,
                                         .n_head = 2,
@@ -529,7 +531,7 @@ static void test_ragged_heads_come_back(void **state)
                             .share = CACHE_LAYER,
                             .n_state = 2,
                             .scores_change = true};
-    struct evict_rule rule = {.budget = 5};
+    struct evict_rule rule = {.budget = 5, .floor_pct = 20};
     struct segment g[2];
     struct positions evicted;
     struct str memory = {0};

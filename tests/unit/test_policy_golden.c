@@ -136,6 +136,8 @@ static void check_policy(const struct expected x[KV], int most)
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
                               .head_budget_max = most,
+                              .floor_pct = l->policy.floor_pct,
+                              .even_pct = l->policy.even_pct,
                               .policy = &l->policy,
                               .seed = SEED};
     run(l, 0, OLD);
@@ -163,14 +165,16 @@ static void check_allocator(const struct expected x[LAYERS * KV], enum policy_al
                                 .k_type = KN_KV_Q4,
                                 .v_type = KN_KV_Q4,
                                 .capacity = 24 + x->budget,
-                                .tilt = policy_tilt(a, x->budget, x->sinks + x->stabilizers, 1000),
+                                .tilt = policy_tilt(&(struct policy){.allocator = a}, x->budget,
+                                                    x->sinks + x->stabilizers, 1000),
                                 .share = a == POLICY_GLOBAL                           ? CACHE_MODEL
                                          : a == POLICY_ADA || a == POLICY_ADA_PYRAMID ? CACHE_LAYER
                                                                                       : CACHE_HEAD};
     struct evict_rule rule = {.budget = x->budget,
                               .sinks = x->sinks,
                               .stabilizers = x->stabilizers,
-                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->window};
+                              .head_budget_max = shape.share == CACHE_HEAD ? 0 : x->window,
+                              .floor_pct = 20};
     if (shape.share != CACHE_HEAD) shape.head_max = 24 + x->budget + shape.tilt;
     arena_init_plan(&plan, "cache");
     cache_plan(&c, &shape, &plan);

@@ -87,10 +87,8 @@ static double kept_weight(enum cache_share share, int run, int floor, int even)
     struct units u;
     double kept = 0;
     int64_t n = 0;
-    const struct evict_rule rule = {.budget = BUDGET,
-                                    .head_budget_max = UNITS,
-                                    .floor_pct = floor,
-                                    .even_pct = even};
+    const struct evict_rule rule = {
+        .budget = BUDGET, .head_budget_max = UNITS, .floor_pct = floor, .even_pct = even};
     units_open(&u, share);
     add(&u.c, run, 0, UNITS);
     evict_values(&u.c, u.slots);

@@ -1,6 +1,6 @@
 /* view_read: the chat with a cursor that walks through its messages, and a search in them. The
- * message under the cursor can be copied, edited, branched from and recalled, its turn pinned or forgotten,
- * and it can be found in the map. */
+ * message under the cursor can be copied, edited, branched from and recalled, its turn pinned or
+ * forgotten, and it can be found in the map. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -71,6 +71,11 @@ bool token_text_align(const struct tokenizer *t, const int32_t *ids, size_t n_id
     }
     long found = n_body ? find(&spelled, before, text + lead, n_body) : -1;
     size_t from = (size_t)found, at = 0;
+    while (found >= 0 && lead > 0 && from > 0 && spelled.data[from - 1] == text[lead - 1]) {
+        from--; /* leading white space that the tokens spell */
+        lead--;
+        n_body++;
+    }
     while (found >= 0 && lead + n_body < n_text && from + n_body < spelled.n &&
            spelled.data[from + n_body] == text[lead + n_body])
         n_body++; /* trailing white space that the template kept */

@@ -16,6 +16,7 @@
 #include "runtime/cache/cache.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
+#include "runtime/token/token_text.h"
 #include "tests/unit/engine_kit.h"
 
 /* ---- the picture ----------------------------------------------------------------------------- */
@@ -242,10 +243,30 @@ static void test_tokens_spell_the_text(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* White space before the text that tokens of its own spell belongs to these. */
+static void test_leading_white_space(void **state)
+{
+    static const char *const pieces[] = {" ", " ", "two"};
+    const struct tokenizer *t = engine->tokenizer;
+    struct tokens ids = {0};
+    uint16_t n_bytes[8];
+    struct err e;
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        if (tokenizer_encode_text(t, pieces[i], strlen(pieces[i]), true, &ids, &e))
+            fail_msg("%s", e.text);
+    assert_in_range(ids.n, 3, 8);
+    assert_true(token_text_align(t, ids.ids, ids.n, " ", " two", 4, n_bytes));
+    assert_int_equal(n_bytes[0], 0); /* the template's */
+    assert_int_equal(n_bytes[1], 1);
+    tokens_release(&ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thousand_evictions),
+        cmocka_unit_test(test_leading_white_space),
         cmocka_unit_test(test_tokens_spell_the_text),
     };
     return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);

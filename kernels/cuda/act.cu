@@ -68,6 +68,14 @@ KERNEL(layer_inputs, struct cuda_layer_inputs, 32, 1)
         a.x[at + i] = (a.x[at + i] * inv * a.w[i] + a.scale * a.own[at + i]) * 0.70710678f;
 }
 
+/* The scale of a token's query. */
+DEVICE float grown(const struct cuda_heads &a, int head, int token)
+{
+    if (a.growth <= 0.0f || head >= a.n_head) return 1.0f;
+    const int slot = a.len[head / a.n_group] + token;
+    return 1.0f + a.growth * 0.693147181f * log2_of((float)(1 + slot / a.n_ctx_orig));
+}
+
 /* A warp per head. */
 KERNEL(finish_heads, struct cuda_heads, 32, 1)
 {
@@ -79,9 +87,10 @@ KERNEL(finish_heads, struct cuda_heads, 32, 1)
 
     for (int i = lane_id(); i < a.head_dim; i += 32) sum = fma_f32(x[i], x[i], sum);
     const float inv = 1.0f / sqrt_of(warp_sum(sum) / (float)a.head_dim + a.eps);
+    const float scale = grown(a, head, block_x());
     for (int i = lane_id(); i < a.head_dim; i += 32) {
         const bool rotated = head >= a.n_head || i % half < a.n_pairs;
         const float y = w ? x[i] * inv * w[i] : is_value ? x[i] * inv : x[i];
-        x[i] = rotated ? y : y * a.still;
+        x[i] = (rotated ? y : y * a.still) * scale;
     }
 }

@@ -82,8 +82,9 @@ struct cuda_norm_rows {
 };
 
 /* Operations of some families on q, k and v before RoPE, in place: RMSNorm of every head, without
- * weights of values, and (q only) the unrotated pairs, from n_pairs on, times `still`. grid: n_tok,
- * n_head + n_kv_head, or n_head + 2 n_kv_head if values are normed; 32 threads. */
+ * weights of values, and (q only) the unrotated pairs, from n_pairs on, times `still`, and the
+ * query at slot p times 1 + growth ln(1 + p / n_ctx_orig). grid: n_tok, n_head + n_kv_head, or
+ * n_head + 2 n_kv_head if values are normed; 32 threads. */
 struct cuda_heads {
     float *qkv; /* token t at qkv + t * stride: n_head queries, n_kv_head keys, values */
     int64_t stride;
@@ -92,6 +93,9 @@ struct cuda_heads {
     float eps;
     int n_pairs; /* head_dim / 2 when all pairs are rotated */
     float still;
+    float growth; /* 0 = none; the others are then not read */
+    int n_ctx_orig, n_group;
+    const int32_t *len; /* [n_kv_head] slot of the first token */
 };
 
 /* The function between gate, up and down, in the order of enum model_activation. */

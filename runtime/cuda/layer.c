@@ -47,11 +47,16 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
                                    rows ? NULL : l->k_norm,
                                    x->m->norm_eps,
                                    l->of->no_rope ? 0 : h.rope->n_rot / 2,
-                                   still};
+                                   still,
+                                   x->m->query_growth,
+                                   h.rope->n_ctx_orig,
+                                   heads_group(&h),
+                                   units_of(x, l->of)->layers[l->of->kv_layer].len};
     if (rows && l->q_norm) cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
     if (rows && l->k_norm && has_kv)
         cuda_normalize(x, x->qkv + heads_n_q(&h), stride, l->k_norm, heads_n_kv(&h), 1.0f, NULL);
-    if (job.q_norm || job.k_norm || values || (still != 1.0f && job.n_pairs < h.head_dim / 2))
+    if (job.q_norm || job.k_norm || values || job.growth > 0.0f ||
+        (still != 1.0f && job.n_pairs < h.head_dim / 2))
         LAUNCH(x, finish_heads, x->n, h.n_head + n_kv + (values ? n_kv : 0), 1, 32, 0, &job);
 }
 

@@ -64,6 +64,13 @@ void attend_plan(struct forward *f, int longest, struct arena *a)
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
+/* The slot of the chunk's first unit in a head. The layer whose units are shared has counted them.
+ */
+static int slot_of_first(const struct layer_step *s, int head)
+{
+    return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);
+}
+
 /* Applies RMSNorm to n numbers, `size` of them at a time. */
 static void norm_parts(const struct forward *f, float *x, int n, int size, const float *w)
 {
@@ -91,6 +98,18 @@ static void finish_heads(const struct layer_step *s, float *q)
     }
 }
 
+/* Scales token t's queries by the slots that they get; see struct model. */
+static void grow_queries(const struct layer_step *s, float *q, int t)
+{
+    const struct model *m = s->f->model;
+    const struct model_heads h = model_heads(m, s->layer->is_windowed);
+    const int n = heads_group(&h) * h.head_dim;
+    for (int i = 0; m->query_growth > 0.0f && i < h.n_kv_head; i++, q += n) {
+        const int times = (slot_of_first(s, i) + t) / h.rope->n_ctx_orig;
+        if (times > 0) linear_scale(q, 1.0f + m->query_growth * logf(1.0f + (float)times), n);
+    }
+}
+
 /* Packs a few tokens' keys and values into every head of the layer; also sets scores that need no
  * model. */
 static void append_part(void *ctx, int part, int thread)
@@ -105,6 +124,7 @@ static void append_part(void *ctx, int part, int thread)
         float *q = f->qkv + (size_t)t * row;
         const float *k = q + heads_n_q(&a), *v = k + heads_n_kv(&a);
         finish_heads(s, q);
+        grow_queries(s, q, t);
         if (s->layer->shares_kv) continue;
         int64_t pos = s->c->n_pos + t;
         for (int i = 0; i < a.n_kv_head; i++) {
@@ -132,13 +152,6 @@ struct attend_job {
     int slot0;    /* of the first part; below 0: that part begins before the first slot */
     int n_blocks; /* many tokens: token blocks per head */
 };
-
-/* The slot of the chunk's first unit in a head. The layer whose units are shared has counted them.
- */
-static int slot_of_first(const struct layer_step *s, int head)
-{
-    return cache_head(s->c, s->index, head)->len - (s->layer->shares_kv ? s->n : 0);
-}
 
 static struct kn_attend attend_args(const struct layer_step *s, int head)
 {

@@ -110,6 +110,7 @@ struct model_recurrent {
  *   q, k, v = matrices of h, plus biases
  *   q, k    = norm(q) * q_norm, norm(k) * k_norm, of each head or of the row
  *             v is k before its norm if there is no matrix v, and normed per head if norms_values
+ *   q       = q * (1 + query_growth ln(1 + floor(slot / n_ctx_orig)))
  *             (retaining heads score q, k, v; k and v go into the cache)
  *   a       = softmax(attn_scale * rotated q . rotated k) v; q and k as they are if no_rope. With
  *             attn_softcap c, logits are c tanh(logit / c). With sinks, a logit per head more is in
@@ -214,8 +215,10 @@ struct model {
     struct rope rope;
     /* scale of the products of queries and keys; usually 1 / sqrt(head_dim) */
     float attn_scale;
-    float attn_softcap, logit_softcap; /* 0 = none */
-    float embed_scale;                 /* scale of embeddings; usually 1, like the next two */
+    /* the query at slot p is scaled by 1 + query_growth ln(1 + floor(p / rope.n_ctx_orig)) */
+    float query_growth; /* 0 = none, like the next two */
+    float attn_softcap, logit_softcap;
+    float embed_scale; /* scale of embeddings; usually 1, like the next two */
     /* scale of the outputs that attention and feed-forward add to the residual stream */
     float residual_scale;
     float logit_scale;

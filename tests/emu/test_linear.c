@@ -391,16 +391,18 @@ static void normed_rows(void **state)
     }
 }
 
-/* Three query heads and two keys; values are normed without weights, or unchanged. */
-static void check_heads(int dim, bool norm, int n_pairs, bool values)
+/* Four query heads and two keys; values are normed without weights, or unchanged. */
+static void check_heads(int dim, bool norm, int n_pairs, bool values, float growth)
 {
-    enum { TOKENS = 2, HEADS = 3, KV = 2 };
+    enum { TOKENS = 2, HEADS = 4, KV = 2 };
+    static const int32_t len[KV] = {9, 20};
     struct rng rng = {(uint64_t)(dim + n_pairs)};
     const int stride = (HEADS + 2 * KV) * dim + 3, half = dim / 2;
     const size_t bytes = (size_t)(TOKENS * stride) * 4;
     float *x = guarded(bytes), *want = take(bytes), *w = take((size_t)dim * 8);
     const struct cuda_heads job = {
-        x, stride, HEADS, KV, dim, norm ? w : NULL, norm ? w + dim : NULL, 1e-5f, n_pairs, 0.75f};
+        x,     stride,  HEADS, KV,     dim, norm ? w : NULL, norm ? w + dim : NULL,
+        1e-5f, n_pairs, 0.75f, growth, 10,  HEADS / KV,      len};
 
     rng_fill(&rng, x, (size_t)(TOKENS * stride), 2.0f);
     rng_fill(&rng, w, (size_t)dim * 2, 1.0f);
@@ -417,9 +419,12 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values)
                 y[i] *= 0.75f;
                 y[i + half] *= 0.75f;
             }
+            /* slots 9, 10, 20 and 21 of a context of 10 */
+            const double passed = h < HEADS ? (len[h / 2] + t) / 10 : 0;
+            for (int i = 0; i < dim; i++) y[i] *= (float)(1 + (double)growth * log(1 + passed));
         }
     for (int i = 0; i < TOKENS * stride; i++)
-        assert_near((double)x[i], (double)want[i], 4e-7 * fabs((double)want[i]), "head");
+        assert_near((double)x[i], (double)want[i], 5e-7 * fabs((double)want[i]), "head");
     guarded_free(x, bytes);
     free(want);
     free(ones);
@@ -429,10 +434,10 @@ static void check_heads(int dim, bool norm, int n_pairs, bool values)
 static void heads(void **state)
 {
     (void)state;
-    check_heads(64, true, 32, true);
-    check_heads(96, false, 36, false);
-    check_heads(128, true, 40, false);
-    check_heads(16, false, 8, true);
+    check_heads(64, true, 32, true, 0);
+    check_heads(96, false, 36, false, 0.3f);
+    check_heads(128, true, 40, false, 0.1f);
+    check_heads(16, false, 8, true, 0);
 }
 
 static void embedding(void **state)

@@ -46,6 +46,7 @@ class Config:
     pairs: bool = False  # in GGUF, rows that are rotated together are adjacent
     scales: tuple = (1.0, 1.0, 1.0)  # embedding, residual, divisor of logits
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
+    growth: float = 0  # of queries beyond n_orig: Ministral 3's llama_4_scaling_beta
     experts: dict = field(default_factory=dict)  # see route() and make_experts()
     write: dict = field(default_factory=dict)  # metadata beyond the shape
 
@@ -204,6 +205,8 @@ def attention(c, l, x, angles, factor):
     if c.qk_norm == "head":
         q, k = rms(q, l["q_norm"], c.eps), rms(k, l["k_norm"], c.eps)
     q, k = rotate(q, angles, factor), rotate(k, angles, factor)
+    passed = torch.arange(n)[:, None, None] // max(c.n_orig, 1)  # the original context, so often
+    q = q * (1 + c.growth * torch.log(1 + passed.double()))
     k = k.repeat_interleave(c.n_head // c.n_kv, 1)
     v = v.repeat_interleave(c.n_head // c.n_kv, 1)
     logits = torch.einsum("qhd,khd->hqk", q, k) * (c.attention or 1 / math.sqrt(c.head_dim))
@@ -479,10 +482,10 @@ def models():
     yield "smollm3", Config("smollm3", 12, n_layer=4, n_kv=1, pairs=True, no_rope=4, base=5000000.0,
                             **small), [("smollm3", False)]
     yield "mistral3", Config(
-        "mistral3", 13, n_kv=1, pairs=True, n_orig=320, n_ctx=1280, base=1000000.0, tied=False,
+        "mistral3", 13, n_kv=1, pairs=True, n_orig=32, base=1000000.0, tied=False, growth=0.3,
         scaling={"kind": "yarn", "factor": 4.0, "all_dims": 1.0},
         write={"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
-               "rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.1},
+               "rope.scaling.yarn_log_multiplier": 1.0, "attention.temperature_scale": 0.3},
         **small), [("mistral3", False)]
     yield "ernie4_5", Config("ernie4_5", 14, n_kv=1, pairs=True, base=500000.0,
                              **small), [("ernie4_5", False)]

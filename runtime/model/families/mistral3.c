@@ -1,15 +1,19 @@
-/* Family "mistral3" (Mistral Small 3.1 and later, Ministral 3): a Llama. Ministral 3 multiplies the
- * query at position p by 1 + beta ln(1 + floor(p / original)), which is 1 within the context that
- * YaRN extended. Positions are slots of the cache, so a plan that stays within that context needs
- * no such scale; it becomes the model's context. */
+/* Family "mistral3" (Mistral Small 3.1 and later, Ministral 3): a Llama. Ministral 3 scales queries
+ * beyond the context that YaRN extended. */
+#include <math.h>
+
 #include "runtime/model/family.h"
 
 static int bind(struct model *m, struct err *e)
 {
-    float beta;
-    if (model_get_float(m, "attention.temperature_scale", &beta) && beta != 0.0f &&
-        m->rope.n_ctx_orig < m->n_ctx)
-        m->n_ctx = m->rope.n_ctx_orig;
+    float growth;
+    if (model_get_float(m, "attention.temperature_scale", &growth)) {
+        if (!isfinite(growth) || growth < 0.0f)
+            return err_set(e, ERR_FORMAT,
+                           "%s: mistral3.attention.temperature_scale is %g, expected 0 or more",
+                           gguf_name(m->file), (double)growth);
+        m->query_growth = growth;
+    }
     return family_bind(m, e);
 }
 

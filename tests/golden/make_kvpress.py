@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Writes kvpress.txt: which cache units NVIDIA's kvpress keeps of a prompt that is read whole.
+
+The tiny Llama of families/llama.gguf runs in PyTorch in double precision; kvpress compresses its
+cache behind the prompt, as retain does with --protocol once. Nothing here is shared with the C code.
+A line holds: kvpress's name, the policy that test_kvpress.c compares, the budget, the layer, the
+head, and the positions that stay. Needs torch, transformers, gguf and kvpress 0.5.5.
+
+    tests/golden/make_kvpress.py        overwrites tests/golden/kvpress.txt
+"""
+import sys
+import types
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+import transformers
+
+for name in ('datasets', 'fire'):             # kvpress imports them for presses that are not used here
+    sys.modules.setdefault(name, types.ModuleType(name))
+sys.modules['datasets'].load_dataset = None
+import kvpress  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+N, BUDGET, WINDOW = 192, 48, 8
+
+
+def tensors_of(path):
+    reader = gguf.GGUFReader(path)
+    facts = {k: v.contents() for k, v in reader.fields.items() if not k.startswith('tokenizer')}
+    return facts, {t.name: gguf.dequantize(t.data, t.tensor_type) for t in reader.tensors}
+
+
+def load(path, dtype=torch.float64, attention='sdpa'):
+    """A Llama from a GGUF file. Rows of q and k are in the order of llama.cpp, pair by pair."""
+    facts, tensors = tensors_of(path)
+    fact = lambda name: facts['llama.' + name]
+    heads, kv = fact('attention.head_count'), fact('attention.head_count_kv')
+    dim = facts.get('llama.attention.key_length', fact('embedding_length') // heads)
+    config = transformers.LlamaConfig(
+        vocab_size=tensors['token_embd.weight'].shape[0], hidden_size=fact('embedding_length'),
+        intermediate_size=fact('feed_forward_length'), num_hidden_layers=fact('block_count'),
+        num_attention_heads=heads, num_key_value_heads=kv, head_dim=dim,
+        rms_norm_eps=fact('attention.layer_norm_rms_epsilon'),
+        rope_parameters={'rope_type': 'default', 'rope_theta': fact('rope.freq_base')},
+        max_position_embeddings=fact('context_length'), tie_word_embeddings='output.weight' not in tensors,
+        attention_bias='blk.0.attn_q.bias' in tensors, mlp_bias='blk.0.ffn_gate.bias' in tensors,
+        attn_implementation=attention)
+
+    def halves(x, n):
+        return x.reshape(n, dim // 2, 2, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
+
+    names = {'token_embd': 'model.embed_tokens', 'output_norm': 'model.norm', 'output': 'lm_head'}
+    parts = {'attn_norm': 'input_layernorm', 'ffn_norm': 'post_attention_layernorm',
+             'attn_q': 'self_attn.q_proj', 'attn_k': 'self_attn.k_proj', 'attn_v': 'self_attn.v_proj',
+             'attn_output': 'self_attn.o_proj', 'ffn_gate': 'mlp.gate_proj', 'ffn_up': 'mlp.up_proj',
+             'ffn_down': 'mlp.down_proj'}
+    state = {}
+    for name, x in tensors.items():
+        stem, kind = name.rsplit('.', 1)
+        if stem.startswith('blk.'):
+            _, layer, part = stem.split('.')
+            if part not in parts:
+                continue
+            x = halves(x, heads) if part == 'attn_q' else halves(x, kv) if part == 'attn_k' else x
+            stem = f'model.layers.{layer}.{parts[part]}'
+        elif stem in names:
+            stem = names[stem]
+        else:
+            continue
+        state[f'{stem}.{kind}'] = torch.tensor(np.ascontiguousarray(x), dtype=dtype)
+    model = transformers.LlamaForCausalLM(config).to(dtype)
+    missing = model.load_state_dict(state, strict=False).missing_keys
+    assert all(m == 'lm_head.weight' for m in missing), missing
+    model.tie_weights()
+    return model.eval()
+
+
+def kept(model, press, ids):
+    """Positions that stay, [layer][head]. Presses that drop units are recognised by their keys; those
+    that share a layer's budget mask units instead."""
+    full, cache = transformers.DynamicCache(), transformers.DynamicCache()
+    with torch.no_grad():
+        model(ids, past_key_values=full)
+        with press(model):
+            model(ids, past_key_values=cache, cache_position=torch.arange(ids.shape[1]))
+    out = []
+    for layer, module in zip(range(len(full.layers)), (x.self_attn for x in model.model.layers)):
+        all_keys, keys = full.layers[layer].keys[0], cache.layers[layer].keys[0]
+        masked = getattr(module, 'masked_key_indices', None)
+        for head in range(len(all_keys)):
+            if masked is not None:
+                gone = set(masked[2][masked[1] == head].tolist())
+                out.append([p for p in range(ids.shape[1]) if p not in gone])
+                continue
+            rows = {tuple(k.tolist()): p for p, k in enumerate(all_keys[head])}
+            assert len(rows) == ids.shape[1]
+            nearest = torch.cdist(keys[head], all_keys[head]).argmin(1)
+            out.append(sorted(nearest.tolist()))
+        module.masked_key_indices = None
+    return out
+
+
+def presses(ratio, window):
+    """kvpress's name, retain's policy with its keys, the press, its attention."""
+    snap = lambda **kw: kvpress.SnapKVPress(ratio, window_size=window, **kw)
+    w = f'window={window},stabilizers={window},sinks=0'
+    return [
+        ('SnapKV', f'snapkv:{w},pool=0', snap(kernel_size=1), 'sdpa'),
+        ('SnapKV-mean5', f'snapkv:{w},pool=7', snap(kernel_size=5), 'sdpa'),
+        # kvpress counts the window inside what beta divides, the paper's code does not: 48 - 48 / 3 units
+        # more in the first layer are 40 - 40 / 5
+        ('PyramidKV', f'pyramidkv:{w},pool=0,beta=5',
+         kvpress.PyramidKVPress(ratio, window_size=window, kernel_size=1, beta=3), 'sdpa'),
+        ('AdaKV-SnapKV', f'ada-snapkv:{w},pool=0,floor=20,even=0', kvpress.AdaKVPress(snap(kernel_size=1)), 'sdpa'),
+        ('TOVA', 'tova', kvpress.TOVAPress(ratio), 'sdpa'),
+        ('ObservedAttention', 'h2o:stabilizers=0', kvpress.ObservedAttentionPress(ratio), 'eager'),
+        ('KeyDiff', 'keydiff:sinks=0,stabilizers=0', kvpress.KeyDiffPress(ratio), 'sdpa'),
+        ('StreamingLLM', 'sink', kvpress.StreamingLLMPress(ratio, n_sink=4), 'sdpa'),
+        ('ExpectedAttention', 'expected:sinks=4,stabilizers=0',
+         kvpress.ExpectedAttentionPress(ratio, epsilon=0.0, use_covariance=True), 'sdpa'),
+    ]
+
+
+def main():
+    path = HERE / 'families' / 'llama.gguf'
+    models = {a: load(path, attention=a) for a in ('sdpa', 'eager')}
+    vocab = models['sdpa'].config.vocab_size
+    ids = torch.tensor([[(i * 2654435761 + 12345) % 2**32 // 65536 % vocab for i in range(N)]])
+    lines = ['# kvpress 0.5.5: name, policy, budget, layer, head, positions that stay; see make_kvpress.py',
+             f'# {N} tokens: (i * 2654435761 + 12345) mod 2^32 / 65536 mod {vocab}']
+    for name, policy, press, attention in presses(1 - BUDGET / N, WINDOW):
+        model = models[attention]
+        heads = model.config.num_key_value_heads
+        for i, positions in enumerate(kept(model, press, ids)):
+            lines.append(f'{name} {policy} {BUDGET} {i // heads} {i % heads} '
+                         + ' '.join(map(str, positions)))
+    (HERE / 'kvpress.txt').write_text('\n'.join(lines) + '\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,119 @@
+/* The units that survive --protocol once against those that NVIDIA's kvpress keeps of the same
+ * prompt, with the same weights (tests/golden/make_kvpress.py). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/options/options_policy.h"
+#include "runtime/forward/context.h"
+#include "runtime/forward/engine.h"
+
+enum { N = 192, N_HEADS = 4, KEPT_MAX = 128 };
+
+/* The least share of kvpress's units that must survive here, in percent. Below 100 the rules
+ * differ: docs/conformance.md says how. */
+static const struct {
+    const char *name;
+    int least;
+} presses[] = {
+    {"SnapKV", 100},  {"PyramidKV", 100},    {"AdaKV-SnapKV", 100},      {"TOVA", 97},
+    {"KeyDiff", 70}, {"StreamingLLM", 100}, {"ExpectedAttention", 90}, {"ObservedAttention", 75},
+    {"SnapKV-mean5", 70},
+};
+
+struct line {
+    char name[32], policy[128];
+    int budget, layer, head;
+    int positions[KEPT_MAX], n;
+};
+
+static bool read_line(FILE *f, struct line *out)
+{
+    char text[4096];
+    int at, n;
+    do
+        if (!fgets(text, sizeof text, f)) return false;
+    while (*text == '#');
+    *out = (struct line){0};
+    assert_int_equal(sscanf(text, "%31s %127s %d %d %d%n", out->name, out->policy, &out->budget,
+                            &out->layer, &out->head, &at),
+                     5);
+    for (int p; sscanf(text + at, "%d%n", &p, &n) == 1; at += n) {
+        assert_true(out->n < KEPT_MAX);
+        out->positions[out->n++] = p;
+    }
+    return true;
+}
+
+static void run(struct context *x, struct engine *g, const struct line *l)
+{
+    struct options_policies policies;
+    struct plan_opts o = plan_opts_default();
+    int32_t ids[N];
+    int64_t n_evicted;
+    struct err e;
+    assert_int_equal(options_policies_read(l->policy, &policies, &e), 0);
+    o.policy = policies.item[0];
+    o.policy.context = N;
+    o.protocol = PLAN_ONCE;
+    o.budget = l->budget;
+    o.chunk = 64;
+    plan_kv_named("f32", &o.kv);
+    for (int i = 0; i < N; i++)
+        ids[i] = (int32_t)(((uint32_t)i * 2654435761u + 12345) / 65536 % (uint32_t)g->model->n_vocab);
+    if (context_open(x, g, &o, 1, 1, &e)) fail_msg("%s: %s", l->policy, e.text);
+    for (int i = 0; i < N; i += 64) assert_int_equal(context_run(x, ids + i, 64, 0, &e), 0);
+    assert_int_equal(context_evict(x, &n_evicted, &e), 0);
+    assert_true(n_evicted > 0);
+}
+
+static int n_common(const struct line *l, const struct cache_head *h)
+{
+    int n = 0;
+    for (int i = 0; i < l->n; i++)
+        for (int k = 0; k < h->len; k++) n += h->pos[k] == (uint32_t)l->positions[i];
+    return n;
+}
+
+static void test_survivors(void **state)
+{
+    struct engine_opts o = {.model = "tests/golden/families/llama.gguf",
+                            .heads = {.none = true},
+                            .weights = ENGINE_WEIGHTS_F32};
+    struct engine *g;
+    struct err e;
+    FILE *f = fopen("tests/golden/kvpress.txt", "r");
+    (void)state;
+    assert_non_null(f);
+    if (engine_open(&g, &o, NULL, 0, NULL, NULL, &e)) fail_msg("%s", e.text);
+    for (size_t i = 0; i < sizeof presses / sizeof *presses; i++) {
+        struct context x = {0};
+        struct line l;
+        int n = 0, common = 0, lines = 0;
+        rewind(f);
+        while (read_line(f, &l)) {
+            if (strcmp(l.name, presses[i].name) != 0) continue;
+            if (!lines++) run(&x, g, &l);
+            n += l.n;
+            common += n_common(&l, cache_head(&x.cache, l.layer, l.head));
+        }
+        context_release(&x);
+        assert_int_equal(lines, N_HEADS);
+        print_message("%s: %d of %d units\n", presses[i].name, common, n);
+        if (100 * common < presses[i].least * n) fail_msg("%s", presses[i].name);
+    }
+    engine_close(g);
+    fclose(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_survivors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -327,6 +327,35 @@ struct cuda_combine {
     float *y; /* [n_tok][n] */
 };
 
+/* ---- recurrent layers ------------------------------------------------------------------------ */
+
+/* The recurrent part of a layer, struct model_recurrent, after its matrices. One struct for the
+ * kernels, in their order:
+ *   recur_prepare   rates, or CONVOLUTION's product with the input's gate. grid: n_tok; 256 threads
+ *   recur_convolve  in place, and the window of past inputs. grid: ceil(n_channel / 128); 128
+ *   recur_unit      DELTA: queries and keys of length 1. grid: n_tok, 2 n_key_head; 32
+ *   recur_heads     S and y. grid: n_head, ceil(head_dim / 32); 128; shared CUDA_RECUR_SHARED
+ *   recur_finish    norm and gate of y. grid: n_tok; 256 */
+enum cuda_recurrence { CUDA_DELTA = 1, CUDA_SCAN, CUDA_CONVOLUTION };
+
+#define CUDA_RECUR_COLUMNS         32
+#define CUDA_RECUR_TAPS_MAX        8
+#define CUDA_RECUR_SHARED(key_dim) ((size_t)(key_dim) * (CUDA_RECUR_COLUMNS + 3) * sizeof(float))
+struct cuda_recur {
+    enum cuda_recurrence kind;
+    int n_tok, n_channel, n_taps, n_key_head, n_head, key_dim, head_dim, tiled;
+    float *in;                         /* [n_tok][n_channel] */
+    const float *gate;                 /* [n_tok][n_out] */
+    float *y;                          /* as gate; CONVOLUTION: first the input's gate */
+    float *rate, *decay;               /* [n_tok][n_head] */
+    const float *taps, *taps_bias;     /* [n_taps][n_channel], [n_channel] or NULL */
+    const float *a, *step_bias, *skip; /* [n_head] */
+    const float *norm;                 /* [head_dim], SCAN: [n_out] or NULL */
+    float eps;
+    float *window;   /* [n_taps - 1][n_channel] */
+    float *matrices; /* [n_head][key_dim][head_dim] */
+};
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* x = scale * x, and, with softcap c, c tanh(x / c). grid: ceil(n / 1024); 256 threads. */

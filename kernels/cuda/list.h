@@ -58,6 +58,11 @@
     X(experts_many_q5a, cuda_expert)     \
     X(experts_many_q6, cuda_expert)      \
     X(experts_many_mx4, cuda_expert)     \
+    X(recur_prepare, cuda_recur)         \
+    X(recur_convolve, cuda_recur)        \
+    X(recur_unit, cuda_recur)            \
+    X(recur_heads, cuda_recur)           \
+    X(recur_finish, cuda_recur)          \
     X(score_q8, cuda_score)              \
     X(score_sum, cuda_score_sum)         \
     X(score_one, cuda_score_one)         \

@@ -82,6 +82,11 @@ int cache_fetch(const struct cache *c, int n, struct err *e)
     return c->source.fetch ? c->source.fetch(c->source.ctx, n, e) : 0;
 }
 
+int cache_fetch_state(const struct cache *c, struct err *e)
+{
+    return c->source.fetch_state ? c->source.fetch_state(c->source.ctx, e) : 0;
+}
+
 static int n_heads(const struct cache *c)
 {
     return c->shape.n_layer * c->shape.n_head;

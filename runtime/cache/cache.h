@@ -72,6 +72,7 @@ struct cache_head { /* one KV head of one layer */
  * the next call. Positions and scores are always in host memory. */
 struct cache_source {
     int (*fetch)(void *ctx, int n, struct err *e); /* NULL = units are in host memory */
+    int (*fetch_state)(void *ctx, struct err *e);  /* copies the recurrent state to the host's */
     void *ctx;
 };
 
@@ -105,6 +106,9 @@ void cache_plan(struct cache *c, const struct cache_shape *shape, struct arena *
 
 /* Call before reading the newest n units; does nothing if they are in host memory. */
 int cache_fetch(const struct cache *c, int n, struct err *e);
+/* Call before reading the recurrent state; cache_fetch of one unit is enough for its newest step.
+ */
+int cache_fetch_state(const struct cache *c, struct err *e);
 
 /* Removes all units. */
 void cache_clear(struct cache *c);

@@ -26,6 +26,7 @@ void recurrent_state_clear(struct recurrent_state *s)
     memset(s->layers, 0, (size_t)h->n_layer * layer_floats(h) * sizeof *s->layers);
     memset(s->hidden, 0, (size_t)h->n_hidden * sizeof *s->hidden);
     memset(s->step, 0, recurrent_state_step_bytes(s));
+    s->changed = true;
 }
 
 float *recurrent_state_window(const struct recurrent_state *s, int layer)

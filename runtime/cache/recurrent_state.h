@@ -34,6 +34,7 @@ struct recurrent_state {
     float *layers; /* [n_layer][n_window + n_matrices] */
     float *hidden;
     float *step;
+    bool changed; /* cleared or loaded: newer than a copy in device memory */
     void (*repeat)(void *ctx);
     void *repeat_ctx;
 };

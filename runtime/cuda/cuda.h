@@ -108,6 +108,11 @@ int64_t cuda_slots_in_use(const struct cuda_context *x);
 /* Runs n tokens, like forward_run. */
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
+/* Recurrent layers: computes the logits of the newest token again, without running it; and makes
+ * the host's state the one after its step. If that fails, the context's next call does. */
+int cuda_run_again(struct cuda_context *x, struct err *e);
+void cuda_repeat(struct cuda_context *x);
+
 /* Logits of the last run, [n_logits][n_vocab]. */
 int cuda_logits(struct cuda_context *x, float *out, struct err *e);
 

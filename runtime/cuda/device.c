@@ -252,6 +252,12 @@ int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct er
     return CUDA_DO(g, e, cuMemcpyDtoHAsync, to, (uint64_t)(uintptr_t)from, bytes, g->stream);
 }
 
+int cuda_copy(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e)
+{
+    return CUDA_DO(g, e, cuMemcpyDtoDAsync, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from,
+                   bytes, g->stream);
+}
+
 int cuda_wait(struct cuda *g, struct err *e)
 {
     return CUDA_DO(g, e, cuStreamSynchronize, g->stream);

@@ -135,8 +135,8 @@ void cuda_run_experts(struct cuda_context *x, const struct cuda_layer *l)
     const struct cuda_experts *e = &l->experts;
     const int rows = x->n * of->n_used, n_ff = of->n_ff;
     const struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
-    const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff,
-                                        cuda_activation_of(l->of), s->gate};
+    const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff, cuda_activation_of(l->of),
+                                        s->gate};
     const struct cuda_rows down = {s->act, s->gate, {0}};
     if (l->of->gate.n_out) { /* the shared experts */
         const struct cuda_rows shared = cuda_run_gate(x, l, &in);

@@ -228,7 +228,8 @@ static void add_output(struct cuda_context *x, const struct cuda_linear *l,
     if (w) cuda_normalize(x, x->added, n, w, n, scale, x->x);
 }
 
-static void run_attention(struct cuda_context *x, const struct cuda_layer *l)
+/* Computes attention's output: the input of the matrix o. */
+static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct model_layer *of = l->of;
     const struct model_heads h = heads_of(x, of);
@@ -252,7 +253,23 @@ static void run_attention(struct cuda_context *x, const struct cuda_layer *l)
         attend_any(x, l);
         out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
     }
-    add_output(x, &l->o, &out, l->attn_post_norm);
+    return out;
+}
+
+/* Both parts read the same stream, and then add their outputs to it. */
+static void run_mixers(struct cuda_context *x, const struct cuda_layer *l)
+{
+    if (l->of->is_recurrent) cuda_run_recurrent(x, l);
+    if (!l->of->no_attention) {
+        const struct cuda_rows out = run_attention(x, l);
+        add_output(x, &l->o, &out, l->attn_post_norm);
+    }
+    if (l->of->is_recurrent) {
+        const struct cuda_linear *m = &l->recurrent.out;
+        const struct cuda_rows y =
+            cuda_rows_of(x, x->recurrent.y, NULL, m->part[0].m.w.n_in, x->n, m, x->wide);
+        add_output(x, m, &y, l->attn_post_norm);
+    }
 }
 
 static const enum cuda_kernel gate_of[KN_TYPES] = {
@@ -341,7 +358,7 @@ static void join_layer_inputs(struct cuda_context *x, const struct cuda_layer *l
 void cuda_run_layer(struct cuda_context *x, int i)
 {
     const struct cuda_layer *l = &x->g->model.layers[i];
-    run_attention(x, l);
+    run_mixers(x, l);
     if (l->of->experts.n)
         cuda_run_experts(x, l);
     else

@@ -37,6 +37,12 @@ struct cuda_experts {
     const float *gate_bias, *up_bias, *down_bias, *choice_bias, *shared_gate;
 };
 
+/* struct model_recurrent in device memory. */
+struct cuda_recurrent {
+    struct cuda_linear in, in_gate, gate, beta, step, out;
+    const float *taps, *taps_bias, *a, *step_bias, *skip, *norm;
+};
+
 /* struct model_layer in device memory. Vectors that a layer does not have are NULL, such matrices
  * have n 0. */
 struct cuda_layer {
@@ -45,6 +51,7 @@ struct cuda_layer {
     const float *sinks, *input_norm, *out_scale;
     struct cuda_linear qkv, attn_gate, o, gate, up, down, input_gate, input_out;
     struct cuda_experts experts;
+    struct cuda_recurrent recurrent;
     struct cuda_matrix w1; /* of the retaining head */
     const float *w2;
 };
@@ -93,6 +100,7 @@ void cuda_arena_release(struct cuda *g, struct arena *a);
 int cuda_put(struct cuda *g, const void *to, const void *from, size_t bytes, struct err *e);
 int cuda_get(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e);
 int cuda_wait(struct cuda *g, struct err *e);
+int cuda_copy(struct cuda *g, void *to, const void *from, size_t bytes, struct err *e); /* on it */
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
@@ -132,6 +140,12 @@ struct cuda_experts_rows {
     struct cuda_act act;
 };
 
+/* Scratch of recurrent.c, [chunk] rows each, and the state, as struct recurrent_state. */
+struct cuda_recurrent_rows {
+    float *in, *gate, *y, *rate, *decay;
+    float *layers, *hidden, *step;
+};
+
 struct cuda_context {
     struct cuda *g;
     const struct model *m;
@@ -163,6 +177,7 @@ struct cuda_context {
     float *m_part, *l_part, *acc_part;
     struct cuda_act act, wide;
     struct cuda_experts_rows experts;
+    struct cuda_recurrent_rows recurrent;
     uint32_t *tickets; /* zeros between launches */
     struct {
         uint32_t *key;     /* [slots] values of units */
@@ -245,10 +260,19 @@ void cuda_scale_floats(struct cuda_context *x, float *y, int64_t n, const float 
 /* layer.c */
 void cuda_run_layer(struct cuda_context *x, int i);
 void cuda_run_layer_inputs(struct cuda_context *x);
+void cuda_run_logits(struct cuda_context *x); /* run.c */
 /* Gate, up and the function between them: the input of `down`. */
 struct cuda_rows cuda_run_gate(struct cuda_context *x, const struct cuda_layer *l,
                                const struct cuda_rows *in);
 enum cuda_activation cuda_activation_of(const struct model_layer *l);
+
+/* recurrent.c: the recurrent part of a layer up to y, the input of `out`; the state. */
+void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct arena *scratch);
+void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l);
+void cuda_keep_hidden(struct cuda_context *x); /* after all layers */
+void cuda_put_state(struct cuda_context *x);   /* from the host's cache, if it was changed there */
+int cuda_fetch_state(void *ctx, struct err *e);
+void cuda_get_steps(struct cuda_context *x); /* of the newest token, to the host's cache */
 
 /* experts.c: the feed-forward of a layer with experts. */
 void cuda_experts_plan(struct cuda_context *x, struct arena *a);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/model/recurrent.h"
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static size_t larger(size_t a, size_t b)
@@ -87,7 +89,7 @@ static void plan_rows(struct cuda_context *x, struct arena *a)
         x->layer_own = arena_take(a, chunk * all, f);
     }
     cuda_take_act(&x->act, most(m->n_embd, n_q), chunk, a);
-    cuda_take_act(&x->wide, most(n_ff, n_qkv), chunk, a);
+    cuda_take_act(&x->wide, most(most(n_ff, n_qkv), recurrent_n_out(&m->recurrent)), chunk, a);
 }
 
 /* Partial softmaxes of the layers of one of the caches; *floats: the numbers of all rows. */
@@ -183,6 +185,7 @@ void cuda_context_plan(const struct cuda *g, const struct cuda_context_opts *o, 
     arena_init_plan(&cache, "cache");
     arena_init_plan(&scratch, "scratch");
     cuda_cache_plan(&x, o->shape, &cache, &scratch);
+    cuda_recurrent_plan(&x, &cache, &scratch);
     plan_scratch(&x, o->shape, &scratch);
     *cache_bytes = cache.used;
     *scratch_bytes = scratch.used;
@@ -225,6 +228,7 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
     if (!rc) rc = cuda_arena_init(x->g, &x->scratch, "scratch", scratch_bytes, e);
     if (rc) return rc;
     cuda_cache_plan(x, s, &x->cache_arena, &x->scratch);
+    cuda_recurrent_plan(x, &x->cache_arena, &x->scratch);
     plan_scratch(x, s, &x->scratch);
     size_t step = (x->step_bytes + 63) & ~(size_t)63;
     size_t scores = (size_t)x->n_heads * (size_t)x->chunk * sizeof *x->scores_host;
@@ -258,7 +262,7 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
         cuda_context_close(x);
         return rc;
     }
-    c->source = (struct cache_source){cuda_fetch, x};
+    c->source = (struct cache_source){cuda_fetch, cuda_fetch_state, x};
     *out = x;
     return 0;
 }
@@ -307,7 +311,7 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
             scores[i * n + t] = policy_score(x->policy, x->seed, i, c->n_pos + t);
 }
 
-static void run_logits(struct cuda_context *x)
+void cuda_run_logits(struct cuda_context *x)
 {
     const struct model *m = x->m;
     const struct cuda_model *cm = &x->g->model;
@@ -330,7 +334,8 @@ static void run_step(struct cuda_context *x)
     cuda_embed_ids(x, &x->g->model.embedding, m->embed_scale, x->x);
     if (m->layer_inputs.n) cuda_run_layer_inputs(x);
     for (int i = 0; i < m->n_layer; i++) cuda_run_layer(x, i);
-    if (x->rows) run_logits(x);
+    cuda_keep_hidden(x);
+    if (x->rows) cuda_run_logits(x);
     if (x->retaining && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
@@ -384,6 +389,7 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
     if (cuda_begin(x, e) || cuda_cache_room(x, n)) return x->rc;
     x->n = n;
     x->rows = n_logits;
+    cuda_put_state(x);
     write_step(x, ids, n);
     if (n == 1 && n_logits == 1) {
         if (!x->graph) record(x);

@@ -324,6 +324,7 @@ int cuda_fetch(void *ctx, int n, struct err *e)
     cuda_put_lengths(x);
     fetch_units(x, &x->kv, n);
     if (x->windows.host) fetch_units(x, &x->windows, n);
+    if (n == 1) cuda_get_steps(x);
     return x->rc;
 }
 

@@ -45,9 +45,9 @@ static int supports_model(const struct model *m, struct err *e)
     int rc = supports_heads(m, m->head_dim, e);
     if (!rc && m->windowed.n_layer) rc = supports_heads(m, m->windowed.head_dim, e);
     if (rc) return rc;
-    if (m->recurrent.n_layer)
-        return err_set(e, ERR_USAGE, "%s has recurrent layers, which the GPU does not support yet",
-                       m->name);
+    if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)
+        return err_set(e, ERR_USAGE, "%s has recurrent keys of %d numbers, too many for the GPU",
+                       m->name, m->recurrent.key_dim);
     if (m->n_embd % KN_GROUP)
         return err_set(e, ERR_USAGE, "%s has rows of %d numbers; the GPU supports multiples of %d",
                        m->name, m->n_embd, KN_GROUP);
@@ -211,6 +211,24 @@ static void name_experts(struct cuda_experts *out, const struct cuda_model *cm,
     out->shared_gate = find_vector(cm, m, &x->shared_gate);
 }
 
+static void name_recurrent(struct cuda_recurrent *out, const struct cuda_model *cm,
+                           const struct model *m, const struct model_recurrent *r)
+{
+    const float *const none = NULL;
+    add_part(&out->in, cm, m, &r->in, &none);
+    add_part(&out->in_gate, cm, m, &r->in_gate, &none);
+    add_part(&out->gate, cm, m, &r->gate, &none);
+    add_part(&out->beta, cm, m, &r->beta, &none);
+    add_part(&out->step, cm, m, &r->step, &none);
+    add_part(&out->out, cm, m, &r->out, &none);
+    out->taps = find_vector(cm, m, &r->taps);
+    out->taps_bias = find_vector(cm, m, &r->taps_bias);
+    out->a = find_vector(cm, m, &r->a);
+    out->step_bias = find_vector(cm, m, &r->step_bias);
+    out->skip = find_vector(cm, m, &r->skip);
+    out->norm = find_vector(cm, m, &r->norm);
+}
+
 static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, const struct model *m,
                        const struct model_layer *l)
 {
@@ -235,6 +253,7 @@ static void name_layer(struct cuda_layer *out, const struct cuda_model *cm, cons
     add_part(&out->down, cm, m, &l->down, &l->down_bias);
     add_part(&out->input_gate, cm, m, &l->input_gate, &none);
     add_part(&out->input_out, cm, m, &l->input_out, &none);
+    if (l->is_recurrent) name_recurrent(&out->recurrent, cm, m, &l->recurrent);
     if (l->experts.n) name_experts(&out->experts, cm, m, &l->experts);
 }
 

@@ -47,7 +47,10 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
 static void repeat_step(void *ctx)
 {
     struct context *x = ctx;
-    recurrent_repeat(&x->forward, &x->cache);
+    if (x->gpu)
+        cuda_repeat(x->gpu);
+    else
+        recurrent_repeat(&x->forward, &x->cache);
 }
 
 int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,
@@ -147,6 +150,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct cache *c = &x->cache;
     x->row = 0;
     if (c->recurrent.hidden) { /* the state must not see the token twice */
+        if (x->gpu) return cuda_run_again(x->gpu, e);
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;
     }

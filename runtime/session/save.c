@@ -452,6 +452,7 @@ static int put_policy_state(struct save *s, const struct cache *c, struct err *e
     int rc = 0;
     if (s->broken || !policy_state_needed(c)) return 0;
     s->policy_state_bytes = 0;
+    rc = cache_fetch_state(c, e);
     for (int i = 0; !rc && i < c->shape.n_layer; i++) {
         str_clear(&bytes);
         policy_state_write(c, i, &bytes);

@@ -13,7 +13,8 @@ struct matrix {
 };
 
 /* Random blocks, as GGUF has them; scales are halves of about 0.01. */
-static inline void random_row(struct rng *rng, enum kn_type type, uint8_t *blocks, size_t n, size_t block)
+static inline void random_row(struct rng *rng, enum kn_type type, uint8_t *blocks, size_t n,
+                              size_t block)
 {
     const int n_scale = type == KN_MX4 ? 0 : type == KN_Q4 || type == KN_Q8 ? 1 : 2;
 
@@ -40,12 +41,9 @@ static inline void pack_row(enum kn_type type, void *data, int r, int n_in, cons
 
 static inline struct matrix matrix_new(struct rng *rng, enum kn_type type, int n_out, int n_in)
 {
-    static const size_t block[KN_TYPES] = {[KN_Q4] = 18,
-                                           [KN_Q8] = 34,
-                                           [KN_Q4A] = 20,
-                                           [KN_Q5A] = 24,
-                                           [KN_MX4] = 17,
-                                           [KN_Q6] = sizeof(struct kn_q6_block)};
+    static const size_t block[KN_TYPES] = {
+        [KN_Q4] = 18,  [KN_Q8] = 34,  [KN_Q4A] = 20,
+        [KN_Q5A] = 24, [KN_MX4] = 17, [KN_Q6] = sizeof(struct kn_q6_block)};
     const size_t n = (size_t)n_in / 32, bytes = kn_weight_bytes(type, n_out, n_in);
     const size_t panels = (size_t)cuda_panels(n_out);
     uint8_t *blocks = take(n * block[type]);

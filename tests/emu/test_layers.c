@@ -141,13 +141,16 @@ static void experts(void **state)
     CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss");
 }
 
+static void recurrent(void **state)
+{
+    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_sizes),
-        cmocka_unit_test(windows),
-        cmocka_unit_test(layer_inputs),
-        cmocka_unit_test(experts),
+        cmocka_unit_test(head_sizes), cmocka_unit_test(windows),   cmocka_unit_test(layer_inputs),
+        cmocka_unit_test(experts),    cmocka_unit_test(recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,195 @@
+#include "runtime/cuda/parts.h"
+#include "runtime/model/recurrent.h"
+
+_Static_assert((int)CUDA_DELTA == (int)MODEL_DELTA && (int)CUDA_SCAN == (int)MODEL_SCAN &&
+                   (int)CUDA_CONVOLUTION == (int)MODEL_CONVOLUTION,
+               "the device's numbers are the model's");
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static size_t layer_floats(const struct model_recurrent_shape *s)
+{
+    return (size_t)(recurrent_n_window(s) + recurrent_n_matrix(s));
+}
+
+/* Numbers of a token's step in one layer: in, rate, decay. */
+static size_t step_floats(const struct model_recurrent_shape *s)
+{
+    return (size_t)(s->n_channel + 2 * s->n_head);
+}
+
+void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct arena *scratch)
+{
+    const struct model_recurrent_shape *s = &x->m->recurrent;
+    struct cuda_recurrent_rows *r = &x->recurrent;
+    const size_t chunk = (size_t)x->chunk, n_layer = (size_t)s->n_layer, f = sizeof(float);
+    if (n_layer == 0) return;
+    r->layers = arena_take(cache, n_layer * layer_floats(s), f);
+    r->hidden = arena_take(cache, (size_t)x->m->n_embd, f);
+    r->step = arena_take(cache, n_layer * step_floats(s), f);
+    r->in = arena_take(scratch, chunk * (size_t)s->n_channel, f);
+    r->gate = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
+    r->y = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
+    r->rate = arena_take(scratch, chunk * (size_t)s->n_head, f);
+    r->decay = arena_take(scratch, chunk * (size_t)s->n_head, f);
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+static struct cuda_recur job_of(const struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_recurrent_shape *s = &x->m->recurrent;
+    const struct cuda_recurrent *w = &l->recurrent;
+    const struct cuda_recurrent_rows *r = &x->recurrent;
+    float *state = r->layers + (size_t)l->of->state_layer * layer_floats(s);
+    return (struct cuda_recur){
+        .kind = (enum cuda_recurrence)s->kind,
+        .n_tok = x->n,
+        .n_channel = s->n_channel,
+        .n_taps = s->n_taps,
+        .n_key_head = s->n_key_head,
+        .n_head = s->n_head,
+        .key_dim = s->key_dim,
+        .head_dim = s->head_dim,
+        .tiled = s->tiled,
+        .in = r->in,
+        .gate = r->gate,
+        .y = r->y,
+        .rate = r->rate,
+        .decay = r->decay,
+        .taps = w->taps,
+        .taps_bias = w->taps_bias,
+        .a = w->a,
+        .step_bias = w->step_bias,
+        .skip = w->skip,
+        .norm = w->norm,
+        .eps = x->m->norm_eps,
+        .window = state,
+        .matrices = state + recurrent_n_window(s),
+    };
+}
+
+static void project(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_recurrent_shape *s = &x->m->recurrent;
+    const struct cuda_recurrent *w = &l->recurrent;
+    const struct cuda_recurrent_rows *r = &x->recurrent;
+    const struct cuda_rows in = cuda_ready_stream(x, l->attn_norm);
+    cuda_multiply(x, &w->in, &in, x->n, 1.0f, false, r->in, s->n_channel);
+    cuda_multiply(x, &w->gate, &in, x->n, 1.0f, false, r->gate, recurrent_n_out(s));
+    cuda_multiply(x, &w->in_gate, &in, x->n, 1.0f, false, r->y, s->n_channel);
+    cuda_multiply(x, &w->step, &in, x->n, 1.0f, false, r->decay, s->n_head);
+    cuda_multiply(x, &w->beta, &in, x->n, 1.0f, false, r->rate, s->n_head);
+}
+
+/* Copies the inputs of one token's step out of the rows, or back into them. */
+static void copy_step(struct cuda_context *x, const struct cuda_layer *l, bool back)
+{
+    const struct model_recurrent_shape *s = &x->m->recurrent;
+    const struct cuda_recurrent_rows *r = &x->recurrent;
+    float *kept = r->step + (size_t)l->of->state_layer * step_floats(s);
+    float *parts[] = {r->in, r->rate, r->decay};
+    const size_t n[] = {(size_t)s->n_channel, (size_t)s->n_head, (size_t)s->n_head};
+    for (int i = 0; i < 3; kept += n[i++])
+        if (!x->rc && n[i])
+            x->rc = cuda_copy(x->g, back ? parts[i] : kept, back ? kept : parts[i],
+                              n[i] * sizeof *kept, x->e);
+}
+
+/* The state's part of a layer: from inputs and rates to y. */
+static void step(struct cuda_context *x, const struct cuda_recur *job)
+{
+    LAUNCH(x, recur_convolve, cuda_parts_of(job->n_channel, 128), 1, 1, 128, 0, job);
+    if (job->kind == CUDA_DELTA)
+        LAUNCH(x, recur_unit, job->n_tok, 2 * job->n_key_head, 1, 32, 0, job);
+    if (job->kind != CUDA_CONVOLUTION)
+        LAUNCH(x, recur_heads, job->n_head, cuda_parts_of(job->head_dim, CUDA_RECUR_COLUMNS), 1, 128,
+               CUDA_RECUR_SHARED(job->key_dim), job);
+}
+
+void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct cuda_recur job = job_of(x, l);
+    project(x, l);
+    LAUNCH(x, recur_prepare, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+    if (x->n == 1) copy_step(x, l, false);
+    step(x, &job);
+    LAUNCH(x, recur_finish, x->n, 1, 1, CUDA_NORM_THREADS, 0, &job);
+}
+
+/* ---- the state ------------------------------------------------------------------------------- */
+
+void cuda_keep_hidden(struct cuda_context *x)
+{
+    const size_t n = (size_t)x->m->n_embd;
+    if (x->recurrent.hidden && !x->rc)
+        x->rc = cuda_copy(x->g, x->recurrent.hidden, x->x + (size_t)(x->n - 1) * n,
+                          n * sizeof(float), x->e);
+}
+
+/* The host's layers and hidden row are not adjacent. */
+static size_t layers_bytes(const struct cuda_context *x)
+{
+    const struct model_recurrent_shape *s = &x->m->recurrent;
+    return (size_t)s->n_layer * layer_floats(s) * sizeof(float);
+}
+
+void cuda_put_state(struct cuda_context *x)
+{
+    struct recurrent_state *s = &x->cache->recurrent;
+    if (!s->shape.n_layer || !s->changed) return;
+    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.layers, s->layers, layers_bytes(x), x->e);
+    if (!x->rc)
+        x->rc = cuda_put(x->g, x->recurrent.hidden, s->hidden,
+                         (size_t)s->shape.n_hidden * sizeof(float), x->e);
+    if (!x->rc) x->rc = cuda_wait(x->g, x->e);
+    if (!x->rc) s->changed = false;
+}
+
+int cuda_fetch_state(void *ctx, struct err *e)
+{
+    struct cuda_context *x = ctx;
+    struct recurrent_state *s = &x->cache->recurrent;
+    if (cuda_begin(x, e) || !s->shape.n_layer || s->changed) return x->rc;
+    cuda_get_now(x, s->layers, x->recurrent.layers, layers_bytes(x));
+    return cuda_get_now(x, s->hidden, x->recurrent.hidden,
+                        (size_t)s->shape.n_hidden * sizeof(float));
+}
+
+void cuda_get_steps(struct cuda_context *x)
+{
+    const struct recurrent_state *s = &x->cache->recurrent;
+    if (s->shape.n_layer)
+        cuda_get_now(x, s->step, x->recurrent.step, recurrent_state_step_bytes(s));
+}
+
+void cuda_repeat(struct cuda_context *x)
+{
+    const struct recurrent_state *s = &x->cache->recurrent;
+    struct err e;
+    if (cuda_begin(x, &e)) return;
+    x->n = 1;
+    cuda_put_state(x);
+    if (!x->rc)
+        x->rc = cuda_put(x->g, x->recurrent.step, s->step, recurrent_state_step_bytes(s), &e);
+    for (int i = 0; i < x->m->n_layer; i++) {
+        const struct cuda_layer *l = &x->g->model.layers[i];
+        if (!l->of->is_recurrent) continue;
+        const struct cuda_recur job = job_of(x, l);
+        copy_step(x, l, true);
+        step(x, &job);
+    }
+    if (!x->rc) x->rc = cuda_fetch_state(x, &e);
+    x->broken = x->broken || x->rc != 0;
+}
+
+int cuda_run_again(struct cuda_context *x, struct err *e)
+{
+    if (cuda_begin(x, e)) return x->rc;
+    cuda_put_state(x);
+    x->n = x->rows = 1;
+    if (!x->rc)
+        x->rc = cuda_copy(x->g, x->x, x->recurrent.hidden, (size_t)x->m->n_embd * sizeof(float), e);
+    cuda_run_logits(x);
+    return x->rc ? x->rc : cuda_wait(x->g, e);
+}

@@ -1,0 +1,159 @@
+/* Conversations on the emulated GPU with models whose layers have windows or a recurrent state:
+ * stopped and resumed after each turn, and killed inside an answer, they continue with the same
+ * text. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/session/session_parts.h"
+#include "tests/unit/session_kit.h"
+
+static void engine_for(const char *model)
+{
+    struct options o;
+    struct err e;
+    options_init(&o);
+    if (options_set(&o, OPTIONS_MODEL, "device", "cuda", &e)) fail_msg("%s", e.text);
+    o.engine.model = model;
+    o.engine.threads = 1; /* a forked child has no other threads */
+    o.session.plan.policy = policy_choice("sink");
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    assert_non_null(engine->gpu);
+}
+
+static struct options options_for(const char *policy)
+{
+    struct options o = options_of(policy, "f16", 0.8f);
+    o.session.ignore_end = true;
+    o.session.raw = true;
+    o.session.max_tokens = 20;
+    return o;
+}
+
+static void same(const struct session *x, const struct session *y)
+{
+    struct session_stats st;
+    session_stats(y, &st);
+    assert_int_equal(st.n_reread, 0);
+    assert_int_equal(session_cache(x)->n_pos, session_cache(y)->n_pos);
+    assert_int_equal(cache_units(session_cache(x)), cache_units(session_cache(y)));
+    const struct recurrent_state *a = &session_cache(x)->recurrent, *b = &session_cache(y)->recurrent;
+    struct err e;
+    if (!a->shape.n_layer) return;
+    if (cache_fetch_state(session_cache(x), &e) || cache_fetch_state(session_cache(y), &e))
+        fail_msg("%s", e.text);
+    assert_memory_equal(a->layers, b->layers, recurrent_state_bytes(a) - (size_t)a->shape.n_hidden * 4);
+    assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * 4);
+}
+
+static void resume(const char *policy)
+{
+    struct options o = options_for(policy);
+    struct log once = {0}, often = {0};
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    for (int i = 0; i < 4; i++) {
+        say(x, said[i], &once);
+        say(y, said[i], &often);
+        session_close(y);
+        y = open_session(l, o, true);
+        same(x, y);
+    }
+    assert_string_equal(str_get(&once.text), str_get(&often.text));
+    assert_true(once.n_evicted > 0);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&often.text);
+    remove_library(dir);
+}
+
+static void on_tokens(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    int *left = ctx;
+    (void)position;
+    (void)n_bytes;
+    if (n == 1 && --*left == 0) kill(getpid(), SIGKILL);
+}
+
+static void run_victim(const char *dir, struct options o, int n_left)
+{
+    struct session_sink k = {.ctx = &n_left, .tokens = on_tokens};
+    enum session_end end;
+    struct err e;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct session *s = open_session(open_library(dir), o, false);
+        session_say(s, said[0], strlen(said[0]), &k, &end, &e);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* The killed answer is saved up to its last token; the next turn is that of a conversation that was
+ * stopped there. */
+static void killed(void)
+{
+    enum { TOKENS = 9 };
+    struct options o = options_for("sink");
+    struct log once = {0}, again = {0};
+    char *dir = temporary();
+    run_victim(dir, o, TOKENS);
+    struct conversations *l = open_library(dir);
+    struct session *y = open_session(l, o, true), *x;
+    struct session_stats st;
+    session_stats(y, &st);
+    assert_int_equal(st.n_reread, 0);
+    o.session.max_tokens = TOKENS;
+    x = open_session(NULL, o, false);
+    say(x, said[0], &once);
+    assert_int_equal(session_cache(x)->n_pos, session_cache(y)->n_pos);
+    str_clear(&once.text);
+    say(x, said[1], &once);
+    say(y, said[1], &again);
+    assert_memory_equal(str_get(&again.text), str_get(&once.text), once.text.n - 1);
+    session_close(x);
+    session_close(y);
+    conversations_close(l);
+    str_release(&once.text);
+    str_release(&again.text);
+    remove_library(dir);
+}
+
+static void windows(void **state)
+{
+    (void)state;
+    engine_for("tests/golden/families/gemma3.gguf");
+    resume("sink");
+    resume("keydiff+global");
+    killed();
+    engine_close(engine);
+}
+
+static void recurrent(void **state)
+{
+    (void)state;
+    engine_for("tests/golden/families/qwen35.gguf");
+    resume("sink");
+    killed();
+    engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(windows),
+        cmocka_unit_test(recurrent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

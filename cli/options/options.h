@@ -81,6 +81,7 @@ struct chat_opts {
     bool plain, no_markdown, ascii, reduced_motion, contrast, mouse;
     const char *color, *background; /* auto, never, 16, 256, true; auto, dark, light */
     const char *colors;             /* NAME=COLOR,… */
+    const char *keys;               /* KEY=NEW,… */
     struct options_terminal terminal;
     const char *record; /* FILE */
     int pace;           /* tokens a second on the screen; 0 = no limit, -1 = that of the model */

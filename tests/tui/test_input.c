@@ -497,6 +497,57 @@ static void test_every_key_is_documented(void **state)
     }
 }
 
+/* Each part of a label is the name of its row's key, or of an alias of it. */
+static void test_keys_have_names(void **state)
+{
+    (void)state;
+    for (const struct binding *b = key_table; b->views; b++) {
+        bool found = !b->label || !strcmp(b->label, "arrows");
+        for (const char *at = b->label; at && !found; at = strchr(at, ' '), at = at ? at + 1 : NULL)
+            found =
+                key_named(at, strcspn(at, " ")) == b->key || key_named(at, strlen(at)) == b->key;
+        if (!found && strcmp(b->label, "^X ^E")) fail_msg("no key is called %s", b->label);
+    }
+    assert_int_equal(key_named("^X ^E", 5), CTRL('e') | K_PREFIX);
+    assert_int_equal(key_named("Ctrl-g", 6), CTRL('g'));
+    assert_int_equal(key_named("F13", 3), 0);
+    assert_int_equal(key_named("Alt-", 4), 0);
+    assert_int_equal(key_named("", 0), 0);
+}
+
+static const char *label_of(const struct keymap *m, enum view view, enum key_request request)
+{
+    for (const struct binding *b = m->rows; b->views; b++)
+        if ((b->views & IN(view)) && b->request == request && b->label) return b->label;
+    return "";
+}
+
+static void test_keys_can_be_moved(void **state)
+{
+    static const char *const wrong[] = {"F3",           "F3=",       "F3=F13",        "Nope=F9",
+                                        "F9=F11",       "F3=x",      "Alt-w=Space",   "F3=F4",
+                                        "F3=F9,F3=F11", "F3=F9,=F9", "Alt-w=F9,F3=F9"};
+    struct keymap m = {0};
+    struct err e;
+    (void)state;
+    assert_int_equal(keymap_open(&m, "F3=F4,F4=F3,Alt-w=Alt-y,n=j,N=k", &e), 0);
+    assert_int_equal(keymap_request(&m, VIEW_CHAT, K_F1 + 3), REQ_MAP);
+    assert_int_equal(keymap_request(&m, VIEW_LIST, K_F1 + 2), REQ_TINT);
+    assert_int_equal(keymap_request(&m, VIEW_CHAT, 'y' | K_ALT), REQ_COPY);
+    assert_int_equal(keymap_request(&m, VIEW_CHAT, 'w' | K_ALT), REQ_NONE);
+    assert_int_equal(keymap_request(&m, VIEW_MAP, 'j'), REQ_GONE_AFTER);
+    assert_int_equal(keymap_request(&m, VIEW_MAP, 'n'), REQ_NONE);
+    assert_int_equal(keymap_request(&m, VIEW_CHAT, '\r'), REQ_SEND);
+    assert_string_equal(label_of(&m, VIEW_CHAT, REQ_MAP), "F4");
+    assert_string_equal(label_of(&m, VIEW_CHAT, REQ_COPY), "Alt-y");
+    keymap_release(&m);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        int rc = keymap_open(&m, wrong[i], &e);
+        if (rc != ERR_USAGE) fail_msg("%s was accepted", wrong[i]);
+        keymap_release(&m);
+    }
+}
+
 static void test_slash(void **state)
 {
     const char *rest;
@@ -669,6 +720,8 @@ int main(void)
         cmocka_unit_test(test_map_and_text_are_linked),
         cmocka_unit_test(test_runs_of_gone_text),
         cmocka_unit_test(test_every_key_is_documented),
+        cmocka_unit_test(test_keys_have_names),
+        cmocka_unit_test(test_keys_can_be_moved),
         cmocka_unit_test(test_slash),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_stop_and_continue),

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cli/control/control.h"
+#include "cli/control/keymap.h"
 #include "cli/control/model_list.h"
 #include "cli/control/settings.h"
 #include "cli/control/slash.h"
@@ -175,6 +176,7 @@ enum stop { STOP_NOT, STOP_ASKED, STOP_TO_SEND /* then the queue is sent */ };
 struct app {
     struct settings settings; /* changed by /set */
     const struct options *o;  /* = &settings.options */
+    struct keymap keys;
     bool ascii;
     bool halves;     /* half blocks in two colours can be drawn */
     bool fine;       /* and every level of the ramp */
@@ -242,7 +244,9 @@ struct app {
     int n_acts;
 };
 
-void app_init(struct app *a, const struct options *o, bool ascii, const char *history_path);
+/* Takes the keymap. */
+void app_init(struct app *a, const struct options *o, struct keymap keys, bool ascii,
+              const char *history_path);
 void app_release(struct app *a);
 
 void app_key(struct app *a, const struct key_event *ev);

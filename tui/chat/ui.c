@@ -323,7 +323,9 @@ bool ui_play(const struct options *o, const struct script *script, int *status)
         *status = report_error(&e);
         return true;
     }
-    if (screen_open(&u.screen, o, &e)) {
+    struct keymap keys = {0};
+    if (keymap_open(&keys, o->chat.keys, &e) || screen_open(&u.screen, o, &e)) {
+        keymap_release(&keys);
         record_close(record, NULL);
         report_note("%s; continuing without a screen", e.text);
         return false;
@@ -335,7 +337,7 @@ bool ui_play(const struct options *o, const struct script *script, int *status)
     /* No history in clear text next to an encrypted conversation. */
     bool remember = !script->steps && !o->session.private_mode && !o->store.passphrase &&
                     path_state("history", &path, &e) == 0;
-    app_init(&u.app, o, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
+    app_init(&u.app, o, keys, o->chat.ascii || !utf8_locale(), remember ? path.data : NULL);
     set_clock(&u);
     if (u.app.mouse) term_mouse(true);
     u.sensors = sensors_open("", "libnvidia-ml.so.1");

@@ -35,7 +35,7 @@ BEGIN {
     allowed["chat"]    = " chat text term commands control options print session cache token base "
     allowed["view"]    = " view chat text term commands control options print session cache token base "
     allowed["convert"] = " convert commands control options print forward token model kernels base "
-    allowed["heads"]   = " heads convert commands control options print forward cache token model kernels base "
+    allowed["heads"]   = " heads convert commands control options print session forward cache token model kernels base "
     allowed["eval"]    = " eval convert commands control options print session forward cache token model kernels base "
     allowed["main"]    = " chat text term eval heads convert commands pull control options print base "
 }

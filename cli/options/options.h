@@ -112,9 +112,10 @@ struct quantize_opts {
 
 struct training_opts {
     const char *data, *text, *out;
-    const char *labels; /* answer, repeat, both, logit; NULL = repeat for text, else answer */
+    const char *labels; /* answer, repeat, both, logit; NULL = heads_train chooses */
     int steps, batch, hidden;
     float rate;
+    bool self_study, from_conversations;
 };
 
 /* Lists of policies, budgets, formats and choosers, of which eval runs all combinations; commands

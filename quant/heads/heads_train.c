@@ -7,7 +7,6 @@
 
 #include "base/pool.h"
 #include "base/system.h"
-#include "cli/commands/input.h"
 #include "cli/options/options.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
@@ -16,6 +15,7 @@
 #include "quant/heads/heads_learn.h"
 #include "quant/heads/heads_sample.h"
 #include "quant/heads/heads_schedule.h"
+#include "quant/heads/heads_study.h"
 #include "runtime/forward/engine.h"
 
 /* Locret's defaults: steps of one row of at most this many tokens, the rate. */
@@ -44,6 +44,7 @@ struct train {
     double loss;        /* of the last step */
     char settings[512]; /* settings that must be equal for a run to continue; a long path is cut */
     char checkpoint[4096];
+    char rows[4096]; /* the file of rows that self-study or conversations gave */
     int64_t saved_ns, shown_ns;
     int64_t began_ns; /* and the step then */
     int began_step;
@@ -53,8 +54,9 @@ struct train {
 
 static const char *labels_of(const struct train *t)
 {
-    const char *given = t->options->training.labels;
-    return given ? given : t->data.plain ? "repeat" : "answer";
+    const struct training_opts *o = &t->options->training;
+    if (o->labels) return o->labels;
+    return o->self_study || o->from_conversations ? "both" : t->data.plain ? "repeat" : "answer";
 }
 
 static bool repeats(const struct train *t, int64_t i)
@@ -274,16 +276,23 @@ static int choose_settings(struct train *t, struct err *e)
         .hidden = o->training.hidden ? o->training.hidden : HIDDEN,
         .length = (int)length,
     };
-    if (t->data.plain && (!strcmp(labels_of(t), "answer") || !strcmp(labels_of(t), "both")))
+    bool repeats = !strcmp(labels_of(t), "repeat") || !strcmp(labels_of(t), "logit");
+    if (t->data.plain && !o->training.self_study && !repeats)
         return err_set(e, ERR_USAGE,
-                       "--labels %s: text has no answers; take repeat or logit, or --data",
+                       "--labels %s: text has no answers; take repeat or logit, --self-study or "
+                       "--data",
                        labels_of(t));
+    return 0;
+}
+
+static void name_settings(struct train *t)
+{
+    const struct options *o = t->options;
     snprintf(t->settings, sizeof t->settings,
              "%s %s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
              t->engine->model_digest, labels_of(t), t->steps, t->batch, t->opts.hidden,
              t->opts.length, (double)t->rate, (unsigned long long)o->session.sampling.seed,
              t->data.text.n, t->data.name);
-    return 0;
 }
 
 /* Refuses a training that does not fit, before a weight is read. */
@@ -318,16 +327,48 @@ static int take_memory(struct train *t, struct err *e)
     return rc;
 }
 
+static int open_data(struct train *t, struct err *e)
+{
+    const struct training_opts *o = &t->options->training;
+    if (o->self_study && (!o->text || o->from_conversations))
+        return err_set(e, ERR_USAGE, "--self-study needs --text, the text to ask about");
+    if (!o->from_conversations) return heads_data_open(&t->data, t->options, e);
+    if (o->text || o->data)
+        return err_set(e, ERR_USAGE, "--from-conversations does not go with --text or --data");
+    int rc = heads_study_talks(t->options, t->rows, e);
+    return rc ? rc : heads_data_lines(&t->data, t->rows, e);
+}
+
 /* Everything before weights are read. */
 static int prepare(struct train *t, const struct engine_opts *alone, struct err *e)
 {
-    int rc = heads_data_open(&t->data, t->options, e);
+    int rc = open_data(t, e);
     if (!rc) rc = engine_prepare(&t->engine, alone, e);
     if (!rc) rc = choose_settings(t, e);
     if (!rc) rc = check_memory(t, e);
     if (!rc)
         rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_sample_half(t->opts.length), e);
-    return rc ? rc : take_memory(t, e);
+    return rc;
+}
+
+/* Replaces the passages by the rows that the model makes of them: as many as training reads. */
+static int study(struct train *t, struct err *e)
+{
+    int64_t n = (int64_t)t->steps * t->batch * 10 / 9 + 2; /* with those held back */
+    const struct heads_study s = {
+        .engine = t->engine,
+        .passages = &t->data,
+        .n_rows = n < t->data.n ? (int)n : t->data.n,
+        .length = t->opts.length,
+        .seed = t->options->session.sampling.seed,
+        .path = t->rows,
+    };
+    int rc = heads_study_run(&s, e);
+    if (rc) return rc;
+    heads_data_close(&t->data);
+    rc = heads_data_lines(&t->data, t->rows, e);
+    if (!rc) report_note("%d questions with answers are in %s", t->data.n, t->rows);
+    return rc;
 }
 
 static int begin(struct train *t, struct err *e)
@@ -343,8 +384,11 @@ static int begin(struct train *t, struct err *e)
         report_note("heads train runs on the CPU; --device cuda has no effect");
     int rc = prepare(t, &alone, e);
     if (!rc) rc = engine_load(t->engine, NULL, NULL, e);
+    if (!rc && o->training.self_study) rc = study(t, e);
+    if (!rc) rc = take_memory(t, e);
     if (!rc) rc = heads_learn_open(&t->learn, t->engine, &t->opts, seed, e);
     if (rc) return rc;
+    name_settings(t);
     heads_schedule_init(&t->schedule, seed);
     rc = resume(t, &found, e);
     return rc || found ? rc : find_scale(t, e);
@@ -373,6 +417,7 @@ int heads_train(const struct options *o)
         rc = err_set(&e, ERR_USAGE, "%s already exists; --force replaces it", o->training.out);
     else
         snprintf(t.checkpoint, sizeof t.checkpoint, "%s.part", o->training.out);
+    if (!rc) snprintf(t.rows, sizeof t.rows, "%s.rows.jsonl", o->training.out);
     report_catch_interrupt();
     if (!rc) rc = begin(&t, &e);
     if (!rc) rc = run(&t, &share, &e);

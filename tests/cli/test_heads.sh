@@ -86,6 +86,46 @@ else
     skip "no public models in $DATA"
 fi
 
+# Self-study: the model's own questions. Killed at any moment, the same command ends with the same files.
+study() { text --self-study --text docs/policies.md "$@" --length 256 --batch 2; }
+check "self-study" study --out "$T/study.gguf"
+check "questions and answers" grep -q '"question":"[^"]*?","answer":"[^"]' "$T/study.gguf.rows.jsonl"
+"$RETAIN" heads train --length 256 --hidden 16 --steps 8 --batch 2 --rate .01 --self-study \
+    --text docs/policies.md --out "$T/killed.gguf" >"$T/out" 2>&1 &
+pid=$!
+wait_for 60 grep -q answer "$T/killed.gguf.rows.jsonl"
+kill -KILL $pid 2>/dev/null
+wait $pid
+printf '{"document":"half a r' >>"$T/killed.gguf.rows.jsonl"
+check "self-study, killed and continued" study --out "$T/killed.gguf" --force
+check "the same rows" cmp "$T/study.gguf.rows.jsonl" "$T/killed.gguf.rows.jsonl"
+check "the same heads" cmp "$T/study.gguf" "$T/killed.gguf"
+study --out "$T/killed.gguf" --force --seed 5 >"$T/out" 2>&1
+equal "rows of another seed: exit status" 2 $?
+text --self-study --data "$T/rows" --out "$T/x.gguf" >"$T/out" 2>&1
+equal "self-study without text: exit status" 2 $?
+
+# The user's own conversations.
+talk() {
+    for name in Milo Luna Rex; do
+        printf 'My cat is called %s.\nI live in Rome.\nWhat is my cat called?\nWhere do I live?\n' $name |
+            "$RETAIN" chat --plain --db "$T/talks.db" --new -n 12 || return
+    done
+}
+check "conversations" talk
+check "train on them" "$RETAIN" heads train --from-conversations --db "$T/talks.db" --length 128 --hidden 4 \
+    --steps 2 --out "$T/own.gguf"
+equal "a row for each" 3 "$(grep -c '"document":\["My cat' "$T/own.gguf.rows.jsonl")"
+"$RETAIN" heads train --from-conversations --db "$T/none.db" --out "$T/x.gguf" >"$T/out" 2>&1
+equal "no conversations: exit status" 3 $?
+
+# Memory is planned before weights are read.
+text --text "$T/texts" --memory 1M --out "$T/x.gguf" >"$T/out" 2>&1
+equal "too little memory: exit status" 4 $?
+text --text "$T/texts" --memory 40M --hidden 60000 --out "$T/x.gguf" >"$T/out" 2>&1
+equal "too wide heads: exit status" 4 $?
+holds "too wide heads: what to do" "$(cat "$T/out")" 'smaller --length or --hidden'
+
 # Import: the demo model's shapes, see tests/golden/make_torch.py.
 check "import from PyTorch" "$RETAIN" heads import tests/golden/heads.bin --out "$T/torch.gguf"
 holds "imported" "$("$RETAIN" heads info --heads "$T/torch.gguf")" '512 -> 2 -> 2'

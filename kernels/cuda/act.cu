@@ -1,8 +1,6 @@
 /* act: the operations between matrices: norms, the gate, quantization. One block of 256 threads per
- * token; each of its 8 warps takes groups of 32 columns, a lane per column. */
+ * token; 8 lanes take a group of 32 columns, four each. */
 #include "kernels/cuda/act.cuh"
-
-enum { WARPS = CUDA_NORM_THREADS / 32 };
 
 /* shared: 32 bytes */
 KERNEL(norm_quantize, struct cuda_norm, CUDA_NORM_THREADS, 1)
@@ -29,11 +27,19 @@ KERNEL(norm_rows, struct cuda_norm_rows, CUDA_NORM_THREADS, 1)
 
 KERNEL(gate_quantize, struct cuda_gate, CUDA_NORM_THREADS, 1)
 {
-    const int token = block_x(), n_group = a.n / 32;
+    const int token = block_x();
 
-    for (int group = warp_id(); group < n_group; group += WARPS) {
-        const int64_t i = (int64_t)token * a.n + group * 32 + lane_id();
-        quantize_group(a.act, gated(a.f, a.gate[i], a.up[i]), token, group, n_group);
+    for (int first = 0; first < a.n; first += CUDA_NORM_THREADS * 4) { /* whole warps shuffle */
+        const int i = first + thread_id() * 4;
+        const int64_t at = (int64_t)token * a.n + i;
+        float gate[4] = {}, up[4] = {};
+        if (i < a.n) {
+            load_four(gate, a.gate + at);
+            load_four(up, a.up + at);
+        }
+        UNROLL
+        for (int k = 0; k < 4; k++) gate[k] = gated(a.f, gate[k], up[k]);
+        quantize_four(a.act, gate, token, i / 32, a.n / 32);
     }
 }
 

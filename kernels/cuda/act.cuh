@@ -25,10 +25,46 @@ DEVICE void quantize_group(const struct cuda_act &act, float x, int token, int g
     struct cuda_scale *scale = act.scale + block * 2;
 
     to[group % 2 * 8] = (int8_t)q;
-    if (lane == 0) scale[group % 2] = {d, sum};
+    if (lane == 0) scale[group % 2] = {d, d * (float)sum};
     if (group % 2 || group + 1 < n_group) return;
     to[8] = 0; /* the partner of an odd last group */
-    if (lane == 0) scale[1] = {0.0f, 0};
+    if (lane == 0) scale[1] = {0.0f, 0.0f};
+}
+
+/* The same by 8 lanes: lane i of them holds columns 4i .. 4i + 3. Lanes whose group is beyond the
+ * last take part in the shuffles only. */
+DEVICE void quantize_four(const struct cuda_act &act, const float x[4], int token, int group,
+                          int n_group)
+{
+    const int lane = lane_id() % 8;
+    float max = 0.0f;
+    int32_t sum = 0;
+    uint32_t word = 0;
+
+    UNROLL
+    for (int i = 0; i < 4; i++) max = max_f32(max, abs_f32(x[i]));
+    UNROLL
+    for (int mask = 4; mask; mask >>= 1) max = max_f32(max, shfl_xor_f32(max, mask));
+    const float d = max / 127.0f;
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const float v = d > 0.0f ? round_even(x[i] / d) : 0.0f;
+        const int q = (int)(v > 127.0f ? 127.0f : v > -127.0f ? v : -127.0f);
+        sum += q;
+        word |= (uint32_t)(q & 255) << 8 * i;
+    }
+    UNROLL
+    for (int mask = 4; mask; mask >>= 1) sum += (int32_t)shfl_xor_u32((uint32_t)sum, mask);
+    if (group >= n_group) return;
+    const int64_t block = (int64_t)token * ceil_div(n_group, 2) + group / 2;
+    uint32_t *to = (uint32_t *)(act.q + block * CUDA_BLOCK) + lane % 4 * 4 + lane / 4;
+    struct cuda_scale *scale = act.scale + block * 2;
+
+    to[group % 2 * 2] = word;
+    if (lane == 0) scale[group % 2] = {d, d * (float)sum};
+    if (group % 2 || group + 1 < n_group) return;
+    to[2] = 0; /* the partner of an odd last group */
+    if (lane == 0) scale[1] = {0.0f, 0.0f};
 }
 
 DEVICE float silu(float x)
@@ -67,25 +103,47 @@ DEVICE float block_sum(float x, float *shared)
     return sum;
 }
 
+DEVICE void load_four(float x[4], const float *p)
+{
+    const u32x4 v = load16((const u32x4 *)p);
+
+    x[0] = bits_float(v.x);
+    x[1] = bits_float(v.y);
+    x[2] = bits_float(v.z);
+    x[3] = bits_float(v.w);
+}
+
 /* rmsnorm(x) * w (w NULL: x unchanged), quantized as row `token` of act, and written to y unless
- * NULL, by 256 threads. */
+ * NULL, by 256 threads. A thread takes four columns of every 1024. */
 DEVICE void norm_token(const float *x, const float *w, int n, float eps, const struct cuda_act &act,
                        int token, float *y, float *shared)
 {
-    const int n_group = n / 32;
     float inv = 1.0f;
 
     if (w) {
-        float sum = 0.0f;
-        for (int i = thread_id(); i < n; i += 256) sum = fma_f32(x[i], x[i], sum);
+        float sum = 0.0f, z[4];
+        for (int i = thread_id() * 4; i < n; i += 1024) {
+            load_four(z, x + i);
+            UNROLL
+            for (int k = 0; k < 4; k++) sum = fma_f32(z[k], z[k], sum);
+        }
         sum = block_sum(sum, shared);
         inv = 1.0f / sqrt_of(sum / (float)n + eps);
     }
-    for (int group = warp_id(); group < n_group; group += 8) {
-        const int i = group * 32 + lane_id();
-        const float z = w ? x[i] * inv * w[i] : x[i];
-        if (y) y[i] = z;
-        quantize_group(act, z, token, group, n_group);
+    for (int first = 0; first < n; first += 1024) { /* whole warps shuffle */
+        const int i = first + thread_id() * 4;
+        float z[4] = {}, weight[4];
+        if (i < n) load_four(z, x + i);
+        if (i < n && w) {
+            load_four(weight, w + i);
+            UNROLL
+            for (int k = 0; k < 4; k++) z[k] = z[k] * inv * weight[k];
+        }
+        if (i < n && y) {
+            UNROLL
+            for (int k = 0; k < 4; k++) y[i + k] = z[k];
+        }
+        quantize_four(act, z, token, i / 32, n / 32);
     }
 }
 

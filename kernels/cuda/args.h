@@ -46,8 +46,8 @@ struct cuda_cache {
 #define CUDA_BLOCK 64 /* columns of a block: two groups */
 
 struct cuda_scale {
-    float d;     /* x ~ d * q */
-    int32_t sum; /* of the group's 32 q */
+    float d;   /* x ~ d * q */
+    float sum; /* of the group's 32 d * q */
 };
 
 struct cuda_act {
@@ -124,7 +124,7 @@ struct cuda_gate_rows {
  * of mma m16n8k32: 16 bytes (Q8: 32) for each of 32 lanes, lane = 4g + t. With rows g and g + 8 and
  * the two groups of 32 columns:
  *   Q4: word 2 group + (row >= 8): low nibble of byte i is column 4t + i of the group, high nibble
- *       column 16 + 4t + i, offset 8
+ *       column 16 + 4t + i, two's complement
  *   Q8: word 4 group + 2 half + (row >= 8): byte i is column 16 half + 4t + i; groups are 16 bytes,
  *       [group][lane][4 words], so that loads of 16 bytes stay next to each other
  *   Q4A, Q5A, Q6: low nibbles as in Q4, without offset (Q6: 32), then the words with the high bits:

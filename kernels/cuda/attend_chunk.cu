@@ -5,6 +5,7 @@
  * cp.async, are converted to fp16 in shared memory once for all rows: keys are rotated by their
  * slot in float and rounded once. Then S = Q K^T and O += P V in mma m16n8k16, with Q and O in
  * registers. While one tile is computed, the units of the next one are being copied. */
+#include "kernels/cuda/act.cuh"
 #include "kernels/cuda/attend.cuh"
 #include "kernels/cuda/cache.cuh"
 
@@ -30,16 +31,6 @@ DEVICE struct row row_at(const struct cuda_attend &a, int i)
 
 /* ---- units to fp16 --------------------------------------------------------------------------- */
 
-DEVICE void load_floats(float x[4], const float *p)
-{
-    const u32x4 v = load16((const u32x4 *)p);
-
-    x[0] = bits_float(v.x);
-    x[1] = bits_float(v.y);
-    x[2] = bits_float(v.z);
-    x[3] = bits_float(v.w);
-}
-
 /* A thread takes four neighbouring pairs of a key. The table ends with the cache, so slots past
  * `end`, which are zero, are rotated by its last row. */
 template <int DIM>
@@ -53,8 +44,8 @@ DEVICE void expand_keys(char *out, const char *raw, const struct cuda_attend &a,
 
         unit_numbers(x, unit, a.cache.k_type, 16 * h + 4 * t);
         unit_numbers(y, unit, a.cache.k_type, 16 * h2 + 4 * t);
-        load_floats(c, a.cos + row);
-        load_floats(s, a.sin + row);
+        load_four(c, a.cos + row);
+        load_four(s, a.sin + row);
         UNROLL
         for (int k = 0; k < 4; k++) {
             re[k] = x[k] * c[k] - y[k] * s[k];

@@ -82,6 +82,7 @@ DEVICE uint32_t warp_ballot(bool x)
     return __ballot_sync(0xffffffffu, x);
 }
 
+/* d += a b */
 DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -90,20 +91,23 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+/* d = a b + c */
+DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4])
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        "{%10,%11,%12,%13};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]),
+          "r"(c[2]), "r"(c[3]));
 }
 
-DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4])
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+        "{%10,%11,%12,%13};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]),
+          "r"(c[2]), "r"(c[3]));
 }
 
 DEVICE uint32_t movmatrix(uint32_t x)
@@ -386,27 +390,30 @@ DEVICE uint32_t warp_ballot(bool x, HERE)
     return out;
 }
 
-DEVICE void mma(emu_op op, void *d, const uint32_t a[4], uint32_t b0, uint32_t b1, emu_place at)
+DEVICE void mma(emu_op op, void *d, const uint32_t a[4], uint32_t b0, uint32_t b1, const void *c,
+                emu_place at)
 {
     uint32_t in[10] = {a[0], a[1], a[2], a[3], b0, b1}, out[4];
-    memcpy(in + 6, d, 16);
+    memcpy(in + 6, c, 16);
     emu_warp(op, 0xffffffffu, in, 10, out, 4, at);
     memcpy(d, out, 16);
 }
 
 DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
 {
-    mma(EMU_MMA_F16, d, a, b0, b1, PLACE);
+    mma(EMU_MMA_F16, d, a, b0, b1, d, PLACE);
 }
 
-DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
+                   const int32_t c[4], HERE)
 {
-    mma(EMU_MMA_S8, d, a, b0, b1, PLACE);
+    mma(EMU_MMA_S8, d, a, b0, b1, c, PLACE);
 }
 
-DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
+                   const int32_t c[4], HERE)
 {
-    mma(EMU_MMA_U8S8, d, a, b0, b1, PLACE);
+    mma(EMU_MMA_U8S8, d, a, b0, b1, c, PLACE);
 }
 
 DEVICE uint32_t movmatrix(uint32_t x, HERE)

@@ -169,21 +169,24 @@ template <int FORMAT> DEVICE void few(const struct cuda_expert &a)
     float *shared = (float *)shared_memory(), y[4] = {};
     const int n_block = n_block_of(a.w.n_in), g = lane_id() / 4, t = lane_id() % 4;
     struct weights<FORMAT> w[AHEAD];
+    struct fragments<FORMAT> f;
     struct inputs x;
 
     if (block_y() >= *a.n_tiles) return;
     const struct cuda_expert_rows tile = a.tiles[block_y()];
-    const int64_t panel = (int64_t)tile.expert * (a.n_out / 16) + block_x();
+    const struct panel<FORMAT> panel =
+        panel_of<FORMAT>(a.w, tile.expert * (a.n_out / 16) + block_x(), n_block);
     for (int block = warp_id(); block < n_block; block += WARPS * AHEAD) {
         UNROLL
         for (int i = 0; i < AHEAD; i++)
             if (block + i * WARPS < n_block)
-                load_weights<FORMAT>(&w[i], a.w, panel * n_block + block + i * WARPS);
+                load_weights<FORMAT>(&w[i], panel, block + i * WARPS);
         UNROLL
         for (int i = 0; i < AHEAD; i++)
             if (block + i * WARPS < n_block) {
                 load_rows(&x, a, tile, 0, n_block, block + i * WARPS);
-                add_tile<FORMAT>(y, &w[i], &x);
+                unpack<FORMAT>(&f, &w[i]);
+                add_tile<FORMAT>(y, &f, &x);
             }
     }
     UNROLL
@@ -205,14 +208,18 @@ template <int FORMAT> DEVICE void many(const struct cuda_expert &a)
     const int n_block = n_block_of(a.w.n_in), g = lane_id() / 4, t = lane_id() % 4;
     const int own = block_x() * WARPS + warp_id();
     float y[COLS][4] = {};
-    struct weights<FORMAT> w;
+    struct weights<FORMAT> next;
+    struct fragments<FORMAT> w;
     struct inputs x;
 
     if (block_y() >= *a.n_tiles || own * 16 >= a.n_out) return;
     const struct cuda_expert_rows tile = a.tiles[block_y()];
-    const int64_t panel = (int64_t)tile.expert * (a.n_out / 16) + own;
+    struct panel<FORMAT> panel =
+        panel_of<FORMAT>(a.w, tile.expert * (a.n_out / 16) + own, n_block);
+    load_next<FORMAT>(&next, &panel);
     for (int block = 0; block < n_block; block++) {
-        load_weights<FORMAT>(&w, a.w, panel * n_block + block);
+        unpack<FORMAT>(&w, &next);
+        if (block + 1 < n_block) load_next<FORMAT>(&next, &panel);
         UNROLL
         for (int col = 0; col < COLS; col++) {
             if (col * 8 >= tile.n) break; /* the whole warp */

@@ -19,13 +19,28 @@ template <int FORMAT> struct weights {
     u32x4 d; /* [group][row >= 8]: two halves each if WIDE, else one, in x and y */
 };
 
-/* `tile` counts over panels: panel * n_block + block. */
+/* Where a lane reads a panel's tiles, which follow each other. */
+template <int FORMAT> struct panel {
+    const char *q, *d;
+};
+
+/* From tile 0 of a panel on. */
 template <int FORMAT>
-DEVICE void load_weights(struct weights<FORMAT> *w, const struct cuda_weight &m, int64_t tile)
+DEVICE struct panel<FORMAT> panel_of(const struct cuda_weight &m, int panel, int n_block)
+{
+    const int64_t tile = (int64_t)panel * n_block;
+
+    return {(const char *)m.q + tile * CUDA_TILE_BYTES(FORMAT),
+            (const char *)m.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT)};
+}
+
+/* Tile number `tile` of the panel. */
+template <int FORMAT>
+DEVICE void load_weights(struct weights<FORMAT> *w, const struct panel<FORMAT> &p, int tile)
 {
     typedef struct weights<FORMAT> part;
-    const char *q = (const char *)m.q + tile * CUDA_TILE_BYTES(FORMAT);
-    const char *d = (const char *)m.d + tile * CUDA_TILE_SCALE_BYTES(FORMAT);
+    const char *q = p.q + (int64_t)tile * CUDA_TILE_BYTES(FORMAT);
+    const char *d = p.d + (int64_t)tile * CUDA_TILE_SCALE_BYTES(FORMAT);
     const int g = lane_id() / 4;
 
     UNROLL
@@ -39,6 +54,14 @@ DEVICE void load_weights(struct weights<FORMAT> *w, const struct cuda_weight &m,
         const u32x2 narrow = load8((const u32x2 *)d + g);
         w->d = {narrow.x, narrow.y, 0, 0};
     }
+}
+
+/* The next tile of the panel. */
+template <int FORMAT> DEVICE void load_next(struct weights<FORMAT> *w, struct panel<FORMAT> *p)
+{
+    load_weights<FORMAT>(w, *p, 0);
+    p->q += CUDA_TILE_BYTES(FORMAT);
+    p->d += CUDA_TILE_SCALE_BYTES(FORMAT);
 }
 
 /* The bits above a nibble, in place: of columns 4t + i (half 0) or 16 + 4t + i (half 1). */
@@ -74,7 +97,8 @@ DEVICE uint32_t e2m1_numbers(uint32_t codes)
     return (above & ~negative) | (below & negative);
 }
 
-/* A fragment of a group, 0 or 1. Q4, Q4A and Q5A stay unsigned. */
+/* A fragment of a group, 0 or 1. Q4's signed bytes are 16 times the number; Q4A and Q5A stay
+ * unsigned. */
 template <int FORMAT>
 DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int group)
 {
@@ -84,6 +108,13 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
         return;
     }
     const uint32_t low = group ? w->q[0].z : w->q[0].x, high = group ? w->q[0].w : w->q[0].y;
+    if (FORMAT == CUDA_Q4) {
+        a[0] = low << 4 & 0xf0f0f0f0u;
+        a[1] = high << 4 & 0xf0f0f0f0u;
+        a[2] = low & 0xf0f0f0f0u;
+        a[3] = high & 0xf0f0f0f0u;
+        return;
+    }
     a[0] = low & 0x0f0f0f0fu;
     a[1] = high & 0x0f0f0f0fu;
     a[2] = low >> 4 & 0x0f0f0f0fu;
@@ -97,76 +128,86 @@ DEVICE void weight_fragment(uint32_t a[4], const struct weights<FORMAT> *w, int 
     for (int r = 0; r < 4 && FORMAT == CUDA_MX4; r++) a[r] = e2m1_numbers(a[r]);
 }
 
+/* An integer sum starts at 12582912 = 1.5 * 2^23 in the bits of a float, so that its result is read
+ * as a float; it stays below 2^22. With d of a half's precision, MAGIC * d is exact, so that
+ * fma(result, d, -MAGIC * d) is the sum times d, rounded once. */
+enum { MAGIC = 0x4b400000 };
+#define MAGIC_FLOAT 12582912.0f
+
+/* A tile as the matrix instructions want it; scales are of row g + 8 [row]. */
+template <int FORMAT> struct fragments {
+    uint32_t a[2][4];       /* [group] */
+    float d[2][2];          /* [group][row] */
+    float start[2][2];      /* -MAGIC * d */
+    float d2[2][2];         /* Q6: of the group's second half; Q4A and Q5A: m */
+    float start2[2][2];     /* Q6 */
+};
+
+template <int FORMAT>
+DEVICE void unpack(struct fragments<FORMAT> *f, const struct weights<FORMAT> *w)
+{
+    UNROLL
+    for (int group = 0; group < 2; group++) {
+        weight_fragment<FORMAT>(f->a[group], w, group);
+        UNROLL
+        for (int row = 0; row < 2; row++) {
+            const uint32_t narrow = (group ? w->d.y : w->d.x) >> 16 * row;
+            const uint32_t wide = group ? (row ? w->d.w : w->d.z) : (row ? w->d.y : w->d.x);
+            const uint32_t scale = weights<FORMAT>::WIDE ? wide : narrow;
+            const float d = FORMAT == CUDA_MX4  ? bits_float(scale << 16)
+                            : FORMAT == CUDA_Q4 ? half_float((uint16_t)scale) * 0x1p-4f
+                                                : half_float((uint16_t)scale);
+
+            f->d[group][row] = d;
+            f->start[group][row] = -MAGIC_FLOAT * d;
+            if (!weights<FORMAT>::WIDE) continue;
+            f->d2[group][row] = half_float((uint16_t)(scale >> 16));
+            f->start2[group][row] = -MAGIC_FLOAT * f->d2[group][row];
+        }
+    }
+}
+
 /* A lane's part of 8 tokens x 64 columns: B fragments of both groups (token g), and both groups'
  * scales of tokens 2t and 2t + 1, as {d, sum, d, sum}. */
 struct inputs {
     u32x4 q, scale[2];
 };
 
-/* An integer sum starts at 12582912 = 1.5 * 2^23 in the bits of a float, so that the result is read
- * as a float; it stays below 2^22. */
-enum { MAGIC = 0x4b400000 };
-
-DEVICE float sum_of(int32_t c)
-{
-    return bits_float((uint32_t)c) - 12582912.0f;
-}
-
-/* y[r] += for r = row half * 2 + token: as on the CPU, the group's exact integer sum times the
- * product of the scales. scale[i]: of row g + 8 i, one half or two. The sum corrects for Q4's
- * offset of 8. */
+/* y[r] += w x for r = row half * 2 + token: of each group the exact integer sum times the weights'
+ * scale, times the inputs' scale. */
 template <int FORMAT>
-DEVICE void add_group(float y[4], const uint32_t a[4], const uint32_t scale[2],
-                      const struct inputs *x, int group)
+DEVICE void add_tile(float y[4], const struct fragments<FORMAT> *w, const struct inputs *x)
 {
-    const uint32_t b0 = group ? x->q.z : x->q.x, b1 = group ? x->q.w : x->q.y;
-    float d[2], sum[2], low[2], high[2];
-    int32_t c[4];
+    const int32_t start[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
 
-    UNROLL
-    for (int k = 0; k < 2; k++) {
-        const u32x4 s = x->scale[k];
-        const int32_t all = (int32_t)(group ? s.w : s.y);
-        d[k] = bits_float(group ? s.z : s.x);
-        sum[k] = (float)all;
-        c[k] = c[k + 2] = FORMAT == CUDA_Q4 ? MAGIC - 8 * all : MAGIC;
-        low[k] = FORMAT == CUDA_MX4 ? bits_float(scale[k] << 16) : half_float((uint16_t)scale[k]);
-        high[k] = half_float((uint16_t)(scale[k] >> 16));
-    }
-    if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
-        const uint32_t first[4] = {a[0], a[1], 0, 0}, second[4] = {0, 0, a[2], a[3]};
-        int32_t c2[4] = {MAGIC, MAGIC, MAGIC, MAGIC};
-        mma_s8(c, first, b0, 0);
-        mma_s8(c2, second, 0, b1);
-        UNROLL
-        for (int r = 0; r < 4; r++)
-            y[r] = fma_f32(sum_of(c2[r]), high[r / 2] * d[r % 2], y[r]);
-    } else if (FORMAT == CUDA_Q8 || FORMAT == CUDA_MX4) {
-        mma_s8(c, a, b0, b1);
-    } else {
-        mma_u8s8(c, a, b0, b1);
-    }
-    UNROLL
-    for (int r = 0; r < 4; r++) {
-        y[r] = fma_f32(sum_of(c[r]), low[r / 2] * d[r % 2], y[r]);
-        if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A)
-            y[r] = fma_f32(sum[r % 2], high[r / 2] * d[r % 2], y[r]);
-    }
-}
-
-/* Both groups of a tile. */
-template <int FORMAT>
-DEVICE void add_tile(float y[4], const struct weights<FORMAT> *w, const struct inputs *x)
-{
     UNROLL
     for (int group = 0; group < 2; group++) {
-        const uint32_t narrow = group ? w->d.y : w->d.x;
-        const uint32_t scale[2] = {
-            !weights<FORMAT>::WIDE ? narrow & 0xffff : group ? w->d.z : w->d.x,
-            !weights<FORMAT>::WIDE ? narrow >> 16 : group ? w->d.w : w->d.y};
-        uint32_t a[4];
-        weight_fragment<FORMAT>(a, w, group);
-        add_group<FORMAT>(y, a, scale, x, group);
+        const uint32_t *a = w->a[group];
+        const uint32_t b0 = group ? x->q.z : x->q.x, b1 = group ? x->q.w : x->q.y;
+        int32_t c[4], c2[4];
+
+        if (FORMAT == CUDA_Q6) { /* each half of the group has its scale */
+            const uint32_t first[4] = {a[0], a[1], 0, 0}, second[4] = {0, 0, a[2], a[3]};
+            mma_s8(c, first, b0, 0, start);
+            mma_s8(c2, second, 0, b1, start);
+        } else if (FORMAT != CUDA_Q4A && FORMAT != CUDA_Q5A) {
+            mma_s8(c, a, b0, b1, start);
+        } else {
+            mma_u8s8(c, a, b0, b1, start);
+        }
+        UNROLL
+        for (int r = 0; r < 4; r++) {
+            const u32x4 s = x->scale[r % 2];
+            const float d = bits_float(group ? s.z : s.x), sum = bits_float(group ? s.w : s.y);
+            const int row = r / 2;
+            float part = fma_f32(bits_float((uint32_t)c[r]), w->d[group][row], w->start[group][row]);
+            if (FORMAT == CUDA_Q6)
+                part += fma_f32(bits_float((uint32_t)c2[r]), w->d2[group][row],
+                                w->start2[group][row]);
+            y[r] = fma_f32(part, d, y[r]);
+            if (FORMAT == CUDA_Q4A || FORMAT == CUDA_Q5A)
+                y[r] = fma_f32(w->d2[group][row], sum, y[r]);
+        }
     }
 }
 

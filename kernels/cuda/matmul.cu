@@ -1,37 +1,78 @@
 /* matmul: y = W x for chunks, and the retaining head, whose second layer is the epilogue.
  *
  * A block computes 128 rows x 64 tokens, a warp 32 rows (two panels). Weights are loaded from
- * memory to registers in fragment order, without shared memory; 64 tokens x 64 columns of
- * activations and their scales are copied by cp.async, three stages deep, and read by all four
- * warps. Per tile and warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights
- * (Q4A has more scales, Q5A and Q6 have high bits, and no free registers to load them ahead). */
+ * memory to registers in fragment order, without shared memory, a tile ahead; 64 tokens x 64 columns
+ * of activations and their scales are copied by cp.async, three stages deep, and read by all four
+ * warps. Per tile and warp: 32 mma, 8 x 3 shared loads of 16 bytes, 2 (Q4) or 4 (Q8) of weights. */
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
 enum {
     THREADS = CUDA_MATMUL_THREADS,
+    ROWS = CUDA_MATMUL_ROWS,
     TOKENS = CUDA_MATMUL_TOKENS,
     STAGES = CUDA_MATMUL_STAGES,
     Q_BYTES = TOKENS * CUDA_BLOCK,
     STAGE_BYTES = TOKENS * (CUDA_BLOCK + 16),
-    PANELS = 2,       /* per warp */
-    COLS = TOKENS / 8 /* blocks of 8 tokens */
+    PANELS = 2,        /* per warp */
+    COLS = TOKENS / 8, /* blocks of 8 tokens */
+    SUPER = 8          /* row blocks of a super-tile */
 };
 
-/* Starts copying a block of columns of 64 tokens; tokens from n_tok on become zero. */
-DEVICE void copy_inputs(char *stage, const struct cuda_act &act, int token0, int n_tok, int n_block,
-                        int block)
-{
-    for (int i = thread_id(); i < TOKENS * 5; i += THREADS) {
-        const int token = i < TOKENS * 4 ? i / 4 : i - TOKENS * 4, from = token0 + token;
-        const int64_t at = (int64_t)(from < n_tok ? from : 0) * n_block + block;
-        const int n = from < n_tok ? 16 : 0;
+/* ---- where a block works --------------------------------------------------------------------- */
 
-        if (i < TOKENS * 4)
-            cp_async16(stage + i * 16, act.q + at * CUDA_BLOCK + i % 4 * 16, n);
-        else
-            cp_async16(stage + Q_BYTES + token * 16, act.scale + at * 2, n);
+struct area {
+    int row0, token0;
+};
+
+/* Blocks start in the order of super-tiles: 8 row blocks for all tokens, then the next 8. The blocks
+ * that run at one time share their weights and activations in L2. */
+DEVICE struct area area_of(int n_out, int n_tok)
+{
+    const int n_row = ceil_div(n_out, ROWS), n_token = ceil_div(n_tok, TOKENS);
+    const int i = block_y() * n_row + block_x(), first = i / (SUPER * n_token) * SUPER;
+    const int rows = min_int(n_row - first, SUPER), within = i - first * n_token;
+
+    return {(first + within % rows) * ROWS, within / rows * TOKENS};
+}
+
+/* ---- activations ----------------------------------------------------------------------------- */
+
+/* What a thread copies of each stage: a quarter of the quants of two tokens; threads below 64 also a
+ * token's scales. Tokens from n_tok on become zero. */
+struct copier {
+    const char *q[2], *scale;
+    int q_bytes[2], scale_bytes;
+};
+
+DEVICE struct copier copier_of(const struct cuda_act &act, int token0, int n_tok, int n_block)
+{
+    const int token[3] = {token0 + thread_id() / 4, token0 + thread_id() / 4 + TOKENS / 2,
+                          token0 + thread_id() % TOKENS};
+    struct copier c;
+
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        const int64_t at = (int64_t)min_int(token[i], n_tok - 1) * n_block;
+        c.q[i] = (const char *)act.q + at * CUDA_BLOCK + thread_id() % 4 * 16;
+        c.q_bytes[i] = token[i] < n_tok ? 16 : 0;
     }
+    c.scale = (const char *)(act.scale + (int64_t)min_int(token[2], n_tok - 1) * n_block * 2);
+    c.scale_bytes = token[2] < n_tok ? 16 : 0;
+    return c;
+}
+
+/* Starts copying the next block of columns. */
+DEVICE void copy_stage(struct copier *c, char *stage)
+{
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        cp_async16(stage + i * (Q_BYTES / 2) + thread_id() * 16, c->q[i], c->q_bytes[i]);
+        c->q[i] += CUDA_BLOCK;
+    }
+    if (thread_id() < TOKENS)
+        cp_async16(stage + Q_BYTES + thread_id() * 16, c->scale, c->scale_bytes);
+    c->scale += 2 * sizeof(struct cuda_scale);
 }
 
 DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
@@ -44,75 +85,80 @@ DEVICE void stage_inputs(struct inputs *x, const char *stage, int col)
         x->scale[k] = load16((const u32x4 *)(stage + Q_BYTES) + col * 8 + 2 * t + k);
 }
 
+/* ---- the product ----------------------------------------------------------------------------- */
+
 typedef float tile_sum[PANELS][COLS][4];
 
-/* The weights of this warp's panels; a panel beyond the matrix repeats the last. */
+/* y += W x of the warp's panels, which begin with these tiles. */
 template <int FORMAT>
-DEVICE void load_panels(struct weights<FORMAT> w[PANELS], const struct cuda_weight &m, int n_block,
-                        int block)
-{
-    const int last = ceil_div(m.n_out, 16) - 1;
-
-    UNROLL
-    for (int p = 0; p < PANELS; p++) {
-        const int panel = min_int(block_x() * 8 + warp_id() * PANELS + p, last);
-        load_weights<FORMAT>(&w[p], m, (int64_t)panel * n_block + block);
-    }
-}
-
-template <int FORMAT>
-DEVICE void matmul_tile(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
-                        int n_tok)
+DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
+                        const struct cuda_act &act, int token0, int n_tok, int n_block)
 {
     char *shared = shared_memory();
-    const int n_block = n_block_of(m.n_in), token0 = block_y() * TOKENS;
-    enum { AHEAD = weights<FORMAT>::HIGHS == 0 }; /* registers for the next tile's weights */
-    struct weights<FORMAT> w[PANELS], next[PANELS];
+    struct panel<FORMAT> from[PANELS] = {panels[0], panels[1]};
+    struct copier copier = copier_of(act, token0, n_tok, n_block);
+    struct weights<FORMAT> next[PANELS];
+    struct fragments<FORMAT> w[PANELS];
     struct inputs x;
+    int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
-        if (s < n_block) copy_inputs(shared + s * STAGE_BYTES, act, token0, n_tok, n_block, s);
+        if (s < n_block) copy_stage(&copier, shared + s * STAGE_BYTES);
         cp_async_commit();
     }
-    if (AHEAD) load_panels<FORMAT>(next, m, n_block, 0);
+    UNROLL
+    for (int p = 0; p < PANELS; p++) load_next<FORMAT>(&next[p], &from[p]);
     for (int block = 0; block < n_block; block++) {
-        const int ahead = block + STAGES - 1;
         UNROLL
-        for (int p = 0; p < PANELS && AHEAD; p++) w[p] = next[p];
-        if (!AHEAD)
-            load_panels<FORMAT>(w, m, n_block, block);
-        else if (block + 1 < n_block)
-            load_panels<FORMAT>(next, m, n_block, block + 1);
+        for (int p = 0; p < PANELS; p++) unpack<FORMAT>(&w[p], &next[p]);
+        UNROLL
+        for (int p = 0; p < PANELS && block + 1 < n_block; p++)
+            load_next<FORMAT>(&next[p], &from[p]);
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */
-        if (ahead < n_block)
-            copy_inputs(shared + ahead % STAGES * STAGE_BYTES, act, token0, n_tok, n_block, ahead);
+        if (block + STAGES - 1 < n_block) copy_stage(&copier, shared + filled * STAGE_BYTES);
         cp_async_commit();
-        const char *stage = shared + block % STAGES * STAGE_BYTES;
         UNROLL
         for (int col = 0; col < COLS; col++) {
-            stage_inputs(&x, stage, col);
+            stage_inputs(&x, shared + stage * STAGE_BYTES, col);
             UNROLL
             for (int p = 0; p < PANELS; p++) add_tile<FORMAT>(y[p][col], &w[p], &x);
         }
+        filled = stage;
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
     }
+}
+
+/* The warp's panels of 16 rows from row0 on; a panel beyond the matrix repeats the last. */
+template <int FORMAT>
+DEVICE void matmul_rows(tile_sum y, const struct cuda_weight &m, const struct cuda_act &act,
+                        struct area at, int n_tok)
+{
+    const int n_block = n_block_of(m.n_in), last = ceil_div(m.n_out, 16) - 1;
+    const int first = at.row0 / 16 + warp_id() * PANELS;
+    const struct panel<FORMAT> panels[PANELS] = {
+        panel_of<FORMAT>(m, min_int(first, last), n_block),
+        panel_of<FORMAT>(m, min_int(first + 1, last), n_block)};
+
+    matmul_tile<FORMAT>(y, panels, act, at.token0, n_tok, n_block);
 }
 
 template <int FORMAT> DEVICE void matmul(const struct cuda_matvec &a)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
+    const struct area at = area_of(a.w.n_out, a.n_tok);
     tile_sum y = {};
 
-    matmul_tile<FORMAT>(y, a.w, a.x, a.n_tok);
+    matmul_rows<FORMAT>(y, a.w, a.x, at, a.n_tok);
     UNROLL
     for (int p = 0; p < PANELS; p++) UNROLL
     for (int r = 0; r < 4; r++) {
-        const int row = block_x() * 128 + warp_id() * 32 + p * 16 + g + r / 2 * 8;
+        const int row = at.row0 + warp_id() * 32 + p * 16 + g + r / 2 * 8;
         if (row >= a.w.n_out) continue;
         const float bias = a.bias ? a.bias[row] : 0.0f;
         UNROLL
         for (int col = 0; col < COLS; col++) {
-            const int token = block_y() * TOKENS + col * 8 + 2 * t + r % 2;
+            const int token = at.token0 + col * 8 + 2 * t + r % 2;
             if (token >= a.n_tok) continue;
             float *to = a.y + token * a.y_stride + row;
             const float sum = (y[p][col][r] + bias) * a.scale;
@@ -148,8 +194,8 @@ KERNEL(matmul_q6, struct cuda_matvec, CUDA_MATMUL_THREADS, 2)
 
 /* ---- the retaining head ---------------------------------------------------------------------- */
 
-/* Rows beyond the hidden layer give 0. [row][token + padding] */
-DEVICE void put_hidden(float *shared, const tile_sum y, int n_hidden)
+/* The first n_row rows of the hidden layer, [row][token + padding]; the others are 0. */
+DEVICE void put_hidden(float *shared, const tile_sum y, int n_row)
 {
     const int g = lane_id() / 4, t = lane_id() % 4;
 
@@ -157,10 +203,9 @@ DEVICE void put_hidden(float *shared, const tile_sum y, int n_hidden)
     for (int p = 0; p < PANELS; p++) UNROLL
     for (int r = 0; r < 4; r++) {
         const int row = warp_id() * 32 + p * 16 + g + r / 2 * 8;
-        const bool real = block_x() * 128 + row < n_hidden;
         UNROLL
         for (int col = 0; col < COLS; col++)
-            shared[row * (TOKENS + 1) + col * 8 + 2 * t + r % 2] = real ? silu(y[p][col][r]) : 0.0f;
+            shared[row * (TOKENS + 1) + col * 8 + 2 * t + r % 2] = row < n_row ? silu(y[p][col][r]) : 0.0f;
     }
 }
 
@@ -169,22 +214,22 @@ DEVICE void put_hidden(float *shared, const tile_sum y, int n_hidden)
 KERNEL(score_q8, struct cuda_score, CUDA_MATMUL_THREADS, 2)
 {
     float *shared = (float *)shared_memory();
-    const int n_hidden = a.w1.n_out, row0 = block_x() * 128;
-    const int n_row = min_int(n_hidden - row0, 128);
-    const int lane_token = thread_id() % TOKENS, token = block_y() * TOKENS + lane_token;
+    const struct area at = area_of(a.w1.n_out, a.n_tok);
+    const int n_hidden = a.w1.n_out, n_row = min_int(n_hidden - at.row0, ROWS);
+    const int lane_token = thread_id() % TOKENS, token = at.token0 + lane_token;
     tile_sum y = {};
 
-    matmul_tile<CUDA_Q8>(y, a.w1, a.x, a.n_tok);
+    matmul_rows<CUDA_Q8>(y, a.w1, a.x, at, a.n_tok);
     barrier(); /* the stages are reused for the hidden layer */
-    put_hidden(shared, y, n_hidden);
+    put_hidden(shared, y, n_row);
     barrier();
     if (token >= a.n_tok) return;
     for (int h = thread_id() / TOKENS; h < a.n_head; h += THREADS / TOKENS) {
-        const float *w2 = a.w2 + (int64_t)h * n_hidden + row0;
+        const float *w2 = a.w2 + (int64_t)h * n_hidden + at.row0;
         float sum = 0.0f;
         for (int j = 0; j < n_row; j++)
             sum = fma_f32(w2[j], shared[j * (TOKENS + 1) + lane_token], sum);
-        a.part[((int64_t)block_x() * a.n_tok + token) * a.n_head + h] = sum;
+        a.part[((int64_t)at.row0 / ROWS * a.n_tok + token) * a.n_head + h] = sum;
     }
 }
 

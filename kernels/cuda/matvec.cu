@@ -3,7 +3,8 @@
  * instructions; eight tokens take as long as one.
  *
  * A block takes 16 rows; each of its 8 warps takes every eighth tile of 64 columns, and the warps
- * are added in order. Loads of four tiles are in flight before the first is used. */
+ * are added in order. Loads of four tiles are in flight before the first is used, the first four while
+ * the block still computes its input. */
 #include "kernels/cuda/cache.cuh"
 #include "kernels/cuda/linear.cuh"
 
@@ -24,25 +25,47 @@ DEVICE void load_inputs(struct inputs *x, const struct cuda_act &act, int n_tok,
     }
 }
 
-/* y[4] of this warp: tiles first, first + step, ... of a panel. */
+/* The tiles of a panel that a warp takes: first, first + step, ... */
+template <int FORMAT> struct share {
+    struct panel<FORMAT> panel;
+    int first, step, n_block;
+    struct weights<FORMAT> w[AHEAD];
+};
+
+/* Starts loading four tiles, from `block` on. */
+template <int FORMAT> DEVICE void load_ahead(struct share<FORMAT> *s, int block)
+{
+    UNROLL
+    for (int i = 0; i < AHEAD; i++)
+        if (block + i * s->step < s->n_block)
+            load_weights<FORMAT>(&s->w[i], s->panel, block + i * s->step);
+}
+
 template <int FORMAT>
-DEVICE void panel_sum(float y[4], const struct cuda_weight &m, const struct cuda_act &act,
-                      int n_tok, int panel, int first, int step)
+DEVICE struct share<FORMAT> share_of(const struct cuda_weight &m, int panel, int first, int step)
 {
     const int n_block = n_block_of(m.n_in);
-    struct weights<FORMAT> w[AHEAD];
+    struct share<FORMAT> s = {panel_of<FORMAT>(m, panel, n_block), first, step, n_block, {}};
+
+    load_ahead<FORMAT>(&s, first);
+    return s;
+}
+
+/* y[4] of this warp. */
+template <int FORMAT>
+DEVICE void panel_sum(float y[4], struct share<FORMAT> *s, const struct cuda_act &act, int n_tok)
+{
+    struct fragments<FORMAT> w;
     struct inputs x;
 
-    for (int block = first; block < n_block; block += step * AHEAD) {
+    for (int block = s->first; block < s->n_block; block += s->step * AHEAD) {
+        if (block != s->first) load_ahead<FORMAT>(s, block);
         UNROLL
         for (int i = 0; i < AHEAD; i++)
-            if (block + i * step < n_block)
-                load_weights<FORMAT>(&w[i], m, (int64_t)panel * n_block + block + i * step);
-        UNROLL
-        for (int i = 0; i < AHEAD; i++)
-            if (block + i * step < n_block) {
-                load_inputs(&x, act, n_tok, n_block, block + i * step);
-                add_tile<FORMAT>(y, &w[i], &x);
+            if (block + i * s->step < s->n_block) {
+                load_inputs(&x, act, n_tok, s->n_block, block + i * s->step);
+                unpack<FORMAT>(&w, &s->w[i]);
+                add_tile<FORMAT>(y, &w, &x);
             }
     }
 }
@@ -77,10 +100,11 @@ template <int FORMAT> DEVICE void matvec(const struct cuda_matvec &a)
     float *shared = (float *)shared_memory(), y[4] = {};
     const int row = thread_id() % 16, token = thread_id() / 16;
     const int r = block_x() * 16 + row;
+    struct share<FORMAT> w = share_of<FORMAT>(a.w, block_x(), warp_id(), WARPS);
     float sum = 0.0f;
 
     const struct cuda_act x = input_of(a.x, a.made, a.w.n_in);
-    panel_sum<FORMAT>(y, a.w, x, a.n_tok, block_x(), warp_id(), WARPS);
+    panel_sum<FORMAT>(y, &w, x, a.n_tok);
     put_panel(shared, y);
     barrier();
     if (token >= a.n_tok || r >= a.w.n_out) return;
@@ -123,10 +147,12 @@ template <int FORMAT> DEVICE void matvec_gate(const struct cuda_matvec_gate &a)
     float *shared = (float *)shared_memory(), y[4] = {};
     const int w = warp_id(), lane = lane_id(), token = w;
     const int64_t row = (int64_t)block_x() * 32 + lane;
+    struct share<FORMAT> share =
+        share_of<FORMAT>(w % 4 < 2 ? a.gate : a.up, block_x() * 2 + w % 2, w / 4, 2);
     float sum[2] = {};
 
     const struct cuda_act x = input_of(a.x, a.made, a.gate.n_in);
-    panel_sum<FORMAT>(y, w % 4 < 2 ? a.gate : a.up, x, a.n_tok, block_x() * 2 + w % 2, w / 4, 2);
+    panel_sum<FORMAT>(y, &share, x, a.n_tok);
     put_panel(shared, y);
     barrier();
     if (token >= a.n_tok) return; /* branches by whole warps */
@@ -169,12 +195,13 @@ KERNEL(matvec_gate_q6, struct cuda_matvec_gate, CUDA_MATVEC_THREADS, 2)
 KERNEL(score_one, struct cuda_score_one, CUDA_MATVEC_THREADS, 2)
 {
     float *shared = (float *)shared_memory(), y[4] = {};
+    struct share<CUDA_Q8> w1 = share_of<CUDA_Q8>(a.w1, block_x(), warp_id(), WARPS);
     const struct cuda_input made = {a.x, NULL, 0.0f};
     const struct cuda_act x = input_of({NULL, NULL}, made, a.w1.n_in);
     const int row0 = block_x() * 16, n_part = ceil_div(a.w1.n_out, 16), i = thread_id();
     const int n_row = min_int(a.w1.n_out - row0, 16), n_head = a.cache.n_head;
 
-    panel_sum<CUDA_Q8>(y, a.w1, x, 1, block_x(), warp_id(), WARPS);
+    panel_sum<CUDA_Q8>(y, &w1, x, 1);
     put_panel(shared, y);
     barrier();
     float hidden = 0.0f;
@@ -205,7 +232,7 @@ template <int FORMAT> DEVICE int quant_at(const uint8_t *tile, int row, int c)
 
     if (FORMAT == CUDA_Q8) return (int8_t)tile[group * 512 + lane * 16 + half * 8 + r8 * 4 + i];
     const int low = tile[lane * 16 + group * 8 + r8 * 4 + i] >> 4 * half & 15;
-    if (FORMAT == CUDA_Q4) return low - 8;
+    if (FORMAT == CUDA_Q4) return (low ^ 8) - 8;
     if (FORMAT == CUDA_Q4A) return low;
     if (FORMAT == CUDA_Q5A) return low | (tile[512 + pair * 4 + i] >> (t + 4 * half) & 1) << 4;
     return (low | (tile[512 + (pair * 2 + half) * 4 + i] >> 2 * t & 3) << 4) - 32;

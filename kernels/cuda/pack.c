@@ -55,9 +55,11 @@ static void pack_scales(uint16_t *d, const uint16_t *first, const uint16_t *seco
     }
 }
 
+/* Nibbles with offset 8 as two's complement. */
 static void pack_q4(uint8_t *q, uint16_t *d, const struct kn_q4_panel *p, int g)
 {
     pack_nibbles(q, p->qs, g);
+    for (int i = 0; i < ROWS * 16; i++) q[i / 8 * 16 + g * 8 + i % 8] ^= 0x88;
     pack_scales(d, p->d, NULL, g);
 }
 

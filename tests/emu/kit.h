@@ -146,7 +146,7 @@ static inline struct cuda_act cuda_act_from(const struct kn_act *x, int n_tok)
             const size_t group = (size_t)t * (size_t)(n / 32) + (size_t)(c / 32);
             act.q[cuda_act_at(t, c, n)] = x->q[(size_t)t * (size_t)n + (size_t)c];
             act.scale[(t * blocks + c / 64) * 2 + c % 64 / 32] =
-                (struct cuda_scale){x->d[group], x->sum[group]};
+                (struct cuda_scale){x->d[group], x->d[group] * (float)x->sum[group]};
         }
     return act;
 }

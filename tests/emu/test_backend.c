@@ -190,7 +190,7 @@ static void meet(struct inputs *in, const struct cuda_act *act)
         for (int c = 0; c < n_in; c++) {
             mine[c] = scale[c / 32].d * (float)to[place_of(c)];
             to[place_of(c)] = q[c];
-            scale[c / 32] = (struct cuda_scale){d[c / 32], sum[c / 32]};
+            scale[c / 32] = (struct cuda_scale){d[c / 32], d[c / 32] * (float)sum[c / 32]};
         }
         const double off = relative(mine, x, (size_t)n_in);
         if (!(off < 2e-2)) fail_msg("input %d, token %d: off by %.1e", in->at, t, off);

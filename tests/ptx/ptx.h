@@ -373,13 +373,17 @@ COMPARE(setp_ge_s64, s64, a >= b)
 COMPARE(setp_gt_s64, s64, a > b)
 COMPARE_F32(setp_eq_f32, a == b)
 COMPARE_F32(setp_lt_f32, a < b)
+COMPARE_F32(setp_le_f32, a <= b)
 COMPARE_F32(setp_gt_f32, a > b)
 COMPARE_F32(setp_ge_f32, a >= b)
 COMPARE_F32(setp_leu_f32, !(a > b))
+COMPARE_F32(setp_neu_f32, !(a == b))
+COMPARE_F32(setp_nan_f32, a != a || b != b)
 SELECT(selp_b32, u32)
 SELECT(selp_u32, u32)
 SELECT(selp_f32, u32)
 SELECT(selp_u64, u64)
+SELECT(selp_b64, u64)
 
 /* ---- floats ---------------------------------------------------------------------------------- */
 
@@ -483,6 +487,12 @@ static inline void bar_sync(u32 barrier)
 {
     if (barrier) emu_fail("barrier other than 0", HERE);
     emu_barrier(HERE);
+}
+
+static inline void bar_warp_sync(u32 lanes)
+{
+    u32 none;
+    emu_warp(EMU_SYNC, lanes, &none, 0, &none, 0, HERE);
 }
 
 static inline void membar_gl(void)

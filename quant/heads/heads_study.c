@@ -16,13 +16,14 @@
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
 
-#define ANSWER_TOKENS 64    /* of a question or an answer, at most */
-#define CURIOUS       0.7f  /* temperature of questions; answers are greedy */
-#define FULL_ROOM     256   /* slots beside the passage */
-#define WORD_MIN      6     /* bytes */
+#define ANSWER_TOKENS 64   /* of a question or an answer, at most */
+#define CURIOUS       0.7f /* temperature of questions; answers are greedy */
+#define FULL_ROOM     256  /* slots beside the passage */
+#define WORD_MIN      6    /* bytes */
 
 static const char *const wishes[] = {
-    "Ask one question about a name, a number or a place in the text above. Write only the question.",
+    "Ask one question about a name, a number or a place in the text above. Write only the "
+    "question.",
     "Ask one question about something that happens in the text above. Write only the question.",
     "Ask one question about a detail at the beginning of the text above. Write only the question.",
     "Ask one question about why something is as it is in the text above. Write only the question.",
@@ -98,9 +99,11 @@ static void ask_about_word(const struct heads_study *s, uint64_t passage, struct
 {
     static const char *const breaks = " \n\r\t.,;:!?\"'()[]-_";
     const char *p = str_get(&a->document), *word = p;
-    size_t n = strcspn(p, breaks), at = (size_t)(random_at(s->seed, 3, passage) * 0.9 * (double)a->document.n);
+    size_t n = strcspn(p, breaks),
+           at = (size_t)(random_at(s->seed, 3, passage) * 0.9 * (double)a->document.n);
     p += at + strcspn(p + at, breaks); /* the rest of a word */
-    while (*p && strcspn(p, breaks) < WORD_MIN) p += strcspn(p, breaks) + strspn(p + strcspn(p, breaks), breaks);
+    while (*p && strcspn(p, breaks) < WORD_MIN)
+        p += strcspn(p, breaks) + strspn(p + strcspn(p, breaks), breaks);
     if (*p) {
         word = p;
         n = strcspn(p, breaks);
@@ -130,8 +133,8 @@ static int ask(const struct heads_study *s, int passage, struct asked *a, struct
     if (rc) return rc;
     if (!strchr(str_get(&a->question.text), '?')) ask_about_word(s, i, a);
     str_clear(&a->message);
-    str_printf(&a->message, raw ? "%s\n\nQuestion: %s\nAnswer:" : "%s\n\n%s",
-               str_get(&a->document), str_get(&a->question.text));
+    str_printf(&a->message, raw ? "%s\n\nQuestion: %s\nAnswer:" : "%s\n\n%s", str_get(&a->document),
+               str_get(&a->question.text));
     return say(s, str_get(&a->message), 0, seed, &a->answer, e);
 }
 

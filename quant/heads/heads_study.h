@@ -1,12 +1,11 @@
-/* heads_study: rows of training data that a user's own material gives, as lines of JSON (heads_data)
- * in a file that can be looked at.
+/* heads_study: rows of training data that a user's own material gives, as lines of JSON
+ * (heads_data) in a file that can be looked at.
  *
- *   self-study     the model is shown passages of plain text, asks itself a question about each, and
- *                  answers it (after Cartridges, arXiv 2506.06266). A model file without a chat
- *                  template continues "Question:" and "Answer:" instead. A function of model,
- *                  passages and seed; a file that was begun is continued.
- *   conversations  the saved ones: the messages of the first half of each are the document, those of
- *                  the second half questions and answers. */
+ *   self-study     the model is shown passages of plain text, asks itself a question about each,
+ * and answers it (after Cartridges, arXiv 2506.06266). A model file without a chat template
+ * continues "Question:" and "Answer:" instead. A function of model, passages and seed; a file that
+ * was begun is continued. conversations  the saved ones: the messages of the first half of each are
+ * the document, those of the second half questions and answers. */
 #ifndef RETAIN_QUANT_HEADS_HEADS_STUDY_H
 #define RETAIN_QUANT_HEADS_HEADS_STUDY_H
 

@@ -103,8 +103,8 @@ static void step(struct cuda_context *x, const struct cuda_recur *job)
     if (job->kind == CUDA_DELTA)
         LAUNCH(x, recur_unit, job->n_tok, 2 * job->n_key_head, 1, 32, 0, job);
     if (job->kind != CUDA_CONVOLUTION)
-        LAUNCH(x, recur_heads, job->n_head, cuda_parts_of(job->head_dim, CUDA_RECUR_COLUMNS), 1, 128,
-               CUDA_RECUR_SHARED(job->key_dim), job);
+        LAUNCH(x, recur_heads, job->n_head, cuda_parts_of(job->head_dim, CUDA_RECUR_COLUMNS), 1,
+               128, CUDA_RECUR_SHARED(job->key_dim), job);
 }
 
 void cuda_run_recurrent(struct cuda_context *x, const struct cuda_layer *l)

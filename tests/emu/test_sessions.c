@@ -43,12 +43,14 @@ static void same(const struct session *x, const struct session *y)
     assert_int_equal(st.n_reread, 0);
     assert_int_equal(session_cache(x)->n_pos, session_cache(y)->n_pos);
     assert_int_equal(cache_units(session_cache(x)), cache_units(session_cache(y)));
-    const struct recurrent_state *a = &session_cache(x)->recurrent, *b = &session_cache(y)->recurrent;
+    const struct recurrent_state *a = &session_cache(x)->recurrent,
+                                 *b = &session_cache(y)->recurrent;
     struct err e;
     if (!a->shape.n_layer) return;
     if (cache_fetch_state(session_cache(x), &e) || cache_fetch_state(session_cache(y), &e))
         fail_msg("%s", e.text);
-    assert_memory_equal(a->layers, b->layers, recurrent_state_bytes(a) - (size_t)a->shape.n_hidden * 4);
+    assert_memory_equal(a->layers, b->layers,
+                        recurrent_state_bytes(a) - (size_t)a->shape.n_hidden * 4);
     assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * 4);
 }
 

@@ -22,8 +22,10 @@ static const struct {
     const char *name;
     int least;
 } presses[] = {
-    {"SnapKV", 100},  {"PyramidKV", 100},    {"AdaKV-SnapKV", 100},      {"TOVA", 97},
-    {"KeyDiff", 70}, {"StreamingLLM", 100}, {"ExpectedAttention", 90}, {"ObservedAttention", 75},
+    {"SnapKV", 100},           {"PyramidKV", 100},
+    {"AdaKV-SnapKV", 100},     {"TOVA", 97},
+    {"KeyDiff", 70},           {"StreamingLLM", 100},
+    {"ExpectedAttention", 90}, {"ObservedAttention", 75},
     {"SnapKV-mean5", 70},
 };
 
@@ -66,7 +68,8 @@ static void run(struct context *x, struct engine *g, const struct line *l)
     o.chunk = 64;
     plan_kv_named("f32", &o.kv);
     for (int i = 0; i < N; i++)
-        ids[i] = (int32_t)(((uint32_t)i * 2654435761u + 12345) / 65536 % (uint32_t)g->model->n_vocab);
+        ids[i] =
+            (int32_t)(((uint32_t)i * 2654435761u + 12345) / 65536 % (uint32_t)g->model->n_vocab);
     if (context_open(x, g, &o, 1, 1, &e)) fail_msg("%s: %s", l->policy, e.text);
     for (int i = 0; i < N; i += 64) assert_int_equal(context_run(x, ids + i, 64, 0, &e), 0);
     assert_int_equal(context_evict(x, &n_evicted, &e), 0);

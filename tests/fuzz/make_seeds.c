@@ -1,8 +1,10 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, torch, folder, tokenizer and template. */
+ * FOLDER/gguf, heads, torch, folder, tokenizer, template and benchmark. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+
+#include <cjson/cJSON.h>
 
 #include "base/file.h"
 #include "tests/unit/make_vocab.h"
@@ -189,6 +191,26 @@ static void downloads(void)
     save("import", "talk", "", talk, sizeof talk - 1);
 }
 
+/* A file in each format, behind the number of its task. */
+static void questions(void)
+{
+    struct str text = {0};
+    struct err e;
+    if (file_read("tests/golden/benchmarks.json", &text, &e)) exit(1);
+    cJSON *all = cJSON_Parse(str_get(&text)), *one;
+    int i = 0;
+    cJSON_ArrayForEach(one, all)
+    {
+        char name[16], mark[2] = {(char)(i + 1), 0};
+        char *record = cJSON_PrintUnformatted(cJSON_GetObjectItem(one, "record"));
+        snprintf(name, sizeof name, "%d.json", i++);
+        save("benchmark", name, mark, record, strlen(record));
+        cJSON_free(record);
+    }
+    cJSON_Delete(all);
+    str_release(&text);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -202,5 +224,6 @@ int main(int argc, char **argv)
     texts();
     templates();
     downloads();
+    questions();
     return 0;
 }

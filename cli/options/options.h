@@ -130,6 +130,10 @@ struct sweep_opts {
 struct eval_opts {
     int seeds;
     bool csv, answers;
+    const char *results; /* a file of finished questions; NULL = none */
+    const char *format;  /* of task files; NULL = as recognised */
+    enum { OPTIONS_AS_PROMPT, OPTIONS_AS_CONVERSATION } as;
+    int items; /* of each task file; 0 = all */
 };
 
 struct pull_opts {
@@ -161,7 +165,7 @@ struct options {
     bool safe; /* the configuration file is not read */
     bool print_config;
     /* file names, tasks, conversation names */
-    const char *args[16];
+    const char *args[24];
     int n_args;
 };
 

@@ -145,30 +145,62 @@ static int read_key(struct policy_choice *c, const char *text, size_t n, struct 
     return 0;
 }
 
-/* "snapkv" or "snapkv:window=64" */
 static int read_policy(struct policy_choice *c, const char *text, size_t n, struct err *e)
 {
     char name[WORD_MAX];
-    const char *colon = memchr(text, ':', n);
-    size_t n_name = colon ? (size_t)(colon - text) : n;
-    if (!copy_word(name, text, n_name))
+    if (!copy_word(name, text, n))
         return err_set(e, ERR_USAGE, "--policy: expected a policy's name, or NAME:key=value");
     *c = policy_choice(name);
-    if (!c->row && strcmp(name, AUTO)) return unknown_policy(name, e);
-    return colon ? read_key(c, colon + 1, n - n_name - 1, e) : 0;
+    return c->row || !strcmp(name, AUTO) ? 0 : unknown_policy(name, e);
+}
+
+/* "window=16/64" changes a policy and its variants so far, from `first` on: each value makes a
+ * variant of each. */
+static int read_values(struct options_policies *out, int first, const char *text, size_t n,
+                       struct err *e)
+{
+    struct options_policies before = *out;
+    const char *equals = memchr(text, '=', n), *value = equals ? equals + 1 : text;
+    size_t n_name = (size_t)(value - text), n_values = n - n_name;
+    struct str one = {0};
+    int rc = 0;
+    out->n = first;
+    for (size_t at = 0; !rc && at <= n_values;) {
+        const char *slash = memchr(value + at, '/', n_values - at);
+        size_t length = slash ? (size_t)(slash - value) - at : n_values - at;
+        str_clear(&one);
+        str_append(&one, text, n_name);
+        str_append(&one, value + at, length);
+        for (int i = first; !rc && i < before.n; i++) {
+            if (out->n == OPTIONS_LIST_MAX) {
+                rc = err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
+                break;
+            }
+            out->item[out->n] = before.item[i];
+            rc = read_key(&out->item[out->n++], str_get(&one), one.n, e);
+        }
+        at += length + 1;
+    }
+    str_release(&one);
+    return rc;
 }
 
 int options_policies_read(const char *text, struct options_policies *out, struct err *e)
 {
-    int rc = 0;
+    int rc = 0, first = 0;
     *out = (struct options_policies){0};
     for (const char *at = text;; at++) {
         size_t n = strcspn(at, ",");
-        bool continues = out->n && memchr(at, '=', n) && !memchr(at, ':', n);
+        const char *colon = memchr(at, ':', n), *key = colon ? colon + 1 : at;
+        bool continues = out->n && memchr(at, '=', n) && !colon;
         if (!continues && out->n == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--policy: more than %d policies", OPTIONS_LIST_MAX);
-        rc = continues ? read_key(&out->item[out->n - 1], at, n, e)
-                       : read_policy(&out->item[out->n++], at, n, e);
+        if (!continues) {
+            first = out->n;
+            rc = read_policy(&out->item[out->n++], at, colon ? (size_t)(colon - at) : n, e);
+        }
+        if (!rc && (continues || colon))
+            rc = read_values(out, first, key, n - (size_t)(key - at), e);
         at += n;
         if (rc || !*at) return rc;
     }

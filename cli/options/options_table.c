@@ -81,7 +81,7 @@ const struct option options_table[] = {
      .help = "the text itself"},
     {ROW("file", 'f', text.file, OPTIONS_TEXT), .cli_only = true, .value = "FILE",
      .help = "a file with the text; - is standard input"},
-    {ROW("raw", 0, session.raw, OPTIONS_GENERATE), .cli_only = true,
+    {ROW("raw", 0, session.raw, OPTIONS_GENERATE | OPTIONS_EVAL), .cli_only = true,
      .help = "run the text without a chat template"},
     {ROW("ids", 0, text.ids, OPTIONS_TOKENIZE | OPTIONS_TEMPLATE), .cli_only = true, .help = "print token ids only, on one line"},
     {ROW("no-special", 0, text.no_special, OPTIONS_TOKENIZE), .cli_only = true,
@@ -153,7 +153,7 @@ const struct option options_table[] = {
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's "
              "settings: window, pool, sinks, stabilizers, reserve, allocator, floor, "
              "even, beta, random, every, context; eval and "
-             "bench take a list"},
+             "bench take a list, and lists of a key's values: NAME:stabilizers=0/64/256"},
     {ROW("protocol", 0, session.plan.protocol, OPTIONS_PROTOCOL), .choices = "stream,once",
      .value = "stream|once",
      .help = "stream (default): evict before each chunk of a prompt; once: read the whole prompt, question "
@@ -213,6 +213,16 @@ const struct option options_table[] = {
     {ROW("csv", 0, eval.csv, OPTIONS_EVAL), .cli_only = true, .help = "comma separated values, for plots"},
     {ROW("answers", 0, eval.answers, OPTIONS_EVAL), .cli_only = true,
      .help = "print each question and its answer as a line of JSON"},
+    {ROW("results", 0, eval.results, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
+     .help = "append each finished question or seed to FILE as a line of JSON; what is in it is not run again, "
+             "so that a killed run goes on"},
+    {ROW("format", 0, eval.format, OPTIONS_EVAL), .cli_only = true, .value = "NAME",
+     .help = "format of a file of questions, NAME or NAME/TASK; by default recognised by its fields and its name"},
+    {ROW("as", 0, eval.as, OPTIONS_EVAL), .cli_only = true, .choices = "prompt,conversation",
+     .value = "prompt|conversation",
+     .help = "documents of files: prompt (default): one message with the question; conversation: told in turns before it"},
+    {ROW("items", 0, eval.items, OPTIONS_EVAL), .cli_only = true, .min = 1, .max = 1e9, .value = "N",
+     .help = "the first N questions of each file"},
     {ROW("depth", 0, sweep.depths, OPTIONS_BENCH), .max = UINT32_MAX, .value = "N,…",
      .help = "tokens in the conversation before measuring; random units with policy full"},
     {ROW("prefill", 0, bench.prefill, OPTIONS_BENCH), .min = 1, .max = 1e9, .value = "N",

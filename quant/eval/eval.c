@@ -1,6 +1,5 @@
-/* eval: measures how much a policy remembers. Tasks (task.h), policies, budgets or compressions,
- * lengths and cache formats are lists; every combination gives one row, as a table, as JSON lines
- * or as CSV, all from one list of columns. */
+/* eval: measures how much a policy remembers. Tasks (task.h) and files (quant/files), policies,
+ * budgets or compressions, lengths and cache formats are lists; every combination gives one row. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,152 +10,30 @@
 #include "cli/options/options.h"
 #include "cli/options/options_policy.h"
 #include "cli/print/report.h"
+#include "quant/eval/eval_file.h"
+#include "quant/eval/eval_row.h"
 #include "quant/eval/eval_run.h"
 #include "quant/eval/plans.h"
+#include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
+#include "quant/files/benchmark.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/engine.h"
 #include "runtime/session/session.h"
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-struct row {
-    const char *task, *policy, *allocator, *kv, *recall;
-    const char *question; /* "first": the policy saw it before the text; "last": after */
-    const char *protocol;
-    int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
-    double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
-    double depth;      /* percent; negative = the task has no depths */
-    double perplexity; /* 0 = not measured */
-};
-
-static const struct column {
-    const char *key;
-    int width; /* columns in the table; 0 = not shown there */
-    enum { TEXT, INTEGER, DECIMAL } kind;
-    int digits;
-    size_t offset;
-} columns[] = {
-    {"task", -16, TEXT, 0, offsetof(struct row, task)},
-    {"policy", -14, TEXT, 0, offsetof(struct row, policy)},
-    {"allocator", 11, TEXT, 0, offsetof(struct row, allocator)},
-    {"question", 8, TEXT, 0, offsetof(struct row, question)},
-    {"protocol", 8, TEXT, 0, offsetof(struct row, protocol)},
-    {"kv", 6, TEXT, 0, offsetof(struct row, kv)},
-    {"recall", 6, TEXT, 0, offsetof(struct row, recall)},
-    {"budget", 7, INTEGER, 0, offsetof(struct row, budget)},
-    {"compression", 11, DECIMAL, 1, offsetof(struct row, compression)},
-    {"length", 9, INTEGER, 0, offsetof(struct row, length)},
-    {"depth", 6, DECIMAL, 0, offsetof(struct row, depth)},
-    {"seed_count", 0, INTEGER, 0, offsetof(struct row, seed_count)},
-    {"accuracy", 8, DECIMAL, 3, offsetof(struct row, accuracy)},
-    {"accuracy_spread", 15, DECIMAL, 3, offsetof(struct row, accuracy_spread)},
-    {"perplexity", 10, DECIMAL, 3, offsetof(struct row, perplexity)},
-    {"right_count", 0, DECIMAL, 2, offsetof(struct row, right_count)},
-    {"question_count", 14, INTEGER, 0, offsetof(struct row, question_count)},
-    {"cache_bytes", 11, INTEGER, 0, offsetof(struct row, cache_bytes)},
-    {"peak_bytes", 0, INTEGER, 0, offsetof(struct row, peak_bytes)},
-    {"prefill_tok_s", 13, DECIMAL, 0, offsetof(struct row, prefill_tok_s)},
-    {"decode_tok_s", 0, DECIMAL, 0, offsetof(struct row, decode_tok_s)},
-};
-
-enum { N_COLUMNS = sizeof columns / sizeof *columns };
-
-static double number(const struct column *c, const struct row *r)
-{
-    const char *at = (const char *)r + c->offset;
-    return c->kind == INTEGER ? (double)*(const int64_t *)(const void *)at
-                              : *(const double *)(const void *)at;
-}
-
-/* Whether the row lacks this number: only grids have a depth, only texts a perplexity. */
-static bool absent(const struct column *c, const struct row *r)
-{
-    return (c->offset == offsetof(struct row, depth) && r->depth < 0) ||
-           (c->offset == offsetof(struct row, perplexity) && r->perplexity <= 0);
-}
-
-static const char *text(const struct column *c, const struct row *r)
-{
-    return *(const char *const *)(const void *)((const char *)r + c->offset);
-}
-
-static void print_json(const struct row *r)
-{
-    cJSON *o = cJSON_CreateObject();
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (c->kind == TEXT)
-            cJSON_AddStringToObject(o, c->key, text(c, r));
-        else if (absent(c, r))
-            cJSON_AddNullToObject(o, c->key);
-        else
-            cJSON_AddNumberToObject(o, c->key, number(c, r));
-    }
-    report_json(o);
-}
-
-/* No value contains a quote; a policy with keys has commas. */
-static void csv_head(struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) str_printf(line, "%s%s", i ? "," : "", columns[i].key);
-}
-
-static void csv_row(const struct row *r, struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (i) str_puts(line, ",");
-        if (c->kind == TEXT)
-            str_printf(line, strchr(text(c, r), ',') ? "\"%s\"" : "%s", text(c, r));
-        else if (!absent(c, r))
-            str_printf(line, "%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
-    }
-}
-
-static void table_head(struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++)
-        if (columns[i].width) str_printf(line, "%*s ", columns[i].width, columns[i].key);
-}
-
-static void table_row(const struct row *r, struct str *line)
-{
-    for (int i = 0; i < N_COLUMNS; i++) {
-        const struct column *c = &columns[i];
-        if (!c->width) continue;
-        if (c->kind == TEXT)
-            str_printf(line, "%*s ", c->width, text(c, r));
-        else if (absent(c, r))
-            str_printf(line, "%*s ", c->width, "-");
-        else
-            str_printf(line, "%*.*f ", c->width, c->digits, number(c, r));
-    }
-}
-
-static void print_columns(const struct row *r, bool csv, bool first)
-{
-    struct str line = {0};
-    if (first) {
-        (csv ? csv_head : table_head)(&line);
-        report_line("%s", str_get(&line));
-        str_clear(&line);
-    }
-    (csv ? csv_row : table_row)(r, &line);
-    report_line("%s", str_get(&line));
-    str_release(&line);
-}
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* The lists to combine, from the outermost to the innermost. */
 struct sweep {
     struct eval_run trial;
+    struct eval_file file; /* path NULL = a task */
+    struct results *results;
     struct task_params params;
     struct session_opts one; /* of one combination */
     const struct options *options;
     struct sweep_opts lists; /* with the defaults */
+    const char *argument;    /* the task or file as the user gave it */
     struct plans *plans;     /* collects plans instead of running them; NULL = runs them */
     int context;             /* of the policy as the user gave it */
     bool printed;
@@ -204,66 +81,164 @@ static bool evicts_once(const struct sweep *w)
     return w->one.plan.protocol == PLAN_ONCE;
 }
 
-static void print_row(struct sweep *w, const struct eval_result *out)
+/* The columns that follow from the settings. policy: spelt, which must outlive the row. */
+static struct eval_row start_row(const struct sweep *w, const char *policy)
 {
-    const struct eval_run *t = &w->trial;
     const struct policy_choice *c = &w->one.plan.policy;
-    struct str policy = {0};
-    spell_policy(w, &policy);
-    struct row r = {
-        .task = t->task->name,
-        .policy = str_get(&policy),
+    return (struct eval_row){
+        .policy = policy,
         .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
                      : c->row          ? policy_allocator_name(c->row->allocator)
                                        : "-",
         .question = c->row && c->row->query_first ? "first" : "last",
         .protocol = evicts_once(w) ? "once" : "stream",
-        .kv = out->kv,
         .recall = recall_chooser_name(w->one.recall.chooser),
-        .budget = out->budget,
-        .compression = (double)t->length / out->budget,
-        .length = t->length,
-        .depth = t->depth >= 0 ? 100 * t->depth : -1,
-        .seed_count = t->n_seeds,
-        .accuracy = out->accuracy,
-        .accuracy_spread = out->accuracy_spread,
-        .perplexity = out->perplexity,
-        .right_count = out->right,
-        .question_count = out->n_asked,
-        .cache_bytes = out->cache_bytes,
-        .peak_bytes = out->peak_bytes,
-        .prefill_tok_s = out->prefill_tok_s,
-        .decode_tok_s = out->decode_tok_s,
+        .depth = -1,
     };
-    if (w->options->json)
-        print_json(&r);
-    else if (w->options->eval.csv)
-        print_columns(&r, true, !w->printed);
-    else
-        print_columns(&r, false, !w->printed);
+}
+
+static void print_eval_row(struct sweep *w, const struct eval_row *r)
+{
+    enum eval_form form = w->options->json       ? EVAL_JSON
+                          : w->options->eval.csv ? EVAL_CSV
+                                                 : EVAL_TABLE;
+    eval_row_print(r, form, !w->printed);
     w->printed = true;
+}
+
+static void print_row(struct sweep *w, const struct eval_result *out)
+{
+    const struct eval_run *t = &w->trial;
+    struct str policy = {0};
+    spell_policy(w, &policy);
+    struct eval_row r = start_row(w, str_get(&policy));
+    r.task = t->task->name;
+    r.metric = t->task->write ? "values" : "next-token";
+    r.kv = out->kv;
+    r.budget = out->budget;
+    r.compression = (double)t->length / out->budget;
+    r.length = t->length;
+    if (t->depth >= 0) r.depth = 100 * t->depth;
+    r.seed_count = t->n_seeds;
+    r.accuracy = out->accuracy;
+    r.accuracy_spread = out->accuracy_spread;
+    r.perplexity = out->perplexity;
+    r.right_count = out->right;
+    r.question_count = out->n_asked;
+    r.cache_bytes = out->cache_bytes;
+    r.peak_bytes = out->peak_bytes;
+    r.prefill_tok_s = out->prefill_tok_s;
+    r.decode_tok_s = out->decode_tok_s;
+    print_eval_row(w, &r);
     str_release(&policy);
 }
+
+/* A row for the file, and one for each of its groups. */
+static void print_file(struct sweep *w, const struct eval_file_result *out)
+{
+    struct str policy = {0}, task = {0};
+    spell_policy(w, &policy);
+    for (int i = -1; i < out->n_groups; i++) {
+        const struct eval_group *g = i < 0 ? &out->all : &out->groups[i];
+        struct eval_row r = start_row(w, str_get(&policy));
+        str_clear(&task);
+        str_puts(&task, str_get(&out->task));
+        if (i >= 0) str_printf(&task, "/%s", str_get(&g->name));
+        r.task = str_get(&task);
+        r.metric = out->metric;
+        r.kv = out->kv;
+        r.budget = (int64_t)(out->budget + 0.5);
+        r.compression = out->length / out->budget;
+        r.length = (int64_t)(out->length + 0.5);
+        r.seed_count = 1;
+        r.accuracy = g->mean;
+        r.accuracy_spread = g->error;
+        r.right_count = g->mean * (double)g->n;
+        r.question_count = g->n;
+        r.cache_bytes = out->cache_bytes;
+        r.peak_bytes = out->peak_bytes;
+        r.prefill_tok_s = out->prefill_tok_s;
+        r.decode_tok_s = out->decode_tok_s;
+        print_eval_row(w, &r);
+    }
+    str_release(&policy);
+    str_release(&task);
+}
+
+/* The combination, as results keeps it. The caller deletes it. */
+static cJSON *describe_run(const struct sweep *w)
+{
+    const struct engine *g = w->trial.engine;
+    const struct plan_opts *p = &w->one.plan;
+    struct str policy = {0};
+    cJSON *o = cJSON_CreateObject();
+    spell_policy(w, &policy);
+    cJSON_AddStringToObject(o, "task", w->argument);
+    cJSON_AddStringToObject(o, "format", w->file.path && w->file.format ? w->file.format : "");
+    cJSON_AddBoolToObject(o, "conversation", w->file.path && w->file.as == EVAL_AS_CONVERSATION);
+    cJSON_AddStringToObject(o, "model", g->model_digest);
+    cJSON_AddStringToObject(o, "heads", g->heads_digest);
+    cJSON_AddStringToObject(o, "policy", str_get(&policy));
+    cJSON_AddStringToObject(o, "protocol", evicts_once(w) ? "once" : "stream");
+    cJSON_AddStringToObject(o, "keys", p->kv.given ? plan_kv_name(p->kv.k) : "");
+    cJSON_AddStringToObject(o, "values", p->kv.given ? plan_kv_name(p->kv.v) : "");
+    cJSON_AddStringToObject(o, "recall", recall_chooser_name(w->one.recall.chooser));
+    cJSON_AddNumberToObject(o, "budget", w->file.compression ? 0 : p->budget);
+    cJSON_AddNumberToObject(o, "compression", (double)w->file.compression);
+    cJSON_AddNumberToObject(o, "chunk", p->chunk);
+    cJSON_AddNumberToObject(o, "length", (double)w->trial.length);
+    cJSON_AddNumberToObject(o, "depth", w->file.path ? -1 : w->trial.depth);
+    str_release(&policy);
+    return o;
+}
+
+static int run_file(struct sweep *w, struct err *e)
+{
+    struct eval_file_result out = {0};
+    cJSON *run = describe_run(w);
+    w->file.run = run;
+    w->file.length = w->trial.length;
+    int rc = eval_file_run(&w->file, &out, e);
+    if (!rc) print_file(w, &out);
+    eval_file_result_release(&out);
+    cJSON_Delete(run);
+    return rc;
+}
+
+#define ANSWER_ROOM   1024 /* tokens after the text */
+#define SAMPLE_BUDGET 256
 
 /* Runs depth by depth if the task is a grid or its key depths is given. */
 static int run_depths(struct sweep *w, struct err *e)
 {
     struct eval_result out;
     if (w->plans) return plans_add(w->plans, &w->one.plan, e);
+    if (w->file.path) return run_file(w, e);
     int n = w->params.n_depths ? w->params.n_depths : w->trial.task->n_depths, rc = 0;
     if (n > 0 && w->trial.task->n_facts != 1)
         return err_set(e, ERR_USAGE, "eval %s has no depths: it hides more than one thing",
                        w->trial.task->name);
     for (int i = 0; !rc && i < (n > 0 ? n : 1); i++) {
         w->trial.depth = n > 1 ? (double)i / (n - 1) : n == 1 ? 0.5 : -1;
+        cJSON *run = describe_run(w);
+        w->trial.run = run;
         rc = eval_run_once(&w->trial, &out, e);
         if (!rc) print_row(w, &out);
+        cJSON_Delete(run);
     }
     return rc;
 }
 
+/* The budget of a question from a file follows from the length of its own prompt. */
 static int run_compression(struct sweep *w, int64_t compression, struct err *e)
 {
+    if (w->file.path) {
+        w->file.compression = compression;
+        w->one.plan.budget = SAMPLE_BUDGET; /* for the plan that is checked in advance */
+        int rc = run_depths(w, e);
+        w->file.compression = 0;
+        return rc;
+    }
     int64_t budget = w->trial.length / compression;
     if (budget < PLAN_BUDGET_MIN || budget > PLAN_BUDGET_MAX)
         return err_set(e, ERR_USAGE,
@@ -275,8 +250,6 @@ static int run_compression(struct sweep *w, int64_t compression, struct err *e)
     return run_depths(w, e);
 }
 
-#define ANSWER_ROOM 1024 /* tokens after the text */
-
 /* Runs all budgets, or compressions, of one length; policy full has no budget: it is run once. */
 static int run_sizes(struct sweep *w, struct err *e)
 {
@@ -286,7 +259,7 @@ static int run_sizes(struct sweep *w, struct err *e)
     int64_t context = w->trial.length + ANSWER_ROOM;
     int rc = 0;
     w->context = c->context;
-    if (w->context < 0 && (all || evicts_once(w)))
+    if (w->context < 0 && !w->file.path && (all || evicts_once(w)))
         c->context = context < PLAN_BUDGET_MAX ? (int)context : PLAN_BUDGET_MAX;
     if (all) rc = run_depths(w, e);
     for (int i = 0; !rc && !all && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
@@ -336,17 +309,6 @@ static void add_default(struct options_numbers *list, int64_t n)
     if (!list->n) list->item[list->n++] = n;
 }
 
-static struct sweep_opts with_defaults(const struct options *o)
-{
-    struct sweep_opts s = o->sweep;
-    if (!s.policies.n) s.policies.item[s.policies.n++] = policy_choice(NULL);
-    if (!s.recalls.n) s.recalls.item[s.recalls.n++] = RECALL_OFF;
-    if (!s.kvs.n) s.kvs.n = 1; /* as the plan chooses */
-    if (!s.compressions.n) add_default(&s.budgets, 256);
-    add_default(&s.lengths, 2048);
-    return s;
-}
-
 /* Without --policy: a few to compare. */
 static void default_policies(struct options_policies *out, bool has_heads)
 {
@@ -355,10 +317,31 @@ static void default_policies(struct options_policies *out, bool has_heads)
     for (int i = has_heads ? 0 : 1; i < 4; i++) out->item[out->n++] = policy_choice(names[i]);
 }
 
+/* file: prompts have the length they have, unless --length limits it. */
+static struct sweep_opts with_defaults(const struct options *o, bool has_heads, bool file)
+{
+    struct sweep_opts s = o->sweep;
+    if (!s.policies.n) default_policies(&s.policies, has_heads);
+    if (!s.recalls.n) s.recalls.item[s.recalls.n++] = RECALL_OFF;
+    if (!s.kvs.n) s.kvs.n = 1; /* as the plan chooses */
+    if (!s.compressions.n) add_default(&s.budgets, SAMPLE_BUDGET);
+    add_default(&s.lengths, file ? 0 : 2048);
+    return s;
+}
+
+/* The plans of all combinations, so that the device can run each of them. A file's contexts are not
+ * known yet. */
 static int collect_plans(const struct options *o, struct plans *out, struct err *e)
 {
-    struct sweep w = {.one = o->session, .lists = with_defaults(o), .plans = out};
-    return run_policies(&w, e);
+    int rc = 0;
+    for (int file = 0; !rc && file < 2; file++) {
+        bool wanted = false;
+        for (int i = 0; i < o->n_args; i++) wanted |= eval_is_file(o->args[i]) == file;
+        struct sweep w = {.one = o->session, .lists = with_defaults(o, false, file), .plans = out};
+        if (file) w.file.path = "";
+        if (wanted) rc = run_policies(&w, e);
+    }
+    return rc;
 }
 
 static int check_talk(const char *text, struct err *e)
@@ -367,11 +350,20 @@ static int check_talk(const char *text, struct err *e)
     return err_set(e, ERR_USAGE, "eval talk needs conversations: give -f FILE");
 }
 
-static int run_tasks(struct engine *g, const struct options *o, const char *essay, struct err *e)
+static int run_task(struct sweep *w, const char *essay, struct err *e)
 {
-    struct sweep w = {.one = o->session, .options = o, .lists = with_defaults(o)};
+    int rc = task_params_read(w->argument, &w->params, e);
+    if (!rc && !strcmp(w->params.name, "talk")) rc = check_talk(essay, e);
+    for (int k = 0; !rc && (w->trial.task = task_named(w->params.name, k)); k++)
+        rc = run_policies(w, e);
+    return rc;
+}
+
+static int run_tasks(struct engine *g, const struct options *o, const char *essay,
+                     struct results *results, struct err *e)
+{
+    struct sweep w = {.one = o->session, .options = o};
     int rc = 0;
-    if (!o->sweep.policies.n) default_policies(&w.lists.policies, g->retaining);
     w.one.sampling.temperature = 0;
     w.trial = (struct eval_run){
         .engine = g,
@@ -380,14 +372,25 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         .text = essay,
         .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
         .n_seeds = o->eval.seeds ? o->eval.seeds : 3,
+        .results = results,
         .answered = o->eval.answers ? print_answer : NULL,
         .ctx = &w,
     };
     for (int i = 0; !rc && i < o->n_args; i++) {
-        rc = task_params_read(o->args[i], &w.params, e);
-        if (!rc && !strcmp(w.params.name, "talk")) rc = check_talk(essay, e);
-        for (int k = 0; !rc && (w.trial.task = task_named(w.params.name, k)); k++)
-            rc = run_policies(&w, e);
+        bool file = eval_is_file(o->args[i]);
+        w.argument = o->args[i];
+        w.lists = with_defaults(o, g->retaining != NULL, file);
+        w.file = (struct eval_file){
+            .path = file ? w.argument : NULL,
+            .format = o->eval.format,
+            .as = o->eval.as == OPTIONS_AS_CONVERSATION ? EVAL_AS_CONVERSATION : EVAL_AS_PROMPT,
+            .n_items = o->eval.items,
+            .engine = g,
+            .session = &w.one,
+            .results = results,
+            .print = o->eval.answers,
+        };
+        rc = file ? run_policies(&w, e) : run_task(&w, essay, e);
     }
     return rc;
 }
@@ -404,24 +407,38 @@ void cmd_eval_help(struct str *out)
              "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
     str_puts(out, "The text is evicted before the questions are known, unless the policy is meant "
-                  "to know them\n(locret-q): then they are also asked once at the beginning.\n");
+                  "to know them\n(locret-q): then they are also asked once at the beginning.\n"
+                  "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
+                  "answers in a published format, with that benchmark's prompts and metrics:\n  ");
+    benchmark_names(out);
+    str_puts(out, "\n");
 }
 
+static int check_task(const char *text, const struct str *names, struct err *e)
+{
+    struct task_params params;
+    int rc = task_params_read(text, &params, e);
+    if (rc || task_named(params.name, 0)) return rc;
+    return err_set(e, ERR_USAGE,
+                   "eval %s is not known; known are: %s; a file ends in .jsonl or .json, or has a "
+                   "slash in its path",
+                   params.name, str_get(names));
+}
+
+/* Each file is read to its end before the model is loaded. */
 static int check_tasks(const struct options *o, struct err *e)
 {
     struct str names = {0};
     const struct task *t;
-    int rc = 0;
+    int rc = 0, n;
     for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s, ", t->name);
     str_puts(&names, "ruler");
-    if (o->n_args == 0) rc = err_set(e, ERR_USAGE, "no task given; known are: %s", str_get(&names));
-    for (int i = 0; !rc && i < o->n_args; i++) {
-        struct task_params params;
-        rc = task_params_read(o->args[i], &params, e);
-        if (!rc && !task_named(params.name, 0))
-            rc = err_set(e, ERR_USAGE, "eval %s is not known; known are: %s", params.name,
-                         str_get(&names));
-    }
+    if (o->n_args == 0)
+        rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
+                     str_get(&names));
+    for (int i = 0; !rc && i < o->n_args; i++)
+        rc = eval_is_file(o->args[i]) ? benchmark_check(o->args[i], o->eval.format, &n, e)
+                                      : check_task(o->args[i], &names, e);
     str_release(&names);
     if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
         rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
@@ -433,16 +450,19 @@ int cmd_eval(const struct options *o)
     struct engine *g = NULL;
     struct str essay = {0};
     struct plans plans = {0};
+    struct results *results = NULL;
     struct err e;
     bool has_text = o->text.file || o->text.prompt;
     int rc = check_tasks(o, &e);
     if (!rc) rc = collect_plans(o, &plans, &e);
     if (!rc && has_text) rc = input_text(o, &essay, &e);
+    if (!rc && o->eval.results) rc = results_open(&results, o->eval.results, &e);
     report_catch_interrupt();
     if (!rc) rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
-    if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, &e);
+    if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, results, &e);
     engine_close(g);
+    results_close(results);
     plans_release(&plans);
     str_release(&essay);
     return rc ? report_error(&e) : 0;

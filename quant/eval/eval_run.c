@@ -1,6 +1,7 @@
 #include "quant/eval/eval_run.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "cli/print/report.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
+#include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
 #include "quant/eval/task_words.h"
@@ -246,7 +248,7 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
 /* `length` ids of the text, run by run further on, as one conversation. */
-static int predict(struct run *r, int i, struct eval_result *out, struct err *e)
+static int predict(struct run *r, int i, double *nats, struct eval_result *out, struct err *e)
 {
     const struct eval_run *t = r->trial;
     struct context x = {0};
@@ -278,7 +280,7 @@ static int predict(struct run *r, int i, struct eval_result *out, struct err *e)
         r->n_read = t->length;
         r->right = (double)tally.n_right;
         r->n_asked = tally.n;
-        out->perplexity += tally.nats / (double)tally.n / t->n_seeds;
+        *nats = tally.nats / (double)tally.n;
         out->cache_bytes = (int64_t)x.plan.cache_bytes;
         out->peak_bytes = system_process_peak_bytes();
         out->budget = x.plan.budget;
@@ -298,26 +300,96 @@ static double per_second(int64_t n, int64_t ns)
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
 }
 
+/* What one seed adds to the result, as results keeps it. */
+struct seed_result {
+    double right, n_asked, nats, prefill_tok_s, decode_tok_s;
+};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} seed_members[] = {
+    {"right", offsetof(struct seed_result, right)},
+    {"n_asked", offsetof(struct seed_result, n_asked)},
+    {"nats", offsetof(struct seed_result, nats)},
+    {"prefill_tok_s", offsetof(struct seed_result, prefill_tok_s)},
+    {"decode_tok_s", offsetof(struct seed_result, decode_tok_s)},
+};
+
+enum { N_SEED_MEMBERS = sizeof seed_members / sizeof *seed_members };
+
+static double *seed_member(struct seed_result *s, int i)
+{
+    return (double *)(void *)((char *)s + seed_members[i].offset);
+}
+
+static cJSON *seed_line(struct seed_result *s, const struct eval_result *out)
+{
+    cJSON *o = cJSON_CreateObject();
+    for (int i = 0; i < N_SEED_MEMBERS; i++)
+        cJSON_AddNumberToObject(o, seed_members[i].name, *seed_member(s, i));
+    cJSON_AddNumberToObject(o, "n_units", out->budget);
+    cJSON_AddNumberToObject(o, "cache_bytes", (double)out->cache_bytes);
+    cJSON_AddStringToObject(o, "kv", out->kv);
+    return o;
+}
+
+static double member(const cJSON *line, const char *name)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(line, name);
+    return cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
+
+static void read_seed(const cJSON *line, struct seed_result *s, struct eval_result *out)
+{
+    const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
+    for (int i = 0; i < N_SEED_MEMBERS; i++)
+        *seed_member(s, i) = member(line, seed_members[i].name);
+    out->budget = (int)member(line, "n_units");
+    out->cache_bytes = (int64_t)member(line, "cache_bytes");
+    if (cJSON_IsString(kv)) snprintf(out->kv, sizeof out->kv, "%s", kv->valuestring);
+}
+
+static int run_seed(const struct eval_run *t, int i, struct seed_result *s, struct eval_result *out,
+                    struct err *e)
+{
+    struct run r = {.trial = t};
+    int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, &s->nats, out, e);
+    close_script(&r);
+    str_release(&r.thought);
+    str_release(&r.answer);
+    s->right = r.right;
+    s->n_asked = (double)r.n_asked;
+    s->prefill_tok_s = per_second(r.n_read, r.read_ns);
+    s->decode_tok_s = per_second(r.n_decoded, r.decode_ns);
+    return rc;
+}
+
 int eval_run_once(const struct eval_run *t, struct eval_result *out, struct err *e)
 {
     struct judge_tally accuracy = {0};
-    double n = t->n_seeds;
+    double n = t->n_seeds, nats = 0;
     *out = (struct eval_result){0};
     for (int i = 0; i < t->n_seeds; i++) {
-        struct run r = {.trial = t};
-        int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, out, e);
-        close_script(&r);
-        str_release(&r.thought);
-        str_release(&r.answer);
+        struct seed_result s = {0};
+        uint64_t seed = t->first_seed + (uint64_t)i;
+        const cJSON *known = results_find(t->results, t->run, seed);
+        int rc = 0;
+        if (known)
+            read_seed(known, &s, out);
+        else
+            rc = run_seed(t, i, &s, out, e);
+        if (!rc && !known) rc = results_add(t->results, t->run, seed, seed_line(&s, out), e);
         if (rc) return rc;
-        judge_add(&accuracy, r.n_asked ? r.right / (double)r.n_asked : 0);
-        out->right += r.right;
-        out->n_asked += r.n_asked;
-        out->prefill_tok_s += per_second(r.n_read, r.read_ns) / n;
-        out->decode_tok_s += per_second(r.n_decoded, r.decode_ns) / n;
+        judge_add(&accuracy, s.n_asked > 0 ? s.right / s.n_asked : 0);
+        out->right += s.right;
+        out->n_asked += (int64_t)s.n_asked;
+        out->prefill_tok_s += s.prefill_tok_s / n;
+        out->decode_tok_s += s.decode_tok_s / n;
+        nats += s.nats / n;
     }
     out->accuracy = accuracy.mean;
     out->accuracy_spread = judge_spread(&accuracy);
-    if (out->perplexity > 0) out->perplexity = exp(out->perplexity);
+    if (nats > 0) out->perplexity = exp(nats);
     return 0;
 }

@@ -8,7 +8,9 @@
 
 #include "base/err.h"
 
+struct cJSON;
 struct engine;
+struct results;
 struct session_opts;
 struct session_recalled;
 struct task;
@@ -35,6 +37,8 @@ struct eval_run {
     double depth; /* of a single thing, 0 … 1; < 0 = seeds sweep from start to end */
     uint64_t first_seed;
     int n_seeds;
+    struct results *results; /* keeps each seed; NULL = nothing is kept */
+    const struct cJSON *run; /* the combination, as results keeps it */
     void (*answered)(void *ctx, const struct eval_answer *a); /* NULL = not wanted */
     void *ctx;
 };

@@ -24,6 +24,7 @@ export PATH
     echo 'My locker code is 48213.' >said
     mkdir -p quant/eval && cp -r "$here/quant/eval/talk" "$here/quant/eval/paired.py" quant/eval
     for name in novel time-machine alice; do cp "$here/README.md" $name.txt; done
+    echo '{"context": "The boat is red.", "question": "What is red?", "answers": ["boat"]}' >questions.jsonl
 )
 stand_in() {
     sed -e 's,build/retain,retain,g' -e 's,folder/ ,model.gguf ,' -e 's,[^ ]*8B-Q4_0.gguf,model.gguf,' \

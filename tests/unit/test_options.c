@@ -166,7 +166,8 @@ static void numbers_out_of_range(void **state)
     assert_refused(CHAT, "-n 99999999999999999999", "99999999999999999999");
     assert_refused(CHAT, "--weights q4", "--weights q4: expected one of file,f32");
     assert_refused(CHAT, "--plain=maybe", "expected yes or no");
-    assert_refused(CHAT, "a b c d e f g h i j k l m n o p q", "too many arguments at 'q'");
+    assert_refused(CHAT, "a b c d e f g h i j k l m n o p q r s t u v w x y",
+                   "too many arguments at 'y'");
 }
 
 /* ---- policies -------------------------------------------------------------------------------- */
@@ -202,6 +203,31 @@ static void policies_with_keys(void **state)
 }
 
 /* An item with '=' but no ':' belongs to the policy before it. */
+static void values_of_a_key_multiply(void **state)
+{
+    (void)state;
+    struct options o;
+    struct str text = {0};
+    assert_int_equal(
+        parse(&o, EVAL | OPTIONS_LISTS,
+              "--policy snapkv:window=8/16,sinks=0/4,keeper,locret:stabilizers=0/64/256"),
+        0);
+    assert_int_equal(options_get(&o, EVAL | OPTIONS_LISTS, "policy", &text, &err), 0);
+    assert_string_equal(
+        text.data, "snapkv:window=8,sinks=0,snapkv:window=16,sinks=0,snapkv:window=8,sinks=4,"
+                   "snapkv:window=16,sinks=4,keeper,locret:stabilizers=0,locret:stabilizers=64,"
+                   "locret:stabilizers=256");
+    assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS, "--policy keeper:allocator=global/uniform"),
+                     0);
+    assert_int_equal(o.sweep.policies.n, 2);
+    assert_int_equal(parse(&o, CHAT, "--policy locret:sinks=0/4"), ERR_USAGE);
+    assert_int_equal(parse(&o, EVAL | OPTIONS_LISTS, "--policy locret:sinks=0/"), ERR_USAGE);
+    assert_int_equal(
+        parse(&o, EVAL | OPTIONS_LISTS, "--policy sink:window=1/2/3/4/5/6,pool=1/2/3/4/5/6"),
+        ERR_USAGE);
+    str_release(&text);
+}
+
 static void lists_of_values(void **state)
 {
     (void)state;
@@ -517,6 +543,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_every_kind),
+        cmocka_unit_test(values_of_a_key_multiply),
         cmocka_unit_test(defaults),
         cmocka_unit_test(short_forms),
         cmocka_unit_test(dashes_end_options),

@@ -1,0 +1,335 @@
+#include "quant/eval/eval_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/system.h"
+#include "cli/print/report.h"
+#include "quant/eval/results.h"
+#include "quant/files/benchmark.h"
+#include "runtime/cache/policy.h"
+#include "runtime/forward/engine.h"
+#include "runtime/session/session.h"
+
+bool eval_is_file(const char *argument)
+{
+    const char *dot = strrchr(argument, '.');
+    return strchr(argument, '/') || (dot && (!strcmp(dot, ".json") || !strcmp(dot, ".jsonl")));
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+static void add_score(struct eval_group *g, const struct metric_score *s)
+{
+    double from_mean = s->value - g->mean;
+    g->n++;
+    g->mean += from_mean / (double)g->n;
+    g->squares += from_mean * (s->value - g->mean);
+    g->n_parts = s->n_parts;
+    for (int i = 0; i < s->n_parts; i++) g->parts[i] += (s->parts[i] - g->parts[i]) / (double)g->n;
+}
+
+static struct eval_group *group_named(struct eval_file_result *r, const char *name)
+{
+    for (int i = 0; i < r->n_groups; i++)
+        if (!strcmp(str_get(&r->groups[i].name), name)) return &r->groups[i];
+    r->groups = memory_grow(r->groups, (size_t)r->n_groups + 1, sizeof *r->groups);
+    struct eval_group *g = &r->groups[r->n_groups++];
+    *g = (struct eval_group){0};
+    str_puts(&g->name, name);
+    return g;
+}
+
+/* With parts, the score is the geometric mean of their means. */
+static void finish_group(struct eval_group *g)
+{
+    if (g->n > 1) g->error = sqrt(g->squares / (double)(g->n - 1) / (double)g->n);
+    if (!g->n_parts) return;
+    double product = 1;
+    for (int i = 0; i < g->n_parts; i++) product *= g->parts[i];
+    g->mean = pow(product, 1.0 / g->n_parts);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct eval_group *x = a, *y = b;
+    return strcmp(str_get(&x->name), str_get(&y->name));
+}
+
+void eval_file_result_release(struct eval_file_result *r)
+{
+    for (int i = 0; i < r->n_groups; i++) str_release(&r->groups[i].name);
+    free(r->groups);
+    str_release(&r->task);
+    *r = (struct eval_file_result){0};
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+#define TEMPLATE_ROOM 64   /* tokens that a chat template adds to a message */
+#define PIECE_BYTES   1600 /* of a document that is told as turns */
+
+/* One question being asked. */
+struct asking {
+    const struct eval_file *f;
+    const struct item *item;
+    struct session *session;
+    struct str answer;
+    int64_t n_tokens; /* of the prompt */
+};
+
+/* What is known of an answered question. */
+struct outcome {
+    struct metric_score score;
+    double n_tokens, budget, cache_bytes, prefill_tok_s, decode_tok_s;
+};
+
+static void take_text(void *ctx, const char *utf8, size_t n)
+{
+    struct asking *a = ctx;
+    str_append(&a->answer, utf8, n);
+}
+
+static bool stop(void *ctx)
+{
+    (void)ctx;
+    return report_interrupted();
+}
+
+static int tell(struct asking *a, const char *user, const char *assistant, struct err *e)
+{
+    const struct session_sink k = {.stop = stop};
+    struct chat_message m[] = {{CHAT_USER, user}, {CHAT_ASSISTANT, assistant}};
+    return session_feed(a->session, m, 2, &k, e);
+}
+
+/* The end of a piece: behind the last line, sentence or character that fits. */
+static size_t piece_end(const char *text, size_t n)
+{
+    if (n <= PIECE_BYTES) return n;
+    for (size_t i = PIECE_BYTES; i > PIECE_BYTES / 2; i--)
+        if (text[i - 1] == '\n') return i;
+    for (size_t i = PIECE_BYTES; i > PIECE_BYTES / 2; i--)
+        if (text[i - 1] == ' ' && strchr(".!?", text[i - 2])) return i;
+    size_t i = PIECE_BYTES;
+    while (((unsigned char)text[i] & 0xC0) == 0x80) i--;
+    return i;
+}
+
+static int tell_context(struct asking *a, struct err *e)
+{
+    const struct item *it = a->item;
+    struct str piece = {0};
+    int rc = 0;
+    for (int i = 0; !rc && i + 1 < it->turns.n; i += 2)
+        rc = tell(a, it->turns.item[i], it->turns.item[i + 1], e);
+    for (size_t at = 0, n; !rc && !it->turns.n && at < it->context.n; at += n) {
+        n = piece_end(it->context.data + at, it->context.n - at);
+        str_clear(&piece);
+        if (at == 0) str_append(&piece, str_get(&it->before), it->before.n);
+        str_append(&piece, it->context.data + at, n);
+        rc = tell(a, str_get(&piece), "Okay, I have read it.", e);
+    }
+    str_release(&piece);
+    return rc;
+}
+
+/* The message with the question: the whole prompt, or what follows the document. */
+static void put_message(const struct asking *a, struct str *out)
+{
+    const struct item *it = a->item;
+    if (a->f->as == EVAL_AS_PROMPT) {
+        str_append(out, str_get(&it->before), it->before.n);
+        str_append(out, str_get(&it->context), it->context.n);
+        str_append(out, str_get(&it->after), it->after.n);
+    } else {
+        const char *text = str_get(&it->after);
+        str_puts(out, text + strspn(text, " \n"));
+    }
+}
+
+static int say(struct asking *a, struct err *e)
+{
+    const struct session_sink k = {.ctx = a, .text = take_text, .stop = stop};
+    const char *prefix = str_get(&a->item->prefix);
+    enum session_end end = SESSION_TURN_END;
+    struct str message = {0};
+    int rc = a->f->as == EVAL_AS_CONVERSATION ? tell_context(a, e) : 0;
+    put_message(a, &message);
+    if (!rc && *prefix && !a->item->raw && !a->f->session->raw) {
+        rc = tell(a, str_get(&message), prefix, e);
+        if (!rc) rc = session_continue(a->session, &k, &end, e);
+    } else if (!rc) {
+        str_puts(&message, prefix);
+        rc = session_say(a->session, str_get(&message), message.n, &k, &end, e);
+    }
+    if (!rc && end == SESSION_STOPPED) rc = err_set(e, ERR_STOP, "interrupted");
+    str_release(&message);
+    return rc;
+}
+
+static bool keeps_prompt(const struct plan_opts *p)
+{
+    return p->protocol == PLAN_ONCE || (p->policy.row && p->policy.row->scorer == POLICY_KEEP_ALL);
+}
+
+static struct session_opts item_opts(const struct asking *a)
+{
+    const struct eval_file *f = a->f;
+    struct session_opts o = *f->session;
+    o.private_mode = true;
+    o.sampling.temperature = 0;
+    o.raw = o.raw || (a->item->raw && f->as == EVAL_AS_PROMPT);
+    if (!o.system) o.system = a->item->system;
+    if (!o.max_tokens) o.max_tokens = a->item->n_predict;
+    if (f->compression) {
+        int64_t budget = a->n_tokens / f->compression;
+        o.plan.budget = budget < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : (int)budget;
+    }
+    if (o.plan.policy.context < 0 && keeps_prompt(&o.plan)) {
+        /* turns add the template's marks and a reply to each piece */
+        int64_t room = f->as == EVAL_AS_PROMPT ? 0 : a->n_tokens / 2;
+        int64_t all = a->n_tokens + room + 4 * TEMPLATE_ROOM + o.max_tokens +
+                      (o.system ? (int64_t)strlen(o.system) / 2 : 0);
+        o.plan.policy.context = all < PLAN_BUDGET_MAX ? (int)all : PLAN_BUDGET_MAX;
+    }
+    return o;
+}
+
+static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r, struct err *e)
+{
+    const struct session_opts o = item_opts(a);
+    struct session_stats st;
+    int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
+    if (!rc) rc = say(a, e);
+    if (!rc) {
+        session_stats(a->session, &st);
+        *out = (struct outcome){item_score(a->item, str_get(&a->answer)),
+                                (double)a->n_tokens,
+                                st.budget,
+                                (double)st.cache_bytes,
+                                st.prefill_tok_s,
+                                st.decode_tok_s};
+        snprintf(r->kv, sizeof r->kv, "%s", st.kv);
+        if (st.process_peak_bytes > r->peak_bytes) r->peak_bytes = st.process_peak_bytes;
+    }
+    session_close(a->session);
+    a->session = NULL;
+    return rc;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static cJSON *strings(const struct item_strings *s)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (int i = 0; i < s->n; i++) cJSON_AddItemToArray(list, cJSON_CreateString(s->item[i]));
+    return list;
+}
+
+/* The names that LongMemEval's judge reads are there, too. */
+static cJSON *make_line(const struct item *it, const char *task, const char *answer,
+                        const struct outcome *out, const char *kv)
+{
+    cJSON *o = cJSON_CreateObject();
+    bool judged = !strncmp(task, "longmemeval", strlen("longmemeval"));
+    cJSON_AddStringToObject(o, judged ? "question_id" : "id", str_get(&it->id));
+    cJSON_AddNumberToObject(o, "line", (double)it->line);
+    cJSON_AddStringToObject(o, "group", str_get(&it->group));
+    cJSON_AddStringToObject(o, "metric", it->metric->name);
+    cJSON_AddNumberToObject(o, "score", out->score.value);
+    cJSON *parts = cJSON_AddArrayToObject(o, "parts");
+    for (int i = 0; i < out->score.n_parts; i++)
+        cJSON_AddItemToArray(parts, cJSON_CreateNumber(out->score.parts[i]));
+    cJSON_AddStringToObject(o, judged ? "hypothesis" : "prediction", answer);
+    cJSON_AddItemToObject(o, "answers", strings(&it->answers));
+    cJSON_AddNumberToObject(o, "n_tokens", out->n_tokens);
+    cJSON_AddNumberToObject(o, "n_units", out->budget);
+    cJSON_AddNumberToObject(o, "cache_bytes", out->cache_bytes);
+    cJSON_AddStringToObject(o, "kv", kv);
+    cJSON_AddNumberToObject(o, "prefill_tok_s", out->prefill_tok_s);
+    cJSON_AddNumberToObject(o, "decode_tok_s", out->decode_tok_s);
+    return o;
+}
+
+static double number(const cJSON *o, const char *name)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(o, name);
+    return cJSON_IsNumber(node) ? node->valuedouble : 0;
+}
+
+static struct outcome read_line(const cJSON *line, struct eval_file_result *r)
+{
+    const cJSON *parts = cJSON_GetObjectItemCaseSensitive(line, "parts"), *part;
+    const cJSON *kv = cJSON_GetObjectItemCaseSensitive(line, "kv");
+    struct outcome out = {{number(line, "score"), 0, {0}}, number(line, "n_tokens"),
+                          number(line, "n_units"),         number(line, "cache_bytes"),
+                          number(line, "prefill_tok_s"),   number(line, "decode_tok_s")};
+    cJSON_ArrayForEach(part, parts) if (out.score.n_parts < METRIC_PARTS_MAX)
+        out.score.parts[out.score.n_parts++] = cJSON_IsNumber(part) ? part->valuedouble : 0;
+    if (cJSON_IsString(kv)) snprintf(r->kv, sizeof r->kv, "%s", kv->valuestring);
+    return out;
+}
+
+/* ---- a file ---------------------------------------------------------------------------------- */
+
+static void count(struct eval_file_result *r, const struct item *it, const struct outcome *o)
+{
+    double n = (double)r->all.n + 1;
+    add_score(&r->all, &o->score);
+    if (it->group.n) add_score(group_named(r, str_get(&it->group)), &o->score);
+    r->length += (o->n_tokens - r->length) / n;
+    r->budget += (o->budget - r->budget) / n;
+    r->prefill_tok_s += (o->prefill_tok_s - r->prefill_tok_s) / n;
+    r->decode_tok_s += (o->decode_tok_s - r->decode_tok_s) / n;
+    if (o->cache_bytes > (double)r->cache_bytes) r->cache_bytes = (int64_t)o->cache_bytes;
+    r->metric = it->metric->name;
+}
+
+static int answer_item(const struct eval_file *f, struct item *it, struct outcome *out,
+                       struct eval_file_result *r, struct err *e)
+{
+    struct asking a = {.f = f, .item = it};
+    int rc = f->length ? item_cut(it, f->engine->tokenizer, f->length, e) : 0;
+    if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
+    if (!rc) rc = ask(&a, out, r, e);
+    if (!rc) {
+        cJSON *line = make_line(it, str_get(&r->task), str_get(&a.answer), out, r->kv);
+        if (f->print) report_json(cJSON_Duplicate(line, true));
+        rc = results_add(f->results, f->run, (uint64_t)it->number, line, e);
+    }
+    str_release(&a.answer);
+    return rc;
+}
+
+int eval_file_run(const struct eval_file *f, struct eval_file_result *r, struct err *e)
+{
+    struct benchmark_file file;
+    struct item item = {0};
+    int rc = benchmark_open(&file, f->path, f->format, e);
+    if (rc) return rc;
+    str_puts(&r->task, str_get(&file.name));
+    while ((!f->n_items || r->all.n < f->n_items) && (rc = benchmark_next(&file, &item, e)) == 1) {
+        const cJSON *known = results_find(f->results, f->run, (uint64_t)item.number);
+        struct outcome out = {0};
+        if (known)
+            out = read_line(known, r);
+        else
+            rc = answer_item(f, &item, &out, r, e);
+        if (rc < 0) break;
+        count(r, &item, &out);
+        rc = 0;
+        report_status("%s: %lld answered, score %.1f", str_get(&r->task), (long long)r->all.n,
+                      100 * r->all.mean);
+    }
+    report_status_end();
+    finish_group(&r->all);
+    for (int i = 0; i < r->n_groups; i++) finish_group(&r->groups[i]);
+    if (r->n_groups) qsort(r->groups, (size_t)r->n_groups, sizeof *r->groups, by_name);
+    item_release(&item);
+    benchmark_close(&file);
+    return rc < 0 ? rc : 0;
+}

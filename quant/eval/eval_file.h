@@ -1,0 +1,66 @@
+/* eval_file: asks the questions of a benchmark's file (quant/files/benchmark.h), each in a
+ * conversation of its own, and scores the answers by the benchmark's metric. */
+#ifndef RETAIN_QUANT_EVAL_EVAL_FILE_H
+#define RETAIN_QUANT_EVAL_EVAL_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct engine;
+struct results;
+struct session_opts;
+
+enum eval_as {
+    EVAL_AS_PROMPT,       /* document and question as one message */
+    EVAL_AS_CONVERSATION, /* the document as turns, then the question */
+};
+
+struct eval_file {
+    const char *path;
+    const char *format; /* NULL = as recognised */
+    enum eval_as as;
+    int n_items;         /* at most; 0 = all */
+    int64_t compression; /* the budget is the prompt's length by this; 0 = session->plan.budget */
+    int64_t length;      /* longer prompts are cut as the benchmark does; 0 = never */
+    struct engine *engine;
+    const struct session_opts *session; /* of this combination */
+    struct results *results;            /* NULL = nothing is kept */
+    const cJSON *run;                   /* the combination, as results keeps it */
+    bool print;                         /* each answer as a line of JSON */
+};
+
+/* A part of the items, by length, category or depth. */
+struct eval_group {
+    struct str name;
+    int64_t n;
+    double mean, error; /* of the scores, 0 … 1; the standard error of the mean */
+    double parts[3];
+    int n_parts;
+    double squares; /* sum of squared distances from the mean */
+};
+
+struct eval_file_result { /* zero-initialise */
+    struct str task;      /* "longbench/hotpotqa" */
+    const char *metric;
+    struct eval_group all, *groups;
+    int n_groups;
+    double length; /* mean tokens of a prompt */
+    double budget; /* mean units per head */
+    int64_t cache_bytes, peak_bytes;
+    char kv[16];
+    double prefill_tok_s, decode_tok_s;
+};
+
+/* ERR_STOP when interrupted. The caller releases *out in any case. */
+int eval_file_run(const struct eval_file *f, struct eval_file_result *out, struct err *e);
+void eval_file_result_release(struct eval_file_result *r);
+
+/* Whether an argument of eval is a file, not a task: it has a slash, or ends in .json or .jsonl. */
+bool eval_is_file(const char *argument);
+
+#endif

@@ -1,0 +1,132 @@
+#include "quant/eval/eval_row.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/print/report.h"
+
+static const struct column {
+    const char *key;
+    int width; /* columns in the table; 0 = not shown there */
+    enum { TEXT, INTEGER, DECIMAL } kind;
+    int digits;
+    size_t offset;
+} columns[] = {
+    {"task", -22, TEXT, 0, offsetof(struct eval_row, task)},
+    {"policy", -14, TEXT, 0, offsetof(struct eval_row, policy)},
+    {"allocator", 11, TEXT, 0, offsetof(struct eval_row, allocator)},
+    {"question", 8, TEXT, 0, offsetof(struct eval_row, question)},
+    {"protocol", 8, TEXT, 0, offsetof(struct eval_row, protocol)},
+    {"kv", 6, TEXT, 0, offsetof(struct eval_row, kv)},
+    {"recall", 6, TEXT, 0, offsetof(struct eval_row, recall)},
+    {"budget", 7, INTEGER, 0, offsetof(struct eval_row, budget)},
+    {"compression", 11, DECIMAL, 1, offsetof(struct eval_row, compression)},
+    {"length", 9, INTEGER, 0, offsetof(struct eval_row, length)},
+    {"depth", 6, DECIMAL, 0, offsetof(struct eval_row, depth)},
+    {"seed_count", 0, INTEGER, 0, offsetof(struct eval_row, seed_count)},
+    {"accuracy", 8, DECIMAL, 3, offsetof(struct eval_row, accuracy)},
+    {"accuracy_spread", 15, DECIMAL, 3, offsetof(struct eval_row, accuracy_spread)},
+    {"perplexity", 10, DECIMAL, 3, offsetof(struct eval_row, perplexity)},
+    {"right_count", 0, DECIMAL, 2, offsetof(struct eval_row, right_count)},
+    {"question_count", 14, INTEGER, 0, offsetof(struct eval_row, question_count)},
+    {"cache_bytes", 11, INTEGER, 0, offsetof(struct eval_row, cache_bytes)},
+    {"peak_bytes", 0, INTEGER, 0, offsetof(struct eval_row, peak_bytes)},
+    {"prefill_tok_s", 13, DECIMAL, 0, offsetof(struct eval_row, prefill_tok_s)},
+    {"decode_tok_s", 0, DECIMAL, 0, offsetof(struct eval_row, decode_tok_s)},
+    {"metric", 0, TEXT, 0, offsetof(struct eval_row, metric)},
+};
+
+enum { N_COLUMNS = sizeof columns / sizeof *columns };
+
+static double number(const struct column *c, const struct eval_row *r)
+{
+    const char *at = (const char *)r + c->offset;
+    return c->kind == INTEGER ? (double)*(const int64_t *)(const void *)at
+                              : *(const double *)(const void *)at;
+}
+
+/* Whether the row lacks this number: only grids have a depth, only texts a perplexity. */
+static bool absent(const struct column *c, const struct eval_row *r)
+{
+    return (c->offset == offsetof(struct eval_row, depth) && r->depth < 0) ||
+           (c->offset == offsetof(struct eval_row, perplexity) && r->perplexity <= 0);
+}
+
+static const char *text(const struct column *c, const struct eval_row *r)
+{
+    return *(const char *const *)(const void *)((const char *)r + c->offset);
+}
+
+static void print_json(const struct eval_row *r)
+{
+    cJSON *o = cJSON_CreateObject();
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (c->kind == TEXT)
+            cJSON_AddStringToObject(o, c->key, text(c, r));
+        else if (absent(c, r))
+            cJSON_AddNullToObject(o, c->key);
+        else
+            cJSON_AddNumberToObject(o, c->key, number(c, r));
+    }
+    report_json(o);
+}
+
+/* No value contains a quote; a policy with keys has commas. */
+static void csv_head(struct str *line)
+{
+    for (int i = 0; i < N_COLUMNS; i++) str_printf(line, "%s%s", i ? "," : "", columns[i].key);
+}
+
+static void csv_row(const struct eval_row *r, struct str *line)
+{
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (i) str_puts(line, ",");
+        if (c->kind == TEXT)
+            str_printf(line, strchr(text(c, r), ',') ? "\"%s\"" : "%s", text(c, r));
+        else if (!absent(c, r))
+            str_printf(line, "%.*f", c->digits ? c->digits + 1 : 0, number(c, r));
+    }
+}
+
+static void table_head(struct str *line)
+{
+    for (int i = 0; i < N_COLUMNS; i++)
+        if (columns[i].width) str_printf(line, "%*s ", columns[i].width, columns[i].key);
+}
+
+static void table_row(const struct eval_row *r, struct str *line)
+{
+    for (int i = 0; i < N_COLUMNS; i++) {
+        const struct column *c = &columns[i];
+        if (!c->width) continue;
+        if (c->kind == TEXT)
+            str_printf(line, "%*s ", c->width, text(c, r));
+        else if (absent(c, r))
+            str_printf(line, "%*s ", c->width, "-");
+        else
+            str_printf(line, "%*.*f ", c->width, c->digits, number(c, r));
+    }
+}
+
+static void print_columns(const struct eval_row *r, bool csv, bool first)
+{
+    struct str line = {0};
+    if (first) {
+        (csv ? csv_head : table_head)(&line);
+        report_line("%s", str_get(&line));
+        str_clear(&line);
+    }
+    (csv ? csv_row : table_row)(r, &line);
+    report_line("%s", str_get(&line));
+    str_release(&line);
+}
+
+void eval_row_print(const struct eval_row *r, enum eval_form form, bool first)
+{
+    if (form == EVAL_JSON)
+        print_json(r);
+    else
+        print_columns(r, form == EVAL_CSV, first);
+}

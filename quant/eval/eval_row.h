@@ -1,0 +1,25 @@
+/* eval_row: a result of `retain eval`, printed as a row of a table, as CSV or as JSON, all from one
+ * list of columns. */
+#ifndef RETAIN_QUANT_EVAL_EVAL_ROW_H
+#define RETAIN_QUANT_EVAL_EVAL_ROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct eval_row {
+    const char *task, *policy, *allocator, *kv, *recall;
+    const char *question; /* "first": the policy saw it before the text; "last": after */
+    const char *protocol;
+    const char *metric; /* of a task from a file; "values" */
+    int64_t budget, length, seed_count, question_count, cache_bytes, peak_bytes;
+    double compression, accuracy, accuracy_spread, right_count, prefill_tok_s, decode_tok_s;
+    double depth;      /* percent; negative = the task has no depths */
+    double perplexity; /* 0 = not measured */
+};
+
+enum eval_form { EVAL_TABLE, EVAL_CSV, EVAL_JSON };
+
+/* first: of the output, after a line with the names of the columns; JSON has none. */
+void eval_row_print(const struct eval_row *r, enum eval_form form, bool first);
+
+#endif

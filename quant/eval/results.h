@@ -1,0 +1,30 @@
+/* results: a file of JSON lines, one for each question of a file or seed of a task that `retain
+ * eval` is done with. Each is on disk before the next begins, so that a run that was stopped or
+ * killed goes on where it was:
+ *
+ *     {"run": {"task": …, "policy": …, …}, "item": 7, "score": 1, …}
+ *
+ * `run` is the combination of settings; `item` the number of the question or the seed. */
+#ifndef RETAIN_QUANT_EVAL_RESULTS_H
+#define RETAIN_QUANT_EVAL_RESULTS_H
+
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/err.h"
+
+struct results;
+
+/* Opens or creates the file. A last line without its end, of a run that was killed while it wrote,
+ * is removed; ERR_FORMAT names any other line that is wrong. */
+int results_open(struct results **out, const char *path, struct err *e);
+void results_close(struct results *r);
+
+/* What was kept for this item; NULL = nothing, also if r or run is. */
+const cJSON *results_find(const struct results *r, const cJSON *run, uint64_t item);
+
+/* Appends a line with the members of `o`, which is freed. Does nothing else if r is NULL. */
+int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e);
+
+#endif

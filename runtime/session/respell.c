@@ -50,6 +50,39 @@ static bool gives_text(const struct session *s, const struct store_message *m, b
     return good;
 }
 
+static bool is_text(const struct str *bytes, size_t from, const char *text, size_t n)
+{
+    return bytes->n - from == n && !memcmp(str_get(bytes) + from, text, n);
+}
+
+/* Whether these are the text and the thought that the ids gave when they were generated. Bytes that
+ * are no UTF-8 were replaced then, so the ids spell something else. */
+static bool gave_answer(const struct session *s, const struct store_message *m)
+{
+    struct str heard[2] = {{0}}, text = {0}, thought = {0};
+    struct thought_reader r = {0};
+    if (m->role != STORE_ASSISTANT || !s->turn.begun) return false;
+    thought_copy(&r, &s->turn.reader);
+    for (size_t i = 0; i < m->n_tokens; i++) {
+        size_t n;
+        const char *bytes = tokenizer_bytes(s->engine->tokenizer, m->tokens[i], false, &n);
+        thought_take(&r, m->tokens[i], bytes, n, &heard[0], &heard[1]);
+    }
+    thought_end(&r, &heard[0], &heard[1]);
+    session_join_characters(&heard[0], &thought);
+    session_join_characters(&heard[1], &text);
+    /* A space before the first word may not be part of the text. */
+    bool space = text.n && text.data[0] == ' ';
+    bool same =
+        is_text(&text, 0, m->text, m->n_text) || (space && is_text(&text, 1, m->text, m->n_text));
+    same = same && is_text(&thought, 0, m->thought.text ? m->thought.text : "", m->thought.n);
+    for (int i = 0; i < 2; i++) str_release(&heard[i]);
+    str_release(&text);
+    str_release(&thought);
+    thought_release(&r);
+    return same;
+}
+
 /* last: the id before the message, -1 = it is the first. */
 static bool spells(const struct session *s, const struct store_message *m, int32_t last)
 {
@@ -59,6 +92,7 @@ static bool spells(const struct session *s, const struct store_message *m, int32
     for (size_t i = 0; i < m->n_tokens; i++)
         if (m->tokens[i] < 0 || m->tokens[i] >= s->engine->model->n_vocab)
             return true; /* another model's: opening it fails with advice */
+    if (gave_answer(s, m)) return true;
     bool gives = gives_text(s, m, last < 0);
     int64_t more = visible_bytes(t, m->tokens, m->n_tokens) - (int64_t)(m->n_text + m->thought.n);
     if (gives && (more <= SURPLUS_BYTES || s->opts.raw)) return true;

@@ -121,8 +121,7 @@ struct count {
     struct err *e;
 };
 
-/* Makes whole characters of an answer's bytes. */
-static void join_characters(const struct str *bytes, struct str *out)
+void session_join_characters(const struct str *bytes, struct str *out)
 {
     struct utf8_join join = {0};
     str_clear(out);
@@ -144,8 +143,8 @@ static void follow(struct count *c, const struct save_message *m)
     rest.n_text = 0;
     session_turn_answer(s, &rest, &s->heard[0], &s->heard[1]);
     thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
-    join_characters(&s->heard[0], &s->thought);
-    join_characters(&s->heard[1], &s->answer);
+    session_join_characters(&s->heard[0], &s->thought);
+    session_join_characters(&s->heard[1], &s->answer);
     str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
     str_append(&s->turn.thought, str_get(&s->thought), s->thought.n);
     str_clear(&s->heard[0]);

@@ -134,6 +134,8 @@ int session_add_message(struct session *s, enum chat_role role, int64_t end, str
 const char *session_before(const struct session *s, const struct save_message *m, bool first);
 /* Keeps track of the newest turn; call with each message that begins at `position`, in order. */
 void session_follow(struct session *s, const struct save_message *m, int64_t position);
+/* Makes whole characters of an answer's bytes. */
+void session_join_characters(const struct str *bytes, struct str *out);
 /* Reports the bytes of the text for each token of a message. `first`: of the conversation. */
 void session_report_tokens(const struct session *s, const struct save_message *m, int64_t position,
                            bool first, const struct session_sink *k);

@@ -272,6 +272,14 @@ void thought_end(struct thought_reader *r, struct str *thought, struct str *answ
     str_clear(&r->seen);
 }
 
+void thought_copy(struct thought_reader *to, const struct thought_reader *from)
+{
+    *to = *from;
+    to->held = to->seen = (struct str){0};
+    str_append(&to->held, from->held.data, from->held.n);
+    str_append(&to->seen, from->seen.data, from->seen.n);
+}
+
 void thought_release(struct thought_reader *r)
 {
     str_release(&r->held);

@@ -62,6 +62,8 @@ void thought_take(struct thought_reader *r, int32_t id, const char *bytes, size_
 bool thought_closed_by(const struct thought_reader *r, int32_t id);
 /* After the last token: the held bytes are text. */
 void thought_end(struct thought_reader *r, struct str *thought, struct str *answer);
+/* A reader in the same state; release both. */
+void thought_copy(struct thought_reader *to, const struct thought_reader *from);
 void thought_release(struct thought_reader *r);
 
 #endif

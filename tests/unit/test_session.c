@@ -110,7 +110,8 @@ static void random_options(struct options *o)
     static const float temperatures[] = {0, 0.7f, 1.3f};
     *o = options_of(one_of(policies, 8), one_of(kvs, 6), temperatures[random_below(3)]);
     o->session.plan.budget = 16 + random_below(64);
-    o->session.plan.policy.context = 1024;
+    if (o->session.plan.policy.row->scorer == POLICY_KEEP_ALL)
+        o->session.plan.policy.context = 1024;
     o->session.plan.chunk = 4 + random_below(30);
     o->session.plan.policy.reserve = random_below(30);
     o->session.max_tokens = 1 + random_below(25);

@@ -31,7 +31,7 @@ static int set_up(void **state)
 static struct options options_for(const char *policy, const char *kv)
 {
     struct options o = options_of(policy, kv, 0.8f);
-    o.session.plan.policy.context = 800;
+    if (!strcmp(policy, "full")) o.session.plan.policy.context = 800;
     o.session.ignore_end = true;
     o.session.raw = true;
     o.session.max_tokens = 30;

@@ -1,0 +1,66 @@
+/* Answers that are no UTF-8: their text has other bytes than their ids, since what is no character
+ * is replaced. A resumed conversation keeps the ids, and its cache. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/session_kit.h"
+
+static int random_model(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    o.engine.model = "tests/golden/families/qwen3.gguf";
+    o.engine.threads = 1;
+    if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e) == 0) return 0;
+    printf("%s\n", e.text);
+    return -1;
+}
+
+static struct options raw_options(uint64_t seed)
+{
+    struct options o = options_of("random", "q4", 1.3f);
+    o.session.raw = true; /* no template writes a random answer otherwise */
+    o.session.plan.budget = 16;
+    o.session.recall.chooser = RECALL_WORDS;
+    o.session.sampling.seed = seed;
+    o.session.sampling.top_k = 0;
+    o.session.sampling.top_p = 1;
+    return o;
+}
+
+static void ids_are_kept(void **state)
+{
+    int n_replaced = 0;
+    (void)state;
+    for (uint64_t seed = 60; seed < 80; seed++) {
+        struct log log = {0};
+        struct session_stats st;
+        char *dir = temporary();
+        struct conversations *l = open_library(dir);
+        struct session *s = open_session(l, raw_options(seed), false);
+        for (int i = 0; i < 4; i++) say(s, said[i], &log);
+        session_close(s);
+        s = open_session(l, raw_options(seed), true);
+        assert_null(strstr(session_notice(s), "spell"));
+        session_stats(s, &st);
+        assert_int_equal(st.n_reread, 0);
+        session_close(s);
+        conversations_close(l);
+        remove_library(dir);
+        n_replaced += strstr(log.text.data, "\xef\xbf\xbd") != NULL;
+        str_release(&log.text);
+    }
+    assert_true(n_replaced > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_are_kept)};
+    return cmocka_run_group_tests(tests, random_model, engine_tear_down);
+}

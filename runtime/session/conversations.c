@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "runtime/model/identity.h"
 #include "runtime/model/weight_cache.h"
+#include "runtime/session/save.h"
 #include "runtime/session/transfer.h"
 #include "store/store.h"
 
@@ -440,9 +441,37 @@ int conversations_import(struct conversations *l, const char *path, const char *
 
 /* ---- care ------------------------------------------------------------------------------------ */
 
+struct check {
+    struct store *store;
+    struct err *err;
+};
+
+/* Rows that were removed with their counters have no checksum; the state knows their number. */
+static int check_count(void *ctx, const struct store_conversation *c)
+{
+    const struct check *k = ctx;
+    struct save_state state;
+    struct save *s;
+    bool found;
+    int rc = save_view(&s, k->store, c->id, k->err);
+    if (rc) return rc;
+    rc = save_state(s, &state, &found, k->err);
+    save_close(s);
+    if (rc || !found) return rc;
+    free(state.system);
+    if (state.n_lost == 0) return 0;
+    return err_set(k->err, ERR_FORMAT,
+                   "the last %lld messages of conversation '%s' are missing: another program "
+                   "removed them from the database",
+                   (long long)state.n_lost, c->name);
+}
+
 int conversations_check(struct conversations *l, struct err *e)
 {
-    return l->store ? store_check(l->store, e) : 0;
+    struct check k = {l->store, e};
+    if (!l->store) return 0;
+    int rc = store_check(l->store, e);
+    return rc ? rc : store_conversation_list(l->store, check_count, &k, e);
 }
 
 static int64_t file_bytes(const struct conversations *l)

@@ -691,8 +691,8 @@ int session_amend(struct session *s, const char *text, size_t n, const struct se
 int session_branch(struct session *s, int64_t turn, const char *name,
                    char out[CONVERSATION_NAME_MAX], struct err *e)
 {
-    (void)e;
     char made_name[32];
+    if (n_saved == SAVED_MAX) return err_set(e, ERR_FAIL, "there are too many conversations");
     snprintf(made_name, sizeof made_name, "talk-%d", ++made);
     struct conversation *c = add_conversation(name && name[0] ? name : made_name);
     for (int i = 0; i < s->c->n_messages; i++) {

@@ -72,11 +72,14 @@ static void misses_what_was_removed(void **state)
     conversations_close(l);
     remove_messages(dir, 2);
     l = open_encrypted(dir);
+    assert_int_equal(conversations_check(l, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "the last 2 messages of conversation 'chat-1' are missing"));
     notes(l, "the last 2 messages of this conversation are missing");
     s = open_session(l, options_of("sink", "q4", 0), true);
     say(s, said[3], &log); /* it goes on, and the next save counts again */
     session_close(s);
     notes(l, NULL);
+    assert_int_equal(conversations_check(l, &e), 0);
     conversations_close(l);
     remove_library(dir);
     str_release(&log.text);

@@ -7,7 +7,7 @@
 
 UNIT := $(sort $(wildcard tests/unit/test_*.c))
 KERN := $(sort $(wildcard tests/kern/test_*.c))
-FAULT := $(sort $(wildcard tests/fault/test_*.c))
+FAULT := $(filter-out $(if $(SAN),%/test_calls.c),$(sort $(wildcard tests/fault/test_*.c)))
 FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TUI := $(sort $(wildcard tests/tui/test_*.c))
 SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
@@ -18,7 +18,7 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
 .PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
-  fuzz-run soak bench bench-count cuda-report
+  fuzz-run soak calls bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
 
@@ -35,6 +35,13 @@ $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
+
+# test_calls loads this into the program; other programs with sanitizers can't.
+$(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain
+$(B)/tests/fault/failing.so: tests/fault/failing.c tests/fault/failing.h $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $< -ldl
 
 $(B)/tests/tui_fake: $(B)/tests/tui/tui_fake.o $(B)/tests/tui/fake_session.o $(B)/libretain.a
 	$(call say,LD,$@)
@@ -124,7 +131,7 @@ test-cross:
 	  [ -e /usr/lib/aarch64-linux-gnu/pkgconfig/cmocka.pc ]; then $(MAKE) -s CROSS=aarch64 test; else \
 	  echo 'skip: no tools for 64-bit ARM, see cross/boards.md'; echo '0 passed, 0 failed, 1 skipped'; fi
 
-test_environment = export CUDA_VISIBLE_DEVICES= TARGET='$(CROSS)' PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
+test_environment = export TSAN_OPTIONS=die_after_fork=0 CUDA_VISIBLE_DEVICES= TARGET='$(CROSS)' PTX='$(filter %.ptx,$(CUBINS))' RUN='$(RUN)' RETAIN_TEST_DATA='$(TEST_DATA)' RETAIN='$(PROGRAM)' \
   EMU='$(B)/tests/emu' PULL='$(B)/tests' FAKE='$(B)/tests/tui_fake'
 run_tests = $(test_environment); tests/run.sh
 
@@ -186,6 +193,9 @@ gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 SOAK_SECONDS ?= 1200
 soak: all
 	@tests/fault/soak.sh $(PROGRAM) $(SOAK_SECONDS)
+# Each system call and each allocation of the commands fails once, or they are killed there.
+calls: all $(B)/tests/fault/test_calls
+	@$(test_environment); CALLS=0 JOBS=$${JOBS:-$$(nproc)} $(B)/tests/fault/test_calls
 test-fault: $(call programs,$(FAULT))
 	@$(run_tests) $^
 test-tui: all $(call programs,$(TUI)) $(FAKE)

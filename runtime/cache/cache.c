@@ -389,7 +389,7 @@ static void move(const struct cache *c, struct cache_head *h, int at, int end, i
 
 int cache_insert(struct cache *c, int index, struct cache_unit *units, int n)
 {
-    c->n_tried = 0;
+    if (c->n_tried) c->n_tried = 0; /* not written while threads load a saved cache */
     struct cache_head *h = &c->kv_heads[index];
     int n_new = 0, end = h->len;
     for (int i = 0; i < n; i++)

@@ -132,8 +132,8 @@ int conversations_import(struct conversations *l, const char *path, const char *
 
 /* ---- care ------------------------------------------------------------------------------------ */
 
-/* Verifies every checksum of every row and the numbers of messages; ERR_FORMAT names the first wrong
- * one. */
+/* Verifies every checksum of every row and the numbers of messages; ERR_FORMAT names the first
+ * wrong one. */
 int conversations_check(struct conversations *l, struct err *e);
 
 struct conversations_size {

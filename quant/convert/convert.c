@@ -629,6 +629,21 @@ static const char known_keys[] =
     "tie_word_embeddings torch_dtype transformers_version unk_token_id use_bias use_cache "
     "use_sliding_window vocab_size";
 
+/* The same of the settings of RoPE. */
+static const char known_rope_keys[] =
+    "attention_factor beta_fast beta_slow factor full_attention high_freq_factor long_factor "
+    "low_freq_factor max_position_embeddings mrope_interleaved mrope_section mscale mscale_all_dim "
+    "original_max_position_embeddings partial_rotary_factor rope_theta rope_type short_factor "
+    "sliding_attention type";
+
+static bool is_listed(const char *keys, const char *key)
+{
+    const size_t n = strlen(key);
+    for (; *keys; keys += strcspn(keys, " "), keys += strspn(keys, " "))
+        if (strcspn(keys, " ") == n && !strncmp(keys, key, n)) return true;
+    return false;
+}
+
 /* Null, false, 0 and empty: a part that the model does not have. */
 static bool is_off(const cJSON *v)
 {
@@ -651,26 +666,40 @@ static bool is_plain_layers(const cJSON *v)
 
 static bool is_known_key(const struct converter *c, const cJSON *v)
 {
-    const size_t n = strlen(v->string);
-    for (const char *at = known_keys; *at; at += strcspn(at, " "), at += strspn(at, " "))
-        if (strcspn(at, " ") == n && !strncmp(at, v->string, n)) return true;
+    if (is_listed(known_keys, v->string)) return true;
     if (c->family->id & (HYBRID | WINDOWED | OLMO2) && !strcmp(v->string, "layer_types"))
         return true;
     return v->string[0] == '_' || is_off(v) || is_plain_layers(v);
 }
 
+/* YaRN's `truncate` is true unless a model says otherwise. */
+static bool is_known_rope_key(const struct converter *c, const cJSON *v)
+{
+    if (!strcmp(v->string, "truncate")) return !cJSON_IsFalse(v);
+    if (c->family->id == MISTRAL3 && !strcmp(v->string, "llama_4_scaling_beta")) return true;
+    return is_listed(known_rope_keys, v->string) || is_off(v);
+}
+
+static void note_ignored(const struct converter *c, const char *prefix, const char *key)
+{
+    char *out = c->s->notice;
+    const size_t n = strlen(out);
+    struct utf8_shown shown = json_show(key);
+    snprintf(out + n, sizeof c->s->notice - n, "%s%s%s",
+             n ? ", " : "config.json: ignored: ", prefix, shown.text);
+}
+
 /* Names the settings that have no influence on the converted model. */
 static void note_ignored_keys(const struct converter *c)
 {
-    char *out = c->s->notice;
-    const size_t size = sizeof c->s->notice;
     const cJSON *v;
     cJSON_ArrayForEach(v, c->config)
     {
-        if (is_known_key(c, v)) continue;
-        struct utf8_shown shown = json_show(v->string);
-        const size_t n = strlen(out);
-        snprintf(out + n, size - n, "%s%s", n ? ", " : "config.json: ignored: ", shown.text);
+        if (!is_known_key(c, v)) note_ignored(c, "", v->string);
+    }
+    cJSON_ArrayForEach(v, c->rope)
+    {
+        if (!is_known_rope_key(c, v)) note_ignored(c, "RoPE's ", v->string);
     }
 }
 

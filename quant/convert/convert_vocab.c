@@ -444,8 +444,26 @@ static const char *first_of_post_processor(const cJSON *o)
     return NULL;
 }
 
-static void special_keys(struct gguf_keys *k, const cJSON *tokenizer, const cJSON *tokenizer_config,
-                         const cJSON *config, int n_vocab, bool add_bos)
+/* The JSON files of a folder; NULL = it does not have that one. */
+struct vocab_files {
+    const cJSON *config;
+    cJSON *tokenizer, *tokenizer_config, *generation_config;
+};
+
+/* The first id of a list of ends, or a single one, that is not `eos`. */
+static bool other_end(const cJSON *ids, int64_t eos, int n_vocab, int64_t *id)
+{
+    const cJSON *o;
+    if (!cJSON_IsArray(ids)) return json_is_int(ids, 0, n_vocab - 1, id) && *id != eos;
+    cJSON_ArrayForEach(o, ids)
+    {
+        if (json_is_int(o, 0, n_vocab - 1, id) && *id != eos) return true;
+    }
+    return false;
+}
+
+static void special_keys(struct gguf_keys *k, const struct vocab_files *f, int n_vocab,
+                         bool add_bos)
 {
     static const char *const names[][3] = {
         {"bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id"},
@@ -453,17 +471,23 @@ static void special_keys(struct gguf_keys *k, const cJSON *tokenizer, const cJSO
         {"unk_token", "unk_token_id", "tokenizer.ggml.unknown_token_id"},
         {"pad_token", "pad_token_id", "tokenizer.ggml.padding_token_id"},
     };
+    const cJSON *tokenizer = f->tokenizer, *tokenizer_config = f->tokenizer_config;
+    int64_t eos = -1, eot;
     bool has_bos = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int64_t id;
-        const cJSON *ids = json_member(config, names[i][1]);
+        const cJSON *ids = json_member(f->config, names[i][1]);
         const cJSON *first = cJSON_IsArray(ids) ? cJSON_GetArrayItem(ids, 0) : ids;
         bool there =
             added_id(tokenizer, special_text(tokenizer_config, names[i][0]), n_vocab, &id) ||
             json_is_int(first, 0, n_vocab - 1, &id);
         if (there) gguf_keys_u32(k, names[i][2], (uint32_t)id);
         if (i == 0) has_bos = there;
+        if (i == 1 && there) eos = id;
     }
+    if (other_end(json_member(f->generation_config, "eos_token_id"), eos, n_vocab, &eot) ||
+        other_end(json_member(f->config, "eos_token_id"), eos, n_vocab, &eot))
+        gguf_keys_u32(k, "tokenizer.ggml.eot_token_id", (uint32_t)eot);
     const char *bos = special_text(tokenizer_config, "bos_token");
     const char *first = first_of_post_processor(json_member(tokenizer, "post_processor"));
     bool adds = json_bool(tokenizer_config, "add_bos_token", add_bos);
@@ -483,19 +507,18 @@ static bool read_template(struct gguf_keys *k, const char *folder)
     return there;
 }
 
+/* As in transformers, the file of its own counts before the member of tokenizer_config.json. */
 static void template_key(struct gguf_keys *k, const char *folder, const cJSON *tokenizer_config)
 {
     const cJSON *o, *v = json_member(tokenizer_config, "chat_template");
     const char *text = cJSON_GetStringValue(v);
+    if (read_template(k, folder)) return;
     cJSON_ArrayForEach(o, v)
     {
         const char *name = json_text(o, "name");
         if (name && !strcmp(name, "default")) text = json_text(o, "template");
     }
-    if (text)
-        gguf_keys_str(k, "tokenizer.chat_template", text);
-    else
-        read_template(k, folder);
+    if (text) gguf_keys_str(k, "tokenizer.chat_template", text);
 }
 
 /* ---- the folder ------------------------------------------------------------------------------ */
@@ -562,17 +585,19 @@ int convert_vocab(struct gguf_keys *k, const char *folder, const cJSON *config, 
                   struct err *e)
 {
     char path[1024];
-    cJSON *tokenizer = NULL, *tokenizer_config = NULL;
+    struct vocab_files f = {.config = config};
     bool is_spm = false;
-    int rc = read_optional(&tokenizer_config, folder, "tokenizer_config.json", path, e);
-    if (!rc) rc = read_optional(&tokenizer, folder, "tokenizer.json", path, e);
-    if (!tokenizer) tokenizer = added_of_config(tokenizer_config);
-    if (!rc) rc = take_vocab(k, folder, tokenizer, n_vocab, &is_spm, e);
+    int rc = read_optional(&f.tokenizer_config, folder, "tokenizer_config.json", path, e);
+    if (!rc) rc = read_optional(&f.generation_config, folder, "generation_config.json", path, e);
+    if (!rc) rc = read_optional(&f.tokenizer, folder, "tokenizer.json", path, e);
+    if (!f.tokenizer) f.tokenizer = added_of_config(f.tokenizer_config);
+    if (!rc) rc = take_vocab(k, folder, f.tokenizer, n_vocab, &is_spm, e);
     if (!rc) {
-        special_keys(k, tokenizer, tokenizer_config, config, n_vocab, is_spm);
-        template_key(k, folder, tokenizer_config);
+        special_keys(k, &f, n_vocab, is_spm);
+        template_key(k, folder, f.tokenizer_config);
     }
-    cJSON_Delete(tokenizer);
-    cJSON_Delete(tokenizer_config);
+    cJSON_Delete(f.tokenizer);
+    cJSON_Delete(f.tokenizer_config);
+    cJSON_Delete(f.generation_config);
     return rc;
 }

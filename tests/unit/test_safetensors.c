@@ -424,6 +424,29 @@ static void makes_a_model_that_runs(void **state)
     }
 }
 
+/* The template's own file counts first, as in transformers; the ends are those of all files. */
+static void takes_template_and_ends_of_the_folder(void **state)
+{
+    const struct folder *f = *state;
+    for (int i = 0; i < 2; i++) {
+        struct gguf *file;
+        struct gguf_str s;
+        struct err e;
+        uint32_t eos, eot;
+        put_model(f, "LlamaForCausalLM", "");
+        if (i) put_text_file(f, "chat_template.jinja", "{{ own }}!");
+        if (i) put_text_file(f, "generation_config.json", "{\"eos_token_id\":[4,7]}");
+        assert_int_equal(run(f, "q8", false), 0);
+        assert_int_equal(gguf_open(&file, f->out, &e), 0);
+        assert_true(gguf_get_str(file, "tokenizer.chat_template", &s));
+        assert_int_equal(s.n, i ? 10 : 8);
+        assert_true(gguf_get_u32(file, "tokenizer.ggml.eos_token_id", &eos) && eos == 4);
+        assert_true(gguf_get_u32(file, "tokenizer.ggml.eot_token_id", &eot));
+        assert_int_equal(eot, i ? 7 : 6);
+        gguf_close(file);
+    }
+}
+
 /* Granite's four scales, under the names that GGUF has for them. */
 static void keeps_scales(void **state)
 {
@@ -472,7 +495,8 @@ static void keeps_yarn_magnitude(void **state)
         assert_int_equal(gguf_open(&file, f->out, &e), 0);
         assert_int_equal(model_open(&m, file, false, &e), 0);
         assert_true(fabs((double)m->rope.magnitude - cases[i].magnitude) < 1e-6);
-        assert_int_equal(m->n_ctx, i == 2 ? 64 : 256);
+        assert_int_equal(m->n_ctx, 256);
+        assert_true(m->query_growth == (i == 2 ? 0.1f : 0.0f));
         model_close(m);
     }
 }
@@ -495,6 +519,12 @@ static void names_ignored_settings(void **state)
     assert_int_equal(gguf_open(&file, f->out, &e), 0);
     assert_true(gguf_get_u32(file, "llama.attention.sliding_window", &window) && window == 40);
     gguf_close(file);
+    put_model(f, "LlamaForCausalLM",
+              ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,\"truncate\":false,"
+              "\"original_max_position_embeddings\":64,\"speed\":3,\"beta_slow\":1}");
+    assert_int_equal(source_open(&s, f->path, &e), 0);
+    assert_string_equal(s->notice, "config.json: ignored: RoPE's truncate, RoPE's speed");
+    source_close(s);
     put_model(f, "Qwen2ForCausalLM", ",\"sliding_window\":40");
     assert_int_equal(run(f, "q8", false), 0);
     assert_int_equal(gguf_open(&file, f->out, &e), 0);
@@ -668,6 +698,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(takes_template_and_ends_of_the_folder, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(names_ignored_settings, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_yarn_magnitude, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(refuses_what_it_does_not_know, make_folder, remove_folder),

@@ -43,14 +43,15 @@ out=$(say '/nonsense' | "$RETAIN" chat --plain --new --private 2>&1)
 holds "unknown slash command is not sent" "$out" 'nonsense'
 
 # A model file's own temperature counts, if it is one.
-demo=quant/demo/retain-demo.gguf
-n_keys=$(od -An -tu1 -j16 -N1 $demo | tr -d ' ')
+demo=$T/without.gguf
+LC_ALL=C sed 's/general\.sampling\.temp/general.sampling.was_/' quant/demo/retain-demo.gguf >"$demo"
+n_keys=$(od -An -tu1 -j16 -N1 "$demo" | tr -d ' ')
 with_temperature() { # with_temperature FLOAT_BYTES: two keys more, 64 bytes, so that nothing else moves
-    head -c 16 $demo
+    head -c 16 "$demo"
     printf "\\$(printf '%03o' $((n_keys + 2)))\\0\\0\\0\\0\\0\\0\\0"
     printf '\025\0\0\0\0\0\0\0general.sampling.temp\006\0\0\0'"$1"
     printf '\013\0\0\0\0\0\0\0test.unused\004\0\0\0\001\0\0\0'
-    tail -c +25 $demo
+    tail -c +25 "$demo"
 }
 draw() {
     "$RETAIN" generate -p 'Tell me about cats.' -n 12 --seed 1 --top-k 0 --top-p 1 --min-p 0 "$@" 2>&1

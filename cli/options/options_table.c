@@ -216,6 +216,8 @@ const struct option options_table[] = {
     {ROW("results", 0, eval.results, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
      .help = "append each finished question or seed to FILE as a line of JSON; what is in it is not run again, "
              "so that a killed run goes on"},
+    {ROW("picture", 0, eval.picture, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
+     .help = "draw the units that the last conversation kept, by layer, head and position, as an SVG"},
     {ROW("format", 0, eval.format, OPTIONS_EVAL), .cli_only = true, .value = "NAME",
      .help = "format of a file of questions, NAME or NAME/TASK; by default recognised by its fields and its name"},
     {ROW("as", 0, eval.as, OPTIONS_EVAL), .cli_only = true, .choices = "prompt,conversation",

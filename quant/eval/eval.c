@@ -113,7 +113,7 @@ static void print_row(struct sweep *w, const struct eval_result *out)
     spell_policy(w, &policy);
     struct eval_row r = start_row(w, str_get(&policy));
     r.task = t->task->name;
-    r.metric = t->task->write ? "values" : "next-token";
+    r.metric = t->task->write ? "values" : t->task->name;
     r.kv = out->kv;
     r.budget = out->budget;
     r.compression = (double)t->length / out->budget;
@@ -373,6 +373,7 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
         .first_seed = o->session.sampling.seed ? o->session.sampling.seed : 1,
         .n_seeds = o->eval.seeds ? o->eval.seeds : 3,
         .results = results,
+        .picture = o->eval.picture,
         .answered = o->eval.answers ? print_answer : NULL,
         .ctx = &w,
     };
@@ -388,6 +389,7 @@ static int run_tasks(struct engine *g, const struct options *o, const char *essa
             .engine = g,
             .session = &w.one,
             .results = results,
+            .picture = o->eval.picture,
             .print = o->eval.answers,
         };
         rc = file ? run_policies(&w, e) : run_task(&w, essay, e);

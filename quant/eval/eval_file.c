@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 #include "cli/print/report.h"
+#include "quant/eval/picture.h"
 #include "quant/eval/results.h"
 #include "quant/files/benchmark.h"
 #include "runtime/cache/policy.h"
@@ -216,6 +217,7 @@ static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r
         snprintf(r->kv, sizeof r->kv, "%s", st.kv);
         if (st.process_peak_bytes > r->peak_bytes) r->peak_bytes = st.process_peak_bytes;
     }
+    if (!rc && a->f->picture) rc = picture_write(a->f->picture, a->session, str_get(&r->task), e);
     session_close(a->session);
     a->session = NULL;
     return rc;

@@ -7,8 +7,10 @@
 
 #include "base/system.h"
 #include "cli/print/report.h"
+#include "quant/eval/analyze.h"
 #include "quant/eval/judge.h"
 #include "quant/eval/perplexity.h"
+#include "quant/eval/picture.h"
 #include "quant/eval/results.h"
 #include "quant/eval/task.h"
 #include "quant/eval/task_params.h"
@@ -247,6 +249,28 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
 
 /* ---- predicting ------------------------------------------------------------------------------ */
 
+/* The ids of run i of the text, `length` of them from *first on. */
+static int encode_part(const struct eval_run *t, int i, struct tokens *ids, size_t *first,
+                       struct err *e)
+{
+    size_t length = (size_t)t->length;
+    *first = (size_t)i * length;
+    if (t->session->plan.protocol == PLAN_ONCE)
+        return err_set(e, ERR_USAGE,
+                       "eval %s reads a text as a stream; --protocol once needs a question",
+                       t->task->name);
+    if (!t->text) return err_set(e, ERR_USAGE, "eval %s needs a text: give -f FILE", t->task->name);
+    int rc = tokenizer_encode_text(t->engine->tokenizer, t->text, strlen(t->text), false, ids, e);
+    if (!rc && *first + length > ids->n)
+        rc = err_set(e, ERR_USAGE,
+                     "the text has %zu tokens, run %d needs %zu: give more text, a smaller "
+                     "--length or fewer --seeds",
+                     ids->n, i + 1, *first + length);
+    if (!rc && tokenizer_add_bos(t->engine->tokenizer))
+        ids->ids[*first] = tokenizer_bos(t->engine->tokenizer);
+    return rc;
+}
+
 /* `length` ids of the text, run by run further on, as one conversation. */
 static int predict(struct run *r, int i, double *nats, struct eval_result *out, struct err *e)
 {
@@ -254,28 +278,14 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
     struct context x = {0};
     struct tokens ids = {0};
     struct text_tally tally = {0};
-    struct str text = {0};
-    if (evicts_once(r))
-        return err_set(
-            e, ERR_USAGE,
-            "eval perplexity reads a text as a stream; --protocol once needs a question");
-    if (!t->text) return err_set(e, ERR_USAGE, "eval perplexity needs a text: give -f FILE");
-    str_puts(&text, t->text);
-    int rc = tokenizer_encode_text(t->engine->tokenizer, str_get(&text), text.n, false, &ids, e);
-    size_t length = (size_t)t->length, first = (size_t)i * length;
-    if (!rc && first + length > ids.n)
-        rc = err_set(e, ERR_USAGE,
-                     "the text has %zu tokens, run %d needs %zu: give more text, a smaller "
-                     "--length or fewer --seeds",
-                     ids.n, i + 1, first + length);
+    size_t first;
+    int rc = encode_part(t, i, &ids, &first, e);
     if (!rc)
         rc = context_open(&x, t->engine, &t->session->plan, t->first_seed + (uint64_t)i,
                           TEXT_LOGIT_ROWS, e);
     if (!rc) {
         int64_t t0 = system_clock_ns();
-        if (tokenizer_add_bos(t->engine->tokenizer))
-            ids.ids[first] = tokenizer_bos(t->engine->tokenizer);
-        rc = text_predict(&x, ids.ids + first, length, 1, &tally, e);
+        rc = text_predict(&x, ids.ids + first, (size_t)t->length, 1, &tally, e);
         r->read_ns = system_clock_ns() - t0;
         r->n_read = t->length;
         r->right = (double)tally.n_right;
@@ -289,7 +299,26 @@ static int predict(struct run *r, int i, double *nats, struct eval_result *out, 
     }
     context_release(&x);
     tokens_release(&ids);
-    str_release(&text);
+    return rc;
+}
+
+static int measure(struct run *r, int i, struct eval_result *out, struct err *e)
+{
+    const struct eval_run *t = r->trial;
+    struct tokens ids = {0};
+    size_t first;
+    int rc = encode_part(t, i, &ids, &first, e);
+    struct analysis a = {t->task->measure,  t->engine,
+                         &t->session->plan, NULL,
+                         (size_t)t->length, t->depth >= 0 ? t->depth : 0.5};
+    if (!rc) {
+        a.ids = ids.ids + first;
+        rc = analyze(&a, &r->right, e);
+    }
+    r->n_asked = 1;
+    out->budget = t->session->plan.budget;
+    snprintf(out->kv, sizeof out->kv, "-");
+    tokens_release(&ids);
     return rc;
 }
 
@@ -354,7 +383,10 @@ static int run_seed(const struct eval_run *t, int i, struct seed_result *s, stru
                     struct err *e)
 {
     struct run r = {.trial = t};
-    int rc = t->task->write ? run_script(&r, i, out, e) : predict(&r, i, &s->nats, out, e);
+    int rc = t->task->write                        ? run_script(&r, i, out, e)
+             : t->task->measure == TASK_PERPLEXITY ? predict(&r, i, &s->nats, out, e)
+                                                   : measure(&r, i, out, e);
+    if (!rc && t->picture && r.session) rc = picture_write(t->picture, r.session, t->task->name, e);
     close_script(&r);
     str_release(&r.thought);
     str_release(&r.answer);

@@ -31,6 +31,17 @@ struct task_args {
     const char *essay;
 };
 
+/* What a task measures: answers, or something of a text (-f FILE) that nobody asks about. */
+enum task_measure {
+    TASK_ANSWERS,
+    TASK_PERPLEXITY,
+    TASK_CONSISTENCY, /* from here on: analyze.h */
+    TASK_PLACES,
+    TASK_CONCENTRATION,
+    TASK_DRIFT,
+    TASK_SCORE_DRIFT,
+};
+
 struct task {
     const char *name;
     int n_facts;  /* default of the key facts */
@@ -38,6 +49,7 @@ struct task {
     int n_predict;
     void (*write)(struct task_run *s);
     const char *about; /* one line for --help */
+    enum task_measure measure;
 };
 
 const struct task *task_at(int i); /* NULL past the end */

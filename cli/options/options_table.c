@@ -125,12 +125,13 @@ const struct option options_table[] = {
              "\"…\"}; a document may be an array of messages, questions and answers arrays too"},
     {ROW("text", 0, training.text, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "train or calibrate on any text in UTF-8: a file, or a folder and its files; more may follow as "
-             "arguments"},
+             "arguments; import: also calibrate"},
     {ROW("self-study", 0, training.self_study, OPTIONS_HEADS), .cli_only = true,
      .help = "train: the model asks itself questions about passages of --text and answers them; the rows "
              "are kept in OUT.rows.jsonl"},
     {ROW("from-conversations", 0, training.from_conversations, OPTIONS_HEADS), .cli_only = true,
-     .help = "train: on the saved conversations; the rows are kept in OUT.rows.jsonl"},
+     .help = "train, calibrate or import with the saved conversations instead of --text; their rows are kept "
+             "in OUT.rows.jsonl"},
     {ROW("out", 0, training.out, OPTIONS_HEADS), .cli_only = true, .value = "FILE",
      .help = "the file to write"},
     {ROW("labels", 0, training.labels, OPTIONS_HEADS), .choices = "answer,repeat,both,logit", .value = "KIND",

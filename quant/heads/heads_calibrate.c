@@ -11,6 +11,7 @@
 #include "quant/heads/heads_data.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_sample.h"
+#include "quant/heads/heads_study.h"
 #include "quant/heads/heads_watch.h"
 #include "runtime/forward/cis_net.h"
 #include "runtime/forward/engine.h"
@@ -40,6 +41,7 @@ struct calibration {
     } * scratch;           /* [n_threads] */
     struct arena arena;
     int length, n_rows;
+    char rows[4096]; /* the file of rows that conversations gave */
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -201,7 +203,8 @@ static int open_heads(struct calibration *c, struct err *e)
 
 static int begin(struct calibration *c, struct err *e)
 {
-    int rc = heads_data_open(&c->data, c->options, e);
+    snprintf(c->rows, sizeof c->rows, "%s.rows.jsonl", c->options->training.out);
+    int rc = heads_study_open(&c->data, c->options, c->rows, e);
     if (!rc) rc = open_heads(c, e);
     if (!rc) rc = heads_data_cut(&c->data, c->engine->tokenizer, heads_sample_half(c->length), e);
     if (!rc) rc = take_memory(c, e);

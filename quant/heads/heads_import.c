@@ -10,6 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/print/report.h"
 #include "quant/convert/safetensors.h"
+#include "quant/heads/heads_calibrate.h"
 #include "quant/heads/heads_file.h"
 #include "quant/heads/heads_source.h"
 #include "quant/heads/torch_file.h"
@@ -139,6 +140,16 @@ static int write_heads(struct import *m, const struct engine *g, const struct op
     return rc;
 }
 
+/* Calibrates the heads that were written, if text is at hand and their scores do not compare. */
+static int calibrate(const struct options *o)
+{
+    struct options next = *o;
+    next.engine.heads = (struct engine_heads){.path = o->training.out};
+    next.force = true;
+    next.n_args = 1; /* the heads are no text */
+    return heads_calibrate(&next);
+}
+
 int heads_import(const struct options *o)
 {
     struct import m = {0};
@@ -157,8 +168,15 @@ int heads_import(const struct options *o)
     if (!rc) rc = open_file(&m, &e);
     if (!rc) rc = bind(&m, g->model, &e);
     if (!rc) rc = write_heads(&m, g, o, hex, &e);
-    if (!rc) report_line("%s  %s", hex, o->training.out);
+    bool compares = !rc && m.source->compares;
+    bool text = o->training.text || o->training.data || o->training.from_conversations;
     close_file(&m);
     engine_close(g);
-    return rc ? report_error(&e) : 0;
+    if (rc) return report_error(&e);
+    if (!compares && text) return calibrate(o);
+    report_line("%s  %s", hex, o->training.out);
+    if (!compares)
+        report_note("these scores compare within a head only; with --text FILE import calibrates "
+                    "them, so that policy keeper runs");
+    return 0;
 }

@@ -281,7 +281,7 @@ static int add_talk(void *ctx, const struct conversations_entry *c)
     return rc;
 }
 
-int heads_study_talks(const struct options *o, const char *path, struct err *e)
+static int write_talks(const struct options *o, const char *path, struct err *e)
 {
     struct talks t = {.path = path, .e = e};
     struct str db = {0};
@@ -294,4 +294,13 @@ int heads_study_talks(const struct options *o, const char *path, struct err *e)
     conversations_close(t.list);
     str_release(&db);
     return rc;
+}
+
+int heads_study_open(struct heads_data *d, const struct options *o, const char *path, struct err *e)
+{
+    if (!o->training.from_conversations) return heads_data_open(d, o, e);
+    if (o->training.text || o->training.data)
+        return err_set(e, ERR_USAGE, "--from-conversations does not go with --text or --data");
+    int rc = write_talks(o, path, e);
+    return rc ? rc : heads_data_lines(d, path, e);
 }

@@ -30,8 +30,9 @@ struct heads_study {
  * call continues. Passages to which the model has no answer give no row. */
 int heads_study_run(const struct heads_study *s, struct err *e);
 
-/* Writes the rows of the user's saved conversations that have at least two turns. ERR_FORMAT unless
- * there are two rows or more. */
-int heads_study_talks(const struct options *o, const char *path, struct err *e);
+/* Opens the rows of --text, --data or --from-conversations; of the latter, those of the user's
+ * saved conversations with at least two turns are written to `path`, which is kept. */
+int heads_study_open(struct heads_data *d, const struct options *o, const char *path,
+                     struct err *e);
 
 #endif

@@ -327,22 +327,13 @@ static int take_memory(struct train *t, struct err *e)
     return rc;
 }
 
-static int open_data(struct train *t, struct err *e)
+/* Everything before weights are read. */
+static int prepare(struct train *t, const struct engine_opts *alone, struct err *e)
 {
     const struct training_opts *o = &t->options->training;
     if (o->self_study && (!o->text || o->from_conversations))
         return err_set(e, ERR_USAGE, "--self-study needs --text, the text to ask about");
-    if (!o->from_conversations) return heads_data_open(&t->data, t->options, e);
-    if (o->text || o->data)
-        return err_set(e, ERR_USAGE, "--from-conversations does not go with --text or --data");
-    int rc = heads_study_talks(t->options, t->rows, e);
-    return rc ? rc : heads_data_lines(&t->data, t->rows, e);
-}
-
-/* Everything before weights are read. */
-static int prepare(struct train *t, const struct engine_opts *alone, struct err *e)
-{
-    int rc = open_data(t, e);
+    int rc = heads_study_open(&t->data, t->options, t->rows, e);
     if (!rc) rc = engine_prepare(&t->engine, alone, e);
     if (!rc) rc = choose_settings(t, e);
     if (!rc) rc = check_memory(t, e);

@@ -132,6 +132,11 @@ holds "imported" "$("$RETAIN" heads info --heads "$T/torch.gguf")" '512 -> 2 -> 
 check "imported heads run" "$RETAIN" generate -p Hello -n 4 --policy locret --heads "$T/torch.gguf"
 "$RETAIN" generate -p Hello --policy keeper --heads "$T/torch.gguf" >"$T/out" 2>&1
 equal "keeper with heads that do not compare: exit status" 2 $?
+check "import and calibrate" "$RETAIN" heads import tests/golden/heads.bin --text README.md --length 256 --steps 2 \
+    --out "$T/both-steps.gguf"
+holds "imported and calibrated" "$("$RETAIN" heads info --heads "$T/both-steps.gguf")" 'policy keeper'
+check "calibrate on conversations" "$RETAIN" heads calibrate --heads "$T/torch.gguf" --from-conversations \
+    --db "$T/talks.db" --length 128 --out "$T/own-steps.gguf"
 "$RETAIN" heads import README.md --out "$T/x.gguf" >"$T/out" 2>&1
 equal "import of another file: exit status" 3 $?
 python=/usr/bin/python3

@@ -174,8 +174,8 @@ int session_read_pending(struct session *s, bool answers, const struct session_s
     int64_t total = (int64_t)s->pending.n, done = 0;
     while (s->pending.n) {
         int n = next_chunk(s), rc = 0;
-        bool stop = stopped(k);
-        if (!stop && (!evicts_once(s) || cache_room(&s->ctx.cache) < n))
+        bool stop = stopped(k), answering = evicts_once(s) || s->n_killed;
+        if (!stop && (!answering || cache_room(&s->ctx.cache) < n))
             rc = evict_now(s, k, e); /* evicts all units over the budget */
         if (rc) return rc;
         if (stop || cache_room(&s->ctx.cache) < n) {
@@ -366,6 +366,8 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
                     struct err *e)
 {
     size_t n_told = 0;
+    int64_t left = s->opts.max_tokens - s->n_killed; /* 0 = no limit */
+    if (left <= 0) left = s->opts.max_tokens;
     for (int n = 0;; n++) {
         struct save_token t;
         bool room;
@@ -380,7 +382,7 @@ static int generate(struct session *s, const struct session_sink *k, enum sessio
         report_token(s, &t, &n_told, k);
         if (over) return 0;
         *end = SESSION_LENGTH;
-        if (s->opts.max_tokens && n + 1 >= s->opts.max_tokens) return 0;
+        if (left && n + 1 >= left) return 0;
         *end = SESSION_REPETITION;
         if (repeats(s)) return 0;
         *end = SESSION_STOPPED;
@@ -418,9 +420,11 @@ int session_run_turn(struct session *s, const struct session_sink *k, enum sessi
         rc = context_run_again(&s->ctx, s->recent[s->n_recent - 1], e);
     else
         rc = session_read_pending(s, session_last_is(s, CHAT_USER), k, end, e);
-    if (!rc && *end == SESSION_TURN_END && evicts_once(s)) rc = evict_saved(s, k, e);
+    if (!rc && *end == SESSION_TURN_END && evicts_once(s) && !s->n_killed)
+        rc = evict_saved(s, k, e);
     if (rc || *end != SESSION_TURN_END) return rc;
     rc = generate(s, k, end, e);
+    s->n_killed = 0;
     thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
     emit_heard(s, true, k);
     str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
@@ -480,6 +484,7 @@ int session_take_message(struct session *s, enum chat_role role, const char *tex
                          const struct session_sink *k, struct err *e)
 {
     struct tokens ids = {0};
+    s->n_killed = 0;
     struct session_change change = {.last = s->n_tokens ? s->recent[s->n_recent - 1] : -1};
     int rc = role == CHAT_USER && s->turn.begun ? session_turn_change(s, &change, e) : 0;
     for (size_t i = 0; i < change.again.n; i++) tokens_push(&ids, change.again.ids[i]);

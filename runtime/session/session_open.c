@@ -130,6 +130,15 @@ void session_join_characters(const struct str *bytes, struct str *out)
     out->data[out->n] = 0;
 }
 
+/* The space that begins an answer is not part of its text (choose_token). */
+static void drop_space(const struct session *s, struct str *answer)
+{
+    if (s->opts.raw || !session_last_is(s, CHAT_USER) || !answer->n || answer->data[0] != ' ')
+        return;
+    memmove(answer->data, answer->data + 1, answer->n); /* with its NUL */
+    answer->n--;
+}
+
 /* The text of an answer interrupted by a crash is what its tokens say. */
 static void follow(struct count *c, const struct save_message *m)
 {
@@ -141,8 +150,10 @@ static void follow(struct count *c, const struct save_message *m)
     }
     rest.text = "";
     rest.n_text = 0;
+    s->n_killed = (int64_t)m->n_ids;
     session_turn_answer(s, &rest, &s->heard[0], &s->heard[1]);
     thought_end(&s->turn.reader, &s->heard[0], &s->heard[1]);
+    drop_space(s, &s->heard[1]);
     session_join_characters(&s->heard[0], &s->thought);
     session_join_characters(&s->heard[1], &s->answer);
     str_append(&s->turn.answer, str_get(&s->answer), s->answer.n);
@@ -259,6 +270,7 @@ static int resume(struct session *s, struct store *store, const struct session_s
 int session_reload(struct session *s, const struct session_sink *k, struct err *e)
 {
     struct save_loaded loaded;
+    s->n_killed = 0;
     int rc = load_cache(s, &loaded, e);
     if (!rc && loaded.n_run) rc = session_recall_loaded(s, s->pending.ids, loaded.n_run, e);
     session_drop_pending(s, (size_t)loaded.n_run);

@@ -1,0 +1,123 @@
+/* An answer that a kill interrupted goes on as if it had not been: with the same limit of tokens
+ * the conversation has the same text and the same units as one that was never killed. Where
+ * retaining heads score the units, those of the newest tokens have no score yet when the kill comes
+ * (save_load.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/session_kit.h"
+
+enum { ANSWER = 30 };
+
+static struct options continue_options(const char *policy)
+{
+    struct options o = options_of(policy, "q4", 0.8f);
+    if (!strcmp(policy, "full")) o.session.plan.policy.context = 400;
+    o.session.plan.budget = 24;
+    o.session.plan.policy.reserve = 12; /* the answer needs more, and evicts inside */
+    o.session.ignore_end = true;
+    o.session.max_tokens = ANSWER;
+    return o;
+}
+
+static int n_left; /* tokens until the kill */
+
+static void die(void *ctx, int64_t position, int n, const uint16_t *n_bytes)
+{
+    (void)ctx;
+    (void)position;
+    (void)n_bytes;
+    if (n == 1 && --n_left == 0) _exit(0); /* nothing is closed */
+}
+
+/* The second turn ends after n tokens of its answer. */
+static void killed_after(const char *dir, const char *policy, int n)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct log log = {0};
+        struct conversations *l = open_library(dir);
+        struct session *s = open_session(l, continue_options(policy), false);
+        struct session_sink k = {.tokens = die};
+        enum session_end end;
+        struct err e;
+        say(s, said[0], &log);
+        n_left = n;
+        session_say(s, said[1], strlen(said[1]), &k, &end, &e);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int add_text(void *ctx, const struct conversations_message *m)
+{
+    str_append(ctx, m->text, m->n_text);
+    return 0;
+}
+
+static void same_as_never_killed(const char *policy, int n)
+{
+    struct log log = {0};
+    struct str text = {0}, expected = {0};
+    struct session_stats st;
+    enum session_end end;
+    struct err e;
+    char *dirs[] = {temporary(), temporary()};
+    struct conversations *whole = open_library(dirs[0]);
+    struct session *x = open_session(whole, continue_options(policy), false);
+    for (int i = 0; i < 3; i++) say(x, said[i], &log);
+    killed_after(dirs[1], policy, n);
+    struct conversations *killed = open_library(dirs[1]);
+    struct session *y = open_session(killed, continue_options(policy), true);
+    struct session_sink k = sink_of(&log);
+    assert_int_equal(session_continue(y, &k, &end, &e), 0);
+    assert_int_equal(end, SESSION_LENGTH);
+    say(y, said[2], &log);
+    session_stats(y, &st);
+    assert_int_equal(st.n_reread, 0);
+    same_cache(x, y);
+    assert_int_equal(conversations_messages(whole, "chat-1", add_text, &expected, &e), 0);
+    assert_int_equal(conversations_messages(killed, "chat-1", add_text, &text, &e), 0);
+    assert_string_equal(str_get(&text), str_get(&expected));
+    session_close(x);
+    session_close(y);
+    conversations_close(whole);
+    conversations_close(killed);
+    for (int i = 0; i < 2; i++) remove_library(dirs[i]);
+    str_release(&log.text);
+    str_release(&text);
+    str_release(&expected);
+}
+
+static void goes_on_as_if_never_killed(void **state)
+{
+    static const char *const policies[] = {"sink", "random", "keydiff+global", "full"};
+    (void)state;
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        for (int n = 1 + (int)i; n < ANSWER; n += 7) same_as_never_killed(policies[i], n);
+}
+
+static int one_thread(void **state)
+{
+    struct options o;
+    struct err e;
+    (void)state;
+    options_init(&o);
+    o.engine.threads = 1; /* a forked child has no other threads */
+    return engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(goes_on_as_if_never_killed)};
+    return cmocka_run_group_tests(tests, one_thread, engine_tear_down);
+}

@@ -77,6 +77,11 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
     }
     plan_line("scratch", p->scratch_bytes, "activations, rotary table, logits");
     plan_line("total", plan_total_bytes(p), "");
+    if (p->device_bytes) {
+        snprintf(what, sizeof what, "of the GPU's memory, for the first %d of %d layers",
+                 p->device_layers, m->n_layer);
+        plan_line("GPU", p->device_bytes, what);
+    }
     if (archive_bytes(p, recall))
         plan_line("archive", (size_t)archive_bytes(p, recall),
                   "on disk, at most, for each conversation: evicted units for recall");

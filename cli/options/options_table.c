@@ -106,6 +106,9 @@ const struct option options_table[] = {
     {ROW("weights", 0, engine.weights, OPTIONS_MODEL), .choices = "file,f32", .value = "file|f32",
      .help = "as stored, or expanded to float32, exactly (slow)"},
     {ROW("device", 0, engine.device, OPTIONS_MODEL), .value = "NAME", .help = "auto, cpu, cuda or cuda:N"},
+    {ROW("gpu-layers", 0, engine.gpu_layers, OPTIONS_MODEL), .max = MODEL_LAYERS_MAX, .value = "N",
+     .help = "the first N layers and their units are on the GPU, the others on the CPU; 0: all, or with "
+             "--device auto as many as fit"},
     {ROW("threads", 0, engine.threads, OPTIONS_MODEL | OPTIONS_QUANTIZE), .max = 1024, .value = "N",
      .help = "processor threads; 0 = all cores"},
     {ROW("isa", 0, engine.isa, OPTIONS_MODEL | OPTIONS_QUANTIZE), .value = "NAME",

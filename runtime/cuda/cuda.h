@@ -113,6 +113,10 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
 int cuda_run_again(struct cuda_context *x, struct err *e);
 void cuda_repeat(struct cuda_context *x);
 
+/* A split model (model_place): runs the device's layers on n rows of the residual stream, in place,
+ * and appends their units; the caller counts these with cache_appended. */
+int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e);
+
 /* Logits of the last run, [n_logits][n_vocab]. */
 int cuda_logits(struct cuda_context *x, float *out, struct err *e);
 

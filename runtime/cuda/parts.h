@@ -153,7 +153,7 @@ struct cuda_context {
     const struct policy *policy;
     struct cache *cache; /* the host's */
     uint64_t seed;
-    int chunk, n_logits;
+    int chunk, n_logits, n_layer;
     int n_heads, n_len; /* heads of `kv`; of both caches */
     bool broken;        /* host and device have diverged */
     struct arena cache_arena, scratch;
@@ -192,6 +192,8 @@ struct cuda_context {
 
     /* page-locked host memory */
     void *locked;
+    float *rows_host; /* [chunk][n_embd] the stream before and after the device's layers; NULL = it
+                         has all */
     struct cuda_step *step_host;
     uint8_t *stage_host;
     float *scores_host;    /* as new_scores */

@@ -132,7 +132,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     plan_rows(x, a);
     plan_attention(x, s, a);
     cuda_experts_plan(x, a);
-    x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
+    if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     x->new_scores = arena_take(a, (size_t)x->n_heads * (size_t)x->chunk, f);
     if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
@@ -162,9 +162,11 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .policy = o->policy,
         .seed = o->seed,
         .chunk = o->chunk,
-        .n_logits = o->n_logits,
-        .kv = {.n_layer = m->n_kv_layer, .n_heads = m->n_kv_layer * m->n_kv_head},
+        .n_logits = model_is_split(m) ? 0 : o->n_logits,
+        .n_layer = model_n_device(m),
+        .kv.n_layer = model_is_split(m) ? m->n_device : m->n_kv_layer,
     };
+    x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
     x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
     if (w->n_layer)
         x.windows = (struct cuda_units){
@@ -232,13 +234,16 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
     plan_scratch(x, s, &x->scratch);
     size_t step = (x->step_bytes + 63) & ~(size_t)63;
     size_t scores = (size_t)x->n_heads * (size_t)x->chunk * sizeof *x->scores_host;
-    size_t numbers = 3 * (size_t)x->n_heads * sizeof *x->numbers_host;
-    rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, step + x->stage_bytes + scores + numbers, 0);
+    size_t numbers = (3 * (size_t)x->n_heads * sizeof *x->numbers_host + 63) & ~(size_t)63;
+    size_t rows = model_is_split(x->m) ? (size_t)x->chunk * (size_t)x->m->n_embd : 0;
+    rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked,
+                 step + x->stage_bytes + scores + numbers + rows * sizeof(float), 0);
     if (rc) return rc;
     x->step_host = x->locked;
     x->stage_host = (uint8_t *)x->locked + step;
     x->scores_host = (float *)(void *)(x->stage_host + x->stage_bytes);
     x->numbers_host = (int32_t *)(void *)((uint8_t *)x->scores_host + scores);
+    if (rows) x->rows_host = (float *)(void *)((uint8_t *)x->numbers_host + numbers);
     rc = cuda_cache_open(x, s, e);
     return rc ? rc : send_ropes(x, s, e);
 }
@@ -303,7 +308,7 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
     for (int i = 0; i < x->n_heads; i++) s->len[i] = c->kv_heads[i].len;
     for (int i = x->n_heads; i < x->n_len; i++)
         s->len[i] = c->windows->kv_heads[i - x->n_heads].len;
-    if (n) memcpy(s->len + x->n_len, ids, (size_t)n * sizeof *ids);
+    if (ids) memcpy(s->len + x->n_len, ids, (size_t)n * sizeof *ids);
     if (!n || !cuda_scores_are_sent(x->policy)) return;
     float *scores = (float *)(void *)(s->len + x->n_len + n);
     for (int i = 0; i < x->n_heads; i++)
@@ -327,15 +332,29 @@ void cuda_run_logits(struct cuda_context *x)
     LAUNCH(x, argmax, 1, 1, 1, 1024, 256, &best);
 }
 
+static size_t rows_bytes(const struct cuda_context *x)
+{
+    return (size_t)x->n * (size_t)x->m->n_embd * sizeof(float);
+}
+
+/* The beginning of the residual stream: embeddings, or rows that the host has computed. */
+static void begin_stream(struct cuda_context *x)
+{
+    if (!x->rows_host)
+        cuda_embed_ids(x, &x->g->model.embedding, x->m->embed_scale, x->x);
+    else if (!x->rc)
+        x->rc = cuda_put(x->g, x->x, x->rows_host, rows_bytes(x), x->e);
+    if (x->m->layer_inputs.n) cuda_run_layer_inputs(x);
+}
+
 static void run_step(struct cuda_context *x)
 {
-    const struct model *m = x->m;
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, x->n), x->e);
-    cuda_embed_ids(x, &x->g->model.embedding, m->embed_scale, x->x);
-    if (m->layer_inputs.n) cuda_run_layer_inputs(x);
-    for (int i = 0; i < m->n_layer; i++) cuda_run_layer(x, i);
+    begin_stream(x);
+    for (int i = 0; i < x->n_layer; i++) cuda_run_layer(x, i);
     cuda_keep_hidden(x);
     if (x->rows) cuda_run_logits(x);
+    if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
     if (x->retaining && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
@@ -381,24 +400,10 @@ static void append_windows(struct cache *w, int n)
     }
 }
 
-int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+/* The host's part of the new units of all other layers. */
+static void append_units(struct cuda_context *x, int n)
 {
-    struct cache *c = x->cache;
-    assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
-    assert(cache_room(c) >= n);
-    if (cuda_begin(x, e) || cuda_cache_room(x, n)) return x->rc;
-    x->n = n;
-    x->rows = n_logits;
-    cuda_put_state(x);
-    write_step(x, ids, n);
-    if (n == 1 && n_logits == 1) {
-        if (!x->graph) record(x);
-        if (!x->rc) x->rc = CUDA_DO(x->g, e, cuGraphLaunch, x->graph, x->g->stream);
-    } else {
-        run_step(x);
-    }
-    if (!x->rc) x->rc = cuda_wait(x->g, e);
-    if (x->rc) return x->rc;
+    const struct cache *c = x->cache;
     for (int i = 0; i < x->n_heads; i++) {
         struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++) {
@@ -408,9 +413,48 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
         }
         h->len += n;
     }
-    append_windows(c->windows, n);
-    cache_appended(c, n);
+}
+
+/* Runs n tokens, whose ids (or rows of the stream) are where the step reads them. */
+static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool recorded)
+{
+    assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
+    assert(cache_room(x->cache) >= n);
+    if (cuda_cache_room(x, n)) return x->rc;
+    x->n = n;
+    x->rows = n_logits;
+    cuda_put_state(x);
+    write_step(x, ids, n);
+    if (recorded) {
+        if (!x->graph) record(x);
+        if (!x->rc) x->rc = CUDA_DO(x->g, x->e, cuGraphLaunch, x->graph, x->g->stream);
+    } else {
+        run_step(x);
+    }
+    if (!x->rc) x->rc = cuda_wait(x->g, x->e);
+    if (x->rc) return x->rc;
+    append_units(x, n);
+    append_windows(x->cache->windows, n);
     return 0;
+}
+
+int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+{
+    int rc = cuda_begin(x, e);
+    if (!rc) rc = run(x, ids, n, n_logits, n == 1 && n_logits == 1);
+    if (!rc) cache_appended(x->cache, n);
+    return rc;
+}
+
+int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e)
+{
+    const size_t bytes = (size_t)n * (size_t)x->m->n_embd * sizeof *rows;
+    int rc = cuda_begin(x, e);
+    if (rc) return rc;
+    memcpy(x->rows_host, rows, bytes);
+    rc = run(x, NULL, n, 0, n == 1);
+    if (!rc) memcpy(rows, x->rows_host, bytes);
+    return rc;
 }
 
 /* ---- copies to the host ---------------------------------------------------------------------- */

@@ -19,9 +19,15 @@ static int pages_of(int n)
 }
 
 /* Enough for any lengths of heads that fit the host's cache. */
-static int n_pages(const struct cache_shape *s)
+static int n_pages(const struct cache_shape *s, int n_layer)
 {
-    return (int)(cache_slots(s) / CUDA_TILE) + s->n_layer * s->n_head;
+    const size_t heads = (size_t)(n_layer * s->n_head), longest = (size_t)cache_head_max(s);
+    size_t slots = 0;
+    for (int i = 0; i < n_layer; i++)
+        slots += (size_t)s->n_head * (size_t)cache_layer_capacity(s, i);
+    if (s->share == CACHE_MODEL && n_layer < s->n_layer) /* other layers' heads may have fewer */
+        slots = cache_slots(s) < heads * longest ? cache_slots(s) : heads * longest;
+    return (int)(slots / CUDA_TILE) + (int)heads;
 }
 
 static enum cuda_kv kv_of(enum kn_kv type)
@@ -31,7 +37,7 @@ static enum cuda_kv kv_of(enum kn_kv type)
 
 static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct arena *cache)
 {
-    const size_t slots = (size_t)n_pages(s) * CUDA_TILE;
+    const size_t slots = (size_t)n_pages(s, u->n_layer) * CUDA_TILE;
     const int per_head = pages_of(cache_head_max(s));
     u->all = (struct cuda_cache){
         .n_pages = per_head,
@@ -52,7 +58,8 @@ static void plan_units(struct cuda_units *u, const struct cache_shape *s, struct
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,
                      struct arena *scratch)
 {
-    const size_t slots = (size_t)n_pages(s) * CUDA_TILE, heads = (size_t)x->n_heads;
+    const size_t slots = (size_t)n_pages(s, x->kv.n_layer) * CUDA_TILE;
+    const size_t heads = (size_t)x->n_heads;
     const struct cache_shape windows = cache_windows_shape(s);
     plan_units(&x->kv, s, cache);
     if (x->windows.n_layer) plan_units(&x->windows, &windows, cache);
@@ -94,11 +101,11 @@ static int open_units(struct cuda_context *x, struct cuda_units *u, const struct
     p->per_head = u->all.n_pages;
     p->table = calloc((size_t)u->n_heads * (size_t)p->per_head, sizeof *p->table);
     p->n = calloc((size_t)u->n_heads, sizeof *p->n);
-    p->spare = malloc((size_t)n_pages(s) * sizeof *p->spare);
+    p->spare = malloc((size_t)n_pages(s, u->n_layer) * sizeof *p->spare);
     u->layers = malloc((size_t)s->n_layer * sizeof *u->layers);
     if (!p->table || !p->n || !p->spare || !u->layers)
         return err_set(e, ERR_FAIL, "out of memory for a conversation");
-    for (int i = n_pages(s); i-- > 0;) p->spare[p->n_spare++] = i;
+    for (int i = n_pages(s, u->n_layer); i-- > 0;) p->spare[p->n_spare++] = i;
     u->all.len = x->step->len + first_len;
     for (int i = 0; i < s->n_layer; i++) {
         u->layers[i] = u->all;
@@ -249,8 +256,8 @@ static void copy_part(struct cuda_context *x, const struct cuda_units *u, struct
     const struct cache_shape *s = &u->host->shape;
     const size_t layer_bytes = (size_t)s->n_head * (size_t)job.n * unit;
     const int at_once = (int)(x->stage_bytes / layer_bytes);
-    for (int first = 0; !x->rc && first < s->n_layer; first += at_once) {
-        const int end = first + at_once < s->n_layer ? first + at_once : s->n_layer;
+    for (int first = 0; !x->rc && first < u->n_layer; first += at_once) {
+        const int end = first + at_once < u->n_layer ? first + at_once : u->n_layer;
         const int heads = (end - first) * s->n_head;
         const size_t bytes = (size_t)(end - first) * layer_bytes;
         uint8_t *p = x->stage_host;
@@ -300,7 +307,9 @@ static void let_go(void *p, size_t n)
 static void empty_window(struct cuda_context *x)
 {
     for (const struct cache *c = x->cache; c; c = c->windows) {
-        const size_t slots = cache_slots(&c->shape);
+        const bool all = c != x->cache || x->kv.n_layer == c->shape.n_layer;
+        /* the units after those of the device's heads stay */
+        const size_t slots = all ? cache_slots(&c->shape) : c->kv_heads[x->n_heads].slot0;
         let_go(c->k, slots * c->k_bytes);
         let_go(c->v, slots * c->v_bytes);
     }

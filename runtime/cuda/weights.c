@@ -48,11 +48,18 @@ static int supports_model(const struct model *m, struct err *e)
     if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "%s has recurrent keys of %d numbers, too many for the GPU",
                        m->name, m->recurrent.key_dim);
+    if (model_is_split(m) && (m->windowed.n_layer || m->recurrent.n_layer || m->layer_inputs.n))
+        return err_set(
+            e, ERR_USAGE,
+            "%s has windows, recurrent layers or inputs of layers, which run on the CPU or "
+            "all on the GPU",
+            m->name);
     if (m->n_embd % KN_GROUP)
         return err_set(e, ERR_USAGE, "%s has rows of %d numbers; the GPU supports multiples of %d",
                        m->name, m->n_embd, KN_GROUP);
     for (int i = 0; !rc && i < m->n_items; i++)
-        if (m->items[i].weight) rc = supports_matrix(m, &m->items[i], e);
+        if (m->items[i].weight && model_on_device(m, &m->items[i]))
+            rc = supports_matrix(m, &m->items[i], e);
     return rc;
 }
 
@@ -111,7 +118,7 @@ static void plan_model(const struct model *m, struct cuda_model *cm, struct aren
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < m->n_items; i++) {
             const struct kn_weight *w = m->items[i].weight;
-            if ((w != NULL) != (pass < 2)) continue;
+            if ((w != NULL) != (pass < 2) || !model_on_device(m, &m->items[i])) continue;
             void *p = arena_take(a, 1,
                                  pass == 0   ? quant_bytes(w)
                                  : pass == 1 ? scale_bytes(w)
@@ -391,6 +398,7 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
     if (!rc) rc = take_memory(g, m, h, e);
     for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
     for (int i = 0; !rc && i < m->n_items; i++) {
+        if (!model_on_device(m, &m->items[i])) continue;
         rc = send_item(g, m, i, p, e);
         done += model_item_bytes(&m->items[i]);
         if (!rc && progress && progress(ctx, done, total))

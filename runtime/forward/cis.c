@@ -120,10 +120,11 @@ struct score_job {
     struct cache *c;
 };
 
-static void score_layer(void *ctx, int layer, int thread)
+static void score_layer(void *ctx, int part, int thread)
 {
     const struct score_job *j = ctx;
     const struct forward *f = j->f;
+    const int layer = f->first_layer + part;
     int n = j->c->n_unscored, n_head = f->retaining->shape.n_head;
     int64_t began_ns = cis_clock(f);
     float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
@@ -140,6 +141,6 @@ void cis_score(struct forward *f, struct cache *c)
 {
     struct score_job j = {f, c};
     if (c->n_unscored == 0) return;
-    pool_run(f->pool, f->model->n_kv_layer, score_layer, &j);
+    pool_run(f->pool, f->model->n_kv_layer - f->first_layer, score_layer, &j);
     c->n_unscored = 0;
 }

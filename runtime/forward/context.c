@@ -44,6 +44,34 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
+bool context_on_gpu(const struct context *x)
+{
+    return x->gpu && x->forward.first_layer == 0;
+}
+
+static int run_first(void *ctx, float *rows, int n)
+{
+    struct context *x = ctx;
+    return cuda_run_rows(x->gpu, rows, n, x->e);
+}
+
+/* The first layers on the GPU, the others here. */
+static int open_split(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    const struct cuda_context_opts o = {.model = fo->model,
+                                        .retaining = fo->retaining,
+                                        .policy = fo->policy,
+                                        .shape = fo->shape,
+                                        .seed = fo->seed,
+                                        .chunk = fo->chunk};
+    int rc = open_cpu(x, fo, e);
+    if (rc) return rc;
+    x->forward.first_layer = fo->model->n_device;
+    x->forward.run_first = run_first;
+    x->forward.run_first_ctx = x;
+    return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
+}
+
 static void repeat_step(void *ctx)
 {
     struct context *x = ctx;
@@ -84,7 +112,9 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
         recurrent_state_plan(&x->cache.recurrent, &state, &x->state_arena);
         x->cache.recurrent.repeat = repeat_step;
         x->cache.recurrent.repeat_ctx = x;
-        rc = g->gpu ? open_gpu(x, &fo, e) : open_cpu(x, &fo, e);
+        rc = model_is_split(g->model) ? open_split(x, &fo, e)
+             : g->gpu                 ? open_gpu(x, &fo, e)
+                                      : open_cpu(x, &fo, e);
     }
     if (rc) context_release(x);
     return rc;
@@ -102,9 +132,9 @@ void context_release(struct context *x)
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
     x->row = 0;
-    if (x->gpu) return cuda_run(x->gpu, ids, n, n_logits, e);
-    forward_run(&x->forward, &x->cache, ids, n, n_logits);
-    return 0;
+    if (context_on_gpu(x)) return cuda_run(x->gpu, ids, n, n_logits, e);
+    x->e = e;
+    return forward_run(&x->forward, &x->cache, ids, n, n_logits);
 }
 
 bool context_can_try(const struct context *x)
@@ -128,14 +158,14 @@ void context_accept(struct context *x)
 int context_logits(struct context *x, float **out, struct err *e)
 {
     *out = x->forward.logits + (size_t)x->row * (size_t)x->engine->model->n_vocab;
-    return x->gpu ? cuda_logits(x->gpu, *out, e) : 0;
+    return context_on_gpu(x) ? cuda_logits(x->gpu, *out, e) : 0;
 }
 
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e)
 {
     float *logits;
-    int n = 0, rc = x->gpu ? cuda_candidates(x->gpu, s, scratch, &n, e) : 0;
+    int n = 0, rc = context_on_gpu(x) ? cuda_candidates(x->gpu, s, scratch, &n, e) : 0;
     if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
     if (rc || n) return rc;
     rc = context_logits(x, &logits, e);
@@ -150,7 +180,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct cache *c = &x->cache;
     x->row = 0;
     if (c->recurrent.hidden) { /* the state must not see the token twice */
-        if (x->gpu) return cuda_run_again(x->gpu, e);
+        if (context_on_gpu(x)) return cuda_run_again(x->gpu, e);
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;
     }
@@ -182,7 +212,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
 
 void context_score(struct context *x)
 {
-    if (!x->gpu) cis_score(&x->forward, &x->cache);
+    if (!context_on_gpu(x)) cis_score(&x->forward, &x->cache);
 }
 
 static struct evict_rule rule_of(const struct context *x)
@@ -219,11 +249,14 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
-    if (x->gpu) return cuda_evict(x->gpu, &rule, n_evicted, e);
+    if (context_on_gpu(x)) return cuda_evict(x->gpu, &rule, n_evicted, e);
     context_score(x);
+    /* a split model's heads may share one budget: all are evicted here */
+    int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);
+    if (rc) return rc;
     score_values(&x->forward, &x->cache);
     *n_evicted = evict(&x->cache, &rule, x->engine->pool, x->forward.slots);
-    return 0;
+    return context_loaded(x, e);
 }
 
 int context_drop(struct context *x, int64_t from, int64_t end, int64_t *n_evicted, struct err *e)
@@ -243,7 +276,7 @@ int context_loaded(struct context *x, struct err *e)
 
 int64_t context_slots_in_use(const struct context *x)
 {
-    return x->gpu ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
+    return context_on_gpu(x) ? cuda_slots_in_use(x->gpu) : cache_units(&x->cache);
 }
 
 /* The part of an item's matrix that a token reads: of the experts, those it is routed to. */

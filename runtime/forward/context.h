@@ -23,7 +23,11 @@ struct context { /* must not move while it is open: forward points into the plan
     const struct evict_pin *pins; /* [n_pins] never evicted (evict.h); on a GPU there are none */
     int n_pins;
     struct cuda_context *gpu; /* NULL = the CPU computes */
+    struct err *e;            /* of the run in progress */
 };
+
+/* Whether a GPU computes all layers; it may have only the first ones (model_place). */
+bool context_on_gpu(const struct context *x);
 
 /* Plans by `o` and takes the memory; nothing is run. seed: of policies that draw (random, nacl).
  * n_logits as in plan_make. */

@@ -188,15 +188,6 @@ int engine_copy_rate(const struct engine *g, double *out, struct err *e)
     return cuda_copy_rate(g->gpu, out, e);
 }
 
-static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
-{
-    int rc = load_heads(g, e);
-    if (rc) return rc;
-    rc = cuda_load(g->gpu, g->model, g->retaining, g->pool, progress, ctx, e);
-    arena_release(&g->retaining_arena);
-    return rc;
-}
-
 /* Maps g->weight_cache, if it equals the packed model file; else it is removed, and g->weights.base
  * stays NULL. all: compare every byte. */
 static int map_copy(struct engine *g, size_t bytes, bool all, engine_progress *progress, void *ctx,
@@ -221,6 +212,7 @@ static int load_weights(struct engine *g, engine_progress *progress, void *ctx, 
     arena_init_plan(&a, "weights");
     model_plan(g->model, &a);
     g->weights.tag = a.tag;
+    if (g->gpu) g->weight_cache.bytes = 0; /* it has all weights in the CPU's layout */
     int rc = map_copy(g, a.used, false, progress, ctx, e);
     if (g->weights.base) gguf_forget_data(g->model->file);
     if (rc || g->weights.base) return rc;
@@ -228,6 +220,17 @@ static int load_weights(struct engine *g, engine_progress *progress, void *ctx, 
     if (rc) return rc;
     model_plan(g->model, &g->weights);
     return model_load(g->model, g->pool, progress, ctx, e);
+}
+
+/* All weights on the GPU, or the first layers' there and the others here. */
+static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
+{
+    const bool split = model_is_split(g->model);
+    int rc = load_heads(g, e);
+    if (!rc && split) rc = load_weights(g, progress, ctx, e);
+    if (!rc) rc = cuda_load(g->gpu, g->model, g->retaining, g->pool, progress, ctx, e);
+    if (!split) arena_release(&g->retaining_arena);
+    return rc;
 }
 
 enum engine_copy engine_check_copy(struct engine *g, const struct engine_opts *o)

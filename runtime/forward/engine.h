@@ -37,6 +37,7 @@ struct engine_opts {
     const char *draft;                     /* a smaller model that proposes tokens; NULL = none */
     struct engine_heads heads;
     struct engine_device device;
+    int gpu_layers;            /* the first layers are on the GPU; 0 = all, or as many as fit */
     const char *isa;           /* name of a kernel table; NULL = the best for this machine */
     const char *template_name; /* name of a chat template; NULL = the model file's own */
     enum engine_weights weights;
@@ -66,7 +67,7 @@ struct engine {
     char heads_digest[DIGEST_HEX];      /* "" without heads */
     float temperature;                  /* the model's own, used when none is set */
     char notice[512];                   /* a message for the user, or "" */
-    char device_notice[544];            /* with device auto: why the GPU is not used, or "" */
+    char device_notice[544];            /* why the GPU is not used, or has not all layers; or "" */
 };
 
 /* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
@@ -92,7 +93,8 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 
 /* Opens the GPU that o->device names; with auto, the first one, if it runs this model with all
- * plans, has the memory for them and computes correctly (gpu_check.h). */
+ * plans, has the memory for them and computes correctly (gpu_check.h). If its memory is too small
+ * for all layers, auto takes the first ones that fit; the others run on the CPU. */
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);

@@ -254,18 +254,20 @@ static void embed(struct forward *f, const int32_t *ids, int n)
     }
 }
 
-static void run_layers(struct forward *f, struct cache *c, const int32_t *ids, int n)
+static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
     embed(f, ids, n);
     if (f->layer_inputs) layer_inputs_run(f, ids, n);
     cache_windows_make_room(c, n);
-    for (int i = 0; i < f->model->n_layer; i++) {
+    int rc = f->first_layer ? f->run_first(f->run_first_ctx, f->x, n) : 0;
+    for (int i = f->first_layer; !rc && i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
         struct layer_step s = {f, l->is_windowed ? c->windows : c, l, l->kv_layer, n};
         run_layer(&s);
     }
+    return rc;
 }
 
 /* Generated tokens that are scored together. After a crash, units without scores are run again,
@@ -275,10 +277,11 @@ static int score_batch(const struct forward *f)
     return f->model->recurrent.n_layer ? 1 : FORWARD_SCORE_BATCH;
 }
 
-void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
+int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
 {
     assert(n_logits <= f->n_logits && n_logits <= n);
-    run_layers(f, c, ids, n);
+    int rc = run_layers(f, c, ids, n);
+    if (rc) return rc;
     if (policy_uses(f->policy, POLICY_SURPRISAL)) score_surprisal(f, c, ids, n);
     cache_appended(c, n);
     if (cis_used(f) && n == 1 && ++c->n_unscored == score_batch(f)) cis_score(f, c);
@@ -288,6 +291,7 @@ void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, 
     if (n_logits)
         forward_output(f, f->x + (size_t)(n - n_logits) * (size_t)f->model->n_embd, n_logits,
                        f->logits);
+    return 0;
 }
 
 void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)

@@ -34,8 +34,9 @@ struct forward_opts {
 void forward_plan(struct forward *f, const struct forward_opts *o, struct arena *a);
 
 /* Runs n (1 … chunk) tokens; every head of the cache must have room for them. Logits of the last
- * n_logits tokens are in f->logits afterwards, row by row. */
-void forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
+ * n_logits tokens are in f->logits afterwards, row by row. Returns 0, or what run_first returned:
+ * then nothing has changed. */
+int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
 
 /* Speculation: runs a token and proposals for the tokens after it, n (2 … FORWARD_TRY_MAX) in all,
  * with logits of all. Their units stay behind the newest ones, where cache_accept adds them to the

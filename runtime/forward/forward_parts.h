@@ -49,6 +49,11 @@ struct forward {
     const struct policy *policy;
     uint64_t seed;
     int chunk, n_logits, n_threads;
+    /* Layers below first_layer are computed elsewhere: run_first runs n rows x of the residual
+     * stream through them, in place, and appends their units; it returns 0 or an error code. */
+    int first_layer;
+    int (*run_first)(void *ctx, float *x, int n);
+    void *run_first_ctx;
     struct kn_rope rope;
     struct kn_rope windowed; /* of layers with windows; empty if there are none */
     struct kn_rope still;    /* angles of 0, for layers that do not rotate; empty if all rotate */

@@ -32,7 +32,8 @@ struct plan_opts plan_opts_default(void)
 struct asked {
     struct model *m;
     struct retaining *h; /* or NULL */
-    struct cuda *gpu;    /* or NULL */
+    struct cuda *gpu;    /* it runs all layers; or NULL */
+    struct cuda *first;  /* it runs the first layers; or NULL */
     const struct plan_opts *o;
 };
 
@@ -464,7 +465,7 @@ static int default_budget(const struct plan *p, const struct asked *q)
 static int check_gpu(const struct plan *p, const struct asked *q, struct err *e)
 {
     const struct cuda_choice c = {q->m, q->h, &p->rules, p->k_type, p->v_type};
-    return q->gpu ? cuda_supports(&c, e) : 0;
+    return q->gpu || q->first ? cuda_supports(&c, e) : 0;
 }
 
 static void note_positions(struct plan *p, const struct model *m)
@@ -492,18 +493,44 @@ static int choose_budget(struct plan *p, const struct asked *q, int64_t limit)
     return largest >= PLAN_BUDGET_MIN ? largest : budget;
 }
 
+/* Whether the device has memory for its layers of a split model. */
+static int check_first(struct plan *p, const struct asked *q, struct err *e)
+{
+    const struct cache_shape shape = plan_shape(p, q->m);
+    const struct cuda_context_opts o = {
+        .model = q->m, .retaining = q->h, .policy = &p->rules, .shape = &shape, .chunk = p->chunk};
+    const size_t weights = cuda_weights_bytes(q->m) + cuda_heads_bytes(q->h);
+    size_t cache, scratch;
+    int64_t free_bytes;
+    if (!q->first) return 0;
+    cuda_context_plan(q->first, &o, &cache, &scratch);
+    p->device_layers = q->m->n_device;
+    p->device_bytes = weights + cache + scratch;
+    int rc = cuda_free_bytes(q->first, &free_bytes, e);
+    if (rc) return rc;
+    int64_t limit = free_bytes - free_bytes / 16;
+    if (cuda_has_model(q->first)) limit += (int64_t)weights;
+    if ((int64_t)p->device_bytes <= limit) return 0;
+    return err_set(
+        e, ERR_FIT,
+        "%d layers of %s need %.1f MiB of the GPU's memory, %.1f MiB may be used; choose "
+        "fewer with --gpu-layers",
+        p->device_layers, q->m->name, MIB(p->device_bytes), MIB(limit));
+}
+
 /* Rows of logits that speculation needs. */
 static int rows_to_try(const struct plan *p, const struct asked *q)
 {
     const struct plan_speculate *s = &q->o->speculate;
-    if (s->off || q->gpu || !score_can_try(&p->rules, q->m)) return 1;
+    if (s->off || q->gpu || q->first || !score_can_try(&p->rules, q->m)) return 1;
     return 1 + (s->n ? s->n : PLAN_SPECULATE_MAX);
 }
 
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,
               const struct plan_opts *o, int n_logits, int n_threads, struct err *e)
 {
-    const struct asked q = {m, h, gpu, o};
+    const bool split = model_is_split(m);
+    const struct asked q = {m, h, split ? NULL : gpu, split ? gpu : NULL, o};
     int64_t limit;
     *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads, .protocol = o->protocol};
     int rc = choose_policy(p, &q, e);
@@ -521,6 +548,8 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     rc = check_protection(p, e);
     if (rc) return rc;
     if (!fits) return refuse(p, &q, limit, e);
+    rc = check_first(p, &q, e);
+    if (rc) return rc;
     if (p->budget < budget)
         snprintf(p->notice, sizeof p->notice,
                  "%s was trained on %d positions: budget reduced to %d units per head to stay "

@@ -435,11 +435,21 @@ void model_close(struct model *m)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-void model_widen(struct model *m, bool wide)
+bool model_on_device(const struct model *m, const struct model_load_item *it)
 {
+    const void *p = it->weight ? (const void *)it->weight : (const void *)it->vector;
+    const uintptr_t at = (uintptr_t)p, first = (uintptr_t)m->layers;
+    if (!model_is_split(m)) return m->n_device > 0;
+    return at >= first && at < (uintptr_t)(m->layers + m->n_device);
+}
+
+void model_place(struct model *m, int n)
+{
+    m->n_device = n;
     for (int i = 0; i < m->n_items && !m->as_f32; i++) {
         const struct model_load_item *it = &m->items[i];
-        if (it->weight) it->weight->type = blocks_kernel_type(it->tensor->type, wide);
+        if (it->weight)
+            it->weight->type = blocks_kernel_type(it->tensor->type, model_on_device(m, it));
     }
 }
 
@@ -448,6 +458,7 @@ void model_plan(struct model *m, struct arena *a)
     for (int i = 0; i < m->n_items; i++) {
         struct model_load_item *it = &m->items[i];
         struct kn_weight *w = it->weight;
+        if (model_on_device(m, it)) continue;
         void *p = w ? arena_take(a, 1, kn_weight_bytes(w->type, w->n_out, w->n_in))
                     : arena_take(a, (size_t)it->n, sizeof(float));
         if (!a->base) continue;
@@ -563,6 +574,7 @@ int model_load(struct model *m, struct pool *p, int (*progress)(void *, int64_t,
     int64_t done = 0, total = 0;
     for (int i = 0; i < m->n_items; i++) total += model_item_bytes(&m->items[i]);
     for (int i = 0; i < m->n_items; i++) {
+        if (model_on_device(m, &m->items[i])) continue;
         model_load_item(m, i, p);
         gguf_forget(m->file, m->items[i].tensor->data, m->items[i].tensor->bytes, false);
         done += model_item_bytes(&m->items[i]);

@@ -235,6 +235,7 @@ struct model {
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
+    int n_device; /* set by model_place */
 };
 
 /* What files of a family leave out about layers with windows. */
@@ -337,9 +338,23 @@ static inline bool model_has_gates(const struct model *m)
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
 void model_close(struct model *m);
 
-/* Chooses the layouts of the weights: wide, those that the GPU computes, or the CPU's, as after
- * model_open. Before model_plan. */
-void model_widen(struct model *m, bool wide);
+/* Says which weights are on a device: those of the first n layers, of all that there is with
+ * MODEL_WHOLE, or none with 0; and chooses their layouts: those that a GPU computes, or the CPU's,
+ * as after model_open. The other functions leave out weights on a device. Before model_plan. */
+#define MODEL_WHOLE (MODEL_LAYERS_MAX + 1)
+void model_place(struct model *m, int n);
+bool model_on_device(const struct model *m, const struct model_load_item *it);
+
+/* Layers whose parts are on a device. */
+static inline int model_n_device(const struct model *m)
+{
+    return m->n_device < m->n_layer ? m->n_device : m->n_layer;
+}
+/* Whether a device has some layers and this CPU the others. */
+static inline bool model_is_split(const struct model *m)
+{
+    return m->n_device > 0 && m->n_device <= m->n_layer;
+}
 
 /* Takes the weights' memory from `a`; if `a` only plans, loaded weights are kept. */
 void model_plan(struct model *m, struct arena *a);

@@ -67,6 +67,30 @@ for bytes in 10000000 100000000; do
 done
 holds "plan: a small GPU takes short chunks" "$(EMU_DRIVER_MEMORY=10000000 gpu plan --device cuda)" 'chunk (128|256)'
 
+# A GPU for some of the layers: all devices give the same answer, in chats that evict and resume, too.
+split() { # BYTES DEVICE LAYERS
+    EMU_DRIVER_MEMORY=$1 gpu generate --temp 0 -n 8 --budget 1000 --chunk 16 --device "$2" --gpu-layers "$3" \
+        -p 'My locker code is 48213. What is my locker code?' 2>"$T/err"
+}
+answer=$(split 1073741824 cpu 0)
+equal "split: the CPU's answer" "$answer" "$(split 3300000 auto 0)"
+holds "split: one notice" "$(cat "$T/err")" '^retain: .* too small for the model: [1-3] of 4 layers run there'
+equal "split: one line" 1 "$(wc -l <"$T/err")"
+for n in 1 3 4; do
+    equal "split: $n layers" "$answer" "$(split 1073741824 cuda $n)"
+    equal "split: $n layers: no notice" "" "$(cat "$T/err")"
+done
+split 3300000 cuda 3 >/dev/null
+equal "split: too many layers: exit status" 4 $?
+holds "split: too many layers" "$(cat "$T/err")" '3 layers of retain demo need .* choose fewer with --gpu-layers'
+holds "plan: split" "$(gpu plan --device cuda --gpu-layers 2)" '^GPU .* for the first 2 of 4 layers'
+printf '%s\n' "$first" | chat gpu --device cuda --gpu-layers 2 -c half -n 16 >"$T/half"
+printf '%s\n' "$second" /stats | chat gpu --device cuda --gpu-layers 2 -c half -n 16 >>"$T/half"
+equal "split: a chat's answers" "$(printf '%s\n' "$one" | head -n 2)" "$(head -n 2 "$T/half")"
+holds "split: nothing is read again" "$(cat "$T/half" "$T/err")" ' 0 re-read'
+holds "split: units are evicted" "$(cat "$T/half" "$T/err")" 'evicted [1-9]'
+holds "split: its name" "$(cat "$T/half" "$T/err")" '2 of 4 layers\) and cpu'
+
 # Lists: one that the GPU cannot run moves all to the CPU, or is refused before the first row.
 eval_lists() { gpu eval recall --policy keydiff,h2o --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
 equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"

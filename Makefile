@@ -205,7 +205,7 @@ lint: compile_commands.json
 # For editors and clang-tidy: the compile command of each source.
 TEST_SRC := $(filter-out tests/emu/%,$(sort $(wildcard tests/*.c tests/*/*.c)))
 compile_commands.json: FORCE
-	$(file >$@.new,[$(subst }$(space){,}$(comma)$(newline){,$(strip $(foreach f,$(SRC) main.c $(TEST_SRC),$(call compile_command,$(f)))))])
+	$(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(file >$@.new,[$(subst }$(space){,}$(comma)$(newline){,$(strip $(foreach f,$(SRC) main.c $(TEST_SRC),$(call compile_command,$(f)))))]))
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 comma := ,
 space := $() $()

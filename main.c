@@ -92,7 +92,8 @@ static int help(void)
 static int command_help(const struct command *c)
 {
     struct str text = {0};
-    str_printf(&text, "usage: retain %s [OPTION...] %s\n%s\n\n", c->name, c->args, c->about);
+    str_printf(&text, "usage: retain %s [OPTION...]%s%s\n%s\n\n", c->name, *c->args ? " " : "",
+               c->args, c->about);
     if (c->run == cmd_eval) cmd_eval_help(&text);
     options_help(c->groups, &text);
     return print(&text);

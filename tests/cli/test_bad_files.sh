@@ -57,6 +57,7 @@ holds "a text that generate does not take" "$("$RETAIN" generate hello 2>&1)" '"
 holds "nothing to answer" "$("$RETAIN" generate </dev/null 2>&1)" 'prompt is empty'
 holds "no place to save in" "$(XDG_DATA_HOME=/dev/null/x "$RETAIN" list 2>&1)" '/dev/null/x .*: Not a directory; choose .* --db FILE'
 holds "help COMMAND" "$("$RETAIN" help list 2>&1)" '^usage: retain list'
+holds "no space ends the usage" "$("$RETAIN" help chat 2>&1)" '^usage: retain chat \[OPTION...\]$'
 holds "--help COMMAND" "$("$RETAIN" --help list 2>&1)" '^usage: retain list'
 holds "a tag that is not given" "$("$RETAIN" tag chat-1 2>&1)" 'usage: retain tag NAME TAG'
 holds "help of what is none" "$("$RETAIN" help lisp 2>&1)" 'did you mean "retain list"'

@@ -1,5 +1,5 @@
-/* An answer that a kill interrupted goes on as if it had not been: with the same limit of tokens the
- * conversation has the same text and the same units as one that was never killed. Not with
+/* An answer that a kill interrupted goes on as if it had not been: with the same limit of tokens
+ * the conversation has the same text and the same units as one that was never killed. Not with
  * retaining heads: the newest units, which had no score yet when the kill came, are run again
  * together (save_load.c), and an eviction may choose others. */
 #include <setjmp.h>

@@ -206,10 +206,6 @@ static int ask_one_by_one(struct run *r, const struct task_args *args, const str
 {
     bool asked = true;
     int rc = 0;
-    if (task_is_dialogue(r->trial->task))
-        return err_set(e, ERR_USAGE,
-                       "eval %s is one long dialogue; --protocol once needs tasks with a prompt",
-                       r->trial->task->name);
     for (int i = 0; !rc && asked; i++) {
         close_script(r);
         rc = open_script(r, args, o, e);

@@ -21,11 +21,6 @@ double judge_answer(const char *answer, const struct task_step *q)
 {
     int n = 0;
     for (int i = 0; i < q->n_values; i++) n += find_words(answer, q->values[i]) != NULL;
-    for (int i = 0; q->choices && q->choices[i]; i++) {
-        const char *other = find_words(answer, q->choices[i]);
-        const char *right = find_words(answer, q->values[0]);
-        if (other && right && other < right) return 0;
-    }
     return (double)n / q->n_values;
 }
 

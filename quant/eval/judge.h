@@ -6,8 +6,7 @@
 struct task_step;
 
 /* The share of the question's values that the answer contains as whole words, 0 … 1 (RULER's
- * string_match_all). If the question has choices, the first choice in the answer must be the right
- * one. */
+ * string_match_all). */
 double judge_answer(const char *answer, const struct task_step *question);
 
 /* Mean and spread of numbers added one by one (Welford). Zero-initialise. */

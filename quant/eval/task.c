@@ -25,8 +25,6 @@ static const struct task table[] = {
     {"talk", 1, 0, 64, task_write_talk,
      .about =
          "conversations from a file, -f FILE, one for each seed, with small talk between messages"},
-    {"game", 1, 0, 16, task_write_game,
-     .about = "rock, paper, scissors against a player with a preferred move (SirLLM)"},
     {"ruler-single-1", 1, 0, 48, task_write_single_1, .about = "RULER: a number in noise"},
     {"ruler-single-2", 1, 0, 48, task_write_single_2, .about = "RULER: a number in an essay"},
     {"ruler-single-3", 1, 0, 64, task_write_single_3, .about = "RULER: a UUID in an essay"},
@@ -78,11 +76,6 @@ const struct task *task_named(const char *name, int i)
         if (is && i-- == 0) return &table[k];
     }
     return NULL;
-}
-
-bool task_is_dialogue(const struct task *t)
-{
-    return t->write == task_write_game;
 }
 
 /* ---- chance ---------------------------------------------------------------------------------- */
@@ -155,7 +148,7 @@ struct str *task_value(struct task_question *q)
 static void question_step(const struct task_run *s, int i, struct task_step *out)
 {
     const struct task_question *q = &s->questions[i];
-    *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values, NULL};
+    *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values};
 }
 
 bool task_question(const struct task_run *s, int i, struct task_step *out)
@@ -174,7 +167,7 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
         if (t->question >= 0)
             question_step(s, t->question, out);
         else
-            *out = (struct task_step){str_get(&t->user), str_get(&t->assistant), NULL, 0, NULL};
+            *out = (struct task_step){str_get(&t->user), str_get(&t->assistant), NULL, 0};
         return true;
     }
     if (n_tokens < s->args.length) {

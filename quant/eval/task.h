@@ -57,16 +57,11 @@ const struct task *task_at(int i); /* NULL past the end */
 /* A row by its name; for "ruler" the i-th of all rows "ruler-…"; NULL = none. */
 const struct task *task_named(const char *name, int i);
 
-/* Whether its questions are turns of one conversation that depend on the ones before. */
-bool task_is_dialogue(const struct task *t);
-
 struct task_step {
     const char *user;
     const char *assistant;     /* NULL: a question that the model answers */
     const char *const *values; /* values that the answer must contain, as whole words */
     int n_values;
-    /* NULL-terminated: the first of these in the answer must be values[0] */
-    const char *const *choices;
 };
 
 /* NULL = out of memory. `args` is copied, but not the data that it points to. */
@@ -113,7 +108,7 @@ struct task_run {
     struct str user, assistant; /* buffers for the filler */
     struct recall *recall;      /* source of small talk and sentences */
     size_t essay_at;
-    int last; /* used by families: the last word, the last move */
+    int last; /* used by families: the last word, the last line */
 };
 
 size_t task_below(struct task_run *s, size_t n); /* 0 … n - 1 */
@@ -150,7 +145,6 @@ void task_write_recall(struct task_run *s);
 void task_write_scatter(struct task_run *s);
 void task_write_updates(struct task_run *s);
 void task_write_talk(struct task_run *s);
-void task_write_game(struct task_run *s);
 void task_write_passkey(struct task_run *s);
 void task_write_number(struct task_run *s);
 void task_write_kv(struct task_run *s);

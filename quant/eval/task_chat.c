@@ -1,4 +1,4 @@
-/* Conversations: recall, updates, and a game. */
+/* Conversations: recall and updates. */
 #include "quant/eval/task.h"
 #include "quant/eval/task_words.h"
 
@@ -46,35 +46,4 @@ void task_write_updates(struct task_run *s)
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask_early(s, 1 / 3.0), i);
     for (int i = 0; i < s->args.n_facts; i += 2) tell(s, 2 / 3.0, words_update(s->recall, i));
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
-}
-
-/* ---- rock, paper, scissors ------------------------------------------------------------------- */
-
-/* Each move is drawn independently: rock .50, paper .31, scissors .19, rotated by the seed, as in
- * SirLLM's data. Always answering the preferred move wins half the rounds; chance wins a third. */
-static void fill_round(struct task_run *s, struct task_step *out)
-{
-    static const char *const moves[] = {"rock", "paper", "scissors", NULL};
-    static const char *const beaten_by[] = {"paper", "scissors", "rock"};
-    double x = task_uniform(s);
-    int kind = (x >= .50) + (x >= .81), next = (kind + (int)(s->args.seed % 3)) % 3;
-    if (s->n_told++ == 0)
-        str_puts(&s->user, "Let's play a game of rock, paper, scissors.");
-    else
-        str_printf(
-            &s->user,
-            "I chose %s. Analyze my preferences to maximize your winning rate and proceed to "
-            "the next round.",
-            moves[s->last]);
-    str_puts(&s->user, " You choose: rock, paper or scissors?");
-    s->last = next;
-    out->user = str_get(&s->user);
-    out->values = &beaten_by[next];
-    out->n_values = 1;
-    out->choices = moves;
-}
-
-void task_write_game(struct task_run *s)
-{
-    s->filler = fill_round;
 }

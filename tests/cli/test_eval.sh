@@ -97,7 +97,6 @@ equal "eval: seeds begin at 1" "$(right --seeds 1 --seed 1)" "$(right --seeds 1)
 out=$("$RETAIN" eval recall:facts=4 --protocol once --policy full,locret --compression 4 --length 400 --seeds 1 --csv)
 equal "eval --protocol once: each question is asked behind all of the text" "full,once,4 locret,once,4" \
     "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $5 "," $17}' | paste -sd' ')"
-holds "eval: a game has no prompt" "$("$RETAIN" eval game --protocol once --length 200 2>&1)" 'eval game is one long dialogue'
 
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['

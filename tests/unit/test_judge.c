@@ -50,19 +50,6 @@ static void several_values_count_by_their_share(void **state)
     assert_true(judge("redblue", "red", "blue") == 0);
 }
 
-/* Naming every move would always contain the right one, so the first one counts. */
-static void the_first_choice_counts(void **state)
-{
-    static const char *const values[] = {"paper"};
-    static const char *const choices[] = {"rock", "paper", "scissors", NULL};
-    const struct task_step q = {.values = values, .n_values = 1, .choices = choices};
-    (void)state;
-    assert_true(judge_answer("I choose paper, not rock", &q) == 1);
-    assert_true(judge_answer("rock, or paper", &q) == 0);
-    assert_true(judge_answer("rocket paper", &q) == 1);
-    assert_true(judge_answer("scissors", &q) == 0);
-}
-
 static void check_spread(const double *x, int n, double mean, double spread)
 {
     struct judge_tally t = {0};
@@ -87,7 +74,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_whole_words),
         cmocka_unit_test(several_values_count_by_their_share),
-        cmocka_unit_test(the_first_choice_counts),
         cmocka_unit_test(spread_is_a_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Writes the tables of docs/memory.md from the rows that docs/memory.sh measured: between <!-- NAME --> and <!-- end -->.
+A table without rows stays as it is.
+
+    docs/memory.py build/memory/rows.csv
+"""
+import csv
+import re
+import sys
+from math import sqrt
+from pathlib import Path
+
+PAGE = Path(__file__).parent / 'memory.md'
+tables = {}
+for line in csv.reader(open(sys.argv[1], newline='')):
+    name, cells = line[0], line[1:]
+    if cells[0] == 'task':
+        header = cells
+        continue
+    row = dict(zip(header, cells))
+    row['policy'] = re.sub(r':?reserve=256', '', row['policy'])
+    for key in ('budget', 'length', 'seed_count', 'question_count'):
+        row[key] = int(row[key])
+    for key in ('accuracy', 'accuracy_spread', 'right_count', 'cache_bytes'):
+        row[key] = float(row[key])
+    tables.setdefault(name, []).append(row)
+
+
+def percent(rows, **want):
+    """Mean and 95 % interval of the mean over seeds."""
+    found = [r for r in rows if all(r[k] == v for k, v in want.items())]
+    if not found:
+        return '-'
+    r = found[-1]
+    half = 196 * r['accuracy_spread'] / sqrt(r['seed_count'])
+    return f"{100 * r['accuracy']:.0f}" + (f' ± {half:.0f}' if half >= .5 else '')
+
+
+def table(head, body):
+    return '\n'.join(['| ' + ' | '.join(r) + ' |' for r in [head, ['---'] * len(head)] + body])
+
+
+def policies(rows):
+    return list(dict.fromkeys(r['policy'] for r in rows))
+
+
+def bytes_per_unit():
+    """Of all heads together, with score and position; from the cache of policy full."""
+    r = next(r for r in tables['recall'] if r['policy'] == 'full')
+    return r['cache_bytes'] / r['budget']
+
+
+def recall():
+    rows = tables['recall']
+    sizes = [(1000, 125), (1000, 62), (1000, 31), (8192, 128), (32768, 256)]
+    sizes = [s for s in sizes if any((r['length'], r['budget']) == s for r in rows)]
+    head = ['recall, % right'] + [f'{n:,} tokens: {b} units' for n, b in sizes]
+    body = [['fewer units'] + [f'{n / b:.0f}x' for n, b in sizes]]
+    small = []
+    for n, b in sizes:
+        cache = next(r['cache_bytes'] for r in rows if (r['length'], r['budget'], r['policy']) == (n, b, 'keydiff'
+                     if n < 30000 else 'snapkv'))
+        small.append(f'{n * bytes_per_unit() / cache:.1f}x')
+    body.append(['fewer bytes, with room for a chunk and an answer'] + small)
+    for p in policies(rows):
+        if p == 'full':
+            continue
+        body.append([f'`{p}`'] + [percent(rows, policy=p, length=n, budget=b) for n, b in sizes])
+        if p == 'locret' and 'label' in tables:
+            body.append(["`locret`, heads trained for Locret's label"] +
+                        [percent(tables['label'], length=n, budget=b) for n, b in sizes])
+    full = ', '.join(f"{percent(rows, policy='full', length=n)} after {n:,} tokens" for n in (1000, 4000)
+                     if any(r['policy'] == 'full' and r['length'] == n for r in rows))
+    return table(head, body) + (f'\n\nWith everything kept: {full}.' if full else '')
+
+
+def protocol():
+    rows = tables['protocol']
+    cells = [('stream', 250), ('stream', 62), ('once', 250), ('once', 62)]
+    head = ['recall, 1,000 tokens, % right'] + [f'`{p}`, {b} units' for p, b in cells]
+    return table(head, [[f'`{p}`'] + [percent(rows, policy=p, protocol=k, budget=b) for k, b in cells]
+                        for p in policies(rows) if p != 'full']
+                 + [['`full`'] + [percent(rows, policy='full', protocol=k) for k, _ in cells]])
+
+
+def talk():
+    rows = tables['talk']
+    n = rows[0]['question_count']
+    cells = [(31, 'off'), (31, 'words'), (125, 'off'), (125, 'words')]
+    head = [f'right of {n}'] + [f"{b} units, recall {r}" for b, r in cells]
+
+    def right(**want):
+        found = [r for r in rows if all(r[k] == v for k, v in want.items())]
+        return f"{found[-1]['right_count']:.0f}" if found else '-'
+    return table(head, [[f'`{p}`'] + [right(policy=p, budget=b, recall=r) for b, r in cells]
+                        for p in policies(rows) if p != 'full']) + f"\n\nWith everything kept: {right(policy='full')}."
+
+
+def text():
+    rows = tables['text']
+    head = ['needle found, %', '64 units', '256 units']
+    body = [[f'`{p}`'] + [percent(rows, policy=p, budget=b) for b in (64, 256)] for p in policies(rows) if p != 'full']
+    return table(head, body) + f"\n\nWith everything kept: {percent(rows, policy='full')}."
+
+
+def million():
+    r = tables['million'][-1]
+    return f"{r['right_count']:.0f} of {r['question_count']} codes, {r['seed_count']} seeds, are recalled after a million tokens."
+
+
+page = PAGE.read_text(encoding='utf-8')
+for name, make in (('recall', recall), ('protocol', protocol), ('talk', talk), ('text', text), ('million', million)):
+    if name in tables:
+        page = re.sub(rf'(<!-- {name} -->\n).*?(<!-- end -->)', lambda m: m.group(1) + make() + '\n' + m.group(2), page, flags=re.S)
+PAGE.write_text(page, encoding='utf-8')

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Measures the tables of docs/memory.md and writes them into the page. About an hour of one core; what is done is kept in build/memory,
+# so that a run that was stopped goes on.
+#   docs/memory.sh [NOVEL.txt]      a long text in English for the table with natural text; without it that table stays as it is
+# Seeds 101 to 130 were not used while policies, model or heads were made. Remove build/memory after the model or the code changed.
+set -eu
+cd "$(dirname "$0")/.."
+novel=${1:-}
+retain=${RETAIN:-build/retain}
+out=${OUT:-build/memory}
+mkdir -p "$out"
+run() { # TABLE ARGUMENTS…
+    table=$1
+    shift
+    echo "$table: $*" >&2
+    "$retain" eval "$@" --csv --threads 1 --seed 101 --results "$out/done.jsonl" >"$out/table"
+    sed "s/^/$table,/" "$out/table" >>"$out/rows.new"
+}
+rm -f "$out/rows.new"
+
+policies=keeper,locret,keydiff+global,keydiff,scissorhands,expected,snapkv,h2o,random,sink
+few=keeper,locret,keydiff+global,scissorhands,snapkv,random
+recall="recall --seeds 30"
+for size in 1000:125 1000:62 1000:31 8192:128; do
+    run recall $recall --policy "$(echo $policies | sed 's/,/:reserve=256,/g'):reserve=256" --length "${size%:*}" --budget "${size#*:}"
+done
+run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 32768 --budget 256
+run recall $recall --policy full --length 1000,4000
+
+once=keeper,locret,keydiff+global,snapkv,ada-snapkv,pyramidkv,h2o,tova,nacl,random
+for protocol in stream once; do
+    run protocol $recall --policy $once,full --length 1000 --compression 4,16 --protocol $protocol
+done
+
+talk="talk -f quant/eval/talk/heldout.txt --seeds 24 --length 2000"
+run talk $talk --policy $few --budget 31,125 --recall off,words
+run talk $talk --policy full
+
+if [ -n "$novel" ]; then
+    run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy $few --budget 64,256
+    run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy full
+fi
+# The same heads' network, trained on the same rows for Locret's own label.
+if [ ! -s "$out/logit.gguf" ]; then
+    [ -s "$out/heads.jsonl" ] || python3 quant/demo/heads_data.py >"$out/heads.jsonl"
+    "$retain" heads train --data "$out/heads.jsonl" --labels logit --out "$out/logit.gguf" --hidden 128 --steps 150 --batch 4 \
+        --rate .002 --threads 1
+fi
+for size in 1000:125 1000:62 1000:31 8192:128 32768:256; do
+    run label $recall --heads "$out/logit.gguf" --policy locret:reserve=256 --length "${size%:*}" --budget "${size#*:}"
+done
+run million passkey:facts=10 --seeds 10 --length 1000000 --policy keeper --budget 256
+mv "$out/rows.new" "$out/rows.csv"
+docs/memory.py "$out/rows.csv"

@@ -233,8 +233,9 @@ static int run_depths(struct sweep *w, struct err *e)
 static int run_compression(struct sweep *w, int64_t compression, struct err *e)
 {
     if (w->file.path) {
+        int64_t about = w->trial.length / compression; /* for the plan that is checked in advance */
         w->file.compression = compression;
-        w->one.plan.budget = SAMPLE_BUDGET; /* for the plan that is checked in advance */
+        w->one.plan.budget = about < PLAN_BUDGET_MIN ? PLAN_BUDGET_MIN : (int)about;
         int rc = run_depths(w, e);
         w->file.compression = 0;
         return rc;
@@ -259,7 +260,7 @@ static int run_sizes(struct sweep *w, struct err *e)
     int64_t context = w->trial.length + ANSWER_ROOM;
     int rc = 0;
     w->context = c->context;
-    if (w->context < 0 && !w->file.path && (all || evicts_once(w)))
+    if (w->context < 0 && (!w->file.path || w->plans) && (all || evicts_once(w)))
         c->context = context < PLAN_BUDGET_MAX ? (int)context : PLAN_BUDGET_MAX;
     if (all) rc = run_depths(w, e);
     for (int i = 0; !rc && !all && i < parts->n; i++) rc = run_compression(w, parts->item[i], e);
@@ -329,9 +330,10 @@ static struct sweep_opts with_defaults(const struct options *o, bool has_heads, 
     return s;
 }
 
-/* The plans of all combinations, so that the device can run each of them. A file's contexts are not
- * known yet. */
-static int collect_plans(const struct options *o, struct plans *out, struct err *e)
+/* The plans of all combinations, so that the device can run each of them; the longest prompt of the
+ * files has about n_tokens. */
+static int collect_plans(const struct options *o, int64_t n_tokens, struct plans *out,
+                         struct err *e)
 {
     int rc = 0;
     for (int file = 0; !rc && file < 2; file++) {
@@ -339,6 +341,7 @@ static int collect_plans(const struct options *o, struct plans *out, struct err 
         for (int i = 0; i < o->n_args; i++) wanted |= eval_is_file(o->args[i]) == file;
         struct sweep w = {.one = o->session, .lists = with_defaults(o, false, file), .plans = out};
         if (file) w.file.path = "";
+        if (file && !o->sweep.lengths.n) w.lists.lengths.item[0] = n_tokens;
         if (wanted) rc = run_policies(&w, e);
     }
     return rc;
@@ -427,24 +430,46 @@ static int check_task(const char *text, const struct str *names, struct err *e)
                    params.name, str_get(names));
 }
 
-/* Each file is read to its end before the model is loaded. */
-static int check_tasks(const struct options *o, struct err *e)
+enum { BYTES_PER_TOKEN = 3 }; /* fewer than texts have, so that memory is not underestimated */
+
+/* Each file is read to its end before the model is loaded. *n_tokens: of the longest prompt, about.
+ */
+static int check_tasks(const struct options *o, int64_t *n_tokens, struct err *e)
 {
     struct str names = {0};
+    struct benchmark_size size = {0};
     const struct task *t;
-    int rc = 0, n;
+    int rc = 0;
+    *n_tokens = SAMPLE_BUDGET;
     for (int i = 0; (t = task_at(i)); i++) str_printf(&names, "%s, ", t->name);
     str_puts(&names, "ruler");
     if (o->n_args == 0)
         rc = err_set(e, ERR_USAGE, "no task and no file given; known tasks are: %s",
                      str_get(&names));
-    for (int i = 0; !rc && i < o->n_args; i++)
-        rc = eval_is_file(o->args[i]) ? benchmark_check(o->args[i], o->eval.format, &n, e)
+    for (int i = 0; !rc && i < o->n_args; i++) {
+        rc = eval_is_file(o->args[i]) ? benchmark_check(o->args[i], o->eval.format, &size, e)
                                       : check_task(o->args[i], &names, e);
+        int64_t n = (int64_t)(size.prompt_bytes / BYTES_PER_TOKEN);
+        if (n > *n_tokens) *n_tokens = n;
+    }
     str_release(&names);
     if (!rc && o->sweep.budgets.n && o->sweep.compressions.n)
         rc = err_set(e, ERR_USAGE, "--budget and --compression set the same thing; give one");
     return rc;
+}
+
+/* Whether a task needs the scores of units, which are on the CPU only. */
+static bool has_analysis(const struct options *o)
+{
+    bool has = false;
+    struct task_params params;
+    struct err e;
+    for (int i = 0; i < o->n_args; i++) {
+        if (eval_is_file(o->args[i]) || task_params_read(o->args[i], &params, &e)) continue;
+        const struct task *t = task_named(params.name, 0);
+        has |= t && t->measure > TASK_PERPLEXITY;
+    }
+    return has;
 }
 
 int cmd_eval(const struct options *o)
@@ -455,12 +480,16 @@ int cmd_eval(const struct options *o)
     struct results *results = NULL;
     struct err e;
     bool has_text = o->text.file || o->text.prompt;
-    int rc = check_tasks(o, &e);
-    if (!rc) rc = collect_plans(o, &plans, &e);
+    struct engine_opts engine = o->engine;
+    int64_t n_tokens;
+    int rc = check_tasks(o, &n_tokens, &e);
+    if (!rc) rc = collect_plans(o, n_tokens, &plans, &e);
+    if (!rc && engine.device.kind == ENGINE_DEVICE_AUTO && has_analysis(o))
+        engine.device.kind = ENGINE_DEVICE_CPU;
     if (!rc && has_text) rc = input_text(o, &essay, &e);
     if (!rc && o->eval.results) rc = results_open(&results, o->eval.results, &e);
     report_catch_interrupt();
-    if (!rc) rc = engine_open(&g, &o->engine, plans.item, plans.n, NULL, NULL, &e);
+    if (!rc) rc = engine_open(&g, &engine, plans.item, plans.n, NULL, NULL, &e);
     if (!rc && *g->device_notice) report_note("%s", g->device_notice);
     if (!rc) rc = run_tasks(g, o, has_text ? str_get(&essay) : NULL, results, &e);
     engine_close(g);

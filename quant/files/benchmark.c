@@ -267,15 +267,20 @@ int benchmark_next(struct benchmark_file *f, struct item *out, struct err *e)
     return rc ? err_prefix(e, "%s:%lld", f->records.path, (long long)f->line) : 1;
 }
 
-int benchmark_check(const char *path, const char *format, int *n, struct err *e)
+int benchmark_check(const char *path, const char *format, struct benchmark_size *out, struct err *e)
 {
     struct benchmark_file f;
     struct item item = {0};
     int rc = benchmark_open(&f, path, format, e);
-    *n = 0;
+    *out = (struct benchmark_size){0};
     if (rc) return rc;
-    while ((rc = benchmark_next(&f, &item, e)) == 1) ++*n;
-    if (!rc && !*n) rc = err_set(e, ERR_FORMAT, "%s: no question in it has a metric", path);
+    while ((rc = benchmark_next(&f, &item, e)) == 1) {
+        size_t bytes = item.before.n + item.context.n + item.after.n;
+        if (bytes > out->prompt_bytes) out->prompt_bytes = bytes;
+        out->n_items++;
+    }
+    if (!rc && !out->n_items)
+        rc = err_set(e, ERR_FORMAT, "%s: no question in it has a metric", path);
     item_release(&item);
     benchmark_close(&f);
     return rc;

@@ -51,7 +51,13 @@ void benchmark_close(struct benchmark_file *f);
 /* 1 and the next item; 0 at the end; a negative code names file, line and field. */
 int benchmark_next(struct benchmark_file *f, struct item *out, struct err *e);
 
-/* Reads the whole file and checks every item. *n = their number, at least 1. */
-int benchmark_check(const char *path, const char *format, int *n, struct err *e);
+struct benchmark_size {
+    int n_items;         /* at least 1 */
+    size_t prompt_bytes; /* of the longest prompt */
+};
+
+/* Reads the whole file and checks every item. */
+int benchmark_check(const char *path, const char *format, struct benchmark_size *out,
+                    struct err *e);
 
 #endif

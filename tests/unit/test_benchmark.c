@@ -145,9 +145,9 @@ static void prompts_are_those_of_the_programs(void **state)
 static void refuse(const char *name, const char *text, const char *format, const char *message)
 {
     struct err e = {0};
-    int n;
+    struct benchmark_size size;
     const char *path = write_text(name, text);
-    int rc = benchmark_check(path, format, &n, &e);
+    int rc = benchmark_check(path, format, &size, &e);
     if (rc >= 0 || !strstr(e.text, message) || strchr(e.text, '\n'))
         print_message("%s: %d: %s\n", text, rc, e.text);
     assert_true(rc < 0);

@@ -24,6 +24,10 @@ export PATH
     echo 'My locker code is 48213.' >said
     mkdir -p quant/eval && cp -r "$here/quant/eval/talk" "$here/quant/eval/paired.py" quant/eval
     for name in novel time-machine alice; do cp "$here/README.md" $name.txt; done
+    for name in Milo Luna; do
+        printf 'My cat is called %s.\nI live in Rome.\nWhat is my cat called?\n' $name |
+            retain chat --plain --new -n 12 --db talks.db >/dev/null 2>&1
+    done
     echo '{"context": "The boat is red.", "question": "What is red?", "answers": ["boat"]}' >questions.jsonl
 )
 stand_in() {
@@ -41,6 +45,8 @@ completed() {
     'retain eval '*' | '*) echo "$1" | sed 's/ |/ --length 300 --seeds 1 |/' ;;
     'retain eval '*) echo "$1 --length 300 --seeds 1" ;;
     'retain heads train') echo "$1 --data qa.jsonl --out heads.gguf --steps 1 --length 64 --force" ;;
+    *--from-conversations*) echo "$1 --db talks.db --steps 1 --batch 1 --length 128 --force" ;;
+    *--self-study*) echo "$1 --steps 4 --batch 1 --length 256 --force" ;;
     'retain heads train'*) echo "$1 --out heads.gguf --steps 1 --batch 1 --length 64 --force" ;;
     'retain heads import'* | 'retain heads calibrate'*) echo "$1 --force" ;;
     *) echo "$1" ;;

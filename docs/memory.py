@@ -58,8 +58,7 @@ def recall():
     body = [['fewer units'] + [f'{n / b:.0f}x' for n, b in sizes]]
     small = []
     for n, b in sizes:
-        cache = next(r['cache_bytes'] for r in rows if (r['length'], r['budget'], r['policy']) == (n, b, 'keydiff'
-                     if n < 30000 else 'snapkv'))
+        cache = next(r['cache_bytes'] for r in rows if (r['length'], r['budget'], r['policy']) == (n, b, 'keeper'))
         small.append(f'{n * bytes_per_unit() / cache:.1f}x')
     body.append(['fewer bytes, with room for a chunk and an answer'] + small)
     for p in policies(rows):

@@ -21,10 +21,9 @@ rm -f "$out/rows.new"
 policies=keeper,locret,keydiff+global,keydiff,scissorhands,expected,snapkv,h2o,random,sink
 few=keeper,locret,keydiff+global,scissorhands,snapkv,random
 recall="recall --seeds 30"
-for size in 1000:125 1000:62 1000:31 8192:128; do
+for size in 1000:125 1000:62 1000:31; do
     run recall $recall --policy "$(echo $policies | sed 's/,/:reserve=256,/g'):reserve=256" --length "${size%:*}" --budget "${size#*:}"
 done
-run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 32768 --budget 256
 run recall $recall --policy full --length 1000,4000
 
 once=keeper,locret,keydiff+global,snapkv,ada-snapkv,pyramidkv,h2o,tova,nacl,random
@@ -40,6 +39,9 @@ if [ -n "$novel" ]; then
     run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy $few --budget 64,256
     run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy full
 fi
+for size in 8192:128 32768:256; do
+    run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length "${size%:*}" --budget "${size#*:}"
+done
 # The same heads' network, trained on the same rows for Locret's own label.
 if [ ! -s "$out/logit.gguf" ]; then
     [ -s "$out/heads.jsonl" ] || python3 quant/demo/heads_data.py >"$out/heads.jsonl"

@@ -11,7 +11,7 @@
 #include "runtime/forward/engine.h"
 #include "runtime/forward/score.h"
 
-enum { PREFIX_MIN = 40, KEPT = 10, FEW_PERCENT = 5 }; /* a tenth is kept */
+enum { PREFIX_MIN = 40, KEPT = 10, FEW_PERCENT = 5, LITTLE_PERCENT = 1 }; /* a tenth is kept */
 
 static int n_heads(const struct context *x)
 {
@@ -125,6 +125,22 @@ static double weight(float value, float top, bool logarithms)
     return logarithms ? exp((double)(value - top)) : (double)value;
 }
 
+/* Of n units in order of their values: the share of the sum that the first few have, or the share
+ * of the units that have little. */
+static double share_of(const struct ranked *r, int n, bool of_units)
+{
+    double all = 0, few = 0, largest = weight(r[0].value, r[0].value, r[n - 1].value < 0);
+    int n_little = 0;
+    for (int i = 0; i < n; i++) {
+        double w = weight(r[i].value, r[0].value, r[n - 1].value < 0);
+        all += w;
+        if (i < n * FEW_PERCENT / 100) few += w;
+        n_little += w * 100 < LITTLE_PERCENT * largest;
+    }
+    if (of_units) return (double)n_little / n;
+    return all > 0 ? few / all : 0;
+}
+
 static int measure_concentration(const struct analysis *a, struct context *x, double *out,
                                  struct err *e)
 {
@@ -134,14 +150,8 @@ static int measure_concentration(const struct analysis *a, struct context *x, do
     if (!rc) score_values(&x->forward, &x->cache);
     *out = 0;
     for (int head = 0; !rc && head < n_heads(x); head++) {
-        double all = 0, few = 0;
         rank(x, head, n, r);
-        for (int i = 0; i < n; i++) {
-            double w = weight(r[i].value, r[0].value, r[n - 1].value < 0);
-            all += w;
-            if (i < n * FEW_PERCENT / 100) few += w;
-        }
-        *out += all > 0 ? few / all / n_heads(x) : 0;
+        *out += share_of(r, n, a->kind == TASK_SPARSITY) / n_heads(x);
     }
     free(r);
     return rc;
@@ -202,7 +212,8 @@ int analyze(const struct analysis *a, double *out, struct err *e)
     *out = 0;
     if (!rc && a->kind == TASK_CONSISTENCY) rc = measure_consistency(a, &x, out, e);
     if (!rc && a->kind == TASK_PLACES) rc = measure_places(a, &x, out, e);
-    if (!rc && a->kind == TASK_CONCENTRATION) rc = measure_concentration(a, &x, out, e);
+    if (!rc && (a->kind == TASK_CONCENTRATION || a->kind == TASK_SPARSITY))
+        rc = measure_concentration(a, &x, out, e);
     if (!rc && (a->kind == TASK_DRIFT || a->kind == TASK_SCORE_DRIFT))
         rc = measure_drift(a, &x, out, e);
     context_release(&x);

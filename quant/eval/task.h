@@ -38,6 +38,7 @@ enum task_measure {
     TASK_CONSISTENCY, /* from here on: analyze.h */
     TASK_PLACES,
     TASK_CONCENTRATION,
+    TASK_SPARSITY,
     TASK_DRIFT,
     TASK_SCORE_DRIFT,
 };

@@ -22,6 +22,8 @@ for policy in keeper snapkv random; do
 done
 equal "concentration is a share, larger for attention than for luck" all \
     "$($run concentration --policy snapkv:pool=0,random | column accuracy | paste -sd' ' - | all '$1 > 0.3 && $1 <= 1 && $2 < 0.15')"
+equal "sparsity is a share, larger for attention than for luck" all \
+    "$($run sparsity --policy snapkv:pool=0,random | column accuracy | paste -sd' ' - | all '$1 > 0.3 && $1 < 1 && $2 < 0.05')"
 equal "nothing is evicted, nothing drifts" all \
     "$($run drift --policy locret --budget 800,50 | column accuracy | paste -sd' ' - | all '$1 == 0 && $2 > 0')"
 equal "nor do scores" all \

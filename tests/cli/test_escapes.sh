@@ -122,6 +122,8 @@ $RETAIN perplexity -m "$D/bad.gguf" -p hi
 $RETAIN eval "$X"
 $RETAIN eval passkey -m "$D/bad.gguf"
 $RETAIN eval passkey --length "$X"
+$RETAIN eval "$D/$X.jsonl"
+$RETAIN eval passkey --format "$X" --results "$D/$X/r"
 $RETAIN quantize "$D/bad.gguf" "$T/out.gguf"
 $RETAIN quantize "$M" "$D/no/out.gguf" --type q8
 $RETAIN heads "$X"; echo PWN

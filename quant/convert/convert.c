@@ -87,10 +87,11 @@ static int check_config(const struct converter *c, struct err *e)
                        shown.text, expected);
     }
     static const char *const experts[] = {"num_local_experts", "num_experts"};
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; !(c->family->id & EXPERTS) && i < 2; i++)
         if (json_int(c->config, experts[i], 2, INT32_MAX, &n))
-            return err_set(e, ERR_FORMAT, "%s: %s is %d, mixtures of experts are not supported",
-                           c->config_path, experts[i], (int)n);
+            return err_set(e, ERR_FORMAT,
+                           "%s: %s is %d, mixtures of experts are not supported in a %s",
+                           c->config_path, experts[i], (int)n, c->family->name);
     return 0;
 }
 
@@ -156,6 +157,8 @@ static int read_config(struct converter *c, struct err *e)
         rc = convert_recurrent(c, e);
         if (rc) return rc;
     }
+    rc = c->family->id & EXPERTS ? convert_experts(c, e) : 0;
+    if (rc) return rc;
     c->tied =
         json_bool(c->config, "tie_word_embeddings",
                   json_bool(c->root, "tie_word_embeddings", c->family->id & (ERNIE4_5 | GEMMA)));
@@ -222,7 +225,7 @@ static bool is_known(const struct converter *c, const char *name)
     const char *rest = in_layer ? name + strlen(prefix) + n : name;
     for (size_t i = 0; i < convert_n_rows; i++)
         if ((convert_rows[i].layers != NO_LAYER) == in_layer &&
-            convert_rows[i].allowed & c->family->id && !strcmp(rest, convert_rows[i].hf))
+            convert_rows[i].allowed & c->family->id && convert_is_named(c, &convert_rows[i], rest))
             return true;
     return false;
 }
@@ -284,6 +287,7 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
         to->ne[1] = c->recurrent.n_key;
         to->ne[0] /= to->ne[1];
     }
+    if (r->n_out == ONE) to->n_dims = 1; /* [1][n_in] */
     if (r->half) {
         to->ne[1] /= 2;
         if (r->half == SECOND) to->data = (const char *)t->data + t->bytes / 2;
@@ -296,9 +300,53 @@ static int add_tensor(struct converter *c, const struct convert_row *r, const ch
     return 0;
 }
 
+/* Finds a tensor of the folder; *t NULL: it is not there, and not needed. */
+static int find_tensor(const struct converter *c, const struct convert_row *r, const char *own,
+                       const struct safetensors_tensor **t, struct err *e)
+{
+    char hf[NAME_BYTES];
+    const bool output = !strcmp(r->hf, "lm_head.weight");
+    bool needed = r->needed & c->family->id ||
+                  (output && cJSON_IsFalse(json_member(c->config, "tie_word_embeddings")));
+    *t = NULL;
+    if (output && c->tied) return 0;
+    part_name(c, own, hf);
+    *t = safetensors_find(c->s->weights, hf);
+    if (!*t && needed)
+        return err_set(e, ERR_FORMAT, "%s: tensor '%s' is missing; the folder is incomplete",
+                       c->s->path, hf);
+    return *t ? check_shape(c, r, *t, e) : 0;
+}
+
+/* The matrices of all experts. */
+static int take_stack(struct converter *c, const struct convert_row *r, int layer, const char *gguf,
+                      struct err *e)
+{
+    const int at = (int)strcspn(r->hf, "*"), n = (int)c->dims[N_EXPERTS];
+    const struct safetensors_tensor *t;
+    const void **stack = NULL;
+    char own[NAME_BYTES];
+    uint32_t type = 0;
+    for (int i = 0; i < n; i++) {
+        snprintf(own, sizeof own, "model.layers.%d.%.*s%d%s", layer, at, r->hf, i, r->hf + at + 1);
+        int rc = find_tensor(c, r, own, &t, e);
+        if (!rc && i == 0) rc = add_tensor(c, r, gguf, t, e);
+        if (rc) return rc;
+        if (i == 0) stack = source_make_stack(c->s, n);
+        if (!stack) return err_set(e, ERR_FAIL, "out of memory for the list of experts");
+        if (i > 0 && t->type != type)
+            return err_set(e, ERR_FORMAT, "%s: tensor '%s' has another type than those before it",
+                           c->s->path, own);
+        type = t->type;
+        stack[i] = t->data;
+    }
+    return 0;
+}
+
 static int take_tensor(struct converter *c, const struct convert_row *r, int layer, struct err *e)
 {
-    char own[NAME_BYTES], hf[NAME_BYTES], gguf[64];
+    const struct safetensors_tensor *t;
+    char own[NAME_BYTES], gguf[64];
     if (!(r->allowed & c->family->id)) return 0;
     if (r->layers == (c->recurrent.layers[layer] ? ATTENTION : RECURRENT)) return 0;
     snprintf(own, sizeof own, "%s", r->hf);
@@ -307,18 +355,9 @@ static int take_tensor(struct converter *c, const struct convert_row *r, int lay
         snprintf(own, sizeof own, "model.layers.%d.%s", layer, r->hf);
         snprintf(gguf, sizeof gguf, "blk.%d.%s", layer, r->gguf);
     }
-    part_name(c, own, hf);
-    bool output = !strcmp(r->hf, "lm_head.weight");
-    if (output && c->tied) return 0;
-    bool needed = r->needed & c->family->id ||
-                  (output && cJSON_IsFalse(json_member(c->config, "tie_word_embeddings")));
-    const struct safetensors_tensor *t = safetensors_find(c->s->weights, hf);
-    if (!t && needed)
-        return err_set(e, ERR_FORMAT, "%s: tensor '%s' is missing; the folder is incomplete",
-                       c->s->path, hf);
-    if (!t) return 0;
-    int rc = check_shape(c, r, t, e);
-    return rc ? rc : add_tensor(c, r, gguf, t, e);
+    if (strchr(r->hf, '*')) return take_stack(c, r, layer, gguf, e);
+    int rc = find_tensor(c, r, own, &t, e);
+    return rc || !t ? rc : add_tensor(c, r, gguf, t, e);
 }
 
 static int take_tensors(struct converter *c, struct err *e)
@@ -542,7 +581,8 @@ static int granite_keys(struct converter *c, struct err *e)
 static int64_t sliding_window(const struct converter *c)
 {
     int64_t n;
-    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3)); /* unless their config sets it */
+    bool used = !(c->family->id & (QWEN2 | QWEN3 | SMOLLM3 | QWEN2MOE |
+                                   QWEN3MOE)); /* unless their config sets it */
     used = json_bool(c->config, "use_sliding_window", used);
     return used && json_int(c->config, "sliding_window", 1, INT32_MAX, &n) ? n : 0;
 }
@@ -598,6 +638,7 @@ static int take_keys(struct converter *c, struct err *e)
     if (c->family->id == MISTRAL3 && json_number(c->rope, "llama_4_scaling_beta", &beta))
         convert_f32(c, "attention.temperature_scale", beta);
     if (c->family->id & HYBRID) convert_recurrent_keys(c);
+    if (c->family->id & EXPERTS) convert_experts_keys(c);
     if (c->family->id & (WINDOWED | OLMO2)) return convert_windows_keys(c, e);
     if (c->family->id & (GRANITE | GRANITE_H)) return granite_keys(c, e);
     return c->family->id == MINICPM ? minicpm_keys(c, e) : 0;
@@ -616,6 +657,8 @@ static const char known_keys[] =
     "mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads mamba_ssm_dtype "
     "mlp_only_layers mtp_num_hidden_layers mtp_use_dedicated_embeddings norm_eps "
     "normalization_function num_heads position_embedding_type shared_intermediate_size theta "
+    "decoder_sparse_step moe_intermediate_size norm_topk_prob num_experts_per_tok "
+    "output_router_logits router_aux_loss_coef router_jitter_noise shared_expert_intermediate_size "
     "attn_logit_softcapping cache_implementation final_logit_softcapping hidden_activation "
     "query_pre_attn_scalar rope_local_base_freq sliding_window_pattern "
     "attention_out_bias auto_map bos_token_id dim_model_base dtype embedding_multiplier "
@@ -624,7 +667,7 @@ static const char known_keys[] =
     "model_type no_rope_layers no_rope_layer_interval num_attention_heads num_experts "
     "num_hidden_layers num_key_value_heads num_local_experts "
     "original_max_position_embeddings pad_token_id partial_rotary_factor pretraining_tp "
-    "quantization_config resid_pdrop residual_dropout residual_multiplier rms_norm_eps "
+    "qkv_bias quantization_config resid_pdrop residual_dropout residual_multiplier rms_norm_eps "
     "rope_parameters rope_scaling rope_theta scale_depth scale_emb sliding_window "
     "tie_word_embeddings torch_dtype transformers_version unk_token_id use_bias use_cache "
     "use_sliding_window vocab_size";

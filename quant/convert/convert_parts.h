@@ -3,7 +3,8 @@
  *   convert.c            config.json and tensors of a folder, as a source
  *   convert_rows.c       tables of families and tensors
  *   convert_windows.c    the keys of layers with windows
- *   convert_recurrent.c  the numbers, keys and order of heads of recurrent layers */
+ *   convert_recurrent.c  the numbers, keys and order of heads of recurrent layers
+ *   convert_experts.c    the numbers and keys of layers with experts, and their stacks */
 #ifndef RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 #define RETAIN_QUANT_CONVERT_CONVERT_PARTS_H
 
@@ -41,11 +42,18 @@ enum {
     GEMMA = GEMMA2 | GEMMA3,
     WINDOWED = GEMMA | EXAONE4,
     HYBRID = QWEN35 | LFM2 | GRANITE_H,
-    ALIKE = ALL | QWEN35 | GRANITE_H | WINDOWED, /* names of tensors as in most families */
-    NORMS_BEFORE = ALL & ~OLMO2,
+    /* with experts */
+    MIXTRAL = 1 << 18,
+    QWEN2MOE = 1 << 19,
+    QWEN3MOE = 1 << 20,
+    OLMOE = 1 << 21,
+    EXPERTS = MIXTRAL | QWEN2MOE | QWEN3MOE | OLMOE,
+    EVERY = ALL | HYBRID | WINDOWED | EXPERTS,
+    ALIKE = EVERY & ~LFM2, /* names of tensors as in most families */
+    NORMS_BEFORE = (ALL & ~OLMO2) | EXPERTS,
     /* biases of all matrices, if the config sets them */
     BIASES = LLAMA | GRANITE | SMOLLM3 | ERNIE4_5 | SEED_OSS,
-    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4,
+    QKV_BIASES = BIASES | OLMO2 | QWEN2 | QWEN3 | GLM4 | QWEN2MOE,
     GATE_AND_UP = ALL & ~PHI3 & ~GLM4, /* two tensors */
 };
 
@@ -82,6 +90,10 @@ enum dim {
     VALUE,
     IN,
     EMBD3,
+    /* of layers with experts: their number, the width of one, of the shared ones */
+    N_EXPERTS,
+    EXPERT_FF,
+    SHARED_FF,
     DIMS
 };
 
@@ -92,7 +104,7 @@ enum half { WHOLE, FIRST, SECOND };
 enum tiled { NOT_TILED, TILED, TILED_VALUES, TILED_COLUMNS };
 
 /* Tensor names: those of a layer follow "model.layers.N." and "blk.N.". A row with n_in = ONE is a
- * vector. */
+ * vector. A * stands for the number of an expert: GGUF has a stack of all. */
 struct convert_row {
     const char *hf, *gguf;
     enum dim n_out, n_in;
@@ -120,6 +132,10 @@ struct converter {
         bool layers[LAYERS_MAX]; /* which are recurrent */
         int n_taps, n_key, n_value, key_dim, value_dim;
     } recurrent;
+    struct experts_config {
+        int n_used;
+        bool normalized; /* their weights are divided by their sum */
+    } experts;
     int64_t dims[DIMS];
     bool tied;
 };
@@ -141,6 +157,13 @@ void convert_recurrent_keys(struct converter *c);
 
 /* The keys of families with windows; a list of layers that GGUF cannot have is refused. */
 int convert_windows_keys(struct converter *c, struct err *e);
+
+/* For families with experts: their numbers; the keys. */
+int convert_experts(struct converter *c, struct err *e);
+void convert_experts_keys(struct converter *c);
+
+/* Whether a tensor of a layer has the row's name. */
+bool convert_is_named(const struct converter *c, const struct convert_row *r, const char *name);
 
 /* The order of a tensor's heads. */
 struct source_tiles convert_tiles(const struct converter *c, const struct convert_row *r);

@@ -24,35 +24,39 @@ const struct convert_family convert_families[] = {
     {"Exaone4ForCausalLM", "exaone4", EXAONE4, false, NULL},
     {"Lfm2ForCausalLM", "lfm2", LFM2, false, NULL},
     {"GraniteMoeHybridForCausalLM", "granitehybrid", GRANITE_H, true, NULL},
+    {"MixtralForCausalLM", "llama", MIXTRAL, true, NULL},
+    {"Qwen2MoeForCausalLM", "qwen2moe", QWEN2MOE, false, NULL},
+    {"Qwen3MoeForCausalLM", "qwen3moe", QWEN3MOE, false, NULL},
+    {"OlmoeForCausalLM", "olmoe", OLMOE, false, NULL},
 };
 const size_t convert_n_families = sizeof convert_families / sizeof *convert_families;
 
 const struct convert_row convert_rows[] = {
-    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, ALL | HYBRID | WINDOWED,
-     ALL | HYBRID | WINDOWED, .layers = NO_LAYER},
-    {"model.norm.weight", "output_norm.weight", EMBD, ONE, ALL | GRANITE_H | EXAONE4,
-     ALL | GRANITE_H | EXAONE4, .layers = NO_LAYER},
-    {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, ALL | HYBRID | WINDOWED,
+    {"model.embed_tokens.weight", "token_embd.weight", VOCAB, EMBD, EVERY, EVERY,
      .layers = NO_LAYER},
+    {"model.norm.weight", "output_norm.weight", EMBD, ONE, ALL | GRANITE_H | EXAONE4 | EXPERTS,
+     ALL | GRANITE_H | EXAONE4 | EXPERTS, .layers = NO_LAYER},
+    {"lm_head.weight", "output.weight", VOCAB, EMBD, 0, EVERY, .layers = NO_LAYER},
     {"input_layernorm.weight", "attn_norm.weight", EMBD, ONE, NORMS_BEFORE | GRANITE_H,
      NORMS_BEFORE | GRANITE_H, .layers = LAYERS},
-    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD,
-     (ALL & ~PHI3) | LFM2 | GRANITE_H | WINDOWED, (ALL & ~PHI3) | LFM2 | GRANITE_H | WINDOWED,
-     .layers = ATTENTION},
+    {"self_attn.q_proj.weight", "attn_q.weight", Q, EMBD, EVERY & ~(PHI3 | QWEN35),
+     EVERY & ~(PHI3 | QWEN35), .layers = ATTENTION},
     {"self_attn.q_proj.bias", "attn_q.bias", Q, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, (ALL | HYBRID | WINDOWED) & ~PHI3,
-     (ALL | HYBRID | WINDOWED) & ~PHI3, .layers = ATTENTION},
+    {"self_attn.k_proj.weight", "attn_k.weight", KV, EMBD, EVERY & ~PHI3, EVERY & ~PHI3,
+     .layers = ATTENTION},
     {"self_attn.k_proj.bias", "attn_k.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
-    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, (ALL | HYBRID | WINDOWED) & ~PHI3,
-     (ALL | HYBRID | WINDOWED) & ~PHI3, .layers = ATTENTION},
+    {"self_attn.v_proj.weight", "attn_v.weight", KV, EMBD, EVERY & ~PHI3, EVERY & ~PHI3,
+     .layers = ATTENTION},
     {"self_attn.v_proj.bias", "attn_v.bias", KV, ONE, QWEN2, QKV_BIASES, .layers = ATTENTION},
     {"self_attn.qkv_proj.weight", "attn_qkv.weight", QKV, EMBD, PHI3, PHI3, .layers = ATTENTION},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3 | EXAONE4, QWEN3 | EXAONE4,
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", HEAD, ONE, QWEN3 | EXAONE4 | QWEN3MOE,
+     QWEN3 | EXAONE4 | QWEN3MOE, .layers = ATTENTION},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3 | EXAONE4 | QWEN3MOE,
+     QWEN3 | EXAONE4 | QWEN3MOE, .layers = ATTENTION},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
      .layers = ATTENTION},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", HEAD, ONE, QWEN3 | EXAONE4, QWEN3 | EXAONE4,
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2 | OLMOE, OLMO2 | OLMOE,
      .layers = ATTENTION},
-    {"self_attn.q_norm.weight", "attn_q_norm.weight", Q, ONE, OLMO2, OLMO2, .layers = ATTENTION},
-    {"self_attn.k_norm.weight", "attn_k_norm.weight", KV, ONE, OLMO2, OLMO2, .layers = ATTENTION},
     {"self_attn.o_proj.weight", "attn_output.weight", EMBD, Q, ALIKE, ALIKE, .layers = ATTENTION},
     {"self_attn.o_proj.bias", "attn_output.bias", EMBD, ONE, 0, BIASES | OLMO2 | QWEN3,
      .layers = ATTENTION},
@@ -143,6 +147,25 @@ const struct convert_row convert_rows[] = {
     ROW("shared_mlp.input_linear.weight", "ffn_gate.weight", FF2, EMBD, LAYERS, .half = FIRST),
     ROW("shared_mlp.input_linear.weight", "ffn_up.weight", FF2, EMBD, LAYERS, .half = SECOND),
     ROW("shared_mlp.output_linear.weight", "ffn_down.weight", EMBD, FF, LAYERS, .half = WHOLE),
+#undef ROW
+#define ROW(hf, gguf, n_out, n_in, families)                        \
+    {                                                               \
+        hf, gguf, n_out, n_in, families, families, .layers = LAYERS \
+    }
+#define QWENS (QWEN2MOE | QWEN3MOE | OLMOE)
+    ROW("mlp.gate.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, QWENS),
+    ROW("mlp.experts.*.gate_proj.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, QWENS),
+    ROW("mlp.experts.*.up_proj.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, QWENS),
+    ROW("mlp.experts.*.down_proj.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, QWENS),
+#undef QWENS
+    ROW("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", N_EXPERTS, EMBD, MIXTRAL),
+    ROW("block_sparse_moe.experts.*.w1.weight", "ffn_gate_exps.weight", EXPERT_FF, EMBD, MIXTRAL),
+    ROW("block_sparse_moe.experts.*.w3.weight", "ffn_up_exps.weight", EXPERT_FF, EMBD, MIXTRAL),
+    ROW("block_sparse_moe.experts.*.w2.weight", "ffn_down_exps.weight", EMBD, EXPERT_FF, MIXTRAL),
+    ROW("mlp.shared_expert.gate_proj.weight", "ffn_gate_shexp.weight", SHARED_FF, EMBD, QWEN2MOE),
+    ROW("mlp.shared_expert.up_proj.weight", "ffn_up_shexp.weight", SHARED_FF, EMBD, QWEN2MOE),
+    ROW("mlp.shared_expert.down_proj.weight", "ffn_down_shexp.weight", EMBD, SHARED_FF, QWEN2MOE),
+    ROW("mlp.shared_expert_gate.weight", "ffn_gate_inp_shexp.weight", ONE, EMBD, QWEN2MOE),
 #undef ROW
 };
 const size_t convert_n_rows = sizeof convert_rows / sizeof *convert_rows;

@@ -28,22 +28,35 @@ struct source_tensor *source_add(struct source *s, const char *name)
     return t;
 }
 
-float *source_add_vector(struct source *s, const char *name, int n)
+/* Memory that the source owns; NULL when out of memory. */
+static void *make(struct source *s, size_t n, size_t size)
 {
-    float **made = reallocarray(s->made, s->n_made + 1, sizeof *made);
+    void **made = reallocarray(s->made, s->n_made + 1, sizeof *made);
     if (!made) return NULL;
     s->made = made;
-    float *data = calloc((size_t)n, sizeof *data);
+    void *data = calloc(n, size);
+    if (data) made[s->n_made++] = data;
+    return data;
+}
+
+float *source_add_vector(struct source *s, const char *name, int n)
+{
+    float *data = make(s, (size_t)n, sizeof *data);
     struct source_tensor *t = data ? source_add(s, name) : NULL;
-    if (!t) {
-        free(data);
-        return NULL;
-    }
-    made[s->n_made++] = data;
+    if (!t) return NULL;
     t->type = GGUF_T_F32;
     t->ne[0] = n;
     t->data = data;
     return data;
+}
+
+const void **source_make_stack(struct source *s, int n)
+{
+    struct source_tensor *t = &s->tensors[s->n_tensors - 1];
+    t->stack = make(s, (size_t)n, sizeof *t->stack);
+    t->n_dims = 3;
+    t->ne[2] = n;
+    return t->stack;
 }
 
 /* ---- a GGUF file ----------------------------------------------------------------------------- */
@@ -190,7 +203,8 @@ const void *source_row(const struct source_tensor *t, int64_t r)
         int64_t dim = t->ne[1] / t->pair_heads, i = r % dim;
         r += i / 2 + i % 2 * (dim / 2) - i;
     }
-    return (const char *)t->data + (size_t)r * source_row_bytes(t);
+    const void *matrix = t->stack ? t->stack[r / t->ne[1]] : t->data;
+    return (const char *)matrix + (size_t)(t->stack ? r % t->ne[1] : r) * source_row_bytes(t);
 }
 
 bool source_is_plain(const struct source_tensor *t)
@@ -231,14 +245,20 @@ void source_row_floats(const struct source_tensor *t, int64_t r, float *out)
         out[i] = t->change == SOURCE_PLUS_ONE ? out[i] + 1 : -expf(out[i]);
 }
 
+static void forget(const void *data, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)data, end = start + bytes;
+    start -= start % page; /* a page shared with a neighbouring tensor is only read again */
+    end -= end % page;
+    if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
 void source_forget(const struct source *s, const struct source_tensor *t)
 {
     for (size_t i = 0; i < s->n_made; i++)
         if (t->data == s->made[i]) return;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)t->data;
-    uintptr_t end = start + source_row_bytes(t) * (size_t)source_rows(t);
-    start -= start % page; /* a page shared with a neighbouring tensor is only read again */
-    end -= end % page;
-    if (end > start) madvise((void *)start, end - start, MADV_DONTNEED);
+    const size_t row = source_row_bytes(t);
+    if (!t->stack) forget(t->data, row * (size_t)source_rows(t));
+    for (int64_t i = 0; t->stack && i < t->ne[2]; i++) forget(t->stack[i], row * (size_t)t->ne[1]);
 }

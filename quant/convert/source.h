@@ -33,6 +33,8 @@ struct source_tensor {
     int n_dims;
     int64_t ne[4]; /* ne[0] is the row length; unused ones are 1 */
     const void *data;
+    /* [ne[2]] the matrices of a stack that the folder has one by one, or NULL: all are in data */
+    const void **stack;
     int pair_heads; /* > 0: the rows in `data` belong to this many heads in rotate-half order, and
                      * are returned in the neighbouring-pair order of GGUF's "llama" */
     struct source_tiles tiles;
@@ -46,7 +48,7 @@ struct source {
     struct gguf_keys keys; /* without general.file_type and similar keys, which the output sets */
     struct source_tensor *tensors;
     size_t n_tensors, cap;
-    float **made; /* data of tensors that no file contains */
+    void **made; /* data of tensors that no file contains, and stacks */
     size_t n_made;
     char notice[512]; /* a message for the user, or "" */
 };
@@ -77,5 +79,7 @@ void source_forget(const struct source *s, const struct source_tensor *t);
 struct source_tensor *source_add(struct source *s, const char *name);
 /* A vector of n floats that the source owns, for the caller to fill; NULL when out of memory. */
 float *source_add_vector(struct source *s, const char *name, int n);
+/* Makes the newest tensor a stack of n matrices, for the caller to fill in; NULL as above. */
+const void **source_make_stack(struct source *s, int n);
 
 #endif

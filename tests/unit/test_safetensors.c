@@ -424,6 +424,85 @@ static void makes_a_model_that_runs(void **state)
     }
 }
 
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static void put_mixtral(const struct folder *f, int n_experts, const char *more)
+{
+    static const char *const both[] = {"input_layernorm.weight", "post_attention_layernorm.weight"};
+    static const char *const attention[] = {"q", "k", "v", "o"};
+    struct weights w = {.seed = 5};
+    char name[96];
+    put_config(f, "MixtralForCausalLM", more);
+    put_tokenizer(f, LLAMA3);
+    add_weight(&w, "model.embed_tokens.weight", N_WORD, N_EMBD);
+    add_weight(&w, "lm_head.weight", N_WORD, N_EMBD);
+    add_weight(&w, "model.norm.weight", N_EMBD, 0);
+    for (int i = 0; i < 2; i++) {
+#define NAME(...) (snprintf(name, sizeof name, "model.layers.%d." __VA_ARGS__), name)
+        for (int k = 0; k < 2; k++) add_weight(&w, NAME("%s", i, both[k]), N_EMBD, 0);
+        for (int k = 0; k < 4; k++)
+            add_weight(&w, NAME("self_attn.%s_proj.weight", i, attention[k]),
+                       k % 3 ? N_EMBD / 2 : N_EMBD, N_EMBD);
+        add_weight(&w, NAME("block_sparse_moe.gate.weight", i), 3, N_EMBD);
+        for (int e = 0; e < 3 * n_experts; e++)
+            add_weight(&w, NAME("block_sparse_moe.experts.%d.w%d.weight", i, e / 3, e % 3 + 1),
+                       e % 3 == 1 ? N_EMBD : N_FF, e % 3 == 1 ? N_FF : N_EMBD);
+#undef NAME
+    }
+    put_weights(f, "model.safetensors", &w);
+}
+
+/* The stack named `gguf` has the folder's matrices, in the order of the experts. */
+static void check_stack(const struct source *s, const char *gguf, int w)
+{
+    const struct source_tensor *t = s->tensors;
+    char name[96];
+    while (t < s->tensors + s->n_tensors && strcmp(t->name, gguf) != 0) t++;
+    assert_true(t < s->tensors + s->n_tensors);
+    assert_true(t->n_dims == 3 && t->ne[2] == 3 && t->ne[1] == (w == 2 ? N_EMBD : N_FF));
+    for (int64_t r = 0; r < source_rows(t); r++) {
+        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.experts.%d.w%d.weight",
+                 (int)(r / t->ne[1]), w);
+        const struct safetensors_tensor *from = safetensors_find(s->weights, name);
+        assert_non_null(from);
+        size_t bytes = source_row_bytes(t), at = (size_t)(r % t->ne[1]) * bytes;
+        assert_memory_equal(source_row(t, r), (const char *)from->data + at, bytes);
+    }
+}
+
+static void stacks_experts(void **state)
+{
+    const char *more = ",\"num_local_experts\":3,\"num_experts_per_tok\":2";
+    const struct folder *f = *state;
+    struct options o;
+    struct engine *g;
+    struct source *s;
+    struct err e;
+    put_mixtral(f, 3, more);
+    assert_int_equal(source_open(&s, f->path, &e), 0);
+    assert_string_equal(s->notice, "");
+    check_stack(s, "blk.1.ffn_gate_exps.weight", 1);
+    check_stack(s, "blk.1.ffn_down_exps.weight", 2);
+    check_stack(s, "blk.1.ffn_up_exps.weight", 3);
+    source_close(s);
+    assert_int_equal(run(f, "q8", false), 0);
+    options_init(&o);
+    o.engine.model = f->out;
+    o.engine.heads.none = true;
+    assert_int_equal(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e), 0);
+    assert_true(g->model->layers[1].experts.n == 3 && g->model->layers[1].experts.n_used == 2);
+    engine_close(g);
+    put_mixtral(f, 2, more);
+    assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "experts.2.w1.weight' is missing"));
+    put_mixtral(f, 4, more);
+    assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "experts.3.w1.weight' is not known"));
+    put_model(f, "LlamaForCausalLM", more);
+    assert_int_equal(source_open(&s, f->path, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.text, "num_local_experts is 3, mixtures of experts"));
+}
+
 /* The template's own file counts first, as in transformers; the ends are those of all files. */
 static void takes_template_and_ends_of_the_folder(void **state)
 {
@@ -698,6 +777,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(makes_a_model_that_runs, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(keeps_scales, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(reads_shards, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(stacks_experts, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(takes_template_and_ends_of_the_folder, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(names_ignored_settings, make_folder, remove_folder),

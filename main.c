@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/edit_distance.h"
 #include "base/file.h"
 #include "cli/commands/commands.h"
@@ -307,6 +308,7 @@ static bool has_stack(void)
 int main(int argc, char **argv)
 {
     if (!target_runs_here() || !has_stack()) return 1;
+    memory_return_large();
     signal(SIGXFSZ,
            SIG_IGN);         /* a file that grows beyond the limit is a failed write, with a line */
     setlocale(LC_CTYPE, ""); /* report and the screen check whether the terminal supports UTF-8 */

@@ -1,5 +1,6 @@
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -10,6 +11,13 @@ static void *check(void *p, size_t n, size_t size)
     ssize_t written = write(STDERR_FILENO, line, sizeof line - 1);
     (void)written;
     abort();
+}
+
+void memory_return_large(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
 }
 
 void *memory_grow(void *p, size_t n, size_t size)

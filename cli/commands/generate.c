@@ -29,20 +29,28 @@ static int read_stream(FILE *f, const char *name, struct str *out, struct err *e
     return 0;
 }
 
-static int read_prompt(const struct options *o, struct str *out, struct err *e)
+static int read_file(const char *file, struct str *out, struct err *e)
 {
-    const char *file = o->text.file ? o->text.file : "-";
-    if (o->text.prompt && o->text.file)
-        return err_set(e, ERR_USAGE, "give the prompt with -p or with -f, not with both");
-    if (o->text.prompt) {
-        str_puts(out, o->text.prompt);
-        return 0;
-    }
     if (strcmp(file, "-") == 0) return read_stream(stdin, "standard input", out, e);
     FILE *f = fopen(file, "rb");
     if (!f) return err_set(e, ERR_FAIL, "opening %s: %s", file, strerror(errno));
     int rc = read_stream(f, file, out, e);
     fclose(f);
+    return rc;
+}
+
+/* The question, the document, or the document with the question below it and, with --query-first,
+ * above it, too. */
+static int read_prompt(const struct options *o, struct str *out, struct err *e)
+{
+    const char *question = o->text.prompt;
+    int rc = 0;
+    if (o->query_first && (!question || !o->text.file))
+        return err_set(e, ERR_USAGE, "--query-first needs a document, -f FILE, and a question, -p");
+    if (question && (o->query_first || !o->text.file)) str_puts(out, question);
+    if (o->query_first) str_puts(out, "\n\n");
+    if (!question || o->text.file) rc = read_file(o->text.file ? o->text.file : "-", out, e);
+    if (!rc && question && o->text.file) str_printf(out, "\n\n%s", question);
     return rc;
 }
 
@@ -102,7 +110,17 @@ static void print_json(struct generate *g, const struct session *s, enum session
     cJSON_Delete(j);
 }
 
-#define TEMPLATE_ROOM 64 /* tokens that a chat template adds to a message */
+#define QUERY_MAX     4096 /* tokens of a question in front of a document */
+#define TEMPLATE_ROOM 64   /* tokens that a chat template adds to a message */
+
+static int count_tokens(const struct engine *g, const char *text, int64_t *n, struct err *e)
+{
+    struct tokens ids = {0};
+    int rc = tokenizer_encode_text(g->tokenizer, text, strlen(text), true, &ids, e);
+    *n = (int64_t)ids.n;
+    tokens_release(&ids);
+    return rc;
+}
 
 /* With eviction once per prompt, the context is that of the prompt and its answer. */
 static int open_session(struct generate *g, struct cli_session *talk, const struct str *prompt,
@@ -110,14 +128,15 @@ static int open_session(struct generate *g, struct cli_session *talk, const stru
 {
     struct session_opts s = g->o->session;
     struct policy_choice *c = &s.plan.policy;
-    struct tokens ids = {0};
+    int64_t n_prompt = 0, n_query = 0;
     bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
     int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
-    if (!rc && sized)
-        rc = tokenizer_encode_text(talk->engine->tokenizer, str_get(prompt), prompt->n, false, &ids,
-                                   e);
-    if (sized) c->context = (int)ids.n + TEMPLATE_ROOM + (s.max_tokens ? s.max_tokens : 1024);
-    tokens_release(&ids);
+    if (!rc && sized) rc = count_tokens(talk->engine, str_get(prompt), &n_prompt, e);
+    if (!rc && g->o->query_first) rc = count_tokens(talk->engine, g->o->text.prompt, &n_query, e);
+    if (!rc && n_query > QUERY_MAX)
+        rc = err_set(e, ERR_USAGE, "--query-first: the question has %lld tokens, more than %d",
+                     (long long)n_query, QUERY_MAX);
+    if (sized) c->context = (int)n_prompt + TEMPLATE_ROOM + (s.max_tokens ? s.max_tokens : 1024);
     if (!rc) rc = session_open(&talk->session, talk->engine, NULL, &s, sink, e);
     if (rc) cli_session_close(talk);
     return rc;

@@ -159,7 +159,8 @@ struct options {
     struct eval_opts eval;
     struct bench_opts bench;
     struct pull_opts pull;
-    bool force; /* replace an existing file; download a model that does not fit */
+    bool query_first; /* the question is also put in front of the text that it is about */
+    bool force;       /* replace an existing file; download a model that does not fit */
     bool json;
     /* every command */
     bool help;

@@ -176,9 +176,11 @@ static int check_lists(const struct options *o, unsigned groups, struct err *e)
 /* Refuses contradicting options. A default from the configuration file is overridden silently. */
 static int settle(struct options *o, const struct scan *s, struct err *e)
 {
-    static const char *const pairs[][2] = {{"new", "continue"},     {"conversation", "continue"},
-                                           {"prompt", "file"},      {"private", "conversation"},
-                                           {"private", "continue"}, {"private", "read-only"}};
+    static const char *const pairs[][2] = {{"new", "continue"},
+                                           {"conversation", "continue"},
+                                           {"private", "conversation"},
+                                           {"private", "continue"},
+                                           {"private", "read-only"}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (given(s, pairs[i][0]) && given(s, pairs[i][1]))
             return err_set(e, ERR_USAGE, "--%s and --%s exclude each other; give one of them",

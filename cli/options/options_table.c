@@ -162,6 +162,8 @@ const struct option options_table[] = {
      .value = "stream|once",
      .help = "stream (default): evict before each chunk of a prompt; once: read the whole prompt, question "
              "included, evict once, then answer, as in most papers"},
+    {ROW("query-first", 0, query_first, OPTIONS_GENERATE | OPTIONS_EVAL | OPTIONS_HEADS),
+     .help = "put the question in front of the text, too (Locret-Q); heads train: in front of each row's document"},
     {ROW("heads", 0, engine.heads, OPTIONS_MODEL), .value = "FILE",
      .help = "trained retaining heads; none = without"},
     {ROW("kv", 0, sweep.kvs, OPTIONS_MEMORY), .value = "FORMAT",

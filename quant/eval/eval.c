@@ -90,7 +90,7 @@ static struct eval_row start_row(const struct sweep *w, const char *policy)
         .allocator = c->allocator >= 0 ? policy_allocator_name((enum policy_allocator)c->allocator)
                      : c->row          ? policy_allocator_name(c->row->allocator)
                                        : "-",
-        .question = c->row && c->row->query_first ? "first" : "last",
+        .question = w->trial.query_first ? "first" : "last",
         .protocol = evicts_once(w) ? "once" : "stream",
         .recall = recall_chooser_name(w->one.recall.chooser),
         .depth = -1,
@@ -187,6 +187,7 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON_AddNumberToObject(o, "compression", (double)w->file.compression);
     cJSON_AddNumberToObject(o, "chunk", p->chunk);
     cJSON_AddNumberToObject(o, "length", (double)w->trial.length);
+    if (w->trial.query_first) cJSON_AddStringToObject(o, "question", "first");
     cJSON_AddNumberToObject(o, "depth", w->file.path ? -1 : w->trial.depth);
     str_release(&policy);
     return o;
@@ -195,6 +196,10 @@ static cJSON *describe_run(const struct sweep *w)
 static int run_file(struct sweep *w, struct err *e)
 {
     struct eval_file_result out = {0};
+    if (w->trial.query_first)
+        return err_set(e, ERR_USAGE,
+                       "%s gives prompts as its benchmark does; --query-first is for tasks",
+                       w->file.path);
     cJSON *run = describe_run(w);
     w->file.run = run;
     w->file.length = w->trial.length;
@@ -299,6 +304,8 @@ static int run_policies(struct sweep *w, struct err *e)
     for (int i = 0; !rc && i < w->lists.policies.n; i++)
         for (int k = 0; !rc && k < w->lists.kvs.n; k++) {
             w->one.plan.policy = w->lists.policies.item[i];
+            w->trial.query_first = (w->options && w->options->query_first) ||
+                                   (w->one.plan.policy.row && w->one.plan.policy.row->query_first);
             w->one.plan.kv = w->lists.kvs.item[k];
             rc = run_recalls(w, e);
         }
@@ -411,10 +418,12 @@ void cmd_eval_help(struct str *out)
              "depths=N (places of a single thing, one row each), wording=demo|papers,\n"
              "report=N (print speed and memory every N tokens):\n");
     for (int i = 0; (t = task_at(i)); i++) str_printf(out, "  %-16s %s\n", t->name, t->about);
-    str_puts(out, "The text is evicted before the questions are known, unless the policy is meant "
-                  "to know them\n(locret-q): then they are also asked once at the beginning.\n"
-                  "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
-                  "answers in a published format, with that benchmark's prompts and metrics:\n  ");
+    str_puts(out,
+             "The text is evicted before the questions are known, unless the question is in front "
+             "of it, too\n(--query-first, or policy locret-q), or is part of the prompt "
+             "(--protocol once): then each\nquestion has its own conversation.\n"
+             "A file (.jsonl, .json, or a path with a slash) holds documents, questions and\n"
+             "answers in a published format, with that benchmark's prompts and metrics:\n  ");
     benchmark_names(out);
     str_puts(out, "\n");
 }

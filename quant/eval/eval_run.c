@@ -114,16 +114,6 @@ static int ask(struct run *r, const struct task_step *q, struct err *e)
     return 0;
 }
 
-/* Shows the questions to a policy that may know them beforehand. */
-static int show_questions(struct run *r, struct err *e)
-{
-    struct task_step q;
-    int rc = 0;
-    for (int i = 0; !rc && task_question(r->script, i, &q); i++)
-        rc = feed(r, q.user, "You haven't told me.", e);
-    return rc;
-}
-
 /* Prints a line each time this many more tokens were read, for runs that take hours. */
 static void report_progress(struct run *r)
 {
@@ -141,10 +131,9 @@ static void report_progress(struct run *r)
 
 static int talk(struct run *r, struct err *e)
 {
-    const struct policy *p = r->trial->session->plan.policy.row;
     struct session_stats st;
     struct task_step step;
-    int rc = p && p->query_first ? show_questions(r, e) : 0;
+    int rc = 0;
     r->reported_ns = system_clock_ns();
     for (session_stats(r->session, &st); !rc && task_next(r->script, st.n_tokens, &step);) {
         rc = step.assistant ? feed(r, step.user, step.assistant, e) : ask(r, &step, e);
@@ -156,21 +145,27 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-/* Tells all that precedes question `number`, then asks it. *asked: whether it exists. */
+/* Tells all that precedes question `number`, then asks it; with query_first the first turn begins
+ * with the question. *asked: whether it exists. */
 static int talk_until(struct run *r, int number, bool *asked, struct err *e)
 {
     struct session_stats st;
     struct task_step step;
+    struct str first = {0};
     int rc = 0;
-    *asked = false;
+    *asked = task_any_question(r->script, number, &step);
+    if (*asked && r->trial->query_first) str_printf(&first, "%s\n\n", step.user);
     session_stats(r->session, &st);
-    while (!rc && !*asked && task_next(r->script, st.n_tokens, &step)) {
-        *asked = !step.assistant && number-- == 0;
-        if (step.assistant) rc = feed(r, step.user, step.assistant, e);
-        if (*asked) rc = ask(r, &step, e);
+    for (bool done = !*asked; !rc && !done && task_next(r->script, st.n_tokens, &step);) {
+        done = !step.assistant && number-- == 0;
+        if (first.n && step.assistant) str_puts(&first, step.user);
+        if (step.assistant) rc = feed(r, first.n ? str_get(&first) : step.user, step.assistant, e);
+        str_clear(&first);
+        if (done) rc = ask(r, &step, e);
         session_stats(r->session, &st);
     }
-    if (!*asked || st.prefill_tok_s <= 0) return rc;
+    str_release(&first);
+    if (!*asked || st.prefill_tok_s <= 0 || !evicts_once(r)) return rc;
     r->n_read += st.n_tokens;
     r->read_ns += (int64_t)(1e9 * (double)st.n_tokens / st.prefill_tok_s);
     return rc;
@@ -199,8 +194,8 @@ static void close_script(struct run *r)
     r->musing = NULL;
 }
 
-/* With eviction once per prompt, each question has its own: all that was told before it, and the
- * question, in a new conversation. */
+/* Where the question is part of the prompt, or in front of the text, each question has its own
+ * conversation: all that was told before it, and the question. */
 static int ask_one_by_one(struct run *r, const struct task_args *args, const struct session_opts *o,
                           struct err *e)
 {
@@ -228,12 +223,12 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
         .papers = t->params->papers,
         .essay = t->text,
     };
-    bool once = evicts_once(r);
+    bool alone = evicts_once(r) || t->query_first;
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    int rc = once ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, &o, e);
-    if (!rc && !once) rc = talk(r, e);
+    int rc = alone ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, &o, e);
+    if (!rc && !alone) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);
     out->cache_bytes = st.cache_bytes;

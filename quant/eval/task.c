@@ -154,10 +154,10 @@ static void question_step(const struct task_run *s, int i, struct task_step *out
     *out = (struct task_step){str_get(&q->text), NULL, q->list, q->n_values};
 }
 
-bool task_question(const struct task_run *s, int i, struct task_step *out)
+bool task_any_question(const struct task_run *s, int i, struct task_step *out)
 {
-    if (i < 0 || s->n_early + i >= s->n_questions) return false;
-    question_step(s, s->n_early + i, out);
+    if (i < 0 || i >= s->n_questions) return false;
+    question_step(s, i, out);
     return true;
 }
 
@@ -180,7 +180,7 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out)
         s->filler(s, out);
         return true;
     }
-    return task_question(s, s->n_asked++, out);
+    return task_any_question(s, s->n_early + s->n_asked++, out);
 }
 
 /* ---- documents ------------------------------------------------------------------------------- */

@@ -77,8 +77,8 @@ bool task_next(struct task_run *s, int64_t n_tokens, struct task_step *out);
  * ERR_USAGE names the line that is wrong. */
 int task_talk_check(const char *text, struct err *e);
 
-/* The questions at the end, for policies that may see them first. */
-bool task_question(const struct task_run *s, int i, struct task_step *out);
+/* Question i of all, in the order in which they are asked; false past the last one. */
+bool task_any_question(const struct task_run *s, int i, struct task_step *out);
 
 /* ---- for the task files ---------------------------------------------------------------------- */
 

@@ -73,6 +73,7 @@ static const char *text_at(const cJSON *v, int i)
 struct row {
     const cJSON *document, *question, *answer;
     int n_document, n_questions;
+    const char *first; /* the question in front of the document; NULL = none */
 };
 
 static int read_row(struct row *r, const cJSON *o, const struct heads_data *d, int i, struct err *e)
@@ -97,44 +98,45 @@ static int write_document(struct writer *w, const struct row *r, const char *que
                           struct err *e)
 {
     struct str text = {0};
-    int rc = 0;
-    if (cJSON_IsArray(r->document)) {
-        for (int i = 0; !rc && i < r->n_document; i++) {
-            const char *message = text_at(r->document, i);
-            rc = write(w, i % 2 ? CHAT_ASSISTANT : CHAT_USER, message, strlen(message), e);
-        }
-        return rc || !question ? rc : write(w, CHAT_USER, question, strlen(question), e);
-    }
-    str_append(&text, text_at(r->document, 0), n);
-    if (question) str_printf(&text, "\n\n%s", question);
+    const bool talk = cJSON_IsArray(r->document);
+    const char *message = text_at(r->document, 0);
+    int rc;
+    if (r->first) str_printf(&text, "%s\n\n", r->first);
+    str_append(&text, message, talk ? strlen(message) : n);
+    if (!talk && question) str_printf(&text, "\n\n%s", question);
     rc = write(w, CHAT_USER, str_get(&text), text.n, e);
     str_release(&text);
-    return rc;
+    for (int i = 1; !rc && talk && i < r->n_document; i++) {
+        message = text_at(r->document, i);
+        rc = write(w, i % 2 ? CHAT_ASSISTANT : CHAT_USER, message, strlen(message), e);
+    }
+    return rc || !talk || !question ? rc : write(w, CHAT_USER, question, strlen(question), e);
 }
 
-/* Writes questions and answers as long as they fit. A document that leaves no room for the first
- * one is shortened, and the row is written again. */
-static int write_answers(struct writer *w, const struct row *r, int n_max, struct err *e)
+/* Writes the questions from `first` to `end` - 1 and their answers as long as they fit. A document
+ * that leaves no room for the first one is shortened, and the row is written again. */
+static int write_answers(struct writer *w, const struct row *r, int first, int end, int n_max,
+                         struct err *e)
 {
     struct heads_sample *s = w->s;
     size_t n = strlen(text_at(r->document, 0));
-    for (int i = 0; i < r->n_questions; i++) {
+    for (int i = first; i < end; i++) {
         const char *question = text_at(r->question, i), *answer = text_at(r->answer, i);
         size_t before = s->ids.n;
-        int rc = i ? write(w, CHAT_USER, question, strlen(question), e)
-                   : write_document(w, r, question, n, e);
+        int rc = i > first ? write(w, CHAT_USER, question, strlen(question), e)
+                           : write_document(w, r, question, n, e);
         size_t from = s->ids.n;
         if (!rc) rc = write(w, CHAT_ASSISTANT, answer, strlen(answer), e);
         if (rc) return rc;
         if ((int)s->ids.n > n_max) {
             n = n * (size_t)n_max / s->ids.n * 15 / 16;
             s->ids.n = before;
-            if (i || cJSON_IsArray(r->document) || n < HEADS_SAMPLE_MIN) return 0;
+            if (i > first || cJSON_IsArray(r->document) || n < HEADS_SAMPLE_MIN) return 0;
             w->first = true;
             i--;
             continue;
         }
-        if (i == 0) s->n_context = (int)from;
+        if (i == first) s->n_context = (int)from;
         rc = ask_from(s, from, e);
         if (rc) return rc;
     }
@@ -174,7 +176,10 @@ static int read_line(struct writer *w, const struct heads_data *d, int i, bool r
     int rc = json_parse(&o, d->text.data + d->rows[i], d->rows[i + 1] - d->rows[i], d->name, e);
     if (rc) return err_prefix(e, "row %d", i + 1);
     rc = read_row(&r, o, d, i, e);
-    if (!rc && !repeat) rc = write_answers(w, &r, n_max, e);
+    int first = !rc && d->query_first ? i % r.n_questions : 0;
+    r.first = !rc && d->query_first ? text_at(r.question, first) : NULL;
+    if (!rc && !repeat)
+        rc = write_answers(w, &r, first, d->query_first ? first + 1 : r.n_questions, n_max, e);
     if (!rc && repeat) rc = write_document(w, &r, NULL, strlen(text_at(r.document, 0)), e);
     if (!rc && repeat) rc = write_repeat(w, n_max, e);
     cJSON_Delete(o);

@@ -97,6 +97,22 @@ equal "eval: seeds begin at 1" "$(right --seeds 1 --seed 1)" "$(right --seeds 1)
 out=$("$RETAIN" eval recall:facts=4 --protocol once --policy full,locret --compression 4 --length 400 --seeds 1 --csv)
 equal "eval --protocol once: each question is asked behind all of the text" "full,once,4 locret,once,4" \
     "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $5 "," $17}' | paste -sd' ')"
+out=$("$RETAIN" eval recall:facts=2 --query-first --policy sink --budget 64 --length 300 --seeds 1 --csv)
+equal "eval --query-first: the question is in front" "sink,first,2" \
+    "$(printf '%s\n' "$out" | awk -F, 'NR > 1 {print $2 "," $4 "," $17}')"
+printf 'My locker code is 48213.' >"$T/document"
+asked() { "$RETAIN" generate --temp 0 --json "$@" | sed 's/.*"text":\("[^"]*"\).*"n_prompt":\([0-9]*\).*/\1 \2/'; }
+ask='What is my locker code?'
+nl='
+
+'
+equal "generate -f DOC -p QUESTION: the question is below" "$(asked -p "My locker code is 48213.$nl$ask")" \
+    "$(asked -f "$T/document" -p "$ask")"
+equal "generate --query-first: and above" "$(asked -p "$ask${nl}My locker code is 48213.$nl$ask")" \
+    "$(asked -f "$T/document" -p "$ask" --query-first)"
+holds "--query-first needs a document" "$("$RETAIN" generate -p Hello --query-first 2>&1)" 'needs a document'
+holds "--query-first: a long question" "$(yes word | head -5000 >"$T/long"
+    "$RETAIN" generate -f "$T/document" -p "$(cat "$T/long")" --query-first 2>&1)" 'tokens, more than 4096'
 
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['

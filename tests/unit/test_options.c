@@ -335,7 +335,6 @@ static void contradictions(void **state)
     assert_refused(CHAT, "-c work --private", "--private and --conversation");
     assert_refused(CHAT, "--private --continue", "--private and --continue");
     assert_refused(CHAT, "--private --read-only", "--private and --read-only");
-    assert_refused(GENERATE, "-p hi -f x", "--prompt and --file");
 }
 
 static void configuration(void **state)

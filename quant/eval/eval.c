@@ -165,16 +165,23 @@ static void print_file(struct sweep *w, const struct eval_file_result *out)
     str_release(&task);
 }
 
-/* The combination, as results keeps it. The caller deletes it. */
+static const char *given(const char *text)
+{
+    return text ? text : "";
+}
+
+/* The combination, as results keeps it: every setting that can change an answer. The caller deletes
+ * it. */
 static cJSON *describe_run(const struct sweep *w)
 {
     const struct engine *g = w->trial.engine;
     const struct plan_opts *p = &w->one.plan;
+    const struct text_opts *text = &w->options->text;
     struct str policy = {0};
     cJSON *o = cJSON_CreateObject();
     spell_policy(w, &policy);
     cJSON_AddStringToObject(o, "task", w->argument);
-    cJSON_AddStringToObject(o, "format", w->file.path && w->file.format ? w->file.format : "");
+    cJSON_AddStringToObject(o, "format", w->file.path ? given(w->file.format) : "");
     cJSON_AddBoolToObject(o, "conversation", w->file.path && w->file.as == EVAL_AS_CONVERSATION);
     cJSON_AddStringToObject(o, "model", g->model_digest);
     cJSON_AddStringToObject(o, "heads", g->heads_digest);
@@ -186,6 +193,12 @@ static cJSON *describe_run(const struct sweep *w)
     cJSON_AddNumberToObject(o, "budget", w->file.compression ? 0 : p->budget);
     cJSON_AddNumberToObject(o, "compression", (double)w->file.compression);
     cJSON_AddNumberToObject(o, "chunk", p->chunk);
+    cJSON_AddStringToObject(o, "template", given(w->options->engine.template_name));
+    cJSON_AddStringToObject(o, "text", given(text->file ? text->file : text->prompt));
+    cJSON_AddBoolToObject(o, "raw", w->one.raw);
+    cJSON_AddNumberToObject(o, "think", w->one.think);
+    cJSON_AddNumberToObject(o, "max_tokens", w->one.max_tokens);
+    if (w->file.path) cJSON_AddNumberToObject(o, "seed", (double)w->one.sampling.seed);
     cJSON_AddNumberToObject(o, "length", (double)w->trial.length);
     if (w->trial.query_first) cJSON_AddStringToObject(o, "question", "first");
     cJSON_AddNumberToObject(o, "depth", w->file.path ? -1 : w->trial.depth);

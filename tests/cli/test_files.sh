@@ -57,6 +57,14 @@ before=$(cat "$T/seeds")
 $tasks --seeds 3 --results "$T/seeds" >"$T/out"
 equal "and not run again" "$before" "$(cat "$T/seeds")"
 
+
+printf 'One sentence is here. Another is there. %.0s' 1 2 3 4 5 6 7 8 >"$T/a.txt"
+sed 's/sentence/phrase/g' "$T/a.txt" >"$T/b.txt"
+for text in a b a; do
+    "$RETAIN" eval perplexity -f "$T/$text.txt" --policy sink --budget 64 --length 40 --seeds 1 --results "$T/texts" >"$T/out"
+done
+equal "another text is another run" 2 "$(wc -l <"$T/texts" | tr -d ' ')"
+
 # What is wrong is one line, before the model is loaded.
 fails() {
     message=$1

@@ -509,6 +509,10 @@ def models():
         ffn_norm="post_attention_norm", experts=dict(
             n=8, used=3, ff=32, dense=1, shared=32, sigmoid=True, normalized=True, scale=1.7,
             choice_bias=True, groups=4, groups_used=2), **small), [("glm4moe", False)]
+    yield "dots1", Config(
+        "dots1", 23, n_kv=1, qk_norm="head", n_ff=64, tied=False, eps=1e-6, experts=dict(
+            n=6, used=2, ff=32, dense=1, shared=64, sigmoid=True, normalized=True, scale=2.5,
+            choice_bias=True), **small), [("dots1", False)]
     scales = (6.0, 0.22, 4.0)
     yield "granitemoe", Config(
         "granitemoe", 21, n_layer=1, n_kv=1, pairs=True, n_ff=32, scales=scales, attention=0.11,

@@ -13,12 +13,12 @@ of the models' makers: other heads first, logarithms of decays, norms less 1.
 import json
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from make_families import (N_TOKENS, N_VOCAB, rms, rotate, side_by_side, stored, vocabulary,
-                           write_golden, write_gguf)
+from make_families import (N_TOKENS, N_VOCAB, rms, rotate, route, side_by_side, stored,
+                           vocabulary, write_golden, write_gguf)
 from torch.nn.functional import silu, softplus
 
 STORE = "F16"  # type of matrices in the file
@@ -46,6 +46,11 @@ class Model:
     attention: float = 0  # scale of attention; 0 = 1 / sqrt(head_dim)
     no_rope: bool = False
     n_draft: int = 0  # blocks after the layers that draft tokens, which are not run
+    experts: dict = field(default_factory=dict)  # as in make_families.py
+
+    @property
+    def family(self):
+        return self.arch.removesuffix("moe")
 
 
 class Weights:
@@ -83,7 +88,7 @@ def attention(m, w, at, x, gated):
     v = (x @ w.matrix(f"{at}.attn_v", nkv, m.n_embd).T).reshape(n, m.n_kv, -1)
     q = q.reshape(n, m.n_head, -1)
     q, gate = q[..., :m.head_dim], q[..., m.head_dim:]  # of each head
-    if m.arch in ("qwen35", "lfm2"):
+    if m.family in ("qwen35", "lfm2"):
         q = rms(q, w.vector(f"{at}.attn_q_norm", m.head_dim, 1.2, 0.2), m.eps)
         k = rms(k, w.vector(f"{at}.attn_k_norm", m.head_dim, 1.2, 0.2), m.eps)
     freq = m.base ** (-torch.arange(0, m.n_rot, 2, dtype=torch.float64) / m.n_rot)
@@ -165,10 +170,34 @@ def convolution_layer(m, w, at, x):
     return y @ w.matrix(f"{at}.shortconv.out_proj", m.n_embd, m.n_embd).T
 
 
-def feed_forward(m, w, at, x):
-    gate = silu(x @ w.matrix(f"{at}.ffn_gate", m.n_ff, m.n_embd, 1.5).T)
-    up = x @ w.matrix(f"{at}.ffn_up", m.n_ff, m.n_embd).T
-    return (gate * up) @ w.matrix(f"{at}.ffn_down", m.n_embd, m.n_ff).T
+def feed_forward(m, w, at, x, n_ff, suffix=""):
+    gate = silu(x @ w.matrix(f"{at}.ffn_gate{suffix}", n_ff, m.n_embd, 1.5).T)
+    up = x @ w.matrix(f"{at}.ffn_up{suffix}", n_ff, m.n_embd).T
+    return (gate * up) @ w.matrix(f"{at}.ffn_down{suffix}", m.n_embd, n_ff).T
+
+
+def mixture(m, w, at, h):
+    """All experts of all tokens, weighted; most weights are 0."""
+    x = m.experts
+    n, ff = x["n"], x["ff"]
+
+    def stack(name, n_out, n_in, gain=1.0):
+        out = torch.stack([stored(w.randn(n_out, n_in) * gain / math.sqrt(n_in), STORE)
+                           for _ in range(n)])
+        w.file[f"{at}.{name}.weight"] = (out, STORE)
+        return out
+
+    router = w.table(f"{at}.ffn_gate_inp", n, m.n_embd, std=2 / math.sqrt(m.n_embd))
+    l = {"choice_b": w.vector(f"{at}.exp_probs_b", n, 0, 0.3, ".bias")} if x.get("choice_bias") else {}
+    gate, up = stack("ffn_gate_exps", ff, m.n_embd, 1.5), stack("ffn_up_exps", ff, m.n_embd)
+    weight = torch.stack([route(x, l, logits) for logits in h @ router.T])
+    g = silu(torch.einsum("td,efd->tef", h, gate)) * torch.einsum("td,efd->tef", h, up)
+    y = torch.einsum("tef,edf->ted", g, stack("ffn_down_exps", m.n_embd, ff))
+    out = torch.einsum("te,ted->td", weight, y)
+    if x.get("shared"):
+        share = torch.sigmoid(h @ w.vector(f"{at}.ffn_gate_inp_shexp", m.n_embd, 0, 0.3))
+        out = out + share[:, None] * feed_forward(m, w, at, h, x["shared"], "_shexp")
+    return out
 
 
 LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_layer}
@@ -177,19 +206,21 @@ LAYERS = {"d": delta_layer, "s": scan_layer, "c": convolution_layer, "b": scan_l
 def run(m, w, ids):
     embed, residual, divisor = m.scales
     table = w.matrix("token_embd", N_VOCAB, m.n_embd)
-    second = "post_attention_norm" if m.arch == "qwen35" else "ffn_norm"
+    second = "post_attention_norm" if m.family == "qwen35" else "ffn_norm"
     x = table[ids] * embed
     for i, kind in enumerate(m.kinds):
         at = f"blk.{i}"
         h = rms(x, w.vector(f"{at}.attn_norm", m.n_embd, 1, 0.1), m.eps)
-        added = attention(m, w, at, h, m.arch == "qwen35") if kind in "ab" else 0
+        added = attention(m, w, at, h, m.family == "qwen35") if kind in "ab" else 0
         if kind != "a":
             added = added + LAYERS[kind](m, w, at, h)
         x = x + residual * added
         suffix = "" if m.arch == "falcon-h1" else ".weight"
         h = rms(x, w.vector(f"{at}.{second}", m.n_embd, 1, 0.1, suffix), m.eps)
-        x = x + residual * feed_forward(m, w, at, h)
-    last = "token_embd_norm" if m.arch == "lfm2" else "output_norm"
+        dense = not m.experts or i < m.experts.get("dense", 0)
+        y = feed_forward(m, w, at, h, m.n_ff) if dense else mixture(m, w, at, h)
+        x = x + residual * y
+    last = "token_embd_norm" if m.family == "lfm2" else "output_norm"
     return rms(x, w.vector(last, m.n_embd, 1, 0.1), m.eps) @ table.T / divisor
 
 
@@ -205,15 +236,21 @@ def metadata(m, name):
            f"{a}.rope.dimension_count": m.n_rot, f"{a}.attention.key_length": m.head_dim,
            f"{a}.attention.value_length": m.head_dim}
     heads = [m.n_kv if kind in "ab" else 0 for kind in m.kinds]
-    out[f"{a}.attention.head_count_kv"] = m.n_kv if a in ("qwen35", "falcon-h1") else heads
-    if a == "lfm2":
-        out["lfm2.shortconv.l_cache"] = m.n_taps
+    out[f"{a}.attention.head_count_kv"] = m.n_kv if m.family in ("qwen35", "falcon-h1") else heads
+    if m.family == "lfm2":
+        out[f"{a}.shortconv.l_cache"] = m.n_taps
     else:
         out |= {f"{a}.ssm.conv_kernel": m.n_taps, f"{a}.ssm.state_size": m.key_dim,
                 f"{a}.ssm.group_count": m.n_key, f"{a}.ssm.time_step_rank": m.n_value,
                 f"{a}.ssm.inner_size": m.n_value * m.value_dim}
-    if a == "qwen35":
-        out |= {"qwen35.nextn_predict_layers": m.n_draft, "qwen35.full_attention_interval": 3, "qwen35.rope.dimension_sections": [2, 1, 1, 0]}
+    if m.family == "qwen35":
+        out |= {f"{a}.nextn_predict_layers": m.n_draft, f"{a}.full_attention_interval": m.kinds.index("a") + 1,
+                f"{a}.rope.dimension_sections": [2, 1, 1, 0]}
+    keys = {"n": "expert_count", "used": "expert_used_count", "ff": "expert_feed_forward_length",
+            "shared": "expert_shared_feed_forward_length", "dense": "leading_dense_block_count"}
+    out |= {f"{a}.{key}": m.experts[k] for k, key in keys.items() if k in m.experts}
+    if m.experts.get("sigmoid"):
+        out[f"{a}.expert_gating_func"] = 2
     if a == "granitehybrid":
         out |= {"granitehybrid.embedding_scale": m.scales[0], "granitehybrid.logit_scale": m.scales[2],
                 "granitehybrid.residual_scale": m.scales[1],
@@ -368,6 +405,9 @@ def in_pairs(m, tensors):
     return out
 
 
+CHECKPOINTS = ("qwen35", "lfm2", "granitehybrid")
+
+
 def main():
     torch.set_num_threads(1)
     folder = Path(__file__).parent / "families"
@@ -375,6 +415,11 @@ def main():
     for name, m in {
             "qwen35": Model("qwen35", 21, "ddad", n_rot=8, n_key=2, n_value=4, n_draft=1),
             "lfm2": Model("lfm2", 22, "cac", n_taps=3, head_dim=16, n_rot=16, base=1000000.0, eps=1e-5),
+            "qwen35moe": Model("qwen35moe", 25, "da", n_rot=8, n_key=2, n_value=4, experts=dict(
+                n=5, used=2, ff=16, shared=24, normalized=True)),
+            "lfm2moe": Model("lfm2moe", 26, "ca", n_taps=3, head_dim=16, n_rot=16, eps=1e-5,
+                             experts=dict(n=6, used=2, ff=16, dense=1, sigmoid=True, normalized=True,
+                                          choice_bias=True)),
             "granitehybrid": Model("granitehybrid", 23, "sas", n_kv=2, head_dim=16, n_rot=16,
                                    n_value=4, value_dim=16, eps=1e-5, scales=(6.0, 0.22, 4.0),
                                    attention=0.11, no_rope=True),
@@ -386,7 +431,7 @@ def main():
             w.matrix(f"blk.{i}.nextn.eh_proj", m.n_embd, 2 * m.n_embd)
         rows = write_golden(folder / f"{name}.logits", ids, run(m, w, ids))
         write_gguf(folder / f"{name}.gguf", metadata(m, name), in_pairs(m, w.file))
-        if m.arch != "falcon-h1":
+        if m.arch in CHECKPOINTS:
             write_folder(folder.parent / "checkpoints" / name, checkpoint(m, w.file), config(m))
         print(f"{name}: standard deviation of logits {rows.std():.2f}")
 

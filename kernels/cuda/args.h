@@ -366,6 +366,14 @@ struct cuda_scale_rows {
     float scale, softcap;
 };
 
+/* Copies rows of n floats. grid: rows; 256 threads. */
+struct cuda_copy_rows {
+    const float *from; /* row i at + i * stride */
+    int64_t stride;
+    int n;
+    float *to; /* [rows][n] */
+};
+
 /* Inputs of all layers of a token: x = (norm(x) * w, of n numbers at a time, + scale * own) /
  * sqrt(2). grid: n_tok, n_layer; 32 threads. */
 struct cuda_layer_inputs {

@@ -73,6 +73,11 @@ struct cuda_choice {
 };
 int cuda_supports(const struct cuda_choice *c, struct err *e);
 
+/* Whether the CPU evicts for this policy: the units are copied there and back. Such a policy may
+ * observe the newest queries, at most CUDA_QUERIES_MAX (cuda_queries). */
+#define CUDA_QUERIES_MAX 256
+bool cuda_leaves_eviction(const struct policy *p);
+
 /* Device bytes of a model's weights and of its heads. */
 size_t cuda_weights_bytes(const struct model *m);
 size_t cuda_heads_bytes(const struct retaining *h);
@@ -116,6 +121,10 @@ void cuda_repeat(struct cuda_context *x);
 /* A split model (model_place): runs the device's layers on n rows of the residual stream, in place,
  * and appends their units; the caller counts these with cache_appended. */
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e);
+
+/* The newest queries of the last run in a layer of the cache, [n][n_q], if the policy observes
+ * them; *n: their number. */
+const float *cuda_queries(const struct cuda_context *x, int layer, int *n);
 
 /* Logits of the last run, [n_logits][n_vocab]. */
 int cuda_logits(struct cuda_context *x, float *out, struct err *e);

@@ -228,6 +228,16 @@ static void add_output(struct cuda_context *x, const struct cuda_linear *l,
     if (w) cuda_normalize(x, x->added, n, w, n, scale, x->x);
 }
 
+/* Keeps the newest queries for a policy that observes them. */
+static void keep_queries(struct cuda_context *x, const struct model_layer *l)
+{
+    const int n = x->n < x->n_queries ? x->n : x->n_queries, stride = model_n_qkv(x->m);
+    const struct cuda_copy_rows job = {
+        x->qkv + (size_t)(x->n - n) * (size_t)stride, stride, model_n_q(x->m),
+        x->queries + (size_t)l->kv_layer * (size_t)(x->n_queries * model_n_q(x->m))};
+    if (n && !l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
+}
+
 /* Computes attention's output: the input of the matrix o. */
 static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_layer *l)
 {
@@ -241,6 +251,7 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
     if (of->is_gated)
         cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
     finish_heads(x, l);
+    keep_queries(x, of);
     if (x->retaining && !of->is_windowed && !of->shares_kv)
         x->n == 1 ? score_one(x, l) : score(x, l);
     if (has_kernels(x, l)) {

@@ -154,6 +154,7 @@ struct cuda_context {
     struct cache *cache; /* the host's */
     uint64_t seed;
     int chunk, n_logits, n_layer;
+    int n_queries;      /* the most that are remembered of a step; 0 = none */
     int n_heads, n_len; /* heads of `kv`; of both caches */
     bool broken;        /* host and device have diverged */
     struct arena cache_arena, scratch;
@@ -172,6 +173,7 @@ struct cuda_context {
     float *open;         /* [n_q] gates of attention */
     float *layer_inputs; /* [n_layer * n] of each token */
     float *layer_own;    /* the same, of the tokens alone */
+    float *queries;      /* [kv.n_layer][n_queries][n_q] of the newest tokens, for the policy */
     float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores;   /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
@@ -192,6 +194,7 @@ struct cuda_context {
 
     /* page-locked host memory */
     void *locked;
+    float *queries_host;
     float *rows_host; /* [chunk][n_embd] the stream before and after the device's layers; NULL = it
                          has all */
     struct cuda_step *step_host;

@@ -122,6 +122,11 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
     x->acc_part = arena_take(a, floats, sizeof(float));
 }
 
+static size_t queries_floats(const struct cuda_context *x)
+{
+    return (size_t)(x->kv.n_layer * x->n_queries) * (size_t)model_n_q(x->m);
+}
+
 static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
 {
     const struct model *m = x->m;
@@ -135,6 +140,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     if (x->n_logits) x->logits = arena_take(a, (size_t)x->n_logits * (size_t)m->n_vocab, f);
     x->new_scores = arena_take(a, (size_t)x->n_heads * (size_t)x->chunk, f);
     if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);
+    if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
     x->best = arena_take(a, 1, sizeof *x->best);
     x->top_id = arena_take(a, CUDA_TOP_MAX, sizeof *x->top_id);
@@ -167,6 +173,8 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .kv.n_layer = model_is_split(m) ? m->n_device : m->n_kv_layer,
     };
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
+    if (o->policy->scorer == POLICY_ATTENTION || o->policy->scorer == POLICY_COUNTS)
+        x.n_queries = o->policy->window < o->chunk ? o->policy->window : o->chunk;
     x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
     if (w->n_layer)
         x.windows = (struct cuda_units){
@@ -236,14 +244,16 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
     size_t scores = (size_t)x->n_heads * (size_t)x->chunk * sizeof *x->scores_host;
     size_t numbers = (3 * (size_t)x->n_heads * sizeof *x->numbers_host + 63) & ~(size_t)63;
     size_t rows = model_is_split(x->m) ? (size_t)x->chunk * (size_t)x->m->n_embd : 0;
+    size_t queries = queries_floats(x);
     rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked,
-                 step + x->stage_bytes + scores + numbers + rows * sizeof(float), 0);
+                 step + x->stage_bytes + scores + numbers + (rows + queries) * sizeof(float), 0);
     if (rc) return rc;
     x->step_host = x->locked;
     x->stage_host = (uint8_t *)x->locked + step;
     x->scores_host = (float *)(void *)(x->stage_host + x->stage_bytes);
     x->numbers_host = (int32_t *)(void *)((uint8_t *)x->scores_host + scores);
-    if (rows) x->rows_host = (float *)(void *)((uint8_t *)x->numbers_host + numbers);
+    x->queries_host = (float *)(void *)((uint8_t *)x->numbers_host + numbers);
+    if (rows) x->rows_host = x->queries_host + queries;
     rc = cuda_cache_open(x, s, e);
     return rc ? rc : send_ropes(x, s, e);
 }
@@ -355,6 +365,9 @@ static void run_step(struct cuda_context *x)
     cuda_keep_hidden(x);
     if (x->rows) cuda_run_logits(x);
     if (x->rows_host && !x->rc) x->rc = cuda_get(x->g, x->rows_host, x->x, rows_bytes(x), x->e);
+    if (x->n_queries && !x->rc)
+        x->rc =
+            cuda_get(x->g, x->queries_host, x->queries, queries_floats(x) * sizeof(float), x->e);
     if (x->retaining && !x->rc)
         x->rc = cuda_get(x->g, x->scores_host, x->new_scores,
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
@@ -444,6 +457,12 @@ int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, st
     if (!rc) rc = run(x, ids, n, n_logits, n == 1 && n_logits == 1);
     if (!rc) cache_appended(x->cache, n);
     return rc;
+}
+
+const float *cuda_queries(const struct cuda_context *x, int layer, int *n)
+{
+    *n = x->n < x->n_queries ? x->n : x->n_queries;
+    return x->queries_host + (size_t)layer * (size_t)(x->n_queries * model_n_q(x->m));
 }
 
 int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e)

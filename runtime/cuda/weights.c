@@ -70,6 +70,23 @@ static bool scorer_known(enum policy_scorer s)
            s == POLICY_KEYS;
 }
 
+static bool observes(const struct policy *p)
+{
+    return p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS;
+}
+
+bool cuda_leaves_eviction(const struct policy *p)
+{
+    return observes(p) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1;
+}
+
+static bool policy_known(const struct policy *p)
+{
+    const bool windowed = observes(p) && p->window > 0 && p->window <= CUDA_QUERIES_MAX;
+    return (scorer_known(p->scorer) || windowed) &&
+           (p->second == POLICY_NONE || p->second == POLICY_RANDOM);
+}
+
 int cuda_supports(const struct cuda_choice *c, struct err *e)
 {
     if (c->retaining && c->retaining->shape.form != RETAINING_SILU)
@@ -78,13 +95,16 @@ int cuda_supports(const struct cuda_choice *c, struct err *e)
                        retaining_form_name(c->retaining->shape.form));
     int rc = supports_model(c->model, e);
     if (rc) return rc;
-    if (!scorer_known(c->policy->scorer) || c->policy->second != POLICY_NONE ||
-        c->policy->same_heads || c->policy->pooling > 1)
+    if (!policy_known(c->policy))
         return err_set(
             e, ERR_USAGE,
-            "policy %s does not run on the GPU; full, sink, random and those of retaining "
-            "heads (keeper, locret) and of keys (keydiff) do",
-            c->policy->name);
+            "policy %s does not run on the GPU: it observes all queries, or more than %d; "
+            "full, sink, random, those of retaining heads (keeper, locret), of keys "
+            "(keydiff) and of a window of queries (snapkv) do",
+            c->policy->name, CUDA_QUERIES_MAX);
+    if (model_is_split(c->model) && observes(c->policy))
+        return err_set(e, ERR_USAGE, "policy %s does not run on a GPU that has only some layers",
+                       c->policy->name);
     if (c->k_type == KN_KV_F32 || c->v_type == KN_KV_F32)
         return err_set(e, ERR_USAGE, "the GPU keeps units as --kv q4, q8 or f16, not f32");
     if (c->policy->scorer == POLICY_CIS && c->retaining->layers[0].w1.type != KN_Q8)

@@ -19,6 +19,33 @@ static int open_cpu(struct context *x, const struct forward_opts *fo, struct err
     return rc;
 }
 
+/* A GPU needs only room for its logits here. */
+static int open_logits(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    const size_t n = (size_t)fo->n_logits, row = (size_t)fo->model->n_vocab * sizeof(float);
+    struct arena a;
+    arena_init_plan(&a, "logits");
+    arena_take(&a, n, row);
+    int rc = arena_init(&x->scratch, "logits", a.used, e);
+    if (rc) return rc;
+    x->forward = (struct forward){.model = fo->model, .policy = fo->policy, .seed = fo->seed};
+    x->forward.logits = arena_take(&x->scratch, n, row);
+    return 0;
+}
+
+/* What scoring and evicting on the CPU need, for a GPU that leaves them to it. */
+static int open_scoring(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    struct forward_opts one = *fo;
+    struct arena a;
+    one.chunk = 1;
+    arena_init_plan(&a, "scratch");
+    forward_plan(&x->forward, &one, &a);
+    int rc = arena_init(&x->scratch, "scratch", a.used, e);
+    if (!rc) forward_plan(&x->forward, &one, &x->scratch);
+    return rc;
+}
+
 /* The host's units are a window (cuda.h): its pages are often released, so they are small. */
 static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
@@ -32,15 +59,9 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .chunk = fo->chunk,
         .n_logits = fo->n_logits,
     };
-    size_t row = (size_t)m->n_vocab * sizeof(float);
-    struct arena a;
-    arena_init_plan(&a, "logits");
-    arena_take(&a, (size_t)o.n_logits, row);
-    int rc = arena_init(&x->scratch, "logits", a.used, e);
+    int rc = cuda_leaves_eviction(fo->policy) ? open_scoring(x, fo, e) : open_logits(x, fo, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
-    x->forward = (struct forward){.model = m, .policy = fo->policy, .seed = fo->seed};
-    x->forward.logits = arena_take(&x->scratch, (size_t)o.n_logits, row);
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
 }
 
@@ -129,10 +150,22 @@ void context_release(struct context *x)
     x->gpu = NULL;
 }
 
+static int run_gpu(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
+{
+    int rc = cuda_run(x->gpu, ids, n, n_logits, e), n_queries = 0;
+    for (int i = 0; !rc && i < x->cache.shape.n_layer; i++) {
+        const float *q = cuda_queries(x->gpu, i, &n_queries);
+        if (n_queries == 0) break;
+        score_remember(&x->forward, &x->cache, i, q, (size_t)model_n_q(x->forward.model),
+                       x->cache.n_pos - n_queries, n_queries);
+    }
+    return rc;
+}
+
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
     x->row = 0;
-    if (context_on_gpu(x)) return cuda_run(x->gpu, ids, n, n_logits, e);
+    if (context_on_gpu(x)) return run_gpu(x, ids, n, n_logits, e);
     x->e = e;
     return forward_run(&x->forward, &x->cache, ids, n, n_logits);
 }
@@ -249,7 +282,8 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
-    if (context_on_gpu(x)) return cuda_evict(x->gpu, &rule, n_evicted, e);
+    if (context_on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules))
+        return cuda_evict(x->gpu, &rule, n_evicted, e);
     context_score(x);
     /* a split model's heads may share one budget: all are evicted here */
     int rc = cache_fetch(&x->cache, cache_len_max(&x->cache), e);

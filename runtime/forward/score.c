@@ -131,13 +131,14 @@ static void moments_part(void *ctx, int head, int thread)
 }
 
 /* The query of position p is kept in row p % window. */
-static void remember(const struct job *j)
+void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
+                    size_t stride, int64_t pos, int n)
 {
-    int window = j->f->policy->window;
-    size_t row = (size_t)model_n_q(j->f->model);
-    float *ring = cache_state(j->c, j->layer);
-    for (int t = j->n > window ? j->n - window : 0; t < j->n; t++)
-        memcpy(ring + (size_t)((j->c->n_pos + t) % window) * row, query(j->f, t),
+    const int window = f->policy->window;
+    const size_t row = (size_t)model_n_q(f->model);
+    float *ring = cache_state(c, layer);
+    for (int t = n > window ? n - window : 0; t < n; t++)
+        memcpy(ring + (size_t)((pos + t) % window) * row, q + (size_t)t * stride,
                row * sizeof *ring);
 }
 
@@ -145,7 +146,8 @@ void score_observe(struct forward *f, struct cache *c, int layer, int n)
 {
     const struct policy *p = f->policy;
     struct job j = {f, c, layer, n, 0};
-    if (has_window(p)) remember(&j);
+    if (has_window(p))
+        score_remember(f, c, layer, query(f, 0), (size_t)model_n_qkv(f->model), c->n_pos, n);
     if (p->scorer == POLICY_EXPECTED) pool_run(f->pool, f->model->n_head, moments_part, &j);
     if (!policy_accumulates(p)) return;
     for (int i = 0; i < c->shape.n_head; i++) {

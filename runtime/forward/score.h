@@ -18,6 +18,9 @@
 #ifndef RETAIN_RUNTIME_FORWARD_SCORE_H
 #define RETAIN_RUNTIME_FORWARD_SCORE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "runtime/cache/policy.h"
 #include "runtime/model/model.h"
 
@@ -37,6 +40,11 @@ float *score_hidden(const struct forward *f, const struct cache *c);
 /* Call after attention of a chunk of n tokens in this layer: its units are in the cache, its
  * queries in f->qkv, and in f->lse the logarithm of each softmax's sum. */
 void score_observe(struct forward *f, struct cache *c, int layer, int n);
+
+/* Remembers the newest queries, q[n] at distances of `stride`, of n tokens from position pos on, if
+ * the policy observes a window of them. */
+void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
+                    size_t stride, int64_t pos, int n);
 
 /* Stores the surprisal of the chunk's n tokens as the score of their units in all heads. Computes
  * every token's logits. */

@@ -263,8 +263,9 @@ static void evict_both(struct side *cpu, struct side *gpu)
 
 static void forward(void **state)
 {
-    static const char *const policies[] = {
-        "locret", "sink", "random", "locret+pyramid", "keeper", "locret+ada", "keydiff+global"};
+    static const char *const policies[] = {"locret",         "sink",   "random",
+                                           "locret+pyramid", "keeper", "locret+ada",
+                                           "keydiff+global", "snapkv", "tova"};
     (void)state;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         struct side cpu, gpu;

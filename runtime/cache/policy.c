@@ -13,6 +13,10 @@
  * evict once, after the whole prompt; if eviction happens between chunks, the newest units must be
  * protected.
  *
+ * With PLAN_ONCE units are evicted when the papers evict them: behind the whole prompt, then with
+ * each token by the policies that drop one unit per step (every). With PLAN_STREAM a chunk is
+ * evicted at once, whatever the paper.
+ *
  * Differences between papers and their code, and between a prompt and a conversation:
  *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half
  *              forgets (quant/eval/notes).
@@ -21,11 +25,11 @@
  *              ones before an eviction, in the prompt or in an answer; the mean of a group, as
  *              Ada-KV.
  *   pyramidkv  beta 20; scores as snapkv (its code averages over 5).
- *   ada-…      the safeguard is kvpress's, a fifth of the budget per head; Ada-KV's own code mixes
- *              half the uniform split into the result.
+ *   ada-…      Ada-KV's own safeguard (evict.h, even_pct); other rows that share have kvpress's.
  *   nacl       its fractions .01 : .12 : .07 : .01 of a prompt, 20 % kept, become 5 % proxy
- *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget; it evicts
- *              with the other policies, as the paper says (its code evicts once).
+ *              queries, 60 % by attention, 35 % at random, 5 % protected of the budget. The paper
+ *              evicts once per prompt (PLAN_ONCE) and, while it generates, every m tokens; its code
+ *              only the former.
  *   tova       the last query's mean over heads, one set of tokens per layer, nothing protected.
  *   scissorhands  the window and the recent units are the newest eighth (the paper gives no
  *              numbers); all layers have equal budgets.

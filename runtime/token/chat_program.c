@@ -281,6 +281,28 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t, struc
     return rc;
 }
 
+/* What the template writes in front of the last of n messages. */
+static struct str before_last(const struct chat_template *c, size_t n)
+{
+    const struct template_message messages[] = {asked, answered, asked, answered, asked};
+    struct str before = {0};
+    struct template_prompt p;
+    size_t text, unused;
+    if (!render(c, messages, n, CHAT_THINK_AUTO, true, &p, NULL) && find(&p, n - 1, &text, &unused))
+        before = run_before(&p, text);
+    template_prompt_release(&p);
+    return before;
+}
+
+static void learn_numbers(struct chat_template *c)
+{
+    struct str second = before_last(c, 3), third = before_last(c, 5);
+    c->numbers_turns =
+        second.n != third.n || (third.n > 0 && memcmp(second.data, third.data, third.n) != 0);
+    str_release(&second);
+    str_release(&third);
+}
+
 /* Finds out how the template renders a system message before the first user message. A template
  * that refuses or drops it gets the system text at the start of the user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
@@ -306,6 +328,7 @@ static int learn(struct chat_template *c, const struct tokenizer *t, struct err 
     int rc = learn_first(c, &first, e);
     if (!rc) rc = learn_later(c, t, e);
     if (!rc) rc = learn_system(c, e);
+    if (!rc) learn_numbers(c);
     if (!rc) chat_think_learn(c);
     template_prompt_release(&first);
     return rc;

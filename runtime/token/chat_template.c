@@ -65,6 +65,11 @@ int chat_choose(struct chat_choice *out, const char *name, const struct gguf *fi
     out->thoughts = thought_format_find(source.data, source.n, t);
     if (has_own && !chat_template_open(&out->own, source.data, source.n, t, &why)) {
         out->template = out->own;
+        if (out->own->numbers_turns)
+            snprintf(out->notice, sizeof out->notice,
+                     "the chat template of %s numbers its turns; every turn after the first is "
+                     "written as the second",
+                     gguf_name(file));
         return 0;
     }
     out->template = chat_template_nearest(source.data, source.n, &guessed);

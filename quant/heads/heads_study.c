@@ -1,5 +1,6 @@
 #include "quant/heads/heads_study.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,22 +95,26 @@ struct asked {
     struct speech question, answer;
 };
 
+static const char breaks[] = " \n\r\t.,;:!?\"'()[]-_";
+
+/* The start of the word after the one at p, or the text's end. */
+static const char *next_word(const char *p)
+{
+    p += strcspn(p, breaks);
+    return p + strspn(p, breaks);
+}
+
 /* For a model that asks nothing: a question about one of the passage's longer words. */
 static void ask_about_word(const struct heads_study *s, uint64_t passage, struct asked *a)
 {
-    static const char *const breaks = " \n\r\t.,;:!?\"'()[]-_";
-    const char *p = str_get(&a->document), *word = p;
-    size_t n = strcspn(p, breaks),
-           at = (size_t)(random_at(s->seed, 3, passage) * 0.9 * (double)a->document.n);
-    p += at + strcspn(p + at, breaks); /* the rest of a word */
-    while (*p && strcspn(p, breaks) < WORD_MIN)
-        p += strcspn(p, breaks) + strspn(p + strcspn(p, breaks), breaks);
-    if (*p) {
-        word = p;
-        n = strcspn(p, breaks);
-    }
+    const char *text = str_get(&a->document);
+    double where = random_at(s->seed, 3, passage) * (double)a->document.n;
+    const char *word = next_word(text + (size_t)where);
+    while (*word && strcspn(word, breaks) < WORD_MIN) word = next_word(word);
+    if (!*word) word = text;
     str_clear(&a->question.text);
-    str_printf(&a->question.text, "What does the text say about %.*s?", (int)n, word);
+    str_printf(&a->question.text, "What does the text say about %.*s?", (int)strcspn(word, breaks),
+               word);
 }
 
 /* answer is empty when the model has none. */
@@ -191,12 +196,14 @@ static int write_asked(const struct heads_study *s, FILE *f, int passage, const 
     return put_row(f, row, s->path, e);
 }
 
-/* Opens the file behind its last complete row. */
-static int open_rows(const struct heads_study *s, size_t n, FILE **out, struct err *e)
+/* Opens the file behind its first n bytes. Nobody else may read it: it may hold conversations. */
+static int open_rows(const char *path, size_t n, FILE **out, struct err *e)
 {
-    *out = fopen(s->path, n ? "r+b" : "wb");
-    if (*out && !ftruncate(fileno(*out), (off_t)n) && !fseek(*out, 0, SEEK_END)) return 0;
-    return err_set(e, ERR_FAIL, "%s cannot be written: %m", s->path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    *out = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (!*out && fd >= 0) close(fd);
+    if (*out && !ftruncate(fd, (off_t)n) && !fseek(*out, 0, SEEK_END)) return 0;
+    return err_set(e, ERR_FAIL, "%s cannot be written: %m", path);
 }
 
 int heads_study_run(const struct heads_study *s, struct err *e)
@@ -206,7 +213,7 @@ int heads_study_run(const struct heads_study *s, struct err *e)
     size_t n = 0;
     int next = 0, rc = read_begun(s, &next, &n, e);
     int n_rows = s->n_rows < s->passages->n ? s->n_rows : s->passages->n;
-    if (!rc) rc = open_rows(s, n, &f, e);
+    if (!rc) rc = open_rows(s->path, n, &f, e);
     for (int i = 0; !rc && i < n_rows; i++) {
         int passage = (int)((int64_t)i * s->passages->n / n_rows);
         if (passage < next) continue;
@@ -287,8 +294,7 @@ static int write_talks(const struct options *o, const char *path, struct err *e)
     struct str db = {0};
     int rc = path_database(o, &db, e);
     if (!rc) rc = secret_open_reading(&t.list, o, str_get(&db), e);
-    if (!rc && !(t.f = fopen(path, "wb")))
-        rc = err_set(e, ERR_FAIL, "%s cannot be written: %m", path);
+    if (!rc) rc = open_rows(path, 0, &t.f, e);
     if (!rc) rc = conversations_list(t.list, add_talk, &t, e);
     if (t.f && fclose(t.f) && !rc) rc = err_set(e, ERR_FAIL, "%s cannot be written: %m", path);
     conversations_close(t.list);

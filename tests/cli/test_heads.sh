@@ -116,6 +116,7 @@ check "conversations" talk
 check "train on them" "$RETAIN" heads train --from-conversations --db "$T/talks.db" --length 128 --hidden 4 \
     --steps 2 --out "$T/own.gguf"
 equal "a row for each" 3 "$(grep -c '"document":\["My cat' "$T/own.gguf.rows.jsonl")"
+equal "only the user may read them" 600 "$(stat -c %a "$T/own.gguf.rows.jsonl")"
 "$RETAIN" heads train --from-conversations --db "$T/none.db" --out "$T/x.gguf" >"$T/out" 2>&1
 equal "no conversations: exit status" 3 $?
 
@@ -180,7 +181,8 @@ else
     skip "PyTorch and safetensors, to write files with"
 fi
 
-# Calibration: the shipped heads without their statistics get others, with which keeper recalls as much.
+# Calibration: the shipped heads without their statistics get others, with which keeper recalls as much,
+# or one answer of 24 less.
 shipped=quant/demo/retain-demo-heads.gguf
 LC_ALL=C sed 's/retain\.heads\.label/retain.heads.lost_/g' $shipped >"$T/bare.gguf"
 holds "bare heads" "$("$RETAIN" heads info --heads "$T/bare.gguf")" 'policy locret'
@@ -195,7 +197,7 @@ right() { # HEADS: right answers in percent at 8x and 16x, one line each
 }
 right $shipped >"$T/shipped"
 right "$T/calibrated.gguf" >"$T/calibrated"
-equal "recall with both" 2 "$(paste "$T/shipped" "$T/calibrated" | awk '$1 > 90 && $2 >= $1 - 3' | wc -l)"
+equal "recall with both" 2 "$(paste "$T/shipped" "$T/calibrated" | awk '$1 > 90 && $2 >= $1 - 5' | wc -l)"
 calibrate --text README.md --out "$T/calibrated.gguf" >"$T/out" 2>&1
 equal "calibrate: OUT is there" 2 $?
 calibrate --out "$T/x.gguf" >"$T/out" 2>&1

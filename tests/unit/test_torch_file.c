@@ -184,13 +184,49 @@ static void long_names_are_refused(void **state)
     str_release(&program);
 }
 
+/* A list of dictionaries beside arrays of NumPy (tests/golden/make_released.py). */
+static void nested_tensors_are_named(void **state)
+{
+    static const char *const names[] = {"module.0.k_base", "module.1.q_proj.weight"};
+    static const int64_t shapes[][4] = {{2, 1, 3, 4}, {16, 64}};
+    struct str nested = {0};
+    struct torch_file *f;
+    struct err e;
+    (void)state;
+    if (file_read("tests/golden/released/fast-kvzip.pt", &nested, &e)) fail_msg("%s", e.text);
+    if (torch_file_open(&f, nested.data, nested.n, "nested", &e)) fail_msg("%s", e.text);
+    assert_int_equal(torch_file_n(f), 14);
+    for (int i = 0; i < 2; i++) {
+        const struct safetensors_tensor *t = torch_file_find(f, names[i]);
+        assert_non_null(t);
+        for (int k = 0; k < t->n_dims; k++) assert_int_equal(t->shape[k], shapes[i][k]);
+    }
+    assert_null(torch_file_find(f, "module.2.k_base"));
+    assert_null(torch_file_find(f, "k_base"));
+    torch_file_close(f);
+    for (size_t at = 0; at < nested.n; at += 5) {
+        char *copy = malloc(nested.n);
+        memcpy(copy, nested.data, nested.n);
+        copy[at] = (char)(copy[at] ^ 1 << at % 8);
+        attempt(copy, nested.n, &e);
+        free(copy);
+    }
+    str_release(&nested);
+    /* a dictionary in itself, and one that appends to a number */
+    REFUSED("\x80\x02}q\0X\x01\0\0\0"
+            "ah\0s.",
+            "too deeply");
+    REFUSED("\x80\x02K\x01K\x02"
+            "a.",
+            "not a list");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_what_was_written),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(programs_are_not_run),
-        cmocka_unit_test(long_names_are_refused),
+        cmocka_unit_test(equals_what_was_written),  cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(programs_are_not_run),     cmocka_unit_test(long_names_are_refused),
+        cmocka_unit_test(nested_tensors_are_named),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

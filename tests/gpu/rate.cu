@@ -23,7 +23,7 @@ KERNEL(rate_s8, struct rate, RATE_THREADS, 1)
     int32_t d[UNDER_WAY][4] = {}, sum = 0;
 
     for (int i = 0; i < a.n; i++) UNROLL
-    for (int j = 0; j < UNDER_WAY; j++) mma_s8(d[j], x, x[0], (uint32_t)j);
+    for (int j = 0; j < UNDER_WAY; j++) mma_s8(d[j], x, x[0], (uint32_t)j, d[j]);
     UNROLL
     for (int j = 0; j < UNDER_WAY; j++) sum += d[j][0] + d[j][1] + d[j][2] + d[j][3];
     a.out[block_x() * RATE_THREADS + thread_id()] = (float)sum;

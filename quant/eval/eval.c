@@ -209,12 +209,9 @@ static cJSON *describe_run(const struct sweep *w)
 static int run_file(struct sweep *w, struct err *e)
 {
     struct eval_file_result out = {0};
-    if (w->trial.query_first)
-        return err_set(e, ERR_USAGE,
-                       "%s gives prompts as its benchmark does; --query-first is for tasks",
-                       w->file.path);
     cJSON *run = describe_run(w);
     w->file.run = run;
+    w->file.query_first = w->trial.query_first;
     w->file.length = w->trial.length;
     int rc = eval_file_run(&w->file, &out, e);
     if (!rc) print_file(w, &out);

@@ -296,6 +296,7 @@ static int answer_item(const struct eval_file *f, struct item *it, struct outcom
 {
     struct asking a = {.f = f, .item = it};
     int rc = f->length ? item_cut(it, f->engine->tokenizer, f->length, e) : 0;
+    if (f->query_first) item_question_first(it);
     if (!rc) rc = item_count(it, f->engine->tokenizer, &a.n_tokens, e);
     if (!rc) rc = ask(&a, out, r, e);
     if (!rc) {

@@ -24,6 +24,7 @@ struct eval_file {
     const char *path;
     const char *format; /* NULL = as recognised */
     enum eval_as as;
+    bool query_first;    /* the question is in front of the document, too */
     int n_items;         /* at most; 0 = all */
     int64_t compression; /* the budget is the prompt's length by this; 0 = session->plan.budget */
     int64_t length;      /* longer prompts are cut as the benchmark does; 0 = never */

@@ -54,6 +54,9 @@ int item_cut(struct item *it, const struct tokenizer *t, int64_t n_tokens, struc
 /* The tokens of the prompt. */
 int item_count(const struct item *it, const struct tokenizer *t, int64_t *out, struct err *e);
 
+/* Puts the question, all that follows the context, in front of the prompt, too. */
+void item_question_first(struct item *it);
+
 struct metric_score item_score(const struct item *it, const char *prediction);
 
 #endif

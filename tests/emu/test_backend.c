@@ -46,7 +46,7 @@ static struct options demo_options(const char *device, const char *policy)
     struct err e;
     options_init(&o);
     if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
-    o.session.plan.policy = policy_choice(policy);
+    if (options_set(&o, OPTIONS_MEMORY, "policy", policy, &e)) fail_msg("%s", e.text);
     o.session.plan.budget = 64;
     o.session.plan.policy.sinks = 2;
     o.session.plan.policy.stabilizers = 8;
@@ -263,9 +263,9 @@ static void evict_both(struct side *cpu, struct side *gpu)
 
 static void forward(void **state)
 {
-    static const char *const policies[] = {"locret",         "sink",   "random",
-                                           "locret+pyramid", "keeper", "locret+ada",
-                                           "keydiff+global", "snapkv", "tova"};
+    static const char *const policies[] = {
+        "locret",     "sink",           "random", "locret+pyramid", "keeper",
+        "locret+ada", "keydiff+global", "snapkv", "tova",           "locret+ada:even=50"};
     (void)state;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++) {
         struct side cpu, gpu;

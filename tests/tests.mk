@@ -18,7 +18,7 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
 .PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
-  fuzz-run soak calls bench bench-count cuda-report
+  fuzz-run soak crowd calls bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
 
@@ -193,6 +193,10 @@ gpu: $(GPU_PROGRAMS) $(GPU_DIR)/retain $(if $(CUBINS),$(GPU_DIR)/rate.ptx)
 SOAK_SECONDS ?= 1200
 soak: all
 	@tests/fault/soak.sh $(PROGRAM) $(SOAK_SECONDS)
+# Eight programs with one database for CROWD_SECONDS.
+CROWD_SECONDS ?= 180
+crowd: all
+	@tests/fault/crowd.sh $(PROGRAM) $(CROWD_SECONDS)
 # Each system call and each allocation of the commands fails once, or they are killed there.
 calls: all $(B)/tests/fault/test_calls
 	@$(test_environment); CALLS=0 JOBS=$${JOBS:-$$(nproc)} $(B)/tests/fault/test_calls

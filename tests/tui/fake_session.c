@@ -413,7 +413,8 @@ int session_open(struct session **out, struct engine *g, struct conversations *l
     if (keep && !s->c && o->continue_latest && n_saved > 0) s->c = saved[0];
     char name[32];
     snprintf(name, sizeof name, "talk-%d", ++made);
-    if (!s->c && keep) s->c = add_conversation(o->conversation ? o->conversation : name);
+    if (!s->c && keep && n_saved < SAVED_MAX)
+        s->c = add_conversation(o->conversation ? o->conversation : name);
     if (!s->c) s->c = s->own = calloc(1, sizeof *s->own);
     s->n_layer = fake.n_layer;
     s->n_head = fake.n_head;

@@ -410,9 +410,30 @@ struct cuda_copy {
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-#define CUDA_ATTEND_COLS    8  /* query columns (token, group) of the decode kernel */
-#define CUDA_ATTEND_ROWS    64 /* query rows (token, group) of the chunk kernel */
+#define CUDA_ATTEND_COLS    8   /* query columns (token, group) of the decode kernel */
+#define CUDA_ATTEND_ROWS    128 /* query rows (token, group) of a chunk kernel */
 #define CUDA_ATTEND_THREADS 128
+#define CUDA_CHUNK_THREADS  256
+
+/* Units of some heads of a layer, from head0 on, as chunks read them, in scratch. */
+struct cuda_expanded {
+    void *k;        /* [heads][n_tile * 64][head_dim], rotated: halves or int8 */
+    uint16_t *v;    /* the same, halves */
+    float *k_scale; /* [heads][n_tile], of int8 */
+    int n_tile, head0;
+};
+
+/* Fills it: expand_f16, or expand_mean and then expand_int8, which takes the mean off the keys.
+ * grid: n_tile, heads (expand_mean: all heads of the layer); CUDA_ATTEND_THREADS; shared
+ * CUDA_EXPAND_SHARED. */
+#define CUDA_EXPAND_SHARED (CUDA_ATTEND_THREADS * 8 * 4)
+struct cuda_expand {
+    struct cuda_cache cache;
+    const float *cos, *sin; /* [n_pos][head_dim / 2] */
+    int n_tok;              /* units beyond len */
+    struct cuda_expanded to;
+    float *mean; /* [n_head][head_dim] */
+};
 
 /* Causal attention of the newest n_tok tokens (already appended: they are units len .. len + n_tok
  * of their head) for the n_group query heads of each KV head. Token t of head h is in slot len[h] +
@@ -420,7 +441,8 @@ struct cuda_copy {
  *   m = max of logit * log2(e), l = sum 2^(logit * log2(e) - m), acc = sum 2^(...) v
  * rows: column = t * n_group + group.
  * decode: n_tok * n_group <= 8, 4-bit units; grid: n_split, n_head.
- * chunk:  grid: ceil(n_tok * n_group / 64), n_head, n_split. */
+ * chunk:  grid: ceil(n_tok * n_group / CUDA_ATTEND_ROWS), heads, n_split; CUDA_CHUNK_THREADS;
+ * shared CUDA_CHUNK_SHARED; the units expanded before. */
 struct cuda_attend {
     struct cuda_cache cache;
     const float *q; /* token t, KV head h, group g: + t * q_stride + (h * n_group + g) * head_dim */
@@ -428,8 +450,9 @@ struct cuda_attend {
     const float *cos, *sin; /* [n_pos][head_dim / 2] */
     int n_tok, n_group, n_split;
     float scale;
-    float *m, *l; /* [n_head][n_split][n_tok * n_group] */
-    float *acc;   /* [n_head][n_split][n_tok * n_group][head_dim] */
+    float *m, *l;               /* [n_head][n_split][n_tok * n_group] */
+    float *acc;                 /* [n_head][n_split][n_tok * n_group][head_dim] */
+    struct cuda_expanded units; /* for chunks */
 };
 
 /* attend_one: kv_append, attend_decode and attend_merge for one token in one launch. The block of
@@ -449,8 +472,9 @@ struct cuda_attend_one {
 
 #define CUDA_DECODE_SHARED(dim) \
     (4 * CUDA_TILE * ((dim) / 32 * 20) + (CUDA_TILE + 2 * CUDA_ATTEND_COLS) * ((dim)*2 + 32))
-#define CUDA_CHUNK_SHARED(dim, k_bytes, v_bytes) \
-    (CUDA_TILE * ((k_bytes) + (v_bytes)) + 2 * CUDA_TILE * ((dim)*2 + 16))
+/* key_bytes: 2 for halves, 1 for int8 */
+#define CUDA_CHUNK_SHARED(dim, key_bytes) (2 * CUDA_TILE * ((dim) * ((key_bytes) + 2) + 32))
+#define CUDA_COLSUM_SHARED(dim, k_bytes)  (CUDA_TILE * ((k_bytes) + (dim)*2 + 16))
 
 /* Merges the splits in order, normalises, quantizes for the next matrix.
  * grid: n_tok * n_group, n_head; head_dim threads (64, 96 and 128: 128 threads are launched). */
@@ -491,7 +515,7 @@ struct cuda_merge_any {
 
 /* Column sums of the attention matrix: sum[h * sum_stride + s] = sum over rows (t, g) of
  * e^(logit - lse). lse from cuda_merge over the same queries.
- * grid: ceil(n_slot / 64), n_head; shared CUDA_CHUNK_SHARED. */
+ * grid: ceil(n_slot / 64), n_head; shared CUDA_COLSUM_SHARED. */
 struct cuda_colsum {
     struct cuda_attend at; /* q, n_tok and len describe the observing queries; m, l, acc unused */
     const float *lse;      /* [n_head][n_tok * n_group] */

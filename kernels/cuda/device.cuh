@@ -91,6 +91,15 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* d += a b, sums of halves: d[i] are columns 2t and 2t + 1 of row g + 8i. */
+DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0,%1}, {%2,%3,%4,%5}, {%6,%7}, "
+        "{%0,%1};"
+        : "+r"(d[0]), "+r"(d[1])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* d = a b + c */
 DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4])
 {
@@ -101,7 +110,8 @@ DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, 
           "r"(c[2]), "r"(c[3]));
 }
 
-DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4])
+DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
+                     const int32_t c[4])
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%10,%11,%12,%13};"
@@ -236,6 +246,17 @@ DEVICE float exp2_fast(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* Of a number and NaN: the number. */
+DEVICE float max_f32(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+DEVICE float min_f32(float a, float b)
+{
+    return fminf(a, b);
 }
 
 DEVICE float log2_of(float x)
@@ -404,14 +425,20 @@ DEVICE void mma_f16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, H
     mma(EMU_MMA_F16, d, a, b0, b1, d, PLACE);
 }
 
-DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
-                   const int32_t c[4], HERE)
+DEVICE void mma_f16_halves(uint32_t d[2], const uint32_t a[4], uint32_t b0, uint32_t b1, HERE)
+{
+    const uint32_t in[8] = {a[0], a[1], a[2], a[3], b0, b1, d[0], d[1]};
+    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, 8, d, 2, PLACE);
+}
+
+DEVICE void mma_s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1, const int32_t c[4],
+                   HERE)
 {
     mma(EMU_MMA_S8, d, a, b0, b1, c, PLACE);
 }
 
 DEVICE void mma_u8s8(int32_t d[4], const uint32_t a[4], uint32_t b0, uint32_t b1,
-                   const int32_t c[4], HERE)
+                     const int32_t c[4], HERE)
 {
     mma(EMU_MMA_U8S8, d, a, b0, b1, c, PLACE);
 }
@@ -528,6 +555,17 @@ DEVICE float exp2_fast(float x)
     return x < -126.0f ? 0.0f : exp2f(x);
 }
 
+/* Of a number and NaN: the number. */
+DEVICE float max_f32(float a, float b)
+{
+    return fmaxf(a, b);
+}
+
+DEVICE float min_f32(float a, float b)
+{
+    return fminf(a, b);
+}
+
 DEVICE float log2_of(float x)
 {
     return log2f(x);
@@ -610,16 +648,6 @@ DEVICE int min_int(int a, int b)
 DEVICE int max_int(int a, int b)
 {
     return a > b ? a : b;
-}
-
-DEVICE float max_f32(float a, float b)
-{
-    return a > b ? a : b;
-}
-
-DEVICE float min_f32(float a, float b)
-{
-    return a < b ? a : b;
 }
 
 DEVICE float abs_f32(float x)

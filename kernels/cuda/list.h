@@ -80,9 +80,15 @@
     X(attend_one_64, cuda_attend_one)    \
     X(attend_one_96, cuda_attend_one)    \
     X(attend_one_128, cuda_attend_one)   \
+    X(expand_f16, cuda_expand)           \
+    X(expand_mean, cuda_expand)          \
+    X(expand_int8, cuda_expand)          \
     X(attend_chunk_64, cuda_attend)      \
     X(attend_chunk_96, cuda_attend)      \
     X(attend_chunk_128, cuda_attend)     \
+    X(attend_int8_64, cuda_attend)       \
+    X(attend_int8_96, cuda_attend)       \
+    X(attend_int8_128, cuda_attend)      \
     X(attend_merge, cuda_merge)          \
     X(attend_any_64, cuda_attend_any)    \
     X(attend_any_128, cuda_attend_any)   \

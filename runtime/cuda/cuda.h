@@ -95,6 +95,7 @@ struct cuda_context_opts {
     const struct cache_shape *shape;
     uint64_t seed;
     int chunk, n_logits;
+    bool floats; /* a chunk's attention in halves with float sums on every device */
 };
 
 /* Device bytes of the cache and of all other memory. g gives the number of processors. */

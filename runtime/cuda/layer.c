@@ -119,6 +119,8 @@ static const enum cuda_kernel decode_of[] = {
     CUDA_KERNEL_attend_decode_64, CUDA_KERNEL_attend_decode_96, CUDA_KERNEL_attend_decode_128};
 static const enum cuda_kernel chunk_of[] = {
     CUDA_KERNEL_attend_chunk_64, CUDA_KERNEL_attend_chunk_96, CUDA_KERNEL_attend_chunk_128};
+static const enum cuda_kernel int8_of[] = {CUDA_KERNEL_attend_int8_64, CUDA_KERNEL_attend_int8_96,
+                                           CUDA_KERNEL_attend_int8_128};
 static const enum cuda_kernel one_of[] = {CUDA_KERNEL_attend_one_64, CUDA_KERNEL_attend_one_96,
                                           CUDA_KERNEL_attend_one_128};
 
@@ -138,7 +140,8 @@ static struct cuda_attend attend_job(struct cuda_context *x, const struct model_
                                 h.scale,
                                 x->m_part,
                                 x->l_part,
-                                x->acc_part};
+                                x->acc_part,
+                                x->expanded.to};
 }
 
 /* One token with 4-bit units: appended, attended to and merged in one launch. */
@@ -170,6 +173,41 @@ static int chunk_splits(const struct cuda_context *x, const struct cuda_units *u
     return n > 1 ? n : 1;
 }
 
+/* Heads from to->head0 on whose units fit into the scratch; to->n_tile: the most tiles of one. */
+static int heads_that_fit(const struct cuda_context *x, const struct model_layer *l,
+                          struct cuda_expanded *to)
+{
+    const int all = x->m->n_kv_head;
+    const struct cache_head *heads = x->kv.host->kv_heads + l->kv_layer * all;
+    int n = 0;
+    to->n_tile = 0;
+    while (to->head0 + n < all) {
+        int tiles = cuda_parts_of(heads[to->head0 + n].len + x->n, CUDA_TILE);
+        if (tiles < to->n_tile) tiles = to->n_tile;
+        if ((size_t)tiles * (size_t)(n + 1) > x->expanded.n_tile) break;
+        to->n_tile = tiles;
+        n++;
+    }
+    return n;
+}
+
+/* Rotates and dequantizes the units of some heads, and attends to them. */
+static void attend_heads(struct cuda_context *x, const struct cuda_attend *at, int n_heads)
+{
+    const struct cuda_expand expand = {at->cache, at->cos,   at->sin,
+                                       x->n,      at->units, x->expanded.mean};
+    const int dim = x->m->head_dim, size = dim / 32 - 2;
+    const int blocks = cuda_parts_of(x->n * at->n_group, CUDA_ATTEND_ROWS);
+    const bool int8 = x->expanded.is_int8;
+    if (int8 && !at->units.head0)
+        LAUNCH(x, expand_mean, x->m->n_kv_head, 1, 1, CUDA_ATTEND_THREADS, CUDA_EXPAND_SHARED,
+               &expand);
+    cuda_launch(x, int8 ? CUDA_KERNEL_expand_int8 : CUDA_KERNEL_expand_f16, at->units.n_tile,
+                n_heads, 1, CUDA_ATTEND_THREADS, CUDA_EXPAND_SHARED, &expand);
+    cuda_launch(x, int8 ? int8_of[size] : chunk_of[size], blocks, n_heads, at->n_split,
+                CUDA_CHUNK_THREADS, CUDA_CHUNK_SHARED((size_t)dim, int8 ? 1u : 2u), at);
+}
+
 static void attend(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model *m = x->m;
@@ -178,17 +216,17 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     const struct cuda_cache *c = &x->kv.all;
     const bool few = rows <= CUDA_ATTEND_COLS && !c->k_type && !c->v_type; /* 4-bit */
     const int splits = few ? x->kv.n_split : chunk_splits(x, &x->kv, blocks * m->n_kv_head);
-    const struct cuda_attend job = attend_job(x, l, splits);
+    struct cuda_attend job = attend_job(x, l, splits);
     const struct cuda_merge merge = {x->m_part, x->l_part,      x->acc_part,  splits,
                                      x->n,      model_group(m), m->n_kv_head, m->head_dim,
                                      x->act,    NULL,           NULL};
     if (few)
         cuda_launch(x, decode_of[size], splits, m->n_kv_head, 1, CUDA_ATTEND_THREADS,
                     CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
-    else
-        cuda_launch(x, chunk_of[size], blocks, m->n_kv_head, splits, CUDA_ATTEND_THREADS,
-                    CUDA_CHUNK_SHARED((size_t)m->head_dim, (size_t)c->k_bytes, (size_t)c->v_bytes),
-                    &job);
+    for (int n; !few && job.units.head0 < m->n_kv_head; job.units.head0 += n) {
+        n = heads_that_fit(x, l, &job.units);
+        attend_heads(x, &job, n);
+    }
     LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
 }
 

@@ -130,6 +130,14 @@ struct cuda_units {
     size_t n_partial; /* rows of m_part, l_part and acc_part in its layers */
 };
 
+/* Scratch of a layer's chunk attention. */
+struct cuda_expanded_units {
+    struct cuda_expanded to; /* of no head yet */
+    size_t n_tile;           /* tiles of all heads together */
+    float *mean;             /* [n_kv_head][head_dim] */
+    bool is_int8;            /* keys, instead of halves */
+};
+
 /* Scratch of experts.c; rows: the choices of a chunk's tokens, sorted by expert. */
 struct cuda_experts_rows {
     float *logits, *weight, *shared; /* [chunk][n], [chunk][n_used], [chunk] */
@@ -177,6 +185,7 @@ struct cuda_context {
     float *added;        /* what half a layer adds, before its norm; NULL where layers have none */
     float *new_scores;   /* [n_layer * n_kv_head][n] of the step */
     float *m_part, *l_part, *acc_part;
+    struct cuda_expanded_units expanded;
     struct cuda_act act, wide;
     struct cuda_experts_rows experts;
     struct cuda_recurrent_rows recurrent;

@@ -101,6 +101,23 @@ static void count_partial(const struct cuda_context *x, struct cuda_units *u,
     *floats = larger(*floats, u->n_partial * (size_t)h->head_dim);
 }
 
+/* Whole layers while heads are of equal length; longer heads one after the other. */
+static void plan_expanded(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
+{
+    const struct model *m = x->m;
+    const int dim = m->head_dim;
+    struct cuda_expanded_units *u = &x->expanded;
+    if (dim != 64 && dim != 96 && dim != 128) return;
+    u->n_tile =
+        larger((size_t)cuda_parts_of(cache_head_max(s), CUDA_TILE),
+               (size_t)m->n_kv_head * (size_t)cuda_parts_of(cache_layer_capacity(s, 0), CUDA_TILE));
+    const size_t numbers = u->n_tile * CUDA_TILE * (size_t)dim;
+    u->to.k = arena_take(a, numbers, u->is_int8 ? 1 : 2);
+    u->to.v = arena_take(a, numbers, 2);
+    u->to.k_scale = arena_take(a, u->n_tile, sizeof *u->to.k_scale);
+    u->mean = arena_take(a, (size_t)(m->n_kv_head * dim), sizeof *u->mean);
+}
+
 static void plan_attention(struct cuda_context *x, const struct cache_shape *s, struct arena *a)
 {
     const struct model *m = x->m;
@@ -110,6 +127,7 @@ static void plan_attention(struct cuda_context *x, const struct cache_shape *s, 
     size_t floats = 0;
     take_rope(&x->rope, rotations, a);
     if (model_has_no_rope(m)) take_rope(&x->still, rotations, a);
+    plan_expanded(x, s, a);
     count_partial(x, &x->kv, &h, &floats);
     if (m->windowed.n_layer) {
         take_rope(&x->windowed,
@@ -158,6 +176,14 @@ static int splits_of(const struct cuda *g, int slots, int n_kv_head)
     return n < tiles ? n : tiles;
 }
 
+/* GeForce (sm_86, 89 and 120) adds the products of halves as floats at half the rate; elsewhere
+ * int8 keys would gain nothing, see docs/gpu.md. */
+static bool adds_halves_faster(const struct cuda *g)
+{
+    const int arch = g->device.arch;
+    return arch == 86 || arch == 89 || arch == 120;
+}
+
 static struct cuda_context describe(const struct cuda *g, const struct cuda_context_opts *o)
 {
     const struct model *m = o->model;
@@ -171,6 +197,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .n_logits = model_is_split(m) ? 0 : o->n_logits,
         .n_layer = model_n_device(m),
         .kv.n_layer = model_is_split(m) ? m->n_device : m->n_kv_layer,
+        .expanded.is_int8 = !o->floats && adds_halves_faster(g),
     };
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
     if (o->policy->scorer == POLICY_ATTENTION || o->policy->scorer == POLICY_COUNTS)

@@ -58,6 +58,7 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .seed = fo->seed,
         .chunk = fo->chunk,
         .n_logits = fo->n_logits,
+        .floats = x->plan.attention == PLAN_ATTENTION_FLOAT,
     };
     int rc = cuda_leaves_eviction(fo->policy) ? open_scoring(x, fo, e) : open_logits(x, fo, e);
     if (rc) return rc;

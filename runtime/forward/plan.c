@@ -342,7 +342,8 @@ static void count(struct plan *p, const struct asked *q)
                                        .policy = &p->rules,
                                        .shape = &shape,
                                        .chunk = p->chunk,
-                                       .n_logits = p->n_logits};
+                                       .n_logits = p->n_logits,
+                                       .floats = p->attention == PLAN_ATTENTION_FLOAT};
         cuda_context_plan(q->gpu, &co, &p->cache_bytes, &p->scratch_bytes);
         return;
     }
@@ -532,7 +533,10 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     const bool split = model_is_split(m);
     const struct asked q = {m, h, split ? NULL : gpu, split ? gpu : NULL, o};
     int64_t limit;
-    *p = (struct plan){.n_logits = n_logits, .n_threads = n_threads, .protocol = o->protocol};
+    *p = (struct plan){.n_logits = n_logits,
+                       .n_threads = n_threads,
+                       .protocol = o->protocol,
+                       .attention = o->attention};
     int rc = choose_policy(p, &q, e);
     if (!rc) rc = choose_kv(p, m, &o->kv, e);
     if (!rc) rc = check_gpu(p, &q, e);

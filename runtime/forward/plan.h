@@ -32,9 +32,16 @@ enum plan_protocol {
     PLAN_ONCE,
 };
 
+/* How a GPU computes the attention of a chunk of a prompt (kernels/cuda/attend_chunk.cu). */
+enum plan_attention {
+    PLAN_ATTENTION_AUTO, /* int8 keys and queries where the GPU adds halves faster than floats */
+    PLAN_ATTENTION_FLOAT,
+};
+
 struct plan_opts {
     struct policy_choice policy;
     enum plan_protocol protocol;
+    enum plan_attention attention;
     struct plan_kv kv;
     int budget;   /* units per head; 0 = the plan chooses, fewer if memory is short */
     int chunk;    /* tokens per prefill step; 0 = the default */
@@ -53,6 +60,7 @@ struct plan {
     struct policy rules;         /* the row with changes by the options, numbers resolved */
     int budget;                  /* units per head that survive an eviction */
     enum plan_protocol protocol;
+    enum plan_attention attention;
     int chunk;   /* tokens per prefill step */
     int reserve; /* units that an answer may use before eviction starts inside it */
     /* slots per head: budget + chunk + reserve; the context of policy full and of PLAN_ONCE */

@@ -342,6 +342,23 @@ static void mma_f16(struct warp *w)
             w->out[lane][r] = as_bits((float)d[lane / 4 + 8 * (r >> 1)][2 * (lane % 4) + (r & 1)]);
 }
 
+/* The same with C and D as halves, rounded once: register r holds columns 2t and 2t + 1 of row g +
+ * 8r. */
+static void mma_halves(struct warp *w)
+{
+    for (int lane = 0; lane < WARP; lane++) {
+        uint32_t c[2] = {w->in[lane][6], w->in[lane][7]};
+        for (int r = 0; r < 4; r++)
+            w->in[lane][6 + r] = as_bits(gpu.half[c[r / 2] >> 16 * (r % 2) & 0xffff]);
+    }
+    mma_f16(w);
+    for (int lane = 0; lane < WARP; lane++) {
+        uint16_t half[4];
+        for (int r = 0; r < 4; r++) half[r] = emu_half_bits(as_float(w->out[lane][r]));
+        for (int r = 0; r < 2; r++) w->out[lane][r] = half[2 * r] | (uint32_t)half[2 * r + 1] << 16;
+    }
+}
+
 /* A: register r holds row g + 8 (r & 1), columns 4t + 16 (r >> 1) and the next three.
  * B: register r holds rows 4t + 16r and the next three of column g. C and D as above. */
 static void mma_s8(struct warp *w, bool a_unsigned)
@@ -427,6 +444,7 @@ static void perform(struct warp *w)
         break;
     case EMU_SYNC: break;
     case EMU_MMA_F16: mma_f16(w); break;
+    case EMU_MMA_HALVES: mma_halves(w); break;
     case EMU_MMA_S8: mma_s8(w, false); break;
     case EMU_MMA_U8S8: mma_s8(w, true); break;
     case EMU_MOVMATRIX: movmatrix(w); break;

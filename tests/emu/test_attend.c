@@ -6,6 +6,12 @@ DECLARE_KERNEL(attend_decode_64, cuda_attend);
 DECLARE_KERNEL(attend_decode_96, cuda_attend);
 DECLARE_KERNEL(attend_decode_128, cuda_attend);
 DECLARE_KERNEL(attend_merge, cuda_merge);
+DECLARE_KERNEL(expand_f16, cuda_expand);
+DECLARE_KERNEL(expand_mean, cuda_expand);
+DECLARE_KERNEL(expand_int8, cuda_expand);
+DECLARE_KERNEL(attend_int8_64, cuda_attend);
+DECLARE_KERNEL(attend_int8_96, cuda_attend);
+DECLARE_KERNEL(attend_int8_128, cuda_attend);
 DECLARE_KERNEL(attend_chunk_64, cuda_attend);
 DECLARE_KERNEL(attend_chunk_96, cuda_attend);
 DECLARE_KERNEL(attend_chunk_128, cuda_attend);
@@ -31,6 +37,8 @@ struct fixture {
     int window; /* of attend_any; 0 = none */
     float softcap;
     const float *sinks; /* [n_head * n_group], or NULL */
+    bool is_int8;       /* keys of chunks */
+    struct cuda_expand expand;
 };
 
 static int longest(const struct shape *s)
@@ -113,8 +121,8 @@ static void rotate(double *y, const float *x, const struct kn_rope *rope, int po
 
 /* Logit of a query and a slot, and the size of its terms: pairs count with their length, which a
  * rotation does not change. */
-static double logit(const struct fixture *f, const float *q, int pos, const uint8_t *key, int slot,
-                    double *size)
+static double exact_logit(const struct fixture *f, const float *q, int pos, const uint8_t *key,
+                          int slot, double *size)
 {
     const int dim = f->shape.dim, half = dim / 2;
     double rq[KN_HEAD_DIM_MAX], rk[KN_HEAD_DIM_MAX], dot = 0;
@@ -130,6 +138,24 @@ static double logit(const struct fixture *f, const float *q, int pos, const uint
     *size *= (double)f->args.scale;
     dot *= (double)f->args.scale;
     return cap > 0 ? cap * tanh(dot / cap) : dot;
+}
+
+/* The same of int8 numbers: the query's rounded here, the keys' as attend_expand left them, so that
+ * only one step of a number may differ. The head's mean is left out of all logits. */
+static double int8_logit(const struct fixture *f, int head, const float *q, int pos, int slot,
+                         double *size)
+{
+    const int dim = f->shape.dim;
+    const int64_t row = (int64_t)head * f->expand.to.n_tile * CUDA_TILE + slot;
+    const int8_t *key = (const int8_t *)f->expand.to.k + row * dim;
+    const double scale = (double)f->expand.to.k_scale[row / CUDA_TILE] * (double)f->args.scale;
+    double rq[KN_HEAD_DIM_MAX], max = 0, dot = 0;
+
+    rotate(rq, q, &f->rope, pos);
+    for (int i = 0; i < dim; i++) max = fmax(max, fabs(rq[i]));
+    for (int i = 0; i < dim; i++) dot += rint(rq[i] * 127 / max) * key[i];
+    *size = 127 * max / 127 * scale * 0x1p10 / 2;
+    return dot * max / 127 * scale;
 }
 
 struct wanted {
@@ -149,7 +175,8 @@ static void want(struct wanted *w, const struct fixture *f, int head, int row)
     const double sink = max;
     for (int i = first; i <= pos; i++) {
         double terms;
-        logits[i] = logit(f, q, pos, cuda_key(c, head, i), i, &terms);
+        logits[i] = f->is_int8 ? int8_logit(f, head, q, pos, i, &terms)
+                               : exact_logit(f, q, pos, cuda_key(c, head, i), i, &terms);
         max = fmax(max, logits[i]);
         size = fmax(size, terms);
     }
@@ -365,35 +392,147 @@ static void one_token(void **state)
 
 /* ---- chunks and column sums ------------------------------------------------------------------ */
 
-static void run_chunk(struct fixture *f, uint64_t seed)
+static void expanded_new(struct fixture *f, bool is_int8)
 {
     const struct shape *s = &f->shape;
-    const int x = (f->n_row + CUDA_ATTEND_ROWS - 1) / CUDA_ATTEND_ROWS;
-    const struct cuda_cache *c = &f->args.cache;
-    const size_t shared = CUDA_CHUNK_SHARED((size_t)s->dim, (size_t)c->k_bytes, (size_t)c->v_bytes);
+    const int n_tile = (longest(s) + CUDA_TILE - 1) / CUDA_TILE;
+    const size_t numbers = (size_t)(s->n_head * n_tile * CUDA_TILE * s->dim);
 
-    if (s->dim == 64)
-        LAUNCH(attend_chunk_64, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
-    if (s->dim == 96)
-        LAUNCH(attend_chunk_96, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
-    if (s->dim == 128)
-        LAUNCH(attend_chunk_128, &f->args, x, s->n_head, s->n_split, 128, shared, seed);
+    f->is_int8 = is_int8;
+    f->expand = (struct cuda_expand){f->args.cache, f->args.cos, f->args.sin, s->n_tok, {0}, NULL};
+    f->expand.to = (struct cuda_expanded){guarded(numbers * 2), guarded(numbers * 2),
+                                          guarded((size_t)(s->n_head * n_tile) * 4), n_tile, 0};
+    f->expand.mean = guarded((size_t)(s->n_head * s->dim) * 4);
 }
 
-static void check_chunk(struct shape s)
+static void expanded_free(struct fixture *f)
+{
+    const struct cuda_expanded *to = &f->expand.to;
+    const size_t tiles = (size_t)(f->shape.n_head * to->n_tile);
+    const size_t numbers = tiles * CUDA_TILE * (size_t)f->shape.dim;
+
+    guarded_free(to->k, numbers * 2);
+    guarded_free(to->v, numbers * 2);
+    guarded_free(to->k_scale, tiles * 4);
+    guarded_free(f->expand.mean, (size_t)(f->shape.n_head * f->shape.dim) * 4);
+}
+
+static void launch_chunk(struct fixture *f, const struct cuda_attend *at, int n_heads,
+                         uint64_t seed)
+{
+    const struct shape *s = &f->shape;
+    const int x = (f->n_row + CUDA_ATTEND_ROWS - 1) / CUDA_ATTEND_ROWS, z = s->n_split;
+    const size_t wide = CUDA_CHUNK_SHARED((size_t)s->dim, 2u),
+                 narrow = CUDA_CHUNK_SHARED((size_t)s->dim, 1u);
+
+    if (!f->is_int8) {
+        if (s->dim == 64) LAUNCH(attend_chunk_64, at, x, n_heads, z, 256, wide, seed);
+        if (s->dim == 96) LAUNCH(attend_chunk_96, at, x, n_heads, z, 256, wide, seed);
+        if (s->dim == 128) LAUNCH(attend_chunk_128, at, x, n_heads, z, 256, wide, seed);
+    } else {
+        if (s->dim == 64) LAUNCH(attend_int8_64, at, x, n_heads, z, 256, narrow, seed);
+        if (s->dim == 96) LAUNCH(attend_int8_96, at, x, n_heads, z, 256, narrow, seed);
+        if (s->dim == 128) LAUNCH(attend_int8_128, at, x, n_heads, z, 256, narrow, seed);
+    }
+}
+
+/* The first head alone, then the others. */
+static void run_chunk(struct fixture *f, uint64_t seed)
+{
+    const int heads = f->shape.n_head, dim = f->shape.dim;
+
+    if (f->is_int8) LAUNCH(expand_mean, &f->expand, heads, 1, 1, 128, CUDA_EXPAND_SHARED, seed + 1);
+    for (int head = 0; head < heads; head = head ? heads : 1) {
+        const int n = head ? heads - head : 1;
+        struct cuda_expand expand = f->expand;
+        struct cuda_attend at = f->args;
+        struct cuda_expanded *to = &expand.to;
+        const size_t tiles = (size_t)(head * to->n_tile);
+        to->head0 = head;
+        to->k = (char *)to->k + tiles * CUDA_TILE * (size_t)(dim * (f->is_int8 ? 1 : 2));
+        to->v += tiles * CUDA_TILE * (size_t)dim;
+        to->k_scale += tiles;
+        at.units = expand.to;
+        if (f->is_int8)
+            LAUNCH(expand_int8, &expand, to->n_tile, n, 1, 128, CUDA_EXPAND_SHARED, seed + 2);
+        else
+            LAUNCH(expand_f16, &expand, to->n_tile, n, 1, 128, CUDA_EXPAND_SHARED, seed + 2);
+        launch_chunk(f, &at, n, seed);
+    }
+}
+
+/* int8 keys: half a step from the rotated key less the mean; the tile's largest is 127. */
+static void check_int8_keys(const struct fixture *f, int head)
+{
+    const int dim = f->shape.dim, len = f->shape.len[head] + f->shape.n_tok;
+    const float *mean = f->expand.mean + head * dim;
+    const int64_t tile0 = (int64_t)head * f->expand.to.n_tile;
+
+    for (int slot = 0; slot < (len + CUDA_TILE - 1) / CUDA_TILE * CUDA_TILE; slot++) {
+        const int8_t *q = (const int8_t *)f->expand.to.k + (tile0 * CUDA_TILE + slot) * dim;
+        const double d = (double)f->expand.to.k_scale[tile0 + slot / CUDA_TILE];
+        float key[KN_HEAD_DIM_MAX];
+        double rotated[KN_HEAD_DIM_MAX];
+        kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](
+            key, slot < len ? cuda_key(&f->args.cache, head, slot) : NULL, slot < len ? dim : 0);
+        if (slot < len) rotate(rotated, key, &f->rope, slot);
+        for (int i = 0; i < dim; i++) {
+            if (slot >= len) assert_int_equal(q[i], 0);
+            if (slot < len)
+                assert_near(q[i] * d, rotated[i] - (double)mean[i], d * 0.5001 + 1e-6, "int8 key");
+        }
+    }
+    for (int64_t tile = 0; tile < (len + CUDA_TILE - 1) / CUDA_TILE; tile++) {
+        const int8_t *q = (const int8_t *)f->expand.to.k + (tile0 + tile) * CUDA_TILE * dim;
+        int max = 0;
+        for (int i = 0; i < CUDA_TILE * dim; i++) max = abs(q[i]) > max ? abs(q[i]) : max;
+        assert_int_equal(max, f->expand.to.k_scale[tile0 + tile] > 0.0f ? 127 : 0);
+    }
+}
+
+/* The mean of every unit of a short head. */
+static void check_mean(const struct fixture *f, int head)
+{
+    const int dim = f->shape.dim, len = f->shape.len[head] + f->shape.n_tok;
+    double sum[KN_HEAD_DIM_MAX] = {0}, rotated[KN_HEAD_DIM_MAX];
+    float key[KN_HEAD_DIM_MAX];
+
+    for (int slot = 0; slot < len; slot++) {
+        kn_table("ref")->kv_unpack[kn_kv_of(f->shape.k_type)](
+            key, cuda_key(&f->args.cache, head, slot), dim);
+        rotate(rotated, key, &f->rope, slot);
+        for (int i = 0; i < dim; i++) sum[i] += rotated[i];
+    }
+    for (int i = 0; i < dim; i++)
+        assert_near((double)f->expand.mean[head * dim + i], sum[i] / len, 1e-5, "mean of keys");
+}
+
+static void check_chunk_as(struct shape s, bool is_int8)
 {
     struct fixture f = fixture_new(&s, (uint64_t)(s.dim * 1000 + s.n_tok * 100 + s.len[0]));
     const size_t bytes = f.partial_floats * (size_t)s.dim * sizeof(float);
     void *first = take(bytes);
 
+    expanded_new(&f, is_int8);
     run_chunk(&f, 1);
     memcpy(first, f.args.acc, bytes);
     memset(f.args.acc, 0xff, bytes);
     run_chunk(&f, 2);
     assert_same(f.args.acc, first, bytes, "another order");
+    for (int h = 0; h < s.n_head && is_int8; h++) {
+        check_mean(&f, h);
+        check_int8_keys(&f, h);
+    }
     check_merged(&f, 3);
+    expanded_free(&f);
     free(first);
     fixture_free(&f);
+}
+
+static void check_chunk(struct shape s)
+{
+    check_chunk_as(s, false);
+    check_chunk_as(s, true);
 }
 
 static void chunk_shapes(void **state)
@@ -427,7 +566,7 @@ static void check_colsum(struct shape s)
     const int stride = longest(&s) + 2, x = (longest(&s) + 63) / 64;
     const size_t bytes = (size_t)(s.n_head * stride) * sizeof(float);
     const size_t unit = (size_t)f.args.cache.k_bytes;
-    const size_t shared = CUDA_CHUNK_SHARED((size_t)s.dim, unit, (size_t)f.args.cache.v_bytes);
+    const size_t shared = CUDA_COLSUM_SHARED((size_t)s.dim, unit);
     float *lse = take(lse_bytes);
     struct cuda_colsum job = {f.args, lse, guarded(bytes), stride};
     struct wanted w;
@@ -449,7 +588,7 @@ static void check_colsum(struct shape s)
                 const float *q =
                     f.q + row / s.n_group * f.n_out + (h * s.n_group + row % s.n_group) * s.dim;
                 double size;
-                const double l = logit(&f, q, pos, key, slot, &size);
+                const double l = exact_logit(&f, q, pos, key, slot, &size);
                 if (slot > pos) continue;
                 const double p = exp(l - (double)lse[h * f.n_row + row] * log(2));
                 sum += p;

@@ -51,6 +51,7 @@ static struct options demo_options(const char *device, const char *policy)
     o.session.plan.policy.sinks = 2;
     o.session.plan.policy.stabilizers = 8;
     o.session.plan.chunk = 32;
+    o.session.plan.attention = PLAN_ATTENTION_FLOAT; /* the CPU's numbers */
     o.session.plan.policy.reserve = 32;
     o.engine.threads = 1;
     o.session.sampling.seed = 1;
@@ -385,12 +386,14 @@ static void ties(void **state)
 static void alone(void **state)
 {
     struct side cpu, gpu, off;
-    struct options o = demo_options("cpu", "full");
+    struct options o = demo_options("cpu", "full"), on_gpu = demo_options("cuda", "full");
     struct err e;
     int32_t ids[64];
     double gpu_sum = 0, off_sum = 0;
     (void)state;
-    open_both(&cpu, &gpu, "full");
+    on_gpu.session.plan.attention = PLAN_ATTENTION_AUTO;
+    if (side_open(&gpu, &on_gpu, &e)) fail_msg("%s", e.text);
+    assert_int_equal(side_open(&cpu, &o, &e), 0);
     assert_int_equal(side_open(&off, &o, &e), 0);
     const struct model *m = off.engine->model;
     for (int l = 0; l < m->n_layer; l++)
@@ -598,7 +601,7 @@ static void shared_memory(void **state)
     const enum cuda_kernel wide[] = {CUDA_KERNEL_colsum_128, CUDA_KERNEL_attend_chunk_128,
                                      CUDA_KERNEL_score_one};
     for (int i = 0; i < 3; i++) {
-        const size_t most = CUDA_CHUNK_SHARED(128, 256, 256);
+        const size_t most = CUDA_CHUNK_SHARED(128, 2);
         if (CUDA_DO(g, &e, cuLaunchKernel, g->kernels[wide[i]], 1, 1, 1, 128, 1, 1, (unsigned)most,
                     g->stream, params, NULL))
             fail_msg("%s", e.text);

@@ -238,7 +238,7 @@ static void time_job(const struct job *j, const char *model, const char *size)
 /* ---- timed data ------------------------------------------------------------------------------ */
 
 static struct {
-    char *weights, *units, *act, *floats, *out;
+    char *weights, *units, *act, *floats, *out, *expanded;
     struct words { /* on the device, before pages, positions and keys */
         int32_t len[HEADS_MAX], keep[HEADS_MAX];
         uint32_t tickets[2 * HEADS_MAX], col_width;
@@ -442,9 +442,26 @@ static void one_args(int copy, void *to)
                                                              .act = act()};
 }
 
+/* Keys and values of any numbers. */
+static struct cuda_expanded expanded(void)
+{
+    const int n_tile = parts_of(now.n_units + now.n_tok, CUDA_TILE);
+    const size_t numbers = (size_t)(now.shape.heads * n_tile) * CUDA_TILE * (size_t)now.shape.dim;
+    return (struct cuda_expanded){now.expanded, (uint16_t *)(void *)(now.expanded + 2 * numbers),
+                                  floats(), n_tile, 0};
+}
+
+static void expand_args(int copy, void *to)
+{
+    *(struct cuda_expand *)to =
+        (struct cuda_expand){cache_of(copy), floats(), floats(), now.n_tok, expanded(), floats()};
+}
+
 static void chunk_args(int copy, void *to)
 {
-    *(struct cuda_attend *)to = attend_of(copy, now.n_tok, 1);
+    struct cuda_attend *a = to;
+    *a = attend_of(copy, now.n_tok, 1);
+    a->units = expanded();
 }
 
 /* Sets the lengths of all heads. */
@@ -483,33 +500,57 @@ static void attend_token(int n_units)
     time_job(&j, now.shape.name, size);
 }
 
-static void attend_chunk(enum kn_kv kv, const char *kv_name, int n_units)
+static void expand(enum kn_kv kv, const char *kv_name, int n_units, bool is_int8)
 {
     char size[32];
     use_units(kv, n_units);
-    const size_t unit = kn_kv_bytes(kv, now.shape.dim);
+    const double numbers = 2.0 * now.shape.heads * n_units * now.shape.dim;
+    const struct job j = {.name = is_int8 ? "expand_int8" : "expand_f16",
+                          .kernel = is_int8 ? CUDA_KERNEL_expand_int8 : CUDA_KERNEL_expand_f16,
+                          .grid = {expanded().n_tile, now.shape.heads, 1},
+                          .threads = CUDA_ATTEND_THREADS,
+                          .shared = CUDA_EXPAND_SHARED,
+                          .bytes = numbers * (is_int8 ? 1.5 : 2) +
+                                   2.0 * now.shape.heads * n_units *
+                                       (double)kn_kv_bytes(kv, now.shape.dim),
+                          .multiply_adds = 0,
+                          .n_copies = cache_copies(),
+                          .args = expand_args};
+    snprintf(size, sizeof size, "%s %d", kv_name, n_units);
+    time_job(&j, now.shape.name, size);
+}
+
+static void attend_chunk(int n_units, bool is_int8)
+{
+    char size[32];
+    use_units(KN_KV_Q4, n_units);
+    const enum cuda_kernel first =
+        is_int8 ? CUDA_KERNEL_attend_int8_64 : CUDA_KERNEL_attend_chunk_64;
     const struct job j = {
-        .name = "attend_chunk",
-        .kernel = CUDA_KERNEL_attend_chunk_64 + (enum cuda_kernel)(now.shape.dim / 32 - 2),
+        .name = is_int8 ? "attend_int8" : "attend_chunk",
+        .kernel = first + (enum cuda_kernel)(now.shape.dim / 32 - 2),
         .grid = {parts_of(now.n_tok * now.shape.group, CUDA_ATTEND_ROWS), now.shape.heads, 1},
-        .threads = CUDA_ATTEND_THREADS,
-        .shared = CUDA_CHUNK_SHARED((size_t)now.shape.dim, unit, unit),
-        .bytes = 2.0 * now.shape.heads * n_units * (double)unit,
+        .threads = CUDA_CHUNK_THREADS,
+        .shared = CUDA_CHUNK_SHARED((size_t)now.shape.dim, is_int8 ? 1u : 2u),
+        .bytes = 2.0 * now.shape.heads * n_units * now.shape.dim * (is_int8 ? 1.5 : 2),
         .multiply_adds = 2.0 * now.shape.heads * now.shape.group * now.shape.dim * now.n_tok *
                          (n_units + now.n_tok / 2.0),
         .n_copies = cache_copies(),
         .args = chunk_args,
         .rate = f16_rate};
-    snprintf(size, sizeof size, "%s %d", kv_name, n_units);
+    snprintf(size, sizeof size, "%d", n_units);
     time_job(&j, now.shape.name, size);
 }
 
 static void attention(void)
 {
     for (int n = 1024; n <= UNITS_MAX; n *= 4) attend_token(scaled(n, CUDA_TILE));
-    for (int n = 1024; n <= UNITS_MAX; n *= 4) attend_chunk(KN_KV_Q4, "q4", scaled(n, CUDA_TILE));
-    attend_chunk(KN_KV_Q8, "q8", scaled(16384, CUDA_TILE));
-    attend_chunk(KN_KV_F16, "f16", scaled(16384, CUDA_TILE));
+    for (int n = 1024; n <= UNITS_MAX; n *= 4)
+        for (int is_int8 = 0; is_int8 < 2; is_int8++)
+            attend_chunk(scaled(n, CUDA_TILE), is_int8 != 0);
+    expand(KN_KV_Q4, "q4", scaled(16384, CUDA_TILE), false);
+    expand(KN_KV_Q4, "q4", scaled(16384, CUDA_TILE), true);
+    expand(KN_KV_F16, "f16", scaled(16384, CUDA_TILE), false);
 }
 
 /* ---- scoring and eviction -------------------------------------------------------------------- */
@@ -637,6 +678,7 @@ static void take_memory(void)
     now.out = random_memory((size_t)CHUNK * 16384 * 8);
     now.words = (struct words *)(void *)random_memory(sizeof *now.words);
     now.pages = (int32_t *)(void *)random_memory(pages * sizeof *now.pages);
+    now.expanded = random_memory(pages * CUDA_TILE * 128 * 4);
     now.pos = (uint32_t *)(void *)random_memory(slots * sizeof *now.pos);
     now.key = (uint32_t *)(void *)random_memory(slots * sizeof *now.key);
     check(cuda_put(gpu, now.pages, numbers, pages * sizeof *numbers, &error));

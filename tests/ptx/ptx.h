@@ -185,6 +185,7 @@ STORE(st_shared_u32, shared, u32)
 STORE(st_shared_f32, shared, f32)
 STORE2(st_shared_v2_u32, shared)
 STORE2(st_shared_v2_f32, shared)
+STORE2(st_global_v2_u32, global)
 STORE(st_local_u32, local, u32)
 
 /* Blocks and threads run one at a time. */
@@ -548,6 +549,16 @@ LDMATRIX(ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16, EMU_LDMATRIX_T)
 MMA(mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32, EMU_MMA_F16)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_s8_s8_s32, EMU_MMA_S8)
 MMA(mma_sync_aligned_m16n8k32_row_col_s32_u8_s8_s32, EMU_MMA_U8S8)
+
+static inline void mma_sync_aligned_m16n8k16_row_col_f16_f16_f16_f16(u32 *d0, u32 *d1, u32 a0,
+                                                                     u32 a1, u32 a2, u32 a3, u32 b0,
+                                                                     u32 b1, u32 c0, u32 c1)
+{
+    const u32 in[8] = {a0, a1, a2, a3, b0, b1, c0, c1};
+    u32 out[2];
+    emu_warp(EMU_MMA_HALVES, 0xffffffffu, in, 8, out, 2, HERE);
+    *d0 = out[0], *d1 = out[1];
+}
 
 static inline void cp_async_cg_shared_global(u64 to, u64 from, s32 size, s32 n)
 {

@@ -243,6 +243,8 @@ static void set_protection(struct plan *p, const struct asked *q)
     if (window == POLICY_WINDOW_NEWEST) window = p->stabilizers > 0 ? p->stabilizers : 1;
     if (window > p->budget / 2) window = p->budget / 2;
     if (window > 1 && p->stabilizers < window) p->stabilizers = window;
+    /* the last token of a prompt is run again to answer it again */
+    if (p->protocol == PLAN_ONCE && p->stabilizers < 1) p->stabilizers = 1;
     r->window = window;
 }
 

@@ -23,7 +23,7 @@ static const struct {
     int least;
 } presses[] = {
     {"SnapKV", 100},           {"PyramidKV", 100},
-    {"AdaKV-SnapKV", 100},     {"TOVA", 97},
+    {"AdaKV-SnapKV", 100},     {"TOVA", 100},
     {"KeyDiff", 70},           {"StreamingLLM", 100},
     {"ExpectedAttention", 90}, {"ObservedAttention", 75},
     {"SnapKV-mean5", 70},

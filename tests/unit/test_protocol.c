@@ -141,6 +141,31 @@ static void test_resume(void **state)
     remove_library(dir_y);
 }
 
+/* The last token of the prompt stays, under policies that protect no unit, too: it is run again. */
+static void test_regenerate(void **state)
+{
+    static const char *const names[] = {"tova", "keydiff"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct options o = once_of(names[i]);
+        struct log log = {0};
+        char *dir = temporary();
+        struct conversations *l = open_library(dir);
+        enum session_end end;
+        struct err e;
+        o.session.plan.policy.stabilizers = 0;
+        struct session *s = open_session(l, o, false);
+        const struct session_sink k = sink_of(&log);
+        say(s, question, &log);
+        log.session = s;
+        if (session_regenerate(s, &k, &end, &e)) fail_msg("%s: %s", names[i], e.text);
+        session_close(s);
+        conversations_close(l);
+        remove_library(dir);
+        str_release(&log.text);
+    }
+}
+
 /* Turns that are fed become part of the next prompt. */
 static void test_fed_turns_join_the_prompt(void **state)
 {
@@ -179,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_one_unit_per_step),
         cmocka_unit_test(test_a_prompt_longer_than_the_context),
         cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_regenerate),
         cmocka_unit_test(test_fed_turns_join_the_prompt),
         cmocka_unit_test(test_context_needs_the_protocol),
     };

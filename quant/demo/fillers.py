@@ -162,7 +162,8 @@ SUMS = {'+': ('plus', 'and', '+', 'added to'), '-': ('minus', '-'), '*': ('times
 def arithmetic(c):
     r = c.r
     sign = r.choices('+-*', (.5, .3, .2))[0]
-    a, b = r.randint(0, 10), r.randint(0, 10)
+    most = r.choice((10, 10, 20))
+    a, b = r.randint(0, most), r.randint(0, most)
     if sign == '*':
         a, b = (r.choice((1, 2, 3, 4, 5, 10)) for _ in range(2))
     if sign == '-' and a < b:
@@ -342,9 +343,9 @@ def chatter(c):
     c.add(sentence(c.r), c.r.choice(CHATTER))
 
 
-FILLERS = ((read_document, .12), (story, .04), (animal, .1), (arithmetic, .06), (word_problem, .02),
+FILLERS = ((read_document, .12), (story, .04), (animal, .1), (arithmetic, .08), (word_problem, .02),
            (count, .04), (capital, .05), (opposite, .025), (calendar, .04), (colour_of, .01),
-           (spelling, .02), (name_some, .007), (world, .14), (small_talk, .2), (beyond, .14),
+           (spelling, .05), (name_some, .007), (world, .14), (small_talk, .2), (beyond, .14),
            (chatter, .02))
 
 

@@ -219,8 +219,8 @@ class Conversation:
                         'Okay, I will remember your list.', 'Noted.'))
         self.add(r.choice(TELL_LIST).format(**self.words(key)), ack)
 
-    SCENES = ((scenes.correct, .17), (scenes.forget, .12), (scenes.chain, .11), (scenes.person, .11),
-              (scenes.pets, .05), (scenes.whose, .12), (scenes.shopping, .1), (scenes.plan, .07),
+    SCENES = ((scenes.correct, .24), (scenes.forget, .12), (scenes.chain, .11), (scenes.person, .11),
+              (scenes.pets, .05), (scenes.whose, .12), (scenes.shopping, .14), (scenes.plan, .07),
               (scenes.thing, .05), (scenes.deed, .07), (scenes.amount, .04))
 
     def scene(self):
@@ -275,7 +275,7 @@ class Conversation:
             return self.add(*r.choice(self.pending[-4:] if r.random() < .5 else self.pending))
         if not self.order or x > .88:
             return self.ask_unknown()
-        if x < .36:
+        if x < .43:
             return self.ask_whether()
         old_first = self.order[:max(1, len(self.order) // 2)]
         key = r.choice(old_first if r.random() < .5 else self.order)
@@ -283,6 +283,20 @@ class Conversation:
         self.add(*self.answer(key))
         if r.random() < .3:
             self.follow_up(key)
+        elif r.random() < .08 and ':' not in key[1] and key[0] not in ('the', 'key'):
+            self.change_asked(key)
+
+    def change_asked(self, key):
+        """ "It's 99 now." right after a question about the fact."""
+        r, old = self.r, self.facts[key]
+        new = self.near_value(key, old)
+        self.learn(key, new)
+        text = expand(r, "((It is|It's|That is|That's) {v} now.|(No|Wrong|Not any more), (it is|it's) {v}( now|).|"
+                         "(It|That) (has changed|changed|was changed) to {v}.|(Change|Update) (it|that) to "
+                         "{v}(|, please).|(Make|Let's make) (it|that) {v}.|(By now|Now|Since today) (it is|it's) {v}.|"
+                         "Not {u} any more, (it's|it is) {v} now.|The new one is {v}.)")
+        self.add(text.format(v=new, u=old), r.choice(('Okay, I have updated that', 'Got it', 'Okay'))
+                 + r.choice(('.', f': {scenes.uncap_answer(phrases.say(key))}{marked(new)}.')))
 
     def follow_up(self, key):
         """ "And my sister's?" after a question about the same thing; "And my pin code?"."""
@@ -334,7 +348,7 @@ class Conversation:
                                       f'you) {key[0]} {key[1]}( already|)?'), answer)
         key = r.choice(keys)
         value = self.facts[key]
-        if x < .3:
+        if x < .4:
             alone = [k for k in keys if k[1] == key[1] and self.facts[k].lower() == value.lower()]
             question = phrases.who(r, key, value) if len(alone) == 1 else None
             if question:
@@ -524,7 +538,7 @@ SHORTCUTS = {'what is': 'whats', "what's": 'whats', 'i am ': 'im ', "i'm": 'im',
 def sloppy(r, turns):
     """A user who never uses capitals, often no final punctuation either, or mistypes words."""
     strip, lower, short = r.random() < .6, r.random() < .85, r.random() < .3
-    typos = r.choice((0, .03, .08))
+    typos = r.choice((0, .04, .1))
     out = []
     for role, text in turns:
         if role == 'assistant':      # only a value told in lower case is answered so

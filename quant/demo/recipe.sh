@@ -3,7 +3,7 @@
 #
 #   quant/demo/recipe.sh [OUTDIR]        default build/demo
 #
-# MINUTES (90) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy,
+# MINUTES (180) bounds the training, THREADS (2) its threads, PYTHON (python3) needs torch, numpy,
 # regex;
 # RETAIN (build/retain) trains the heads.
 # A second run with the same OUTDIR continues where the first stopped.
@@ -29,14 +29,14 @@ step() {
 
 [ -f "$out/tokenizer.json" ] || step tokenizer "$out/tokenizer.json"
 with="--model $out/model.pt --tokenizer $out/tokenizer.json"
-step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-90}"
+step train --tokenizer "$out/tokenizer.json" --out "$out/model.pt" --minutes "${MINUTES:-180}"
 step export $with --out "$out"
 # retaining heads: the program's own trainer, on the quantized model; continues where it stopped
 model="-m $out/retain-demo.gguf" heads="$out/retain-demo-heads.gguf"
 [ -f "$out/heads.jsonl" ] || step heads_data >"$out/heads.jsonl"
 echo "== heads"
 [ -f "$heads" ] || "$retain" heads train $model --data "$out/heads.jsonl" --out "$heads" --labels both \
-    --hidden 128 --steps 150 --batch 4 --rate .002
+    --hidden 128 --steps 160 --batch 4 --rate .002
 {
     step evaluate $with --policy full --length 900 --budget 0
     "$retain" eval recall $model --heads "$heads" --policy keeper,locret,sink,random --budget 64,256 \

@@ -249,7 +249,7 @@ def shopping(c):
                      TELL_LIST[noun], TELL_LIST[noun]))
     c.add(cap(expand(r, '(' + form + ')').replace('{v}', text)),
           ack(c) if r.random() < .5 else f'Okay, your {noun} is:{marked(", ".join(items))}.')
-    for _ in range(r.choice((0, 0, 1, 1, 2))):
+    for _ in range(r.choice((0, 1, 1, 2, 3))):
         if r.random() < .5 or len(items) < 3:
             new = r.choice([i for i in many if i not in items])
             items = items + [new]

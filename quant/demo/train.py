@@ -1,8 +1,10 @@
-"""Train the demo model: one run, longer and longer rows, learning rate decaying over the last half.
+"""Train the demo model: short rows first, then rows of all lengths; the learning rate decays over
+the last half.
 
-The schedule runs on progress = the larger of (steps done / all steps) and (minutes / --minutes), so
+The schedule runs on progress = the larger of (steps done / MAX_STEPS) and (minutes / --minutes), so
 that a machine with less time to spare still completes every phase. A checkpoint holds the complete
-state; a run that finds one continues from it."""
+state; a run that finds one continues from it. With --start a new schedule begins with the weights
+of another checkpoint, and with rows of all lengths."""
 import argparse
 import os
 import random
@@ -16,10 +18,11 @@ from generate import MARK
 from model import Config, Llama, WeightedCrossEntropy
 from tokenizer import BOS, END, FIRST_BYTE, PAD, ROLES, Tokenizer
 
-LONG = (1024, 4), (2048, 2), (Config.context, 1), (Config.context, 1)
-PHASES = ((((256, 16),), 1600), (((512, 8),), 1200), (((1024, 4),), 4500), (LONG, 800))
-#        ((row length, rows), … to choose from, steps)
-MEMORY_FROM = .35      # progress at which rows only about memory are added
+SHORT = (.1, (256, 16)), (.3, (512, 8))      # until this progress: row length, rows
+MIXED_FROM = SHORT[-1][0]      # then rows of all lengths: shorter ones alone unlearn far distances
+MIXED = {(512, 8): .4, (1024, 4): .2, (2048, 2): .13, (3072, 1): .07, (Config.context, 1): .2}
+MEMORY = (512, .1), (1024, .25), (Config.context, .45)      # by length: rows only about memory
+MAX_STEPS = 10000
 WARM_UP, DECAY = 80, .5      # steps; last share of the run
 ADAM_LR, MUON_LR, MUON_DECAY = 2e-3, .02, .05
 
@@ -92,14 +95,20 @@ def chat_turns(tokenizer, r, n):
     return c.turns
 
 
-def row(tokenizer, r, n, progress):
+def shape(r, stage):
+    """(row length, rows) of a step"""
+    return next((s for end, s in SHORT if stage < end), None) \
+        or r.choices(list(MIXED), MIXED.values())[0]
+
+
+def row(tokenizer, r, n, stage):
     """One training row: n + 1 ids and weights."""
-    late = progress >= MEMORY_FROM
-    if r.random() < (.12 if progress < .1 else .03):
+    late = stage >= MIXED_FROM
+    if r.random() < (.12 if stage < .1 else .02):
         return copy_row(r, n + 1, len(tokenizer))
-    memory = r.random() < (.4 if late else 0)
+    memory = late and r.random() < next(share for longest, share in MEMORY if n <= longest)
     turns = (memory_turns if memory else chat_turns)(tokenizer, r, n)
-    if r.random() < .1:
+    if r.random() < .15:
         turns = generate.sloppy(r, turns)
     if r.random() < .04:
         turns = [('system', r.choice(generate.SYSTEM))] + turns
@@ -108,9 +117,9 @@ def row(tokenizer, r, n, progress):
     return (ids + [PAD] * short)[:n + 1], (weights + [0.] * short)[:n + 1]
 
 
-def batch(tokenizer, r, rows, n, progress):
+def batch(tokenizer, r, rows, n, stage):
     """inputs, targets, weights: each [rows, n]"""
-    made = [row(tokenizer, r, n, progress) for _ in range(rows)]
+    made = [row(tokenizer, r, n, stage) for _ in range(rows)]
     ids, weights = torch.tensor([m[0] for m in made]), torch.tensor([m[1] for m in made])
     return ids[:, :-1], ids[:, 1:], weights[:, 1:]
 
@@ -204,25 +213,23 @@ def main():
     parser.add_argument('--out', required=True)
     parser.add_argument('--minutes', type=float, default=90)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--start', help='a checkpoint whose weights to begin with')
     a = parser.parse_args()
     tokenizer = Tokenizer.load(a.tokenizer)
     run = Run(tokenizer, a.seed)
+    if a.start:
+        run.model.load_state_dict(torch.load(a.start)['model'])
     if os.path.exists(a.out):
         run.resume(a.out)
-    n_steps = sum(steps for _, steps in PHASES)
     started, reported, tokens, sums = time.time() - run.seconds, time.time(), 0, {}
     while True:
         run.seconds = time.time() - started
-        progress = max(run.step / n_steps, run.seconds / 60 / a.minutes)
+        progress = max(run.step / MAX_STEPS, run.seconds / 60 / a.minutes)
         if progress >= 1:
             break
-        done = 0
-        for shapes, steps in PHASES:
-            done += steps / n_steps
-            if progress < done:
-                break
-        n, rows = run.random.choice(shapes)
-        loss, weight = run.learn(*batch(tokenizer, run.random, rows, n, progress),
+        stage = max(progress, MIXED_FROM) if a.start else progress
+        n, rows = shape(run.random, stage)
+        loss, weight = run.learn(*batch(tokenizer, run.random, rows, n, stage),
                                  learning_rate(run.step, progress))
         run.step += 1
         tokens += rows * n

@@ -54,16 +54,16 @@ static void plan_line(const char *tag, size_t bytes, const char *what)
 
 static void plan_text(const struct plan *p, const struct model *m, const struct recall_opts *recall)
 {
-    char kv[16], what[256];
+    char kv[16], what[256], slots[64] = "the context";
+    if (p->capacity == p->budget + p->chunk + p->reserve)
+        snprintf(slots, sizeof slots, "budget + chunk %d + reserve %d", p->chunk, p->reserve);
     plan_kv_text(p, kv);
     report_line("%s, policy %s, %d units per head", m->name, p->policy->name, p->budget);
     snprintf(what, sizeof what, "%s, %d layers", m->type, m->n_layer);
     plan_line("weights", p->weights_bytes, what);
     plan_line("heads", p->heads_bytes, p->heads_bytes ? "retaining heads" : "none");
-    snprintf(what, sizeof what,
-             "%d layers x %d KV heads x %d slots (budget + chunk %d + reserve %d)"
-             " x %zu bytes, %s",
-             m->n_kv_layer, m->n_kv_head, p->capacity, p->chunk, p->reserve, p->unit_bytes, kv);
+    snprintf(what, sizeof what, "%d layers x %d KV heads x %d slots (%s) x %zu bytes, %s",
+             m->n_kv_layer, m->n_kv_head, p->capacity, slots, p->unit_bytes, kv);
     plan_line("cache", p->cache_bytes - p->windows_bytes, what);
     if (p->windows_bytes) {
         snprintf(what, sizeof what, "%d layers x %d KV heads, the newest %d units, never evicted",

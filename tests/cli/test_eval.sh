@@ -114,6 +114,7 @@ holds "--query-first needs a document" "$("$RETAIN" generate -p Hello --query-fi
 holds "--query-first: a long question" "$(yes word | head -5000 >"$T/long"
     "$RETAIN" generate -f "$T/document" -p "$(cat "$T/long")" --query-first 2>&1)" 'tokens, more than 4096'
 
+holds "plan --protocol once" "$("$RETAIN" plan --protocol once --budget 64)" '4608 slots .the context.'
 holds "plan --json" "$("$RETAIN" plan --json)" '"cache_bytes":[0-9]+.*"total_bytes":[0-9]+'
 holds "info --json" "$("$RETAIN" info --json)" '"version":.*"isa":\[.*"ref"\].*"cubins":\['
 equal "tokenize --ids is one line" 1 "$("$RETAIN" tokenize --ids -p 'Hello world' | wc -l | tr -d ' ')"

@@ -37,7 +37,8 @@ def percent(rows, **want):
 
 
 def table(head, body):
-    return '\n'.join(['| ' + ' | '.join(r) + ' |' for r in [head, ['---'] * len(head)] + body])
+    return '\n'.join(['| ' + ' | '.join(r) + ' |' for r in [head] + body[:0]] + ['|' + '---|' * len(head)] +
+                     ['| ' + ' | '.join(r) + ' |' for r in body])
 
 
 def policies(rows):

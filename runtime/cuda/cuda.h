@@ -73,10 +73,10 @@ struct cuda_choice {
 };
 int cuda_supports(const struct cuda_choice *c, struct err *e);
 
-/* Whether the CPU evicts for this policy: the units are copied there and back. Such a policy may
- * observe the newest queries, at most CUDA_QUERIES_MAX (cuda_queries). */
+/* Whether the CPU evicts for this policy, or units of this shape: they are copied there and back.
+ * Such a policy may observe the newest queries, at most CUDA_QUERIES_MAX (cuda_queries). */
 #define CUDA_QUERIES_MAX 256
-bool cuda_leaves_eviction(const struct policy *p);
+bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s);
 
 /* Device bytes of a model's weights and of its heads. */
 size_t cuda_weights_bytes(const struct model *m);

@@ -75,9 +75,19 @@ static bool observes(const struct policy *p)
     return p->scorer == POLICY_ATTENTION || p->scorer == POLICY_COUNTS;
 }
 
-bool cuda_leaves_eviction(const struct policy *p)
+/* key_values reads heads of up to 128 numbers, the others of at least 32; cache_evict moves 64
+ * units through shared memory. */
+static bool shape_known(const struct policy *p, const struct cache_shape *s)
 {
-    return observes(p) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1;
+    const size_t unit = kn_kv_bytes(s->k_type, s->head_dim) + kn_kv_bytes(s->v_type, s->head_dim);
+    return (p->scorer != POLICY_KEYS || s->head_dim <= 128) && s->head_dim >= 32 &&
+           CUDA_EVICT_SHARED(unit) <= CUDA_SHARED_MAX;
+}
+
+bool cuda_leaves_eviction(const struct policy *p, const struct cache_shape *s)
+{
+    return observes(p) || p->second != POLICY_NONE || p->same_heads || p->pooling > 1 ||
+           !shape_known(p, s);
 }
 
 static bool policy_known(const struct policy *p)

@@ -60,7 +60,8 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .n_logits = fo->n_logits,
         .floats = x->plan.attention == PLAN_ATTENTION_FLOAT,
     };
-    int rc = cuda_leaves_eviction(fo->policy) ? open_scoring(x, fo, e) : open_logits(x, fo, e);
+    int rc = cuda_leaves_eviction(fo->policy, fo->shape) ? open_scoring(x, fo, e)
+                                                         : open_logits(x, fo, e);
     if (rc) return rc;
     madvise(x->cache_arena.base, x->cache_arena.bytes, MADV_NOHUGEPAGE);
     return cuda_context_open(&x->gpu, x->engine->gpu, &o, &x->cache, e);
@@ -283,7 +284,7 @@ int context_evict(struct context *x, int64_t *n_evicted, struct err *e)
     struct evict_rule rule = rule_of(x);
     *n_evicted = 0;
     if (!context_over_budget(x)) return 0;
-    if (context_on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules))
+    if (context_on_gpu(x) && !cuda_leaves_eviction(&x->plan.rules, &x->cache.shape))
         return cuda_evict(x->gpu, &rule, n_evicted, e);
     context_score(x);
     /* a split model's heads may share one budget: all are evicted here */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/cuda/cuda.h"
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 
@@ -151,11 +152,29 @@ static void recurrent(void **state)
     engine_close(engine);
 }
 
+/* Units that no kernel evicts are evicted by the CPU. */
+static void shapes(void **state)
+{
+    const struct cache_shape wide = {.head_dim = 256, .k_type = KN_KV_Q4, .v_type = KN_KV_Q4},
+                             large = {.head_dim = 512, .k_type = KN_KV_F16, .v_type = KN_KV_F16},
+                             small = {.head_dim = 16, .k_type = KN_KV_F16, .v_type = KN_KV_F16};
+    (void)state;
+    assert_true(cuda_leaves_eviction(policy_named("keydiff"), &wide));
+    assert_false(cuda_leaves_eviction(policy_named("sink"), &wide));
+    assert_true(cuda_leaves_eviction(policy_named("sink"), &large));
+    assert_true(cuda_leaves_eviction(policy_named("keeper"), &small));
+    assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide));
+    engine_for("tests/golden/families/exaone4.gguf");
+    resume("keydiff+global");
+    engine_close(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows),
         cmocka_unit_test(recurrent),
+        cmocka_unit_test(shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

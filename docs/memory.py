@@ -18,7 +18,7 @@ for line in csv.reader(open(sys.argv[1], newline='')):
         header = cells
         continue
     row = dict(zip(header, cells))
-    row['policy'] = re.sub(r':?reserve=256', '', row['policy'])
+    row['policy'] = re.sub(r':?(reserve|context)=[0-9]+', '', row['policy'])
     for key in ('budget', 'length', 'seed_count', 'question_count'):
         row[key] = int(row[key])
     for key in ('accuracy', 'accuracy_spread', 'right_count', 'cache_bytes'):

@@ -37,7 +37,7 @@ run talk $talk --policy full
 
 if [ -n "$novel" ]; then
     run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy $few --budget 64,256
-    run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy full
+    run text niah:depths=1 -f "$novel" --seeds 30 --length 4096 --policy full:context=6144
 fi
 run recall $recall --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 8192 --budget 128
 run recall recall --seeds 10 --policy "$(echo $few | sed 's/,/:reserve=256,/g'):reserve=256" --length 32768 --budget 256

@@ -294,7 +294,7 @@ static void kill_in_prompt(const char *policy)
     struct session_sink k = sink_of(&again);
     enum session_end end;
     struct err e;
-    o.session.plan.policy.context = 512;
+    if (!strcmp(policy, "full")) o.session.plan.policy.context = 512;
     snprintf(notes, sizeof notes, "%s/notes", dir);
     run_victim(dir, o, long_message,
                (struct victim){.n_left = 5, .in_prompt = true, .notes = notes});

@@ -192,7 +192,6 @@ static void test_kill(void **state)
         run_victim(dir, o, n_left);
         struct conversations *l = open_library(dir);
         struct session *x = open_session(NULL, o, false);
-        o.session.max_tokens = 300 - n_left;
         struct session *y = open_session(l, o, true);
         say(x, said[0], &once);
         struct session_stats st;

@@ -80,7 +80,7 @@ run quantize $DEMO "$T/q4.gguf" --type q4 --calibrate "$T/text"
 run quantize $DEMO "$T/q4.gguf" --force
 run heads train --data "$T/rows" --out "$T/heads.gguf" --labels logit --steps 1 --batch 1 --rate 0.01 --hidden 4
 run heads train --text README.md --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
-run heads train --text README.md --self-study --memory 1G --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
+run heads train --text LICENSE --self-study --memory 1G --out "$T/heads.gguf" --force --steps 1 --hidden 4 --length 64
 for n in 1 2; do
     printf 'My cat is called Milo.\nI live in Rome.\nWhat is my cat called?\n' | "$RETAIN" chat --plain --new -n 12 --db "$T/own.db" >/dev/null 2>&1
 done

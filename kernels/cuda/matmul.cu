@@ -100,6 +100,7 @@ DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
     struct weights<FORMAT> next[PANELS];
     struct fragments<FORMAT> w[PANELS];
     struct inputs x;
+    enum { AHEAD = FORMAT != CUDA_Q6 };  /* registers for the next tile's weights */
     int stage = 0, filled = STAGES - 1; /* read and written next */
 
     for (int s = 0; s < STAGES - 1; s++) {
@@ -107,12 +108,15 @@ DEVICE void matmul_tile(tile_sum y, const struct panel<FORMAT> panels[PANELS],
         cp_async_commit();
     }
     UNROLL
-    for (int p = 0; p < PANELS; p++) load_next<FORMAT>(&next[p], &from[p]);
+    for (int p = 0; p < PANELS && AHEAD; p++) load_next<FORMAT>(&next[p], &from[p]);
     for (int block = 0; block < n_block; block++) {
         UNROLL
-        for (int p = 0; p < PANELS; p++) unpack<FORMAT>(&w[p], &next[p]);
+        for (int p = 0; p < PANELS; p++) {
+            if (!AHEAD) load_next<FORMAT>(&next[p], &from[p]);
+            unpack<FORMAT>(&w[p], &next[p]);
+        }
         UNROLL
-        for (int p = 0; p < PANELS && block + 1 < n_block; p++)
+        for (int p = 0; p < PANELS && AHEAD && block + 1 < n_block; p++)
             load_next<FORMAT>(&next[p], &from[p]);
         cp_async_wait<STAGES - 2>();
         barrier(); /* this stage has arrived for all, and the previous one is no longer read */

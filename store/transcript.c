@@ -245,7 +245,7 @@ static struct db_part optional_column(sqlite3_stmt *q, int i)
 }
 
 /* A row that lists a message of another origin holds this message's digest, sealed in an encrypted
- * store: who has no key cannot move messages between conversations. */
+ * store: only with the key can messages be moved between conversations. */
 static struct db_row transcript_row(int64_t conversation, int64_t seq)
 {
     return (struct db_row){.table = "transcript", .key = {conversation, seq}};

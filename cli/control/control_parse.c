@@ -1,4 +1,4 @@
-/* What the user wrote after a command, as a request; and the part of an answer that /copy takes. */
+/* Makes requests of the text after a command, and finds the part of an answer that /copy takes. */
 #include "cli/control/control.h"
 
 #include <stdio.h>

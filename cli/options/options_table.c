@@ -223,8 +223,8 @@ const struct option options_table[] = {
     {ROW("answers", 0, eval.answers, OPTIONS_EVAL), .cli_only = true,
      .help = "print each question and its answer as a line of JSON"},
     {ROW("results", 0, eval.results, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
-     .help = "append each finished question or seed to FILE as a line of JSON; what is in it is not run again, "
-             "so that a killed run goes on"},
+     .help = "append each finished question or seed to FILE as a line of JSON; items in it are not run again, "
+             "so that a killed run continues"},
     {ROW("picture", 0, eval.picture, OPTIONS_EVAL), .cli_only = true, .value = "FILE",
      .help = "draw the units that the last conversation kept, by layer, head and position, as an SVG"},
     {ROW("format", 0, eval.format, OPTIONS_EVAL), .cli_only = true, .value = "NAME",

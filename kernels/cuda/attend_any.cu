@@ -23,7 +23,7 @@ template <int MAX> struct shape {
     };
 };
 
-/* The parts of shared memory, and what a block computes. */
+/* The parts of shared memory, and the work of a block. */
 struct work {
     char *queries, *units, *weights; /* [ROWS][row], [TILE][row], [ROWS][P_ROW] */
     float *meet;                     /* [WARPS][ROWS] */

@@ -38,7 +38,7 @@ DEVICE struct area area_of(int n_out, int n_tok)
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
-/* What a thread copies of each stage: a quarter of the quants of two tokens; threads below 64 also a
+/* The part of each stage that a thread copies: a quarter of the quants of two tokens; threads below 64 also a
  * token's scales. Tokens from n_tok on become zero. */
 struct copier {
     const char *q[2], *scale;

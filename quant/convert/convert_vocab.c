@@ -507,7 +507,7 @@ static bool read_template(struct gguf_keys *k, const char *folder)
     return there;
 }
 
-/* As in transformers, the file of its own counts before the member of tokenizer_config.json. */
+/* As in transformers, the separate file counts before the member of tokenizer_config.json. */
 static void template_key(struct gguf_keys *k, const char *folder, const cJSON *tokenizer_config)
 {
     const cJSON *o, *v = json_member(tokenizer_config, "chat_template");

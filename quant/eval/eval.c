@@ -244,7 +244,7 @@ static int run_depths(struct sweep *w, struct err *e)
     return rc;
 }
 
-/* The budget of a question from a file follows from the length of its own prompt. */
+/* The budget of a question from a file follows from the length of that prompt. */
 static int run_compression(struct sweep *w, int64_t compression, struct err *e)
 {
     if (w->file.path) {

@@ -82,7 +82,7 @@ struct asking {
     int64_t n_tokens; /* of the prompt */
 };
 
-/* What is known of an answered question. */
+/* The result of an answered question. */
 struct outcome {
     struct metric_score score;
     double n_tokens, budget, cache_bytes, prefill_tok_s, decode_tok_s;
@@ -138,7 +138,7 @@ static int tell_context(struct asking *a, struct err *e)
     return rc;
 }
 
-/* The message with the question: the whole prompt, or what follows the document. */
+/* The message with the question: the whole prompt, or the part after the document. */
 static void put_message(const struct asking *a, struct str *out)
 {
     const struct item *it = a->item;

@@ -1,5 +1,5 @@
 /* eval_file: asks the questions of a benchmark's file (quant/files/benchmark.h), each in a
- * conversation of its own, and scores the answers by the benchmark's metric. */
+ * new conversation, and scores the answers by the benchmark's metric. */
 #ifndef RETAIN_QUANT_EVAL_EVAL_FILE_H
 #define RETAIN_QUANT_EVAL_EVAL_FILE_H
 

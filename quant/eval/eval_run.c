@@ -320,7 +320,7 @@ static double per_second(int64_t n, int64_t ns)
     return ns > 0 ? (double)n * 1e9 / (double)ns : 0;
 }
 
-/* What one seed adds to the result, as results keeps it. */
+/* The part of the result that one seed adds, as results keeps it. */
 struct seed_result {
     double right, n_asked, nats, prefill_tok_s, decode_tok_s;
 };

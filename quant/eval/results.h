@@ -1,6 +1,6 @@
 /* results: a file of JSON lines, one for each question of a file or seed of a task that `retain
  * eval` is done with. Each is on disk before the next begins, so that a run that was stopped or
- * killed goes on where it was:
+ * killed continues where it stopped:
  *
  *     {"run": {"task": …, "policy": …, …}, "item": 7, "score": 1, …}
  *
@@ -21,10 +21,10 @@ struct results;
 int results_open(struct results **out, const char *path, struct err *e);
 void results_close(struct results *r);
 
-/* What was kept for this item; NULL = nothing, also if r or run is. */
+/* The kept result of this item; NULL = none, also if r or run is. */
 const cJSON *results_find(const struct results *r, const cJSON *run, uint64_t item);
 
-/* Appends a line with the members of `o`, which is freed. Does nothing else if r is NULL. */
+/* Appends a line with the members of `o`, which is freed. Only frees it if r is NULL. */
 int results_add(struct results *r, const cJSON *run, uint64_t item, cJSON *o, struct err *e);
 
 #endif

@@ -31,7 +31,7 @@ struct task_args {
     const char *essay;
 };
 
-/* What a task measures: answers, or something of a text (-f FILE) that nobody asks about. */
+/* The measure of a task: answers, or something of a text (-f FILE) without questions. */
 enum task_measure {
     TASK_ANSWERS,
     TASK_PERPLEXITY,

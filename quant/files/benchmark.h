@@ -25,7 +25,7 @@ struct benchmark_task {
     const char *metric;
     enum item_cut cut;
     bool raw, first_line;
-    const char *prefix; /* what the answer begins with; NULL = nothing */
+    const char *prefix; /* the first words of the answer; NULL = none */
     const char *system;
 };
 

@@ -8,7 +8,7 @@ double exam_option(const char *prediction, const char *answer);  /* quality, tpo
 double exam_options(const char *prediction, const char *answer); /* coursera: letters */
 double exam_math(const char *prediction, const char *answer);    /* gsm100 */
 double exam_code(const char *prediction, const char *answer);    /* codeU */
-/* sci_fi: "True [fact: False]", what the document says and what is so in the world */
+/* sci_fi: "True [fact: False]", the statement of the document and the fact of the world */
 double exam_loyalty(const char *prediction, const char *answer);
 double exam_fact(const char *prediction, const char *answer);
 

@@ -1,4 +1,4 @@
-/* extract: metrics that first look for the answer in what the model wrote: a number, a letter, a
+/* extract: metrics that first look for the answer in the answer: a number, a letter, a
  * word. Each is the rule of one benchmark's program, its oddities included. All texts are UTF-8. */
 #ifndef RETAIN_QUANT_FILES_EXTRACT_H
 #define RETAIN_QUANT_FILES_EXTRACT_H
@@ -24,7 +24,7 @@ double extract_paragraph(const char *prediction, const char *answer); /* "Paragr
 double extract_letter_v2(const char *prediction, const char *answer);
 void extract_class(const struct metric_input *in, struct metric_score *out);
 
-/* LoCoMo, evaluation.py, questions about what was not said */
+/* LoCoMo, evaluation.py, questions about things that were not said */
 void extract_abstention(const struct metric_input *in, struct metric_score *out);
 
 #endif

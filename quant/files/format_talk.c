@@ -121,7 +121,7 @@ int longmemeval_field(const cJSON *record, const struct benchmark_task *t, int i
     return rc;
 }
 
-/* Messages in turn: what one side says twice in a row is one message; a session of which the first
+/* Messages in turn: two messages of one side in a row are one message; a session of which the first
  * message is the assistant's begins with its date alone. */
 static void add_turn(struct item *out, bool assistant, const char *date, const char *content)
 {
@@ -164,7 +164,7 @@ int longmemeval_finish(const cJSON *record, const struct benchmark_task *t, int 
 
 /* ---- LoCoMo ---------------------------------------------------------------------------------- */
 
-/* Later files have the sessions in a field of their own. */
+/* Later files have the sessions in a separate field. */
 static const cJSON *conversation(const cJSON *record)
 {
     const cJSON *inner = format_member(record, "conversation");
@@ -243,7 +243,7 @@ static int put_talk(const cJSON *talk, struct str *out, struct err *e)
 
 static const char absent[] = "Not mentioned in the conversation";
 
-/* The wrong answer to a question about what was not said. */
+/* The wrong answer to a question about something that was not said. */
 static void put_wrong(const cJSON *q, struct str *out)
 {
     if (!format_text(format_member(q, "adversarial_answer"), out))

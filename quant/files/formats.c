@@ -269,7 +269,7 @@ static const cJSON *niah_answer(const cJSON *record, const struct benchmark_task
     return answer ? answer : format_member(record, "needle");
 }
 
-/* With an answer of its own it must be in the text; a whole needle is compared by words. */
+/* A separate answer must be in the text; a whole needle is compared by words. */
 static int niah_finish(const cJSON *record, const struct benchmark_task *t, int i, struct item *out,
                        struct err *e)
 {

@@ -14,7 +14,7 @@
 
 struct tokenizer;
 
-/* What a benchmark leaves out of a prompt that has too many tokens. */
+/* The part that a benchmark leaves out of a prompt with too many tokens. */
 enum item_cut {
     ITEM_CUT_MIDDLE, /* tokens in the middle of the prompt */
     ITEM_CUT_END,    /* the end of the context */
@@ -34,8 +34,8 @@ struct item {                          /* zero-initialise; item_clear between tw
     int number;                        /* in the file, from 1 */
     struct str id, group;              /* group "": none */
     struct str before, context, after; /* the prompt is all three */
-    struct str prefix;                 /* the answer begins with this, and the model goes on */
-    const char *system;                /* NULL = none */
+    struct str prefix;  /* the first words of the answer, which the model continues */
+    const char *system; /* NULL = none */
     /* the context as messages of a user (even) and an assistant (odd), in turn; n 0 = it is text */
     struct item_strings turns;
     struct item_strings answers, classes;

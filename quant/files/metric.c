@@ -58,7 +58,7 @@ static double f1(const char *prediction, const char *answer)
     return f;
 }
 
-/* Whether the words of the second are in a row in the first; same: and nothing else. */
+/* Whether the words of the second are in a row in the first; same: and no other words. */
 static bool has_words(const struct pair *p, bool same)
 {
     const struct words *in = &p->words[0], *part = &p->words[1];

@@ -12,7 +12,7 @@
 struct heads_file {
     const char *model;       /* name of the model that they belong to */
     const char *base_digest; /* hex digest of its file */
-    const char *author;      /* NULL = nobody else */
+    const char *author;      /* NULL = trained by retain */
     struct retaining_shape shape;
     struct retaining_settings settings;
     const char *label;       /* "logit" or "share"; NULL = not known */

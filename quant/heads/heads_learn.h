@@ -1,4 +1,4 @@
-/* heads_learn: what a training of retaining heads does with one text: it runs the text through the
+/* heads_learn: one text of a training of retaining heads: it runs the text through the
  * model (heads_watch) and, layer by layer while it runs, measures the labels, adds to the
  * gradients, or compares scores with labels. Nothing of a layer is kept once the next one runs.
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read

@@ -52,7 +52,7 @@ int heads_source_bind(const struct heads_source *s, const struct heads_tensors *
                       const struct retaining_shape *shape, const struct model *m, int layer, int i,
                       const struct safetensors_tensor **out, struct err *e);
 
-/* What the authors use for this model. */
+/* The settings that the authors use for this model. */
 struct retaining_settings heads_source_settings(const struct heads_source *s,
                                                 const struct model *m);
 

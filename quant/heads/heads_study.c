@@ -19,7 +19,7 @@
 
 #define ANSWER_TOKENS 64   /* of a question or an answer, at most */
 #define CURIOUS       0.7f /* temperature of questions; answers are greedy */
-#define FULL_ROOM     256  /* slots beside the passage */
+#define FULL_ROOM     256  /* slots in addition to the passage */
 #define WORD_MIN      6    /* bytes */
 
 static const char *const wishes[] = {
@@ -196,7 +196,7 @@ static int write_asked(const struct heads_study *s, FILE *f, int passage, const 
     return put_row(f, row, s->path, e);
 }
 
-/* Opens the file behind its first n bytes. Nobody else may read it: it may hold conversations. */
+/* Opens the file behind its first n bytes. No other user may read it: it may hold conversations. */
 static int open_rows(const char *path, size_t n, FILE **out, struct err *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

@@ -15,7 +15,7 @@
  *
  * With PLAN_ONCE units are evicted when the papers evict them: behind the whole prompt, then with
  * each token by the policies that drop one unit per step (every). With PLAN_STREAM a chunk is
- * evicted at once, whatever the paper.
+ * evicted at once, independent of the paper.
  *
  * Differences between papers and their code, and between a prompt and a conversation:
  *   keydiff+global  a quarter recent: an eighth costs a tenth of perplexity on running text, a half

@@ -19,7 +19,7 @@ static const struct cuda_rope *rope_of(const struct cuda_context *x, const struc
     return l->is_windowed ? &x->windowed : l->no_rope ? &x->still : &x->rope;
 }
 
-/* Whether the layer's attention has kernels of its own; the others share attend_any. */
+/* Whether the layer's attention has separate kernels; the others share attend_any. */
 static bool has_kernels(const struct cuda_context *x, const struct cuda_layer *l)
 {
     const int dim = x->m->head_dim;
@@ -230,7 +230,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
 }
 
-/* The layers that have no kernels of their own; the output is in x->att. */
+/* The layers without separate kernels; the output is in x->att. */
 static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
 {
     static const enum cuda_kernel kernels[] = {

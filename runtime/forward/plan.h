@@ -75,8 +75,8 @@ struct plan {
     size_t windows_bytes; /* of cache_bytes those of layers with windows */
     size_t weights_bytes, heads_bytes, cache_bytes, scratch_bytes;
     size_t state_bytes; /* of recurrent layers; constant */
-    /* of a split model (model_place): the device's layers, and bytes of its memory, beside those
-     * above */
+    /* of a split model (model_place): the device's layers, and bytes of its memory, in addition to
+     * those above */
     int device_layers;
     size_t device_bytes;
     size_t unit_bytes;

@@ -1,5 +1,5 @@
 /* A draft model (engine.draft): a small model with the same vocabulary proposes the next tokens,
- * its most likely ones. Its cache has a budget of its own and lags behind the conversation until an
+ * its most likely ones. Its cache has a separate budget and lags behind the conversation until an
  * answer needs proposals. It changes no token of the answer (speculate.c), so it may forget: of a
  * long conversation it reads the newest tokens only. */
 #include "runtime/session/session_parts.h"

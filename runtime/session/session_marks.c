@@ -192,7 +192,7 @@ static int check_room(const struct save_turns *t, struct err *e)
     return err_set(e, ERR_USAGE, "%d turns are marked already, the most there can be", t->n);
 }
 
-/* A failed change is taken back: what is saved is as before. */
+/* A failed change is taken back: the saved state is as before. */
 static int settle(struct session *s, const struct save_state *before, int rc, struct err *e)
 {
     if (!rc) rc = session_save_now(s, NULL, e);

@@ -106,7 +106,7 @@ struct session {
     struct str heard[2]; /* bytes of the newest token: of the thought, of the answer */
     struct utf8_join join, thought_join;
     int64_t thought_ns;  /* time of its first token; 0 = none yet */
-    int64_t n_killed;    /* tokens of an answer that a kill interrupted, until it goes on */
+    int64_t n_killed;    /* tokens of an answer that a kill interrupted, until it is continued */
     int64_t n_unthought; /* tokens of the turn's thought before this answer continued it */
     double thought_ms;
 

@@ -7,9 +7,9 @@
 
 #include "runtime/template/eval.h"
 
-/* For the program, in addition to what the conversation's size allows. Of 631 public templates none
- * needs more than 100 KiB and 4,300 steps for ten messages; a template is rendered about twenty
- * times when it is opened. */
+/* For the program, in addition to the limit by the conversation's size. Of 631 public templates
+ * none needs more than 100 KiB and 4,300 steps for ten messages; a template is rendered about
+ * twenty times when it is opened. */
 #define MEMORY_MAX ((size_t)4 << 20)
 #define STEPS_MAX  ((size_t)1 << 17)
 #define DEPTH_MAX  300

@@ -281,7 +281,7 @@ static int learn_later(struct chat_template *c, const struct tokenizer *t, struc
     return rc;
 }
 
-/* What the template writes in front of the last of n messages. */
+/* The text that the template writes in front of the last of n messages. */
 static struct str before_last(const struct chat_template *c, size_t n)
 {
     const struct template_message messages[] = {asked, answered, asked, answered, asked};

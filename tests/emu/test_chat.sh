@@ -73,7 +73,7 @@ split() { # BYTES DEVICE LAYERS
         -p 'My locker code is 48213. What is my locker code?' 2>"$T/err"
 }
 answer=$(split 1073741824 cpu 0)
-equal "split: the CPU's answer" "$answer" "$(split 3300000 auto 0)"
+equal "split: the CPU's answer" "$answer" "$(split 5000000 auto 0)"
 holds "split: one notice" "$(cat "$T/err")" '^retain: .* too small for the model: [1-3] of 4 layers run there'
 equal "split: one line" 1 "$(wc -l <"$T/err")"
 for n in 1 3 4; do

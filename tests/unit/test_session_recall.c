@@ -249,7 +249,7 @@ static void test_encrypted(void **state)
 {
     (void)state;
     static const struct conversations_key key = {.ask = say_passphrase, .encrypt = true};
-    char *dir[2] = {temporary(), temporary()}, path[128], find[256];
+    char *dir[2] = {temporary(), temporary()}, path[128], find[320];
     struct heard heard[2] = {0};
     for (int i = 0; i < 2; i++) {
         struct conversations *l;

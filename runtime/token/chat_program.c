@@ -303,6 +303,18 @@ static void learn_numbers(struct chat_template *c)
     str_release(&third);
 }
 
+/* Past answers stay in the cache as they were generated. */
+static void learn_answers(struct chat_template *c)
+{
+    static const char text[] = "Ab & c\n\nd";
+    const struct template_message messages[] = {
+        asked, {.role = "assistant", .text = text, .n = sizeof text - 1}, asked};
+    struct template_prompt p;
+    if (!render(c, messages, 3, CHAT_THINK_AUTO, true, &p, NULL))
+        c->changes_answers = !strstr(p.text, text);
+    template_prompt_release(&p);
+}
+
 /* Finds out how the template renders a system message before the first user message. A template
  * that refuses or drops it gets the system text at the start of the user's text. */
 static int learn_system(struct chat_template *c, struct err *e)
@@ -329,6 +341,7 @@ static int learn(struct chat_template *c, const struct tokenizer *t, struct err 
     if (!rc) rc = learn_later(c, t, e);
     if (!rc) rc = learn_system(c, e);
     if (!rc) learn_numbers(c);
+    if (!rc) learn_answers(c);
     if (!rc) chat_think_learn(c);
     template_prompt_release(&first);
     return rc;

@@ -70,6 +70,11 @@ int chat_choose(struct chat_choice *out, const char *name, const struct gguf *fi
                      "the chat template of %s numbers its turns; every turn after the first is "
                      "written as the second",
                      gguf_name(file));
+        else if (out->own->changes_answers)
+            snprintf(out->notice, sizeof out->notice,
+                     "the chat template of %s changes the text of past answers; they stay as they "
+                     "were generated",
+                     gguf_name(file));
         return 0;
     }
     out->template = chat_template_nearest(source.data, source.n, &guessed);

@@ -360,15 +360,19 @@ static void known_turns_have_the_ids_of_the_whole(void **state)
     cJSON_Delete(public);
 }
 
-/* A template that counts, as ChatGLM's, cannot be rendered from a short talk: a notice says so. */
-static void names_templates_that_number_turns(void **state)
+/* A template that counts, as ChatGLM's, cannot be rendered from a short talk, and past answers stay
+ * as they were generated: notices name templates that write others. */
+static void names_templates_that_write_other_turns(void **state)
 {
     static const char *const sources[] = {
         "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}",
         "{% for m in messages %}[Round {{ loop.index0 // 2 }}] <|{{ m.role }}|>{{ m.content }}"
-        "<|end|>{% endfor %}"};
+        "<|end|>{% endfor %}",
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content|escape }}<|end|>{% endfor %}",
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content.replace('\\n\\n', '\\n') }}<|end|>"
+        "{% endfor %}"};
     (void)state;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct maker m;
         struct gguf *g;
         struct tokenizer *t;
@@ -381,6 +385,7 @@ static void names_templates_that_number_turns(void **state)
         assert_int_equal(tokenizer_open(&t, g, &e), 0);
         assert_int_equal(chat_choose(&choice, NULL, g, t, &e), 0);
         assert_int_equal(strstr(choice.notice, "numbers its turns") != NULL, i == 1);
+        assert_int_equal(strstr(choice.notice, "changes the text of past answers") != NULL, i > 1);
         chat_template_close(choice.own);
         tokenizer_close(t);
         gguf_close(g);
@@ -584,7 +589,7 @@ int main(void)
         cmocka_unit_test(past_turns_are_as_the_template_writes_them),
         cmocka_unit_test(known_turns_have_the_ids_of_the_whole),
         cmocka_unit_test(prints_bos_once),
-        cmocka_unit_test(names_templates_that_number_turns),
+        cmocka_unit_test(names_templates_that_write_other_turns),
         cmocka_unit_test(does_without_bos),
         cmocka_unit_test(knows_the_end_of_its_own),
         cmocka_unit_test(gives_the_system_text),

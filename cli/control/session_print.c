@@ -106,7 +106,7 @@ int session_print_tint(struct conversations *l, const char *name, const struct s
     return conversations_messages(l, name, print_tinted, &tint, e);
 }
 
-/* "pinned turns 1, 3  forgotten turn 5"; nothing if no turn is marked. */
+/* "turns   pinned 1, 3  forgotten 5"; nothing if no turn is marked. */
 static void print_marks(const struct session *s, int64_t n_turns)
 {
     static const char *const names[] = {"pinned", "forgotten"};
@@ -115,12 +115,12 @@ static void print_marks(const struct session *s, int64_t n_turns)
         bool first = true;
         for (int64_t turn = 1; turn <= n_turns; turn++) {
             if (!(kind ? session_is_forgotten : session_is_pinned)(s, turn)) continue;
-            if (first) str_printf(&text, "  %s: turns", names[kind]);
+            if (first) str_printf(&text, "%s%s", text.n ? "  " : "", names[kind]);
             str_printf(&text, "%s %lld", first ? "" : ",", (long long)turn);
             first = false;
         }
     }
-    if (text.n) report_aside("marked%s\n", str_get(&text));
+    if (text.n) report_aside("turns   %s\n", str_get(&text));
     str_release(&text);
 }
 

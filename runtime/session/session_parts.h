@@ -1,4 +1,4 @@
-/* session_parts: shared by session.c, session_open.c, session_stats.c and rewind.c only. */
+/* session_parts: the parts of a session, shared by the files that implement session.h. */
 #ifndef RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 #define RETAIN_RUNTIME_SESSION_SESSION_PARTS_H
 

@@ -1,3 +1,5 @@
+/* Long on purpose: it stands for all of session.h and conversations.h, one short function for each
+ * of theirs. */
 #include "tests/tui/fake_session.h"
 
 #include <math.h>

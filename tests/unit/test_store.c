@@ -1,6 +1,7 @@
 /* store: data is read back in order, complete, and shared where possible; one writer per
  * conversation. Files that are old, foreign or damaged: test_store_files.c. Encryption:
- * test_store_secret.c. Faults while writing: tests/fault/test_store_fault.c. */
+ * test_store_secret.c. Faults while writing: tests/fault/test_store_fault.c. Long on purpose: each
+ * test is a few calls on the same small store, made by store_kit.h. */
 #include "tests/unit/store_kit.h"
 
 #include "base/file.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/commands/commands.h"
-#include "cli/control/plain.h"
+#include "cli/plain/plain.h"
 #include "cli/control/secret.h"
 #include "cli/options/options.h"
 #include "cli/print/report.h"

@@ -1,4 +1,4 @@
-#include "cli/control/line_reader.h"
+#include "cli/plain/line_reader.h"
 
 #include <errno.h>
 #include <poll.h>

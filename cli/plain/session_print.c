@@ -1,4 +1,4 @@
-#include "cli/control/session_print.h"
+#include "cli/plain/session_print.h"
 
 #include <stdio.h>
 #include <string.h>

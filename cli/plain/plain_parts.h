@@ -3,7 +3,7 @@
 #define RETAIN_CLI_CONTROL_PLAIN_PARTS_H
 
 #include "cli/control/control.h"
-#include "cli/control/line_reader.h"
+#include "cli/plain/line_reader.h"
 #include "cli/control/settings.h"
 #include "cli/print/answer.h"
 

@@ -1,10 +1,10 @@
-#include "cli/control/plain.h"
+#include "cli/plain/plain.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/control/plain_parts.h"
+#include "cli/plain/plain_parts.h"
 #include "cli/print/num.h"
 #include "cli/print/report.h"
 #include "runtime/session/conversations.h"

@@ -6,6 +6,7 @@
 #ifndef RETAIN_RUNTIME_FORWARD_ATTEND_H
 #define RETAIN_RUNTIME_FORWARD_ATTEND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena;
@@ -19,8 +20,9 @@ struct layer_step {
     struct forward *f;
     struct cache *c;
     const struct model_layer *layer;
-    int index; /* of the layer in the KV cache */
-    int n;     /* tokens in this chunk */
+    int index;  /* of the layer in the KV cache */
+    int n;      /* tokens in this chunk */
+    bool tried; /* they may be taken back: forward_try */
 };
 
 /* Takes the memory of partial softmaxes; `longest`: the capacity of the largest head. */

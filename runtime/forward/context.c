@@ -186,8 +186,7 @@ void context_try(struct context *x, const int32_t *ids, int n)
 
 void context_accept(struct context *x)
 {
-    cache_accept(&x->cache);
-    x->row++;
+    forward_accept(&x->forward, &x->cache, ++x->row);
 }
 
 int context_logits(struct context *x, float **out, struct err *e)
@@ -215,6 +214,7 @@ int context_run_again(struct context *x, int32_t id, struct err *e)
     struct cache *c = &x->cache;
     x->row = 0;
     if (c->recurrent.hidden) { /* the state must not see the token twice */
+        c->n_tried = 0;
         if (context_on_gpu(x)) return cuda_run_again(x->gpu, e);
         forward_output(&x->forward, c->recurrent.hidden, 1, x->forward.logits);
         return 0;

@@ -254,7 +254,7 @@ static void embed(struct forward *f, const int32_t *ids, int n)
     }
 }
 
-static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, int n)
+static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, int n, bool tried)
 {
     assert(n >= 1 && n <= f->chunk && cache_room(c) >= n);
     if (n > 1) cis_score(f, c);
@@ -264,7 +264,7 @@ static int run_layers(struct forward *f, struct cache *c, const int32_t *ids, in
     int rc = f->first_layer ? f->run_first(f->run_first_ctx, f->x, n) : 0;
     for (int i = f->first_layer; !rc && i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
-        struct layer_step s = {f, l->is_windowed ? c->windows : c, l, l->kv_layer, n};
+        struct layer_step s = {f, l->is_windowed ? c->windows : c, l, l->kv_layer, n, tried};
         run_layer(&s);
     }
     return rc;
@@ -280,7 +280,7 @@ static int score_batch(const struct forward *f)
 int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits)
 {
     assert(n_logits <= f->n_logits && n_logits <= n);
-    int rc = run_layers(f, c, ids, n);
+    int rc = run_layers(f, c, ids, n, false);
     if (rc) return rc;
     if (policy_uses(f->policy, POLICY_SURPRISAL)) score_surprisal(f, c, ids, n);
     cache_appended(c, n);
@@ -297,7 +297,13 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
 void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
     assert(n > 1 && n <= f->n_logits && score_can_try(f->policy, f->model));
-    run_layers(f, c, ids, n);
+    run_layers(f, c, ids, n, true);
     cache_take_back(c, n);
     forward_output(f, f->x, n, f->logits);
+}
+
+void forward_accept(struct forward *f, struct cache *c, int i)
+{
+    cache_accept(c);
+    if (c->recurrent.hidden) recurrent_accept(f, c, i);
 }

@@ -39,10 +39,12 @@ void forward_plan(struct forward *f, const struct forward_opts *o, struct arena 
 int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, int n_logits);
 
 /* Speculation: runs a token and proposals for the tokens after it, n (2 … FORWARD_TRY_MAX) in all,
- * with logits of all. Their units stay behind the newest ones, where cache_accept adds them to the
- * cache one by one, until something else is run. Every bit is as if each token had been run alone.
- * Not for policies with a state or scores that each run changes (score_can_try). */
+ * with logits of all. Their units stay behind the newest ones, and the inputs of their recurrent
+ * steps in scratch memory, until something else is run; forward_accept adds token i = 0, 1, … to
+ * the cache. Every bit is as if each token had been run alone. Not for policies with a state or
+ * scores that each run changes (score_can_try). */
 void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n);
+void forward_accept(struct forward *f, struct cache *c, int i);
 
 /* Logits [n][n_vocab] of n rows of the residual stream. */
 void forward_output(struct forward *f, const float *x, int n, float *logits);

@@ -23,6 +23,10 @@ struct recurrent_rows {
     float *rate, *decay;      /* [n_head] */
     float *y;                 /* [n_out]; CONVOLUTION: first the gate of the input */
     float *q_scale, *k_scale; /* [key_dim] weights of norms that make vectors of length 1 */
+    /* of tokens that are tried (forward_try); NULL if none can be */
+    float *before; /* [n_window + n_matrices] a layer's state in front of them */
+    float *tried;  /* [n_layer][n_try][n_step] the inputs of their steps */
+    int n_try;
 };
 
 /* Scratch of experts.c; rows = chunk * n_used. */

@@ -28,6 +28,17 @@ struct recurrent_state_shape recurrent_shape_of(const struct model *m)
     };
 }
 
+static void plan_tries(struct forward *f, struct arena *a)
+{
+    const struct recurrent_state_shape shape = recurrent_shape_of(f->model);
+    struct recurrent_rows *r = &f->recurrent;
+    r->n_try = f->n_logits < FORWARD_TRY_MAX ? f->n_logits : FORWARD_TRY_MAX;
+    if (r->n_try < 2) return;
+    r->before = arena_take(a, (size_t)(shape.n_window + shape.n_matrices), sizeof(float));
+    r->tried =
+        arena_take(a, (size_t)shape.n_layer * (size_t)(r->n_try * shape.n_step), sizeof(float));
+}
+
 void recurrent_plan(struct forward *f, struct arena *a)
 {
     const struct model_recurrent_shape *s = &f->model->recurrent;
@@ -39,6 +50,7 @@ void recurrent_plan(struct forward *f, struct arena *a)
     r->y = arena_take(a, out, sizeof(float));
     r->rate = arena_take(a, heads, sizeof(float));
     r->decay = arena_take(a, heads, sizeof(float));
+    plan_tries(f, a);
     r->q_scale = arena_take(a, (size_t)s->key_dim, sizeof(float));
     r->k_scale = arena_take(a, (size_t)s->key_dim, sizeof(float));
     /* A norm divides by the root of the mean square, which is the length over sqrt(key_dim). */
@@ -221,16 +233,39 @@ static void step(struct layer_step *s)
     if (h->kind != MODEL_CONVOLUTION) pool_run(f->pool, h->n_head * blocks, recur_part, s);
 }
 
-/* Copies the inputs of one token's step out of the rows, or back into them. */
-static void copy_step(const struct layer_step *s, bool back)
+/* The inputs of a token's step, in the order of `step` of the state: copied out of row t, or back.
+ */
+static void copy_step(const struct layer_step *s, int t, float *kept, bool back)
 {
     const struct model_recurrent_shape *h = &s->f->model->recurrent;
     const struct recurrent_rows *r = &s->f->recurrent;
-    float *kept = recurrent_state_step(&s->c->recurrent, s->layer->state_layer);
     float *parts[] = {r->in, r->rate, r->decay};
     const int n[] = {h->n_channel, h->n_head, h->n_head};
-    for (int i = 0; i < 3; kept += n[i++])
-        memcpy(back ? parts[i] : kept, back ? kept : parts[i], (size_t)n[i] * sizeof *kept);
+    for (int i = 0; i < 3; kept += n[i++]) {
+        float *row = parts[i] + (size_t)t * (size_t)n[i];
+        memcpy(back ? row : kept, back ? kept : row, (size_t)n[i] * sizeof *kept);
+    }
+}
+
+static float *tried_step(const struct forward *f, const struct cache *c, int layer, int t)
+{
+    const struct recurrent_rows *r = &f->recurrent;
+    return r->tried + (size_t)(layer * r->n_try + t) * (size_t)c->recurrent.shape.n_step;
+}
+
+/* The state takes the tokens and is put back, so that each can be added when it is accepted. */
+static void try_step(struct layer_step *s)
+{
+    struct forward *f = s->f;
+    const struct recurrent_state *state = &s->c->recurrent;
+    const size_t bytes =
+        (size_t)(state->shape.n_window + state->shape.n_matrices) * sizeof *state->layers;
+    float *own = recurrent_state_window(state, s->layer->state_layer);
+    for (int t = 0; t < s->n; t++)
+        copy_step(s, t, tried_step(f, s->c, s->layer->state_layer, t), false);
+    memcpy(f->recurrent.before, own, bytes);
+    step(s);
+    memcpy(own, f->recurrent.before, bytes);
 }
 
 void recurrent_run(struct layer_step *s)
@@ -239,8 +274,12 @@ void recurrent_run(struct layer_step *s)
     const int parts = linear_parts(s->n, LINEAR_TOKENS);
     project(s);
     pool_run(f->pool, parts, prepare_part, s);
-    if (s->n == 1) copy_step(s, false);
-    step(s);
+    if (s->n == 1)
+        copy_step(s, 0, recurrent_state_step(&s->c->recurrent, s->layer->state_layer), false);
+    if (s->tried)
+        try_step(s);
+    else
+        step(s);
     pool_run(f->pool, parts, finish_part, s);
 }
 
@@ -248,9 +287,20 @@ void recurrent_repeat(struct forward *f, struct cache *c)
 {
     for (int i = 0; i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
-        struct layer_step s = {f, c, l, l->kv_layer, 1};
+        struct layer_step s = {.f = f, .c = c, .layer = l, .index = l->kv_layer, .n = 1};
         if (!l->is_recurrent) continue;
-        copy_step(&s, true);
+        copy_step(&s, 0, recurrent_state_step(&c->recurrent, l->state_layer), true);
         step(&s);
     }
+}
+
+void recurrent_accept(struct forward *f, struct cache *c, int i)
+{
+    const struct recurrent_state *state = &c->recurrent;
+    const size_t n_embd = (size_t)f->model->n_embd;
+    for (int l = 0; l < state->shape.n_layer; l++)
+        memcpy(recurrent_state_step(state, l), tried_step(f, c, l, i),
+               (size_t)state->shape.n_step * sizeof *state->step);
+    recurrent_repeat(f, c);
+    memcpy(state->hidden, f->x + (size_t)i * n_embd, n_embd * sizeof *f->x);
 }

@@ -19,11 +19,16 @@ struct recurrent_state_shape recurrent_shape_of(const struct model *m);
 /* Takes the scratch memory from `a`. */
 void recurrent_plan(struct forward *f, struct arena *a);
 
-/* Runs a chunk: the input of the matrix `out` is in f->recurrent.y afterwards. */
+/* Runs a chunk: the input of the matrix `out` is in f->recurrent.y afterwards. The state of tokens
+ * that are tried stays the one in front of them. */
 void recurrent_run(struct layer_step *s);
 
 /* Repeats the steps that the cache's state holds in `step`, in all layers: the state becomes the
  * one after that token. */
 void recurrent_repeat(struct forward *f, struct cache *c);
+
+/* Adds token i of those that were tried last to the state of all layers; those before it were
+ * added. */
+void recurrent_accept(struct forward *f, struct cache *c, int i);
 
 #endif

@@ -37,7 +37,7 @@ int score_state_floats(const struct policy *p, const struct model *m)
 
 bool score_can_try(const struct policy *p, const struct model *m)
 {
-    return m->recurrent.n_layer == 0 && score_state_floats(p, m) == 0 && !policy_accumulates(p);
+    return score_state_floats(p, m) == 0 && !policy_accumulates(p);
 }
 
 float *score_hidden(const struct forward *f, const struct cache *c)

@@ -31,7 +31,7 @@ struct forward;
 int score_state_floats(const struct policy *p, const struct model *m);
 
 /* Whether tokens can be tried that do not follow (forward_try): not where a run changes more than
- * units behind the newest ones, old scores, the policy's or a recurrent layer's state. */
+ * units behind the newest ones: old scores or the policy's state. */
 bool score_can_try(const struct policy *p, const struct model *m);
 
 /* The last token's hidden state, which gives the next token's surprisal: [n_embd]. */

@@ -59,6 +59,15 @@ static void try_tokens(struct context *x, int at, int n, int n_right)
     context_try(x, ids, n);
 }
 
+static void same_state(const struct recurrent_state *a, const struct recurrent_state *b)
+{
+    if (!a->layers) return;
+    assert_memory_equal(a->layers, b->layers,
+                        recurrent_state_bytes(a) - (size_t)a->shape.n_hidden * sizeof(float));
+    assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * sizeof(float));
+    assert_memory_equal(a->step, b->step, recurrent_state_step_bytes(a));
+}
+
 static void compare(struct engine *g, const char *policy, const char *kv)
 {
     struct context alone, tried;
@@ -83,6 +92,7 @@ static void compare(struct engine *g, const char *policy, const char *kv)
     context_score(&alone);
     context_score(&tried);
     same_units(&alone.cache, &tried.cache);
+    same_state(&alone.cache.recurrent, &tried.cache.recurrent);
     context_release(&alone);
     context_release(&tried);
 }
@@ -97,10 +107,12 @@ static void test_tokens_tried_are_as_tokens_run_alone(void **state)
     compare(engine, "full:context=2000", "q4");
 }
 
-/* Layers with windows, sinks, caps; other numbers of heads. */
-static void test_models_with_windows(void **state)
+/* Layers with windows, sinks, caps, other numbers of heads; recurrent layers of each kind, also
+ * beside attention (falcon-h1) and experts. */
+static void test_models_with_other_layers(void **state)
 {
-    static const char *const models[] = {"gemma2", "gemma3", "olmo3"};
+    static const char *const models[] = {"gemma2", "gemma3",        "olmo3",    "qwen35moe",
+                                         "lfm2",   "granitehybrid", "falcon-h1"};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         struct options o = options_of("sink", "f16", 0);
@@ -291,7 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_tried_are_as_tokens_run_alone),
-        cmocka_unit_test(test_models_with_windows),
+        cmocka_unit_test(test_models_with_other_layers),
         cmocka_unit_test(test_conversations_are_the_same_with_and_without),
         cmocka_unit_test(test_policies_that_watch_each_token_cannot_try),
         cmocka_unit_test(test_a_draft_changes_no_token),

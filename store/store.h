@@ -260,6 +260,7 @@ enum store_kind {
     STORE_POLICY_STATE, /* the policy's state at that moment */
     STORE_PIECE,        /* of the archive: units of a few positions, including evicted ones */
     STORE_RETURNED,     /* evicted units that returned */
+    STORE_PAST,         /* positions of entries that compaction removed */
 };
 
 /* One entry of a layer's log, or of the archive. */

@@ -16,6 +16,7 @@
  *
  *   save.c          state, contents of the log, writing
  *   save_load.c     transcript and cache, back into memory
+ *   save_past.c     the pictures of the cache before the present one
  *   save_compact.c  removes dead units */
 #ifndef RETAIN_RUNTIME_SESSION_SAVE_H
 #define RETAIN_RUNTIME_SESSION_SAVE_H
@@ -27,6 +28,7 @@
 #include "base/str.h"
 #include "runtime/cache/archive.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/retention.h"
 #include "runtime/token/chat_template.h"
 #include "runtime/token/tokenizer.h"
 
@@ -115,6 +117,13 @@ struct save_loaded {
  * error: errors are the database's. */
 int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,
               struct save_loaded *out, struct err *e);
+
+/* Call after save_load: passes the pictures that the log led through, oldest first, the present one
+ * last, at most some hundreds; none if nothing was loaded. They reach back to the beginning, or as
+ * far as the lists that save_compact leaves of merged entries. now: the present picture, used up;
+ * out: room for one of the same shape. */
+int save_past(struct save *s, const struct cache *c, struct retention *now, struct retention *out,
+              void (*each)(void *ctx, const struct retention *r), void *ctx, struct err *e);
 
 /* The best checkpoint for the transcript's first n_tokens tokens: the one with the most positions
  * run. false = none: a replay from the beginning is necessary. */

@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/session/past_list.h"
 #include "runtime/session/save_windows.h"
 #include "store/store.h"
 
 /* Free bytes in the file that the next turns will use again. */
 #define GIVE_BACK_ABOVE ((int64_t)16 << 20)
+/* The lists that remain of merged entries are at most this part of the merged units, or of the
+ * bytes kept for rewinding. */
+#define PAST_SHARE 8
 /* Limit of the layers' size per call. */
 #define COMPACT_BYTES_MAX ((int64_t)32 << 20)
 
@@ -74,6 +78,11 @@ static int64_t dead_units(const struct save *s, const struct cache *c, int layer
     return dead > limit ? dead : 0;
 }
 
+static size_t past_bytes_max(const struct save *s, size_t merged_bytes)
+{
+    return (size_t)larger((int64_t)merged_bytes, s->rewind_bytes / s->n_layer) / PAST_SHARE;
+}
+
 struct compaction {
     int64_t horizon;    /* log entries up to here are merged */
     struct entry_list { /* of the layer: units added; units that returned */
@@ -82,6 +91,7 @@ struct compaction {
         size_t n, max;
     } added, returned;
     struct positions evicted;
+    struct past_list past;   /* the lists of the merged entries */
     struct str policy_state; /* the newest state up to there is kept */
     enum store_kind policy_state_kind;
     int64_t policy_state_seq;
@@ -116,6 +126,8 @@ static int take_old(void *ctx, const struct store_segment *g)
 {
     struct compaction *k = ctx;
     if (g->seq > k->horizon) return 0;
+    if (!past_list_take(&k->past, g)) return ERR_FORMAT;
+    if (g->kind == STORE_PAST) return 0;
     if (g->kind == STORE_EVICTED)
         return positions_read(&k->evicted, g->bytes, g->n_bytes) ? 0 : ERR_FORMAT;
     if (policy_state_is(g->bytes, g->n_bytes)) {
@@ -159,13 +171,16 @@ static int compact_layer(struct save *s, const struct cache *c, int layer, struc
     struct compaction k = {.horizon = s->points[0].seq, .e = e};
     struct str added = {0}, returned = {0};
     int64_t n_dead = 0;
-    int rc = positions_init(&k.evicted, c->shape.n_head) ? 0 : save_out_of_memory(e);
+    bool ok = positions_init(&k.evicted, c->shape.n_head) && past_list_init(&k.past, c);
+    int rc = ok ? 0 : save_out_of_memory(e);
     if (!rc) rc = store_begin(s->store, e);
     if (!rc) rc = store_segment_each(s->store, s->conversation, layer, take_old, &k, e);
     if (!rc) rc = merge(&k, &added, &returned, &n_dead);
     if (!rc) rc = store_segment_delete(s->store, s->conversation, layer, 0, k.horizon, e);
     if (!rc) rc = put_merged(s, layer, k.horizon, STORE_UNITS, &added, e);
     if (!rc) rc = put_merged(s, layer, k.horizon, STORE_RETURNED, &returned, e);
+    past_list_limit(&k.past, past_bytes_max(s, added.n));
+    if (!rc) rc = put_merged(s, layer, k.horizon, STORE_PAST, &k.past.bytes, e);
     if (!rc) rc = put_merged(s, layer, k.policy_state_seq, k.policy_state_kind, &k.policy_state, e);
     if (!rc) rc = store_commit(s->store, e);
     store_rollback(s->store);
@@ -173,6 +188,7 @@ static int compact_layer(struct save *s, const struct cache *c, int layer, struc
     list_release(&k.added);
     list_release(&k.returned);
     positions_release(&k.evicted);
+    past_list_release(&k.past);
     str_release(&k.policy_state);
     str_release(&added);
     str_release(&returned);

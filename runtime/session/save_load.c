@@ -284,6 +284,7 @@ static int take_blob(void *ctx, const struct store_blob *b)
         return 0;
     }
     if (g->layer >= job->c->shape.n_layer) return 0; /* save_windows_load reads it */
+    if (g->kind == STORE_PAST) return 0;             /* save_past reads it */
     if (job->n_blobs == 0 || job->blobs[job->n_blobs - 1].segment.layer != g->layer)
         job->policy_state = SIZE_MAX;
     if (g->kind == STORE_POLICY_STATE && s->policy_state_seq == 0) s->policy_state_seq = g->seq;

@@ -228,6 +228,11 @@ void retention_free(struct retention *r);
 /* Copies the engine's counters; call on the session's thread (in a callback, or between turns). */
 void session_retention(const struct session *s, struct retention *out);
 
+/* Passes the pictures that led to the present one, oldest first, as the saved cache knows them.
+ * Call when the session was opened, before the first turn. */
+int session_past(const struct session *s, void (*each)(void *ctx, const struct retention *r),
+                 void *ctx, struct err *e);
+
 /* Brings evicted text that holds these words back with the next message, even if that is about
  * something else. *out: the text found now, valid until the next message. ERR_USAGE if recall is
  * off. */

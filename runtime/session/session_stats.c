@@ -118,6 +118,18 @@ void session_retention(const struct session *s, struct retention *out)
            (size_t)(shape->n_layer * shape->n_head) * RETENTION_COLS * sizeof *out->kept);
 }
 
+int session_past(const struct session *s, void (*each)(void *ctx, const struct retention *r),
+                 void *ctx, struct err *e)
+{
+    struct retention *now = retention_new(s), *out = retention_new(s);
+    int rc = now && out ? 0 : err_set(e, ERR_FAIL, "out of memory for the cache's history");
+    if (!rc) session_retention(s, now);
+    if (!rc && s->save) rc = save_past(s->save, &s->ctx.cache, now, out, each, ctx, e);
+    retention_free(now);
+    retention_free(out);
+    return rc;
+}
+
 void session_kept(const struct session *s, int64_t pos, int n, uint16_t *out)
 {
     const struct cache *c = &s->ctx.cache;

@@ -254,6 +254,8 @@ void app_place(struct app *a, enum place_kind kind, struct pane p); /* for views
 void app_take(struct app *a, const struct event *ev);
 /* Call with each new snapshot: stats, and the changes since the previous one. */
 void app_snapshot(struct app *a, const struct session_stats *st, const struct retention *map);
+/* Moves the history of the conversation that was opened; an empty one changes nothing. */
+void app_past(struct app *a, struct waterfall *past);
 /* The retention level (ramp.h) of all heads together, from the snapshot's sums: for its columns
  * [col, col_end), or for positions, extended to whole columns. */
 int app_level(const struct app *a, int col, int col_end);

@@ -317,6 +317,14 @@ void app_snapshot(struct app *a, const struct session_stats *st, const struct re
     waterfall_add(&a->past, map);
 }
 
+void app_past(struct app *a, struct waterfall *past)
+{
+    if (past->n == 0) return;
+    waterfall_clear(&a->past);
+    a->past = *past;
+    *past = (struct waterfall){0};
+}
+
 int app_level(const struct app *a, int col, int col_end)
 {
     const struct retention *r = a->map;

@@ -108,6 +108,7 @@ static void take_events(struct ui *u)
         struct event ev = event_box_at(&u->box.events, i);
         take_event(u, &ev);
     }
+    if (u->box.past) app_past(&u->app, u->box.past);
     if (u->box.fresh) {
         app_snapshot(&u->app, &u->box.stats, u->box.map);
         worker_sight(u->worker, &u->app.sight);

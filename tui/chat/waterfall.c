@@ -14,6 +14,12 @@ void waterfall_clear(struct waterfall *w)
     memset(w, 0, sizeof *w);
 }
 
+void waterfall_free(struct waterfall *w)
+{
+    if (w) waterfall_clear(w);
+    free(w);
+}
+
 static void drop_every_second(struct waterfall *w)
 {
     int n = 0;

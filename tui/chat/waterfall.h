@@ -28,6 +28,7 @@ struct waterfall {
 };
 
 void waterfall_clear(struct waterfall *w);
+void waterfall_free(struct waterfall *w); /* one from the heap; may be NULL */
 /* Takes a snapshot after an eviction, and when the conversation has grown by a step; drops those
  * later than it after a rewind. */
 void waterfall_add(struct waterfall *w, const struct retention *r);

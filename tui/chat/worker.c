@@ -55,6 +55,7 @@ void worker_box_release(struct worker_box *b)
 {
     event_box_release(&b->events);
     retention_free(b->map);
+    waterfall_free(b->past);
     memset(b, 0, sizeof *b);
 }
 
@@ -82,7 +83,9 @@ void worker_take(struct worker *w, struct worker_box *box)
     atomic_store(&w->woken, false);
     pthread_mutex_lock(&w->lock);
     struct worker_box taken = w->box;
-    w->box = *box;      /* reuses its memory */
+    waterfall_free(box->past);
+    w->box = *box; /* reuses its memory */
+    w->box.past = NULL;
     if (!taken.fresh) { /* the screen keeps its old snapshot */
         struct retention *unused = taken.map;
         taken.stats = box->stats;
@@ -152,6 +155,24 @@ static void snapshot(struct worker *w, int every)
     wake_screen(w);
 }
 
+static void add_past(void *ctx, const struct retention *r)
+{
+    waterfall_add(ctx, r);
+}
+
+/* A failure is no error of the conversation: it has no history then. */
+static void publish_past(struct worker *w)
+{
+    struct waterfall *past = memory_grow(NULL, 1, sizeof *past);
+    struct err ignored;
+    *past = (struct waterfall){0};
+    if (session_past(w->control.parts.session, add_past, past, &ignored)) waterfall_clear(past);
+    pthread_mutex_lock(&w->lock);
+    waterfall_free(w->box.past);
+    w->box.past = past;
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* ---- the thread ----------------------------------------------------------------------------- */
 
 static void take_settings(struct worker *w)
@@ -183,6 +204,7 @@ static void on_event(void *ctx, const struct event *ev)
     if (ev->kind == EVENT_OPENED) {
         retention_free(w->map);
         w->map = retention_new(w->control.parts.session);
+        publish_past(w);
     }
     if (settles) snapshot(w, 0);
     deliver(w, ev);

@@ -8,6 +8,7 @@
 
 #include "cli/control/control.h"
 #include "tui/chat/event_box.h"
+#include "tui/chat/waterfall.h"
 
 struct worker;
 
@@ -32,6 +33,8 @@ struct worker_box {
     bool fresh; /* stats are newer than last time */
     struct session_stats stats;
     struct retention *map; /* NULL until there is a session */
+    /* the history of a conversation that was opened; NULL = none, or it was taken before */
+    struct waterfall *past;
 };
 void worker_box_release(struct worker_box *b);
 

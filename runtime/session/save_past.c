@@ -1,0 +1,301 @@
+/* The pictures that a saved cache once gave: its log, read backwards. The entry of a units segment
+ * says how far the conversation had been read, a list of positions which units were evicted or
+ * returned. Segments of units are not read: their sizes tell their positions. */
+#include "runtime/session/save_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/session/past_list.h"
+#include "store/store.h"
+
+/* Pictures of a conversation: more than a screen has lines. */
+#define PAST_MAX 256
+
+/* A list of units that one layer lost or got back. */
+struct change {
+    int64_t seq;
+    int layer;
+    bool returned;
+    struct str bytes; /* as positions_write writes it */
+};
+
+/* An entry after which the conversation had been read up to n_pos. */
+struct step {
+    int64_t seq, n_pos;
+};
+
+struct past {
+    struct save *s;
+    const struct cache *c;
+    struct store_blob *blobs; /* those to be read: lists */
+    size_t n_blobs, blobs_max;
+    struct change *changes;
+    size_t n_changes, changes_max;
+    struct step *steps;
+    size_t n_steps, steps_max;
+    int64_t from; /* sequence number: earlier pictures are not known */
+    /* the layer that is being read: its steps have only their own positions so far */
+    int layer;
+    size_t first;  /* of its steps */
+    bool has_past; /* lists of its merged entries */
+    struct positions list;
+    struct retention *at; /* the picture: columns of the present one, also those not read yet */
+    struct err *e;
+};
+
+/* Room for one more in a list, whose address is `list`; false = out of memory. */
+static bool grow(void *list, size_t n, size_t *max, size_t bytes)
+{
+    void *p;
+    if (n < *max) return true;
+    memcpy(&p, list, sizeof p);
+    p = realloc(p, 2 * (*max + 32) * bytes);
+    if (!p) return false;
+    *max = 2 * (*max + 32);
+    memcpy(list, &p, sizeof p);
+    return true;
+}
+
+static int add_step(struct past *p, int64_t seq, int64_t n_pos)
+{
+    if (!grow(&p->steps, p->n_steps, &p->steps_max, sizeof *p->steps))
+        return save_out_of_memory(p->e);
+    p->steps[p->n_steps++] = (struct step){seq, n_pos};
+    return 0;
+}
+
+static int add_change(struct past *p, const struct change *k)
+{
+    if (!grow(&p->changes, p->n_changes, &p->changes_max, sizeof *p->changes))
+        return save_out_of_memory(p->e);
+    p->changes[p->n_changes++] = *k;
+    return 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Positions of a dense segment. The seal of an encrypted one is shorter than a position's units. */
+static int64_t positions_of(const struct past *p, size_t n_bytes)
+{
+    const size_t none = segment_bytes(p->c, 0), one = segment_bytes(p->c, 1) - none;
+    return n_bytes > none ? (int64_t)((n_bytes - none) / one) : 0;
+}
+
+/* The positions of one layer's segments become the conversation's length after each. A first
+ * segment whose size is not that of all positions up to there was merged. */
+static void end_layer(struct past *p)
+{
+    int64_t end = p->s->saved_pos;
+    for (size_t i = p->n_steps; i-- > p->first;) {
+        const int64_t n = p->steps[i].n_pos;
+        p->steps[i].n_pos = end;
+        end -= n;
+    }
+    bool merged = end != 0 && !p->has_past && p->first < p->n_steps;
+    if (merged && p->steps[p->first].seq > p->from) p->from = p->steps[p->first].seq;
+    p->first = p->n_steps;
+    p->has_past = false;
+}
+
+/* Entries of layers with windows, and those written after this save was loaded, are left out. */
+static int take_entry(void *ctx, const struct store_blob *b)
+{
+    struct past *p = ctx;
+    const struct store_segment *g = &b->segment;
+    if (g->layer >= p->c->shape.n_layer || g->seq >= p->s->next_seq) return 0;
+    if (g->layer != p->layer) end_layer(p);
+    p->layer = g->layer;
+    if (g->kind == STORE_UNITS) return add_step(p, g->seq, positions_of(p, g->n_bytes));
+    if (g->kind == STORE_POLICY_STATE) return 0;
+    /* returned units of merged entries are in every picture since */
+    bool merged = p->n_steps > p->first && p->steps[p->n_steps - 1].seq == g->seq;
+    if (g->kind == STORE_RETURNED && merged) return 0;
+    p->has_past = p->has_past || g->kind == STORE_PAST;
+    if (!grow(&p->blobs, p->n_blobs, &p->blobs_max, sizeof *p->blobs))
+        return save_out_of_memory(p->e);
+    p->blobs[p->n_blobs++] = *b;
+    return 0;
+}
+
+static int take_merged(struct past *p, const struct store_segment *g)
+{
+    struct past_record r;
+    const void *list;
+    size_t at = 0;
+    int rc = 0;
+    const int64_t from = past_list_from(g->bytes, g->n_bytes);
+    if (from > p->from) p->from = from;
+    while (!rc && past_list_next(g->bytes, g->n_bytes, &at, &r, &list)) {
+        struct change k = {r.seq, g->layer, r.kind == STORE_RETURNED, {0}};
+        str_append(&k.bytes, list, r.n_bytes);
+        rc = add_change(p, &k);
+        if (!rc) rc = add_step(p, r.seq, r.n_pos);
+    }
+    return rc;
+}
+
+static int read_list(struct past *p, const struct store_blob *b)
+{
+    struct store_segment g;
+    struct save *s = p->s;
+    struct change k = {b->segment.seq, b->segment.layer, b->segment.kind == STORE_RETURNED, {0}};
+    int rc = save_reserve(s, b->segment.n_bytes, p->e);
+    if (!rc) rc = store_blob_read(s->store, s->conversation, b, s->bytes, p->e);
+    if (rc) return rc;
+    if (!store_blob_open(s->store, b, s->bytes, &g))
+        return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
+    if (g.kind == STORE_PAST) return take_merged(p, &g);
+    if (!k.returned)
+        str_append(&k.bytes, g.bytes, g.n_bytes);
+    else if (!past_list_returned(&p->list, &g, &k.bytes))
+        return store_segment_damaged(s->store, s->conversation, &b->segment, p->e);
+    return add_change(p, &k);
+}
+
+static int read_log(struct past *p)
+{
+    struct save *s = p->s;
+    int rc = store_blob_each(s->store, s->conversation, -1, take_entry, p, p->e);
+    end_layer(p);
+    for (size_t i = 0; !rc && i < p->n_blobs; i++) rc = read_list(p, &p->blobs[i]);
+    store_blob_done(s->store);
+    return rc;
+}
+
+static int by_seq(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_changes(const void *a, const void *b)
+{
+    return by_seq(((const struct change *)a)->seq, ((const struct change *)b)->seq);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    return by_seq(((const struct step *)a)->seq, ((const struct step *)b)->seq);
+}
+
+/* In the order of the log; a step for each entry. */
+static void sort_all(struct past *p)
+{
+    size_t n = 0;
+    if (p->n_changes) qsort(p->changes, p->n_changes, sizeof *p->changes, compare_changes);
+    if (p->n_steps) qsort(p->steps, p->n_steps, sizeof *p->steps, compare_steps);
+    for (size_t i = 0; i < p->n_steps; i++)
+        if (n == 0 || p->steps[n - 1].seq != p->steps[i].seq) p->steps[n++] = p->steps[i];
+    p->n_steps = n;
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+/* Adds the list's units to the picture, or takes them out. */
+static int apply(struct past *p, const struct change *k, bool add)
+{
+    struct retention *r = p->at;
+    positions_clear(&p->list);
+    if (!positions_read(&p->list, str_get(&k->bytes), k->bytes.n))
+        return err_set(p->e, ERR_FORMAT, "a list of evicted units is damaged");
+    for (int i = 0; i < r->n_head; i++) {
+        uint32_t *kept = r->kept + (k->layer * r->n_head + i) * RETENTION_COLS;
+        const struct positions_head *h = &p->list.heads[i];
+        for (size_t j = 0; j < h->n; j++) {
+            const int64_t col = (int64_t)h->pos[j] / r->col_width;
+            if (col >= r->n_cols) continue;
+            if (add)
+                kept[col]++;
+            else if (kept[col] > 0)
+                kept[col]--;
+        }
+    }
+    return 0;
+}
+
+/* Copies the picture without the positions that were not read yet: at that moment each of them is
+ * counted, since it was alive when it was read. */
+static void cut(const struct retention *all, int64_t n_pos, struct retention *out)
+{
+    uint32_t *kept = out->kept;
+    *out = *all;
+    out->kept = kept;
+    out->n_pos = n_pos;
+    out->n_cols = (int)((n_pos + all->col_width - 1) / all->col_width);
+    const int64_t end = (int64_t)out->n_cols * all->col_width;
+    const uint32_t later = (uint32_t)((end < all->n_pos ? end : all->n_pos) - n_pos);
+    for (int i = 0; i < all->n_layer * all->n_head; i++) {
+        uint32_t *to = kept + i * RETENTION_COLS;
+        memset(to, 0, RETENTION_COLS * sizeof *to);
+        memcpy(to, all->kept + i * RETENTION_COLS, (size_t)out->n_cols * sizeof *to);
+        if (out->n_cols > 0) to[out->n_cols - 1] -= later < to[out->n_cols - 1] ? later : 0;
+    }
+}
+
+/* The end of the changes that were saved together. */
+static size_t end_of_group(const struct past *p, size_t k)
+{
+    const int64_t seq = p->changes[k].seq;
+    while (k < p->n_changes && p->changes[k].seq == seq) k++;
+    return k;
+}
+
+static size_t count_groups(const struct past *p)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < p->n_changes; k = end_of_group(p, k)) n++;
+    return n;
+}
+
+/* From the oldest picture on: one after each group of changes, and after steps without one. */
+static int walk(struct past *p, struct retention *out,
+                void (*each)(void *ctx, const struct retention *r), void *ctx)
+{
+    const size_t every = (p->n_steps + count_groups(p)) / PAST_MAX + 1;
+    size_t k = 0, n = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < p->n_steps;) {
+        const int64_t next = i + 1 < p->n_steps ? p->steps[i + 1].seq : INT64_MAX;
+        bool more = k < p->n_changes && p->changes[k].seq < next;
+        const size_t end = more ? end_of_group(p, k) : k;
+        const int64_t seq = more ? p->changes[k].seq : p->steps[i].seq;
+        for (; !rc && k < end; k++) rc = apply(p, &p->changes[k], p->changes[k].returned);
+        more = k < p->n_changes && p->changes[k].seq < next;
+        const bool last = !more && i + 1 == p->n_steps;
+        if (!rc && seq >= p->from && (last || n++ % every == 0)) {
+            p->at->n_evictions = (int64_t)k;
+            cut(p->at, p->steps[i].n_pos, out);
+            each(ctx, out);
+        }
+        i += !more;
+    }
+    return rc;
+}
+
+static void release(struct past *p)
+{
+    for (size_t i = 0; i < p->n_changes; i++) str_release(&p->changes[i].bytes);
+    positions_release(&p->list);
+    free(p->changes);
+    free(p->steps);
+    free(p->blobs);
+}
+
+int save_past(struct save *s, const struct cache *c, struct retention *now, struct retention *out,
+              void (*each)(void *ctx, const struct retention *r), void *ctx, struct err *e)
+{
+    struct past p = {.s = s, .c = c, .at = now, .from = -1, .e = e};
+    if (s->broken || s->saved_pos == 0) return 0;
+    int rc = positions_init(&p.list, c->shape.n_head) ? 0 : save_out_of_memory(e);
+    if (!rc) rc = store_begin_reading(s->store, e);
+    if (!rc) {
+        rc = read_log(&p);
+        store_end_reading(s->store);
+    }
+    sort_all(&p);
+    for (size_t i = p.n_changes; !rc && i-- > 0;)
+        rc = apply(&p, &p.changes[i], !p.changes[i].returned);
+    if (!rc) rc = walk(&p, out, each, ctx);
+    release(&p);
+    return rc;
+}

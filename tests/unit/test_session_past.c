@@ -1,0 +1,264 @@
+/* The history of a saved conversation: the pictures that its log gives after a resume are those
+ * that were seen while it ran. Run on the demo model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/cache/segment.h"
+#include "runtime/session/past_list.h"
+#include "tests/unit/session_kit.h"
+
+enum { PAST_ROWS = 400 };
+
+/* Pictures: as seen after each turn, or from the log. */
+struct pictures {
+    struct retention *rows[PAST_ROWS];
+    int n;
+    const struct session *s;
+};
+
+static void keep(void *ctx, const struct retention *r)
+{
+    struct pictures *p = ctx;
+    struct retention *copy = retention_new(p->s);
+    uint32_t *kept = copy->kept;
+    assert_true(p->n < PAST_ROWS);
+    memcpy(kept, r->kept, sizeof *kept * (size_t)(r->n_layer * r->n_head) * RETENTION_COLS);
+    *copy = *r;
+    copy->kept = kept;
+    p->rows[p->n++] = copy;
+}
+
+static void clear(struct pictures *p)
+{
+    for (int i = 0; i < p->n; i++) retention_free(p->rows[i]);
+    p->n = 0;
+}
+
+static void look(struct pictures *p, const struct session *s)
+{
+    struct retention *now = retention_new(s);
+    p->s = s;
+    session_retention(s, now);
+    keep(p, now);
+    retention_free(now);
+}
+
+static void read_past(struct pictures *p, const struct session *s)
+{
+    struct err e;
+    p->s = s;
+    if (session_past(s, keep, p, &e)) fail_msg("%s", e.text);
+}
+
+/* Units in a wide column: col_width doubles as the conversation grows. */
+static int64_t units(const struct retention *r, int head, int64_t from, int64_t end)
+{
+    int64_t n = 0;
+    for (int64_t c = from / r->col_width; c < r->n_cols && c * r->col_width < end; c++)
+        n += r->kept[head * RETENTION_COLS + c];
+    return n;
+}
+
+static bool is_same(const struct retention *seen, const struct retention *past)
+{
+    const int64_t width = past->col_width > seen->col_width ? past->col_width : seen->col_width;
+    for (int i = 0; i < seen->n_layer * seen->n_head; i++)
+        for (int64_t at = 0; at < seen->n_pos; at += width)
+            if (units(seen, i, at, at + width) != units(past, i, at, at + width)) return false;
+    return true;
+}
+
+/* Each picture that was seen is there, and lengths only grow. */
+static void check(const struct pictures *seen, const struct pictures *past)
+{
+    assert_true(past->n >= seen->n);
+    for (int i = 1; i < past->n; i++) assert_true(past->rows[i]->n_pos >= past->rows[i - 1]->n_pos);
+    for (int i = 0; i < seen->n; i++) {
+        bool found = false;
+        for (int k = 0; k < past->n && !found; k++)
+            found = past->rows[k]->n_pos == seen->rows[i]->n_pos &&
+                    is_same(seen->rows[i], past->rows[k]);
+        if (!found) fail_msg("no such picture after %d tokens", (int)seen->rows[i]->n_pos);
+    }
+}
+
+/* Turns 4 to 6 are taken back and said again; the twig has the first three. */
+static void goes_back(struct session *s, struct pictures *seen, struct log *log)
+{
+    char name[128];
+    struct err e;
+    if (session_branch(s, 3, "twig", name, &e)) fail_msg("%s", e.text);
+    if (session_rewind(s, 3, NULL, &e)) fail_msg("%s", e.text);
+    while (seen->n > 3) retention_free(seen->rows[--seen->n]);
+    for (int i = 6; i < N_SAID; i++) {
+        say(s, said[i], log);
+        look(seen, s);
+    }
+}
+
+static struct session *reopen(struct conversations *l, struct options o, const char *name)
+{
+    struct session *s;
+    struct err e;
+    o.session.conversation = name;
+    if (session_open(&s, engine, l, &o.session, NULL, &e)) fail_msg("%s", e.text);
+    return s;
+}
+
+struct compacted {
+    int n_merged, n_past; /* layers that were merged, and that have lists */
+};
+
+static int count_entry(void *ctx, const struct store_segment *g)
+{
+    struct compacted *n = ctx;
+    struct segment units;
+    n->n_past += g->kind == STORE_PAST;
+    if (g->kind == STORE_UNITS && segment_open(&units, g->bytes, g->n_bytes))
+        n->n_merged += units.header.form == SEGMENT_SPARSE;
+    return 0;
+}
+
+static void count_compacted(struct store *store, struct compacted *n)
+{
+    struct store_conversation c;
+    struct err e;
+    assert_int_equal(store_conversation_latest(store, &c, &e), 1);
+    if (store_segment_each(store, c.id, -1, count_entry, n, &e)) fail_msg("%s", e.text);
+}
+
+/* The past of a conversation has the first n pictures that were seen. */
+static void check_past(struct conversations *l, struct options o, const char *name,
+                       const struct pictures *seen, int n)
+{
+    struct pictures past = {0}, first = *seen;
+    struct session *s = reopen(l, o, name);
+    read_past(&past, s);
+    first.n = n;
+    check(&first, &past);
+    clear(&past);
+    session_close(s);
+}
+
+static void check_policy(struct conversations *l, const char *policy, bool recalls)
+{
+    struct options o = options_of(policy, "q8", 0);
+    struct log log = {0};
+    struct pictures seen = {0};
+    if (!recalls) o.session.recall.chooser = RECALL_OFF;
+    struct session *s = reopen(l, o, policy);
+    for (int i = 0; i < 6; i++) {
+        say(s, said[i], &log);
+        look(&seen, s);
+    }
+    assert_true(log.n_evicted > 0);
+    session_close(s);
+    check_past(l, o, policy, &seen, seen.n);
+    s = reopen(l, o, policy);
+    goes_back(s, &seen, &log);
+    session_close(s);
+    check_past(l, o, policy, &seen, seen.n);
+    check_past(l, o, "twig", &seen, 3);
+    clear(&seen);
+    str_release(&log.text);
+}
+
+static void test_the_past_is_as_it_was_seen(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    check_policy(l, "keeper", true);
+    conversations_close(l);
+    remove_library(dir);
+}
+
+/* Merged entries leave their lists. */
+static void test_a_compacted_past(void **state)
+{
+    (void)state;
+    char *dir = temporary();
+    struct conversations *l = open_library(dir);
+    struct options o = options_of("random", "q8", 0);
+    struct log log = {0};
+    struct pictures seen = {0};
+    struct compacted n = {0};
+    o.session.rewind = 32 << 10;
+    struct session *s = reopen(l, o, "small");
+    for (int i = 0; i < 2 * N_SAID; i++) {
+        say(s, said[i % N_SAID], &log);
+        if (log.n_evicted > 0) look(&seen, s); /* merged entries without changes leave nothing */
+    }
+    session_close(s);
+    count_compacted(conversations_store(l), &n);
+    assert_true(n.n_merged > 0);
+    assert_int_equal(n.n_past, n.n_merged);
+    check_past(l, o, "small", &seen, seen.n);
+    clear(&seen);
+    str_release(&log.text);
+    conversations_close(l);
+    remove_library(dir);
+}
+
+/* The oldest lists are dropped first, and the rest says where it begins. */
+static void test_lists_have_a_limit(void **state)
+{
+    (void)state;
+    struct cache c = {.shape = {.n_head = 2}};
+    struct past_list p;
+    struct past_record r;
+    const void *list;
+    uint8_t bytes[1000] = {SEGMENT_EVICTED};
+    size_t at = 0;
+    int64_t next;
+    assert_true(past_list_init(&p, &c));
+    assert_int_equal(past_list_from(p.bytes.data, p.bytes.n), -1);
+    for (int i = 0; i < 200; i++) {
+        struct store_segment g = {i, 0, STORE_EVICTED, bytes, sizeof bytes};
+        assert_true(past_list_take(&p, &g));
+    }
+    past_list_limit(&p, 65536);
+    assert_true(p.bytes.n <= 65536 + 8 && p.bytes.n > 64000);
+    next = past_list_from(p.bytes.data, p.bytes.n) + 1;
+    assert_true(next > 0);
+    while (past_list_next(p.bytes.data, p.bytes.n, &at, &r, &list)) {
+        assert_int_equal(r.seq, next++);
+        assert_memory_equal(list, bytes, sizeof bytes);
+    }
+    assert_int_equal(next, 200);
+    past_list_release(&p);
+}
+
+static int ask(void *ctx, bool fresh, char *out, struct err *e)
+{
+    (void)ctx, (void)fresh, (void)e;
+    strcpy(out, "quiet please");
+    return 0;
+}
+
+/* A seal makes segments longer than their positions. */
+static void test_an_encrypted_past(void **state)
+{
+    (void)state;
+    char *dir = temporary(), path[128];
+    const struct conversations_key key = {.ask = ask, .encrypt = true};
+    struct conversations *l;
+    struct err e;
+    snprintf(path, sizeof path, "%s/sealed.db", dir);
+    if (conversations_open_key(&l, path, &key, &e)) fail_msg("%s", e.text);
+    check_policy(l, "random", false);
+    conversations_close(l);
+    remove_library(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_past_is_as_it_was_seen), cmocka_unit_test(test_a_compacted_past),
+        cmocka_unit_test(test_lists_have_a_limit), cmocka_unit_test(test_an_encrypted_past)};
+    return cmocka_run_group_tests(tests, engine_set_up, engine_tear_down);
+}

@@ -10,7 +10,7 @@ void arena_init_plan(struct arena *a, const char *tag)
     *a = (struct arena){.tag = tag};
 }
 
-int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
+int arena_init_sparse(struct arena *a, const char *tag, size_t bytes, struct err *e)
 {
     *a = (struct arena){.tag = tag};
     if (bytes == 0) return 0;
@@ -19,11 +19,17 @@ int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
         return err_set(e, ERR_FIT,
                        "the system has no %zu bytes for %s; use a smaller --budget or model", bytes,
                        tag);
-    /* Weights and cache are read from end to end; fewer, larger pages save TLB misses. */
-    madvise(p, bytes, MADV_HUGEPAGE);
     a->base = p;
     a->bytes = bytes;
     return 0;
+}
+
+int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e)
+{
+    int rc = arena_init_sparse(a, tag, bytes, e);
+    /* Weights and cache are read from end to end; fewer, larger pages save TLB misses. */
+    if (!rc && bytes) madvise(a->base, bytes, MADV_HUGEPAGE);
+    return rc;
 }
 
 void arena_release(struct arena *a)

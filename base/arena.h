@@ -22,8 +22,12 @@ struct arena {
 /* An arena without memory: arena_take only counts, and returns NULL. */
 void arena_init_plan(struct arena *a, const char *tag);
 
-/* Backs the arena with zeroed, page-aligned memory. ERR_FIT when the system has none. */
+/* Backs the arena with zeroed, page-aligned memory, in large pages if the system has them. ERR_FIT
+ * when the system has none. */
 int arena_init(struct arena *a, const char *tag, size_t bytes, struct err *e);
+/* The same for memory that is used little by little: a small page becomes resident when it is first
+ * written to. */
+int arena_init_sparse(struct arena *a, const char *tag, size_t bytes, struct err *e);
 
 void arena_release(struct arena *a);
 

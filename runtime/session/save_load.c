@@ -178,7 +178,7 @@ static int read_layer(struct load *job, struct layer *l)
     l->n = end - l->first;
     if (n_bytes > l->bytes.bytes) {
         arena_release(&l->bytes);
-        rc = arena_init(&l->bytes, "loading", n_bytes, job->e);
+        rc = arena_init_sparse(&l->bytes, "loading", n_bytes, job->e);
     }
     uint8_t *out = (uint8_t *)l->bytes.base;
     for (; !rc && job->n_read < end; job->n_read++) {

@@ -159,11 +159,13 @@ static int make_room_to_answer(struct session *s, const struct session_sink *k, 
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Size of the next chunk; the final chunk keeps at least LOCAL_TOKENS tokens. */
+/* Size of the next chunk; the final chunk keeps at least LOCAL_TOKENS tokens. The tokens of an
+ * answer that a kill interrupted use up the room first, as they did before. */
 static int next_chunk(const struct session *s)
 {
-    int chunk = s->ctx.plan.chunk, left = (int)s->pending.n;
+    int chunk = s->ctx.plan.chunk, left = (int)s->pending.n, room = cache_room(&s->ctx.cache);
     int local = LOCAL_TOKENS < chunk / 2 ? LOCAL_TOKENS : chunk / 2;
+    if (s->n_killed && room > 0 && room < left && room <= chunk) return room;
     if (left <= chunk) return left;
     return left - chunk < local ? left - local : chunk;
 }

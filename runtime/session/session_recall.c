@@ -34,7 +34,7 @@ int session_recall_open(struct session *s, struct err *e)
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
     archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &a);
-    rc = arena_init(&r->arena, "archive", a.used, e);
+    rc = arena_init_sparse(&r->arena, "archive", a.used, e);
     if (rc) return rc;
     archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &r->arena);
     tokens_reserve(&r->run, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);

@@ -27,7 +27,7 @@ int session_speculate_open(struct session *s, struct err *e)
     if (s->opts.plan.speculate.off || s->opts.read_only || !context_can_try(&s->ctx)) return 0;
     arena_init_plan(&a, "speculation");
     ngram_plan(&p->ngram, &a);
-    int rc = arena_init(&p->arena, "speculation", a.used, e);
+    int rc = arena_init_sparse(&p->arena, "speculation", a.used, e);
     if (rc) return rc;
     ngram_plan(&p->ngram, &p->arena);
     memset(p->arena.base, 0, p->arena.used); /* now, not page by page in the first answers */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/system.h"
 
 static const char *const statements[DB_STATEMENTS] = {
     [DB_MODEL_FIND] = "SELECT size, mtime_ns, inode, digest FROM model WHERE path = ?1",
@@ -211,6 +212,25 @@ int db_error(struct store *s, const char *doing, struct err *e)
                    sqlite3_errmsg(s->db), code);
 }
 
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* SQLite's own handler looks only every 100 ms. Chats write with every token: a program that looks
+ * so seldom finds the file locked for seconds. */
+static int wait_for_lock(void *ctx, int n_waits)
+{
+    struct store *s = ctx;
+    const struct timespec nap = {.tv_nsec = n_waits < 20 ? 500000 : 2000000};
+    if (n_waits == 0) s->locked_ns = system_clock_ns();
+    if (system_clock_ns() - s->locked_ns > DB_BUSY_MS * (int64_t)1000000) return 0;
+    nanosleep(&nap, NULL);
+    return 1;
+}
+
+void db_wait_for_locks(struct store *s, bool waits)
+{
+    sqlite3_busy_handler(s->db, waits ? wait_for_lock : NULL, s);
+}
+
 /* ---- statements ------------------------------------------------------------------------------ */
 
 int db_exec(struct store *s, const char *sql, const char *doing, struct err *e)
@@ -306,9 +326,9 @@ int db_commit(struct store *s, const char *doing, struct err *e)
     s->removed_text = false;
     if (!rc) rc = db_exec(s, "COMMIT", doing, e);
     if (rc || !removed) return rc;
-    sqlite3_busy_timeout(s->db, 0); /* a reader keeps the log; the next time will do */
+    db_wait_for_locks(s, false); /* a reader keeps the log; the next time will do */
     sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
+    db_wait_for_locks(s, true);
     return 0;
 }
 

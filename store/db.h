@@ -68,7 +68,7 @@ enum db_statement {
     DB_STATEMENTS
 };
 
-#define DB_BUSY_MS 5000 /* a locked file is waited for */
+#define DB_BUSY_MS 5000 /* longest wait for a lock of another program */
 
 struct store {
     sqlite3 *db;
@@ -80,6 +80,7 @@ struct store {
     bool joins;       /* between store_hold and store_release: those are parts of one transaction */
     bool join_failed; /* one of them was rolled back, so that all will be */
     bool removed_text; /* the open transaction removed words, see db_commit */
+    int64_t locked_ns; /* when the wait for a lock began */
     int n_reading;     /* calls of store_begin_reading that store_end_reading has not ended yet */
     bool reads;        /* the first of these calls began a transaction */
     uint8_t *key;      /* in locked memory; NULL = not encrypted */
@@ -94,6 +95,11 @@ struct store {
 int db_schema_open(struct store *s, struct err *e);
 /* The same for a file that is only read: an older file is migrated in a copy. */
 int db_schema_open_source(struct store *s, struct err *e);
+
+/* ---- locks (db.c) ---------------------------------------------------------------------------- */
+
+/* Whether a lock of another program is waited for, DB_BUSY_MS at most. */
+void db_wait_for_locks(struct store *s, bool waits);
 
 /* ---- statements (db.c) ----------------------------------------------------------------------- */
 

@@ -260,8 +260,8 @@ int db_schema_open(struct store *s, struct err *e)
     int version;
     int rc = check_owner(s, &version, e);
     if (!rc) rc = check_objects(s, version, e);
-    /* auto_vacuum can only be set on a file without tables; on others this has no effect. */
-    if (!rc) rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", opening, e);
+    /* Only a file without tables takes it. On others SQLite would write, and wait for writers. */
+    if (!rc && version == 0) rc = db_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", opening, e);
     if (!rc) rc = use_wal(s, e);
     if (!rc && version < VERSION) rc = migrate(s, e);
     return rc;

@@ -98,7 +98,7 @@ static int connect(struct store *s, struct err *e)
     if (sqlite3_open_v2(s->path, &s->db, flags, NULL) != SQLITE_OK)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
+    db_wait_for_locks(s, true);
     /* The file may be untrusted: no functions or tricks from its schema. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     if (sqlite3_db_readonly(s->db, "main") == 1)
@@ -206,7 +206,7 @@ static int connect_source(struct store *s, struct err *e)
     if (code != SQLITE_OK)
         return s->db ? db_error(s, opening, e) : err_set(e, ERR_FAIL, "%s: out of memory", opening);
     sqlite3_extended_result_codes(s->db, 1);
-    sqlite3_busy_timeout(s->db, DB_BUSY_MS);
+    db_wait_for_locks(s, true);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     return db_exec(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON", opening, e);
 }

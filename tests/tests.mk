@@ -18,7 +18,7 @@ BENCHES := $(call programs,$(sort $(wildcard tests/*/bench_*.c)))
 programs = $(1:%.c=$(B)/%)
 
 .PHONY: test test-unit test-kern test-emu test-tui test-fault test-cli test-cross test-gpu here one gpu check-cuda fuzz \
-  fuzz-run soak crowd calls bench bench-count cuda-report
+  fuzz-run soak crowd hostile hostile-run calls bench bench-count cuda-report
 
 # ---- linking -------------------------------------------------------------------------------------
 
@@ -197,6 +197,12 @@ soak: all
 CROWD_SECONDS ?= 180
 crowd: all
 	@tests/fault/crowd.sh $(PROGRAM) $(CROWD_SECONDS)
+# HOSTILE mutated databases and exports, read by the program with sanitizers.
+HOSTILE ?= 5000
+hostile:
+	@$(MAKE) SAN=1 hostile-run
+hostile-run: all $(B)/tests/fault/hostile
+	@$(B)/tests/fault/hostile $(PROGRAM) $(HOSTILE)
 # Each system call and each allocation of the commands fails once, or they are killed there.
 calls: all $(B)/tests/fault/test_calls
 	@$(test_environment); CALLS=0 JOBS=$${JOBS:-$$(nproc)} $(B)/tests/fault/test_calls

@@ -1,5 +1,5 @@
 /* make_seeds FOLDER: writes small, valid inputs of every kind for the fuzzers to start from, into
- * FOLDER/gguf, heads, torch, folder, tokenizer, template and benchmark. */
+ * FOLDER/gguf, heads, torch, folder, tokenizer, template, benchmark, import and cache. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -7,6 +7,8 @@
 #include <cjson/cJSON.h>
 
 #include "base/file.h"
+#include "runtime/session/conversations.h"
+#include "store/store.h"
 #include "tests/unit/make_vocab.h"
 
 static const char *out;
@@ -211,6 +213,73 @@ static void questions(void)
     str_release(&text);
 }
 
+static void ok(int rc, const struct err *e)
+{
+    if (rc >= 0) return;
+    fprintf(stderr, "%s\n", e->text);
+    exit(1);
+}
+
+/* A conversation with everything that a database holds, except encryption. */
+static void fill(struct store *s)
+{
+    static const int32_t ids[] = {1, 72, 101, 108, 108, 111};
+    struct store_conversation c;
+    struct err e;
+    ok(store_conversation_create(s, "talk", &c, &e), &e);
+    for (int i = 0; i < 4; i++) {
+        struct store_message m = {.role = i % 2 ? STORE_ASSISTANT : STORE_USER,
+                                  .text = i % 2 ? "Hello there." : "Hello",
+                                  .n_text = i % 2 ? 12 : 5,
+                                  .tokens = ids,
+                                  .n_tokens = 6,
+                                  .settings = i % 2 ? "--temp 0.8 --seed 1" : NULL};
+        if (i == 3) m.thought = (struct store_thought){"Who is it?", 10, 3, 40};
+        ok(store_message_add(s, c.id, &m, &e), &e);
+    }
+    for (int i = 0; i < 5; i++) {
+        struct store_segment g = {
+            .seq = i + 1, .kind = (enum store_kind)i, .bytes = "units", .n_bytes = 5};
+        ok(store_segment_put(s, c.id, &g, &e), &e);
+    }
+    ok(store_checkpoint_put(s, c.id, &(struct store_checkpoint){2, 12}, &e), &e);
+    ok(store_state_put(s, c.id, "{\"policy\":\"sink\",\"n_run\":12,\"pinned\":[1]}", &e), &e);
+    ok(store_tag_add(s, c.id, "rose", &e), &e);
+    struct store_tail t = {.position = 24, .token = 72, .text = "H", .n_text = 1};
+    ok(store_tail_add(s, c.id, &t, &e), &e);
+}
+
+static void exports(void)
+{
+    char path[512], command[600];
+    struct conversations *l;
+    struct str json = {0};
+    struct err e;
+    snprintf(path, sizeof path, "%s/import", out);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/import/database", out);
+    snprintf(command, sizeof command, "rm -f '%s'*", path);
+    if (system(command)) exit(1);
+    ok(conversations_open(&l, path, &e), &e);
+    fill(conversations_store(l));
+    ok(conversations_export(l, "talk", false, &json, NULL, &e), &e);
+    conversations_close(l);
+    save("import", "talk.json", "", str_get(&json), json.n);
+    str_release(&json);
+}
+
+/* Each forgery of fuzz_cache.c once, for some policies. */
+static void forgeries(void)
+{
+    for (int i = 0; i < 32; i++) {
+        char name[16];
+        uint8_t bytes[16] = {(uint8_t)(i % 7), (uint8_t)i};
+        for (int j = 2; j < 16; j++) bytes[j] = (uint8_t)(i * 37 + j * 11);
+        snprintf(name, sizeof name, "%d", i);
+        save("cache", name, "", bytes, sizeof bytes);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -225,5 +294,7 @@ int main(int argc, char **argv)
     templates();
     downloads();
     questions();
+    exports();
+    forgeries();
     return 0;
 }

@@ -100,7 +100,8 @@ static void same_as_never_killed(const char *policy, int n)
 
 static void goes_on_as_if_never_killed(void **state)
 {
-    static const char *const policies[] = {"sink", "random", "keydiff+global", "full", "locret", "keeper"};
+    static const char *const policies[] = {"sink", "random", "keydiff+global",
+                                           "full", "locret", "keeper"};
     (void)state;
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         for (int n = 1 + (int)i; n < ANSWER; n += i < 4 ? 7 : 3)

@@ -354,6 +354,24 @@ static void a_source_in_use(void **state)
     assert_false(store_is_file(f->s, f->folder));
 }
 
+/* A chat may hold the lock of writers while another command starts and reads. */
+static void reading_waits_for_no_writer(void **state)
+{
+    struct fixture *f = *state;
+    struct store *reader;
+    struct str s = {0};
+    int64_t id = begin_named(f, "a");
+    say(f, id, STORE_USER, "a question");
+    ok(store_begin(f->s, &err));
+    say(f, id, STORE_ASSISTANT, "an answer");
+    ok(store_open(&reader, f->path, &err)); /* waits 5 seconds and fails if it writes */
+    ok(store_message_each(reader, id, note_message, &s, &err));
+    assert_null(strstr(str_get(&s), "an answer"));
+    store_close(reader);
+    ok(store_commit(f->s, &err));
+    str_release(&s);
+}
+
 static void modes_of_files(void **state)
 {
     struct fixture *f = *state;
@@ -582,6 +600,7 @@ int main(void)
         TEST(settings_of_an_answer),
         TEST(files_that_are_not_ours),
         TEST(newer_and_mutilated_schema),
+        TEST(reading_waits_for_no_writer),
         TEST(modes_of_files),
         TEST(foreign_objects_are_refused),
         TEST(a_source_is_only_read),

@@ -324,13 +324,15 @@ static int time_once(struct point *p, int64_t depth, int n, int chunk, struct ti
 static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
 {
     struct context *x = &p->x;
-    int proposals = x->plan.n_logits - 1 < AHEAD_PROPOSALS ? x->plan.n_logits - 1 : AHEAD_PROPOSALS;
+    const int most = context_try_max(x) - 1;
+    int proposals = most < AHEAD_PROPOSALS ? most : AHEAD_PROPOSALS;
     int64_t t0 = system_clock_ns(), n_evicted;
     for (int at = 0, rc; at < n;) {
         rc = cache_room(&x->cache) <= proposals ? context_evict(x, &n_evicted, e) : 0;
         if (rc) return rc;
         fill_ids(p->ids, 1 + proposals, x->engine->model->n_vocab, x->cache.n_pos);
-        context_try(x, p->ids, 1 + proposals);
+        rc = context_try(x, p->ids, 1 + proposals, e);
+        if (rc) return rc;
         for (int i = 0; i < proposals; i++, at++) {
             if (random_at(5, 6, (uint64_t)at) > AHEAD_RIGHT) break;
             context_accept(x);
@@ -345,7 +347,7 @@ static int run_ahead(struct point *p, int n, double *seconds, struct err *e)
 static int time_ahead(struct point *p, int64_t depth, int n, int i, struct err *e)
 {
     double seconds;
-    if (!context_can_try(&p->x)) return 0;
+    if (!context_try_max(&p->x)) return 0;
     int rc = go_to(p, depth, e);
     if (!rc) rc = run_ahead(p, n, &seconds, e);
     if (!rc) p->ahead.v[i] = n / seconds / p->decode.speed.v[i];

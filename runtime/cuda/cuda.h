@@ -114,26 +114,33 @@ int64_t cuda_slots_in_use(const struct cuda_context *x);
 /* Runs n tokens, like forward_run. */
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
+/* Runs n (2 … CUDA_TRY_MAX) tokens with logits of all, like forward_try: every bit is as if each
+ * token had been run alone. Weights are read once for all of them, a head's units once for each. */
+#define CUDA_TRY_MAX 8
+int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e);
+
 /* Recurrent layers: computes the logits of the newest token again, without running it; and makes
  * the host's state the one after its step. If that fails, the context's next call does. */
 int cuda_run_again(struct cuda_context *x, struct err *e);
 void cuda_repeat(struct cuda_context *x);
 
 /* A split model (model_place): runs the device's layers on n rows of the residual stream, in place,
- * and appends their units; the caller counts these with cache_appended. */
-int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e);
+ * and appends their units; the caller counts these with cache_appended. tries: as if each row were
+ * run alone. */
+int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e);
 
 /* The newest queries of the last run in a layer of the cache, [n][n_q], if the policy observes
  * them; *n: their number. */
 const float *cuda_queries(const struct cuda_context *x, int layer, int *n);
 
-/* Logits of the last run, [n_logits][n_vocab]. */
-int cuda_logits(struct cuda_context *x, float *out, struct err *e);
+/* Logits of the last run, [n_logits][n_vocab]; of tried tokens only those of token `row`, in their
+ * place. */
+int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e);
 
-/* The first step of sampler_draw on the last run's last logits: the sorted candidates that the next
- * steps need (sampler.h); *n = their number, 0 = all logits are needed. */
-int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
-                    int *n, struct err *e);
+/* The first step of sampler_draw on row `row` of the last run's logits: the sorted candidates that
+ * the next steps need (sampler.h); *n = their number, 0 = all logits are needed. */
+int cuda_candidates(struct cuda_context *x, int row, const struct sampling *s,
+                    struct sampler_entry *out, int *n, struct err *e);
 
 /* Like evict, with the same survivors: reduces heads to the rule's budget, separate or shared, and
  * copies positions and scores of the survivors to the host's cache; *n_evicted: the number of

@@ -14,18 +14,36 @@ static struct cuda_units *units_of(struct cuda_context *x, const struct model_la
     return l->is_windowed ? &x->windows : &x->kv;
 }
 
+/* The layer's units, with the lengths that the step's first token sees. */
+static struct cuda_cache cache_of(struct cuda_context *x, const struct model_layer *l)
+{
+    struct cuda_cache c = units_of(x, l)->layers[l->kv_layer];
+    c.len += x->len_at;
+    return c;
+}
+
 static const struct cuda_rope *rope_of(const struct cuda_context *x, const struct model_layer *l)
 {
     return l->is_windowed ? &x->windowed : l->no_rope ? &x->still : &x->rope;
 }
 
-/* Whether the layer's attention has separate kernels; the others share attend_any. */
+/* Whether the layer's attention has separate kernels. */
 static bool has_kernels(const struct cuda_context *x, const struct cuda_layer *l)
 {
     const int dim = x->m->head_dim;
     const bool plain = !l->of->is_windowed && !l->of->is_gated && !l->sinks &&
                        x->m->attn_softcap <= 0.0f && kn_is_quantized(l->o.part[0].m.type);
     return plain && (dim == 64 || dim == 96 || dim == 128);
+}
+
+/* The others share attend_any, and so do single tokens with other than 4-bit units: attend_chunk's
+ * launches depend on the lengths of heads, which a graph must not. */
+static bool attends_any(const struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct cuda_cache *c = &x->kv.all;
+    const bool one =
+        c->k_type == CUDA_KV_Q4 && c->v_type == CUDA_KV_Q4 && model_group(x->m) <= CUDA_ATTEND_COLS;
+    return !has_kernels(x, l) || ((x->n == 1 || x->tries) && !one);
 }
 
 /* ---- queries, keys and values ---------------------------------------------------------------- */
@@ -51,7 +69,7 @@ static void finish_heads(struct cuda_context *x, const struct cuda_layer *l)
                                    x->m->query_growth,
                                    h.rope->n_ctx_orig,
                                    heads_group(&h),
-                                   units_of(x, l->of)->layers[l->of->kv_layer].len};
+                                   cache_of(x, l->of).len};
     if (rows && l->q_norm) cuda_normalize(x, x->qkv, stride, l->q_norm, heads_n_q(&h), 1.0f, NULL);
     if (rows && l->k_norm && has_kv)
         cuda_normalize(x, x->qkv + heads_n_q(&h), stride, l->k_norm, heads_n_kv(&h), 1.0f, NULL);
@@ -70,7 +88,7 @@ static void score_one(struct cuda_context *x, const struct cuda_layer *l)
                                        x->qkv,
                                        x->score_part,
                                        x->tickets + h->shape.n_head,
-                                       x->kv.layers[layer],
+                                       cache_of(x, l->of),
                                        x->new_scores + layer * h->shape.n_head};
     LAUNCH(x, score_one, cuda_parts_of(h->shape.n_hidden, KN_PANEL), 1, 1, CUDA_MATVEC_THREADS,
            CUDA_MATVEC_SHARED_MADE(h->shape.n_in), &job);
@@ -94,21 +112,15 @@ static void score(struct cuda_context *x, const struct cuda_layer *l)
 static const float *sent_scores(const struct cuda_context *x, const struct model_layer *l)
 {
     if (!cuda_scores_are_sent(x->policy) || l->is_windowed) return NULL;
-    const int32_t *scores = x->step->len + x->n_len + x->n;
-    return (const float *)(const void *)scores + l->kv_layer * x->m->n_kv_head * x->n;
+    return x->sent + l->kv_layer * x->m->n_kv_head * x->n;
 }
 
 static void append(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model_heads h = heads_of(x, l);
     const float *k = x->qkv + heads_n_q(&h), *v = k + heads_n_kv(&h);
-    const struct cuda_append job = {units_of(x, l)->layers[l->kv_layer],
-                                    k,
-                                    v,
-                                    heads_n_qkv(&h),
-                                    &x->step->pos,
-                                    sent_scores(x, l),
-                                    x->n};
+    const struct cuda_append job = {cache_of(x, l),    k,   v, heads_n_qkv(&h), x->pos,
+                                    sent_scores(x, l), x->n};
     LAUNCH(x, kv_append, x->n, h.n_kv_head, 1, 128, 0, &job);
 }
 
@@ -129,38 +141,26 @@ static struct cuda_attend attend_job(struct cuda_context *x, const struct model_
 {
     const struct model_heads h = heads_of(x, l);
     const struct cuda_rope *rope = rope_of(x, l);
-    return (struct cuda_attend){units_of(x, l)->layers[l->kv_layer],
-                                x->qkv,
-                                heads_n_qkv(&h),
-                                rope->cos,
-                                rope->sin,
-                                x->n,
-                                heads_group(&h),
-                                splits,
-                                h.scale,
-                                x->m_part,
-                                x->l_part,
-                                x->acc_part,
+    return (struct cuda_attend){cache_of(x, l), x->qkv,    heads_n_qkv(&h), rope->cos,
+                                rope->sin,      x->n,      heads_group(&h), splits,
+                                h.scale,        x->m_part, x->l_part,       x->acc_part,
                                 x->expanded.to};
 }
 
 /* One token with 4-bit units: appended, attended to and merged in one launch. */
-static bool attend_one(struct cuda_context *x, const struct model_layer *l)
+static void attend_one(struct cuda_context *x, const struct model_layer *l)
 {
     const struct model *m = x->m;
     const float *k = x->qkv + model_n_q(m), *v = k + model_n_kv(m);
     const struct cuda_attend_one job = {.at = attend_job(x, l, x->kv.n_split),
                                         .k = k,
                                         .v = v,
-                                        .pos = &x->step->pos,
+                                        .pos = x->pos,
                                         .score = sent_scores(x, l),
                                         .ticket = x->tickets,
                                         .act = x->act};
-    const struct cuda_cache *c = &job.at.cache;
-    if (x->n > 1 || model_group(m) > CUDA_ATTEND_COLS || c->k_type || c->v_type) return false;
     cuda_launch(x, one_of[m->head_dim / 32 - 2], x->kv.n_split, m->n_kv_head, 1,
                 CUDA_ATTEND_THREADS, CUDA_DECODE_SHARED((size_t)m->head_dim), &job);
-    return true;
 }
 
 /* A chunk is split only as long as processors would otherwise be idle. */
@@ -230,7 +230,7 @@ static void attend(struct cuda_context *x, const struct model_layer *l)
     LAUNCH(x, attend_merge, rows, m->n_kv_head, 1, 128, 0, &merge);
 }
 
-/* The layers without separate kernels; the output is in x->att. */
+/* Attention of any layer; the output is in x->att. */
 static void attend_any(struct cuda_context *x, const struct cuda_layer *l)
 {
     static const enum cuda_kernel kernels[] = {
@@ -276,6 +276,31 @@ static void keep_queries(struct cuda_context *x, const struct model_layer *l)
     if (n && !l->is_windowed && !l->shares_kv) LAUNCH(x, copy_rows, n, 1, 1, 256, 0, &job);
 }
 
+/* Scores and appends the step's units, and attends to all. */
+static void score_and_attend(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_layer *of = l->of;
+    if (x->retaining && !of->is_windowed && !of->shares_kv)
+        x->n == 1 ? score_one(x, l) : score(x, l);
+    if (x->n == 1 && !attends_any(x, l)) {
+        attend_one(x, of);
+        return;
+    }
+    if (!of->shares_kv) append(x, of);
+    attends_any(x, l) ? attend_any(x, l) : attend(x, of);
+}
+
+/* The same token by token. */
+static void attend_alone(struct cuda_context *x, const struct cuda_layer *l)
+{
+    const struct model_heads h = heads_of(x, l->of);
+    for (int t = 0; t < x->n; t++) {
+        struct cuda_context one = cuda_alone(x, &h, t);
+        score_and_attend(&one, l);
+        x->rc = one.rc;
+    }
+}
+
 /* Computes attention's output: the input of the matrix o. */
 static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_layer *l)
 {
@@ -290,18 +315,8 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
         cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
     finish_heads(x, l);
     keep_queries(x, of);
-    if (x->retaining && !of->is_windowed && !of->shares_kv)
-        x->n == 1 ? score_one(x, l) : score(x, l);
-    if (has_kernels(x, l)) {
-        if (!attend_one(x, of)) {
-            append(x, of);
-            attend(x, of);
-        }
-    } else {
-        if (!of->shares_kv) append(x, of);
-        attend_any(x, l);
-        out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
-    }
+    x->tries ? attend_alone(x, l) : score_and_attend(x, l);
+    if (attends_any(x, l)) out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
     return out;
 }
 

@@ -105,7 +105,8 @@ int cuda_copy(struct cuda *g, void *to, const void *from, size_t bytes, struct e
 /* ---- a conversation -------------------------------------------------------------------------- */
 
 /* Numbers that change with every step, sent in one piece: this struct, then the lengths of all
- * heads, the step's ids, and its scores if these need no model. */
+ * heads, the step's ids, and its scores if these need no model, [head][token]. Of tried tokens the
+ * scores are [token][head]; then follow the position and all lengths that each of them sees. */
 struct cuda_step {
     uint32_t pos; /* position of the first token */
     uint32_t col_width;
@@ -167,8 +168,9 @@ struct cuda_context {
     bool broken;        /* host and device have diverged */
     struct arena cache_arena, scratch;
     struct cuda_units kv, windows; /* windows.n_layer 0: there are none */
-    struct CUgraphExec_st *graph;  /* the graph that runs one token */
-    size_t window;                 /* bytes fetched since the window was released */
+    /* graphs of one token, and of several tried ones */
+    struct CUgraphExec_st *graphs[CUDA_TRY_MAX + 1];
+    size_t window; /* bytes fetched since the window was released */
 
     /* in device memory */
     struct cuda_step *step;
@@ -213,7 +215,11 @@ struct cuda_context {
     size_t step_bytes, stage_bytes;
 
     /* the current step: after a failed launch, later launches do nothing */
-    int n, rows; /* tokens; rows of logits */
+    int n, rows;         /* tokens; rows of logits */
+    bool tries;          /* each token is computed as if it were run alone (cuda_try) */
+    const uint32_t *pos; /* position of the first token, in device memory */
+    const float *sent;   /* its scores that need no model */
+    int len_at;          /* where its lengths are in step->len */
     struct err *e;
     int rc;
 };
@@ -232,6 +238,10 @@ static inline int cuda_parts_of(int n, int size)
 
 #define LAUNCH(x, name, grid_x, grid_y, grid_z, threads, shared, args) \
     cuda_launch(x, CUDA_KERNEL_##name, grid_x, grid_y, grid_z, threads, shared, args)
+
+/* The context of a step of tried tokens as its token t sees it, in a layer with these heads: its
+ * rows, lengths and position. */
+struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_heads *h, int t);
 
 /* Whether the policy's scores need no model, so that the host sends them with the step. */
 bool cuda_scores_are_sent(const struct policy *p);

@@ -18,10 +18,24 @@ bool cuda_scores_are_sent(const struct policy *p)
     return p->scorer == POLICY_POSITION || p->scorer == POLICY_RANDOM;
 }
 
-static size_t step_bytes(const struct cuda_context *x, int n)
+/* The scores and ids of a step of n tokens, in numbers of four bytes. */
+static size_t step_words(const struct cuda_context *x, int n)
 {
     size_t scores = cuda_scores_are_sent(x->policy) ? (size_t)x->n_heads * (size_t)n : 0;
-    return sizeof *x->step + ((size_t)x->n_len + (size_t)n + scores) * 4;
+    return (size_t)n + scores;
+}
+
+/* Where position and lengths of tried token t of n are, counted from step->len. */
+static size_t step_of_tried(const struct cuda_context *x, int t, int n)
+{
+    const size_t each = 1 + (size_t)x->n_len;
+    return (size_t)x->n_len + step_words(x, n) + (size_t)t * each;
+}
+
+static size_t step_bytes(const struct cuda_context *x, int n)
+{
+    const int n_tried = x->tries ? n : 0;
+    return sizeof *x->step + step_of_tried(x, n_tried, n) * 4;
 }
 
 void cuda_take_act(struct cuda_act *act, int n, size_t n_row, struct arena *a)
@@ -149,7 +163,8 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
 {
     const struct model *m = x->m;
     const size_t f = sizeof(float);
-    x->step_bytes = step_bytes(x, x->chunk);
+    x->step_bytes =
+        sizeof *x->step + step_of_tried(x, CUDA_TRY_MAX, most(x->chunk, CUDA_TRY_MAX)) * 4;
     x->stage_bytes = cuda_stage_bytes(x);
     x->step = arena_take(a, 1, x->step_bytes);
     plan_rows(x, a);
@@ -160,7 +175,7 @@ static void plan_scratch(struct cuda_context *x, const struct cache_shape *s, st
     if (x->retaining) x->score_part = arena_take(a, score_parts(x), f);
     if (x->n_queries) x->queries = arena_take(a, queries_floats(x), f);
     x->tickets = arena_take(a, (size_t)m->n_kv_head + 1, sizeof *x->tickets);
-    x->best = arena_take(a, 1, sizeof *x->best);
+    x->best = arena_take(a, CUDA_TRY_MAX, sizeof *x->best);
     x->top_id = arena_take(a, CUDA_TOP_MAX, sizeof *x->top_id);
     x->top_logit = arena_take(a, CUDA_TOP_MAX, f);
     x->n_top = arena_take(a, 1, sizeof *x->n_top);
@@ -313,7 +328,8 @@ void cuda_context_close(struct cuda_context *x)
 {
     if (!x) return;
     x->g->driver.cuCtxSetCurrent(x->g->context);
-    if (x->graph) x->g->driver.cuGraphExecDestroy(x->graph);
+    for (int i = 0; i <= CUDA_TRY_MAX; i++)
+        if (x->graphs[i]) x->g->driver.cuGraphExecDestroy(x->graphs[i]);
     cuda_arena_release(x->g, &x->cache_arena);
     cuda_arena_release(x->g, &x->scratch);
     if (x->locked) x->g->driver.cuMemFreeHost(x->locked);
@@ -350,15 +366,43 @@ static void write_step(struct cuda_context *x, const int32_t *ids, int n)
     float *scores = (float *)(void *)(s->len + x->n_len + n);
     for (int i = 0; i < x->n_heads; i++)
         for (int t = 0; t < n; t++)
-            scores[i * n + t] = policy_score(x->policy, x->seed, i, c->n_pos + t);
+            scores[x->tries ? t * x->n_heads + i : i * n + t] =
+                policy_score(x->policy, x->seed, i, c->n_pos + t);
+}
+
+static void write_tried(struct cuda_context *x, int n)
+{
+    int32_t *len = x->step_host->len;
+    for (int t = 0; t < n; t++) {
+        int32_t *to = len + step_of_tried(x, t, n);
+        *to++ = (int32_t)(x->step_host->pos + (uint32_t)t);
+        for (int i = 0; i < x->n_len; i++) to[i] = len[i] + t;
+    }
+}
+
+struct cuda_context cuda_alone(const struct cuda_context *x, const struct model_heads *h, int t)
+{
+    const size_t at = step_of_tried(x, t, x->n), row = (size_t)t;
+    const size_t blocks = row * (size_t)cuda_parts_of(heads_n_q(h), CUDA_BLOCK);
+    struct cuda_context one = *x;
+    one.n = 1;
+    one.pos = (const uint32_t *)(const void *)(x->step->len + at);
+    one.len_at = (int)at + 1;
+    one.sent += t * x->n_heads;
+    one.new_scores += t * x->n_heads;
+    one.qkv += row * (size_t)heads_n_qkv(h);
+    one.att += row * (size_t)heads_n_q(h);
+    if (one.open) one.open += row * (size_t)heads_n_q(h);
+    one.act.q += blocks * CUDA_BLOCK;
+    one.act.scale += blocks * 2;
+    return one;
 }
 
 void cuda_run_logits(struct cuda_context *x)
 {
     const struct model *m = x->m;
     const struct cuda_model *cm = &x->g->model;
-    const struct cuda_argmax best = {x->logits + (size_t)(x->rows - 1) * (size_t)m->n_vocab,
-                                     m->n_vocab, x->best};
+    const struct cuda_argmax best = {x->logits, m->n_vocab, x->best};
     const float *last = x->x + (size_t)(x->n - x->rows) * (size_t)m->n_embd;
     const struct cuda_rows in =
         cuda_rows_of(x, last, cm->output_norm, m->n_embd, x->rows, &cm->output, x->act);
@@ -366,7 +410,7 @@ void cuda_run_logits(struct cuda_context *x)
     if (m->logit_softcap > 0.0f)
         cuda_scale_floats(x, x->logits, (int64_t)x->rows * m->n_vocab, NULL, 1.0f,
                           m->logit_softcap);
-    LAUNCH(x, argmax, 1, 1, 1, 1024, 256, &best);
+    LAUNCH(x, argmax, x->tries ? x->rows : 1, 1, 1, 1024, 256, &best);
 }
 
 static size_t rows_bytes(const struct cuda_context *x)
@@ -400,9 +444,9 @@ static void run_step(struct cuda_context *x)
                          (size_t)x->n_heads * (size_t)x->n * sizeof *x->new_scores, x->e);
 }
 
-/* Records the step of one token; the numbers that change from token to token are in device
- * memory. */
-static void record(struct cuda_context *x)
+/* Records the step of one token, or of as many tried ones; the numbers that change from step to
+ * step are in device memory. */
+static void record(struct cuda_context *x, struct CUgraphExec_st **out)
 {
     struct cuda *g = x->g;
     struct CUgraph_st *graph = NULL;
@@ -412,7 +456,7 @@ static void record(struct cuda_context *x)
     run_step(x);
     int rc = CUDA_DO(g, x->rc ? &e : x->e, cuStreamEndCapture, g->stream, &graph);
     if (!x->rc) x->rc = rc;
-    if (!x->rc) x->rc = CUDA_DO(g, x->e, cuGraphInstantiateWithFlags, &x->graph, graph, 0);
+    if (!x->rc) x->rc = CUDA_DO(g, x->e, cuGraphInstantiateWithFlags, out, graph, 0);
     if (graph) g->driver.cuGraphDestroy(graph);
 }
 
@@ -448,26 +492,33 @@ static void append_units(struct cuda_context *x, int n)
         struct cache_head *h = &c->kv_heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(c->n_pos + t);
-            h->score[h->len + t] = x->retaining ? x->scores_host[i * n + t]
-                                                : policy_score(x->policy, x->seed, i, c->n_pos + t);
+            h->score[h->len + t] = x->retaining
+                                       ? x->scores_host[x->tries ? t * x->n_heads + i : i * n + t]
+                                       : policy_score(x->policy, x->seed, i, c->n_pos + t);
         }
         h->len += n;
     }
 }
 
 /* Runs n tokens, whose ids (or rows of the stream) are where the step reads them. */
-static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool recorded)
+static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool tries)
 {
+    /* of a split model, the device has no logits */
+    const bool recorded = tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1));
     assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
     assert(cache_room(x->cache) >= n);
     if (cuda_cache_room(x, n)) return x->rc;
     x->n = n;
     x->rows = n_logits;
+    x->tries = tries;
+    x->pos = &x->step->pos;
+    x->sent = (const float *)(const void *)(x->step->len + x->n_len + n);
     cuda_put_state(x);
     write_step(x, ids, n);
+    if (tries) write_tried(x, n);
     if (recorded) {
-        if (!x->graph) record(x);
-        if (!x->rc) x->rc = CUDA_DO(x->g, x->e, cuGraphLaunch, x->graph, x->g->stream);
+        if (!x->graphs[n]) record(x, &x->graphs[n]);
+        if (!x->rc) x->rc = CUDA_DO(x->g, x->e, cuGraphLaunch, x->graphs[n], x->g->stream);
     } else {
         run_step(x);
     }
@@ -481,8 +532,17 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
 int cuda_run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, struct err *e)
 {
     int rc = cuda_begin(x, e);
-    if (!rc) rc = run(x, ids, n, n_logits, n == 1 && n_logits == 1);
+    if (!rc) rc = run(x, ids, n, n_logits, false);
     if (!rc) cache_appended(x->cache, n);
+    return rc;
+}
+
+int cuda_try(struct cuda_context *x, const int32_t *ids, int n, struct err *e)
+{
+    assert(n > 1 && n <= CUDA_TRY_MAX);
+    int rc = cuda_begin(x, e);
+    if (!rc) rc = run(x, ids, n, n, true);
+    if (!rc) cache_take_back(x->cache, n);
     return rc;
 }
 
@@ -492,13 +552,13 @@ const float *cuda_queries(const struct cuda_context *x, int layer, int *n)
     return x->queries_host + (size_t)layer * (size_t)(x->n_queries * model_n_q(x->m));
 }
 
-int cuda_run_rows(struct cuda_context *x, float *rows, int n, struct err *e)
+int cuda_run_rows(struct cuda_context *x, float *rows, int n, bool tries, struct err *e)
 {
     const size_t bytes = (size_t)n * (size_t)x->m->n_embd * sizeof *rows;
     int rc = cuda_begin(x, e);
     if (rc) return rc;
     memcpy(x->rows_host, rows, bytes);
-    rc = run(x, NULL, n, 0, n == 1);
+    rc = run(x, NULL, n, 0, tries);
     if (!rc) memcpy(rows, x->rows_host, bytes);
     return rc;
 }
@@ -512,18 +572,20 @@ int cuda_get_now(struct cuda_context *x, void *to, const void *from, size_t byte
     return x->rc;
 }
 
-int cuda_logits(struct cuda_context *x, float *out, struct err *e)
+int cuda_logits(struct cuda_context *x, int row, float *out, struct err *e)
 {
+    const size_t n_vocab = (size_t)x->m->n_vocab, at = x->tries ? (size_t)row * n_vocab : 0;
     if (cuda_begin(x, e)) return x->rc;
-    return cuda_get_now(x, out, x->logits, (size_t)x->rows * (size_t)x->m->n_vocab * sizeof *out);
+    return cuda_get_now(x, out + at, x->logits + at,
+                        (x->tries ? 1 : (size_t)x->rows) * n_vocab * sizeof *out);
 }
 
-int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sampler_entry *out,
-                    int *n, struct err *e)
+int cuda_candidates(struct cuda_context *x, int row, const struct sampling *s,
+                    struct sampler_entry *out, int *n, struct err *e)
 {
     int32_t ids[CUDA_TOP_MAX];
     float logits[CUDA_TOP_MAX];
-    const struct cuda_top job = {x->logits + (size_t)(x->rows - 1) * (size_t)x->m->n_vocab,
+    const struct cuda_top job = {x->logits + (size_t)row * (size_t)x->m->n_vocab,
                                  x->m->n_vocab,
                                  s->top_k,
                                  x->top_id,
@@ -535,7 +597,7 @@ int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sam
     if (s->temperature <= 0) {
         *n = 1;
         out->logit = 0;
-        return cuda_get_now(x, &out->id, x->best, sizeof out->id);
+        return cuda_get_now(x, &out->id, x->best + row, sizeof out->id);
     }
     if (s->top_k <= 0 || s->top_k > CUDA_TOP_MAX || s->top_k >= x->m->n_vocab) return 0;
     LAUNCH(x, top_k, 1, 1, 1, 1024, CUDA_TOP_SHARED, &job);
@@ -548,6 +610,7 @@ int cuda_candidates(struct cuda_context *x, const struct sampling *s, struct sam
 
 int cuda_put_lengths(struct cuda_context *x)
 {
+    x->tries = false;
     write_step(x, NULL, 0);
     if (!x->rc) x->rc = cuda_put(x->g, x->step, x->step_host, step_bytes(x, 0), x->e);
     return x->rc;

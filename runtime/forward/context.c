@@ -75,7 +75,7 @@ bool context_on_gpu(const struct context *x)
 static int run_first(void *ctx, float *rows, int n)
 {
     struct context *x = ctx;
-    return cuda_run_rows(x->gpu, rows, n, x->e);
+    return cuda_run_rows(x->gpu, rows, n, x->tries, x->e);
 }
 
 /* The first layers on the GPU, the others here. */
@@ -169,19 +169,31 @@ int context_run(struct context *x, const int32_t *ids, int n, int n_logits, stru
     x->row = 0;
     if (context_on_gpu(x)) return run_gpu(x, ids, n, n_logits, e);
     x->e = e;
+    x->tries = false;
     return forward_run(&x->forward, &x->cache, ids, n, n_logits);
 }
 
-bool context_can_try(const struct context *x)
+int context_try_max(const struct context *x)
 {
-    return !x->gpu && x->plan.n_logits > 1 && score_can_try(&x->plan.rules, x->engine->model);
+    const struct model *m = x->engine->model;
+    const int most = x->gpu ? CUDA_TRY_MAX : FORWARD_TRY_MAX;
+    if (!score_can_try(&x->plan.rules, m) || x->plan.n_logits < 2) return 0;
+    if (x->gpu && m->recurrent.n_layer) return 0;
+    return x->plan.n_logits < most ? x->plan.n_logits : most;
 }
 
-void context_try(struct context *x, const int32_t *ids, int n)
+int context_try(struct context *x, const int32_t *ids, int n, struct err *e)
 {
-    forward_try(&x->forward, &x->cache, ids, n);
+    int rc;
+    assert(n > 1 && n <= context_try_max(x));
+    x->e = e;
+    x->tries = true;
+    rc = context_on_gpu(x) ? cuda_try(x->gpu, ids, n, e)
+                           : forward_try(&x->forward, &x->cache, ids, n);
+    if (rc) return rc;
     x->row = -1;
     context_accept(x);
+    return 0;
 }
 
 void context_accept(struct context *x)
@@ -192,14 +204,14 @@ void context_accept(struct context *x)
 int context_logits(struct context *x, float **out, struct err *e)
 {
     *out = x->forward.logits + (size_t)x->row * (size_t)x->engine->model->n_vocab;
-    return context_on_gpu(x) ? cuda_logits(x->gpu, *out, e) : 0;
+    return context_on_gpu(x) ? cuda_logits(x->gpu, x->row, x->forward.logits, e) : 0;
 }
 
 int context_draw(struct context *x, const struct sampling *s, const int32_t *recent, int n_recent,
                  uint64_t position, struct sampler_entry *scratch, int32_t *id, struct err *e)
 {
     float *logits;
-    int n = 0, rc = context_on_gpu(x) ? cuda_candidates(x->gpu, s, scratch, &n, e) : 0;
+    int n = 0, rc = context_on_gpu(x) ? cuda_candidates(x->gpu, x->row, s, scratch, &n, e) : 0;
     if (!rc && n) *id = sampler_draw_sorted(s, scratch, n, position);
     if (rc || n) return rc;
     rc = context_logits(x, &logits, e);

@@ -23,7 +23,8 @@ struct context { /* must not move while it is open: forward points into the plan
     const struct evict_pin *pins; /* [n_pins] never evicted (evict.h); on a GPU there are none */
     int n_pins;
     struct cuda_context *gpu; /* NULL = the CPU computes */
-    struct err *e;            /* of the run in progress */
+    struct err *e;            /* of the run in progress, */
+    bool tries;               /* and whether it is a context_try */
 };
 
 /* Whether a GPU computes all layers; it may have only the first ones (model_place). */
@@ -49,13 +50,13 @@ double context_operations_per_token(const struct context *x);
 /* Runs n (1 … plan.chunk) tokens, for which every head must have room (forward.h). */
 int context_run(struct context *x, const int32_t *ids, int n, int n_logits, struct err *e);
 
-/* Speculation: runs ids[0] and n - 1 proposals (2 … plan.n_logits in all) at once. ids[0] is part
+/* Speculation: runs ids[0] and n - 1 proposals (2 … context_try_max in all) at once. ids[0] is part
  * of the cache then; context_accept adds the next one as if it had just been run alone, to the bit:
  * its units, then its logits, which context_draw and context_logits use. Proposals that are not
- * accepted are forgotten with the next run. context_can_try: false without room for more logits, on
- * a GPU, and for policies that need each token run by itself (score_can_try). */
-bool context_can_try(const struct context *x);
-void context_try(struct context *x, const int32_t *ids, int n);
+ * accepted are forgotten with the next run. context_try_max: 0 without room for more logits, and
+ * for policies and models that need each token run by itself (score_can_try). */
+int context_try_max(const struct context *x);
+int context_try(struct context *x, const int32_t *ids, int n, struct err *e);
 void context_accept(struct context *x);
 
 /* The requested logits of the last run, row by row. */

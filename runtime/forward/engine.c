@@ -287,8 +287,6 @@ static int open_draft(struct engine *g, const struct engine_opts *o, engine_prog
                                       .accept_model = o->accept_model,
                                       .threads = o->threads,
                                       .weight_cache_dir = o->weight_cache_dir};
-    if (g->gpu)
-        return err_set(e, ERR_USAGE, "a draft model works on the CPU only so far: --device cpu");
     int rc = engine_open(&g->draft, &draft, &plan, 1, progress, ctx, e);
     if (!rc && g->draft->model->recurrent.n_layer)
         return err_set(e, ERR_USAGE,

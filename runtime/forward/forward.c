@@ -294,12 +294,14 @@ int forward_run(struct forward *f, struct cache *c, const int32_t *ids, int n, i
     return 0;
 }
 
-void forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
+int forward_try(struct forward *f, struct cache *c, const int32_t *ids, int n)
 {
     assert(n > 1 && n <= f->n_logits && score_can_try(f->policy, f->model));
-    run_layers(f, c, ids, n, true);
+    int rc = run_layers(f, c, ids, n, true);
+    if (rc) return rc;
     cache_take_back(c, n);
     forward_output(f, f->x, n, f->logits);
+    return 0;
 }
 
 void forward_accept(struct forward *f, struct cache *c, int i)

@@ -525,8 +525,11 @@ static int check_first(struct plan *p, const struct asked *q, struct err *e)
 static int rows_to_try(const struct plan *p, const struct asked *q)
 {
     const struct plan_speculate *s = &q->o->speculate;
-    if (s->off || q->gpu || q->first || !score_can_try(&p->rules, q->m)) return 1;
-    return 1 + (s->n ? s->n : PLAN_SPECULATE_MAX);
+    const bool on_gpu = q->gpu || q->first;
+    const int most = on_gpu ? CUDA_TRY_MAX - 1 : PLAN_SPECULATE_MAX;
+    if (s->off || !score_can_try(&p->rules, q->m)) return 1;
+    if (on_gpu && q->m->recurrent.n_layer) return 1;
+    return 1 + (s->n ? smaller(s->n, most) : most);
 }
 
 int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda *gpu,

@@ -24,7 +24,7 @@ int session_speculate_open(struct session *s, struct err *e)
 {
     struct session_speculate *p = &s->speculate;
     struct arena a;
-    if (s->opts.plan.speculate.off || s->opts.read_only || !context_can_try(&s->ctx)) return 0;
+    if (s->opts.plan.speculate.off || s->opts.read_only || !context_try_max(&s->ctx)) return 0;
     arena_init_plan(&a, "speculation");
     ngram_plan(&p->ngram, &a);
     int rc = arena_init_sparse(&p->arena, "speculation", a.used, e);
@@ -111,7 +111,7 @@ static int propose(struct session *s, int32_t *out)
 {
     struct session_speculate *p = &s->speculate;
     int max = s->opts.plan.speculate.n ? s->opts.plan.speculate.n : PLAN_SPECULATE_MAX, n_match;
-    int room = cache_room(&s->ctx.cache) - 1, rows = s->ctx.plan.n_logits - 1;
+    int room = cache_room(&s->ctx.cache) - 1, rows = context_try_max(&s->ctx) - 1;
     if (max > room) max = room;
     if (max > rows) max = rows;
     p->drafted = false;
@@ -148,13 +148,10 @@ int session_run_drawn(struct session *s, int32_t id, struct err *e)
         return 0;
     }
     learn_rate(s);
-    int rc = 0, n = propose(s, p->ids + 1);
+    int rc, n = propose(s, p->ids + 1);
     int64_t began_ns = system_clock_ns();
     p->ids[0] = id;
-    if (n)
-        context_try(&s->ctx, p->ids, 1 + n);
-    else
-        rc = context_run(&s->ctx, &id, 1, 1, e);
+    rc = n ? context_try(&s->ctx, p->ids, 1 + n, e) : context_run(&s->ctx, &id, 1, 1, e);
     p->n_proposed = n;
     s->n_proposed += n;
     if (!rc) learn_time(p, 1 + n, system_clock_ns() - began_ns);

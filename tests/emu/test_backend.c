@@ -293,6 +293,31 @@ static void forward(void **state)
     }
 }
 
+/* Tokens one by one, by one graph, into a second page of units that have no separate kernel. */
+static void grows(void **state)
+{
+    struct side cpu, gpu;
+    struct inputs in = {0};
+    struct options o = demo_options("cpu", "sink"), g = demo_options("cuda", "sink");
+    struct err e;
+    int32_t ids[67];
+    (void)state;
+    plan_kv_named("q8:f16", &o.session.plan.kv);
+    plan_kv_named("q8:f16", &g.session.plan.kv);
+    if (side_open(&cpu, &o, &e) || side_open(&gpu, &g, &e)) fail_msg("%s", e.text);
+    in.model = cpu.engine->model;
+    cpu.x.forward.watch = watch_cpu;
+    cpu.x.forward.watch_ctx = &in;
+    in.stream = cpu.x.forward.x;
+    driver_watch(watch_gpu, &in, true);
+    for (int i = 0; i < 67; i++) ids[i] = (i * 37 + 11) % in.model->n_vocab;
+    for (int at = 0, n = 32; at < 67; at += n, n = at < 63 ? 31 : 1)
+        step(&cpu, &gpu, &in, ids + at, n, "units of q8 and halfs");
+    driver_watch(NULL, NULL, true);
+    side_close(&cpu);
+    side_close(&gpu);
+}
+
 /* Layers that the demo's are not like: scales, norms of outputs and of whole rows, no rotation. */
 static void families(void **state)
 {
@@ -693,12 +718,13 @@ static void penalties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward),       cmocka_unit_test(families),
-        cmocka_unit_test(ties),          cmocka_unit_test(alone),
-        cmocka_unit_test(failures),      cmocka_unit_test(does_not_fit),
-        cmocka_unit_test(launches),      cmocka_unit_test(devices),
-        cmocka_unit_test(shared_memory), cmocka_unit_test(compiler_log),
-        cmocka_unit_test(stays_loaded),  cmocka_unit_test(penalties),
+        cmocka_unit_test(forward),      cmocka_unit_test(families),
+        cmocka_unit_test(grows),        cmocka_unit_test(ties),
+        cmocka_unit_test(alone),        cmocka_unit_test(failures),
+        cmocka_unit_test(does_not_fit), cmocka_unit_test(launches),
+        cmocka_unit_test(devices),      cmocka_unit_test(shared_memory),
+        cmocka_unit_test(compiler_log), cmocka_unit_test(stays_loaded),
+        cmocka_unit_test(penalties),
     };
     return cmocka_run_group_tests(tests, load_driver, NULL);
 }

@@ -1,6 +1,6 @@
 /* Conversations on the emulated GPU with models whose layers have windows or a recurrent state:
  * stopped and resumed after each turn, and killed inside an answer, they continue with the same
- * text. */
+ * text, with speculation and without. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -61,7 +61,10 @@ static void resume(const char *policy)
     struct log once = {0}, often = {0};
     char *dir = temporary();
     struct conversations *l = open_library(dir);
-    struct session *x = open_session(NULL, o, false), *y = open_session(l, o, false);
+    o.session.plan.speculate.off = true;
+    struct session *x = open_session(NULL, o, false);
+    o.session.plan.speculate = (struct plan_speculate){.n = 4};
+    struct session *y = open_session(l, o, false);
     for (int i = 0; i < 4; i++) {
         say(x, said[i], &once);
         say(y, said[i], &often);

@@ -1,5 +1,4 @@
-/* Speculation changes no bit: tokens that are tried several at once and accepted one by one leave
- * the cache, its counters, scores and logits as tokens that are run alone. */
+/* Speculation changes no bit (try_kit.h), of tokens and of whole conversations; draft models. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,102 +8,18 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "runtime/forward/context.h"
-#include "tests/unit/session_kit.h"
+#include "tests/unit/try_kit.h"
 
 enum { BEGIN = 1000, END = 1060 }; /* attention over one split, then over two */
-
-static int32_t id_at(const struct engine *g, int i)
-{
-    return (300 + (i * 7919 + i / 5 * 31) % 1500) % g->model->n_vocab;
-}
-
-static void make_room(struct context *x, int n)
-{
-    int64_t n_evicted;
-    struct err e;
-    if (cache_room(&x->cache) < n) assert_int_equal(context_evict(x, &n_evicted, &e), 0);
-}
-
-/* A cache with the first BEGIN tokens. */
-static void open_context(struct context *x, struct engine *g, const char *policy, const char *kv)
-{
-    struct options o = options_of(policy, kv, 0);
-    int32_t ids[40];
-    struct err e;
-    o.session.plan.budget = 2000;
-    o.session.plan.chunk = 40;
-    if (context_open(x, g, &o.session.plan, 1, FORWARD_TRY_MAX, &e)) fail_msg("%s", e.text);
-    for (int at = 0; at < BEGIN; at += 40) {
-        for (int i = 0; i < 40; i++) ids[i] = id_at(g, at + i);
-        make_room(x, 40);
-        assert_int_equal(context_run(x, ids, 40, 1, &e), 0);
-    }
-}
-
-static void same_logits(struct context *a, struct context *b)
-{
-    float *x, *y;
-    struct err e;
-    assert_int_equal(context_logits(a, &x, &e), 0);
-    assert_int_equal(context_logits(b, &y, &e), 0);
-    assert_memory_equal(x, y, (size_t)a->engine->model->n_vocab * sizeof *x);
-}
-
-/* Tries tokens [at, at + n), of which those from at + n_right on are wrong. */
-static void try_tokens(struct context *x, int at, int n, int n_right)
-{
-    int32_t ids[FORWARD_TRY_MAX];
-    for (int i = 0; i < n; i++) ids[i] = i < n_right ? id_at(x->engine, at + i) : 2;
-    context_try(x, ids, n);
-}
-
-static void same_state(const struct recurrent_state *a, const struct recurrent_state *b)
-{
-    if (!a->layers) return;
-    assert_memory_equal(a->layers, b->layers,
-                        recurrent_state_bytes(a) - (size_t)a->shape.n_hidden * sizeof(float));
-    assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * sizeof(float));
-    assert_memory_equal(a->step, b->step, recurrent_state_step_bytes(a));
-}
-
-static void compare(struct engine *g, const char *policy, const char *kv)
-{
-    struct context alone, tried;
-    struct err e;
-    open_context(&alone, g, policy, kv);
-    open_context(&tried, g, policy, kv);
-    assert_true(context_can_try(&tried));
-    for (int at = BEGIN, round = 0; at < END; round++) {
-        int n = 1 + round * 5 % FORWARD_TRY_MAX, n_right = 1 + round * 3 % n;
-        make_room(&alone, FORWARD_TRY_MAX);
-        make_room(&tried, FORWARD_TRY_MAX);
-        if (n > 1) try_tokens(&tried, at, n, n_right);
-        for (int i = 0; i < n_right; i++, at++) {
-            int32_t id = id_at(g, at);
-            if (i > 0) context_accept(&tried);
-            if (n == 1) assert_int_equal(context_run(&tried, &id, 1, 1, &e), 0);
-            assert_int_equal(context_run(&alone, &id, 1, 1, &e), 0);
-            same_logits(&alone, &tried);
-            assert_int_equal(alone.cache.n_pos, tried.cache.n_pos);
-        }
-    }
-    context_score(&alone);
-    context_score(&tried);
-    same_units(&alone.cache, &tried.cache);
-    same_state(&alone.cache.recurrent, &tried.cache.recurrent);
-    context_release(&alone);
-    context_release(&tried);
-}
 
 static void test_tokens_tried_are_as_tokens_run_alone(void **state)
 {
     (void)state;
-    compare(engine, "keeper", "q4");
-    compare(engine, "keydiff+global", "q8:q4");
-    compare(engine, "sink", "f16");
-    compare(engine, "random", "f32");
-    compare(engine, "full:context=2000", "q4");
+    compare_tries(engine, "keeper", "q4", BEGIN, END);
+    compare_tries(engine, "keydiff+global", "q8:q4", BEGIN, END);
+    compare_tries(engine, "sink", "f16", BEGIN, END);
+    compare_tries(engine, "random", "f32", BEGIN, END);
+    compare_tries(engine, "full:context=2000", "q4", BEGIN, END);
 }
 
 /* Layers with windows, sinks, caps, other numbers of heads; recurrent layers of each kind, also
@@ -122,8 +37,8 @@ static void test_models_with_other_layers(void **state)
         snprintf(path, sizeof path, "tests/golden/families/%s.gguf", models[i]);
         o.engine.model = path;
         if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
-        compare(g, "sink", "f16");
-        compare(g, "keydiff+global", "f32");
+        compare_tries(g, "sink", "f16", BEGIN, END);
+        compare_tries(g, "keydiff+global", "f32", BEGIN, END);
         engine_close(g);
     }
 }
@@ -137,7 +52,7 @@ static void test_policies_that_watch_each_token_cannot_try(void **state)
         struct context x;
         struct err e;
         assert_int_equal(context_open(&x, engine, &o.session.plan, 1, 1, &e), 0);
-        assert_false(context_can_try(&x));
+        assert_int_equal(context_try_max(&x), 0);
         context_release(&x);
     }
 }

@@ -1,0 +1,67 @@
+/* Speculation on the emulated GPU, and on one that has only some layers: no bit changes
+ * (try_kit.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/try_kit.h"
+
+enum { BEGIN = 60, END = 68 }; /* over a page of 64 */
+
+static struct engine *open_gpu(const char *model, int n_layers)
+{
+    struct options o = options_of("sink", "f16", 0);
+    struct engine *g;
+    struct err e;
+    if (options_set(&o, OPTIONS_MODEL, "device", "cuda", &e)) fail_msg("%s", e.text);
+    o.engine.model = model;
+    o.engine.threads = 1;
+    o.engine.gpu_layers = n_layers;
+    if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+    return g;
+}
+
+static void demo(void **state)
+{
+    struct engine *g = open_gpu(NULL, 0);
+    (void)state;
+    compare_tries(g, "keeper", "q4", BEGIN, END);
+    compare_tries(g, "random", "q8:q4", BEGIN, END);
+    engine_close(g);
+}
+
+static void split(void **state)
+{
+    struct engine *g = open_gpu(NULL, 2);
+    (void)state;
+    compare_tries(g, "keeper", "q4", BEGIN, END);
+    engine_close(g);
+}
+
+static void family(const char *path)
+{
+    struct engine *g = open_gpu(path, 0);
+    compare_tries(g, "sink", "f16", BEGIN, END);
+    engine_close(g);
+}
+
+/* Windows and capped logits; experts. */
+static void families(void **state)
+{
+    (void)state;
+    family("tests/golden/families/gemma2.gguf");
+    family("tests/golden/families/qwen3moe.gguf");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(demo),
+        cmocka_unit_test(split),
+        cmocka_unit_test(families),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -33,6 +33,8 @@ static const struct key {
      offsetof(struct policy_choice, even), 0, 100},
     {"beta", "pyramid: the last layer gets one part in N of its budget",
      offsetof(struct policy_choice, beta), 1, 1 << 20},
+    {"recency", "keeper: a unit of age A scores at least log(budget / (N A)); 0 = its own score",
+     offsetof(struct policy_choice, recency), 0, 1 << 20},
     {"random", "percent of the budget that nacl draws at random",
      offsetof(struct policy_choice, random), 0, 100},
     {"every", "evict inside an answer every N tokens; 0 = when no room is left",

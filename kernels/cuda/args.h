@@ -551,6 +551,8 @@ struct cuda_rank {
     /* which values to use: the scores, the contents of `key`, or their sum */
     int scored, valued;
     const float *std, *mean; /* score of head h times std[h] plus mean[h]; NULL: unchanged */
+    float recency;           /* N / budget of evict.h: the least score by age; 0 = none */
+    uint32_t n_pos;          /* position of the next token */
     const int32_t *safe;     /* [n_head] or NULL */
     int most;                /* 0 = no limit */
     uint32_t *key;           /* [pages * 64] */

@@ -235,6 +235,14 @@ DEVICE void mark(const struct head &h, uint32_t *key, int n, bool best, uint32_t
     barrier();
 }
 
+/* As evict_least of the CPU. */
+DEVICE float least_score(uint32_t age, float recency)
+{
+    const uint32_t log = float_bits((float)age * recency) - 0x3f800000u; /* 2^23 log2 */
+
+    return -(float)(int)log * (0.693147181f / (1 << 23));
+}
+
 KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
 {
     const struct head h = this_head(a.cache, a.key);
@@ -251,6 +259,12 @@ KERNEL(cache_rank, struct cuda_rank, CUDA_EVICT_THREADS, 1)
     barrier();
     const int safe = a.safe ? min_int(a.safe[h.index], h.len) : 0;
     if (safe) mark(h, a.key, safe, true, KEY_PROTECTED, count);
+    for (int s = thread_id(); a.recency > 0.0f && s < h.len; s += THREADS) {
+        const int64_t at = place_of(h.c, h.index, s);
+        const uint32_t least = key_of(least_score(a.n_pos - h.c.pos[at], a.recency));
+        a.key[at] = a.key[at] > least ? a.key[at] : least;
+    }
+    barrier();
     if (a.most && a.most < h.len) mark(h, a.key, a.most, false, KEY_NEVER, count);
 }
 

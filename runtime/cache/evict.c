@@ -297,6 +297,26 @@ int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer)
     return (int)((int64_t)evict_layer_budget(c, rule, layer) * rule->floor_pct / 100);
 }
 
+float evict_least(uint32_t age, float recency)
+{
+    float x = (float)age * recency;
+    int32_t bits; /* 2^23 log2 x, and 127 */
+    memcpy(&bits, &x, sizeof bits);
+    return -(float)(bits - 0x3f800000) * (0.693147181f / (1 << 23));
+}
+
+/* Raises keys to those of the units' ages. */
+static void raise_recent(const struct job *j, int index)
+{
+    const struct cache_head *h = &j->c->kv_heads[index];
+    const float recency = (float)j->rule->recency / (float)j->rule->budget;
+    union evict_slot *s = j->slots + h->slot0;
+    for (int k = 0; j->rule->recency && k < h->len; k++) {
+        int32_t least = key_of(evict_least((uint32_t)j->c->n_pos - h->pos[k], recency));
+        s[k].key = s[k].key > least ? s[k].key : least;
+    }
+}
+
 /* Computes one head's keys and applies its safeguard and its limit. */
 static void enter_head(void *ctx, int index, int thread)
 {
@@ -306,6 +326,7 @@ static void enter_head(void *ctx, int index, int thread)
     make_keys(j, index, evict_layer_budget(j->c, j->rule, layer));
     int safe = evict_safe(j->c, j->rule, layer);
     if (safe) protect_above(j, index, line_of(j, index, safe));
+    raise_recent(j, index);
     if (max && max < j->c->kv_heads[index].len) drop_below(j, index, line_of(j, index, max));
 }
 

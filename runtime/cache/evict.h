@@ -9,7 +9,15 @@
  * safeguards for heads with low scores: with floor_pct each head keeps its own best units up to
  * that part of a budget before the others compete (kvpress); with even_pct that part of the budget
  * is split evenly after the competition, a head of n winners gets (1 - α) n + α budget (Ada-KV,
- * arXiv 2407.11550, its α). No head gets more than `head_budget_max`. */
+ * arXiv 2407.11550, its α). No head gets more than `head_budget_max`.
+ *
+ * Retaining heads do not know a unit's age, but running text needs its newest units. With a recency
+ * N, the unit of the a-th newest token competes with at least
+ *
+ *   log(budget / (N a))
+ *
+ * (evict_least), as if it got that share of attention: it displaces units that are worth little,
+ * not facts, and the rule is the same at every budget. */
 #ifndef RETAIN_RUNTIME_CACHE_EVICT_H
 #define RETAIN_RUNTIME_CACHE_EVICT_H
 
@@ -31,6 +39,7 @@ struct evict_rule {
     int sinks, stabilizers;
     int head_budget_max;         /* limit of one head if heads share; 0 = none */
     int floor_pct, even_pct;     /* if heads share */
+    int recency;                 /* if heads share, and scores are logarithms of shares; 0 = none */
     const struct policy *policy; /* for its second scorer; NULL = none */
     uint64_t seed;
     const struct evict_pin *pins; /* [n_pins] their units stay like sinks: not more than fit */
@@ -64,6 +73,10 @@ struct evict_group evict_group(const struct cache *c, const struct evict_rule *r
 
 /* If heads share: how many of a head's best units stay whatever the other heads have. */
 int evict_safe(const struct cache *c, const struct evict_rule *rule, int layer);
+
+/* The least score of a unit by its age: 1 = the newest token. recency: N / budget. The logarithm is
+ * Mitchell's (1962), linear between powers of two. */
+float evict_least(uint32_t age, float recency);
 
 /* Splits even_pct of a group's budget evenly: on input each head's n_stay is the number of its
  * units among the group's best, on output the number that stays. */

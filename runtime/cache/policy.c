@@ -53,6 +53,7 @@ static const struct policy table[] = {
      .stabilizer_pct = 12,
      .recall_pct = 50,
      .near_duplicates = true,
+     .recency = 64,
      .floor_pct = POLICY_FLOOR_PCT,
      .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
     {.name = "locret-q",
@@ -200,6 +201,7 @@ struct policy_choice policy_choice(const char *name)
         .floor = -1,
         .even = -1,
         .beta = -1,
+        .recency = -1,
         .random = -1,
     };
 }

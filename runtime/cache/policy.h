@@ -53,7 +53,8 @@ struct policy {
     int second_pct;
     /* If heads share a budget: see evict.h, in percent. */
     int floor_pct, even_pct;
-    int beta; /* of pyramid: the last layer gets its budget / beta; 0 = POLICY_BETA */
+    int recency; /* if heads share a budget and scores compare: see evict.h; 0 = none */
+    int beta;    /* of pyramid: the last layer gets its budget / beta; 0 = POLICY_BETA */
     /* With eviction once per prompt (PLAN_ONCE): as struct policy_choice. */
     int every;
     const char *about; /* one line for --help and docs */
@@ -70,7 +71,8 @@ struct policy_choice {
     const struct policy *row; /* NULL = the plan chooses one */
     int allocator;            /* enum policy_allocator */
     int floor, even, beta;    /* as in struct policy */
-    int random;               /* percent of the budget that is drawn at random (nacl) */
+    int recency;
+    int random; /* percent of the budget that is drawn at random (nacl) */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */

@@ -387,6 +387,8 @@ static void rank(struct cuda_context *x, const struct evict_rule *rule)
         put_numbers(x, x->evict.safe, safe);
         job.safe = x->evict.safe;
         job.most = rule->head_budget_max;
+        job.recency = (float)rule->recency / (float)rule->budget;
+        job.n_pos = (uint32_t)x->cache->n_pos;
         if (comparable) job.std = x->evict.std, job.mean = x->evict.mean;
     }
     LAUNCH(x, cache_rank, x->n_heads, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, &job);

@@ -262,6 +262,13 @@ void context_score(struct context *x)
     if (!context_on_gpu(x)) cis_score(&x->forward, &x->cache);
 }
 
+/* Whether scores are logarithms of shares of attention in every head. */
+static bool scores_compare(const struct context *x)
+{
+    const struct retaining *h = x->engine->retaining;
+    return x->plan.policy->scorer == POLICY_CIS && h && retaining_comparable(h);
+}
+
 static struct evict_rule rule_of(const struct context *x)
 {
     const struct plan *p = &x->plan;
@@ -272,6 +279,7 @@ static struct evict_rule rule_of(const struct context *x)
         .head_budget_max = p->budget_max,
         .floor_pct = p->rules.floor_pct,
         .even_pct = p->rules.even_pct,
+        .recency = scores_compare(x) ? p->rules.recency : 0,
         .policy = &p->rules,
         .seed = x->forward.seed,
         .pins = x->pins,

@@ -124,6 +124,7 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->window >= 0) r->window = c->window;
     if (c->pooling >= 0) r->pooling = c->pooling;
     if (c->beta >= 0) r->beta = c->beta;
+    if (c->recency >= 0) r->recency = c->recency;
     if (c->random >= 0 && r->second == POLICY_RANDOM) r->second_pct = c->random;
     choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;

@@ -230,7 +230,7 @@ static void ranks(void **state)
     const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
     float std[2] = {1.5f, -0.5f}, mean[2] = {-3.0f, 0.25f};
     int32_t safe[2] = {0, SAFE};
-    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, NULL, 0, guarded(bytes)};
+    struct cuda_rank job = {c, 4, 10, 1, 0, std, mean, 0, 0, NULL, 0, guarded(bytes)};
     uint32_t plain[LEN];
     (void)state;
 
@@ -265,6 +265,37 @@ static void ranks(void **state)
             const uint32_t got = job.key[cuda_place(&c, 1, s)];
             assert_true(got == (place < SAFE ? UINT32_MAX : place < MOST ? plain[s] : 0));
         }
+    }
+    guarded_free(job.key, bytes);
+    cuda_cache_free(&c);
+}
+
+/* A score is at least that of the unit's age. */
+static void ranks_by_age(void **state)
+{
+    enum { LEN = 100, NEXT = 5000 };
+    struct cuda_cache c = cuda_cache_new(64, 1, LEN, CUDA_KV_Q4, CUDA_KV_Q4);
+    const size_t bytes = cuda_cache_slots(&c) * sizeof(uint32_t);
+    float std = 1, mean = 0;
+    struct cuda_rank job = {c, 0, 0, 1, 0, &std, &mean, 50.0f / 24, NEXT, NULL, 0, guarded(bytes)};
+    (void)state;
+
+    c.len[0] = LEN;
+    for (int s = 0; s < LEN; s++) {
+        c.pos[cuda_place(&c, 0, s)] = (uint32_t)(NEXT - LEN + s);
+        c.score[cuda_place(&c, 0, s)] = s % 3 ? s % 3 == 1 ? -2.5f : -9.0f : NAN;
+    }
+    LAUNCH(cache_rank, &job, 1, 1, 1, CUDA_EVICT_THREADS, CUDA_RANK_SHARED, 1);
+    for (int s = 0; s < LEN; s++) {
+        int exponent;
+        const double twice = 2 * frexp((LEN - s) * 50 / 24.0, &exponent); /* Mitchell's log2 */
+        const double least = -(exponent - 1 + twice - 1) * log(2);
+        const float score = c.score[cuda_place(&c, 0, s)];
+        const uint32_t key = job.key[cuda_place(&c, 0, s)];
+        const uint32_t bits = key & 0x80000000u ? key & 0x7fffffffu : ~key;
+        float got;
+        memcpy(&got, &bits, sizeof got);
+        assert_near((double)got, fmax((double)score, least), 1e-5, "score by age");
     }
     guarded_free(job.key, bytes);
     cuda_cache_free(&c);
@@ -396,7 +427,7 @@ static void check_evict(int dim, const int *len, int n_head, struct evict_rule r
     const size_t key_bytes = cuda_cache_slots(&p.gpu) * 4;
     uint32_t *kept = guarded(kept_bytes), *width = take(sizeof *width);
     int32_t *keep = take((size_t)n_head * sizeof *keep);
-    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  1, 0, NULL, NULL,
+    struct cuda_rank rank = {p.gpu, rule.sinks, rule.stabilizers,  1, 0, NULL, NULL, 0, 0,
                              NULL,  0,          guarded(key_bytes)};
 
     pair_fill(&p, &rng, len, n_distinct);
@@ -438,8 +469,13 @@ static void eviction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(append), cmocka_unit_test(values), cmocka_unit_test(finds_near_duplicates),
-        cmocka_unit_test(ranks),  cmocka_unit_test(digits), cmocka_unit_test(eviction),
+        cmocka_unit_test(append),
+        cmocka_unit_test(values),
+        cmocka_unit_test(finds_near_duplicates),
+        cmocka_unit_test(ranks),
+        cmocka_unit_test(ranks_by_age),
+        cmocka_unit_test(digits),
+        cmocka_unit_test(eviction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

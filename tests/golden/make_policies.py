@@ -115,16 +115,25 @@ def keydiff(kv):
 
 def near_duplicates(kv):
     """A quarter of the logarithm of how many units have a unit's signs: mean over two tables of eight
-    signs, by Mitchell's log2, exponent plus mantissa."""
+    signs."""
     x = np.array([K[t, kv] for t in UNITS[kv]])
     signs = (x[:, :16] >= x[:, 16:]).reshape(-1, 2, 8)
     out = np.zeros(len(x))
     for table in range(2):
         for i, own in enumerate(signs[:, table]):
-            n = sum((own == other).all() for other in signs[:, table])
-            exponent = int(n).bit_length() - 1
-            out[i] += (exponent + n / 2**exponent - 1) * np.log(2) / 8
+            out[i] += log(sum((own == other).all() for other in signs[:, table])) / 8
     return out
+
+
+def log(x):
+    """By Mitchell's log2, exponent plus mantissa."""
+    mantissa, exponent = np.frexp(x)
+    return (exponent - 1 + 2 * mantissa - 1) * np.log(2)
+
+
+def least(kv, budget):
+    """A unit that is the a-th newest token's scores at least log(budget / (RECENCY a))."""
+    return -log(RECENCY / budget * np.array([N - t for t in UNITS[kv]]))
 
 
 def expected(kv):
@@ -181,19 +190,19 @@ def survivors(units, scores, budget, sinks, stabilizers, second=None, second_pct
     return [units[i] for i in sorted(safe + chosen)]
 
 
-def share(scores, budget, sinks, stabilizers, most):
+def share(scores, budget, sinks, stabilizers, most, least=None):
     """Ada-KV: the layer's units compete. Each head keeps its best fifth of a budget, and has at most
-    `most`. Ties go to the lower head, then to the older unit."""
+    `most`. Ties go to the lower head, then to the older unit. least: scores that the others have at
+    least."""
     ranked, keep = [], [set() for _ in range(KV)]
     for h in range(KV):
         safe = protected(UNITS[h], sinks, stabilizers)
         order = safe + best(scores[h], N, [i for i in range(len(UNITS[h])) if i not in safe])
-        order = sorted(order, key=lambda i: (i not in safe, -scores[h][i], i))[:most]
-        for rank, i in enumerate(order):
-            if i in safe or rank < budget // 5:
-                keep[h].add(i)
-            else:
-                ranked.append((-scores[h][i], h, i))
+        order = sorted(order, key=lambda i: (i not in safe, -scores[h][i], i))
+        keep[h].update(safe, order[:budget // 5])
+        value = np.maximum(scores[h], least[h]) if least else scores[h]
+        free = sorted((-value[i], h, i) for i in order if i not in keep[h])
+        ranked += free[:most - len(keep[h])]
     ranked.sort()
     n = KV * budget - sum(map(len, keep))
     a, b = -ranked[n - 1][0], -ranked[n][0]
@@ -274,6 +283,7 @@ def write_allocators():
 
 SEED, EQUAL = 7, list(range(N))
 B = 20
+RECENCY = 1    # instead of 50, so that age decides among these few units
 LINES = []
 
 
@@ -308,7 +318,8 @@ def main():
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
     apart = [shares[h] - near_duplicates(h) for h in range(KV)]
     assert max(near_duplicates(0)) > 0 and max(near_duplicates(1)) > 0
-    write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24))          # one layer is the whole model
+    write('keeper', B, 4, 3, 0, share(apart, B, 4, 3, 24, [least(h, B) for h in range(KV)]))
+    # one layer is the whole model
     write('infinipot', B, 0, 6, 6, [
         survivors(UNITS[h], window_sum(h, 6, 7), B, 0, 6, stored(h), 50) for h in range(KV)])
     write('sink', B, 4, 0, 0, each(lambda h: np.array(UNITS[h], float), B, 4, 0))

@@ -138,6 +138,7 @@ static void check_policy(const struct expected x[KV], int most)
                               .head_budget_max = most,
                               .floor_pct = l->policy.floor_pct,
                               .even_pct = l->policy.even_pct,
+                              .recency = l->policy.recency ? 1 : 0, /* as in the script */
                               .policy = &l->policy,
                               .seed = SEED};
     run(l, 0, OLD);

@@ -269,7 +269,8 @@ struct cuda_choose {
     int n, n_used, n_groups, n_groups_used;
     int sigmoid, normalized;
     float scale;
-    const float *choice_bias; /* [n] or NULL */
+    const float *choice_bias;  /* [n] or NULL */
+    const float *weight_scale; /* [n] or NULL */
     const float *x;           /* [n_tok][n_embd] the router's input, for the shared experts' gate */
     const float *shared_gate; /* [n_embd] or NULL */
     int n_embd;

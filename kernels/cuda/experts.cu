@@ -95,7 +95,8 @@ KERNEL(experts_choose, struct cuda_choose, 32, 1)
         warp_sync();
     }
     const float scale = a.normalized ? a.scale / (sum + 1e-20f) : a.scale;
-    for (int k = lane_id(); k < a.n_used; k += 32) weight[k] = s[chosen[k]] * scale;
+    for (int k = lane_id(); k < a.n_used; k += 32)
+        weight[k] = s[chosen[k]] * scale * (a.weight_scale ? a.weight_scale[chosen[k]] : 1.0f);
     for (int i = lane_id(); a.shared_gate && i < a.n_embd; i += 32)
         logit = fma_f32(a.x[token * a.n_embd + i], a.shared_gate[i], logit);
     logit = warp_sum(logit);

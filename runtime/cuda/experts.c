@@ -1,5 +1,7 @@
 #include "runtime/cuda/parts.h"
 
+#include <math.h>
+
 static size_t n_rows(const struct cuda_context *x, const struct model_experts *of)
 {
     return (size_t)x->chunk * (size_t)of->n_used;
@@ -60,6 +62,7 @@ static void choose(struct cuda_context *x, const struct cuda_layer *l, const str
         .normalized = of->normalized,
         .scale = of->scale,
         .choice_bias = l->experts.choice_bias,
+        .weight_scale = l->experts.weight_scale,
         .x = in->x,
         .shared_gate = l->experts.shared_gate,
         .n_embd = x->m->n_embd,
@@ -67,7 +70,8 @@ static void choose(struct cuda_context *x, const struct cuda_layer *l, const str
         .weight = s->weight,
         .shared = s->shared,
     };
-    cuda_multiply(x, &l->experts.router, in, x->n, 1.0f, false, s->logits, of->n);
+    const float scale = of->beside ? 1.0f / sqrtf((float)x->m->n_embd) : 1.0f;
+    cuda_multiply(x, &l->experts.router, in, x->n, scale, false, s->logits, of->n);
     LAUNCH(x, experts_choose, x->n, 1, 1, 32, CUDA_CHOOSE_SHARED(of->n), &job);
 }
 
@@ -106,25 +110,32 @@ static void multiply(struct cuda_context *x, const struct model_experts *of,
                     CUDA_EXPERT_THREADS, 0, &job);
 }
 
+/* The sum of the experts' rows and of the dense feed-forward or shared experts in x->added, added to
+ * the stream. */
 static void combine(struct cuda_context *x, const struct cuda_layer *l)
 {
     const struct cuda_experts_rows *s = &x->experts;
+    const struct cuda_experts *e = &l->experts;
     const int n = x->m->n_embd;
     const float scale = x->m->residual_scale;
-    const bool has_norm = l->ffn_post_norm != NULL;
+    const bool has_norm = l->ffn_post_norm != NULL, beside = l->of->experts.beside;
     const struct cuda_combine job = {
         .rows = s->out,
         .place = s->place,
         .weight = s->weight,
-        .base = l->of->gate.n_out ? x->added : NULL,
+        .base = l->of->gate.n_out && !beside ? x->added : NULL,
         .shared = s->shared,
         .n = n,
         .n_used = l->of->experts.n_used,
         .add = !has_norm,
         .scale = has_norm ? 1.0f : scale,
-        .y = has_norm ? x->added : x->x,
+        .y = beside ? x->norm : has_norm ? x->added : x->x,
     };
     LAUNCH(x, experts_combine, x->n, 1, 1, 256, 0, &job);
+    if (beside) {
+        cuda_normalize(x, x->added, n, e->dense_post_norm, n, 1.0f, NULL);
+        cuda_normalize(x, x->norm, n, e->post_norm, n, 1.0f, x->added);
+    }
     if (has_norm) cuda_normalize(x, x->added, n, l->ffn_post_norm, n, scale, x->x);
 }
 
@@ -134,15 +145,17 @@ void cuda_run_experts(struct cuda_context *x, const struct cuda_layer *l)
     const struct cuda_experts_rows *s = &x->experts;
     const struct cuda_experts *e = &l->experts;
     const int rows = x->n * of->n_used, n_ff = of->n_ff;
-    const struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
+    struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
     const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff, cuda_activation_of(l->of),
                                         s->gate};
     const struct cuda_rows down = {s->act, s->gate, {0}};
-    if (l->of->gate.n_out) { /* the shared experts */
+    if (l->of->gate.n_out) { /* the dense feed-forward or the shared experts */
         const struct cuda_rows shared = cuda_run_gate(x, l, &in);
         cuda_multiply(x, &l->down, &shared, x->n, 1.0f, false, x->added, x->m->n_embd);
     }
+    if (of->beside) in = cuda_ready_stream(x, e->router_norm);
     choose(x, l, &in);
+    if (of->beside) in = cuda_ready_stream(x, e->norm);
     sort(x, of, tile_of(x, of));
     multiply(x, of, &e->gate, e->gate_bias, &in, s->from, s->gate);
     multiply(x, of, &e->up, e->up_bias, &in, s->from, s->up);

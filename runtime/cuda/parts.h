@@ -34,7 +34,8 @@ struct cuda_linear {
 struct cuda_experts {
     struct cuda_linear router;
     struct cuda_matrix gate, up, down; /* stacks */
-    const float *gate_bias, *up_bias, *down_bias, *choice_bias, *shared_gate;
+    const float *gate_bias, *up_bias, *down_bias, *choice_bias, *shared_gate, *weight_scale;
+    const float *router_norm, *norm, *post_norm, *dense_post_norm;
 };
 
 /* struct model_recurrent in device memory. */

@@ -246,6 +246,11 @@ static void name_experts(struct cuda_experts *out, const struct cuda_model *cm,
     out->down_bias = find_vector(cm, m, &x->down_bias);
     out->choice_bias = find_vector(cm, m, &x->choice_bias);
     out->shared_gate = find_vector(cm, m, &x->shared_gate);
+    out->weight_scale = find_vector(cm, m, &x->weight_scale);
+    out->router_norm = find_vector(cm, m, &x->router_norm);
+    out->norm = find_vector(cm, m, &x->norm);
+    out->post_norm = find_vector(cm, m, &x->post_norm);
+    out->dense_post_norm = find_vector(cm, m, &x->dense_post_norm);
 }
 
 static void name_recurrent(struct cuda_recurrent *out, const struct cuda_model *cm,

@@ -108,6 +108,7 @@ void experts_choose(const struct model_experts *x, float *logits, int32_t *chose
     }
     const float scale = x->normalized ? x->scale / (sum + 1e-20f) : x->scale;
     for (int k = 0; k < x->n_used; k++) weight[k] *= scale;
+    for (int k = 0; x->weight_scale && k < x->n_used; k++) weight[k] *= x->weight_scale[chosen[k]];
 }
 
 static float dot(const float *a, const float *b, int n)
@@ -155,7 +156,7 @@ static void sort_rows(struct experts *s, const struct model_experts *x, int n_to
     s->first[0] = 0;
 }
 
-/* Copies the tokens' inputs, which the router's product has prepared in f->act, to their rows. */
+/* Copies the tokens' inputs, which are prepared in f->act, to their rows. */
 static void gather_part(void *ctx, int part, int thread)
 {
     const struct layer_step *step = ctx;
@@ -263,30 +264,42 @@ static void quantize_part(void *ctx, int part, int thread)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-/* Adds each token's rows, in the order of its choices, to the output of the shared experts. */
+/* Adds the rows of token t, in the order of its choices, to y. */
+static void add_choices(const struct layer_step *step, int t, float *y)
+{
+    const struct experts *s = &step->f->experts;
+    const int n_embd = step->f->model->n_embd, used = step->layer->experts.n_used;
+    for (int k = t * used; k < (t + 1) * used; k++) {
+        const float *row = s->x + (size_t)s->row[k] * (size_t)n_embd, w = s->weight[k];
+        for (int i = 0; i < n_embd; i++) y[i] += w * row[i];
+    }
+}
+
+/* The sum of the experts' rows and of the dense feed-forward or shared experts, in f->tmp. */
 static void combine_part(void *ctx, int part, int thread)
 {
     const struct layer_step *step = ctx;
     const struct forward *f = step->f;
-    const struct experts *s = &f->experts;
-    const int n_embd = f->model->n_embd, used = step->layer->experts.n_used;
-    const int end = (part + 1) * LINEAR_TOKENS;
-    const bool shared = step->layer->gate.n_out > 0;
+    const struct model_experts *x = &step->layer->experts;
+    const int n_embd = f->model->n_embd, end = (part + 1) * LINEAR_TOKENS;
+    const float eps = f->model->norm_eps;
     (void)thread;
     for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
-        float *y = f->tmp + (size_t)t * (size_t)n_embd;
-        if (shared)
-            linear_scale(y, s->shared[t], n_embd);
+        const size_t at = (size_t)t * (size_t)n_embd;
+        float *y = f->tmp + at, *sum = x->beside ? f->norm + at : y;
+        if (step->layer->gate.n_out && !x->beside)
+            linear_scale(y, f->experts.shared[t], n_embd);
         else
-            memset(y, 0, (size_t)n_embd * sizeof *y);
-        for (int k = t * used; k < (t + 1) * used; k++) {
-            const float *row = s->x + (size_t)s->row[k] * (size_t)n_embd, w = s->weight[k];
-            for (int i = 0; i < n_embd; i++) y[i] += w * row[i];
-        }
+            memset(sum, 0, (size_t)n_embd * sizeof *sum);
+        add_choices(step, t, sum);
+        if (!x->beside) continue;
+        f->kernels->rmsnorm(y, y, x->dense_post_norm, n_embd, eps);
+        f->kernels->rmsnorm(sum, sum, x->post_norm, n_embd, eps);
+        f->kernels->add(y, sum, n_embd);
     }
 }
 
-/* The shared experts, to f->tmp. */
+/* The dense feed-forward or the shared experts, to f->tmp. */
 static void run_shared(const struct layer_step *step)
 {
     struct forward *f = step->f;
@@ -311,6 +324,32 @@ static void watch_rows(const struct layer_step *step, const struct kn_weight *w,
     if (f->watch) f->watch(f->watch_ctx, w, x, step->n * step->layer->experts.n_used);
 }
 
+/* The router's logits; its input is prepared in f->act. */
+static void route(const struct layer_step *step)
+{
+    struct forward *f = step->f;
+    const struct model_experts *x = &step->layer->experts;
+    struct linear l = {.f = f,
+                       .x = f->x,
+                       .norm = x->beside ? x->router_norm : step->layer->ffn_norm,
+                       .n = step->n,
+                       .scale = x->beside ? 1.0f / sqrtf((float)f->model->n_embd) : 1.0f,
+                       .integers = true};
+    linear_add(&l, &x->router, x->router_bias, f->experts.logits, x->n);
+    linear_run(&l);
+}
+
+/* The experts' own input. */
+static void prepare(const struct layer_step *step)
+{
+    struct linear l = {.f = step->f,
+                       .x = step->f->x,
+                       .norm = step->layer->experts.norm,
+                       .n = step->n,
+                       .integers = true};
+    linear_prepare(&l, step->f->model->n_embd);
+}
+
 void experts_run(struct layer_step *step)
 {
     struct forward *f = step->f;
@@ -319,12 +358,10 @@ void experts_run(struct layer_step *step)
     const struct model_experts *x = &l->experts;
     const int tokens = linear_parts(step->n, LINEAR_TOKENS);
     const int rows = linear_parts(step->n * x->n_used, LINEAR_TOKENS);
-    struct linear route = {
-        .f = f, .x = f->x, .norm = l->ffn_norm, .n = step->n, .scale = 1.0f, .integers = true};
-    linear_add(&route, &x->router, x->router_bias, s->logits, x->n);
-    linear_run(&route);
+    route(step);
     pool_run(f->pool, tokens, choose_part, step);
     sort_rows(s, x, step->n);
+    if (x->norm) prepare(step);
     pool_run(f->pool, rows, gather_part, step);
     watch_rows(step, &x->gate, s->x);
     watch_rows(step, &x->up, s->x);

@@ -56,10 +56,10 @@ static void prepare_part(void *ctx, int part, int thread)
     }
 }
 
-static void prepare(struct linear *l)
+void linear_prepare(struct linear *l, int n_in)
 {
     struct forward *f = l->f;
-    f->act.n_in = l->m[0].w->n_in;
+    f->act.n_in = n_in;
     f->act.x = l->norm ? f->norm : l->x;
     pool_run(f->pool, linear_parts(l->n, LINEAR_TOKENS), prepare_part, l);
 }
@@ -131,7 +131,7 @@ void linear_run(struct linear *l)
 {
     const struct forward *f = l->f;
     int panels = 0, n = l->gated ? 1 : l->n_matrices;
-    prepare(l);
+    linear_prepare(l, l->m[0].w->n_in);
     for (int i = 0; f->watch && i < l->n_matrices; i++)
         f->watch(f->watch_ctx, l->m[i].w, f->act.x, l->n);
     for (int i = 0; i < n; i++) panels += linear_parts(l->m[i].w->n_out, KN_PANEL);

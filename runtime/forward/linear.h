@@ -60,6 +60,9 @@ void linear_quantize(const struct forward *f, const struct kn_act *act, const fl
 void linear_add(struct linear *l, const struct kn_weight *w, const float *bias, float *y,
                 int y_stride);
 
+/* Norms and quantizes the input, n_in numbers of each token, to f->act; linear_run does so, too. */
+void linear_prepare(struct linear *l, int n_in);
+
 void linear_run(struct linear *l);
 
 /* The kernel of a layer's activation. */

@@ -161,6 +161,25 @@ static int bind_router(struct model *m, int layer, struct err *e)
     if (!rc && layer_has(m, name, layer, "ffn_gate_inp_shexp", "weight"))
         rc = bind_vector(m, layer, &x->shared_gate, "ffn_gate_inp_shexp.weight", m->n_embd, false,
                          e);
+    if (!rc && layer_has(m, name, layer, "ffn_down_exps", "scale"))
+        rc = bind_vector(m, layer, &x->weight_scale, "ffn_down_exps.scale", x->n, false, e);
+    return rc;
+}
+
+/* The norms of experts beside a dense feed-forward. */
+static int bind_experts_norms(struct model *m, int layer, struct err *e)
+{
+    struct model_experts *x = &m->layers[layer].experts;
+    const struct {
+        const float **v;
+        const char *suffix;
+    } norms[] = {{&x->router_norm, "ffn_gate_inp.scale"},
+                 {&x->norm, "pre_ffw_norm_2.weight"},
+                 {&x->post_norm, "post_ffw_norm_2.weight"},
+                 {&x->dense_post_norm, "post_ffw_norm_1.weight"}};
+    int rc = 0;
+    for (size_t i = 0; !rc && x->beside && i < sizeof norms / sizeof *norms; i++)
+        rc = bind_vector(m, layer, norms[i].v, norms[i].suffix, m->n_embd, false, e);
     return rc;
 }
 
@@ -181,6 +200,7 @@ static int bind_experts(struct model *m, int layer, struct err *e)
                               ff,       .n_stack = n};
     bool one = layer_has(m, name, layer, "ffn_gate_up_exps", "weight");
     int rc = bind_router(m, layer, e);
+    if (!rc) rc = bind_experts_norms(m, layer, e);
     if (!rc) rc = bind_parts(m, layer, one ? fused : parts, 2, e);
     return rc ? rc : bind_part(m, layer, &down, e);
 }
@@ -198,7 +218,7 @@ static int bind_dense(struct model *m, int layer, struct err *e)
 {
     struct model_layer *l = &m->layers[layer];
     char name[NAME_MAX_BYTES];
-    const bool shared = l->experts.n > 0;
+    const bool shared = l->experts.n > 0 && !l->experts.beside;
     const int embd = m->n_embd, ff = shared ? l->experts.n_ff_shared : dense_n_ff(m, layer);
     const char *gate = shared ? "ffn_gate_shexp" : "ffn_gate";
     const char *up = shared ? "ffn_up_shexp" : "ffn_up";

@@ -43,8 +43,12 @@ enum model_activation {
  *   s      = softmax or sigmoid(router h + router_bias)
  *   chosen = the n_used largest s + choice_bias; with groups, only of the n_groups_used groups of
  *            consecutive experts whose two largest have the largest sums
- *   w      = scale * s of the chosen, divided by their sum if normalized
+ *   w      = scale * s of the chosen, divided by their sum if normalized, * weight_scale
  *   y      = sum of w expert(h) over the chosen, in the order of w
+ *
+ * Experts beside a dense feed-forward (Gemma 4) have norms of their own: the router reads
+ * norm(x) * router_norm / sqrt(n_embd), experts read norm(x) * norm, and what the layer adds is
+ * norm(dense) * dense_post_norm + norm(y) * post_norm.
  *
  * The matrices of all experts are stacked: rows e * n_ff to (e + 1) * n_ff - 1 of gate belong to
  * expert e. */
@@ -52,15 +56,18 @@ struct model_experts {
     int n, n_used;         /* n 0: the layer has none */
     int n_ff, n_ff_shared; /* of an expert; of the shared experts together, 0: none */
     bool sigmoid, normalized;
+    bool beside; /* beside a dense feed-forward */
     float scale;
     int n_groups, n_groups_used;
     struct kn_weight router;                      /* [n][n_embd] */
     const float *router_bias, *choice_bias;       /* [n] */
+    const float *weight_scale;                    /* [n], or NULL */
     struct kn_weight gate, up;                    /* [n * n_ff][n_embd] */
     struct kn_weight down;                        /* [n * n_embd][n_ff] */
     const float *gate_bias, *up_bias, *down_bias; /* [n][n_ff], [n][n_embd] */
     const float
         *shared_gate; /* [n_embd], or NULL: sigmoid(shared_gate . h) scales the shared ones */
+    const float *router_norm, *norm, *post_norm, *dense_post_norm; /* [n_embd], if `beside` */
 };
 
 /* How a recurrent part of a layer computes its output from h; all of a model's compute the same

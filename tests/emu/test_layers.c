@@ -138,7 +138,7 @@ static void layer_inputs(void **state)
 
 static void experts(void **state)
 {
-    CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss");
+    CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss", "gemma4-moe");
 }
 
 static void recurrent(void **state)

@@ -39,9 +39,12 @@ BOTH = {"input_layernorm": "attn_norm", "post_attention_layernorm": "post_attent
         "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 AFTER = {"post_attention_layernorm": "post_attention_norm",
          "post_feedforward_layernorm": "post_ffw_norm"}
+BESIDE = {"router.proj": "ffn_gate_inp", "post_feedforward_layernorm_1": "post_ffw_norm_1",
+          "post_feedforward_layernorm_2": "post_ffw_norm_2",
+          "pre_feedforward_layernorm_2": "pre_ffw_norm_2"}
 INPUTS = {"per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
           "post_per_layer_input_norm": "post_norm"}
-NAMES = {"gemma2": PLAIN | BOTH, "gemma4": PLAIN | BOTH | INPUTS, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
+NAMES = {"gemma2": PLAIN | BOTH, "gemma4": PLAIN | BOTH | INPUTS | BESIDE, "gemma3": PLAIN | BOTH, "olmo2": PLAIN | AFTER,
          "exaone4": PLAIN | AFTER,
          "gpt-oss": PLAIN | {"input_layernorm": "attn_norm", "mlp.router": "ffn_gate_inp",
                              "post_attention_layernorm": "post_attention_norm"}}
@@ -62,6 +65,14 @@ def gpt_oss_tensors(i, name, x):
             f"blk.{i}.ffn_up_exps.{suffix}": (x[:, 1::2].contiguous(), kind)}
 
 
+def gemma4_tensors(i, name, x):
+    """The parts of experts whose names have no suffix."""
+    name = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
+            "experts.gate_up_proj": "ffn_gate_up_exps.weight",
+            "experts.down_proj": "ffn_down_exps.weight"}[name]
+    return {f"blk.{i}.{name}": (x, "F16" if x.ndim > 1 else "F32")}
+
+
 def tensors_of(m, state):
     out = dict(m.tensors)
     for key, x in state.items():
@@ -70,6 +81,9 @@ def tensors_of(m, state):
             _, i, rest = key.split(".", 2)
             if rest == "layer_scalar":
                 out[f"blk.{i}.layer_output_scale.weight"] = (x, "F32")
+                continue
+            if m.arch == "gemma4" and ("experts." in rest or rest.endswith("scale")):
+                out |= gemma4_tensors(i, rest, x)
                 continue
             if "experts" in rest or "sinks" in rest:
                 out |= gpt_oss_tensors(i, rest, x)
@@ -97,7 +111,11 @@ def randomize(model, arch, seed):
     rng = torch.Generator().manual_seed(seed)
     for name, p in model.named_parameters():
         x = torch.randn(p.shape, generator=rng, dtype=torch.float64)
-        if p.ndim > 1:
+        if name.endswith("router.scale"):
+            p.data = (x.numel() ** 0.5 * (1 + 0.3 * x)).float().double()
+        elif name.endswith("per_expert_scale"):
+            p.data = (1 + 0.3 * x).float().double()
+        elif p.ndim > 1:
             gain = 2.0 if "q_proj" in name or "k_proj" in name else 1.0
             p.data = (x * gain / p.shape[-1] ** 0.5).half().double()
         elif "norm" in name:
@@ -230,24 +248,9 @@ def exaone4():
                          "sliding_window_pattern": 4 if window else None}, {}, kept)
 
 
-def gemma4():
-    """As the dense 31B model, as E2B, and one between."""
+def gemma4_of(*rows):
     full = rope(1e6, rope_type="proportional", partial_rotary_factor=0.25)
-    for name, kept, window, s in (
-            ("gemma4", True, 40, shape(32, 64, 3, 4, 2, 16, global_head_dim=32,
-                                       num_global_key_value_heads=1, attention_k_eq_v=True,
-                                       hidden_size_per_layer_input=0)),
-            ("gemma4-e2b", True, 33, shape(32, 48, 6, 2, 1, 16, global_head_dim=32,
-                                           num_kv_shared_layers=3, use_double_wide_mlp=True,
-                                           hidden_size_per_layer_input=32,
-                                           vocab_size_per_layer_input=N_VOCAB)),
-            ("gemma4-512", False, 100, shape(48, 64, 4, 4, 2, 256, global_head_dim=512,
-                                             num_kv_shared_layers=0,
-                                             hidden_size_per_layer_input=16,
-                                             vocab_size_per_layer_input=N_VOCAB)),
-            ("gemma4-odd", False, 129, shape(42, 72, 4, 6, 3, 6, global_head_dim=10,
-                                             num_global_key_value_heads=2, attention_k_eq_v=True,
-                                             hidden_size_per_layer_input=0))):
+    for name, kept, window, s in rows:
         n, shared = s["num_hidden_layers"], s.get("num_kv_shared_layers", 0)
         kinds = layers(2 if n == 4 else 3, n)
         heads = [s.get("num_global_key_value_heads", s["num_key_value_heads"]) if "full" in k
@@ -261,6 +264,9 @@ def gemma4():
                 "attention.shared_kv_layers": shared, "final_logit_softcapping": 3.0,
                 "embedding_length_per_layer_input": s["hidden_size_per_layer_input"],
                 "attention.sliding_window_pattern": ["sliding" in k for k in kinds]}
+        if "num_experts" in s:
+            meta |= {"expert_count": s["num_experts"], "expert_used_count": s["top_k_experts"],
+                     "expert_feed_forward_length": s["moe_intermediate_size"]}
         if "use_double_wide_mlp" in s:
             meta["feed_forward_length"] = ff
         rotated = int(big * 0.25 / 2)
@@ -271,6 +277,46 @@ def gemma4():
                          "rope_parameters": {"full_attention": full,
                                              "sliding_attention": rope(10000.0)}},
                     meta, kept, {"rope_freqs.weight": (factors, "F32")})
+
+
+def gemma4():
+    """As the dense 31B model, as E2B, and one between."""
+    yield from gemma4_of(
+        ("gemma4", True, 40, shape(32, 64, 3, 4, 2, 16, global_head_dim=32,
+                                   num_global_key_value_heads=1, attention_k_eq_v=True,
+                                   hidden_size_per_layer_input=0)),
+        ("gemma4-e2b", True, 33, shape(32, 48, 6, 2, 1, 16, global_head_dim=32,
+                                       num_kv_shared_layers=3, use_double_wide_mlp=True,
+                                       hidden_size_per_layer_input=32,
+                                       vocab_size_per_layer_input=N_VOCAB)),
+        ("gemma4-512", False, 100, shape(48, 64, 4, 4, 2, 256, global_head_dim=512,
+                                         num_kv_shared_layers=0,
+                                         hidden_size_per_layer_input=16,
+                                         vocab_size_per_layer_input=N_VOCAB)),
+        ("gemma4-odd", False, 129, shape(42, 72, 4, 6, 3, 6, global_head_dim=10,
+                                         num_global_key_value_heads=2, attention_k_eq_v=True,
+                                         hidden_size_per_layer_input=0)))
+
+
+def gemma4_moe():
+    """As 26B-A4B: experts beside the feed-forwards."""
+    yield from gemma4_of(
+        ("gemma4-moe", True, 40, shape(32, 48, 3, 4, 2, 16, global_head_dim=32,
+                                       num_global_key_value_heads=1, attention_k_eq_v=True,
+                                       enable_moe_block=True, num_experts=6, top_k_experts=2,
+                                       moe_intermediate_size=32,
+                                       hidden_size_per_layer_input=0)),
+        ("gemma4-moe-wide", False, 64, shape(64, 96, 6, 4, 1, 32, global_head_dim=64,
+                                             num_global_key_value_heads=2,
+                                             attention_k_eq_v=True, enable_moe_block=True,
+                                             num_experts=16, top_k_experts=1,
+                                             moe_intermediate_size=48,
+                                             hidden_size_per_layer_input=0)),
+        ("gemma4-moe-odd", False, 7, shape(60, 72, 4, 6, 3, 10, global_head_dim=12,
+                                           num_global_key_value_heads=2, attention_k_eq_v=True,
+                                           enable_moe_block=True, num_experts=5,
+                                           top_k_experts=5, moe_intermediate_size=20,
+                                           hidden_size_per_layer_input=0)))
 
 
 def gpt_oss():
@@ -295,7 +341,7 @@ def gpt_oss():
 
 
 def models():
-    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss):
+    for family in (gemma2, gemma3, olmo3, exaone4, gemma4, gpt_oss, gemma4_moe):
         yield from family()
 
 

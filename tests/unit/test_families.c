@@ -346,6 +346,7 @@ static struct row rows[] = {
     {"exaone4", "exaone4", 512},
     {"gemma4", "gemma4", 512},
     {"gemma4-e2b", "gemma4-e2b", 512},
+    {"gemma4-moe", "gemma4-moe", 512},
     {"gpt-oss", "gpt-oss", 512},
 };
 

@@ -1,7 +1,8 @@
 /* Family "gemma4" (Gemma 4): a Gemma 3 whose layers with and without windows have heads of
  * different sizes and numbers. Values are normed; layers without windows may use their keys as
  * values. In the small models (E2B, E4B) the last layers attend to the keys and values of earlier
- * ones, and every layer gets an additional input. Products are not scaled. */
+ * ones, and every layer gets an additional input. 26B-A4B has experts beside the feed-forwards.
+ * Products are not scaled. */
 #include <math.h>
 #include <stdio.h>
 
@@ -48,10 +49,12 @@ static int bind(struct model *m, struct err *e)
 
 const struct model_family family_gemma4 = {
     .arch = "gemma4",
+    .experts = true,
     .windows = &(const struct model_windows){.step = 6, .plain = true, .rope_base = ROPE_BASE},
     .layer = {.norms = MODEL_NORMS_BOTH,
               .qk_norm = MODEL_QK_NORM_HEAD,
               .norms_values = true,
-              .activation = MODEL_GEGLU},
+              .activation = MODEL_GEGLU,
+              .experts = {.normalized = true, .beside = true}},
     .bind = bind,
 };

@@ -43,6 +43,8 @@ static void plan_json(const struct plan *p, const struct model *m, const struct 
     cJSON_AddNumberToObject(o, "state_bytes", (double)p->state_bytes);
     cJSON_AddNumberToObject(o, "scratch_bytes", (double)p->scratch_bytes);
     cJSON_AddNumberToObject(o, "total_bytes", (double)plan_total_bytes(p));
+    cJSON_AddNumberToObject(o, "host_bytes", (double)p->host_bytes);
+    cJSON_AddNumberToObject(o, "mapped_bytes", (double)p->mapped_bytes);
     cJSON_AddNumberToObject(o, "archive_bytes", (double)archive_bytes(p, recall));
     report_json(o);
 }
@@ -82,6 +84,14 @@ static void plan_text(const struct plan *p, const struct model *m, const struct 
                  p->device_layers, m->n_layer);
         plan_line("GPU", p->device_bytes, what);
     }
+    if (p->host_layers) {
+        snprintf(what, sizeof what, "of host memory, for the experts of %d of %d layers",
+                 p->host_layers, m->n_layer);
+        plan_line("host", p->host_bytes, what);
+    }
+    if (p->mapped_bytes)
+        plan_line("file", p->mapped_bytes,
+                  "of experts in the packed copy on disk, read when they are used");
     if (archive_bytes(p, recall))
         plan_line("archive", (size_t)archive_bytes(p, recall),
                   "on disk, at most, for each conversation: evicted units for recall");
@@ -247,6 +257,16 @@ static void recurrent_line(const struct model *m)
                     m->recurrent.n_layer, kinds[m->recurrent.kind]);
 }
 
+static void experts_line(const struct model *m)
+{
+    const struct model_experts *x = model_experts_of(m);
+    int n_layer = 0;
+    for (int i = 0; i < m->n_layer; i++) n_layer += m->layers[i].experts.n > 0;
+    if (x)
+        report_line("experts  %d in each of %d layers, of which a token uses %d; %.1f MiB", x->n,
+                    n_layer, x->n_used, (double)model_host_experts_bytes(m) / (1 << 20));
+}
+
 static void windows_line(const struct model *m)
 {
     const struct model_windowed *w = &m->windowed;
@@ -275,6 +295,7 @@ static void info_text(struct engine *g, const struct options *o, const struct te
         m->n_layer, m->n_embd, m->n_head, m->n_kv_head, m->head_dim, m->n_vocab, m->n_ctx);
     recurrent_line(m);
     windows_line(m);
+    experts_line(m);
     conversion_lines(c, n);
     packed_line(g, o);
     report_line("template %s", chat_template_name(g->template));

@@ -27,6 +27,7 @@ int cli_session_load(struct cli_session *t, const struct options *o, bool saved,
     str_release(&path);
     struct engine_opts engine = o->engine;
     engine.registry = conversations_registry(t->library);
+    engine.leaves_no_copy = o->session.private_mode;
     if (!rc) rc = engine_open(&t->engine, &engine, &o->session.plan, 1, progress, ctx, e);
     if (rc) cli_session_close(t);
     return rc;

@@ -412,6 +412,7 @@ static int load(struct run *r, const struct options *o, struct err *e)
     struct cli_session *p = &r->c->parts;
     struct engine_opts engine = o->engine;
     engine.registry = conversations_registry(p->library);
+    engine.leaves_no_copy = o->session.private_mode;
     emit(r->ev, (struct event){.kind = EVENT_LOADING, .progress = {0, 0}});
     int rc = engine_open(&p->engine, &engine, &o->session.plan, 1, on_load, r, e);
     if (!rc) emit_text(r->ev, EVENT_MODEL, o->engine.model ? o->engine.model : "");

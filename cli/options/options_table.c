@@ -109,6 +109,9 @@ const struct option options_table[] = {
     {ROW("gpu-layers", 0, engine.gpu_layers, OPTIONS_MODEL), .max = MODEL_LAYERS_MAX, .value = "N",
      .help = "the first N layers and their units are on the GPU, the others on the CPU; 0: all, or with "
              "--device auto as many as fit"},
+    {ROW("experts", 0, engine.experts, OPTIONS_MODEL), .choices = "auto,host,file", .value = "auto|host|file",
+     .help = "where a model's experts are: on the GPU as far as they fit, the others in memory; all in memory, "
+             "computed by the CPU; or in the copy of the packed weights on disk, read when they are used"},
     {ROW("threads", 0, engine.threads, OPTIONS_MODEL | OPTIONS_QUANTIZE), .max = 1024, .value = "N",
      .help = "processor threads; 0 = all cores"},
     {ROW("isa", 0, engine.isa, OPTIONS_MODEL | OPTIONS_QUANTIZE), .value = "NAME",

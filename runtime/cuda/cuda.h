@@ -88,6 +88,13 @@ int cuda_load(struct cuda *g, struct model *m, struct retaining *h, struct pool 
 
 /* ---- a conversation -------------------------------------------------------------------------- */
 
+/* Computes the experts of a layer in host memory, as experts_sum (forward/experts.h) does. */
+struct cuda_host_experts {
+    void (*sum)(void *ctx, int layer, int n, const float *input, const int32_t *chosen,
+                const float *weight, float *y);
+    void *ctx;
+};
+
 struct cuda_context_opts {
     const struct model *model;
     const struct retaining *retaining;
@@ -96,6 +103,7 @@ struct cuda_context_opts {
     uint64_t seed;
     int chunk, n_logits;
     bool floats; /* a chunk's attention in halves with float sums on every device */
+    struct cuda_host_experts experts; /* used if the model has experts in host memory */
 };
 
 /* Device bytes of the cache and of all other memory. g gives the number of processors. */

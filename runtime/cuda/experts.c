@@ -14,6 +14,14 @@ static int n_tiles(const struct model_experts *of, int rows, int tile)
     return n < rows ? n : rows;
 }
 
+/* Whether the device has experts of a layer. */
+static bool on_device(const struct model *m)
+{
+    for (int i = 0; i < model_n_device(m); i++)
+        if (m->layers[i].experts.n && !model_experts_on_host(m, i)) return true;
+    return false;
+}
+
 void cuda_experts_plan(struct cuda_context *x, struct arena *a)
 {
     const struct model_experts *of = model_experts_of(x->m);
@@ -26,12 +34,40 @@ void cuda_experts_plan(struct cuda_context *x, struct arena *a)
     s->shared = arena_take(a, chunk, f);
     s->place = arena_take(a, rows, sizeof *s->place);
     s->from = arena_take(a, rows, sizeof *s->from);
+    s->ones = arena_take(a, chunk, f);
+    s->same = arena_take(a, chunk, sizeof *s->same);
+    if (!on_device(x->m)) return;
     s->tiles = arena_take(a, (size_t)n_tiles(of, (int)rows, CUDA_EXPERT_FEW), sizeof *s->tiles);
     s->n_tiles = arena_take(a, 1, sizeof *s->n_tiles);
     s->gate = arena_take(a, rows * (size_t)of->n_ff, f);
     s->up = arena_take(a, rows * (size_t)of->n_ff, f);
     s->out = arena_take(a, rows * (size_t)x->m->n_embd, f);
     cuda_take_act(&s->act, of->n_ff, rows, a);
+}
+
+void cuda_experts_plan_host(struct cuda_context *x, struct arena *a)
+{
+    const struct model_experts *of = model_experts_of(x->m);
+    struct cuda_experts_rows *s = &x->experts;
+    const size_t floats = (size_t)x->chunk * (size_t)x->m->n_embd;
+    if (!model_n_host_experts(x->m)) return;
+    s->host.input = arena_take(a, floats, sizeof(float));
+    s->host.sum = arena_take(a, floats, sizeof(float));
+    s->host.weight = arena_take(a, n_rows(x, of), sizeof(float));
+    s->host.chosen = arena_take(a, n_rows(x, of), sizeof *s->host.chosen);
+}
+
+int cuda_experts_open(struct cuda_context *x, struct err *e)
+{
+    const struct cuda_experts_rows *s = &x->experts;
+    if (!model_n_host_experts(x->m)) return 0;
+    for (int i = 0; i < x->chunk; i++) {
+        s->host.sum[i] = 1.0f;
+        s->host.chosen[i] = i;
+    }
+    int rc = cuda_put(x->g, s->ones, s->host.sum, (size_t)x->chunk * sizeof *s->ones, e);
+    if (!rc) rc = cuda_put(x->g, s->same, s->host.chosen, (size_t)x->chunk * sizeof *s->same, e);
+    return rc ? rc : cuda_wait(x->g, e);
 }
 
 static const enum cuda_kernel few_of[KN_TYPES] = {
@@ -110,9 +146,9 @@ static void multiply(struct cuda_context *x, const struct model_experts *of,
                     CUDA_EXPERT_THREADS, 0, &job);
 }
 
-/* The sum of the experts' rows and of the dense feed-forward or shared experts in x->added, added to
- * the stream. */
-static void combine(struct cuda_context *x, const struct cuda_layer *l)
+/* The sum of the experts' rows and of the dense feed-forward or shared experts in x->added, added
+ * to the stream. */
+static void combine(struct cuda_context *x, const struct cuda_layer *l, bool on_host)
 {
     const struct cuda_experts_rows *s = &x->experts;
     const struct cuda_experts *e = &l->experts;
@@ -120,16 +156,18 @@ static void combine(struct cuda_context *x, const struct cuda_layer *l)
     const float scale = x->m->residual_scale;
     const bool has_norm = l->ffn_post_norm != NULL, beside = l->of->experts.beside;
     const struct cuda_combine job = {
-        .rows = s->out,
-        .place = s->place,
-        .weight = s->weight,
+        .rows = on_host ? x->norm : s->out,
+        .place = on_host ? s->same : s->place,
+        .weight = on_host ? s->ones : s->weight,
         .base = l->of->gate.n_out && !beside ? x->added : NULL,
         .shared = s->shared,
         .n = n,
-        .n_used = l->of->experts.n_used,
+        .n_used = on_host ? 1 : l->of->experts.n_used,
         .add = !has_norm,
         .scale = has_norm ? 1.0f : scale,
-        .y = beside ? x->norm : has_norm ? x->added : x->x,
+        .y = beside     ? x->norm
+             : has_norm ? x->added
+                        : x->x,
     };
     LAUNCH(x, experts_combine, x->n, 1, 1, 256, 0, &job);
     if (beside) {
@@ -139,29 +177,68 @@ static void combine(struct cuda_context *x, const struct cuda_layer *l)
     if (has_norm) cuda_normalize(x, x->added, n, l->ffn_post_norm, n, scale, x->x);
 }
 
-void cuda_run_experts(struct cuda_context *x, const struct cuda_layer *l)
+/* The dense feed-forward or the shared experts, to x->added. */
+static void run_shared(struct cuda_context *x, const struct cuda_layer *l,
+                       const struct cuda_rows *in)
+{
+    if (!l->of->gate.n_out) return;
+    const struct cuda_rows gated = cuda_run_gate(x, l, in);
+    cuda_multiply(x, &l->down, &gated, x->n, 1.0f, false, x->added, x->m->n_embd);
+}
+
+/* The rows of the chosen experts. */
+static void run_chosen(struct cuda_context *x, const struct cuda_layer *l,
+                       const struct cuda_rows *in)
 {
     const struct model_experts *of = &l->of->experts;
     const struct cuda_experts_rows *s = &x->experts;
     const struct cuda_experts *e = &l->experts;
     const int rows = x->n * of->n_used, n_ff = of->n_ff;
-    struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
     const struct cuda_gate_rows gate = {s->gate, s->up, n_ff, n_ff, n_ff, cuda_activation_of(l->of),
                                         s->gate};
     const struct cuda_rows down = {s->act, s->gate, {0}};
-    if (l->of->gate.n_out) { /* the dense feed-forward or the shared experts */
-        const struct cuda_rows shared = cuda_run_gate(x, l, &in);
-        cuda_multiply(x, &l->down, &shared, x->n, 1.0f, false, x->added, x->m->n_embd);
-    }
-    if (of->beside) in = cuda_ready_stream(x, e->router_norm);
-    choose(x, l, &in);
-    if (of->beside) in = cuda_ready_stream(x, e->norm);
     sort(x, of, tile_of(x, of));
-    multiply(x, of, &e->gate, e->gate_bias, &in, s->from, s->gate);
-    multiply(x, of, &e->up, e->up_bias, &in, s->from, s->up);
+    multiply(x, of, &e->gate, e->gate_bias, in, s->from, s->gate);
+    multiply(x, of, &e->up, e->up_bias, in, s->from, s->up);
     LAUNCH(x, gate_rows, rows, 1, 1, CUDA_NORM_THREADS, 0, &gate);
     if (kn_is_quantized(e->down.type))
         cuda_norm_quantize(x, s->gate, n_ff, NULL, n_ff, rows, s->act, NULL);
     multiply(x, of, &e->down, e->down_bias, &down, NULL, s->out);
-    combine(x, l);
+}
+
+/* The sum of the chosen experts' rows, to x->norm: the CPU computes it, the device the shared
+ * experts at the same time. */
+static void run_on_host(struct cuda_context *x, int layer, const struct cuda_rows *in)
+{
+    const struct cuda_layer *l = &x->g->model.layers[layer];
+    const struct cuda_experts_rows *s = &x->experts;
+    const size_t choices = (size_t)(x->n * l->of->experts.n_used);
+    const size_t bytes = (size_t)x->n * (size_t)x->m->n_embd * sizeof(float);
+    if (!x->rc) x->rc = cuda_get(x->g, s->host.input, in->x, bytes, x->e);
+    if (!x->rc)
+        x->rc = cuda_get(x->g, s->host.chosen, s->chosen, choices * sizeof *s->chosen, x->e);
+    if (cuda_get_now(x, s->host.weight, s->weight, choices * sizeof *s->weight)) return;
+    if (l->of->gate.n_out) {
+        const struct cuda_rows shared = cuda_ready_stream(x, l->ffn_norm);
+        run_shared(x, l, &shared);
+    }
+    x->host_experts.sum(x->host_experts.ctx, layer, x->n, s->host.input, s->host.chosen,
+                        s->host.weight, s->host.sum);
+    if (!x->rc) x->rc = cuda_put(x->g, x->norm, s->host.sum, bytes, x->e);
+}
+
+void cuda_run_experts(struct cuda_context *x, int layer)
+{
+    const struct cuda_layer *l = &x->g->model.layers[layer];
+    const bool beside = l->of->experts.beside, on_host = model_experts_on_host(x->m, layer);
+    struct cuda_rows in = cuda_ready_stream(x, l->ffn_norm);
+    if (!on_host) run_shared(x, l, &in);
+    if (beside) in = cuda_ready_stream(x, l->experts.router_norm);
+    choose(x, l, &in);
+    if (beside) in = cuda_ready_stream(x, l->experts.norm);
+    if (on_host)
+        run_on_host(x, layer, &in);
+    else
+        run_chosen(x, l, &in);
+    combine(x, l, on_host);
 }

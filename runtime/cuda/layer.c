@@ -424,7 +424,7 @@ void cuda_run_layer(struct cuda_context *x, int i)
     const struct cuda_layer *l = &x->g->model.layers[i];
     run_mixers(x, l);
     if (l->of->experts.n)
-        cuda_run_experts(x, l);
+        cuda_run_experts(x, i);
     else
         run_feed_forward(x, l);
     if (x->m->layer_inputs.n) join_layer_inputs(x, l, i);

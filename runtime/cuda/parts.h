@@ -148,6 +148,13 @@ struct cuda_experts_rows {
     int32_t *n_tiles;
     float *gate, *up, *out; /* [rows][n_ff], [rows][n_embd] */
     struct cuda_act act;
+    /* of layers with experts in host memory: numbers with which experts_combine takes a row each */
+    float *ones;                     /* [chunk] */
+    int32_t *same;                   /* [chunk] 0, 1, 2, … */
+    struct {                         /* page-locked */
+        float *input, *sum, *weight; /* [chunk][n_embd] each, [chunk][n_used] */
+        int32_t *chosen;
+    } host;
 };
 
 /* Scratch of recurrent.c, [chunk] rows each, and the state, as struct recurrent_state. */
@@ -191,6 +198,7 @@ struct cuda_context {
     struct cuda_expanded_units expanded;
     struct cuda_act act, wide;
     struct cuda_experts_rows experts;
+    struct cuda_host_experts host_experts; /* sum NULL: all experts are on the device */
     struct cuda_recurrent_rows recurrent;
     uint32_t *tickets; /* zeros between launches */
     struct {
@@ -299,9 +307,12 @@ void cuda_put_state(struct cuda_context *x);   /* from the host's cache, if it w
 int cuda_fetch_state(void *ctx, struct err *e);
 void cuda_get_steps(struct cuda_context *x); /* of the newest token, to the host's cache */
 
-/* experts.c: the feed-forward of a layer with experts. */
+/* experts.c: the feed-forward of a layer with experts; its page-locked memory and constants, if
+ * some are in host memory. */
 void cuda_experts_plan(struct cuda_context *x, struct arena *a);
-void cuda_run_experts(struct cuda_context *x, const struct cuda_layer *l);
+void cuda_experts_plan_host(struct cuda_context *x, struct arena *a);
+int cuda_experts_open(struct cuda_context *x, struct err *e);
+void cuda_run_experts(struct cuda_context *x, int layer);
 
 /* units.c: the units of all heads in one pool, and their eviction. */
 void cuda_cache_plan(struct cuda_context *x, const struct cache_shape *s, struct arena *cache,

@@ -213,6 +213,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .n_layer = model_n_device(m),
         .kv.n_layer = model_is_split(m) ? m->n_device : m->n_kv_layer,
         .expanded.is_int8 = !o->floats && adds_halves_faster(g),
+        .host_experts = o->experts,
     };
     x.kv.n_heads = x.kv.n_layer * m->n_kv_head;
     if (o->policy->scorer == POLICY_ATTENTION || o->policy->scorer == POLICY_COUNTS)
@@ -273,6 +274,31 @@ static int send_ropes(struct cuda_context *x, const struct cache_shape *s, struc
     return rc;
 }
 
+/* Page-locked host memory. */
+static void plan_locked(struct cuda_context *x, struct arena *a)
+{
+    const size_t n_heads = (size_t)x->n_heads, chunk = (size_t)x->chunk, f = sizeof(float);
+    x->step_host = arena_take(a, 1, x->step_bytes);
+    x->stage_host = arena_take(a, 1, x->stage_bytes);
+    x->scores_host = arena_take(a, n_heads * chunk, f);
+    x->numbers_host = arena_take(a, 3 * n_heads, sizeof *x->numbers_host);
+    x->queries_host = arena_take(a, queries_floats(x), f);
+    if (model_is_split(x->m)) x->rows_host = arena_take(a, chunk * (size_t)x->m->n_embd, f);
+    cuda_experts_plan_host(x, a);
+}
+
+static int take_locked(struct cuda_context *x, struct err *e)
+{
+    struct arena a;
+    arena_init_plan(&a, "page-locked memory");
+    plan_locked(x, &a);
+    int rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked, a.used, 0);
+    if (rc) return rc;
+    a = (struct arena){a.tag, x->locked, a.used, 0};
+    plan_locked(x, &a);
+    return 0;
+}
+
 static int take_memory(struct cuda_context *x, const struct cache_shape *s, size_t cache_bytes,
                        size_t scratch_bytes, struct err *e)
 {
@@ -282,21 +308,10 @@ static int take_memory(struct cuda_context *x, const struct cache_shape *s, size
     cuda_cache_plan(x, s, &x->cache_arena, &x->scratch);
     cuda_recurrent_plan(x, &x->cache_arena, &x->scratch);
     plan_scratch(x, s, &x->scratch);
-    size_t step = (x->step_bytes + 63) & ~(size_t)63;
-    size_t scores = (size_t)x->n_heads * (size_t)x->chunk * sizeof *x->scores_host;
-    size_t numbers = (3 * (size_t)x->n_heads * sizeof *x->numbers_host + 63) & ~(size_t)63;
-    size_t rows = model_is_split(x->m) ? (size_t)x->chunk * (size_t)x->m->n_embd : 0;
-    size_t queries = queries_floats(x);
-    rc = CUDA_DO(x->g, e, cuMemHostAlloc, &x->locked,
-                 step + x->stage_bytes + scores + numbers + (rows + queries) * sizeof(float), 0);
+    rc = take_locked(x, e);
     if (rc) return rc;
-    x->step_host = x->locked;
-    x->stage_host = (uint8_t *)x->locked + step;
-    x->scores_host = (float *)(void *)(x->stage_host + x->stage_bytes);
-    x->numbers_host = (int32_t *)(void *)((uint8_t *)x->scores_host + scores);
-    x->queries_host = (float *)(void *)((uint8_t *)x->numbers_host + numbers);
-    if (rows) x->rows_host = x->queries_host + queries;
     rc = cuda_cache_open(x, s, e);
+    if (!rc) rc = cuda_experts_open(x, e);
     return rc ? rc : send_ropes(x, s, e);
 }
 
@@ -513,6 +528,7 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     x->tries = tries;
     x->pos = &x->step->pos;
     x->sent = (const float *)(const void *)(x->step->len + x->n_len + n);
+    if (model_n_host_experts(x->m)) recorded = false; /* the CPU takes part in the step */
     cuda_put_state(x);
     write_step(x, ids, n);
     if (tries) write_tried(x, n);

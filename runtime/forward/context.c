@@ -9,6 +9,7 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/forward/cis.h"
 #include "runtime/forward/engine.h"
+#include "runtime/forward/experts.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
 
@@ -46,6 +47,26 @@ static int open_scoring(struct context *x, const struct forward_opts *fo, struct
     return rc;
 }
 
+/* Computes experts that a GPU leaves to the CPU. */
+static void sum_experts(void *ctx, int layer, int n, const float *input, const int32_t *chosen,
+                        const float *weight, float *y)
+{
+    struct context *x = ctx;
+    const struct experts_chosen c = {layer, n, input, chosen, weight};
+    experts_sum(&x->experts, &c, y);
+}
+
+static int open_experts(struct context *x, const struct forward_opts *fo, struct err *e)
+{
+    struct arena a;
+    if (!model_n_host_experts(fo->model)) return 0;
+    arena_init_plan(&a, "scratch of experts");
+    experts_plan_alone(&x->experts, fo, &a);
+    int rc = arena_init(&x->experts_arena, a.tag, a.used, e);
+    if (!rc) experts_plan_alone(&x->experts, fo, &x->experts_arena);
+    return rc;
+}
+
 /* The host's units are a window (cuda.h): its pages are often released, so they are small. */
 static int open_gpu(struct context *x, const struct forward_opts *fo, struct err *e)
 {
@@ -59,6 +80,7 @@ static int open_gpu(struct context *x, const struct forward_opts *fo, struct err
         .chunk = fo->chunk,
         .n_logits = fo->n_logits,
         .floats = x->plan.attention == PLAN_ATTENTION_FLOAT,
+        .experts = {sum_experts, x},
     };
     int rc = cuda_leaves_eviction(fo->policy, fo->shape) ? open_scoring(x, fo, e)
                                                          : open_logits(x, fo, e);
@@ -86,7 +108,8 @@ static int open_split(struct context *x, const struct forward_opts *fo, struct e
                                         .policy = fo->policy,
                                         .shape = fo->shape,
                                         .seed = fo->seed,
-                                        .chunk = fo->chunk};
+                                        .chunk = fo->chunk,
+                                        .experts = {sum_experts, x}};
     int rc = open_cpu(x, fo, e);
     if (rc) return rc;
     x->forward.first_layer = fo->model->n_device;
@@ -135,9 +158,11 @@ int context_open(struct context *x, struct engine *g, const struct plan_opts *o,
         recurrent_state_plan(&x->cache.recurrent, &state, &x->state_arena);
         x->cache.recurrent.repeat = repeat_step;
         x->cache.recurrent.repeat_ctx = x;
-        rc = model_is_split(g->model) ? open_split(x, &fo, e)
-             : g->gpu                 ? open_gpu(x, &fo, e)
-                                      : open_cpu(x, &fo, e);
+        rc = open_experts(x, &fo, e);
+        if (!rc)
+            rc = model_is_split(g->model) ? open_split(x, &fo, e)
+                 : g->gpu                 ? open_gpu(x, &fo, e)
+                                          : open_cpu(x, &fo, e);
     }
     if (rc) context_release(x);
     return rc;
@@ -149,6 +174,7 @@ void context_release(struct context *x)
     arena_release(&x->cache_arena);
     arena_release(&x->state_arena);
     arena_release(&x->scratch);
+    arena_release(&x->experts_arena);
     x->gpu = NULL;
 }
 

@@ -16,9 +16,10 @@ struct engine;
 struct context { /* must not move while it is open: forward points into the plan */
     struct engine *engine;
     struct plan plan;
-    struct arena cache_arena, state_arena, scratch;
+    struct arena cache_arena, state_arena, scratch, experts_arena;
     struct cache cache;
     struct forward forward; /* used on the CPU; with a device only its logits and their sizes */
+    struct forward experts; /* of a GPU's layers, if they are in host memory (experts_sum) */
     int row;                /* of the logits that are current: context_accept */
     const struct evict_pin *pins; /* [n_pins] never evicted (evict.h); on a GPU there are none */
     int n_pins;

@@ -105,7 +105,7 @@ static int begin_identity(struct engine *g, struct opening *op, const struct eng
         .cache_dir = g->model->as_f32 ? NULL : o->weight_cache_dir,
         .verify = o->verify,
         .accept = o->accept_model,
-        .needed = told || wants_heads(o),
+        .needed = told || wants_heads(o) || g->model->maps_experts,
     };
     int rc = identity_begin(&op->id, g->model->file, &io, e);
     g->weight_cache = op->id.copy;
@@ -126,6 +126,7 @@ static int prepare(struct engine **out, struct opening *op, const struct engine_
     int rc = choose_kernels(g, o, e);
     if (!rc) rc = open_model(g, o, e);
     if (rc) return rc;
+    g->model->maps_experts = o->experts == ENGINE_EXPERTS_FILE && model_experts_of(g->model);
     tokenizer_thread_begin(&op->vocabulary, g->model->file);
     g->heads_declined = o->heads.none;
     rc = check_template(o->template_name, e);
@@ -194,21 +195,74 @@ static int map_copy(struct engine *g, size_t bytes, bool all, engine_progress *p
                     struct err *e)
 {
     if (g->weight_cache.bytes == 0) return 0;
-    int rc = weight_cache_map(&g->weight_cache, &g->weights, bytes, progress, ctx, e);
-    if (rc) return rc;
+    weight_cache_map(&g->weight_cache, &g->weights, bytes);
     if (g->weights.base) {
-        model_plan(g->model, &g->weights);
-        if (model_holds(g->model, g->pool, all)) return 0;
+        int rc = g->model->maps_experts ? 0 : weight_cache_read(&g->weights, progress, ctx, e);
+        if (!rc) model_plan(g->model, &g->weights);
+        if (!rc && model_holds(g->model, g->pool, all)) return 0;
         arena_release(&g->weights);
+        if (rc) return rc;
     }
     weight_cache_remove(&g->weight_cache);
     g->weight_cache.bytes = 0;
     return 0;
 }
 
+/* Packs the model file into a new copy. */
+static int fill_copy(struct engine *g, const struct engine_opts *o, struct identity *id,
+                     size_t bytes, engine_progress *progress, void *ctx, struct err *e)
+{
+    struct weight_cache_writer *w;
+    struct arena a = {.tag = "weights"};
+    struct err why;
+    if (!o->weight_cache_dir || o->leaves_no_copy || g->model->as_f32)
+        return err_set(e, ERR_USAGE,
+                       "--experts file needs a copy of the packed weights on disk, %s; "
+                       "--experts host keeps them in memory",
+                       g->model->as_f32      ? "which --weights f32 does not have"
+                       : o->weight_cache_dir ? "which a private chat does not write"
+                                             : "which --no-weight-cache forbids");
+    int rc = identity_end(id, g->pool, e);
+    if (!rc && !id->known)
+        rc =
+            err_set(e, ERR_USAGE, "--experts file needs the model's digest: not with --verify off");
+    if (!rc) rc = weight_cache_fill_begin(&w, o->weight_cache_dir, &id->now, &a, bytes, e);
+    if (rc) return rc;
+    model_plan(g->model, &a);
+    rc = model_load(g->model, g->pool, progress, ctx, e);
+    const int end = weight_cache_fill_end(w, &a, !rc, rc ? &why : e);
+    if (!rc) rc = end;
+    if (!rc) weight_cache_find(&g->weight_cache, o->weight_cache_dir, &id->now);
+    return rc;
+}
+
+/* Maps the copy of the packed weights, which has all of them in the CPU's layout, and is made first
+ * if there is none. */
+static int map_experts(struct engine *g, const struct engine_opts *o, struct identity *id,
+                       engine_progress *progress, void *ctx, struct err *e)
+{
+    struct model *m = g->model;
+    const int n = m->n_device, n_experts = m->n_device_experts;
+    struct arena a;
+    if (!m->maps_experts) return 0;
+    model_place(m, 0, 0);
+    arena_init_plan(&a, "weights");
+    model_plan(m, &a);
+    g->weights.tag = a.tag;
+    int rc = map_copy(g, a.used, false, NULL, NULL, e);
+    if (!rc && !g->weights.base) rc = fill_copy(g, o, id, a.used, progress, ctx, e);
+    if (!rc && !g->weights.base) rc = map_copy(g, a.used, false, NULL, NULL, e);
+    if (!rc && !g->weights.base)
+        rc = err_set(e, ERR_FAIL, "%s: the copy of the weights cannot be mapped",
+                     o->weight_cache_dir);
+    model_place(m, n, n_experts);
+    return rc;
+}
+
 static int load_weights(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
     struct arena a;
+    if (g->weights.base) return 0;
     arena_init_plan(&a, "weights");
     model_plan(g->model, &a);
     g->weights.tag = a.tag;
@@ -222,12 +276,12 @@ static int load_weights(struct engine *g, engine_progress *progress, void *ctx, 
     return model_load(g->model, g->pool, progress, ctx, e);
 }
 
-/* All weights on the GPU, or the first layers' there and the others here. */
+/* All weights on the GPU, or the first layers' there and the others here, or experts here. */
 static int load_gpu(struct engine *g, engine_progress *progress, void *ctx, struct err *e)
 {
     const bool split = model_is_split(g->model);
     int rc = load_heads(g, e);
-    if (!rc && split) rc = load_weights(g, progress, ctx, e);
+    if (!rc && (split || model_n_host_experts(g->model))) rc = load_weights(g, progress, ctx, e);
     if (!rc) rc = cuda_load(g->gpu, g->model, g->retaining, g->pool, progress, ctx, e);
     if (!split) arena_release(&g->retaining_arena);
     return rc;
@@ -259,6 +313,7 @@ static void start_writing(struct engine *g, const struct identity *id, const cha
 {
     struct weight_cache there;
     if (!id->opts.registry || !id->known || !dir || g->gpu || g->model->as_f32) return;
+    if (g->model->maps_experts) return;
     if (weight_cache_find(&there, dir, &id->now) &&
         !memcmp(there.model.digest, id->now.digest, DIGEST_BYTES))
         return;
@@ -307,6 +362,7 @@ int engine_open(struct engine **out, const struct engine_opts *o, const struct p
     struct engine *g = *out;
     if (!rc) rc = engine_choose_device(g, o, plans, n_plans, progress, ctx, e);
     if (!rc && !g->gpu) rc = engine_check_plans(g, plans, n_plans, pool_n_threads(g->pool), e);
+    if (!rc) rc = map_experts(g, o, &op.id, progress, ctx, e);
     if (!rc) rc = engine_load(g, progress, ctx, e);
     rc = finish(out, &op, rc, e);
     if (rc) return rc;

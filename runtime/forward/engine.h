@@ -24,6 +24,11 @@ struct engine_device {
     int ordinal; /* of the CUDA device */
 };
 
+/* The value of --experts: where the experts of a model are. AUTO: on the GPU those of as many
+ * layers as fit there, the others in host memory; without a GPU in memory. HOST: in host memory.
+ * FILE: in the file of packed weights, whose pages are read when they are used. */
+enum engine_experts { ENGINE_EXPERTS_AUTO, ENGINE_EXPERTS_HOST, ENGINE_EXPERTS_FILE };
+
 /* The value of --heads; neither: the heads of the embedded model, if that is opened. */
 struct engine_heads {
     const char *path;
@@ -37,7 +42,8 @@ struct engine_opts {
     const char *draft;                     /* a smaller model that proposes tokens; NULL = none */
     struct engine_heads heads;
     struct engine_device device;
-    int gpu_layers;            /* the first layers are on the GPU; 0 = all, or as many as fit */
+    int gpu_layers; /* the first layers are on the GPU; 0 = all, or as many as fit */
+    enum engine_experts experts;
     const char *isa;           /* name of a kernel table; NULL = the best for this machine */
     const char *template_name; /* name of a chat template; NULL = the model file's own */
     enum engine_weights weights;
@@ -45,6 +51,7 @@ struct engine_opts {
     bool accept_model;            /* accept a file that changed since it was registered */
     int threads;                  /* 0 = all cores */
     const char *weight_cache_dir; /* folder for copies of weights; NULL = none */
+    bool leaves_no_copy;          /* use a copy, but write none */
 };
 
 struct engine {
@@ -67,7 +74,7 @@ struct engine {
     char heads_digest[DIGEST_HEX];      /* "" without heads */
     float temperature;                  /* the model's own, used when none is set */
     char notice[512];                   /* a message for the user, or "" */
-    char device_notice[544];            /* why the GPU is not used, or has not all layers; or "" */
+    char device_notice[544];            /* why the GPU is not used, or has not all of it; or "" */
 };
 
 /* done of total bytes were loaded; a total of 0: the GPU's driver compiles device code now, for up
@@ -93,8 +100,9 @@ int engine_prepare(struct engine **out, const struct engine_opts *o, struct err 
 int engine_load(struct engine *g, engine_progress *progress, void *ctx, struct err *e);
 
 /* Opens the GPU that o->device names; with auto, the first one, if it runs this model with all
- * plans, has the memory for them and computes correctly (gpu_check.h). If its memory is too small
- * for all layers, auto takes the first ones that fit; the others run on the CPU. */
+ * plans, has the memory for them and computes correctly (gpu_check.h). If its memory is too small,
+ * the experts of some layers stay in host memory; if it is too small for the other weights, auto
+ * takes the first layers that fit, and the others run on the CPU. */
 int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e);

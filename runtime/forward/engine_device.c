@@ -29,15 +29,35 @@ static void announce_compiling(int ordinal, engine_progress *progress, void *ctx
         progress(ctx, 0, 0);
 }
 
+/* The layers on the device whose experts are there, too. */
+static int experts_of(const struct engine_opts *o)
+{
+    return o->experts == ENGINE_EXPERTS_AUTO ? MODEL_WHOLE : 0;
+}
+
+struct placing {
+    struct engine *g;
+    const struct engine_opts *o;
+    const struct plan_opts *plans;
+    int n_plans;
+};
+
+/* Places the first n layers, but the experts of only n_experts of them, and checks the plans. */
+static int try_place(const struct placing *p, int n, int n_experts, struct err *e)
+{
+    model_place(p->g->model, n, n_experts);
+    return engine_check_plans(p->g, p->plans, p->n_plans,
+                              n <= p->g->model->n_layer ? pool_n_threads(p->g->pool) : 1, e);
+}
+
 /* The most layers whose weights and units fit on the device for all plans; 0 = none, with the
  * reason for one layer. */
-static int most_layers(struct engine *g, const struct plan_opts *plans, int n_plans, struct err *e)
+static int most_layers(const struct placing *p, struct err *e)
 {
-    int low = 0, high = g->model->n_layer;
+    int low = 0, high = p->g->model->n_layer;
     while (low < high) {
         const int n = low + (high - low + 1) / 2;
-        model_place(g->model, n);
-        if (engine_check_plans(g, plans, n_plans, pool_n_threads(g->pool), e))
+        if (try_place(p, n, experts_of(p->o), e))
             high = n - 1;
         else
             low = n;
@@ -45,19 +65,56 @@ static int most_layers(struct engine *g, const struct plan_opts *plans, int n_pl
     return low;
 }
 
-/* Places the model on the device: all of it, the layers asked for, or with auto those that fit. */
-static int place(struct engine *g, const struct engine_opts *o, const struct plan_opts *plans,
-                 int n_plans, struct err *e)
+/* Of the first n layers, the most whose experts fit on the device, too; -1: not even the rest of
+ * the layers fits. Experts on the device take nothing here, so host memory is left out. */
+static int most_experts(const struct placing *p, int n)
 {
-    const int asked = o->gpu_layers, all = g->model->n_layer;
-    const bool split = asked > 0 && asked < all;
-    model_place(g->model, split ? asked : MODEL_WHOLE);
-    int rc = engine_check_plans(g, plans, n_plans, split ? pool_n_threads(g->pool) : 1, e);
-    if (rc != ERR_FIT || asked || o->device.kind != ENGINE_DEVICE_AUTO) return rc;
+    struct model *m = p->g->model;
+    const bool maps = m->maps_experts;
+    int low = -1, high = m->n_layer;
+    struct err e;
+    m->maps_experts = true;
+    while (low < high) {
+        const int k = low + (high - low + 1) / 2;
+        if (try_place(p, n, k, &e))
+            high = k - 1;
+        else
+            low = k;
+    }
+    m->maps_experts = maps;
+    return low;
+}
+
+/* Leaves the experts of as few layers as possible to the CPU; ERR_FIT if that is not enough. */
+static int place_experts(const struct placing *p, int n, struct err *e)
+{
+    struct engine *g = p->g;
+    const int k = most_experts(p, n);
+    if (k < 0) return ERR_FIT;
+    int rc = try_place(p, n, k, e);
+    if (!rc)
+        snprintf(g->device_notice, sizeof g->device_notice,
+                 "the GPU's memory is too small for all experts: those of %d of %d layers are in "
+                 "host memory, and the CPU computes them",
+                 model_n_host_experts(g->model), g->model->n_layer);
+    return rc;
+}
+
+/* Places the model on the device: all of it, the layers asked for, or with auto those that fit. */
+static int place(const struct placing *p, struct err *e)
+{
+    struct engine *g = p->g;
+    const int asked = p->o->gpu_layers, all = g->model->n_layer;
+    const int layers = asked > 0 && asked < all ? asked : MODEL_WHOLE;
+    int rc = try_place(p, layers, experts_of(p->o), e);
+    if (rc == ERR_FIT && model_experts_of(g->model) && p->o->experts == ENGINE_EXPERTS_AUTO &&
+        !place_experts(p, layers, e))
+        return 0;
+    if (rc != ERR_FIT || asked || p->o->device.kind != ENGINE_DEVICE_AUTO) return rc;
     struct err why;
-    const int n = most_layers(g, plans, n_plans, &why);
+    const int n = most_layers(p, &why);
     if (n == 0) return rc;
-    model_place(g->model, n);
+    model_place(g->model, n, experts_of(p->o));
     snprintf(
         g->device_notice, sizeof g->device_notice,
         "the GPU's memory is too small for the model: %d of %d layers run there, the rest on the "
@@ -70,18 +127,19 @@ int engine_choose_device(struct engine *g, const struct engine_opts *o,
                          const struct plan_opts *plans, int n_plans, engine_progress *progress,
                          void *ctx, struct err *e)
 {
+    const struct placing p = {g, o, plans, n_plans};
     bool automatic = o->device.kind == ENGINE_DEVICE_AUTO;
     if (o->device.kind == ENGINE_DEVICE_CPU) return 0;
     announce_compiling(o->device.ordinal, progress, ctx);
     int rc = cuda_open(&g->gpu, o->device.ordinal, e);
-    if (!rc) rc = place(g, o, plans, n_plans, e);
+    if (!rc) rc = place(&p, e);
     if (!rc && automatic) rc = gpu_check(0, e);
     if (!rc || !automatic) return rc;
     if (g->gpu)
         snprintf(g->device_notice, sizeof g->device_notice, "the GPU is not used: %s", e->text);
     cuda_close(g->gpu);
     g->gpu = NULL;
-    model_place(g->model, 0);
+    model_place(g->model, 0, 0);
     return 0;
 }
 
@@ -96,6 +154,9 @@ void engine_device_name(const struct engine *g, char *out, size_t bytes)
     if (d && model_is_split(g->model))
         snprintf(out, bytes, "cuda:%d (%s, %s; %d of %d layers) and cpu (%s)", d->ordinal, d->name,
                  d->image, g->model->n_device, g->model->n_layer, g->kernels->isa);
+    else if (d && model_n_host_experts(g->model))
+        snprintf(out, bytes, "cuda:%d (%s, %s), experts of %d layers on cpu (%s)", d->ordinal,
+                 d->name, d->image, model_n_host_experts(g->model), g->kernels->isa);
     else if (d)
         snprintf(out, bytes, "cuda:%d (%s, %s)", d->ordinal, d->name, d->image);
     else

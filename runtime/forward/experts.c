@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/pool.h"
 #include "runtime/forward/attend.h"
+#include "runtime/forward/forward.h"
 #include "runtime/forward/forward_parts.h"
 #include "runtime/forward/linear.h"
 
@@ -36,6 +37,14 @@ void experts_plan(struct forward *f, struct arena *a)
     linear_plan(&s->in_down, x->n_ff, rows, a);
     s->in.x = s->x;
     s->in_down.x = s->gate;
+}
+
+void experts_plan_alone(struct forward *f, const struct forward_opts *o, struct arena *a)
+{
+    *f = (struct forward){
+        .model = o->model, .kernels = o->kernels, .pool = o->pool, .chunk = o->chunk};
+    linear_plan(&f->act, o->model->n_embd, (size_t)o->chunk, a);
+    experts_plan(f, a);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -339,29 +348,21 @@ static void route(const struct layer_step *step)
     linear_run(&l);
 }
 
-/* The experts' own input. */
-static void prepare(const struct layer_step *step)
+/* The experts' input, where it is not the router's. */
+static void prepare(const struct layer_step *step, const float *x, const float *norm)
 {
-    struct linear l = {.f = step->f,
-                       .x = step->f->x,
-                       .norm = step->layer->experts.norm,
-                       .n = step->n,
-                       .integers = true};
+    struct linear l = {.f = step->f, .x = x, .norm = norm, .n = step->n, .integers = true};
     linear_prepare(&l, step->f->model->n_embd);
 }
 
-void experts_run(struct layer_step *step)
+/* The rows of the chosen experts, in s->x, from the input in f->act. */
+static void run_chosen(struct layer_step *step)
 {
     struct forward *f = step->f;
     struct experts *s = &f->experts;
-    const struct model_layer *l = step->layer;
-    const struct model_experts *x = &l->experts;
-    const int tokens = linear_parts(step->n, LINEAR_TOKENS);
+    const struct model_experts *x = &step->layer->experts;
     const int rows = linear_parts(step->n * x->n_used, LINEAR_TOKENS);
-    route(step);
-    pool_run(f->pool, tokens, choose_part, step);
     sort_rows(s, x, step->n);
-    if (x->norm) prepare(step);
     pool_run(f->pool, rows, gather_part, step);
     watch_rows(step, &x->gate, s->x);
     watch_rows(step, &x->up, s->x);
@@ -369,6 +370,43 @@ void experts_run(struct layer_step *step)
     watch_rows(step, &x->down, s->gate);
     if (kn_is_quantized(x->down.type)) pool_run(f->pool, rows, quantize_part, step);
     run_product(step, f->model->n_embd, multiply_down);
-    if (l->gate.n_out) run_shared(step);
+}
+
+void experts_run(struct layer_step *step)
+{
+    struct forward *f = step->f;
+    const int tokens = linear_parts(step->n, LINEAR_TOKENS);
+    route(step);
+    pool_run(f->pool, tokens, choose_part, step);
+    if (step->layer->experts.beside) prepare(step, f->x, step->layer->experts.norm);
+    run_chosen(step);
+    if (step->layer->gate.n_out) run_shared(step);
     pool_run(f->pool, tokens, combine_part, step);
+}
+
+/* ---- for a GPU ------------------------------------------------------------------------------- */
+
+static void sum_part(void *ctx, int part, int thread)
+{
+    const struct layer_step *step = ctx;
+    const size_t n_embd = (size_t)step->f->model->n_embd;
+    const int end = (part + 1) * LINEAR_TOKENS;
+    (void)thread;
+    for (int t = part * LINEAR_TOKENS; t < end && t < step->n; t++) {
+        float *y = step->f->tmp + (size_t)t * n_embd;
+        memset(y, 0, n_embd * sizeof *y);
+        add_choices(step, t, y);
+    }
+}
+
+void experts_sum(struct forward *f, const struct experts_chosen *c, float *y)
+{
+    struct layer_step step = {.f = f, .layer = &f->model->layers[c->layer], .n = c->n};
+    const size_t choices = (size_t)(c->n * step.layer->experts.n_used);
+    memcpy(f->experts.chosen, c->chosen, choices * sizeof *c->chosen);
+    memcpy(f->experts.weight, c->weight, choices * sizeof *c->weight);
+    f->tmp = y;
+    prepare(&step, c->input, NULL);
+    run_chosen(&step);
+    pool_run(f->pool, linear_parts(c->n, LINEAR_TOKENS), sum_part, &step);
 }

@@ -10,6 +10,7 @@
 
 struct arena;
 struct forward;
+struct forward_opts;
 struct layer_step;
 struct model_experts;
 
@@ -18,6 +19,17 @@ void experts_plan(struct forward *f, struct arena *a);
 
 /* Computes the feed-forward of the step's layer, before its norm, to f->tmp. */
 void experts_run(struct layer_step *s);
+
+/* For layers on a GPU whose experts are in host memory: `f` has nothing but what experts_sum needs.
+ * y[t] becomes the sum of the outputs of token t's chosen experts, times their weights. */
+struct experts_chosen {
+    int layer, n;
+    const float *input;    /* [n][n_embd] of the experts, normed */
+    const int32_t *chosen; /* [n][n_used], like weight */
+    const float *weight;
+};
+void experts_plan_alone(struct forward *f, const struct forward_opts *o, struct arena *a);
+void experts_sum(struct forward *f, const struct experts_chosen *c, float *y);
 
 /* Chooses the experts of one token from the router's logits. */
 void experts_choose(const struct model_experts *x, float *logits, int32_t *chosen, float *weight);

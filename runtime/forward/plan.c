@@ -7,6 +7,7 @@
 
 #include "base/system.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/forward/experts.h"
 #include "runtime/forward/forward.h"
 #include "runtime/forward/recurrent.h"
 #include "runtime/forward/score.h"
@@ -425,9 +426,13 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
 {
     struct plan best = *p;
     int budget = largest_budget(&best, q, limit, p->budget);
-    char advice[96] = "use a smaller model";
+    char advice[128] = "use a smaller model";
     if (budget >= PLAN_BUDGET_MIN) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
-    if (q->gpu) snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
+    if (q->gpu)
+        snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
+    else if (model_experts_of(q->m) && !q->m->maps_experts)
+        snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice),
+                 ", or --experts file, which leaves experts on disk");
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
                    "state %.1f, scratch %.1f), %.1f MiB may be used%s; %s",
@@ -439,6 +444,7 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
 static void count_weights(struct plan *p, const struct asked *q)
 {
     struct arena a;
+    if (q->m->maps_experts) p->mapped_bytes = model_host_experts_bytes(q->m);
     if (q->gpu) {
         p->weights_bytes = cuda_weights_bytes(q->m);
         p->heads_bytes = cuda_heads_bytes(q->h);
@@ -446,7 +452,7 @@ static void count_weights(struct plan *p, const struct asked *q)
     }
     arena_init_plan(&a, "weights");
     model_plan(q->m, &a);
-    p->weights_bytes = a.used;
+    p->weights_bytes = a.used - p->mapped_bytes;
     arena_init_plan(&a, "heads");
     if (q->h) retaining_plan(q->h, &a);
     p->heads_bytes = a.used;
@@ -522,6 +528,29 @@ static int check_first(struct plan *p, const struct asked *q, struct err *e)
         p->device_layers, q->m->name, MIB(p->device_bytes), MIB(limit));
 }
 
+/* Whether this machine has memory for the experts that the CPU computes for a device. Those of a
+ * split model are among its weights. */
+static int check_host(struct plan *p, const struct asked *q, struct err *e)
+{
+    const struct forward_opts o = {.model = q->m, .chunk = p->chunk};
+    const int64_t available = system_available_bytes(), limit = available - available / 16;
+    struct forward forward;
+    struct arena a;
+    p->host_layers = model_n_host_experts(q->m);
+    if (!p->host_layers) return 0;
+    arena_init_plan(&a, "scratch");
+    experts_plan_alone(&forward, &o, &a);
+    p->host_bytes = a.used;
+    const size_t experts = q->gpu ? model_host_experts_bytes(q->m) - p->mapped_bytes : 0;
+    p->host_bytes += experts;
+    const bool loaded = q->gpu && cuda_has_model(q->gpu);
+    if (loaded || available < 0 || (int64_t)p->host_bytes <= limit) return 0;
+    return err_set(e, ERR_FIT,
+                   "the experts of %s need %.1f MiB of host memory, %.1f MiB may be used; "
+                   "--experts file leaves them on disk",
+                   q->m->name, MIB(p->host_bytes), MIB(limit));
+}
+
 /* Rows of logits that speculation needs. */
 static int rows_to_try(const struct plan *p, const struct asked *q)
 {
@@ -559,6 +588,7 @@ int plan_make(struct plan *p, struct model *m, struct retaining *h, struct cuda 
     if (rc) return rc;
     if (!fits) return refuse(p, &q, limit, e);
     rc = check_first(p, &q, e);
+    if (!rc) rc = check_host(p, &q, e);
     if (rc) return rc;
     if (p->budget < budget)
         snprintf(p->notice, sizeof p->notice,

@@ -79,6 +79,10 @@ struct plan {
      * those above */
     int device_layers;
     size_t device_bytes;
+    /* of experts that the CPU computes for a device: their layers, and bytes of host memory, in
+     * addition to those above; bytes of experts that stay in the packed copy's file, in no sum */
+    int host_layers;
+    size_t host_bytes, mapped_bytes;
     size_t unit_bytes;
 };
 

@@ -435,24 +435,6 @@ void model_close(struct model *m)
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-bool model_on_device(const struct model *m, const struct model_load_item *it)
-{
-    const void *p = it->weight ? (const void *)it->weight : (const void *)it->vector;
-    const uintptr_t at = (uintptr_t)p, first = (uintptr_t)m->layers;
-    if (!model_is_split(m)) return m->n_device > 0;
-    return at >= first && at < (uintptr_t)(m->layers + m->n_device);
-}
-
-void model_place(struct model *m, int n)
-{
-    m->n_device = n;
-    for (int i = 0; i < m->n_items && !m->as_f32; i++) {
-        const struct model_load_item *it = &m->items[i];
-        if (it->weight)
-            it->weight->type = blocks_kernel_type(it->tensor->type, model_on_device(m, it));
-    }
-}
-
 void model_plan(struct model *m, struct arena *a)
 {
     for (int i = 0; i < m->n_items; i++) {

@@ -242,7 +242,8 @@ struct model {
     struct model_recurrent_shape recurrent;
     struct model_load_item *items;
     int n_items, items_max;
-    int n_device; /* set by model_place */
+    int n_device, n_device_experts; /* set by model_place */
+    bool maps_experts; /* experts in host memory are read from the packed copy's file when used */
 };
 
 /* What files of a family leave out about layers with windows. */
@@ -345,12 +346,23 @@ static inline bool model_has_gates(const struct model *m)
 int model_open(struct model **out, struct gguf *file, bool as_f32, struct err *e);
 void model_close(struct model *m);
 
+/* ---- where weights are (place.c) --------------------------------------------------------------
+ */
+
 /* Says which weights are on a device: those of the first n layers, of all that there is with
- * MODEL_WHOLE, or none with 0; and chooses their layouts: those that a GPU computes, or the CPU's,
- * as after model_open. The other functions leave out weights on a device. Before model_plan. */
+ * MODEL_WHOLE, or none with 0; but the experts of only the first n_experts of these layers: the CPU
+ * computes with the others, in host memory. Chooses the layouts: those that a GPU computes, or the
+ * CPU's, as after model_open. The other functions leave out weights on a device. Before model_plan.
+ */
 #define MODEL_WHOLE (MODEL_LAYERS_MAX + 1)
-void model_place(struct model *m, int n);
+void model_place(struct model *m, int n, int n_experts);
 bool model_on_device(const struct model *m, const struct model_load_item *it);
+
+/* Whether a layer on a device has its experts in host memory; the number of such layers; the bytes
+ * of all experts in host memory. */
+bool model_experts_on_host(const struct model *m, int layer);
+int model_n_host_experts(const struct model *m);
+size_t model_host_experts_bytes(const struct model *m);
 
 /* Layers whose parts are on a device. */
 static inline int model_n_device(const struct model *m)

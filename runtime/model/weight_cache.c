@@ -142,8 +142,8 @@ int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weigh
 
 /* Kernels before 5.14 do not know MADV_POPULATE_READ: pages are then read on first use.
  * MADV_WILLNEED would not help: it reads ahead in smaller pages. */
-static int bring_in(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
-                    struct err *e)
+int weight_cache_read(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
+                      struct err *e)
 {
     madvise(a->base, a->bytes, MADV_HUGEPAGE);
     for (size_t at = 0; at < a->bytes; at += PART_BYTES) {
@@ -155,23 +155,19 @@ static int bring_in(const struct arena *a, int (*progress)(void *, int64_t, int6
     return 0;
 }
 
-int weight_cache_map(const struct weight_cache *p, struct arena *a, size_t bytes,
-                     int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e)
+void weight_cache_map(const struct weight_cache *p, struct arena *a, size_t bytes)
 {
     struct weight_cache now = *p;
     *a = (struct arena){.tag = a->tag};
     int fd = open_copy(&now);
-    if (fd < 0) return 0;
+    if (fd < 0) return;
     void *base = MAP_FAILED;
     if (now.bytes == bytes) base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     futimens(fd, NULL);
     close(fd);
-    if (base == MAP_FAILED) return 0;
+    if (base == MAP_FAILED) return;
     a->base = base;
     a->bytes = bytes;
-    int rc = bring_in(a, progress, ctx, e);
-    if (rc) arena_release(a);
-    return rc;
 }
 
 void weight_cache_remove(const struct weight_cache *p)
@@ -253,6 +249,7 @@ struct weight_cache_writer {
     char dir[4096], place[4096], part[4096 + sizeof PART];
     const struct arena *weights;
     struct footer footer;
+    int fd; /* of a copy that is filled in place */
 };
 
 static bool write_bytes(int fd, const void *bytes, size_t n)
@@ -292,7 +289,7 @@ static void make_folders(char *dir)
 static int open_part(const char *path)
 {
     struct stat mine, named;
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) return -1;
     /* Its previous owner may have renamed or removed it. */
     if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &named) &&
@@ -384,4 +381,58 @@ void weight_cache_write_end(struct weight_cache_writer *w)
     atomic_store(&w->stop, true);
     pthread_join(w->thread, NULL);
     free(w);
+}
+
+/* ---- filling in place ------------------------------------------------------------------------ */
+
+/* The file of all bytes, whose blocks are on the disk: a write to memory can't be refused. */
+static int map_part(struct weight_cache_writer *w, struct arena *a)
+{
+    const size_t bytes = (size_t)w->footer.bytes;
+    w->fd = open_part(w->part);
+    if (w->fd < 0) return EBUSY;
+    int rc = posix_fallocate(w->fd, 0, (off_t)(bytes + sizeof w->footer));
+    if (rc) return rc;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+    if (base == MAP_FAILED) return errno;
+    *a = (struct arena){a->tag, base, bytes, 0};
+    return 0;
+}
+
+int weight_cache_fill_begin(struct weight_cache_writer **out, const char *dir,
+                            const struct file_identity *model, struct arena *a, size_t bytes,
+                            struct err *e)
+{
+    const struct arena size = {.bytes = bytes};
+    struct weight_cache_writer *w = *out = writer_new(dir, model, &size);
+    if (!w) return err_set(e, ERR_FAIL, "out of memory for a copy of the weights");
+    make_folders(w->dir);
+    remove_parts(w->dir);
+    const int rc = map_part(w, a);
+    if (!rc) return 0;
+    if (w->fd >= 0) {
+        unlink(w->part);
+        close(w->fd);
+    }
+    free(w);
+    *out = NULL;
+    return err_set(e, ERR_FAIL, "%s: a copy of %.1f MiB of weights cannot be written: %s", dir,
+                   (double)bytes / (1 << 20),
+                   rc == EBUSY ? "another program is writing it" : strerror(rc));
+}
+
+int weight_cache_fill_end(struct weight_cache_writer *w, struct arena *a, bool whole, struct err *e)
+{
+    const off_t end = (off_t)w->footer.bytes;
+    int rc = 0;
+    if (whole && (msync(a->base, a->bytes, MS_SYNC) ||
+                  pwrite(w->fd, &w->footer, sizeof w->footer, end) != (ssize_t)sizeof w->footer ||
+                  fchmod(w->fd, 0400) || fsync(w->fd) || rename(w->part, w->place)))
+        rc = err_set(e, ERR_FAIL, "%s: the copy of the weights cannot be written: %s", w->part,
+                     strerror(errno));
+    if (rc || !whole) unlink(w->part);
+    arena_release(a);
+    close(w->fd);
+    free(w);
+    return rc;
 }

@@ -34,10 +34,12 @@ bool weight_cache_find(struct weight_cache *out, const char *dir, const struct f
 int weight_cache_list(const char *dir, int (*each)(void *ctx, const struct weight_cache *p),
                       void *ctx);
 
-/* Gives `a` the copy as its memory, read-only, and reads it from the disk. A copy that has another
- * size or cannot be mapped leaves a->base NULL. progress as in engine_open; ERR_STOP. */
-int weight_cache_map(const struct weight_cache *p, struct arena *a, size_t bytes,
-                     int (*progress)(void *, int64_t, int64_t), void *ctx, struct err *e);
+/* Gives `a` the copy as its memory, read-only. A copy that has another size or cannot be mapped
+ * leaves a->base NULL. weight_cache_read then reads it from the disk; otherwise pages are read when
+ * they are used, and the system may drop them again. progress as in engine_open; ERR_STOP. */
+void weight_cache_map(const struct weight_cache *p, struct arena *a, size_t bytes);
+int weight_cache_read(const struct arena *a, int (*progress)(void *, int64_t, int64_t), void *ctx,
+                      struct err *e);
 
 void weight_cache_remove(const struct weight_cache *p);
 
@@ -56,5 +58,14 @@ struct weight_cache_writer *weight_cache_write_begin(const char *dir,
                                                      const struct arena *a);
 /* Waits for the current write and abandons the rest; NULL is fine. */
 void weight_cache_write_end(struct weight_cache_writer *w);
+
+/* Makes a copy of weights that need not fit into memory: `a` gets the copy's file as its memory, of
+ * all its bytes on the disk. The caller fills it; then weight_cache_fill_end, which takes `a` back,
+ * puts it in its place if it is whole. ERR_FAIL names the folder and the reason. */
+int weight_cache_fill_begin(struct weight_cache_writer **out, const char *dir,
+                            const struct file_identity *model, struct arena *a, size_t bytes,
+                            struct err *e);
+int weight_cache_fill_end(struct weight_cache_writer *w, struct arena *a, bool whole,
+                          struct err *e);
 
 #endif

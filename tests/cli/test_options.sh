@@ -52,7 +52,7 @@ printf '{"version": 2, "width": 9, "height": 2}\n[0.1, "o", "hello"]\n' >"$T/cas
 run replay "$T/cast"
 
 run generate --prompt Hello --max-tokens 2 --ignore-end --model $DEMO --heads $HEADS --accept-model --verify full \
-    --weights f32 --device cpu --gpu-layers 2 --threads 1 --isa ref --memory 1G --kv q8:q4 --chunk 32 \
+    --weights f32 --device cpu --gpu-layers 2 --experts host --threads 1 --isa ref --memory 1G --kv q8:q4 --chunk 32 \
     --policy snapkv:allocator=ada,window=8,pool=3,stabilizers=8,sinks=2,reserve=32
 run generate --file "$T/text" --raw --max-tokens 2 --budget 64 --temp 0.5 --top-k 9 --top-p 0.9 --min-p 0.1 \
     --repeat-penalty 1.1 --repeat-last 8 --seed 7

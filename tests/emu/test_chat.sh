@@ -93,6 +93,35 @@ holds "split: nothing is read again" "$(cat "$T/half" "$T/err")" ' 0 re-read'
 holds "split: units are evicted" "$(cat "$T/half" "$T/err")" 'evicted [1-9]'
 holds "split: its name" "$(cat "$T/half" "$T/err")" '2 of 4 layers\) and cpu'
 
+# A GPU for all but the experts of some or all layers: the answer of the CPU.
+moe() { # BYTES COMMAND ARGUMENT…
+    memory=$1
+    shift
+    EMU_DRIVER_MEMORY=$memory gpu "$@" -m tests/golden/families/qwen3moe.gguf --budget 64 --chunk 16 --kv f16 2>"$T/err"
+}
+says() { # BYTES DEVICE EXPERTS [ARGUMENT…]
+    memory=$1 device=$2 experts=$3
+    shift 3
+    moe "$memory" generate -n 12 --raw -p abc --temp 0 --device "$device" --experts "$experts" "$@"
+}
+answer=$(says 1073741824 cpu auto --weights f32)
+for e in host auto; do
+    equal "experts, $e: the CPU's answer" "$answer" "$(says 1073741824 cuda $e --weights f32)"
+    equal "experts, $e: no notice" "" "$(cat "$T/err")"
+done
+for n in 1 2; do
+    equal "experts of $n layers on the CPU: its answer" "$answer" "$(says $((1250000 - n * 200000)) cuda auto --weights f32)"
+    holds "experts of $n layers on the CPU: a notice" "$(cat "$T/err")" "those of $n of 2 layers are in host memory"
+done
+equal "experts, with a split model" "$answer" "$(says 1073741824 cuda host --weights f32 --gpu-layers 1)"
+export XDG_CACHE_HOME="$T/cache"
+equal "experts, file: as in host memory" "$(says 1073741824 cuda host)" "$(says 1073741824 cuda file)"
+equal "experts, file: the copy" 1 "$(find "$T/cache" -name '*.packed' | wc -l)"
+holds "experts, file: plan" "$(moe 1073741824 plan --device cuda --experts file)" '^file .* of experts in the packed copy on disk'
+holds "experts: plan" "$(moe 1073741824 plan --device cuda --experts host)" '^host .* of host memory, for the experts of 2 of 2 layers'
+holds "experts: plan --json" "$(moe 1073741824 plan --device cuda --experts host --json)" '"host_bytes":[1-9]'
+holds "experts: all on the GPU" "$(moe 1073741824 plan --device cuda --json)" '"host_bytes":0,"mapped_bytes":0'
+
 # Lists: one that the GPU cannot run moves all to the CPU, or is refused before the first row.
 eval_lists() { gpu eval recall --policy keydiff,h2o --length 256 --budget 64,32 --seeds 1 --csv "$@" 2>"$T/err"; }
 equal "eval, auto: rows" 5 "$(eval_lists | wc -l)"

@@ -25,13 +25,16 @@ struct side {
     struct context x;
 };
 
-static void side_open(struct side *s, const char *model, const char *device, enum kn_kv units)
+static void side_open(struct side *s, const char *model, const char *device, const char *experts,
+                      enum kn_kv units)
 {
     struct options o;
     struct err e;
     *s = (struct side){0};
     options_init(&o);
-    if (options_set(&o, OPTIONS_MODEL, "device", device, &e)) fail_msg("%s", e.text);
+    if (options_set(&o, OPTIONS_MODEL, "device", device, &e) ||
+        options_set(&o, OPTIONS_MODEL, "experts", experts, &e))
+        fail_msg("%s", e.text);
     o.engine.model = model;
     o.engine.threads = 1;
     o.engine.weights = ENGINE_WEIGHTS_F32;
@@ -77,16 +80,17 @@ static double larger(double a, double b)
 
 /* The largest distances of the last rows of logits: of the GPU's from the CPU's, and of the CPU's
  * with units of floats. */
-static void compare(const char *model, double *off, double *allowed)
+static void compare(const char *model, const char *experts, double *off, double *allowed)
 {
     static const int steps[] = {64, 13, 1, 1, 33, 5, 1, 1, 1, 30};
     struct side cpu, gpu, wide;
     int32_t ids[N_TOKENS];
     int at = 0;
     *off = *allowed = 0;
-    side_open(&cpu, model, "cpu", KN_KV_F16);
-    side_open(&wide, model, "cpu", KN_KV_F32);
-    side_open(&gpu, model, "cuda", KN_KV_F16);
+    side_open(&cpu, model, "cpu", "auto", KN_KV_F16);
+    side_open(&wide, model, "cpu", "auto", KN_KV_F32);
+    side_open(&gpu, model, "cuda", experts, KN_KV_F16);
+    assert_int_equal(model_n_host_experts(gpu.engine->model) > 0, !strcmp(experts, "host"));
     for (int i = 0; i < N_TOKENS; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; at += steps[i++]) {
         const int rows = steps[i] < 8 ? steps[i] : 8;
@@ -101,25 +105,26 @@ static void compare(const char *model, double *off, double *allowed)
     side_close(&wide);
 }
 
-static void check(const char *const *names, size_t n)
+static void check(const char *const *names, size_t n, const char *experts)
 {
     for (size_t i = 0; i < n; i++) {
         char path[128];
         double off, allowed;
         snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
-        compare(path, &off, &allowed);
+        compare(path, experts, &off, &allowed);
         printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off,
                allowed);
         assert_true(off < allowed && allowed < 0.06);
     }
 }
 
-#define CHECK(...)                                        \
-    do {                                                  \
-        static const char *const names[] = {__VA_ARGS__}; \
-        (void)state;                                      \
-        check(names, sizeof names / sizeof *names);       \
+#define CHECK_EXPERTS(experts, ...)                          \
+    do {                                                     \
+        static const char *const names[] = {__VA_ARGS__};    \
+        (void)state;                                         \
+        check(names, sizeof names / sizeof *names, experts); \
     } while (0)
+#define CHECK(...) CHECK_EXPERTS("auto", __VA_ARGS__)
 
 static void head_sizes(void **state)
 {
@@ -138,7 +143,15 @@ static void layer_inputs(void **state)
 
 static void experts(void **state)
 {
-    CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss", "gemma4-moe");
+    CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss",
+          "gemma4-moe");
+}
+
+/* The CPU computes the experts of a GPU's layers: with a gate of shared ones, beside a dense
+ * feed-forward, with biases. */
+static void experts_on_host(void **state)
+{
+    CHECK_EXPERTS("host", "qwen2moe", "gemma4-moe", "gpt-oss");
 }
 
 static void recurrent(void **state)
@@ -149,8 +162,9 @@ static void recurrent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(head_sizes), cmocka_unit_test(windows),   cmocka_unit_test(layer_inputs),
-        cmocka_unit_test(experts),    cmocka_unit_test(recurrent),
+        cmocka_unit_test(head_sizes),      cmocka_unit_test(windows),
+        cmocka_unit_test(layer_inputs),    cmocka_unit_test(experts),
+        cmocka_unit_test(experts_on_host), cmocka_unit_test(recurrent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

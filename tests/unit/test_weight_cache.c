@@ -264,6 +264,34 @@ static void test_every_byte_is_checked(void **state)
     engine_close(packed);
 }
 
+/* Experts stay in a copy that is made for them: the same weights, of which no more is in memory. A
+ * private chat uses the copy, but makes none. */
+static void test_experts_in_file(void **state)
+{
+    (void)state;
+    struct options o;
+    struct engine *g, *other;
+    struct err e;
+    copy_file("tests/golden/families/qwen3moe.gguf", model);
+    other = open_engine(model, NULL);
+    options_init(&o);
+    o.engine.model = model;
+    o.engine.weight_cache_dir = dir;
+    o.engine.experts = ENGINE_EXPERTS_FILE;
+    o.engine.leaves_no_copy = true;
+    assert_int_equal(engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e), ERR_USAGE);
+    assert_non_null(strstr(e.text, "a private chat does not write"));
+    for (int i = 0; i < 2; i++) {
+        o.engine.leaves_no_copy = i > 0;
+        if (engine_open(&g, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
+        assert_int_equal(g->weights.bytes, other->weights.bytes);
+        assert_memory_equal(g->weights.base, other->weights.base, g->weights.bytes);
+        assert_int_equal(g->weight_cache.bytes, g->weights.bytes);
+        engine_close(g);
+    }
+    engine_close(other);
+}
+
 static void test_torn(void **state)
 {
     (void)state;
@@ -501,7 +529,8 @@ static void test_a_copy_of_0_1_0_is_mapped(void **state)
     copy_file("tests/golden/v0.1.0/model.gguf-*.packed", folder); /* copies must be this user's */
     assert_int_equal(weight_cache_list(folder, take_copy, &copy), 1);
     struct engine *g = open_engine("tests/golden/v0.1.0/model.gguf", NULL);
-    assert_int_equal(weight_cache_map(&copy, &old, g->weights.bytes, NULL, NULL, &e), 0);
+    weight_cache_map(&copy, &old, g->weights.bytes);
+    assert_int_equal(weight_cache_read(&old, NULL, NULL, &e), 0);
     assert_non_null(old.base);
     assert_memory_equal(old.base, g->weights.base, old.bytes);
     arena_release(&old);
@@ -517,6 +546,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_weights, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_byte_is_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_experts_in_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_torn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_model, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_writers, set_up, tear_down),

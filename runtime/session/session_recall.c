@@ -201,9 +201,13 @@ static void preview(struct session *s, struct session_recalled *out)
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
                    struct err *e)
 {
-    struct tokenizer_span span = {words, n, false};
+    struct str text = {0};
     int rc = begin_wish(s, e);
+    str_puts(&text, " "); /* as within a sentence: many vocabularies spell a first word otherwise */
+    str_append(&text, words, n);
+    const struct tokenizer_span span = {str_get(&text), text.n, false};
     if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
+    str_release(&text);
     if (!rc) preview(s, out);
     return rc;
 }

@@ -519,7 +519,9 @@ static void append_units(struct cuda_context *x, int n)
 static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool tries)
 {
     /* of a split model, the device has no logits */
-    const bool recorded = tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1));
+    /* not where the CPU takes part in the step */
+    const bool recorded = !model_n_host_experts(x->m) &&
+                          (tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1)));
     assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
     assert(cache_room(x->cache) >= n);
     if (cuda_cache_room(x, n)) return x->rc;
@@ -528,7 +530,6 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     x->tries = tries;
     x->pos = &x->step->pos;
     x->sent = (const float *)(const void *)(x->step->len + x->n_len + n);
-    if (model_n_host_experts(x->m)) recorded = false; /* the CPU takes part in the step */
     cuda_put_state(x);
     write_step(x, ids, n);
     if (tries) write_tried(x, n);

@@ -103,13 +103,26 @@ def text():
     return table(head, body) + f"\n\nWith everything kept: {percent(rows, policy='full')}."
 
 
+def fillers():
+    kinds, budgets = ('novel', 'invoices', 'chat'), (64, 128, 256)
+    head = ['right of 80'] + [f'{k}, {b} units' for k in kinds for b in budgets]
+
+    def right(kind, **want):
+        found = [r for r in tables[kind] if all(r[k] == v for k, v in want.items())]
+        return f"{found[-1]['right_count']:.0f}" if found else '-'
+    return table(head, [[f'`{p}`'] + [right(k, policy=p, budget=b) for k in kinds for b in budgets]
+                        for p in policies(tables['novel']) if p != 'full']) + \
+        '\n\nWith everything kept: ' + ', '.join(f"{right(k, policy='full')} ({k})" for k in kinds) + '.'
+
+
 def million():
     r = tables['million'][-1]
     return f"{r['right_count']:.0f} of {r['question_count']} codes, {r['seed_count']} seeds, are recalled after a million tokens."
 
 
 page = PAGE.read_text(encoding='utf-8')
-for name, make in (('recall', recall), ('protocol', protocol), ('talk', talk), ('text', text), ('million', million)):
-    if name in tables:
+for name, make in (('recall', recall), ('protocol', protocol), ('talk', talk), ('text', text), ('fillers', fillers),
+                   ('million', million)):
+    if name in tables or name == 'fillers' and 'chat' in tables:
         page = re.sub(rf'(<!-- {name} -->\n).*?(<!-- end -->)', lambda m: m.group(1) + make() + '\n' + m.group(2), page, flags=re.S)
 PAGE.write_text(page, encoding='utf-8')

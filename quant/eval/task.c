@@ -8,7 +8,7 @@
 
 static const struct task table[] = {
     {"recall", 8, 0, 64, task_write_recall,
-     .about = "facts told at the start of a conversation, small talk, questions"},
+     .about = "facts told at the start of a conversation, small talk or -f FILE, questions"},
     {"scatter", 10, 0, 64, task_write_scatter,
      .about = "facts told at even depths of a repetitive text"},
     {"updates", 8, 0, 64, task_write_updates,

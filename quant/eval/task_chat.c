@@ -24,7 +24,7 @@ static void ask(struct task_run *s, struct task_question *q, int i)
 
 void task_write_recall(struct task_run *s)
 {
-    s->filler = task_fill_small_talk;
+    s->filler = s->args.essay ? task_fill_essay : task_fill_small_talk;
     for (int i = 0; i < s->args.n_facts; i++) tell(s, 0, words_fact(s->recall, i));
     for (int i = 0; i < s->args.n_facts; i++) ask(s, task_ask(s), i);
 }

@@ -208,6 +208,12 @@ static void test_essay(void **state)
     assert_non_null(
         strstr(str_get(&p.told), " Nobody was there! Or was there? It was a dark night."));
     str_release(&p.told);
+    const char *essay = a.essay;
+    a = args_of(task_named("recall", 0), 2);
+    a.essay = essay;
+    play("recall", &a, &p);
+    assert_non_null(strstr(str_get(&p.told), "Nobody was there!"));
+    str_release(&p.told);
 }
 
 /* The first conversation: a question has its place, what is told even depths, and replies that the

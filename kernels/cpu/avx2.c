@@ -15,7 +15,13 @@
 #include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 4, PANEL_STREAMS = 4 };
+enum {
+    PANEL_TOK = 4,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 1,
+    PANEL_WIDE = 4,
+    PANEL_STREAMS = 4,
+};
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
@@ -342,24 +348,26 @@ V16_INLINE void add_group(enum kn_type type, __m256 *acc, int T, const uint8_t *
     for (int t = 0; t < T; t++) acc[t] = _mm256_fmadd_ps(min, _mm256_set1_ps(x.total[t]), acc[t]);
 }
 
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first)
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    for (int half = 0; half < 2; half++, y += 8, n_row -= 8) {
-        const int n = n_row < 8 ? n_row : 8;
-        const uint8_t *panel = panels;
+    (void)R;
+    for (int half = 0; half < 2; half++) {
+        const int left = job->n_row - 8 * half, n = left < 8 ? left : 8;
+        const uint8_t *panel = job->panels;
+        float *y = job->y + 8 * half;
         __m256 acc[PANEL_TOK];
 
 #pragma GCC unroll 4
         for (int t = 0; t < T; t++)
-            acc[t] = v8_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n);
-        for (int g = 0; g < n_group; panel += panel_step(type, g++)) {
-            panel_prefetch(type, panel + ahead, g);
-            add_group(type, acc, T, panel, g % panel_groups(type), half, act_in_tile(x + g));
+            acc[t] = v8_load_n(y + (size_t)t * job->stride, job->first || t >= job->n_tok ? 0 : n);
+        for (int g = 0; g < job->n_group; panel += panel_step(type, g++)) {
+            panel_prefetch(type, panel + job->ahead, g);
+            add_group(type, acc, T, panel, g % panel_groups(type), half,
+                      act_in_tile(job->x + g, job->t0));
         }
 #pragma GCC unroll 4
-        for (int t = 0; t < T; t++) v8_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n : 0);
+        for (int t = 0; t < T; t++)
+            v8_store_n(y + (size_t)t * job->stride, acc[t], t < job->n_tok ? n : 0);
     }
 }
 

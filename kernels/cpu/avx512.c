@@ -12,7 +12,13 @@
 #include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 8, PANEL_STREAMS = 8 };
+enum {
+    PANEL_TOK = 12,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 2,
+    PANEL_WIDE = 6,
+    PANEL_STREAMS = 8,
+};
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
@@ -26,106 +32,59 @@ V16_INLINE __m512i dot_offset(int offset, int32_t sum)
     return _mm512_dpwssd_epi32(_mm512_setzero_si512(), minus, _mm512_set1_epi32(sum));
 }
 
-/* gcc would first broadcast into a separate register, which costs 8 % in prefill. */
-V16_INLINE __m512i dot_columns(__m512i sum, __m512i w, const int8_t *q)
+/* Columns 4j to 4j + 3 of 16 rows, from nibbles. */
+V16_INLINE __m512i nibbles(const uint8_t (*qs)[KN_PANEL][4], int j)
 {
-    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const int8_t(*)[4])q));
-    return sum;
-}
-
-/* w[j]: columns 4j to 4j + 3 of 16 rows, from nibbles. */
-V16_INLINE void unpack_nibbles(__m512i w[8], const uint8_t (*qs)[KN_PANEL][4])
-{
-    const __m512i nibble = _mm512_set1_epi8(15);
-
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        const __m512i both = _mm512_loadu_si512(qs[j]);
-        w[j] = _mm512_and_si512(both, nibble);
-        w[4 + j] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
-    }
+    const __m512i both = _mm512_loadu_si512(qs[j % 4]);
+    return _mm512_and_si512(j < 4 ? both : _mm512_srli_epi16(both, 4), _mm512_set1_epi8(15));
 }
 
 /* w | bits of x under mask, after x is shifted left by n bits */
-V16_INLINE __m512i or_bits(__m512i w, __m512i x, int n, int mask)
+V16_INLINE __m512i or_bits(__m512i w, const void *x, int n, int mask)
 {
+    const __m512i bits = _mm512_loadu_si512(x);
     const __m512i moved =
-        n >= 0 ? _mm512_slli_epi16(x, (unsigned)n) : _mm512_srli_epi16(x, (unsigned)-n);
+        n >= 0 ? _mm512_slli_epi16(bits, (unsigned)n) : _mm512_srli_epi16(bits, (unsigned)-n);
     return _mm512_or_si512(w, _mm512_and_si512(moved, _mm512_set1_epi8((char)mask)));
 }
 
-V16_INLINE void unpack_q8(__m512i w[8], const struct kn_q8_panel *panel)
+/* From codes: values plus their offset. */
+V16_INLINE __m512i coded(enum kn_type type, const uint8_t (*qs)[KN_PANEL][4], int j)
 {
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = _mm512_loadu_si512(panel->qs[j]);
-}
-
-V16_INLINE void unpack_q5a(__m512i w[8], const struct kn_q5a_panel *panel)
-{
-    const __m512i fifth = _mm512_loadu_si512(panel->qh);
-
-    unpack_nibbles(w, panel->qs);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], fifth, 4 - j, 0x10);
-}
-
-V16_INLINE void unpack_q6(__m512i w[8], const struct kn_q6_panel *panel)
-{
-    const __m512i high[2] = {_mm512_loadu_si512(panel->qh[0]), _mm512_loadu_si512(panel->qh[1])};
-
-    unpack_nibbles(w, panel->qs);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], high[j / 4], 4 - 2 * (j % 4), 0x30);
-}
-
-/* The same from codes: values plus their offset. */
-V16_INLINE void unpack_values(enum kn_type type, __m512i w[8], const uint8_t (*qs)[KN_PANEL][4])
-{
-    const int8_t *values = type == KN_IQ4 || type == KN_IQ4S ? kn_values_iq4 : kn_values_e2m1;
-    const __m128i four = _mm_loadu_si128((const __m128i *)values);
+    const int8_t *list = type == KN_IQ4 || type == KN_IQ4S ? kn_values_iq4 : kn_values_e2m1;
+    const __m128i four = _mm_loadu_si128((const __m128i *)list);
     const __m512i table =
         _mm512_add_epi8(_mm512_broadcast_i32x4(four), _mm512_set1_epi8((char)panel_offset(type)));
 
-    unpack_nibbles(w, qs);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = _mm512_shuffle_epi8(table, w[j]);
+    return _mm512_shuffle_epi8(table, nibbles(qs, j));
 }
 
-V16_INLINE void unpack_low_bits(__m512i w[8], const uint8_t (*ql)[KN_PANEL][4])
+V16_INLINE __m512i low_bits(const uint8_t (*ql)[KN_PANEL][4], int j)
 {
-    const __m512i low[2] = {_mm512_loadu_si512(ql[0]), _mm512_loadu_si512(ql[1])};
-
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++)
-        w[j] = _mm512_and_si512(_mm512_srli_epi16(low[j / 4], (unsigned)(2 * (j % 4))),
-                                _mm512_set1_epi8(3));
+    const __m512i four = _mm512_loadu_si512(ql[j / 4]);
+    return _mm512_and_si512(_mm512_srli_epi16(four, (unsigned)(2 * (j % 4))), _mm512_set1_epi8(3));
 }
 
-V16_INLINE void unpack_q3s(__m512i w[8], const struct kn_q3s_panel *panel, int s)
+/* Columns 4j to 4j + 3 of group s of a panel, as unsigned bytes. */
+V16_INLINE __m512i columns(enum kn_type type, const uint8_t *panel, int s, int j)
 {
-    const __m512i third = _mm512_loadu_si512(panel->qh[s]);
+    const struct kn_q5a_panel *q5 = (const struct kn_q5a_panel *)panel;
+    const struct kn_q6_panel *q6 = (const struct kn_q6_panel *)panel;
+    const struct kn_q3s_panel *q3 = (const struct kn_q3s_panel *)panel;
 
-    unpack_low_bits(w, panel->ql[s]);
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], third, 2 - j, 4);
-}
-
-/* Group s of the panel. */
-V16_INLINE void unpack(enum kn_type type, __m512i w[8], const uint8_t *panel, int s)
-{
     switch (type) {
-    case KN_IQ4: unpack_values(type, w, ((const struct kn_q4_panel *)panel)->qs); break;
-    case KN_MX4: unpack_values(type, w, ((const struct kn_mx4_panel *)panel)->qs); break;
-    case KN_NV4: unpack_values(type, w, ((const struct kn_nv4_panel *)panel)->qs); break;
-    case KN_IQ4S: unpack_values(type, w, ((const struct kn_iq4s_panel *)panel)->qs[s]); break;
-    case KN_Q4S: unpack_nibbles(w, ((const struct kn_q4s_panel *)panel)->qs[s]); break;
-    case KN_Q3S: unpack_q3s(w, (const struct kn_q3s_panel *)panel, s); break;
-    case KN_Q2S: unpack_low_bits(w, ((const struct kn_q2s_panel *)panel)->ql[s]); break;
-    case KN_Q4: unpack_nibbles(w, ((const struct kn_q4_panel *)panel)->qs); break;
-    case KN_Q8: unpack_q8(w, (const struct kn_q8_panel *)panel); break;
-    case KN_Q4A: unpack_nibbles(w, ((const struct kn_q4a_panel *)panel)->qs); break;
-    case KN_Q5A: unpack_q5a(w, (const struct kn_q5a_panel *)panel); break;
-    default: unpack_q6(w, (const struct kn_q6_panel *)panel); break;
+    case KN_IQ4: return coded(type, ((const struct kn_q4_panel *)panel)->qs, j);
+    case KN_MX4: return coded(type, ((const struct kn_mx4_panel *)panel)->qs, j);
+    case KN_NV4: return coded(type, ((const struct kn_nv4_panel *)panel)->qs, j);
+    case KN_IQ4S: return coded(type, ((const struct kn_iq4s_panel *)panel)->qs[s], j);
+    case KN_Q4S: return nibbles(((const struct kn_q4s_panel *)panel)->qs[s], j);
+    case KN_Q3S: return or_bits(low_bits(q3->ql[s], j), q3->qh[s], 2 - j, 4);
+    case KN_Q2S: return low_bits(((const struct kn_q2s_panel *)panel)->ql[s], j);
+    case KN_Q4: return nibbles(((const struct kn_q4_panel *)panel)->qs, j);
+    case KN_Q8: return _mm512_loadu_si512(((const struct kn_q8_panel *)panel)->qs[j]);
+    case KN_Q4A: return nibbles(((const struct kn_q4a_panel *)panel)->qs, j);
+    case KN_Q5A: return or_bits(nibbles(q5->qs, j), q5->qh, 4 - j, 0x10);
+    default: return or_bits(nibbles(q6->qs, j), q6->qh[j / 4], 4 - 2 * (j % 4), 0x30);
     }
 }
 
@@ -204,15 +163,37 @@ V16_INLINE __m512 panel_mins(enum kn_type type, const uint8_t *panel, int s, int
     return m;
 }
 
-/* The integer dot products of T tokens with columns 4 j0 to 4 j1 - 1. Their chains are interleaved:
- * one after another they would fill the scheduler before the ports. */
-V16_INLINE void dot_tile_columns(__m512i *dot, int T, const __m512i w[8], const int8_t *q, int j0,
-                                 int j1)
+/* A tile's sums, [panel row][token]. */
+typedef __m512i dots[PANEL_ROWS][PANEL_WIDE];
+typedef __m512 sums[PANEL_ROWS][PANEL_WIDE];
+
+/* The integer dot products of R panel rows, `step` bytes apart, and T tokens over columns 4 j0 to
+ * 4 j1 - 1. Two rows share the load of a token's columns: the ports that load are as busy as those
+ * that multiply otherwise. The chains are interleaved: one after another they would fill the
+ * scheduler before the ports. */
+V16_INLINE void dot_columns(enum kn_type type, dots dot, int R, int T, const uint8_t *panel,
+                            size_t step, int s, const int8_t *q, int j0, int j1)
 {
 #pragma GCC unroll 8
-    for (int j = j0; j < j1; j++)
+    for (int j = j0; j < j1; j++) {
+        __m512i w[PANEL_ROWS];
+
+#pragma GCC unroll 2
+        for (int r = 0; r < R; r++) w[r] = columns(type, panel + (size_t)r * step, s, j);
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++) dot[t] = dot_columns(dot[t], w[j], q + t * KN_GROUP + 4 * j);
+        for (int t = 0; t < T; t++) {
+            const int8_t(*x)[4] = (const int8_t(*)[4])(q + t * KN_GROUP + 4 * j);
+            __m512i four;
+
+            if (R == 1) { /* gcc would first load it into a register, which costs 8 % */
+                __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(dot[0][t]) : "v"(w[0]), "m"(*x));
+                continue;
+            }
+            __asm__("vpbroadcastd %1, %0" : "=v"(four) : "m"(*x));
+#pragma GCC unroll 2
+            for (int r = 0; r < R; r++) dot[r][t] = _mm512_dpbusd_epi32(dot[r][t], w[r], four);
+        }
+    }
 }
 
 /* acc[t] + dot[t] * scale * d[t] */
@@ -225,79 +206,93 @@ V16_INLINE void add_scaled(__m512 *acc, int T, const __m512i *dot, __m512 scale,
 }
 
 /* Two scales per group: each half separately; the sum of the half corrects for the offset. */
-V16_INLINE void add_halves(enum kn_type type, __m512 *acc, int T, const uint8_t *panel, int s,
-                           struct act_at x)
+V16_INLINE void add_half(enum kn_type type, sums acc, int R, int T, const uint8_t *panel,
+                         size_t step, int s, struct act_at x, int h)
 {
-    __m512i w[8], dot[PANEL_TOK];
+    dots dot;
 
-    unpack(type, w, panel, s);
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++)
-            dot[t] = panel_offset(type) ? dot_offset(panel_offset(type),
-                                                     h == 0 ? x.first[t] : x.sum[t] - x.first[t])
-                                        : _mm512_setzero_si512();
-        dot_tile_columns(dot, T, w, x.q, 4 * h, 4 * h + 4);
-        add_scaled(acc, T, dot, panel_scales(type, panel, s, h), x.d);
+    for (int t = 0; t < T; t++) {
+        const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
+        for (int r = 0; r < R; r++)
+            dot[r][t] =
+                panel_offset(type) ? dot_offset(panel_offset(type), sum) : _mm512_setzero_si512();
+    }
+    dot_columns(type, dot, R, T, panel, step, s, x.q, 4 * h, 4 * h + 4);
+#pragma GCC unroll 2
+    for (int r = 0; r < R; r++, panel += step) {
+        add_scaled(acc[r], T, dot[r], panel_scales(type, panel, s, h), x.d);
         if (!panel_minima(type)) continue;
 
         const __m512 min = panel_mins(type, panel, s, h);
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++) {
             const int32_t sum = h == 0 ? x.first[t] : x.sum[t] - x.first[t];
-            acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.d[t] * (float)sum), acc[t]);
+            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.d[t] * (float)sum), acc[r][t]);
         }
     }
 }
 
-/* acc[t] + group s of a panel, 16 rows, times T tokens */
-V16_INLINE void add_group(enum kn_type type, __m512 *acc, int T, const uint8_t *panel, int s,
-                          struct act_at x)
+/* acc + group s of R panel rows times T tokens */
+V16_INLINE void add_group(enum kn_type type, sums acc, int R, int T, const uint8_t *panel,
+                          size_t step, int s, struct act_at x)
 {
-    __m512i w[8], dot[PANEL_TOK];
+    dots dot;
 
     if (panel_halves(type)) {
-        add_halves(type, acc, T, panel, s, x);
+        add_half(type, acc, R, T, panel, step, s, x, 0);
+        add_half(type, acc, R, T, panel, step, s, x, 1);
         return;
     }
-    unpack(type, w, panel, s);
 #pragma GCC unroll 8
     for (int t = 0; t < T; t++)
-        dot[t] = panel_offset(type) ? _mm512_set1_epi32(x.start[t]) : _mm512_setzero_si512();
-    dot_tile_columns(dot, T, w, x.q, 0, 8);
-    add_scaled(acc, T, dot, panel_scales(type, panel, s, 0), x.d);
-    if (!panel_minima(type)) return;
+        for (int r = 0; r < R; r++)
+            dot[r][t] = panel_offset(type) ? _mm512_set1_epi32(x.start[t]) : _mm512_setzero_si512();
+    dot_columns(type, dot, R, T, panel, step, s, x.q, 0, 8);
+#pragma GCC unroll 2
+    for (int r = 0; r < R; r++, panel += step) {
+        add_scaled(acc[r], T, dot[r], panel_scales(type, panel, s, 0), x.d);
+        if (!panel_minima(type)) continue;
 
-    const __m512 min = panel_mins(type, panel, s, 0);
+        const __m512 min = panel_mins(type, panel, s, 0);
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[t]);
+        for (int t = 0; t < T; t++)
+            acc[r][t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.total[t]), acc[r][t]);
+    }
 }
 
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first)
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    __m512 acc[PANEL_TOK];
+    const uint8_t *panels = job->panels;
+    sums acc;
 
+#pragma GCC unroll 2
+    for (int r = 0; r < R; r++)
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++)
-        acc[t] = v16_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
-    for (int g = 0; g < n_group; panels += panel_step(type, g++), x++) {
-        if (ahead) panel_prefetch(type, panels + ahead, g);
-        add_group(type, acc, T, panels, g % panel_groups(type), act_in_tile(x));
+        for (int t = 0; t < T; t++)
+            acc[r][t] = v16_load_n(job->y + (size_t)t * job->stride + r * KN_PANEL,
+                                   job->first || t >= job->n_tok ? 0 : job->n_row - r * KN_PANEL);
+    for (int g = 0; g < job->n_group; panels += panel_step(type, g++)) {
+        for (int r = job->ahead_from; job->ahead && r < job->ahead_to; r++)
+            panel_prefetch(type, panels + job->ahead + (ptrdiff_t)((size_t)r * job->step), g);
+        add_group(type, acc, R, T, panels, job->step, g % panel_groups(type),
+                  act_in_tile(job->x + g, job->t0));
     }
+#pragma GCC unroll 2
+    for (int r = 0; r < R; r++)
 #pragma GCC unroll 8
-    for (int t = 0; t < T; t++) v16_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
+        for (int t = 0; t < T; t++)
+            v16_store_n(job->y + (size_t)t * job->stride + r * KN_PANEL, acc[r][t],
+                        t < job->n_tok ? job->n_row - r * KN_PANEL : 0);
 }
 
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row)
 {
-    __m512 acc[PANEL_STREAMS];
+    sums acc[PANEL_STREAMS]; /* of each only the first */
 
 #pragma GCC unroll 8
-    for (int p = 0; p < P; p++) acc[p] = _mm512_setzero_ps();
+    for (int p = 0; p < P; p++) acc[p][0][0] = _mm512_setzero_ps();
     for (int g = 0; g < n_group; panels += panel_step(type, g++)) {
         struct act_one one;
         const struct act_at at = act_of_token(type, x, g, &one);
@@ -306,11 +301,11 @@ V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, si
 #pragma GCC unroll 8
         for (int p = 0; p < P; p++) {
             panel_prefetch_share(type, P, p, panels + ahead, step, g);
-            add_group(type, &acc[p], 1, panels + (size_t)p * step, g % panel_groups(type), at);
+            add_group(type, acc[p], 1, 1, panels + (size_t)p * step, 0, g % panel_groups(type), at);
         }
     }
 #pragma GCC unroll 8
-    for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, acc[p], n_row);
+    for (int p = 0; p < P; p++) v16_store_n(y + p * KN_PANEL, acc[p][0][0], n_row);
 }
 
 const struct kernels kn_avx512 = V16_TABLE("avx512", attend_v16);

@@ -6,7 +6,13 @@
 #include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 8, PANEL_STREAMS = 1 };
+enum {
+    PANEL_TOK = 8,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 1,
+    PANEL_WIDE = 8,
+    PANEL_STREAMS = 1,
+};
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
@@ -15,11 +21,10 @@ enum { PANEL_TOK = 8, PANEL_STREAMS = 1 };
 
 #include "kernels/cpu/neon_sdot.h"
 
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first)
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    tile_by_quarters(type, T, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    (void)R;
+    tile_by_quarters(type, T, job);
 }
 
 const struct kernels kn_dotprod = V16_TABLE("dotprod", attend_float_v16);

@@ -7,7 +7,13 @@
 #include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 8, PANEL_STREAMS = 1 };
+enum {
+    PANEL_TOK = 8,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 1,
+    PANEL_WIDE = 8,
+    PANEL_STREAMS = 1,
+};
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
@@ -128,27 +134,30 @@ V16_INLINE void add_group_pairs(enum kn_type type, float32x4_t acc[2][PAIRS], in
         add_minima_pairs(acc, n, panel_mins(type, panel, s, 0, quarter), x->total);
 }
 
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first)
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    const int n = T / 2;
+    const int n = T / 2, n_tok = job->n_tok;
+    const size_t stride = job->stride;
 
-    for (int quarter = 0; quarter < 4 && n_row > 0; quarter++, y += 4, n_row -= 4) {
-        const uint8_t *panel = panels;
+    (void)R;
+    for (int quarter = 0; quarter < 4 && job->n_row > 4 * quarter; quarter++) {
+        const int n_row = job->n_row - 4 * quarter;
+        const uint8_t *panel = job->panels;
+        float *y = job->y + 4 * quarter;
         float32x4_t acc[2][PAIRS];
 
 #pragma GCC unroll 4
         for (int p = 0; p < n; p++) {
             float *at = y + 2 * (size_t)p * stride;
-            const float32x4_t a = v4_load_n(at, first || 2 * p >= n_tok ? 0 : n_row);
-            const float32x4_t b = v4_load_n(at + stride, first || 2 * p + 1 >= n_tok ? 0 : n_row);
+            const float32x4_t a = v4_load_n(at, job->first || 2 * p >= n_tok ? 0 : n_row);
+            const float32x4_t b =
+                v4_load_n(at + stride, job->first || 2 * p + 1 >= n_tok ? 0 : n_row);
             acc[0][p] = vzip1q_f32(a, b);
             acc[1][p] = vzip2q_f32(a, b);
         }
-        for (int g = 0; g < n_group; panel += panel_step(type, g++)) {
-            if (quarter == 0) panel_prefetch(type, panel + ahead, g);
-            add_group_pairs(type, acc, n, panel, g % panel_groups(type), quarter, x + g);
+        for (int g = 0; g < job->n_group; panel += panel_step(type, g++)) {
+            if (quarter == 0) panel_prefetch(type, panel + job->ahead, g);
+            add_group_pairs(type, acc, n, panel, g % panel_groups(type), quarter, job->x + g);
         }
 #pragma GCC unroll 4
         for (int p = 0; p < n; p++) {

@@ -9,7 +9,13 @@
 #include "kernels/cpu/v16_stats.h"
 #include "kernels/cpu/v16_matmul.h"
 
-enum { PANEL_TOK = 4, PANEL_STREAMS = 1 };
+enum {
+    PANEL_TOK = 4,
+    PANEL_CHUNK = 32,
+    PANEL_ROWS = 1,
+    PANEL_WIDE = 4,
+    PANEL_STREAMS = 1,
+};
 
 #include "kernels/cpu/v16_panels.h"
 #include "kernels/cpu/v16_score.h"
@@ -53,11 +59,10 @@ V16_INLINE void dot_half(enum kn_type type, int32x4_t *dot, int T, const int8x16
     }
 }
 
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first)
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job)
 {
-    tile_by_quarters(type, T, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    (void)R;
+    tile_by_quarters(type, T, job);
 }
 
 const struct kernels kn_neon = V16_TABLE("neon", attend_float_v16);

@@ -278,24 +278,26 @@ V16_INLINE void v4_store_n(float *p, float32x4_t x, int n)
 }
 
 /* panel_tile of v16_panels.h */
-V16_INLINE void tile_by_quarters(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                                 int n_group, const struct act_group *x, int n_tok, float *y,
-                                 size_t stride, int n_row, int first)
+V16_INLINE void tile_by_quarters(enum kn_type type, int T, const struct panel_job *job)
 {
-    for (int quarter = 0; quarter < 4 && n_row > 0; quarter++, y += 4, n_row -= 4) {
-        const uint8_t *panel = panels;
+    for (int quarter = 0; quarter < 4 && job->n_row > 4 * quarter; quarter++) {
+        const int n_row = job->n_row - 4 * quarter;
+        const uint8_t *panel = job->panels;
+        float *y = job->y + 4 * quarter;
         float32x4_t acc[PANEL_TOK];
 
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
-            acc[t] = v4_load_n(y + (size_t)t * stride, first || t >= n_tok ? 0 : n_row);
-        for (int g = 0; g < n_group; panel += panel_step(type, g++)) {
-            if (quarter == 0) panel_prefetch(type, panel + ahead, g);
-            add_group(type, acc, T, panel, g % panel_groups(type), quarter, act_in_tile(x + g));
+            acc[t] =
+                v4_load_n(y + (size_t)t * job->stride, job->first || t >= job->n_tok ? 0 : n_row);
+        for (int g = 0; g < job->n_group; panel += panel_step(type, g++)) {
+            if (quarter == 0) panel_prefetch(type, panel + job->ahead, g);
+            add_group(type, acc, T, panel, g % panel_groups(type), quarter,
+                      act_in_tile(job->x + g, job->t0));
         }
 #pragma GCC unroll 8
         for (int t = 0; t < T; t++)
-            v4_store_n(y + (size_t)t * stride, acc[t], t < n_tok ? n_row : 0);
+            v4_store_n(y + (size_t)t * job->stride, acc[t], t < job->n_tok ? n_row : 0);
     }
 }
 

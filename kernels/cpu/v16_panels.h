@@ -1,16 +1,19 @@
 /* Products with quantized weights: the order of the tiles, the same for every instruction set. The
  * file that includes this one must define
  *
- *   PANEL_TOK         tokens of a tile, 4 or 8
+ *   PANEL_TOK         tokens that are packed together
+ *   PANEL_CHUNK       groups that are packed together, a multiple of 8
+ *   PANEL_ROWS        panel rows of a tile, 1 or 2
+ *   PANEL_WIDE        tokens of a tile, at most 8; PANEL_TOK is a multiple
  *   PANEL_STREAMS     panel rows read at once for a single token
- *   panel_tile        one panel row, the first T tokens of a packed tile, a run of groups
+ *   panel_tile        a tile: PANEL_ROWS panel rows or one, the first T tokens, a run of groups
  *   panel_stream      P panel rows, one token, all groups
  *
- * Several tokens: 64 groups of a tile are packed next to each other on the stack (20 KB at 8
- * tokens), because rows of x, often a power of two apart, would compete for the same cache sets. A
- * block of 16 panel rows of these groups stays in the second-level cache while all tokens are
- * computed with it, and one panel row stays in the first-level cache with the tile. Sums continue
- * in y, which changes no bit: the order of the groups is the same as without blocks. */
+ * Several tokens: the groups of a chunk are packed next to each other on the stack (at most 20 KB),
+ * because rows of x, often a power of two apart, would compete for the same cache sets. A block of
+ * 16 panel rows of these groups stays in the second-level cache while all tokens are computed with
+ * it, and the panel rows of a tile stay in the first-level cache with the packed tokens. Sums
+ * continue in y, which changes no bit: the order of the groups is the same as without blocks. */
 #ifndef RETAIN_KERNELS_CPU_V16_PANELS_H
 #define RETAIN_KERNELS_CPU_V16_PANELS_H
 
@@ -20,11 +23,10 @@
 
 enum {
     PANEL_BLOCK = 16,
-    PANEL_CHUNK = 32,
     PANEL_AHEAD = 4096, /* approximate bytes that a stream is prefetched ahead */
 };
 
-/* One group of the tokens of a tile: x ~ d q, the sum of q, of its first 16, and of x, and the
+/* One group of the packed tokens: x ~ d q, the sum of q, of its first 16, and of x, and the
  * correction of every dot product for the weights' offset. */
 struct act_group {
     int8_t q[PANEL_TOK][KN_GROUP];
@@ -109,11 +111,24 @@ static inline const uint8_t *panel_at(const struct kn_weight *w, int r, int g)
            panels_bytes(w->type, (size_t)(r / KN_PANEL) * n_group + (size_t)g);
 }
 
-/* y[t * stride + lane], continued unless `first`, for the n_tok existing tokens of a tile, of which
- * the first T (2, 4 or 8) are computed. The panels needed next are `ahead` bytes after these. */
-V16_INLINE void panel_tile(enum kn_type type, int T, const uint8_t *panels, size_t ahead,
-                           int n_group, const struct act_group *x, int n_tok, float *y,
-                           size_t stride, int n_row, int first);
+/* What a tile computes: n_row rows of y[t * stride + row], continued unless `first`, for the n_tok
+ * packed tokens from t0 on that exist. A panel row is `step` bytes after the one above it; the
+ * panels that are needed next are `ahead` bytes after these, 0 = not prefetched. */
+struct panel_job {
+    const uint8_t *panels;
+    size_t step;
+    ptrdiff_t ahead;
+    int ahead_from, ahead_to; /* of these rows of the tile */
+    int n_group;
+    const struct act_group *x;
+    int t0, n_tok;
+    float *y;
+    size_t stride;
+    int n_row, first;
+};
+
+/* R: panel rows, T: tokens (2, 4, … PANEL_WIDE), of which n_row and n_tok are stored. */
+V16_INLINE void panel_tile(enum kn_type type, int R, int T, const struct panel_job *job);
 V16_INLINE void panel_stream(enum kn_type type, int P, const uint8_t *panels, size_t step,
                              int n_group, const struct kn_act *x, float *y, int n_row);
 
@@ -138,23 +153,43 @@ V16_INLINE void pack_tile(enum kn_type type, struct act_group *out, const struct
     }
 }
 
-/* As panel_tile, no wider than the tokens need. */
-V16_INLINE void panel_narrow(enum kn_type type, const uint8_t *panels, size_t ahead, int n_group,
-                             const struct act_group *x, int n_tok, float *y, size_t stride,
-                             int n_row, int first)
+/* A tile no wider than its tokens need. */
+V16_INLINE void panel_narrow(enum kn_type type, int R, const struct panel_job *job)
 {
-    if (n_tok <= 2)
-        panel_tile(type, 2, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
-    else if (n_tok <= 4 && PANEL_TOK > 4)
-        panel_tile(type, 4, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+    if (job->n_tok <= 2)
+        panel_tile(type, R, 2, job);
+    else if (job->n_tok <= 4 && PANEL_WIDE > 4)
+        panel_tile(type, R, 4, job);
     else
-        panel_tile(type, PANEL_TOK, panels, ahead, n_group, x, n_tok, y, stride, n_row, first);
+        panel_tile(type, R, PANEL_WIDE, job);
 }
 
-/* Computes tokens [0, n_tok) with the panel rows of a block [r0, r1), groups [g0, g0 + n_group). */
-V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
-                            int r1, int g0, int n_group, float *y)
+/* The packed tokens with the panel rows of a tile. */
+V16_INLINE void panel_wide(enum kn_type type, struct panel_job job, int n_tok)
 {
+    job.ahead_to =
+        n_tok > PANEL_WIDE ? 1 : PANEL_ROWS; /* while two tiles are computed, if so many are */
+    for (job.t0 = 0; job.t0 < n_tok; job.t0 += job.n_tok) {
+        const int left = n_tok - job.t0;
+
+        /* no tile of one or two tokens behind a wide one: it has too few sums to fill the ports */
+        job.n_tok = left <= PANEL_WIDE ? left : left <= PANEL_WIDE + 2 ? 4 : PANEL_WIDE;
+        if (PANEL_ROWS > 1 && job.n_row > KN_PANEL)
+            panel_narrow(type, PANEL_ROWS, &job);
+        else
+            panel_narrow(type, 1, &job);
+        job.y += (size_t)job.n_tok * job.stride;
+        job.ahead_from = job.ahead_to;
+        job.ahead_to = PANEL_ROWS;
+    }
+}
+
+/* Computes tokens [0, n_tok) with the panel rows of a block [r0, r1), groups [g0, g0 + n_group);
+ * after it, the panels at `next` are needed. */
+V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int n_tok, int r0,
+                            int r1, int g0, int n_group, const uint8_t *next, float *y)
+{
+    enum { TILE_ROWS = PANEL_ROWS * KN_PANEL };
     const size_t row = panels_bytes(type, (size_t)job->w->n_in / KN_GROUP);
     _Alignas(64) struct act_group x[PANEL_CHUNK];
 
@@ -162,10 +197,23 @@ V16_INLINE void panel_block(enum kn_type type, const struct kn_matmul *job, int 
         const int n = n_tok - t < PANEL_TOK ? n_tok - t : PANEL_TOK;
 
         pack_tile(type, x, job->x, t, n, g0, n_group);
-        for (int r = r0; r < r1; r += KN_PANEL)
-            panel_narrow(type, panel_at(job->w, r, g0), t == 0 && r + KN_PANEL < r1 ? row : 0,
-                         n_group, x, n, y + (size_t)t * job->y_stride + (r - job->row0),
-                         job->y_stride, r1 - r < KN_PANEL ? r1 - r : KN_PANEL, g0 == 0);
+        for (int r = r0; r < r1; r += TILE_ROWS) {
+            const uint8_t *panels = panel_at(job->w, r, g0);
+            const struct panel_job tile = {
+                .panels = panels,
+                .step = row,
+                .ahead = t > 0                ? 0
+                         : r + TILE_ROWS < r1 ? (ptrdiff_t)(PANEL_ROWS * row)
+                                              : next - panels,
+                .n_group = n_group,
+                .x = x,
+                .y = y + (size_t)t * job->y_stride + (r - job->row0),
+                .stride = job->y_stride,
+                .n_row = r1 - r < TILE_ROWS ? r1 - r : TILE_ROWS,
+                .first = g0 == 0,
+            };
+            panel_wide(type, tile, n);
+        }
     }
 }
 
@@ -174,10 +222,14 @@ V16_INLINE void panel_tiles(enum kn_type type, const struct kn_matmul *job, int 
     enum { BLOCK_ROWS = PANEL_BLOCK * KN_PANEL };
     const int n_group = job->w->n_in / KN_GROUP, row1 = job->row1;
 
-    for (int r = job->row0; r < row1; r += BLOCK_ROWS)
-        for (int g = 0; g < n_group; g += PANEL_CHUNK)
-            panel_block(type, job, n_tok, r, row1 - r < BLOCK_ROWS ? row1 : r + BLOCK_ROWS, g,
-                        n_group - g < PANEL_CHUNK ? n_group - g : PANEL_CHUNK, y);
+    for (int r = job->row0; r < row1; r += BLOCK_ROWS) {
+        const int end = row1 - r < BLOCK_ROWS ? row1 : r + BLOCK_ROWS;
+        for (int g = 0; g < n_group; g += PANEL_CHUNK) {
+            const int n = n_group - g < PANEL_CHUNK ? n_group - g : PANEL_CHUNK;
+            const int to = g + n < n_group ? r : end;
+            panel_block(type, job, n_tok, r, end, g, n, panel_at(job->w, to, (g + n) % n_group), y);
+        }
+    }
 }
 
 /* The only token. */
@@ -209,9 +261,11 @@ V16_INLINE void matmul_panels(enum kn_type type, const struct kn_matmul *job, fl
 
 /* ---- shared by the tiles of every instruction set ------------------------------------------- */
 
-V16_INLINE struct act_at act_in_tile(const struct act_group *x)
+/* Of the packed tokens from t on. */
+V16_INLINE struct act_at act_in_tile(const struct act_group *x, int t)
 {
-    const struct act_at at = {x->q[0], x->d, x->total, x->sum, x->first, x->start};
+    const struct act_at at = {x->q[t],    x->d + t,     x->total + t,
+                              x->sum + t, x->first + t, x->start + t};
     return at;
 }
 

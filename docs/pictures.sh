@@ -1,6 +1,6 @@
 #!/bin/sh
 # The pictures of docs/screen.md and README, from real runs of the demo model: docs/pictures.sh
-# [PROGRAM]. Needs tmux and python3. The model's answers depend on the processor, so the pictures
+# [PROGRAM]. Needs tmux. The model's answers depend on the processor, so the pictures
 # differ from machine to machine.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -22,15 +22,14 @@ say() {
 picture() {
     wait_for "$2" || { screen; exit 1; }
     cp "$home/talk.cast" "$home/$1.cast"
-    # shellcheck disable=SC2086
-    python3 docs/cast_to_svg.py "$home/$1.cast" "docs/$1$suffix.svg" $light
+    "$RETAIN" replay "$home/$1.cast" --svg "docs/$1$suffix.svg" --background "$background"
     ls -l "docs/$1$suffix.svg"
 }
 
 talk() {
     turn=0
     run chat -c "locker$suffix" --budget 64 --policy auto:reserve=64 --seed 4 --pace 0 --color true \
-        --background "$1" --reduced-motion --record "$home/talk.cast"
+        --background "$background" --reduced-motion --record "$home/talk.cast"
     wait_for 'ready' || { screen; exit 1; }
     say 'My locker code is 48213.'
     say 'Tell me about cats.'
@@ -41,9 +40,9 @@ talk() {
     say 'What is my locker code?'
 }
 
-suffix='' light=''
+background=dark suffix=''
 start 120 40
-talk dark
+talk
 picture chat 'locker code is'
 resize 100 30
 keys F3
@@ -65,9 +64,9 @@ wait_for '^> '
 keys F10
 wait_for '^rc='
 
-suffix=-light light=--light
+background=light suffix=-light
 start 120 40
-talk light
+talk
 picture chat 'locker code is'
 resize 100 30
 keys F3

@@ -41,7 +41,8 @@ enum option_group {
     OPTIONS_TEXT = 1 << 10, /* -p / -f: text from the command line, a file or standard input */
     OPTIONS_TEMPLATE = 1 << 19,
     OPTIONS_PULL = 1 << 20,
-    OPTIONS_SCREEN = 1 << 21,   /* how the screen is drawn */
+    OPTIONS_SCREEN = 1 << 21, /* how the screen is drawn */
+    OPTIONS_REPLAY = 1 << 23,
     OPTIONS_PROTOCOL = 1 << 22, /* commands that read prompts */
     OPTIONS_LISTS = 1 << 18,    /* takes lists where other commands take one value */
 };
@@ -137,6 +138,11 @@ struct eval_opts {
     int items; /* of each task file; 0 = all */
 };
 
+struct replay_opts {
+    const char *map;             /* a conversation; NULL = a recording */
+    const char *svg, *animation; /* FILE */
+};
+
 struct pull_opts {
     const char *allow_host; /* comma separated; NULL = none */
 };
@@ -159,6 +165,7 @@ struct options {
     struct eval_opts eval;
     struct bench_opts bench;
     struct pull_opts pull;
+    struct replay_opts replay;
     bool query_first; /* the question is also put in front of the text that it is about */
     bool force;       /* replace an existing file; download a model that does not fit */
     bool json;

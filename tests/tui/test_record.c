@@ -17,6 +17,7 @@
 #include "cli/commands/commands.h"
 #include "tests/tui/fake_stage.h"
 #include "tui/term/record.h"
+#include "tui/term/svg.h"
 
 enum { W_MAX = 200, H_MAX = 60 };
 
@@ -153,6 +154,162 @@ static void test_what_was_seen(void **state)
     stage_release(&s);
 }
 
+/* ---- as a picture ---------------------------------------------------------------------------- */
+
+static void feed_svg(struct svg *s, const char *path)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    int w, h;
+    FILE *f = fopen(path, "r");
+    assert_true(getline(&line, &cap, f) > 0);
+    while (getline(&line, &cap, f) > 0) {
+        cJSON *event = cJSON_Parse(line);
+        const double at = cJSON_GetArrayItem(event, 0)->valuedouble;
+        const char *text = cJSON_GetArrayItem(event, 2)->valuestring;
+        if (cJSON_GetArrayItem(event, 1)->valuestring[0] == 'o')
+            svg_feed(s, at, text);
+        else if (sscanf(text, "%dx%d", &w, &h) == 2)
+            svg_resize(s, at, w, h);
+        cJSON_Delete(event);
+    }
+    free(line);
+    fclose(f);
+}
+
+/* Puts the characters of a row's texts into their columns. */
+static void read_row(const char *svg, const char *end, uint32_t row[W_MAX])
+{
+    for (int x = 0; x < W_MAX; x++) row[x] = ' ';
+    while ((svg = strstr(svg, "<text x=\"")) && svg < end) {
+        double left;
+        assert_int_equal(sscanf(svg, "<text x=\"%lf\"", &left), 1);
+        int x = (int)(left / 7.2 + .5);
+        for (svg = strchr(svg, '>') + 1; *svg != '<';) {
+            static const char *const names[] = {"&amp;", "&lt;", "&gt;"};
+            uint32_t cp;
+            int n = utf8_next(svg, strlen(svg), &cp);
+            for (int i = 0; cp == '&' && i < 3; i++)
+                if (!strncmp(svg, names[i], strlen(names[i])))
+                    cp = (uint32_t) "&<>"[i], n = (int)strlen(names[i]);
+            if (utf8_width(cp) > 0) row[x] = cp;
+            x += utf8_width(cp);
+            svg += n;
+        }
+    }
+}
+
+static bool is_drawn(uint32_t cp)
+{
+    return cp == 0x2580 || (cp >= 0x2581 && cp <= 0x2593 && cp != 0x2590);
+}
+
+static void row_shows(const uint32_t row[W_MAX], const struct grid *g, int y)
+{
+    for (int x = 0; x < g->w; x++) {
+        const struct cell *c = &g->cells[y * g->w + x];
+        if (c->width > 0)
+            assert_int_equal(row[x], is_drawn((uint32_t)c->text[0]) ? ' ' : c->text[0]);
+    }
+}
+
+static void still_shows(const struct str *svg, const struct grid *g)
+{
+    uint32_t row[W_MAX];
+    char begin[64];
+    for (int y = 0; y < g->h; y++) {
+        snprintf(begin, sizeof begin, "<g transform=\"translate(0 %g)\">", 15.0 * y);
+        const char *at = strstr(svg->data, begin);
+        for (int x = 0; x < W_MAX; x++) row[x] = ' ';
+        if (at) read_row(at, strstr(at, "</g>"), row);
+        row_shows(row, g, y);
+    }
+}
+
+/* The rows that a viewer without animation shows. */
+static void moving_shows(const struct str *svg, const struct grid *g)
+{
+    uint32_t row[W_MAX];
+    int id, n = 0;
+    double y;
+    for (const char *at = svg->data; (at = strstr(at, "<use ")); at++) {
+        char begin[32];
+        if (sscanf(at, "<use href=\"#r%d\" y=\"%lf\"", &id, &y) != 2) fail();
+        if (!strncmp(strchr(at, '>') - 7, "hidden\"", 7)) continue;
+        snprintf(begin, sizeof begin, "<g id=\"r%d\">", id);
+        const char *picture = strstr(svg->data, begin);
+        read_row(picture, strstr(picture, "</g>"), row);
+        row_shows(row, g, (int)(y / 15));
+        n++;
+    }
+    assert_int_equal(n, g->h);
+}
+
+static void test_pictures(void **state)
+{
+    char path[] = "/tmp/retain-test-XXXXXX";
+    struct stage s;
+    struct record *r;
+    struct str out = {0}, still = {0}, moving = {0};
+    struct err e;
+    (void)state;
+    assert_int_equal(close(mkstemp(path)), 0);
+    stage_init(&s, false, false);
+    s.app.halves = true;
+    stage_open(&s, NULL);
+    assert_int_equal(record_open(&r, path, &e), 0);
+    for (int i = 0; i < 6; i++) { /* the first two frames are one: they are close together */
+        stage_type(&s, i % 2 ? "a <b> & \"c\" 漢字\r" : "unicode\r");
+        if (i == 4) stage_key(&s, K_F1 + 2);
+        stage_draw(&s, i < 3 ? 80 : 100, 24, &out);
+        record_frame_at(r, &s.grid, i < 2 ? 1000 + i : 1000 * i);
+    }
+    assert_int_equal(record_close(r, &e), 0);
+    struct svg *one = svg_new(80, 24, false, false), *all = svg_new(80, 24, true, true);
+    feed_svg(one, path);
+    feed_svg(all, path);
+    svg_write(one, &still);
+    svg_write(all, &moving);
+    still_shows(&still, &s.grid);
+    moving_shows(&moving, &s.grid);
+    assert_non_null(strstr(moving.data, "begin=\"0s;t.end\" dur=\"6.00s\""));
+    assert_null(strstr(moving.data, "dur=\"0.00s\""));
+    svg_free(one);
+    svg_free(all);
+    unlink(path);
+    str_release(&out);
+    str_release(&still);
+    str_release(&moving);
+    stage_release(&s);
+}
+
+/* A recording of others draws no more than its cells, wherever it moves the cursor. */
+static void test_hostile_pictures(void **state)
+{
+    static const char *const texts[] = {"\033[999999999;999999999Hx",
+                                        "\033[0;0Hx\033[-3;-4Hy",
+                                        "\033[",
+                                        "\033[38;2;1m\033[48;5m",
+                                        "\033[38;2;999999999999;1;1mz",
+                                        "\xcc\x81\xcc\x81",
+                                        "\xff\xfe\033",
+                                        "\033[1;10H漢",
+                                        "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
+                                        "\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
+                                        "\xcc\x81\xcc\x81\xcc\x81"};
+    struct str out = {0};
+    struct svg *s = svg_new(10, 3, false, true);
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) svg_feed(s, (double)i, texts[i]);
+    svg_resize(s, 20, 1, 1);
+    svg_feed(s, 21, "]]></svg>");
+    svg_write(s, &out);
+    assert_non_null(strstr(out.data, "</g></svg>\n"));
+    assert_null(strstr(out.data, "]]></svg>"));
+    svg_free(s);
+    str_release(&out);
+}
+
 /* Typed bytes arrive in pieces of any size, and need not be UTF-8. */
 static void test_typed(void **state)
 {
@@ -266,9 +423,13 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_seen), cmocka_unit_test(test_typed),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_what_was_seen),
+        cmocka_unit_test(test_typed),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_hostile_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

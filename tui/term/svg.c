@@ -1,0 +1,470 @@
+#include "tui/term/svg.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8_width.h"
+
+/* Units of the picture: a cell, and the margin around all. */
+static const double cell_w = 7.2, cell_h = 15, margin = 8, baseline = 11, last_s = 2;
+static const double frame_s = .15; /* of a moving picture: frames in between are left out */
+
+enum { UNSET = -1, TEXT_MAX = 28 };
+
+struct svg_style {
+    int color, background; /* 0xRRGGBB; UNSET = the default */
+    bool bold, dim, underline;
+};
+
+struct svg_cell {
+    char text[TEXT_MAX]; /* a character and its marks; "" = the right half of a wide one */
+    struct svg_style style;
+};
+
+/* A row of one or more frames. */
+struct svg_row {
+    int y;
+    size_t picture;       /* of svg.pictures */
+    double from_s, end_s; /* end_s < 0: still shown */
+};
+
+struct svg {
+    bool light, moving;
+    int w, h, x, y;
+    struct svg_style style;
+    struct svg_cell *cells; /* [h][w] */
+    bool cursor;            /* is shown */
+
+    /* of a moving picture: the distinct rows that were seen, and when each was seen */
+    struct str *pictures;
+    size_t n_pictures;
+    struct svg_row *rows;
+    size_t n_rows;
+    size_t *shown; /* [h] the row shown at each line, SIZE_MAX = none */
+    int w_max, h_max;
+    bool fed;
+    double at_s; /* the frame that is being fed */
+};
+
+/* Text and background without a colour, on dark and on light. */
+static const int text_of[] = {0xd6d8dd, 0x24262b}, ground_of[] = {0x16181d, 0xfbfbfa};
+
+static const struct svg_style plain = {UNSET, UNSET, false, false, false};
+
+/* ---- the screen ------------------------------------------------------------------------------ */
+
+static void clear(struct svg *s)
+{
+    for (int i = 0; i < s->w * s->h; i++) s->cells[i] = (struct svg_cell){" ", plain};
+    s->x = s->y = 0;
+}
+
+static void end_row(struct svg *s, int y, double at_s)
+{
+    if (s->shown[y] != SIZE_MAX) s->rows[s->shown[y]].end_s = at_s;
+    s->shown[y] = SIZE_MAX;
+}
+
+static void fit(struct svg *s, int w, int h)
+{
+    s->w = w;
+    s->h = h;
+    if (w > s->w_max) s->w_max = w;
+    if (h > s->h_max) s->h_max = h;
+    s->cells = memory_grow(s->cells, (size_t)w * (size_t)h, sizeof *s->cells);
+    s->shown = memory_grow(s->shown, (size_t)h, sizeof *s->shown);
+    for (int y = 0; y < h; y++) s->shown[y] = SIZE_MAX;
+    clear(s);
+}
+
+struct svg *svg_new(int w, int h, bool light, bool moving)
+{
+    struct svg *s = memory_new(1, sizeof *s);
+    s->light = light;
+    s->moving = moving;
+    s->style = plain;
+    fit(s, w, h);
+    return s;
+}
+
+void svg_free(struct svg *s)
+{
+    if (!s) return;
+    for (size_t i = 0; i < s->n_pictures; i++) str_release(&s->pictures[i]);
+    free(s->pictures);
+    free(s->rows);
+    free(s->shown);
+    free(s->cells);
+    free(s);
+}
+
+/* xterm's 256 colours; the first 16 in the shades of common terminals. */
+static int color_of(int index)
+{
+    static const int basic[] = {0x000000, 0xcd3131, 0x0dbc79, 0xe5e510,
+                                0x2472c8, 0xbc3fbc, 0x11a8cd, 0xe5e5e5};
+    static const int levels[] = {0, 95, 135, 175, 215, 255};
+    if (index < 16) return basic[index % 8];
+    if (index >= 232) return (8 + 10 * (index - 232)) * 0x010101;
+    index -= 16;
+    return levels[index / 36 % 6] << 16 | levels[index / 6 % 6] << 8 | levels[index % 6];
+}
+
+/* 38;5;N and 48;2;R;G;B: the colour after codes[*i], which moves to its last number. */
+static int long_color(const int *codes, int n, int *i)
+{
+    bool whole = *i + 2 < n && codes[*i + 1] == 5;
+    if (whole) {
+        *i += 2;
+        return color_of(codes[*i] & 255);
+    }
+    if (*i + 4 >= n) return UNSET;
+    *i += 4;
+    return (codes[*i - 2] & 255) << 16 | (codes[*i - 1] & 255) << 8 | (codes[*i] & 255);
+}
+
+static void set_style(struct svg *s, const int *codes, int n)
+{
+    bool reverse = false;
+    struct svg_style *k = &s->style;
+    *k = plain; /* a recording sets everything at once */
+    for (int i = 0; i < n; i++) {
+        int code = codes[i];
+        if (code == 1) k->bold = true;
+        if (code == 2) k->dim = true;
+        if (code == 4) k->underline = true;
+        if (code == 7) reverse = true;
+        if (code >= 30 && code < 38) k->color = color_of(code - 30);
+        if (code >= 90 && code < 98) k->color = color_of(code - 90);
+        if (code >= 40 && code < 48) k->background = color_of(code - 40);
+        if (code == 38) k->color = long_color(codes, n, &i);
+        if (code == 48) k->background = long_color(codes, n, &i);
+    }
+    if (!reverse) return;
+    int color = k->color != UNSET ? k->color : text_of[s->light];
+    k->color = k->background != UNSET ? k->background : ground_of[s->light];
+    k->background = color;
+}
+
+/* The sequence at `text`, after ESC [; returns its bytes. */
+static size_t sequence(struct svg *s, const char *text)
+{
+    int codes[32] = {0}, n = 0;
+    size_t at = text[0] == '?';
+    for (;; at++) {
+        char *end;
+        long code = strtol(text + at, &end, 10);
+        if (n < 32) codes[n++] = code < 0 || code > 100000 ? 0 : (int)code;
+        at = (size_t)(end - text);
+        if (text[at] != ';') break;
+    }
+    if (text[at] == 'H') {
+        s->y = codes[0] > 0 ? codes[0] - 1 : 0;
+        s->x = n > 1 && codes[1] > 0 ? codes[1] - 1 : 0;
+    } else if (text[at] == 'm') {
+        set_style(s, codes, n);
+    } else if (text[at] == 'J') {
+        clear(s);
+    } else if (text[0] == '?' && codes[0] == 25) {
+        s->cursor = text[at] == 'h';
+    }
+    return text[at] ? at + 1 : at;
+}
+
+static void put(struct svg *s, const char *text, int n, uint32_t cp)
+{
+    int width = utf8_width(cp), x = width == 0 ? s->x - 1 : s->x;
+    if (s->y >= s->h || x < 0 || x >= s->w) return;
+    struct svg_cell *c = &s->cells[s->y * s->w + x];
+    if (width == 0) {
+        size_t have = strlen(c->text);
+        if (have + (size_t)n >= TEXT_MAX) return;
+        memcpy(c->text + have, text, (size_t)n);
+        c->text[have + (size_t)n] = 0;
+        return;
+    }
+    *c = (struct svg_cell){.style = s->style};
+    memcpy(c->text, text, (size_t)n);
+    if (width == 2 && x + 1 < s->w) c[1] = (struct svg_cell){"", s->style};
+    s->x += width;
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Eighths of a cell that a block fills from below; its upper half is -4; a full one in shades has
+ * less than all of its colour. 0 = no block. */
+static int block_of(const char *text, double *opacity)
+{
+    static const char *const eighths[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const shades[] = {"▓", "▒", "░"};
+    *opacity = 1;
+    for (int i = 0; i < 8; i++)
+        if (!strcmp(text, eighths[i])) return i + 1;
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, shades[i])) return *opacity = .9 - .1 * i, 8;
+    return strcmp(text, "▀") ? 0 : -4;
+}
+
+static int text_color(const struct svg *s, const struct svg_style *k)
+{
+    if (k->dim) return 0x8a8d94;
+    if (k->color != UNSET) return k->color;
+    return text_of[s->light];
+}
+
+/* Lines of one colour and height in a row, drawn as one path. */
+struct fill {
+    int color;
+    double opacity, top, high;
+    double end; /* of its last line */
+    struct str path;
+};
+
+struct fills {
+    struct fill *of;
+    int n;
+};
+
+static void add_fill(struct fills *f, const struct fill *k, double x, double w)
+{
+    int i = 0;
+    while (i < f->n && (f->of[i].color != k->color || f->of[i].opacity != k->opacity ||
+                        f->of[i].top != k->top || f->of[i].high != k->high))
+        i++;
+    if (i == f->n) {
+        f->of = memory_grow(f->of, (size_t)++f->n, sizeof *f->of);
+        f->of[i] = *k;
+        str_printf(&f->of[i].path, "M%.5g %.4g", x, k->top + k->high / 2);
+    } else {
+        str_printf(&f->of[i].path, "m%.5g 0", x - f->of[i].end);
+    }
+    str_printf(&f->of[i].path, "h%.5g", w);
+    f->of[i].end = x + w;
+}
+
+static void put_paths(struct fills *f, struct str *out)
+{
+    for (int i = 0; i < f->n; i++) {
+        struct fill *k = &f->of[i];
+        str_printf(out, "<path stroke=\"#%06x\"", (unsigned)k->color);
+        if (k->high != cell_h) str_printf(out, " stroke-width=\"%.4g\"", k->high);
+        if (k->opacity < 1) str_printf(out, " stroke-opacity=\"%.1g\"", k->opacity);
+        str_printf(out, " d=\"%s\"/>", str_get(&k->path));
+        str_release(&k->path);
+    }
+    free(f->of);
+}
+
+static bool same_style(const struct svg_style *a, const struct svg_style *b)
+{
+    return a->color == b->color && a->background == b->background && a->bold == b->bold &&
+           a->dim == b->dim && a->underline == b->underline;
+}
+
+/* Backgrounds and blocks. */
+static void put_fills(const struct svg *s, const struct svg_cell *row, struct str *out)
+{
+    struct fills fills = {0};
+    for (int x = 0, end; x < s->w; x = end) {
+        const struct svg_cell *c = &row[x];
+        double opacity, ignored;
+        int block = block_of(c->text, &opacity);
+        for (end = x + 1; end < s->w; end++) {
+            const struct svg_cell *o = &row[end];
+            bool alike =
+                block ? !strcmp(o->text, c->text) && same_style(&o->style, &c->style)
+                      : !block_of(o->text, &ignored) && o->style.background == c->style.background;
+            if (!alike) break;
+        }
+        double left = x * cell_w, w = (end - x) * cell_w;
+        double high = cell_h * (block < 0 ? -block : block) / 8;
+        struct fill k = {.color = c->style.background, .opacity = 1, .high = cell_h};
+        if (k.color != UNSET && high < cell_h) add_fill(&fills, &k, left, w);
+        if (!block) continue;
+        k = (struct fill){
+            text_color(s, &c->style), opacity, block < 0 ? 0 : cell_h - high, high, 0, {0}};
+        add_fill(&fills, &k, left, w);
+    }
+    put_paths(&fills, out);
+}
+
+static void put_escaped(struct str *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '&')
+            str_puts(out, "&amp;");
+        else if (*text == '<')
+            str_puts(out, "&lt;");
+        else if (*text == '>')
+            str_puts(out, "&gt;");
+        else
+            str_append(out, text, 1);
+    }
+}
+
+static bool is_blank(const struct svg_cell *c)
+{
+    double opacity;
+    return !strcmp(c->text, " ") || block_of(c->text, &opacity);
+}
+
+/* A text for each run of a style; blanks belong to any. */
+static void put_texts(const struct svg *s, const struct svg_cell *row, struct str *out)
+{
+    for (int x = 0; x < s->w;) {
+        const struct svg_style *k = &row[x].style;
+        int end = x + 1, last = x; /* last: of the run that is not blank */
+        if (is_blank(&row[x])) {
+            x++;
+            continue;
+        }
+        for (; end < s->w; end++) {
+            if (row[end].text[0] && is_blank(&row[end])) continue;
+            if (row[end].text[0] && !same_style(&row[end].style, k)) break;
+            last = end;
+        }
+        str_printf(out, "<text x=\"%.4g\" y=\"%.4g\" fill=\"#%06x\"", x * cell_w, baseline,
+                   (unsigned)text_color(s, k));
+        if (k->bold) str_puts(out, " font-weight=\"bold\"");
+        if (k->underline) str_puts(out, " text-decoration=\"underline\"");
+        str_printf(out, " textLength=\"%.5g\">", (last + 1 - x) * cell_w);
+        for (int i = x; i <= last; i++) put_escaped(out, is_blank(&row[i]) ? " " : row[i].text);
+        str_puts(out, "</text>");
+        x = last + 1;
+    }
+}
+
+static void put_row(const struct svg *s, int y, bool ground, struct str *out)
+{
+    const struct svg_cell *row = &s->cells[y * s->w];
+    if (ground)
+        str_printf(out, "<path stroke=\"#%06x\" d=\"M0 %.4gh%.5g\"/>",
+                   (unsigned)ground_of[s->light], cell_h / 2, s->w * cell_w);
+    put_fills(s, row, out);
+    put_texts(s, row, out);
+    if (s->cursor && y == s->y && s->x < s->w)
+        str_printf(out, "<path stroke=\"#%06x\" stroke-opacity=\".6\" d=\"M%.5g %.4gh%.4g\"/>",
+                   (unsigned)text_of[s->light], s->x * cell_w, cell_h / 2, cell_w);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static size_t picture_of(struct svg *s, struct str *row)
+{
+    for (size_t i = s->n_pictures; i-- > 0;)
+        if (s->pictures[i].n == row->n && !memcmp(s->pictures[i].data, row->data, row->n)) return i;
+    s->pictures = memory_grow(s->pictures, s->n_pictures + 1, sizeof *s->pictures);
+    s->pictures[s->n_pictures] = *row;
+    *row = (struct str){0};
+    return s->n_pictures++;
+}
+
+/* Rows that have changed are shown from now on. */
+static void note_frame(struct svg *s, double at_s)
+{
+    for (int y = 0; y < s->h; y++) {
+        struct str row = {0};
+        put_row(s, y, true, &row);
+        size_t picture = picture_of(s, &row);
+        str_release(&row);
+        if (s->shown[y] != SIZE_MAX && s->rows[s->shown[y]].picture == picture) continue;
+        end_row(s, y, at_s);
+        s->rows = memory_grow(s->rows, s->n_rows + 1, sizeof *s->rows);
+        s->rows[s->n_rows] = (struct svg_row){y, picture, at_s, -1};
+        s->shown[y] = s->n_rows++;
+    }
+}
+
+/* A frame is noted when the next one is later. */
+static void begin_frame(struct svg *s, double at_s)
+{
+    if (s->moving && s->fed && at_s - s->at_s >= frame_s) {
+        note_frame(s, s->at_s);
+        s->at_s = at_s;
+    }
+    if (!s->fed) s->at_s = at_s;
+    s->fed = true;
+}
+
+void svg_resize(struct svg *s, double at_s, int w, int h)
+{
+    begin_frame(s, at_s);
+    for (int y = 0; y < s->h; y++) end_row(s, y, at_s);
+    fit(s, w, h);
+}
+
+void svg_feed(struct svg *s, double at_s, const char *text)
+{
+    size_t left = strlen(text);
+    begin_frame(s, at_s);
+    while (left > 0) {
+        uint32_t cp;
+        int length = utf8_next(text, left, &cp);
+        size_t n = length > 0 ? (size_t)length : 1;
+        if (text[0] == '\033' && text[1] == '[')
+            n = 2 + sequence(s, text + 2);
+        else if (length > 0 && cp >= 0x20)
+            put(s, text, length, cp);
+        text += n;
+        left -= n;
+    }
+}
+
+static void put_still(const struct svg *s, struct str *out)
+{
+    for (int y = 0; y < s->h; y++) {
+        struct str row = {0};
+        put_row(s, y, false, &row);
+        if (row.n) str_printf(out, "<g transform=\"translate(0 %.4g)\">", y * cell_h);
+        str_append(out, str_get(&row), row.n);
+        if (row.n) str_puts(out, "</g>\n");
+        str_release(&row);
+    }
+}
+
+/* A clock that begins again, and rows that are seen at their times. Viewers without animation show
+ * the last frame. */
+static void put_moving(const struct svg *s, struct str *out)
+{
+    const double length = s->at_s + last_s;
+    str_puts(out, "<defs>");
+    for (size_t i = 0; i < s->n_pictures; i++)
+        str_printf(out, "<g id=\"r%zu\">%s</g>\n", i, str_get(&s->pictures[i]));
+    str_printf(out,
+               "</defs><rect width=\"0\" height=\"0\"><animate id=\"t\" attributeName=\"x\" "
+               "begin=\"0s;t.end\" dur=\"%.2fs\" from=\"0\" to=\"0\"/></rect>\n",
+               length);
+    for (size_t i = 0; i < s->n_rows; i++) {
+        const struct svg_row *r = &s->rows[i];
+        bool last = r->end_s < 0;
+        str_printf(out, "<use href=\"#r%zu\" y=\"%.4g\"", r->picture, r->y * cell_h);
+        if (!last) str_puts(out, " visibility=\"hidden\"");
+        str_puts(out, "><set attributeName=\"visibility\" ");
+        if (last && r->from_s > 0)
+            str_printf(out, "to=\"hidden\" begin=\"t.begin\" dur=\"%.2fs\"/></use>\n", r->from_s);
+        else
+            str_printf(out, "to=\"visible\" begin=\"t.begin+%.2fs\" dur=\"%.2fs\"/></use>\n",
+                       r->from_s, (last ? length : r->end_s) - r->from_s);
+    }
+}
+
+void svg_write(struct svg *s, struct str *out)
+{
+    double w = s->w_max * cell_w + 2 * margin, h = s->h_max * cell_h + 2 * margin;
+    str_printf(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.6g %.6g\" "
+               "width=\"%.6g\" height=\"%.6g\" font-family=\"ui-monospace,Menlo,Consolas,DejaVu "
+               "Sans Mono,monospace\" font-size=\"12\" xml:space=\"preserve\">\n"
+               "<rect width=\"100%%\" height=\"100%%\" rx=\"6\" fill=\"#%06x\"/>\n"
+               "<g transform=\"translate(%.4g %.4g)\" shape-rendering=\"crispEdges\" "
+               "stroke-width=\"%.4g\">\n",
+               w, h, w, h, (unsigned)ground_of[s->light], margin, margin, cell_h);
+    if (s->moving) note_frame(s, s->at_s);
+    if (s->moving)
+        put_moving(s, out);
+    else
+        put_still(s, out);
+    str_puts(out, "</g></svg>\n");
+}

@@ -44,10 +44,14 @@ float *recurrent_state_step(const struct recurrent_state *s, int layer)
     return s->step + (size_t)layer * (size_t)s->shape.n_step;
 }
 
+size_t recurrent_state_layer_bytes(const struct recurrent_state *s)
+{
+    return (size_t)s->shape.n_layer * layer_floats(&s->shape) * sizeof(float);
+}
+
 size_t recurrent_state_bytes(const struct recurrent_state *s)
 {
-    const struct recurrent_state_shape *h = &s->shape;
-    return ((size_t)h->n_layer * layer_floats(h) + (size_t)h->n_hidden) * sizeof(float);
+    return recurrent_state_layer_bytes(s) + (size_t)s->shape.n_hidden * sizeof(float);
 }
 
 size_t recurrent_state_step_bytes(const struct recurrent_state *s)

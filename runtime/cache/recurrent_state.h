@@ -48,7 +48,8 @@ float *recurrent_state_window(const struct recurrent_state *s, int layer);
 float *recurrent_state_matrices(const struct recurrent_state *s, int layer);
 float *recurrent_state_step(const struct recurrent_state *s, int layer);
 
-/* Bytes of all layers and the hidden row; of the steps of one token in all layers. */
+/* Bytes of all layers; with the hidden row; of the steps of one token in all layers. */
+size_t recurrent_state_layer_bytes(const struct recurrent_state *s);
 size_t recurrent_state_bytes(const struct recurrent_state *s);
 size_t recurrent_state_step_bytes(const struct recurrent_state *s);
 

@@ -343,10 +343,6 @@ static int open_draft(struct engine *g, const struct engine_opts *o, engine_prog
                                       .threads = o->threads,
                                       .weight_cache_dir = o->weight_cache_dir};
     int rc = engine_open(&g->draft, &draft, &plan, 1, progress, ctx, e);
-    if (!rc && g->draft->model->recurrent.n_layer)
-        return err_set(e, ERR_USAGE,
-                       "%s can't be a draft model: its recurrent layers can't take tokens back",
-                       g->draft->model->name);
     if (rc || tokenizer_agrees(g->tokenizer, g->draft->tokenizer)) return rc;
     return err_set(e, ERR_USAGE,
                    "%s can't be the draft model of %s: their vocabularies differ; take a smaller "

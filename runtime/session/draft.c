@@ -16,6 +16,24 @@
 #define TRIES    16
 #define REST_MAX 1024
 
+static void plan_state(struct session_draft *d, struct arena *a)
+{
+    const struct recurrent_state *r = &d->ctx.cache.recurrent;
+    d->held = arena_take(a, recurrent_state_layer_bytes(r), 1);
+    d->steps = arena_take(a, FORWARD_TRY_MAX, recurrent_state_step_bytes(r));
+}
+
+static int open_state(struct session_draft *d, struct err *e)
+{
+    struct arena a;
+    if (!d->ctx.cache.recurrent.layers) return 0;
+    arena_init_plan(&a, "draft");
+    plan_state(d, &a);
+    int rc = arena_init(&d->arena, "draft", a.used, e);
+    if (!rc) plan_state(d, &d->arena);
+    return rc;
+}
+
 int session_draft_open(struct session *s, struct err *e)
 {
     struct session_draft *d = &s->draft;
@@ -24,6 +42,11 @@ int session_draft_open(struct session *s, struct err *e)
     struct plan_opts o = engine_draft_plan();
     int rc = context_open(&d->ctx, g, &o, 1, 1, e);
     if (rc) return rc;
+    rc = open_state(d, e);
+    if (rc) {
+        context_release(&d->ctx);
+        return rc;
+    }
     tokens_reserve(&d->behind, 2 * BEHIND_MAX);
     d->trust = 1;
     d->on = true;
@@ -33,6 +56,7 @@ int session_draft_open(struct session *s, struct err *e)
 void session_draft_close(struct session *s)
 {
     if (s->draft.on) context_release(&s->draft.ctx);
+    arena_release(&s->draft.arena);
     tokens_release(&s->draft.behind);
 }
 
@@ -45,6 +69,23 @@ void session_draft_forget(struct session *s)
     d->n_ran = d->n_same = 0;
 }
 
+/* Takes back the proposals that did not become part of the conversation. A recurrent state can't do
+ * that: it goes back to the one in front of all, and repeats the steps of the others. */
+static void take_back(struct session_draft *d)
+{
+    struct recurrent_state *r = &d->ctx.cache.recurrent;
+    const size_t bytes = recurrent_state_step_bytes(r);
+    if (d->held && d->n_ran > d->n_same) {
+        memcpy(r->layers, d->held, recurrent_state_layer_bytes(r));
+        for (int i = 0; i < d->n_same; i++) {
+            memcpy(r->step, d->steps + (size_t)i * bytes, bytes);
+            r->repeat(r->repeat_ctx);
+        }
+    }
+    for (; d->n_ran > d->n_same; d->n_ran--) cache_remove_newest(&d->ctx.cache);
+    d->n_ran = d->n_same = 0;
+}
+
 void session_draft_add(struct session *s, int32_t id)
 {
     struct session_draft *d = &s->draft;
@@ -54,8 +95,7 @@ void session_draft_add(struct session *s, int32_t id)
         d->n_same++;
         return;
     }
-    for (; d->n_ran > d->n_same; d->n_ran--) cache_remove_newest(&d->ctx.cache);
-    d->n_ran = d->n_same = 0;
+    take_back(d);
     if (b->n == 2 * BEHIND_MAX) {
         memmove(b->ids, b->ids + BEHIND_MAX, BEHIND_MAX * sizeof *b->ids);
         b->n = BEHIND_MAX;
@@ -87,6 +127,22 @@ static int catch_up(struct session_draft *d, struct err *e)
     b->n = 0;
     d->n_ran = d->n_same = 0;
     return rc;
+}
+
+/* Reads a proposal, which may be taken back. */
+static int run_proposal(struct session_draft *d, int32_t id, struct err *e)
+{
+    const struct recurrent_state *r = &d->ctx.cache.recurrent;
+    const size_t bytes = recurrent_state_step_bytes(r);
+    int64_t t0 = system_clock_ns();
+    if (d->held && d->n_ran == 0) memcpy(d->held, r->layers, recurrent_state_layer_bytes(r));
+    int rc = run(d, &id, 1, e);
+    if (rc) return rc;
+    if (d->held) memcpy(d->steps + (size_t)d->n_ran * bytes, r->step, bytes);
+    double ns = (double)(system_clock_ns() - t0);
+    d->ns = d->ns > 0 ? d->ns + (ns - d->ns) * STEP : ns;
+    d->ran[d->n_ran++] = id;
+    return 0;
 }
 
 /* The most likely next token of the first n_vocab, and its probability. */
@@ -122,12 +178,8 @@ static int propose(struct session *s, int32_t *out, int max, struct err *e)
         d->p[n] = p;
         out[n++] = id;
         if (n == max) break;
-        int64_t t0 = system_clock_ns();
-        rc = run(d, &id, 1, e);
+        rc = run_proposal(d, id, e);
         if (rc) return rc;
-        double ns = (double)(system_clock_ns() - t0);
-        d->ns = d->ns > 0 ? d->ns + (ns - d->ns) * STEP : ns;
-        d->ran[d->n_ran++] = id;
     }
     return n;
 }

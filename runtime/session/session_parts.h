@@ -53,6 +53,9 @@ struct session_draft {
     struct tokens behind;         /* of the conversation, that it has not read */
     int32_t ran[FORWARD_TRY_MAX]; /* [n_ran] its proposals that it has read, */
     int n_ran, n_same;            /* of which so many became part of the conversation */
+    struct arena arena;           /* of a model with recurrent layers: */
+    float *held;                  /* their state in front of `ran` */
+    uint8_t *steps;               /* [n_ran] the inputs of their steps since */
     double p[FORWARD_TRY_MAX];    /* of the last proposals */
     double trust;                 /* proposals that were right, for each that p promises */
     double ns;                    /* time for one proposal */

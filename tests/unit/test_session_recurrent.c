@@ -81,16 +81,11 @@ static const struct recurrent_state *state_of(const struct session *s)
     return &session_cache(s)->recurrent;
 }
 
-static size_t state_bytes(const struct session *s)
-{
-    const struct recurrent_state *r = state_of(s);
-    return recurrent_state_bytes(r) - (size_t)r->shape.n_hidden * sizeof(float);
-}
-
 static void same(const struct session *x, const struct session *y)
 {
     same_cache(x, y);
-    assert_memory_equal(state_of(x)->layers, state_of(y)->layers, state_bytes(x));
+    assert_memory_equal(state_of(x)->layers, state_of(y)->layers,
+                        recurrent_state_layer_bytes(state_of(x)));
 }
 
 /* ---- coming back ----------------------------------------------------------------------------- */
@@ -208,7 +203,9 @@ static void kill_myself(const struct victim *v)
     assert_non_null(f);
     int64_t n_pos = v->session->ctx.cache.n_pos;
     assert_int_equal(fwrite(&n_pos, sizeof n_pos, 1, f), 1);
-    assert_int_equal(fwrite(state_of(v->session)->layers, state_bytes(v->session), 1, f), 1);
+    assert_int_equal(fwrite(state_of(v->session)->layers,
+                            recurrent_state_layer_bytes(state_of(v->session)), 1, f),
+                     1);
     fclose(f);
     kill(getpid(), SIGKILL);
 }
@@ -262,17 +259,17 @@ static void test_kill_in_answer(void **state)
         run_victim(dir, o, said[1], (struct victim){.n_left = moments[i], .notes = notes});
         struct conversations *l = open_library(dir);
         struct session *s = open_session(l, o, true);
-        float *layers = malloc(state_bytes(s));
+        float *layers = malloc(recurrent_state_layer_bytes(state_of(s)));
         int64_t n_pos;
         FILE *f = fopen(notes, "rb");
         assert_non_null(f);
         assert_int_equal(fread(&n_pos, sizeof n_pos, 1, f), 1);
-        assert_int_equal(fread(layers, state_bytes(s), 1, f), 1);
+        assert_int_equal(fread(layers, recurrent_state_layer_bytes(state_of(s)), 1, f), 1);
         fclose(f);
         assert_int_equal(reread(s), 0);
         assert_int_equal(s->ctx.cache.n_pos, n_pos);
         assert_int_equal(s->pending.n, 1);
-        assert_memory_equal(state_of(s)->layers, layers, state_bytes(s));
+        assert_memory_equal(state_of(s)->layers, layers, recurrent_state_layer_bytes(state_of(s)));
         free(layers);
         session_close(s);
         conversations_close(l);
@@ -359,6 +356,41 @@ static void test_constant_size(void **state)
     context_release(&x);
 }
 
+/* The model as its own draft: both keep all units, so only proposals behind the end of an answer
+ * are wrong, and the state must forget these. */
+static void test_draft(void **state)
+{
+    struct options o = options_for("full:context=1024");
+    struct engine *alone = engine, *drafted;
+    struct log with = {0}, without = {0};
+    struct session_stats st;
+    struct err e;
+    (void)state;
+    o.engine.model = o.engine.draft = model_path;
+    o.engine.threads = 1;
+    o.session.plan.speculate.n = 5;
+    if (engine_open(&drafted, &o.engine, &o.session.plan, 1, NULL, NULL, &e))
+        fail_msg("%s", e.text);
+    struct session *y = open_session(NULL, o, false);
+    engine = drafted;
+    struct session *x = open_session(NULL, o, false);
+    for (int i = 0; i < N_SAID; i++) {
+        say(x, said[i], &with);
+        say(y, said[i], &without);
+        same(x, y);
+        assert_true(with.logits == without.logits);
+    }
+    assert_string_equal(str_get(&with.text), str_get(&without.text));
+    session_stats(x, &st);
+    assert_true(3 * st.n_accepted > st.n_proposed && st.n_accepted < st.n_proposed);
+    engine = alone;
+    session_close(x);
+    session_close(y);
+    engine_close(drafted);
+    str_release(&with.text);
+    str_release(&without.text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_kill_in_answer),
         cmocka_unit_test(test_kill_in_prompt),
         cmocka_unit_test(test_constant_size),
+        cmocka_unit_test(test_draft),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

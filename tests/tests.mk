@@ -171,6 +171,7 @@ $(GPU_DIR)/rate.ptx: tests/gpu/rate.cu kernels/cuda/device.cuh kernels/cuda/lowe
 
 EMU_PROGRAM := $(if $(EMU),$(B)/tests/emu/retain $(EMU_DRIVER))
 FAKE := $(if $(TMUX),$(B)/tests/tui_fake)
+one: $(if $(filter tests/emu/% tests/gpu/%,$(ONE_SCRIPTS)),$(EMU_PROGRAM)) $(if $(filter tests/gpu/%,$(ONE_SCRIPTS)),gpu)
 
 # The run on a GPU, tried on the emulated driver; without nvcc the program has nothing to run there.
 GPU_SCRIPTS := $(if $(CUBINS),$(if $(EMU),$(if $(GPU),tests/gpu/test_run.sh)))

@@ -327,12 +327,13 @@ int64_t cache_windows_first(const struct cache_windows *w, int64_t n_pos)
     return before > 0 ? before / KN_TILE * KN_TILE : 0;
 }
 
-/* Removes the oldest n units of every head; without `units` their keys and values are not moved. */
-static void drop_oldest(struct cache *c, int n, bool units)
+/* Removes the oldest n units of every head. */
+static void drop_oldest(struct cache *c, int n)
 {
     for (int i = 0; i < n_heads(c); i++) {
         struct cache_head *h = &c->kv_heads[i];
         const size_t left = (size_t)(h->len - n), from = (size_t)n;
+        const bool units = i >= c->n_away;
         if (units) memmove(h->k, h->k + from * c->k_bytes, left * c->k_bytes);
         if (units) memmove(h->v, h->v + from * c->v_bytes, left * c->v_bytes);
         memmove(h->score, h->score + from, left * sizeof *h->score);
@@ -347,8 +348,7 @@ void cache_windows_make_room(struct cache *c, int n)
     struct cache *w = c->windows;
     if (!w || cache_room(w) >= n) return;
     const int64_t oldest = w->n_pos - w->kv_heads[0].len;
-    drop_oldest(w, (int)(cache_windows_first(&c->shape.windows, w->n_pos) - oldest),
-                !c->source.fetch);
+    drop_oldest(w, (int)(cache_windows_first(&c->shape.windows, w->n_pos) - oldest));
     assert(cache_room(w) >= n);
 }
 

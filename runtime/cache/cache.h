@@ -79,6 +79,7 @@ struct cache_source {
 struct cache {
     struct cache_shape shape;
     struct cache_source source;
+    int n_away;                  /* the units of the first n heads are in device memory */
     size_t k_bytes, v_bytes;     /* bytes of one unit */
     struct cache_head *kv_heads; /* [n_layer * n_head] */
     uint8_t *k, *v;              /* the pool: [slots], heads side by side */

@@ -130,6 +130,7 @@ struct cuda_units {
     struct cuda_pages pages;
     int n_layer, n_heads, n_split;
     size_t n_partial; /* rows of m_part, l_part and acc_part in its layers */
+    int64_t oldest;   /* windows: the position in the first slot */
 };
 
 /* Scratch of a layer's chunk attention. */
@@ -171,6 +172,7 @@ struct cuda_context {
     struct cache *cache; /* the host's */
     uint64_t seed;
     int chunk, n_logits, n_layer;
+    int n_recurrent;    /* recurrent layers, like n_layer those on the device */
     int n_queries;      /* the most that are remembered of a step; 0 = none */
     int n_heads, n_len; /* heads of `kv`; of both caches */
     bool broken;        /* host and device have diverged */

@@ -22,10 +22,10 @@ void cuda_recurrent_plan(struct cuda_context *x, struct arena *cache, struct are
 {
     const struct model_recurrent_shape *s = &x->m->recurrent;
     struct cuda_recurrent_rows *r = &x->recurrent;
-    const size_t chunk = (size_t)x->chunk, n_layer = (size_t)s->n_layer, f = sizeof(float);
+    const size_t chunk = (size_t)x->chunk, n_layer = (size_t)x->n_recurrent, f = sizeof(float);
     if (n_layer == 0) return;
     r->layers = arena_take(cache, n_layer * layer_floats(s), f);
-    r->hidden = arena_take(cache, (size_t)x->m->n_embd, f);
+    if (!model_is_split(x->m)) r->hidden = arena_take(cache, (size_t)x->m->n_embd, f);
     r->step = arena_take(cache, n_layer * step_floats(s), f);
     r->in = arena_take(scratch, chunk * (size_t)s->n_channel, f);
     r->gate = arena_take(scratch, chunk * (size_t)recurrent_n_out(s), f);
@@ -127,21 +127,28 @@ void cuda_keep_hidden(struct cuda_context *x)
                           n * sizeof(float), x->e);
 }
 
-/* The host's layers and hidden row are not adjacent. */
+/* The host's layers, steps and hidden row are not adjacent. */
 static size_t layers_bytes(const struct cuda_context *x)
 {
-    const struct model_recurrent_shape *s = &x->m->recurrent;
-    return (size_t)s->n_layer * layer_floats(s) * sizeof(float);
+    return (size_t)x->n_recurrent * layer_floats(&x->m->recurrent) * sizeof(float);
+}
+
+static size_t steps_bytes(const struct cuda_context *x)
+{
+    return (size_t)x->n_recurrent * step_floats(&x->m->recurrent) * sizeof(float);
+}
+
+static size_t hidden_bytes(const struct cuda_context *x)
+{
+    return x->recurrent.hidden ? (size_t)x->m->n_embd * sizeof(float) : 0;
 }
 
 void cuda_put_state(struct cuda_context *x)
 {
     struct recurrent_state *s = &x->cache->recurrent;
-    if (!s->shape.n_layer || !s->changed) return;
+    if (!x->n_recurrent || !s->changed) return;
     if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.layers, s->layers, layers_bytes(x), x->e);
-    if (!x->rc)
-        x->rc = cuda_put(x->g, x->recurrent.hidden, s->hidden,
-                         (size_t)s->shape.n_hidden * sizeof(float), x->e);
+    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.hidden, s->hidden, hidden_bytes(x), x->e);
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
     if (!x->rc) s->changed = false;
 }
@@ -150,17 +157,15 @@ int cuda_fetch_state(void *ctx, struct err *e)
 {
     struct cuda_context *x = ctx;
     struct recurrent_state *s = &x->cache->recurrent;
-    if (cuda_begin(x, e) || !s->shape.n_layer || s->changed) return x->rc;
+    if (cuda_begin(x, e) || !x->n_recurrent || s->changed) return x->rc;
     cuda_get_now(x, s->layers, x->recurrent.layers, layers_bytes(x));
-    return cuda_get_now(x, s->hidden, x->recurrent.hidden,
-                        (size_t)s->shape.n_hidden * sizeof(float));
+    return cuda_get_now(x, s->hidden, x->recurrent.hidden, hidden_bytes(x));
 }
 
 void cuda_get_steps(struct cuda_context *x)
 {
     const struct recurrent_state *s = &x->cache->recurrent;
-    if (s->shape.n_layer)
-        cuda_get_now(x, s->step, x->recurrent.step, recurrent_state_step_bytes(s));
+    if (x->n_recurrent) cuda_get_now(x, s->step, x->recurrent.step, steps_bytes(x));
 }
 
 void cuda_repeat(struct cuda_context *x)
@@ -170,9 +175,8 @@ void cuda_repeat(struct cuda_context *x)
     if (cuda_begin(x, &e)) return;
     x->n = 1;
     cuda_put_state(x);
-    if (!x->rc)
-        x->rc = cuda_put(x->g, x->recurrent.step, s->step, recurrent_state_step_bytes(s), &e);
-    for (int i = 0; i < x->m->n_layer; i++) {
+    if (!x->rc) x->rc = cuda_put(x->g, x->recurrent.step, s->step, steps_bytes(x), &e);
+    for (int i = 0; i < x->n_layer; i++) {
         const struct cuda_layer *l = &x->g->model.layers[i];
         if (!l->of->is_recurrent) continue;
         const struct cuda_recur job = job_of(x, l);

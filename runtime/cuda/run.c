@@ -203,6 +203,7 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
 {
     const struct model *m = o->model;
     const struct cache_windows *w = &o->shape->windows;
+    const struct model_counts n = model_count_layers(m, model_n_device(m));
     struct cuda_context x = {
         .m = m,
         .retaining = o->policy->scorer == POLICY_CIS ? o->retaining : NULL,
@@ -211,7 +212,8 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
         .chunk = o->chunk,
         .n_logits = model_is_split(m) ? 0 : o->n_logits,
         .n_layer = model_n_device(m),
-        .kv.n_layer = model_is_split(m) ? m->n_device : m->n_kv_layer,
+        .n_recurrent = n.n_recurrent,
+        .kv.n_layer = n.n_kv,
         .expanded.is_int8 = !o->floats && adds_halves_faster(g),
         .host_experts = o->experts,
     };
@@ -219,10 +221,10 @@ static struct cuda_context describe(const struct cuda *g, const struct cuda_cont
     if (o->policy->scorer == POLICY_ATTENTION || o->policy->scorer == POLICY_COUNTS)
         x.n_queries = o->policy->window < o->chunk ? o->policy->window : o->chunk;
     x.kv.n_split = splits_of(g, cache_head_max(o->shape), m->n_kv_head);
-    if (w->n_layer)
+    if (n.n_windowed)
         x.windows = (struct cuda_units){
-            .n_layer = w->n_layer,
-            .n_heads = w->n_layer * w->n_head,
+            .n_layer = n.n_windowed,
+            .n_heads = n.n_windowed * w->n_head,
             .n_split = splits_of(g, cache_windows_capacity(w), w->n_head),
         };
     x.n_heads = x.kv.n_heads;
@@ -326,7 +328,7 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
     x->g = g;
     x->cache = c;
     x->kv.host = c;
-    x->windows.host = c->windows;
+    if (x->windows.n_layer) x->windows.host = c->windows;
     cuda_context_plan(g, o, &cache_bytes, &scratch_bytes);
     int rc = cuda_enter(g, e);
     if (!rc) rc = take_memory(x, o->shape, cache_bytes, scratch_bytes, e);
@@ -335,6 +337,8 @@ int cuda_context_open(struct cuda_context **out, struct cuda *g, const struct cu
         return rc;
     }
     c->source = (struct cache_source){cuda_fetch, cuda_fetch_state, x};
+    c->n_away = x->n_heads;
+    if (c->windows) c->windows->n_away = x->windows.n_heads;
     *out = x;
     return 0;
 }
@@ -486,10 +490,10 @@ int cuda_begin(struct cuda_context *x, struct err *e)
 }
 
 /* The host's part of the new units of layers with windows. */
-static void append_windows(struct cache *w, int n)
+static void append_windows(struct cuda_context *x, int n)
 {
-    const int n_heads = w ? w->shape.n_layer * w->shape.n_head : 0;
-    for (int i = 0; i < n_heads; i++) {
+    const struct cache *w = x->windows.host;
+    for (int i = 0; i < x->windows.n_heads; i++) {
         struct cache_head *h = &w->kv_heads[i];
         for (int t = 0; t < n; t++) {
             h->pos[h->len + t] = (uint32_t)(w->n_pos + t);
@@ -542,7 +546,7 @@ static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, 
     if (!x->rc) x->rc = cuda_wait(x->g, x->e);
     if (x->rc) return x->rc;
     append_units(x, n);
-    append_windows(x->cache->windows, n);
+    append_windows(x, n);
     return 0;
 }
 

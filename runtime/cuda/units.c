@@ -205,11 +205,15 @@ static int drop_pages(struct cuda_context *x, int n_units)
 
 int cuda_cache_room(struct cuda_context *x, int n)
 {
-    struct cache *w = x->windows.host;
+    const struct cache *w = x->windows.host;
     if (w) {
-        const int len = w->kv_heads[0].len;
         cache_windows_make_room(x->cache, n);
-        if (make_room(x, &x->windows, n) || drop_pages(x, len - w->kv_heads[0].len)) return x->rc;
+        const int64_t oldest = w->n_pos - w->kv_heads[0].len, before = x->windows.oldest;
+        const bool dropped =
+            oldest > before && oldest - before < cache_windows_capacity(&x->cache->shape.windows);
+        x->windows.oldest = oldest; /* if the whole window changed, the units are sent again */
+        if (make_room(x, &x->windows, n) || drop_pages(x, dropped ? (int)(oldest - before) : 0))
+            return x->rc;
     }
     return make_room(x, &x->kv, n);
 }
@@ -281,7 +285,7 @@ static int copy_newest(struct cuda_context *x, const struct cuda_units *u, int w
     const struct cache *c = u->host;
     const size_t unit = (what & UNITS ? c->k_bytes + c->v_bytes : 0) + (what & WORDS ? 8 : 0);
     const int most = (int)(x->stage_bytes / ((size_t)c->shape.n_head * unit));
-    for (int back = n; !x->rc && back > 0; back -= most) {
+    for (int back = u->n_layer ? n : 0; !x->rc && back > 0; back -= most) {
         const struct cuda_copy job = {
             .back = back,
             .n = back < most ? back : most,
@@ -307,9 +311,9 @@ static void let_go(void *p, size_t n)
 static void empty_window(struct cuda_context *x)
 {
     for (const struct cache *c = x->cache; c; c = c->windows) {
-        const bool all = c != x->cache || x->kv.n_layer == c->shape.n_layer;
+        const bool all = c->n_away == c->shape.n_layer * c->shape.n_head;
         /* the units after those of the device's heads stay */
-        const size_t slots = all ? cache_slots(&c->shape) : c->kv_heads[x->n_heads].slot0;
+        const size_t slots = all ? cache_slots(&c->shape) : c->kv_heads[c->n_away].slot0;
         let_go(c->k, slots * c->k_bytes);
         let_go(c->v, slots * c->v_bytes);
     }

@@ -40,6 +40,13 @@ static int supports_heads(const struct model *m, int dim, struct err *e)
                    m->name, dim, CUDA_HEAD_MAX);
 }
 
+static bool shares_units(const struct model *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (m->layers[i].shares_kv) return true;
+    return false;
+}
+
 static int supports_model(const struct model *m, struct err *e)
 {
     int rc = supports_heads(m, m->head_dim, e);
@@ -48,10 +55,10 @@ static int supports_model(const struct model *m, struct err *e)
     if (CUDA_RECUR_SHARED(m->recurrent.key_dim) > CUDA_SHARED_MAX)
         return err_set(e, ERR_USAGE, "%s has recurrent keys of %d numbers, too many for the GPU",
                        m->name, m->recurrent.key_dim);
-    if (model_is_split(m) && (m->windowed.n_layer || m->recurrent.n_layer || m->layer_inputs.n))
+    if (model_is_split(m) && (m->layer_inputs.n || shares_units(m)))
         return err_set(
             e, ERR_USAGE,
-            "%s has windows, recurrent layers or inputs of layers, which run on the CPU or "
+            "%s has inputs of layers or layers that share units, which run on the CPU or "
             "all on the GPU",
             m->name);
     if (m->n_embd % KN_GROUP)

@@ -118,13 +118,14 @@ void cis_write(const struct layer_step *s)
 struct score_job {
     struct forward *f;
     struct cache *c;
+    int first; /* layer of the cache */
 };
 
 static void score_layer(void *ctx, int part, int thread)
 {
     const struct score_job *j = ctx;
     const struct forward *f = j->f;
-    const int layer = f->first_layer + part;
+    const int layer = j->first + part;
     int n = j->c->n_unscored, n_head = f->retaining->shape.n_head;
     int64_t began_ns = cis_clock(f);
     float *out = f->scores + (size_t)layer * FORWARD_SCORE_BATCH * (size_t)n_head;
@@ -139,8 +140,8 @@ static void score_layer(void *ctx, int part, int thread)
 
 void cis_score(struct forward *f, struct cache *c)
 {
-    struct score_job j = {f, c};
+    struct score_job j = {f, c, model_count_layers(f->model, f->first_layer).n_kv};
     if (c->n_unscored == 0) return;
-    pool_run(f->pool, f->model->n_kv_layer - f->first_layer, score_layer, &j);
+    pool_run(f->pool, f->model->n_kv_layer - j.first, score_layer, &j);
     c->n_unscored = 0;
 }

@@ -121,10 +121,8 @@ static int open_split(struct context *x, const struct forward_opts *fo, struct e
 static void repeat_step(void *ctx)
 {
     struct context *x = ctx;
-    if (x->gpu)
-        cuda_repeat(x->gpu);
-    else
-        recurrent_repeat(&x->forward, &x->cache);
+    if (x->gpu) cuda_repeat(x->gpu);
+    if (!context_on_gpu(x)) recurrent_repeat(&x->forward, &x->cache);
 }
 
 int context_open(struct context *x, struct engine *g, const struct plan_opts *o, uint64_t seed,

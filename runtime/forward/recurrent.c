@@ -285,7 +285,7 @@ void recurrent_run(struct layer_step *s)
 
 void recurrent_repeat(struct forward *f, struct cache *c)
 {
-    for (int i = 0; i < f->model->n_layer; i++) {
+    for (int i = f->first_layer; i < f->model->n_layer; i++) {
         const struct model_layer *l = &f->model->layers[i];
         struct layer_step s = {.f = f, .c = c, .layer = l, .index = l->kv_layer, .n = 1};
         if (!l->is_recurrent) continue;

@@ -23,8 +23,8 @@ void recurrent_plan(struct forward *f, struct arena *a);
  * that are tried stays the one in front of them. */
 void recurrent_run(struct layer_step *s);
 
-/* Repeats the steps that the cache's state holds in `step`, in all layers: the state becomes the
- * one after that token. */
+/* Repeats the steps that the cache's state holds in `step`, in all layers from first_layer on: the
+ * state becomes the one after that token. */
 void recurrent_repeat(struct forward *f, struct cache *c);
 
 /* Adds token i of those that were tried last to the state of all layers; those before it were

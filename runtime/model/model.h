@@ -369,6 +369,13 @@ static inline int model_n_device(const struct model *m)
 {
     return m->n_device < m->n_layer ? m->n_device : m->n_layer;
 }
+/* How many of the first n layers have units in the KV cache, units in windows, and a recurrent
+ * state. */
+struct model_counts {
+    int n_kv, n_windowed, n_recurrent;
+};
+struct model_counts model_count_layers(const struct model *m, int n);
+
 /* Whether a device has some layers and this CPU the others. */
 static inline bool model_is_split(const struct model *m)
 {

@@ -54,3 +54,16 @@ size_t model_host_experts_bytes(const struct model *m)
     }
     return a.used;
 }
+
+struct model_counts model_count_layers(const struct model *m, int n)
+{
+    struct model_counts c = {0};
+    for (int i = 0; i < n; i++) {
+        const struct model_layer *l = &m->layers[i];
+        const bool has_units = !l->no_attention && !l->shares_kv;
+        c.n_kv += has_units && !l->is_windowed;
+        c.n_windowed += has_units && l->is_windowed;
+        c.n_recurrent += l->is_recurrent;
+    }
+    return c;
+}

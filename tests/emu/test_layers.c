@@ -25,8 +25,9 @@ struct side {
     struct context x;
 };
 
-static void side_open(struct side *s, const char *model, const char *device, const char *experts,
-                      enum kn_kv units)
+/* n_layers: on the device, the others on the CPU; 0 = all. */
+static void side_open(struct side *s, const char *model, const char *device, int n_layers,
+                      const char *experts, enum kn_kv units)
 {
     struct options o;
     struct err e;
@@ -36,6 +37,7 @@ static void side_open(struct side *s, const char *model, const char *device, con
         options_set(&o, OPTIONS_MODEL, "experts", experts, &e))
         fail_msg("%s", e.text);
     o.engine.model = model;
+    o.engine.gpu_layers = n_layers;
     o.engine.threads = 1;
     o.engine.weights = ENGINE_WEIGHTS_F32;
     o.session.plan.policy = policy_choice("full");
@@ -80,16 +82,17 @@ static double larger(double a, double b)
 
 /* The largest distances of the last rows of logits: of the GPU's from the CPU's, and of the CPU's
  * with units of floats. */
-static void compare(const char *model, const char *experts, double *off, double *allowed)
+static void compare(const char *model, int n_layers, const char *experts, double *off,
+                    double *allowed)
 {
     static const int steps[] = {64, 13, 1, 1, 33, 5, 1, 1, 1, 30};
     struct side cpu, gpu, wide;
     int32_t ids[N_TOKENS];
     int at = 0;
     *off = *allowed = 0;
-    side_open(&cpu, model, "cpu", "auto", KN_KV_F16);
-    side_open(&wide, model, "cpu", "auto", KN_KV_F32);
-    side_open(&gpu, model, "cuda", experts, KN_KV_F16);
+    side_open(&cpu, model, "cpu", 0, "auto", KN_KV_F16);
+    side_open(&wide, model, "cpu", 0, "auto", KN_KV_F32);
+    side_open(&gpu, model, "cuda", n_layers, experts, KN_KV_F16);
     assert_int_equal(model_n_host_experts(gpu.engine->model) > 0, !strcmp(experts, "host"));
     for (int i = 0; i < N_TOKENS; i++) ids[i] = (i * 37 + 11) % cpu.engine->model->n_vocab;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; at += steps[i++]) {
@@ -105,26 +108,26 @@ static void compare(const char *model, const char *experts, double *off, double 
     side_close(&wide);
 }
 
-static void check(const char *const *names, size_t n, const char *experts)
+static void check(int n_layers, const char *experts, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char path[128];
         double off, allowed;
         snprintf(path, sizeof path, "tests/golden/families/%s.gguf", names[i]);
-        compare(path, experts, &off, &allowed);
+        compare(path, n_layers, experts, &off, &allowed);
         printf("%s: logits differ by %.1e of their size, %.1e is allowed\n", names[i], off,
                allowed);
         assert_true(off < allowed && allowed < 0.06);
     }
 }
 
-#define CHECK_EXPERTS(experts, ...)                          \
-    do {                                                     \
-        static const char *const names[] = {__VA_ARGS__};    \
-        (void)state;                                         \
-        check(names, sizeof names / sizeof *names, experts); \
+#define CHECK_PLACED(n_layers, experts, ...)                           \
+    do {                                                               \
+        static const char *const names[] = {__VA_ARGS__};              \
+        (void)state;                                                   \
+        check(n_layers, experts, names, sizeof names / sizeof *names); \
     } while (0)
-#define CHECK(...) CHECK_EXPERTS("auto", __VA_ARGS__)
+#define CHECK(...) CHECK_PLACED(0, "auto", __VA_ARGS__)
 
 static void head_sizes(void **state)
 {
@@ -151,12 +154,19 @@ static void experts(void **state)
  * feed-forward, with biases. */
 static void experts_on_host(void **state)
 {
-    CHECK_EXPERTS("host", "qwen2moe", "gemma4-moe", "gpt-oss");
+    CHECK_PLACED(0, "host", "qwen2moe", "gemma4-moe", "gpt-oss");
 }
 
 static void recurrent(void **state)
 {
     CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1");
+}
+
+/* The first layers on the device. */
+static void split(void **state)
+{
+    CHECK_PLACED(1, "auto", "gemma3", "gpt-oss", "falcon-h1");
+    CHECK_PLACED(2, "auto", "gemma3", "qwen35");
 }
 
 int main(void)
@@ -165,6 +175,7 @@ int main(void)
         cmocka_unit_test(head_sizes),      cmocka_unit_test(windows),
         cmocka_unit_test(layer_inputs),    cmocka_unit_test(experts),
         cmocka_unit_test(experts_on_host), cmocka_unit_test(recurrent),
+        cmocka_unit_test(split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Conversations on the emulated GPU with models whose layers have windows or a recurrent state:
- * stopped and resumed after each turn, and killed inside an answer, they continue with the same
- * text, with speculation and without. */
+/* Conversations on the emulated GPU, with all layers or some, of models whose layers have windows
+ * or a recurrent state: stopped and resumed after each turn, and killed inside an answer, they
+ * continue with the same text, with speculation and without. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,13 +15,15 @@
 #include "runtime/session/session_parts.h"
 #include "tests/unit/session_kit.h"
 
-static void engine_for(const char *model)
+/* n_layers: on the GPU, the others on the CPU; 0 = all. */
+static void engine_for(const char *model, int n_layers)
 {
     struct options o;
     struct err e;
     options_init(&o);
     if (options_set(&o, OPTIONS_MODEL, "device", "cuda", &e)) fail_msg("%s", e.text);
     o.engine.model = model;
+    o.engine.gpu_layers = n_layers;
     o.engine.threads = 1; /* a forked child has no other threads */
     o.session.plan.policy = policy_choice("sink");
     if (engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e)) fail_msg("%s", e.text);
@@ -139,8 +141,11 @@ static void killed(void)
 static void windows(void **state)
 {
     (void)state;
-    engine_for("tests/golden/families/gemma3.gguf");
+    engine_for("tests/golden/families/gemma3.gguf", 0);
     resume("sink");
+    killed();
+    engine_close(engine);
+    engine_for("tests/golden/families/gemma3.gguf", 2);
     resume("keydiff+global");
     killed();
     engine_close(engine);
@@ -149,7 +154,11 @@ static void windows(void **state)
 static void recurrent(void **state)
 {
     (void)state;
-    engine_for("tests/golden/families/qwen35.gguf");
+    engine_for("tests/golden/families/qwen35.gguf", 0);
+    resume("sink");
+    killed();
+    engine_close(engine);
+    engine_for("tests/golden/families/qwen35.gguf", 2);
     resume("sink");
     killed();
     engine_close(engine);
@@ -167,7 +176,7 @@ static void shapes(void **state)
     assert_true(cuda_leaves_eviction(policy_named("sink"), &large));
     assert_true(cuda_leaves_eviction(policy_named("keeper"), &small));
     assert_true(cuda_leaves_eviction(policy_named("snapkv"), &wide));
-    engine_for("tests/golden/families/exaone4.gguf");
+    engine_for("tests/golden/families/exaone4.gguf", 0);
     resume("keydiff+global");
     engine_close(engine);
 }

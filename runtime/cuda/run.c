@@ -522,10 +522,9 @@ static void append_units(struct cuda_context *x, int n)
 /* Runs n tokens, whose ids (or rows of the stream) are where the step reads them. */
 static int run(struct cuda_context *x, const int32_t *ids, int n, int n_logits, bool tries)
 {
-    /* of a split model, the device has no logits */
-    /* not where the CPU takes part in the step */
-    const bool recorded = !model_n_host_experts(x->m) &&
-                          (tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1)));
+    /* not where the CPU takes part in the step; of a split model, the device has no logits */
+    const bool recorded =
+        !model_n_host_experts(x->m) && (tries || (n == 1 && n_logits == (x->rows_host ? 0 : 1)));
     assert(n >= 1 && n <= x->chunk && n_logits <= x->n_logits && n_logits <= n);
     assert(cache_room(x->cache) >= n);
     if (cuda_cache_room(x, n)) return x->rc;

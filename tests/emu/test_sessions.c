@@ -52,8 +52,7 @@ static void same(const struct session *x, const struct session *y)
     if (!a->shape.n_layer) return;
     if (cache_fetch_state(session_cache(x), &e) || cache_fetch_state(session_cache(y), &e))
         fail_msg("%s", e.text);
-    assert_memory_equal(a->layers, b->layers,
-                        recurrent_state_layer_bytes(a));
+    assert_memory_equal(a->layers, b->layers, recurrent_state_layer_bytes(a));
     assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * 4);
 }
 

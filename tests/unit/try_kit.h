@@ -57,8 +57,7 @@ static inline void try_tokens(struct context *x, int at, int n, int n_right)
 static inline void same_state(const struct recurrent_state *a, const struct recurrent_state *b)
 {
     if (!a->layers) return;
-    assert_memory_equal(a->layers, b->layers,
-                        recurrent_state_layer_bytes(a));
+    assert_memory_equal(a->layers, b->layers, recurrent_state_layer_bytes(a));
     assert_memory_equal(a->hidden, b->hidden, (size_t)a->shape.n_hidden * sizeof(float));
     assert_memory_equal(a->step, b->step, recurrent_state_step_bytes(a));
 }

@@ -21,6 +21,12 @@ from templates import (ACK, ACK_NAME, ACK_PLACE, ACK_SHORT, ACK_UPDATE, ASK, ASK
 from words import (ADJECTIVES, COLOURS, COMMON, LISTS, MARK, NOUNS, OBJECTS, RELATIVES, VALUES,
                    VERBS, cap, digits, known, marked, place, plain, proper, pseudo, runs, sequence)
 
+# Kinds of facts that are told together in some conversations: only the noun tells their values apart.
+ALIKE = {kind: [n for n in VALUES if n.endswith(ends)] for kind, ends in (
+    ('numbers', ('code', 'number', 'size', 'plate', 'spot')), ('words', ('word', 'password', 'username')),
+    ('names', ('name', 'friend', 'teacher', 'boss', 'doctor', 'partner')),
+    ('likes', tuple(n for n in VALUES if n.startswith('favourite'))),
+    ('dates', ('birthday', ' day', ' date', ' time', ' appointment')))} | {'places': []}
 OLD = .35      # the share of sentences from templates.py, of the others from tables/
 
 
@@ -45,6 +51,7 @@ class Conversation:
         self.extra = []       # what else was told, as the assistant would say it
         self.topics = []
         self.reads = True     # documents are part of the filler
+        self.alike = None     # a kind of ALIKE: most facts are of it
 
     def add(self, user, assistant):
         self.turns += [('user', user), ('assistant', assistant)]
@@ -52,6 +59,8 @@ class Conversation:
     # -- facts
     def noun(self):
         r, x = self.r, self.r.random()
+        if self.alike and ALIKE[self.alike] and r.random() < .75:
+            return r.choice(ALIKE[self.alike])
         return (r.choice(COMMON) if x < .28 else r.choice(phrases.PRIVATE) if x < .48 else
                 r.choice(list(VALUES)) if x < .88 else
                 f'{r.choice(ADJECTIVES + COLOURS)} {r.choice(NOUNS)} '
@@ -62,11 +71,11 @@ class Conversation:
         r = self.r
         while True:
             x = r.random()
-            owner = ('my' if x < .6 else
+            owner = ('my' if x < (.8 if self.alike else .6) else
                      f"my {r.choice(RELATIVES)}'s" if x < .85 else f"{proper(r)}'s")
             noun = self.noun()
             told = [k[1] for k in self.facts if ':' not in k[1] and k[0] not in ('the', 'key')]
-            if told and r.random() < .4:
+            if told and r.random() < (.15 if self.alike else .4):
                 noun = r.choice(told)
             if (owner, noun) not in self.facts.keys() | self.dropped | self.reserved:
                 return owner, noun
@@ -139,7 +148,7 @@ class Conversation:
             free = [k for k in introduction if k not in self.facts and k not in self.dropped]
             if n > 1 and free and r.random() < .4:
                 key = r.choice(free) if keys else free[0]
-            elif r.random() < .12:
+            elif r.random() < (.75 if self.alike == 'places' else .12):
                 key = 'my', 'place:' + r.choice(OBJECTS)
             else:
                 key = self.new_key()
@@ -439,6 +448,7 @@ def conversation(r, n_tokens, count, mode):
     """A conversation of at least n_tokens; count(text) gives a text's tokens."""
     c = Conversation(r)
     c.reads = mode not in ('dense', 'about', 'talk')
+    c.alike = r.choice(list(ALIKE)) if r.random() < .2 else None
     fact, ask, find, copy, long = MODES[mode]
     used = seen = 0
     if r.random() < .3:
@@ -457,7 +467,7 @@ def conversation(r, n_tokens, count, mode):
             c.copy()
         else:
             c.filler(long=x < fact + ask + find + copy + long)
-        if r.random() < (.2 if mode == 'about' else .03):
+        if r.random() < {'about': .2, 'talk': .08}.get(mode, .03):
             r.choice((scenes.summary, scenes.summary, scenes.topics, scenes.said))(c)
         used += sum(count(text) + 2 for _, text in c.turns[seen:])
         seen = len(c.turns)
@@ -483,6 +493,7 @@ def memory(r, n_tokens, n_facts, count, kind='chat', scatter=True):
     if kind == 'grass':
         return grass(r, n_tokens, count)
     c = Conversation(r)
+    c.alike = r.choice(list(ALIKE)) if r.random() < .5 else None
     blocks = []
 
     def grab(make, *args):
@@ -491,7 +502,7 @@ def memory(r, n_tokens, n_facts, count, kind='chat', scatter=True):
         return turns
 
     if kind == 'chat':
-        blocks = [grab(c.fact) for _ in range(n_facts)]
+        blocks = [grab(c.fact, .1 if c.alike else .25) for _ in range(n_facts)]
     elif kind == 'passkey':
         blocks = [grab(c.secret, 0) for _ in range(n_facts)]
     else:

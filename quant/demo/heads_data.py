@@ -1,6 +1,6 @@
 """Write the training rows of the demo model's retaining heads: JSON lines for `retain heads train`.
 
-    heads_data.py [--rows 4000] [--seed 5] > rows.jsonl
+    heads_data.py [--rows 4000] [--seed 6] > rows.jsonl
 
 A row is a conversation with facts in filler, then questions about all of them with their answers."""
 import argparse
@@ -16,7 +16,7 @@ def count(text):
 
 
 def row(r):
-    n_tokens = r.choice((1024, 1024, 2048, 4096))
+    n_tokens = r.choice((1024, 2048, 4096, 4096))
     most = 12 if n_tokens == 1024 else 24
     kind = r.choices(('chat', 'passkey', 'key', 'grass'), (.7, .1, .15, .05))[0]
     n_facts = {'chat': r.randint(2, most), 'key': 8 * r.randint(1, most // 4)}.get(kind, 1)
@@ -45,7 +45,7 @@ def merge(turns):
 if __name__ == '__main__':
     parser = argparse.ArgumentParser()
     parser.add_argument('--rows', type=int, default=4000)
-    parser.add_argument('--seed', type=int, default=5)
+    parser.add_argument('--seed', type=int, default=6)
     a = parser.parse_args()
     r = random.Random(a.seed)
     for _ in range(a.rows):

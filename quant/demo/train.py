@@ -21,7 +21,7 @@ from tokenizer import BOS, END, FIRST_BYTE, PAD, ROLES, Tokenizer
 SHORT = (.1, (256, 16)), (.3, (512, 8))      # until this progress: row length, rows
 MIXED_FROM = SHORT[-1][0]      # then rows of all lengths: shorter ones alone unlearn far distances
 MIXED = {(512, 8): .4, (1024, 4): .2, (2048, 2): .13, (3072, 1): .07, (Config.context, 1): .2}
-MEMORY = (512, .1), (1024, .25), (Config.context, .45)      # by length: rows only about memory
+MEMORY = (512, .15), (1024, .4), (Config.context, .6)      # by length: rows only about memory
 MAX_STEPS = 10000
 WARM_UP, DECAY = 80, .5      # steps; last share of the run
 ADAM_LR, MUON_LR, MUON_DECAY = 2e-3, .02, .05

@@ -12,7 +12,7 @@
 static struct options small(const char *policy, enum recall_chooser chooser)
 {
     struct options o = options_of(policy, "q4", 0);
-    o.session.plan.budget = 128;
+    o.session.plan.budget = 160;
     o.session.plan.chunk = 32;
     o.session.plan.policy.reserve = 64;
     o.session.recall.chooser = chooser;
@@ -112,7 +112,7 @@ static void test_pins_have_a_limit(void **state)
     talk_on(s, N_TALK, &log);
     for (int turn = 1; turn <= N_TALK && !rc; turn++, n++) rc = session_pin(s, turn, NULL, &e);
     assert_int_equal(rc, ERR_FIT);
-    assert_non_null(strstr(e.text, "budget of 128 units"));
+    assert_non_null(strstr(e.text, "budget of 160 units"));
     assert_false(session_is_pinned(s, n));
     assert_int_equal(session_pin(s, 0, NULL, &e), ERR_USAGE);
     assert_int_equal(session_pin(s, N_TALK + 1, NULL, &e), ERR_USAGE);

@@ -375,7 +375,8 @@ void app_seen(struct app *a)
 
 struct focus app_focus(const struct app *a)
 {
-    struct focus l = {.position = -1};
+    /* each snapshot stretches the map, and renews its numbers */
+    struct focus l = {.position = -1, .calm = a->view == VIEW_MAP};
     int64_t first = -1, end = -1;
     if (a->view == VIEW_MAP) {
         l.position = a->mapped.position;

@@ -24,7 +24,7 @@
 enum {
     FRAME_MS = 50, /* 20 frames a second: flowing text is no more readable at 30 */
     SLOW_FRAME_MS =
-        250,          /* when the answer's text is not visible, only snapshots change the picture */
+        200,          /* when the answer's text is not visible, only snapshots change the picture */
     KEY_FRAME_MS = 8, /* but a key's echo waits no longer than this */
     LINK_MS = 20,     /* interval of checking whether a slow terminal has caught up */
     ESCAPE_MS = 25,   /* ESC alone is a key when nothing follows within this time */

@@ -14,12 +14,13 @@
 #include "base/memory.h"
 #include "tui/chat/pace.h"
 
-enum { SNAPSHOT_MS = 250 };
+enum { SNAPSHOT_MS = 250, CALM_MS = 1500 };
 
 struct worker {
     pthread_t thread;
     int fd;
     atomic_bool stop, quit;
+    atomic_bool calm;  /* as in focus */
     atomic_bool woken; /* the screen was woken and has not taken events yet */
 
     pthread_mutex_t lock; /* guards the fields below */
@@ -208,7 +209,8 @@ static void on_event(void *ctx, const struct event *ev)
     }
     if (settles) snapshot(w, 0);
     deliver(w, ev);
-    if (flows) snapshot(w, SNAPSHOT_MS);
+    bool changes = ev->kind == EVENT_EVICTED; /* more than the length of the picture */
+    if (flows) snapshot(w, !changes && atomic_load(&w->calm) ? CALM_MS : SNAPSHOT_MS);
     if (generates) pace_wait(&w->pace, w->pace_rate, on_stop, w);
 }
 
@@ -290,6 +292,7 @@ void worker_focus(struct worker *w, const struct focus *focus)
     w->focus_changed = w->focus.position != focus->position || w->focus.from != focus->from ||
                        w->focus.n != focus->n || w->focus_changed;
     w->focus = *focus;
+    atomic_store(&w->calm, focus->calm);
     if (w->focus_changed) pthread_cond_signal(&w->wake);
     pthread_mutex_unlock(&w->lock);
 }

@@ -18,6 +18,7 @@ struct focus {
     int64_t position; /* details of this one: its score in each head; -1 = none */
     int64_t from;     /* the number of heads that hold each of n positions from here on */
     int n;
+    bool calm; /* while only text flows, few snapshots are enough */
 };
 /* The details. Zero-initialise; the caller frees scores. */
 struct sight {

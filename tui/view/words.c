@@ -92,21 +92,25 @@ int words_put(struct app *a, struct pane p, int x, int y, struct words_look look
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
+/* The line that begins at byte `at`; *next: the one after it, 0 = none. */
+static struct words_line line_from(const struct message *m, int index, size_t at, int width,
+                                   size_t *next)
+{
+    size_t shown = 0, left = m->text.n - at;
+    size_t taken = left > 0 ? text_line(str_get(&m->text) + at, left, width, &shown) : 0;
+    *next = taken < left ? at + taken : 0;
+    return (struct words_line){index, at, taken ? shown : 0};
+}
+
 struct words_line words_line_at(const struct app *a, int index, size_t byte, int width,
                                 size_t *next)
 {
     const struct message *m = &a->talk.messages[index];
-    const char *s = str_get(&m->text);
-    size_t at = 0, shown = 0;
-    for (;;) {
-        size_t taken = m->text.n > at ? text_line(s + at, m->text.n - at, width, &shown) : 0;
-        bool last = at + taken >= m->text.n;
-        if (last || byte < at + taken) {
-            *next = last ? 0 : at + taken;
-            return (struct words_line){index, at, taken ? shown : 0};
-        }
-        at += taken;
-    }
+    size_t at = byte < m->text.n ? byte : m->text.n > 0 ? m->text.n - 1 : 0;
+    while (at > 0 && m->text.data[at - 1] != '\n') at--; /* there a line begins at any width */
+    struct words_line line = line_from(m, index, at, width, next);
+    while (*next && byte >= *next) line = line_from(m, index, *next, width, next);
+    return line;
 }
 
 struct words_line words_line_of(struct app *a, int64_t position, int width)
@@ -127,9 +131,9 @@ bool words_neighbour(const struct app *a, const struct words_line *l, bool after
 {
     size_t next;
     int index = l->index;
-    words_line_at(a, index, l->from, width, &next);
+    line_from(&a->talk.messages[index], index, l->from, width, &next);
     if (after && next) {
-        *out = words_line_at(a, index, next, width, &next);
+        *out = line_from(&a->talk.messages[index], index, next, width, &next);
         return true;
     }
     if (!after && l->from > 0) {
@@ -157,11 +161,11 @@ static void highlight(struct app *a, struct pane p, int x, int y, const struct w
     bool first = true;
     for (size_t at = l->from, next; at < l->from + l->n; at = next) {
         next = utf8_after(s, m->text.n, at);
-        int before = text_columns(s + l->from, at - l->from);
-        int width = text_columns(s + l->from, next - l->from) - before;
         int64_t position = transcript_position(&a->talk, l->index, at);
         int64_t last = transcript_position(&a->talk, l->index, next - 1);
         if (last < from || position >= end) continue;
+        int before = text_columns(s + l->from, at - l->from);
+        int width = text_columns(s + l->from, next - l->from) - before;
         pane_attr(p, x + before, y, width, ATTR_SELECT);
         if (first) pane_cursor(p, x + before, y);
         first = false;
@@ -186,5 +190,5 @@ void words_draw(struct app *a, struct pane p, int y, const struct words_line *l,
     if (!placed || !a->map) return;
     transcript_positions(&a->talk, l->index, l->from, l->n, &first, &last);
     pane_ramp(p, 0, y, words_level(a, first, last));
-    highlight(a, p, x, y, l, from, end);
+    if (first < end && last > from) highlight(a, p, x, y, l, from, end);
 }

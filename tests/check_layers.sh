@@ -36,7 +36,7 @@ BEGIN {
     allowed["chat"]    = " chat text term commands plain control options print session cache token base "
     allowed["view"]    = " view chat text term commands control options print session cache token base "
     allowed["convert"] = " convert commands control options print forward token model kernels base "
-    allowed["heads"]   = " heads convert commands control options print session forward cache token model kernels base "
+    allowed["heads"]   = " heads convert commands control options print session forward cuda cache token model kernels base "
     allowed["files"]   = " files token base "
     allowed["eval"]    = " eval files convert commands control options print session forward cache token model kernels base "
     allowed["main"]    = " chat text term eval heads convert commands pull control options print base "

@@ -583,6 +583,92 @@ struct cuda_evict {
     const uint32_t *col_width; /* positions per column */
 };
 
+/* ---- training retaining heads ---------------------------------------------------------------- */
+
+/* Rows of n_group heads of a token, rotated by its position. grid: rows; 64 threads. */
+struct cuda_train_rotate {
+    const float *x; /* token t at x + t * stride: n_group heads of dim numbers */
+    int64_t stride;
+    const int32_t *token; /* of rows n_group * i and following; NULL: token i */
+    int n_group, dim;
+    const float *cos, *sin; /* [position][dim / 2] */
+    float *to;              /* [row][dim] */
+};
+
+/* Logits become scaled and capped ones; base: the logarithm of their softmax's sum, with a sink's
+ * if there are any, or 0. grid: rows; 256 threads, shared CUDA_TRAIN_SHARED. */
+#define CUDA_TRAIN_SHARED 64
+struct cuda_train_rows {
+    float *logits; /* row r at + r * stride: of slots up to the row's token */
+    int64_t stride;
+    const int32_t *token; /* [rows / n_group] */
+    int n_group;
+    const float *sinks;   /* [n_group] or NULL */
+    float scale, softcap; /* softcap 0 = none */
+    int share;            /* 0: base is 0 */
+    float *base;          /* [rows] */
+};
+
+/* label = the largest logit - base that a row gives the slot. grid: ceil(n_context / 128); 128
+ * threads. */
+struct cuda_train_columns {
+    const float *logits;
+    int64_t stride;
+    const int32_t *token;
+    int n_group, n_row, n_context, n_head;
+    const float *base;
+    int first;    /* labels do not count yet */
+    float *label; /* of slot s at + s * n_head */
+};
+
+/* label = log(e^label + noise). grid: ceil(n / 256); 256 threads. */
+struct cuda_train_shares {
+    float *label;
+    int n;
+    float noise;
+};
+
+/* y = silu(x). grid: ceil(n / 256); 256 threads. */
+struct cuda_train_silu {
+    const float *x;
+    int64_t n;
+    float *y;
+};
+
+/* Loss and slopes of scores, as heads_net.h: labels less mean, by std. grid: ceil(n * n_head /
+ * 256); 256 threads, shared CUDA_TRAIN_SHARED. */
+struct cuda_train_loss {
+    const float *score, *label; /* [n][n_head] */
+    const float *mean, *std;    /* [n_head] */
+    int n, n_head;
+    float fit, smooth;
+    float *slope; /* [n][n_head] */
+    float *loss;  /* of each block */
+};
+
+/* to[c][t] of rows t and columns c: the number, its silu, or the slope of the loss in it: that of
+ * the scores times W2, times silu's slope. grid: ceil(n_col / 32), ceil(n_pad / 32); 256 threads,
+ * shared CUDA_TURN_SHARED. */
+#define CUDA_TURN_SHARED (32 * 33 * sizeof(float))
+enum cuda_turn { CUDA_TURN_COPY, CUDA_TURN_SILU, CUDA_TURN_SLOPE };
+struct cuda_train_turn {
+    const float *x; /* row t at x + t * stride */
+    int64_t stride;
+    int n, n_col;
+    int n_pad; /* columns of `to`; from n on zeros */
+    enum cuda_turn what;
+    const float *slope, *w2; /* SLOPE: [n][n_head], [n_head][n_col] */
+    int n_head;
+    float *to;
+};
+
+/* AdamW. grid: ceil(n / 256); 256 threads. */
+struct cuda_train_step {
+    float *weight, *gradient, *first, *second; /* [n] */
+    int64_t n;
+    float rate, clip, unbias1, unbias2;
+};
+
 /* ---- the next token -------------------------------------------------------------------------- */
 
 /* id[t] = first of the largest logits; NaN is never larger. grid: n_tok; 1024 threads. */

@@ -98,6 +98,14 @@
     X(colsum_64, cuda_colsum)            \
     X(colsum_96, cuda_colsum)            \
     X(colsum_128, cuda_colsum)           \
+    X(train_rotate, cuda_train_rotate)   \
+    X(train_rows, cuda_train_rows)       \
+    X(train_columns, cuda_train_columns) \
+    X(train_shares, cuda_train_shares)   \
+    X(train_silu, cuda_train_silu)       \
+    X(train_loss, cuda_train_loss)       \
+    X(train_turn, cuda_train_turn)       \
+    X(train_step, cuda_train_step)       \
     X(argmax, cuda_argmax)               \
     X(top_k, cuda_top)
 

@@ -19,19 +19,27 @@ struct ranked {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+static void plan_nets(struct heads_learn *l, const struct engine *g,
+                      const struct heads_learn_opts *o, struct arena *a)
+{
+    const struct model *m = g->model;
+    int n_in = model_n_qkv(m), n = g->gpu ? 1 : m->n_kv_layer;
+    struct heads_net unused, *nets = arena_take(a, (size_t)n, sizeof *nets);
+    for (int i = 0; i < n; i++)
+        heads_net_plan(nets ? &nets[i] : &unused, n_in, o->hidden, m->n_kv_head, a);
+    l->nets = nets;
+    if (g->gpu) return;
+    heads_work_plan(&l->work, o->length, n_in, o->hidden, m->n_kv_head, pool_n_threads(g->pool), a);
+    l->work.kernels = g->kernels;
+    l->work.pool = g->pool;
+}
+
 static void plan(struct heads_learn *l, const struct engine *g, const struct heads_learn_opts *o,
                  struct arena *a)
 {
     const struct model *m = g->model;
     size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
-    int n_in = model_n_qkv(m);
-    struct heads_net unused, *nets = arena_take(a, (size_t)m->n_kv_layer, sizeof *nets);
-    for (int i = 0; i < m->n_kv_layer; i++)
-        heads_net_plan(nets ? &nets[i] : &unused, n_in, o->hidden, m->n_kv_head, a);
-    heads_work_plan(&l->work, o->length, n_in, o->hidden, m->n_kv_head, pool_n_threads(g->pool), a);
-    l->nets = nets;
-    l->work.kernels = g->kernels;
-    l->work.pool = g->pool;
+    plan_nets(l, g, o, a);
     l->mean = arena_take(a, n, sizeof *l->mean);
     l->std = arena_take(a, n, sizeof *l->std);
     l->sums = arena_take(a, 2 * n, sizeof *l->sums);
@@ -44,50 +52,95 @@ size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *
     struct arena a;
     arena_init_plan(&a, "training");
     plan(&l, g, o, &a);
-    return a.used + heads_watch_bytes(g, o->length);
+    return a.used + (g->gpu ? heads_device_plan(g, o->kind, o->hidden, o->length).host
+                            : heads_watch_bytes(g, o->length));
+}
+
+size_t heads_learn_device_bytes(const struct engine *g, const struct heads_learn_opts *o)
+{
+    return heads_device_plan(g, o->kind, o->hidden, o->length).device;
+}
+
+static bool on_gpu(const struct heads_learn *l)
+{
+    return l->engine->gpu != NULL;
+}
+
+static int init_net(struct heads_learn *l, uint64_t seed, int layer, struct err *e)
+{
+    struct heads_net *net = &l->nets[on_gpu(l) ? 0 : layer];
+    heads_net_init(net, seed, layer + 1);
+    return on_gpu(l)
+               ? cuda_trainer_put(l->device.trainer, layer, CUDA_TRAINER_WEIGHTS, net->weights, e)
+               : 0;
 }
 
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
                      uint64_t seed, struct err *e)
 {
     struct arena a;
-    *l = (struct heads_learn){.engine = g};
+    *l = (struct heads_learn){.engine = g, .layer = -1};
     arena_init_plan(&a, "training");
     plan(l, g, o, &a);
     int rc = arena_init(&l->arena, "training", a.used, e);
     if (!rc) plan(l, g, o, &l->arena);
-    if (!rc) rc = heads_watch_open(&l->watch, g, o->kind, o->length, e);
-    for (int i = 0; !rc && i < g->model->n_kv_layer; i++) heads_net_init(&l->nets[i], seed, i + 1);
+    if (!rc && g->gpu)
+        rc = heads_device_open(&l->device, g, o->kind, o->hidden, o->length, e);
+    else if (!rc)
+        rc = heads_watch_open(&l->watch, g, o->kind, o->length, e);
+    for (int i = 0; !rc && i < g->model->n_kv_layer; i++) rc = init_net(l, seed, i, e);
     return rc;
 }
 
 void heads_learn_close(struct heads_learn *l)
 {
+    heads_device_close(&l->device);
     heads_watch_close(&l->watch);
     arena_release(&l->arena);
 }
 
+int heads_learn_weights(struct heads_learn *l, int layer, const float **out, struct err *e)
+{
+    *out = l->nets[on_gpu(l) ? 0 : layer].weights;
+    if (!on_gpu(l) || l->layer == layer) return 0;
+    l->layer = layer;
+    return cuda_trainer_get(l->device.trainer, layer, CUDA_TRAINER_WEIGHTS, l->nets->weights, e);
+}
+
 /* ---- the labels' scale ----------------------------------------------------------------------- */
 
-static void measure_layer(void *ctx, int layer, struct heads_rows *rows)
+static void add_labels(struct heads_learn *l, int layer, const float *label)
 {
-    struct heads_learn *l = ctx;
     int n_head = l->engine->model->n_kv_head;
     double *sums = l->sums + 2 * layer * n_head;
-    for (int i = 0; i < rows->n * n_head; i++) {
-        double y = (double)rows->label[i];
+    for (int i = 0; i < l->n_context * n_head; i++) {
+        double y = (double)label[i];
         sums[2 * (i % n_head)] += y;
         sums[2 * (i % n_head) + 1] += y * y;
     }
 }
 
-void heads_learn_measure(struct heads_learn *l, const struct heads_sample *s)
+static void measure_layer(void *ctx, int layer, struct heads_rows *rows)
 {
-    heads_watch_run(&l->watch, s, measure_layer, l);
-    l->n_sums += s->n_context;
+    add_labels(ctx, layer, rows->label);
 }
 
-void heads_learn_scale(struct heads_learn *l)
+static void measure_device(void *ctx, int layer, const float *label, const float *score)
+{
+    (void)score;
+    add_labels(ctx, layer, label);
+}
+
+int heads_learn_measure(struct heads_learn *l, const struct heads_sample *s, struct err *e)
+{
+    l->n_context = s->n_context;
+    l->n_sums += s->n_context;
+    if (on_gpu(l)) return heads_device_watch(&l->device, s, false, measure_device, l, e);
+    heads_watch_run(&l->watch, s, measure_layer, l);
+    return 0;
+}
+
+int heads_learn_scale(struct heads_learn *l, struct err *e)
 {
     const struct model *m = l->engine->model;
     for (int i = 0; i < m->n_kv_layer * m->n_kv_head; i++) {
@@ -96,6 +149,7 @@ void heads_learn_scale(struct heads_learn *l)
         l->mean[i] = (float)mean;
         l->std[i] = (float)sqrt(var > 1e-12 ? var : 1e-12);
     }
+    return on_gpu(l) ? cuda_trainer_scale(l->device.trainer, l->mean, l->std, e) : 0;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -116,20 +170,29 @@ static void add_layer(void *ctx, int layer, struct heads_rows *rows)
     l->loss += heads_net_gradient(&l->nets[layer], rows, &l->terms, &l->work);
 }
 
-double heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, int n_texts)
+int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, int n_texts,
+                    double *loss, struct err *e)
 {
     const struct model *m = l->engine->model;
     float n = (float)(n_rows * m->n_kv_head), n_next = (float)((n_rows - n_texts) * m->n_kv_head);
+    int rc = 0;
     l->terms = (struct heads_terms){1 / (float)m->n_kv_layer / n, SMOOTHING / n_next};
     l->loss = 0;
-    heads_watch_run(&l->watch, s, add_layer, l);
-    return l->loss;
+    if (on_gpu(l))
+        rc = heads_device_add(&l->device, s, &l->terms, &l->loss, e);
+    else
+        heads_watch_run(&l->watch, s, add_layer, l);
+    *loss += l->loss;
+    return rc;
 }
 
-void heads_learn_step(struct heads_learn *l, float rate, int step)
+int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e)
 {
+    l->layer = -1;
+    if (on_gpu(l)) return cuda_trainer_step(l->device.trainer, rate, CLIP, step, e);
     for (int i = 0; i < l->engine->model->n_kv_layer; i++)
         heads_net_step(&l->nets[i], rate, CLIP, step, l->engine->pool);
+    return 0;
 }
 
 /* ---- the share found ------------------------------------------------------------------------- */
@@ -178,39 +241,74 @@ static double overlap(const float *score, const float *label, int n_head, int n,
     return sum;
 }
 
+static void find(struct heads_learn *l, const float *label, const float *score)
+{
+    const struct model *m = l->engine->model;
+    l->found += overlap(score, label, m->n_kv_head, l->n_context, l->ranks) / m->n_kv_layer;
+}
+
 static void find_layer(void *ctx, int layer, struct heads_rows *rows)
 {
     struct heads_learn *l = ctx;
-    const struct model *m = l->engine->model;
     heads_net_score(&l->nets[layer], rows, &l->work);
-    l->found +=
-        overlap(l->work.score, rows->label, m->n_kv_head, rows->n, l->ranks) / m->n_kv_layer;
+    find(l, rows->label, l->work.score);
 }
 
-double heads_learn_found(struct heads_learn *l, const struct heads_sample *s)
+static void find_device(void *ctx, int layer, const float *label, const float *score)
 {
+    (void)layer;
+    find(ctx, label, score);
+}
+
+int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, double *share,
+                      struct err *e)
+{
+    int rc = 0;
+    l->n_context = s->n_context;
     l->found = 0;
-    heads_watch_run(&l->watch, s, find_layer, l);
-    return l->found;
+    if (on_gpu(l))
+        rc = heads_device_watch(&l->device, s, true, find_device, l, e);
+    else
+        heads_watch_run(&l->watch, s, find_layer, l);
+    *share = l->found;
+    return rc;
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-bool heads_learn_transfer(struct heads_learn *l, FILE *f, bool write)
+static int transfer(FILE *f, bool write, float *p, size_t n, struct err *e)
+{
+    if ((write ? fwrite(p, sizeof *p, n, f) : fread(p, sizeof *p, n, f)) == n) return 0;
+    return err_set(e, ERR_FORMAT, "the checkpoint ends early");
+}
+
+/* On a GPU, by the memory of one net. */
+static int transfer_part(struct heads_learn *l, FILE *f, bool write, int layer,
+                         enum cuda_trainer_part part, struct err *e)
+{
+    struct heads_net *net = &l->nets[on_gpu(l) ? 0 : layer];
+    float *p = part == CUDA_TRAINER_FIRST    ? net->first
+               : part == CUDA_TRAINER_SECOND ? net->second
+                                             : net->weights;
+    int rc = 0;
+    if (on_gpu(l) && write) rc = cuda_trainer_get(l->device.trainer, layer, part, p, e);
+    if (!rc) rc = transfer(f, write, p, net->n, e);
+    if (!rc && on_gpu(l) && !write) rc = cuda_trainer_put(l->device.trainer, layer, part, p, e);
+    return rc;
+}
+
+int heads_learn_transfer(struct heads_learn *l, FILE *f, bool write, struct err *e)
 {
     const struct model *m = l->engine->model;
     size_t n = (size_t)m->n_kv_layer * (size_t)m->n_kv_head;
-    bool ok = true;
-#define PART(p, count) \
-    ok = ok &&         \
-         (write ? fwrite(p, sizeof *(p), count, f) : fread(p, sizeof *(p), count, f)) == (count)
-    PART(l->mean, n);
-    PART(l->std, n);
-    for (int i = 0; i < m->n_kv_layer; i++) {
-        PART(l->nets[i].weights, l->nets[i].n);
-        PART(l->nets[i].first, l->nets[i].n);
-        PART(l->nets[i].second, l->nets[i].n);
+    int rc = transfer(f, write, l->mean, n, e);
+    if (!rc) rc = transfer(f, write, l->std, n, e);
+    l->layer = -1;
+    for (int i = 0; !rc && i < m->n_kv_layer; i++) {
+        rc = transfer_part(l, f, write, i, CUDA_TRAINER_WEIGHTS, e);
+        if (!rc) rc = transfer_part(l, f, write, i, CUDA_TRAINER_FIRST, e);
+        if (!rc) rc = transfer_part(l, f, write, i, CUDA_TRAINER_SECOND, e);
     }
-#undef PART
-    return ok;
+    if (!rc && on_gpu(l) && !write) rc = cuda_trainer_scale(l->device.trainer, l->mean, l->std, e);
+    return rc;
 }

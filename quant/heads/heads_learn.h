@@ -1,6 +1,9 @@
 /* heads_learn: one text of a training of retaining heads: it runs the text through the
  * model (heads_watch) and, layer by layer while it runs, measures the labels, adds to the
  * gradients, or compares scores with labels. Nothing of a layer is kept once the next one runs.
+ * If the engine has a GPU, the nets are in its memory and everything but statistics is computed
+ * there (heads_device).
+ *
  * This is the one place where labels, loss and steps meet; heads_train decides which rows are read
  * when.
  *
@@ -12,6 +15,7 @@
 
 #include <stdio.h>
 
+#include "quant/heads/heads_device.h"
 #include "quant/heads/heads_net.h"
 #include "quant/heads/heads_watch.h"
 
@@ -19,16 +23,19 @@ struct heads_sample;
 
 struct heads_learn {
     struct engine *engine;
-    struct heads_watch watch;
-    struct heads_net *nets; /* [n_layer] */
-    struct heads_work work;
-    float *mean, *std; /* [n_layer * n_kv_head] mean and deviation of the labels */
-    double *sums;      /* [n_layer * n_kv_head][2] sums of the labels and of their squares */
-    int64_t n_sums;    /* of so many tokens */
-    void *ranks;       /* scratch of heads_learn_found */
+    struct heads_watch watch;   /* on the CPU */
+    struct heads_device device; /* on a GPU */
+    struct heads_net *nets;     /* [n_layer]; on a GPU one, whose weights are those of `layer` */
+    int layer;
+    struct heads_work work; /* on the CPU */
+    float *mean, *std;      /* [n_layer * n_kv_head] mean and deviation of the labels */
+    double *sums;           /* [n_layer * n_kv_head][2] sums of the labels and of their squares */
+    int64_t n_sums;         /* of so many tokens */
+    void *ranks;            /* scratch of heads_learn_found */
     struct arena arena;
     /* of the text that runs */
     struct heads_terms terms;
+    int n_context;
     double loss, found;
 };
 
@@ -37,30 +44,38 @@ struct heads_learn_opts {
     int hidden, length; /* of the nets; tokens of a text at most */
 };
 
-/* Bytes that heads_learn_open takes, besides the model and the context of heads_watch. */
+/* Bytes of memory that heads_learn_open takes, besides the model and the context of heads_watch;
+ * and of the GPU's memory, if the engine has one. */
 size_t heads_learn_bytes(const struct engine *g, const struct heads_learn_opts *o);
+size_t heads_learn_device_bytes(const struct engine *g, const struct heads_learn_opts *o);
 
 /* Weights are those of the seed. */
 int heads_learn_open(struct heads_learn *l, struct engine *g, const struct heads_learn_opts *o,
                      uint64_t seed, struct err *e);
 void heads_learn_close(struct heads_learn *l);
 
-/* Mean and deviation of the labels: adds a text; then computes them. */
-void heads_learn_measure(struct heads_learn *l, const struct heads_sample *s);
-void heads_learn_scale(struct heads_learn *l);
+/* The errors of the following are the GPU's. */
 
-/* One step: adds the gradients of each text of a batch and returns its part of the loss; then
+/* Mean and deviation of the labels: adds a text; then computes them. */
+int heads_learn_measure(struct heads_learn *l, const struct heads_sample *s, struct err *e);
+int heads_learn_scale(struct heads_learn *l, struct err *e);
+
+/* One step: adds the gradients of each text of a batch, and its part of the loss to *loss; then
  * changes the weights. n_rows: tokens with labels in the batch; n_texts: its texts; step: from 1.
  */
-double heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows,
-                       int n_texts);
-void heads_learn_step(struct heads_learn *l, float rate, int step);
+int heads_learn_add(struct heads_learn *l, const struct heads_sample *s, int n_rows, int n_texts,
+                    double *loss, struct err *e);
+int heads_learn_step(struct heads_learn *l, float rate, int step, struct err *e);
 
 /* The share of a text's units with the best tenth of labels that also have the best tenth of
  * scores, averaged over heads and layers. */
-double heads_learn_found(struct heads_learn *l, const struct heads_sample *s);
+int heads_learn_found(struct heads_learn *l, const struct heads_sample *s, double *share,
+                      struct err *e);
 
-/* Writes all state that a step changes to the file, or reads it. */
-bool heads_learn_transfer(struct heads_learn *l, FILE *f, bool write);
+/* W1 and W2 of a layer (struct heads_net), valid until the next call of any function. */
+int heads_learn_weights(struct heads_learn *l, int layer, const float **out, struct err *e);
+
+/* Writes all state that a step changes to the file, or reads it. ERR_FORMAT: the file failed. */
+int heads_learn_transfer(struct heads_learn *l, FILE *f, bool write, struct err *e);
 
 #endif

@@ -77,13 +77,13 @@ static int find_scale(struct train *t, struct err *e)
     for (int i = 0; i < STATISTICS && i < t->data.n - t->schedule.n_valid; i++) {
         int rc = read_row(t, s, heads_schedule_row(&t->schedule, i), repeats(t, i), e);
         if (rc) return rc;
-        if (s->ids.n) heads_learn_measure(&t->learn, s);
+        if (s->ids.n) rc = heads_learn_measure(&t->learn, s, e);
+        if (rc) return rc;
         if (report_interrupted()) return err_set(e, ERR_STOP, "interrupted before the first step");
     }
     if (t->learn.n_sums == 0)
         return err_set(e, ERR_FORMAT, "%s: no row is long enough to train on", t->data.name);
-    heads_learn_scale(&t->learn);
-    return 0;
+    return heads_learn_scale(&t->learn, e);
 }
 
 /* The share of the best tenth found in the rows held back. */
@@ -95,7 +95,9 @@ static int validate(struct train *t, double *out, struct err *e)
     for (int i = 0; !rc && i < t->schedule.n_valid; i++) {
         rc = read_row(t, s, t->schedule.order[i], repeats(t, i), e);
         if (rc || !s->ids.n) continue;
-        sum += heads_learn_found(&t->learn, s);
+        double share;
+        rc = heads_learn_found(&t->learn, s, &share, e);
+        sum += share;
         n++;
     }
     *out = n ? sum / n : 0;
@@ -110,11 +112,13 @@ static int save(struct train *t, struct err *e)
     snprintf(tmp, sizeof tmp, "%s.tmp", t->checkpoint);
     FILE *f = fopen(tmp, "wb");
     bool ok = f && fwrite(t->settings, sizeof t->settings, 1, f) == 1 &&
-              fwrite(&t->step, sizeof t->step, 1, f) == 1 &&
-              heads_learn_transfer(&t->learn, f, true) && fflush(f) == 0 && fsync(fileno(f)) == 0;
+              fwrite(&t->step, sizeof t->step, 1, f) == 1;
+    int rc = ok ? heads_learn_transfer(&t->learn, f, true, e) : 0;
+    ok = ok && !rc && fflush(f) == 0 && fsync(fileno(f)) == 0;
     if (f && fclose(f)) ok = false;
     if (!ok || rename(tmp, t->checkpoint)) {
         unlink(tmp);
+        if (rc && rc != ERR_FORMAT) return rc;
         return err_set(e, ERR_FAIL, "%s cannot be written: %m", t->checkpoint);
     }
     t->saved_ns = system_clock_ns();
@@ -136,8 +140,8 @@ static int resume(struct train *t, bool *found, struct err *e)
                      "or remove that file",
                      t->checkpoint);
     else if (fread(&t->step, sizeof t->step, 1, f) != 1 ||
-             !heads_learn_transfer(&t->learn, f, false) || t->step < 0 || t->step > t->steps ||
-             fgetc(f) != EOF)
+             (rc = heads_learn_transfer(&t->learn, f, false, e)) == ERR_FORMAT || t->step < 0 ||
+             t->step > t->steps || (!rc && fgetc(f) != EOF))
         rc = err_set(e, ERR_FORMAT, "%s is damaged; remove it to start again", t->checkpoint);
     fclose(f);
     if (!rc) report_note("continuing after step %d of %d", t->step, t->steps);
@@ -160,11 +164,12 @@ static int take_step(struct train *t, struct err *e)
     t->step++;
     t->loss = 0;
     if (!n_texts) return 0;
-    for (int i = 0; i < t->batch; i++)
+    int rc = 0;
+    for (int i = 0; !rc && i < t->batch; i++)
         if (t->samples[i].ids.n)
-            t->loss += heads_learn_add(&t->learn, &t->samples[i], n_rows, n_texts);
-    heads_learn_step(&t->learn, heads_schedule_rate(t->rate, t->step, t->steps), t->step);
-    return 0;
+            rc = heads_learn_add(&t->learn, &t->samples[i], n_rows, n_texts, &t->loss, e);
+    const float rate = heads_schedule_rate(t->rate, t->step, t->steps);
+    return rc ? rc : heads_learn_step(&t->learn, rate, t->step, e);
 }
 
 /* "about 3 min", from the steps since the command began. */
@@ -230,13 +235,15 @@ static int run(struct train *t, double *share, struct err *e)
 static int weight_row(void *ctx, int layer, enum retaining_part part, int r, float *out,
                       struct err *e)
 {
-    const struct train *t = ctx;
-    const struct heads_net *net = &t->learn.nets[layer];
+    struct train *t = ctx;
+    const struct heads_net *net = t->learn.nets;
     const bool second = part == RETAINING_W2;
-    size_t n = (size_t)(second ? net->n_hidden : net->n_in);
-    (void)e;
-    memcpy(out, (second ? heads_net_w2(net) : net->weights) + (size_t)r * n, n * sizeof *out);
-    return 0;
+    const size_t n_in = (size_t)net->n_in, n = second ? (size_t)net->n_hidden : n_in;
+    const size_t at = second ? (size_t)net->n_hidden * n_in : 0;
+    const float *w;
+    int rc = heads_learn_weights(&t->learn, layer, &w, e);
+    if (!rc) memcpy(out, w + at + (size_t)r * n, n * sizeof *out);
+    return rc;
 }
 
 static int write_heads(struct train *t, char hex[65], struct err *e)
@@ -294,15 +301,35 @@ static void name_settings(struct train *t)
 {
     const struct options *o = t->options;
     snprintf(t->settings, sizeof t->settings,
-             "%s %s%s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
-             t->engine->model_digest, labels_of(t), o->query_first ? " query first" : "", t->steps,
-             t->batch, t->opts.hidden, t->opts.length, (double)t->rate,
-             (unsigned long long)o->session.sampling.seed, t->data.text.n, t->data.name);
+             "%s%s %s%s steps %d batch %d hidden %d length %d rate %g seed %llu %zu %s",
+             t->engine->model_digest, t->engine->gpu ? " gpu" : "", labels_of(t),
+             o->query_first ? " query first" : "", t->steps, t->batch, t->opts.hidden,
+             t->opts.length, (double)t->rate, (unsigned long long)o->session.sampling.seed,
+             t->data.text.n, t->data.name);
+}
+
+/* Takes the GPU if the whole model and the training fit there, which --device cuda insists on. */
+static int choose_device(struct train *t, struct engine_opts *alone, struct err *e)
+{
+    struct engine *g = t->engine;
+    struct plan_opts o = heads_watch_plan(t->opts.length, t->options->session.plan.memory);
+    const bool forced = alone->device.kind == ENGINE_DEVICE_CUDA;
+    if (alone->device.kind == ENGINE_DEVICE_CPU) return 0;
+    if (t->opts.hidden % 8 && !forced) return 0;
+    if (t->opts.hidden % 8)
+        return err_set(e, ERR_USAGE, "--hidden %d: a GPU needs a multiple of 8", t->opts.hidden);
+    o.besides = (int64_t)heads_learn_device_bytes(g, &t->opts);
+    alone->gpu_layers = g->model->n_layer;
+    int rc = engine_choose_device(g, alone, &o, 1, NULL, NULL, e);
+    if (rc) return err_prefix(e, "training");
+    if (*g->device_notice) report_note("%s", g->device_notice);
+    return 0;
 }
 
 /* Refuses a training that does not fit, before a weight is read. */
 static int check_memory(const struct train *t, struct err *e)
 {
+    if (t->engine->gpu) return 0; /* planned while it was chosen */
     struct plan_opts o = heads_watch_plan(t->opts.length, t->options->session.plan.memory);
     struct plan p;
     char needs[NUM_MAX], model[NUM_MAX], text[NUM_MAX], heads[NUM_MAX], has[NUM_MAX];
@@ -333,7 +360,7 @@ static int take_memory(struct train *t, struct err *e)
 }
 
 /* Everything before weights are read. */
-static int prepare(struct train *t, const struct engine_opts *alone, struct err *e)
+static int prepare(struct train *t, struct engine_opts *alone, struct err *e)
 {
     const struct training_opts *o = &t->options->training;
     if (o->self_study && (!o->text || o->from_conversations))
@@ -341,6 +368,7 @@ static int prepare(struct train *t, const struct engine_opts *alone, struct err 
     int rc = heads_study_open(&t->data, t->options, t->rows, e);
     if (!rc) rc = engine_prepare(&t->engine, alone, e);
     if (!rc) rc = choose_settings(t, e);
+    if (!rc) rc = choose_device(t, alone, e);
     if (!rc) rc = check_memory(t, e);
     if (!rc)
         rc = heads_data_cut(&t->data, t->engine->tokenizer, heads_sample_half(t->opts.length), e);
@@ -374,10 +402,7 @@ static int begin(struct train *t, struct err *e)
     bool found = false;
     struct engine_opts alone = o->engine;
     alone.heads = (struct engine_heads){.none = true};
-    alone.verify = IDENTITY_VERIFY_FULL;   /* the heads will be bound to the file's digest */
-    alone.device.kind = ENGINE_DEVICE_CPU; /* whose q, k and v can be watched */
-    if (o->engine.device.kind == ENGINE_DEVICE_CUDA)
-        report_note("heads train runs on the CPU; --device cuda has no effect");
+    alone.verify = IDENTITY_VERIFY_FULL; /* the heads will be bound to the file's digest */
     int rc = prepare(t, &alone, e);
     if (!rc) rc = engine_load(t->engine, NULL, NULL, e);
     if (!rc && o->training.self_study) rc = study(t, e);

@@ -1,5 +1,5 @@
-/* heads_watch: the training data of retaining heads. Runs a text through the model with the
- * product's own forward pass, evicts nothing, and hands over, layer by layer while it runs,
+/* heads_watch: the training data of retaining heads, on the CPU. Runs a text through the model with
+ * the product's own forward pass, evicts nothing, and hands over, layer by layer while it runs,
  *
  *   x      [n][n_in]       q, k, v of each token of the context, as a head will read them, or the
  *                          normed input of attention

@@ -315,6 +315,7 @@ static struct cuda_rows run_attention(struct cuda_context *x, const struct cuda_
         cuda_multiply(x, &l->attn_gate, &in, x->n, 1.0f, false, x->open, heads_n_q(&h));
     finish_heads(x, l);
     keep_queries(x, of);
+    if (x->watch && !of->is_windowed && !of->shares_kv) x->watch(x->watch_ctx, l, rope_of(x, of));
     x->tries ? attend_alone(x, l) : score_and_attend(x, l);
     if (attends_any(x, l)) out = cuda_rows_of(x, x->att, NULL, heads_n_q(&h), x->n, &l->o, x->act);
     return out;

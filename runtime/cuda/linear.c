@@ -85,14 +85,13 @@ struct cuda_rows cuda_ready_stream(struct cuda_context *x, const float *w)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void multiply_floats(struct cuda_context *x, const struct cuda_linear_part *p,
-                            const struct cuda_floats *job)
+void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struct cuda_floats *job)
 {
     if (job->n_tok <= CUDA_MATVEC_TOKENS)
-        cuda_launch(x, matvec_of[p->m.type], cuda_parts_of(job->n_out, CUDA_FLOATS_THREADS / 32), 1,
-                    1, CUDA_FLOATS_THREADS, 0, job);
+        cuda_launch(x, matvec_of[type], cuda_parts_of(job->n_out, CUDA_FLOATS_THREADS / 32), 1, 1,
+                    CUDA_FLOATS_THREADS, 0, job);
     else
-        cuda_launch(x, matmul_of[p->m.type], cuda_parts_of(job->n_out, CUDA_FLOATS_TILE),
+        cuda_launch(x, matmul_of[type], cuda_parts_of(job->n_out, CUDA_FLOATS_TILE),
                     cuda_parts_of(job->n_tok, CUDA_FLOATS_TILE), 1, CUDA_FLOATS_THREADS,
                     CUDA_FLOATS_SHARED, job);
 }
@@ -125,7 +124,7 @@ void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const st
         } else {
             const struct cuda_floats job = {w->q,    w->n_out, w->n_in, in->x, w->n_in, n_tok,
                                             p->bias, scale,    add,     to,    stride};
-            multiply_floats(x, p, &job);
+            cuda_multiply_floats(x, p->m.type, &job);
         }
     }
 }

@@ -165,6 +165,9 @@ struct cuda_recurrent_rows {
 };
 
 struct cuda_context {
+    /* called when q, k and v of a layer of the cache are in qkv (trainer.c), or NULL */
+    void (*watch)(void *ctx, const struct cuda_layer *l, const struct cuda_rope *rope);
+    void *watch_ctx;
     struct cuda *g;
     const struct model *m;
     const struct retaining *retaining; /* NULL = no scoring */
@@ -280,6 +283,8 @@ struct cuda_rows cuda_ready_stream(struct cuda_context *x, const float *w);
 /* y = scale * (W in + bias), or added to y; of n_tok tokens. */
 void cuda_multiply(struct cuda_context *x, const struct cuda_linear *l, const struct cuda_rows *in,
                    int n_tok, float scale, bool add, float *y, int stride);
+/* The same of a float matrix. */
+void cuda_multiply_floats(struct cuda_context *x, enum kn_type type, const struct cuda_floats *job);
 void cuda_norm_quantize(struct cuda_context *x, const float *from, int stride, const float *w,
                         int n, int n_tok, struct cuda_act act, float *floats);
 /* RMSNorm of n numbers of each token, times scale, in place or added to y. */

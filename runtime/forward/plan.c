@@ -374,14 +374,14 @@ static int limit_of(const struct plan *p, const struct asked *q, int64_t *limit,
 {
     int64_t available = q->o->memory;
     bool loaded = q->gpu ? cuda_has_model(q->gpu) : q->m->embedding.data != NULL;
-    *limit = available;
+    *limit = available - q->o->besides;
     if (available > 0) return 0;
     int rc = 0;
     if (q->gpu)
         rc = cuda_free_bytes(q->gpu, &available, e);
     else
         available = system_available_bytes();
-    *limit = available - available / 16;
+    *limit = available - available / 16 - q->o->besides;
     if (available < 0) *limit = INT64_MAX;
     if (available >= 0 && loaded) *limit += (int64_t)(p->weights_bytes + p->heads_bytes);
     return rc;
@@ -426,7 +426,9 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
 {
     struct plan best = *p;
     int budget = largest_budget(&best, q, limit, p->budget);
-    char advice[128] = "use a smaller model";
+    char advice[128] = "use a smaller model", besides[64] = "";
+    if (q->o->besides)
+        snprintf(besides, sizeof besides, " next to %.1f for something else", MIB(q->o->besides));
     if (budget >= PLAN_BUDGET_MIN) snprintf(advice, sizeof advice, "--budget %d would fit", budget);
     if (q->gpu)
         snprintf(strchr(advice, '\0'), sizeof advice - strlen(advice), ", or --device cpu");
@@ -435,10 +437,10 @@ static int refuse(const struct plan *p, const struct asked *q, int64_t limit, st
                  ", or --experts file, which leaves experts on disk");
     return err_set(e, ERR_FIT,
                    "%s needs %.1f MiB (weights %.1f, heads %.1f, cache %.1f for %d units per head, "
-                   "state %.1f, scratch %.1f), %.1f MiB may be used%s; %s",
+                   "state %.1f, scratch %.1f), %.1f MiB may be used%s%s; %s",
                    q->m->name, MIB(plan_total_bytes(p)), MIB(p->weights_bytes), MIB(p->heads_bytes),
                    MIB(p->cache_bytes), p->budget, MIB(p->state_bytes), MIB(p->scratch_bytes),
-                   MIB(limit), q->gpu ? " of the GPU's memory" : "", advice);
+                   MIB(limit), q->gpu ? " of the GPU's memory" : "", besides, advice);
 }
 
 static void count_weights(struct plan *p, const struct asked *q)

@@ -47,7 +47,8 @@ struct plan_opts {
     int chunk;    /* tokens per prefill step; 0 = the default */
     bool recalls; /* evicted units can come back (runtime/cache/recall.h) */
     struct plan_speculate speculate;
-    int64_t memory; /* maximum bytes of memory; 0 = the available memory */
+    int64_t memory;  /* maximum bytes of memory; 0 = the available memory */
+    int64_t besides; /* bytes that the caller needs besides the plan, on the same device */
 };
 struct plan_opts plan_opts_default(void);
 

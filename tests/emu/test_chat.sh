@@ -130,7 +130,7 @@ equal "eval, cuda: rows" 0 "$(eval_lists --device cuda | wc -l)"
 holds "eval, cuda: refused" "$(cat "$T/err")" 'policy h2o does not run on the GPU'
 equal "eval on the GPU: rows" 3 "$(gpu eval passkey --policy keydiff --length 96 --compression 2,3 --seeds 1 --csv --device cuda | wc -l)"
 
-# Heads are trained on the CPU, even with --device cuda.
+# Heads are trained on the GPU, unless that is too small.
 for name in Milo Rex; do
     printf '{"document": ["My cat is called %s.", "Noted.", "Foxes are red.", "They are."], ' $name
     printf '"question": ["What is my cat called?"], "answer": ["Your cat is called %s."]}\n' $name
@@ -139,7 +139,12 @@ for device in auto cuda cpu; do
     check "heads train --device $device" gpu heads train --device $device --data "$T/rows" --length 64 \
         --hidden 16 --steps 2 --threads 1 --out "$T/$device.gguf"
 done
-check "heads train: the same file" cmp "$T/auto.gguf" "$T/cpu.gguf"
+check "heads train: the same file" cmp "$T/auto.gguf" "$T/cuda.gguf"
+small() { EMU_DRIVER_MEMORY=3000000 gpu heads train --data "$T/rows" --length 64 --hidden 16 --steps 2 --threads 1 "$@"; }
+small --device cuda --out "$T/x.gguf" 2>"$T/err"
+equal "heads train: too large: exit status" 4 $?
+check "heads train: on the CPU instead" small --out "$T/small.gguf"
+check "heads train: the CPU's file" cmp "$T/small.gguf" "$T/cpu.gguf"
 bench=$(gpu bench --device cuda --prefill 16 --decode 2 --repeat 1)
 holds "bench: the device" "$bench" 'on cuda:0 \(Emulated GPU, sm_89\)'
 holds "bench: its bandwidth" "$bench" 'copy GB/s'

@@ -1,4 +1,4 @@
-"""Predicted speed of Llama-3.1-8B with 16,384 units, from counted instructions and bytes.
+"""Predicted speed of Llama-3.1-8B with 16,384 units, and of training heads, from counted instructions and bytes.
 
 Instructions are those of kernels/cuda/report.txt (make cuda-report). Assumptions: three of four issue
 slots are used, matrix units reach 90 % of their rate, memory 93 % (4090) or 88 % of the datasheet's;
@@ -65,3 +65,45 @@ for label, code in ("before", BEFORE), ("now", NOW):
         print(f"{label:6} {name:8}  chunk of {CHUNK}: matrices {1e3 * linear:4.0f} ms, attention "
               f"{1e3 * attention:4.0f}, other {1e3 * other:3.0f} = {CHUNK / (linear + attention + other):6.0f} "
               f"tokens/s; decode {tokens:4.0f} tokens/s, {share:2.0f} % of memory")
+
+
+# ---- training retaining heads -------------------------------------------------------------------------------------
+#
+# Rows are read as a prompt of one chunk; labels, nets and AdamW are float products (matmul_f32) and passes over memory.
+# A product of floats takes 2 slots: 256 of the inner loop's 360 PTX instructions, whose reads of shared memory take as
+# long as they.
+
+FLOAT = 2.0
+# layers, width, feed-forward, query heads, KV heads, numbers of a head
+MODELS = {"1B": (16, 2048, 8192, 32, 8, 64), "3B": (28, 3072, 8192, 24, 8, 128), "8B": (32, 4096, 14336, 32, 8, 128)}
+# steps, rows of a step, tokens of a row, with labels, that ask, hidden numbers
+RECIPES = {"short": (60, 2, 1280, 624, 624, 128), "Locret's": (3000, 1, 10240, 9984, 256, 1024)}
+OTHER_ROWS = 64 + 10 * 32  # of the labels' scale, and ten validations
+
+
+def training(device, model, recipe):
+    sms, ghz, rate, share, gap, _ = DEVICES[device]
+    layers, width, ff, heads, kv, dim = MODELS[model]
+    steps, batch, n, context, asked, hidden = RECIPES[recipe]
+    warps, memory, floats = 4 * sms * ghz * 1e9, rate * 1e9 * share, 128 * sms * ghz * 1e9 * ISSUE / FLOAT
+    inputs = (heads + 2 * kv) * dim
+    matrices = 2 * n * layers * (width * (inputs + heads * dim) + 3 * width * ff)
+    attention = 4 * n * n / 2 * layers * heads * dim
+    cycles = max(NOW["halves"] / ISSUE, 128 * TENSOR[device][1] / MATRIX)
+    forward = matrices / (8192 / max(NOW["q4"] / ISSUE, TENSOR[device][0] / MATRIX) * warps)
+    forward += attention / (2 * 2 * 16 * 64 * dim / (cycles * dim / 128) * warps)
+    forward += layers * n * 4 * (4 * ff + 12 * width) / memory
+    logits = layers * asked * heads * (n if asked < context else n - asked / 2)
+    blocks = layers * kv * -(-asked * heads // kv // 1024)
+    labels = logits * dim / floats + 3 * 4 * logits / memory + 4 * blocks * gap * 1e-6
+    score = layers * context * hidden * inputs / floats
+    gradient = score + layers * context * 4 * (2 * inputs + 6 * hidden) / memory
+    step = 32 * layers * hidden * (inputs + kv) / memory
+    row = forward + labels + score
+    return steps * (batch * (row + gradient) + step) + OTHER_ROWS * row
+
+
+for recipe in RECIPES:
+    for device in ("RTX 4090", "AGX Orin"):
+        print(f"training, {recipe:8} recipe, {device}: " + ", ".join(
+            f"{model} {training(device, model, recipe) / 60:.1f} min" for model in MODELS))

@@ -1,0 +1,251 @@
+/* Training retaining heads on a GPU, on the emulated driver: beside the same training on the CPU,
+ * whose steps test_heads compares with formulas and PyTorch. */
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "driver.h"
+#include "quant/heads/heads_learn.h"
+#include "quant/heads/heads_sample.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/forward/engine.h"
+
+enum { LENGTH = 38, CONTEXT = 18, HIDDEN = 8, STEPS = 20 };
+
+static const struct heads_learn_opts shares = {HEADS_SHARE, HIDDEN, LENGTH};
+static const struct heads_learn_opts logits = {HEADS_LOGIT, HIDDEN, LENGTH};
+
+struct side {
+    struct engine *engine;
+    struct heads_learn learn;
+};
+
+static void side_open(struct side *s, const char *model, bool gpu, const struct heads_learn_opts *o)
+{
+    struct engine_opts opts = {.model = model, .heads.none = true, .threads = 1};
+    struct plan_opts plan = heads_watch_plan(LENGTH, 0);
+    struct err e;
+    opts.device.kind = gpu ? ENGINE_DEVICE_CUDA : ENGINE_DEVICE_CPU;
+    opts.weights = ENGINE_WEIGHTS_F32; /* no rounding to int8 makes the sides drift apart */
+    if (engine_open(&s->engine, &opts, &plan, 1, NULL, NULL, &e) ||
+        heads_learn_open(&s->learn, s->engine, o, 7, &e))
+        fail_msg("%s", e.text);
+}
+
+static void side_close(struct side *s)
+{
+    heads_learn_close(&s->learn);
+    engine_close(s->engine);
+}
+
+/* A text of random words, which repeats its context. Nobody asks inside it. */
+static void text(struct heads_sample *s, int seed, int n_vocab)
+{
+    s->ids.n = 0;
+    s->n_context = CONTEXT - seed % 3;
+    for (int t = 0; t < LENGTH - seed % 5; t++)
+        tokens_push(&s->ids,
+                    (t < s->n_context ? t * t * 7 + seed * 31 : (t - s->n_context) * 7) % n_vocab);
+    s->asks = realloc(s->asks, s->ids.n);
+    for (size_t t = 0; t < s->ids.n; t++) s->asks[t] = (int)t >= s->n_context - 1;
+}
+
+static void measure(struct side *s, int n)
+{
+    struct heads_sample text_of = {0};
+    struct err e;
+    for (int i = 0; i < n; i++) {
+        text(&text_of, 100 + i, s->engine->model->n_vocab);
+        if (heads_learn_measure(&s->learn, &text_of, &e)) fail_msg("%s", e.text);
+    }
+    if (heads_learn_scale(&s->learn, &e)) fail_msg("%s", e.text);
+    heads_sample_release(&text_of);
+}
+
+/* Every fifth step has two texts. */
+static double step(struct side *s, int i)
+{
+    const int n = i % 5 ? 1 : 2;
+    struct heads_sample texts[2];
+    struct err e;
+    double loss = 0;
+    int rc = 0, rows = 0;
+    memset(texts, 0, sizeof texts);
+    for (int k = 0; k < n; k++) {
+        text(&texts[k], 2 * i + k, s->engine->model->n_vocab);
+        rows += texts[k].n_context;
+    }
+    for (int k = 0; !rc && k < n; k++)
+        rc = heads_learn_add(&s->learn, &texts[k], rows, n, &loss, &e);
+    if (!rc) rc = heads_learn_step(&s->learn, .01f, i + 1, &e);
+    if (rc) fail_msg("%s", e.text);
+    for (int k = 0; k < n; k++) heads_sample_release(&texts[k]);
+    return loss;
+}
+
+static double found(struct side *s)
+{
+    struct heads_sample one = {0};
+    struct err e;
+    double share;
+    text(&one, 50, s->engine->model->n_vocab);
+    if (heads_learn_found(&s->learn, &one, &share, &e)) fail_msg("%s", e.text);
+    heads_sample_release(&one);
+    return share;
+}
+
+/* Of all nets, relative to the size of the CPU's. */
+static double distance(struct side *cpu, struct side *gpu)
+{
+    double diff = 0, size = 0;
+    struct err e;
+    for (int i = 0; i < cpu->engine->model->n_kv_layer; i++) {
+        const float *a, *b;
+        if (heads_learn_weights(&cpu->learn, i, &a, &e) ||
+            heads_learn_weights(&gpu->learn, i, &b, &e))
+            fail_msg("%s", e.text);
+        for (size_t k = 0; k < cpu->learn.nets[0].n; k++) {
+            diff += ((double)a[k] - (double)b[k]) * ((double)a[k] - (double)b[k]);
+            size += (double)a[k] * (double)a[k];
+        }
+    }
+    return sqrt(diff / size);
+}
+
+static void compare(const char *model, const struct heads_learn_opts *o, int n_steps)
+{
+    struct side cpu, gpu;
+    double worst = 0;
+    side_open(&cpu, model, false, o);
+    side_open(&gpu, model, true, o);
+    assert_non_null(gpu.engine->gpu);
+    measure(&cpu, 2);
+    measure(&gpu, 2);
+    for (int i = 0; i < cpu.engine->model->n_kv_layer * cpu.engine->model->n_kv_head; i++) {
+        assert_true(fabsf(cpu.learn.mean[i] - gpu.learn.mean[i]) < 0.01f);
+        assert_true(fabsf(cpu.learn.std[i] / gpu.learn.std[i] - 1) < 0.01f);
+    }
+    for (int i = 0; i < n_steps; i++) {
+        const double want = step(&cpu, i);
+        worst = fmax(worst, fabs(step(&gpu, i) / want - 1));
+    }
+    printf("%s: losses of %d steps differ by at most %.1e, weights by %.1e, found %.3f and %.3f\n",
+           model, n_steps, worst, distance(&cpu, &gpu), found(&cpu), found(&gpu));
+    assert_true(worst < 2e-3); /* 4e-3 with the smoothing term the wrong way */
+    assert_true(distance(&cpu, &gpu) < 0.03);
+    assert_true(fabs(found(&cpu) - found(&gpu)) < 0.1);
+    side_close(&cpu);
+    side_close(&gpu);
+}
+
+static void losses(void **state)
+{
+    (void)state;
+    compare("tests/golden/families/llama3.gguf", &shares, STEPS);
+}
+
+/* Sinks and windows (gpt-oss), capped logits (gemma2), Locret's label. */
+static void families(void **state)
+{
+    (void)state;
+    compare("tests/golden/families/gpt-oss.gguf", &shares, 2);
+    compare("tests/golden/families/gemma2.gguf", &logits, 2);
+}
+
+/* A state that one of them wrote continues in the other, and on the GPU to the bit. */
+static void checkpoints(void **state)
+{
+    struct side gpu, again, cpu;
+    struct err e;
+    FILE *f = tmpfile();
+    (void)state;
+    side_open(&gpu, "tests/golden/families/llama3.gguf", true, &shares);
+    side_open(&again, "tests/golden/families/llama3.gguf", true, &shares);
+    side_open(&cpu, "tests/golden/families/llama3.gguf", false, &shares);
+    measure(&gpu, 1);
+    for (int i = 0; i < 3; i++) step(&gpu, i);
+    if (heads_learn_transfer(&gpu.learn, f, true, &e)) fail_msg("%s", e.text);
+    rewind(f);
+    if (heads_learn_transfer(&again.learn, f, false, &e)) fail_msg("%s", e.text);
+    rewind(f);
+    if (heads_learn_transfer(&cpu.learn, f, false, &e)) fail_msg("%s", e.text);
+    const double loss = step(&gpu, 3);
+    assert_true(step(&again, 3) == loss);
+    assert_true(distance(&gpu, &again) == 0);
+    assert_true(fabs(step(&cpu, 3) / loss - 1) < 0.01);
+    fclose(f);
+    side_close(&gpu);
+    side_close(&again);
+    side_close(&cpu);
+}
+
+/* The bytes taken are those planned, and what does not fit is refused. */
+static void memory(void **state)
+{
+    struct side s;
+    struct err e;
+    struct plan_opts o = heads_watch_plan(LENGTH, 0);
+    struct plan plan;
+    int64_t before, after;
+    (void)state;
+    struct engine_opts opts = {.model = "tests/golden/families/llama3.gguf",
+                               .heads.none = true,
+                               .threads = 1,
+                               .device.kind = ENGINE_DEVICE_CUDA};
+    if (engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e) ||
+        cuda_free_bytes(s.engine->gpu, &before, &e) ||
+        plan_make(&plan, s.engine->model, NULL, s.engine->gpu, &o, 1, 1, &e) ||
+        heads_learn_open(&s.learn, s.engine, &shares, 7, &e) ||
+        cuda_free_bytes(s.engine->gpu, &after, &e))
+        fail_msg("%s", e.text);
+    const size_t training = heads_learn_device_bytes(s.engine, &shares);
+    assert_int_equal(before - after, plan.cache_bytes + plan.scratch_bytes + training);
+    side_close(&s);
+    o.besides = (int64_t)1 << 30;
+    assert_int_equal(engine_open(&s.engine, &opts, &o, 1, NULL, NULL, &e), ERR_FIT);
+    engine_close(s.engine);
+}
+
+/* Each of the first calls of a text fails once: an error, and nothing is left allocated. */
+static void failures(void **state)
+{
+    static const char *const calls[] = {"cuLaunchKernel", "cuMemcpyDtoHAsync_v2",
+                                        "cuStreamSynchronize"};
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    emu_driver_fail_fn *fail_call = (emu_driver_fail_fn *)dlsym(library, "emu_driver_fail");
+    emu_driver_held_fn *held = (emu_driver_held_fn *)dlsym(library, "emu_driver_held");
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        struct side s;
+        struct heads_sample one = {0};
+        struct err e;
+        double loss = 0;
+        side_open(&s, "tests/golden/families/llama3.gguf", true, &shares);
+        text(&one, 1, s.engine->model->n_vocab);
+        measure(&s, 1);
+        fail_call(calls[i], 1, 700);
+        assert_int_not_equal(heads_learn_add(&s.learn, &one, one.n_context, 1, &loss, &e), 0);
+        fail_call(NULL, 0, 0);
+        heads_sample_release(&one);
+        side_close(&s);
+        assert_int_equal(held(), 0);
+    }
+    dlclose(library);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses), cmocka_unit_test(families), cmocka_unit_test(checkpoints),
+        cmocka_unit_test(memory), cmocka_unit_test(failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

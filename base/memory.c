@@ -20,6 +20,13 @@ void memory_return_large(void)
 #endif
 }
 
+void memory_return_free(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 void *memory_grow(void *p, size_t n, size_t size)
 {
     return check(reallocarray(p, n, size), n, size);

@@ -17,5 +17,8 @@ void *memory_new(size_t n, size_t size);
  * with each one that is freed, so that the passing buffers of a long conversation stay with the
  * process. Call it first. */
 void memory_return_large(void);
+/* The pages of small blocks that were freed return to the system, too. Call it after work that took
+ * many of them: blocks that were taken meanwhile and are still in use would keep them. */
+void memory_return_free(void);
 
 #endif

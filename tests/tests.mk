@@ -7,7 +7,7 @@
 
 UNIT := $(sort $(wildcard tests/unit/test_*.c))
 KERN := $(sort $(wildcard tests/kern/test_*.c))
-FAULT := $(filter-out $(if $(SAN),%/test_calls.c),$(sort $(wildcard tests/fault/test_*.c)))
+FAULT := $(filter-out $(if $(SAN),%/test_calls.c %/test_power.c),$(sort $(wildcard tests/fault/test_*.c)))
 FUZZERS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TUI := $(sort $(wildcard tests/tui/test_*.c))
 SCRIPTS := $(sort $(wildcard tests/cli/test_*.sh))
@@ -36,9 +36,12 @@ $(B)/tests/tui/fake_nvml.so: tests/tui/fake_nvml.c $(B)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
-# test_calls loads this into the program; other programs with sanitizers can't.
+# test_calls and test_power load these into the program; with sanitizers they can't.
 $(B)/tests/fault/test_calls: | $(B)/tests/fault/failing.so $(B)/retain
-$(B)/tests/fault/failing.so: tests/fault/failing.c tests/fault/failing.h $(B)/flags
+$(B)/tests/fault/test_power: | $(B)/tests/fault/recording.so $(B)/retain
+$(B)/tests/fault/failing.so: tests/fault/failing.h
+$(B)/tests/fault/recording.so: tests/fault/recording.h
+$(B)/tests/fault/%.so: tests/fault/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $< -ldl

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/session/past_list.h"
+#include "base/memory.h"
 #include "runtime/session/save_windows.h"
 #include "store/store.h"
 
@@ -206,5 +207,6 @@ void save_compact(struct save *s, const struct cache *c)
         bytes += (s->n_stored[i] - dead) * (int64_t)unit_bytes(c);
         if (compact_layer(s, c, i, &ignored)) return;
     }
+    if (bytes) memory_return_free();
     store_give_back(s->store, GIVE_BACK_ABOVE);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "base/pool.h"
 #include "runtime/cache/policy.h"
 #include "runtime/forward/forward.h"
@@ -459,6 +460,7 @@ static void load_release(struct load *job)
     }
     free(job->blobs);
     free(job->n_evicted);
+    memory_return_free();
 }
 
 int save_load(struct save *s, struct cache *c, struct pool *pool, const struct save_state *now,

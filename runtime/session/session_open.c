@@ -61,6 +61,11 @@ static int find_conversation(struct session *s, struct store *store, bool *creat
         return err_set(e, ERR_USAGE,
                        "--read-only needs a saved conversation: -c NAME or --continue");
     int rc = found ? 0 : store_conversation_create(store, o->conversation, &c, e);
+    if (rc == ERR_USAGE && o->conversation &&
+        !o->new_conversation) { /* another retain was faster */
+        found = store_conversation_find(store, o->conversation, &c, e);
+        rc = found > 0 ? 0 : rc;
+    }
     if (rc) return rc;
     *created = !found;
     s->begun = !found && !o->conversation;

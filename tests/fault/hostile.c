@@ -3,22 +3,17 @@
  * manual, and if that is not 0 with one line. For a RETAIN with sanitizers (make hostile), whose
  * reports count as crashes. File i is always the same; the first wrong ones are kept. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "tests/fault/program_kit.h"
 
 #define CPU_S    5   /* a command that computes longer hangs */
 #define WALL_S   120 /* on a busy machine */
@@ -31,18 +26,6 @@ static uint32_t file_number, n_drawn;
 static uint32_t random_below(uint32_t n)
 {
     return (uint32_t)(random_at(file_number, 0, n_drawn++) * n);
-}
-
-static void shell(const char *format, ...)
-{
-    char command[2048];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    if (system(command) == 0) return;
-    fprintf(stderr, "%s\n", command);
-    exit(1);
 }
 
 /* ---- mutating -------------------------------------------------------------------------------- */
@@ -213,33 +196,18 @@ static bool make(uint32_t i)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void become(const char *arguments)
+static const char chat_input[] = "Hello\n/stats\n";
+
+static void become_limited(const char *arguments)
 {
-    char words[256], *argv[24] = {program}, dir[80];
     const struct rlimit cpu = {CPU_S, CPU_S + 1};
-    int n = 1;
-    snprintf(words, sizeof words, "%s", arguments);
-    for (char *w = strtok(words, " "); w; w = strtok(NULL, " ")) argv[n++] = w;
+    char dir[80];
     snprintf(dir, sizeof dir, "%s/try", folder);
-    if (chdir(dir)) _exit(98);
-    int in = open("input", O_RDWR | O_CREAT | O_TRUNC, 0600);
-    if (write(in, "Hello\n/stats\n", 13) != 13 || lseek(in, 0, SEEK_SET)) _exit(98);
-    dup2(in, 0);
-    dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-    dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-    setenv("HOME", ".", 1);
-    static const char *const folders[] = {"DATA", "STATE", "CACHE", "CONFIG"};
-    for (int i = 0; i < 4; i++) {
-        char name[24];
-        snprintf(name, sizeof name, "XDG_%s_HOME", folders[i]);
-        setenv(name, folders[i], 1);
-    }
     setenv("ASAN_OPTIONS", "detect_leaks=0:exitcode=99:allocator_may_return_null=1", 1);
     setenv("UBSAN_OPTIONS", "halt_on_error=1:exitcode=99:print_stacktrace=1", 1);
     setrlimit(RLIMIT_CPU, &cpu);
     alarm(WALL_S);
-    execv(program, argv);
-    _exit(98);
+    become(dir, program, arguments, chat_input, NULL);
 }
 
 /* Whether it would reach a terminal as something else than text. */
@@ -284,7 +252,7 @@ static bool run(uint32_t i, const char *arguments)
 {
     int status;
     pid_t pid = fork();
-    if (pid == 0) become(arguments);
+    if (pid == 0) become_limited(arguments);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     const char *why = judge(status);
     if (why) printf("file %u, retain %s: %s (status %x)\n", i, arguments, why, status);

@@ -1,9 +1,9 @@
 #!/bin/sh
 # soak.sh RETAIN SECONDS: one chat that goes on and on, with evictions, going back and recall, while other
 # commands read the same database. At the end every checksum is right, nothing failed, and the chat's
-# memory, descriptors and threads are those after its first 2,000 lines (or a third of the time, if that is
-# later); the file is no larger than its parts may be. Memory is measured when the chat waits for a line: while it
-# goes back, it reads the saved cache through buffers.
+# memory, descriptors and threads are those after its first 2,000 lines (a third of the time at the earliest, half of
+# it at the latest); the file is no larger than its parts may be. Memory is measured when the chat waits for a line:
+# while it goes back, it reads the saved cache through buffers.
 set -u
 retain=$1 seconds=$2
 folder=$(mktemp -d) || exit 1
@@ -31,7 +31,8 @@ while [ $(($(date +%s) - begun)) -lt "$seconds" ]; do
         kill -0 $chat 2>/dev/null || fail "the chat ended after $turns turns"
         sleep 0.02
     done
-    if [ -z "$first" ] && { [ $turns -ge 2000 ] || [ "$seconds" -lt 300 ]; } && [ $(($(date +%s) - begun)) -ge $((seconds / 3)) ]; then
+    passed=$(($(date +%s) - begun))
+    if [ -z "$first" ] && { { [ $turns -ge 2000 ] && [ $passed -ge $((seconds / 3)) ]; } || [ $passed -ge $((seconds / 2)) ]; }; then
         first=$(status VmRSS) fds=$(descriptors) threads=$(status Threads)
         report
     fi

@@ -13,19 +13,15 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
 #include "store/store.h"
 #include "tests/fault/failing.h"
+#include "tests/fault/program_kit.h"
 
 #define HANGS_S         60   /* on a busy machine */
 #define ALLOCATIONS_MAX 1000 /* of a command: most of them are SQLite's, preparing statements */
@@ -62,6 +58,17 @@ static const struct scenario scenarios[] = {
     {"export cache", "export kept --with-cache out.db --db db", NULL, NULL, NULL, false},
     {"compact", "compact --db db", NULL, NULL, NULL, false},
     {"delete", "delete spare --db db", NULL, NULL, NULL, false},
+    {"restore", "restore gone --db db", NULL, NULL, NULL, false},
+    {"drop", "delete long --cache-only --db db", NULL, NULL, NULL, false},
+    {"rename", "rename spare other --db db", NULL, NULL, NULL, false},
+    {"tag", "tag kept rose --db db", NULL, NULL, NULL, false},
+    {"search", "search locker --db db", NULL, NULL, "out", false},
+    {"check", "check --db db", NULL, NULL, NULL, false},
+    {"marks", CHAT "-c long --budget 48 --recall words", "/pin 1\n/forget 2\n/unpin 1\n", NULL,
+     NULL, false},
+    {"again", CHAT "-c kept", "/regenerate\n", NULL, NULL, false},
+    {"archive", CHAT "-c long --budget 48 --archive 8K", "The shed is brown.\n",
+     "The shed is brown.", NULL, false},
     {"quantize", "quantize model.gguf out.gguf --type q8", NULL, NULL, "out.gguf", false},
     {"train",
      "heads train --data rows --length 128 --hidden 4 --steps 2 --rate .01 --threads 1 "
@@ -78,41 +85,6 @@ static struct tally {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void shell(const char *format, ...)
-{
-    char command[2048];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(command, sizeof command, format, args);
-    va_end(args);
-    if (system(command)) fail_msg("%s", command);
-}
-
-static void become(const char *dir, const struct scenario *c)
-{
-    char words[512], *argv[32] = {program};
-    int n = 1;
-    snprintf(words, sizeof words, "%s", c->args);
-    for (char *w = strtok(words, " "); w; w = strtok(NULL, " ")) argv[n++] = w;
-    if (chdir(dir)) _exit(99);
-    int in = open("input", O_RDWR | O_CREAT | O_TRUNC, 0600);
-    const char *input = c->input ? c->input : "";
-    if (write(in, input, strlen(input)) < 0 || lseek(in, 0, SEEK_SET)) _exit(99);
-    dup2(in, 0);
-    dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), 1);
-    dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-    setenv("HOME", ".", 1);
-    setenv("XDG_DATA_HOME", "data", 1);
-    setenv("XDG_STATE_HOME", "state", 1);
-    setenv("XDG_CACHE_HOME", "cache", 1);
-    setenv("XDG_CONFIG_HOME", "config", 1);
-    setenv("RETAIN_FAILING", "failing", 1);
-    setenv("LD_PRELOAD", library, 1);
-    alarm(HANGS_S);
-    execv(program, argv);
-    _exit(99);
-}
-
 /* Runs the command in a folder where call number `at` fails; returns the status of waitpid. */
 static int run(const char *dir, const struct scenario *c, enum action action, long at,
                struct failing *result)
@@ -126,7 +98,11 @@ static int run(const char *dir, const struct scenario *c, enum action action, lo
     FILE *file = fopen(path, "w");
     if (!file || fwrite(&f, sizeof f, 1, file) != 1 || fclose(file)) abort();
     pid_t pid = fork();
-    if (pid == 0) become(dir, c);
+    if (pid == 0) {
+        setenv("RETAIN_FAILING", "failing", 1);
+        alarm(HANGS_S);
+        become(dir, program, c->args, c->input ? c->input : "", library);
+    }
     while (waitpid(pid, &status, 0) < 0) continue;
     file = fopen(path, "r");
     if (!file || fread(result, sizeof *result, 1, file) != 1 || fclose(file)) abort();
@@ -331,11 +307,11 @@ static int setup(void **state)
           "$n $n; done >rows; export HOME=. XDG_STATE_HOME=state XDG_CACHE_HOME=cache "
           "XDG_CONFIG_HOME=config; chat='%s " CHAT "'; exec 2>/dev/null >/dev/null; "
           "printf 'My dog is called Biscuit.\\nHello\\n' | $chat -c kept; "
-          "printf 'Hello\\n' | $chat -c spare; "
+          "printf 'Hello\\n' | $chat -c spare; printf 'Hi\\n' | $chat -c gone; "
           "printf 'My locker code is 48213.\\nTell me a joke.\\nHow are you?\\n' | "
           "$chat -c long --budget 48; %s export kept --json --db db >talk.json; "
-          "%s export long --with-cache other.db --db db",
-          folder, program, program, program);
+          "%s export long --with-cache other.db --db db; %s delete gone --db db",
+          folder, program, program, program, program);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/options/options.h"
 #include "runtime/session/conversations.h"
 #include "runtime/session/session.h"
+#include "store/db.h"
 #include "tests/fault/disk.h"
 
 static struct engine *engine;
@@ -327,6 +328,44 @@ static void every_allocation_fails(void **state)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* ---- two programs ---------------------------------------------------------------------------- */
+
+static struct conversations *faster;
+
+/* Another program begins the conversation between looking for it and making it. */
+static int begin_meanwhile(unsigned what, void *ctx, void *statement, void *sql)
+{
+    struct conversations *l = faster;
+    struct store_conversation c;
+    (void)what;
+    (void)ctx;
+    (void)statement;
+    if (!l || strcmp(sql, "BEGIN IMMEDIATE") != 0) return 0;
+    faster = NULL;
+    assert_int_equal(store_conversation_create(conversations_store(l), "life", &c, &err), 0);
+    assert_int_equal(store_lock(conversations_store(l), c.id, &err), 0);
+    return 0;
+}
+
+static void another_program_is_faster(void **state)
+{
+    struct options o = options();
+    struct conversations *l, *other;
+    struct session *s;
+    (void)state;
+    unlink(path);
+    assert_int_equal(conversations_open(&l, path, &err), 0);
+    assert_int_equal(conversations_open(&other, path, &err), 0);
+    faster = other;
+    sqlite3_trace_v2(conversations_store(l)->db, SQLITE_TRACE_STMT, begin_meanwhile, NULL);
+    assert_int_equal(session_open(&s, engine, l, &o.session, NULL, &err), ERR_FAIL);
+    assert_non_null(strstr(err.text, "'life' is open in another retain"));
+    conversations_close(other);
+    assert_int_equal(session_open(&s, engine, l, &o.session, NULL, &err), 0);
+    session_close(s);
+    conversations_close(l);
+}
+
 /* Two turns with evictions, in one file. */
 static int setup(void **state)
 {
@@ -365,6 +404,7 @@ int main(void)
         cmocka_unit_test(an_answer_is_replaced_whole),
         cmocka_unit_test(a_message_is_replaced_whole),
         cmocka_unit_test(every_allocation_fails),
+        cmocka_unit_test(another_program_is_faster),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -15,6 +15,7 @@
 #include "runtime/session/session.h"
 #include "store/store.h"
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 static const char *const policies[] = {"keydiff+global", "h2o",      "tova", "snapkv",
@@ -106,8 +107,10 @@ static void talk(struct saved *out, const char *policy)
     clean();
 }
 
-static void begin(void)
+int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+    (void)argc;
+    (void)argv;
     struct options o = options_of("full");
     struct err e;
     snprintf(folder, sizeof folder, "/dev/shm/retain_fuzz_XXXXXX");
@@ -115,6 +118,7 @@ static void begin(void)
     snprintf(path, sizeof path, "%s/retain.db", folder);
     must(engine_open(&engine, &o.engine, &o.session.plan, 1, NULL, NULL, &e), &e);
     for (int i = 0; i < POLICIES; i++) talk(&saved[i], policies[i]);
+    return 0;
 }
 
 /* ---- forging --------------------------------------------------------------------------------- */
@@ -254,7 +258,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     struct err e;
     int n_messages = 0;
     if (n < 2) return 0;
-    if (!engine) begin();
     int i = bytes[0] % POLICIES;
     struct input in = {bytes + 1, bytes + n};
     put_file(&saved[i].file);

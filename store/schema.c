@@ -178,10 +178,14 @@ static int compare_objects(struct store *s, sqlite3_stmt *file, sqlite3_stmt *ou
 {
     int rc;
     while ((rc = db_step(s, file, opening, e)) > 0) {
-        for (int i = 0; i < 5; i++) sqlite3_bind_value(ours, i + 1, sqlite3_column_value(file, i));
-        bool known = sqlite3_step(ours) == SQLITE_ROW;
+        int code = SQLITE_OK;
+        for (int i = 0; code == SQLITE_OK && i < 5; i++)
+            code = sqlite3_bind_value(ours, i + 1, sqlite3_column_value(file, i));
+        if (code == SQLITE_OK) code = sqlite3_step(ours);
         sqlite3_reset(ours);
-        if (known) continue;
+        if (code == SQLITE_ROW) continue;
+        if (code != SQLITE_DONE)
+            return err_set(e, ERR_FAIL, "%s: %s", opening, sqlite3_errstr(code));
         return err_set(e, ERR_FORMAT,
                        "%s holds a %.20s that retain did not make, %.60s; remove it, or choose "
                        "another with --db FILE",

@@ -480,8 +480,13 @@ static int check_pragma(struct store *s, const char *sql, const char *good, stru
     if (!rc) rc = db_step(s, q, doing, e);
     if (rc > 0) {
         const char *said = (const char *)sqlite3_column_text(q, 0);
+        bool right = good && said && !strcmp(said, good);
+        int why = right ? 0 : db_read_failed(s);
         rc = 0;
-        if (!good || !said || strcmp(said, good))
+        if (why)
+            rc = err_set(e, ERR_FAIL, "%s: reading %s failed: %s; check the disk and try again",
+                         doing, s->shown, strerror(why));
+        else if (!right)
             rc = err_set(e, ERR_FORMAT,
                          "%s is damaged: %.200s; keep a copy and save what `sqlite3 FILE .recover` "
                          "finds",

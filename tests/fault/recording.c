@@ -44,54 +44,52 @@ static int file_at(int fd)
     return fd >= 0 && fd < FDS ? files[fd] - 1 : -1;
 }
 
-#define OPEN(name)                                                      \
-    int name(const char *path, int flags, ...);                         \
-    int name(const char *path, int flags, ...)                          \
-    {                                                                   \
-        static int (*real)(const char *, int, ...);                     \
-        va_list rest;                                                   \
-        va_start(rest, flags);                                          \
-        unsigned mode = va_arg(rest, unsigned);                         \
-        va_end(rest);                                                   \
-        if (!real) real = (int (*)(const char *, int, ...))next(#name); \
-        int fd = real(path, flags, mode);                               \
+#define OPEN(name)                                                             \
+    int name(const char *path, int flags, ...);                                \
+    int name(const char *path, int flags, ...)                                 \
+    {                                                                          \
+        static int (*real)(const char *, int, ...);                            \
+        va_list rest;                                                          \
+        va_start(rest, flags);                                                 \
+        unsigned mode = va_arg(rest, unsigned);                                \
+        va_end(rest);                                                          \
+        if (!real) real = (int (*)(const char *, int, ...))next(#name);        \
+        int fd = real(path, flags, mode);                                      \
         if (fd >= 0 && fd < FDS) files[fd] = (signed char)(1 + file_of(path)); \
-        return fd;                                                      \
+        return fd;                                                             \
     }
 
-#define WRITE(name)                                                           \
-    ssize_t name(int fd, const void *p, size_t n, off_t at);                  \
-    ssize_t name(int fd, const void *p, size_t n, off_t at)                   \
-    {                                                                         \
-        static ssize_t (*real)(int, const void *, size_t, off_t);             \
-        if (!real) real = (ssize_t(*)(int, const void *, size_t, off_t))next(#name); \
-        ssize_t done = real(fd, p, n, at);                                    \
-        if (done > 0 && file_at(fd) >= 0)                                     \
-            note(RECORDING_WRITE, file_at(fd), at, p, (size_t)done);          \
-        return done;                                                          \
+#define WRITE(name)                                                                                \
+    ssize_t name(int fd, const void *p, size_t n, off_t at);                                       \
+    ssize_t name(int fd, const void *p, size_t n, off_t at)                                        \
+    {                                                                                              \
+        static ssize_t (*real)(int, const void *, size_t, off_t);                                  \
+        if (!real) real = (ssize_t(*)(int, const void *, size_t, off_t))next(#name);               \
+        ssize_t done = real(fd, p, n, at);                                                         \
+        if (done > 0 && file_at(fd) >= 0) note(RECORDING_WRITE, file_at(fd), at, p, (size_t)done); \
+        return done;                                                                               \
     }
 
-#define TRUNCATE(name)                                              \
-    int name(int fd, off_t n);                                      \
-    int name(int fd, off_t n)                                       \
-    {                                                               \
-        static int (*real)(int, off_t);                             \
-        if (!real) real = (int (*)(int, off_t))next(#name);         \
-        int rc = real(fd, n);                                       \
-        if (rc == 0 && file_at(fd) >= 0)                            \
-            note(RECORDING_TRUNCATE, file_at(fd), n, NULL, 0);      \
-        return rc;                                                  \
+#define TRUNCATE(name)                                                                      \
+    int name(int fd, off_t n);                                                              \
+    int name(int fd, off_t n)                                                               \
+    {                                                                                       \
+        static int (*real)(int, off_t);                                                     \
+        if (!real) real = (int (*)(int, off_t))next(#name);                                 \
+        int rc = real(fd, n);                                                               \
+        if (rc == 0 && file_at(fd) >= 0) note(RECORDING_TRUNCATE, file_at(fd), n, NULL, 0); \
+        return rc;                                                                          \
     }
 
-#define SYNC(name)                                                               \
-    int name(int fd);                                                            \
-    int name(int fd)                                                             \
-    {                                                                            \
-        static int (*real)(int);                                                 \
-        if (!real) real = (int (*)(int))next(#name);                             \
-        int rc = real(fd);                                                       \
+#define SYNC(name)                                                                      \
+    int name(int fd);                                                                   \
+    int name(int fd)                                                                    \
+    {                                                                                   \
+        static int (*real)(int);                                                        \
+        if (!real) real = (int (*)(int))next(#name);                                    \
+        int rc = real(fd);                                                              \
         if (rc == 0 && file_at(fd) >= 0) note(RECORDING_SYNC, file_at(fd), 0, NULL, 0); \
-        return rc;                                                               \
+        return rc;                                                                      \
     }
 
 OPEN(open)

@@ -62,9 +62,9 @@ static const struct scenario scenarios[] = {
     {"drop", "delete long --cache-only --db db", NULL, NULL, NULL, false},
     {"rename", "rename spare other --db db", NULL, NULL, NULL, false},
     {"tag", "tag kept rose --db db", NULL, NULL, NULL, false},
-    {"search", "search locker --db db", NULL, NULL, "out", false},
+    {"search", "search locker --db db", NULL, NULL, NULL, false},
     {"check", "check --db db", NULL, NULL, NULL, false},
-    {"marks", CHAT "-c long --budget 48 --recall words", "/pin 1\n/forget 2\n/unpin 1\n", NULL,
+    {"marks", CHAT "-c long --budget 128 --recall words", "/pin 1\n/forget 2\n/unpin 1\n", NULL,
      NULL, false},
     {"again", CHAT "-c kept", "/regenerate\n", NULL, NULL, false},
     {"archive", CHAT "-c long --budget 48 --archive 8K", "The shed is brown.\n",
@@ -172,7 +172,9 @@ static const char *bad_line(const char *dir)
     const char *line = strrchr(str_get(&text), '\n');
     snprintf(last, sizeof last, "%s", line ? line + 1 : str_get(&text));
     str_release(&text);
-    return !strncmp(last, "retain: ", 8) && strlen(last) > 16 ? NULL : last;
+    /* a failure is not the file's */
+    bool blames = strstr(last, "damaged") || strstr(last, "did not make");
+    return !strncmp(last, "retain: ", 8) && strlen(last) > 16 && !blames ? NULL : last;
 }
 
 static bool same_file(const char *dir, const char *name)

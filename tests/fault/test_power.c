@@ -1,8 +1,8 @@
 /* Power cuts of the whole program. A chat says, amends, edits and rewinds, another command deletes;
  * recording.c notes every write, truncation, sync and removal of the database and its log. For each
- * cut the files are what a disk may hold then: everything synced, and of the rest what POSIX allows:
- * nothing, all, any writes, any sectors of them, those of one file alone. The database is whole, and
- * every text that was acknowledged is there.
+ * cut the files are what a disk may hold then: everything synced, and of the rest what POSIX
+ * allows: nothing, all, any writes, any sectors of them, those of one file alone. The database is
+ * whole, and every text that was acknowledged is there.
  *
  * CUTS=N tries N of the moments, CUTS=0 all of them, each in every way. */
 #include <setjmp.h>
@@ -79,7 +79,8 @@ static void read_file(const char *name, struct str *out)
 
 static int setup(void **state)
 {
-    static const char chat[] = "chat --plain --db db --threads 1 --temp 0 --seed 1 -n 6 --budget 48";
+    static const char chat[] =
+        "chat --plain --db db --threads 1 --temp 0 --seed 1 -n 6 --budget 48";
     char *here = realpath("/proc/self/exe", NULL), *slash = here ? strrchr(here, '/') : NULL;
     const char *retain = getenv("RETAIN");
     struct str input = {0};

@@ -35,6 +35,11 @@ enum kn_type {
     KN_Q4S,  /* int4, affine, the same; see kn_q4s_panel */
     KN_Q3S,  /* int3, groups of 16 in super-groups of 256: w = d scale (q - 4); kn_q3s_panel */
     KN_Q2S,  /* int2, affine, the same; see kn_q2s_panel */
+    /* codes in super-groups, w = d scale kn_code_unit kn_code_values[q]: */
+    KN_IQ3X, /* of 4 bits, panels as of IQ4S */
+    KN_IQ3S,
+    KN_IQ2, /* of 3 bits, panels as of Q3S */
+    KN_IQ1,
     KN_TYPES,
 };
 
@@ -119,8 +124,25 @@ struct kn_q2s_panel {
     uint8_t ql[8][2][KN_PANEL][4]; /* unsigned 0..3, no offset */
 };
 
-/* The numbers of the codes of IQ4, and those of MX4 and NV4, twice the value of a 4-bit float. */
-extern const int8_t kn_values_iq4[16], kn_values_e2m1[16];
+/* The numbers of the codes of IQ4, those of MX4 and NV4, twice the value of a 4-bit float, and of
+ * the types of GGUF's IQ3, IQ2 and IQ1. */
+extern const int8_t kn_values_iq4[16], kn_values_e2m1[16], kn_values_iq3x[16], kn_values_iq3s[16],
+    kn_values_iq2[16], kn_values_iq1[16];
+
+/* Those of a type whose weights are codes. */
+static inline const int8_t *kn_code_values(enum kn_type type)
+{
+    return type == KN_IQ4 || type == KN_IQ4S ? kn_values_iq4
+           : type == KN_IQ3X                 ? kn_values_iq3x
+           : type == KN_IQ3S                 ? kn_values_iq3s
+           : type == KN_IQ2                  ? kn_values_iq2
+           : type == KN_IQ1                  ? kn_values_iq1
+                                             : kn_values_e2m1;
+}
+static inline float kn_code_unit(enum kn_type type)
+{
+    return type == KN_IQ2 || type == KN_IQ1 ? 0.125f : type == KN_IQ3X ? 0.25f : 1.0f;
+}
 
 _Static_assert(sizeof(struct kn_mx4_panel) == 16 * 17, "same bytes as GGUF MXFP4");
 _Static_assert(sizeof(struct kn_nv4_panel) == 16 * 18, "same bytes as GGUF NVFP4");

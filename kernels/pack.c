@@ -8,6 +8,11 @@
 
 const int8_t kn_values_iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t kn_values_iq3x[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                   -4, -12, -20, -28, -36, -44, -52, -62};
+const int8_t kn_values_iq3s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+const int8_t kn_values_iq2[16] = {8, 25, 43, 0, -8, -25, -43};
+const int8_t kn_values_iq1[16] = {-9, -1, 7, 0, -7, 1, 9};
 const int8_t kn_values_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
@@ -27,9 +32,13 @@ size_t kn_weight_bytes(enum kn_type type, int n_out, int n_in)
     case KN_IQ4: return panels * sizeof(struct kn_q4_panel);
     case KN_MX4: return panels * sizeof(struct kn_mx4_panel);
     case KN_NV4: return panels * sizeof(struct kn_nv4_panel);
-    case KN_IQ4S: return panels / 8 * sizeof(struct kn_iq4s_panel);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return panels / 8 * sizeof(struct kn_iq4s_panel);
     case KN_Q4S: return panels / 8 * sizeof(struct kn_q4s_panel);
-    case KN_Q3S: return panels / 8 * sizeof(struct kn_q3s_panel);
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1: return panels / 8 * sizeof(struct kn_q3s_panel);
     case KN_Q2S: return panels / 8 * sizeof(struct kn_q2s_panel);
     case KN_TYPES: break;
     }

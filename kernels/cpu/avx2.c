@@ -128,11 +128,16 @@ V16_INLINE __m256i load_nibbles(const uint8_t (*qs)[KN_PANEL][4], int half, int 
     return _mm256_and_si256(j < 4 ? both : _mm256_srli_epi16(both, 4), _mm256_set1_epi8(15));
 }
 
+V16_INLINE __m256i values_of(const int8_t *values, __m256i codes)
+{
+    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)values));
+    return _mm256_shuffle_epi8(table, codes);
+}
+
 V16_INLINE __m256i load_codes(const int8_t *values, const uint8_t (*qs)[KN_PANEL][4], int half,
                               int j)
 {
-    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)values));
-    return _mm256_shuffle_epi8(table, load_nibbles(qs, half, j));
+    return values_of(values, load_nibbles(qs, half, j));
 }
 
 V16_INLINE __m256i load_low_bits(const uint8_t (*ql)[KN_PANEL][4], int half, int j)
@@ -141,13 +146,12 @@ V16_INLINE __m256i load_low_bits(const uint8_t (*ql)[KN_PANEL][4], int half, int
     return _mm256_and_si256(_mm256_srli_epi16(low, 2 * (j % 4)), _mm256_set1_epi8(3));
 }
 
-V16_INLINE __m256i load_q3s(const struct kn_q3s_panel *panel, int s, int half, int j)
+V16_INLINE __m256i load_three_bits(const struct kn_q3s_panel *panel, int s, int half, int j)
 {
     const __m256i third = _mm256_loadu_si256((const __m256i *)panel->qh[s][8 * half]);
     const __m256i moved = j < 2 ? _mm256_slli_epi16(third, 2 - j) : _mm256_srli_epi16(third, j - 2);
     const __m256i high = _mm256_and_si256(moved, _mm256_set1_epi8(4));
-    return _mm256_sub_epi8(_mm256_or_si256(load_low_bits(panel->ql[s], half, j), high),
-                           _mm256_set1_epi8(4));
+    return _mm256_or_si256(load_low_bits(panel->ql[s], half, j), high);
 }
 
 V16_INLINE __m256i load_coded(enum kn_type type, const uint8_t *p, int s, int half, int j)
@@ -157,20 +161,29 @@ V16_INLINE __m256i load_coded(enum kn_type type, const uint8_t *p, int s, int ha
     case KN_MX4: return load_codes(kn_values_e2m1, ((const struct kn_mx4_panel *)p)->qs, half, j);
     case KN_NV4: return load_codes(kn_values_e2m1, ((const struct kn_nv4_panel *)p)->qs, half, j);
     case KN_IQ4S:
-        return load_codes(kn_values_iq4, ((const struct kn_iq4s_panel *)p)->qs[s], half, j);
+    case KN_IQ3X:
+    case KN_IQ3S:
+        return load_codes(kn_code_values(type), ((const struct kn_iq4s_panel *)p)->qs[s], half, j);
     case KN_Q4S: return load_nibbles(((const struct kn_q4s_panel *)p)->qs[s], half, j);
-    case KN_Q3S: return load_q3s((const struct kn_q3s_panel *)p, s, half, j);
+    case KN_Q3S: {
+        const __m256i q = load_three_bits((const struct kn_q3s_panel *)p, s, half, j);
+        return _mm256_sub_epi8(q, _mm256_set1_epi8(4));
+    }
+    case KN_IQ2:
+    case KN_IQ1:
+        return values_of(kn_code_values(type),
+                         load_three_bits((const struct kn_q3s_panel *)p, s, half, j));
     default: return load_low_bits(((const struct kn_q2s_panel *)p)->ql[s], half, j);
     }
 }
 
-/* dot[t] = sum over columns 4 j0 to 4 j1 - 1 of w x. 16 bits hold one pair of IQ4's numbers, eight
- * of the others'. */
+/* dot[t] = sum over columns 4 j0 to 4 j1 - 1 of w x. 16 bits hold one pair of numbers of IQ4, IQ3X
+ * and IQ2, eight of the others'. */
 V16_INLINE void dot_coded(enum kn_type type, __m256i *dot, int T, const uint8_t *panel, int s,
                           int half, int j0, int j1, const int8_t *q)
 {
     const __m256i ones = _mm256_set1_epi16(1);
-    const int fit = type == KN_IQ4 || type == KN_IQ4S ? 1 : 8;
+    const int fit = type == KN_IQ4 || type == KN_IQ4S || type == KN_IQ3X || type == KN_IQ2 ? 1 : 8;
     const int is_signed = type != KN_Q4S && type != KN_Q2S;
     __m256i pairs[PANEL_TOK];
 
@@ -240,10 +253,20 @@ V16_INLINE __m256 panel_scales(enum kn_type type, const uint8_t *panel, int s, i
     case KN_Q6: return load_halves(((const struct kn_q6_panel *)panel)->d[h] + at);
     case KN_MX4: return load_exponents(panel + at);
     case KN_NV4: return load_e4m3(nv4->d[h] + at);
-    case KN_IQ4S: return _mm256_mul_ps(load_halves(iq4s->d + at), load_signed(iq4s->scale[s] + at));
+    case KN_IQ4S:
+    case KN_IQ3S: return _mm256_mul_ps(load_halves(iq4s->d + at), load_signed(iq4s->scale[s] + at));
+    case KN_IQ3X:
+        return _mm256_mul_ps(
+            _mm256_mul_ps(load_halves(iq4s->d + at), _mm256_set1_ps(kn_code_unit(type))),
+            load_signed(iq4s->scale[s] + at));
     case KN_Q4S: return _mm256_mul_ps(load_halves(q4s->d + at), load_bytes(q4s->scale[s] + at));
     case KN_Q3S:
         return _mm256_mul_ps(load_halves(q3s->d + at), load_signed(q3s->scale[2 * s + h] + at));
+    case KN_IQ2:
+    case KN_IQ1:
+        return _mm256_mul_ps(
+            _mm256_mul_ps(load_halves(q3s->d + at), _mm256_set1_ps(kn_code_unit(type))),
+            load_signed(q3s->scale[2 * s + h] + at));
     case KN_Q2S:
         return _mm256_mul_ps(load_halves(q2s->d + at), load_nibble(q2s->scale[2 * s + h] + at, 0));
     default: return load_halves((const uint16_t *)panel + at);

@@ -49,14 +49,18 @@ V16_INLINE __m512i or_bits(__m512i w, const void *x, int n, int mask)
 }
 
 /* From codes: values plus their offset. */
-V16_INLINE __m512i coded(enum kn_type type, const uint8_t (*qs)[KN_PANEL][4], int j)
+V16_INLINE __m512i values_of(enum kn_type type, __m512i codes)
 {
-    const int8_t *list = type == KN_IQ4 || type == KN_IQ4S ? kn_values_iq4 : kn_values_e2m1;
-    const __m128i four = _mm_loadu_si128((const __m128i *)list);
+    const __m128i four = _mm_loadu_si128((const __m128i *)kn_code_values(type));
     const __m512i table =
         _mm512_add_epi8(_mm512_broadcast_i32x4(four), _mm512_set1_epi8((char)panel_offset(type)));
 
-    return _mm512_shuffle_epi8(table, nibbles(qs, j));
+    return _mm512_shuffle_epi8(table, codes);
+}
+
+V16_INLINE __m512i coded(enum kn_type type, const uint8_t (*qs)[KN_PANEL][4], int j)
+{
+    return values_of(type, nibbles(qs, j));
 }
 
 V16_INLINE __m512i low_bits(const uint8_t (*ql)[KN_PANEL][4], int j)
@@ -76,9 +80,13 @@ V16_INLINE __m512i columns(enum kn_type type, const uint8_t *panel, int s, int j
     case KN_IQ4: return coded(type, ((const struct kn_q4_panel *)panel)->qs, j);
     case KN_MX4: return coded(type, ((const struct kn_mx4_panel *)panel)->qs, j);
     case KN_NV4: return coded(type, ((const struct kn_nv4_panel *)panel)->qs, j);
-    case KN_IQ4S: return coded(type, ((const struct kn_iq4s_panel *)panel)->qs[s], j);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return coded(type, ((const struct kn_iq4s_panel *)panel)->qs[s], j);
     case KN_Q4S: return nibbles(((const struct kn_q4s_panel *)panel)->qs[s], j);
     case KN_Q3S: return or_bits(low_bits(q3->ql[s], j), q3->qh[s], 2 - j, 4);
+    case KN_IQ2:
+    case KN_IQ1: return values_of(type, or_bits(low_bits(q3->ql[s], j), q3->qh[s], 2 - j, 4));
     case KN_Q2S: return low_bits(((const struct kn_q2s_panel *)panel)->ql[s], j);
     case KN_Q4: return nibbles(((const struct kn_q4_panel *)panel)->qs, j);
     case KN_Q8: return _mm512_loadu_si512(((const struct kn_q8_panel *)panel)->qs[j]);
@@ -134,15 +142,21 @@ V16_INLINE __m512 load_high_nibbles(const uint8_t *p)
 /* The scales of group s, or of its half h. Most panels begin with 16 halves. */
 V16_INLINE __m512 panel_scales(enum kn_type type, const uint8_t *panel, int s, int h)
 {
-    const __m512 d = type == KN_MX4 || type == KN_NV4 ? v16_zero() : load_halves(panel);
+    const float unit = kn_code_unit(type);
+    const __m512 half = type == KN_MX4 || type == KN_NV4 ? v16_zero() : load_halves(panel);
+    const __m512 d = unit == 1.0f ? half : _mm512_mul_ps(half, _mm512_set1_ps(unit));
 
     switch (type) {
     case KN_Q6: return load_halves(((const struct kn_q6_panel *)panel)->d[h]);
     case KN_MX4: return load_exponents(panel);
     case KN_NV4: return load_e4m3(((const struct kn_nv4_panel *)panel)->d[h]);
-    case KN_IQ4S: return v16_mul(d, load_signed(((const struct kn_iq4s_panel *)panel)->scale[s]));
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return v16_mul(d, load_signed(((const struct kn_iq4s_panel *)panel)->scale[s]));
     case KN_Q4S: return v16_mul(d, load_bytes(((const struct kn_q4s_panel *)panel)->scale[s]));
     case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1:
         return v16_mul(d, load_signed(((const struct kn_q3s_panel *)panel)->scale[2 * s + h]));
     case KN_Q2S:
         return v16_mul(d, load_low_nibbles(((const struct kn_q2s_panel *)panel)->scale[2 * s + h]));

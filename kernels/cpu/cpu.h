@@ -44,13 +44,15 @@ void kn_kv_pack_f32_ref(void *dst, const float *x, int head_dim);
 void kn_kv_unpack_f32_ref(float *dst, const void *src, int head_dim);
 
 /* What the tables hold as `row`. */
-#define KN_ROWS                                                                                 \
-    {                                                                                           \
-        [KN_F32] = kn_row_f32_ref, [KN_F16] = kn_row_f16_ref, [KN_BF16] = kn_row_bf16_ref,      \
-        [KN_Q4] = kn_row_q4_ref, [KN_Q8] = kn_row_q8_ref, [KN_Q4A] = kn_row_q4a_ref,            \
-        [KN_Q5A] = kn_row_q5a_ref, [KN_Q6] = kn_row_q6_ref, [KN_IQ4] = kn_row_coded_ref,        \
-        [KN_MX4] = kn_row_coded_ref, [KN_NV4] = kn_row_coded_ref, [KN_IQ4S] = kn_row_coded_ref, \
-        [KN_Q4S] = kn_row_coded_ref, [KN_Q3S] = kn_row_coded_ref, [KN_Q2S] = kn_row_coded_ref,  \
+#define KN_ROWS                                                                                  \
+    {                                                                                            \
+        [KN_F32] = kn_row_f32_ref, [KN_F16] = kn_row_f16_ref, [KN_BF16] = kn_row_bf16_ref,       \
+        [KN_Q4] = kn_row_q4_ref, [KN_Q8] = kn_row_q8_ref, [KN_Q4A] = kn_row_q4a_ref,             \
+        [KN_Q5A] = kn_row_q5a_ref, [KN_Q6] = kn_row_q6_ref, [KN_IQ4] = kn_row_coded_ref,         \
+        [KN_MX4] = kn_row_coded_ref, [KN_NV4] = kn_row_coded_ref, [KN_IQ4S] = kn_row_coded_ref,  \
+        [KN_Q4S] = kn_row_coded_ref, [KN_Q3S] = kn_row_coded_ref, [KN_Q2S] = kn_row_coded_ref,   \
+        [KN_IQ3X] = kn_row_coded_ref, [KN_IQ3S] = kn_row_coded_ref, [KN_IQ2] = kn_row_coded_ref, \
+        [KN_IQ1] = kn_row_coded_ref,                                                             \
     }
 
 /* For heads smaller than a register. */

@@ -58,15 +58,20 @@ V16_INLINE void unpack_q6(uint8x16_t w[8], const struct kn_q6_panel *panel, int 
     for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], high[j / 4], 4 - 2 * (j % 4), 0x30);
 }
 
-/* Values of codes, which need no offset. */
-V16_INLINE void unpack_values(uint8x16_t w[8], const int8_t *values,
-                              const uint8_t (*qs)[KN_PANEL][4], int quarter)
+/* From codes: values, which need no offset. */
+V16_INLINE void codes_to_values(uint8x16_t w[8], const int8_t *values)
 {
     const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(values));
 
-    unpack_nibbles(w, qs, quarter);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; j++) w[j] = vqtbl1q_u8(table, w[j]);
+}
+
+V16_INLINE void unpack_values(uint8x16_t w[8], const int8_t *values,
+                              const uint8_t (*qs)[KN_PANEL][4], int quarter)
+{
+    unpack_nibbles(w, qs, quarter);
+    codes_to_values(w, values);
 }
 
 V16_INLINE void unpack_low_bits(uint8x16_t w[8], const uint8_t (*ql)[KN_PANEL][4], int quarter)
@@ -78,13 +83,21 @@ V16_INLINE void unpack_low_bits(uint8x16_t w[8], const uint8_t (*ql)[KN_PANEL][4
         w[j] = vandq_u8(vshlq_u8(low[j / 4], vdupq_n_s8((int8_t)(-2 * (j % 4)))), vdupq_n_u8(3));
 }
 
-V16_INLINE void unpack_q3s(uint8x16_t w[8], const struct kn_q3s_panel *panel, int s, int quarter)
+V16_INLINE void unpack_three_bits(uint8x16_t w[8], const struct kn_q3s_panel *panel, int s,
+                                  int quarter)
 {
     const uint8x16_t third = vld1q_u8(panel->qh[s][4 * quarter]);
 
     unpack_low_bits(w, panel->ql[s], quarter);
 #pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) w[j] = vsubq_u8(or_bits(w[j], third, 2 - j, 4), vdupq_n_u8(4));
+    for (int j = 0; j < 8; j++) w[j] = or_bits(w[j], third, 2 - j, 4);
+}
+
+V16_INLINE void unpack_q3s(uint8x16_t w[8], const struct kn_q3s_panel *panel, int s, int quarter)
+{
+    unpack_three_bits(w, panel, s, quarter);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; j++) w[j] = vsubq_u8(w[j], vdupq_n_u8(4));
 }
 
 /* w[j]: columns 4j to 4j + 3 of 4 rows, of group s of the panel. */
@@ -100,9 +113,16 @@ V16_INLINE void unpack(enum kn_type type, int8x16_t w[8], const uint8_t *panel, 
     case KN_IQ4: unpack_values(u, kn_values_iq4, q4->qs, quarter); break;
     case KN_MX4: unpack_values(u, kn_values_e2m1, mx4->qs, quarter); break;
     case KN_NV4: unpack_values(u, kn_values_e2m1, nv4->qs, quarter); break;
-    case KN_IQ4S: unpack_values(u, kn_values_iq4, iq4s->qs[s], quarter); break;
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: unpack_values(u, kn_code_values(type), iq4s->qs[s], quarter); break;
     case KN_Q4S: unpack_nibbles(u, ((const struct kn_q4s_panel *)panel)->qs[s], quarter); break;
     case KN_Q3S: unpack_q3s(u, (const struct kn_q3s_panel *)panel, s, quarter); break;
+    case KN_IQ2:
+    case KN_IQ1:
+        unpack_three_bits(u, (const struct kn_q3s_panel *)panel, s, quarter);
+        codes_to_values(u, kn_code_values(type));
+        break;
     case KN_Q2S: unpack_low_bits(u, ((const struct kn_q2s_panel *)panel)->ql[s], quarter); break;
     case KN_Q4: unpack_nibbles(u, ((const struct kn_q4_panel *)panel)->qs, quarter); break;
     case KN_Q8: unpack_q8(u, (const struct kn_q8_panel *)panel, quarter); break;
@@ -164,12 +184,18 @@ V16_INLINE float32x4_t panel_scales(enum kn_type type, const uint8_t *panel, int
     if (type == KN_NV4) return load_e4m3(((const struct kn_nv4_panel *)panel)->d[h] + at);
 
     const int first = type == KN_Q6 ? KN_PANEL * h : 0;
-    const float32x4_t d = v4_from_halves(vld1_u16((const uint16_t *)panel + first + at));
+    const float unit = kn_code_unit(type);
+    const float32x4_t half = v4_from_halves(vld1_u16((const uint16_t *)panel + first + at));
+    const float32x4_t d = unit == 1.0f ? half : vmulq_n_f32(half, unit);
 
     switch (type) {
-    case KN_IQ4S: return vmulq_f32(d, load_signed(iq4s->scale[s] + at));
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return vmulq_f32(d, load_signed(iq4s->scale[s] + at));
     case KN_Q4S: return vmulq_f32(d, load_bytes(q4s->scale[s] + at));
-    case KN_Q3S: return vmulq_f32(d, load_signed(q3s->scale[2 * s + h] + at));
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1: return vmulq_f32(d, load_signed(q3s->scale[2 * s + h] + at));
     case KN_Q2S: return vmulq_f32(d, load_nibble(q2s->scale[2 * s + h] + at, 0));
     default: return d;
     }

@@ -219,11 +219,12 @@ static struct group group_iq4(const struct kn_q4_panel *p, int lane)
     return out;
 }
 
-static struct group group_iq4s(const struct kn_iq4s_panel *p, int g, int lane)
+/* IQ4S and the types of IQ3 */
+static struct group group_iq4s(enum kn_type type, const struct kn_iq4s_panel *p, int g, int lane)
 {
-    const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane];
+    const float d = kn_float_from_half(p->d[lane]) * (float)p->scale[g][lane] * kn_code_unit(type);
     struct group out = {.d = {d, d}};
-    unpack_values(out.q, kn_values_iq4, p->qs[g], lane);
+    unpack_values(out.q, kn_code_values(type), p->qs[g], lane);
     return out;
 }
 
@@ -239,14 +240,16 @@ static struct group group_q4s(const struct kn_q4s_panel *p, int g, int lane)
     return out;
 }
 
-static struct group group_q3s(const struct kn_q3s_panel *p, int g, int lane)
+/* Q3S, and codes of 3 bits */
+static struct group group_q3s(enum kn_type type, const struct kn_q3s_panel *p, int g, int lane)
 {
     struct group out = {.m = {0.0f}};
     for (int h = 0; h < 2; h++)
-        out.d[h] = kn_float_from_half(p->d[lane]) * (float)p->scale[2 * g + h][lane];
+        out.d[h] =
+            kn_float_from_half(p->d[lane]) * (float)p->scale[2 * g + h][lane] * kn_code_unit(type);
     for (int k = 0; k < KN_GROUP; k++) {
-        const int high = p->qh[g][lane][k % 4] >> k / 4 & 1;
-        out.q[k] = (int8_t)((low_bits(p->ql[g], lane, k) | high << 2) - 4);
+        const int q = low_bits(p->ql[g], lane, k) | (p->qh[g][lane][k % 4] >> k / 4 & 1) << 2;
+        out.q[k] = (int8_t)(type == KN_Q3S ? q - 4 : kn_code_values(type)[q]);
     }
     return out;
 }
@@ -272,9 +275,15 @@ static struct group group_at(const struct kn_weight *w, int r, int g)
     case KN_IQ4: return group_iq4((const struct kn_q4_panel *)w->data + at, lane);
     case KN_MX4: return group_mx4((const struct kn_mx4_panel *)w->data + at, lane);
     case KN_NV4: return group_nv4((const struct kn_nv4_panel *)w->data + at, lane);
-    case KN_IQ4S: return group_iq4s((const struct kn_iq4s_panel *)w->data + at / 8, g % 8, lane);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S:
+        return group_iq4s(w->type, (const struct kn_iq4s_panel *)w->data + at / 8, g % 8, lane);
     case KN_Q4S: return group_q4s((const struct kn_q4s_panel *)w->data + at / 8, g % 8, lane);
-    case KN_Q3S: return group_q3s((const struct kn_q3s_panel *)w->data + at / 8, g % 8, lane);
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1:
+        return group_q3s(w->type, (const struct kn_q3s_panel *)w->data + at / 8, g % 8, lane);
     default: return group_q2s((const struct kn_q2s_panel *)w->data + at / 8, g % 8, lane);
     }
 }
@@ -841,21 +850,16 @@ const struct kernels kn_ref = {
     .isa = "ref",
     .matmul =
         {
-            [KN_F32] = matmul_f32_ref,
-            [KN_F16] = matmul_f16_ref,
-            [KN_BF16] = matmul_bf16_ref,
-            [KN_Q4] = matmul_q4_ref,
-            [KN_Q8] = matmul_q8_ref,
-            [KN_Q4A] = matmul_q4a_ref,
-            [KN_Q5A] = matmul_q5a_ref,
-            [KN_Q6] = matmul_q6_ref,
-            [KN_IQ4] = matmul_coded_ref,
-            [KN_MX4] = matmul_coded_ref,
-            [KN_NV4] = matmul_coded_ref,
-            [KN_IQ4S] = matmul_coded_ref,
-            [KN_Q4S] = matmul_coded_ref,
-            [KN_Q3S] = matmul_coded_ref,
-            [KN_Q2S] = matmul_coded_ref,
+            [KN_F32] = matmul_f32_ref,    [KN_F16] = matmul_f16_ref,
+            [KN_BF16] = matmul_bf16_ref,  [KN_Q4] = matmul_q4_ref,
+            [KN_Q8] = matmul_q8_ref,      [KN_Q4A] = matmul_q4a_ref,
+            [KN_Q5A] = matmul_q5a_ref,    [KN_Q6] = matmul_q6_ref,
+            [KN_IQ4] = matmul_coded_ref,  [KN_MX4] = matmul_coded_ref,
+            [KN_NV4] = matmul_coded_ref,  [KN_IQ4S] = matmul_coded_ref,
+            [KN_Q4S] = matmul_coded_ref,  [KN_Q3S] = matmul_coded_ref,
+            [KN_Q2S] = matmul_coded_ref,  [KN_IQ3X] = matmul_coded_ref,
+            [KN_IQ3S] = matmul_coded_ref, [KN_IQ2] = matmul_coded_ref,
+            [KN_IQ1] = matmul_coded_ref,
         },
     .score = score_ref,
     .row = KN_ROWS,

@@ -51,9 +51,13 @@ V16_INLINE size_t panel_bytes(enum kn_type type)
     case KN_IQ4: return sizeof(struct kn_q4_panel);
     case KN_MX4: return sizeof(struct kn_mx4_panel);
     case KN_NV4: return sizeof(struct kn_nv4_panel);
-    case KN_IQ4S: return sizeof(struct kn_iq4s_panel);
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: return sizeof(struct kn_iq4s_panel);
     case KN_Q4S: return sizeof(struct kn_q4s_panel);
-    case KN_Q3S: return sizeof(struct kn_q3s_panel);
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1: return sizeof(struct kn_q3s_panel);
     case KN_Q2S: return sizeof(struct kn_q2s_panel);
     default: return sizeof(struct kn_q6_panel);
     }
@@ -71,6 +75,10 @@ V16_INLINE int32_t panel_offset(enum kn_type type)
     case KN_NV4: return 12;
     case KN_Q6: return 32;
     case KN_Q3S: return 4;
+    case KN_IQ3X:
+    case KN_IQ2: return 64;
+    case KN_IQ3S:
+    case KN_IQ1: return 16;
     default: return 0;
     }
 }
@@ -78,7 +86,8 @@ V16_INLINE int32_t panel_offset(enum kn_type type)
 /* Whether the halves of a group have separate scales, and whether groups have minima. */
 V16_INLINE int panel_halves(enum kn_type type)
 {
-    return type == KN_Q6 || type == KN_NV4 || type == KN_Q3S || type == KN_Q2S;
+    return type == KN_Q6 || type == KN_NV4 || type == KN_Q3S || type == KN_Q2S || type == KN_IQ2 ||
+           type == KN_IQ1;
 }
 
 V16_INLINE int panel_minima(enum kn_type type)
@@ -394,6 +403,26 @@ static inline void matmul_q3s_v16(const struct kn_matmul *job)
 static inline void matmul_q2s_v16(const struct kn_matmul *job)
 {
     matmul_panels(KN_Q2S, job, job->y + job->row0);
+}
+
+static inline void matmul_iq3x_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ3X, job, job->y + job->row0);
+}
+
+static inline void matmul_iq3s_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ3S, job, job->y + job->row0);
+}
+
+static inline void matmul_iq2_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ2, job, job->y + job->row0);
+}
+
+static inline void matmul_iq1_v16(const struct kn_matmul *job)
+{
+    matmul_panels(KN_IQ1, job, job->y + job->row0);
 }
 
 #endif

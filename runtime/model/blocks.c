@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/model/codes.h"
 #include "runtime/model/gguf.h"
 
 static uint16_t read_u16(const uint8_t *p)
@@ -394,11 +395,9 @@ static void iq4_xs_recode(uint8_t *out, const uint8_t *p)
     }
 }
 
-/* Two sub-blocks with different minima cannot share a scale, so the numbers are quantized again. */
-static void q2_k_recode(uint8_t *out, const uint8_t *p)
+/* Q8_0 blocks of numbers that cannot share a scale, and are quantized again. */
+static void quantize_again(uint8_t *out, const float w[SUPER])
 {
-    float w[SUPER];
-    q2_k_to_float(w, p);
     for (int j = 0; j < 8; j++, out += 34) {
         const float *x = w + 32 * j;
         float max = 0.0f;
@@ -410,6 +409,13 @@ static void q2_k_recode(uint8_t *out, const uint8_t *p)
             out[2 + l] = (uint8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
         }
     }
+}
+
+static void q2_k_recode(uint8_t *out, const uint8_t *p)
+{
+    float w[SUPER];
+    q2_k_to_float(w, p);
+    quantize_again(out, w);
 }
 
 /* ---- one block to the blocks of super-groups, exact ----------------------------------------- */
@@ -476,7 +482,7 @@ struct layout {
     void (*recode)(uint8_t *out, const uint8_t *block);
 };
 
-/* compact.kernel 0: the same as wide */
+/* compact.kernel 0: the same as wide. to_float NULL: the type is one of codes.h. */
 static const struct reader {
     uint32_t type;
     void (*to_float)(float *out, const uint8_t *block);
@@ -496,7 +502,63 @@ static const struct reader {
     {GGUF_T_IQ4_XS, iq4_xs_to_float, {KN_Q8, iq4_xs_recode}, {KN_IQ4S, iq4_xs_super}},
     {GGUF_T_MXFP4, mxfp4_to_float, {KN_MX4, NULL}, {0}},
     {GGUF_T_NVFP4, nvfp4_to_float, {KN_NV4, nvfp4_recode}, {0}},
+    {GGUF_T_IQ3_XXS, NULL, {KN_Q8, NULL}, {KN_IQ3X, NULL}},
+    {GGUF_T_IQ3_S, NULL, {KN_Q8, NULL}, {KN_IQ3S, NULL}},
+    {GGUF_T_IQ2_XXS, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_XS, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ2_S, NULL, {KN_Q8, NULL}, {KN_IQ2, NULL}},
+    {GGUF_T_IQ1_S, NULL, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_IQ1_M, NULL, {KN_Q8, NULL}, {KN_IQ1, NULL}},
+    {GGUF_T_TQ1_0, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
+    {GGUF_T_TQ2_0, NULL, {KN_Q8, NULL}, {KN_Q2S, NULL}},
 };
+
+/* The reader of a type's codes; NULL: it has none. */
+static codes_read *codes_of(uint32_t type)
+{
+    switch (type) {
+    case GGUF_T_IQ3_XXS: return codes_read_iq3_xxs;
+    case GGUF_T_IQ3_S: return codes_read_iq3_s;
+    case GGUF_T_IQ2_XXS: return codes_read_iq2_xxs;
+    case GGUF_T_IQ2_XS: return codes_read_iq2_xs;
+    case GGUF_T_IQ2_S: return codes_read_iq2_s;
+    case GGUF_T_IQ1_S: return codes_read_iq1_s;
+    case GGUF_T_IQ1_M: return codes_read_iq1_m;
+    case GGUF_T_TQ1_0: return codes_read_tq1_0;
+    case GGUF_T_TQ2_0: return codes_read_tq2_0;
+    default: return NULL;
+    }
+}
+
+static void read_floats(const struct reader *r, float *out, const uint8_t *block)
+{
+    struct codes c;
+    if (r->to_float) {
+        r->to_float(out, block);
+    } else {
+        codes_of(r->type)(&c, block);
+        codes_to_float(out, &c);
+    }
+}
+
+/* Makes the blocks that a layout's packer reads. */
+static void recode(const struct reader *r, const struct layout *to, uint8_t *out,
+                   const uint8_t *block)
+{
+    struct codes c;
+    float w[SUPER];
+    if (r->to_float) {
+        to->recode(out, block);
+        return;
+    }
+    codes_of(r->type)(&c, block);
+    if (to == &r->compact) {
+        codes_to_block(out, &c);
+    } else {
+        codes_to_float(w, &c);
+        quantize_again(out, w);
+    }
+}
 
 static const struct reader *find_reader(uint32_t type)
 {
@@ -526,7 +588,7 @@ void blocks_to_float(float *out, uint32_t type, const void *blocks, size_t n)
 
     if (reader)
         for (size_t i = 0; i < n; i += (size_t)t->block, p += t->block_bytes)
-            reader->to_float(out + i, p);
+            read_floats(reader, out + i, p);
     else if (type == GGUF_T_F32)
         memcpy(out, p, n * sizeof *out);
     else if (type == GGUF_T_F16)
@@ -547,9 +609,13 @@ static void pack(enum kn_type type, void *data, int lane, int n_in, const void *
     case KN_IQ4: kn_pack_q4(data, lane, n_in, blocks); break;
     case KN_MX4: kn_pack_mx4(data, lane, n_in, blocks); break;
     case KN_NV4: kn_pack_nv4(data, lane, n_in, blocks); break;
-    case KN_IQ4S: kn_pack_iq4s(data, lane, n_in, blocks); break;
+    case KN_IQ4S:
+    case KN_IQ3X:
+    case KN_IQ3S: kn_pack_iq4s(data, lane, n_in, blocks); break;
     case KN_Q4S: kn_pack_q4s(data, lane, n_in, blocks); break;
-    case KN_Q3S: kn_pack_q3s(data, lane, n_in, blocks); break;
+    case KN_Q3S:
+    case KN_IQ2:
+    case KN_IQ1: kn_pack_q3s(data, lane, n_in, blocks); break;
     case KN_Q2S: kn_pack_q2s(data, lane, n_in, blocks); break;
     default: break;
     }
@@ -573,12 +639,12 @@ void blocks_pack(const struct kn_weight *w, int r, uint32_t type, const void *ro
     } else if (!reader) {
         const size_t bytes = (size_t)w->n_in * (size_t)t->block_bytes;
         memcpy((uint8_t *)w->data + (size_t)r * bytes, row, bytes);
-    } else if (!to->recode) {
+    } else if (!to->recode && reader->to_float) {
         pack(w->type, data, r % KN_PANEL, w->n_in, row);
     } else {
         const size_t step = kn_weight_bytes(w->type, KN_PANEL, t->block);
         for (int i = 0; i < w->n_in; i += t->block, p += t->block_bytes, data += step) {
-            to->recode(blocks, p);
+            recode(reader, to, blocks, p);
             pack(w->type, data, r % KN_PANEL, t->block, blocks);
         }
     }

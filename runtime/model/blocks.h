@@ -9,11 +9,13 @@
  *   Q5_0   Q6   exact      IQ4_NL  IQ4   exact      F32 F16 BF16  unchanged
  *   MXFP4  MX4  exact      IQ4_XS  IQ4S  exact      Q4_K  Q4S  exact
  *   NVFP4  NV4  exact      Q3_K    Q3S   exact      Q2_K  Q2S  exact
+ *   IQ3_S  IQ3S exact      IQ3_XXS IQ3X  exact      IQ2_* IQ2, IQ1_* IQ1, TQ* Q2S  exact
  *
- * The GPU lacks the compact layouts IQ4, IQ4S, Q4S, Q3S and Q2S; wide ones replace them:
+ * The GPU lacks the compact layouts IQ4, IQ4S, Q4S, Q3S, Q2S and the last row's; wide ones replace
+ * them:
  *
  *   Q4_K  Q4A  scales rounded    IQ4_NL  Q8  exact             Q2_K  Q8  quantized again
- *   Q3_K  Q6   scales rounded    IQ4_XS  Q8  scales rounded
+ *   Q3_K  Q6   scales rounded    IQ4_XS  Q8  scales rounded    the last row's: the same
  *
  * A rounded scale is off by 2^-11 at most, a hundredth of the error of these formats. */
 #ifndef RETAIN_RUNTIME_MODEL_BLOCKS_H

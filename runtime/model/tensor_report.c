@@ -9,11 +9,13 @@
 enum { ROWS_SAMPLED = 32 }; /* rows of every matrix */
 
 static const char *const layouts[KN_TYPES] = {
-    [KN_F32] = "float32",      [KN_F16] = "float16", [KN_BF16] = "bfloat16",
-    [KN_Q4] = "int4",          [KN_Q8] = "int8",     [KN_Q4A] = "int4 + min",
-    [KN_Q5A] = "int5 + min",   [KN_Q6] = "int6",     [KN_IQ4] = "4-bit codes",
-    [KN_IQ4S] = "4-bit codes", [KN_MX4] = "mxfp4",   [KN_NV4] = "nvfp4",
-    [KN_Q4S] = "int4 + min",   [KN_Q3S] = "int3",    [KN_Q2S] = "int2 + min",
+    [KN_F32] = "float32",      [KN_F16] = "float16",      [KN_BF16] = "bfloat16",
+    [KN_Q4] = "int4",          [KN_Q8] = "int8",          [KN_Q4A] = "int4 + min",
+    [KN_Q5A] = "int5 + min",   [KN_Q6] = "int6",          [KN_IQ4] = "4-bit codes",
+    [KN_IQ4S] = "4-bit codes", [KN_MX4] = "mxfp4",        [KN_NV4] = "nvfp4",
+    [KN_Q4S] = "int4 + min",   [KN_Q3S] = "int3",         [KN_Q2S] = "int2 + min",
+    [KN_IQ3X] = "4-bit codes", [KN_IQ3S] = "4-bit codes", [KN_IQ2] = "3-bit codes",
+    [KN_IQ1] = "3-bit codes",
 };
 
 /* A row as it is in the file, and after conversion to the kernels' layout. */

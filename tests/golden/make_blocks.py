@@ -16,7 +16,8 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T
 from gguf.quants import dequantize
 
 TYPES = [T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K, T.IQ4_NL,
-         T.IQ4_XS, T.MXFP4, T.NVFP4]
+         T.IQ4_XS, T.MXFP4, T.NVFP4, T.IQ3_XXS, T.IQ3_S, T.IQ2_XXS, T.IQ2_XS, T.IQ2_S, T.IQ1_S,
+         T.IQ1_M, T.TQ1_0, T.TQ2_0]
 
 
 def main():

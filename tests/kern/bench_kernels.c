@@ -155,9 +155,9 @@ static void product_call(void *arg)
 static void bench_product(const struct kernels *k, const struct arena *arena, struct kn_act *x,
                           enum kn_type type, int n_tok)
 {
-    static const char *const types[KN_TYPES] = {"f32", "f16",  "bf16", "q4",  "q8",
-                                                "q4a", "q5a",  "q6",   "iq4", "mx4",
-                                                "nv4", "iq4s", "q4s",  "q3s", "q2s"};
+    static const char *const types[KN_TYPES] = {"f32", "f16",  "bf16", "q4",  "q8",   "q4a", "q5a",
+                                                "q6",  "iq4",  "mx4",  "nv4", "iq4s", "q4s", "q3s",
+                                                "q2s", "iq3x", "iq3s", "iq2", "iq1"};
     const int rows = counting ? COUNT_ROWS : ROWS;
     struct product p = {.k = k, .arena = arena, .w = {type, rows, COLS, NULL}};
     char name[64];

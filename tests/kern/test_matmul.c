@@ -211,8 +211,14 @@ static void fill_nv4(const struct blocks *b, struct matrix *m, int r, size_t at)
     free(blocks);
 }
 
+/* 4-bit codes: the values as the formats say, and what they are divided by */
 static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
+    static const int8_t xxs[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                   -4, -12, -20, -28, -36, -44, -52, -62},
+                        s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+    const int8_t *values = m->w.type == KN_IQ3X ? xxs : m->w.type == KN_IQ3S ? s : kn_values_iq4;
+    const double unit = m->w.type == KN_IQ3X ? 0.25 : 1;
     const int n = m->w.n_in / KN_SUPER;
     struct kn_iq4s_block *blocks = take((size_t)n * sizeof *blocks);
 
@@ -223,8 +229,8 @@ static void fill_iq4s(const struct blocks *b, struct matrix *m, int r, size_t at
             p->scale[i] = (int8_t)(b->fill == EXTREME ? -32 : rng_below(b->rng, 64) - 32);
         for (int k = 0; k < KN_SUPER; k++)
             add_value(m, at++,
-                      half_value(p->d) * p->scale[k / 32] *
-                          kn_values_iq4[nibble_of(p->qs[k / 32], k % 32)],
+                      half_value(p->d) * p->scale[k / 32] * unit *
+                          values[nibble_of(p->qs[k / 32], k % 32)],
                       0);
     }
     kn_pack_iq4s((struct kn_iq4s_panel *)m->w.data, r, m->w.n_in, blocks);
@@ -251,8 +257,15 @@ static void fill_q4s(const struct blocks *b, struct matrix *m, int r, size_t at)
     free(blocks);
 }
 
+/* integers of 3 bits, or codes: 8, 25, 43 and their negatives, or -1, 0, 1 plus or minus 1/8, eight
+ * times each */
 static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
 {
+    static const int8_t linear[8] = {-4, -3, -2, -1, 0, 1, 2, 3};
+    static const int8_t iq2[8] = {8, 25, 43, 0, -8, -25, -43, 0},
+                        iq1[8] = {-9, -1, 7, 0, -7, 1, 9, 0};
+    const int8_t *values = m->w.type == KN_IQ2 ? iq2 : m->w.type == KN_IQ1 ? iq1 : linear;
+    const double unit = m->w.type == KN_Q3S ? 1 : 0.125;
     const int n = m->w.n_in / KN_SUPER;
     struct kn_q3s_block *blocks = take((size_t)n * sizeof *blocks);
 
@@ -262,7 +275,7 @@ static void fill_q3s(const struct blocks *b, struct matrix *m, int r, size_t at)
         for (int i = 0; i < 16; i++)
             p->scale[i] = (int8_t)(b->fill == EXTREME ? -32 : rng_below(b->rng, 64) - 32);
         for (int k = 0; k < KN_SUPER; k++)
-            add_value(m, at++, half_value(p->d) * p->scale[k / 16] * (p->q[k] - 4), 0);
+            add_value(m, at++, half_value(p->d) * p->scale[k / 16] * unit * values[p->q[k]], 0);
     }
     kn_pack_q3s((struct kn_q3s_panel *)m->w.data, r, m->w.n_in, blocks);
     free(blocks);
@@ -289,8 +302,9 @@ static void fill_q2s(const struct blocks *b, struct matrix *m, int r, size_t at)
 static void fill_coded(struct rng *rng, struct matrix *m, enum fill fill)
 {
     static void (*const fills[KN_TYPES])(const struct blocks *, struct matrix *, int, size_t) = {
-        [KN_IQ4] = fill_iq4, [KN_MX4] = fill_mx4, [KN_NV4] = fill_nv4, [KN_IQ4S] = fill_iq4s,
-        [KN_Q4S] = fill_q4s, [KN_Q3S] = fill_q3s, [KN_Q2S] = fill_q2s,
+        [KN_IQ4] = fill_iq4,   [KN_MX4] = fill_mx4, [KN_NV4] = fill_nv4, [KN_IQ4S] = fill_iq4s,
+        [KN_Q4S] = fill_q4s,   [KN_Q3S] = fill_q3s, [KN_Q2S] = fill_q2s, [KN_IQ3X] = fill_iq4s,
+        [KN_IQ3S] = fill_iq4s, [KN_IQ2] = fill_q3s, [KN_IQ1] = fill_q3s,
     };
 
     for (int r = 0; r < m->w.n_out; r++) {

@@ -147,7 +147,7 @@ static void layer_inputs(void **state)
 static void experts(void **state)
 {
     CHECK("qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "glm4moe", "gpt-oss",
-          "gemma4-moe");
+          "gemma4-moe", "dots1");
 }
 
 /* The CPU computes the experts of a GPU's layers: with a gate of shared ones, beside a dense
@@ -159,7 +159,7 @@ static void experts_on_host(void **state)
 
 static void recurrent(void **state)
 {
-    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1");
+    CHECK("qwen35", "lfm2", "granitehybrid", "falcon-h1", "qwen35moe", "lfm2moe");
 }
 
 /* The first layers on the device. */

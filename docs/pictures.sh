@@ -22,7 +22,7 @@ say() {
 picture() {
     wait_for "$2" || { screen; exit 1; }
     cp "$home/talk.cast" "$home/$1.cast"
-    "$RETAIN" replay "$home/$1.cast" --svg "docs/$1$suffix.svg" --background "$background"
+    "$program" replay "$home/$1.cast" --svg "docs/$1$suffix.svg" --background "$background"
     ls -l "docs/$1$suffix.svg"
 }
 
@@ -36,7 +36,7 @@ talk() {
     say 'Tell me a story about a fox.'
     say 'How are you?'
     say 'Tell me a joke.'
-    say 'Tell me a story about the sea.'
+    say 'Tell me a story about an owl.'
     say 'What is my locker code?'
 }
 
@@ -54,7 +54,7 @@ picture waterfall 'waterfall'
 keys w F8
 picture graphs 'one that keeps everything'
 keys q F4
-keys Up Up Up Up
+keys [ [ [ [ [ [ [ Right Right Right Right Right Right Right
 picture tint 'kept by'
 keys q C-p
 type_text 'set'

@@ -157,7 +157,8 @@ static int read_recalls(struct options_recalls *out, const char *text, struct er
         if (i == OPTIONS_LIST_MAX)
             return err_set(e, ERR_USAGE, "--recall: more than %d choosers", OPTIONS_LIST_MAX);
         if (!recall_chooser_named(item, &all.item[all.n++]))
-            return err_set(e, ERR_USAGE, "--recall %s: expected off or words", item);
+            return err_set(e, ERR_USAGE,
+                           "--recall %s: expected off, words, meaning, queries or mix", item);
     }
     *out = all;
     return 0;

@@ -14,11 +14,31 @@ size_t archive_position_bytes(const struct cache_shape *s)
                                                kn_kv_bytes(s->v_type, s->head_dim) + sizeof(float));
 }
 
+static void plan_compare(struct archive *x, size_t n, struct arena *a)
+{
+    const struct archive_compare *o = &x->opts.compare;
+    const size_t heads = (size_t)(x->shape.n_layer * x->shape.n_head);
+    const size_t dim = (size_t)x->shape.head_dim;
+    if (o->embedding) {
+        size_t n_embd = (size_t)o->embedding->n_in;
+        x->centre = arena_take(a, n_embd, sizeof *x->centre);
+        x->message = arena_take(a, n_embd, sizeof *x->message);
+        x->row = arena_take(a, n_embd, sizeof *x->row);
+        x->similar = arena_take(a, (size_t)x->opts.n_vocab, sizeof *x->similar);
+    }
+    if (o->n_group) {
+        x->digest = arena_take(a, n, heads * dim);
+        x->digest_scale = arena_take(a, n * heads, sizeof *x->digest_scale);
+        x->key = arena_take(a, 2 * dim, sizeof *x->key);
+        x->free_digests = arena_take(a, n, sizeof *x->free_digests);
+    }
+}
+
 void archive_plan(struct archive *x, const struct archive_opts *o, const struct cache_shape *s,
                   struct arena *a)
 {
     size_t bytes = archive_position_bytes(s), n, words = (size_t)o->n_words;
-    *x = (struct archive){.opts = *o, .position_bytes = bytes};
+    *x = (struct archive){.opts = *o, .shape = *s, .position_bytes = bytes};
     n = (size_t)o->bytes / bytes;
     if (n < 2 * ARCHIVE_PIECE) n = 2 * ARCHIVE_PIECE;
     if (n > INT32_MAX / 2) n = INT32_MAX / 2;
@@ -29,6 +49,7 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
     x->pieces = arena_take(a, n, sizeof *x->pieces);
     x->weight = arena_take(a, n, sizeof *x->weight);
     x->value = arena_take(a, n, sizeof *x->value);
+    x->peak = arena_take(a, n / ARCHIVE_BLOCK + 1, sizeof *x->peak);
     x->n_with = arena_take(a, words, sizeof *x->n_with);
     x->last_with = arena_take(a, words, sizeof *x->last_with);
     x->piece = arena_take(a, ARCHIVE_PIECE, bytes);
@@ -38,6 +59,7 @@ void archive_plan(struct archive *x, const struct archive_opts *o, const struct 
         x->free_slots = arena_take(a, n, sizeof *x->free_slots);
         x->units = arena_take(a, n, bytes);
     }
+    plan_compare(x, n, a);
     if (x->pos) archive_clear(x);
 }
 
@@ -45,6 +67,7 @@ void archive_clear(struct archive *x)
 {
     x->n = x->n_pieces = x->n_free = 0;
     x->n_seen = 0;
+    x->n_digests = x->n_free_digests = 0;
     memset(x->n_with, 0, (size_t)x->opts.n_words * sizeof *x->n_with);
     memset(x->last_with, 0, (size_t)x->opts.n_words * sizeof *x->last_with);
     for (int i = x->n_max; x->units && i-- > 0;) x->free_slots[x->n_free++] = (uint32_t)i;
@@ -116,8 +139,14 @@ static float nth_smallest(float *v, int count, int n)
     return v[n];
 }
 
+static void drop_digest(struct archive *x, const struct archive_piece *p)
+{
+    if (p->digest) x->free_digests[x->n_free_digests++] = p->digest;
+}
+
 static int drop_piece(struct archive *x, const struct archive_piece *p, struct err *e)
 {
+    drop_digest(x, p);
     for (uint32_t i = p->first; x->units && i < p->first + p->n; i++)
         x->free_slots[x->n_free++] = x->slot[i];
     return x->units ? 0 : x->opts.store.drop(x->opts.store.ctx, p->pos, e);
@@ -135,12 +164,22 @@ static void keep_piece(struct archive *x, const struct archive_piece *p)
     x->n += p->n;
 }
 
+/* Makes the rest of the index resident, so that the memory of a full archive is constant: the
+ * number of pieces changes with their sizes. */
+static void use_index(struct archive *x)
+{
+    size_t n = (size_t)(x->n_max - x->n_pieces);
+    memset(x->pieces + x->n_pieces, 0, n * sizeof *x->pieces);
+    memset(x->value + x->n_pieces, 0, n * sizeof *x->value);
+}
+
 /* Drops the least valuable pieces until `n` positions are free. */
 static int make_room(struct archive *x, int n, struct err *e)
 {
     int n_pieces = x->n_pieces, share = x->n_max / DROP_SHARE, rc = 0;
     int over = x->n + (n > share ? n : share) - x->n_max;
     if (x->n + n <= x->n_max) return 0;
+    use_index(x);
     for (int i = 0; i < n_pieces; i++) x->weight[i] = x->value[i] = value_of(x, &x->pieces[i]);
     /* pieces differ in size: take the share of pieces that on average holds enough positions */
     int n_least = (int)((int64_t)over * n_pieces / x->n);
@@ -182,9 +221,10 @@ static int cut_piece(struct archive *x, const struct archive_piece *p, int64_t f
     int rc = x->units ? 0 : store_cut(x, p, head, tail, e);
     for (int i = head; x->units && i < p->n - tail; i++)
         x->free_slots[x->n_free++] = x->slot[p->first + (uint32_t)i];
-    struct archive_piece first = {p->pos, (uint16_t)head, p->first};
+    drop_digest(x, p);
+    struct archive_piece first = {p->pos, (uint16_t)head, p->first, 0};
     struct archive_piece last = {p->pos + p->n - (uint32_t)tail, (uint16_t)tail,
-                                 p->first + p->n - (uint32_t)tail};
+                                 p->first + p->n - (uint32_t)tail, 0};
     if (!rc && head) keep_piece(x, &first);
     if (!rc && tail) keep_piece(x, &last);
     return rc;
@@ -241,7 +281,7 @@ static void mark_question(struct archive *x, int index)
 
 static void add_index(struct archive *x, uint32_t pos, int n, const int32_t *ids)
 {
-    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n};
+    x->pieces[x->n_pieces++] = (struct archive_piece){pos, (uint16_t)n, (uint32_t)x->n, 0};
     for (int i = 0; i < n; i++) {
         x->pos[x->n] = pos + (uint32_t)i;
         x->id[x->n] = ids[i];
@@ -282,6 +322,19 @@ bool archive_found(struct archive *x, uint32_t pos, int n, const int32_t *ids)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+int archive_index(const struct archive *x, uint32_t pos)
+{
+    int low = 0, high = x->n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (x->pos[mid] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
 
 static const struct archive_piece *piece_of(const struct archive *x, int index)
 {

@@ -21,6 +21,7 @@
 #include "runtime/cache/cache.h"
 
 #define ARCHIVE_PIECE    16   /* positions */
+#define ARCHIVE_BLOCK    1024 /* positions that recall.c compares as one */
 #define ARCHIVE_QUESTION 0.2f /* weight of a word in a question, relative to one in a statement */
 
 /* The storage of a saved conversation's pieces: n positions from `pos` on, archive_position_bytes
@@ -33,6 +34,13 @@ struct archive_store {
     int (*drop)(void *ctx, uint32_t pos, struct err *e);
 };
 
+/* What the choosers by meaning and by queries need (recall.h). */
+struct archive_compare {
+    const struct kernels *kernels;
+    const struct kn_weight *embedding; /* [n_vocab][n_embd]; NULL = nothing is chosen by meaning */
+    int n_group;                       /* query heads per KV head; 0 = nothing by queries */
+};
+
 struct archive_opts {
     int64_t bytes;              /* maximum size of the units */
     struct archive_store store; /* put NULL = in memory */
@@ -42,16 +50,19 @@ struct archive_opts {
     const uint32_t *word; /* [n_vocab] 0 = none */
     const uint8_t *asks;  /* [n_vocab] 1 = the token ends a question */
     const uint8_t *ends;  /* [n_vocab] 1 = it ends any sentence */
+    struct archive_compare compare;
 };
 
 struct archive_piece {
     uint32_t pos; /* of its first position */
     uint16_t n;
-    uint32_t first; /* its tokens: [first, first + n) */
+    uint32_t first;  /* its tokens: [first, first + n) */
+    uint32_t digest; /* from 1: number of its keys' digest (recall_queries.c); 0 = not made */
 };
 
 struct archive {
     struct archive_opts opts;
+    struct cache_shape shape;
     size_t position_bytes;
     int n_max;                    /* positions */
     int n;                        /* positions kept */
@@ -71,6 +82,17 @@ struct archive {
     int64_t n_seen;      /* positions */
     float *weight;       /* [n_max] scratch */
     float *value;        /* [n_max] of pieces, scratch */
+    float *peak;         /* [n_max / ARCHIVE_BLOCK + 1] scratch */
+    /* of recall_meaning.c; NULL = not used */
+    float *centre, *message, *row; /* [n_embd] */
+    float *similar;                /* [n_vocab] */
+    bool has_centre;
+    /* digests of pieces, of recall_queries.c; NULL = not used */
+    int8_t *digest;         /* [n_max][n_layer * n_head][head_dim] */
+    float *digest_scale;    /* [n_max][n_layer * n_head] */
+    float *key;             /* [2][head_dim] scratch */
+    uint32_t *free_digests; /* [n_free_digests] */
+    uint32_t n_digests, n_free_digests;
 };
 
 /* Bytes of one position: of each layer and KV head the key, the value, then the score. */
@@ -90,6 +112,9 @@ void archive_count(struct archive *x, const int32_t *ids, int n);
 int archive_add(struct archive *x, const struct cache *c, const int32_t *ids, int n, struct err *e);
 
 bool archive_holds(const struct archive *x, int64_t from, int64_t end);
+
+/* The first index at or after a position. */
+int archive_index(const struct archive *x, uint32_t pos);
 
 /* Drops positions [from, end): they must not return. Pieces at the border are cut. */
 int archive_forget(struct archive *x, int64_t from, int64_t end, struct err *e);

@@ -1,24 +1,20 @@
-#include "runtime/cache/recall.h"
+#include "runtime/cache/recall_choosers.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const chooser_names[] = {[RECALL_OFF] = "off", [RECALL_WORDS] = "words"};
-
-/* A window's words are searched at its positions [LEAD, LEAD + CORE): the value that they name
- * usually follows them. */
-enum { LEAD = 1, CORE = 9 };
-
-#define TERMS_MAX (3 * 2 * RECALL_MESSAGE)
+static const char *const chooser_names[] = {[RECALL_OFF] = "off",
+                                            [RECALL_WORDS] = "words",
+                                            [RECALL_MEANING] = "meaning",
+                                            [RECALL_QUERIES] = "queries",
+                                            [RECALL_MIX] = "mix"};
 
 /* This share of a window's positions must be evicted, over all heads: the others are in the
  * cache. */
 #define EVICTED_SHARE 0.4f
-#define BEFORE_WEIGHT 0.3f
-#define WANTED_WEIGHT \
-    8 /* words that the user asked to bring back count more than words of the message */
-#define LEAST 0.6f /* relative to the best window's weight; lighter windows only distract */
+#define RANK_BASE     60.0f
+#define LEAST         0.6f /* relative to the best window's weight; lighter windows only distract */
 
 bool recall_chooser_named(const char *name, enum recall_chooser *out)
 {
@@ -33,127 +29,6 @@ bool recall_chooser_named(const char *name, enum recall_chooser *out)
 const char *recall_chooser_name(enum recall_chooser chooser)
 {
     return chooser_names[chooser];
-}
-
-/* The first index at or after a position. */
-static int index_of(const struct archive *x, uint32_t pos)
-{
-    int low = 0, high = x->n;
-    while (low < high) {
-        int mid = low + (high - low) / 2;
-        if (x->pos[mid] < pos)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-/* ---- terms ----------------------------------------------------------------------------------- */
-
-/* A word of the message, or two adjacent ones. */
-struct term {
-    uint32_t word, next; /* next 0 = a single word */
-    float weight;
-    int n_found;    /* positions */
-    int64_t covers; /* starts up to here already have its weight */
-};
-
-struct terms {
-    struct term of[TERMS_MAX];
-    int n;
-    uint64_t has[16]; /* a bit for each word, word modulo 1,024: most others fail it */
-};
-
-static void add_term(struct terms *t, uint32_t word, uint32_t next, float weight)
-{
-    for (int i = 0; i < t->n; i++)
-        if (t->of[i].word == word && t->of[i].next == next) return;
-    if (t->n == TERMS_MAX) return;
-    t->of[t->n++] = (struct term){word, next, weight, 0, -1};
-    t->has[word >> 6 & 15] |= (uint64_t)1 << (word & 63);
-}
-
-static void add_message(struct terms *t, const struct archive *x, const int32_t *ids, int n,
-                        float weight)
-{
-    if (n > RECALL_MESSAGE) ids += n - RECALL_MESSAGE, n = RECALL_MESSAGE;
-    for (int i = 0; i < n; i++) {
-        uint32_t word = x->opts.word[ids[i]], next = i + 1 < n ? x->opts.word[ids[i + 1]] : 0;
-        if (word) add_term(t, word, 0, weight);
-        if (word && next) add_term(t, word, next, weight);
-    }
-}
-
-static int by_word(const void *a, const void *b)
-{
-    const struct term *x = a, *y = b;
-    return x->word != y->word ? (x->word > y->word) - (x->word < y->word)
-                              : (x->next > y->next) - (x->next < y->next);
-}
-
-/* The first term of a word; n = none. */
-static int first_of(const struct terms *t, uint32_t word)
-{
-    int low = 0, high = t->n;
-    while (low < high) {
-        int mid = low + (high - low) / 2;
-        if (t->of[mid].word < word)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < t->n && t->of[low].word == word ? low : t->n;
-}
-
-/* Calls `found` for each term at each archived position. */
-static void each_found(struct archive *x, struct terms *t,
-                       void (*found)(struct archive *x, struct term *t, int at))
-{
-    for (int i = 0; i < x->n; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
-        if (!(t->has[word >> 6 & 15] >> (word & 63) & 1)) continue;
-        bool follows = i + 1 < x->n && x->pos[i + 1] == x->pos[i] + 1;
-        uint32_t next = follows ? x->opts.word[x->id[i + 1]] : 0;
-        for (int k = first_of(t, word); k < t->n && t->of[k].word == word; k++)
-            if (t->of[k].next == 0 || t->of[k].next == next) found(x, &t->of[k], i);
-    }
-}
-
-static void count_term(struct archive *x, struct term *t, int at)
-{
-    (void)x;
-    (void)at;
-    t->n_found++;
-}
-
-static float cube(float v)
-{
-    return v * v * v;
-}
-
-/* Adds a term's weight to the windows that contain it in their core, once to each. */
-static void weigh_term(struct archive *x, struct term *t, int at)
-{
-    int64_t first = (int64_t)at - (LEAD + CORE - 1), last = (int64_t)at - LEAD;
-    if (first <= t->covers) first = t->covers + 1;
-    if (first < 0) first = 0;
-    float weight = x->asks[at] ? t->weight * ARCHIVE_QUESTION : t->weight;
-    for (int64_t s = first; s <= last; s++)
-        if (x->pos[s] + (uint32_t)(at - s) == x->pos[at]) x->weight[s] += weight;
-    if (last > t->covers) t->covers = last;
-}
-
-/* Adds the rarity of its words to the windows of a passage that the user asked to bring back. */
-static void weigh_passage(struct archive *x, uint32_t from, uint32_t end)
-{
-    for (int i = index_of(x, from); i < x->n && x->pos[i] < end; i++) {
-        uint32_t word = x->opts.word[x->id[i]];
-        float weight = WANTED_WEIGHT * (1 + cube(word ? archive_idf(x, x->n_with[word]) : 0));
-        for (int s = i - (LEAD + CORE - 1) > 0 ? i - (LEAD + CORE - 1) : 0; s <= i; s++)
-            if (x->pos[s] >= from && x->pos[s] + (uint32_t)(i - s) == x->pos[i])
-                x->weight[s] += weight;
-    }
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -175,57 +50,125 @@ static float evicted_share(const struct cache *c, uint32_t pos, int n)
     return 1 - (float)sum / (float)(heads * n);
 }
 
+/* The heaviest weight of a block's starts. */
+static void find_peak(struct archive *x, int block)
+{
+    int end = (block + 1) * ARCHIVE_BLOCK;
+    float most = 0;
+    for (int i = block * ARCHIVE_BLOCK; i < end && i < x->n; i++)
+        if (x->weight[i] > most) most = x->weight[i];
+    x->peak[block] = most;
+}
+
+static int n_blocks(const struct archive *x)
+{
+    return (x->n + ARCHIVE_BLOCK - 1) / ARCHIVE_BLOCK;
+}
+
 /* The heaviest start, on ties the newest; -1 = none has any weight. */
 static int heaviest(const struct archive *x)
 {
-    int best = -1;
-    for (int i = 0; i < x->n; i++)
-        if (x->weight[i] > 0 && (best < 0 || x->weight[i] >= x->weight[best])) best = i;
-    return best;
-}
-
-/* Excludes windows that overlap [at, at + n). */
-static void exclude(struct archive *x, int at, int n)
-{
-    int first = at >= RECALL_WINDOW ? at - RECALL_WINDOW + 1 : 0;
-    for (int i = first; i < at + n; i++) x->weight[i] = 0;
-}
-
-int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
-                  struct recall_window out[RECALL_MAX])
-{
-    struct terms t = {.n = 0};
-    int n = 0;
-    if (x->n == 0) return 0;
-    add_message(&t, x, q->wanted, q->n_wanted, WANTED_WEIGHT);
-    add_message(&t, x, q->ids, q->n, 1);
-    add_message(&t, x, q->before, q->n_before, BEFORE_WEIGHT);
-    qsort(t.of, (size_t)t.n, sizeof *t.of, by_word);
-    memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
-    each_found(x, &t, count_term);
-    for (int i = 0; i < t.n; i++) {
-        struct term *k = &t.of[i];
-        k->weight *= cube(archive_idf(x, k->next ? (uint32_t)k->n_found : x->n_with[k->word]));
+    int block = 0;
+    for (int i = 1; i < n_blocks(x); i++)
+        if (x->peak[i] >= x->peak[block]) block = i;
+    if (x->peak[block] <= 0) return -1;
+    int i = (block + 1) * ARCHIVE_BLOCK < x->n ? (block + 1) * ARCHIVE_BLOCK : x->n;
+    while (x->weight[--i] < x->peak[block]) {
     }
-    each_found(x, &t, weigh_term);
-    weigh_passage(x, q->from, q->end);
+    return i;
+}
+
+/* Excludes the starts [first, end). */
+static void exclude(struct archive *x, int first, int end)
+{
+    for (int i = first; i < end; i++) x->weight[i] = 0;
+    for (int i = first / ARCHIVE_BLOCK; i <= (end - 1) / ARCHIVE_BLOCK; i++) find_peak(x, i);
+}
+
+/* The heaviest windows that do not overlap. */
+static int pick(struct archive *x, const struct cache *c, int max, struct recall_window *out)
+{
+    int n = 0;
+    for (int i = 0; i < n_blocks(x); i++) find_peak(x, i);
     for (int at; n < max && (at = heaviest(x)) >= 0;) {
         struct recall_window w = {x->pos[at], window_length(x, at), x->weight[at]};
         if (n && w.weight < LEAST * out[0].weight) break;
         if (evicted_share(c, w.pos, w.n) >= EVICTED_SHARE) {
             out[n++] = w;
-            exclude(x, at, w.n);
+            exclude(x, at >= RECALL_WINDOW ? at - RECALL_WINDOW + 1 : 0, at + w.n);
         } else {
-            x->weight[at] = 0;
+            exclude(x, at, at + 1);
         }
     }
     return n;
 }
 
+static int choose_by(enum recall_chooser chooser, struct archive *x, const struct cache *c,
+                     const struct recall_query *q, int max, struct recall_window *out,
+                     struct err *e)
+{
+    int rc = 0;
+    memset(x->weight, 0, (size_t)x->n * sizeof *x->weight);
+    if (chooser == RECALL_WORDS) recall_weigh_words(x, q);
+    if (chooser == RECALL_MEANING) recall_weigh_meaning(x, q);
+    if (chooser == RECALL_QUERIES) rc = recall_weigh_queries(x, q, e);
+    return rc ? rc : pick(x, c, max, out);
+}
+
+/* ---- two choosers ---------------------------------------------------------------------------- */
+
+static int by_weight(const void *a, const void *b)
+{
+    const struct recall_window *x = a, *y = b;
+    if (x->weight != y->weight) return (x->weight < y->weight) - (x->weight > y->weight);
+    return (x->pos < y->pos) - (x->pos > y->pos);
+}
+
+/* Adds the windows of one list to those that were joined before; windows that overlap are one. */
+static int join(const struct recall_window *w, int n, struct recall_window *all, int n_all)
+{
+    for (int i = 0, k; i < n; i++) {
+        for (k = 0; k < n_all; k++)
+            if (w[i].pos < all[k].pos + (uint32_t)all[k].n &&
+                all[k].pos < w[i].pos + (uint32_t)w[i].n)
+                break;
+        float weight = 1 / (RANK_BASE + (float)i);
+        if (k < n_all)
+            all[k].weight += weight;
+        else
+            all[n_all++] = (struct recall_window){w[i].pos, w[i].n, weight};
+    }
+    return n_all;
+}
+
+/* By the sum of their reciprocal ranks (Cormack, Clarke and Buettcher, SIGIR 2009). */
+static int choose_mix(struct archive *x, const struct cache *c, const struct recall_query *q,
+                      int max, struct recall_window *out, struct err *e)
+{
+    struct recall_window found[RECALL_MAX], all[2 * RECALL_MAX];
+    int n = choose_by(RECALL_WORDS, x, c, q, max, found, e);
+    int n_all = join(found, n, all, 0);
+    n = choose_by(RECALL_MEANING, x, c, q, max, found, e);
+    n_all = join(found, n, all, n_all);
+    qsort(all, (size_t)n_all, sizeof *all, by_weight);
+    if (n_all > max) n_all = max;
+    memcpy(out, all, (size_t)n_all * sizeof *all);
+    return n_all;
+}
+
+int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
+                  struct recall_window out[RECALL_MAX], struct err *e)
+{
+    bool wanted = q->n_wanted || q->from < q->end;
+    if (x->n == 0) return 0;
+    if (q->chooser == RECALL_MIX && !wanted) return choose_mix(x, c, q, max, out, e);
+    return choose_by(wanted ? RECALL_WORDS : q->chooser, x, c, q, max, out, e);
+}
+
 int recall_range(const struct archive *x, const struct cache *c, uint32_t from, uint32_t end,
                  int max, struct recall_window out[RECALL_MAX])
 {
-    int n = 0, at = index_of(x, from), length;
+    int n = 0, at = archive_index(x, from), length;
     for (; n < max && at < x->n && x->pos[at] < end; at += length) {
         length = window_length(x, at);
         if (x->pos[at] + (uint32_t)length > end) length = (int)(end - x->pos[at]);
@@ -268,7 +211,7 @@ static int read_units(struct archive *x, const struct recall_window *w, int n, u
     for (int k = 0; k < n; k++) {
         uint8_t *out = x->returning + (size_t)n_read * x->position_bytes;
         assert(n_read + w[k].n <= x->opts.n_returning);
-        int rc = archive_get(x, index_of(x, w[k].pos), w[k].n, out, e);
+        int rc = archive_get(x, archive_index(x, w[k].pos), w[k].n, out, e);
         if (rc < 0) return rc;
         for (int j = 0; rc && j < w[k].n; j++) pos[n_read++] = w[k].pos + (uint32_t)j;
     }

@@ -18,7 +18,7 @@
 #define RECALL_MAX     16  /* windows */
 #define RECALL_MESSAGE 128 /* number of tokens of a message that are searched for: the newest */
 
-enum recall_chooser { RECALL_OFF, RECALL_WORDS };
+enum recall_chooser { RECALL_OFF, RECALL_WORDS, RECALL_MEANING, RECALL_QUERIES, RECALL_MIX };
 
 struct recall_opts {
     enum recall_chooser chooser;
@@ -32,10 +32,12 @@ struct recall_opts {
 /* The search query. Words of `before`, the message before this one, count a third: a follow-up
  * ("And my sister's?") names its subject only there. */
 struct recall_query {
+    enum recall_chooser chooser;
     const int32_t *ids, *before;
     const int32_t *wanted; /* words that the user asked to bring back */
     int n, n_before, n_wanted;
-    uint32_t from, end; /* positions that the user asked to bring back; none if equal */
+    uint32_t from, end;   /* positions that the user asked to bring back; none if equal */
+    const float *queries; /* [n_layer][query heads][head_dim] means, for RECALL_QUERIES */
 };
 
 struct recall_window {
@@ -52,7 +54,7 @@ const char *recall_chooser_name(enum recall_chooser chooser);
  * without a question before those with one, on ties the newest; only windows with mostly evicted
  * units. Returns their number, at most `max`, the best first. */
 int recall_choose(struct archive *x, const struct cache *c, const struct recall_query *q, int max,
-                  struct recall_window out[RECALL_MAX]);
+                  struct recall_window out[RECALL_MAX], struct err *e);
 
 /* Windows of archived positions in [from, end), in order, of which any unit is evicted. Returns
  * their number, at most `max`. */

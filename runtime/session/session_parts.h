@@ -22,6 +22,7 @@ struct session_recall {
     struct archive archive;
     struct arena arena;
     struct tokens run; /* run, but not archived yet */
+    float *queries;    /* of the message (context_queries); NULL = not used */
     /* the newest tokens of the user's last message, and of the one before */
     int32_t message[RECALL_MESSAGE], before[RECALL_MESSAGE];
     int n_message, n_before;

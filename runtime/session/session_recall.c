@@ -13,13 +13,52 @@ static int keep(void *ctx, struct err *e)
     return session_recall_keep(ctx, e);
 }
 
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* What the chooser compares; ERR_USAGE: it needs what this model or device does not have. */
+static int compare_of(const struct session *s, struct archive_compare *out, struct err *e)
+{
+    const struct engine *g = s->engine;
+    const enum recall_chooser chooser = s->opts.recall.chooser;
+    const char *name = recall_chooser_name(chooser);
+    *out = (struct archive_compare){.kernels = g->kernels};
+    if (chooser == RECALL_QUERIES) {
+        if (s->ctx.gpu)
+            return err_set(e, ERR_USAGE, "--recall %s: not on a GPU; --device cpu, or words", name);
+        if (g->model->recurrent.n_layer)
+            return err_set(e, ERR_USAGE,
+                           "--recall %s: not for %s, which has recurrent layers; words works", name,
+                           g->model->name);
+        out->n_group = g->model->n_head / g->model->n_kv_head;
+    }
+    if (chooser == RECALL_MEANING || chooser == RECALL_MIX) {
+        if (!g->model->embedding.data)
+            return err_set(e, ERR_USAGE,
+                           "--recall %s: the embeddings are on the GPU; --device cpu, or words",
+                           name);
+        out->embedding = &g->model->embedding;
+    }
+    return 0;
+}
+
+/* Takes the archive's memory from `a`, backed or only planned. */
+static void plan(struct session *s, const struct archive_opts *o, struct arena *a)
+{
+    const struct model *m = s->engine->model;
+    size_t n_queries = (size_t)(m->n_kv_layer * model_n_q(m));
+    archive_plan(&s->recall.archive, o, &s->ctx.cache.shape, a);
+    if (o->compare.n_group) s->recall.queries = arena_take(a, n_queries, sizeof *s->recall.queries);
+}
+
 int session_recall_open(struct session *s, struct err *e)
 {
     const struct recall_opts *o = &s->opts.recall;
     struct session_recall *r = &s->recall;
     struct arena a;
     if (o->chooser == RECALL_OFF || s->opts.read_only || session_keeps_all(s)) return 0;
-    int rc = token_words_open(&r->words, s->engine->tokenizer, e);
+    struct archive_compare compare;
+    int rc = compare_of(s, &compare, e);
+    if (!rc) rc = token_words_open(&r->words, s->engine->tokenizer, e);
     if (rc) return rc;
     struct archive_opts ao = {
         .bytes = o->archive_bytes,
@@ -29,14 +68,15 @@ int session_recall_open(struct session *s, struct err *e)
         .word = r->words.word,
         .asks = r->words.asks,
         .ends = r->words.ends,
+        .compare = compare,
     };
     if (!ao.bytes) ao.bytes = s->save ? RECALL_DISK_BYTES : RECALL_PRIVATE_BYTES;
     if (s->save) ao.store = save_archive(s->save, &s->ctx.cache, keep, s);
     arena_init_plan(&a, "archive");
-    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &a);
+    plan(s, &ao, &a);
     rc = arena_init_sparse(&r->arena, "archive", a.used, e);
     if (rc) return rc;
-    archive_plan(&r->archive, &ao, &s->ctx.cache.shape, &r->arena);
+    plan(s, &ao, &r->arena);
     tokens_reserve(&r->run, (size_t)s->ctx.plan.chunk + (size_t)s->ctx.plan.reserve);
     r->on = true;
     return 0;
@@ -166,6 +206,8 @@ static struct recall_query query_of(const struct session *s)
 {
     const struct session_recall *r = &s->recall;
     return (struct recall_query){
+        .chooser = s->opts.recall.chooser,
+        .queries = r->queries,
         .ids = r->message,
         .n = r->n_message,
         .before = r->before,
@@ -186,16 +228,18 @@ static int begin_wish(struct session *s, struct err *e)
 }
 
 /* The text that the user's wish alone finds now. */
-static void preview(struct session *s, struct session_recalled *out)
+static int preview(struct session *s, struct session_recalled *out, struct err *e)
 {
     struct session_recall *r = &s->recall;
     struct recall_window windows[RECALL_MAX];
     struct recall_query q = query_of(s);
     q.n = q.n_before = 0;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows);
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, s->opts.recall.n_windows, windows, e);
+    if (n < 0) return n;
     describe(s, windows, n);
     *out = r->last;
     r->last.n = 0;
+    return 0;
 }
 
 int session_recall(struct session *s, const char *words, size_t n, struct session_recalled *out,
@@ -208,8 +252,7 @@ int session_recall(struct session *s, const char *words, size_t n, struct sessio
     const struct tokenizer_span span = {str_get(&text), text.n, false};
     if (!rc) rc = tokenizer_encode(s->engine->tokenizer, &span, 1, true, &s->recall.wanted, e);
     str_release(&text);
-    if (!rc) preview(s, out);
-    return rc;
+    return rc ? rc : preview(s, out, e);
 }
 
 int session_recall_turn(struct session *s, int64_t turn, struct session_recalled *out,
@@ -224,8 +267,7 @@ int session_recall_turn(struct session *s, int64_t turn, struct session_recalled
                        (long long)s->n_turns);
     s->recall.wanted_from = (uint32_t)session_turn_end(s, turn - 1);
     s->recall.wanted_end = (uint32_t)session_turn_end(s, turn);
-    preview(s, out);
-    return 0;
+    return preview(s, out, e);
 }
 
 int session_recall_return(struct session *s, struct recall_window *w, int n, struct err *e)
@@ -236,6 +278,14 @@ int session_recall_return(struct session *s, struct recall_window *w, int n, str
     if (!rc) c->n_returns++;
     if (!rc) c->n_returned += s->recall.last.n_units;
     return rc ? rc : context_loaded(&s->ctx, e);
+}
+
+/* Those of the message's newest tokens. */
+static void find_queries(struct session *s, int n_left)
+{
+    struct session_recall *r = &s->recall;
+    int n = r->n_message < 1 ? 1 : r->n_message < n_left ? r->n_message : n_left;
+    context_queries(&s->ctx, s->pending.ids, n_left, n, r->queries);
 }
 
 int session_recall_bring(struct session *s, int n_left, const struct session_sink *k, struct err *e)
@@ -249,8 +299,10 @@ int session_recall_bring(struct session *s, int n_left, const struct session_sin
     int max = room < s->opts.recall.n_windows ? room : s->opts.recall.n_windows;
     r->last.n = 0;
     if (!r->on || max < 1) return 0;
-    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows);
+    if (r->queries && r->archive.n) find_queries(s, n_left);
+    int n = recall_choose(&r->archive, &s->ctx.cache, &q, max, windows, e);
     want_nothing(r);
+    if (n < 0) return n;
     if (n) rc = session_recall_return(s, windows, n, e);
     if (rc || !n || !r->last.n_units) return rc;
     r->last.ms = (double)(system_clock_ns() - t0) / 1e6;

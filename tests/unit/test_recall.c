@@ -15,7 +15,8 @@
 #include "runtime/cache/recall.h"
 #include "runtime/cache/returned.h"
 
-enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400, ASK = 0, END = 1, VOCAB = 40 };
+enum { DIM = 32, HEADS = 2, LAYERS = 2, CAPACITY = 400 };
+enum { ASK = 0, END = 1, VOCAB = 40, EMBD = 64 };
 
 struct fixture {
     struct arena arena, archive_arena;
@@ -24,7 +25,18 @@ struct fixture {
     uint32_t word[VOCAB];
     uint8_t asks[VOCAB], ends[VOCAB];
     int32_t ids[4096];
+    bool packs_keys; /* key_of, else bytes that follow from the position */
 };
+
+/* Random rows; that of word 20 is nearly that of word 10. */
+static float embeddings[VOCAB][EMBD];
+static const struct kn_weight embedding = {KN_F32, VOCAB, EMBD, embeddings};
+
+/* Head i has keys of length 4 along dimension pos / 16 + i. */
+static void key_of(int head, uint32_t pos, float *out)
+{
+    for (uint32_t d = 0; d < DIM; d++) out[d] = d == (pos / 16 + (uint32_t)head) % DIM ? 4 : 0.1f;
+}
 
 static void open_archive(struct fixture *f, int n_positions)
 {
@@ -37,7 +49,8 @@ static void open_archive(struct fixture *f, int n_positions)
                              .n_words = VOCAB,
                              .word = f->word,
                              .asks = f->asks,
-                             .ends = f->ends};
+                             .ends = f->ends,
+                             .compare = {kn_table("ref"), &embedding, 2}};
     arena_init_plan(&plan, "archive");
     archive_plan(&f->archive, &o, &f->cache.shape, &plan);
     assert_int_equal(arena_init(&f->archive_arena, "archive", plan.used, &e), 0);
@@ -88,7 +101,12 @@ static void run(struct fixture *f, const int32_t *ids, int n)
             size_t s = (size_t)h->len++;
             uint32_t pos = (uint32_t)(f->cache.n_pos + t);
             assert_true(h->len <= h->capacity);
-            memset(h->k + s * f->cache.k_bytes, (int)pos * 3 + i, f->cache.k_bytes);
+            float key[DIM];
+            key_of(i, pos, key);
+            if (f->packs_keys)
+                kn_table("ref")->kv_pack[KN_KV_Q4](h->k + s * f->cache.k_bytes, key, DIM);
+            else
+                memset(h->k + s * f->cache.k_bytes, (int)pos * 3 + i, f->cache.k_bytes);
             memset(h->v + s * f->cache.v_bytes, (int)pos * 5 + i, f->cache.v_bytes);
             h->pos[s] = pos;
             h->score[s] = score_of(i, pos);
@@ -146,7 +164,9 @@ static void fill(struct fixture *f, int n)
 static int choose(struct fixture *f, const int32_t *ids, int n, int max, struct recall_window *w)
 {
     struct recall_query q = {.ids = ids, .n = n};
-    return recall_choose(&f->archive, &f->cache, &q, max, w);
+    struct err e;
+    q.chooser = RECALL_WORDS;
+    return recall_choose(&f->archive, &f->cache, &q, max, w, &e);
 }
 
 static bool covers(const struct recall_window *w, uint32_t pos)
@@ -248,9 +268,121 @@ static void test_follow_up(void **state)
     fill(&f, 64);
     evict_everything(&f);
     assert_int_equal(choose(&f, asked, 2, 4, w), 0);
-    struct recall_query q = {.ids = asked, .n = 2, .before = before, .n_before = 3};
-    assert_true(recall_choose(&f.archive, &f.cache, &q, 4, w) >= 1);
+    struct recall_query q = {
+        .chooser = RECALL_WORDS, .ids = asked, .n = 2, .before = before, .n_before = 3};
+    struct err e;
+    assert_true(recall_choose(&f.archive, &f.cache, &q, 4, w, &e) >= 1);
     assert_true(covers(&w[0], 64));
+    tear_down(&f);
+}
+
+/* ---- by meaning and by queries --------------------------------------------------------------- */
+
+static int choose_by(struct fixture *f, struct recall_query q, int max, struct recall_window *w)
+{
+    struct err e;
+    int n = recall_choose(&f->archive, &f->cache, &q, max, w, &e);
+    assert_true(n >= 0);
+    return n;
+}
+
+static void make_embeddings(void)
+{
+    for (uint32_t id = 0; id < VOCAB; id++)
+        for (uint32_t i = 0; i < EMBD; i++) embeddings[id][i] = (float)random_at(5, id, i) - 0.5f;
+    memcpy(embeddings[20], embeddings[10], sizeof *embeddings);
+    embeddings[20][0] += 0.02f;
+}
+
+/* The message's only rare word does not occur; a word with nearly the same embedding does. */
+static void test_meaning_finds_another_word(void **state)
+{
+    static const int32_t told[] = {10, 11, 12, 13, END}, asked[] = {20, ASK}, other[] = {24, ASK};
+    struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 2};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    make_embeddings();
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, told, 5);
+    fill(&f, 128);
+    run(&f, other, 2);
+    evict_everything(&f);
+    assert_int_equal(choose_by(&f, q, 4, w), 0);
+    q.chooser = RECALL_MEANING;
+    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 64));
+    /* the wish is looked for by its words */
+    q.wanted = other;
+    q.n_wanted = 1;
+    assert_true(choose_by(&f, q, 4, w) >= 1);
+    assert_true(covers(&w[0], 197));
+    tear_down(&f);
+}
+
+/* A passage that both choosers find is before those that one finds. */
+static void test_mix_joins_ranks(void **state)
+{
+    static const int32_t by_word[] = {24, 14, 15, 16, END}, by_meaning[] = {10, 17, 18, 19, END},
+                         by_both[] = {24, 10, 12, 13, END}, asked[] = {24, 20, ASK};
+    struct recall_query q = {.chooser = RECALL_WORDS, .ids = asked, .n = 3};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    (void)state;
+    make_embeddings();
+    set_up(&f, CACHE_HEAD, 1000);
+    fill(&f, 64);
+    run(&f, by_word, 5);
+    fill(&f, 64);
+    run(&f, by_both, 5);
+    fill(&f, 64);
+    run(&f, by_meaning, 5);
+    fill(&f, 64);
+    evict_everything(&f);
+    int n = choose_by(&f, q, 4, w), n_meaning = 0;
+    for (int i = 0; i < n; i++) assert_false(covers(&w[i], 202));
+    q.chooser = RECALL_MIX;
+    n = choose_by(&f, q, 4, w);
+    assert_true(n >= 2 && covers(&w[0], 133) && covers(&w[0], 134));
+    for (int i = 0; i < n; i++) n_meaning += covers(&w[i], 202);
+    assert_int_equal(n_meaning, 1);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(w[i].pos + w[i].n <= w[j].pos || w[j].pos + w[j].n <= w[i].pos);
+    tear_down(&f);
+}
+
+/* The piece whose keys the queries point at; digests follow pieces that are cut and dropped. */
+static void test_queries_find_keys(void **state)
+{
+    static float queries[LAYERS * HEADS * 2][DIM];
+    struct recall_query q = {.chooser = RECALL_QUERIES, .queries = &queries[0][0]};
+    struct recall_window w[RECALL_MAX];
+    struct fixture f;
+    struct err e;
+    (void)state;
+    set_up(&f, CACHE_HEAD, 208);
+    f.packs_keys = true;
+    fill(&f, 96);
+    fill(&f, 104);
+    evict_everything(&f);
+    for (int piece = 0; piece < 12; piece++) {
+        memset(queries, 0, sizeof queries);
+        for (int i = 0; i < LAYERS * HEADS * 2; i++) queries[i][(piece + i / 2) % DIM] = 4;
+        if (piece == 7) assert_int_equal(archive_forget(&f.archive, 36, 140, &e), 0);
+        bool gone = piece >= 9 ? false : piece >= 7;
+        int n = choose_by(&f, q, 4, w);
+        assert_true(gone || (n >= 1 && covers(&w[0], piece * 16 + (piece == 8 ? 12 : 0))));
+        for (int i = 0; i < n && piece >= 7; i++)
+            for (int p = 36; p < 140; p++) assert_false(covers(&w[i], p));
+    }
+    assert_int_equal(f.archive.n_digests, 13);
+    fill(&f, 104); /* in the digests of pieces that were forgotten */
+    evict_everything(&f);
+    choose_by(&f, q, 4, w);
+    assert_int_equal(f.archive.n_digests - f.archive.n_free_digests, f.archive.n_pieces);
+    assert_int_equal(f.archive.n_digests, f.archive.n_pieces);
     tear_down(&f);
 }
 
@@ -414,6 +546,9 @@ int main(void)
         cmocka_unit_test(test_statements_before_questions),
         cmocka_unit_test(test_newest_of_equals),
         cmocka_unit_test(test_windows_are_apart),
+        cmocka_unit_test(test_meaning_finds_another_word),
+        cmocka_unit_test(test_mix_joins_ranks),
+        cmocka_unit_test(test_queries_find_keys),
         cmocka_unit_test(test_forgets),
         cmocka_unit_test(test_drops_positions),
         cmocka_unit_test(test_follow_up),

@@ -1,0 +1,31 @@
+/* recall_choosers: how each chooser of recall.h weighs the windows of the archive; internal to
+ * recall*.c.
+ *
+ * A chooser adds weights to x->weight[i], for windows that start at the i-th archived position. The
+ * weights are 0 before. */
+#ifndef RETAIN_RUNTIME_CACHE_RECALL_CHOOSERS_H
+#define RETAIN_RUNTIME_CACHE_RECALL_CHOOSERS_H
+
+#include "runtime/cache/recall.h"
+
+/* A window's words are searched at its positions [LEAD, LEAD + CORE): the value that they name
+ * usually follows them. */
+enum { RECALL_LEAD = 1, RECALL_CORE = 9 };
+
+#define RECALL_BEFORE 0.3f /* weight of words of the message before this one */
+
+/* Adds `weight` to the starts first … last whose windows contain the position at index `at`. */
+static inline void recall_add_weight(struct archive *x, int64_t first, int64_t last, int at,
+                                     float weight)
+{
+    if (first < 0) first = 0;
+    while (first <= last && x->pos[at] - x->pos[first] != (uint32_t)(at - first)) first++;
+    for (int64_t s = first; s <= last; s++) x->weight[s] += weight;
+}
+
+void recall_weigh_words(struct archive *x, const struct recall_query *q);
+void recall_weigh_meaning(struct archive *x, const struct recall_query *q);
+/* Reads pieces whose digests are missing. Returns 0 or an error. */
+int recall_weigh_queries(struct archive *x, const struct recall_query *q, struct err *e);
+
+#endif

@@ -132,7 +132,8 @@ static int open_session(struct generate *g, struct cli_session *talk, const stru
     bool sized = s.plan.protocol == PLAN_ONCE && c->context < 0;
     int rc = cli_session_load(talk, g->o, false, cli_session_progress, NULL, e);
     if (!rc && sized) rc = count_tokens(talk->engine, str_get(prompt), &n_prompt, e);
-    if (!rc && g->o->query_first) rc = count_tokens(talk->engine, g->o->text.prompt, &n_query, e);
+    if (!rc && g->o->query_first)
+        rc = session_question_first(&s, talk->engine, g->o->text.prompt, &n_query, e);
     if (!rc && n_query > QUERY_MAX)
         rc = err_set(e, ERR_USAGE, "--query-first: the question has %lld tokens, more than %d",
                      (long long)n_query, QUERY_MAX);

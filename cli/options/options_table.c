@@ -165,7 +165,7 @@ const struct option options_table[] = {
     {ROW("policy", 0, sweep.policies, OPTIONS_MEMORY), .value = "NAME",
      .help = "which units are kept when a head is full; NAME:key=N,key=N changes the policy's "
              "settings: window, pool, sinks, stabilizers, reserve, allocator, floor, "
-             "even, beta, random, every, context; eval and "
+             "even, beta, second, every, context; eval and "
              "bench take a list, and lists of a key's values: NAME:stabilizers=0/64/256"},
     {ROW("protocol", 0, session.plan.protocol, OPTIONS_PROTOCOL), .choices = "stream,once",
      .value = "stream|once",

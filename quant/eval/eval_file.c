@@ -202,9 +202,12 @@ static struct session_opts item_opts(const struct asking *a)
 
 static int ask(struct asking *a, struct outcome *out, struct eval_file_result *r, struct err *e)
 {
-    const struct session_opts o = item_opts(a);
+    struct session_opts o = item_opts(a);
+    const char *question = str_get(&a->item->after);
     struct session_stats st;
-    int rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
+    int64_t n;
+    int rc = a->f->query_first ? session_question_first(&o, a->f->engine, question, &n, e) : 0;
+    if (!rc) rc = session_open(&a->session, a->f->engine, NULL, &o, NULL, e);
     if (!rc) rc = say(a, e);
     if (!rc) {
         session_stats(a->session, &st);

@@ -145,18 +145,17 @@ static int talk(struct run *r, struct err *e)
     return rc;
 }
 
-/* Tells all that precedes question `number`, then asks it; with query_first the first turn begins
- * with the question. *asked: whether it exists. */
-static int talk_until(struct run *r, int number, bool *asked, struct err *e)
+/* Tells all that precedes question `number`, `q`, then asks it; with query_first the first turn
+ * begins with the question. */
+static int talk_until(struct run *r, int number, const struct task_step *q, struct err *e)
 {
     struct session_stats st;
     struct task_step step;
     struct str first = {0};
     int rc = 0;
-    *asked = task_any_question(r->script, number, &step);
-    if (*asked && r->trial->query_first) str_printf(&first, "%s\n\n", step.user);
+    if (r->trial->query_first) str_printf(&first, "%s\n\n", q->user);
     session_stats(r->session, &st);
-    for (bool done = !*asked; !rc && !done && task_next(r->script, st.n_tokens, &step);) {
+    for (bool done = false; !rc && !done && task_next(r->script, st.n_tokens, &step);) {
         done = !step.assistant && number-- == 0;
         if (first.n && step.assistant) str_puts(&first, step.user);
         if (step.assistant) rc = feed(r, first.n ? str_get(&first) : step.user, step.assistant, e);
@@ -165,14 +164,13 @@ static int talk_until(struct run *r, int number, bool *asked, struct err *e)
         session_stats(r->session, &st);
     }
     str_release(&first);
-    if (!*asked || st.prefill_tok_s <= 0 || !evicts_once(r)) return rc;
+    if (st.prefill_tok_s <= 0 || !evicts_once(r)) return rc;
     r->n_read += st.n_tokens;
     r->read_ns += (int64_t)(1e9 * (double)st.n_tokens / st.prefill_tok_s);
     return rc;
 }
 
-static int open_script(struct run *r, const struct task_args *args, const struct session_opts *o,
-                       struct err *e)
+static int open_script(struct run *r, const struct task_args *args, struct err *e)
 {
     const struct eval_run *t = r->trial;
     r->script = task_open(t->task, args);
@@ -181,7 +179,12 @@ static int open_script(struct run *r, const struct task_args *args, const struct
         rc = words_open(&r->musing, args->seed + 1000000, 1)
                  ? err_set(e, ERR_FAIL, "out of memory for the task")
                  : 0;
-    return rc ? rc : session_open(&r->session, t->engine, NULL, o, NULL, e);
+    return rc;
+}
+
+static int open_session(struct run *r, const struct session_opts *o, struct err *e)
+{
+    return session_open(&r->session, r->trial->engine, NULL, o, NULL, e);
 }
 
 static void close_script(struct run *r)
@@ -194,8 +197,23 @@ static void close_script(struct run *r)
     r->musing = NULL;
 }
 
+/* All that was told before question i, and the question, as a conversation. *asked: whether the
+ * question exists. */
+static int ask_alone(struct run *r, int i, const struct task_args *args, struct session_opts o,
+                     bool *asked, struct err *e)
+{
+    struct task_step q;
+    int64_t n_question;
+    int rc = open_script(r, args, e);
+    *asked = !rc && task_any_question(r->script, i, &q);
+    if (*asked && r->trial->query_first)
+        rc = session_question_first(&o, r->trial->engine, q.user, &n_question, e);
+    if (!rc) rc = open_session(r, &o, e);
+    return rc || !*asked ? rc : talk_until(r, i, &q, e);
+}
+
 /* Where the question is part of the prompt, or in front of the text, each question has its own
- * conversation: all that was told before it, and the question. */
+ * conversation. */
 static int ask_one_by_one(struct run *r, const struct task_args *args, const struct session_opts *o,
                           struct err *e)
 {
@@ -203,8 +221,7 @@ static int ask_one_by_one(struct run *r, const struct task_args *args, const str
     int rc = 0;
     for (int i = 0; !rc && asked; i++) {
         close_script(r);
-        rc = open_script(r, args, o, e);
-        if (!rc) rc = talk_until(r, i, &asked, e);
+        rc = ask_alone(r, i, args, *o, &asked, e);
     }
     return rc;
 }
@@ -227,7 +244,8 @@ static int run_script(struct run *r, int i, struct eval_result *out, struct err 
     r->seed = o.sampling.seed = args.seed;
     o.private_mode = true;
     if (!o.max_tokens) o.max_tokens = t->task->n_predict;
-    int rc = alone ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, &o, e);
+    int rc = alone ? ask_one_by_one(r, &args, &o, e) : open_script(r, &args, e);
+    if (!rc && !alone) rc = open_session(r, &o, e);
     if (!rc && !alone) rc = talk(r, e);
     if (rc) return rc;
     session_stats(r->session, &st);

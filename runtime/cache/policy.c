@@ -57,11 +57,15 @@ static const struct policy table[] = {
      .floor_pct = POLICY_FLOOR_PCT,
      .about = "retaining heads; all heads share one budget, near-duplicate units one score (ours)"},
     {.name = "locret-q",
-     .scorer = POLICY_CIS,
+     .scorer = POLICY_ATTENTION,
      .sinks = 4,
      .stabilizer_pct = 12,
+     .window = 64,
      .query_first = true,
-     .about = "retaining heads that saw the question first (Locret-Q)"},
+     .pooling = 15,
+     .second = POLICY_CIS,
+     .second_pct = 25,
+     .about = "three quarters by a question in front, one by retaining heads (after Locret-Q)"},
     {.name = "expected",
      .scorer = POLICY_EXPECTED,
      .sinks = 4,
@@ -202,7 +206,7 @@ struct policy_choice policy_choice(const char *name)
         .even = -1,
         .beta = -1,
         .recency = -1,
-        .random = -1,
+        .second = -1,
     };
 }
 

@@ -47,7 +47,8 @@ struct policy {
     int pooling;        /* width of the maximum taken over neighbours; 0 = none */
     bool same_heads;    /* scores are averaged over a layer's heads: they keep the same tokens */
     bool near_duplicates; /* near-duplicate units share one score (score.h) */
-    bool query_first;     /* meant for questions that are known before the text (evaluation) */
+    /* The question is in front of the text: the window are the first queries, not the last. */
+    bool query_first;
     /* Part of the budget, in percent, that a second scorer fills after the first. */
     enum policy_scorer second;
     int second_pct;
@@ -72,7 +73,7 @@ struct policy_choice {
     int allocator;            /* enum policy_allocator */
     int floor, even, beta;    /* as in struct policy */
     int recency;
-    int random; /* percent of the budget that is drawn at random (nacl) */
+    int second; /* percent of the budget that the second scorer fills */
     int window, pooling, sinks;
     int stabilizers; /* units, instead of a part of the budget */
     int reserve;     /* units for an answer before eviction starts inside it */

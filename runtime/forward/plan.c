@@ -126,7 +126,7 @@ static int change_rules(struct policy *r, const struct policy_choice *c,
     if (c->pooling >= 0) r->pooling = c->pooling;
     if (c->beta >= 0) r->beta = c->beta;
     if (c->recency >= 0) r->recency = c->recency;
-    if (c->random >= 0 && r->second == POLICY_RANDOM) r->second_pct = c->random;
+    if (c->second >= 0 && r->second != POLICY_NONE) r->second_pct = c->second;
     choose_safeguards(r, c);
     if (protocol == PLAN_STREAM) r->every = 0;
     if (c->every >= 0) r->every = c->every;
@@ -157,7 +157,7 @@ static int choose_policy(struct plan *p, const struct asked *q, struct err *e)
     int rc = change_rules(&p->rules, c, p->protocol, e);
     if (rc) return rc;
     const char *name = p->policy->name;
-    if (p->policy->scorer == POLICY_CIS && !h)
+    if (policy_uses(p->policy, POLICY_CIS) && !h)
         return err_set(e, ERR_USAGE,
                        "--policy %s needs retaining heads for this model; give them with --heads "
                        "FILE, or choose --policy %s",
@@ -199,7 +199,7 @@ static int context_of(const struct model *m, const struct plan_opts *o)
 static const struct retaining_settings *recommended(const struct plan *p, const struct asked *q)
 {
     static const struct retaining_settings nothing = {-1, -1, -1, -1};
-    return q->h && p->policy->scorer == POLICY_CIS ? &q->h->settings : &nothing;
+    return q->h && policy_uses(p->policy, POLICY_CIS) ? &q->h->settings : &nothing;
 }
 
 /* Chunk and reserve: fixed numbers, reduced for models with a short trained context. */

@@ -130,14 +130,20 @@ static void moments_part(void *ctx, int head, int thread)
     }
 }
 
-/* The query of position p is kept in row p % window. */
+/* The query of position p is kept in row p % window; of a question in front only that of its own
+ * row. */
 void score_remember(const struct forward *f, struct cache *c, int layer, const float *q,
                     size_t stride, int64_t pos, int n)
 {
     const int window = f->policy->window;
     const size_t row = (size_t)model_n_q(f->model);
     float *ring = cache_state(c, layer);
-    for (int t = n > window ? n - window : 0; t < n; t++)
+    int first = n > window ? n - window : 0;
+    if (f->policy->query_first) {
+        first = 0;
+        if (n > window - pos) n = pos < window ? (int)(window - pos) : 0;
+    }
+    for (int t = first; t < n; t++)
         memcpy(ring + (size_t)((pos + t) % window) * row, q + (size_t)t * stride,
                row * sizeof *ring);
 }
@@ -200,7 +206,8 @@ static void ask(const struct job *j, int index, int row, int pos0, int n, float 
 }
 
 /* The newest units are protected, so the query of position p still has its unit, in slot len -
- * (n_pos - p). */
+ * (n_pos - p). The queries of a question in front are asked from the same slots, as if it followed
+ * the text. */
 static void window_values(const struct job *j, int index, float *out, int thread)
 {
     const struct cache_head *h = &j->c->kv_heads[index];
@@ -208,11 +215,12 @@ static void window_values(const struct job *j, int index, float *out, int thread
     int64_t n = window < j->c->n_pos ? window : j->c->n_pos;
     if (n > h->len) n = h->len;
     memset(out, 0, (size_t)h->len * sizeof *out);
-    for (int64_t p = j->c->n_pos - n; p < j->c->n_pos;) {
+    const int64_t end = j->f->policy->query_first ? n : j->c->n_pos;
+    for (int64_t p = end - n; p < end;) {
         int row = (int)(p % window), part = window - row;
         if (part > FORWARD_ATTEND_TOKENS) part = FORWARD_ATTEND_TOKENS;
-        if (part > j->c->n_pos - p) part = (int)(j->c->n_pos - p);
-        ask(j, index, row, h->len - (int)(j->c->n_pos - p), part, out, thread);
+        if (part > end - p) part = (int)(end - p);
+        ask(j, index, row, h->len - (int)(end - p), part, out, thread);
         p += part;
     }
     if (j->f->policy->scorer == POLICY_COUNTS)

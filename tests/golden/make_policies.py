@@ -5,7 +5,7 @@ A separate implementation in double precision, directly from the papers' formula
 released code differs, from the one that runtime/cache/policy.c says it follows); it shares nothing with the C
 code. One attention layer with 2 KV heads of 2 query heads each. 24 tokens were read, of which the
 heads kept different ones (10 and 17), then 24 more. Budgets, protections and windows are given with
-each line. Needs NumPy.
+each line. Policies whose papers drop one unit per token also run token by token. Needs NumPy.
 
     tests/golden/make_policies.py        overwrites tests/golden/policies.txt
 """
@@ -62,10 +62,11 @@ def attention(head, token, units, slot):
     return e / e.sum()
 
 
-def group_mean(kv, token, units):
-    """The mean attention of a KV head's query heads, with zeros for invisible units."""
+def group_mean(kv, token, units, slot=None):
+    """The mean attention of a KV head's query heads, with zeros for invisible units. slot: of the
+    query, if it is not its unit's."""
     out = np.zeros(len(units))
-    slot = units.index(token)
+    slot = units.index(token) if slot is None else slot
     for head in range(kv * GROUP, (kv + 1) * GROUP):
         out[:slot + 1] += attention(head, token, units, slot) / GROUP
     return out
@@ -81,8 +82,11 @@ def h2o(kv):
     return new + np.array([old[t] if t < OLD else 0 for t in UNITS[kv]])
 
 
-def window_sum(kv, window, pooling=0):
-    s = sum(group_mean(kv, t, UNITS[kv]) for t in range(N - window, N))
+def window_sum(kv, window, pooling=0, question=False):
+    """Of the last queries; of the first ones, asked again behind the text, if they are a question."""
+    end = len(UNITS[kv])
+    s = sum(group_mean(kv, i if question else N - window + i, UNITS[kv], end - window + i)
+            for i in range(window))
     if pooling:
         n = len(s) - window        # of keys before the window
         s = np.array([max(s[max(0, i - pooling // 2):min(n, i + pooling // 2 + 1)]) if i < n else s[i]
@@ -297,6 +301,58 @@ def each(f, *args, **kw):
     return [survivors(UNITS[h], f(h), *args, **kw) for h in range(KV)]
 
 
+# ---- token by token --------------------------------------------------------------------------------
+
+def step_by_step(budget, sinks, stabilizers, scores):
+    """The papers' own loop: a token's query attends to the kept units and to its own, then each head
+    drops one unit. scores(units, t): of both heads after token t."""
+    units = [[], []]
+    for t in range(N):
+        for h in range(KV):
+            units[h].append(t)
+        values = scores(units, t)
+        if t >= budget:
+            units = [survivors(units[h], values[h], budget, sinks, stabilizers) for h in range(KV)]
+    return units
+
+
+def h2o_sums():
+    """Attention received so far, added token by token."""
+    sums = np.zeros((KV, N))
+
+    def scores(units, t):
+        for h in range(KV):
+            sums[h, units[h]] += group_mean(h, t, units[h])
+        return [sums[h, units[h]] for h in range(KV)]
+    return scores
+
+
+def last_query(units, t):
+    mean = sum(group_mean(h, t, units[h]) for h in range(KV)) / KV
+    return [mean, mean]
+
+
+def low_counts(window):
+    """Minus how many of the newest queries give the unit less than average attention."""
+    def scores(units, t):
+        out = [np.zeros(len(u)) for u in units]
+        for h in range(KV):
+            for q in range(t + 1 - window, t + 1) if t >= B else []:   # nothing is evicted before
+                slot = units[h].index(q)
+                a = group_mean(h, q, units[h])[:slot + 1] * (slot + 1)
+                assert np.abs(a - 1).min() > 1e-5
+                out[h][:slot + 1] -= a < 1
+        return out
+    return scores
+
+
+def write_steps():
+    write('h2o/1', B, 0, 10, 0, step_by_step(B, 0, 10, h2o_sums()))
+    write('tova/1', B, 0, 0, 1, step_by_step(B, 0, 0, last_query))
+    write('scissorhands/1', B, 0, 6, 6, step_by_step(B, 0, 6, low_counts(6)))
+    write('sink/1', B, 4, 0, 0, step_by_step(B, 4, 0, lambda units, t: [np.array(u, float) for u in units]))
+
+
 def main():
     global UNITS
     write('h2o', B, 0, 10, 0, each(h2o, B, 0, 10))
@@ -312,7 +368,8 @@ def main():
     write('expected', B, 4, 2, 0, each(expected, B, 4, 2))
     stored = lambda h: np.array([STORED[h][t] for t in UNITS[h]])
     write('locret', B, 4, 2, 0, each(stored, B, 4, 2))
-    write('locret-q', B, 0, 5, 0, each(stored, B, 0, 5))
+    write('locret-q', B, 0, 6, 6, [
+        survivors(UNITS[h], window_sum(h, 6, 15, True), B, 0, 6, stored(h), 25) for h in range(KV)])
     write('sirllm', B, 4, 3, 0, each(stored, B, 4, 3))
     shares = [stored(h) * STD[h] + MEAN[h] for h in range(KV)]     # labels were standardised
     write('locret+ada', B, 4, 2, 0, share(shares, B, 4, 2, 24))
@@ -327,10 +384,11 @@ def main():
         lambda h: np.array([random_at(SEED, h + 1, t) for t in UNITS[h]]), B, 4, 2))
     UNITS = [EQUAL, EQUAL]
     write('tova', B, 0, 0, 1, each(tova, B, 0, 0))
+    write_steps()
     write_allocators()
     text = ('# policy budget sinks stabilizers window head: positions that survive; '
             'see make_policies.py\n'
-            '# allocators: most units of a head instead of a window\n' + '\n'.join(LINES) + '\n')
+            '# NAME/1: a unit is evicted after each token; allocators: most units of a head instead of a window\n' + '\n'.join(LINES) + '\n')
     Path(__file__).with_name('policies.txt').write_text(text)
 
 

@@ -27,6 +27,7 @@ static float number(uint32_t i)
 /* One line of the file: the units that one head keeps. */
 struct expected {
     char policy[32];
+    bool steps; /* NAME/1: a unit is evicted after each token */
     int budget, sinks, stabilizers, window, head;
     uint32_t pos[MANY];
     int n;
@@ -42,6 +43,9 @@ static bool read_line(FILE *f, struct expected *x)
     assert_int_equal(sscanf(line, "%31s %d %d %d %d %d%n", x->policy, &x->budget, &x->sinks,
                             &x->stabilizers, &x->window, &x->head, &used),
                      6);
+    char *slash = strchr(x->policy, '/');
+    x->steps = slash != NULL;
+    if (slash) *slash = 0;
     for (x->n = 0; sscanf(line + used, "%u%n", &x->pos[x->n], &more) == 1; used += more) x->n++;
     return true;
 }
@@ -128,6 +132,24 @@ static struct layer *layer_of(const struct expected *x)
     return l;
 }
 
+/* Reads the text as the script does: token by token, or 24 tokens, of which some are dropped, and
+ * 24 more. */
+static void read_text(struct layer *l, const struct evict_rule *rule, bool steps)
+{
+    for (int t = 0; t < N && steps; t++) {
+        run(l, t, 1);
+        score_values(&l->f, &l->c);
+        evict(&l->c, rule, pool, l->f.slots);
+    }
+    if (steps) return;
+    run(l, 0, OLD);
+    if (!l->policy.same_heads) drop_some(l);
+    cache_layout(&l->c, true);
+    run(l, OLD, N - OLD);
+    score_values(&l->f, &l->c);
+    evict(&l->c, rule, pool, l->f.slots);
+}
+
 /* Checks the two lines of a policy. `most`: limit of a head if heads share, as in the script. */
 static void check_policy(const struct expected x[KV], int most)
 {
@@ -141,12 +163,7 @@ static void check_policy(const struct expected x[KV], int most)
                               .recency = l->policy.recency ? 1 : 0, /* as in the script */
                               .policy = &l->policy,
                               .seed = SEED};
-    run(l, 0, OLD);
-    if (!l->policy.same_heads) drop_some(l);
-    cache_layout(&l->c, true);
-    run(l, OLD, N - OLD);
-    score_values(&l->f, &l->c);
-    evict(&l->c, &rule, pool, l->f.slots);
+    read_text(l, &rule, x->steps);
     for (int i = 0; i < KV; i++) check_head(&l->c, &x[i]);
     layer_free(l);
 }
